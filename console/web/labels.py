@@ -454,7 +454,7 @@ OPERATION_NOUNS: Final[dict[str, str]] = {
     "publish": "publication",
     "reserve": "reservation",
 }
-_UNFILLED: Final = re.compile(r"\{[A-Za-z_]\w*\}")
+_UNFILLED: Final = re.compile(r"\{(?:[A-Za-z_]\w*|\*)\}")
 # What `ledger.catalogue.rules.targets` writes in the place of a character that could be taken for the template's own.
 _WRITTEN_OUT: Final = {"%2F": "/", "%7B": "{", "%7D": "}", "%25": "%"}
 _TOWARDS: Final = {

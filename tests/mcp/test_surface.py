@@ -111,7 +111,7 @@ def test_a_schema_is_made_fit_for_registration():
         "properties": {"format": {"type": "string"}, "at": {"type": "string", "format": "date"}},
         "additionalProperties": False,
     }
-    assert _registers(draft.document).target_template == "files/write_file"
+    assert _registers(draft.document).target_template == "files/write_file/{*}"
 
 
 def _object(properties, required=(), **more):

@@ -119,8 +119,8 @@ def _target(schema: Mapping[str, Any], *, server: str, tool: str, notes: list[st
     ids = [name for name in fit if name.endswith(("_id", "_name", "_key"))]
     chosen = next((name for name in _TARGETS if name in fit), ids[0] if len(ids) == 1 else None)
     if chosen is None:
-        notes.append("no argument names what a call is about: all its calls have one target")
-        return f"{server}/{tool}"
+        notes.append("no argument names what a call is about: calls with the same arguments have one target")
+        return f"{server}/{tool}/{{*}}"
     if chosen.endswith("path"):
         notes.append(f"{chosen} names what a call is about: an absolute path will be refused")
     return f"{server}/{{{chosen}}}"

@@ -4,7 +4,8 @@ Freezes, duplicate blocking and the binding of an approval all compare targets a
 different calls must never render to one text, and one thing should not have two spellings:
 
 1. A template is literal text with `{argument}` places, each naming a required string or integer
-   argument.
+   argument. `{*}` stands for all arguments together, by the first 32 hex digits of the SHA-256 over
+   their canonical JSON: for tools of which no argument alone says what a call is about.
 2. A value loses nothing: `%`, control characters and, except in a place that ends the template, `/`
    are percent-encoded. Text is NFC, so that two encodings of one letter name one target.
 3. A value that is empty, or a path with empty, `.` or `..` segments, is refused: it would name
@@ -18,9 +19,12 @@ import unicodedata
 from collections.abc import Mapping
 from typing import Any
 
+from ledger.record.rules.canonical import NotCanonical, canonical, digest
+
 MAX_TARGET = 512
 
-_PLACE = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_ALL = "*"
+_PLACE = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*|\*)\}")
 
 
 class BadTarget(ValueError):
@@ -38,7 +42,7 @@ def template_arguments(template: str) -> tuple[str, ...]:
         raise ValueError("The template has a brace that does not enclose one argument name.")
     if any(unicodedata.category(character).startswith("C") for character in literal):
         raise ValueError("The template holds a control character.")
-    return tuple(_PLACE.findall(template))
+    return tuple(name for name in _PLACE.findall(template) if name != _ALL)
 
 
 def render_target(template: str, arguments: Mapping[str, Any]) -> str:
@@ -46,12 +50,23 @@ def render_target(template: str, arguments: Mapping[str, Any]) -> str:
     tail = template.rindex("{") if template.endswith("}") else -1
 
     def fill(match: re.Match[str]) -> str:
+        if match.group(1) == _ALL:
+            return _digest(arguments)
         return _segment(match.group(1), arguments, keep_slashes=match.start() == tail)
 
     target = _PLACE.sub(fill, template)
     if len(target) > MAX_TARGET:
-        raise BadTarget(template_arguments(template)[-1], f"The target is longer than {MAX_TARGET} characters.")
+        raise BadTarget(
+            next(reversed(template_arguments(template)), ""), f"The target is longer than {MAX_TARGET} characters."
+        )
     return target
+
+
+def _digest(arguments: Mapping[str, Any]) -> str:
+    try:
+        return digest(canonical(dict(arguments)))[:32]
+    except NotCanonical as fault:
+        raise BadTarget("", "The arguments, which name the target together, have no canonical form.") from fault
 
 
 def _segment(name: str, arguments: Mapping[str, Any], *, keep_slashes: bool) -> str:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from datetime import timedelta
 
 import pytest
@@ -597,6 +598,18 @@ def test_a_target_is_rendered_from_the_arguments():
 def test_a_path_at_the_end_keeps_its_slashes_and_only_there():
     assert targets.render_target("document/{path}", {"path": "a/b.txt"}) == "document/a/b.txt"
     assert targets.render_target("d/{path}/x", {"path": "a/b"}) == "d/a%2Fb/x"
+
+
+def test_all_arguments_name_a_target_together_where_none_does_alone():
+    assert targets.template_arguments("mail/send/{*}") == ()
+    one, other, again = (
+        targets.render_target("mail/send/{*}", arguments)
+        for arguments in ({"to": ["a"], "at": 1}, {"to": ["b"], "at": 1}, {"at": 1, "to": ["a"]})
+    )
+    assert one == again != other
+    assert re.fullmatch("mail/send/[0-9a-f]{32}", one)
+    with pytest.raises(targets.BadTarget, match="have no canonical form"):
+        targets.render_target("mail/send/{*}", {"at": object()})
 
 
 def test_two_different_calls_never_render_to_one_target():

@@ -369,6 +369,34 @@ def test_no_step_is_taken_past_an_unobserved_one_and_independent_ones_go_on(shop
     assert one(shop, session, "write_document", text)["accepted"]
 
 
+@pytest.mark.req("R-PL-13", "R-EX-08")
+def test_calls_of_a_tool_that_no_argument_identifies_are_told_apart_by_all_of_them(shop: Workshop):
+    """A contract as it is drafted from a server's list of tools, of which nothing can be read back."""
+    text = {"type": "string"}
+    drafted = {
+        "name": "mail.send",
+        "version": "1.0.0",
+        "schema_version": "1",
+        "wrapper_version": "1",
+        "description": "Send a letter.",
+        "arguments_schema": {"type": "object", "properties": {"body": text, "cc": text}, "additionalProperties": False},
+        "side_effect_class": "LOW_RISK_INTERNAL",
+        "unverifiable_acknowledged": True,
+        "target_resource": "mail/send/{*}",
+        "operation_kind": "send",
+    }
+    assert shop.operator_key.post("/contracts", drafted).status_code == 201
+    agent = {"agent_id": "librarian", "version": "2", "tools": ["mail.send"]}
+    assert shop.operator_key.post("/agents", agent).status_code == 201
+    session = shop.session()
+    first = one(shop, session, "mail.send", {"body": "Good day."})
+    assert first["accepted"], first
+    assert one(shop, session, "mail.send", {"body": "Good evening."})["accepted"]
+    assert one(shop, session, "mail.send", {"body": "Good day.", "cc": "ada"})["accepted"]
+    again = one(shop, session, "mail.send", {"body": "Good day."})
+    assert (code(again), again["errors"][0]["action_id"]) == ("UNRESOLVED_DEPENDENCY", first["action_id"])
+
+
 @pytest.mark.req("R-PL-14")
 def test_past_a_failed_step_goes_only_who_acknowledges_it_and_that_is_on_record(shop: Workshop):
     run = uuid4().hex
