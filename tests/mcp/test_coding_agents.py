@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,6 +28,7 @@ from console.local import servers
 from console.local.keys import write_private
 from counterfoil.coding_agents.clients import CLIENTS
 from counterfoil.coding_agents.hooks import Hook, HookSettings, read_call
+from counterfoil.connection import Connection
 from counterfoil.executor import Executor
 from tests.mcp.house import TENANT, House, opened
 from tests.support.outside import api_server, forge, git_server, package_server, psql_user, terraform_folder
@@ -120,6 +122,21 @@ class Desk:
     def served_ref(self, ref: str = "refs/heads/main") -> str:
         """What the server's own repository holds."""
         return self.server.ref(self.repository, ref)
+
+    def session(self) -> dict[str, Any]:
+        """The console's session for this client's own, as its hooks keep it."""
+        folder = self.home / ".local/state/counterfoil/agents/claude-code/sessions"
+        newest = max(folder.iterdir(), key=lambda each: each.stat().st_mtime)
+        return dict(json.loads(newest.read_text()))
+
+    def propose(self, session: dict[str, Any], tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """What the gate says to a call that a hook made in a session, and did not live to start."""
+        state = self.home / ".local/state/counterfoil/agents/claude-code"
+        key = HookSettings(**json.loads((state / "settings.json").read_text())).agent_key
+        with closing(Connection(url=self.house.stack.url, key=key)) as console:
+            call = {"call_id": uuid4().hex, "tool": tool, "arguments": arguments, "pin_hash": session["pin_hash"]}
+            answer = console.write(f"/sessions/{session['session_id']}/calls", {"calls": [call]}, give_up_after_s=10.0)
+        return dict(answer["results"][0])
 
     def newest(self) -> dict[str, Any]:
         return dict(self.house.operator.items("/actions", limit="1")[0])
@@ -527,6 +544,31 @@ def test_what_was_released_to_a_hook_that_died_goes_to_the_next(desk):
     assert len(dead.claim(actions=[action_id], wait_s=8, idempotency_key=claim["key"])) == 1
     dead.close()
     assert desk.before(command) == ("allow", "Approved at the console.")
+
+
+def test_a_push_that_nothing_held_back_and_that_no_hook_started_does_not_block_its_target(desk):
+    """Its hook was killed between the gate's yes and its claim."""
+    command = "git push origin HEAD:main"
+    commit(desk.work, "one")
+    assert desk.before(command) == ("", "")
+    git(desk.work, *command.split()[1:])
+    desk.after(command)
+    assert desk.ended() == "RECONCILED_SUCCESS"
+    pushed, session = desk.newest(), desk.session()
+    arguments = {
+        "remote": f"{desk.server.url}/{desk.repository}",
+        "repository": desk.repository,
+        "ref": "refs/heads/main",
+        "commit": "1" * 40,
+    }
+    assert pushed["target"].endswith("main")
+    left = desk.propose(session, "git_push", arguments)
+    assert (left["state"], desk.newest()["target"]) == ("VALIDATED", pushed["target"])
+    commit(desk.work, "two")
+    assert "UNRESOLVED_DEPENDENCY" in desk.before(command)[1]
+    time.sleep(12)
+    assert desk.before(command) == ("", "")
+    assert desk.house.state(left["action_id"]) == "FAILED"
 
 
 CLIENT_CALLS = {

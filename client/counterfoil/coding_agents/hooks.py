@@ -9,6 +9,7 @@
    may be told is what the console answers.
 4. A hook that cannot ask refuses. In shadow mode it never refuses, starts nothing, and notes what would have been
    and, after the command, what the system shows: with the user's own access, and on this machine only.
+   What waits for nobody and was never started, since its hook died, is withdrawn by the next call that it blocks.
 5. If the client never runs what was let through, or this process dies, the lease runs out and the system is read back.
 """
 
@@ -41,6 +42,8 @@ from counterfoil.work import Result, failed, succeeded
 LEASE_S: Final = 120
 SESSION_S: Final = 28_800
 SETTLE_S: Final = 8.0
+# How long a hook may take beyond its hold for a claim that is under way.
+_CLAIM_S: Final = 10.0
 _AGAIN: Final = (
     "To go on knowing that an earlier step did not end well, send the same command again: that is put on record."
 )
@@ -274,6 +277,10 @@ class Hook:
             call_id = str(known.get("call_id") or uuid4().hex)
             self._write("held", asked, {**known, "call_id": call_id})
             result = self._propose(call, effect, acknowledges=known.get("failed", ()), call_id=call_id)
+            if self._withdraw_abandoned(result):
+                call_id = uuid4().hex
+                self._write("held", asked, {**known, "call_id": call_id})
+                result = self._propose(call, effect, acknowledges=known.get("failed", ()), call_id=call_id)
             # An attempt that failed is settled once it can no longer arrive late; then it may be tried again.
             while result.code == _UNSETTLED and time.monotonic() + SETTLE_S < self._until:
                 time.sleep(SETTLE_S)
@@ -332,6 +339,27 @@ class Hook:
             f"Not run: a file, a ref or what it changes is not what was proposed any more, so action {action_id} is "
             "cancelled. Nothing was changed. Send the command again to propose it as it is now.",
         )
+
+    def _withdraw_abandoned(self, result: CallResult) -> bool:
+        """Withdraw the actions that a call was refused for, if each was let through and no hook is left to start it."""
+        blocking = [str(each["action_id"]) for each in result.raw.get("errors") or () if each.get("action_id")]
+        if result.code != "UNRESOLVED_DEPENDENCY" or not all(map(self._is_abandoned, blocking)):
+            return False
+        try:
+            for action_id in blocking:
+                reason = "It was never started: the hook that proposed it has ended."
+                self._agent.write(f"/actions/{action_id}/cancel", {"reason": reason}, give_up_after_s=10.0)
+        except Problem:
+            # It was started in this moment after all, and blocks by right.
+            return False
+        return bool(blocking)
+
+    def _is_abandoned(self, action_id: str) -> bool:
+        status = self._status(action_id)
+        if status.get("state") != "VALIDATED" or status.get("approval"):
+            return False
+        age = datetime.now(UTC) - datetime.fromisoformat(str(status["proposed_at"]))
+        return age.total_seconds() > self._settings.hold_s + _CLAIM_S
 
     def _claim(self, tool: str, asked: str, action_id: str) -> Order | None:
         """The order, if it may start. A claim is written down until it is answered: what the console releases to a hook
