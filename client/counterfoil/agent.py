@@ -10,6 +10,7 @@ nothing else, or a message that `Session.guard(...)` allows.
 from __future__ import annotations
 
 import json
+import math
 import re
 import threading
 import time
@@ -54,10 +55,13 @@ from counterfoil.transport.request import Backoff, Pause, Plan, Request, Trace, 
 from counterfoil.transport.stream import AsyncStream, Stream
 
 T = TypeVar("T")
-SessionT = TypeVar("SessionT")
+SessionT = TypeVar("SessionT", bound="SessionRequests")
 
 OnFailure = Literal["stop", "compensate"]
 """What a failed step does to its run: nothing but end it, or take what was done before it back."""
+
+SESSION_OVER = frozenset({"PIN_EXPIRED", "SESSION_CLOSED"})
+"""With these codes a call is refused because its session is over."""
 
 _PATIENCE_S = 20
 _current: ContextVar[Session | None] = ContextVar("counterfoil_session", default=None)
@@ -166,6 +170,26 @@ class CallNames:
         return again
 
 
+@dataclass(frozen=True)
+class Handshake:
+    """How a session was opened, and until when its pin lives, so that another one can follow it."""
+
+    body: Mapping[str, Any]
+    until: float
+    renew: bool
+
+    def next_body(self, result: CallResult, *, run_id: str) -> dict[str, Any] | None:
+        """The handshake after a call that was refused because the session is over; None if it stays over."""
+        if result.code not in SESSION_OVER:
+            return None
+        left = math.ceil(self.until - time.monotonic())
+        quiet = any(each.get("code") == "SESSION_QUIET" for each in result.errors)
+        if not (quiet and left > 0) and not self.renew:
+            return None
+        ttl = self.body["ttl_seconds"] if self.renew else left
+        return {**self.body, "workflow_run_id": run_id, "ttl_seconds": ttl}
+
+
 class ActionRequests:
     """What an agent may ask about its own actions."""
 
@@ -217,6 +241,7 @@ class AgentRequests(ActionRequests, ABC, Generic[SessionT]):
         run_id: str | None = None,
         on_failure: OnFailure | None = None,
         trace: Trace | None = None,
+        renew: bool = False,
         **options: Any,
     ) -> Request[SessionT]:
         """Pin a goal and learn which tools this session may call; `options` are the other fields of
@@ -224,6 +249,10 @@ class AgentRequests(ActionRequests, ABC, Generic[SessionT]):
 
         Sessions with the same `run_id` are one run; without it the session is a run of its own.
         With `on_failure="compensate"` a step that fails takes the whole run back.
+
+        The console ends a session that was quiet too long. The next call then opens another one in
+        the same run, with the same goal, for what was left of `ttl_seconds`; `session_id`, `pin` and
+        `contract` are those of the newest. With `renew` it also does so when `ttl_seconds` are over.
         """
         trace = trace or new_trace()
         body = {"agent_id": self.agent_id, "goal": goal, "ttl_seconds": ttl_seconds, **options}
@@ -235,7 +264,9 @@ class AgentRequests(ActionRequests, ABC, Generic[SessionT]):
             body["tools"] = list(tools)
 
         def read(answer: Any) -> SessionT:
-            return self._session(goal, trace, reading.read_session(answer))
+            session = self._session(goal, trace, reading.read_session(answer))
+            session.handshake = Handshake(body, until=time.monotonic() + ttl_seconds, renew=renew)
+            return session
 
         return Request("POST", "/sessions", read, body, trace=trace)
 
@@ -260,26 +291,28 @@ class SessionRequests(ActionRequests):
         self.goal = goal
         self.trace = trace
         self.names = CallNames()
+        self.handshake: Handshake | None = None
 
     @request_method
-    def call(self, call: Call, *, goal: str | None = None, start: StartAtOnce | None = None) -> Request[CallResult]:
+    def call(self, call: Call, *, goal: str | None = None, start: StartAtOnce | None = None) -> Plan[CallResult]:
         """Propose one call; `goal` restates the goal in words, else the pin's hash is sent.
 
         With `start`, its executor starts it in the same request where nothing holds it back (`Executor.propose`).
         """
-        return self._calls([call], goal, reading.read_first_result, start=start)
+        results = yield from self._calls([call], goal, start=start)
+        return results[0]
 
     @request_method
-    def calls(self, calls: Sequence[Call], *, goal: str | None = None) -> Request[CallResults]:
+    def calls(self, calls: Sequence[Call], *, goal: str | None = None) -> Plan[CallResults]:
         """Propose several calls at once; a refused one does not disturb the others."""
-        return self._calls(calls, goal, reading.read_call_results)
+        return self._calls(calls, goal)
 
     @request_method
     def attempt(
         self, call: Call, *, for_s: float = 30.0, for_people: bool = True, goal: str | None = None
     ) -> Plan[Outcome]:
         """Propose one call and wait as `wait` does: how far it came."""
-        result: CallResult = yield self._calls([call], goal, reading.read_first_result)
+        [result] = yield from self._calls([call], goal)
         return (yield from _followed(result, for_s, for_people))
 
     @request_method
@@ -289,7 +322,7 @@ class SessionRequests(ActionRequests):
         """Propose several calls at once and wait for them one after the other, `for_s` seconds at most
         in all.
         """
-        results: CallResults = yield self._calls(calls, goal, reading.read_call_results)
+        results = yield from self._calls(calls, goal)
         until, outcomes = time.monotonic() + for_s, list[Outcome]()
         for result in results:
             outcomes.append((yield from _followed(result, until - time.monotonic(), for_people)))
@@ -358,21 +391,45 @@ class SessionRequests(ActionRequests):
     @request_method
     def end(self) -> Request[None]:
         """End the session at the console; its actions go on."""
+        self.handshake = None
         return self._post("/close", lambda _: None, {})
 
     @property
     def _path(self) -> str:
         return f"/sessions/{self.session_id}"
 
-    def _calls(
-        self, calls: Sequence[Call], goal: str | None, read: Any, *, start: StartAtOnce | None = None
-    ) -> Request[Any]:
+    def _calls(self, calls: Sequence[Call], goal: str | None, *, start: StartAtOnce | None = None) -> Plan[CallResults]:
+        """Propose calls; where the session is over, in the one that follows it."""
+        session_id, handshake = self.session_id, self.handshake
+        results: CallResults = yield self._proposal(calls, goal, start)
+        body = handshake.next_body(results[0], run_id=self.run_id) if results and handshake else None
+        if handshake is None or body is None:
+            return results
+        if self.session_id == session_id:
+            # Else another thread has opened it meanwhile.
+            opened: OpenedSession = yield Request("POST", "/sessions", reading.read_session, body, trace=self.trace)
+            self._follow(opened, body, handshake)
+        again: CallResults = yield self._proposal(calls, goal, start)
+        return again
+
+    def _follow(self, opened: OpenedSession, body: Mapping[str, Any], before: Handshake) -> None:
+        self.session_id, self.contract, self.pin = opened.session_id, opened.contract, opened.pin
+        self.handshake = Handshake(before.body, time.monotonic() + body["ttl_seconds"], before.renew)
+
+    def _proposal(self, calls: Sequence[Call], goal: str | None, start: StartAtOnce | None) -> Request[CallResults]:
         path = f"{self._path}/calls"
         body: dict[str, Any] = {"calls": [call.body(goal=goal, pin_hash=self.pin.hash) for call in calls]}
         if start is None:
-            return Request("POST", path, read, body, trace=self.trace.child())
+            return Request("POST", path, reading.read_call_results, body, trace=self.trace.child())
         body["start"] = start.body()
-        return Request("POST", path, read, body, trace=self.trace.child(), headers_of_try=lambda: start.headers(path))
+        return Request(
+            "POST",
+            path,
+            reading.read_call_results,
+            body,
+            trace=self.trace.child(),
+            headers_of_try=lambda: start.headers(path),
+        )
 
     def _guard(self, message: str, claims: Sequence[Mapping[str, Any]] | None, language: str) -> Request[GuardResult]:
         stated: dict[str, Any] = {"claims": [dict(claim) for claim in claims]} if claims else {}

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
 
+from counterfoil.agent import SESSION_OVER
 from counterfoil.answers import CallResult
 from counterfoil.canonical import digest
 from counterfoil.coding_agents.commands import read_back, read_command
@@ -50,7 +51,6 @@ _AGAIN: Final = (
 UNATTENDED: Final = frozenset({"auto", "bypassPermissions", "dontAsk"})
 """Permission modes of Claude Code in which it asks nobody."""
 _UNSETTLED: Final = "UNRESOLVED_DEPENDENCY"
-_OVER: Final = frozenset({"PIN_EXPIRED", "SESSION_CLOSED"})
 _ENDED: Final = frozenset({"COMPLETED", "FAILED", "FINAL_STATE_UNKNOWN"})
 
 
@@ -409,7 +409,7 @@ class Hook:
             **({"acknowledges": list(acknowledges)} if acknowledges else {}),
         }
         result = self._sent(self._session(call, renew=False), body)
-        if result.code in _OVER:
+        if result.code in SESSION_OVER:
             result = self._sent(self._session(call, renew=True), body)
         return result
 

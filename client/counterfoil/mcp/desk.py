@@ -22,7 +22,6 @@ from counterfoil.work import Result, Work
 
 log = logging.getLogger("counterfoil.mcp")
 
-_OVER = frozenset({"PIN_EXPIRED", "SESSION_CLOSED"})
 # Beyond the server's own time, so that a late answer still finds its attempt open.
 _GRACE_S = 5
 _MOST_WITHHELD = 200
@@ -49,7 +48,9 @@ class ConsoleClient:
     def open(self) -> None:
         """Pin the goal and learn which tools are registered."""
         wish = self._settings.session
-        self._session = self._agent.open_session(goal=wish.goal, ttl_seconds=wish.ttl_s, run_id=wish.run_id or None)
+        self._session = self._agent.open_session(
+            goal=wish.goal, ttl_seconds=wish.ttl_s, run_id=wish.run_id or None, renew=wish.renew
+        )
         self.known = registered_tools(self._session.contract)
 
     def enlist(self) -> None:
@@ -94,25 +95,22 @@ class ConsoleClient:
         """
         session = self._session
         assert session is not None
-        result, effect = self._proposed(session, call, goal)
-        if result.code in _OVER and self._settings.session.renew:
-            result, effect = self._proposed(self._renewed(session), call, goal)
+        before = session.session_id
+        if self._executor is None:
+            result, effect = session.call(call, goal=goal), None
+        else:
+            result, effect = self._executor.propose(session, call, goal=goal)
+        if session.session_id != before:
+            self._learn_again(session)
         return result, effect
 
-    def _proposed(self, session: Session, call: Call, goal: str | None) -> tuple[CallResult, Effect | None]:
-        if self._executor is None:
-            return session.call(call, goal=goal), None
-        return self._executor.propose(session, call, goal=goal)
-
-    def _renewed(self, over: Session) -> Session:
+    def _learn_again(self, session: Session) -> None:
+        """A session was over, and another one with the same goal has followed it, perhaps with other tools."""
+        log.info("the session was over; another one is open with the same goal")
         with self._lock:
-            if self._session is over:
-                log.info("the session is over; another one is opened with the same goal")
-                self.open()
-                if self._forward is not None:
-                    self.enlist()
-            assert self._session is not None
-            return self._session
+            self.known = registered_tools(session.contract)
+            if self._forward is not None:
+                self.enlist()
 
     def withhold(self, tools: Sequence[OfferedTool]) -> None:
         """Put on the session's record what is held back, once for each change; a console that refuses stops nothing."""
