@@ -21,6 +21,12 @@ class Agent(models.Model):
     flags = models.JSONField(default=dict)
     # Who answers for it; they do not decide on what it asks for, unless the policy lets them.
     owner = models.UUIDField(null=True)
+    # Sessions that were opened before this event of its record have ended: it registered the agent again after a
+    # revocation.
+    sessions_since = models.IntegerField(default=0, db_default=0)
+    # For each tool that a registration took away or narrowed: by which events, and to which versions (null: to none).
+    # Sessions from before such an event do not get it back (`rules.registry`).
+    withdrawn = models.JSONField(default=dict, db_default={})
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["tenant_id", "agent_id"], name="agent_id_is_unique")]
@@ -79,6 +85,10 @@ class Session(models.Model):
     unwinds = models.BooleanField(default=False)
     calls_accepted = models.IntegerField(default=0)
     calls_refused = models.IntegerField(default=0)
+    # The newest event of its agent's record when it was opened.
+    agent_seq = models.IntegerField(db_default=0)
+    # When the agent last used it, by a call or otherwise; a pin that nobody uses expires (`rules.pins`).
+    used_at = models.DateTimeField(null=True)
     # Of the refused calls: for tools that it was not shown, and with a restated goal that had drifted.
     undisclosed_attempts = models.IntegerField(db_default=0)
     drifts = models.IntegerField(db_default=0)
@@ -634,7 +644,10 @@ class Attempt(Row):
 
 
 class Deadline(Row):
-    """What must be looked at by a certain time: leases and approvals. Ids only, outside row-level security."""
+    """What must be looked at by a certain time: leases, approvals and stopped agents.
+
+    Ids only, outside row-level security.
+    """
 
     id = models.BigAutoField(primary_key=True)
     tenant_id = models.UUIDField()

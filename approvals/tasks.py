@@ -1,4 +1,4 @@
-"""What Celery runs before the effect: leases and approvals whose time has come."""
+"""What Celery runs before the effect: leases and approvals whose time has come, and what stopped agents have left."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from celery import shared_task
 from django.db import DatabaseError
 from django.utils import timezone
 
-from approvals.agents.operations import acceptance_watch
+from approvals.agents.operations import acceptance_watch, stops
 from approvals.execution import queries as execution_queries
 from approvals.execution.operations import executions
 from approvals.gate.operations import follow_ups
@@ -26,6 +26,8 @@ from ledger.record.queries import events
 from ledger.record.rules.refusals import Refused
 
 log = logging.getLogger(__name__)
+# How many portions of one stopped agent's work a tick ends, each in a transaction of its own.
+PORTIONS = 10
 # How far back a lifted freeze is looked for: far longer than a tick, should the worker have been away.
 LOOK_BACK = timedelta(hours=1)
 
@@ -120,6 +122,23 @@ def watch_agents() -> int:
             except (DatabaseError, Refused):
                 log.exception("the flags of %s were not changed", agent_id)
     return changed
+
+
+@shared_task
+def end_stopped_work() -> int:
+    """Go on to end what stopped agents have left (`agents.operations.stops`); how many portions were ended."""
+    at, portions = timezone.now(), 0
+    for tenant_id, agent_row in execution_queries.stopped_agents(at=at):
+        try:
+            for _ in range(PORTIONS):
+                portions += 1
+                with tenancy(tenant_id):
+                    more = stops.go_on(tenant_id=tenant_id, agent_row=agent_row, at=at)
+                if not more:
+                    break
+        except (DatabaseError, Refused):
+            log.exception("the work of the stopped agent %s was not ended", agent_row)
+    return portions
 
 
 @shared_task

@@ -16,6 +16,7 @@ from django.utils import timezone
 from kombu.exceptions import OperationalError
 
 from approvals import tasks as before
+from approvals.execution.queries import stopped_agents
 from approvals.voting.operations import attention
 from console.accounts import operations as accounts_operations
 from console.accounts import queries as accounts_queries
@@ -107,6 +108,8 @@ def look_for_work() -> None:
         _hand_over(work_exports)
     if _checking():
         _hand_over(check_integrity)
+    if stopped_agents(at=timezone.now(), limit=1):
+        _hand_over(before.end_stopped_work)
 
 
 @shared_task

@@ -154,6 +154,7 @@ pages: list[URLPattern | URLResolver] = [
     path("agents", agents.list_agents, name="agents"),
     path("agents/<str:agent_id>", agents.agent, name="agent"),
     path("agents/<str:agent_id>/revoke", agents.revoke, name="agent-revoke"),
+    path("agents/<str:agent_id>/stopped", agents.show_stop, name="agent-stopped"),
     path("executors", executors.list_executors, name="executors"),
     path("executors/<str:executor_id>", executors.executor, name="executor"),
     path("executors/<str:executor_id>/revoke", executors.revoke, name="executor-revoke"),

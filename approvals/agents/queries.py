@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from django.db.models import (
@@ -13,8 +14,18 @@ from django.db.models import (
 from approvals.models import (
     Agent,
     AgentVersion,
+    Session,
 )
+from approvals.sessions.rules.pins import MAX_TTL_SECONDS
+from ledger.actions.queries.actions import IS_OPEN, action_columns, read_action
 from ledger.db import columns, execute, fetch_one, load_models, page_in_order
+from ledger.record.rules.ids import lower_bound
+
+if TYPE_CHECKING:
+    from ledger.models import Action
+
+_JUST_CHANGED = timedelta(minutes=10)
+"""For longer than any call takes."""
 
 
 def agent(tenant_id: UUID, agent_id: str) -> Agent | None:
@@ -40,17 +51,77 @@ def agent_version(tenant_id: UUID, agent_id: str, version: str) -> AgentVersion 
     return fetch_one(AgentVersion, "tenant_id = $1 AND agent_id = $2 AND version = $3", tenant_id, agent_id, version)
 
 
-_WITH_VERSION = f"""
-SELECT {columns(Agent, "a")}, {columns(AgentVersion, "v")} FROM approvals_agent a LEFT JOIN approvals_agentversion v
-    ON v.tenant_id = $1 AND v.agent_id = $2 AND v.version = $3 WHERE a.tenant_id = $1 AND a.agent_id = $2
+_REGISTERED = f"""
+SELECT {columns(Agent, "a")}, {columns(AgentVersion, "v")}, h.seq FROM approvals_agent a
+LEFT JOIN approvals_agentversion v ON v.tenant_id = $1 AND v.agent_id = a.agent_id AND v.version = a.version
+JOIN ledger_subject h ON h.tenant_id = $1 AND h.id = a.id WHERE a.tenant_id = $1
 """
 
 
-def agent_with_version(tenant_id: UUID, agent_id: str, version: str) -> tuple[Agent | None, AgentVersion | None]:
-    """An agent and one version of it, each None if missing, read in one statement."""
-    rows = execute(_WITH_VERSION, tenant_id, agent_id, version)
-    (agent, found), _ = load_models(rows[0], Agent, AgentVersion) if rows else ((None, None), ())
-    return agent, found
+def registered_agent(tenant_id: UUID, agent_id: str) -> tuple[Agent | None, AgentVersion | None, int]:
+    """An agent, its registration in force, and the newest event of its record, as one statement saw them."""
+    rows = execute(f"{_REGISTERED} AND a.agent_id = $2", tenant_id, agent_id)
+    if not rows:
+        return None, None, 0
+    (agent, version), (seq,) = load_models(rows[0], Agent, AgentVersion)
+    return agent, version, seq
+
+
+def agent_with_registration(tenant_id: UUID, agent_row: UUID) -> tuple[Agent, AgentVersion | None]:
+    """An agent, by its row's id, with its registration in force."""
+    [row] = execute(f"{_REGISTERED} AND a.id = $2", tenant_id, agent_row)
+    (agent, version), _ = load_models(row, Agent, AgentVersion)
+    return agent, version
+
+
+# The actions (a) of an agent (m) with its registration in force (b), in sessions (s) from which something was taken
+# since. Which of them it may still have done is for the registry to say.
+_LOST = """
+FROM approvals_agent m
+LEFT JOIN approvals_agentversion b ON b.tenant_id = $1 AND b.agent_id = m.agent_id AND b.version = m.version
+JOIN ledger_action a ON a.tenant_id = $1 AND a.agent = m.agent_id
+JOIN approvals_session s ON s.tenant_id = $1 AND s.id = a.session_id
+WHERE m.tenant_id = $1 AND m.id = $2
+    AND (m.revoked_at IS NOT NULL OR s.agent_seq < m.sessions_since OR m.withdrawn ? a.tool OR NOT b.tools ? a.tool)
+"""
+
+
+def stopped_actions(agent: Agent, *, after: UUID | None, limit: int) -> list[tuple[Action, Session]]:
+    """The actions of an agent that have not started and that it may have lost, in the order of their ids."""
+    rows = execute(
+        f"SELECT {action_columns('a')}, {columns(Session, 's')} {_LOST} AND a.phase = 'VALIDATED'"
+        " AND ($3::uuid IS NULL OR a.id > $3) ORDER BY a.id LIMIT $4",
+        *(agent.tenant_id, agent.id, after, limit),
+    )
+    found = []
+    for row in rows:
+        action, rest = read_action(row)
+        [session], _ = load_models(rest, Session)
+        found.append((action, session))
+    return found
+
+
+def may_leave_more(agent: Agent, *, at: datetime) -> bool:
+    """Whether more may come to be started of what an agent has lost: an action is still open, or its registration has
+    just changed, so that a call of before may not be on record yet.
+    """
+    [(found,)] = execute(
+        f"SELECT EXISTS (SELECT {_LOST} AND {IS_OPEN}) OR EXISTS (SELECT FROM ledger_subject"
+        " WHERE tenant_id = $1 AND id = $2 AND updated_at > $3)",
+        *(agent.tenant_id, agent.id, at - _JUST_CHANGED),
+    )
+    return bool(found)
+
+
+def stopped_sessions(agent: Agent, *, at: datetime, limit: int) -> list[UUID]:
+    """The open sessions of an agent that its revocation has ended."""
+    rows = execute(
+        "SELECT s.id FROM approvals_agent m JOIN approvals_session s ON s.tenant_id = $1 AND s.agent_id = m.agent_id"
+        " WHERE m.tenant_id = $1 AND m.id = $2 AND s.id >= $3 AND s.closed_at IS NULL AND s.pin_expires_at > $4"
+        " AND (m.revoked_at IS NOT NULL OR s.agent_seq < m.sessions_since) ORDER BY s.id LIMIT $5",
+        *(agent.tenant_id, agent.id, lower_bound(at - timedelta(seconds=MAX_TTL_SECONDS)), at, limit),
+    )
+    return [session_id for (session_id,) in rows]
 
 
 def agent_versions(tenant_id: UUID, agent_id: str) -> list[AgentVersion]:

@@ -15,9 +15,9 @@ from approvals.models import (
     StartOverride,
 )
 from approvals.sessions.queries import disclosed_contract
-from ledger.actions.queries.actions import READY
+from ledger.actions.queries.actions import IS_OPEN, READY, action_columns, read_action
 from ledger.catalogue.rules.effects import Reversibility
-from ledger.db import execute, fetch_one, select
+from ledger.db import columns, execute, fetch_one, load_models, select
 
 if TYPE_CHECKING:
     from ledger.models import Action
@@ -65,7 +65,8 @@ def may_use(executor: Executor, key_actor: UUID) -> bool:
     return executor.key_actor in (key_actor, executor.id)
 
 
-# The approved come first, and as an array: what waits for people is not looked at, however much of it there is.
+# The approved come first, and as an array: what waits for people is not looked at, however much of it there is. Nor is
+# what a stopped agent has left, until it is ended (`agents.operations.stops`); the claim itself checks the registry.
 _STARTABLE = f"""
 SELECT a.id, EXISTS (SELECT FROM approvals_grant g WHERE g.tenant_id = $1 AND g.action_id = a.id
     AND g.consumed_at IS NULL AND g.voided_at IS NULL AND g.expires_at > clock_timestamp())
@@ -73,6 +74,11 @@ FROM ledger_action a WHERE a.tenant_id = $1 AND {READY} AND a.tool = ANY($2)
     AND (a.approval_id IS NULL OR a.id = ANY(ARRAY(
         SELECT p.action_id FROM approvals_approval p WHERE p.tenant_id = $1 AND p.state = 'APPROVED')))
     AND ($3::uuid IS NULL OR a.id > $3) AND ($4::uuid[] IS NULL OR a.id = ANY($4::uuid[]))
+    AND EXISTS (SELECT FROM approvals_session s
+        JOIN approvals_agent m ON m.tenant_id = $1 AND m.agent_id = s.agent_id
+        JOIN approvals_agentversion b ON b.tenant_id = $1 AND b.agent_id = m.agent_id AND b.version = m.version
+        WHERE s.tenant_id = $1 AND s.id = a.session_id
+            AND m.revoked_at IS NULL AND s.agent_seq >= m.sessions_since AND b.tools ? a.tool)
 ORDER BY a.id LIMIT $5
 """
 
@@ -126,10 +132,35 @@ def attempts_of(tenant_id: UUID, action_id: UUID) -> list[Attempt]:
     return select(Attempt, "tenant_id = $1 AND action_id = $2 ORDER BY number", tenant_id, action_id)
 
 
+_STARTED_WORK = f"""
+SELECT {action_columns("a")}, {columns(Attempt, "t")} FROM ledger_action a
+CROSS JOIN LATERAL (SELECT * FROM approvals_attempt n WHERE n.tenant_id = $1 AND n.action_id = a.id
+    ORDER BY n.number DESC LIMIT 1) t
+WHERE a.tenant_id = $1 AND a.agent = $2 AND {IS_OPEN} AND a.phase NOT IN ('PROPOSED', 'VALIDATED')
+ORDER BY a.id DESC LIMIT $3
+"""
+
+
+def started_work(tenant_id: UUID, agent_id: str, *, limit: int) -> list[tuple[Action, Attempt]]:
+    """An agent's actions that have started and not come to their end, newest first, each with its newest attempt."""
+    found = []
+    for row in execute(_STARTED_WORK, tenant_id, agent_id, limit):
+        action, rest = read_action(row)
+        [attempt], _ = load_models(rest, Attempt)
+        found.append((action, attempt))
+    return found
+
+
 def due_work(*, at: datetime, limit: int = 200) -> list[tuple[UUID, UUID, str]]:
     """(tenant, subject, what) of leases and approvals whose time has come. Outside row-level security."""
-    found = Deadline.objects.filter(due_at__lte=at).order_by("due_at")[:limit]
+    found = Deadline.objects.filter(due_at__lte=at).exclude(what="stop").order_by("due_at")[:limit]
     return list(found.values_list("tenant_id", "subject_id", "what"))
+
+
+def stopped_agents(*, at: datetime, limit: int = 200) -> list[tuple[UUID, UUID]]:
+    """(tenant, agent) of the agents that have something left to end. Outside row-level security."""
+    found = Deadline.objects.filter(what="stop", due_at__lte=at).order_by("due_at")[:limit]
+    return list(found.values_list("tenant_id", "subject_id"))
 
 
 def preparing_approvals(*, limit: int = 200) -> list[tuple[UUID, UUID]]:

@@ -45,25 +45,29 @@ def call(tenant_id: UUID, session_id: UUID, call_id: str) -> Call | None:
 
 
 class CallerFacts(NamedTuple):
-    """The agent of a session with its version, each None if missing, and the policies in force."""
+    """The agent of a session, the version that the session was opened under and the one in force, each None if missing,
+    and the policies in force.
+    """
 
     agent: Agent | None
     version: AgentVersion | None
+    current: AgentVersion | None
     policies: dict[str, PolicyVersionInForce]
 
 
 _CALLER = f"""
-SELECT {columns(Agent, "a")}, {columns(AgentVersion, "v")}, {POLICIES_IN_FORCE}
+SELECT {columns(Agent, "a")}, {columns(AgentVersion, "v")}, {columns(AgentVersion, "b")}, {POLICIES_IN_FORCE}
 FROM (SELECT) one LEFT JOIN approvals_agent a ON a.tenant_id = $1 AND a.agent_id = $2
 LEFT JOIN approvals_agentversion v ON v.tenant_id = a.tenant_id AND v.agent_id = $2 AND v.version = $3
+LEFT JOIN approvals_agentversion b ON b.tenant_id = a.tenant_id AND b.agent_id = $2 AND b.version = a.version
 """
 
 
 def caller_facts(session: Session) -> CallerFacts:
     """What a call of a session is judged by, as it stands now."""
     [row] = execute(_CALLER, session.tenant_id, session.agent_id, session.agent_version)
-    (agent, version), (policies,) = load_models(row, Agent, AgentVersion)
-    return CallerFacts(agent, version, policies_in_force(session.tenant_id, policies))
+    (agent, version, current), (policies,) = load_models(row, Agent, AgentVersion, AgentVersion)
+    return CallerFacts(agent, version, current, policies_in_force(session.tenant_id, policies))
 
 
 # Behind the lock, in a statement of its own: it sees what whoever held the lock before has left.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from datetime import datetime
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from django.db.models import (
@@ -15,12 +15,26 @@ from approvals.models import (
     Session,
     Spending,
 )
+from approvals.sessions.rules import pins
 from ledger.catalogue.queries import registered_contract
 from ledger.db import fetch_one, select
 
 
 def session(tenant_id: UUID, session_id: UUID) -> Session | None:
     return fetch_one(Session, "tenant_id = $1 AND id = $2", tenant_id, session_id)
+
+
+def pin_of(session: Session, *, quiet: timedelta) -> pins.Pin:
+    """The pin of a session, which is over once the session was quiet for so long."""
+    return pins.Pin(
+        session_id=str(session.id),
+        goal=session.goal,
+        hash=session.pin_hash,
+        pinned_at=session.pinned_at,
+        expires_at=session.pin_expires_at,
+        used_at=session.used_at,
+        quiet=quiet,
+    )
 
 
 def count_refused_calls(tenant_id: UUID, session_id: UUID) -> dict[str, int]:

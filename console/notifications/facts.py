@@ -17,7 +17,7 @@ from console.accounts import queries as directory
 from console.metrics import queries as metrics_queries
 from console.notifications.messages import NoticeFact, format_moment, operation_verb
 from console.notifications.rules import WAITS, Occasion
-from console.web.labels import action_title
+from console.web.labels import action_title, approval_label
 from ledger.actions.queries import actions as actions_queries
 from ledger.catalogue import queries as catalogue_queries
 from ledger.exports import queries as exports_queries
@@ -26,7 +26,7 @@ from reviews import queries as after
 
 if TYPE_CHECKING:
     from approvals.models import Approval, Vote
-    from ledger.models import Tenant
+    from ledger.models import Action, Tenant
 
 # Where to go for what has no page of its own; in a link that leaves the console no name stands either.
 _PAGES = {
@@ -86,7 +86,7 @@ _WAITING: Mapping[str, Collection[str]] = {
     Occasion.RELEASE_WAITS: ("DRAFT", "CHECKED", "CANARY", "READY"),
     Occasion.INCIDENT_OPENED: ("OPEN",),
 }
-_UNDECIDED: Mapping[str, str] = {"EXPIRED": "Expired", "VOIDED": "Superseded"}
+_UNDECIDED = ("EXPIRED", "VOIDED")
 _READERS: Mapping[str, Callable[[UUID, list[UUID]], Iterable[Any]]] = {
     "approval": approvals.approvals_by_id,
     "case": lambda tenant_id, ids: after.cases_by_id(tenant_id, ids).values(),
@@ -125,15 +125,19 @@ def load_endings(tenant: Tenant, lines: Iterable[dict[str, Any]]) -> list[str]:
     ids = {each for each in about if each}
     rows = {each.id: each for each in approvals.approvals_by_id(tenant.id, sorted(ids))}
     cast, names = votes.votes_by_approval(tenant.id, ids), directory.names_of(tenant.id)
-    return [_ending(rows[each], cast.get(each, []), names) if each in rows else "" for each in about]
+    actions = actions_queries.actions_by_id(tenant.id, [each.action_id for each in rows.values()])
+    return [
+        _ending(rows[each], actions[rows[each].action_id], cast.get(each, []), names) if each in rows else ""
+        for each in about
+    ]
 
 
-def _ending(row: Approval, cast: Sequence[Vote], names: Mapping[UUID, str]) -> str:
+def _ending(row: Approval, action: Action, cast: Sequence[Vote], names: Mapping[UUID, str]) -> str:
     given = {vote.verdict for vote in cast}
     rejected = ("Rejected", {"reject"}) if "reject" in given else ("Changes requested", {"request_changes"})
     approved = ("Approved", {"approve", "break_glass"})
     ways = {"APPROVED": approved, "CONSUMED": approved, "REJECTED": rejected}
-    word, verdicts = ways.get(row.state, (_UNDECIDED.get(row.state, ""), set()))
+    word, verdicts = ways.get(row.state, (approval_label(row, action)[1] if row.state in _UNDECIDED else "", set()))
     by = dict.fromkeys(names.get(vote.voter, "somebody who has left") for vote in cast if vote.verdict in verdicts)
     who = f" by {' and '.join(by)}" if by else ""
     when = f", {format_moment(row.decided_at)}" if verdicts and row.decided_at else ""

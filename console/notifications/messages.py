@@ -41,6 +41,11 @@ TITLES: Final[dict[str, tuple[str, str, str]]] = {
     Occasion.CHANGES: ("Changes were requested", "Changes were requested", "It will not run in this form."),
     Occasion.EXPIRED: ("Approval expired", "Approval expired", "It was not decided in time."),
     Occasion.VOIDED: ("Approval superseded", "Approval superseded", "It no longer authorises anything."),
+    Occasion.WITHDRAWN: (
+        "Request withdrawn",
+        "Request withdrawn",
+        "Its agent was stopped, or may no longer do this. Nobody needs to decide.",
+    ),
     Occasion.EMERGENCY: ("Break-glass was used", "Break-glass was used", "Others must review it."),
     Occasion.AGENT_FLAGGED: (
         "Agent flagged",

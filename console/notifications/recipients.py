@@ -89,6 +89,10 @@ def _involved(tenant_id: UUID, scene: EventContext, people: TenantPeople) -> set
     return {*voted, *wrote, *filter(None, (scene.approval.assigned_to, scene.approval.claimed_by))}
 
 
+def _asked(tenant_id: UUID, scene: EventContext, people: TenantPeople) -> set[UUID]:
+    return _approvers(tenant_id, scene, people) | _involved(tenant_id, scene, people)
+
+
 def _everybody(tenant_id: UUID, scene: EventContext, people: TenantPeople) -> set[UUID]:
     return set(people.members)
 
@@ -166,6 +170,7 @@ _WANTED = {
     Audience.ALARMED: _alarmed,
     Audience.NAMED: _named,
     Audience.ASKER: _asker,
+    Audience.ASKED: _asked,
     Audience.INVOLVED: _involved,
     Audience.EVERYBODY: _everybody,
     Audience.OPERATORS: _operators,

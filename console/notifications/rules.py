@@ -28,6 +28,7 @@ class Occasion(StrEnum):
     CHANGES = "changes"
     EXPIRED = "expired"
     VOIDED = "voided"
+    WITHDRAWN = "withdrawn"
     EMERGENCY = "emergency"
     KEY_WAITS = "key_waits"
     AGENT_FLAGGED = "agent_flagged"
@@ -63,6 +64,7 @@ class Audience(StrEnum):
     ALARMED = "alarmed"  # administrators and operators
     NAMED = "named"  # who the event itself names
     ASKER = "asker"  # whose question was answered
+    ASKED = "asked"  # who was asked to vote, and who is involved
     INVOLVED = "involved"  # who has voted, claimed or written about it
     EVERYBODY = "everybody"
     KEY_SECONDS = "key_seconds"  # reviewers and administrators, but the passkey's holder
@@ -89,6 +91,7 @@ AUDIENCES: Final[dict[Occasion, Audience]] = {
     Occasion.CHANGES: Audience.INVOLVED,
     Occasion.EXPIRED: Audience.INVOLVED,
     Occasion.VOIDED: Audience.INVOLVED,
+    Occasion.WITHDRAWN: Audience.ASKED,
     Occasion.EMERGENCY: Audience.EVERYBODY,
     Occasion.KEY_WAITS: Audience.KEY_SECONDS,
     Occasion.AGENT_FLAGGED: Audience.ALARMED,
@@ -147,7 +150,9 @@ WAKES: Final = WAITS | {
     Occasion.CONTRACT_WAITS,
 }
 """What a person's devices are woken for: something waits for them, and the push says no more."""
-ENDINGS: Final = frozenset({Occasion.APPROVED, Occasion.REJECTED, Occasion.CHANGES, Occasion.EXPIRED, Occasion.VOIDED})
+ENDINGS: Final = frozenset(
+    {Occasion.APPROVED, Occasion.REJECTED, Occasion.CHANGES, Occasion.EXPIRED, Occasion.VOIDED, Occasion.WITHDRAWN}
+)
 """How a request to people ends; a room that shows the request gets an update of that message."""
 _URGENT: Final = frozenset({Occasion.EMERGENCY, Occasion.NO_APPROVER, Occasion.INCIDENT_OPENED, Occasion.SYSTEM_DOWN})
 _PROMPT: Final = frozenset(

@@ -12,6 +12,7 @@ from ledger.record.rules import outcomes
 from ledger.record.rules.event_kinds import EVENT_KINDS
 
 if TYPE_CHECKING:
+    from approvals.models import Approval
     from ledger.models import Action
 
 OUTCOMES: Final = outcomes.WORDS
@@ -333,6 +334,13 @@ EVIDENCE: Final[dict[str, str]] = {
     "agent_evidence": "Agent's statement (unverified)",
     "release_gates": "Results of release gates",
 }
+
+
+def approval_label(approval: Approval, action: outcomes.ActionView) -> tuple[str, str]:
+    """An icon and the word for how an approval stands; one whose action was cancelled has nothing in its place."""
+    if approval.state == "VOIDED" and outcomes.outcome_of(action) is _O.CANCELLED:
+        return "stop", "Withdrawn"
+    return APPROVALS[approval.state]
 
 
 def outcome_label(action: outcomes.ActionView) -> str:

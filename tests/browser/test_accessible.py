@@ -90,6 +90,7 @@ def paths(site):
         ("systems", "systems"),
         ("agents", "agents?period=month"),
         ("agent", agent_of(site)),
+        ("agent-stopped", stopped_agent_of(site)),
         ("calls", "calls"),
         ("hallucinations", "calls/hallucinations"),
         ("recordings", "recordings"),
@@ -152,6 +153,23 @@ def session_of(site, case):
             at=datetime.now(UTC),
         )
         return session.id
+
+
+def stopped_agent_of(site):
+    """The account of an agent that was stopped."""
+    from datetime import UTC, datetime
+
+    from approvals.agents.operations import agents
+    from approvals.agents.rules.registry import RegistryEntry
+    from ledger.db import tenancy
+    from ledger.record import operations as ledger
+
+    told = {"by": ledger.SYSTEM, "at": datetime.now(UTC)}
+    entry = RegistryEntry(str(site.stage.tenant), "trainee", "1", ("issue_refund",), (), "", "first oper", told["at"])
+    with tenancy(site.stage.tenant):
+        agents.register_agent(tenant_id=site.stage.tenant, entry=entry, **told)
+        agents.revoke_agent(tenant_id=site.stage.tenant, agent_id="trainee", reason="Its trial is over.", **told)
+    return "agents/trainee/stopped"
 
 
 def agent_of(site):

@@ -39,6 +39,7 @@ PAGES: Final = _rows(
             action-signed-receipts action-narrative action-narrative-pdf
             case-narrative case-narrative-pdf
             evidence session run incidents incident incident-review runbooks agents agent calls hallucinations
+            agent-stopped
             recordings recording recorded-conversation contracts contract systems ledger log-growth event-proof event
             me my-absence my-absence-end my-delegation-end notices notice-next notices-read notice-wishes freezes
             notice-device-add notice-device-remove""",
@@ -124,9 +125,10 @@ OPERATIONS: Final = _rows(
             approvals_list_cases approvals_get_case approvals_list_freezes incidents_list_incidents
             incidents_get_incident""",
         f"oper audit {_PEOPLE}": """
-            agents_list_agents agents_get_agent registry_list_contracts registry_get_contract registry_list_policies
-            systems_list_systems recordings_list_recordings recordings_get_recording recordings_list_conversations
-            recordings_get_conversation metrics_summary_get_summary metrics_summary_export_summary
+            agents_list_agents agents_get_agent agents_get_revocation registry_list_contracts registry_get_contract
+            registry_list_policies systems_list_systems recordings_list_recordings recordings_get_recording
+            recordings_list_conversations recordings_get_conversation metrics_summary_get_summary
+            metrics_summary_export_summary
             metrics_summary_list_actions_behind handoffs_list_handoffs handoffs_get_handoff handoffs_get_schema
             handoffs_export_table handoffs_export_lines actions_verification_runs_list_runs workflows_decide
             actions_effect_receipts_get_effect_receipt actions_signed_receipts_get_signed_receipts

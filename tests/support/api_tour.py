@@ -107,6 +107,7 @@ def register(shop: Workshop) -> None:
     shop.operator_key.post("/contracts", json.loads((CONTRACTS / "issue_refund.json").read_text()))
     shop.operator_key.post("/agents", {"agent_id": "temp", "version": "1", "tools": []})
     shop.operator_key.post("/agents/temp/revoke", {"reason": "It was a trial."})
+    shop.operator_key.get("/agents/temp/revocation")
     release(shop)
     shop.register(executor_id="second")
 

@@ -7,7 +7,8 @@ from functools import lru_cache
 from django.conf import settings
 
 from approvals.agents.rules import registry
-from approvals.models import AgentVersion
+from approvals.models import Agent, AgentVersion, Session
+from ledger.record.rules.refusals import Refused
 
 
 def is_sealed(version: AgentVersion) -> bool:
@@ -28,6 +29,23 @@ def entry_of(version: AgentVersion) -> registry.RegistryEntry:
         model_tier=version.model_tier,
         registered_at=version.registered_at,
     )
+
+
+def refusal_to_act(
+    session: Session | None, agent: Agent | None, current: AgentVersion | None, *, tool: str, version: str
+) -> Refused | None:
+    """Why an agent may not have this done in this session, by the registry as it is now; None if it may.
+
+    `current` is the registration in force. What is missing or not as it was sealed refuses.
+    """
+    if session is None or agent is None or current is None:
+        return registry.AgentNotRegistered()
+    if agent.revoked_at is None and not is_sealed(current):
+        return registry.RegistryFingerprintMismatch()
+    standing = registry.AgentStanding(
+        entry_of(current), agent.revoked_at is not None, agent.sessions_since, agent.withdrawn
+    )
+    return registry.refusal_to_act(standing, opened_at=session.agent_seq, tool=tool, version=version)
 
 
 @lru_cache(maxsize=1)

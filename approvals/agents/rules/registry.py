@@ -10,7 +10,11 @@
    says how many were withheld and why (R-MC-20).
 6. For a tool, the entry may name a version or a range of versions (`ledger.catalogue.rules.versions`); without one, a
    weaker version does not reach the agent.
-7. A registration that would be cut, that names tools without a contract, or that holds names which a model takes for
+7. What is taken away does not come back. A revocation ends every session from before it, and with it what these
+   sessions had accepted; a registration that takes a tool away or narrows its versions takes it from every session from
+   before it, also if a later registration names it again. `refusal_to_act` decides it for a call, a vote, a claim and a
+   start alike.
+8. A registration that would be cut, that names tools without a contract, or that holds names which a model takes for
    each other is linted: it stands, with findings that name the fix.
 """
 
@@ -19,13 +23,14 @@ from __future__ import annotations
 import difflib
 import hashlib
 import hmac
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from approvals.agents.rules import relevance
 from approvals.agents.rules.relevance import ToolText
 from ledger.catalogue.rules.lint import LintFinding
+from ledger.catalogue.rules.versions import covers
 from ledger.record.rules.canonical import canonical
 from ledger.record.rules.refusals import Refused
 
@@ -77,6 +82,52 @@ class RegistryEntry:
     registered_at: datetime
     versions: Mapping[str, str] = field(default_factory=dict)
     """For some of the tools, the version or the range of versions that is vouched for."""
+
+
+Withdrawals = Mapping[str, Sequence[tuple[int, str | None]]]
+"""For a tool, by which events of the agent's record it was taken away (None) or narrowed to a range of versions."""
+
+
+@dataclass(frozen=True)
+class AgentStanding:
+    """The registry's word on an agent now: its registration in force, and what it lost over time (rule 7)."""
+
+    entry: RegistryEntry
+    revoked: bool
+    sessions_since: int
+    withdrawn: Withdrawals
+
+
+def refusal_to_act(standing: AgentStanding, *, opened_at: int, tool: str, version: str) -> Refused | None:
+    """The refusal of an act with this version of a tool, in a session that was opened at this event of the agent's
+    record; None if the agent may still have it done.
+    """
+    if standing.revoked:
+        return AgentNotRegistered("The agent was revoked.")
+    if opened_at < standing.sessions_since:
+        return AgentNotRegistered(
+            "The agent was revoked after this session was opened; its registration since then does not bring it back."
+        )
+    ranges = [kept for since, kept in standing.withdrawn.get(tool, ()) if since > opened_at]
+    if tool not in standing.entry.tools or None in ranges:
+        return CapabilityNotRegistered(f"`{tool}` was taken from this agent.")
+    ranges.append(standing.entry.versions.get(tool) or "*")
+    if not all(covers(kept, version) for kept in ranges if kept is not None):
+        return CapabilityNotRegistered(f"Version {version} of `{tool}` was taken from this agent.")
+    return None
+
+
+def withdraw(before: RegistryEntry, after: RegistryEntry, lost: Withdrawals, *, seq: int) -> Withdrawals:
+    """What an agent has lost once the registration `after`, which is this event of its record, follows `before`."""
+    found = {tool: list(each) for tool, each in lost.items()}
+    for tool in before.tools:
+        kept = after.versions.get(tool)
+        if tool not in after.tools:
+            # Whoever is refused by an earlier loss is refused by this one as well.
+            found[tool] = [(seq, None)]
+        elif kept and kept != before.versions.get(tool):
+            found.setdefault(tool, []).append((seq, kept))
+    return found
 
 
 @dataclass(frozen=True)

@@ -314,6 +314,8 @@ def _start(
     grant = _verify_grant(tenant_id, request, context.record.now)
     if executor.thumbprint != request.thumbprint:
         raise grants.GrantWrongExecutor
+    if (context.grant is None or context.grant.consumed_at is None) and context.agent_refusal is not None:
+        raise context.agent_refusal
     _check_unspent(context.grant, grant, context.record.now)
     if head.state != "VALIDATED" or head.entry is None:
         raise NotStartable

@@ -162,6 +162,7 @@ def _blockers(
     elif not allowed_hours.are_open(quorum.read_terms(approval.terms).hours if approval is not None else (), at=at):
         yield "hours"
     stops = {
+        "agent": context.agent_refusal is not None,
         # A version that was rolled back or retired starts nothing more.
         "contract": facts.contract_digest is None,
         "freeze": facts.frozen,

@@ -13,8 +13,9 @@ from uuid import UUID
 
 from django.conf import settings
 
+from approvals.agents.operations.registry_entry import refusal_to_act
 from approvals.execution.rules import grants
-from approvals.models import Agent, Approval, Executor, Grant, Session, Vote
+from approvals.models import Agent, AgentVersion, Approval, Executor, Grant, Session, Vote
 from approvals.policy.rules.policy import ApprovalPolicy
 from approvals.requests.queries import deadlines
 from approvals.requests.queries.approvals import Parties
@@ -51,16 +52,17 @@ REVISION = 1
 class ReleaseContext:
     """The current state that a release depends on: facts on record, the approval and its votes, session and agent.
 
-    `reserved` is whether a live grant holds the action, by the clock of the database; `override_id` names a person's
-    decision that its tool starts although the record has gone back. Only a start reads the executor
-    and the grant that it presents; the stored payload (whose it is, sealed, and the id of the key) and, where there is
-    an approval, the roster are read behind the lock.
+    `registered` is the agent's registration in force. `reserved` is whether a live grant holds the action, by the clock
+    of the database; `override_id` names a person's decision that its tool starts although the record has gone back.
+    Only a start reads the executor and the grant that it presents; the stored payload (whose it is, sealed, and the id
+    of the key) and, where there is an approval, the roster are read behind the lock.
     """
 
     record: ReleaseFacts
     approval: Approval | None
     session: Session | None
     agent: Agent | None
+    registered: AgentVersion | None
     reserved: bool
     override_id: str | None
     cast: tuple[Vote, ...]
@@ -80,6 +82,12 @@ class ReleaseContext:
     def parties(self) -> Parties:
         """The action, its session and its agent."""
         return Parties(self.action, self.session, self.agent)
+
+    @property
+    def agent_refusal(self) -> Refused | None:
+        """Why the agent may no longer have the action done, if it may not."""
+        action = self.action
+        return refusal_to_act(self.session, self.agent, self.registered, tool=action.tool, version=action.tool_version)
 
     @property
     def agent_version(self) -> str:
@@ -115,14 +123,15 @@ class ReleaseContext:
         return irreversible or self.approval.terms.get("wait_for_seal", True) is not False
 
 
-_COLUMNS = f"""{columns(Approval, "w")}, {columns(Session, "s")}, {columns(Agent, "m")},
+_COLUMNS = f"""{columns(Approval, "w")}, {columns(Session, "s")}, {columns(Agent, "m")}, {columns(AgentVersion, "b")},
     EXISTS (SELECT FROM approvals_grant h WHERE h.tenant_id = $1 AND h.action_id = a.id
         AND h.consumed_at IS NULL AND h.voided_at IS NULL AND h.expires_at > clock_timestamp()),
     (SELECT max(v.id::text) FROM approvals_startoverride v WHERE v.tenant_id = $1 AND v.ended_at IS NULL
         AND v.ends_at > clock_timestamp() AND v.tools ? a.tool)"""
 _JOINS = """LEFT JOIN approvals_approval w ON w.tenant_id = $1 AND w.id = a.approval_id
 LEFT JOIN approvals_session s ON s.tenant_id = $1 AND s.id = a.session_id
-LEFT JOIN approvals_agent m ON m.tenant_id = $1 AND m.agent_id = s.agent_id"""
+LEFT JOIN approvals_agent m ON m.tenant_id = $1 AND m.agent_id = s.agent_id
+LEFT JOIN approvals_agentversion b ON b.tenant_id = $1 AND b.agent_id = m.agent_id AND b.version = m.version"""
 _RELEASE_QUERY = release_statement(_COLUMNS, _JOINS)
 _START_QUERY = release_statement(
     f"{_COLUMNS}, v.subject_id, v.sealed, k.key_id, {columns(Executor, 'x')}, {columns(Grant, 'g')}",
@@ -145,8 +154,10 @@ def load_context(tenant_id: UUID, action_id: UUID, *, at: datetime) -> ReleaseCo
     if not rows:
         return None
     facts, extra = read_release(rows[0])
-    (approval, session, agent), (reserved, override_id) = load_models(extra, Approval, Session, Agent)
-    return ReleaseContext(facts, approval, session, agent, reserved, override_id, _votes(cast))
+    (approval, session, agent, registered), (reserved, override_id) = load_models(
+        extra, Approval, Session, Agent, AgentVersion
+    )
+    return ReleaseContext(facts, approval, session, agent, registered, reserved, override_id, _votes(cast))
 
 
 def lock_context(
@@ -172,12 +183,14 @@ def lock_context(
         behind_tenant=presented,
     )
     facts, extra = read_release(rows[0])
-    (approval, session, agent), (reserved, override_id, *stored) = load_models(extra, Approval, Session, Agent)
+    (approval, session, agent, registered), (reserved, override_id, *stored) = load_models(
+        extra, Approval, Session, Agent, AgentVersion
+    )
     (executor, grant), _ = load_models(tuple(stored[3:]), Executor, Grant)
     payload_row = (stored[0], stored[1], stored[2])
     voted = _votes(cast[0]) if cast else ()
     return head, ReleaseContext(
-        facts, approval, session, agent, reserved, override_id, voted, executor, grant, payload_row
+        facts, approval, session, agent, registered, reserved, override_id, voted, executor, grant, payload_row
     )
 
 

@@ -6,15 +6,16 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from approvals.agents.operations.registry_entry import is_sealed
+from approvals.agents.operations.registry_entry import is_sealed, refusal_to_act
+from approvals.gate.queries import CallerFacts
 from approvals.gate.rules import gate, stale_reads
 from approvals.gate.rules.gate import CallerContext, GateVerdict, TargetContext
 from approvals.gate.rules.proposals import Proposal
 from approvals.gate.rules.stale_reads import ResourceChange
-from approvals.models import Agent, AgentVersion, Session
+from approvals.models import Session
+from approvals.policy.rules import autonomy
 from approvals.sessions import queries as sessions_queries
-from approvals.sessions.queries import disclosed_contract
-from approvals.sessions.rules import pins
+from approvals.sessions.queries import disclosed_contract, pin_of
 from ledger.actions.queries import actions, runs
 from ledger.catalogue import queries as catalogue_queries
 from ledger.record.rules.lifecycle import RepeatBlock, current_repeat_block
@@ -24,24 +25,31 @@ if TYPE_CHECKING:
     from ledger.models import Action
 
 
-def caller_context(
-    session: Session, call: Proposal, agent: Agent | None, version: AgentVersion | None
-) -> CallerContext:
+def caller_context(session: Session, call: Proposal, facts: CallerFacts) -> CallerContext:
     """The current state of the agent and its session."""
-    tenant_id = session.tenant_id
+    tenant_id, agent, version, current = session.tenant_id, facts.agent, facts.version, facts.current
     disclosed = {tool["name"]: disclosed_contract(tenant_id, tool["digest"]) for tool in session.contract["tools"]}
     return CallerContext(
         registered=agent is not None and agent.revoked_at is None and version is not None,
-        sealed=version is not None and is_sealed(version),
-        open=session.closed_at is None,
-        pin=pins.Pin(str(session.id), session.goal, session.pin_hash, session.pinned_at, session.pin_expires_at),
+        sealed=version is not None and is_sealed(version) and current is not None and is_sealed(current),
+        open=session.closed_at is None and agent is not None and session.agent_seq >= agent.sessions_since,
+        pin=pin_of(session, quiet=autonomy.load_stored(bytes(facts.policies["autonomy"].document)).quiet),
         disclosed=disclosed,
-        registered_tools=frozenset(version.tools) if version is not None else frozenset(),
+        registered_tools=_tools_left(session, call, facts),
         catalogue=frozenset(disclosed) if call.tool in disclosed else catalogue_queries.tool_names(tenant_id),
         calls_made=session.calls_accepted + session.calls_refused,
         iteration_limit=session.iteration_limit,
         forced_out=session.forced_at is not None,
     )
+
+
+def _tools_left(session: Session, call: Proposal, facts: CallerFacts) -> frozenset[str]:
+    """The tool of a call, unless the agent's registration never had it or has lost it since the session was opened."""
+    shown = next((each for each in session.contract["tools"] if each["name"] == call.tool), None)
+    if shown is None or facts.version is None or call.tool not in facts.version.tools:
+        return frozenset()
+    lost = refusal_to_act(session, facts.agent, facts.current, tool=call.tool, version=shown["version"])
+    return frozenset({call.tool}) if lost is None else frozenset()
 
 
 def target_context(
@@ -99,6 +107,9 @@ def _dependencies(session: Session, call: Proposal) -> dict[str, gate.Dependency
     if not ids:
         return {}
     found = actions.actions_by_id(session.tenant_id, ids)
+    # A session that is over is followed by another one of the same key in the same run.
+    before = sessions_queries.sessions_by_id(session.tenant_id, {each.session_id for each in found.values()})
+    own = {each.id for each in before.values() if each.key_actor == session.key_actor}
     noticed = runs.acknowledged_failures(session.tenant_id, ids)
     return {
         str(action.id): gate.Dependency(
@@ -108,7 +119,7 @@ def _dependencies(session: Session, call: Proposal) -> dict[str, gate.Dependency
             acknowledged=action.id in noticed,
         )
         for action in found.values()
-        if action.session_id == session.id
+        if action.session_id == session.id or (action.run_id == session.run_id and action.session_id in own)
     }
 
 

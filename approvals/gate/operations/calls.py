@@ -41,6 +41,7 @@ from approvals.requests.queries import approvals
 from approvals.sessions.operations import sessions
 from approvals.sessions.operations.sessions import NoSuchSession
 from approvals.sessions.rules.nudge import Nudge
+from approvals.sessions.rules.pins import PinExpired
 from ledger.actions.queries import runs
 from ledger.catalogue import queries as catalogue_queries
 from ledger.db import insert_call, pipeline, savepoint
@@ -108,6 +109,8 @@ def propose_calls(
     for raw, call in proposed:
         # One of several may repeat one before it.
         before, request_hash = locked.recorded if only else _recorded_call(session, call), _request_hash(raw)
+        if before is not None:
+            sessions.note_use(session=session, at=at)
         answers.append(
             _replay_answer(before, request_hash)
             if before is not None
@@ -198,7 +201,7 @@ def _judge_call(
 ) -> _Judgement:
     """Take the gate's steps in order; the first refusal is the verdict. A remedy has no boundary or budget."""
     facts = gate_queries.caller_facts(session)
-    caller = caller_context(session, call, facts.agent, facts.version)
+    caller = caller_context(session, call, facts)
     target: gate.TargetContext | None = None
     policies: Mapping[str, Any] | None = None
     verdict: GateVerdict | None = None
@@ -337,7 +340,8 @@ def _acknowledge_failures(session: Session, call: Proposal, action_id: UUID, *, 
 
 _COUNT_CALL = """
 UPDATE approvals_session SET calls_accepted = calls_accepted + {}, calls_refused = calls_refused + {},
-    undisclosed_attempts = undisclosed_attempts + {}, drifts = drifts + {} WHERE tenant_id = {} AND id = {}
+    undisclosed_attempts = undisclosed_attempts + {}, drifts = drifts + {}, used_at = {}
+WHERE tenant_id = {} AND id = {}
 """
 
 
@@ -349,8 +353,12 @@ def _write_call(session: Session, call: Call, verdict: GateVerdict, written: tup
         "undisclosed_attempts": not verdict.accepted and verdict.code == "UNDISCLOSED_TOOL",
         "drifts": not verdict.accepted and verdict.code == "ASK_DRIFT",
     }
+    # What comes when the session is over does not bring it back.
+    used_at = session.used_at if verdict.code == PinExpired.code else call.at
     pipeline(
-        *written, insert_call(call, then=(_COUNT_CALL, *map(int, counted.values()), session.tenant_id, session.id))
+        *written,
+        insert_call(call, then=(_COUNT_CALL, *map(int, counted.values()), used_at, session.tenant_id, session.id)),
     )
+    session.used_at = used_at
     for name, more in counted.items():
         setattr(session, name, getattr(session, name) + int(more))

@@ -263,8 +263,10 @@ def _iterations(call: Proposal, caller: CallerContext, at: datetime) -> Malforme
 
 
 def _pin(call: Proposal, caller: CallerContext, at: datetime) -> Malformed | None:
-    if at >= caller.pin.expires_at:
-        return Malformed(pins.PinExpired.code, "The session's pin has expired.", "Ask the caller for a new session.")
+    if over := caller.pin.expiry(at=at):
+        code = pins.PinExpired.code if at >= caller.pin.expires_at else pins.SESSION_QUIET
+        error = {"path": "", "code": code, "detail": over}
+        return Malformed(pins.PinExpired.code, over, "Ask the caller for a new session.", None, (error,))
     if call.goal is None and call.pin_hash is None:
         return None
     try:

@@ -5,6 +5,7 @@
 | boundary | `disclosed_tools`: nothing beyond the session's contract, the one there is |
 | outside | what lies outside: each entry names agents, tools or classes, and a condition (CEL over the facts) |
 | budgets | what there is of calls, money and readings, per agent and hour or day, or per session |
+| session | after how many seconds without a call a session's pin is over (`quiet_s`; 600) |
 | watch | from when on an agent's calls are worth a look (`acceptance`), a session's tries of what it lacks among them |
 
 1. A call lies outside when an entry covers it and its condition holds. A condition that cannot be told (a missing
@@ -24,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
@@ -33,6 +34,7 @@ from approvals.agents.rules.acceptance import FlagThresholds
 from approvals.gate.rules.malformed import Malformed
 from approvals.policy.rules import autonomy_document, policy_facts
 from approvals.policy.rules.policy_facts import Facts
+from approvals.sessions.rules.pins import QUIET
 from ledger.catalogue.rules.contract import Contract
 from ledger.catalogue.rules.expressions import Expression, Truth, evaluate, view
 from ledger.record.rules.canonical import parse as read
@@ -104,6 +106,7 @@ class AutonomyPolicy:
     outside: tuple[Exclusion, ...]
     budgets: tuple[Budget, ...]
     watch: FlagThresholds
+    quiet: timedelta
 
 
 @dataclass(frozen=True, kw_only=True, order=True)
@@ -128,6 +131,7 @@ def parse(document: Mapping[str, Any]) -> AutonomyPolicy:
         outside=tuple(_outside(each) for each in plain.get("outside", ())),
         budgets=tuple(_budget(each) for each in plain.get("budgets", ())),
         watch=acceptance.flag_thresholds(plain.get("watch", {})),
+        quiet=timedelta(seconds=plain.get("session", {}).get("quiet_s", QUIET.total_seconds())),
     )
 
 

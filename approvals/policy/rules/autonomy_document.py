@@ -12,6 +12,7 @@ from typing import Any
 from jsonschema_rs import ValidationError
 
 from approvals.policy.rules import policy_facts
+from approvals.sessions.rules.pins import MAX_TTL_SECONDS
 from ledger.catalogue.rules import schemas as rules_schemas
 from ledger.catalogue.rules.effects import SideEffectClass
 from ledger.catalogue.rules.expressions import BadExpression
@@ -79,6 +80,8 @@ SCHEMA: dict[str, Any] = _object(
             **_SCOPE,
         ),
     },
+    # After how long without a call a session's pin is over (`approvals.sessions.rules.pins`).
+    session=_object([], quiet_s={"type": "integer", "minimum": 1, "maximum": MAX_TTL_SECONDS}),
     # From when on an agent's calls are worth a look (`approvals.agents.rules.acceptance`).
     watch=_object(
         [],

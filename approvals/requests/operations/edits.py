@@ -15,7 +15,6 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from approvals.agents import queries as agents_queries
 from approvals.gate import queries as gate_queries
 from approvals.gate.operations import actions, call_context
 from approvals.gate.rules import gate
@@ -212,9 +211,8 @@ def _judge_edit(
     The pinned goal still applies; a session that has ended does not refuse the edit.
     """
     session = before.session
-    agent = agents_queries.agent_with_version(session.tenant_id, session.agent_id, session.agent_version)
-    known = call_context.caller_context(session, before.call, *agent)
-    lasting = replace(known.pin, expires_at=at + timedelta(seconds=1))
+    known = call_context.caller_context(session, before.call, gate_queries.caller_facts(session))
+    lasting = replace(known.pin, expires_at=at + timedelta(seconds=1), quiet=None)
     known = replace(known, open=True, iteration_limit=None, pin=lasting)
     verdict = gate.check_call(before.call, known, compile_predicate=compile_predicate, at=at)
     if verdict.accepted:

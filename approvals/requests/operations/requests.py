@@ -56,6 +56,8 @@ _FAILURE_EVENTS = {
     "CHANGES_REQUESTED": "changes_requested",
     "APPROVAL_EXPIRED": "approval_expired",
     "APPROVAL_VOIDED": "approval_voided",
+    "AGENT_REVOKED": "cancelled",
+    "TOOL_WITHDRAWN": "cancelled",
     "OUTSIDE_AUTONOMY": "outside_autonomy",
     "PREFLIGHT_REFUSED": "preflight_refused",
     "PROVIDER_OUTAGE": "provider_outage",
@@ -341,7 +343,7 @@ def fail_unexecuted_action(
 
 
 def end_unexecuted_action(head: ledger.SubjectHead, action: Action, *, code: str, reason: str, at: datetime) -> None:
-    """Fail a locked action that the policy does not allow to run, with or without an approval."""
+    """Fail a locked action that may no longer run, with or without an approval."""
     told = {"approval_id": str(action.approval_id)} if action.approval_id else {}
     _fail_unexecuted(head, code=code, reason=reason, actor=ledger.SYSTEM, decision="", more=told, at=at)
 
@@ -376,9 +378,9 @@ def _fail_unexecuted(
     )
 
 
-def void_grants(*, tenant_id: UUID, action_id: UUID, at: datetime) -> None:
-    """End every unspent grant of an action."""
-    Grant.objects.filter(
+def void_grants(*, tenant_id: UUID, action_id: UUID, at: datetime) -> int:
+    """End every unspent grant of an action; how many there were."""
+    return Grant.objects.filter(
         tenant_id=tenant_id, action_id=action_id, consumed_at__isnull=True, voided_at__isnull=True
     ).update(voided_at=at)
 
@@ -416,14 +418,14 @@ def expire_approval(*, tenant_id: UUID, approval_id: UUID, unverifiable: Collect
     fail_unexecuted_action(approval, code="APPROVAL_EXPIRED", reason=what, actor=ledger.SYSTEM, at=at)
 
 
-def void_approval(*, approval: Approval, reason: str, at: datetime) -> None:
-    """Void an approval; it authorises nothing from now on."""
+def void_approval(*, approval: Approval, reason: str, kind: str = "approval_voided", at: datetime) -> None:
+    """Void an approval; it authorises nothing from now on. `kind` is that of its event."""
     head = ledger.lock_subject(tenant_id=approval.tenant_id, subject_id=approval.id, kind="approval")
     if head.state not in LIVE:
         return
     ledger.append(
         head,
-        ledger.NewEvent(kind="approval_voided", to="VOIDED", detail={"reason": reason}),
+        ledger.NewEvent(kind=kind, to="VOIDED", detail={"reason": reason}),
         actor=ledger.SYSTEM,
         at=at,
     )

@@ -20,6 +20,7 @@ from approvals.gate.rules import agent_evidence
 from approvals.models import (
     Absence,
     Agent,
+    AgentVersion,
     Approval,
     ApprovalDisplay,
     Approver,
@@ -49,6 +50,7 @@ class Parties(NamedTuple):
 class ApprovalFacts(NamedTuple):
     """An approval and everything on record that a vote on it covers and is judged by, as one statement saw it.
 
+    `registered` is the agent's registration in force.
     `stored_payload` is the payload as it lies there: whose it is, sealed, and the id of the key. `key_id` is that of
     the approval's own evidence, if it has any; `in_force` is the digest of the policy that now decides; `checkpoint`
     are the origin and the newest signed note of the tenant's log.
@@ -56,6 +58,7 @@ class ApprovalFacts(NamedTuple):
 
     approval: Approval
     parties: Parties
+    registered: AgentVersion | None
     stored_payload: tuple[UUID | None, bytes | None, UUID | None]
     payload_commitment: str
     evidence_commitment: str
@@ -75,7 +78,7 @@ class ApprovalFacts(NamedTuple):
 
 _FACTS = f"""
 SELECT {actions.action_columns("a")}, {columns(Approval, "p")}, {columns(Session, "s")}, {columns(Agent, "g")},
-    e.subject_id, e.sealed, k.key_id, e.commitment,
+    {columns(AgentVersion, "b")}, e.subject_id, e.sealed, k.key_id, e.commitment,
     (SELECT v.commitment FROM ledger_evidence v WHERE v.tenant_id = $1 AND v.subject_id = a.id AND v.purpose = $3
         ORDER BY v.observed_at, v.id LIMIT 1),
     (SELECT o.key_id FROM ledger_subjectkey o WHERE o.tenant_id = $1 AND o.subject_id = p.id),
@@ -86,6 +89,7 @@ FROM approvals_approval p
 JOIN ledger_action a ON a.tenant_id = $1 AND a.id = p.action_id
 LEFT JOIN approvals_session s ON s.tenant_id = $1 AND s.id = a.session_id
 LEFT JOIN approvals_agent g ON g.tenant_id = $1 AND g.agent_id = s.agent_id
+LEFT JOIN approvals_agentversion b ON b.tenant_id = $1 AND b.agent_id = g.agent_id AND b.version = g.version
 LEFT JOIN ledger_evidence e ON e.tenant_id = $1 AND e.id = a.payload_pointer
 LEFT JOIN ledger_subjectkey k ON k.tenant_id = $1 AND k.subject_id = e.subject_id
 LEFT JOIN ({CURRENT_CHECKPOINT}) h ON true
@@ -113,11 +117,12 @@ def facts_call(tenant_id: UUID, approval_id: UUID) -> tuple[Any, ...]:
 def read_facts(rows: list[tuple[Any, ...]]) -> ApprovalFacts:
     """The facts in the one row of a `facts_call`."""
     action, rest = actions.read_action(rows[0])
-    (approval, session, agent), rest = load_models(rest, Approval, Session, Agent)
+    (approval, session, agent, registered), rest = load_models(rest, Approval, Session, Agent, AgentVersion)
     owner, sealed, key, commitment, said, own_key, frozen, in_force, origin, note = rest
     return ApprovalFacts(
         approval,
         Parties(action, session, agent),
+        registered,
         (owner, sealed, key),
         commitment or "",
         said or "",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -16,6 +16,7 @@ from approvals.agents.operations import agent_flags
 from approvals.agents.operations.registry_entry import entry_of, registry_key
 from approvals.agents.rules import registry, relevance
 from approvals.models import Agent, AgentVersion, Session
+from approvals.policy.rules import autonomy
 from approvals.sessions import queries as sessions_queries
 from approvals.sessions.queries import disclosed_contract
 from approvals.sessions.rules import nudge, pins
@@ -78,7 +79,7 @@ def open_session(*, tenant_id: UUID, wanted: SessionRequest, key_actor: UUID, at
     """Negotiate a contract from the registry and pin the goal (R-CR-03, R-CR-09, R-PA-01); the registry decides."""
     if wanted.agent_id == RECOVERY_AGENT and key_actor != ledger.SYSTEM.id:
         raise AgentReserved
-    agent, version, entry = _admitted(tenant_id, wanted, at=at)
+    agent, version, entry, agent_seq = _admitted(tenant_id, wanted, at=at)
     newest = catalogue_queries.newest_contracts(tenant_id, entry.tools, versions=entry.versions)
     disclosure = registry.negotiate(
         entry,
@@ -108,6 +109,8 @@ def open_session(*, tenant_id: UUID, wanted: SessionRequest, key_actor: UUID, at
         iteration_limit=wanted.iteration_limit,
         unwinds=wanted.unwinds,
         on_behalf_of=wanted.on_behalf_of,
+        agent_seq=agent_seq,
+        used_at=at,
         undisclosed_attempts=0,
         drifts=0,
     )
@@ -118,11 +121,13 @@ def open_session(*, tenant_id: UUID, wanted: SessionRequest, key_actor: UUID, at
 
 def _admitted(
     tenant_id: UUID, wanted: SessionRequest, *, at: datetime
-) -> tuple[Agent, AgentVersion, registry.RegistryEntry]:
-    """The agent as the registry has it, if a handshake may rest on that; one that cannot be read refuses (R-CR-16)."""
+) -> tuple[Agent, AgentVersion, registry.RegistryEntry, int]:
+    """The agent as the registry has it, if a handshake may rest on that; one that cannot be read refuses (R-CR-16).
+
+    With the newest event of its record: what a later one takes away, the session loses, whenever it is committed.
+    """
     try:
-        agent = agents_queries.agent(tenant_id, wanted.agent_id)
-        version = agents_queries.agent_version(tenant_id, wanted.agent_id, agent.version) if agent else None
+        agent, version, seq = agents_queries.registered_agent(tenant_id, wanted.agent_id)
         entry = registry.verify_entry(
             entry_of(version) if version else None,
             seal=version.fingerprint if version else "",
@@ -140,7 +145,7 @@ def _admitted(
         raise RegistryUnreadable from None
     assert agent is not None
     assert version is not None
-    return agent, version, entry
+    return agent, version, entry, seq
 
 
 def _altered_registration(agent: Agent, *, at: datetime) -> ledger.RefusedEvent:
@@ -184,6 +189,7 @@ def _open_on_record(session: Session, *, at: datetime) -> None:
                 # Not in the envelope, which stays for years: whoever guesses the goal could check the guess with it.
                 "pin_hash": session.pin_hash,
                 "agent_version": session.agent_version,
+                "agent_seq": session.agent_seq,
                 "model_tier": session.model_tier,
                 "key_actor": str(session.key_actor),
                 "pinned_at": instant(session.pinned_at),
@@ -205,11 +211,24 @@ def check_goal(*, tenant_id: UUID, session_id: UUID, key_actor: UUID, goal: str,
     session = sessions_queries.session(tenant_id, session_id)
     if session is None or session.key_actor != key_actor:
         raise NoSuchSession
-    pin = pins.Pin(str(session.id), session.goal, session.pin_hash, session.pinned_at, session.pin_expires_at)
-    compared = pins.compare_goal(pin, goal=goal, at=at)
+    compared = pins.compare_goal(sessions_queries.pin_of(session, quiet=quiet_time(tenant_id)), goal=goal, at=at)
+    note_use(session=session, at=at)
     if compared.reason == pins.AskDrift.code:
         agent_flags.record_goal_drift(session, goal=goal, sent_hash=None, at=at)
     return compared
+
+
+def quiet_time(tenant_id: UUID) -> timedelta:
+    """After how long without a call a pin of this tenant is over."""
+    policy = catalogue_queries.active_policies(tenant_id)["autonomy"]
+    return autonomy.load_stored(bytes(policy.document)).quiet
+
+
+def note_use(*, session: Session, at: datetime) -> None:
+    """Note that the agent has used its session; one that is over stays over."""
+    over = sessions_queries.pin_of(session, quiet=quiet_time(session.tenant_id)).expiry(at=at)
+    if not over and session.closed_at is None:
+        Session.objects.filter(tenant_id=session.tenant_id, id=session.id, used_at__lt=at).update(used_at=at)
 
 
 def close_session(*, tenant_id: UUID, session_id: UUID, key_actor: UUID, at: datetime) -> None:

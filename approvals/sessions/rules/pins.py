@@ -4,8 +4,10 @@
    (R-PA-02). Whatever else differs is drift, a paraphrase included (R-PA-04, C-54).
 2. The session's id is part of what is hashed: one goal in two sessions makes two pins, and the pin of one is drift in
    the other (R-PA-03).
-3. A pin lives `ttl_seconds` from when it was set, whatever happens meanwhile (C-53). From that instant on everything is
-   drift, with a reason of its own (R-PA-05). No restatement by an agent renews it (R-PA-10).
+3. A pin lives `ttl_seconds` from when it was set, whatever happens meanwhile (C-53), and only as long as its session is
+   used: once nothing was heard in it for the tenant's quiet time (ten minutes, unless its autonomy policy says
+   otherwise), it is over. From then on everything is drift, with a reason of its own (R-PA-05). Nothing that comes
+   afterwards renews it (R-PA-10).
 4. `compare_goal` only reports; `require_match` refuses (R-PA-07).
 """
 
@@ -21,6 +23,10 @@ from ledger.record.rules.refusals import Refused
 
 MAX_GOAL = 8_000
 MAX_TTL_SECONDS = 30 * 24 * 3600
+SESSION_QUIET = "SESSION_QUIET"
+"""The code within `PIN_EXPIRED` of a session that was quiet too long."""
+QUIET = timedelta(minutes=10)
+"""After so long without a call a pin is over, unless the tenant's autonomy policy says otherwise."""
 
 
 class BadGoal(Refused):
@@ -44,13 +50,29 @@ class PinExpired(Refused):
 
 @dataclass(frozen=True)
 class Pin:
-    """The goal of one session, as asked, and its hash."""
+    """The goal of one session, as asked, and its hash.
+
+    `used_at` is when its session was last used; it is over once that is longer ago than `quiet`, if that is given.
+    """
 
     session_id: str
     goal: str
     hash: str
     pinned_at: datetime
     expires_at: datetime
+    used_at: datetime | None = None
+    quiet: timedelta | None = None
+
+    def expiry(self, *, at: datetime) -> str:
+        """Why the pin is over, as a sentence; empty while it lives."""
+        if at >= self.expires_at:
+            return "The session's pin has expired."
+        if self.quiet is not None and at >= (self.used_at or self.pinned_at) + self.quiet:
+            return (
+                f"The session was quiet for {duration(self.quiet)}, after which its goal is no longer trusted;"
+                " a new session is needed."
+            )
+        return ""
 
 
 @dataclass(frozen=True)
@@ -74,6 +96,16 @@ def pin_hash(*, session_id: str, goal: str) -> str:
     return digest(canonical({"goal": normalise(goal), "session_id": session_id}))
 
 
+def duration(length: timedelta) -> str:
+    """A length of time in words, by the largest unit that it is a multiple of: 10 minutes."""
+    seconds = int(length.total_seconds())
+    size, unit = next((size, unit) for size, unit in _UNITS if seconds % size == 0)
+    return f"{seconds // size} {unit}{'' if seconds == size else 's'}"
+
+
+_UNITS = ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second"))
+
+
 def new_pin(*, session_id: str, goal: str, ttl_seconds: int, at: datetime) -> Pin:
     """A new pin; `BadGoal` when there is nothing to pin or the life is out of bounds."""
     if not normalise(goal) or len(goal) > MAX_GOAL or not 1 <= ttl_seconds <= MAX_TTL_SECONDS:
@@ -85,7 +117,7 @@ def new_pin(*, session_id: str, goal: str, ttl_seconds: int, at: datetime) -> Pi
 def compare_goal(pinned: Pin, *, goal: str | None = None, sent_hash: str | None = None, at: datetime) -> Comparison:
     """Whether what was restated (the goal, the pin's hash, or both) is the pinned goal, and the pin still lives."""
     restated = pin_hash(session_id=pinned.session_id, goal=goal) if goal is not None else sent_hash or ""
-    if at >= pinned.expires_at:
+    if pinned.expiry(at=at):
         return Comparison(False, PinExpired.code, restated)
     hashes = [restated] if sent_hash is None else [restated, sent_hash]
     # A hash as sent may hold anything, lone surrogates too; the replacement character equals no hex digit.
@@ -98,6 +130,6 @@ def require_match(pinned: Pin, *, goal: str | None = None, sent_hash: str | None
     """Refuse a restated goal that `compare_goal` does not match."""
     reason = compare_goal(pinned, goal=goal, sent_hash=sent_hash, at=at).reason
     if reason == PinExpired.code:
-        raise PinExpired
+        raise PinExpired(pinned.expiry(at=at))
     if reason:
         raise AskDrift

@@ -15,6 +15,7 @@ from uuid import UUID
 from django.conf import settings
 from django.db import IntegrityError
 
+from approvals.agents.operations.registry_entry import refusal_to_act
 from approvals.models import Approval, Vote
 from approvals.requests.operations import assignment, clocks
 from approvals.requests.operations.preflight import check_drift
@@ -217,8 +218,11 @@ def check_vote(
     at: datetime,
 ) -> None:
     """Refuse a vote that would not count now; checked before a passkey is asked, and again with its answer."""
-    session = facts.parties.session
+    action, session, agent = facts.parties
     assert session is not None
+    lost = refusal_to_act(session, agent, facts.registered, tool=action.tool, version=action.tool_version)
+    if lost is not None and state in ("REQUESTED", "VOIDED"):
+        raise binding.RequestWithdrawn(f"{lost.detail} The request is withdrawn; nobody needs to decide.")
     if verdict is binding.VoteChoice.BREAK_GLASS:
         break_glass.check_allowed(approval, voter, at=at)
     binding.check_vote(

@@ -110,6 +110,12 @@ class ApprovalLapsed(Refused):
     code = "APPROVAL_LAPSED"
 
 
+class RequestWithdrawn(Refused):
+    """The agent may no longer have this done; the request is withdrawn."""
+
+    code = "REQUEST_WITHDRAWN"
+
+
 class SelfApproval(Refused):
     """You cannot decide on your own request."""
 

@@ -65,6 +65,8 @@ _BY_CODE: Final = {
     "PREFLIGHT_REFUSED": Decision.REFUSED_BY_PREFLIGHT,
     "SUPERSEDED": Decision.SUPERSEDED,
     "CANCELLED": Decision.CANCELLED,
+    "AGENT_REVOKED": Decision.CANCELLED,
+    "TOOL_WITHDRAWN": Decision.CANCELLED,
 }
 _BY_STATE: Final = {
     "PREPARING": Decision.WAITING,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 from django.http import HttpRequest
 from django.utils import timezone
@@ -20,10 +21,15 @@ from console.api.auth import admits, caller_of
 from console.api.members import member_named
 from console.api.schemas import LintFinding, Page, Paged, ReasonBody
 from console.api.transaction import NotFound, in_tenancy
+from console.pages.agents.stop_result import stop_result
 from ledger.actions.queries import actions
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.rules.versions import check_range
 from reviews.guarding.queries import count_unreported
+
+if TYPE_CHECKING:
+    from approvals.models import Attempt
+    from ledger.models import Action
 
 router = Router(tags=["Registry and contracts"])
 OPERATORS = ("oper", "operator", "administrator")
@@ -97,17 +103,66 @@ def get_agent(request: HttpRequest, agent_id: str) -> schemas.Agent:
 
 @router.post(
     "/agents/{agent_id}/revoke",
-    summary="Revoke an agent immediately, including its open sessions",
-    response=schemas.Revoked,
+    summary="Stop an agent: end its sessions and all that has not started",
+    response=schemas.AgentStopped,
 )
 @admits(*OPERATORS)
 @in_tenancy
-def revoke_agent(request: HttpRequest, agent_id: str, body: ReasonBody) -> schemas.Revoked:
+def revoke_agent(request: HttpRequest, agent_id: str, body: ReasonBody) -> schemas.AgentStopped:
     caller = caller_of(request)
     agents.revoke_agent(
         tenant_id=caller.tenant_id, agent_id=agent_id, reason=body.reason, by=caller.actor, at=timezone.now()
     )
-    return schemas.Revoked(agent_id=agent_id, revoked=True)
+    return _stopped(caller.tenant_id, agent_id)
+
+
+@router.get(
+    "/agents/{agent_id}/revocation",
+    summary="What stopping an agent has stopped, what still runs and what can be undone",
+    response=schemas.AgentStopped,
+)
+@admits(*OPERATORS, "audit", "person")
+@in_tenancy
+def get_revocation(request: HttpRequest, agent_id: str) -> schemas.AgentStopped:
+    return _stopped(caller_of(request).tenant_id, agent_id)
+
+
+def _stopped(tenant_id: UUID, agent_id: str) -> schemas.AgentStopped:
+    agent = agents_read.agent(tenant_id, agent_id)
+    result = stop_result(agent) if agent is not None else None
+    if agent is None or result is None:
+        raise NotFound
+    ended = result.stopped
+    return schemas.AgentStopped(
+        agent_id=agent_id,
+        revoked=agent.revoked_at is not None,
+        revoked_at=result.at,
+        reason=result.reason,
+        stopped=schemas.StoppedWork(
+            actions=len(ended.actions),
+            requests=len(ended.requests),
+            grants=ended.grants,
+            sessions=len(ended.sessions),
+            left=ended.left,
+        ),
+        running=[_running(each.action, each.attempt) for each in result.running],
+        undoable=[
+            schemas.UndoableChange.of(each.action, action_id=each.action.id, undo_tool=each.tool)
+            for each in result.undoable
+        ],
+    )
+
+
+def _running(action: Action, attempt: Attempt) -> schemas.RunningWork:
+    return schemas.RunningWork.of(
+        action,
+        action_id=action.id,
+        attempt=attempt.number,
+        executor_id=attempt.executor_id,
+        started_at=attempt.started_at,
+        lease_expires_at=attempt.lease_expires_at,
+        reported=attempt.ended_at is not None,
+    )
 
 
 def _figures(agent: Any, tally: CallTally) -> dict[str, Any]:

@@ -94,6 +94,47 @@ class Agent(AgentSummary):
     )
 
 
-class Revoked(Answer):
+class StoppedWork(Answer):
+    actions: int = Field(description="Accepted actions that had not started; they have ended.")
+    requests: int = Field(description="Requests for approval that were withdrawn.")
+    grants: int = Field(description="Grants that were claimed and not used; they start nothing.")
+    sessions: int = Field(description="Sessions that were open.")
+    left: int = Field(
+        description="Actions that have not started and are still to be ended, counted up to a hundred. Nothing starts"
+        " them meanwhile."
+    )
+
+
+class RunningWork(Answer):
+    action_id: UUID
+    tool: str
+    target: str
+    state: str
+    attempt: int
+    executor_id: str
+    started_at: datetime
+    lease_expires_at: datetime
+    reported: bool = Field(description="Whether its executor has reported, or its lease has ended.")
+
+
+class UndoableChange(Answer):
+    action_id: UUID
+    run_id: str
+    tool: str
+    target: str
+    undo_tool: str = Field(description="The tool by which the action's contract reverses it.")
+
+
+class AgentStopped(Answer):
     agent_id: str
-    revoked: bool
+    revoked: bool = Field(description="Whether the agent is stopped now; an operator can register it again.")
+    revoked_at: datetime
+    reason: str
+    stopped: StoppedWork
+    running: list[RunningWork] = Field(
+        description="Actions that had started: they are observed and verified as ever. The newest hundred."
+    )
+    undoable: list[UndoableChange] = Field(
+        description="Verified changes of the agent that a tool of their contract reverses, among its newest hundred."
+        " Rolling back their run reverses them."
+    )

@@ -11,7 +11,7 @@ from django.utils import timezone
 from ninja import Query, Router
 
 from approvals.sessions import queries as sessions_queries
-from approvals.sessions.operations.sessions import NoSuchSession
+from approvals.sessions.operations.sessions import NoSuchSession, note_use
 from console.api.auth import admits, caller_of
 from console.api.guard import schemas
 from console.api.paging import decode_cursor, page_of
@@ -49,6 +49,7 @@ def _guarded(
     request: HttpRequest, session_id: UUID, body: schemas.GuardBody, strict: Strictness | None
 ) -> schemas.GuardAnswer:
     session = _seen(request, session_id)
+    note_use(session=session, at=timezone.now())
     guarded = guarding.guard(
         speaker=build_speaker(session),
         message=body.message,

@@ -9,7 +9,7 @@ from django.http import HttpRequest
 from django.utils import timezone
 from ninja import Router
 
-from approvals.sessions.operations.sessions import session_nudge
+from approvals.sessions.operations.sessions import note_use, session_nudge
 from console.api.auth import admits, caller_of
 from console.api.sessions import schemas
 from console.api.sessions.routes import visible_session
@@ -43,6 +43,7 @@ def get_context(request: HttpRequest, session_id: UUID) -> schemas.Context:
             "at": at,
         }
         note_access(request, session_context.remember_reported, **of)
+        note_access(request, note_use, session=session, at=at)
     return schemas.Context(
         session_id=session.id,
         as_of=at,

@@ -15,10 +15,12 @@ from approvals.agents import queries as agents_read
 from approvals.agents.operations import agents as operations
 from approvals.agents.operations.registry_entry import is_sealed
 from approvals.agents.rules.acceptance import CallTally, sum_tallies
+from approvals.execution import queries as execution_queries
 from approvals.gate import queries as gate_queries
 from approvals.requests.queries import approvals
 from approvals.sessions import queries as sessions_queries
 from console.pages.actions.action_record import actor_names
+from console.pages.agents.stop_result import stop_result
 from console.pages.calls import context as calls_context
 from console.pages.calls.context import Period
 from console.pages.lists.list_page import Column, ListPage, list_context, pager_context, place_in, sortable
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 
 PAGE = 50
 RECENT = 20
+MOST_COUNTED = 100
 MAY_END = ("operator", "administrator")
 AGENTS_LIST = ListPage(
     "agents",
@@ -135,31 +138,60 @@ def agent(request: TenantRequest, agent_id: str) -> HttpResponse:
 @in_tenant(*MAY_END)
 @require_POST
 def revoke(request: TenantRequest, agent_id: str) -> HttpResponse:
-    """Asked once with a reason, then again with what it means (rule 7 of the screen)."""
+    """Stop an agent. Asked once with a reason, then again with what it means (rule 7 of the screen)."""
     found, form = _found(request, agent_id), LiftFreezeForm(request.POST)
-    here = reverse("agent", args=[request.tenant.slug, agent_id])
+    tenant = request.tenant.id
     if found.revoked_at is not None:
-        messages.error(request, "Already revoked; nothing changed.")
-        return redirect(here)
+        messages.error(request, "Already stopped; nothing changed.")
+        return redirect("agent-stopped", request.tenant.slug, agent_id)
     if not form.is_valid():
-        messages.error(request, "Not revoked: enter a reason.")
-        return redirect(here)
+        messages.error(request, "Not stopped: enter a reason.")
+        return redirect("agent", request.tenant.slug, agent_id)
     reason = form.cleaned_data["reason"]
     if request.POST.get("confirmed") != agent_id:
-        tenant = request.tenant.id
         context = {
             "here": "agents",
             "agent": found,
             "reason": reason,
             "sessions": sessions_queries.open_sessions(tenant, agent_id, at=request.as_of),
-            "waiting": approvals.count_waiting(tenant, agent_id, most=100),
+            "unstarted": len(
+                actions.actions(tenant, agent=agent_id, state="VALIDATED", before=None, limit=MOST_COUNTED)
+            ),
+            "waiting": approvals.count_waiting(tenant, agent_id, most=MOST_COUNTED),
+            "running": len(execution_queries.started_work(tenant, agent_id, limit=MOST_COUNTED)),
         }
         return render(request, "agents/revoke.html", context)
     operations.revoke_agent(
-        tenant_id=request.tenant.id, agent_id=agent_id, reason=reason, by=request.caller.actor, at=request.as_of
+        tenant_id=tenant, agent_id=agent_id, reason=reason, by=request.caller.actor, at=request.as_of
     )
-    messages.success(request, "Revoked. New calls are blocked, also in open sessions; running actions finish.")
-    return redirect(here)
+    messages.success(request, "Stopped. Nothing of it starts any more.")
+    return redirect("agent-stopped", request.tenant.slug, agent_id)
+
+
+@in_tenant()
+def show_stop(request: TenantRequest, agent_id: str) -> HttpResponse:
+    """What stopping an agent has stopped, what still runs, and what can be undone."""
+    found = _found(request, agent_id)
+    result = stop_result(found)
+    if result is None:
+        raise Http404
+    context = {
+        "here": "agents",
+        "agent": found,
+        "result": result,
+        "by": actor_names(request.tenant.id).get(result.by, "an operator's key"),
+        "ended": actions.actions_by_id(request.tenant.id, list(result.stopped.actions[:RECENT])).values(),
+        "running": [
+            {
+                "row": each,
+                "word": labels.outcome_label(each.action),
+                "is_leased": each.attempt.lease_expires_at > request.as_of,
+            }
+            for each in result.running
+        ],
+        "live_ids": " ".join(str(each) for each in [found.id, *(one.action.id for one in result.running)]),
+    }
+    return render(request, "agents/_stopped.html" if request.htmx else "agents/stopped.html", context)
 
 
 def _frozen(tenant: UUID, agent_id: str) -> list[Any]:

@@ -100,7 +100,7 @@ def approval_context(
         approval, caller.actor.id, caller.roles, at=at, context=eligible
     )
     glass = _glass(record, approval, caller, at=at)
-    icon, word = labels.APPROVALS[approval.state]
+    icon, word = labels.approval_label(approval, action)
     return {
         "id": approval.id,
         "row": approval,

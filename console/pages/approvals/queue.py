@@ -89,7 +89,7 @@ def queue_cards(request: TenantRequest, found: Sequence[Any]) -> list[QueueCard]
 def _card(
     request: TenantRequest, approval: Approval, action: Action, payload: dict[str, Any], *, why_not: str, **said: str
 ) -> QueueCard:
-    icon, word = labels.APPROVALS[approval.state]
+    icon, word = labels.approval_label(approval, action)
     waits = approval.state == "REQUESTED"
     return QueueCard(
         id=approval.id,

@@ -138,7 +138,7 @@ def approval_items(tenant: Tenant, asked: Sequence[Approval]) -> list[AwaitedDec
                 payload=payload,
                 may_batch=not batches.exclusion_reason(batch_votes.batch_item(each, action)),
                 action=action,
-                became="" if each.state == "REQUESTED" else labels.APPROVALS[each.state][1],
+                became="" if each.state == "REQUESTED" else labels.approval_label(each, action)[1],
             )
         )
     return found

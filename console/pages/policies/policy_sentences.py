@@ -14,6 +14,7 @@ from approvals.policy.rules import autonomy, policy
 from approvals.policy.rules.autonomy import AutonomyPolicy, Budget, Exclusion, Scope
 from approvals.policy.rules.policy import ApprovalPolicy, PolicyRule, Requirements
 from approvals.policy.rules.policy_analysis import analyse_rules
+from approvals.sessions.rules.pins import duration
 from approvals.voting.rules.break_glass import RELEASE_WITHIN
 from approvals.voting.rules.quorum import ONE_REVIEWER, Risk, Threshold
 from console.web import labels
@@ -303,6 +304,13 @@ def _autonomy_topics(known: AutonomyPolicy) -> tuple[PolicyTopic, ...]:
             ),
         ),
         PolicyTopic("Budgets", tuple(map(_budget_sentence, known.budgets)) or ("There are no budgets.",)),
+        PolicyTopic(
+            "When a session ends",
+            (
+                f"A session in which the agent did nothing for {duration(known.quiet)} is over, and so is its goal;"
+                " what was accepted in it goes on.",
+            ),
+        ),
         PolicyTopic(
             "When an agent is flagged",
             (

@@ -126,7 +126,7 @@ def test_a_tool_is_declared_until_it_has_ended_in_reconciled_success(shop: Works
     assert agent["demonstrated_tools"] == ["delete_document"]
 
 
-def test_an_agent_is_revoked_in_two_steps_and_once(shop: Workshop):
+def test_an_agent_is_stopped_in_two_steps_and_once(shop: Workshop):
     shop.session()
     path = "/t/orchid/agents/librarian/revoke"
     assert shop.reviewer.client.post(path, {"reason": "x", "confirmed": "librarian"}).status_code == 403
@@ -140,7 +140,7 @@ def test_an_agent_is_revoked_in_two_steps_and_once(shop: Workshop):
     with tenancy(shop.tenant):
         agent = Agent.objects.get(agent_id="librarian")
         kinds = [event.kind for event, _, _ in events.history(shop.tenant, agent.id)]
-    assert kinds == ["agent_registered", "agent_revoked"]
+    assert kinds == ["agent_registered", "agent_revoked", "agent_work_ended"]
 
 
 @pytest.mark.req("R-UI-18")
@@ -164,7 +164,7 @@ def test_the_registry_shows_entries_and_versions_checks_each_fingerprint_and_rev
     assert versions() == [("2", "intact"), ("1", "broken")]
     shop.operator.client.post("/t/orchid/agents/librarian/revoke", {"reason": "It probes.", "confirmed": "librarian"})
     assert revoked(shop)
-    assert re.search(r"revoked\s*</span>", page(shop.operator, "agents"))
+    assert re.search(r"stopped\s*</span>", page(shop.operator, "agents"))
 
 
 def revoked(shop: Workshop) -> bool:

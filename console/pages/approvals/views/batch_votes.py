@@ -138,7 +138,7 @@ def _told(request: TenantRequest, outcomes: list[operations.ItemResult]) -> dict
     for each in outcomes:
         approval = found[each.approval_id]
         icon, word = _LOOKS[each.result]
-        state_icon, state = labels.APPROVALS[approval.state]
+        state_icon, state = labels.approval_label(approval, actions[approval.action_id])
         shown = _row(request, approval, actions[approval.action_id])
         items.append(shown | {"outcome": each, "icon": icon, "word": word, "state": state, "state_icon": state_icon})
     counts = {result: sum(each.result == result for each in outcomes) for result in _LOOKS}

@@ -44,7 +44,7 @@ APPROVALS_LIST = ListPage(
         Column("class", "Class", lambda row: labels.side_effect_class_label(row["action"].side_effect_class)),
         Column("reversibility", "Reversibility", lambda row: labels.REVERSIBILITY.get(row["action"].reversibility, "")),
         Column("risk", "Risk", lambda row: labels.RISKS.get(row["approval"].risk, "")),
-        Column("state", "State", lambda row: labels.APPROVALS[row["approval"].state][1]),
+        Column("state", "State", lambda row: labels.approval_label(row["approval"], row["action"])[1]),
         Column("requested", "Requested", lambda row: row["approval"].requested_at),
         Column("deadline", "Deadline", lambda row: row["approval"].decide_by),
         Column("assigned", "Assigned to", lambda row: row["assigned_to"]),
