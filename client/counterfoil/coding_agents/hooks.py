@@ -273,18 +273,7 @@ class Hook:
         known = self._read("held", asked) or {}
         action_id = str(known.get("action_id", ""))
         if not action_id:
-            # Written first: a hook that its client kills in the middle proposes the same call again, not another.
-            call_id = str(known.get("call_id") or uuid4().hex)
-            self._write("held", asked, {**known, "call_id": call_id})
-            result = self._propose(call, effect, acknowledges=known.get("failed", ()), call_id=call_id)
-            if self._withdraw_abandoned(result):
-                call_id = uuid4().hex
-                self._write("held", asked, {**known, "call_id": call_id})
-                result = self._propose(call, effect, acknowledges=known.get("failed", ()), call_id=call_id)
-            # An attempt that failed is settled once it can no longer arrive late; then it may be tried again.
-            while result.code == _UNSETTLED and time.monotonic() + SETTLE_S < self._until:
-                time.sleep(SETTLE_S)
-                result = self._propose(call, effect, acknowledges=known.get("failed", ()))
+            result = self._propose_anew(call, effect, asked, known)
             if not result.accepted:
                 failed_steps = _failed_steps(result)
                 if failed_steps:
@@ -319,6 +308,22 @@ class Hook:
                     "Send the same command again later; it goes on with this request.",
                     deferred=self._settings.unattended == "defer" and call.permission_mode in UNATTENDED,
                 )
+
+    def _propose_anew(self, call: ToolCall, effect: Effect, asked: str, known: Mapping[str, Any]) -> CallResult:
+        """Propose an effect that no request of this hook stands for; what no hook is left to start makes way for it."""
+        # Written first: a hook that its client kills in the middle proposes the same call again, not another.
+        call_id = str(known.get("call_id") or uuid4().hex)
+        self._write("held", asked, {**known, "call_id": call_id})
+        result = self._propose(call, effect, acknowledges=known.get("failed", ()), call_id=call_id)
+        if self._withdraw_abandoned(result):
+            call_id = uuid4().hex
+            self._write("held", asked, {**known, "call_id": call_id})
+            result = self._propose(call, effect, acknowledges=known.get("failed", ()), call_id=call_id)
+        # An attempt that failed is settled once it can no longer arrive late; then it may be tried again.
+        while result.code == _UNSETTLED and time.monotonic() + SETTLE_S < self._until:
+            time.sleep(SETTLE_S)
+            result = self._propose(call, effect, acknowledges=known.get("failed", ()))
+        return result
 
     def _withdraw_earlier(self, call: ToolCall, asked: str) -> None:
         """Cancel what the same command was proposed as before, where it would now do something else (rule 1)."""
