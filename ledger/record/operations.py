@@ -19,6 +19,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import orjson
+from django.db import IntegrityError
 
 from ledger import keystore
 from ledger.db import RawCall, call_function, call_functions, insert
@@ -188,11 +189,16 @@ def append(head: SubjectHead, event: NewEvent, *, actor: Actor, at: datetime) ->
 
 def write_events(*drafts: EventDraft) -> None:
     """Write events in one message, in this order; an event must follow its predecessor."""
-    if len(drafts) > _MOST_PREPARED:
-        call_functions(_append_statement(1), [each.values for each in drafts])
-    else:
-        statement, values = events_call(*drafts)
-        call_function(statement, *values, prepared=True)
+    try:
+        if len(drafts) > _MOST_PREPARED:
+            call_functions(_append_statement(1), [each.values for each in drafts])
+        else:
+            statement, values = events_call(*drafts)
+            call_function(statement, *values, prepared=True)
+    except IntegrityError:
+        # The tenant may have another log since a restore; whoever tries again finds out.
+        clear_origin_cache()
+        raise
 
 
 def events_call(*drafts: EventDraft) -> RawCall:

@@ -11,19 +11,21 @@ from uuid import uuid4
 import psycopg
 import pytest
 from django.core.management import call_command
-from django.db import IntegrityError, connections
+from django.db import IntegrityError, connections, transaction
 from psycopg import sql
 
 from approvals.models import StartOverride
 from console.api.transaction import CHECKPOINT
 from console.local.servers import APP, OWNER, SEQUENCER, SUPERUSER
-from ledger.db import tenancy
+from ledger.db import execute, tenancy
 from ledger.log.queries import newest
 from ledger.log.signer_state import SignerState, read_epoch
 from ledger.management.commands.sequencer import Sequencer
+from ledger.record import operations as ledger
 from reviews.readback.operations import readings, schedules
 from tests.conftest import _use
 from tests.support.api_tenant import Workshop, workshop
+from tests.support.callers import found
 from tests.support.seals import as_sequencer, new_signer_state, seal_up, signer, signer_state_file
 
 
@@ -273,3 +275,21 @@ def test_the_epoch_only_rises_and_outlives_either_of_its_two_places(tmp_path: Pa
     with SignerState(tmp_path / "signer.sqlite", epoch=other):
         assert read_epoch(other) == 2
     assert file.stat().st_mode & 0o777 == 0o644
+
+
+@pytest.mark.usefixtures("db")
+def test_a_process_that_was_never_stopped_learns_of_the_new_log_at_its_first_write():
+    """It keeps the origin of each tenant's log for half a minute; one write is refused for that, and not the next."""
+    tenant = found("orchid")
+
+    def happen() -> None:
+        head = ledger.SubjectHead(tenant_id=tenant, id=uuid4(), kind="case")
+        with tenancy(tenant):
+            ledger.append(head, ledger.NewEvent(kind="commented", to="OPEN"), actor=ledger.SYSTEM, at=datetime.now(UTC))
+
+    happen()
+    with as_sequencer():
+        execute("UPDATE ledger_tenant SET origin = origin || '/2' WHERE id = $1", tenant)
+    with pytest.raises(IntegrityError), transaction.atomic():
+        happen()
+    happen()
