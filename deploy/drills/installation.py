@@ -148,6 +148,9 @@ class Installation:
             place.mkdir(mode=0o700)
         ensure_keys(self.folder / "secrets")
         ensure_log_key(self.folder / "secrets")
+        credentials = self.folder / "secrets" / "systems" / "drill"
+        credentials.mkdir(mode=0o700)
+        (credentials / "documents.json").write_text("{}")
         for server in (self.record.primary, self.keys):
             server.initialise()
             self.record.start(server)
@@ -181,7 +184,7 @@ class Installation:
         }
         for name, program in started.items():
             self.children[name] = spawn(program)
-        if not wait_until(self.answers, within_s=60, every_s=0.3):
+        if not wait_until(self.answers, within_s=120, every_s=0.3):
             raise DrillFailed(f"The web process does not answer; see {self.log}.")
 
     def restart(self, name: str) -> None:
@@ -195,7 +198,7 @@ class Installation:
 
     def answers(self) -> bool:
         with suppress(httpx.HTTPError):
-            return httpx.get(f"{self.url}/healthz", timeout=2).status_code == 200
+            return httpx.get(f"{self.url}/livez", timeout=2).status_code == 200
         return False
 
     # Addresses

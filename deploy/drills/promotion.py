@@ -22,6 +22,7 @@ from contextlib import suppress
 import httpx
 
 from console.local.servers import ServerFailed
+from counterfoil.execution.seen import RecordBehind
 from deploy.drills.installation import Installation, installation
 from deploy.drills.traffic import Traffic
 
@@ -49,21 +50,11 @@ def _run(place: Installation, wanted: argparse.Namespace) -> int:
     traffic.begin()
     for number in range(1, wanted.rounds + 1):
         _one_round(place, traffic, wanted, number)
-    traffic.paused.set()
-    traffic.settle(within_s=120)
-    traffic.end()
+    traffic.finish(within_s=180)
     count = traffic.count()
-    print(
-        f"{wanted.rounds} rounds, {count.wishes} wishes, {count.effects} effects:"
-        f" lost {len(count.lost)}, doubled {len(count.doubled)}, false {len(count.false)}, stuck {len(count.stuck)};"
-        f" again after a reading or a person: {len(count.doubled_after_reading)};"
-        f" executors refused a record that had gone back {sum(code == 75 for _, code in place.endings)} times"
-    )
-    for name in ("doubled", "false", "stuck"):
-        for each in getattr(count, name)[:20]:
-            print(f"  {name}: {each}")
-    wrong = [*count.doubled, *count.false, *count.stuck, *(count.lost if wanted.synchronous else ())]
-    return 1 if wrong else 0
+    refused = sum(code == RecordBehind.exit_code for _, code in place.endings)
+    count.say(f"{wanted.rounds} rounds", f"; executors ended for a record that had gone back: {refused}")
+    return 1 if count.wrong or (wanted.synchronous and count.lost) else 0
 
 
 def _one_round(place: Installation, traffic: Traffic, wanted: argparse.Namespace, number: int) -> None:

@@ -45,6 +45,22 @@ class Count:
     false: list[str]
     stuck: list[str]
 
+    @property
+    def wrong(self) -> list[str]:
+        """What no drill allows."""
+        return [*self.doubled, *self.false, *self.stuck]
+
+    def say(self, heading: str, more: str = "") -> None:
+        """Print the outcome, and the first of what went wrong."""
+        print(
+            f"{heading}, {self.wishes} wishes, {self.effects} effects: lost {len(self.lost)},"
+            f" doubled {len(self.doubled)}, false {len(self.false)}, stuck {len(self.stuck)};"
+            f" again after a reading or a person: {len(self.doubled_after_reading)}{more}"
+        )
+        for name in ("doubled", "false", "stuck"):
+            for each in getattr(self, name)[:20]:
+                print(f"  {name}: {each}")
+
 
 class Traffic:
     """An agent with `per_s` wishes a second, a quarter of which need a person, and that person."""
@@ -159,11 +175,13 @@ class Traffic:
 
     # The end
 
-    def settle(self, *, within_s: float) -> None:
-        """Wait until nothing is open any more."""
+    def finish(self, *, within_s: float) -> None:
+        """Wish nothing more, and wait until nothing is open."""
+        self.paused.set()
         until = time.monotonic() + within_s
         while self.open() and time.monotonic() < until:
             time.sleep(0.5)
+        self.end()
 
     def count(self) -> Count:
         done: dict[str, list[dict[str, Any]]] = defaultdict(list)
