@@ -97,6 +97,11 @@ def attempt(tenant_id: UUID, action_id: UUID, number: int) -> Attempt | None:
     return fetch_one(Attempt, "tenant_id = $1 AND action_id = $2 AND number = $3", tenant_id, action_id, number)
 
 
+def has_attempt(tenant_id: UUID, action_id: UUID, number: int) -> bool:
+    """Whether this attempt of an action is on record."""
+    return attempt(tenant_id, action_id, number) is not None
+
+
 class ReportedAttempt(NamedTuple):
     """An attempt that its executor reports on; `erasure_id` is the request that its action was erased under."""
 

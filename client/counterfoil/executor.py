@@ -19,7 +19,8 @@ The rules, in the order in which they bite:
 
 If this process dies in between, the console's lease runs out and the console reads the real system
 back. Nothing is kept on disk to resume from, on purpose: a second run of the handler is what must
-never happen by itself.
+never happen by itself. What is kept is which orders were started (`counterfoil.execution.kept`), so
+that a console that went back can be told.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -45,6 +46,7 @@ from counterfoil.answers import CallResult, Observed, StartAtOnce
 from counterfoil.canonical import NotCanonical, digest, encode_canonical
 from counterfoil.connection import Connection
 from counterfoil.execution.grants import GrantHolder, GrantRefused, KeySet, UsedGrants, check_payload, verify_grant
+from counterfoil.execution.kept import KeptStarts
 from counterfoil.execution.lease import Lease, LeaseOver
 from counterfoil.execution.sealed import LogPolicy
 from counterfoil.execution.sealed import check_votes as check_sealed
@@ -108,6 +110,7 @@ class Executor:
         seen_file: Path | None = None,
     ) -> None:
         self._seen = SeenCheckpoints(seen_file or key_file.with_name(f"{key_file.name}.seen"))
+        self._kept = KeptStarts(key_file.with_name(f"{key_file.name}.kept"))
         self._connection = Connection(url=url, key=key, timeout_s=wait_s + 15.0, http=http, seen=self._seen)
         self._key = load_key(key_file)
         self._executor_id = executor_id
@@ -154,6 +157,20 @@ class Executor:
             "tools": self.tools,
         }
         self._connection.write("/executors", body, give_up_after_s=self._report_for_s, stop=self._stop)
+        self.tell_kept()
+
+    def tell_kept(self) -> None:
+        """Tell the console what this executor started within the last day; it puts on record what it had lost.
+
+        A console that cannot take it in is told again at the next start of this program.
+        """
+        starts = self._kept.recent()
+        if not starts:
+            return
+        try:
+            self._connection.post(f"/executors/{self._executor_id}/kept", {"starts": [_kept(each) for each in starts]})
+        except (Problem, Unreachable) as fault:
+            log.warning("the kept starts could not be told: %s", fault)
 
     def ready(self) -> list[dict[str, Any]]:
         """The orders that are ready, or what each waits for; claims nothing."""
@@ -233,6 +250,18 @@ class Executor:
         return self._carried_out(work, claims)
 
     def _carried_out(self, work: Work, claims: Mapping[str, Any] | None) -> Result:
+        target = claims.get("target") if claims else None
+        facts = {
+            "tool": work.tool,
+            "target": str(target.get("resource", "")) if isinstance(target, Mapping) else "",
+            "payload_hash": work.payload_hash,
+        }
+        try:
+            self._kept.note(work.action_id, work.attempt, **facts)
+        except OSError as fault:
+            unkept = Result("failed", error=Failure("START_NOT_KEPT", _said(fault), "before_send"))
+            self._report(work, unkept)
+            return unkept
         try:
             with self._heartbeats(work):
                 result = self._run(work, claims)
@@ -242,6 +271,8 @@ class Executor:
             self._report(work, _open_failure("INTERRUPTED", "The executor was ended while the tool ran."))
             raise
         log.info("%s of action %s says %s", work.tool, work.action_id, result.status)
+        with suppress(OSError):
+            self._kept.note(work.action_id, work.attempt, status=result.status)
         self._report(work, result)
         return result
 
@@ -478,6 +509,13 @@ def _observation(tool: str, result: Result) -> dict[str, Any]:
     if result.raw is not None:
         body["raw"] = _plain(result.raw)
     return body
+
+
+def _kept(start: Mapping[str, Any]) -> dict[str, Any]:
+    """A kept start as the API takes it."""
+    at = datetime.fromtimestamp(start["at"], UTC).isoformat().replace("+00:00", "Z")
+    texts = {name: str(start.get(name, "")) for name in ("tool", "target", "payload_hash", "status")}
+    return {"action_id": start["action_id"], "attempt": start["attempt"], "started_at": at, **texts}
 
 
 def _plain(raw: Any) -> Any:

@@ -19,7 +19,7 @@ from django.utils import timezone
 from ninja import Query, Router
 
 from approvals.execution import queries as execution_queries
-from approvals.execution.operations import executions, executors, ready_actions
+from approvals.execution.operations import executions, executors, kept_starts, ready_actions
 from approvals.execution.operations.executions import StartRequest
 from approvals.execution.operations.executors import UnknownExecutor
 from approvals.execution.operations.ready_actions import ClaimedAction
@@ -73,6 +73,25 @@ def register_executor(request: HttpRequest, body: schemas.ExecutorBody) -> schem
         at=timezone.now(),
     )
     return schemas.Executor.of(row)
+
+
+@router.post(
+    "/executors/{executor_id}/kept",
+    summary="Tell the starts that an executor kept; those that the record has lost are put on record",
+    response=schemas.KeptTaken,
+)
+@admits("exec")
+@in_tenancy
+def tell_kept_starts(request: HttpRequest, executor_id: str, body: schemas.KeptBody) -> schemas.KeptTaken:
+    caller = caller_of(request)
+    unrecorded = kept_starts.take_in_starts(
+        tenant_id=caller.tenant_id,
+        executor_id=executor_id,
+        starts=[kept_starts.KeptStart(**each.model_dump()) for each in body.starts],
+        by=caller.actor,
+        at=timezone.now(),
+    )
+    return schemas.KeptTaken(unrecorded=unrecorded)
 
 
 @router.get(

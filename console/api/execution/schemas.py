@@ -10,7 +10,7 @@ from ninja import Schema
 from pydantic import Field
 
 from console.api.actions.schemas import ApprovalVerdict, Report
-from console.api.schemas import Answer, Body, Name, Paged, Time
+from console.api.schemas import Answer, Body, Moment, Name, Paged, Time
 from reviews.tracing.rules.spans import effect_span_id
 
 if TYPE_CHECKING:
@@ -48,6 +48,24 @@ class StartBody(Body):
     wrapper_version: Annotated[str, Field(min_length=1, max_length=64)]
     timeout_s: Annotated[int, Field(ge=1, le=86_400)]
     payload_hash: Annotated[str, Field(max_length=64)] | None = None
+
+
+class KeptStart(Body):
+    action_id: Annotated[UUID, Field(strict=False)]
+    attempt: Annotated[int, Field(ge=1, le=2**31 - 1)]
+    tool: Name
+    target: Annotated[str, Field(max_length=512)] = ""
+    payload_hash: Annotated[str, Field(max_length=64)] = ""
+    started_at: Annotated[Moment, Field(strict=False)]
+    status: Annotated[str, Field(max_length=16, description="What the tool said; empty if it never did.")] = ""
+
+
+class KeptBody(Body):
+    starts: Annotated[list[KeptStart], Field(max_length=500)]
+
+
+class KeptTaken(Answer):
+    unrecorded: int = Field(description="How many of them this record did not have and was not told before.")
 
 
 class HeartbeatBody(Body):

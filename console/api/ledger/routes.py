@@ -22,6 +22,7 @@ from console.api.ledger import schemas
 from console.api.openapi import response_content
 from console.api.schemas import ReasonBody
 from console.api.transaction import in_tenancy, record_read
+from ledger.actions.queries import readings
 from ledger.exports import queries as stored
 from ledger.log.queries import log as logs
 from ledger.log.rules import tiles
@@ -237,6 +238,7 @@ def read_standing(request: HttpRequest) -> schemas.Standing:
         overrides=[
             schemas.Override.of(each) for each in execution_queries.overrides_in_force(tenant_id, at=timezone.now())
         ],
+        unrecorded_starts=[schemas.UnrecordedStart(**each) for each in readings.unrecorded_starts(tenant_id)],
     )
 
 

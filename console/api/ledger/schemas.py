@@ -73,11 +73,26 @@ class Override(Answer):
     ends_at: Time
 
 
+class UnrecordedStart(Answer):
+    action_id: UUID
+    attempt: int
+    executor_id: str
+    tool: str
+    target: str
+    payload_hash: str
+    started_at: Time
+    status: str
+    told_at: Time
+
+
 class Standing(Answer):
     starts: bool = Field(description="Whether actions start on this record.")
     code: str | None = Field(description="Why they do not: RECORD_BEHIND, LOG_STOPPED or EPOCH_UNKNOWN.")
     detail: str | None
     overrides: list[Override] = Field(description="What people let start all the same.")
+    unrecorded_starts: list[UnrecordedStart] = Field(
+        description="Starts that executors kept and that this record, which was set back, does not have."
+    )
 
 
 class OverrideEnded(Answer):

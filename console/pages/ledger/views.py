@@ -24,6 +24,7 @@ from console.tasks import check_integrity
 from console.web import labels, proofs
 from console.web.forms import OverrideForm, ReasonForm
 from console.web.http import TenantRequest, in_tenant
+from ledger.actions.queries import readings
 from ledger.log.operations import logs as logs_operations
 from ledger.log.queries import anchors, log
 from ledger.log.queries import proofs as stored
@@ -263,11 +264,13 @@ def _stop_of_starts(request: TenantRequest) -> dict[str, Any] | None:
         {"row": each, "end": reverse("start-override-end", args=[slug, each.id])}
         for each in execution_queries.overrides_in_force(request.tenant.id, at=request.as_of)
     ]
-    if why is None and not allowed:
+    forgotten = readings.unrecorded_starts(request.tenant.id)
+    if why is None and not allowed and not forgotten:
         return None
     return {
         "why": why,
         "allowed": allowed,
+        "forgotten": forgotten,
         "place": reverse("start-override", args=[slug]),
         "may": "operator" in request.caller.roles,
     }

@@ -32,7 +32,7 @@ def readings(tenant_id: UUID, action_id: UUID) -> list[tuple[str, datetime, dict
 
 class ReadingsSince(NamedTuple):
     """What was read of an action since the record was restored: when a reading was wanted and taken, what the newest
-    one says of the effect, and whether the action was held for it.
+    one says of the effect, whether the action was held for it, and whether an executor told of a start of it.
     """
 
     restored_at: datetime
@@ -40,6 +40,7 @@ class ReadingsSince(NamedTuple):
     taken_at: datetime | None = None
     effect: str | None = None
     held: bool = False
+    told: bool = False
 
 
 def readings_since(tenant_id: UUID, action_id: UUID, restored_at: datetime) -> ReadingsSince:
@@ -48,8 +49,8 @@ def readings_since(tenant_id: UUID, action_id: UUID, restored_at: datetime) -> R
     rows = execute(
         "SELECT e.kind, e.at, n.detail FROM ledger_event e LEFT JOIN ledger_entry n"
         " ON n.tenant_id = e.tenant_id AND n.subject_id = e.subject_id AND n.seq = e.seq"
-        " WHERE e.tenant_id = $1 AND e.subject_id = $2 AND e.at > $3"
-        " AND e.kind IN ('reading_wanted', 'reading_taken', 'held_after_restore') ORDER BY e.seq",
+        " WHERE e.tenant_id = $1 AND e.subject_id = $2 AND (e.kind = 'start_without_record'"
+        " OR (e.at > $3 AND e.kind IN ('reading_wanted', 'reading_taken', 'held_after_restore'))) ORDER BY e.seq",
         *(tenant_id, action_id, restored_at),
     )
     for kind, at, detail in rows:
@@ -57,10 +58,24 @@ def readings_since(tenant_id: UUID, action_id: UUID, restored_at: datetime) -> R
             found = found._replace(wanted_at=at)
         elif kind == "reading_taken":
             effect = (load_json(detail) or {}).get("effect", "untold")
-            found = found._replace(taken_at=at, effect=effect)
+            # What an executor kept of a forgotten start outweighs a reading.
+            found = found._replace(taken_at=at, effect=found.effect if found.told else effect)
+        elif kind == "start_without_record":
+            found = found._replace(taken_at=at, effect="present", told=True)
         else:
             found = found._replace(held=True)
     return found
+
+
+def unrecorded_starts(tenant_id: UUID) -> list[dict[str, Any]]:
+    """The starts that executors kept and that the record did not have when they told it, oldest first."""
+    rows = execute(
+        "SELECT n.detail, e.at FROM ledger_log l JOIN ledger_event e ON e.tenant_id = $1 AND e.subject_id = l.id"
+        " JOIN ledger_entry n ON n.tenant_id = $1 AND n.subject_id = l.id AND n.seq = e.seq"
+        " WHERE l.tenant_id = $1 AND e.kind = 'start_without_record' ORDER BY l.number, e.seq",
+        tenant_id,
+    )
+    return [(load_json(detail) or {}) | {"told_at": at} for detail, at in rows]
 
 
 def newest_reading_pointers(tenant_id: UUID, action_ids: list[UUID]) -> dict[UUID, UUID]:

@@ -5,13 +5,15 @@ Run it on the sequencer's machine, as its role: it needs the log key and the sig
     rotate-key   sign with a new key from now on, beside the old one; the log records this under the old key
     retire-key   stop signing with the old key
     restored     after a restore of the database: void every grant from before, by a new epoch, and open a new log
-                 wherever the signer state knows more than the database
+                 wherever the signer state knows more than the database; with --report, only say what the last one
+                 led to
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -25,6 +27,7 @@ from ledger.log import signer_state
 from ledger.log.operations import logs, sequencer
 from ledger.log.queries import log
 from ledger.log.rules import notes
+from ledger.models import Tenant
 from ledger.record.queries import events
 
 
@@ -35,8 +38,12 @@ class Command(BaseCommand):
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("deed", choices=["rotate-key", "retire-key", "restored"], help="what to do")
         parser.add_argument("--reason", default="", help="reason, kept on record; required by `restored`")
+        parser.add_argument("--report", action="store_true", help="with `restored`: say what the last one led to")
 
-    def handle(self, *args: Any, deed: str, reason: str = "", **options: Any) -> None:
+    def handle(self, *args: Any, deed: str, reason: str = "", report: bool = False, **options: Any) -> None:
+        if report:
+            self.stdout.write("\n".join(_restore_report(tenant) for tenant in events.tenants()))
+            return
         try:
             told = {"rotate-key": self._rotate, "retire-key": self._retire, "restored": self._restored}[deed](reason)
         except (OSError, ValueError) as error:
@@ -86,6 +93,24 @@ class Command(BaseCommand):
             "Every log matches what was signed; no new log was needed."
         ]
         return "\n".join([f"Epoch {epoch}: all earlier grants are void.", *lines])
+
+
+def _restore_report(tenant: Tenant) -> str:
+    """What became of a tenant's actions since its record was last declared restored."""
+    if tenant.restored_at is None:
+        return f"{tenant.slug}: its record was never declared restored."
+    with tenancy(tenant.id):
+        counted = events.subjects_by_kind(tenant.id, _REPORTED, since=tenant.restored_at - timedelta(days=1))
+    found = ", ".join(f"{words} {counted.get(kind, 0)}" for kind, words in _REPORTED.items())
+    return f"{tenant.slug}: declared restored {tenant.restored_at:%Y-%m-%d %H:%M:%S} UTC, log {tenant.origin}. {found}."
+
+
+_REPORTED = {
+    "reading_taken": "targets read before a start:",
+    "held_after_restore": "held because it may have been done:",
+    "approval_revalidated": "people asked again:",
+    "start_without_record": "logs and actions with starts that the record had lost:",
+}
 
 
 def _has_log(tenant_id: UUID) -> bool:

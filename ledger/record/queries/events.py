@@ -112,6 +112,17 @@ def tenants() -> list[Tenant]:
     return list(Tenant.objects.order_by("id"))
 
 
+def subjects_by_kind(tenant_id: UUID, kinds: Iterable[str], *, since: datetime) -> dict[str, int]:
+    """How many subjects have events of these kinds since then, by kind."""
+    rows = execute(
+        "SELECT kind, count(DISTINCT subject_id) FROM ledger_event"
+        " WHERE tenant_id = $1 AND at > $2 AND kind = ANY($3) GROUP BY kind",
+        *(tenant_id, since, list(kinds)),
+        prepared=False,
+    )
+    return dict(rows)
+
+
 def subject_state(tenant_id: UUID, subject_id: UUID) -> str | None:
     return Subject.objects.filter(tenant_id=tenant_id, id=subject_id).values_list("state", flat=True).first()
 

@@ -197,6 +197,8 @@ _REGISTER: Final = (
         "An executor started it; the grant is used up."),
     EventKind("payload_mismatch", "Payload mismatch", ("action",), EXECUTOR,
         "An executor presented a payload that differs from the approved one; nothing was started.", icon="alarm"),
+    EventKind("start_without_record", "Start that the record had lost", ("action", "log"), EXECUTOR,
+        "An executor kept a start of which this record, which was set back, knows nothing.", icon="alarm"),
     EventKind("held_after_restore", "Held: it may have been done", ("action",), SYSTEM,
         "The record was set back, and it is not known whether the action was carried out before.", icon="question"),
     EventKind("observed", "The tool answered", ("action",), EXECUTOR,

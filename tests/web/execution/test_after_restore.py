@@ -141,6 +141,25 @@ def test_a_target_that_cannot_be_read_becomes_a_case(shop: Workshop, documents: 
     assert "no reading tells whether this was done" in reason
 
 
+def test_the_report_says_what_the_restore_led_to(
+    shop: Workshop, documents: Path, clock: Clock, capsys: pytest.CaptureFixture[str]
+):
+    shop.propose("write_document")
+    (documents / "notes" / "today.md").write_text(THE_TEXT)
+    with as_sequencer():
+        call_command("log", "restored", "--report")
+    assert "orchid: its record was never declared restored." in capsys.readouterr().out
+    declare_restored(clock)
+    claimable(shop)
+    take_readings(clock)
+    claimable(shop)
+    with as_sequencer():
+        call_command("log", "restored", "--report")
+    said = capsys.readouterr().out
+    assert "orchid: declared restored" in said
+    assert "targets read before a start: 1, held because it may have been done: 1, people asked again: 0" in said
+
+
 def test_the_record_of_all_this_holds(shop: Workshop, documents: Path, clock: Clock):
     from ledger.management.commands import verify_ledger
     from ledger.record.queries import events
