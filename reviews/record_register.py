@@ -58,7 +58,7 @@ def _fold_observations(rows: dict[Any, Row], event: VerifiedEvent) -> None:
         rows[UNKNOWN] = {}
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True, eq=False)
 class _ReportedCode:
     """The code of a report that was given on an event: one of those that are possible as it left its action."""
 

@@ -356,7 +356,7 @@ class Range:
                 )
                 self.found += found
                 self.seen["events"] += 1
-                if walk.hash is None or any(each.part == "sequence" for each in found):
+                if found and (walk.hash is None or any(each.part == "sequence" for each in found)):
                     self.lost.add(stored.place.subject_id)
                 if event is None:
                     continue
@@ -393,12 +393,13 @@ class Range:
 
     def _check_rows(self) -> None:
         """Compare the rows that follow from events with the stored ones, without a query per row."""
+        no_rows = Rebuilt("")
         for table in register.record_tables():
             if table.place:
                 stored = storage.stored_rows(table.model, self.tenant_id, table.place, after=self.after, upto=self.upto)
                 for subject in sorted({*stored, *self.rebuilt} - self.lost):
-                    rebuilt = self.rebuilt.get(subject, Rebuilt(""))
-                    if table.fault(rebuilt.rows(table), stored.get(subject, ())) is not None:
+                    kept, rows = stored.get(subject, ()), self.rebuilt.get(subject, no_rows).rows(table)
+                    if (kept or rows) and table.fault(rows, kept) is not None:
                         self._look_again(table, UUID(subject))
 
     def _look_again(self, table: RecordTable, subject_id: UUID) -> None:
