@@ -147,6 +147,11 @@ def _handed_on_by(name: str, command: Command, script: Script, depth: int) -> It
         words = [word for word in command.words[1:] if word.text not in ("--", "-", "", "-p", "-l")]
         texts = [word.code for word in words]
         yield from _nested(" ".join(texts if name == "eval" else texts[:1]), command, script, depth)
+    elif name == "alias":
+        for text in filter(None, (word.code.partition("=")[2] for word in command.words[1:])):
+            if text.partition(" ")[0] in PROGRAMS:
+                raise Refusal(_WRITE_OUT)
+            yield from _nested(text, command, script, depth)
     elif name in _RUNNERS:
         yield from _run_by(command, name, script, depth)
     elif name not in PROGRAMS and not name.startswith("git-"):
@@ -255,8 +260,6 @@ def _named_by(command: Command, script: Script) -> Iterator[Command]:
     if command.words[0].text in _READS_COMMANDS and command.fed is not None:
         _refuse_mention(script.text)
     for place, word in enumerate(command.words[1:], 1):
-        if command.words[0].text == "alias" and word.code.partition("=")[2].partition(" ")[0] in PROGRAMS:
-            raise Refusal(_WRITE_OUT)
         option, is_joined, _ = word.code.partition("=")
         if (option if is_joined else command.words[place - 1].code) in _PROSE_OPTIONS:
             continue
