@@ -11,7 +11,7 @@ import pytest
 
 from tests.journeys.ground import Caller
 
-OUTCOME = "Accepted as it is (not as requested)"
+OUTCOME = "Accepted (not as requested)"
 
 
 def words(page: str) -> str:

@@ -264,6 +264,11 @@ def _title_cell(base: str, action: Action, beside: _Beside, as_of: datetime) -> 
     return f'<td class="clip"><a class="open" href="{base}/{action.id}">{title}</a></td>'
 
 
+def _finding_cell(base: str, action: Action, beside: _Beside, as_of: datetime) -> str:
+    kind = "" if beside.accepted else ' class="nowrap"'
+    return f"<td{kind}>{escape(labels.finding_label(action, beside.accepted))}</td>"
+
+
 _CELLS: dict[str, _Cell] = {
     "outcome": lambda base, each, beside, as_of: f'<td class="fit">{outcome_badge(each)}</td>',
     "action": _title_cell,
@@ -273,9 +278,7 @@ _CELLS: dict[str, _Cell] = {
     "class": lambda base, each, beside, as_of: (
         f'<td class="nowrap muted roomy">{labels.side_effect_class_label(each.side_effect_class)}</td>'
     ),
-    "discrepancy": lambda base, each, beside, as_of: (
-        f'<td class="nowrap">{escape(labels.finding_label(each, beside.accepted))}</td>'
-    ),
+    "discrepancy": _finding_cell,
     "changed": lambda base, each, beside, as_of: f'<td class="num fit">{stamp(each.changed_at, as_of=as_of)}</td>',
     "proposed": lambda base, each, beside, as_of: f'<td class="num fit">{stamp(each.proposed_at, as_of=as_of)}</td>',
     "version": lambda base, each, beside, as_of: f'<td class="nowrap mono">{escape(each.tool_version)}</td>',

@@ -325,7 +325,7 @@ _REGISTER: Final = (
         "A person sent it from review back to verification.", icon="refresh"),
     EventKind("attested_present", "Attested: it happened (not verified)", ("action",), _DECIDERS,
         "A person attested, on their own evidence, that it happened."),
-    EventKind("accepted_as_it_is", "Accepted as it is (not as requested)", ("action",), _DECIDERS,
+    EventKind("accepted_as_it_is", "Accepted (not as requested)", ("action",), _DECIDERS,
         "A reading showed something else than was requested, and a person accepted what is there."),
     EventKind("attested_absent", "Attested: it did not happen (not verified)", ("action",), _DECIDERS,
         "A person attested, on their own evidence, that it did not happen."),

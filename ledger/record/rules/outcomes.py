@@ -67,7 +67,7 @@ WORDS: Final[dict[Outcome, str]] = {
     _O.VERIFIED: "Verified",
     _O.ANSWERED: "Answered",
     _O.ATTESTED: "Attested (not verified)",
-    _O.ACCEPTED_AS_IT_IS: "Accepted as it is (not as requested)",
+    _O.ACCEPTED_AS_IT_IS: "Accepted (not as requested)",
     _O.ATTESTED_ABSENT: "Attested as not done (not verified)",
     _O.PARTIALLY_APPLIED: "Partially applied",
     _O.COMPENSATING: "Compensating",

@@ -20,7 +20,7 @@ from tests.support.settling import confirm, covers_of, settle
 THERE = "amount 99.99 EUR instead of 12.50 EUR"
 CHOICE = f"Accept what is there ({THERE})"
 TOLD = f"Not as requested: the system of record shows {THERE}. A person has accepted this."
-OUTCOME = "Accepted as it is (not as requested)"
+OUTCOME = "Accepted (not as requested)"
 
 
 @pytest.fixture
