@@ -15,6 +15,7 @@ from django.db.models.functions import Coalesce
 from ledger.actions.queries import actions, freezes
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.rules import policies
+from ledger.catalogue.rules.lent_lookups import with_lookup_of
 from ledger.db import columns, execute, fetch_one, load_models, page_in_order, select
 from ledger.record.queries import evidence
 from ledger.record.rules.encryption import CannotOpen
@@ -57,6 +58,7 @@ from reviews.reconciliation.rules.verdict import VerificationResult
 from reviews.reporting.rules.success_patterns import FindingSource
 
 if TYPE_CHECKING:
+    from ledger.catalogue.rules.contract import Contract
     from ledger.models import Action, Freeze
 
 
@@ -213,6 +215,40 @@ def action_id_of(case: Case) -> UUID:
     """The action of a case that is about one."""
     assert case.action_id is not None, "an ungated effect has no action"
     return case.action_id
+
+
+class ReadBy(NamedTuple):
+    """The contract that an action is read by, and the later version whose lookup it has been lent, if any."""
+
+    contract: Contract
+    lookup: Contract | None
+
+
+_LENT_LOOKUPS = """
+SELECT DISTINCT ON (e.subject_id) e.subject_id, n.detail FROM ledger_event e
+JOIN ledger_entry n ON n.tenant_id = e.tenant_id AND n.subject_id = e.subject_id AND n.seq = e.seq
+WHERE e.tenant_id = $1 AND e.subject_id = ANY($2) AND e.kind = 'verification_reopened'
+ORDER BY e.subject_id, e.seq DESC
+"""
+
+
+def reading_contracts(tenant_id: UUID, asked: Iterable[Action]) -> dict[UUID, ReadBy]:
+    """By action the contract that it is read by: its own, with the lookup that an operator has connected since."""
+    own = {each.id: catalogue_queries.registered_contract(tenant_id, each.contract_digest) for each in asked}
+    blind = [action_id for action_id, contract in own.items() if contract.mutating and not contract.verifiable]
+    rows = execute(_LENT_LOOKUPS, tenant_id, blind) if blind else ()
+    named = {action_id: orjson.loads(detail or b"{}").get("lookup") for action_id, detail in rows}
+    lent = {
+        action_id: catalogue_queries.registered_contract(tenant_id, lookup["digest"])
+        for action_id, lookup in named.items()
+        if lookup
+    }
+    return {
+        action_id: ReadBy(with_lookup_of(lent[action_id], contract), lent[action_id])
+        if action_id in lent
+        else ReadBy(contract, None)
+        for action_id, contract in own.items()
+    }
 
 
 def case(tenant_id: UUID, case_id: UUID) -> Case | None:

@@ -71,7 +71,10 @@ RESOLUTIONS: Final[dict[str, tuple[str, str]]] = {
     "ROLL_BACK": ("Roll back", "Order the contract's roll-back action."),
     "FAIL": ("Settle as failed", "The goal was not met. Findings stay on record."),
     "ACKNOWLEDGE": ("Acknowledge", "Record that you reviewed it and why no action is needed. Nothing else changes."),
-    "ABANDON": ("Close unresolved", "Close without resolving. The discrepancy stays on record."),
+    "ABANDON": (
+        "Close unresolved",
+        "Close without resolving. The discrepancy stays on record. A retry becomes possible.",
+    ),
 }
 
 # What somebody did by it.
@@ -92,6 +95,7 @@ SETTLED_AS: Final[dict[str, str]] = {
 REASONS: Final[dict[str, str]] = {
     "CONTRADICTED": "Contradicted by a later reading",
     "REOPENED": "Reopened by a person",
+    "TAKEN_UP": "Opened by a person",
     "HELD": "Held for review",
     "MAY_BE_DONE": "It may have been done: the record was set back",
     "UNGATED_EFFECT": "Change without a recorded action",

@@ -156,7 +156,8 @@ def stored_runs(tenant_id: UUID, action_ids: Sequence[UUID]) -> dict[UUID, list[
     documents, gone = _evidence(tenant_id, [row.pointer for row in rows])
     places = {row.pointer: (row.action_id, int(seq)) for row in rows if (seq := _given(documents, row).get("seq"))}
     entries = events.entries_at(tenant_id, list(places.values()))
-    contracts_then = _contracts(tenant_id, {_given(documents, row).get("contract", "") for row in rows})
+    digests = {_given(documents, row).get(name, "") for row in rows for name in ("contract", "lookup")}
+    contracts_then = _contracts(tenant_id, digests)
     policies_then = _policies(tenant_id, [_given(documents, row).get("policies", {}) for row in rows])
     found: dict[UUID, list[StoredRun]] = {action_id: [] for action_id in action_ids}
     for row in rows:
@@ -170,7 +171,7 @@ def stored_runs(tenant_id: UUID, action_ids: Sequence[UUID]) -> dict[UUID, list[
                 at=row.at,
                 evidence=documents.get(row.pointer),
                 entry=entries.get(places[row.pointer]) if row.pointer in places else None,
-                contract=contracts_then.get(given.get("contract", "")),
+                contract=bundles.judging_contract(contracts_then, given),
                 policies={
                     kind: policies_then[kind, digest]
                     for kind, digest in named.items()

@@ -54,7 +54,8 @@ PAGES: Final = _rows(
         "reviewer operator compliance administrator": "emergency-review incident-comment",
         "operator": """
             batches batch batch-turn case-claim case-assign case-release case-snooze case-wake case-reopen case-step
-            case-resolve action-verify run-cancel incident-new incident-join incident-close incident-reopen
+            case-resolve action-verify action-cancel action-case run-cancel incident-new incident-join incident-close
+            incident-reopen
             incident-step system-stop system-resume""",
         "operator administrator": """
             alert-rule-make alert-rule-change alert-rule-end
@@ -156,7 +157,8 @@ OPERATIONS: Final = _rows(
         "reviewer operator compliance": "approvals_assignment_comment approvals_comment approvals_add_evidence",
         "reviewer operator compliance administrator": "break_glass_review incidents_comment",
         "operator": """
-            approvals_claim_case approvals_release_case approvals_resolve cases_assign cases_snooze cases_wake
+            approvals_claim_case approvals_release_case approvals_resolve actions_open_case cases_assign cases_snooze
+            cases_wake
             cases_reopen cases_batches_start cases_batches_get_batch cases_batches_pause cases_batches_resume
             cases_batches_cancel incidents_open_incident incidents_link incidents_close incidents_reopen""",
         "operator administrator": """

@@ -20,7 +20,7 @@ from ledger.catalogue.rules.policies import default_policy
 from ledger.db import tenancy
 from reviews.observations.rules import webhooks
 from tests.support import exported, people, seals, settling
-from tests.support.api_tenant import CONTRACTS, GOAL, PASSWORD, Clock, Workshop
+from tests.support.api_tenant import CONTRACTS, GOAL, PASSWORD, TOOLS, Clock, Workshop, document, result
 from tests.support.callers import Api, pass_gates, person_for
 from tests.support.signing import actor_of, ask, cast, enrolled, wanted
 from tests.transcripts.imports import keep
@@ -205,7 +205,31 @@ def execute(shop: Workshop, clock: Clock) -> dict[str, Any]:
     shop.read_back(started["action_id"], clock)
     case = shop.case_of(started["action_id"])
     assert case is not None
+    take_up(shop, clock)
     return case
+
+
+def take_up(shop: Workshop, clock: Clock) -> None:
+    """An action that nothing can read back, and the case that an operator opens for it."""
+    note = json.loads((CONTRACTS / "write_document.json").read_text())
+    note |= {"name": "leave_note", "side_effect_class": "LOW_RISK_INTERNAL", "recovery": {}}
+    for part in ("verification", "approval", "report", "claims", "next_tools"):
+        note.pop(part, None)
+    shop.operator_key.post("/contracts", note)
+    shop.operator_key.post("/agents", {"agent_id": "clerk", "version": "1", "tools": ["leave_note"]})
+    tools = [*TOOLS, "leave_note"]
+    shop.executor.post("/executors", {"executor_id": "runner", "public_jwk": shop.key.public_jwk, "tools": tools})
+    session = shop.session(agent_id="clerk")
+    call = {"call_id": "note", "tool": "leave_note", "arguments": document("notes/away.md", "Away.")}
+    path = f"/sessions/{session['session_id']}/calls"
+    answer = shop.agent.post(path, {"calls": [call | {"pin_hash": session["pin"]["hash"]}]}).json()
+    action_id = answer["results"][0]["action_id"]
+    started = shop.start(next(each for each in shop.claim() if each["action_id"] == action_id)).json()
+    shop.observe(started, result=result(tool="leave_note", evidence=None))
+    clock.forward(seconds=30)
+    shop.read_back(action_id, clock)
+    opened = shop.operator.post(f"/actions/{action_id}/case", {"reason": "The agent waits for it."})
+    assert opened.status_code == 201, opened.content
 
 
 def look(shop: Workshop, session: str, case: dict[str, Any]) -> None:

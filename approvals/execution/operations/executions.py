@@ -427,9 +427,21 @@ def _check_release(context: ReleaseContext, unverifiable: Collection[str], *, at
     if context.record.unwinding:
         raise RunTakenBack
     if context.record.repeated:
-        raise DuplicateBlocked
+        raise DuplicateBlocked(_repeat_refusal(context.action, at=at))
     if is_unverifiable(context.action, unverifiable):
         raise SystemUnverifiable
+
+
+def _repeat_refusal(action: Action, *, at: datetime) -> str:
+    """Which other action of the same operation is in the way, and what ends that."""
+    blocks = actions.blocking_actions(action.tenant_id, action.operation_key, at=at)
+    other = next((each for each in blocks if each.action_id != action.id), None)
+    if other is None:
+        return DuplicateBlocked().detail
+    if other.until is not None:
+        return f"The action {other.action_id} of the same operation may still take effect until {instant(other.until)}."
+    ends = "an operator has settled it" if other.waits_for_a_person else "it has been verified"
+    return f"The action {other.action_id} of the same operation is {other.state}; this one waits until {ends}."
 
 
 def _check_approval(action: Action, approval: Approval, *, at: datetime) -> None:

@@ -85,6 +85,8 @@ def target_context(
         open_twin=str(twin.id) if twin else None,
         twin_block=_twin_block(twin, at=at) if twin else RepeatBlock.OPEN,
         twin_blocks_until=twin.blocks_until if twin else None,
+        twin_state=("CONTRADICTED" if twin.contradicted else twin.state) if twin else "",
+        twin_waits_for_a_person=bool(twin and (twin.settled or twin.state == "REVIEW_REQUIRED")),
         superseded=_superseded_state(session, call),
         unwinding=surroundings.unwinding and not remedy,
         after_pivot=not remedy and any(runs.is_pivot(tenant_id, each) for each in surroundings.succeeded),

@@ -46,8 +46,8 @@ class Dependency:
 @dataclass(frozen=True)
 class TargetContext:
     """The context of a call's target: dependencies by id, freezes that match as (scope, value), an action of the same
-    operation that keeps it from being repeated (`open_twin`, why, and until when), and the state of the action that it
-    stands in for.
+    operation that keeps it from being repeated (`open_twin`, why, until when, its state, and whether it gets no further
+    without a person), and the state of the action that it stands in for.
 
     `unobserved` are the steps of the run on this target that are open, as (id, state); `failed` its failed steps that
     nobody has acknowledged; `changes` what is known of the resources that the call is based on.
@@ -58,6 +58,8 @@ class TargetContext:
     open_twin: str | None = None
     twin_block: RepeatBlock = RepeatBlock.OPEN
     twin_blocks_until: datetime | None = None
+    twin_state: str = ""
+    twin_waits_for_a_person: bool = False
     superseded: str | None = None
     unwinding: bool = False
     after_pivot: bool = False
@@ -133,13 +135,32 @@ def check_freezes(call: Proposal, contract: Contract, context: TargetContext) ->
 
 
 def check_duplicate(call: Proposal, contract: Contract, context: TargetContext) -> Malformed | None:
-    """Refuse the repeat of a mutation that is open, in doubt, or settled for a time (R-EX-08)."""
+    """Refuse the repeat of a mutation that is open, in doubt, or settled for a time; say what ends that (R-EX-08)."""
     if not contract.mutating or context.open_twin is None:
         return None
-    message, hint = _TWINS[context.twin_block]
-    ends = context.twin_blocks_until
-    until = ends.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC") if ends else ""
-    return Malformed("DUPLICATE_BLOCKED", message, hint.format(twin=safe_name(context.open_twin), until=until))
+    block, twin = context.twin_block, safe_name(context.open_twin)
+    message, hint = _TWINS[block]
+    ends, until = "WHEN_VERIFIED", ""
+    if block in (RepeatBlock.DEADLINE, RepeatBlock.WORD) and context.twin_blocks_until is not None:
+        ends, until = "AT_TIME", context.twin_blocks_until.astimezone(UTC).isoformat(timespec="seconds")
+    elif block is RepeatBlock.CONTRADICTED or context.twin_waits_for_a_person:
+        ends, hint = "WHEN_SETTLED", f"{_BY_A_PERSON} {_RELEASE}"
+    if ends == "WHEN_SETTLED" and block is RepeatBlock.OPEN:
+        message = "The same operation was attempted, and nobody knows yet whether it took effect."
+    said = until.removesuffix("+00:00").replace("T", " ") + " UTC"
+    error = {
+        "path": "",
+        "code": "DUPLICATE_BLOCKED",
+        "detail": f"{twin}: {context.twin_state or 'open'}",
+        "action_id": twin,
+        "ends": ends,
+        "until": until or None,
+    }
+    return Malformed("DUPLICATE_BLOCKED", message, hint.format(twin=twin, until=said), None, (error,))
+
+
+_BY_A_PERSON: Final = "Wait until a person has settled the action {twin}; do not repeat it."
+_RELEASE: Final = "No time ends this. An operator can also close it unresolved, which allows a repeat."
 
 
 _TWINS: Final[Mapping[RepeatBlock, tuple[str, str]]] = {

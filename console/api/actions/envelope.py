@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from django.http import HttpRequest
+from django.utils import timezone
 
 from approvals.gate.operations.actions import CallAnswer
 from approvals.requests.queries import approvals
@@ -28,6 +30,7 @@ from console.api.actions.schemas import (
 )
 from console.api.auth import Caller, caller_of
 from console.api.transaction import note_access
+from console.pages.actions import ways_out
 from console.pages.actions.action_record import parse_arguments, payload_of
 from console.pages.approvals import context
 from console.pages.cases.settlement_signing import settlement_of_action
@@ -89,6 +92,8 @@ def envelope(action: models.Action, caller: Caller) -> Action:
         "axes": _axes(action, entry, reading),
         "accepted": reading.difference if told.code is rules.StatusCode.ACCEPTED_AS_IT_IS else None,
         "approval": context.verdict_for_agent(action),
+        "way_out": _way_out(action, caller),
+        "repeat_refused": ways_out.repeat_refusal(action, at=timezone.now()),
         "supersedes": action.supersedes,
         "pin_hash": _pin_of(action),
         "questions": unanswered_questions(action.tenant_id, [action]),
@@ -105,6 +110,14 @@ def envelope(action: models.Action, caller: Caller) -> Action:
             "call": recorded_call(action, caller) if caller.kind != "exec" else None,
         }
     )
+
+
+def _way_out(action: models.Action, caller: Caller) -> ways_out.ShownWayOut | None:
+    """Who has to act next; an agent is shown the controls that it has, everybody else all of them."""
+    shown = ways_out.shown_way_out(action)
+    if shown is None or caller.kind != "agent":
+        return shown
+    return replace(shown, controls=ways_out.usable_controls(shown, caller))
 
 
 def unanswered_questions(tenant_id: UUID, asked: Iterable[Any]) -> list[Question]:

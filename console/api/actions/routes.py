@@ -19,30 +19,23 @@ from approvals.sessions import queries as sessions_queries
 from console.api import paging
 from console.api.actions import envelope, schemas
 from console.api.auth import admits, caller_of
-from console.api.schemas import Page
+from console.api.schemas import Page, ReasonBody
 from console.api.transaction import NotFound, in_tenancy, json_response, run_once
 from ledger.actions.queries import actions
 from ledger.log.queries import log
 from ledger.record.queries import events
 from ledger.record.rules.encryption import EvidenceErased
 from ledger.record.rules.lifecycle import NEEDS, TRANSITIONS, State
-from ledger.record.rules.refusals import Refused
 from ledger.retention import queries as retention_queries
 from reviews import queries as reviews_queries
-from reviews.readback.operations import schedules
+from reviews.cases.operations import cases
 from reviews.tracing import queries as tracing
-from reviews.verification.operations.verification import is_open
+from reviews.verification.operations.verification import order_reading
 
 router = Router(tags=["Actions"])
 READERS = ("agent", "oper", "audit", "person")
 POLL_S = 0.25
 _WAITERS = BoundedSemaphore(4)
-
-
-class NothingToVerify(Refused):
-    """This action is not waiting for a reading."""
-
-    code = "NOTHING_TO_VERIFY"
 
 
 @router.get("/actions", summary="Actions, newest first", response=Page[schemas.ActionRow])
@@ -196,13 +189,28 @@ def cancel(request: HttpRequest, action_id: UUID, body: schemas.CancelBody) -> s
 @admits("oper", "operator")
 @in_tenancy
 def verify(request: HttpRequest, action_id: UUID) -> schemas.ActionState:
-    caller = caller_of(request)
     action = visible_action(request, action_id)
-    if not is_open(action):
-        raise NothingToVerify
-    at = timezone.now()
-    schedules.schedule(tenant_id=caller.tenant_id, action_id=action.id, due_at=at, priority=5, at=at)
+    order_reading(action, at=timezone.now())
     return schemas.ActionState(action_id=action_id, state=action.state)
+
+
+@router.post(
+    "/actions/{action_id}/case",
+    summary="Open a case for an action that nothing but a person can take further",
+    response={201: schemas.OpenedCase},
+)
+@admits("operator")
+@in_tenancy
+def open_case(request: HttpRequest, action_id: UUID, body: ReasonBody) -> schemas.OpenedCase:
+    caller = caller_of(request)
+    case = cases.take_up(
+        tenant_id=caller.tenant_id,
+        action_id=visible_action(request, action_id).id,
+        reason=body.reason,
+        by=caller.actor,
+        at=timezone.now(),
+    )
+    return schemas.OpenedCase(case_id=case.id, action_id=action_id, state=case.state)
 
 
 def visible_action(request: HttpRequest, action_id: UUID, *, or_erased: bool = False) -> Any:

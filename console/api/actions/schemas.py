@@ -164,6 +164,26 @@ class Settlement(Answer):
     reason: str | None
 
 
+class WayOutControl(Answer):
+    control: Literal[
+        "DECIDE", "CANCEL", "REPORT", "VERIFY", "FOLLOW_RECOVERY", "OPEN_CASE", "SETTLE_CASE", "REOPEN_CASE"
+    ]
+    method: str
+    path: str = Field(description="Below `/api/v1`.")
+
+
+class WayOut(Answer):
+    owner: Literal["REVIEWERS", "EXECUTORS", "CONSOLE", "OPERATORS"]
+    text: str
+    controls: list[WayOutControl] = Field(description="What leads out of this state; an agent sees its own.")
+
+
+class RefusedRepeat(Answer):
+    ends: Literal["AT_TIME", "WHEN_VERIFIED", "WHEN_SETTLED"]
+    until: Time | None = Field(description="Only where time ends it.")
+    text: str
+
+
 class Action(ActionRow):
     trust_level: int
     user_status: UserStatus
@@ -172,6 +192,10 @@ class Action(ActionRow):
     axes: Axes
     approval: ApprovalVerdict | None = Field(description="The result of the approval request, if there was one.")
     questions: list[Question] = Field(description="Questions to the agent from people who are deciding.")
+    way_out: WayOut | None = Field(description="Who has to act next; null where it has ended and nothing is open.")
+    repeat_refused: RefusedRepeat | None = Field(
+        description="Until when a repeat of the same operation is refused because of this action; null where it is not."
+    )
     supersedes: UUID | None = Field(description="The action that this one replaces.")
     pin_hash: str | None = Field(description="The hash of the session's pinned goal.")
     entry_id: str = Field(default="", description="This and the following fields are not shown to agents.")
@@ -260,6 +284,11 @@ class PolicyApplied(Answer):
     digest: str
 
 
+class LentLookup(Answer):
+    version: str
+    digest: str
+
+
 class Run(Answer):
     number: int
     at: datetime
@@ -280,6 +309,9 @@ class Run(Answer):
     silent: list[SourceSilent]
     effects: list[EffectFound]
     checks: list[RequiredCheck]
+    lookup: LentLookup | None = Field(
+        description="The later version of the contract whose lookup was used; null where the action's own was."
+    )
 
 
 class ReplayWanted(Schema):
@@ -374,6 +406,12 @@ class SignedReceipts(Answer):
 
 
 class ActionState(Answer):
+    action_id: UUID
+    state: str
+
+
+class OpenedCase(Answer):
+    case_id: UUID
     action_id: UUID
     state: str
 

@@ -134,6 +134,7 @@ def _run(run: VerificationRun) -> schemas.Run:
         silent=[schemas.SourceSilent(name=each["source"], reason=each["reason"]) for each in silent],
         effects=verdict.get("effects", []),
         checks=verdict.get("checks", []),
+        lookup=found.get("lookup"),
     )
 
 

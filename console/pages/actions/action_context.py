@@ -12,6 +12,7 @@ from console.api.auth import Caller
 from console.pages.actions.action_record import ActionRecord, action_timeline, format_json, outcome_axes
 from console.pages.actions.related_actions import find_related
 from console.pages.actions.state_comparison import differences
+from console.pages.actions.ways_out import repeat_refusal, shown_way_out, usable_controls
 from console.pages.approvals.context import payload_fields
 from console.pages.cases.decisions import applied_policies
 from console.pages.cases.settlement_signing import settlement_of_action, settlement_of_case
@@ -23,10 +24,9 @@ from ledger.record.rules.outcomes import outcome_of
 from reviews import queries as after
 from reviews.reporting.operations.reports import report_on, trust_of
 from reviews.reporting.rules import report
-from reviews.verification.operations.verification import is_open
 
 if TYPE_CHECKING:
-    from ledger.models import Action, Evidence
+    from ledger.models import Evidence
 
 # What an action's class requires, as pages and the API show it: each check of a run, made or not, and by what.
 
@@ -50,9 +50,10 @@ def _by(record: ActionRecord, by: str) -> str:
     return "; ".join(text if known.get(text, CUSTOM) == CUSTOM else known[text] for text in by.split("; "))
 
 
-def action_context(record: ActionRecord, *, caller: Caller) -> dict[str, Any]:
+def action_context(record: ActionRecord, *, caller: Caller, at: datetime) -> dict[str, Any]:
     """The action page's context."""
     action, event = record.action, record.history[-1][0]
+    way = shown_way_out(action, slug=record.slug)
     approval = record.approval.state if record.approval else None
     said = report_on(action, record.entry)
     return {
@@ -66,6 +67,9 @@ def action_context(record: ActionRecord, *, caller: Caller) -> dict[str, Any]:
         "trust": trust_of(action, record.entry),
         "policies": applied_policies(record),
         "cases": _cases(record),
+        "way_out": way,
+        "controls": usable_controls(way, caller) if way is not None else (),
+        "repeat": repeat_refusal(action, at=at),
         "depth": required_checks(record),
         "stages": _stages(record),
         "timeline": action_timeline(record),
@@ -84,7 +88,6 @@ def action_context(record: ActionRecord, *, caller: Caller) -> dict[str, Any]:
             "session": record.page("session", action.session_id),
             "run": record.page("run", action.run_id),
             "approval": record.page("approval", action.approval_id) if action.approval_id else "",
-            "verify": record.page("action-verify", action.id) if _may_verify(action, caller) else "",
             "export": f"{record.page('exports')}?action={action.id}" if "compliance" in caller.roles else "",
         },
     }
@@ -108,10 +111,6 @@ def _headline(record: ActionRecord, approval: str | None) -> str:
         State(action.state), record.entry, outcome=outcome, reading=record.reading, approval=approval
     )
     return "" if line == labels.outcome_label(action) else line
-
-
-def _may_verify(action: Action, caller: Caller) -> bool:
-    return "operator" in caller.roles and is_open(action)
 
 
 def _cases(record: ActionRecord) -> list[dict[str, Any]]:

@@ -15,6 +15,7 @@ from django.urls import reverse
 from django.utils.safestring import SafeString, mark_safe
 from django.views.decorators.http import require_POST
 
+from approvals.execution.operations import executions
 from console.pages.actions.action_context import action_context
 from console.pages.actions.action_record import (
     actor_names,
@@ -39,7 +40,7 @@ from console.pages.standing_approvals.context import pass_notice
 from console.templatetags.console import marked, outcome_badge, stamp
 from console.web import labels
 from console.web.erased_pages import erased_page
-from console.web.forms import ActionFilter
+from console.web.forms import ActionFilter, ReasonForm
 from console.web.http import TenantRequest, in_tenant, record_page_view
 from console.web.labels import action_title
 from console.web.proofs import proof_panel
@@ -48,8 +49,9 @@ from ledger.actions.queries import actions
 from ledger.catalogue.rules.money import amount_of
 from ledger.record.queries import events as queries
 from reviews import queries as after
-from reviews.readback.operations import schedules
+from reviews.cases.operations import cases
 from reviews.tracing import queries as tracing
+from reviews.verification.operations import verification
 
 if TYPE_CHECKING:
     from ledger.models import Action
@@ -157,7 +159,7 @@ def action(request: TenantRequest, action_id: UUID) -> HttpResponse:
     context = {
         "here": "actions",
         "actions_href": reverse("actions", args=[request.tenant.slug]),
-        "shown": action_context(record, caller=request.caller),
+        "shown": action_context(record, caller=request.caller, at=request.as_of),
         "proof": proof_panel(request.tenant.slug, request.tenant.id, record.history[-1][0], now=True),
         "strip": runs_context.run_strip(request.tenant.id, found),
         "origin": runs_context.recovery_origin(request.tenant.id, found),
@@ -214,12 +216,45 @@ def show_trace(request: TenantRequest, action_id: UUID) -> HttpResponse:
 @in_tenant("operator")
 @require_POST
 def verify(request: TenantRequest, action_id: UUID) -> HttpResponse:
-    found = _found(request, action_id)
-    schedules.schedule(
-        tenant_id=request.tenant.id, action_id=found.id, due_at=request.as_of, priority=5, at=request.as_of
-    )
+    verification.order_reading(_found(request, action_id), at=request.as_of)
     messages.success(request, "Re-verification started.")
     return redirect("action", request.tenant.slug, action_id)
+
+
+@in_tenant("operator")
+@require_POST
+def cancel(request: TenantRequest, action_id: UUID) -> HttpResponse:
+    found, form = _found(request, action_id), ReasonForm(request.POST)
+    if not form.is_valid():
+        messages.error(request, "Not cancelled: enter a reason.")
+        return redirect("action", request.tenant.slug, action_id)
+    executions.cancel_action(
+        tenant_id=request.tenant.id,
+        action_id=found.id,
+        reason=form.cleaned_data["reason"],
+        by=request.caller.actor,
+        at=request.as_of,
+    )
+    messages.success(request, "Action cancelled. Nothing was executed.")
+    return redirect("action", request.tenant.slug, action_id)
+
+
+@in_tenant("operator")
+@require_POST
+def open_case(request: TenantRequest, action_id: UUID) -> HttpResponse:
+    found, form = _found(request, action_id), ReasonForm(request.POST)
+    if not form.is_valid():
+        messages.error(request, "No case was opened: enter a reason.")
+        return redirect("action", request.tenant.slug, action_id)
+    case = cases.take_up(
+        tenant_id=request.tenant.id,
+        action_id=found.id,
+        reason=form.cleaned_data["reason"],
+        by=request.caller.actor,
+        at=request.as_of,
+    )
+    messages.success(request, "Case opened.")
+    return redirect("case", request.tenant.slug, case.id)
 
 
 def _found(request: TenantRequest, action_id: UUID) -> Any:

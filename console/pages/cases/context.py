@@ -35,7 +35,7 @@ from reviews.cases.operations import runbooks as work
 from reviews.cases.operations.cases import held_action
 from reviews.cases.rules import resolutions, runbooks
 from reviews.cases.rules.resolutions import Resolution
-from reviews.cases.rules.settlements import Act, act_of
+from reviews.cases.rules.settlements import Act, act_of, describe_consequence
 from reviews.reporting.operations.reports import report_on
 
 if TYPE_CHECKING:
@@ -172,6 +172,7 @@ def _choices(record: ActionRecord, case: Case, caller: Caller, *, at: datetime) 
         "ways": _with_a_form(ways),
         "suggested": suggest_resolution(ways, case.discrepancy),
         "may_verify": any(str(each) == _ONE_CLICK for each in allowed),
+        "lookup_note": describe_consequence(held, Resolution.VERIFY_AGAIN) if held.lookup else "",
         "proposed": _proposed(record, case, held, sign["policy"]) if case.state == "AWAITING_SECOND" else None,
         "settled": settled,
     }

@@ -6,15 +6,14 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from console.pages.actions.action_record import ActionRecord
+from console.pages.actions.ways_out import repeat_refusal
 from console.web import labels
 from ledger.catalogue import queries as catalogue_queries
 from ledger.record.rules.encryption import CannotOpen
-from ledger.record.rules.lifecycle import RepeatBlock, current_repeat_block
 from reviews import queries as after
 from reviews.recovery.rules import recovery_table
 
 if TYPE_CHECKING:
-    from ledger.models import Action
     from reviews.models import Case
 
 
@@ -82,26 +81,16 @@ def _row(record: ActionRecord, under: Any) -> Any:
 
 def unknown_action_panel(record: ActionRecord, case: Case, *, at: datetime) -> dict[str, Any]:
     """What an operator asks first of something unknown: how old, what comes next, how often, and can it be repeated."""
-    action, planned, block = record.action, after.schedule_of(record.action.id), _repeat_block(record.action, at=at)
+    action, planned = record.action, after.schedule_of(record.action.id)
     return {
         "opened_at": case.opened_at,
         "next_at": planned.due_at if planned else None,
         "overdue": bool(planned and planned.due_at <= at),
         "readings": len(record.runs),
         "attempts": action.attempt_count,
-        "blocked": block is not None,
-        "blocked_until": action.blocks_until if block in (RepeatBlock.DEADLINE, RepeatBlock.WORD) else None,
+        "repeat": repeat_refusal(action, at=at),
         "horizon_at": action.horizon_at,
     }
-
-
-def _repeat_block(action: Action, *, at: datetime) -> RepeatBlock | None:
-    """Why a repeat of the same mutation is refused now (R-EX-08)."""
-    if not action.mutating:
-        return None
-    return current_repeat_block(
-        action.state, action.reached_by, contradicted=action.contradicted, blocks_until=action.blocks_until, at=at
-    )
 
 
 def read_back_rows(record: ActionRecord) -> list[dict[str, Any]]:

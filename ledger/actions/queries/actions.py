@@ -54,15 +54,53 @@ def _have_own_phases(states: Iterable[str]) -> bool:
 def open_duplicates_sql(*, key: str, at: str) -> str:
     """The ids of a tenant's ($1) actions of one logical mutation that keep it from being repeated, as a statement.
 
-    Those with a `lifecycle.current_repeat_block` (R-EX-08). Each part has an index of its own, so the repeats that are
-    over are not read.
+    Those with a `lifecycle.current_repeat_block` (R-EX-08) but a contradiction that a person has released since. Each
+    part has an index of its own, so the repeats that are over are not read.
     """
     mine = f"SELECT o.id FROM ledger_action o WHERE o.tenant_id = $1 AND o.operation_key = {key} AND o.mutating"
     blocking = in_states("o.phase", phases(BLOCKS_REPEAT))
     ended = in_states("o.phase", ("FAILED", "RECONCILED_SUCCESS"))
     by_word = in_states("o.set_apart", WORDS_OF_PRESENCE)
-    timed = f"{ended} AND o.blocks_until > {at} AND (o.phase = 'FAILED' OR {by_word})"
-    return f"{mine} AND {blocking} UNION ALL {mine} AND {timed} UNION ALL {mine} AND o.contradicted"
+    timed = f"{ended} AND o.blocks_until > {at} AND (o.phase = 'FAILED' OR {by_word}) AND NOT o.contradicted"
+    doubtful = f"o.contradicted AND {_NOT_RELEASED}"
+    return f"{mine} AND {blocking} UNION ALL {mine} AND {timed} UNION ALL {mine} AND {doubtful}"
+
+
+_NOT_RELEASED = """NOT EXISTS (
+    SELECT FROM ledger_event e WHERE e.tenant_id = o.tenant_id AND e.subject_id = o.id AND e.kind = 'repeat_released'
+        AND NOT EXISTS (SELECT FROM ledger_event l WHERE l.tenant_id = e.tenant_id AND l.subject_id = e.subject_id
+            AND l.seq > e.seq AND l.kind IN ('contradicted', 'doubted')))"""
+"""A later contradiction refuses repeats again."""
+
+
+class BlockingAction(NamedTuple):
+    """An action that keeps its operation from being repeated.
+
+    `state` is CONTRADICTED where a later reading contradicts what was settled. `until` is the time from which a repeat
+    is possible; None where no time ends it: it lasts until the action is settled. `settled`: nothing more happens to
+    the action by itself.
+    """
+
+    action_id: UUID
+    state: str
+    settled: bool
+    until: datetime | None
+
+    @property
+    def waits_for_a_person(self) -> bool:
+        """Whether only a person can end it."""
+        return self.until is None and (self.settled or self.state in ("CONTRADICTED", State.REVIEW_REQUIRED))
+
+
+def blocking_actions(tenant_id: UUID, operation_key: str, *, at: datetime) -> list[BlockingAction]:
+    """The actions that keep an operation from being repeated now, newest first."""
+    timed = in_states("d.phase", ("FAILED", "RECONCILED_SUCCESS"))
+    statement = (
+        "SELECT d.id, CASE WHEN d.contradicted THEN 'CONTRADICTED' ELSE d.state END, d.settled,"
+        f" CASE WHEN {timed} AND NOT d.contradicted THEN d.blocks_until END FROM ledger_action d"
+        f" WHERE d.tenant_id = $1 AND d.id IN ({open_duplicates_sql(key='$2', at='$3')}) ORDER BY d.id DESC"
+    )
+    return [BlockingAction(*row) for row in execute(statement, tenant_id, operation_key, at)]
 
 
 def action(tenant_id: UUID, action_id: UUID) -> Action | None:

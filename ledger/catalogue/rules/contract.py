@@ -305,6 +305,11 @@ def load_stored(document: bytes, *, expected_digest: str) -> Contract:
     return _contract(json.loads(document), document)
 
 
+def parse_document(document: Mapping[str, Any]) -> Contract:
+    """The contract in a document made of parts of documents that were validated."""
+    return _contract(dict(document), _text(document))
+
+
 def _refuse(faults: list[contract_faults.Fault]) -> None:
     if faults:
         detail = f"The contract document is not valid: {faults[0]['detail']}"

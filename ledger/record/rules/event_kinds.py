@@ -300,7 +300,7 @@ _REGISTER: Final = (
     EventKind("unwinding_ended", "Run rollback ended", ("unwinding",), SYSTEM,
         "Nothing is left to reverse in the run."),
     # What people settle: cases
-    EventKind("case_opened", "Case opened", ("action", "case", "standing_approval"), SYSTEM,
+    EventKind("case_opened", "Case opened", ("action", "case", "standing_approval"), SYSTEM + OPERATOR,
         "A person must settle something.", icon="cases", notices={"case": "case_opened"}),
     EventKind("case_reopened", "Reopened", ("case",), OPERATOR + SYSTEM,
         "A settled case is open again.", icon="cases", notices={"case": "case_reopened"}),
@@ -333,6 +333,8 @@ _REGISTER: Final = (
         "A person settled it as failed: the goal was not met."),
     EventKind("abandoned", "Closed unresolved", ("action",), _DECIDERS,
         "A person closed it; the finding stays unresolved."),
+    EventKind("repeat_released", "Closed unresolved, repeat allowed", ("action",), _DECIDERS,
+        "A person left the contradiction as it is and allowed the operation to be repeated."),
     EventKind("recovery_acknowledged", "Acknowledged by a person", ("action",), _DECIDERS,
         "A person reviewed it and gave a reason why nothing more is needed."),
     EventKind("step_ticked", "Step done", ("case", "incident"), OPERATOR,

@@ -176,6 +176,10 @@ WORD_BLOCKS_FOR = timedelta(days=30)
 """How long a repeat is refused after a person's word that the effect is there."""
 
 
+REPEAT_RELEASED = "repeat_released"
+"""The kind of the event by which a person lets an operation be repeated over a contradiction that stands."""
+
+
 class RepeatBlock(StrEnum):
     """Why a repeat of an action's mutation is refused; DEADLINE and WORD only until the action's `blocks_until`."""
 
@@ -191,7 +195,7 @@ def repeat_block(state: str, kind: str, *, contradicted: bool) -> RepeatBlock | 
     The database is asked the same by `ledger.actions.queries.actions.open_duplicates_sql`.
     """
     if contradicted:
-        return RepeatBlock.CONTRADICTED
+        return None if kind == REPEAT_RELEASED else RepeatBlock.CONTRADICTED
     if state in BLOCKS_REPEAT:
         return RepeatBlock.OPEN
     if state == _S.FAILED:

@@ -5,8 +5,9 @@ A resolution never overwrites an observation: it appends what a person decided, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -17,10 +18,12 @@ from ledger.actions.queries import actions, runs
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.operations import registration as book
 from ledger.catalogue.rules.effects import Reversibility, SideEffectClass
+from ledger.catalogue.rules.lent_lookups import lends_lookup
 from ledger.catalogue.rules.remedies import Relation
 from ledger.db import tenancy
 from ledger.record import operations as ledger
 from ledger.record.queries import events
+from ledger.record.rules.envelope import instant
 from ledger.record.rules.lifecycle import State
 from ledger.record.rules.refusals import Refused
 from reviews import queries
@@ -39,11 +42,13 @@ from reviews.recovery.operations import recovery
 from reviews.recovery.rules import recovery_table
 
 if TYPE_CHECKING:
+    from ledger.catalogue.rules.contract import Contract
     from ledger.models import Action
     from reviews.verification.rules.verification import RunOutcome
 
 CONTRADICTED = "CONTRADICTED"
 REOPENED = "REOPENED"
+TAKEN_UP = "TAKEN_UP"
 
 
 class NoSuchCase(Refused):
@@ -83,6 +88,18 @@ class ActionStillRunning(Refused):
     code = "STILL_AT_WORK"
 
 
+class NothingToSettle(Refused):
+    """Nothing waits for a person here: the action has ended, or is still being executed, verified or recovered."""
+
+    code = "NOTHING_TO_SETTLE"
+
+
+class CaseIsOpen(Refused):
+    """This action has an open case; settle that one."""
+
+    code = "CASE_OPEN"
+
+
 class CaseReasonMissing(Refused):
     """Enter a reason. It is kept in the audit log."""
 
@@ -90,11 +107,22 @@ class CaseReasonMissing(Refused):
     status = 422
 
 
-def open_case(*, tenant_id: UUID, action_id: UUID, reason: str, at: datetime, discrepancy: str = "") -> Case | None:
+def open_case(
+    *,
+    tenant_id: UUID,
+    action_id: UUID,
+    reason: str,
+    at: datetime,
+    discrepancy: str = "",
+    by: ledger.Actor = ledger.SYSTEM,
+    why: str = "",
+) -> Case | None:
     """Open the case of an action, unless one is open; the action must be locked by the caller.
 
     Evidence that contradicts what a case settled reopens that case: its thread and its evidence belong together.
+    `why` is what a person gave as their reason to open it.
     """
+    said = {"why": why} if why else {}
     known = queries.case_of(tenant_id, action_id)
     if known is not None and known.state != "RESOLVED":
         return None
@@ -116,9 +144,10 @@ def open_case(*, tenant_id: UUID, action_id: UUID, reason: str, at: datetime, di
                 "severity": row.severity,
                 "tool": row.tool,
                 "target": row.target,
+                **said,
             },
         ),
-        actor=ledger.SYSTEM,
+        actor=by,
         at=at,
     )
     head = ledger.lock_subject(tenant_id=tenant_id, subject_id=action_id, kind="action")
@@ -127,12 +156,27 @@ def open_case(*, tenant_id: UUID, action_id: UUID, reason: str, at: datetime, di
         ledger.NewEvent(
             kind="case_opened",
             changes={"recovery": {"review_id": str(row.id)}},
-            detail={"case_id": str(row.id), "reason": reason},
+            detail={"case_id": str(row.id), "reason": reason, **said},
         ),
-        actor=ledger.SYSTEM,
+        actor=by,
         at=at,
     )
     incidents_operations.add_case(tenant_id=tenant_id, action_id=action_id, case_id=row.id, at=at)
+    return row
+
+
+def take_up(*, tenant_id: UUID, action_id: UUID, reason: str, by: ledger.Actor, at: datetime) -> Case:
+    """Open the case of an action that nothing but a person can take further, because an operator wants it settled."""
+    if not reason.strip():
+        raise CaseReasonMissing
+    head = ledger.lock_subject(tenant_id=tenant_id, subject_id=action_id, kind="action")
+    action = actions.action(tenant_id, action_id)
+    assert action is not None
+    if not resolutions.waits_for_a_person(State(head.state), settled=action.settled):
+        raise NothingToSettle
+    row = open_case(tenant_id=tenant_id, action_id=action_id, reason=TAKEN_UP, by=by, why=reason, at=at)
+    if row is None:
+        raise CaseIsOpen
     return row
 
 
@@ -269,13 +313,14 @@ def held_action(case: Case) -> HeldAction:
         return resolutions.UNGATED
     action = actions.action(case.tenant_id, queries.action_id_of(case))
     assert action is not None
-    contract = catalogue_queries.contract_by_digest(case.tenant_id, action.contract_digest)
+    lookup = _lookup_to_connect(action)
     entry = events.entry(case.tenant_id, action.id, action.seq) or {}
     return HeldAction(
         state=State(action.state),
         executed=action.attempt_count > 0,
         reading=queries.last_reading(action, entry),
-        verifiable=_verifiable(action, contract),
+        verifiable=lookup is not None or _verifiable(action),
+        lookup=lookup.version if lookup is not None else "",
         discrepancy=action.discrepancy,
         contradicted=action.contradicted,
         side_effect_class=SideEffectClass(action.side_effect_class),
@@ -295,10 +340,22 @@ def _remedies(action: Action) -> frozenset[Relation]:
     return frozenset(relation for relation, (orders, _) in planned.items() if not isinstance(orders, str))
 
 
-def _verifiable(action: Action, contract: Any) -> bool:
+def _verifiable(action: Action) -> bool:
     """Whether looking again can tell anything: a settled action is read again only where rechecks read it."""
     read_again = not action.contradicted or action.state in resolutions.RECHECKED
-    return contract is not None and b'"verification"' in bytes(contract.document) and read_again
+    return read_again and queries.reading_contracts(action.tenant_id, [action])[action.id].contract.verifiable
+
+
+def _lookup_to_connect(action: Action) -> Contract | None:
+    """The version of its tool in force by whose lookup an open action can be read, where its own names none."""
+    own = catalogue_queries.registered_contract(action.tenant_id, action.contract_digest)
+    if own.verifiable or State(action.state) in resolutions.SETTLED:
+        return None
+    in_force = catalogue_queries.contracts_in_force(action.tenant_id, [action.tool]).get(action.tool, ())
+    for row in in_force[-1:]:
+        newest = catalogue_queries.registered_contract(action.tenant_id, row.digest)
+        return newest if lends_lookup(newest, own) else None
+    return None
 
 
 def attach_evidence(
@@ -536,9 +593,12 @@ def _confirmed(case: Case, by: ledger.Actor, proof: settlements.SettlementProof 
 
 def _carry_out(head: ledger.SubjectHead, case: Case, held: HeldAction, ending: _Ending, *, at: datetime) -> str:
     tenant_id, resolution, detail = case.tenant_id, ending.resolution, ending.detail(case)
+    connected = _connect_lookup(case) if held.lookup and resolution in resolutions.LOOKS else _NOT_CONNECTED
+    detail |= connected.detail
     parts = {"resolution": orjson.dumps(detail), **ending.made.parts, "proposal": ending.first}
     kept = settlements.store_evidence(tenant_id, queries.action_id_of(case), parts, at=at)
-    action = _move(case, resolutions.resolution_events(held, resolution, at=at), detail, kept, ending.actor, at=at)
+    moves = resolutions.resolution_events(held, resolution, at=at)
+    action = _move(case, moves, detail, kept, ending.actor, view=connected.view, at=at)
     action = _order(case, action, resolution, ending.by, at=at)
     settled = actions.action(tenant_id, action.id)
     assert settled is not None
@@ -555,6 +615,31 @@ def _carry_out(head: ledger.SubjectHead, case: Case, held: HeldAction, ending: _
     return "RESOLVED"
 
 
+@dataclass(frozen=True, kw_only=True)
+class _ConnectedLookup:
+    """What the events say of the lookup that an action was lent, and the columns that change with it."""
+
+    detail: Mapping[str, Any] = field(default_factory=dict)
+    view: Mapping[str, Any] = field(default_factory=dict)
+
+
+_NOT_CONNECTED = _ConnectedLookup()
+
+
+def _connect_lookup(case: Case) -> _ConnectedLookup:
+    """Have the action read by the lookup of the version in force from now on; absence waits for what that settles."""
+    action = actions.action(case.tenant_id, queries.action_id_of(case))
+    assert action is not None
+    lookup = _lookup_to_connect(action)
+    if lookup is None or lookup.verification is None:
+        raise resolutions.NotOffered
+    detail = {"lookup": {"version": lookup.version, "digest": lookup.digest}}
+    if action.horizon_at is None:
+        return _ConnectedLookup(detail=detail)
+    settled_at = action.horizon_at + timedelta(seconds=lookup.verification.settle_s)
+    return _ConnectedLookup(detail=detail, view={"horizon_at": instant(settled_at)})
+
+
 def _move(
     case: Case,
     moves: tuple[resolutions.ResolutionEvent, ...],
@@ -562,6 +647,7 @@ def _move(
     kept: tuple[ledger.SealedEvidence, ...],
     actor: ledger.Actor,
     *,
+    view: Mapping[str, Any],
     at: datetime,
 ) -> ledger.SubjectHead:
     action = ledger.lock_subject(tenant_id=case.tenant_id, subject_id=queries.action_id_of(case), kind="action")
@@ -575,7 +661,7 @@ def _move(
             changes=move.changes,
             detail=detail,
             evidence=kept if number == 0 else (),
-            view={**settled, **move.view},
+            view={**settled, **move.view, **view},
         )
         action = ledger.append(action, happening, actor=actor, at=at)
     return action

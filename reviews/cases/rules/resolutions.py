@@ -13,9 +13,11 @@
 9. A case that was opened beside an action which goes its own way is acknowledged once that has ended (R-RP-50).
 10. A contradiction of a settled action moves no state ("Late truth"): a person looks again or says what is so. The
    contradiction is withdrawn only where that agrees with how the action was settled; else it stands, and with it the
-   report that the final state is not known.
+   report that the final state is not known. ABANDON leaves it standing and lets the operation be repeated.
 11. After a resolution a repeat of the mutation is refused as `lifecycle.repeat_block` says of the last event, which
    sets the end of a refusal that has one. What a person signs is said from the same event (`settlements`).
+12. An action that automation left UNKNOWN has no case until an operator opens one (`waits_for_a_person`). Where its
+   contract names no way to look and a later version does, it can be read by that version's lookup.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from ledger.catalogue.rules.effects import Reversibility, SideEffectClass
 from ledger.catalogue.rules.remedies import Relation
 from ledger.record.rules.envelope import instant
 from ledger.record.rules.lifecycle import (
+    REPEAT_RELEASED,
     SETTLING,
     WORD_BLOCKS_FOR,
     Ground,
@@ -89,6 +92,7 @@ class HeldAction:
     """An action that waits for a person. `reading`: the newest decisive one of its last attempt. `remedies`: what its
     contract has tools for. `to_reverse`: it succeeded, and its run is being taken back; `taken_back`: that was done.
     `horizon_at`: when no late effect of its attempts can come any more.
+    `lookup` is the later version of the contract by whose lookup it would be read, empty where its own is used.
     """
 
     state: State
@@ -102,6 +106,7 @@ class HeldAction:
     remedies: frozenset[Relation] = frozenset()
     to_reverse: bool = False
     taken_back: bool = False
+    lookup: str = ""
     horizon_at: datetime | None = None
 
     @property
@@ -150,7 +155,7 @@ _SAID = frozenset({Ground.REASON_AND_EVIDENCE})
 def allowed_resolutions(held: HeldAction) -> tuple[Resolution, ...]:
     """What may be decided about a held action (rules 1 to 4 and 7 to 10)."""
     if held.contradicted:
-        return (*(LOOKS if held.verifiable else ()), *_words(held))
+        return (*(LOOKS if held.verifiable else ()), *_words(held), Resolution.ABANDON)
     if held.to_reverse:
         return (*_by_tool(held, Resolution.COMPENSATE), Resolution.ABANDON)
     if held.state in _ENDED:
@@ -178,6 +183,11 @@ def _words(held: HeldAction) -> tuple[Resolution, ...]:
 
 def _by_tool(held: HeldAction, *wanted: Resolution) -> list[Resolution]:
     return [one for one in wanted if REMEDIES[one] in held.remedies]
+
+
+def waits_for_a_person(state: State, *, settled: bool) -> bool:
+    """Whether nothing more happens to an action by itself although it has not ended (rule 12)."""
+    return state is State.REVIEW_REQUIRED or (state is State.UNKNOWN and settled)
 
 
 def can_be_reopened(state: State) -> bool:
@@ -263,6 +273,8 @@ def _last_event(held: HeldAction, resolution: Resolution, *, at: str) -> Resolut
 def _settle_contradiction(held: HeldAction, resolution: Resolution) -> ResolutionEvent:
     if resolution in LOOKS:
         return ResolutionEvent(state=None, kind="recheck_ordered", grounds=frozenset(), changes={})
+    if resolution is Resolution.ABANDON:
+        return ResolutionEvent(state=None, kind=REPEAT_RELEASED, grounds=frozenset(), changes={})
     agrees = (resolution is not Resolution.ATTEST_ABSENT) == held.is_success
     kind = KINDS[resolution]
     return ResolutionEvent(state=None, kind=kind, grounds=frozenset(), changes={}, view={"contradicted": not agrees})

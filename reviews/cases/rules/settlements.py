@@ -211,8 +211,10 @@ def describe_consequence(held: HeldAction, resolution: Resolution) -> str:
 
 
 def _describe_end(held: HeldAction, resolution: Resolution) -> str:
-    if held.contradicted and resolution in KINDS:
+    if held.contradicted and (resolution in KINDS or resolution is Resolution.ABANDON):
         return _of_doubt(held, resolution)
+    if held.lookup and resolution in LOOKS:
+        return f"The action is read by the lookup of version {held.lookup}; its own contract names none."
     if held.to_reverse and resolution is Resolution.ABANDON:
         return "This step of the run stays as it is; it is not taken back."
     return _ENDS[resolution]
@@ -227,7 +229,8 @@ def _describe_repeat(held: HeldAction, resolution: Resolution) -> str:
 
 def _of_doubt(held: HeldAction, resolution: Resolution) -> str:
     """A contradiction moves no state (rule 10 of resolutions): it is withdrawn, or it stands."""
-    if repeat_block_after(held, resolution) is RepeatBlock.CONTRADICTED:
+    stands = repeat_block_after(held, resolution) is RepeatBlock.CONTRADICTED
+    if stands or resolution is Resolution.ABANDON:
         return "The contradiction stands: everybody is told that the final state is not known."
     ends = Outcome.COMPENSATED_AS_ATTESTED if held.taken_back else outcome_of_step(held.state, KINDS[resolution])
     return f"The contradiction is withdrawn on a person's word. The action is told as: {WORDS[ends]}."

@@ -77,6 +77,13 @@ class ReadPlan:
     bindings: dict[str, Any]
     known: ActionSnapshot
     verification_policy: DecidingPolicy
+    lookup: Contract | None = None
+    """The later version of the contract whose lookup an operator has connected, where its own names none."""
+
+    @property
+    def lookup_digest(self) -> str:
+        """The digest of that version; empty where there is none."""
+        return self.lookup.digest if self.lookup is not None else ""
 
     @property
     def numbers(self) -> VerificationNumbers:
@@ -98,14 +105,20 @@ def plans_for(tenant_id: UUID, action_ids: list[UUID]) -> dict[UUID, ReadPlan]:
     )
     deciding = catalogue_queries.read_deciding_policies(policies)
     known = _read_snapshots(tenant_id, *found)
-    agreed = {each.action.contract_digest: contract_of(tenant_id, each.action) for each in known}
-    systems = catalogue_queries.systems_named(tenant_id, {name for each in agreed.values() for name in _systems(each)})
-    asked = {digest: _questions(systems, slug, contract) for digest, contract in agreed.items()}
+    read_by = queries.reading_contracts(tenant_id, [each.action for each in known])
+    wanted = {name for each in read_by.values() for name in _systems(each.contract)}
+    systems = catalogue_queries.systems_named(tenant_id, wanted)
+    agreed = {_terms(each): each.contract for each in read_by.values()}
+    asked = {terms: _questions(systems, slug, contract) for terms, contract in agreed.items()}
     return {
-        each.action.id: _plan(slug, each, agreed[digest], asked[digest], deciding.of(each.action))
+        each.action.id: _plan(slug, each, how, asked[_terms(how)], deciding.of(each.action))
         for each in known
-        if (digest := each.action.contract_digest)
+        for how in [read_by[each.action.id]]
     }
+
+
+def _terms(how: queries.ReadBy) -> tuple[str, str]:
+    return how.contract.digest, how.lookup.digest if how.lookup is not None else ""
 
 
 def contract_of(tenant_id: UUID, action: Action) -> Contract:
@@ -170,7 +183,7 @@ def _baseline(data: bytes | None) -> Reading | None:
 
 
 def _plan(
-    slug: str, known: ActionSnapshot, contract: Contract, questions: tuple[SourceQuery, ...], policy: DecidingPolicy
+    slug: str, known: ActionSnapshot, how: queries.ReadBy, questions: tuple[SourceQuery, ...], policy: DecidingPolicy
 ) -> ReadPlan:
     outcome = known.entry.get("intended_outcome", {})
     intended = {
@@ -180,14 +193,15 @@ def _plan(
     return ReadPlan(
         tenant_id=known.action.tenant_id,
         action_id=known.action.id,
-        contract=contract,
+        contract=how.contract,
+        lookup=how.lookup,
         questions=questions,
         bindings={
             "si": intended,
             "sr": known.payload,
             "so": observe.observation_bindings(known.observation),
             "scope": _scope(slug, known),
-            "pre": reading_bindings(known.baseline, contract.required_effects),
+            "pre": reading_bindings(known.baseline, how.contract.required_effects),
             "sa": {},
         },
         known=known,

@@ -9,9 +9,9 @@ from uuid import UUID
 
 from ledger.actions.queries import actions
 from ledger.catalogue import queries as catalogue_queries
-from ledger.catalogue.rules import contract as contracts
 from ledger.catalogue.rules.contract import Contract
 from ledger.db import execute
+from reviews import queries
 from reviews.models import Lane
 from reviews.readback.rules.limits import BadLimits, SystemLimits, limits_of
 
@@ -31,7 +31,7 @@ def queue_position(*, tenant_id: UUID, action_id: UUID) -> QueuePosition:
     row = catalogue_queries.contract_by_digest(tenant_id, action.contract_digest) if action is not None else None
     if action is None or row is None:
         return QueuePosition(tenant_id, 0, SystemLimits())
-    contract = contracts.load_stored(bytes(row.document), expected_digest=row.digest)
+    contract = queries.reading_contracts(tenant_id, [action])[action_id].contract
     return position_in_lane(tenant_id, contract, execute(*system_call(tenant_id, contract)))
 
 

@@ -19,6 +19,7 @@ import orjson
 
 from ledger.catalogue.rules import contract as contracts
 from ledger.catalogue.rules.contract import Contract, ContractAltered
+from ledger.catalogue.rules.lent_lookups import with_lookup_of
 from ledger.catalogue.rules.policies import DecidingPolicy
 from ledger.record.rules.canonical import digest
 from reviews.recovery.rules import recovery_table
@@ -48,7 +49,7 @@ def named_documents(evidence: Iterable[Mapping[str, Any]]) -> dict[str, set[str]
     """The digests that these runs' evidence names: of contracts, of policies by kind, of recovery rows."""
     found: dict[str, set[str]] = {name: set() for name in ("contract", *JUDGING, "recovery_rows")}
     for given in (each["circumstances"] for each in evidence if "circumstances" in each):
-        found["contract"].add(given["contract"])
+        found["contract"] |= {given["contract"], *([given["lookup"]] if "lookup" in given else [])}
         found["recovery_rows"].add(given["recovery_rows"])
         for kind, each in given["policies"].items():
             found[kind].add(each["digest"])
@@ -67,6 +68,14 @@ def write_documents(
         ],
         "recovery_rows": {own: rows} if own in named["recovery_rows"] else {},
     }
+
+
+def judging_contract(known: Mapping[str, Contract], circumstances: Mapping[str, Any]) -> Contract | None:
+    """The contract that a run was judged by, with the lookup that it was lent; None where one of them is not known."""
+    contract, lookup = known.get(circumstances.get("contract", "")), circumstances.get("lookup")
+    if contract is None or lookup is None:
+        return contract
+    return with_lookup_of(known[lookup], contract) if lookup in known else None
 
 
 def read_documents(given: Mapping[str, Any]) -> Documents:
@@ -184,7 +193,7 @@ def _run(documents: Documents, **parts: Any) -> StoredRun:
     named = {kind: each["digest"] for kind, each in given.get("policies", {}).items()}
     return StoredRun(
         **parts,
-        contract=documents.contracts.get(given.get("contract", "")),
+        contract=judging_contract(documents.contracts, given),
         policies={
             kind: documents.policies[kind, name] for kind, name in named.items() if (kind, name) in documents.policies
         },

@@ -177,13 +177,15 @@ class ActionReplay:
 
 
 def run_circumstances(
-    inputs: RunInputs, *, seq: int, contract: str, policies: Iterable[DecidingPolicy]
+    inputs: RunInputs, *, seq: int, contract: str, lookup: str = "", policies: Iterable[DecidingPolicy]
 ) -> dict[str, Any]:
     """What a run's evidence must hold beside readings and layers so that `rebuild_inputs` gives these inputs again.
 
-    `seq` is the action's last event before the run: its entry is the one that the run began with.
+    `seq` is the action's last event before the run: its entry is the one that the run began with. `lookup` is the
+    digest of the version that has lent its lookup.
     """
     return {
+        **({"lookup": lookup} if lookup else {}),
         "state": inputs.state,
         "seq": seq,
         "recheck": inputs.state in RECHECKED,

@@ -71,7 +71,9 @@ def judge_recheck(plan: ReadPlan, taken: SourceReadings, *, at: datetime) -> boo
         _later(plan, head, row, verdict, at=at)
         return None
     judged_by = [plan.verification_policy]
-    circumstances = run_circumstances(inputs, seq=head.seq, contract=plan.contract.digest, policies=judged_by)
+    circumstances = run_circumstances(
+        inputs, seq=head.seq, contract=plan.contract.digest, lookup=plan.lookup_digest, policies=judged_by
+    )
     entry = head.entry or {}
     before = queries.reading_beside_word(action, entry)
     kept, listed = store_run_evidence(plan, inputs, verdict, _NOTHING, (), judged_by, circumstances, at=at)

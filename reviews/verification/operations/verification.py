@@ -22,6 +22,7 @@ from ledger.record import operations as ledger
 from ledger.record.queries import evidence
 from ledger.record.rules.envelope import instant
 from ledger.record.rules.lifecycle import State
+from ledger.record.rules.refusals import Refused
 from reviews import queries
 from reviews.cases.operations import cases
 from reviews.cases.rules import resolutions
@@ -111,6 +112,23 @@ def is_open(action: Action) -> bool:
         last = queries.last_observation(action.tenant_id, action.id)
         return last is not None and last.status == ReportedStatus.FAILED and last.attempt == action.attempt_count
     return state in rules.VERIFIABLE_IN or state in rules.READ_AFTER_RECOVERY
+
+
+class NothingToVerify(Refused):
+    """This action is not waiting for a reading."""
+
+    code = "NOTHING_TO_VERIFY"
+
+
+def order_reading(action: Action, *, at: datetime) -> None:
+    """Have an action read now; one that no reading can take further is refused, with the way that is left."""
+    if not is_open(action):
+        if resolutions.waits_for_a_person(State(action.state), settled=action.settled):
+            raise NothingToVerify(
+                "No reading is planned for this action. It is verified again from its case; open one."
+            )
+        raise NothingToVerify
+    schedules.schedule(tenant_id=action.tenant_id, action_id=action.id, due_at=at, priority=5, at=at)
 
 
 def conclude_run(
@@ -316,6 +334,7 @@ def _sealed_run(
         "horizon_at": inputs.horizon_at,
         "sla_at": inputs.sla_at,
         "circumstances": {**circumstances, "unfit": unfit},
+        **({"lookup": {"version": plan.lookup.version, "digest": plan.lookup.digest}} if plan.lookup else {}),
     }
     sealed, rows = ledger.seal_evidence(
         tenant_id=plan.tenant_id,
@@ -381,7 +400,13 @@ def _written(
     """The rows of a run and its events, for the caller to write: rows first, since events point to them."""
     decided_under = [plan.verification_policy, *([context.policy(action)] if outcome.decision.table else [])]
     judged_by = [plan.verification_policy, context.policy(action)]
-    circumstances = run_circumstances(inputs, seq=head.seq, contract=plan.contract.digest, policies=judged_by)
+    circumstances = run_circumstances(
+        inputs,
+        seq=head.seq,
+        contract=plan.contract.digest,
+        lookup=plan.lookup_digest,
+        policies=judged_by,
+    )
     kept, listed, rows = _sealed_run(
         plan, inputs, outcome.verdict, outcome.decision, outcome.steps, decided_under, circumstances, place, at=at
     )
