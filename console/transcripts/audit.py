@@ -23,6 +23,7 @@ from datetime import timedelta
 
 from console.transcripts import answers
 from console.transcripts.acts import AuditedAct, TrustRequirement, believed_state, guard_record
+from console.transcripts.formats import mcp_log
 from console.transcripts.gating import AT, RecordedGate
 from console.transcripts.looking_back import ChangeMemory, compare_with_system
 from console.transcripts.notes import HookNote
@@ -104,6 +105,7 @@ class _Run:
     waiting: list[AuditedAct] = field(default_factory=list)
     message: int = 0
     messages: dict[int, int] = field(default_factory=dict)
+    asides: list[tuple[str, int]] = field(default_factory=list)
     records: dict[int, Record] = field(default_factory=dict)
     changed: set[int] = field(default_factory=set)
     claims: list[AgentClaim] = field(default_factory=list)
@@ -113,8 +115,11 @@ class _Run:
     receipts: list[RecordBesideMessage] = field(default_factory=list)
 
     def turn(self, turn: TranscriptTurn) -> None:
+        if turn.asks:
+            self.asides.append((turn.asks, len(self.acts)))
         for call in turn.calls:
-            self._call(call, turn.number)
+            if not self._is_logged_twice(call):
+                self._call(call, turn.number)
         for answer in turn.answers:
             self._answer(answer, turn.number)
         if turn.answers or (turn.text.strip() and not turn.calls):
@@ -156,8 +161,17 @@ class _Run:
             fit = [one for one in self.waiting if one.call.id == answer.call_id]
         else:
             fit = [one for one in self.waiting if not answer.tool or one.call.tool == answer.tool]
+        asked = [one for one in self.asides if answer.loose and one[0] == answer.call_id]
+        if asked and all(one.number <= asked[-1][1] for one in fit):
+            # The newer request of this id was another one, which is answered first.
+            self.asides.remove(asked[-1])
+            return None
         newest = max((self.messages[one.number] for one in fit), default=None)
         return next((one for one in fit if self.messages[one.number] == newest), None)
+
+    def _is_logged_twice(self, call: TranscriptCall) -> bool:
+        """Whether a log shows the same request again: no id is used again while its request is open."""
+        return self.conversation.format == mcp_log.NAME and any(one.call == call for one in self.waiting)
 
     def _note(self, act: AuditedAct) -> None:
         self.records[act.number] = guard_record(act, self.trust)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -170,6 +171,7 @@ class _Group:
     id: str
     path: str
     messages: list[Any] = field(default_factory=list)
+    rows: set[tuple[str, bytes]] = field(default_factory=set)
 
 
 @dataclass
@@ -223,6 +225,11 @@ class _Intake:
             if len(self.groups) >= OPEN:
                 yield from self._closed(next(iter(self.groups)))
             group = self.groups[session] = _Group(session, item.path)
+        if claude_code.fits(message) and isinstance(message.get("uuid"), str):
+            row = blake2b(orjson.dumps(message.get("message", message))).digest()
+            if (message["uuid"], row) in group.rows:
+                return  # a session that goes on in another file repeats its lines
+            group.rows.add((message["uuid"], row))
         group.messages.append(message)
         if len(group.messages) >= LONGEST:
             yield from self._closed(session)

@@ -50,6 +50,8 @@ class TranscriptTurn:
     calls: tuple[TranscriptCall, ...] = ()
     answers: tuple[TranscriptAnswer, ...] = ()
     tools: tuple[Mapping[str, Any], ...] = ()
+    asks: str = ""
+    """The id of a request that is no call: its answer is no call's."""
 
 
 @dataclass(frozen=True, slots=True)

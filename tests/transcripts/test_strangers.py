@@ -201,6 +201,46 @@ def test_an_answer_belongs_to_its_call_by_place_whatever_their_ids(name):
     assert found.faults == ()
 
 
+def _rpc(number, method, **params):
+    return {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+
+
+def _answered(number, **result):
+    return {"jsonrpc": "2.0", "id": number, "result": result}
+
+
+CANCEL = _rpc(1, "tools/call", name="cancel_reservation", arguments={"reservation_id": ID})
+FAILED = _answered(1, content=[{"type": "text", "text": "too late"}], isError=True)
+LOGS = {
+    "a request of the server under the same id": [
+        CANCEL,
+        _rpc(1, "sampling/createMessage", messages=[]),
+        _answered(1, role="assistant", content={"type": "text", "text": "ok"}),
+        FAILED,
+    ],
+    "each message twice": [CANCEL, CANCEL, FAILED, FAILED],
+    "other requests before it": [_rpc(1, "initialize"), _answered(1), CANCEL, _rpc(2, "ping"), _answered(2), FAILED],
+    "another request that was never answered": [_rpc(1, "resources/read", uri="x"), CANCEL, FAILED],
+}
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_rows_of_a_log_are_one_call_and_its_answer(name):
+    found = run(user("Cancel it."), LOGS[name])
+
+    assert [str(act.told.status) for act in found.acts] == ["failed"]
+
+
+def test_a_row_that_a_session_file_repeats_is_one_row(tmp_path):
+    use = {"type": "tool_use", "id": "t1", "name": "cancel_reservation", "input": {"reservation_id": ID}}
+    row = {"type": "assistant", "sessionId": "s", "uuid": "u1", "message": {"role": "assistant", "content": [use]}}
+    file = tmp_path / "session.jsonl"
+    file.write_text("\n".join(json.dumps(one) for one in (row, row, row | {"uuid": "u2"})) + "\n")
+    _, out, _ = audit(file)
+
+    assert "2 calls" in out
+
+
 # Parts that nobody reads
 
 AI_SDK = [

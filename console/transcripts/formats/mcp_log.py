@@ -1,6 +1,7 @@
 """Session logs of the Model Context Protocol: JSON-RPC messages of both directions, one item each.
 
 Only `tools/call` and its answers are calls; a `tools/list` answer brings tool definitions; the rest is passed over.
+Both sides number their requests from 1, and a log may have a message twice, as it came and as it went on.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def turn(item: dict[str, Any], number: int) -> TranscriptTurn:
             number, AGENT, calls=(TranscriptCall(call_id, name_of(asked.get("name")), _object(arguments)),)
         )
     if "method" in item:
-        return TranscriptTurn(number, SYSTEM)
+        return TranscriptTurn(number, SYSTEM, asks=call_id)
     if item.get("error") is not None:
         return TranscriptTurn(
             number, TOOL, answers=(TranscriptAnswer(call_id, "", {"error": item["error"]}, True, loose=True),)
