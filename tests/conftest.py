@@ -35,7 +35,7 @@ import redis
 from _pytest.runner import runtestprotocol
 from psycopg import sql
 
-import tests.support.hypothesis_profiles  # noqa: F401
+import tests.support.pure.hypothesis_profiles  # noqa: F401
 from console.local import processes, programs, servers
 from console.local.keys import ensure_keys, ensure_log_key
 from tests.support.outside.forking import forks

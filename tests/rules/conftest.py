@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-import tests.support.hypothesis_profiles  # noqa: F401
+import tests.support.pure.hypothesis_profiles  # noqa: F401

@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 import psycopg
 
 from ledger.record import operations
-from tests.support.entries import AT, make_entry, make_view
+from tests.support.pure.entries import AT, make_entry, make_view
 
 
 def propose(tenant_id: UUID, *, at: datetime = AT, view: dict[str, Any] | None = None) -> operations.SubjectHead:

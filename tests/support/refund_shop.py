@@ -21,7 +21,7 @@ from psycopg.rows import dict_row
 
 from console.local import servers
 from tests.support.api_tenant import Workshop, result
-from tests.support.refund_contract import TOOL, refund_contract
+from tests.support.pure.refund_contract import TOOL, refund_contract
 
 ORDER = {"order_id": "EX-1001", "amount": 1250, "currency": "EUR"}
 READER = "till_reader"

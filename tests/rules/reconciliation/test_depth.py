@@ -12,7 +12,7 @@ from ledger.catalogue.rules.effects import DEFAULT_SLA_S, SideEffectClass
 from ledger.catalogue.rules.policies import BUILT_IN_NUMBERS
 from reviews.reconciliation.rules.facts import ReadFailure
 from reviews.reconciliation.rules.reading import Consistency
-from tests.support.refund_contract import refund_contract
+from tests.support.pure.refund_contract import refund_contract
 from tests.support.verification_runs import (
     FACTS,
     FIELDS,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ledger.record.rules.entry import NO_RECOVERY, SCHEMA, BadEntry, add_state_blocks, amend, check_entry, is_complete
 from ledger.record.rules.lifecycle import State
-from tests.support.entries import make_entry
+from tests.support.pure.entries import make_entry
 from tests.support.tables import every_row
 
 ORDER = ["proposed_at", "validated_at", "executed_at", "verified_at", "reconciled_at"]

@@ -23,7 +23,7 @@ from reviews.reporting.rules.report import StatusCode, build_report
 from reviews.reporting.rules.results import RULES, SETTLED, SETTLED_STATES, PlannerResult
 from reviews.reporting.rules.summary import MOST_LINES, build_summary, fallback_summary
 from tests.rules.reporting.test_report import CLAUSE, PARTS, in_state
-from tests.support.entries import AT
+from tests.support.pure.entries import AT
 
 # The table of the design: result, status that a user is told, and a word that the planning behaviour turns on.
 TABLE = {

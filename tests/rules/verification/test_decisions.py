@@ -11,7 +11,7 @@ import pytest
 from ledger.record.rules.canonical import canonical, digest
 from ledger.record.rules.envelope import Envelope
 from ledger.verification.rules.decisions import READ_FOR, PolicyHistory, PolicyInForce
-from tests.support.entries import AT, make_entry
+from tests.support.pure.entries import AT, make_entry
 
 ACTION = UUID("01990000-0000-7000-8000-000000000001")
 BUILT_IN = canonical({"table": "built-in"})

@@ -15,7 +15,7 @@ from ledger.verification.rules.rebuilding import (
     event_time,
     state_after,
 )
-from tests.support.entries import AT
+from tests.support.pure.entries import AT
 
 SUBJECT = str(uuid4())
 THINGS = RecordTable(
