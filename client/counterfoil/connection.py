@@ -63,6 +63,11 @@ class Connection:
         """
         return time.time() + self._offset_s
 
+    @property
+    def clock_difference_s(self) -> float:
+        """How far the console's clock, as its answers show it, is ahead of this host's."""
+        return self._offset_s
+
     def send(self, request: Request[T]) -> T:
         """What a request's answer says, after as many tries as the back-off allows."""
 

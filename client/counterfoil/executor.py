@@ -81,6 +81,23 @@ class Order:
     """A person's decision, on record at the console, that this starts although the record has gone back."""
 
 
+SKEW_S = 2.0
+"""Clocks that differ by more are named where an order did not start."""
+
+
+class NotStarted(Exception):
+    """An order did not start, so nothing ran; `code` says why: the console's own word, the grant's, or UNREACHABLE."""
+
+    def __init__(self, order: Order, refusal: Problem | Unreachable | GrantRefused, clock_difference_s: float) -> None:
+        self.action_id = order.action_id
+        self.code = "UNREACHABLE" if isinstance(refusal, Unreachable) else refusal.code
+        told = f"{order.tool} of action {order.action_id} did not start: {refusal}"
+        if abs(clock_difference_s) > SKEW_S:
+            way = "ahead of" if clock_difference_s > 0 else "behind"
+            told += f" The console's clock is {abs(clock_difference_s):.0f} s {way} this host's."
+        super().__init__(told)
+
+
 class Executor:
     """A process that carries out orders for a set of tools.
 
@@ -225,7 +242,7 @@ class Executor:
                     self.register()
                     registered = True
                 for order in self.claim():
-                    self.execute(order)
+                    self._execute_next(order)
                 pause = 0.5
             except (Problem, Unreachable) as fault:
                 # A console that answers with a refusal may have forgotten the key (a restored
@@ -235,9 +252,16 @@ class Executor:
                 self._stop.wait(pause)
                 pause = min(pause * 2, 15.0)
 
-    def execute(self, order: Order) -> Result | None:
-        """Start, run and report one order; None when the console refused the start (then nothing
-        ran). `RecordBehind` when the console has gone back (then nothing ran either).
+    def _execute_next(self, order: Order) -> None:
+        try:
+            self.execute(order)
+        except NotStarted as refusal:
+            log.warning("%s", refusal)
+
+    def execute(self, order: Order) -> Result:
+        """Start, run and report one order.
+
+        Raises `NotStarted` where it did not start, and `RecordBehind` for a console that has gone back: nothing ran.
         """
         try:
             claims = self._checked(order)
@@ -245,8 +269,7 @@ class Executor:
         except RecordBehind:
             raise
         except (Problem, Unreachable, GrantRefused) as refusal:
-            log.warning("%s of action %s did not start: %s", order.tool, order.action_id, refusal)
-            return None
+            raise NotStarted(order, refusal, self._connection.clock_difference_s) from refusal
         return self._carried_out(work, claims)
 
     def _carried_out(self, work: Work, claims: Mapping[str, Any] | None) -> Result:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from counterfoil.canonical import digest
-from counterfoil.executor import Executor, Order
+from counterfoil.executor import Executor, NotStarted, Order
 from counterfoil.proof import read_claims
 from counterfoil.work import NothingSent, Result, Work, failed, succeeded
 from tests.client.consoles import PAYLOAD, Answer, refusal, stand_in, started
@@ -140,7 +140,9 @@ def test_the_start_names_the_grant_and_the_attempts_time(console, executor_for):
 def test_a_refused_start_runs_nothing_and_reports_nothing(console, executor_for, code):
     runs: list[Work] = []
     console.plan("/executions", refusal(409, code))
-    assert executor_for(lambda work: _noting(runs, work)).execute(ORDER) is None
+    with pytest.raises(NotStarted, match="refund of action act-1 did not start") as refused:
+        executor_for(lambda work: _noting(runs, work)).execute(ORDER)
+    assert (refused.value.action_id, refused.value.code) == ("act-1", code)
     assert runs == []
     assert console.to("/observations") == []
 

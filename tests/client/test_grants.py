@@ -20,7 +20,7 @@ from counterfoil.execution.grants import (
     check_payload,
     verify_grant,
 )
-from counterfoil.executor import Executor, Order
+from counterfoil.executor import Executor, NotStarted, Order
 from counterfoil.proof import ExecutorKey, encode_base64url
 from counterfoil.work import succeeded
 from tests.client.consoles import JWKS, KEY, PAYLOAD, Answer, claims_of, granted, stand_in, started
@@ -278,8 +278,19 @@ def test_the_loop_carries_out_what_its_grant_is_for(console, executor):
     "changes", [{"aud": "other"}, {"sub": "act-2"}, {"iss": "https://x.example"}, {"environment": "staging"}]
 )
 def test_the_loop_presents_no_grant_that_does_not_hold(console, executor, changes):
-    assert executor.execute(ours(console, executor, **changes)) is None
+    with pytest.raises(NotStarted, match="refund of action act-1 did not start: GRANT_"):
+        executor.execute(ours(console, executor, **changes))
     assert console.to("/executions") == []
+
+
+def test_an_order_that_does_not_start_beside_a_wrong_clock_names_the_difference(console, executor):
+    console.ahead_s = 600.0
+    console.plan("/executions/ready", Answer(200, {"items": []}))
+    executor.ready()
+    with pytest.raises(NotStarted) as refused:
+        executor.execute(ours(console, executor))
+    assert refused.value.code == "GRANT_EXPIRED"
+    assert str(refused.value).endswith("The console's clock is 600 s ahead of this host's.")
 
 
 def test_the_loop_runs_no_payload_but_the_granted_one(console, executor):
@@ -293,7 +304,8 @@ def test_the_loop_uses_no_grant_twice(console, executor):
     """B16: a console that was set back starts the grant again; the executor remembers it for its life."""
     order = ours(console, executor)
     assert executor.execute(order).status == "success"
-    assert executor.execute(order) is None
+    with pytest.raises(NotStarted, match="GRANT_"):
+        executor.execute(order)
     assert len(console.to("/executions")) == 1
 
 

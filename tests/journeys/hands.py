@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import httpx
 
-from counterfoil.executor import Executor, Order
+from counterfoil.executor import Executor, NotStarted, Order
 from counterfoil.work import Result, Work
 from example import tools
 from tests.journeys.ground import Ground
@@ -53,9 +53,14 @@ class Hands:
 
     def begin(self) -> None:
         """Carry the order out, in the background."""
-        order = self.order
-        self.thread = threading.Thread(target=lambda: self.results.append(self.executor.execute(order)), daemon=True)
+        self.thread = threading.Thread(target=self._execute, args=(self.order,), daemon=True)
         self.thread.start()
+
+    def _execute(self, order: Order) -> None:
+        try:
+            self.results.append(self.executor.execute(order))
+        except NotStarted:
+            self.results.append(None)
 
     def said(self) -> str:
         """What the tool answered, when the order is carried out and reported; empty when it was not started."""

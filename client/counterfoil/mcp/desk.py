@@ -14,7 +14,7 @@ import httpx
 
 from counterfoil.agent import Agent, Call, Session
 from counterfoil.answers import CallResult, Observed, Receipt, Report, Status
-from counterfoil.executor import Effect, Executor, Order
+from counterfoil.executor import Effect, Executor, NotStarted, Order
 from counterfoil.mcp.settings import Settings
 from counterfoil.mcp.surface import OfferedTool, RegisteredTool, registered_tools
 from counterfoil.problems import Problem, Unreachable
@@ -136,7 +136,12 @@ class ConsoleClient:
     def execute(self, order: Order) -> bool:
         """Start, forward and report one order; whether it was started."""
         assert self._executor is not None
-        return self._executor.execute(order) is not None
+        try:
+            self._executor.execute(order)
+        except NotStarted as refusal:
+            log.warning("%s", refusal)
+            return False
+        return True
 
     def _keep_report(self, observed: Observed) -> None:
         self._observed[observed.status.action_id] = observed
