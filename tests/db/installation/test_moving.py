@@ -182,3 +182,38 @@ def test_a_database_that_stopped_before_the_last_of_the_old_migrations_is_left_a
     with pytest.raises(CommandError, match=r"predates the last version before the \.sql files. Nothing was changed"):
         call_command("prepare_database", verbosity=0)
     assert owner_connection.execute(applied).fetchall() == before
+
+
+@pytest.fixture
+def before_normal_names(committed_db, owner_connection):
+    """A database in which people sign in under their names as they were typed, and a way to give it some."""
+    call_command("migrate", "console", "0012_posted_notices", database="owner", verbosity=0)
+
+    def add(name: str) -> None:
+        owner_connection.execute(
+            "INSERT INTO console_user (id, username, password, is_superuser, first_name, last_name, email, is_staff,"
+            " is_active, date_joined, single_keys, theme) VALUES (gen_random_uuid(), %s, '', false, '', '', '', false,"
+            " true, now(), true, 'auto')",
+            [name],
+        )
+
+    return add
+
+
+def test_names_are_brought_into_their_normal_form(before_normal_names, owner_connection):
+    for name in ("Ada@Bücher.Example", "ben@corp.example"):
+        before_normal_names(name)
+    call_command("migrate", "console", database="owner", verbosity=0)
+    names = [name for (name,) in owner_connection.execute("SELECT username FROM console_user ORDER BY 1")]
+    assert names == ["ada@xn--bcher-kva.example", "ben@corp.example"]
+
+
+def test_two_accounts_with_one_name_in_normal_form_are_named_and_nothing_is_changed(
+    before_normal_names, owner_connection
+):
+    for name in ("Ada@corp.example", "ada@corp.example"):
+        before_normal_names(name)
+    with pytest.raises(RuntimeError, match=r"have one name in normal form: Ada@corp.example and ada@corp.example"):
+        call_command("migrate", "console", database="owner", verbosity=0)
+    names = {name for (name,) in owner_connection.execute("SELECT username FROM console_user")}
+    assert names == {"Ada@corp.example", "ada@corp.example"}
