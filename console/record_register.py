@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
-from console.accounts.members import queries as members
 from ledger.record.rules.envelope import instant
 from ledger.verification.rules.rebuilding import (
     KEEP,
@@ -164,6 +163,9 @@ RECORD_TABLES = (
 
 def _altered_passwords(tenant_id: UUID) -> Iterator[RecordBroken]:
     """The passwords of members that were changed without an event; looked at twice, since one may be set meanwhile."""
+    # What the rows follow from is read without Django, too.
+    from console.accounts.members import queries as members
+
     first = {row.id for row in members.altered_passwords(tenant_id)}
     again = {row.id for row in members.altered_passwords(tenant_id)} if first else set()
     for member_id in sorted(first & again):
