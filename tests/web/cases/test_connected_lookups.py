@@ -54,7 +54,10 @@ def test_an_unknown_action_is_read_by_the_lookup_of_a_version_released_since(
     counter.till.refund(unknown["idempotency_key"])
     counter.operator_key.release_contract(later())
 
-    said = "The action is read by the lookup of version 2; its own contract names none."
+    said = (
+        "The action is read by the lookup of version 2; its own contract names none."
+        " A repeat (same tool, target and values) is refused until the action is settled."
+    )
     assert allowed(counter, unknown)["VERIFY_AGAIN"] == said
     assert said in words(Visitor(counter.operator.client, counter.slug).page(f"cases/{unknown['case_id']}"))
     read_again(counter, clock, unknown)
