@@ -27,7 +27,7 @@ from console.accounts.step_up import run_with_proof
 from console.api.auth import Caller, caller_of, copy_annotations, readmit
 from console.api.schemas import Answer
 from ledger.db import tenancy
-from ledger.log.queries import newest
+from ledger.log import newest_heads
 from ledger.record.rules.canonical import NotCanonical, read
 from ledger.record.rules.refusals import Refused
 
@@ -169,7 +169,7 @@ def run_once(
                 if proof is not None:
                     accounts_operations.consume_proof(tenant_id=caller.tenant_id, jti=proof, at=timezone.now())
                 answer = respond()
-            note = newest.newest_checkpoint(caller.tenant_id) if answer is not None else None
+            note = newest_heads.newest_checkpoint(caller.tenant_id) if answer is not None else None
             if answer is not None and note is not None:
                 answer[CHECKPOINT] = b64encode(note).decode()
             return answer

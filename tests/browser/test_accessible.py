@@ -88,6 +88,7 @@ def paths(site):
         ("run", f"runs/{site.stage.stuck_run()}"),
         ("session", f"sessions/{session_of(site, case)}"),
         ("systems", "systems"),
+        ("installation", "installation"),
         ("agents", "agents?period=month"),
         ("agent", agent_of(site)),
         ("agent-stopped", stopped_agent_of(site)),

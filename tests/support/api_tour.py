@@ -219,6 +219,7 @@ def take_up(shop: Workshop, clock: Clock) -> None:
     shop.operator_key.post("/agents", {"agent_id": "clerk", "version": "1", "tools": ["leave_note"]})
     tools = [*TOOLS, "leave_note"]
     shop.executor.post("/executors", {"executor_id": "runner", "public_jwk": shop.key.public_jwk, "tools": tools})
+    shop.executor.post("/executors/runner/kept", {"starts": []})
     session = shop.session(agent_id="clerk")
     call = {"call_id": "note", "tool": "leave_note", "arguments": document("notes/away.md", "Away.")}
     path = f"/sessions/{session['session_id']}/calls"

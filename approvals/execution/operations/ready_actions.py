@@ -40,8 +40,8 @@ from ledger.actions.queries import actions
 from ledger.actions.queries import readings as readings_read
 from ledger.catalogue.rules.effects import Reversibility
 from ledger.db import defer, insert_call
+from ledger.log.newest_heads import KnownHeads
 from ledger.log.queries import log
-from ledger.log.queries.newest import KnownHeads
 from ledger.log.rules.checkpoint import CheckpointBody
 from ledger.record import operations as ledger
 from ledger.record.queries import events, evidence

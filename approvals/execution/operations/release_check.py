@@ -32,8 +32,8 @@ from ledger.actions.queries.release import (
 from ledger.catalogue.rules.contract import Contract
 from ledger.catalogue.rules.effects import Reversibility
 from ledger.db import columns, load_models, pipeline
-from ledger.log.queries import newest
-from ledger.log.queries.newest import KnownHeads
+from ledger.log import newest_heads
+from ledger.log.newest_heads import KnownHeads
 from ledger.log.rules.checkpoint import CheckpointBody
 from ledger.log.rules.recency import LogStopped, RecordBehind, check_not_behind
 from ledger.record import operations as ledger
@@ -200,7 +200,7 @@ def _votes(rows: list[tuple[Any, ...]]) -> tuple[Vote, ...]:
 
 def known_heads(tenant_id: UUID, seen: CheckpointBody | None = None) -> KnownHeads:
     """What the record must not be behind of; read it before the record that is held against it."""
-    return newest.known_heads(settings.COUNTERFOIL_EPOCH, tenant_id, seen)
+    return newest_heads.known_heads(settings.COUNTERFOIL_EPOCH, tenant_id, seen)
 
 
 def record_refusal(context: ReleaseContext, known: KnownHeads) -> RecordBehind | None:
@@ -214,7 +214,7 @@ def standing_refusal(tenant_id: UUID, standing: RecordStanding, known: KnownHead
 
     `known` was read before the record.
     """
-    stored = newest.note_checkpoint(tenant_id, standing.note)
+    stored = newest_heads.note_checkpoint(tenant_id, standing.note)
     if standing.stopped:
         return LogStopped(f"The log of this record is stopped ({standing.stopped}), so nothing starts.")
     if standing.epoch is not None and standing.epoch != known.epoch:

@@ -18,7 +18,7 @@ from approvals.models import StartOverride
 from console.api.transaction import CHECKPOINT
 from console.local.servers import APP, OWNER, SEQUENCER, SUPERUSER
 from ledger.db import execute, tenancy
-from ledger.log.queries import newest
+from ledger.log import newest_heads
 from ledger.log.signer_state import SignerState, read_epoch
 from ledger.management.commands.sequencer import Sequencer
 from ledger.record import operations as ledger
@@ -106,7 +106,7 @@ def claim_refused(shop: Workshop, **headers: str) -> tuple[int, str]:
 
 def forget() -> None:
     """This process knows nothing any more of what it has read."""
-    newest._memory.cache_clear()
+    newest_heads._memory.cache_clear()
 
 
 BEHIND = (409, "RECORD_BEHIND")
