@@ -6,7 +6,8 @@ from pathlib import Path
 
 from django.db import migrations, models
 
-FILE = Path(__file__).parents[1] / "sql" / "overrides.sql"
+FOLDER = Path(__file__).parents[1] / "sql"
+FILES = ("overrides.sql",)
 
 
 class Migration(migrations.Migration):
@@ -34,5 +35,5 @@ class Migration(migrations.Migration):
             ],
             options={"indexes": [models.Index(fields=["tenant_id", "ends_at"], name="start_override_by_end")]},
         ),
-        migrations.RunSQL(FILE.read_text()),
+        *(migrations.RunSQL((FOLDER / name).read_text()) for name in FILES),
     ]

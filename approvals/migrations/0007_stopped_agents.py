@@ -7,6 +7,7 @@ from pathlib import Path
 from django.db import migrations, models
 
 FOLDER = Path(__file__).parents[1] / "sql"
+FILES = ("agents.sql",)
 
 
 class Migration(migrations.Migration):
@@ -21,5 +22,5 @@ class Migration(migrations.Migration):
         migrations.AddField(model_name="agent", name="withdrawn", field=models.JSONField(db_default={}, default=dict)),
         migrations.AddField(model_name="session", name="agent_seq", field=models.IntegerField(db_default=0)),
         migrations.AddField(model_name="session", name="used_at", field=models.DateTimeField(null=True)),
-        migrations.RunSQL((FOLDER / "agents.sql").read_text()),
+        *(migrations.RunSQL((FOLDER / name).read_text()) for name in FILES),
     ]

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import unicodedata
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import idna
 from django.db import migrations
+
+FOLDER = Path(__file__).parents[1] / "sql"
+FILES = ("names.sql",)
 
 
 def normal_form(address: str) -> str:
@@ -31,19 +35,15 @@ def normalise(apps: Any, schema_editor: Any) -> None:
                 " again: UPDATE console_user SET username = '...' WHERE username = '...';"
             )
         users.filter(pk=user.pk).update(username=name)
-    with schema_editor.connection.cursor() as cursor:
-        cursor.execute("SELECT id, user_id, email FROM account_emailaddress")
-        rows = cursor.fetchall()
-        kept = {(user_id, email) for _, user_id, email in rows}
-        for row_id, user_id, email in rows:
-            address = normal_form(email)
-            if address == email:
-                continue
-            if (user_id, address) in kept:
-                cursor.execute("DELETE FROM account_emailaddress WHERE id = %s", [row_id])
-            else:
-                cursor.execute("UPDATE account_emailaddress SET email = %s WHERE id = %s", [address, row_id])
-                kept.add((user_id, address))
+    addresses = apps.get_model("account", "EmailAddress").objects.using(alias)
+    for row in addresses.order_by("id"):
+        address = normal_form(row.email)
+        if address == row.email:
+            continue
+        if addresses.filter(user_id=row.user_id, email=address).exists():
+            addresses.filter(pk=row.pk).delete()
+        else:
+            addresses.filter(pk=row.pk).update(email=address)
 
 
 class Migration(migrations.Migration):
@@ -53,9 +53,5 @@ class Migration(migrations.Migration):
     ]
     operations = [
         migrations.RunPython(normalise, migrations.RunPython.noop),
-        migrations.RunSQL(
-            "ALTER TABLE console_user ADD CONSTRAINT user_name_in_normal_form"
-            " CHECK (username = lower(btrim(normalize(username, NFKC))))",
-            "ALTER TABLE console_user DROP CONSTRAINT user_name_in_normal_form",
-        ),
+        *(migrations.RunSQL((FOLDER / name).read_text()) for name in FILES),
     ]

@@ -56,7 +56,7 @@ PAGES: Final = _rows(
             batches batch batch-turn case-claim case-assign case-release case-snooze case-wake case-reopen case-step
             case-resolve action-verify action-cancel action-case run-cancel incident-new incident-join incident-close
             incident-reopen
-            incident-step system-stop system-resume""",
+            incident-step system-stop system-resume start-override start-override-end""",
         "operator administrator": """
             alert-rule-make alert-rule-change alert-rule-end
             incident-contain agent-revoke freeze-place freeze-lift contract-answer contract-rollback contract-retire
@@ -105,8 +105,11 @@ OPERATIONS: Final = _rows(
             guard_guard_log actions_list_actions actions_get_action actions_get_history actions_get_report
             workflows_get_run""",
         f"agent exec oper audit {_PEOPLE}": "actions_state_machine",
+        f"exec oper audit {_PEOPLE}": "ledger_read_standing",
         # What an executor may: run what was approved.
-        "exec": "execution_ready execution_claim execution_start execution_heartbeat execution_observe",
+        "exec": """
+            execution_ready execution_claim execution_start execution_heartbeat execution_observe
+            execution_tell_kept_starts""",
         "exec oper operator": "execution_register_executor",
         # What operators commit.
         "oper operator administrator": """
@@ -160,7 +163,8 @@ OPERATIONS: Final = _rows(
             approvals_claim_case approvals_release_case approvals_resolve actions_open_case cases_assign cases_snooze
             cases_wake
             cases_reopen cases_batches_start cases_batches_get_batch cases_batches_pause cases_batches_resume
-            cases_batches_cancel incidents_open_incident incidents_link incidents_close incidents_reopen""",
+            cases_batches_cancel incidents_open_incident incidents_link incidents_close incidents_reopen
+            ledger_place_override ledger_end_override""",
         "operator administrator": """
             approvals_lift registry_answer_contract registry_retire_contract systems_answer_system releases_sign
             releases_start_canary releases_end releases_promote releases_roll_back releases_roll_back_contract""",

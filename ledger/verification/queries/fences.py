@@ -43,6 +43,8 @@ GROWING = ("ledger_tile", "ledger_tip")
 GATED = (
     "ledger_policyversion",
     "ledger_freeze",
+    "approvals_agent",
+    "approvals_startoverride",
     "approvals_executor",
     "approvals_approver",
     "approvals_approverkey",
@@ -57,6 +59,8 @@ TRIGGERS = [
     ("reviews_run", "has_event"),
     ("ledger_action", "contract_in_force"),
     ("ledger_action", "search_follows"),
+    ("approvals_grant", "refuse_stopped"),
+    ("approvals_attempt", "refuse_stopped"),
     ("approvals_standingapproval", "begin_standing"),
     ("approvals_standingapproval", "keep_standing"),
     ("approvals_standingpass", "count_pass"),
