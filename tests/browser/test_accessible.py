@@ -39,7 +39,8 @@ FORMS_FILES_AND_NEWER = """
     member-invite-again member-change member-answer member-remove member-link member-separate
     approver-key-answer key-create key-revoke delegation-end my-key-enrol my-key-stop my-absence my-absence-end
     my-delegation my-delegation-end notice-next notices-read notice-wishes notice-channels-set notice-again
-    freeze-place freeze-lift system-connection executor-revoke verifier-policy
+    freeze-place freeze-lift system-connection executor-revoke verifier-policy action-case action-cancel start-override
+    start-override-end
     target-read audit-objects event-export-start event-export-stop
     event-export-test notice-device-add notice-device-remove notice-channel-test
     executors executor machine-key event-export"""
