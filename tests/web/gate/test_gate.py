@@ -128,7 +128,8 @@ def test_a_budget_counts_accepted_calls_and_nothing_else(shop: Workshop):
 
 
 def test_a_day_that_has_begun_anew_has_its_budget_anew_and_a_session_has_not(shop: Workshop, clock: Clock):
-    limit(shop, budgets=[CALLS | {"calls": 1}, {"name": "life", "per": "session", "calls": 2}])
+    budgets = [CALLS | {"calls": 1}, {"name": "life", "per": "session", "calls": 2}]
+    limit(shop, budgets=budgets, session={"quiet_s": 2 * 86_400})
     session = shop.session(ttl_seconds=10 * 86_400)
     assert one(shop, session)["accepted"]
     assert code(one(shop, session)) == "BUDGET_EXCEEDED"
@@ -305,7 +306,7 @@ def test_a_call_based_on_a_read_that_was_overtaken_is_refused(shop: Workshop, cl
 
     assert (code(stale), stale["layer"], stale["action_id"]) == ("STALE_STATE_READ", "semantics", None)
     assert "another action" in stale["errors"][0]["detail"]
-    clock.forward(hours=1)
+    clock.forward(minutes=9)
     late = read | {"read_at": clock.now().isoformat()}
     assert one(shop, other, arguments={"path": "old/two.md", "reason": "It is old."}, based_on=[late])["accepted"]
     unread = {"resource": "document/old/three.md", "read_at": before.isoformat(), "version": 7}
@@ -529,8 +530,7 @@ def test_a_registry_that_cannot_be_read_lets_nobody_in(shop: Workshop):
     body = {"agent_id": "librarian", "goal": GOAL, "ttl_seconds": 60}
     for broken in (
         patch("approvals.sessions.operations.sessions.registry_key", side_effect=FileNotFoundError(SECRET)),
-        patch("approvals.agents.queries.agent_version", side_effect=DatabaseError(SECRET)),
-        patch("approvals.agents.queries.agent", side_effect=DatabaseError(SECRET)),
+        patch("approvals.agents.queries.registered_agent", side_effect=DatabaseError(SECRET)),
     ):
         with broken:
             answer = shop.agent.post("/sessions", body)
