@@ -7,6 +7,7 @@ run it. A thing that nobody can see from here is told as not known, never as in 
 
 from __future__ import annotations
 
+import logging
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -33,6 +34,7 @@ from ledger.retention.operations import pruning
 from ledger.verification.queries import fences
 from reviews import queries as after
 
+logger = logging.getLogger(__name__)
 SKEW_S = 2.0
 """A clock that is further from the database's is named."""
 SILENT_S = 15.0
@@ -173,7 +175,8 @@ def look_at_installation() -> list[Check]:
             with transaction.atomic():
                 found += list(look()) if whole else unknown
         except DatabaseError:
-            found += [Check(code, None, "Not known: the database did not answer.") for code in codes]
+            logger.exception("a part of the installation could not be looked at")
+            found += [Check(code, None, "Not known: the database did not answer this question.") for code in codes]
     if not answers["BROKER"]:
         found = [_unknown_without_broker(check) for check in found]
     known = {check.code for check in found}
@@ -308,8 +311,8 @@ def _anchors() -> Iterator[Check]:
 
 
 def _partitions() -> Iterator[Check]:
-    last = max((month.ended_at for month in pruning.month_partitions()), default=None)
-    left = (last - timezone.now()).days if last is not None else -1
+    names = pruning.month_names()
+    left = (pruning.month_bounds(names[-1])[1] - timezone.now()).days if names else -1
     if left < 0:
         yield Check("PARTITIONS", False, "This month has no partition; its events go to the default one.")
     else:

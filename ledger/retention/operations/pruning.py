@@ -60,12 +60,24 @@ class TenantShare:
 
 
 def month_partitions() -> list[MonthPartition]:
-    """The months that have partitions, oldest first."""
+    """The months that have partitions, oldest first. Only the owner of the tables may ask for their bounds."""
+    return [_month(name) for name in month_names()]
+
+
+def month_names() -> list[str]:
+    """The names of the months that have partitions, oldest first."""
     rows = execute(
         "SELECT c.relname::text FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid"
         " WHERE i.inhparent = 'ledger_event'::regclass AND c.relname ~ '_y[0-9]{4}m[0-9]{2}$' ORDER BY 1"
     )
-    return [_month(name.removeprefix("ledger_event_")) for (name,) in rows]
+    return [name.removeprefix("ledger_event_") for (name,) in rows]
+
+
+def month_bounds(name: str) -> tuple[datetime, datetime]:
+    """When the month of a partition begins and when it ends."""
+    year, number = int(name[1:5]), int(name[6:8])
+    begin = datetime(year, number, 1, tzinfo=UTC)
+    return begin, datetime(year + number // 12, number % 12 + 1, 1, tzinfo=UTC)
 
 
 def prune_month(month: MonthPartition, tenants: list[UUID], *, clock: Callable[[], datetime]) -> int:
@@ -85,9 +97,7 @@ def prune_month(month: MonthPartition, tenants: list[UUID], *, clock: Callable[[
 
 
 def _month(name: str) -> MonthPartition:
-    year, number = int(name[1:5]), int(name[6:8])
-    begin = datetime(year, number, 1, tzinfo=UTC)
-    end = datetime(year + number // 12, number % 12 + 1, 1, tzinfo=UTC)
+    begin, end = month_bounds(name)
     (low, high) = execute("SELECT ledger_uuid_from($1), ledger_uuid_from($2)", begin, end)[0]
     return MonthPartition(name, low, high, end)
 

@@ -142,6 +142,25 @@ def test_without_a_worker_nothing_is_said_of_beat(shop: Workshop, settings: Any,
     assert found["BEAT"] == ("unknown", "Not known while no worker takes its ticks.")
 
 
+def test_what_can_be_seen_from_a_web_process_is_known(shop: Workshop):
+    """As the application's role, which may not ask for everything."""
+    found = status(shop)
+    for code in (
+        "DATABASE",
+        "KEYS",
+        "MIGRATIONS",
+        "CLOCK",
+        "EPOCH",
+        "FENCE",
+        "SWEEPER",
+        "SEQUENCER",
+        "DISK",
+        "PARTITIONS",
+    ):
+        assert found[code][0] == "in_order", (code, found[code])
+    assert re.fullmatch(r"There are partitions for \d+ more days.", found["PARTITIONS"][1])
+
+
 def test_a_worker_that_never_ran_is_missed(shop: Workshop):
     assert status(shop)["WORKER"] == ("failed", "No worker has been at work so far.")
 
