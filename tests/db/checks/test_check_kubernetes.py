@@ -18,6 +18,7 @@ from reviews.checks.interface import CheckFailed, SystemAccess
 from tests.support.outside import api_server
 
 CHECK = KubernetesCheck()
+UNKNOWN = ": what it would change cannot be known in advance"
 WHERE = {name: f"sr.{name}" for name in ("cluster", "api_version", "kind", "namespace", "object")}
 APPLIED = WHERE | {"manifest": "sr.manifest"}
 SCALED = WHERE | {"replicas": "sr.replicas"}
@@ -38,10 +39,11 @@ WEB = {
 
 
 @pytest.fixture
-def server(monkeypatch, tmp_path):
+def server(monkeypatch, tmp_path, tmp_path_factory):
+    home = tmp_path_factory.mktemp("home")
     with api_server.served() as found:
-        monkeypatch.setenv("KUBECONFIG", str(found.kubeconfig(tmp_path)))
-        monkeypatch.setenv("HOME", str(tmp_path))
+        monkeypatch.setenv("KUBECONFIG", str(found.kubeconfig(home)))
+        monkeypatch.setenv("HOME", str(home))
         monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
         (tmp_path / "web.json").write_text(json.dumps(WEB))
         yield found
@@ -124,6 +126,14 @@ def test_a_namespace_that_may_not_be_read_and_an_answer_that_is_no_object_show_n
     assert failed.value.retryable
 
 
+def test_an_address_is_no_file_even_where_the_project_has_one_of_that_name(server, tmp_path):
+    file = tmp_path / "https:/example.org/all.json"
+    file.parent.mkdir(parents=True)
+    file.write_text(json.dumps(WEB))
+    with pytest.raises(Refusal, match="Name one object, or one existing file"):
+        read_command("kubectl apply -f https://example.org/all.json", tmp_path)
+
+
 def test_a_secret_is_not_proposed_since_its_content_would_stand_in_the_record(server, tmp_path):
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "key"}, "data": {"word": "c2VjcmV0"}}
     (tmp_path / "key.json").write_text(json.dumps(secret))
@@ -133,7 +143,8 @@ def test_a_secret_is_not_proposed_since_its_content_would_stand_in_the_record(se
 
 @pytest.mark.parametrize(
     "command",
-    ["kubectl get pods -A", "kubectl -n shop logs web", "kubectl rollout status deployment/web", "kubectl config view",
+    ["kubectl get pods -A", "kubectl -n shop logs web", "kubectl rollout status deployment/web",
+     "kubectl -n shop rollout -n live status deployment/web -w", "kubectl config view",
      "kubectl", "kubectl --context live describe node a", "echo kubectl delete"],
 )  # fmt: skip
 def test_nothing_is_said_about_what_only_reads(command, tmp_path):
@@ -145,15 +156,16 @@ def test_nothing_is_said_about_what_only_reads(command, tmp_path):
     [
         ("kubectl exec web -- rm -rf /data", "Not recognised: what `kubectl exec` changes"),
         ("kubectl drain node-1", "Not recognised: what `kubectl drain` changes"),
-        ("kubectl patch deployment web -p {}", "Send `kubectl` as a command of its own"),
+        ("kubectl patch deployment web -p {}", "Not recognised: what `kubectl patch` changes"),
         ("kubectl rollout restart deployment/web", "Not recognised: what `kubectl rollout` changes"),
+        ("kubectl -n status rollout restart deployment/web", "Not recognised: what `kubectl rollout` changes"),
         ("kubectl config use-context live", "Not recognised: what `kubectl config` changes"),
-        ("kubectl delete pods --all", "without 'all'"),
-        ("kubectl delete pods -l app=web", "without 'l'"),
-        ("kubectl apply -k overlays/live", "without 'k'"),
+        ("kubectl delete pods --all", f"Send it without --all{UNKNOWN}"),
+        ("kubectl delete pods -l app=web", f"Send it without -l{UNKNOWN}"),
+        ("kubectl apply -k overlays/live", f"Send it without -k{UNKNOWN}"),
         ("kubectl apply -f https://example.org/all.yaml", "one existing file"),
         ("cat web.json | kubectl apply -f -", "Send `kubectl` as a command of its own"),
-        ("kubectl apply --server-side -f web.json", "without 'server-side'"),
+        ("kubectl apply --server-side -f web.json", f"Send it without --server-side{UNKNOWN}"),
         ("kubectl delete", "Name one object"),
         ("bash -c 'kubectl delete ns shop'", "Send `kubectl` as a command of its own"),
         ("kubectl delete deployment none", "kubectl cannot say what this would change"),

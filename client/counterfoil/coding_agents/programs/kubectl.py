@@ -43,10 +43,12 @@ def _verb(words: Sequence[str | None]) -> tuple[str | None, list[str | None]]:
 def _changes(command: Command, _: Script) -> bool:
     try:
         verb, rest = _verb(command.texts[1:])
+        if verb in _READS:
+            return False
+        second = (*read_options(rest, "kubectl", up_to_operand=True).operands, "")[0]
     except UnknownOption:
         return True
-    second = next((each for each in rest if each is None or not each.startswith("-")), "")
-    return verb not in _READS and f"{verb} {second}" not in _READ_PAIRS
+    return f"{verb} {second}" not in _READ_PAIRS
 
 
 def _read(words: Sequence[str], folder: Path) -> Effect | None:
@@ -58,7 +60,8 @@ def _read(words: Sequence[str], folder: Path) -> Effect | None:
     given = _options(rest, verb)
     names = [str(each) for each in given.operands]
     files = [str(value) for name, value in given.pairs if name == "filename"]
-    if len(files) > 1 or bool(files) == bool(names):
+    # kubectl takes an address where a file could have the same name.
+    if len(files) > 1 or bool(files) == bool(names) or any("://" in each for each in files):
         raise Refusal(f"Name one object, or one existing file. {_HOW}")
     if files:
         content(folder / files[0])
