@@ -20,6 +20,7 @@ from tests.support.outside import forge as forges
 from tests.support.outside.git_server import QUIET, commit, git
 
 CHECK = ForgeCheck()
+UNKNOWN = ": what it would change cannot be known in advance"
 
 
 @pytest.fixture(scope="module")
@@ -156,6 +157,7 @@ def test_another_forge_and_a_repository_that_may_not_be_read_show_no_absence(for
     "command",
     ["gh pr create --fill", "gh pr view 7 --json state | jq .", "gh release list && gh release view v1",
      "gh pr merge --help", "gh api repos/team/app/releases/latest", "gh api -X GET repos/team/app/pulls/7/merge",
+     "gh api repos/team/app/releases --paginate -q .[].tag_name",
      "gh issue comment 7 -b merge", "git merge main", "gh api repos/team/app/issues -f title=merge"],
 )  # fmt: skip
 def test_nothing_is_said_about_what_neither_merges_nor_releases(command, tmp_path):
@@ -168,18 +170,21 @@ def test_nothing_is_said_about_what_neither_merges_nor_releases(command, tmp_pat
         ("gh pr merge", "Name one pull request by its number"),
         ("gh pr merge better --squash", "Name one pull request by its number"),
         ("gh pr merge 7", "Name one pull request by its number, and the merge method"),
-        ("gh pr merge 7 --squash --auto", "without --auto"),
-        ("gh pr merge 7 --squash --admin", "without --admin"),
-        ("gh pr merge 7 -sd", "without -d"),
+        ("gh pr merge 7 --squash --auto", f"Send `gh pr merge` without --auto{UNKNOWN}"),
+        ("gh pr merge 7 --squash --admin", f"Send `gh pr merge` without --admin{UNKNOWN}"),
+        ("gh pr merge 7 -sd", f"Send `gh pr merge` without --delete-branch{UNKNOWN}"),
         ("gh pr merge 7 --squash && git pull", "Send `gh` as a command of its own"),
-        ("gh -R a/b pr merge 7 --force", "without 'force'"),
+        ("gh -R a/b pr merge 7 --force", f"Send it without --force{UNKNOWN}"),
         ("bash -c 'gh pr merge 7 --squash'", "Send `gh` as a command of its own"),
         ("gh release create v1 --notes x", "Push the tag first"),
-        ("gh release create v1 --verify-tag --draft", "without --draft"),
-        ("gh release create v1 --target main", "without --target"),
+        ("gh release create v1 --verify-tag --draft", f"Send `gh release create` without --draft{UNKNOWN}"),
+        ("gh release create v1 --target main", f"Send `gh release create` without --target{UNKNOWN}"),
         ("gh release delete v1 --yes", "Not recognised: what this `gh release` changes"),
         ("gh release edit v1 --draft=false", "Not recognised: what this `gh release` changes"),
         ("gh api -X PUT repos/team/app/pulls/7/merge", "Not recognised: what this `gh api` changes"),
+        ("gh api -iXPUT repos/team/app/pulls/7/merge", "Not recognised: what this `gh api` changes"),
+        ("gh api -X PUT -q GET repos/team/app/pulls/7/merge", "Not recognised: what this `gh api` changes"),
+        ("gh api -X PUT repos/team/app/pulls/7/%6derge", "Not recognised: what this `gh api` changes"),
         ("gh api repos/team/app/releases -f tag_name=v1", "Not recognised: what this `gh api` changes"),
         ("gh api graphql -f 'query=mutation{mergePullRequest(input:{}){clientMutationId}}'", "Not recognised"),
     ],

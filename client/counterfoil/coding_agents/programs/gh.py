@@ -14,7 +14,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from counterfoil.coding_agents.asking import ask, digest_and_size
 from counterfoil.coding_agents.options import Given, UnknownOption, read_options, table
@@ -31,8 +31,10 @@ _HELD: Final = frozenset(
 _CORE: Final = frozenset(table("gh")["core"].split())
 _MERGE_UNTOLD: Final = ("admin", "auto", "disable-auto", "delete-branch")
 _RELEASE_UNTOLD: Final = ("discussion-category", "draft", "target")
-_SENDS: Final = re.compile(r"-[fF]|--(?:raw-)?field\b|--input\b|-X(?!=?GET)|--method(?!=GET)")
-_ABOUT: Final = re.compile(r"/merges?\b|/merge-upstream\b|/releases\b|mergePullRequest|AutoMerge|enqueuePullRequest")
+_BODY: Final = frozenset(("field", "raw-field", "input"))
+_ABOUT: Final = re.compile(
+    r"/merges?\b|/merge-upstream\b|/releases\b|mergePullRequest|AutoMerge|enqueuePullRequest", re.IGNORECASE
+)
 _HOW: Final = (
     "Supported are `gh pr merge NUMBER --squash --match-head-commit COMMIT` (or --merge, --rebase) and "
     "`gh release create TAG --verify-tag`, with options for texts and with files."
@@ -57,11 +59,19 @@ def _changes(command: Command, _: Script) -> bool:
     except UnknownOption:
         return any(verb in command.texts for _, verb in _HELD) or None in command.texts
     if group == "api":
-        texts = [each or "" for each in rest]
-        sends = any(map(_SENDS.match, texts)) and not {"GET", "--method=GET"} & {*texts}
-        return sends and (None in rest or _ABOUT.search(" ".join(texts)) is not None)
+        text = unquote(" ".join(each or "" for each in rest))
+        return _sends(rest) and (None in rest or _ABOUT.search(text) is not None)
     groups = {each for each, _ in _HELD}
     return (group, verb) in _HELD or group is None or (verb is None and group in groups) or group not in _CORE
+
+
+def _sends(words: Sequence[str | None]) -> bool:
+    """Whether `gh api` with these words may do more than ask."""
+    try:
+        given = read_options(words, "gh", "api").options
+    except UnknownOption:
+        return True
+    return given["method"] != "GET" if "method" in given else not _BODY.isdisjoint(given)
 
 
 def _read(words: Sequence[str], folder: Path) -> Effect | None:
