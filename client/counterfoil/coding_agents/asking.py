@@ -65,8 +65,10 @@ def is_inside(tree: Path, path: str | Path) -> bool:
 
 
 def _leads_into(tree: Path, value: str, folder: Path) -> bool:
-    parts = [each for each in value.split(os.pathsep) if "/" in each]
-    return any((folder / each).exists() and is_inside(tree, folder / each) for each in parts)
+    # A word without a slash may be the name of a database or a person, which a folder has as well.
+    parts = [folder / each for each in filter(None, value.split(os.pathsep))]
+    found = [each for each in parts if (each.exists() if "/" in value else each.is_file())]
+    return any(is_inside(tree, each) for each in found)
 
 
 @contextmanager

@@ -199,9 +199,10 @@ def test_a_plan_is_not_read_by_a_provider_that_is_in_the_project(scratch):
     refused("terraform apply next.tfplan", scratch.project, "would run terraform-provider-b, a program inside")
 
 
-def test_variables_that_lead_into_the_project_refuse_the_question(scratch, monkeypatch):
+@pytest.mark.parametrize("value", ["{project}/config", "config", "./config", "/etc/none:config"])
+def test_variables_that_lead_into_the_project_refuse_the_question(scratch, monkeypatch, value):
     (scratch.project / "config").write_text("users: []\n")
-    monkeypatch.setenv("KUBECONFIG", str(scratch.project / "config"))
+    monkeypatch.setenv("KUBECONFIG", value.format(project=scratch.project))
     with pytest.raises(Refusal, match="KUBECONFIG names something inside the project"):
         ask("git", ["version"], scratch.project, variables=("KUBE",))
 
