@@ -27,7 +27,9 @@ def place(template, run):
 
 
 @pytest.fixture
-def user(place, monkeypatch):
+def user(place, tmp_path, monkeypatch):
+    """The program stands in the environment of these tests, so the project of the agent must be another folder."""
+    monkeypatch.chdir(tmp_path)
     for name, value in place.environment.items():
         monkeypatch.setenv(name, value)
     place.run("-qc", f"TRUNCATE {place.schema}.orders; INSERT INTO {place.schema}.orders"

@@ -17,6 +17,7 @@ from reviews.checks.interface import CheckFailed, Consistency, SystemAccess
 from tests.support.outside import psql_user, terraform_folder
 
 CHECK = TerraformCheck()
+UNKNOWN = ": what it would change cannot be known in advance"
 needs_program = pytest.mark.skipif(terraform_folder.PROGRAM is None, reason=terraform_folder.MISSING)
 
 
@@ -165,11 +166,7 @@ def test_a_state_behind_http_is_read_below_the_systems_address_and_nowhere_else(
      "terraform fmt -recursive && terraform validate", "echo terraform apply", "ls terraform/apply"],
 )  # fmt: skip
 def test_nothing_is_said_about_what_only_reads(command, tmp_path):
-    if "&&" in command:
-        with pytest.raises(Refusal, match="Send `terraform` as a command of its own"):
-            read_command(command, tmp_path)
-    else:
-        assert read_command(command, tmp_path) is None
+    assert read_command(command, tmp_path) is None
 
 
 @pytest.mark.parametrize(
@@ -182,9 +179,9 @@ def test_nothing_is_said_about_what_only_reads(command, tmp_path):
         ("tofu apply -auto-approve", "Without a saved plan"),
         ("terraform apply none.tfplan", "Without a saved plan"),
         ("terraform apply a.tfplan b.tfplan", "Without a saved plan"),
-        ("terraform apply -var size=large", "without -var"),
-        ("terraform apply -state=other a.tfplan", "without -state=other"),
-        ("terraform apply -lock=false a.tfplan", "without -lock=false"),
+        ("terraform apply -var size=large", f"Send it without -var{UNKNOWN}"),
+        ("terraform apply -state=other a.tfplan", f"Send it without -state{UNKNOWN}"),
+        ("terraform apply -lock=false a.tfplan", f"Send it without -lock{UNKNOWN}"),
         ("terraform destroy -auto-approve", "`terraform plan -destroy -out=FILE`, then `terraform apply FILE`"),
         ("terraform import terraform_data.web 7", "Not recognised: what `terraform import` changes"),
         ("terraform state rm terraform_data.web", "Not recognised: what `terraform state` changes"),
@@ -205,7 +202,7 @@ def test_what_cannot_be_held_is_said_to_be_so_and_never_let_through(tmp_path, co
 def test_arguments_that_stand_in_the_environment_are_looked_at_too(tmp_path, monkeypatch):
     (tmp_path / "a.tfplan").write_text("no plan")
     monkeypatch.setitem(os.environ, "TF_CLI_ARGS_apply", "-no-color -target=terraform_data.web")
-    with pytest.raises(Refusal, match="without -target=terraform_data"):
+    with pytest.raises(Refusal, match=f"Send it without -target{UNKNOWN}"):
         read_command("terraform apply a.tfplan", tmp_path)
 
 
