@@ -67,6 +67,8 @@ class Handler(BaseHTTPRequestHandler):
         self.answer(200)
 
     def do_POST(self) -> None:
+        # One request to a connection, and `end_headers` says so: a client that had not heard of it could send the next
+        # request into a connection that is just being closed.
         self.close_connection = True
         message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         asked, name = message.get("id"), message.get("method")
@@ -100,6 +102,11 @@ class Handler(BaseHTTPRequestHandler):
             return self.answer(400, error(None, "Bad Request: No valid session ID provided", -32000))
         return self.answer(404, error(asked, "Session not found", -32001))
 
+    def end_headers(self) -> None:
+        if self.close_connection:
+            self.send_header("Connection", "close")
+        super().end_headers()
+
     def answer(self, status: int, body: bytes = b"", kind: str = "application/json", **headers: str) -> None:
         self.send_response(status)
         self.send_header("Content-Type", kind)
@@ -119,7 +126,6 @@ class Handler(BaseHTTPRequestHandler):
         for name, value in headers.items():
             self.send_header(name, value)
         self.end_headers()
-        self.close_connection = True
 
     # How a call ends.
 
