@@ -29,7 +29,8 @@ def verify_due(stay_s: float = 0.0) -> int:
     polled = polling.poll_due(clock=timezone.now, stay=timedelta(seconds=stay_s))
     if polled.goes_on:
         try:
-            verify_due.apply_async(kwargs={"stay_s": stay_s}, expires=5, retry=False)
+            # Longer than a busy worker may take to get to it: while beat is away nothing else begins the next.
+            verify_due.apply_async(kwargs={"stay_s": stay_s}, expires=30, retry=False)
         except (OSError, OperationalError):
             log.warning("the broker did not take over; the next tick does")
     return polled.read

@@ -254,12 +254,14 @@ class Ground:
 
     def until_at_work(self) -> None:
         """Wait until a worker reads what is due: a process that was started is there only some seconds later."""
-        self.until(self._reads, lambda: "no worker reads what is due")
-
-    def _reads(self) -> bool:
-        with psycopg.connect(self.database_url()) as connection:
-            query = "SELECT count(*) FROM ledger_processlease WHERE name = %s AND expires_at > clock_timestamp()"
-            return connection.execute(query, ["readings"]).fetchone() != (0,)
+        # The lease of a worker that was killed stays for some seconds, but nobody renews it.
+        with psycopg.connect(self.database_url(), autocommit=True) as connection:
+            now = connection.execute("SELECT clock_timestamp()").fetchone()
+            query = "SELECT count(*) FROM ledger_processlease WHERE name = %s AND renewed_at > %s"
+            self.until(
+                lambda: connection.execute(query, ["readings", *(now or ())]).fetchone() != (0,),
+                lambda: "no worker reads what is due",
+            )
 
     def called_fast(self) -> None:
         """Every system counts as a fast one again, whatever it was in earlier tests: any worker may read it."""
