@@ -153,7 +153,6 @@ def test_what_can_be_seen_from_a_web_process_is_known(shop: Workshop):
         "EPOCH",
         "FENCE",
         "SWEEPER",
-        "SEQUENCER",
         "DISK",
         "PARTITIONS",
     ):
