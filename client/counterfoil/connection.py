@@ -65,7 +65,7 @@ class Connection:
 
     @property
     def clock_difference_s(self) -> float:
-        """How far the console's clock, as its answers show it, is ahead of this host's."""
+        """The seconds that the console's clock, as its answers show it, is ahead of this host's."""
         return self._offset_s
 
     def send(self, request: Request[T]) -> T:

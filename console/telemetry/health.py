@@ -92,7 +92,7 @@ TITLES = {
 
 
 def readiness_faults() -> list[Check]:
-    """What keeps this process from taking requests; empty where it may.
+    """The failed checks that keep this process from taking requests; empty where it may.
 
     One statement in each of the two databases, well under a millisecond of theirs.
     """
@@ -232,7 +232,7 @@ def _since(seconds: float | None) -> str:
 def _backlogs() -> Iterator[Check]:
     late = after.count_overdue_readings(at=timezone.now() - timedelta(minutes=1))
     if late:
-        yield Check("SWEEPER", False, f"{late} readings are over a minute late.")
+        yield Check("SWEEPER", False, f"{late} {'reading is' if late == 1 else 'readings are'} over a minute late.")
     else:
         yield Check("SWEEPER", True, "None is over a minute late.")
     waiting = log.backlog()

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 DUE = "stop"
 PAGE = 200
 PORTION = 50
-"""How many actions, and how many sessions, one transaction ends."""
+"""The number of actions, and of sessions, that one transaction ends."""
 _AGAIN = timedelta(seconds=30)
 
 log = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _Ended:
-    """What one portion has ended."""
+    """The actions, requests, grants and sessions that one portion has ended."""
 
     actions: list[UUID] = field(default_factory=list)
     requests: list[UUID] = field(default_factory=list)

@@ -26,13 +26,13 @@ from ledger.record import operations as ledger
 from ledger.record.rules.envelope import instant
 
 READ_FIRST_FOR = timedelta(hours=24)
-"""How long after a restore new actions are read first: as long as a session lasts at most."""
+"""The time after a restore in which new actions are read first: as long as a session lasts at most."""
 UNREAD_AFTER = timedelta(minutes=10)
 HELD = "MAY_BE_DONE"
 
 
 class EffectKnowledge(StrEnum):
-    """What is known of the effect of an action that has not started on this record."""
+    """Knowledge of the effect of an action that has not started on this record."""
 
     WANTED = "wanted"
     ABSENT = "absent"
@@ -41,13 +41,13 @@ class EffectKnowledge(StrEnum):
 
 
 def waits_for_reading(context: ReleaseContext, *, at: datetime) -> bool:
-    """Whether an action waits for the reading of its target that a restore demands."""
+    """True while an action waits for the reading of its target that a restore demands."""
     since = _since(context)
     return since is not None and not since.held and _finding(context, since, at=at) is EffectKnowledge.WANTED
 
 
 def settle_first(head: ledger.SubjectHead, context: ReleaseContext, *, by: ledger.Actor, at: datetime) -> bool:
-    """Whether a locked action may be granted after a restore; else what is needed first was asked for."""
+    """True if a locked action may be granted after a restore; otherwise request what is needed first."""
     since = _since(context)
     if since is None or since.held:
         return True
@@ -73,7 +73,7 @@ _WHY = {
 
 
 def _since(context: ReleaseContext) -> ReadingsSince | None:
-    """What was read of an action since the restore that puts it in question; None where none does."""
+    """The readings of an action since the restore that puts it in question; None where none does."""
     restored_at, action = context.record.standing.restored_at, context.action
     if restored_at is None or not action.mutating or action.proposed_at >= restored_at + READ_FIRST_FOR:
         return None
@@ -91,7 +91,7 @@ def _finding(context: ReleaseContext, since: ReadingsSince, *, at: datetime) -> 
 
 
 def _was_decided_since(context: ReleaseContext, since: ReadingsSince) -> bool:
-    """Whether people approved the action when they could know what the reading found, or that there was none."""
+    """True if people approved the action when they could know what the reading found, or that there was none."""
     decided_at = context.approval.decided_at if context.approval is not None else None
     if since.taken_at is not None:
         known_at = since.taken_at

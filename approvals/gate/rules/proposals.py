@@ -66,10 +66,10 @@ def read_batch(data: bytes) -> dict[str, Any] | None:
         return None
     if len(body) + 1 != len(members) or not calls or not all(one.startswith("{") for one in calls):
         return None
-    return body | {"calls": [_apart(one) for one in calls]}
+    return body | {"calls": [_read_single_call(one) for one in calls]}
 
 
-def _apart(source: str) -> dict[str, Any]:
+def _read_single_call(source: str) -> dict[str, Any]:
     """One call of a batch, from its text."""
     call: dict[str, Any] = {}
     for name, value in _members(source):

@@ -136,7 +136,7 @@ class _Lease:
         self._renew_at = 0.0
 
     def is_held(self) -> bool:
-        """Whether this call still has the lease; renewed where that is due."""
+        """True while this call has the lease; renews it where that is due."""
         if self._held and time.monotonic() >= self._renew_at:
             self._held = processes.take_lease(processes.READINGS, self._holder, seconds=LEASE_S)
             self._renew_at = time.monotonic() + _RENEW_S

@@ -191,7 +191,7 @@ def test_readings_that_are_late_are_told_to_the_installation_and_take_no_process
     started = shop.started()
     shop.observe(started)
     execute("UPDATE reviews_schedule SET due_at = $1", clock.now() - timedelta(minutes=5))
-    assert status(shop)["SWEEPER"] == ("failed", "1 readings are over a minute late.")
+    assert status(shop)["SWEEPER"] == ("failed", "1 reading is over a minute late.")
     assert readiness(shop) == (200, {})
 
 
