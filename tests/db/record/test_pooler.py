@@ -75,13 +75,17 @@ def _program(run: Any, folder: Path, port: int) -> processes.Program:
 
 def _wait(run: Any, port: int) -> None:
     url = run.postgres.url(servers.APP, "counterfoil_keys").replace(f":{run.postgres.port}/", f":{port}/")
-    for left in reversed(range(PATIENCE_S * 10)):
+
+    def answers() -> bool:
         try:
             psycopg.connect(url, connect_timeout=1).close()
-            return
         except psycopg.OperationalError:
-            if not left:
-                raise AssertionError(processes.tail_log(run.folder / "pgbouncer.log")) from None
+            return False
+        return True
+
+    # A refused connection is refused at once: the waiting is done here.
+    log = run.folder / "pgbouncer.log"
+    assert processes.wait_until(answers, within_s=PATIENCE_S), processes.tail_log(log)
 
 
 def told(shop: Workshop, number: int) -> str:
