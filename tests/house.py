@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,6 +23,9 @@ class Module:
     path: Path
     lines: int
     tree: ast.Module
+
+    def is_in(self, folder: str) -> bool:
+        return self.path.is_relative_to(ROOT / folder)
 
     def functions(self) -> Iterator[Function]:
         yield from (node for node in ast.walk(self.tree) if isinstance(node, Function))
@@ -68,6 +72,91 @@ def share_with_one_caller(modules: list[Module]) -> float:
     return sum(used[each.name] == 1 and length(each) <= SHORT for each in functions) / len(functions)
 
 
+def share_with_one_caller_by_unique_names(modules: list[Module]) -> float:
+    """The same share of the functions whose name no other function has: each use is then of this one."""
+    used = Counter(name for module in modules for name in module.names())
+    defined = Counter(function.name for module in modules for function in module.functions())
+    unique = [function for module in modules for function in module.functions() if defined[function.name] == 1]
+    return sum(used[each.name] == 1 and length(each) <= SHORT for each in unique) / len(unique)
+
+
+def refusal_classes(modules: list[Module]) -> list[ast.ClassDef]:
+    """Every class with which something is refused: those that derive from `Refused`, at any distance."""
+    classes = {node.name: node for module in modules for node in module.tree.body if isinstance(node, ast.ClassDef)}
+    kinds = {"Refused"}
+    while more := {
+        name
+        for name, node in classes.items()
+        if name not in kinds and any(ast.unparse(base).rpartition(".")[2] in kinds for base in node.bases)
+    }:
+        kinds |= more
+    return [classes[name] for name in sorted(kinds - {"Refused"}) if name in classes]
+
+
+def second_person_codes(modules: list[Module]) -> set[str]:
+    """The wire codes that say that somebody else has to do it."""
+    return {
+        str(part.value.value)
+        for each in refusal_classes(modules)
+        for part in each.body
+        if isinstance(part, ast.Assign)
+        and isinstance(part.value, ast.Constant)
+        and _names_second_person(part.value.value)
+    }
+
+
+def _names_second_person(code: object) -> bool:
+    return isinstance(code, str) and ("SECOND_PERSON" in code or "SAME_PERSON" in code)
+
+
+def imports_between(modules: list[Module], source: str, target: str) -> int:
+    """How many import statements of the folder `source` name something in the folder `target`."""
+    return sum(
+        isinstance(node, ast.ImportFrom)
+        and f"{node.module}.{node.names[0].name}".startswith(target.replace("/", ".") + ".")
+        for module in modules
+        if module.is_in(source)
+        for node in ast.walk(module.tree)
+    )
+
+
+def operations_called(modules: list[Module], folder: str) -> set[str]:
+    """The functions of `operations` modules that the modules of a folder name."""
+    called = set()
+    for module in modules:
+        if not module.is_in(folder):
+            continue
+        known: dict[str, str] = {}
+        for node in ast.walk(module.tree):
+            if (
+                isinstance(node, ast.ImportFrom)
+                and node.module
+                and "operations" in f"{node.module}.{node.names[0].name}"
+            ):
+                for name in node.names:
+                    known[name.asname or name.name] = f"{node.module}.{name.name}"
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in known:
+                called.add(f"{known[node.value.id]}.{node.attr}")
+            elif isinstance(node, ast.Name) and node.id in known:
+                called.add(known[node.id])
+    functions = {
+        f"{'.'.join(module.path.relative_to(ROOT).with_suffix('').parts)}.{node.name}"
+        for module in modules
+        for node in module.tree.body
+        if isinstance(node, Function)
+    }
+    return called & functions
+
+
+def writes_on_the_surface() -> tuple[int, int]:
+    """Addresses of pages that take a POST alone, and operations of the API that write, from the snapshots."""
+    pages = json.loads((ROOT / "tests/snapshots/pages.json").read_text())
+    document = json.loads((ROOT / "tests/snapshots/openapi.json").read_text())
+    writing = [method for methods in document["paths"].values() for method in methods if method != "get"]
+    return sum(page["methods"] == "POST" for page in pages.values()), len(writing)
+
+
 def any_parameters(modules: list[Module]) -> int:
     """Parameters of public functions whose type is `Any`."""
     return sum(
@@ -90,24 +179,38 @@ def duplicate_classes(modules: list[Module]) -> int:
     return sum(count > 1 for count in names.values())
 
 
+def _imports_of_the_api_by_the_edge(modules: list[Module]) -> int:
+    return sum(imports_between(modules, source, "console/api") for source in ("console/web", "console/accounts"))
+
+
 def table() -> list[tuple[str, str]]:
     """(figure, value), in the order in which they are printed."""
     modules = product()
     folders = Counter(module.path.parent for module in modules)
     fullest, most = folders.most_common(1)[0]
     lengths = [length(function) for module in modules for function in module.functions()]
+    twice = operations_called(modules, "console/pages") & operations_called(modules, "console/api")
+    pages, routes = writes_on_the_surface()
     return [
         ("fullest folder", f"{most} ({fullest.relative_to(ROOT)})"),
         ("modules", f"{len(modules):,}"),
         ("product lines", f"{sum(module.lines for module in modules):,} + {migration_lines():,} in migrations and SQL"),
         ("functions", f"{len(lengths):,}"),
         ("functions with one caller and at most five lines", f"{share_with_one_caller(modules):.0%}"),
+        ("the same, of functions with a name of their own", f"{share_with_one_caller_by_unique_names(modules):.0%}"),
         ("p90 of the length of functions", f"{quantiles(lengths, n=10)[8]:.0f}"),
         ("parameters of public functions that are Any", f"{any_parameters(modules):,}"),
         ("class names twice in a package", f"{duplicate_classes(modules):,}"),
+        ("refusal classes", f"{len(refusal_classes(modules)):,}"),
+        ("wire codes for a second person", " ".join(sorted(second_person_codes(modules)))),
+        ("writing addresses of pages; writing operations of the API", f"{pages}; {routes}"),
+        ("operations that pages and API both call by hand", f"{len(twice)}"),
+        ("imports of pages by the API", f"{imports_between(modules, 'console/api', 'console/pages')}"),
+        ("imports of the API by pages", f"{imports_between(modules, 'console/pages', 'console/api')}"),
+        ("imports of the API by the edge (web, accounts)", f"{_imports_of_the_api_by_the_edge(modules)}"),
     ]
 
 
 if __name__ == "__main__":
     for figure, value in table():
-        print(f"{figure:<52} {value}")  # noqa: T201
+        print(f"{figure:<58} {value}")  # noqa: T201
