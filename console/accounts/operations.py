@@ -20,7 +20,7 @@ from ledger.record import operations as ledger
 from ledger.record.rules import encryption
 from ledger.record.rules.canonical import digest
 from ledger.record.rules.envelope import instant
-from ledger.record.rules.refusals import Refused
+from ledger.record.rules.refusals import NotFound, Refused
 
 if TYPE_CHECKING:
     from ledger.models import Evidence
@@ -45,13 +45,6 @@ class UnknownScope(Refused):
 
     code = "UNKNOWN_SCOPE"
     status = 422
-
-
-class NoSuchView(Refused):
-    """Saved view not found."""
-
-    code = "NOT_FOUND"
-    status = 404
 
 
 class TooManyViews(Refused):
@@ -284,7 +277,7 @@ def delete_view(*, tenant_id: UUID, by: ledger.Actor, view_id: UUID, at: datetim
     """Forget a view; only its owner can."""
     gone, _ = SavedView.objects.filter(tenant_id=tenant_id, id=view_id, owner=by.id).delete()
     if not gone:
-        raise NoSuchView
+        raise NotFound("Saved view")
     place = Membership.objects.get(tenant_id=tenant_id, actor_id=by.id)
     head = ledger.lock_subject(tenant_id=tenant_id, subject_id=place.id, kind="member")
     happening = ledger.NewEvent(kind="view_removed", detail={"view_id": str(view_id)})

@@ -43,13 +43,6 @@ class IdempotencyConflict(Refused):
     code = "IDEMPOTENCY_CONFLICT"
 
 
-class NotFound(Refused):
-    """Not found."""
-
-    code = "NOT_FOUND"
-    status = 404
-
-
 class StrictParser(Parser):
     """Request bodies in the strict profile: what is hashed later must mean one thing.
 

@@ -20,7 +20,7 @@ from console.notifications.operations import PAUSES
 from ledger.exports import queries as exports
 from ledger.log.queries import log as logs
 from ledger.record import operations as ledger
-from ledger.record.rules.refusals import Refused
+from ledger.record.rules.refusals import NotFound, Refused
 
 LEASE: Final = timedelta(seconds=60)
 """How long a worker may send under one lease; one that died is replaced after it."""
@@ -31,11 +31,7 @@ Start = str | int | datetime
 """Where to begin: "beginning", "now", an index of the log, or a time."""
 
 
-class NoSuchDestination(Refused):
-    """No destination with that name is configured for this tenant, or it is not started."""
-
-    code = "NOT_FOUND"
-    status = 404
+NO_SUCH_DESTINATION: Final = "No destination with that name is configured for this tenant, or it is not started."
 
 
 class PlaceNotSealed(Refused):
@@ -69,7 +65,7 @@ def stop(*, tenant_id: UUID, name: str, reason: str, by: ledger.Actor, at: datet
     """Send no more; what a worker is just sending may still arrive."""
     row = queries.running_destinations(tenant_id).get(name)
     if row is None:
-        raise NoSuchDestination
+        raise NotFound(detail=NO_SUCH_DESTINATION)
     head = _lock(row)
     row.ended_at = at
     EventDestination.objects.filter(tenant_id=tenant_id, id=row.id).update(ended_at=at, lease=None)

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from console.event_export import queries, sending
 from console.event_export.destinations import Destination
-from console.event_export.operations import NoSuchDestination
+from console.event_export.operations import NO_SUCH_DESTINATION
 from console.event_export.queries import ExportLag
+from ledger.record.rules.refusals import NotFound
 
 if TYPE_CHECKING:
     from console.models import EventDestination
@@ -42,16 +43,16 @@ def statuses(tenant: Tenant) -> list[DestinationStatus]:
 
 
 def status_of(tenant: Tenant, name: str) -> DestinationStatus:
-    """One of them; `NoSuchDestination` where nothing is known of that name."""
+    """One of them; `NotFound` where nothing is known of that name."""
     for each in statuses(tenant):
         if each.name == name:
             return each
-    raise NoSuchDestination
+    raise NotFound(detail=NO_SUCH_DESTINATION)
 
 
 def address_of(tenant: Tenant, name: str) -> Destination:
-    """The address of a destination; `NoSuchDestination` where none is set."""
+    """The address of a destination; `NotFound` where none is set."""
     found = sending.addresses(tenant).get(name)
     if found is None:
-        raise NoSuchDestination
+        raise NotFound(detail=NO_SUCH_DESTINATION)
     return found

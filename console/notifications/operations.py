@@ -19,7 +19,7 @@ from console.notifications.routing import DeliveryRoute, MailPreferences, Notifi
 from console.notifications.web_push import PushSender
 from ledger.db import tenancy
 from ledger.record import operations as ledger
-from ledger.record.rules.refusals import Refused
+from ledger.record.rules.refusals import NotFound, Refused
 
 # Seconds until the next attempt; the last one is repeated until the message is given up. Up to a quarter is added by
 # chance, so that what failed together does not come back together.
@@ -31,13 +31,6 @@ MOST_DEVICES = 6
 # Events become visible at commit but are stamped before it; looking back this far finds the late ones.
 LOOK_BACK = timedelta(seconds=60)
 _NAMES = UUID("6f9c1e0a-41a1-4b0e-9d60-3d6a9a5c1f52")
-
-
-class NoSuchNotice(Refused):
-    """There is no such message that could not be delivered."""
-
-    code = "NOT_FOUND"
-    status = 404
 
 
 class BadDevice(Refused):
@@ -242,7 +235,7 @@ def retry_notice(*, tenant_id: UUID, notice_id: UUID, by: ledger.Actor, at: date
     """Try a message that was given up once more, from the beginning and under the same id."""
     row = Notice.objects.select_for_update().filter(tenant_id=tenant_id, id=notice_id).first()
     if row is None or row.given_up_at is None:
-        raise NoSuchNotice
+        raise NotFound(detail="There is no such message that could not be delivered.")
     _here(row).update(given_up_at=None, attempts=0, due_at=at)
     _note(tenant_id, "notice_sent_again", {"notice_id": str(row.id), "channel": row.channel}, by=by, at=at)
     return row

@@ -14,31 +14,20 @@ from ledger.log.queries import log, proofs
 from ledger.log.rules.merkle import ProofFails, verify_consistency, verify_inclusion
 from ledger.record.queries import events
 from ledger.record.rules import envelope
-from ledger.record.rules.refusals import Refused
+from ledger.record.rules.refusals import NotFound, Refused
 from ledger.verification.rules.rebuilding import Row, VerifiedEvent
 
 if TYPE_CHECKING:
     from ledger.models import Event
 
 
+_NO_SUCH_ENTRY = "The log has no such entry, or its tiles do not lead there."
+
+
 class NoSignedCheckpoint(Refused):
     """No signed checkpoint covers this yet; try again in a moment."""
 
     code = "NOT_SIGNED"
-
-
-class NoProof(Refused):
-    """The log has no such entry, or its tiles do not lead there."""
-
-    code = "NOT_FOUND"
-    status = 404
-
-
-class CheckpointNotKept(Refused):
-    """No checkpoint of that size was kept; choose one from the list."""
-
-    code = "NOT_KEPT"
-    status = 404
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +58,7 @@ def event_proof(tenant_id: UUID, subject_id: UUID, seq: int) -> dict[str, Any]:
     """What a browser needs to check an event by itself: its bytes, its path, the signed head and the key."""
     found = events.event_with_detail(tenant_id, subject_id, seq)
     if found is None:
-        raise NoProof
+        raise NotFound(detail=_NO_SUCH_ENTRY)
     place = log.event_position(tenant_id, subject_id, seq)
     head = proofs.log_head(tenant_id, place.log) if place is not None else None
     if place is None or head is None or head.note is None or not place.sealed:
@@ -91,7 +80,7 @@ def consistency_proof(tenant_id: UUID, number: int, old: int, new: int) -> dict[
     """What a browser needs to see that the log continues a checkpoint that it saw before."""
     head = proofs.log_head(tenant_id, number)
     if head is None or not 0 < old <= new <= head.signed_size:
-        raise NoProof
+        raise NotFound(detail=_NO_SUCH_ENTRY)
     return {
         "from": old,
         "to": new,
@@ -128,7 +117,7 @@ def consistency_steps(tenant_id: UUID, head: log.LogHead, old: int, new: int) ->
     """Whether one kept checkpoint continues another, step by step, and the hashes that show it."""
     notes = [_note(tenant_id, head, size) for size in (old, new)]
     if None in notes:
-        raise CheckpointNotKept
+        raise NotFound(detail="No checkpoint of that size was kept; choose one from the list.")
     signed = [_signed(tenant_id, head, note) for note in notes]
     steps = [
         ProofStep(f"The checkpoint of {size} entries has a good signature of the log's key.", found is not None)

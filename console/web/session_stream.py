@@ -31,14 +31,13 @@ from approvals.sessions.operations.sessions import REACHED
 from console.accounts import queries as accounts_queries
 from console.api import problems
 from console.api.auth import Caller, Key, NotAllowed, NotSignedIn
-from console.api.transaction import NotFound
 from console.pages.approvals import context
 from console.pages.sessions import session_context
 from console.web import stream
 from ledger.actions.queries import actions as actions_queries
 from ledger.db import tenancy
 from ledger.record.queries import events as events_queries
-from ledger.record.rules.refusals import Refused
+from ledger.record.rules.refusals import NotFound, Refused
 
 _OF_THE_SESSION = {
     "message_allowed": "verdict",

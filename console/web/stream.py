@@ -23,9 +23,9 @@ from django.utils import timezone
 from console.accounts import queries as accounts_queries
 from console.api import problems
 from console.api.auth import NotSignedIn
-from console.api.transaction import NotFound
 from ledger.db import tenancy
 from ledger.record.queries import events as events_queries
+from ledger.record.rules.refusals import NotFound
 
 if TYPE_CHECKING:
     from console.models import User

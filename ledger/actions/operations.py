@@ -23,20 +23,13 @@ from ledger.record.operations import (
     new_id,
     store_evidence,
 )
-from ledger.record.rules.refusals import Refused
+from ledger.record.rules.refusals import NotFound, Refused
 
 
 class AlreadyUnwinding(Refused):
     """This run is already being rolled back."""
 
     code = "ALREADY_UNWINDING"
-
-
-class NothingToUnwind(Refused):
-    """Run not found."""
-
-    code = "NOT_FOUND"
-    status = 404
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,7 +162,7 @@ def unwind_run(*, tenant_id: UUID, run_id: str, reason: str, actor: Actor, at: d
     if runs.is_unwinding(tenant_id, run_id):
         raise AlreadyUnwinding
     if not runs.steps_of(tenant_id, run_id, limit=1):
-        raise NothingToUnwind
+        raise NotFound("Run")
     row = RunRollback.objects.create(
         tenant_id=tenant_id,
         id=new_id(at),

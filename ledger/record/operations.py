@@ -38,20 +38,13 @@ from ledger.record.rules.canonical import canonical, digest
 from ledger.record.rules.event_kinds import check_registered
 from ledger.record.rules.ids import next_uuid7
 from ledger.record.rules.lifecycle import Ground, State
-from ledger.record.rules.refusals import RefusalRecord, Refused
+from ledger.record.rules.refusals import NotFound, RefusalRecord
 
 _last_id = local()
 ORIGIN_KEPT_S = 30
 # Up to this many events per message are sent as a prepared statement.
 _MOST_PREPARED = 8
 SYSTEM_ACTOR = UUID("00000000-0000-7000-8000-000000000001")
-
-
-class NoSuchSubject(Refused):
-    """Not found."""
-
-    code = "NOT_FOUND"
-    status = 404
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +130,7 @@ def lock_subject(*, tenant_id: UUID, subject_id: UUID, kind: str) -> SubjectHead
     """Lock a subject until the transaction ends; its next event must continue this head."""
     head = queries.head_for_update(tenant_id, subject_id, kind)
     if head is None:
-        raise NoSuchSubject
+        raise NotFound
     return SubjectHead(**head)
 
 
@@ -148,7 +141,7 @@ def lock_behind_tenant(*, tenant_id: UUID, subject_id: UUID, kind: str) -> Subje
     """
     head = queries.head_for_update(tenant_id, subject_id, kind, through_gate=True)
     if head is None:
-        raise NoSuchSubject
+        raise NotFound
     return SubjectHead(**head)
 
 
@@ -160,7 +153,7 @@ def lock_and_read(
     """
     head, found = queries.lock_and_read(tenant_id, subject_id, kind, *reads, through_gate=behind_tenant)
     if head is None:
-        raise NoSuchSubject
+        raise NotFound
     return SubjectHead(**head), found
 
 

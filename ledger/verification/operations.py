@@ -25,7 +25,7 @@ from ledger.record.operations import (
     new_id,
 )
 from ledger.record.rules import envelope as envelopes
-from ledger.record.rules.refusals import Refused
+from ledger.record.rules.refusals import NotFound, Refused
 from ledger.verification.queries import storage
 from ledger.verification.rules.rebuilding import RecordTable, as_recorded
 from ledger.verification.rules.stored_record import Findings, RecordBroken
@@ -38,13 +38,6 @@ class CheckUnderWay(Refused):
     """An integrity check is already running."""
 
     code = "CHECK_UNDER_WAY"
-
-
-class NoSuchCheck(Refused):
-    """Check not found."""
-
-    code = "NOT_FOUND"
-    status = 404
 
 
 def start_check(*, tenant_id: UUID, by: Actor, at: datetime) -> IntegrityCheck:
@@ -83,7 +76,7 @@ def cancel_check(*, tenant_id: UUID, check_id: UUID, by: Actor, at: datetime) ->
 
 def _change_state(tenant_id: UUID, check_id: UUID, kind: str, to: str, by: Actor, *, at: datetime) -> None:
     if storage.integrity_check(tenant_id, check_id) is None:
-        raise NoSuchCheck
+        raise NotFound("Check")
     head = lock_subject(tenant_id=tenant_id, subject_id=check_id, kind="integrity")
     if head.state == to:
         return

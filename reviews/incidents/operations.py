@@ -18,7 +18,7 @@ from ledger.actions.queries import freezes as freezes_queries
 from ledger.catalogue.operations import registration
 from ledger.catalogue.rules.effects import SideEffectClass
 from ledger.record import operations as ledger
-from ledger.record.rules.refusals import Refused
+from ledger.record.rules.refusals import NotFound, Refused
 from reviews import queries
 from reviews.cases.operations import threads
 from reviews.incidents.rules.incidents import (
@@ -36,24 +36,10 @@ if TYPE_CHECKING:
 _LINKED = {"action": "action_linked", "case": "case_linked", "freeze": "freeze_linked"}
 
 
-class NoSuchIncident(Refused):
-    """Incident not found."""
-
-    code = "NOT_FOUND"
-    status = 404
-
-
 class IncidentClosed(Refused):
     """This incident is closed; reopen it first."""
 
     code = "INCIDENT_CLOSED"
-
-
-class NothingToLink(Refused):
-    """Action or case not found."""
-
-    code = "NOT_FOUND"
-    status = 404
 
 
 class IncidentReasonMissing(Refused):
@@ -215,7 +201,7 @@ def link_subjects(
     found = queries.cases_by_id(tenant_id, list(cases))
     concerned = list(dict.fromkeys([*actions, *(each.action_id for each in found.values() if each.action_id)]))
     if len(found) != len(set(cases)) or len(actions_queries.actions_by_id(tenant_id, concerned)) != len(concerned):
-        raise NothingToLink
+        raise NotFound("Action or case")
     for action_id in sorted(concerned):
         ledger.lock_subject(tenant_id=tenant_id, subject_id=action_id, kind="action")
     _, row = _open(tenant_id, incident_id)
@@ -300,7 +286,7 @@ class CauseAlreadyOpen(Refused):
 def lock_incident(tenant_id: UUID, incident_id: UUID) -> tuple[ledger.SubjectHead, Incident]:
     """The head of an incident and its row, locked until the transaction ends."""
     if queries.incident(tenant_id, incident_id) is None:
-        raise NoSuchIncident
+        raise NotFound("Incident")
     head = ledger.lock_subject(tenant_id=tenant_id, subject_id=incident_id, kind="incident")
     row = queries.incident(tenant_id, incident_id)
     assert row is not None

@@ -24,22 +24,14 @@ from ledger.catalogue.operations import releases
 from ledger.catalogue.operations.releases import GateResult
 from ledger.catalogue.rules import policies
 from ledger.catalogue.rules.contract import Contract, load_stored
-from ledger.catalogue.rules.releases import (
-    CONTRACT,
-    CanaryScope,
-    NoSuchRelease,
-    NothingInForce,
-    WrongStep,
-    compare,
-    required_gates,
-)
+from ledger.catalogue.rules.releases import CONTRACT, CanaryScope, NothingInForce, WrongStep, compare, required_gates
 from ledger.db import tenancy
 from ledger.record.operations import SYSTEM, Actor
 from ledger.record.queries import events, evidence
 from ledger.record.rules.canonical import parse
 from ledger.record.rules.encryption import CannotOpen, EvidenceErased
 from ledger.record.rules.entry import check_entry
-from ledger.record.rules.refusals import Refused
+from ledger.record.rules.refusals import NotFound, Refused
 from reviews.observations.rules import observe
 from reviews.reconciliation.rules.facts import ContractFacts
 from reviews.recovery.rules import recovery_table
@@ -75,7 +67,7 @@ def run_gates(
     """Run every gate but the canary, and store what each said. `changes` are the places where the draft differs."""
     row = catalogue_queries.release(tenant_id, release_id)
     if row is None:
-        raise NoSuchRelease
+        raise NotFound("Release")
     if row.canary is not None or row.state not in ("DRAFT", "CHECKED"):
         raise WrongStep("The gates are run before the canary.")
     policies_in_force = catalogue_queries.active_policies(tenant_id)
@@ -289,7 +281,7 @@ def judge_canary(*, tenant_id: UUID, release_id: UUID, by: Actor, at: datetime) 
     """Judge a canary by its current figures: stop it if they are worse, pass it if enough has been seen."""
     row = catalogue_queries.release(tenant_id, release_id)
     if row is None:
-        raise NoSuchRelease
+        raise NotFound("Release")
     if row.canary is None or row.state not in ("CANARY", "READY"):
         raise WrongStep("The release is not on canary.")
     scope = CanaryScope.of(row.canary)

@@ -25,7 +25,7 @@ from ledger.db import execute, select
 from ledger.record.queries import events, evidence
 from ledger.record.rules.encryption import CannotOpen, EvidenceErased
 from ledger.record.rules.ids import lower_bound
-from ledger.record.rules.refusals import Refused
+from ledger.record.rules.refusals import NotFound
 from reviews.models import VerificationRun
 from reviews.replay.rules import bundles
 from reviews.replay.rules.replay import JUDGING, ActionReplay, StoredRun, replay_run
@@ -34,23 +34,16 @@ AT_ONCE = 200
 """Actions that are read and judged together."""
 
 
-class NoSuchVersion(Refused):
-    """Policy version not found."""
-
-    code = "NO_SUCH_VERSION"
-    status = 404
-
-
 def named_policies(tenant_id: UUID, versions: Mapping[str, str]) -> dict[str, DecidingPolicy]:
     """The versions of verification and recovery policy that somebody names, by kind; an empty name is none."""
     found: dict[str, DecidingPolicy] = {}
     for kind, version in versions.items():
         if kind not in JUDGING:
-            raise NoSuchVersion(f"A run is judged by a {' or a '.join(JUDGING)} policy, not by one of {kind:.40}.")
+            raise NotFound(detail=f"A run is judged by a {' or a '.join(JUDGING)} policy, not by one of {kind:.40}.")
         if version:
             row = catalogue_queries.policy_version(tenant_id, kind, version)
             if row is None:
-                raise NoSuchVersion(f"There is no version {version:.64} of the {kind} policy.")
+                raise NotFound(detail=f"There is no version {version:.64} of the {kind} policy.")
             found[kind] = row
     return found
 

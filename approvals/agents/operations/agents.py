@@ -13,20 +13,13 @@ from approvals.agents.rules import registry
 from approvals.models import Agent, AgentVersion
 from ledger.record import operations as ledger
 from ledger.record.rules.envelope import instant
-from ledger.record.rules.refusals import Refused
+from ledger.record.rules.refusals import NotFound, Refused
 
 
 class AgentVersionTaken(Refused):
     """This version of the agent is already registered with other capabilities."""
 
     code = "VERSION_IMMUTABLE"
-
-
-class UnknownAgent(Refused):
-    """Agent not found."""
-
-    code = "NOT_FOUND"
-    status = 404
 
 
 def register_agent(
@@ -143,7 +136,7 @@ def revoke_agent(*, tenant_id: UUID, agent_id: str, reason: str, by: ledger.Acto
     """
     agent = agents_queries.agent(tenant_id, agent_id)
     if agent is None:
-        raise UnknownAgent
+        raise NotFound("Agent")
     head = ledger.lock_subject(tenant_id=tenant_id, subject_id=agent.id, kind="agent")
     if head.state == "REVOKED":
         return

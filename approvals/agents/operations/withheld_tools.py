@@ -11,9 +11,10 @@ from approvals.agents.rules import relevance
 from approvals.agents.rules.relevance import WithheldTool
 from approvals.models import Session
 from approvals.sessions import queries as sessions_queries
-from approvals.sessions.operations.sessions import NoSuchSession, note_use
+from approvals.sessions.operations.sessions import note_use
 from ledger.record import operations as ledger
 from ledger.record.queries import events
+from ledger.record.rules.refusals import NotFound
 
 _KIND = "surface_withheld"
 
@@ -32,7 +33,7 @@ def record_report(
     """Record the withheld tools if they differ from the last report; None while none ever was."""
     session = sessions_queries.lock_session(tenant_id, session_id)
     if session is None or session.key_actor != key_actor:
-        raise NoSuchSession
+        raise NotFound("Session")
     note_use(session=session, at=at)
     said, before = relevance.normalise_report(withheld), newest_report(session)
     if (before.withheld if before else ()) == said:

@@ -26,7 +26,7 @@ from django.db import IntegrityError
 
 from approvals.execution import queries as execution_queries
 from approvals.execution.operations import grant_keys, ready_actions
-from approvals.execution.operations.executors import UnknownExecutor, check_may_start, owned_executor
+from approvals.execution.operations.executors import check_may_start, owned_executor
 from approvals.execution.operations.ready_actions import ClaimedAction
 from approvals.execution.operations.release_check import (
     ReleaseContext,
@@ -58,7 +58,7 @@ from ledger.record.rules.canonical import parse
 from ledger.record.rules.entry import Entry
 from ledger.record.rules.envelope import instant
 from ledger.record.rules.lifecycle import Ground
-from ledger.record.rules.refusals import Refused
+from ledger.record.rules.refusals import NotFound, Refused
 
 if TYPE_CHECKING:
     from ledger.models import Action
@@ -96,7 +96,7 @@ def extend_lease(
     ledger.lock_subject(tenant_id=tenant_id, subject_id=action_id, kind="action")
     attempt = execution_queries.attempt(tenant_id, action_id, number)
     if attempt is None or attempt.executor_id != executor_id:
-        raise UnknownExecutor("This executor has no attempt with this number.")
+        raise NotFound(detail="This executor has no attempt with this number.")
     if attempt.ended_at is not None or attempt.lease_expires_at <= at:
         raise LeaseOver
     lease = lease_duration(tenant_id, catalogue_queries.active_policies(tenant_id)["verification"].digest)

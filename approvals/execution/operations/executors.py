@@ -10,14 +10,7 @@ from approvals.execution import queries as execution_queries
 from approvals.execution.rules import dpop
 from approvals.models import Executor
 from ledger.record import operations as ledger
-from ledger.record.rules.refusals import Refused
-
-
-class UnknownExecutor(Refused):
-    """Executor not found, or it belongs to another key."""
-
-    code = "NOT_FOUND"
-    status = 404
+from ledger.record.rules.refusals import NotFound, Refused
 
 
 class ExecutorTaken(Refused):
@@ -82,7 +75,7 @@ def revoke_executor(*, tenant_id: UUID, executor_id: str, reason: str, by: ledge
     """End an executor: its next claim and its next start are refused; what it has started it may still report."""
     known = execution_queries.executor(tenant_id, executor_id)
     if known is None:
-        raise UnknownExecutor
+        raise NotFound(detail="Executor not found, or it belongs to another key.")
     ledger.append(
         ledger.lock_subject(tenant_id=tenant_id, subject_id=known.id, kind="executor"),
         ledger.NewEvent(kind="executor_revoked", to="REVOKED", detail={"executor_id": executor_id, "reason": reason}),
@@ -112,5 +105,5 @@ def owned_executor(tenant_id: UUID, executor_id: str, by: ledger.Actor) -> Execu
 
 def _check_owned(executor: Executor | None, by: ledger.Actor) -> Executor:
     if executor is None or not execution_queries.may_use(executor, by.id):
-        raise UnknownExecutor
+        raise NotFound(detail="Executor not found, or it belongs to another key.")
     return executor

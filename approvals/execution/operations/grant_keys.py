@@ -33,7 +33,7 @@ from ledger.record import operations as ledger
 from ledger.record.queries import events
 from ledger.record.rules.canonical import canonical, digest
 from ledger.record.rules.envelope import instant
-from ledger.record.rules.refusals import Refused
+from ledger.record.rules.refusals import NotFound, Refused
 
 FIRST_SINCE = datetime.fromisoformat("2026-01-01T00:00:00+00:00")
 JWKS_MAX_AGE_S = 300
@@ -51,13 +51,6 @@ class LastKey(Refused):
     """This is the only signing key; introduce another first."""
 
     code = "LAST_KEY"
-
-
-class UnknownKey(Refused):
-    """Grant key not found."""
-
-    code = "NOT_FOUND"
-    status = 404
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,7 +129,7 @@ def retire_key(*, kid: str, reason: str, at: datetime) -> None:
     """Retire a key at once: its grants are refused from now on, and the JWKS no longer publishes it."""
     listed = key_directory()
     if kid not in {each.kid for each in listed}:
-        raise UnknownKey
+        raise NotFound("Grant key")
     if not any(each.signs(at) for each in listed if each.kid != kid):
         raise LastKey
     ended = [replace(each, retired_at=at) if each.kid == kid and each.retired_at is None else each for each in listed]

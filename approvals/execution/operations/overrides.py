@@ -16,7 +16,7 @@ from ledger.log.queries import log
 from ledger.log.queries.log import LogHead
 from ledger.record import operations as ledger
 from ledger.record.rules.envelope import instant
-from ledger.record.rules.refusals import Refused
+from ledger.record.rules.refusals import NotFound, Refused
 
 LONGEST_MINUTES = 240
 MOST_TOOLS = 20
@@ -27,13 +27,6 @@ class OverrideUnbounded(Refused):
 
     code = "OVERRIDE_UNBOUNDED"
     status = 422
-
-
-class NoSuchOverride(Refused):
-    """This override is not in force."""
-
-    code = "NOT_FOUND"
-    status = 404
 
 
 class LogMissing(Refused):
@@ -74,7 +67,7 @@ def end_override(*, tenant_id: UUID, override_id: UUID, reason: str, by: ledger.
     in_force = StartOverride.objects.filter(tenant_id=tenant_id, id=override_id, ended_at__isnull=True, ends_at__gt=at)
     row = in_force.first()
     if row is None:
-        raise NoSuchOverride
+        raise NotFound(detail="This override is not in force.")
     head = ledger.lock_subject(tenant_id=tenant_id, subject_id=row.log_id, kind="log")
     detail = {"override_id": str(row.id), "reason": reason}
     ledger.append(head, ledger.NewEvent(kind="start_override_ended", detail=detail), actor=by, at=at)

@@ -39,7 +39,6 @@ from approvals.policy.operations.policy_evaluation import evaluate_policy, gathe
 from approvals.policy.rules import autonomy
 from approvals.requests.queries import approvals
 from approvals.sessions.operations import sessions
-from approvals.sessions.operations.sessions import NoSuchSession
 from approvals.sessions.rules.nudge import Nudge
 from approvals.sessions.rules.pins import PinExpired
 from ledger.actions.queries import runs
@@ -48,7 +47,7 @@ from ledger.db import insert_call, pipeline, savepoint
 from ledger.record import operations as ledger
 from ledger.record.queries import events
 from ledger.record.rules.canonical import canonical, digest
-from ledger.record.rules.refusals import Refused
+from ledger.record.rules.refusals import NotFound, Refused
 from ledger.verification.queries import storage
 
 __all__ = [
@@ -100,7 +99,7 @@ def propose_calls(
         tenant_id, session_id, call_id=_recorded_call_id(only) if only else "", behind_tenant=behind_tenant
     )
     if locked is None or locked.session.key_actor != key_actor:
-        raise NoSuchSession
+        raise NotFound("Session")
     session, call_origin = locked.session, CallOrigin(trace, origin)
     if origin is None and session.forced_at is None:
         # Only in memory: its run reached its limit in another session.

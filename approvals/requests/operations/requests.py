@@ -37,7 +37,7 @@ from ledger.db import defer, insert, insert_call
 from ledger.record import operations as ledger
 from ledger.record.rules.canonical import digest, parse
 from ledger.record.rules.envelope import instant
-from ledger.record.rules.refusals import Refused
+from ledger.record.rules.refusals import NotFound
 
 if TYPE_CHECKING:
     from ledger.models import Action, PolicyVersion
@@ -63,13 +63,6 @@ _FAILURE_EVENTS = {
     "PROVIDER_OUTAGE": "provider_outage",
     "SUPERSEDED": "superseded",
 }
-
-
-class NoSuchApproval(Refused):
-    """Approval not found."""
-
-    code = "NOT_FOUND"
-    status = 404
 
 
 @dataclass(frozen=True)
@@ -314,7 +307,7 @@ def lock_with_action(
     """Lock the action of an approval and the approval, and run these statements behind the locks, in one message."""
     heads, found = ledger.lock_by_statement(tenant_id, _LOCK_WITH_ACTION, tenant_id, approval_id, reads=reads)
     if len(heads) != 2:
-        raise NoSuchApproval
+        raise NotFound("Approval")
     return heads[0], heads[1], found
 
 

@@ -20,6 +20,7 @@ from approvals.requests.queries import approvals
 from approvals.requests.rules import threads
 from approvals.voting.queries import votes
 from ledger.record import operations as ledger
+from ledger.record.rules.refusals import NotFound
 
 
 def add_comment(
@@ -54,7 +55,7 @@ def answer_question(
     asked = votes.thread_line(tenant_id, question_id)
     about = approvals.approval(tenant_id, asked.approval_id) if asked is not None else None
     if asked is None or asked.kind != "question" or about is None or about.action_id != action_id:
-        raise threads.NoSuchQuestion
+        raise NotFound("Question")
     head, approval = lock_open_approval(tenant_id, asked.approval_id)
     try:
         with transaction.atomic():

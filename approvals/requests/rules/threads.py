@@ -39,13 +39,6 @@ class TooLong(Refused):
     status = 422
 
 
-class NoSuchQuestion(Refused):
-    """Question not found."""
-
-    code = "NOT_FOUND"
-    status = 404
-
-
 class AlreadyAnswered(Refused):
     """This question has already been answered."""
 

@@ -27,18 +27,11 @@ from ledger.db import execute, insert
 from ledger.record import operations as ledger
 from ledger.record.rules.canonical import canonical, digest
 from ledger.record.rules.envelope import instant
-from ledger.record.rules.refusals import Refused
+from ledger.record.rules.refusals import NotFound, Refused
 
 RECOVERY_AGENT = "recovery"
 
 log = logging.getLogger(__name__)
-
-
-class NoSuchSession(Refused):
-    """Session not found."""
-
-    code = "NOT_FOUND"
-    status = 404
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,7 +203,7 @@ def check_goal(*, tenant_id: UUID, session_id: UUID, key_actor: UUID, goal: str,
     """Compare a restated goal with the pinned one; drift is recorded, not refused (R-PA-07, R-PA-09)."""
     session = sessions_queries.session(tenant_id, session_id)
     if session is None or session.key_actor != key_actor:
-        raise NoSuchSession
+        raise NotFound("Session")
     compared = pins.compare_goal(sessions_queries.pin_of(session, quiet=quiet_time(tenant_id)), goal=goal, at=at)
     note_use(session=session, at=at)
     if compared.reason == pins.AskDrift.code:
@@ -235,7 +228,7 @@ def close_session(*, tenant_id: UUID, session_id: UUID, key_actor: UUID, at: dat
     """Close a session; its actions go on, but it takes no more calls."""
     session = sessions_queries.lock_session(tenant_id, session_id)
     if session is None or session.key_actor != key_actor:
-        raise NoSuchSession
+        raise NotFound("Session")
     if session.closed_at is not None:
         return
     ledger.append(

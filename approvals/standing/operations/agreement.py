@@ -38,14 +38,7 @@ from ledger.db import insert
 from ledger.record import operations as ledger
 from ledger.record.rules.envelope import instant
 from ledger.record.rules.outcomes import is_as_strong
-from ledger.record.rules.refusals import Refused
-
-
-class NoSuchStandingApproval(Refused):
-    """Standing approval not found."""
-
-    code = "NOT_FOUND"
-    status = 404
+from ledger.record.rules.refusals import NotFound
 
 
 def propose(
@@ -201,7 +194,7 @@ def lock_standing(
 ) -> tuple[ledger.SubjectHead, StandingApproval]:
     """A standing approval under its lock, in one of these states."""
     if queries.standing_approval(tenant_id, standing_id) is None:
-        raise NoSuchStandingApproval
+        raise NotFound("Standing approval")
     head = ledger.lock_subject(tenant_id=tenant_id, subject_id=standing_id, kind="standing_approval")
     row = queries.standing_approval(tenant_id, standing_id)
     assert row is not None

@@ -19,14 +19,7 @@ from approvals.voting.rules import passkeys
 from ledger.actions.queries import actions
 from ledger.record import operations as ledger
 from ledger.record.queries import events
-from ledger.record.rules.refusals import Refused
-
-
-class NoSuchKey(Refused):
-    """Key not found."""
-
-    code = "NOT_FOUND"
-    status = 404
+from ledger.record.rules.refusals import NotFound, Refused
 
 
 class KeyTaken(Refused):
@@ -164,7 +157,7 @@ def _lock_key(tenant_id: UUID, key_id: UUID, state: str) -> ApproverKey:
     # Lock the key before any approval, in the same order as a vote does.
     row = ApproverKey.objects.select_for_update().filter(tenant_id=tenant_id, id=key_id).first()
     if row is None:
-        raise NoSuchKey
+        raise NotFound("Key")
     if row.state != state:
         raise KeyNotPending(f"The key is {row.state.lower()}; this needs one that is {state.lower()}.")
     return row

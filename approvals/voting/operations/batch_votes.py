@@ -16,13 +16,12 @@ from uuid import UUID
 from django.db import transaction
 
 from approvals.models import Approval, Vote
-from approvals.requests.operations.requests import NoSuchApproval
 from approvals.requests.queries import approvals, deadlines
 from approvals.voting.operations import votes
 from approvals.voting.operations.refusal_records import write_refusal_records
 from approvals.voting.rules import batches, binding
 from ledger.actions.queries import actions as actions_queries
-from ledger.record.rules.refusals import Refused
+from ledger.record.rules.refusals import NotFound, Refused
 
 if TYPE_CHECKING:
     from ledger.models import Action
@@ -97,7 +96,7 @@ def _found(tenant_id: UUID, shown: Sequence[DisplayedItem]) -> dict[UUID, Approv
     found = {each.approval_id: approvals.approval(tenant_id, each.approval_id) for each in shown}
     known = {approval_id: one for approval_id, one in found.items() if one is not None}
     if len(known) != len(shown):
-        raise NoSuchApproval
+        raise NotFound("Approval")
     return known
 
 

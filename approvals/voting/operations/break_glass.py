@@ -23,14 +23,7 @@ from ledger.record import operations as ledger
 from ledger.record.queries import events
 from ledger.record.rules.envelope import instant
 from ledger.record.rules.outcomes import is_as_strong
-from ledger.record.rules.refusals import Refused
-
-
-class NoSuchBreakGlassUse(Refused):
-    """Break-glass use not found."""
-
-    code = "NOT_FOUND"
-    status = 404
+from ledger.record.rules.refusals import NotFound
 
 
 def active_rule(tenant_id: UUID) -> break_glass.BreakGlassRule:
@@ -140,7 +133,7 @@ def review_use(
     head = ledger.lock_subject(tenant_id=tenant_id, subject_id=emergency_id, kind="emergency")
     used = approvers.emergency(tenant_id, emergency_id)
     if used is None:
-        raise NoSuchBreakGlassUse
+        raise NotFound("Break-glass use")
     wanted = _reviewers_required(used)
     before = [each["person"] for each in used.reviews]
     person = str(approvers.person_of(tenant_id, by.id))

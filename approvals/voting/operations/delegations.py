@@ -13,14 +13,7 @@ from approvals.voting.queries import approvers
 from approvals.voting.rules import delegation
 from ledger.record import operations as ledger
 from ledger.record.rules.envelope import instant
-from ledger.record.rules.refusals import Refused
-
-
-class NoSuchDelegation(Refused):
-    """Delegation or absence not found."""
-
-    code = "NOT_FOUND"
-    status = 404
+from ledger.record.rules.refusals import NotFound, Refused
 
 
 class EndedAlready(Refused):
@@ -110,7 +103,7 @@ def end_delegation(*, tenant_id: UUID, delegation_id: UUID, by: ledger.Actor, at
     """End a delegation before its time, with immediate effect."""
     row = Delegation.objects.select_for_update().filter(tenant_id=tenant_id, id=delegation_id).first()
     if row is None:
-        raise NoSuchDelegation
+        raise NotFound("Delegation or absence")
     if row.ended_at is not None or row.ends_at <= at:
         raise EndedAlready
     head = ledger.lock_subject(tenant_id=tenant_id, subject_id=row.id, kind="delegation")
@@ -139,7 +132,7 @@ def end_absence(*, tenant_id: UUID, absence_id: UUID, by: ledger.Actor, at: date
     """End an absence before its time is up."""
     row = Absence.objects.select_for_update().filter(tenant_id=tenant_id, id=absence_id).first()
     if row is None:
-        raise NoSuchDelegation
+        raise NotFound("Delegation or absence")
     if row.ended_at is not None or row.ends_at <= at:
         raise EndedAlready
     head = ledger.lock_subject(tenant_id=tenant_id, subject_id=row.id, kind="absence")

@@ -19,7 +19,7 @@ from approvals.agents.operations.registry_entry import refusal_to_act
 from approvals.models import Approval, Vote
 from approvals.requests.operations import assignment, clocks
 from approvals.requests.operations.preflight import check_drift
-from approvals.requests.operations.requests import NoSuchApproval, lock_with_action
+from approvals.requests.operations.requests import lock_with_action
 from approvals.requests.queries import approvals
 from approvals.requests.queries.approvals import ApprovalFacts
 from approvals.requests.rules import rendering
@@ -31,7 +31,7 @@ from ledger.db import defer, insert_call, instances
 from ledger.record import operations as ledger
 from ledger.record.rules.canonical import canonical, digest, parse
 from ledger.record.rules.envelope import commitment
-from ledger.record.rules.refusals import Refused
+from ledger.record.rules.refusals import NotFound, Refused
 
 STATEMENT_LIFE = timedelta(minutes=5)
 POLICY = "approval"
@@ -97,7 +97,7 @@ def load_facts(tenant_id: UUID, approval_id: UUID) -> ApprovalFacts:
     """Load what a vote on an approval covers and is checked against."""
     facts = approvals.approval_facts(tenant_id, approval_id)
     if facts is None:
-        raise NoSuchApproval
+        raise NotFound("Approval")
     return facts
 
 
@@ -160,7 +160,7 @@ def cast_vote(
             signed_vote = _SignedVote(
                 statement=proof.statement, salt=proof.salt, proof=proof, extra={"key_id": str(proof.key_id)}
             )
-    except NoSuchApproval:
+    except NotFound:
         raise
     except Refused as refusal:
         refusal.records = (refused_vote(approval_id, UUID(voter.actor), refusal, at=at), *refusal.records)

@@ -34,17 +34,10 @@ from ledger.record import operations as ledger
 from ledger.record.queries import events
 from ledger.record.rules.canonical import digest
 from ledger.record.rules.envelope import instant
-from ledger.record.rules.refusals import Refused
+from ledger.record.rules.refusals import NotFound, Refused
 
 INVITED_FOR = timedelta(days=7)
 TOKEN_BYTES = 32
-
-
-class NoSuchMember(Refused):
-    """Member not found."""
-
-    code = "NOT_FOUND"
-    status = 404
 
 
 class AlreadyMember(Refused):
@@ -109,7 +102,7 @@ def person_of(tenant_id: UUID, actor_id: UUID) -> UUID:
     """The human behind an account, for whoever must be another one."""
     row = members_queries.member_by_pseudonym(tenant_id, actor_id)
     if row is None:
-        raise NoSuchMember
+        raise NotFound("Member")
     return row.person_id
 
 
@@ -212,7 +205,7 @@ def join_tenant(*, tenant_id: UUID, member_id: UUID, user: User, at: datetime) -
     with tenancy(tenant_id):
         row = _locked(tenant_id, member_id)
         if row.user_id != user.id:
-            raise NoSuchMember
+            raise NotFound("Member")
         if row.joined_at is not None:
             raise InvitationSpent
         row.joined_at, row.invite_hash, row.invite_until = at, "", None
@@ -391,7 +384,7 @@ def _locked(tenant_id: UUID, member_id: UUID) -> Membership:
     here = Membership.objects.select_for_update(of=("self",)).select_related("user")
     row = here.filter(tenant_id=tenant_id, id=member_id, removed_at__isnull=True).first()
     if row is None:
-        raise NoSuchMember
+        raise NotFound("Member")
     return row
 
 

@@ -20,12 +20,13 @@ from console.api import paging
 from console.api.actions import envelope, schemas
 from console.api.auth import admits, caller_of
 from console.api.schemas import Page, ReasonBody
-from console.api.transaction import NotFound, in_tenancy, json_response, run_once
+from console.api.transaction import in_tenancy, json_response, run_once
 from ledger.actions.queries import actions
 from ledger.log.queries import log
 from ledger.record.queries import events
 from ledger.record.rules.encryption import EvidenceErased
 from ledger.record.rules.lifecycle import NEEDS, TRANSITIONS, State
+from ledger.record.rules.refusals import NotFound
 from ledger.retention import queries as retention_queries
 from reviews import queries as reviews_queries
 from reviews.cases.operations import cases

@@ -20,11 +20,12 @@ from console.api.agents import schemas
 from console.api.auth import admits, caller_of
 from console.api.members import member_named
 from console.api.schemas import LintFinding, Page, Paged, ReasonBody
-from console.api.transaction import NotFound, in_tenancy
+from console.api.transaction import in_tenancy
 from console.pages.agents.stop_result import stop_result
 from ledger.actions.queries import actions
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.rules.versions import check_range
+from ledger.record.rules.refusals import NotFound
 from reviews.guarding.queries import count_unreported
 
 if TYPE_CHECKING:

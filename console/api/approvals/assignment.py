@@ -18,8 +18,9 @@ from console.api.actions.routes import visible_action
 from console.api.approvals import schemas
 from console.api.auth import admits, caller_of
 from console.api.schemas import Page, Paged
-from console.api.transaction import NotFound, in_tenancy
+from console.api.transaction import in_tenancy
 from console.pages.approvals.queue import eligible_assignees, refuse_no_assignee
+from ledger.record.rules.refusals import NotFound
 
 router = Router(tags=["Approvals"])
 WORKERS = ("reviewer", "operator")

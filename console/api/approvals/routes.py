@@ -22,7 +22,7 @@ from console.api.approvals import schemas
 from console.api.approvals import votes as votes_approvals
 from console.api.auth import admits, caller_of
 from console.api.schemas import Page
-from console.api.transaction import NotFound, in_tenancy, record_read
+from console.api.transaction import in_tenancy, record_read
 from console.pages.actions import target_drift
 from console.pages.approvals import eligibility as eligibility_approvals
 from console.pages.approvals.context import agent_contradictions, contradiction_rows
@@ -31,6 +31,7 @@ from console.web import proofs
 from ledger.actions.queries import actions
 from ledger.record.queries import events, evidence
 from ledger.record.rules.canonical import parse
+from ledger.record.rules.refusals import NotFound
 
 router = Router(tags=["Approvals"])
 

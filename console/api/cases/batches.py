@@ -11,8 +11,9 @@ from ninja import Router
 
 from console.api.auth import admits, caller_of
 from console.api.cases import schemas
-from console.api.transaction import NotFound, after_commit, in_tenancy
+from console.api.transaction import after_commit, in_tenancy
 from console.tasks import work_batches
+from ledger.record.rules.refusals import NotFound
 from reviews import queries as after
 from reviews.cases.operations import batches
 from reviews.cases.rules.batches import BatchKind

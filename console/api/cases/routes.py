@@ -17,8 +17,9 @@ from console.api.approvals.votes import signing_keys
 from console.api.auth import Caller, NotAllowed, admits, caller_of
 from console.api.cases import schemas
 from console.api.schemas import CommentBody, CommentTaken, Page, ReasonBody
-from console.api.transaction import NotFound, after_commit, in_tenancy, run_once
+from console.api.transaction import after_commit, in_tenancy, run_once
 from console.pages.cases import settlement_signing
+from ledger.record.rules.refusals import NotFound
 from reviews import queries as after
 from reviews.cases.operations import cases as operations
 from reviews.cases.operations import casework, settlements

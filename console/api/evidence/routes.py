@@ -13,9 +13,10 @@ from pydantic import ValidationError
 from console.api.auth import admits, caller_of
 from console.api.evidence import schemas
 from console.api.openapi import request_body
-from console.api.transaction import NotFound, in_tenancy
+from console.api.transaction import in_tenancy
 from ledger.actions.queries import actions
 from ledger.record.rules.canonical import read
+from ledger.record.rules.refusals import NotFound
 from reviews.cases.operations import cases
 
 router = Router(tags=["Cases and incidents"])

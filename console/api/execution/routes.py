@@ -21,7 +21,6 @@ from ninja import Query, Router
 from approvals.execution import queries as execution_queries
 from approvals.execution.operations import executions, executors, kept_starts, ready_actions
 from approvals.execution.operations.executions import StartRequest
-from approvals.execution.operations.executors import UnknownExecutor
 from approvals.execution.operations.ready_actions import ClaimedAction
 from approvals.execution.rules import dpop
 from approvals.sessions import queries as sessions_queries
@@ -35,14 +34,14 @@ from console.api.execution import schemas
 from console.api.execution.results import raw_evidence, read_result
 from console.api.openapi import request_body
 from console.api.schemas import Page
-from console.api.transaction import CHECKPOINT, NotFound, after_commit, in_tenancy, record_refusal, run_once
+from console.api.transaction import CHECKPOINT, after_commit, in_tenancy, record_refusal, run_once
 from console.pages.approvals.context import verdict_for_agent
 from ledger.actions.queries import actions
 from ledger.catalogue.rules.contract import Contract
 from ledger.catalogue.rules.schemas import first_fault
 from ledger.log.rules import checkpoint, notes
 from ledger.log.rules.checkpoint import CheckpointBody
-from ledger.record.rules.refusals import Refused
+from ledger.record.rules.refusals import NotFound, Refused
 from reviews import queries as after
 from reviews.cases.operations import cases
 from reviews.observations.operations import observations
@@ -245,7 +244,7 @@ def observe(
     if reported.erasure_id is not None:
         raise erasure_refusal(reported.erasure_id)
     if reported.executor_id is None:
-        raise UnknownExecutor("This executor has no attempt with this number.")
+        raise NotFound(detail="This executor has no attempt with this number.")
     document, raw = read_result(request.body)
     contract = sessions_queries.disclosed_contract(tenant_id, reported.contract_digest)
     stored = observations.record_answer(

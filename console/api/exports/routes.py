@@ -15,11 +15,12 @@ from console.api.auth import admits, caller_of
 from console.api.exports import schemas
 from console.api.openapi import response_content
 from console.api.schemas import Page, Paged
-from console.api.transaction import NotFound, after_commit, in_tenancy, note_access
+from console.api.transaction import after_commit, in_tenancy, note_access
 from console.pages.exports import bundle_information
 from console.tasks import work_exports
 from ledger.exports import queries as stored
 from ledger.exports.operations import exports
+from ledger.record.rules.refusals import NotFound
 
 router = Router(tags=["Ledger"])
 READERS = ("audit", "compliance")

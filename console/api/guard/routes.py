@@ -11,13 +11,14 @@ from django.utils import timezone
 from ninja import Query, Router
 
 from approvals.sessions import queries as sessions_queries
-from approvals.sessions.operations.sessions import NoSuchSession, note_use
+from approvals.sessions.operations.sessions import note_use
 from console.api.auth import admits, caller_of
 from console.api.guard import schemas
 from console.api.paging import decode_cursor, page_of
 from console.api.transaction import in_tenancy, run_once
 from console.pages.sessions.guard_input import build_speaker
 from ledger.db import tenancy
+from ledger.record.rules.refusals import NotFound
 from reviews import queries as after
 from reviews.guarding import operations as guarding
 from reviews.guarding.extractor import reports_by
@@ -93,5 +94,5 @@ def _seen(request: HttpRequest, session_id: UUID) -> Any:
     caller = caller_of(request)
     session = sessions_queries.session(caller.tenant_id, session_id)
     if session is None or (caller.kind == "agent" and session.key_actor != caller.actor.id):
-        raise NoSuchSession
+        raise NotFound("Session")
     return session

@@ -12,9 +12,10 @@ from console.api import paging
 from console.api.auth import Caller, admits, caller_of
 from console.api.incidents import schemas
 from console.api.schemas import CommentBody, CommentTaken, Page, ReasonBody
-from console.api.transaction import NotFound, in_tenancy
+from console.api.transaction import in_tenancy
 from ledger.actions.queries import freezes
 from ledger.record.queries import events
+from ledger.record.rules.refusals import NotFound
 from reviews import queries as after
 from reviews.incidents import operations as incidents_operations
 from reviews.incidents.rules.incidents import FreezeDecision, IncidentKind, Severity

@@ -28,24 +28,20 @@ from ledger.log.queries import log as logs
 from ledger.log.rules import tiles
 from ledger.log.rules.merkle import HASH_BYTES
 from ledger.log.signer_state import EpochUnknown
-from ledger.record.rules.refusals import Refused
+from ledger.record.rules.refusals import NotFound, Refused
 from ledger.retention import queries as retention_queries
 
 router = Router(tags=["Ledger"])
 READERS = ("audit", "compliance")
 
 
+_NO_SUCH_ENTRY = "This entry is not in the log, or its event no longer exists."
+
+
 class CheckpointNotSigned(Refused):
     """No checkpoint of that size has been signed yet."""
 
     code = "NOT_SIGNED"
-
-
-class NoSuchEntry(Refused):
-    """This entry is not in the log, or its event no longer exists."""
-
-    code = "NOT_FOUND"
-    status = 404
 
 
 class Pruned(Refused):
@@ -111,7 +107,7 @@ def entries(request: HttpRequest, place: str) -> HttpResponse:
     data = [found[index].envelope for index in range(start, start + width) if index in found]
     _refuse_pruned(tenant_id, head, range(start, start + width))
     if len(data) < width or any(len(each) > 0xFFFF for each in data):
-        raise NoSuchEntry
+        raise NotFound(detail=_NO_SUCH_ENTRY)
     body = b"".join(len(each).to_bytes(2, "big") + each for each in data)
     return _immutable(body)
 
@@ -131,7 +127,7 @@ def tile(request: HttpRequest, level: int, place: str) -> HttpResponse:
     _check_width(wanted, width, head)
     hashes = logs.tiles(tenant_id, head.number, [wanted]).get(wanted, b"")[: width * HASH_BYTES]
     if len(hashes) < width * HASH_BYTES:
-        raise NoSuchEntry
+        raise NotFound(detail=_NO_SUCH_ENTRY)
     return _immutable(hashes)
 
 
@@ -145,11 +141,11 @@ def inclusion(request: HttpRequest, wanted: Query[schemas.InclusionWanted]) -> s
     if size > head.signed_size:
         raise CheckpointNotSigned
     if wanted.index >= size:
-        raise NoSuchEntry
+        raise NotFound(detail=_NO_SUCH_ENTRY)
     found = logs.tiles_to_prove(tenant_id, head.number, tiles.tiles_for_inclusion(wanted.index, size))
     leaf = stored.leaf_hashes(tenant_id, head.number, wanted.index, wanted.index + 1).get(wanted.index)
     if leaf is None:
-        raise NoSuchEntry
+        raise NotFound(detail=_NO_SUCH_ENTRY)
     proof = tiles.prove_inclusion(wanted.index, size, found)
     hashes = [each.hex() for each in proof]
     return schemas.Inclusion(origin=head.origin, index=wanted.index, size=size, leaf_hash=leaf.hex(), hashes=hashes)
@@ -169,7 +165,7 @@ def consistency(request: HttpRequest, wanted: Query[schemas.ConsistencyWanted]) 
     if size > head.signed_size:
         raise CheckpointNotSigned
     if wanted.since > size:
-        raise NoSuchEntry(f"{wanted.since} is more than {size}.")
+        raise NotFound(detail=f"{wanted.since} is more than {size}.")
     found = logs.tiles_to_prove(tenant_id, head.number, tiles.tiles_for_consistency(wanted.since, size))
     proof = tiles.prove_consistency(wanted.since, size, found)
     hashes = [each.hex() for each in proof]
@@ -209,7 +205,7 @@ def _refuse_pruned(tenant_id: UUID, head: logs.LogHead, indexes: range) -> None:
 
 def _check_width(tile: tiles.TileAddress, width: int, head: logs.LogHead) -> None:
     if width > tiles.width(tile, head.signed_size):
-        raise NoSuchEntry
+        raise NotFound(detail=_NO_SUCH_ENTRY)
 
 
 def _immutable(data: bytes) -> HttpResponse:

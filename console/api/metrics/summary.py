@@ -18,7 +18,7 @@ from console.api import paging
 from console.api.auth import admits, caller_of
 from console.api.openapi import response_content
 from console.api.schemas import EARLIEST, Answer, Body, Moment, Page, Time
-from console.api.transaction import NotFound, in_tenancy
+from console.api.transaction import in_tenancy
 from console.metrics import figures, queries
 from console.metrics.figures import FigurePoint, MetricFigure, MetricReport
 from console.metrics.rules.catalogue import Metric
@@ -27,7 +27,7 @@ from console.metrics.rules.filters import MetricFilter
 from console.metrics.rules.periods import DAY, HOUR, MOST_STEPS, MetricPeriod, period_between
 from console.web.spreadsheets import spreadsheet_cell
 from ledger.actions.queries import actions
-from ledger.record.rules.refusals import Refused
+from ledger.record.rules.refusals import NotFound, Refused
 from reviews.reporting.operations import reports
 
 router = Router(tags=["Operations"])

@@ -22,7 +22,8 @@ from console.api import paging
 from console.api.auth import NotAllowed, admits, caller_of
 from console.api.people import schemas
 from console.api.schemas import Page, Paged
-from console.api.transaction import NotFound, in_tenancy
+from console.api.transaction import in_tenancy
+from ledger.record.rules.refusals import NotFound
 
 router = Router(tags=["People"])
 READERS = ("administrator", "reviewer", "compliance")

@@ -14,11 +14,12 @@ from approvals.voting.operations import attention
 from console.api.auth import admits, caller_of
 from console.api.quality import schemas
 from console.api.schemas import EARLIEST
-from console.api.transaction import NotFound, after_commit, in_tenancy
+from console.api.transaction import after_commit, in_tenancy
 from console.pages.actions import target_drift
 from console.pages.approvals.displays import record_displays
 from console.pages.quality.context import reviewer_quality
 from console.tasks import read_before
+from ledger.record.rules.refusals import NotFound
 
 router = Router(tags=["Approvals"])
 PERIOD = timedelta(days=30)

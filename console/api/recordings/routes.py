@@ -12,11 +12,12 @@ from console.api import paging
 from console.api.auth import admits, caller_of
 from console.api.recordings import schemas
 from console.api.schemas import Page
-from console.api.transaction import NotFound, in_tenancy, record_read
+from console.api.transaction import in_tenancy, record_read
 from console.transcripts.recordings import operations
 from console.transcripts.recordings import queries as recordings_queries
 from console.transcripts.recordings.queries import ConversationQuery, PagePosition, RecordingQuery
 from ledger.record.rules.encryption import EvidenceErased
+from ledger.record.rules.refusals import NotFound
 from ledger.retention import queries as retention_queries
 
 router = Router(tags=["Recordings"])

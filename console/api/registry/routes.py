@@ -21,7 +21,7 @@ from console.api.people.schemas import SecondWordBody
 from console.api.registry import schemas
 from console.api.releases.schemas import RetirementBody
 from console.api.schemas import LintFinding, Page, Paged
-from console.api.transaction import NotFound, in_tenancy
+from console.api.transaction import in_tenancy
 from console.pages.contracts.contract_check import (
     check_sources,
     current_findings,
@@ -35,6 +35,7 @@ from ledger.catalogue.operations import registration, releases, second_person
 from ledger.catalogue.rules import contract as contracts
 from ledger.catalogue.rules import policies
 from ledger.record.rules.canonical import parse
+from ledger.record.rules.refusals import NotFound
 
 if TYPE_CHECKING:
     from ledger.models import ContractVersion

@@ -16,13 +16,14 @@ from console.api.openapi import request_body
 from console.api.registry.schemas import PolicyVersion
 from console.api.releases import schemas
 from console.api.schemas import Page, Paged, ReasonBody
-from console.api.transaction import NotFound, in_tenancy
+from console.api.transaction import in_tenancy
 from console.pages.releases import release_steps
 from ledger.catalogue import queries
 from ledger.catalogue.operations import releases
 from ledger.catalogue.rules.contract import read
 from ledger.catalogue.rules.policies import POLICY_KINDS
 from ledger.catalogue.rules.releases import GATES, CanaryScope
+from ledger.record.rules.refusals import NotFound
 
 if TYPE_CHECKING:
     from ledger.models import Release

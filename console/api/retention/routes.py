@@ -14,8 +14,9 @@ from console.api import paging
 from console.api.auth import admits, caller_of
 from console.api.retention import schemas
 from console.api.schemas import Page, Paged, ReasonBody
-from console.api.transaction import NotFound, in_tenancy
+from console.api.transaction import in_tenancy
 from console.pages.retention import erasure
+from ledger.record.rules.refusals import NotFound
 from ledger.retention import queries
 from ledger.retention.operations import erasure as operations
 from ledger.retention.operations import retention as clocks

@@ -23,7 +23,6 @@ from approvals.gate.operations import calls
 from approvals.gate.operations.actions import CallAnswer, Trace
 from approvals.sessions import queries as sessions_read
 from approvals.sessions.operations import sessions
-from approvals.sessions.operations.sessions import NoSuchSession
 from approvals.sessions.rules.nudge import NextMove, Nudge
 from approvals.voting.operations.refusal_records import write_refusal_records
 from console.api.actions import predicates
@@ -37,7 +36,7 @@ from console.api.transaction import in_tenancy, run_once
 from console.pages.sessions import session_context
 from ledger.actions.queries import actions
 from ledger.db import savepoint
-from ledger.record.rules.refusals import Refused
+from ledger.record.rules.refusals import NotFound, Refused
 from reviews import queries as after
 from reviews.guarding import operations as guarding
 from reviews.guarding.queries import message_rule_of
@@ -285,7 +284,7 @@ def visible_session(request: HttpRequest, session_id: UUID) -> Any:
     caller = caller_of(request)
     session = sessions_read.session(caller.tenant_id, session_id)
     if session is None or (caller.kind == "agent" and session.key_actor != caller.actor.id):
-        raise NoSuchSession
+        raise NotFound("Session")
     return session
 
 

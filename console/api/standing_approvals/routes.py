@@ -20,7 +20,8 @@ from console.api import paging
 from console.api.auth import admits, caller_of
 from console.api.schemas import Page, ReasonBody
 from console.api.standing_approvals import schemas
-from console.api.transaction import NotFound, in_tenancy
+from console.api.transaction import in_tenancy
+from ledger.record.rules.refusals import NotFound
 
 if TYPE_CHECKING:
     from approvals.models import StandingApproval

@@ -20,7 +20,7 @@ from console.api.transaction import after_commit, in_tenancy, json_response
 from console.pages.systems import context as systems_context
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.operations import second_person
-from ledger.record.rules.refusals import Refused
+from ledger.record.rules.refusals import NotFound, Refused
 from reviews import queries as after
 from reviews.checks import catalogue, changes
 from reviews.observations.operations import webhooks
@@ -80,7 +80,7 @@ def answer_system(request: HttpRequest, name: str, body: SecondWordBody) -> sche
     caller = caller_of(request)
     known = catalogue_queries.system(caller.tenant_id, name)
     if known is None:
-        raise systems.NoSuchSystem
+        raise NotFound("System")
     row = systems.decide_change(
         tenant_id=caller.tenant_id,
         name=name,
@@ -154,7 +154,7 @@ def list_hooks(request: HttpRequest, name: str, wanted: Query[Paged]) -> Page[sc
     tenant_id = caller_of(request).tenant_id
     system = catalogue_queries.system(tenant_id, name)
     if system is None:
-        raise systems.NoSuchSystem
+        raise NotFound("System")
     rows = after.hooks_of(tenant_id, system.id)
     taken = after.last_deliveries(tenant_id, [row.id for row in rows])
     return paging.page_of_whole_list(lambda row: _hook(row, name, taken), rows, wanted)

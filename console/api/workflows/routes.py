@@ -11,11 +11,12 @@ from ninja import Router
 from approvals.sessions import queries as sessions_queries
 from console.api.auth import Caller, admits, caller_of
 from console.api.schemas import ReasonBody
-from console.api.transaction import NotFound, in_tenancy, json_response
+from console.api.transaction import in_tenancy, json_response
 from console.api.workflows import schemas
 from console.pages.runs import context as runs_context
 from ledger.actions import operations as ledger_orders
 from ledger.catalogue import queries as catalogue_queries
+from ledger.record.rules.refusals import NotFound
 from reviews.recovery.rules import recovery_table
 from reviews.recovery.rules.recovery_table import TABLE, RecoverySituation
 

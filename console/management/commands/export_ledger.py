@@ -23,7 +23,7 @@ from ledger.exports.operations import exports
 from ledger.exports.rules.export_requests import FORMATS
 from ledger.record import operations as ledger
 from ledger.record.queries import events
-from ledger.record.rules.refusals import Refused
+from ledger.record.rules.refusals import NotFound, Refused
 
 PAUSE_S = 0.5
 
@@ -87,7 +87,7 @@ class Command(BaseCommand):
             with tenancy(tenant_id):
                 row = stored.export(tenant_id, export_id)
             if row is None:
-                raise exports.NoSuchExport
+                raise NotFound("Export")
             if row.state == "FAILED":
                 raise CommandError(row.reason)
             if row.state == "FINISHED":

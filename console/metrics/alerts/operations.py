@@ -20,17 +20,10 @@ from console.metrics.rules.periods import period_between
 from console.models import Alert, AlertRule
 from ledger.catalogue import queries as catalogue
 from ledger.record import operations as ledger
-from ledger.record.rules.refusals import Refused
+from ledger.record.rules.refusals import NotFound, Refused
 
 COMPARED_OVER: Final = timedelta(days=30)
 HOUR: Final = timedelta(hours=1)
-
-
-class NoSuchAlertRule(Refused):
-    """Alert rule not found, or it has ended."""
-
-    code = "NOT_FOUND"
-    status = 404
 
 
 class TooManyAlertRules(Refused):
@@ -253,7 +246,7 @@ def _clear(alert: Alert, said: str, *, by: ledger.Actor, at: datetime) -> None:
 def _lock_rule(tenant_id: UUID, rule_id: UUID) -> tuple[ledger.SubjectHead, AlertRule]:
     row = AlertRule.objects.select_for_update().filter(tenant_id=tenant_id, id=rule_id, ended_at=None).first()
     if row is None:
-        raise NoSuchAlertRule
+        raise NotFound(detail="Alert rule not found, or it has ended.")
     return ledger.lock_subject(tenant_id=tenant_id, subject_id=rule_id, kind="alert_rule"), row
 
 

@@ -17,6 +17,7 @@ from console.web.http import TenantRequest, in_tenant, record_page_view
 from console.web.labels import action_title
 from ledger.actions.queries import actions
 from ledger.catalogue import queries as catalogue
+from ledger.record.rules.refusals import NotFound
 from reviews.replay import queries as replays
 from reviews.replay.rules.replay import JUDGING, RunReplay
 
@@ -35,7 +36,7 @@ def action_replay(request: TenantRequest, action_id: UUID) -> HttpResponse:
     wanted = {kind: request.GET.get(kind, "") for kind in JUDGING}
     try:
         under = replays.named_policies(tenant_id, wanted)
-    except replays.NoSuchVersion as refusal:
+    except NotFound as refusal:
         raise Http404 from refusal
     instead = {kind: each.version for kind, each in under.items()}
     [replay] = replays.replay_actions(tenant_id, [found.id], under=under)

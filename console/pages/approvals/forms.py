@@ -16,7 +16,7 @@ from approvals.voting.rules import batches, binding
 from approvals.voting.rules.quorum import EVERYBODY
 from console.web import labels
 from console.web.forms import PlainSelect
-from ledger.record.rules.refusals import Refused
+from ledger.record.rules.refusals import NotFound
 
 SORTS = (("deadline", "Deadline"), ("oldest", "Oldest first"), ("newest", "Newest first"))
 _LONGEST_REASON = 4000
@@ -25,13 +25,6 @@ _AN_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{1
 
 def _chooser(named: Iterable[tuple[str, str]], nothing: str, label: str | None = None) -> forms.ChoiceField:
     return forms.ChoiceField(required=False, widget=PlainSelect, label=label, choices=[("", nothing), *named])
-
-
-class UnknownFilter(Refused):
-    """There is no such filter."""
-
-    code = "NOT_FOUND"
-    status = 404
 
 
 class QueueFilter(forms.Form):
@@ -72,7 +65,7 @@ class QueueFilter(forms.Form):
     def wanted(self, *, me: UUID) -> dict[str, Any]:
         """The filters that are set, as the queue understands them."""
         if not self.is_valid():
-            raise UnknownFilter
+            raise NotFound(detail="There is no such filter.")
         chosen = {name: value for name, value in self.cleaned_data.items() if value}
         who = chosen.pop("who", "")
         if who == "vote":

@@ -21,6 +21,7 @@ from console.web import labels
 from ledger.actions.queries import actions
 from ledger.catalogue import queries as catalogue_queries
 from ledger.record.rules.outcomes import PASSKEY
+from ledger.record.rules.refusals import NotFound
 from reviews import queries
 from reviews.cases.operations import cases, settlements
 from reviews.cases.rules import resolutions
@@ -70,7 +71,7 @@ def settlement_proof(
     """How this caller stands for what they settle."""
     case = queries.case(caller.tenant_id, case_id)
     if case is None:
-        raise cases.NoSuchCase
+        raise NotFound("Case")
     return settlements.SettlementProof(
         person=str(directory.person_of(caller.tenant_id, caller.actor.id)),
         evidence_class=evidence_class,

@@ -16,6 +16,7 @@ from ledger.exports import queries as exported
 from ledger.exports.operations import exports
 from ledger.exports.rules import bundle_names
 from ledger.record.queries import events
+from ledger.record.rules.refusals import NotFound
 from reviews.replay import queries as replays
 from reviews.replay.rules import bundles
 
@@ -56,6 +57,6 @@ def bundle_file_name(*, tenant_id: UUID, export_id: UUID) -> str:
     """What the file of an export is called where it is handed out; on disk it has the export's id."""
     row = exported.export(tenant_id, export_id)
     if row is None:
-        raise exports.NoSuchExport
+        raise NotFound("Export")
     slug = events.tenants_by_id([tenant_id])[tenant_id].slug
     return bundle_names.bundle_name(slug, row.wanted, asked_at=row.requested_at)

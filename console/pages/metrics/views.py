@@ -30,7 +30,7 @@ from console.web.http import TenantRequest, in_tenant, undo_if_refused
 from console.web.spreadsheets import MOST_EXPORTED
 from ledger.actions.queries import actions
 from ledger.catalogue.rules.effects import SideEffectClass
-from ledger.record.rules.refusals import Refused
+from ledger.record.rules.refusals import NotFound, Refused
 
 if TYPE_CHECKING:
     from console.models import AlertRule
@@ -189,7 +189,7 @@ def change_alert_rule(request: TenantRequest, alert_rule_id: UUID) -> HttpRespon
                     at=request.as_of,
                     **form.thresholds(),
                 )
-        except alerts.NoSuchAlertRule:
+        except NotFound:
             raise
         except Refused as refusal:
             form.add_error(None, refusal.detail)

@@ -34,21 +34,12 @@ from ledger.catalogue.operations.second_person import ProofNeeded
 from ledger.catalogue.rules import contract as contracts
 from ledger.catalogue.rules.contract import BadContract
 from ledger.catalogue.rules.policies import BadPolicy
-from ledger.catalogue.rules.releases import (
-    CANARY,
-    CONTRACT,
-    GATES,
-    JUDGING_KINDS,
-    SIGNED,
-    CanaryScope,
-    NoSuchRelease,
-    required_gates,
-)
+from ledger.catalogue.rules.releases import CANARY, CONTRACT, GATES, JUDGING_KINDS, SIGNED, CanaryScope, required_gates
 from ledger.record.queries import events, evidence
 from ledger.record.rules.canonical import parse
 from ledger.record.rules.encryption import CannotOpen
 from ledger.record.rules.event_kinds import EVENT_KINDS
-from ledger.record.rules.refusals import Refused
+from ledger.record.rules.refusals import NotFound, Refused
 from reviews.release_gates import queries as gate_queries
 
 if TYPE_CHECKING:
@@ -268,7 +259,7 @@ def _carried_out(
     try:
         with undo_if_refused(request):
             return carry_out(), 200
-    except NoSuchRelease:
+    except NotFound:
         raise
     except ProofNeeded as refusal:
         if isinstance(form, ReleaseWordForm):

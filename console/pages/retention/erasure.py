@@ -17,7 +17,7 @@ from approvals.requests.queries import approvals
 from approvals.sessions import queries as sessions_queries
 from console.transcripts.recordings import queries as recordings
 from ledger.actions.queries import actions as actions_queries
-from ledger.record.rules.refusals import Refused
+from ledger.record.rules.refusals import NotFound, Refused
 from ledger.retention import queries
 from ledger.retention.operations import erasure as operations
 from ledger.retention.rules.retention import RESTING, RetentionPolicy, StillOpen, retention_cutoff
@@ -25,13 +25,6 @@ from reviews import queries as after
 
 PORTION = 200
 POLICY_BASIS = "The retention policy in force"
-
-
-class NoSuchAction(Refused):
-    """Action not found."""
-
-    code = "NOT_FOUND"
-    status = 404
 
 
 @dataclass
@@ -122,7 +115,7 @@ def _with_children(tenant_id: UUID, action_ids: Iterable[UUID]) -> dict[UUID, An
             continue
         action = actions_queries.action(tenant_id, action_id)
         if action is None:
-            raise NoSuchAction(f"There is no action {action_id}.")
+            raise NotFound(detail=f"There is no action {action_id}.")
         found[action_id] = action
         waiting += [child.id for child in actions_queries.children_of(tenant_id, action_id)]
     return found

@@ -30,7 +30,7 @@ from console.web.http import TenantRequest, in_tenant, undo_if_refused
 from console.web.spreadsheets import MOST_EXPORTED
 from ledger.actions.queries import actions as actions_queries
 from ledger.catalogue.rules.money import to_decimal
-from ledger.record.rules.refusals import Refused
+from ledger.record.rules.refusals import NotFound, Refused
 
 if TYPE_CHECKING:
     from approvals.models import StandingApproval
@@ -187,7 +187,7 @@ def _carried_out(
             field = places.get(each["path"])
             form.add_error(field if field in form.fields else None, each["detail"])
         return None, refusal.status
-    except agreement.NoSuchStandingApproval:
+    except NotFound:
         raise
     except Refused as refusal:
         form.add_error(None, refusal.detail)

@@ -32,21 +32,7 @@ from console.transcripts.totals import AuditTotals
 from ledger.db import tenancy
 from ledger.record import operations as ledger
 from ledger.record.queries import events
-from ledger.record.rules.refusals import Refused
-
-
-class NoSuchTenant(Refused):
-    """There is no such tenant here."""
-
-    code = "NOT_FOUND"
-    status = 404
-
-
-class NoSuchImporter(Refused):
-    """There is nobody of that name in this tenant."""
-
-    code = "NOT_FOUND"
-    status = 404
+from ledger.record.rules.refusals import NotFound, Refused
 
 
 class FileChanged(Refused):
@@ -132,12 +118,12 @@ def open_importer(
     """The way into the console of a tenant; refuses a tenant and a person that nobody knows."""
     found = events.tenant(slug)
     if found is None:
-        raise NoSuchTenant(f"There is no tenant {slug}.")
+        raise NotFound(detail=f"There is no tenant {slug}.")
     named = None
     if username:
         member = members.member_by_username(found.id, username)
         if member is None or member.joined_at is None:
-            raise NoSuchImporter(f"There is no member {username} in the tenant {slug}.")
+            raise NotFound(detail=f"There is no member {username} in the tenant {slug}.")
         named = member.actor_id
     contracts = orjson.dumps(catalogue.documents(), option=orjson.OPT_SORT_KEYS) if catalogue.closed else b""
     return RecordingImporter(slug, found.id, named, trust, hashlib.sha256(contracts).hexdigest() if contracts else "")

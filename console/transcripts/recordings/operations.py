@@ -27,7 +27,7 @@ from console.transcripts.recordings import recording_rows, search_words
 from console.transcripts.records import TranscriptFault
 from console.transcripts.totals import AuditTotals
 from ledger.record import operations as ledger
-from ledger.record.rules.refusals import Refused
+from ledger.record.rules.refusals import NotFound, Refused
 from ledger.retention import queries as retention_queries
 from ledger.retention.operations import erasure
 from ledger.retention.rules.retention import RetentionSubject
@@ -103,13 +103,6 @@ class TooManyMessages(Refused):
     status = 422
 
 
-class NoSuchRecording(Refused):
-    """There is no such recording here."""
-
-    code = "NOT_FOUND"
-    status = 404
-
-
 @dataclass(frozen=True, kw_only=True)
 class AuditedFile:
     """A file as it was audited: its name and digest, how far answers were trusted, and against which contracts.
@@ -165,7 +158,7 @@ def request_erasure(
 ) -> None:
     """Ask for a recording to be erased; another person must confirm it, as for everything (R-LE-21)."""
     if recordings_queries.find_recording(tenant_id, recording_id) is None:
-        raise NoSuchRecording
+        raise NotFound(detail="There is no such recording here.")
     wish = erasure.ErasureRequest(subjects=(recording_id,), legal_basis=legal_basis, reason=reason)
     erasure.request_erasure(tenant_id=tenant_id, request=wish, by=by, at=at)
 

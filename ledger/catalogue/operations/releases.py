@@ -20,7 +20,7 @@ from ledger.catalogue.operations.registration import (
     supersede_policy,
     weakening_rows,
 )
-from ledger.catalogue.operations.second_person import NoSuchVersion, ProofNeeded, ReasonMissing
+from ledger.catalogue.operations.second_person import ProofNeeded, ReasonMissing
 from ledger.catalogue.rules import releases as rules
 from ledger.catalogue.rules.contract import Contract, load_stored
 from ledger.catalogue.rules.releases import CanaryScope
@@ -37,6 +37,7 @@ from ledger.record.operations import (
     store_evidence,
 )
 from ledger.record.rules.canonical import canonical, digest
+from ledger.record.rules.refusals import NotFound
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +123,7 @@ def lock_release(tenant_id: UUID, release_id: UUID, *states: str) -> tuple[Subje
     """The release, locked until the transaction ends; refused where it is in none of these states."""
     row = catalogue_queries.release(tenant_id, release_id)
     if row is None:
-        raise rules.NoSuchRelease
+        raise NotFound("Release")
     head = lock_subject(tenant_id=tenant_id, subject_id=release_id, kind="release")
     row = catalogue_queries.release(tenant_id, release_id)
     assert row is not None
@@ -398,7 +399,7 @@ def roll_back_contract(
     """
     check_person(reason=reason, by=by, is_same=False, is_proven=is_proven)
     if catalogue_queries.contract_version(tenant_id, name, version) is None:
-        raise NoSuchVersion
+        raise NotFound("Contract version")
     lock_versions(rules.CONTRACT, name)
     in_force = catalogue_queries.contracts_in_force(tenant_id, [name]).get(name, [])
     wanted = next((each for each in in_force if each.version == version), None)
@@ -431,7 +432,7 @@ def retire_contract(
     """
     check_person(reason=reason, by=by, is_same=False, is_proven=is_proven)
     if catalogue_queries.contract_version(tenant_id, name, version) is None:
-        raise NoSuchVersion
+        raise NotFound("Contract version")
     lock_versions(rules.CONTRACT, name)
     in_force = catalogue_queries.contracts_in_force(tenant_id, [name]).get(name, [])
     place = next((place for place, each in enumerate(in_force) if each.version == version), None)

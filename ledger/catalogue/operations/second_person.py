@@ -16,21 +16,7 @@ from ledger.catalogue.rules.releases import CONTRACT
 from ledger.models import ContractVersion, System
 from ledger.record.operations import Actor, NewEvent, append, lock_subject
 from ledger.record.rules.envelope import instant
-from ledger.record.rules.refusals import Refused
-
-
-class NoSuchVersion(Refused):
-    """Contract version not found."""
-
-    code = "NOT_FOUND"
-    status = 404
-
-
-class NoSuchSystem(Refused):
-    """System not found."""
-
-    code = "NOT_FOUND"
-    status = 404
+from ledger.record.rules.refusals import NotFound, Refused
 
 
 class NothingWaits(Refused):
@@ -78,7 +64,7 @@ def decide_contract_change(
     """
     row = catalogue_queries.contract_version(tenant_id, name, version)
     if row is None:
-        raise NoSuchVersion
+        raise NotFound("Contract version")
     lock_versions(CONTRACT, name)
     head = lock_subject(tenant_id=tenant_id, subject_id=row.id, kind="contract")
     if head.state != "PENDING":
@@ -152,7 +138,7 @@ def decide_system_change(
     """Confirm or decline the change of a system that waits; the sender may decline it, another person confirms it."""
     known = catalogue_queries.system(tenant_id, name)
     if known is None:
-        raise NoSuchSystem
+        raise NotFound("System")
     head = lock_subject(tenant_id=tenant_id, subject_id=known.id, kind="system")
     known = catalogue_queries.system(tenant_id, name)
     if known is None or known.proposal is None:

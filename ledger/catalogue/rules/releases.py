@@ -107,13 +107,6 @@ class NothingInForce(Refused):
     code = "NOT_REGISTERED"
 
 
-class NoSuchRelease(Refused):
-    """Release not found."""
-
-    code = "NOT_FOUND"
-    status = 404
-
-
 class WrongStep(Refused):
     """The release is not at this step."""
 

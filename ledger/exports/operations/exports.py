@@ -32,7 +32,7 @@ from ledger.log.rules.merkle import leaf_hash
 from ledger.models import Export
 from ledger.record import operations as ledger
 from ledger.record.rules.envelope import instant
-from ledger.record.rules.refusals import Refused
+from ledger.record.rules.refusals import NotFound, Refused
 from ledger.retention import queries as retention_queries
 from ledger.verification.queries import storage
 
@@ -51,13 +51,6 @@ class TooManyExports(Refused):
     """Too many exports are running; wait until one finishes."""
 
     code = "TOO_MANY_EXPORTS"
-
-
-class NoSuchExport(Refused):
-    """Export not found."""
-
-    code = "NOT_FOUND"
-    status = 404
 
 
 class NotFinished(Refused):
@@ -158,7 +151,7 @@ def finished_bundle(*, tenant_id: UUID, export_id: UUID, at: datetime) -> Path:
     """The file of a finished export, as long as it is kept."""
     row = queries.export(tenant_id, export_id)
     if row is None:
-        raise NoSuchExport
+        raise NotFound("Export")
     file = _folder(tenant_id) / f"{export_id}.zip"
     if row.state != "FINISHED" or (row.expires_at and row.expires_at <= at) or not file.exists():
         raise NotFinished

@@ -24,7 +24,7 @@ from ledger.record.operations import (
     new_id,
 )
 from ledger.record.rules.canonical import digest
-from ledger.record.rules.refusals import Refused
+from ledger.record.rules.refusals import NotFound
 
 
 def open_first_log(*, tenant_id: UUID, state: SignerState, key: str, at: datetime) -> None:
@@ -125,23 +125,17 @@ def raise_alarm(*, tenant_id: UUID, kind: str, detail: str, at: datetime) -> boo
     return True
 
 
-class NoSuchAlarm(Refused):
-    """Alarm not found, or already acknowledged."""
-
-    code = "NOT_FOUND"
-    status = 404
-
-
 def acknowledge_alarm(*, tenant_id: UUID, alarm_id: UUID, reason: str, by: Actor, at: datetime) -> None:
     """Acknowledge an alarm; it is raised again if its cause persists."""
     newest = queries.current_log(tenant_id)
+    missing = NotFound(detail="Alarm not found, or already acknowledged.")
     if newest is None:
-        raise NoSuchAlarm
+        raise missing
     head = lock_subject(tenant_id=tenant_id, subject_id=newest.id, kind="log")
     open_alarm = Alarm.objects.filter(tenant_id=tenant_id, id=alarm_id, closed_at__isnull=True)
     row = open_alarm.first()
     if row is None:
-        raise NoSuchAlarm
+        raise missing
     detail = {"alarm_id": str(alarm_id), "kind": row.kind, "reason": reason}
     append(head, NewEvent(kind="alarm_acknowledged", detail=detail), actor=by, at=at)
     open_alarm.update(closed_at=at)

@@ -18,18 +18,11 @@ from hashlib import sha256
 from typing import NamedTuple
 
 from ledger.log.rules.merkle import HASH_BYTES, join_subtrees
-from ledger.record.rules.refusals import Refused
+from ledger.record.rules.refusals import NotFound
 
 WIDTH = 256
 HEIGHT = 8
 _PATH = re.compile(r"tile/([0-9]{1,2})/((?:x[0-9]{3}/){0,6}[0-9]{3})(?:\.p/([0-9]{1,3}))?")
-
-
-class NoSuchTile(Refused):
-    """This is not the path of a tile."""
-
-    code = "NO_SUCH_TILE"
-    status = 404
 
 
 class TileAddress(NamedTuple):
@@ -137,13 +130,12 @@ def path(tile: TileAddress, width: int = WIDTH) -> str:
 def parse_path(text: str) -> tuple[TileAddress, int]:
     """The tile at a path, and its width; refuses every spelling but the one of `path`."""
     found = _PATH.fullmatch(text)
-    if found is None:
-        raise NoSuchTile
-    tile = TileAddress(int(found[1]), int(re.sub("[x/]", "", found[2])))
-    wide = WIDTH if found[3] is None else int(found[3])
-    if tile.level > 63 or not 1 <= wide <= WIDTH or path(tile, wide) != text:
-        raise NoSuchTile
-    return tile, wide
+    if found is not None:
+        tile = TileAddress(int(found[1]), int(re.sub("[x/]", "", found[2])))
+        wide = WIDTH if found[3] is None else int(found[3])
+        if tile.level <= 63 and 1 <= wide <= WIDTH and path(tile, wide) == text:
+            return tile, wide
+    raise NotFound(detail="This is not the path of a tile.")
 
 
 def _inclusion(index: int, size: int) -> list[_Range]:

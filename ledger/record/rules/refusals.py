@@ -43,3 +43,14 @@ class Refused(Exception):
         self.records: tuple[RefusalRecord, ...] = ()
         """What goes on record all the same, in this order; the edge writes it after the rollback."""
         super().__init__(self.detail)
+
+
+class NotFound(Refused):
+    """Not found."""
+
+    code = "NOT_FOUND"
+    status = 404
+
+    def __init__(self, kind: str | None = None, *, detail: str | None = None) -> None:
+        """`kind` begins the sentence ("Case" gives "Case not found."); `detail` replaces it."""
+        super().__init__(detail or (f"{kind} not found." if kind else None))

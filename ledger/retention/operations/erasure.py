@@ -22,13 +22,13 @@ from ledger.record.operations import (
     Actor,
     EventDraft,
     NewEvent,
-    NoSuchSubject,
     SubjectHead,
     append,
     draft_event,
     lock_subject,
     new_id,
 )
+from ledger.record.rules.refusals import NotFound
 from ledger.retention import queries
 from ledger.retention.rules import retention as rules
 from ledger.retention.rules.retention import RetentionSubject
@@ -176,7 +176,7 @@ def _destroy_keys(tenant_id: UUID, erasure_id: UUID) -> None:
 def _head(tenant_id: UUID, erasure_id: UUID) -> SubjectHead:
     rows = execute("SELECT state, seq, head FROM ledger_erasure_head($1)", erasure_id)
     if not rows:
-        raise NoSuchSubject
+        raise NotFound
     state, seq, head = rows[0]
     return SubjectHead(tenant_id=tenant_id, id=erasure_id, kind="erasure", state=state, seq=seq, hash=bytes(head))
 
@@ -205,12 +205,12 @@ def _check_subjects(
     """The subjects that the request names; refused unless all of them may be erased now."""
     wanted = sorted(set(subjects))
     if not wanted:
-        raise NoSuchSubject
+        raise NotFound
     if len(wanted) > rules.MOST_SUBJECTS:
         raise rules.TooMuch
     found = queries.retention_subjects(tenant_id, wanted)
     if len(found) != len(wanted):
-        raise NoSuchSubject
+        raise NotFound
     if queries.erased_subjects(tenant_id, wanted):
         raise rules.AlreadyErased
     if own_request is None and queries.subjects_in_open_requests(tenant_id, wanted):

@@ -16,19 +16,12 @@ from django.db import transaction
 from ledger.catalogue.operations import registration
 from ledger.db import tenancy
 from ledger.record import operations as ledger
-from ledger.record.rules.refusals import Refused
+from ledger.record.rules.refusals import NotFound, Refused
 from reviews import queries
 from reviews.cases.operations import cases, casework
 from reviews.cases.rules.batches import BatchKind, check_selection
 from reviews.cases.rules.resolutions import Resolution
 from reviews.models import Batch, BatchItem
-
-
-class NoSuchBatch(Refused):
-    """Batch not found."""
-
-    code = "NOT_FOUND"
-    status = 404
 
 
 def start(
@@ -43,7 +36,7 @@ def start(
     """Start a batch over these cases; a worker processes it."""
     told, once = check_selection(kind, wanted, selected)
     if len(queries.cases_by_id(tenant_id, list(once))) != len(once):
-        raise cases.NoSuchCase
+        raise NotFound("Case")
     row = Batch.objects.create(
         tenant_id=tenant_id,
         id=ledger.new_id(at),
@@ -85,7 +78,7 @@ def _turn(
     tenant_id: UUID, batch_id: UUID, kind: str, to: str, by: ledger.Actor, *, at: datetime, reason: str = ""
 ) -> None:
     if queries.batch(tenant_id, batch_id) is None:
-        raise NoSuchBatch
+        raise NotFound("Batch")
     head = ledger.lock_subject(tenant_id=tenant_id, subject_id=batch_id, kind="batch")
     if head.state == to:
         return

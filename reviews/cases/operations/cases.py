@@ -25,7 +25,7 @@ from ledger.record import operations as ledger
 from ledger.record.queries import events
 from ledger.record.rules.envelope import instant
 from ledger.record.rules.lifecycle import State
-from ledger.record.rules.refusals import Refused
+from ledger.record.rules.refusals import NotFound, Refused
 from reviews import queries
 from reviews.cases.operations import settlements
 from reviews.cases.rules import resolutions, runbooks
@@ -49,13 +49,6 @@ if TYPE_CHECKING:
 CONTRADICTED = "CONTRADICTED"
 REOPENED = "REOPENED"
 TAKEN_UP = "TAKEN_UP"
-
-
-class NoSuchCase(Refused):
-    """Case not found."""
-
-    code = "NOT_FOUND"
-    status = 404
 
 
 class AlreadyResolved(Refused):
@@ -688,7 +681,7 @@ def lock_case(tenant_id: UUID, case_id: UUID) -> tuple[ledger.SubjectHead, Case]
     """The head of a case and its row, with its action and itself locked until the transaction ends."""
     case = queries.case(tenant_id, case_id)
     if case is None:
-        raise NoSuchCase
+        raise NotFound("Case")
     # The action comes first, as everywhere; a verification run that opens the case holds the same order.
     if case.action_id is not None:
         ledger.lock_subject(tenant_id=tenant_id, subject_id=case.action_id, kind="action")

@@ -16,7 +16,7 @@ from datetime import datetime
 from importlib.resources import files
 from typing import Any
 
-from ledger.record.rules.refusals import Refused
+from ledger.record.rules.refusals import NotFound, Refused
 
 TICKED = "step_ticked"
 UNTICKED = "step_unticked"
@@ -56,13 +56,6 @@ class StepTick:
     by: Any
     at: datetime
     evidence: str
-
-
-class NoSuchStep(Refused):
-    """This runbook has no such step."""
-
-    code = "NO_SUCH_STEP"
-    status = 404
 
 
 class StepUnchanged(Refused):
@@ -126,7 +119,7 @@ def find_step(runbook: str, step_id: str) -> RunbookStep:
     book = RUNBOOKS.get(runbook)
     found = next((each for each in book.steps if each.id == step_id), None) if book else None
     if found is None:
-        raise NoSuchStep
+        raise NotFound(detail="This runbook has no such step.")
     return found
 
 

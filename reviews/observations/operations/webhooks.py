@@ -21,14 +21,13 @@ from ledger.db import execute, tenancy
 from ledger.record import operations as ledger
 from ledger.record.queries import events
 from ledger.record.rules.lifecycle import State
-from ledger.record.rules.refusals import Refused
+from ledger.record.rules.refusals import NotFound, Refused
 from reviews import queries
 from reviews.cases.rules.resolutions import RECHECKED
 from reviews.models import Observation, Webhook, WebhookDelivery
 from reviews.observations.operations.observations import observation_reference
 from reviews.observations.rules import webhooks as rules
 from reviews.readback.operations import plans, schedules
-from reviews.readback.operations.systems import NoSuchSystem
 from reviews.verification.operations import verification
 from reviews.verification.rules import verification as runs
 
@@ -36,13 +35,6 @@ if TYPE_CHECKING:
     from ledger.models import System
 
 _SPOKEN_OF = runs.VERIFIABLE_IN | RECHECKED | {State.EXECUTING}
-
-
-class NoSuchHook(Refused):
-    """Webhook address not found."""
-
-    code = "NOT_FOUND"
-    status = 404
 
 
 class SecretNotKept(Refused):
@@ -91,14 +83,14 @@ def revoke_hook(*, tenant_id: UUID, name: str, hook_id: UUID, reason: str, by: l
 def _system(tenant_id: UUID, name: str) -> Any:
     system = catalogue_queries.system(tenant_id, name)
     if system is None:
-        raise NoSuchSystem
+        raise NotFound("System")
     return system
 
 
 def _own(tenant_id: UUID, name: str, hook_id: UUID) -> Webhook:
     system, row = _system(tenant_id, name), queries.live_hook(hook_id)
     if row is None or (row.tenant_id, row.system_id) != (tenant_id, system.id):
-        raise NoSuchHook
+        raise NotFound("Webhook address")
     return row
 
 
@@ -154,7 +146,7 @@ def receive_delivery(*, hook_id: UUID, signed: rules.SignedHeaders, body: bytes,
     """
     row = queries.live_hook(hook_id)
     if row is None:
-        raise NoSuchHook
+        raise NotFound("Webhook address")
     with tenancy(row.tenant_id):
         system = catalogue_queries.system_by_id(row.tenant_id, row.system_id)
         assert system is not None

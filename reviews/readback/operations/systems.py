@@ -19,7 +19,7 @@ from ledger.catalogue.rules.contract import Contract
 from ledger.db import tenancy
 from ledger.record import operations as ledger
 from ledger.record.rules.envelope import instant
-from ledger.record.rules.refusals import Refused
+from ledger.record.rules.refusals import NotFound, Refused
 from reviews import queries
 from reviews.incidents import operations as incidents_operations
 from reviews.incidents.rules.incidents import IncidentKind, Severity
@@ -30,13 +30,6 @@ from reviews.readback.rules.circuit import Circuit
 from reviews.readback.rules.limits import BadLimits, SystemLimits, limits_of
 
 _NEWEST_WEIGHS = 0.2
-
-
-class NoSuchSystem(Refused):
-    """System not found."""
-
-    code = "NOT_FOUND"
-    status = 404
 
 
 class AlreadyStopped(Refused):
@@ -294,5 +287,5 @@ def decide_change(
 def _named(tenant_id: UUID, name: str) -> SystemHealth:
     system: Any = catalogue_queries.system(tenant_id, name)
     if system is None:
-        raise NoSuchSystem
+        raise NotFound("System")
     return _locked(tenant_id, system.id)

@@ -23,6 +23,7 @@ from ledger.log.operations import sequencer
 from ledger.log.rules import notes
 from ledger.record import operations as ledger
 from ledger.record.queries import events as events_queries
+from ledger.record.rules.refusals import NotFound
 from ledger.verification.queries import storage
 from ledger.verify_bundle import Verdict
 from tests.support import exported, seals
@@ -355,7 +356,7 @@ def test_what_swells_too_much_is_stored_as_it_is(tmp_path):
 def test_a_tenant_cannot_fetch_what_another_exported(tenant, other_tenant):
     export_id = ask_for(tenant, end=5)
     make(tenant, export_id)
-    with pytest.raises(exports.NoSuchExport):
+    with pytest.raises(NotFound, match="Export not found"):
         exported.fetch(other_tenant, export_id)
     assert not bundle_information.advance_export(tenant_id=other_tenant, export_id=export_id, clock=now)
     assert events_queries.tenants()

@@ -15,6 +15,7 @@ from ledger.record.queries import evidence
 from ledger.record.rules import envelope
 from ledger.record.rules.event_kinds import UnregisteredEvent
 from ledger.record.rules.lifecycle import NOTICED, GroundsMissing, IllegalTransition, is_agent_notice
+from ledger.record.rules.refusals import NotFound
 from tests.support.builders import AT, propose
 
 
@@ -129,7 +130,7 @@ def test_an_envelope_of_another_log_is_refused(tenant: UUID, other_tenant: UUID)
 
 
 def test_a_missing_subject_is_said_to_be_missing(tenant: UUID):
-    with tenancy(tenant), pytest.raises(operations.NoSuchSubject):
+    with tenancy(tenant), pytest.raises(NotFound):
         operations.lock_subject(tenant_id=tenant, subject_id=uuid4(), kind="action")
 
 

@@ -18,6 +18,7 @@ from ledger.record import operations
 from ledger.record.queries import events as queries
 from ledger.record.queries import evidence
 from ledger.record.rules import encryption, envelope
+from ledger.record.rules.refusals import NotFound
 from tests.support.builders import AT
 
 PAYLOAD = b'{"amount":100,"to":"alice@example.org"}'
@@ -33,7 +34,7 @@ def commit(tenant: UUID, subject: UUID, *sealed: operations.SealedEvidence) -> N
     try:
         head = operations.lock_subject(tenant_id=tenant, subject_id=subject, kind="session")
         event = operations.NewEvent(kind="ask_drifted", evidence=sealed)
-    except operations.NoSuchSubject:
+    except NotFound:
         head = operations.SubjectHead(tenant_id=tenant, id=subject, kind="session")
         event = operations.NewEvent(kind="session_opened", to="OPEN", evidence=sealed)
     operations.append(head, event, actor=operations.SYSTEM, at=AT)

@@ -20,6 +20,7 @@ from console.models import Membership, User
 from ledger.db import tenancy
 from ledger.record import operations as ledger
 from ledger.record.queries import events as events_queries
+from ledger.record.rules.refusals import NotFound
 from tests.conftest import _new_tenant
 
 NOW = datetime(2026, 6, 1, 9, tzinfo=UTC)
@@ -247,7 +248,7 @@ def test_an_invitation_never_sets_the_password_of_an_account_that_has_one(here, 
     assert row.user_id == known.user_id
     assert [each.id for each in members_queries.pending_invitations(known.user)] == [row.id]
     people.join_tenant(tenant_id=here, member_id=row.id, user=known.user, at=NOW)
-    with pytest.raises(people.NoSuchMember):
+    with pytest.raises(NotFound, match="Member not found"):
         people.join_tenant(tenant_id=here, member_id=row.id, user=ada.user, at=NOW)
 
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from ledger.record.rules.refusals import NotFound
 from reviews.cases.rules import runbooks
-from reviews.cases.rules.runbooks import RUNBOOKS, NoSuchStep
+from reviews.cases.rules.runbooks import RUNBOOKS
 from reviews.reconciliation.rules.discrepancies import Discrepancy
 from reviews.recovery.rules import recovery_table
 from tests.support.tables import every_row
@@ -92,7 +93,7 @@ def test_ticks_are_what_the_events_say():
 
 
 def test_a_step_that_is_not_there_is_refused_and_an_old_one_still_has_a_name():
-    with pytest.raises(NoSuchStep):
+    with pytest.raises(NotFound, match="This runbook has no such step"):
         runbooks.find_step("held", "dance")
     assert runbooks.text_of("held", "dance") == "dance"
 

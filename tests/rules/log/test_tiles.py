@@ -14,7 +14,6 @@ from ledger.log.rules import merkle, tiles
 from ledger.log.rules.merkle import EMPTY_ROOT, root_of, verify_consistency, verify_inclusion
 from ledger.log.rules.tiles import (
     WIDTH,
-    NoSuchTile,
     TileAddress,
     extend,
     parse_path,
@@ -27,6 +26,7 @@ from ledger.log.rules.tiles import (
     tiles_for_inclusion,
     width,
 )
+from ledger.record.rules.refusals import NotFound
 
 LARGEST = 100_000
 LEAVES = [hashlib.sha256(number.to_bytes(4, "big")).digest() for number in range(LARGEST)]
@@ -259,7 +259,7 @@ def test_a_path_is_read_back(level, index, wide):
     ],
 )
 def test_every_other_spelling_of_a_path_is_refused(text):
-    with pytest.raises(NoSuchTile):
+    with pytest.raises(NotFound, match="This is not the path of a tile"):
         parse_path(text)
 
 

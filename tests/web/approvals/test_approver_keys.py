@@ -14,7 +14,7 @@ from console.api.transaction import record_refusal
 from ledger.db import tenancy
 from ledger.record import operations as ledger
 from ledger.record.queries import events
-from ledger.record.rules.refusals import Refused
+from ledger.record.rules.refusals import NotFound, Refused
 from tests.support.outside.authenticators import ORIGIN, RP_ID, Authenticator
 
 PARTY = passkeys.RelyingParty(id=RP_ID, origins=frozenset({ORIGIN}))
@@ -154,7 +154,7 @@ def test_an_enrolment_may_be_turned_down(stage, people, key):
 
 
 def test_a_key_of_another_tenant_is_not_there(stage, people, key, elsewhere):
-    with tenancy(elsewhere), pytest.raises(approver_keys.NoSuchKey):
+    with tenancy(elsewhere), pytest.raises(NotFound, match="Key not found"):
         approver_keys.confirm(
             tenant_id=elsewhere, key_id=key.id, by=who(people[1]), person_id=people[1].actor_id, at=now()
         )

@@ -17,6 +17,7 @@ from ledger.catalogue.operations import registration
 from ledger.db import tenancy
 from ledger.record import operations as ledger
 from ledger.record.queries import events
+from ledger.record.rules.refusals import NotFound
 from tests.support.api_tenant import Clock
 from tests.support.browser_users import ballot, visitor
 from tests.support.scenes import Stage
@@ -183,7 +184,7 @@ def test_an_answer_lets_nothing_run(stage, waits, clock):
 
 def test_a_question_is_answered_once_and_only_where_it_was_asked(stage, waits, clock):
     question, other = ask(stage, waits, clock), stage.approval(stage.propose())
-    with pytest.raises(rules.NoSuchQuestion):
+    with pytest.raises(NotFound, match="Question not found"):
         answer(stage, other, clock, question)
     answer(stage, waits, clock, question)
     with pytest.raises(rules.AlreadyAnswered):

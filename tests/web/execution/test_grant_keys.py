@@ -15,6 +15,7 @@ from approvals.execution.operations import grant_keys
 from approvals.execution.rules import jws
 from ledger.db import tenancy
 from ledger.record.queries import events as events_queries
+from ledger.record.rules.refusals import NotFound
 from tests.support.api_tenant import Workshop
 from tests.support.callers import new_client
 
@@ -73,7 +74,7 @@ def test_a_retired_key_is_good_for_nothing_at_once(shop: Workshop):
     assert set(published()) == {kid}
     assert [each.kid for each in grant_keys.key_directory()] == [old, kid]
     assert events(shop) == [("grant_key_introduced", kid), ("grant_key_retired", old)]
-    with pytest.raises(grant_keys.UnknownKey):
+    with pytest.raises(NotFound, match="Grant key not found"):
         grant_keys.retire_key(kid="nobody", reason="", at=timezone.now())
 
 

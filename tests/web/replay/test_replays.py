@@ -74,7 +74,7 @@ def test_a_run_is_judged_again_by_the_policies_of_its_time_and_by_others(
     assert other["runs"][0]["replayed"]["held"]
     assert "decision.held_because" in other["runs"][0]["differs"]
     missing = counter.auditor.get(f"/actions/{refunded}/replay?recovery_policy=9")
-    assert (missing.status_code, missing.json()["code"]) == (404, "NO_SUCH_VERSION")
+    assert (missing.status_code, missing.json()["code"]) == (404, "NOT_FOUND")
     assert missing.json()["detail"] == "There is no version 9 of the recovery policy."
     with tenancy(counter.tenant):
         seen = PageView.objects.filter(tenant_id=counter.tenant, kind="action", thing_id=refunded)
