@@ -18,7 +18,7 @@ from ledger.actions.queries import freezes as freezes_queries
 from ledger.catalogue.operations import registration
 from ledger.catalogue.rules.effects import SideEffectClass
 from ledger.record import operations as ledger
-from ledger.record.rules.refusals import NotFound, Refused
+from ledger.record.rules.refusals import NotFound, ReasonMissing, Refused
 from reviews import queries
 from reviews.cases.operations import threads
 from reviews.incidents.rules.incidents import (
@@ -40,13 +40,6 @@ class IncidentClosed(Refused):
     """This incident is closed; reopen it first."""
 
     code = "INCIDENT_CLOSED"
-
-
-class IncidentReasonMissing(Refused):
-    """Enter a reason. It is kept in the audit log."""
-
-    code = "REASON_REQUIRED"
-    status = 422
 
 
 def open_for_cause(
@@ -240,7 +233,7 @@ def close(
     """Close an incident with a note, deciding about every freeze that it holds (R-RB-10)."""
     head, row = _open(tenant_id, incident_id)
     if not note.strip():
-        raise IncidentReasonMissing
+        raise ReasonMissing
     decisions = check_freeze_decisions([each.id for each in queries.freezes_held(row)], freezes or {})
     for freeze_id, stop in decisions.items():
         if stop is FreezeDecision.LIFT:
@@ -256,7 +249,7 @@ def reopen(*, tenant_id: UUID, incident_id: UUID, reason: str, by: ledger.Actor,
     if row.state == "OPEN":
         return
     if not reason.strip():
-        raise IncidentReasonMissing
+        raise ReasonMissing
     if _open_now(tenant_id, row.about) is not None:
         raise CauseAlreadyOpen
     ledger.append(

@@ -38,7 +38,7 @@ from ledger.db import pipeline
 from ledger.record import operations as ledger
 from ledger.record.queries import events, evidence
 from ledger.record.rules.canonical import parse
-from ledger.record.rules.refusals import Refused
+from ledger.record.rules.refusals import ReasonMissing, Refused
 
 if TYPE_CHECKING:
     from ledger.models import Action
@@ -133,7 +133,7 @@ def apply_edit(
         before = _lock_request(tenant_id, approval_id, edit, at=at)
         _check_editor(tenant_id, editor)
         if not edit.reason.strip():
-            raise binding.ReasonRequired("An edit says why: the agent is told.")
+            raise ReasonMissing("An edit says why: the agent is told.")
         verdict, reviewed = _judge_edit(before, edit, compile_predicate=compile_predicate, at=at)
     except (EditRefused, NotEditable) as refusal:
         refused = ledger.RefusedEvent(

@@ -30,7 +30,6 @@ from approvals.standing.rules.standing import (
 )
 from approvals.voting.operations import eligibility
 from approvals.voting.queries import approvers
-from approvals.voting.rules import binding
 from approvals.voting.rules.quorum import APPROVE, Ballot
 from ledger.actions.queries import actions
 from ledger.catalogue import queries as catalogue_queries
@@ -38,7 +37,7 @@ from ledger.db import insert
 from ledger.record import operations as ledger
 from ledger.record.rules.envelope import instant
 from ledger.record.rules.outcomes import is_as_strong
-from ledger.record.rules.refusals import NotFound
+from ledger.record.rules.refusals import NotFound, ProofNeeded
 
 
 def propose(
@@ -227,7 +226,7 @@ def _ballot(newest: Approval, demand: PolicyDecision, evidence_class: str, by: l
     """This person's vote on one such action: they may give it, and have shown who they are as strongly as it takes."""
     eligibility.refuse_stakeholder(newest, by.id, at=at)
     if evidence_class and not is_as_strong(evidence_class, demand.terms.step_up):
-        raise binding.StepUpRequired
+        raise ProofNeeded
     return _place(by.id, newest, evidence_class, at=at)
 
 

@@ -23,7 +23,7 @@ from ledger.record import operations as ledger
 from ledger.record.queries import events
 from ledger.record.rules.envelope import instant
 from ledger.record.rules.outcomes import is_as_strong
-from ledger.record.rules.refusals import NotFound
+from ledger.record.rules.refusals import NotFound, ProofNeeded
 
 
 def active_rule(tenant_id: UUID) -> break_glass.BreakGlassRule:
@@ -41,7 +41,7 @@ def check_allowed(approval: Approval, voter: binding.Voter, *, at: datetime) -> 
     rule, place = active_rule(approval.tenant_id), approvers.approver(approval.tenant_id, actor)
     break_glass.check_use(rule, roles=voter.roles, groups=place.groups if place is not None and place.active else ())
     if not is_as_strong(voter.evidence_class, rule.step_up):
-        raise binding.StepUpRequired
+        raise ProofNeeded
     eligibility.refuse_stakeholder(approval, actor, at=at)
 
 

@@ -13,7 +13,7 @@ from approvals.voting.queries import approvers
 from approvals.voting.rules import delegation
 from ledger.record import operations as ledger
 from ledger.record.rules.envelope import instant
-from ledger.record.rules.refusals import NotFound, Refused
+from ledger.record.rules.refusals import NotFound, ProofNeeded, Refused
 
 
 class EndedAlready(Refused):
@@ -26,13 +26,6 @@ class NotYours(Refused):
     """Only the person concerned or an administrator may do this."""
 
     code = "NOT_YOURS"
-    status = 403
-
-
-class ProofNeeded(Refused):
-    """Delegating gives somebody the power to approve. Confirm with your password or a one-time code."""
-
-    code = "STEP_UP_REQUIRED"
     status = 403
 
 
@@ -62,7 +55,9 @@ def add_delegation(
     if by.id != from_actor and receiver is not None and receiver.person == str(by_person):
         raise NotYours("Nobody delegates another's power to themselves.")
     if not is_proven:
-        raise ProofNeeded
+        raise ProofNeeded(
+            "Delegating gives somebody the power to approve. Confirm with your password or a one-time code."
+        )
     row = Delegation.objects.create(
         tenant_id=tenant_id,
         id=ledger.new_id(at),

@@ -32,7 +32,7 @@ from typing import Any
 
 from ledger.record.rules.canonical import NotCanonical, canonical, digest, parse
 from ledger.record.rules.outcomes import SESSION_ALONE, is_as_strong
-from ledger.record.rules.refusals import Refused
+from ledger.record.rules.refusals import ProofNeeded, ReasonMissing, Refused
 
 DOMAIN = "counterfoil-approval-statement"
 STATEMENT_VERSION = 3
@@ -128,20 +128,6 @@ class NotEligible(Refused):
 
     code = "NOT_ELIGIBLE"
     status = 403
-
-
-class StepUpRequired(Refused):
-    """The policy requires stronger authentication."""
-
-    code = "STEP_UP_REQUIRED"
-    status = 403
-
-
-class ReasonRequired(Refused):
-    """Enter a reason to reject or request changes."""
-
-    code = "REASON_REQUIRED"
-    status = 422
 
 
 class ApprovalRequired(Refused):
@@ -400,9 +386,9 @@ def check_vote(
     if frozen and verdict in AUTHORISING:
         raise TargetFrozen
     if not _is_strong_enough(voter.evidence_class, coverage.step_up, verdict):
-        raise StepUpRequired
+        raise ProofNeeded
     if verdict is not VoteChoice.APPROVE and not reason.strip():
-        raise ReasonRequired
+        raise ReasonMissing("Enter a reason to reject or request changes.")
 
 
 def check_release(

@@ -34,7 +34,7 @@ from ledger.record import operations as ledger
 from ledger.record.queries import events
 from ledger.record.rules.canonical import digest
 from ledger.record.rules.envelope import instant
-from ledger.record.rules.refusals import NotFound, Refused
+from ledger.record.rules.refusals import NotFound, ProofNeeded, Refused
 
 INVITED_FOR = timedelta(days=7)
 TOKEN_BYTES = 32
@@ -63,13 +63,6 @@ class SecondAdministratorNeeded(Refused):
     """This needs a second administrator: neither the person who requested it nor the person concerned."""
 
     code = "SECOND_PERSON_NEEDED"
-    status = 403
-
-
-class ProofNeeded(Refused):
-    """This grants approval rights. Confirm with your password or a one-time code."""
-
-    code = "STEP_UP_REQUIRED"
     status = 403
 
 
@@ -270,7 +263,7 @@ def confirm_proposal(
         refusal.records = (_unconfirmed(row, note, by, at=at),)
         raise refusal
     if answer and not is_proven:
-        raise ProofNeeded
+        raise ProofNeeded("This grants approval rights. Confirm with your password or a one-time code.")
     row.proposal = None
     row.save(update_fields=["proposal"])
     if not answer:
@@ -396,7 +389,7 @@ def _write(row: Membership, change: MemberRoles) -> None:
 
 def _check_proof(is_proven: bool, wanted: MemberRoles, now: MemberRoles) -> None:
     if wanted.empowers(now) and not is_proven:
-        raise ProofNeeded
+        raise ProofNeeded("This grants approval rights. Confirm with your password or a one-time code.")
 
 
 def _change(row: Membership, wanted: MemberRoles, by: ledger.Actor, *, at: datetime) -> None:

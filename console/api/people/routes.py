@@ -13,7 +13,6 @@ from ninja import Query, Router
 
 from approvals.voting.operations import approver_keys, delegations
 from approvals.voting.queries import approvers
-from approvals.voting.rules import binding
 from console.accounts.members import enrolment
 from console.accounts.members import operations as people
 from console.accounts.members import queries as members_queries
@@ -23,7 +22,7 @@ from console.api.auth import NotAllowed, admits, caller_of
 from console.api.people import schemas
 from console.api.schemas import Page, Paged
 from console.api.transaction import in_tenancy
-from ledger.record.rules.refusals import NotFound
+from ledger.record.rules.refusals import NotFound, ProofNeeded
 
 router = Router(tags=["People"])
 READERS = ("administrator", "reviewer", "compliance")
@@ -169,7 +168,7 @@ def begin_enrolment(request: HttpRequest) -> schemas.Ceremony:
 @in_tenancy
 def enrol(request: HttpRequest, body: schemas.EnrolBody) -> schemas.ApproverKey:
     if not (is_recently_authenticated(request) or proof_class(request, caller_of(request).user, body.password) == "C"):
-        raise binding.StepUpRequired
+        raise ProofNeeded
     caller, at = caller_of(request), timezone.now()
     registered, kept = enrolment.finish_enrolment(
         request.session, tenant_id=caller.tenant_id, actor_id=caller.actor.id, credential=body.credential, at=at

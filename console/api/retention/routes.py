@@ -8,7 +8,6 @@ from django.http import HttpRequest
 from django.utils import timezone
 from ninja import Query, Router
 
-from approvals.voting.rules import binding
 from console.accounts.step_up import proof_class
 from console.api import paging
 from console.api.auth import admits, caller_of
@@ -16,7 +15,7 @@ from console.api.retention import schemas
 from console.api.schemas import Page, Paged, ReasonBody
 from console.api.transaction import in_tenancy
 from console.pages.retention import erasure
-from ledger.record.rules.refusals import NotFound
+from ledger.record.rules.refusals import NotFound, ProofNeeded
 from ledger.retention import queries
 from ledger.retention.operations import erasure as operations
 from ledger.retention.operations import retention as clocks
@@ -209,4 +208,4 @@ def withdraw_policy(request: HttpRequest, retention_id: UUID, body: ReasonBody) 
 
 def _step_up(request: HttpRequest, body: schemas.PasswordBody) -> None:
     if proof_class(request, caller_of(request).user, body.password) != "C":
-        raise binding.StepUpRequired
+        raise ProofNeeded

@@ -14,14 +14,13 @@ from ninja import Query, Router
 from approvals.standing import queries
 from approvals.standing.operations import agreement, offers
 from approvals.standing.rules.standing import StandingBudget
-from approvals.voting.rules import binding
 from console.accounts.step_up import proof_class
 from console.api import paging
 from console.api.auth import admits, caller_of
 from console.api.schemas import Page, ReasonBody
 from console.api.standing_approvals import schemas
 from console.api.transaction import in_tenancy
-from ledger.record.rules.refusals import NotFound
+from ledger.record.rules.refusals import NotFound, ProofNeeded
 
 if TYPE_CHECKING:
     from approvals.models import StandingApproval
@@ -174,5 +173,5 @@ def _stop(
 def _proof(request: HttpRequest, body: schemas.StandingWordBody) -> str:
     proof = proof_class(request, caller_of(request).user, body.password, body.otp)
     if not proof:
-        raise binding.StepUpRequired
+        raise ProofNeeded
     return proof

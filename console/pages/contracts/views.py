@@ -39,7 +39,7 @@ from console.web.spreadsheets import MOST_EXPORTED
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.operations import registration, releases, second_person
 from ledger.catalogue.rules.contract import Contract, load_stored, read
-from ledger.record.rules.refusals import Refused
+from ledger.record.rules.refusals import ProofNeeded, Refused
 
 PAGE = 100
 CONTRACTS_LIST = ListPage(
@@ -122,7 +122,7 @@ def decide_version(request: TenantRequest, contract_name: str, contract_version:
             is_proven=is_proven(request, *form.proof()),
             at=request.as_of,
         )
-    except second_person.ProofNeeded as refusal:
+    except ProofNeeded as refusal:
         form.ask_for_proof(refusal.detail)
         return _contract(request, contract_name, contract_version, word=form, status=403)
     said = "Confirmed. It applies to agents registered for this version or its range." if yes else "Declined."

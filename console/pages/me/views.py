@@ -22,6 +22,7 @@ from console.accounts.step_up import is_proven, is_recently_authenticated, redir
 from console.pages.actions import action_record
 from console.web.forms import PreferencesForm
 from console.web.http import TenantRequest, in_tenant
+from ledger.record.rules.refusals import ProofNeeded
 
 
 @in_tenant()
@@ -132,7 +133,7 @@ def delegate(request: TenantRequest) -> HttpResponse:
             is_proven=is_proven(request, *form.proof()),
             **form.span(request.as_of),
         )
-    except delegations.ProofNeeded as refusal:
+    except ProofNeeded as refusal:
         form.ask_for_proof(refusal.detail)
         return _page(request, loan=form, status=403)
     messages.success(request, "Delegated. Each decision made with it is marked.")

@@ -31,6 +31,7 @@ from console.web import labels
 from console.web.forms import ReasonForm
 from console.web.http import TenantRequest, in_tenant
 from ledger.record.queries import events
+from ledger.record.rules.refusals import ProofNeeded
 
 MAY_BY_KIND = {
     "agent": "Open sessions, propose actions and read its own actions. It cannot approve, start or settle.",
@@ -131,7 +132,7 @@ def invite(request: TenantRequest) -> HttpResponse:
             at=request.as_of,
             is_proven=is_proven(request, *form.proof()),
         )
-    except people.ProofNeeded as refusal:
+    except ProofNeeded as refusal:
         form.ask_for_proof(refusal.detail)
         return _page(request, invitation=form, status=403)
     except (people.LooksLikeMember, BadAddress) as refusal:
@@ -151,7 +152,7 @@ def invite_again(request: TenantRequest, member_id: UUID) -> HttpResponse:
             at=request.as_of,
             is_proven=is_recently_authenticated(request),
         )
-    except people.ProofNeeded:
+    except ProofNeeded:
         return redirect_to_reauthentication(request)
     return _member(request, member_id, link=_link(token))
 
@@ -169,7 +170,7 @@ def change(request: TenantRequest, member_id: UUID) -> HttpResponse:
             groups=form.cleaned_data["groups"],
             is_proven=is_proven(request, *form.proof()),
         )
-    except people.ProofNeeded as refusal:
+    except ProofNeeded as refusal:
         form.ask_for_proof(refusal.detail)
         return _member(request, member_id, place=form, status=403)
     said = "Roles changed." if done else "Proposed. Takes effect after a second administrator confirms it."
@@ -184,7 +185,7 @@ def decide_proposal(request: TenantRequest, member_id: UUID) -> HttpResponse:
     yes = request.POST.get("to") == "confirm"
     try:
         people.confirm_proposal(**_about(request, member_id), answer=yes, is_proven=is_recently_authenticated(request))
-    except people.ProofNeeded:
+    except ProofNeeded:
         return redirect_to_reauthentication(request)
     messages.success(request, "Confirmed." if yes else "Rejected.")
     return redirect("member", request.tenant.slug, member_id)

@@ -10,12 +10,11 @@ from django import forms
 from console.accounts.members.forms import IdentityProofForm, split_words
 from console.accounts.step_up import is_proven
 from console.web.http import TenantRequest, undo_if_refused
-from ledger.catalogue.operations.second_person import ProofNeeded
 from ledger.catalogue.rules import contract as contracts
 from ledger.catalogue.rules.policies import POLICY_KINDS
 from ledger.catalogue.rules.releases import CONTRACT, MOST_TOOLS, SIGNED
 from ledger.record.rules.canonical import read
-from ledger.record.rules.refusals import Refused
+from ledger.record.rules.refusals import ProofNeeded, Refused
 
 T = TypeVar("T")
 _WHY = {"required": "Enter a reason. It is kept in the audit log."}

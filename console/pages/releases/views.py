@@ -30,7 +30,6 @@ from ledger.actions.queries import actions
 from ledger.catalogue import queries as catalogue
 from ledger.catalogue.operations import releases
 from ledger.catalogue.operations.registration import VersionTaken
-from ledger.catalogue.operations.second_person import ProofNeeded
 from ledger.catalogue.rules import contract as contracts
 from ledger.catalogue.rules.contract import BadContract
 from ledger.catalogue.rules.policies import BadPolicy
@@ -39,7 +38,7 @@ from ledger.record.queries import events, evidence
 from ledger.record.rules.canonical import parse
 from ledger.record.rules.encryption import CannotOpen
 from ledger.record.rules.event_kinds import EVENT_KINDS
-from ledger.record.rules.refusals import NotFound, Refused
+from ledger.record.rules.refusals import NotFound, ProofNeeded, Refused
 from reviews.release_gates import queries as gate_queries
 
 if TYPE_CHECKING:

@@ -12,7 +12,6 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
-from approvals.voting.rules import binding
 from console.accounts.step_up import proof_class
 from console.pages.actions.action_record import actor_names
 from console.pages.audit.views import MAY, audit_tabs
@@ -22,6 +21,7 @@ from console.web import labels
 from console.web.forms import ErasureForm, HoldForm, ReasonForm, RetentionForm
 from console.web.http import TenantRequest, in_tenant
 from console.web.spreadsheets import MOST_EXPORTED
+from ledger.record.rules.refusals import ProofNeeded
 from ledger.retention import queries
 from ledger.retention.operations import erasure as operations
 from ledger.retention.operations import retention as clocks
@@ -190,7 +190,7 @@ def _without_reason(request: TenantRequest) -> HttpResponse:
 def _step_up(request: TenantRequest) -> None:
     """Require a fresh password for what destroys."""
     if proof_class(request, request.user, request.POST.get("password")) != "C":
-        raise binding.StepUpRequired
+        raise ProofNeeded
 
 
 def _page(

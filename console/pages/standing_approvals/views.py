@@ -18,7 +18,6 @@ from approvals.standing import queries
 from approvals.standing.operations import agreement, offers
 from approvals.standing.operations.offers import StandingOffer
 from approvals.standing.rules import shapes, standing
-from approvals.voting.rules import binding
 from console.accounts.step_up import proof_class
 from console.pages.actions.action_record import actor_names
 from console.pages.lists.list_page import Column, ListPage, list_context, pager_context, place_in, sortable
@@ -30,7 +29,7 @@ from console.web.http import TenantRequest, in_tenant, undo_if_refused
 from console.web.spreadsheets import MOST_EXPORTED
 from ledger.actions.queries import actions as actions_queries
 from ledger.catalogue.rules.money import to_decimal
-from ledger.record.rules.refusals import NotFound, Refused
+from ledger.record.rules.refusals import NotFound, ProofNeeded, Refused
 
 if TYPE_CHECKING:
     from approvals.models import StandingApproval
@@ -176,9 +175,9 @@ def _carried_out(
     try:
         with undo_if_refused(request):
             if not proof:
-                raise binding.StepUpRequired
+                raise ProofNeeded
             return carry_out(proof), 200
-    except binding.StepUpRequired as refusal:
+    except ProofNeeded as refusal:
         form.ask_for_proof(refusal.detail)
         return None, refusal.status
     except standing.BudgetOutsidePolicy as refusal:

@@ -22,7 +22,7 @@ from console.web import labels
 from console.web.forms import LiftFreezeForm
 from console.web.http import TenantRequest, in_tenant, record_page_view, redirect_back
 from ledger.catalogue import queries as catalogue_queries
-from ledger.catalogue.operations.second_person import ProofNeeded
+from ledger.record.rules.refusals import ProofNeeded
 from reviews import queries as after
 from reviews.readback.operations import connections
 from reviews.readback.operations import systems as operations

@@ -20,7 +20,6 @@ from ledger.catalogue.operations.registration import (
     supersede_policy,
     weakening_rows,
 )
-from ledger.catalogue.operations.second_person import ProofNeeded, ReasonMissing
 from ledger.catalogue.rules import releases as rules
 from ledger.catalogue.rules.contract import Contract, load_stored
 from ledger.catalogue.rules.releases import CanaryScope
@@ -37,7 +36,7 @@ from ledger.record.operations import (
     store_evidence,
 )
 from ledger.record.rules.canonical import canonical, digest
-from ledger.record.rules.refusals import NotFound
+from ledger.record.rules.refusals import NotFound, ProofNeeded, ReasonMissing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -216,7 +215,7 @@ def check_person(*, reason: str, by: Actor, is_same: bool, is_proven: bool) -> N
     if not reason.strip():
         raise ReasonMissing
     if not is_proven:
-        raise ProofNeeded
+        raise ProofNeeded("This weakens what is checked. Confirm with your password or a one-time code.")
 
 
 def start_canary(*, tenant_id: UUID, release_id: UUID, scope: CanaryScope, by: Actor, at: datetime) -> Release:

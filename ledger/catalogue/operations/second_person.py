@@ -16,7 +16,7 @@ from ledger.catalogue.rules.releases import CONTRACT
 from ledger.models import ContractVersion, System
 from ledger.record.operations import Actor, NewEvent, append, lock_subject
 from ledger.record.rules.envelope import instant
-from ledger.record.rules.refusals import NotFound, Refused
+from ledger.record.rules.refusals import NotFound, ProofNeeded, ReasonMissing, Refused
 
 
 class NothingWaits(Refused):
@@ -30,20 +30,6 @@ class SecondPersonNeeded(Refused):
 
     code = "SECOND_PERSON_NEEDED"
     status = 403
-
-
-class ProofNeeded(Refused):
-    """This weakens what is checked. Confirm with your password or a one-time code."""
-
-    code = "STEP_UP_REQUIRED"
-    status = 403
-
-
-class ReasonMissing(Refused):
-    """Enter a reason. It is kept in the audit log."""
-
-    code = "REASON_REQUIRED"
-    status = 422
 
 
 def decide_contract_change(
@@ -90,7 +76,7 @@ def check_decision(*, accept: bool, reason: str, by: Actor, is_sender: bool, is_
     if not reason.strip():
         raise ReasonMissing
     if accept and not is_proven:
-        raise ProofNeeded
+        raise ProofNeeded("This weakens what is checked. Confirm with your password or a one-time code.")
 
 
 FREE_SETTINGS = frozenset({"limits", "changes", "webhook"})

@@ -54,3 +54,17 @@ class NotFound(Refused):
     def __init__(self, kind: str | None = None, *, detail: str | None = None) -> None:
         """`kind` begins the sentence ("Case" gives "Case not found."); `detail` replaces it."""
         super().__init__(detail or (f"{kind} not found." if kind else None))
+
+
+class ProofNeeded(Refused):
+    """The policy requires stronger authentication."""
+
+    code = "STEP_UP_REQUIRED"
+    status = 403
+
+
+class ReasonMissing(Refused):
+    """Enter a reason. It is kept in the audit log."""
+
+    code = "REASON_REQUIRED"
+    status = 422

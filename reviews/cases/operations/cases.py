@@ -25,7 +25,7 @@ from ledger.record import operations as ledger
 from ledger.record.queries import events
 from ledger.record.rules.envelope import instant
 from ledger.record.rules.lifecycle import State
-from ledger.record.rules.refusals import NotFound, Refused
+from ledger.record.rules.refusals import NotFound, ReasonMissing, Refused
 from reviews import queries
 from reviews.cases.operations import settlements
 from reviews.cases.rules import resolutions, runbooks
@@ -93,13 +93,6 @@ class CaseIsOpen(Refused):
     code = "CASE_OPEN"
 
 
-class CaseReasonMissing(Refused):
-    """Enter a reason. It is kept in the audit log."""
-
-    code = "REASON_REQUIRED"
-    status = 422
-
-
 def open_case(
     *,
     tenant_id: UUID,
@@ -161,7 +154,7 @@ def open_case(
 def take_up(*, tenant_id: UUID, action_id: UUID, reason: str, by: ledger.Actor, at: datetime) -> Case:
     """Open the case of an action that nothing but a person can take further, because an operator wants it settled."""
     if not reason.strip():
-        raise CaseReasonMissing
+        raise ReasonMissing
     head = ledger.lock_subject(tenant_id=tenant_id, subject_id=action_id, kind="action")
     action = actions.action(tenant_id, action_id)
     assert action is not None
@@ -183,7 +176,7 @@ def reopen(*, tenant_id: UUID, case_id: UUID, reason: str, by: ledger.Actor, at:
     if case.state != "RESOLVED":
         raise NotSettled
     if not reason.strip():
-        raise CaseReasonMissing
+        raise ReasonMissing
     if case.action_id is None:
         _take_up(case, why=reason, found="", by=by, at=at)
         return

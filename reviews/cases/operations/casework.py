@@ -12,9 +12,9 @@ from uuid import UUID
 from django.db.models import QuerySet
 
 from ledger.record import operations as ledger
-from ledger.record.rules.refusals import Refused
+from ledger.record.rules.refusals import ReasonMissing, Refused
 from reviews.cases.operations import threads
-from reviews.cases.operations.cases import CaseReasonMissing, lock_case, lock_open_case
+from reviews.cases.operations.cases import lock_case, lock_open_case
 from reviews.models import Case, Comment
 
 LONGEST_SNOOZE = timedelta(days=30)
@@ -80,7 +80,7 @@ def snooze(*, tenant_id: UUID, case_id: UUID, until: datetime, reason: str, by: 
     """Take an open case out of the queue until a time; it then returns by itself."""
     head, case = lock_open_case(tenant_id, case_id)
     if not reason.strip():
-        raise CaseReasonMissing
+        raise ReasonMissing
     if not at < until <= at + LONGEST_SNOOZE:
         raise BadSnooze
     _rows(case).update(snoozed_until=until, snooze_reason=reason)

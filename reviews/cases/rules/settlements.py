@@ -28,7 +28,7 @@ from ledger.catalogue.rules.effects import SideEffectClass
 from ledger.record.rules.canonical import NotCanonical, canonical, digest, parse
 from ledger.record.rules.lifecycle import WORD_BLOCKS_FOR, RepeatBlock
 from ledger.record.rules.outcomes import SESSION_ALONE, WORDS, Outcome, is_as_strong, outcome_of_step
-from ledger.record.rules.refusals import Refused
+from ledger.record.rules.refusals import ProofNeeded, Refused
 from reviews.cases.rules.resolutions import (
     KINDS,
     LOOKS,
@@ -69,13 +69,6 @@ class ProposalChanged(Refused):
     """What was proposed rests on less than is known now, or was not signed. Return it; it can be proposed again."""
 
     code = "PROPOSAL_CHANGED"
-
-
-class ProofNeeded(Refused):
-    """This settlement needs a fresh proof of who you are: your password, a one-time code or a passkey."""
-
-    code = "STEP_UP_REQUIRED"
-    status = 403
 
 
 class NotASettlement(Refused):

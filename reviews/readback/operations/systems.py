@@ -19,7 +19,7 @@ from ledger.catalogue.rules.contract import Contract
 from ledger.db import tenancy
 from ledger.record import operations as ledger
 from ledger.record.rules.envelope import instant
-from ledger.record.rules.refusals import NotFound, Refused
+from ledger.record.rules.refusals import NotFound, ReasonMissing, Refused
 from reviews import queries
 from reviews.incidents import operations as incidents_operations
 from reviews.incidents.rules.incidents import IncidentKind, Severity
@@ -42,13 +42,6 @@ class NotStopped(Refused):
     """Releases to this system are not paused."""
 
     code = "NOT_STOPPED"
-
-
-class SystemReasonMissing(Refused):
-    """Enter a reason. It is kept in the audit log."""
-
-    code = "REASON_REQUIRED"
-    status = 422
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -226,7 +219,7 @@ def stop_releasing(*, tenant_id: UUID, name: str, reason: str, by: ledger.Actor,
     """Pause releases of irreversible actions to a system until somebody resumes them."""
     row = _named(tenant_id, name)
     if not reason.strip():
-        raise SystemReasonMissing
+        raise ReasonMissing
     if row.stopped_at is not None:
         raise AlreadyStopped
     SystemHealth.objects.filter(tenant_id=tenant_id, system_id=row.system_id).update(
@@ -239,7 +232,7 @@ def resume_releasing(*, tenant_id: UUID, name: str, reason: str, by: ledger.Acto
     """Release to a system again, as far as its circuit and its debt allow."""
     row = _named(tenant_id, name)
     if not reason.strip():
-        raise SystemReasonMissing
+        raise ReasonMissing
     if row.stopped_at is None:
         raise NotStopped
     SystemHealth.objects.filter(tenant_id=tenant_id, system_id=row.system_id).update(

@@ -11,7 +11,7 @@ from approvals.voting.rules import binding
 from approvals.voting.rules.binding import Coverage, CurrentState, DisplayedDigests, VoteChoice, Voter, VoteStatement
 from ledger.record.rules.canonical import canonical, parse
 from ledger.record.rules.outcomes import is_as_strong
-from ledger.record.rules.refusals import Refused
+from ledger.record.rules.refusals import ProofNeeded, ReasonMissing, Refused
 from tests.support.tables import every_row
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
@@ -165,13 +165,13 @@ def test_saying_no_is_never_blocked_by_step_up(verdict, evidence_class):
 
 @pytest.mark.parametrize("evidence_class", ["", "E", "AB", "d"])
 def test_a_no_without_even_a_session_does_not_count(evidence_class):
-    with pytest.raises(binding.StepUpRequired):
+    with pytest.raises(ProofNeeded):
         vote(voter=replace(VOTER, evidence_class=evidence_class), verdict=VoteChoice.REJECT, reason="No.")
 
 
 @pytest.mark.parametrize(("evidence_class", "step_up"), [("D", "C"), ("C", "B"), ("C", "A"), ("B", "A"), ("", "C")])
 def test_an_approval_is_as_strong_as_the_policy_asks_or_none(evidence_class, step_up):
-    with pytest.raises(binding.StepUpRequired):
+    with pytest.raises(ProofNeeded):
         vote(coverage=replace(COVERAGE, step_up=step_up), voter=replace(VOTER, evidence_class=evidence_class))
 
 
@@ -281,10 +281,10 @@ def test_a_vote_by_a_reviewer_on_what_is_shown_counts():
         ({"seen": replace(SEEN, payload_hash="")}, binding.PayloadChanged, 409),
         ({"seen": replace(SEEN, rendering_digest="00" * 32)}, binding.RenderingChanged, 409),
         ({"frozen": True}, binding.TargetFrozen, 409),
-        ({"coverage": replace(COVERAGE, step_up="B")}, binding.StepUpRequired, 403),
-        ({"voter": replace(VOTER, evidence_class="")}, binding.StepUpRequired, 403),
-        ({"verdict": VoteChoice.REJECT}, binding.ReasonRequired, 422),
-        ({"verdict": VoteChoice.REQUEST_CHANGES, "reason": " \n"}, binding.ReasonRequired, 422),
+        ({"coverage": replace(COVERAGE, step_up="B")}, ProofNeeded, 403),
+        ({"voter": replace(VOTER, evidence_class="")}, ProofNeeded, 403),
+        ({"verdict": VoteChoice.REJECT}, ReasonMissing, 422),
+        ({"verdict": VoteChoice.REQUEST_CHANGES, "reason": " \n"}, ReasonMissing, 422),
     ],
 )
 def test_one_changed_fact_refuses_the_vote(changes, refusal, status):

@@ -15,7 +15,6 @@ from django.views.decorators.http import require_http_methods
 from approvals.requests.operations import edits
 from approvals.requests.queries import approvals
 from approvals.sessions import queries as sessions_queries
-from approvals.voting.rules import binding
 from console.api.actions import predicates
 from console.api.transaction import after_commit
 from console.pages.actions.action_record import actor_names, format_json, parse_arguments, payload_of
@@ -26,14 +25,14 @@ from console.web.http import TenantRequest, in_tenant, undo_if_refused
 from console.web.labels import action_title
 from ledger.actions.queries import actions
 from ledger.record.rules.canonical import NotCanonical, read
-from ledger.record.rules.refusals import Refused
+from ledger.record.rules.refusals import ReasonMissing, Refused
 
 if TYPE_CHECKING:
     from approvals.models import Approval
     from ledger.models import Action
 
 # What is wrong with what was written; everything else is about the request, and is shown as every refusal is.
-_MENDABLE = (edits.EditRefused, edits.NothingChanged, binding.ReasonRequired, NotCanonical)
+_MENDABLE = (edits.EditRefused, edits.NothingChanged, ReasonMissing, NotCanonical)
 
 
 class PreviewOutdated(Refused):

@@ -24,7 +24,7 @@ from console.web import labels
 from console.web.erased_pages import erased_page
 from console.web.forms import UnsignedVoteForm, VoteForm
 from console.web.http import TenantRequest, in_tenant, undo_if_refused
-from ledger.record.rules.refusals import Refused
+from ledger.record.rules.refusals import ProofNeeded, Refused
 
 
 @in_tenant("reviewer", "operator")
@@ -118,7 +118,7 @@ def _proof(request: TenantRequest, form: VoteForm) -> str:
 
 def _wrong(request: TenantRequest, approval_id: UUID, form: VoteForm) -> HttpResponse:
     """A wrong password or code: on record, and the page again."""
-    refusal = binding.StepUpRequired()
+    refusal = ProofNeeded()
     refusal.records = (votes.refused_vote(approval_id, request.caller.actor.id, refusal, at=request.as_of),)
     write_refusal_records(request.tenant.id, refusal)
     if form.cleaned_data["otp"]:

@@ -28,10 +28,10 @@ from console.web.labels import action_title
 from console.web.spreadsheets import MOST_EXPORTED
 from ledger.actions.queries import actions as actions_queries
 from ledger.catalogue.rules.money import amount_of, money_at_stake
-from ledger.record.rules.refusals import Refused
+from ledger.record.rules.refusals import ProofNeeded, Refused
 from reviews import queries
 from reviews.cases.operations import cases
-from reviews.cases.rules import resolutions, settlements
+from reviews.cases.rules import resolutions
 from reviews.cases.rules.batches import MOST
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ def resolve(request: TenantRequest, case_id: UUID) -> HttpResponse:
     try:
         given = settlement_signing.verify_identity(request, form.cleaned_data, request.user)
         if not given.evidence_class:
-            raise settlements.ProofNeeded(WRONG_PROOF)
+            raise ProofNeeded(WRONG_PROOF)
         with undo_if_refused(request):
             state = settle()
     except Refused as refusal:
@@ -207,7 +207,7 @@ def confirm(request: TenantRequest, case_id: UUID) -> HttpResponse:
 def _identify_second(request: TenantRequest, form: ConfirmationForm) -> settlement_signing.GivenProof:
     given = settlement_signing.verify_identity(request, form.cleaned_data, request.user)
     if not given.evidence_class:
-        raise settlements.ProofNeeded(WRONG_PROOF)
+        raise ProofNeeded(WRONG_PROOF)
     return given
 
 
