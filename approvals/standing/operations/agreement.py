@@ -34,6 +34,7 @@ from approvals.voting.rules.quorum import APPROVE, Ballot
 from ledger.actions.queries import actions
 from ledger.catalogue import queries as catalogue_queries
 from ledger.db import insert
+from ledger.people.rules.confirmation import SecondPersonNeeded
 from ledger.record import operations as ledger
 from ledger.record.rules.envelope import instant
 from ledger.record.rules.outcomes import is_as_strong
@@ -116,7 +117,7 @@ def answer(
     newest, demand = _weigh(row, at=at)
     second = _ballot(newest, demand, evidence_class if agrees else "", by, at=at)
     if second.person == str(row.proposed_person) or by.id == row.proposed_by:
-        raise standing.SecondPersonWanted
+        raise SecondPersonNeeded
     if agrees:
         if row.ends_at <= at:
             raise OfferChanged("Its end date is over.")

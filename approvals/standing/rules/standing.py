@@ -29,6 +29,7 @@ from typing import Any
 
 from approvals.standing.rules.shapes import Shape
 from approvals.voting.rules.quorum import ApprovalTerms, Ballot, tally_votes
+from ledger.people.rules.confirmation import SecondPersonNeeded
 from ledger.record.rules.lifecycle import State
 from ledger.record.rules.refusals import Refused
 
@@ -101,13 +102,6 @@ class BudgetOutsidePolicy(Refused):
 
     code = "BUDGET_OUTSIDE_POLICY"
     status = 422
-
-
-class SecondPersonWanted(Refused):
-    """You proposed this standing approval, so someone else must agree to it."""
-
-    code = "SECOND_PERSON_REQUIRED"
-    status = 403
 
 
 class VotesNotEnough(Refused):
@@ -227,7 +221,7 @@ def reason_for_a_person(
 def check_two_persons(terms: ApprovalTerms, proposer: Ballot, second: Ballot) -> None:
     """Refuse two persons who may not agree (rule 4)."""
     if second.person == proposer.person or second.voter == proposer.voter:
-        raise SecondPersonWanted
+        raise SecondPersonNeeded
     if tally_votes(terms, [proposer, second]).state != "approved":
         raise VotesNotEnough
 

@@ -17,6 +17,7 @@ from approvals.requests.operations.requests import request_again
 from approvals.requests.queries import approvals
 from approvals.voting.rules import passkeys
 from ledger.actions.queries import actions
+from ledger.people.rules.confirmation import SecondPersonNeeded
 from ledger.record import operations as ledger
 from ledger.record.queries import events
 from ledger.record.rules.refusals import NotFound, Refused
@@ -32,13 +33,6 @@ class NotTheHolder(Refused):
     """Only its holder can enrol a passkey."""
 
     code = "NOT_THE_HOLDER"
-    status = 403
-
-
-class SecondPersonNeeded(Refused):
-    """You started this, so someone else must do it."""
-
-    code = "SECOND_PERSON_NEEDED"
     status = 403
 
 
@@ -169,7 +163,7 @@ def _require_other_person(
     """Refuse a person who must not decide this, whichever account they use."""
     if person_id not in not_by:
         return
-    refusal = SecondPersonNeeded()
+    refusal = SecondPersonNeeded("Another person must do this: the passkey is yours, or you suspended it.")
     refused = ledger.RefusedEvent(
         subject_kind="approver_key",
         subject_id=row.id,

@@ -18,6 +18,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
+from ledger.people.rules.confirmation import SecondPersonNeeded
 from ledger.record.rules.refusals import Refused
 
 OPERATOR = "operator"
@@ -43,13 +44,6 @@ class NotAnOperator(Refused):
     """Only an operator named in the policy may use break-glass."""
 
     code = "NOT_ELIGIBLE"
-    status = 403
-
-
-class OwnBreakGlassUse(Refused):
-    """You used break-glass here, so someone else must review it."""
-
-    code = "SELF_APPROVAL"
     status = 403
 
 
@@ -102,7 +96,7 @@ def release_deadline(*, policy_says: datetime, used_at: datetime) -> datetime:
 def check_review(*, reviewer: str, used_by: str, reviewed_by: Collection[str], wanted: int) -> None:
     """Refuse a review that does not count (rule 5). All three are the humans, not their accounts."""
     if reviewer == used_by:
-        raise OwnBreakGlassUse
+        raise SecondPersonNeeded("You used break-glass here, so someone else must review it.")
     if reviewer in reviewed_by or len(set(reviewed_by)) >= wanted:
         raise AlreadyReviewed
 

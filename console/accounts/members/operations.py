@@ -30,6 +30,7 @@ from console.accounts.members.rules import (
 )
 from console.models import Membership, User
 from ledger.db import tenancy
+from ledger.people.rules.confirmation import SecondPersonNeeded
 from ledger.record import operations as ledger
 from ledger.record.queries import events
 from ledger.record.rules.canonical import digest
@@ -57,13 +58,6 @@ class LastAdministrator(Refused):
     """This is the last administrator; appoint another one first."""
 
     code = "LAST_ADMINISTRATOR"
-
-
-class SecondAdministratorNeeded(Refused):
-    """This needs a second administrator: neither the person who requested it nor the person concerned."""
-
-    code = "SECOND_PERSON_NEEDED"
-    status = 403
 
 
 class LooksLikeMember(Refused):
@@ -258,7 +252,9 @@ def confirm_proposal(
         raise NothingProposed
     asked: dict[str, Any] = row.proposal
     if answer and str(by_person) in (asked["by_person"], str(row.person_id)):
-        refusal = SecondAdministratorNeeded()
+        refusal = SecondPersonNeeded(
+            "This needs a second administrator: neither the person who requested it nor the person concerned."
+        )
         note = {"code": refusal.code, "what": asked["what"]}
         refusal.records = (_unconfirmed(row, note, by, at=at),)
         raise refusal
@@ -363,7 +359,7 @@ def confirm_key(*, tenant_id: UUID, key_id: UUID, by: ledger.Actor, by_person: U
     holder = members_queries.member_by_pseudonym(tenant_id, key.actor_id) if key else None
     giver = members_queries.member_by_pseudonym(tenant_id, holder.given_by) if holder and holder.given_by else None
     if holder is not None and giver is not None and giver.person_id == by_person:
-        refusal = SecondAdministratorNeeded("The person who made them an approver cannot also confirm their passkey.")
+        refusal = SecondPersonNeeded("The person who made them an approver cannot also confirm their passkey.")
         note = {"code": refusal.code, "what": "key", "key_id": str(key_id)}
         refusal.records = (_unconfirmed(holder, note, by, at=at),)
         raise refusal

@@ -25,6 +25,7 @@ from ledger.catalogue.rules.contract import Contract, load_stored
 from ledger.catalogue.rules.releases import CanaryScope
 from ledger.catalogue.rules.weakenings import weakenings
 from ledger.models import ContractVersion, PolicyVersion, Release, ReleaseGate
+from ledger.people.rules.confirmation import SecondPersonNeeded
 from ledger.record.operations import (
     Actor,
     NewEvent,
@@ -211,7 +212,7 @@ def sign_gate(
 def check_person(*, reason: str, by: Actor, is_same: bool, is_proven: bool) -> None:
     """Refuse a machine, whoever may not say this after what they said before, and whoever gives no reason or proof."""
     if by.kind != "person" or is_same:
-        raise rules.AnotherPersonNeeded
+        raise SecondPersonNeeded
     if not reason.strip():
         raise ReasonMissing
     if not is_proven:

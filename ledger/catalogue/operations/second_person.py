@@ -14,6 +14,7 @@ from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.operations.registration import lock_versions, refuse_without_release, register_system
 from ledger.catalogue.rules.releases import CONTRACT
 from ledger.models import ContractVersion, System
+from ledger.people.rules.confirmation import SecondPersonNeeded
 from ledger.record.operations import Actor, NewEvent, append, lock_subject
 from ledger.record.rules.envelope import instant
 from ledger.record.rules.refusals import NotFound, ProofNeeded, ReasonMissing, Refused
@@ -23,13 +24,6 @@ class NothingWaits(Refused):
     """Nothing is waiting for confirmation."""
 
     code = "NOTHING_PROPOSED"
-
-
-class SecondPersonNeeded(Refused):
-    """Only a person other than the one who submitted this can confirm it."""
-
-    code = "SECOND_PERSON_NEEDED"
-    status = 403
 
 
 def decide_contract_change(

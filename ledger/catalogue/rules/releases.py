@@ -125,13 +125,6 @@ class BasisMoved(Refused):
     code = "CONFLICT"
 
 
-class AnotherPersonNeeded(Refused):
-    """Someone else must do this."""
-
-    code = "SECOND_PERSON_NEEDED"
-    status = 403
-
-
 class CannotGoBack(Refused):
     """Only a version that was in force, and was not itself rolled back, can be put in force again."""
 

@@ -17,6 +17,7 @@ from uuid import UUID
 from ledger import keystore
 from ledger.db import call_function, execute, tenancy
 from ledger.models import Erasure
+from ledger.people.rules.confirmation import SecondPersonNeeded
 from ledger.record.operations import (
     SYSTEM,
     Actor,
@@ -68,7 +69,7 @@ def request_erasure_by_policy(*, tenant_id: UUID, request: ErasureRequest, at: d
     """Request erasure under a standing policy; two people confirmed the policy, so the request is confirmed with it."""
     policy = queries.retention(tenant_id)
     if policy is None or not policy.standing:
-        raise rules.SamePerson
+        raise SecondPersonNeeded
     found = _check_subjects(tenant_id, request.subjects, at=at)
     row = _create_row(tenant_id, request, found, state="CONFIRMED", by=SYSTEM, at=at, retention_id=policy.id)
     asked = append(
@@ -90,7 +91,7 @@ def confirm_erasure(*, tenant_id: UUID, erasure_id: UUID, by: Actor, at: datetim
     """Confirm a request as the second person. Holds and ages are checked again, here and when the eraser begins."""
     head, row = _lock_request(tenant_id, erasure_id, "REQUESTED")
     if by.id == row.requested_by or by.kind != "person":
-        raise rules.SamePerson
+        raise SecondPersonNeeded
     _check_subjects(
         tenant_id, [subject for subject, _ in queries.subjects_of(tenant_id, erasure_id)], at=at, own_request=erasure_id
     )
@@ -102,7 +103,7 @@ def refuse_erasure(*, tenant_id: UUID, erasure_id: UUID, reason: str, by: Actor,
     """Refuse a request as the second person."""
     head, row = _lock_request(tenant_id, erasure_id, "REQUESTED")
     if by.id == row.requested_by:
-        raise rules.SamePerson
+        raise SecondPersonNeeded
     append(head, NewEvent(kind="erasure_refused", to="REFUSED", detail={"reason": reason}), actor=by, at=at)
     return _update_row(row, state="REFUSED", ended_at=at)
 

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from ledger.db import call_function
 from ledger.models import LegalHold, Retention
+from ledger.people.rules.confirmation import SecondPersonNeeded
 from ledger.record.operations import Actor, NewEvent, SubjectHead, append, lock_subject, new_id
 from ledger.retention import queries
 from ledger.retention.rules import retention as rules
@@ -66,7 +67,7 @@ def confirm_policy(*, tenant_id: UUID, retention_id: UUID, by: Actor, at: dateti
     head = _lock_in_state(tenant_id, retention_id, "retention", "PROPOSED")
     row = Retention.objects.get(tenant_id=tenant_id, id=retention_id)
     if by.id == row.proposed_by or by.kind != "person":
-        raise rules.SamePerson
+        raise SecondPersonNeeded
     before = queries.retention(tenant_id)
     if before is not None:
         happening = NewEvent(kind="retention_superseded", to="SUPERSEDED", detail={"by": str(retention_id)})

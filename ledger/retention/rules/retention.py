@@ -36,13 +36,6 @@ RESTING: dict[str, frozenset[str]] = {
 """By kind, the states in which a subject can be erased; other kinds hold nothing of those whom actions are about."""
 
 
-class SamePerson(Refused):
-    """You requested this, so someone else must confirm it."""
-
-    code = "SAME_PERSON"
-    status = 403
-
-
 class OnHold(Refused):
     """A legal hold covers this; it cannot be erased until the hold is lifted."""
 

@@ -21,6 +21,7 @@ from ledger.catalogue.rules.effects import Reversibility, SideEffectClass
 from ledger.catalogue.rules.lent_lookups import lends_lookup
 from ledger.catalogue.rules.remedies import Relation
 from ledger.db import tenancy
+from ledger.people.rules.confirmation import SecondPersonNeeded
 from ledger.record import operations as ledger
 from ledger.record.queries import events
 from ledger.record.rules.envelope import instant
@@ -538,7 +539,7 @@ def _confirmed(case: Case, by: ledger.Actor, proof: settlements.SettlementProof 
     if case.state != "AWAITING_SECOND":
         raise NothingProposed
     if case.proposed_by == by.id:
-        raise resolutions.SecondPersonNeeded
+        raise SecondPersonNeeded
     held, proof = held_action(case), proof or settlements.SettlementProof(person=str(by.id))
     resolution, evidence = Resolution(case.proposed_resolution), list(case.proposed_evidence)
     resolutions.check_resolution(held, resolution, reason=case.proposed_reason, evidence=evidence)

@@ -30,6 +30,7 @@ from typing import Any
 
 from ledger.catalogue.rules.effects import Reversibility, SideEffectClass
 from ledger.catalogue.rules.remedies import Relation
+from ledger.people.rules.confirmation import SecondPersonNeeded
 from ledger.record.rules.envelope import instant
 from ledger.record.rules.lifecycle import (
     REPEAT_RELEASED,
@@ -71,20 +72,6 @@ class EvidenceMissing(Refused):
 
     code = "EVIDENCE_REQUIRED"
     status = 422
-
-
-class NotSecondPerson(Refused):
-    """Another operator or a reviewer must confirm this."""
-
-    code = "FORBIDDEN"
-    status = 403
-
-
-class SecondPersonNeeded(Refused):
-    """Another person must confirm this; you cannot confirm your own proposal from any account."""
-
-    code = "SECOND_PERSON_REQUIRED"
-    status = 403
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,7 +195,7 @@ def refuse_second(*, roles: frozenset[str], is_proposer: bool) -> Refused | None
     The list, the page, the API and the notices ask this; the confirmation compares the people who sign.
     """
     if not roles & SECONDS:
-        return NotSecondPerson()
+        return SecondPersonNeeded("Another operator or a reviewer must confirm this.")
     return SecondPersonNeeded() if is_proposer else None
 
 

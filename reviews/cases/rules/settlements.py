@@ -25,6 +25,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from ledger.catalogue.rules.effects import SideEffectClass
+from ledger.people.rules.confirmation import SecondPersonNeeded
 from ledger.record.rules.canonical import NotCanonical, canonical, digest, parse
 from ledger.record.rules.lifecycle import WORD_BLOCKS_FOR, RepeatBlock
 from ledger.record.rules.outcomes import SESSION_ALONE, WORDS, Outcome, is_as_strong, outcome_of_step
@@ -35,7 +36,6 @@ from reviews.cases.rules.resolutions import (
     UNGATED,
     HeldAction,
     Resolution,
-    SecondPersonNeeded,
     changes_repeat,
     needs_second,
     repeat_block_after,

@@ -18,6 +18,7 @@ from console.accounts.members import operations as people
 from console.accounts.members import queries as members_queries
 from console.models import Membership, User
 from ledger.db import tenancy
+from ledger.people.rules.confirmation import SecondPersonNeeded
 from ledger.record import operations as ledger
 from ledger.record.queries import events as events_queries
 from ledger.record.rules.refusals import NotFound
@@ -175,7 +176,7 @@ def test_a_removed_member_is_out_and_keeps_the_pseudonym_when_asked_back(rita, a
 def test_an_administrator_makes_themselves_no_reviewer_alone(ada, ben):
     assert not change(ada, ada, "administrator", "reviewer")
     assert not decides(ada)
-    with pytest.raises(people.SecondAdministratorNeeded) as refused:
+    with pytest.raises(SecondPersonNeeded) as refused:
         confirm(ada, ada)
     write_refusal_records(ada.tenant_id, refused.value)
     assert not decides(ada)
@@ -190,7 +191,7 @@ def test_nor_through_a_second_account(ada, ben):
     people.link_accounts(tenant_id=ada.tenant_id, member_ids=[ada.id, other.id], **by(ben))
     other.refresh_from_db()
     assert not change(ada, other, "administrator", "reviewer")
-    with pytest.raises(people.SecondAdministratorNeeded):
+    with pytest.raises(SecondPersonNeeded):
         confirm(ada, other)
     assert not decides(ada)
 
@@ -274,7 +275,7 @@ def test_separating_takes_two_and_is_never_ones_own(rita, here, ada, ben):
     people.link_accounts(tenant_id=here, member_ids=[rita.id, other.id], **by(ada))
     assert Membership.objects.get(id=other.id).person_id == rita.person_id
     people.propose_separation(tenant_id=here, member_id=other.id, **and_person(ada))
-    with pytest.raises(people.SecondAdministratorNeeded):
+    with pytest.raises(SecondPersonNeeded):
         confirm(other, ada)
     confirm(other, ben)
     assert approvers.approver(here, other.actor_id).person_id == other.actor_id
@@ -287,7 +288,7 @@ def test_a_key_follows_the_human_behind_the_account(rita, here, ada):
     key = a_key(rita, confirmed_by=None)
     people.link_accounts(tenant_id=here, member_ids=[rita.id, other.id], **by(ada))
     other.refresh_from_db()
-    with pytest.raises(approver_keys.SecondPersonNeeded):
+    with pytest.raises(SecondPersonNeeded):
         approver_keys.confirm(
             tenant_id=here,
             key_id=key.id,

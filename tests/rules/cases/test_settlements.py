@@ -7,10 +7,11 @@ from dataclasses import fields, replace
 
 import pytest
 
+from ledger.people.rules.confirmation import SecondPersonNeeded
 from ledger.record.rules.lifecycle import State
 from ledger.record.rules.refusals import ProofNeeded, Refused
 from reviews.cases.rules import settlements
-from reviews.cases.rules.resolutions import UNGATED, Resolution, SecondPersonNeeded, refuse_second
+from reviews.cases.rules.resolutions import UNGATED, Resolution, refuse_second
 from reviews.cases.rules.settlements import Act, CasePageChanged, NotASettlement, ProposalChanged
 from tests.rules.cases.test_signed_settlements import HELD, Scene
 from tests.support.tables import every_row

@@ -11,6 +11,7 @@ import pytest
 from approvals.standing.rules import shapes, standing
 from approvals.standing.rules.standing import DecidedAction, PauseReason, StandingBudget, StandingPolicy
 from approvals.voting.rules.quorum import ApprovalTerms, Ballot, Threshold
+from ledger.people.rules.confirmation import SecondPersonNeeded
 
 NOW = datetime(2026, 6, 1, 9, tzinfo=UTC)
 TEMPLATE = "order/{order_id}"
@@ -148,7 +149,7 @@ def ballot(name: str, *groups: str, person: str = "") -> Ballot:
 def test_two_different_people_agree_whose_votes_would_be_enough():
     standing.check_two_persons(ApprovalTerms(), ballot("ada"), ballot("ben"))
     for second in (ballot("ada"), ballot("ada-2", person="ada")):
-        with pytest.raises(standing.SecondPersonWanted):
+        with pytest.raises(SecondPersonNeeded):
             standing.check_two_persons(ApprovalTerms(), ballot("ada"), second)
     finance = ApprovalTerms(thresholds=(Threshold(group="finance", count=2),))
     with pytest.raises(standing.VotesNotEnough):

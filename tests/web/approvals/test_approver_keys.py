@@ -12,6 +12,7 @@ from approvals.voting.queries import approvers
 from approvals.voting.rules import passkeys
 from console.api.transaction import record_refusal
 from ledger.db import tenancy
+from ledger.people.rules.confirmation import SecondPersonNeeded
 from ledger.record import operations as ledger
 from ledger.record.queries import events
 from ledger.record.rules.refusals import NotFound, Refused
@@ -91,7 +92,7 @@ def test_a_key_signs_only_after_another_person_confirmed_it(stage, people, key):
 def test_nobody_confirms_their_own_key(stage, people, key, alias):
     """B23: not with the same account, and not with another account of the same human."""
     holder, other, _ = people
-    with pytest.raises(approver_keys.SecondPersonNeeded):
+    with pytest.raises(SecondPersonNeeded):
         step(approver_keys.confirm, stage, key, other if alias else holder, person_id=holder.actor_id)
     assert state(stage, key) == ("PENDING", ["key_enrolled", "key_step_refused"])
 
@@ -126,7 +127,7 @@ def test_one_person_stops_a_key_and_another_ends_it(stage, people, key):
     step(approver_keys.confirm, stage, key, first, person_id=first.actor_id)
     step(approver_keys.suspend, stage, key, first, person_id=first.actor_id, reason="Lost on a train.")
     assert state(stage, key)[0] == "SUSPENDED"
-    with pytest.raises(approver_keys.SecondPersonNeeded):
+    with pytest.raises(SecondPersonNeeded):
         step(approver_keys.remove, stage, key, first, person_id=first.actor_id)
     step(approver_keys.remove, stage, key, second, person_id=second.actor_id)
     assert state(stage, key) == (
@@ -142,7 +143,7 @@ def test_neither_holder_nor_suspender_lets_a_key_sign_again(stage, people, key):
     step(approver_keys.confirm, stage, key, first, person_id=first.actor_id)
     step(approver_keys.suspend, stage, key, first, person_id=first.actor_id, reason="Lost?")
     for person in (holder, first):
-        with pytest.raises(approver_keys.SecondPersonNeeded):
+        with pytest.raises(SecondPersonNeeded):
             step(approver_keys.restore, stage, key, person, person_id=person.actor_id)
     step(approver_keys.restore, stage, key, second, person_id=second.actor_id)
     assert state(stage, key)[0] == "ACTIVE"

@@ -122,7 +122,7 @@ def test_a_use_waits_in_the_inbox_of_everybody_but_who_used_it(shop: Workshop):
 def test_two_others_review_it_and_nobody_twice(shop: Workshop):
     policy(shop)
     broken(shop, shop.propose())
-    assert look(shop, shop.operator).json()["code"] == "SELF_APPROVAL"
+    assert look(shop, shop.operator).json()["code"] == "SECOND_PERSON_NEEDED"
     assert look(shop, shop.reviewer).json()["state"] == "USED"
     assert look(shop, shop.reviewer).json()["code"] == "ALREADY_DECIDED"
     assert look(shop, shop.person("compliance")).json()["state"] == "REVIEWED"

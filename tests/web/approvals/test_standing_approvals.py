@@ -19,6 +19,7 @@ from approvals.voting.queries import approvers
 from console import tasks
 from ledger.db import execute, insert, savepoint, tenancy
 from ledger.management.commands import verify_ledger
+from ledger.people.rules.confirmation import SecondPersonNeeded
 from ledger.record.operations import Actor
 from ledger.record.queries import events
 from tests.support.api_tenant import PASSWORD, workshop
@@ -81,7 +82,7 @@ def in_force(desk: Counter, clock: Any, **budget: Any) -> UUID:
             at=clock.now(),
         )
         word = {"agrees": True, "reason": "So it is.", "evidence_class": "C", "at": clock.now()}
-        with pytest.raises(standing.SecondPersonWanted):
+        with pytest.raises(SecondPersonNeeded):
             agreement.answer(tenant_id=desk.tenant, standing_id=row.id, by=ada, **word)
         agreement.answer(tenant_id=desk.tenant, standing_id=row.id, by=ben, **word)
     return row.id
@@ -204,7 +205,7 @@ def test_a_policy_that_changes_pauses_it_and_two_persons_let_it_go_on(desk, cloc
     word |= {"evidence_class": "C", "at": clock.now()}
     with tenancy(desk.tenant):
         agreement.propose_resume(**word, by=ben)
-        with pytest.raises(standing.SecondPersonWanted):
+        with pytest.raises(SecondPersonNeeded):
             agreement.answer(**word, agrees=True, by=ben)
         agreement.answer(**word, agrees=True, by=ada)
     answer = desk.call(TOOL, {"order_id": "EX-3002", "amount": 1250, "currency": "EUR"})

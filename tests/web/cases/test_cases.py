@@ -145,7 +145,7 @@ def test_no_machine_takes_an_action_out_of_review(shop: Workshop, case: dict[str
 def test_what_cannot_be_undone_is_settled_by_two(shop: Workshop, case: dict[str, Any]):
     assert resolve(shop, case, "ATTEST_ABSENT").json()["state"] == "AWAITING_SECOND"
     assert shop.state(case["action_id"]) == "REVIEW_REQUIRED"
-    assert refused(confirm(shop, case, by=shop.operator)) == (403, "SECOND_PERSON_REQUIRED")
+    assert refused(confirm(shop, case, by=shop.operator)) == (403, "SECOND_PERSON_NEEDED")
     for caller in (shop.operator_key, shop.agent, shop.person("compliance", name="comply@orchid")):
         assert refused(confirm(shop, case, by=caller)) == (403, "FORBIDDEN")
     assert confirm(shop, case).json()["state"] == "RESOLVED"

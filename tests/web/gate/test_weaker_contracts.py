@@ -115,7 +115,10 @@ def test_who_sent_it_does_not_confirm_it_under_another_account_either(shop: Work
     assert ada.post("/contracts", weaker()).json()["state"] == "PENDING"
     refused = confirm(shop)
     assert (refused.status_code, refused.json()["code"]) == (403, "SECOND_PERSON_NEEDED")
-    assert refused.json()["detail"] == "Only a person other than the one who submitted this can confirm it."
+    assert (
+        refused.json()["detail"]
+        == "Another person must confirm this; you cannot confirm your own proposal from any account."
+    )
     administrator_of(shop, "alt@orchid")
     first, second = (Membership.objects.get(user__username=name) for name in ("ada@orchid", "alt@orchid"))
     ada.post(f"/members/{first.id}/links", {"member_id": str(second.id)})

@@ -178,10 +178,10 @@ def test_every_page_copes_with_what_is_gone(shop, settled, carol, dora, run):
 def test_one_person_cannot_do_it_alone_nor_without_the_password(shop, settled, carol, dora):
     erasure = asked(carol, settled["action_id"]).json()["erasure_id"]
     alone = confirmed(erasure, carol)
-    assert (alone.status_code, alone.json()["code"]) == (403, "SAME_PERSON")
+    assert (alone.status_code, alone.json()["code"]) == (403, "SECOND_PERSON_NEEDED")
     guessed = confirmed(erasure, dora, "not the password")
     assert (guessed.status_code, guessed.json()["code"]) == (403, "STEP_UP_REQUIRED")
-    assert carol.post(f"/erasures/{erasure}/refuse", {"reason": "No."}).json()["code"] == "SAME_PERSON"
+    assert carol.post(f"/erasures/{erasure}/refuse", {"reason": "No."}).json()["code"] == "SECOND_PERSON_NEEDED"
     assert confirmed(erasure, dora).json()["state"] == "CONFIRMED"
     assert confirmed(erasure, dora).status_code == 409
 
@@ -273,7 +273,7 @@ def test_a_retention_policy_takes_two_people_and_its_floor_is_kept(shop, settled
     proposed = carol.post("/retention", days).json()
     assert (proposed["state"], proposed["envelope_days"]) == ("PROPOSED", 2557)
     path = f"/retention/{proposed['retention_id']}/confirm"
-    assert carol.post(path, {"password": PASSWORD}).json()["code"] == "SAME_PERSON"
+    assert carol.post(path, {"password": PASSWORD}).json()["code"] == "SECOND_PERSON_NEEDED"
     assert dora.post("/retention", days).json()["code"] == "ALREADY_PROPOSED"
     assert dora.post(path, {"password": PASSWORD}).json()["state"] == "ACTIVE"
     assert asked(carol, settled["action_id"]).json()["code"] == "TOO_YOUNG"

@@ -119,7 +119,7 @@ def test_two_people_promote_on_the_page_and_one_puts_the_version_before_it_in_fo
     said = words(ada.page(path))
     assert "Ada promoted it; another person must promote it as well." in said
     assert "You promoted it first, so another person must promote it as well." in said
-    assert "Someone else must do this." in words(refused(ada, f"{path}/promotion", **WORD))
+    assert "Another person must confirm this" in words(refused(ada, f"{path}/promotion", **WORD))
     assert ben.post(f"{path}/promotion", **WORD).status_code == 302
     said = words(ben.page(path))
     assert "Two people promoted it. It is in force." in said
