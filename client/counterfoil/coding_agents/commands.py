@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -39,24 +39,17 @@ PROGRAMS: Final = {
     for name in program.names
 }
 _SHELL: Final = table("shell")
-_PROSE: Final = frozenset(_SHELL["prose"].split())
-_PROSE_OPTIONS: Final = frozenset(_SHELL["prose_options"].split())
-_SHELLS: Final = frozenset(_SHELL["shells"].split())
-_RUNNERS: Final = frozenset(_SHELL["runners"].split())
-_READS_COMMANDS: Final = frozenset(_SHELL["reads_commands"].split())
-_RUN_VARIABLES: Final = re.compile(_SHELL["run_variables"])
-_KNOWN: Final = (
-    _PROSE | _SHELLS | _RUNNERS | PROGRAMS.keys() | table("writers").keys() | {"eval", "trap", "source", "."}
+_PROSE, _PROSE_OPTIONS, _SHELLS, _RUNNERS, _TAKES_OPERAND, _READS_COMMANDS, _SHELL_VALUES = (
+    frozenset(_SHELL[name].split())
+    for name in ("prose", "prose_options", "shells", "runners", "take_operand", "reads_commands", "shell_values")
 )
+_SCRIPT_WORDS: Final = frozenset(("eval", "trap", "alias", "hash"))
+_KNOWN: Final = _PROSE | (_SHELLS - {"."}) | _RUNNERS | PROGRAMS.keys() | files.WRITERS.keys() | _SCRIPT_WORDS
+_REQUESTS: Final = table("requests")
+_RUNS, _EVALUATES, _RUN_VARIABLES = (re.compile(_SHELL[name]) for name in ("runs", "evaluates", "run_variables"))
 _REPLACED: Final = re.compile(r"(?:-I|-i|--replace=)(.+)", re.S)
-_AFTER_C: Final = re.compile(r"(?:-\w*c|--command|--session-command) (.+)", re.S)
-_SCRIPT_AFTER: Final = {
-    **dict.fromkeys(("script", "su", "runuser", "flock", "setpriv"), _AFTER_C),
-    **dict.fromkeys(("watch", "parallel"), re.compile(r"\S+ (.*\s.*)", re.S)),
-    "env": re.compile(r"(?:\S+ -\w*S|\S+ --split-string=|-\w*S |--split-string )(.+)", re.S),
-}
-"""How the words of a program that runs others name a script: the word before, a space, and the word."""
-_STANDARD_INPUT: Final = frozenset(("-", "/dev/stdin", "/dev/fd/63"))
+_NO_PROGRAM: Final = re.compile(r"[\d.]+[smhd]?|\w+=.*|run|exec|x|--", re.S)
+"""Words that stand between a program that runs others and the one that it runs."""
 _DEEPEST: Final = 6
 _WRITE_OUT: Final = (
     "Not plain: which program or script this would run is known only to the shell. Write out the program and its verb, "
@@ -80,7 +73,7 @@ def _refuse_mention(text: str) -> None:
 def read_command(command: str, folder: Path) -> Effect | None:
     """The effect of a command in a folder, None where this program has nothing to say about it; or `Refusal`."""
     script = read_script(command, frozenset({folder}))
-    commands = list(each_command(script))
+    commands = list(_each_command(script))
     for found in commands:
         program = _program_of(found)
         if program is None or not program.changes(found, script):
@@ -104,170 +97,173 @@ def read_back(effect: Effect, folder: Path) -> SystemReading | None:
 
 
 def _program_of(command: Command) -> Program | None:
-    name = command.words[0].last_name if command.words else None
-    if name and re.fullmatch(r"python[\d.]*", name):
+    if re.fullmatch(r"python[\d.]*", command.name):
         return twine.UPLOAD
-    return PROGRAMS.get("git" if name and name.startswith("git-") else name or "")
+    return PROGRAMS.get("git" if command.name.startswith("git-") else command.name)
 
 
 def _is_own_name(command: Command) -> bool:
     """Whether a program is named as what is asked about it here is: by its name, or by where that name leads."""
-    text = str(command.words[0].text)
-    name = text.rpartition("/")[2]
+    text, name = command.words[0].text, command.name
     return text in (name, shutil.which(name), f"/usr/sbin/{name}") and not name.startswith("git-")
 
 
-def each_command(script: Script, depth: int = 0) -> Iterator[Command]:
+def _each_command(script: Script, depth: int = 0) -> Iterator[Command]:
     """Every simple command that a script runs or hands on (rule 2); `Refusal` where one cannot be told."""
+    if _EVALUATES.search(script.text):
+        _refuse_mention(script.text)
     for command in script.commands:
+        for variable, word in command.assigned:
+            if command.words or _RUN_VARIABLES.fullmatch(variable):
+                _refuse_mention(word.code)
         yield command
-        yield from _handed_on(command, script, depth)
+        if command.words:
+            yield from _handed_on(command, script, depth)
 
 
 def _handed_on(command: Command, script: Script, depth: int) -> Iterator[Command]:
-    for variable, word in command.assigned:
-        if command.words or _RUN_VARIABLES.fullmatch(variable):
-            _refuse_mention(word.code)
-    if not command.words:
-        return
-    first = command.words[0]
-    name = first.last_name
-    if name is None or (first.text is None and mentions(script.text)) or depth > _DEEPEST or name == "{}":
+    """The commands that the words of a command are, for whoever runs them."""
+    name = command.name
+    if name in ("", "{}") or (command.words[0].text is None and mentions(script.text)) or depth > _DEEPEST:
         raise Refusal(_WRITE_OUT)
-    yield from _handed_on_by(name, command, script, depth)
-
-
-def _handed_on_by(name: str, command: Command, script: Script, depth: int) -> Iterator[Command]:
     if name in _PROSE:
-        if any(word.code.startswith(tuple(_SHELL["runs"])) for word in command.words):
-            _refuse_mention(" ".join(word.code for word in command.words))
-    elif name in _SHELLS | {"source", "."}:
-        yield from _nested(_script_of(command, name, script), command, script, depth)
-    elif name in ("eval", "trap"):
-        words = [word for word in command.words[1:] if word.text not in ("--", "-", "", "-p", "-l")]
-        texts = [word.code for word in words]
-        yield from _nested(" ".join(texts if name == "eval" else texts[:1]), command, script, depth)
-    elif name == "alias":
-        for text in filter(None, (word.code.partition("=")[2] for word in command.words[1:])):
-            if text.partition(" ")[0] in PROGRAMS:
+        if _RUNS.match(text := " ".join(word.code for word in command.words)):
+            _refuse_mention(text)
+    elif name in _SHELLS | _SCRIPT_WORDS:
+        for word in _scripts_in(command, script):
+            # A script that stands in a file is not seen; one that nobody can read is not plain.
+            if not word.code and not word.plain:
                 raise Refusal(_WRITE_OUT)
-            yield from _nested(text, command, script, depth)
+            inner = read_script(word.code, command.folders, script.variables)
+            yield from _each_command(replace(inner, text=f"{script.text}\n{word.code}"), depth + 1)
     elif name in _RUNNERS:
-        yield from _run_by(command, name, script, depth)
+        yield from (_run_by_find if name == "find" else _run_by)(command, script, depth)
     elif name not in PROGRAMS and not name.startswith("git-"):
         yield from _named_by(command, script)
 
 
-def _nested(text: str | None, command: Command, script: Script, depth: int) -> Iterator[Command]:
-    """The commands of a script that is handed to a shell; None is one that nobody can read."""
-    if text is None:
-        raise Refusal(_WRITE_OUT)
-    inner = read_script(text, command.folders, script.variables)
-    yield from each_command(replace(inner, text=f"{script.text}\n{text}"), depth + 1)
+def _scripts_in(command: Command, script: Script) -> Iterator[ShellWord]:
+    """The scripts that words of a shell, or of one of its commands, are."""
+    words = [word for word in command.words[1:] if word.text not in ("--", "-", "", "-p", "-l")]
+    if command.name in _SHELLS:
+        yield from _script_of(command, script)
+    elif command.name == "eval" and words:
+        code = "" if any(not word.code for word in words) else " ".join(word.code for word in words)
+        yield ShellWord((), False, code)
+    elif command.name == "trap":
+        yield from words[:1]
+    else:
+        for text in (word.code.partition("=")[2] or word.code for word in words):
+            if text.partition(" ")[0].rpartition("/")[2] in PROGRAMS:
+                raise Refusal(_WRITE_OUT)
+            yield ShellWord((), True, text)
 
 
-def _script_of(command: Command, name: str, script: Script) -> str | None:
-    """The script that a shell is handed in its words or on its input; empty where it stands in a file."""
-    words, takes_text = list(command.words[1:]), False
-    while words and (words[0].code.startswith(("-", "+")) and words[0].code != "-"):
+def _script_of(command: Command, script: Script) -> Sequence[ShellWord]:
+    """The script that a shell is handed in its words or on its input; none where it stands in a file."""
+    words, letters = list(command.words[1:]), ""
+    while words and re.match(r"[-+].", words[0].code):
         option = words.pop(0)
         if option.text is None:
-            return None
-        if option.text in _SHELL["shell_values"] or re.fullmatch(r"[-+]\w*[oO]", option.text):
+            return [UNTOLD]
+        if option.text in _SHELL_VALUES or re.fullmatch(r"[-+]\w*[oO]", option.text):
             words = words[1:]
-        letters = "" if option.text.startswith("--") else option.text
-        takes_text = takes_text or "c" in letters
-        if "s" in letters and not takes_text:
-            words = []
-    if takes_text and name not in ("source", "."):
-        return words[0].code if words else ""
-    if words and (words[0].text is None or words[0].text in _STANDARD_INPUT):
-        return command.fed.code or None if words[0].text in ("-", "/dev/stdin") and command.fed else None
-    if not words:
-        return "" if command.fed is None else command.fed.code or None
+        letters += "" if option.text.startswith("--") else option.text
+    if "c" in letters and command.name not in ("source", "."):
+        return words[:1]
+    from_input = "s" in letters or not words or words[0].text in ("-", "/dev/stdin")
+    if from_input and command.fed is not None:
+        return [command.fed]
+    file = (command.inputs if from_input else words)[:1]
     # A script that the same command wrote is no other program's.
-    return None if _is_written_by(script, str(words[0].text).rpartition("/")[2]) else ""
+    told = all(word.text not in (None, "/dev/fd/63") and not _is_written_by(script, word.code) for word in file)
+    return [] if told else [UNTOLD]
 
 
 def _is_written_by(script: Script, file: str) -> bool:
     """Whether a script may write the file that it then runs."""
-    commands = script.commands
-    written = any(word.code.endswith(file) for command in commands for word in command.targets)
-    written = written or any(
-        word.code.endswith(file)
-        for command in commands
-        if command.words and command.words[0].last_name in ("tee", "dd")
-        for word in command.words[1:]
-    )
-    return written or (script.text.count(file) > 1 and bool(mentions(script.text)))
+    name, commands = file.rpartition("/")[2], script.commands
+    written = [word for command in commands for word in command.targets]
+    written += [word for command in commands if command.name in ("tee", "dd") for word in command.words[1:]]
+    is_named_twice = script.text.count(name) > 1
+    return any(word.code.endswith(name) for word in written) or (is_named_twice and bool(mentions(script.text)))
 
 
-def _run_by(command: Command, name: str, script: Script, depth: int) -> Iterator[Command]:
-    """The command behind a program that runs another one, and scripts among its words."""
-    words = list(command.words)
-    if name == "find":
-        yield from _run_by_find(command, script, depth)
-        return
+def _run_by(command: Command, script: Script, depth: int) -> Iterator[Command]:
+    """The commands that may be meant behind a program that runs another one, and scripts among its words."""
+    name, words, folders = command.name, list(command.words), command.folders
     if name in ("xargs", "parallel"):
         marks = {"{}"} | {after.code for word, after in pairwise(words) if word.text == "-I"}
         marks |= {found[1] for word in words if (found := _REPLACED.fullmatch(word.code))}
-        words = [UNTOLD if any(each in word.code for each in marks) else word for word in words]
+        for mark in marks:
+            words = [_filled(word, mark, "${1}") for word in words]
         words.append(UNTOLD)
-    takes_value = _SHELL["runner_values"].get(name, "").split()
-    folders = command.folders
-    if any(word.code.startswith(("-C", "--chdir", "-D")) for word in words[1:]) and name in ("env", "sudo", "doas"):
+        _refuse_mention(command.fed.code if command.fed else "")
+    if name in ("env", "sudo", "doas") and any(re.match(r"-C|--chdir|-D", word.code) for word in words):
         folders = frozenset({None})
-    place = 1
-    while place < len(words):
-        word = words[place]
-        if word.text in takes_value and word.text not in ("-S", "-c"):
-            place += 2
-            continue
-        script_after = _SCRIPT_AFTER.get(name)
-        if script_after and (found := script_after.fullmatch(f"{words[place - 1].code} {word.code}")):
-            yield from _nested(found[1], command, script, depth)
-        elif word.last_name in _KNOWN and not word.code.startswith("-"):
+    scripts = next((text for names, text in _SHELL["scripts"].items() if name in names.split()), r"(?!)")
+    is_awaited = True
+    for place, (before, word) in enumerate(pairwise(words), 1):
+        is_option, takes_this = word.code.startswith("-"), place == 1 and name in _TAKES_OPERAND
+        is_value = bool(re.fullmatch(r"-[A-Za-z]|--[a-z-]+", before.code))
+        if found := re.fullmatch(scripts, f"{before.code} {word.code}", re.S):
+            inner = Command((ShellWord(("eval",), True, "eval"), ShellWord((), False, found[1])), folders=folders)
+            yield from _handed_on(inner, script, depth + 1)
+        elif word.last_name in _KNOWN and not is_option:
             inner = replace(command.from_word(0), words=tuple(words[place:]), folders=folders)
             yield inner
             yield from _handed_on(inner, script, depth + 1)
-            return
-        elif word.text is None and not word.code.startswith("-") and place + 1 < len(words):
-            following = words[place + 1]
-            if following.last_name not in _KNOWN and not re.match(r"[-\d]", following.code):
-                raise Refusal(_WRITE_OUT)
+            # It may be the value of an option, or what is taken before the command, which comes later then.
+            if not is_value and not takes_this:
+                return
+        elif word.text is None and not is_option and (mentions(script.text) or (is_awaited and word is not UNTOLD)):
+            raise Refusal(_WRITE_OUT)
         else:
             _refuse_mention(word.code)
-        place += 1
+            is_awaited &= is_option or is_value or takes_this or bool(_NO_PROGRAM.fullmatch(word.code))
 
 
 def _run_by_find(command: Command, script: Script, depth: int) -> Iterator[Command]:
-    texts = command.texts
-    begin = next((place for place, text in enumerate(texts) if place and text and text[0] in "-(!"), len(texts))
-    roots = command.words[1:begin] or (ShellWord((".",), True, "."),)
-    for place, text in enumerate(texts):
-        if text in ("-exec", "-execdir", "-ok", "-okdir") and place + 1 < len(texts):
-            end = next((at for at in range(place, len(texts)) if texts[at] in (";", "+")), len(texts))
-            words = [
-                one for word in command.words[place + 1 : end] for one in (roots if word.text == "{}" else (word,))
-            ]
-            inner = replace(command, words=tuple(words), assigned=(), targets=())
+    """The commands of `find -exec`, about a file somewhere below the folders that it begins in."""
+    words = command.words
+    begin = next((at for at, word in enumerate(words) if at and re.match(r"[-(!]", word.code)), len(words))
+    roots = words[1:begin] or [ShellWord((".",), True, ".")]
+    below = f"{roots[0].text}/_" if len(roots) == 1 and re.fullmatch(r"[\w./-]+", str(roots[0].text)) else "${1}"
+    for place, word in enumerate(words):
+        if word.text in ("-exec", "-execdir", "-ok", "-okdir"):
+            end = next((at for at in range(place, len(words)) if words[at].text in (";", "+")), len(words))
+            run = list[ShellWord]()
+            for each in words[place + 1 : end]:
+                filled = _filled(each, "{}", "${1}" if ".." in each.code else below)
+                run += roots if each.text == "{}" else [filled]
+            inner = replace(command, words=tuple(run), assigned=(), targets=())
             yield inner
-            yield from _handed_on(inner, script, depth + 1)
+            yield from _handed_on(inner, script, depth + 1) if run else ()
+
+
+def _filled(word: ShellWord, mark: str, text: str) -> ShellWord:
+    """A word, or a script, in which another program replaces a mark: by a file, or by what nobody knows (`${1}`)."""
+    if mark not in word.code:
+        return word
+    code = word.code.replace(mark, text)
+    return ShellWord(() if "$" in text else (code,), False, code)
 
 
 def _named_by(command: Command, script: Script) -> Iterator[Command]:
     """The guarded programs that an unknown program names among its words (rule 2)."""
-    if command.words[0].text in _READS_COMMANDS and command.fed is not None:
+    text = " ".join(word.code for word in command.words)
+    if re.match(_REQUESTS["sends"], text) and all(re.search(_REQUESTS[part], text) for part in ("where", "about")):
+        raise Refusal(f"Not recognised: what this request of {command.name} changes cannot be held. Use gh or twine.")
+    if command.name in _READS_COMMANDS and command.fed is not None:
         _refuse_mention(script.text)
-    for place, word in enumerate(command.words[1:], 1):
+    for place, (before, word) in enumerate(pairwise(command.words), 1):
         option, is_joined, _ = word.code.partition("=")
-        if (option if is_joined else command.words[place - 1].code) in _PROSE_OPTIONS:
+        if (option if is_joined else before.code) in _PROSE_OPTIONS:
             continue
         if word.last_name in PROGRAMS and word.text is not None:
-            yield replace(command.from_word(place), is_sure=False)
+            yield replace(command.from_word(place), folders=frozenset())
         else:
             _refuse_mention(word.code)
-    _refuse_mention(command.fed.code if command.fed is not None else "")
-    text = command.words[0].text or ""
-    if "/" in text and _is_written_by(script, text.rpartition("/")[2]):
+    _refuse_mention(command.fed.code if command.fed else "")
+    if "/" in command.words[0].code and _is_written_by(script, command.words[0].code):
         raise Refusal(_WRITE_OUT)

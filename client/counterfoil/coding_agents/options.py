@@ -55,78 +55,71 @@ class Given:
 
 def read_options(words: Sequence[str | None], *names: str, up_to_operand: bool = False) -> Given:
     """The options and operands of words, by the table of these names; `up_to_operand`: options before the verb only."""
-    reader = _Reader(table(names[0]), table(*names))
-    rest = list(words)
-    while rest:
+    program, forms = table(names[0]), _forms(*names)
+    single_dash, flags_take = program.get("style") == "single dash", program.get("flags_take") == "="
+    pairs, operands, rest = list[tuple[str, str | bool | None]](), list[str | None](), list(words)
+    while rest and not (up_to_operand and operands):
         word = rest.pop(0)
-        if word is None or word in ("", "-") or not word.startswith("-"):
-            reader.operands.append(word)
-            if up_to_operand:
-                break
-        elif word == "--":
+        if word == "--":
             break
-        elif word.startswith("--") or reader.single_dash:
-            reader.read_long(word, rest)
+        if not word or word == "-" or not word.startswith("-"):
+            operands.append(word)
+            continue
+        is_long = single_dash or word.startswith("--")
+        spelled, is_joined, value = word.partition("=") if is_long else (word[:2], word[2:], word[2:])
+        form, name, is_on = _look_up("-" + spelled.lstrip("-") if single_dash else spelled, forms, program)
+        if form == "flags" and is_joined and not is_long:
+            # A cluster: the other letters are options as well.
+            rest.insert(0, f"-{value}")
+            is_joined = ""
+        if form == "flags" and is_joined and not flags_take:
+            raise UnknownOption(word)
+        if form == "values" and not is_joined and is_on:
+            if not rest:
+                raise UnknownOption(word)
+            pairs.append((name, rest.pop(0)))
+        elif is_joined:
+            value = value if is_long or not flags_take else value.removeprefix("=")
+            pairs.append((name, value != "false" if form == "flags" else value))
         else:
-            reader.read_cluster(word, rest)
-    if wrong := next((each for each in rest if each and each.startswith("-") and not up_to_operand), ""):
+            pairs.append((name, is_on))
+    if not up_to_operand and (wrong := next((each for each in rest if each and each.startswith("-")), "")):
         raise UnknownOption(wrong)
-    return Given(reader.pairs, [*reader.operands, *rest])
+    return Given(pairs, [*operands, *rest])
 
 
-class _Reader:
-    def __init__(self, program: Mapping[str, Any], part: Mapping[str, Any]) -> None:
-        self.pairs: list[tuple[str, str | bool | None]] = []
-        self.operands: list[str | None] = []
-        self.single_dash = program.get("style") == "single dash"
-        self._program = program
-        self._forms: dict[str, tuple[str, str]] = {}
-        for form in _ALL_FORMS:
-            for line in (*program.get("everywhere", {}).get(form, ()), *part.get(form, ())):
-                spellings = line.split()
-                self._forms |= {each: (form, spellings[-1].lstrip("-")) for each in spellings}
+def changes_nothing(words: Sequence[str | None], program: str) -> bool:
+    """Whether words after a program, by its table, only read or only show its help; false where they do not tell."""
+    try:
+        given = read_options(words, program, up_to_operand=True)
+        verb, *rest = given.operands or [""]
+        shows_help = not verb or not given.options.keys().isdisjoint(("help", "version"))
+        if shows_help or verb in table(program)["reads"].split():
+            return True
+        second = (*read_options(rest, program, up_to_operand=True).operands, "")[0]
+    except UnknownOption:
+        return False
+    return f"{verb} {second}" in table(program)["read_pairs"]
 
-    def read_long(self, word: str, rest: list[str | None]) -> None:
-        spelled, is_joined, value = word.partition("=")
-        spelled = "-" + spelled.lstrip("-") if self.single_dash else spelled
-        form, name, is_on = self._look_up(spelled)
-        if is_joined and form == "flags" and self._program.get("flags_take") != "=":
-            raise UnknownOption(word)
-        if is_joined:
-            self.pairs.append((name, value != "false" if form == "flags" else value))
-        elif form == "values" and is_on:
-            self.pairs.append((name, self._next(spelled, rest)))
-        else:
-            self.pairs.append((name, is_on))
 
-    def read_cluster(self, word: str, rest: list[str | None]) -> None:
-        for place, letter in enumerate(word[1:], 2):
-            form, name, _ = self._look_up(f"-{letter}", exact=True)
-            if form == "values":
-                joined = word[place:].removeprefix("=") if self._program.get("flags_take") == "=" else word[place:]
-                self.pairs.append((name, joined or self._next(word, rest)))
-                return
-            if form == "optional":
-                self.pairs.append((name, word[place:] or True))
-                return
-            self.pairs.append((name, True))
+@cache
+def _forms(*names: str) -> Mapping[str, tuple[str, str]]:
+    """Form and name of each spelling of an option."""
+    parts = (table(names[0]).get("everywhere", {}), table(*names))
+    lines = [(form, line.split()) for form in _ALL_FORMS for part in parts for line in part.get(form, ())]
+    return {each: (form, spellings[-1].lstrip("-")) for form, spellings in lines for each in spellings}
 
-    def _next(self, word: str, rest: list[str | None]) -> str | None:
-        if not rest:
-            raise UnknownOption(word)
-        return rest.pop(0)
 
-    def _look_up(self, spelled: str, *, exact: bool = False) -> tuple[str, str, bool]:
-        """Form and name of an option, and whether it is switched on; abbreviated or negated where that is allowed."""
-        negated = spelled.replace("--no-", "--", 1) if self._program.get("negated") else spelled
-        for each, is_on in ((spelled, True), (negated, False)):
-            if each in self._forms:
-                return (*self._forms[each], is_on)
-        if self._program.get("abbreviated") and not exact and len(spelled) > 2:
-            names = {self._forms[each]: True for each in self._forms if each.startswith(spelled)}
-            if negated != spelled:
-                names |= {self._forms[each]: False for each in self._forms if each.startswith(negated)}
-            if len(names) == 1:
-                (((form, name), is_on),) = names.items()
-                return form, name, is_on
-        raise UnknownOption(spelled)
+def _look_up(spelled: str, forms: Mapping[str, tuple[str, str]], program: Mapping[str, Any]) -> tuple[str, str, bool]:
+    """Form and name of an option, and whether it is switched on; abbreviated or negated where that is allowed."""
+    negated = spelled.replace("--no-", "--", 1) if program.get("negated") else spelled
+    for each, is_on in ((spelled, True), (negated, False)):
+        if each in forms:
+            return (*forms[each], is_on)
+    if program.get("abbreviated") and len(spelled) > 2:
+        found = {(*forms[each], True) for each in forms if each.startswith(spelled)}
+        if negated != spelled:
+            found |= {(*forms[each], False) for each in forms if each.startswith(negated)}
+        if len(found) == 1:
+            return found.pop()
+    raise UnknownOption(spelled)

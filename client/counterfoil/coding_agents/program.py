@@ -11,8 +11,10 @@ from typing import Final
 from counterfoil.coding_agents.options import table
 from counterfoil.coding_agents.shell import Command, Effect, Script
 
-_MENTIONS: Final = {name: frozenset(verbs.split()) for name, verbs in table("mentions").items()}
-_BETWEEN: Final = re.compile(r"[\s;&|()<>`\"'{}$=,\[\]!]+")
+_MENTIONS: Final = {
+    name: frozenset(verbs.split()) for names, verbs in table("mentions").items() for name in names.split()
+}
+_BETWEEN: Final = re.compile(r"[\s;&|()<>`\"'{}$=,:\[\]!]+")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,8 +38,8 @@ def mentions(text: str) -> str:
     for place, word in enumerate(words):
         name = word.rpartition("/")[2]
         verbs = _MENTIONS.get(name)
-        if verbs is None or (name.startswith("git-") and name != word and "git-core/" not in word):
-            continue
-        if not verbs or not verbs.isdisjoint(words[place + 1 :]):
+        if verbs is not None and (not verbs or not verbs.isdisjoint(words[place + 1 :])):
             return name
+        if name.startswith("git-") and (name == word or "git-core/" in word) and name[4:] in _MENTIONS["git"]:
+            return "git"
     return ""

@@ -29,11 +29,15 @@ _COMMENT_THAT_GOES_ON: Final = re.compile(rb"(?<![^\s;&|()`])#[^\n]*\\\n")
 _ESCAPED: Final = re.compile(r"\\(\n|.)", re.S)
 _ESCAPED_IN_QUOTES: Final = re.compile(r"\\(\n|[$`\"\\])", re.S)
 _KNOWN_ESCAPE: Final = re.compile(r"\\(?:[\\'\"abfnrtv]|x[0-9a-fA-F]{2}|[0-3][0-7]{2}|u[0-9a-fA-F]{4})")
-_BRACES: Final = re.compile(r"(?<!\$)\{([^{}]*,[^{}]*)\}")
+_BRACES: Final = re.compile(r"(?<!\$)\{(?:([^{}]*,[^{}]*)|(\w)\.\.(\w)(?:\.\.-?\d+)?|[-\d]+\.\.[-\d.]+)\}")
 _OUTPUTS: Final = frozenset((">", ">>", ">|", "&>", "&>>", "<>", ">&"))
 _OWN_FOLDER: Final = frozenset(("CmdSubst", "ProcSubst", "Subshell", "CoprocClause"))
 _MAY_BE_LEFT_OUT: Final = frozenset(("IfClause", "WhileClause", "ForClause", "CaseClause"))
+_MOVES: Final = frozenset(("cd", "pushd", "popd", "chdir"))
 _SETS_VARIABLES: Final = frozenset(("read", "printf", "mapfile", "readarray", "getopts", "unset", "wait"))
+# A command that is nothing but these is plain.
+_PLAIN: Final = frozenset((None, "File", "CallExpr", "BinaryCmd", "Lit", "SglQuoted", "DblQuoted"))
+_MORE: Final = frozenset(("Assigns", "Background", "Coprocess", "Disown", "Negated", "Dollar"))
 
 Folders = frozenset[Path | None]
 
@@ -86,10 +90,7 @@ UNTOLD: Final = ShellWord((), False, "")
 
 @dataclass(frozen=True)
 class Command:
-    """A simple command: its words, variables set for it, files opened for output and input, text it reads, folders.
-
-    `is_sure` is false where another program only names it, and may run it elsewhere or not at all.
-    """
+    """A simple command: its words, variables set for it, files opened for output and input, text it reads, folders."""
 
     words: tuple[ShellWord, ...]
     assigned: tuple[tuple[str, ShellWord], ...] = ()
@@ -97,7 +98,11 @@ class Command:
     inputs: tuple[ShellWord, ...] = ()
     fed: ShellWord | None = None
     folders: Folders = frozenset()
-    is_sure: bool = True
+
+    @property
+    def name(self) -> str:
+        """The program without its folder; empty where there is none or it is not certain."""
+        return (self.words[0].last_name or "") if self.words else ""
 
     @property
     def texts(self) -> list[str | None]:
@@ -123,13 +128,14 @@ def read_script(text: str, folders: Folders, variables: Mapping[str, Sequence[An
     """The simple commands of a text that is run in one of these folders (rule 1)."""
     # For bash a carriage return is a letter like any other; the parser would pass over it.
     source = text.replace("\r", "\1").encode(errors="surrogateescape")
+    if _COMMENT_THAT_GOES_ON.search(source):
+        raise Refusal("End the comment without a backslash: the line after it would not be read as bash reads it.")
     reader = _Reader(source, dict(variables or {}))
     tree = _parse(source)
-    reader.note_variables(tree)
+    nodes = list(_nodes(tree))
+    reader.note_variables(nodes)
     reader.walk(tree, folders)
-    if any(not reader.is_quoted(match.start()) for match in _COMMENT_THAT_GOES_ON.finditer(source)):
-        raise Refusal("End the comment without a backslash: the line after it would not be read as bash reads it.")
-    return Script(text, tuple(reader.commands), reader.alone(tree, folders), reader.variables)
+    return Script(text, tuple(reader.commands), reader.alone(nodes), reader.variables)
 
 
 @cache
@@ -141,13 +147,8 @@ def _parser() -> str:
 
 
 def _parse(source: bytes) -> Any:
-    ran = subprocess.run(
-        [_parser(), "--language-dialect", "bash", "--to-json"],
-        input=source,
-        capture_output=True,
-        timeout=_PARSE_S,
-        cwd="/",
-    )
+    words = [_parser(), "--language-dialect", "bash", "--to-json"]
+    ran = subprocess.run(words, input=source, capture_output=True, timeout=_PARSE_S, cwd="/")
     if ran.returncode or b"\0" in source:
         why = ran.stderr.decode(errors="replace").strip()[:200]
         raise Refusal(
@@ -163,34 +164,30 @@ class _Reader:
         self.source = source
         self.variables = variables
         self.commands: list[Command] = []
-        self._functions: dict[str, Any] = {}
-        self._quoted: list[tuple[int, int]] = []
+        self._functions: set[str] = set()
         self._open: set[str] = set()
         self._here: Folders = frozenset()
 
-    def is_quoted(self, place: int) -> bool:
-        return any(begin <= place < end for begin, end in self._quoted)
-
     # Variables
 
-    def note_variables(self, node: Any) -> None:
+    def note_variables(self, nodes: Sequence[Any]) -> None:
         """Every value that the script gives a variable; None is one that cannot be told."""
-        for each in _nodes(node):
-            kind = each.get("Type")
-            for one in each.get("Assigns") or (each.get("Args", ()) if kind == "DeclClause" else ()):
+        for each in nodes:
+            kind, arguments = each.get("Type"), each.get("Args") or ()
+            # An option of `declare` may make it another variable's name, or change its letters.
+            simple = kind != "DeclClause" or all(one.get("Name") for one in arguments)
+            for one in each.get("Assigns") or (arguments if kind == "DeclClause" else ()):
                 if name := (one.get("Name") or {}).get("Value"):
-                    simple = not any(one.get(part) for part in ("Append", "Index", "Array"))
-                    self._bind(name, one.get("Value") if simple else None)
+                    told = simple and not any(one.get(part) for part in ("Append", "Index", "Array"))
+                    self._bind(name, one.get("Value") if told else None)
             if kind == "ForClause" and each["Loop"].get("Type") == "WordIter":
                 for item in each["Loop"].get("Items") or [None]:
                     self._bind(each["Loop"]["Name"]["Value"], item)
             if kind == "ParamExp" and "=" in str((each.get("Exp") or {}).get("Op", "")):
                 self._bind(each["Param"]["Value"], None)
-            if kind == "CallExpr" and each.get("Args"):
-                names = [_literal(word) for word in each["Args"]]
-                if names[0] in _SETS_VARIABLES:
-                    for name in filter(None, names[1:]):
-                        self._bind(name, None)
+            if kind == "CallExpr" and arguments and _literal(arguments[0]) in _SETS_VARIABLES:
+                for word in arguments[1:]:
+                    self._bind(_literal(word) or "", None)
 
     def _bind(self, name: str, value: Any) -> None:
         self.variables[name] = (*self.variables.get(name, ()), value)
@@ -221,37 +218,32 @@ class _Reader:
             made = made[: _MOST_VALUES + 1]
             plain, pattern, code = plain and is_plain, pattern or is_pattern, code + self._code(part)
         values = [two if pattern else one for one, two in made]
-        unfolded = [each for value in values for each in (unfold_braces(value) if not plain else [value])]
-        if len(unfolded) > _MOST_VALUES or any("\0" in value for value in unfolded):
-            unfolded = []
-        return ShellWord(tuple(unfolded), plain and bool(unfolded), code, pattern)
+        if not plain:
+            values = [each for value in values for each in _unfolded(value)]
+        if len(values) > _MOST_VALUES or any("\0" in value for value in values):
+            values = []
+        return ShellWord(tuple(values), plain and bool(values), code, pattern)
 
     def _part(self, part: Any, *, first: bool, quoted: bool = False) -> tuple[list[str], bool, bool]:
         """The texts that a part of a word may be, whether it is written out, and whether it is a pattern."""
         kind = part["Type"]
         if kind == "Lit" and quoted:
-            self._note_quoted(part)
             return [_ESCAPED_IN_QUOTES.sub(_unescape, part["Value"])], True, False
         if kind == "Lit":
             return self._bare(part["Value"], first=first)
         if kind == "SglQuoted":
-            self._note_quoted(part)
             return _ansi_c(part.get("Value", "")) if part.get("Dollar") else [part.get("Value", "")], True, False
         if kind == "DblQuoted":
             inner = [self._part(each, first=False, quoted=True) for each in part.get("Parts") or ()]
-            if any(each.get("Type") == "SglQuoted" for each in _nodes(part) if _is_inside(each, part, "ParamExp")):
+            expansions = (each for each in _nodes(part) if each.get("Type") == "ParamExp")
+            if any(each.get("Type") == "SglQuoted" for one in expansions for each in _nodes(one)):
                 raise Refusal("Write it without quotes inside ${...}: they are not read as bash reads them.")
             texts = ["".join(each) for each in product(*(texts for texts, _, _ in inner))][: _MOST_VALUES + 1]
             return texts, all(is_plain for _, is_plain, _ in inner), False
         if kind == "ParamExp" and set(part) <= {"Type", "Pos", "End", "Dollar", "Short", "Rbrace", "Param"}:
             return self._values_of(part["Param"]["Value"], quoted=quoted), False, False
-        if kind == "ArithmExp":
-            return ["0"], False, False
-        if kind == "ProcSubst":
-            return ["/dev/fd/63"], False, False
-        if kind == "CmdSubst" and (folder := self._folder_said(part)):
-            return [folder], False, False
-        return [], False, False
+        known = {"ArithmExp": "0", "ProcSubst": "/dev/fd/63", "CmdSubst": self._printed(part)}.get(kind)
+        return [known] if known else [], False, False
 
     def _bare(self, raw: str, *, first: bool) -> tuple[list[str], bool, bool]:
         bare = _ESCAPED.sub("", raw)
@@ -273,16 +265,15 @@ class _Reader:
     def _raw(self, node: Any) -> str:
         return self.source[_offset(node["Pos"]) : _offset(node["End"])].decode(errors="surrogateescape")
 
-    def _note_quoted(self, node: Any) -> None:
-        self._quoted.append((_offset(node["Pos"]), _offset(node["End"])))
-
-    def _folder_said(self, part: Any) -> str:
-        """The folder that a substitution names which only asks for it."""
+    def _printed(self, part: Any) -> str:
+        """The folder or file that a substitution is which only asks for one; empty for any other."""
         (here,) = self._here if len(self._here) == 1 else (None,)
-        said = self._raw(part).strip("$()` ")
-        if here is None or said not in ("pwd", "git rev-parse --show-toplevel"):
+        asked = self._raw(part).strip("$()` ")
+        if asked in ("mktemp", "mktemp -d"):
+            return f"{os.environ.get('TMPDIR', '/tmp')}/tmp.XXXXXXXXXX"
+        if here is None or asked not in ("pwd", "git rev-parse --show-toplevel"):
             return ""
-        return str(here if said == "pwd" else project_of(here))
+        return str(here if asked == "pwd" else project_of(here))
 
     # Commands
 
@@ -293,121 +284,106 @@ class _Reader:
         if isinstance(node, list):
             for each in node:
                 here = self.walk(each, here)
-            return here
         if not isinstance(node, dict):
             return here
         kind = node.get("Type")
         if kind == "BinaryCmd":
             return self._walk_pair(node, here)
         if kind == "FuncDecl":
-            self._functions[node["Name"]["Value"]] = node["Body"]
-            self.walk(node["Body"], here)
+            self._functions.add(node["Name"]["Value"])
+            # It may be called from any folder that the script enters.
+            self.walk(node["Body"], here if not self._changes_folder() else frozenset({None}))
             return here
         if "Cmd" in node or "Redirs" in node:
             return self._walk_statement(node, here)
         if kind in ("CallExpr", "DeclClause"):
             return self._note_command(node, here)
         after = self.walk(list(node.values()), here)
-        if kind in _MAY_BE_LEFT_OUT:
+        if kind in _MAY_BE_LEFT_OUT and after != here:
             after = self.walk(list(node.values()), after | here) | after | here
         return here if kind in _OWN_FOLDER else after
+
+    def _changes_folder(self) -> bool:
+        return any(each.encode() in self.source for each in _MOVES)
 
     def _walk_pair(self, node: Any, here: Folders) -> Folders:
         if node["Op"] in ("|", "|&"):
             self.walk(node["X"], here)
             begin = len(self.commands)
             self.walk(node["Y"], here)
-            for place in range(begin, len(self.commands)):
-                if self.commands[place].fed is None:
-                    self.commands[place] = replace(self.commands[place], fed=UNTOLD)
+            self._feed(begin, UNTOLD)
             return here
         after = self.walk(node["X"], here)
         if node["Op"] == "&&":
             return self.walk(node["Y"], after)
         return after | self.walk(node["Y"], after | here)
 
+    def _feed(self, begin: int, text: ShellWord) -> None:
+        for place, command in enumerate(self.commands[begin:], begin):
+            if command.fed is None:
+                self.commands[place] = replace(command, fed=text)
+
     def _walk_statement(self, node: Any, here: Folders) -> Folders:
         self._here = here
         redirections = node.get("Redirs") or ()
-        targets = [self.word(each["Word"]) for each in redirections if each["Op"] in _OUTPUTS]
-        inputs = [self.word(each["Word"]) for each in redirections if each["Op"] == "<"]
+        targets = tuple(self.word(each["Word"]) for each in redirections if each["Op"] in _OUTPUTS)
+        inputs = tuple(self.word(each["Word"]) for each in redirections if each["Op"] == "<")
         texts = [self._fed(each) for each in redirections if each["Op"].startswith("<<")]
+        texts += [UNTOLD for word in inputs if not word.plain]
         self.walk([[each.get("Word"), each.get("Hdoc")] for each in redirections], here)
-        begin = len(self.commands)
-        after = self.walk(node.get("Cmd"), here)
-        own = range(begin, len(self.commands))
-        for place in own:
-            if texts and self.commands[place].fed is None:
-                self.commands[place] = replace(self.commands[place], fed=texts[-1])
-        if targets or inputs:
-            last = self.commands[-1] if own and (node.get("Cmd") or {}).get("Type") == "CallExpr" else None
-            if last is not None:
-                self.commands[-1] = replace(last, targets=tuple(targets), inputs=tuple(inputs))
-            else:
-                self.commands.append(Command((), targets=tuple(targets), inputs=tuple(inputs), folders=here))
+        begin, command = len(self.commands), node.get("Cmd") or {}
+        after = self.walk(command, here)
+        if texts:
+            self._feed(begin, texts[-1])
+        if command.get("Type") == "CallExpr" and len(self.commands) > begin:
+            self.commands[-1] = replace(self.commands[-1], targets=targets, inputs=inputs)
+        elif targets or inputs:
+            self.commands.append(Command((), targets=targets, inputs=inputs, folders=here))
         return here if node.get("Background") or node.get("Coprocess") else after
 
     def _fed(self, redirection: Any) -> ShellWord:
         """The text of a here-document or a here-string."""
-        body = redirection.get("Hdoc")
-        if not body:
+        if not redirection.get("Hdoc"):
             return self.word(redirection["Word"])
-        parts = body.get("Parts") or ()
-        for each in parts:
-            if each["Type"] == "Lit":
-                self._note_quoted(each)
-        return ShellWord(
-            (), False, "".join(each["Value"] if each["Type"] == "Lit" else self._raw(each) for each in parts)
-        )
+        parts = redirection["Hdoc"].get("Parts") or ()
+        text = "".join(each["Value"] if each["Type"] == "Lit" else self._raw(each) for each in parts)
+        return ShellWord((), False, text)
 
     def _note_command(self, node: Any, here: Folders) -> Folders:
-        self._here = here
         self.walk([node.get("Assigns"), node.get("Args")], here)
         self._here = here
-        pairs = node.get("Assigns") or (node.get("Args", ()) if node["Type"] == "DeclClause" else ())
+        is_declaration = node["Type"] == "DeclClause"
+        pairs = node.get("Assigns") or (node.get("Args", ()) if is_declaration else ())
         assigned = [
             (each["Name"]["Value"], self.word(each["Value"]) if each.get("Value") else UNTOLD)
             for each in pairs
             if each.get("Name")
         ]
         words = [self.word(each) for each in node.get("Args") or () if "Parts" in each]
-        if node["Type"] == "DeclClause":
+        if is_declaration:
             words = [ShellWord((node["Variant"]["Value"],), True, node["Variant"]["Value"])]
         made = Command(tuple(words), tuple(assigned), folders=here)
         self.commands.append(made)
-        name = made.words[0].text if made.words else None
-        if name in self._functions:
-            body = self._functions.pop(name)
-            after = self.walk(body, here) | here
-            self._functions[name] = body
-            return after
+        if made.name in self._functions and self._changes_folder():
+            return frozenset({None})
         return _moved(made, here, searches="CDPATH" in self.variables or bool(os.environ.get("CDPATH")))
 
-    def alone(self, tree: Any, folders: Folders) -> Command | None:
+    def alone(self, nodes: Sequence[Any]) -> Command | None:
         """The one plain command of a script, in the folder that `cd FOLDER &&` before it names."""
-        statements: list[Any] = tree.get("Stmts") or []
-        if len(statements) != 1 or len(folders) != 1:
+        if not self.commands or any(
+            each.get("Type") not in _PLAIN
+            or any(each.get(part) for part in _MORE)
+            or each.get("Op", "&&") not in ("&&", "<")
+            or ("Op" in each and each.get("N"))
+            for each in nodes
+        ):
             return None
-        statement = statements[0]
-        command = statement.get("Cmd") or {"Type": ""}
-        if command["Type"] == "BinaryCmd" and command["Op"] == "&&" and not _more(statement):
-            first = command["X"].get("Cmd") or {"Type": ""}
-            if _more(command["X"]) or first["Type"] != "CallExpr" or _literal((first.get("Args") or [{}])[0]) != "cd":
-                return None
-            statement, command = command["Y"], command["Y"].get("Cmd") or {"Type": ""}
-        inputs = [each for each in statement.get("Redirs") or () if each["Op"] == "<" and not each.get("N")]
-        if len(statement.get("Redirs") or ()) != len(inputs) or _more(statement, besides="Redirs"):
+        *before, found = self.commands
+        if len(nodes[0]["Stmts"]) > 1 or len(before) > 1 or any(each.name != "cd" or each.inputs for each in before):
             return None
-        if command["Type"] != "CallExpr" or command.get("Assigns"):
-            return None
-        found = self.commands[-1]
-        (folder,) = found.folders if len(found.folders) == 1 else (None,)
-        return found if folder and all(word.plain for word in (*found.words, *found.inputs)) else None
-
-
-def _more(statement: Any, besides: str = "") -> bool:
-    parts = {"Redirs", "Background", "Negated", "Coprocess", "Disown"} - {besides}
-    return any(statement.get(part) for part in parts)
+        words = [word for command in self.commands for word in (*command.words, *command.inputs)]
+        known = len(found.folders) == 1 and None not in found.folders
+        return found if found.words and known and all(word.plain for word in words) else None
 
 
 def _moved(command: Command, here: Folders, *, searches: bool) -> Folders:
@@ -416,7 +392,7 @@ def _moved(command: Command, here: Folders, *, searches: bool) -> Folders:
     while words and words[0].text in ("builtin", "command"):
         words.pop(0)
     name = words[0].text if words else ""
-    if name not in ("cd", "pushd", "popd", "chdir"):
+    if name not in _MOVES:
         return here
     to = [word for word in words[1:] if word.text not in ("-P", "-L", "-e", "-@", "--")]
     if not to and name == "cd":
@@ -451,10 +427,6 @@ def _nodes(node: Any) -> Iterator[dict[str, Any]]:
         yield from _nodes(each)
 
 
-def _is_inside(node: Any, top: Any, kind: str) -> bool:
-    return any(each is node for one in _nodes(top) if one.get("Type") == kind for each in _nodes(one))
-
-
 def _literal(word: Any) -> str | None:
     parts: list[Any] = word.get("Parts") or []
     return parts[0]["Value"] if len(parts) == 1 and parts[0]["Type"] == "Lit" else None
@@ -475,13 +447,16 @@ def _ansi_c(text: str) -> list[str]:
     return [text.encode().decode("unicode_escape")]
 
 
-def unfold_braces(text: str) -> list[str]:
-    """The words that `a{b,c}d` is for bash."""
+def _unfolded(text: str) -> list[str]:
+    """The words that `a{b,c}d` and `a{1..9}d` are for bash; of a range of numbers one, without it."""
     found = _BRACES.search(text)
-    if found is None or text.count("{") > 6:
+    if found is None:
         return [text]
-    parts = found[1].split(",")
-    return [one for part in parts for one in unfold_braces(text[: found.start()] + part + text[found.end() :])]
+    if text.count("{") > 6:
+        return []
+    before, after = text[: found.start()], text[found.end() :]
+    parts = [chr(each) for each in range(ord(found[2]), ord(found[3]) + 1)] if found[2] else (found[1] or "").split(",")
+    return [one for part in parts for one in _unfolded(before + part + after)]
 
 
 def without_secret(remote: str) -> str:

@@ -14,7 +14,7 @@ import hashlib
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,10 +23,9 @@ from counterfoil.coding_agents.clients import PROJECT_SETTINGS
 from counterfoil.coding_agents.options import table
 from counterfoil.coding_agents.shell import Command, Effect, Refusal, Script, ShellWord, project_of
 
-_WRITERS: Final = table("writers")
+WRITERS: Final = {name: rows for names, rows in table("writers").items() for name in names.split()}
 _ALLOWED: Final = frozenset({"-f", "-v", "--", "--force", "--verbose"})
-_IN_PLACE: Final = re.compile(r"-[a-zA-Z]*i.*|--in-place.*")
-_SCRIPT: Final = re.compile(r"-[nErsuz]*[ef].*|--(?:expression|file)\b.*")
+_OPERANDS: Final = {"all": slice(None), "first": slice(1), "last": slice(-1, None), "none": slice(0)}
 _MOST_MATCHES: Final = 1000
 _HOW: Final = (
     "Outside the project only two things can be held and read back: `cp FILE PATH` and `rm PATH` of one file each, as "
@@ -38,7 +37,10 @@ _HOW: Final = (
 def read_files(script: Script, commands: Sequence[Command], folder: Path) -> Effect | None:
     """The write or removal outside the tree that a script is; None where it leads nowhere outside; or `Refusal`."""
     tree = project_of(folder)
-    if not any(_leads_out(command, tree) for command in commands if command.is_sure):
+    links = [each for each in commands if each.name == "ln" and len(commands) > 1]
+    if any(_goes_outside(word, each, tree, removes=False) for each in links for word in each.words[1:]):
+        raise Refusal("Make a link that leads outside the project by a command of its own: nothing may follow it yet.")
+    if not any(_leads_out(command, tree) for command in commands):
         return None
     alone = script.alone
     if alone is None or alone.targets or alone.inputs or alone.words[0].text not in ("cp", "rm"):
@@ -95,60 +97,32 @@ def _resolved(path: Path) -> str:
 def _leads_out(command: Command, tree: Path) -> bool:
     """Whether a command writes or removes a file outside; `Refusal` where that cannot be told (rule 3)."""
     found = [(word, False) for word in command.targets]
-    name = str(command.words[0].last_name) if command.words else ""
-    if name in _WRITERS:
-        found += _written(command.words[1:], _WRITERS[name])
+    for row in WRITERS.get(command.name, ()):
+        found += _written(command.words[1:], row)
     return any(_goes_outside(word, command, tree, removes=removes) for word, removes in found)
 
 
-def _written(words: Sequence[ShellWord], about: Mapping[str, Any]) -> Iterator[tuple[ShellWord, bool]]:
-    """The words that are paths which a program writes, as its row of the table says, and whether it removes them."""
-    removes, skipped = bool(about.get("removes")), about.get("skip", 0)
-    if about.get("in_place"):
-        if not any(_IN_PLACE.fullmatch(word.code) for word in words):
-            return
-        skipped = 0 if any(_SCRIPT.fullmatch(word.code) for word in words) else 1
-        removes = not any(word.code == "--follow-symlinks" for word in words)
-    if "when" in about and not any(word.text in about["when"] for word in words):
+def _written(words: Sequence[ShellWord], row: Mapping[str, Any]) -> Iterator[tuple[ShellWord, bool]]:
+    """The words that are paths which a program writes, as a row of its table says, and whether it removes the name."""
+    if not re.search(row.get("when", ""), " ".join(word.code for word in words), re.S):
         return
-    into, operands = _operands(words, about)
-    yield from ((word, False) for word in into)
-    operands = [] if about.get("only_folder") else operands[skipped:]
-    yield from ((word, removes) for word in (operands[-1:] if about.get("last") and not into else operands))
-    if about.get("moves"):
-        yield from ((word, False) for word in operands[-1:])
-
-
-def _operands(words: Sequence[ShellWord], about: Mapping[str, Any]) -> tuple[list[ShellWord], list[ShellWord]]:
-    """The values of options that name where a program writes, and its operands."""
-    names, rest, operands, into = about.get("folder", ()), list(words), list[ShellWord](), list[ShellWord]()
+    rest, operands, named = list(words), list[ShellWord](), list[ShellWord]()
     while rest:
         word = rest.pop(0)
-        found = next((found for name in names if (found := _option(name).match(word.code))), None)
-        if found and found.end() == len(word.code):
-            into += rest[:1]
+        option = re.match(row["options"], word.code) if "options" in row else None
+        if option and option.end() == len(word.code):
+            named, rest = named + rest[:1], rest[1:]
+        elif option:
+            values = tuple(value.removeprefix(option.group()).removeprefix("=") for value in word.values)
+            named.append(replace(word, values=values))
+        elif re.fullmatch(row.get("ignores", "(?!)"), word.code):
             rest = rest[1:]
-        elif found:
-            into.append(_without_start(word, found.group()))
-        elif "named" in about:
-            operands += [_without_start(word, about["named"])] if word.code.startswith(about["named"]) else []
-        elif word.code != "--" and not (word.code.startswith("-") and len(word.code) > 1):
+        elif not re.match("-.", word.code):
             operands.append(word)
-    return into, operands
-
-
-@cache
-def _option(name: str) -> re.Pattern[str]:
-    """How an option may be spelled: `-t` also behind other letters, `--target-directory` also cut short."""
-    if not name.startswith("--"):
-        return re.compile(rf"-[A-Za-z]*?{name[1]}")
-    longer = "".join(f"(?:{letter}" for letter in name[4:]) + ")?" * len(name[4:])
-    return re.compile(rf"{name[:4]}{longer}(?:=|$)")
-
-
-def _without_start(word: ShellWord, start: str) -> ShellWord:
-    values = tuple(value.removeprefix(start).removeprefix("=") for value in word.values)
-    return ShellWord(values, word.plain, word.code, word.pattern)
+    which = "none" if named and row.get("operands") == "last" else row.get("operands", "all")
+    for word in (*named, *operands[row.get("skip", 0) :][_OPERANDS[which]]):
+        for removes in (True, False) if row.get("replaces") else (bool(row.get("removes")),):
+            yield word, removes
 
 
 def _goes_outside(word: ShellWord, command: Command, tree: Path, *, removes: bool) -> bool:
@@ -174,7 +148,8 @@ def _is_outside(written: str, tree: Path, *, removes: bool) -> bool:
     if removes and name not in ("", "..", "."):
         found = Path(os.path.realpath(above or "/")) / name
     if found.is_relative_to(tree):
-        inside = str(found.relative_to(tree))
+        # A file system may not tell letters by their case.
+        inside = str(found.relative_to(tree)).casefold()
         return any(inside == each or f"{inside}/".startswith(f"{each}/") for each in PROJECT_SETTINGS) or (
             removes and any(f"{each}/".startswith(f"{inside}/") and (tree / each).exists() for each in PROJECT_SETTINGS)
         )

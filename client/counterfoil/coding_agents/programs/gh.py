@@ -22,19 +22,12 @@ from counterfoil.coding_agents.program import Program
 from counterfoil.coding_agents.shell import Command, Effect, Refusal, Script
 
 _METHODS: Final = ("merge", "rebase", "squash")
-_HELD: Final = frozenset(
-    (
-        *(("pr", "merge"), ("release", "create"), ("release", "new"), ("release", "edit"), ("release", "delete")),
-        *(("release", "upload"), ("release", "delete-asset")),
-    )
-)
+_HELD: Final = frozenset(table("gh")["held"])
 _CORE: Final = frozenset(table("gh")["core"].split())
 _MERGE_UNTOLD: Final = ("admin", "auto", "disable-auto", "delete-branch")
 _RELEASE_UNTOLD: Final = ("discussion-category", "draft", "target")
 _BODY: Final = frozenset(("field", "raw-field", "input"))
-_ABOUT: Final = re.compile(
-    r"/merges?\b|/merge-upstream\b|/releases\b|mergePullRequest|AutoMerge|enqueuePullRequest", re.IGNORECASE
-)
+_ABOUT: Final = re.compile(table("requests")["about"])
 _HOW: Final = (
     "Supported are `gh pr merge NUMBER --squash --match-head-commit COMMIT` (or --merge, --rebase) and "
     "`gh release create TAG --verify-tag`, with options for texts and with files."
@@ -57,21 +50,26 @@ def _changes(command: Command, _: Script) -> bool:
     try:
         group, verb, rest = _verb(command.texts[1:])
     except UnknownOption:
-        return any(verb in command.texts for _, verb in _HELD) or None in command.texts
+        return any(each.split()[1] in command.texts for each in _HELD) or None in command.texts
     if group == "api":
-        text = unquote(" ".join(each or "" for each in rest))
-        return _sends(rest) and (None in rest or _ABOUT.search(text) is not None)
-    groups = {each for each, _ in _HELD}
-    return (group, verb) in _HELD or group is None or (verb is None and group in groups) or group not in _CORE
+        return _sends(rest)
+    may_be = {each.split()[0] for each in _HELD} if verb is None else ()
+    return f"{group} {verb}" in _HELD or group not in _CORE or group in may_be
 
 
 def _sends(words: Sequence[str | None]) -> bool:
-    """Whether `gh api` with these words may do more than ask."""
+    """Whether `gh api` with these words may change what is held: by its method and path, or a query of GraphQL."""
     try:
-        given = read_options(words, "gh", "api").options
+        given = read_options(words, "gh", "api")
     except UnknownOption:
         return True
-    return given["method"] != "GET" if "method" in given else not _BODY.isdisjoint(given)
+    method = given.options.get("method", "GET" if _BODY.isdisjoint(given.options) else "POST")
+    text = unquote(" ".join(str(word) for word in words))
+    if method == "GET":
+        return False
+    # A query that stands elsewhere may be any.
+    elsewhere = "input" in given.options or any(str(value).startswith("query=@") for _, value in given.pairs)
+    return None in words or (elsewhere and "graphql" in given.operands) or _ABOUT.search(text) is not None
 
 
 def _read(words: Sequence[str], folder: Path) -> Effect | None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from counterfoil.coding_agents.asking import ask, content
-from counterfoil.coding_agents.options import Given, UnknownOption, read_options, table
+from counterfoil.coding_agents.options import Given, UnknownOption, changes_nothing, read_options
 from counterfoil.coding_agents.program import Program
 from counterfoil.coding_agents.shell import Command, Effect, Refusal, Script
 
@@ -25,39 +25,23 @@ _OWN_OPTIONS: Final = frozenset(
 )
 _VERBS: Final = ("apply", "scale", "delete")
 _CONNECTION: Final = frozenset(("namespace", "context", "cluster", "user"))
-_READS: Final = frozenset(table("kubectl")["reads"].split())
-_READ_PAIRS: Final = frozenset(table("kubectl")["read_pairs"])
 _HOW: Final = (
     "Supported are `kubectl apply -f FILE`, `kubectl scale KIND/NAME --replicas=N` and `kubectl delete KIND/NAME`."
 )
 
 
-def _verb(words: Sequence[str | None]) -> tuple[str | None, list[str | None]]:
-    """The command, and its words with the options that stood before it."""
-    given = read_options(words, "kubectl", up_to_operand=True)
-    before = words[: len(words) - len(given.operands)]
-    verb, *rest = given.operands or ["help"]
-    return verb, [*before, *rest]
-
-
 def _changes(command: Command, _: Script) -> bool:
-    try:
-        verb, rest = _verb(command.texts[1:])
-        if verb in _READS:
-            return False
-        second = (*read_options(rest, "kubectl", up_to_operand=True).operands, "")[0]
-    except UnknownOption:
-        return True
-    return f"{verb} {second}" not in _READ_PAIRS
+    return not changes_nothing(command.texts[1:], "kubectl")
 
 
 def _read(words: Sequence[str], folder: Path) -> Effect | None:
-    verb, rest = _verb(words[1:])
+    before = read_options(words[1:], "kubectl", up_to_operand=True)
+    verb, *rest = map(str, before.operands)
     if verb not in _VERBS:
         raise Refusal(
             f"Not recognised: what `kubectl {verb}` changes cannot be held for approval and read back. {_HOW}"
         )
-    given = _options(rest, verb)
+    given = _options([*words[1 : -len(rest) - 1], *rest], verb)
     names = [str(each) for each in given.operands]
     files = [str(value) for name, value in given.pairs if name == "filename"]
     # kubectl takes an address where a file could have the same name.

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from counterfoil.coding_agents.asking import MOST_TEXT, ask, content, digest_and_size, is_inside
-from counterfoil.coding_agents.options import UnknownOption, read_options, table
+from counterfoil.coding_agents.options import UnknownOption, changes_nothing, read_options
 from counterfoil.coding_agents.program import Program
 from counterfoil.coding_agents.shell import Command, Effect, Refusal, Script, project_of, without_secret
 
@@ -29,27 +29,14 @@ _ASK_S: Final = 60
 _MOST_CHANGES: Final = 200
 _MOST_TEXT: Final = 60_000
 _LONG: Final = 1000
-_READS: Final = frozenset(table("terraform")["reads"].split())
-_READ_PAIRS: Final = frozenset(table("terraform")["read_pairs"])
 _ARGUMENTS: Final = ("TF_CLI_ARGS", "TF_CLI_ARGS_apply")
 _HOW: Final = "Only a saved plan can be applied: `terraform plan -out=FILE`, then `terraform apply FILE`."
 
 
-def _only_reads(words: Sequence[str | None]) -> bool:
-    """Whether words after the program only read, or change nothing but this folder."""
-    given = read_options(words, "terraform", up_to_operand=True)
-    if not given.operands or not given.options.keys().isdisjoint(("help", "version", "v")):
-        return True
-    verb, *rest = (*given.operands, "")
-    moves_state = verb == "init" and any("migrate" in str(each) or "force" in str(each) for each in rest)
-    return not moves_state and (verb in _READS or f"{verb} {rest[0]}" in _READ_PAIRS)
-
-
 def _changes(command: Command, _: Script) -> bool:
-    try:
-        return not _only_reads(command.texts[1:])
-    except UnknownOption:
-        return True
+    words = command.texts[1:]
+    moves_state = "init" in words and any("migrate" in str(each) or "force" in str(each) for each in words)
+    return moves_state or not changes_nothing(words, "terraform")
 
 
 def _read(words: Sequence[str], folder: Path) -> Effect | None:
