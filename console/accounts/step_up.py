@@ -20,9 +20,9 @@ from django.shortcuts import redirect
 from django.urls import reverse
 
 from console.accounts.sign_in.queries import authenticator_app
-from console.api.rate import RateExceeded
 from ledger.record.rules.canonical import digest
 from ledger.record.rules.outcomes import SESSION_ALONE
+from ledger.record.rules.refusals import RateExceeded
 
 if TYPE_CHECKING:
     from console.models import User
@@ -68,7 +68,6 @@ class LockedOut(RateExceeded):
     """Too many wrong passwords; wait a quarter of an hour."""
 
     code = "LOCKED_OUT"
-    retry_after_s = 900
 
 
 class UncheckedProof(Exception):
@@ -116,7 +115,7 @@ def _check_proof(request: Any, user: User, password: str | None, code: str | Non
     if getattr(request, "axes_locked_out", False):
         # Ours to answer: the middleware would put a page in the place of a problem.
         request.axes_locked_out = False
-        raise LockedOut
+        raise LockedOut(retry_after_s=900)
     return "C" if known is not None and known.pk == user.pk else ""
 
 
@@ -135,7 +134,7 @@ def _holds(request: HttpRequest, user: User, code: str) -> bool:
     if app is None:
         return False
     if not ratelimit.consume(request, action="login_failed", key=key):
-        raise LockedOut("Too many wrong codes; wait five minutes.")
+        raise LockedOut("Too many wrong codes; wait five minutes.", retry_after_s=300)
     if not app.wrap().validate_code(code) or not use_code(user, code):
         return False
     ratelimit.clear(request, action="login_failed", key=key)

@@ -14,11 +14,9 @@ from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 from psycopg.errors import UniqueViolation
 
-from approvals.gate.rules.proposals import TooManyVotes
 from console.api.auth import NotSignedIn
-from console.api.rate import RateExceeded
 from console.telemetry import health
-from ledger.record.rules.refusals import Refused
+from ledger.record.rules.refusals import RateExceeded, Refused
 
 log = logging.getLogger(__name__)
 UNAVAILABLE_FOR_S = 2
@@ -54,7 +52,7 @@ def problem_response(
 def refusal_response(request: HttpRequest, refusal: Refused) -> HttpResponse:
     """What the rules said no to, as they said it."""
     response = problem_response(refusal.status, refusal.code, refusal.detail, hint=refusal.hint, errors=refusal.errors)
-    if isinstance(refusal, RateExceeded | TooManyVotes):
+    if isinstance(refusal, RateExceeded):
         response["Retry-After"] = str(refusal.retry_after_s)
     return response
 

@@ -10,13 +10,12 @@ import logging
 import time
 from datetime import datetime
 from functools import lru_cache
-from typing import ClassVar
 from uuid import UUID
 
 import redis
 from django.conf import settings
 
-from ledger.record.rules.refusals import Refused
+from ledger.record.rules.refusals import RateExceeded
 
 log = logging.getLogger(__name__)
 
@@ -25,14 +24,6 @@ _COUNT = "local n = redis.call('INCR', KEYS[1]) if n == 1 then redis.call('EXPIR
 _PATIENCE_S = 0.2
 _LEFT_ALONE_S = 5.0
 _away_until = 0.0
-
-
-class RateExceeded(Refused):
-    """This key exceeded its rate limit; wait, then try again."""
-
-    code = "RATE_LIMITED"
-    status = 429
-    retry_after_s: ClassVar[int] = 1
 
 
 def count_request(key_id: UUID, *, at: datetime) -> None:

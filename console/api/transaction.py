@@ -29,18 +29,12 @@ from console.api.schemas import Answer
 from ledger.db import tenancy
 from ledger.log import newest_heads
 from ledger.record.rules.canonical import NotCanonical, read
-from ledger.record.rules.refusals import Refused
+from ledger.record.rules.refusals import IdempotencyConflict, Refused
 
 if TYPE_CHECKING:
     from celery import Task
 
 log = logging.getLogger(__name__)
-
-
-class IdempotencyConflict(Refused):
-    """This idempotency key was used with another body."""
-
-    code = "IDEMPOTENCY_CONFLICT"
 
 
 class StrictParser(Parser):

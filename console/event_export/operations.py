@@ -19,8 +19,9 @@ from console.models import EventDestination
 from console.notifications.operations import PAUSES
 from ledger.exports import queries as exports
 from ledger.log.queries import log as logs
+from ledger.log.rules.signing import NotSigned
 from ledger.record import operations as ledger
-from ledger.record.rules.refusals import NotFound, Refused
+from ledger.record.rules.refusals import NotFound
 
 LEASE: Final = timedelta(seconds=60)
 """How long a worker may send under one lease; one that died is replaced after it."""
@@ -32,12 +33,6 @@ Start = str | int | datetime
 
 
 NO_SUCH_DESTINATION: Final = "No destination with that name is configured for this tenant, or it is not started."
-
-
-class PlaceNotSealed(Refused):
-    """The log has no signed entry there yet."""
-
-    code = "NOT_SIGNED"
 
 
 def start(*, tenant_id: UUID, name: str, start_at: Start, by: ledger.Actor, at: datetime) -> EventDestination:
@@ -90,7 +85,7 @@ def _place(tenant_id: UUID, start_at: Start) -> tuple[int, int]:
     if isinstance(start_at, datetime):
         return head.number, exports.first_index_since(tenant_id, head.number, start_at, size=head.signed_size) - 1
     if not isinstance(start_at, int) or not 0 <= start_at <= head.signed_size:
-        raise PlaceNotSealed(f"The log has {head.signed_size} signed entries; entry {start_at} is not among them.")
+        raise NotSigned(f"The log has {head.signed_size} signed entries; entry {start_at} is not among them.")
     return head.number, start_at - 1
 
 

@@ -12,9 +12,10 @@ from django.urls import reverse
 from ledger import register
 from ledger.log.queries import log, proofs
 from ledger.log.rules.merkle import ProofFails, verify_consistency, verify_inclusion
+from ledger.log.rules.signing import NotSigned
 from ledger.record.queries import events
 from ledger.record.rules import envelope
-from ledger.record.rules.refusals import NotFound, Refused
+from ledger.record.rules.refusals import NotFound
 from ledger.verification.rules.rebuilding import Row, VerifiedEvent
 
 if TYPE_CHECKING:
@@ -22,12 +23,6 @@ if TYPE_CHECKING:
 
 
 _NO_SUCH_ENTRY = "The log has no such entry, or its tiles do not lead there."
-
-
-class NoSignedCheckpoint(Refused):
-    """No signed checkpoint covers this yet; try again in a moment."""
-
-    code = "NOT_SIGNED"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +57,7 @@ def event_proof(tenant_id: UUID, subject_id: UUID, seq: int) -> dict[str, Any]:
     place = log.event_position(tenant_id, subject_id, seq)
     head = proofs.log_head(tenant_id, place.log) if place is not None else None
     if place is None or head is None or head.note is None or not place.sealed:
-        raise NoSignedCheckpoint
+        raise NotSigned
     hashes = proofs.inclusion_proof(tenant_id, place.log, place.index, head.signed_size)
     return {
         "origin": head.origin,
@@ -95,7 +90,7 @@ def inclusion_steps(tenant_id: UUID, head: log.LogHead, leaf: proofs.LogLeaf) ->
         return [ProofStep("The newest checkpoint has a good signature of the log's key.", False)]
     size, root = signed
     if leaf.index >= size:
-        raise NoSignedCheckpoint
+        raise NotSigned
     stored = events.event_with_detail(tenant_id, leaf.subject_id, leaf.seq)
     own = stored is not None and bytes(stored[0].entry_hash) == leaf.hash
     path = proofs.inclusion_proof(tenant_id, head.number, leaf.index, size)

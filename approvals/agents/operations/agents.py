@@ -11,15 +11,10 @@ from approvals.agents.operations import stops
 from approvals.agents.operations.registry_entry import entry_of, registry_key
 from approvals.agents.rules import registry
 from approvals.models import Agent, AgentVersion
+from ledger.catalogue.operations.registration import VersionTaken
 from ledger.record import operations as ledger
 from ledger.record.rules.envelope import instant
-from ledger.record.rules.refusals import NotFound, Refused
-
-
-class AgentVersionTaken(Refused):
-    """This version of the agent is already registered with other capabilities."""
-
-    code = "VERSION_IMMUTABLE"
+from ledger.record.rules.refusals import NotFound
 
 
 def register_agent(
@@ -60,7 +55,7 @@ def _version_of(tenant_id: UUID, entry: registry.RegistryEntry, *, at: datetime)
     """The version, sealed now if it is new; refuses another one under its name."""
     known = agents_queries.agent_version(tenant_id, entry.agent_id, entry.version)
     if known is not None and _capabilities(entry_of(known)) != _capabilities(entry):
-        raise AgentVersionTaken
+        raise VersionTaken("This version of the agent is already registered with other capabilities.")
     return known or _seal_version(tenant_id, entry, at=at)
 
 

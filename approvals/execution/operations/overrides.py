@@ -14,6 +14,7 @@ from approvals.models import StartOverride
 from ledger.catalogue import queries as catalogue_queries
 from ledger.log.queries import log
 from ledger.log.queries.log import LogHead
+from ledger.log.rules.signing import NotSigned
 from ledger.record import operations as ledger
 from ledger.record.rules.envelope import instant
 from ledger.record.rules.refusals import NotFound, Refused
@@ -27,12 +28,6 @@ class OverrideUnbounded(Refused):
 
     code = "OVERRIDE_UNBOUNDED"
     status = 422
-
-
-class LogMissing(Refused):
-    """The tenant has no log yet, so there is nothing to be behind of."""
-
-    code = "NOT_SIGNED"
 
 
 def place_override(
@@ -77,5 +72,5 @@ def end_override(*, tenant_id: UUID, override_id: UUID, reason: str, by: ledger.
 def _current_log(tenant_id: UUID) -> LogHead:
     current = log.current_log(tenant_id)
     if current is None:
-        raise LogMissing
+        raise NotSigned("The tenant has no log yet, so there is nothing to be behind of.")
     return current

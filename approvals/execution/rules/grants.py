@@ -46,13 +46,6 @@ class GrantInvalid(Refused):
     status = 403
 
 
-class GrantOutdated(Refused):
-    """The grant was made before the database was restored; claim the order again."""
-
-    code = "GRANT_INVALID"
-    status = 403
-
-
 class GrantExpired(Refused):
     """The grant has expired; claim the order again."""
 
@@ -188,7 +181,7 @@ def check_terms(grant: GrantClaims, now: GrantTerms) -> None:
     if (meant.executor, meant.thumbprint) != (now.executor, now.thumbprint):
         raise GrantWrongExecutor
     if meant.epoch != now.epoch:
-        raise GrantOutdated
+        raise GrantInvalid("The grant was made before the database was restored; claim the order again.")
     if meant.contract_digest != now.contract_digest:
         raise ContractChanged
     if dict(meant.policy_digests) != dict(now.policy_digests):

@@ -47,12 +47,11 @@ from ledger.db import insert_call, pipeline, savepoint
 from ledger.record import operations as ledger
 from ledger.record.queries import events
 from ledger.record.rules.canonical import canonical, digest
-from ledger.record.rules.refusals import NotFound, Refused
+from ledger.record.rules.refusals import IdempotencyConflict, NotFound, Refused
 from ledger.verification.queries import storage
 
 __all__ = [
     "CallAnswer",
-    "CallIdReused",
     "CallOrigin",
     "RecoveryOrigin",
     "Revision",
@@ -61,12 +60,6 @@ __all__ = [
 ]
 
 log = logging.getLogger(__name__)
-
-
-class CallIdReused(Refused):
-    """This call id was already used in this session with a different body."""
-
-    code = "IDEMPOTENCY_CONFLICT"
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +179,7 @@ def _request_hash(raw: Any) -> str:
 
 def _replay_answer(before: Call, request_hash: str) -> CallAnswer:
     if before.request_hash != request_hash:
-        refusal = CallIdReused()
+        refusal = IdempotencyConflict("This call id was already used in this session with a different body.")
         error = {"code": refusal.code, "message": refusal.detail}
         document = before.result | {"accepted": False, "action_id": None, "state": None, "approval": None}
         document["result"] = before.result["result"] | {"status": "failed", "error": error}

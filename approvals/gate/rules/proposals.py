@@ -11,14 +11,14 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, ClassVar
+from typing import Any
 
 from approvals.gate.rules import agent_evidence, stale_reads
 from approvals.gate.rules.agent_evidence import EvidenceItem
 from approvals.gate.rules.stale_reads import NamedRead
 from ledger.catalogue.rules.targets import normal_form
 from ledger.record.rules.canonical import NotCanonical, read
-from ledger.record.rules.refusals import Refused
+from ledger.record.rules.refusals import RateExceeded
 
 MAX_CALL_ID = 128
 MAX_NAMED = 100
@@ -188,14 +188,6 @@ def _texts(value: Any) -> bool:
 MINUTE = timedelta(minutes=1)
 
 
-class TooManyVotes(Refused):
-    """You have voted too many times in the last minute; wait a moment."""
-
-    code = "RATE_LIMITED"
-    status = 429
-    retry_after_s: ClassVar[int] = 60
-
-
 def is_flood(open_now: int, *, most: int) -> bool:
     """Whether an agent has as many approvals waiting as it may (rule 1); a limit of 0 is none."""
     return 0 < most <= open_now
@@ -204,4 +196,4 @@ def is_flood(open_now: int, *, most: int) -> bool:
 def check_voting_rate(votes: Sequence[datetime], *, most: int, at: datetime) -> None:
     """Refuse another vote where as many as allowed were given in the last minute (rule 2); a limit of 0 is none."""
     if 0 < most <= sum(at - MINUTE < given <= at for given in votes):
-        raise TooManyVotes
+        raise RateExceeded("You have voted too many times in the last minute; wait a moment.", retry_after_s=60)

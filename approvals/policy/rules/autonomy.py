@@ -37,18 +37,11 @@ from approvals.policy.rules.policy_facts import Facts
 from approvals.sessions.rules.pins import QUIET
 from ledger.catalogue.rules.contract import Contract
 from ledger.catalogue.rules.expressions import Expression, Truth, evaluate, view
+from ledger.catalogue.rules.policies import BadPolicy
 from ledger.record.rules.canonical import parse as read
-from ledger.record.rules.refusals import Refused
 
 OUTSIDE = "OUTSIDE_AUTONOMY"
 EXCEEDED = "BUDGET_EXCEEDED"
-
-
-class BadAutonomy(Refused):
-    """The autonomy policy is not valid."""
-
-    code = "BAD_POLICY"
-    status = 422
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +118,7 @@ def parse(document: Mapping[str, Any]) -> AutonomyPolicy:
     """The policy in a document, or `BadAutonomy` with every fault."""
     plain = dict(document)
     if found := autonomy_document.faults(plain):
-        raise BadAutonomy(errors=found)
+        raise BadPolicy("The autonomy policy is not valid.", errors=found)
     return AutonomyPolicy(
         version=plain.get("version", ""),
         outside=tuple(_outside(each) for each in plain.get("outside", ())),

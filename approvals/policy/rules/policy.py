@@ -45,20 +45,13 @@ from approvals.voting.rules.quorum import INDEPENDENCE, ONE_REVIEWER, ApprovalTe
 from ledger.catalogue.rules.contract import Contract
 from ledger.catalogue.rules.effects import UPPER_CLASSES, Reversibility, SideEffectClass
 from ledger.catalogue.rules.expressions import Expression, Truth, evaluate, view
+from ledger.catalogue.rules.policies import BadPolicy
 from ledger.record.rules.canonical import canonical, digest
 from ledger.record.rules.canonical import parse as read
-from ledger.record.rules.refusals import Refused
 
 _DAY = 24 * 3600
 _CRITICAL = SideEffectClass.CRITICAL_MUTATION
 _SAID = {Truth.TRUE: "RULE", Truth.UNDECIDABLE: "UNDECIDABLE"}
-
-
-class BadPolicy(Refused):
-    """The approval policy is not valid."""
-
-    code = "BAD_POLICY"
-    status = 422
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,7 +155,7 @@ def parse(document: Mapping[str, Any]) -> ApprovalPolicy:
     """The policy in a document, or `BadPolicy` with every fault."""
     plain = dict(document)
     if found := policy_document.faults(plain):
-        raise BadPolicy(errors=found)
+        raise BadPolicy("The approval policy is not valid.", errors=found)
     text = canonical(plain)
     return ApprovalPolicy(
         version=plain["version"],

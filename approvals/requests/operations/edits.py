@@ -38,7 +38,7 @@ from ledger.db import pipeline
 from ledger.record import operations as ledger
 from ledger.record.queries import events, evidence
 from ledger.record.rules.canonical import parse
-from ledger.record.rules.refusals import ReasonMissing, Refused
+from ledger.record.rules.refusals import AlreadyDecided, ReasonMissing, Refused
 
 if TYPE_CHECKING:
     from ledger.models import Action
@@ -163,7 +163,7 @@ def _lock_request(tenant_id: UUID, approval_id: UUID, edit: Edit, *, at: datetim
     assert approval is not None
     head = clocks.settle_clock_if_late(head, approval, at=at)
     if head.state != "REQUESTED":
-        raise binding.AlreadyDecided
+        raise AlreadyDecided
     if at >= approval.decide_by:
         raise binding.ApprovalLapsed
     if edit.payload_hash != approval.payload_hash:

@@ -30,6 +30,7 @@ from approvals.standing.rules.standing import (
 )
 from approvals.voting.operations import eligibility
 from approvals.voting.queries import approvers
+from approvals.voting.rules.binding import NotEligible
 from approvals.voting.rules.quorum import APPROVE, Ballot
 from ledger.actions.queries import actions
 from ledger.catalogue import queries as catalogue_queries
@@ -234,7 +235,7 @@ def _ballot(newest: Approval, demand: PolicyDecision, evidence_class: str, by: l
 def _place(actor: UUID, newest: Approval, evidence_class: str, *, at: datetime) -> Ballot:
     place = approvers.approver(newest.tenant_id, actor)
     if place is None or not place.active:
-        raise standing.VotesNotEnough("Only somebody who may decide approvals agrees to a standing one.")
+        raise NotEligible("Only somebody who may decide approvals agrees to a standing one.")
     eligibility.refuse_stakeholder(newest, actor, at=at)
     return Ballot(
         voter=str(actor),

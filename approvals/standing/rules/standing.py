@@ -28,6 +28,7 @@ from enum import StrEnum
 from typing import Any
 
 from approvals.standing.rules.shapes import Shape
+from approvals.voting.rules.binding import NotEligible
 from approvals.voting.rules.quorum import ApprovalTerms, Ballot, tally_votes
 from ledger.people.rules.confirmation import SecondPersonNeeded
 from ledger.record.rules.lifecycle import State
@@ -102,13 +103,6 @@ class BudgetOutsidePolicy(Refused):
 
     code = "BUDGET_OUTSIDE_POLICY"
     status = 422
-
-
-class VotesNotEnough(Refused):
-    """The votes of these two persons would not be enough for one such action, so they cannot agree to many."""
-
-    code = "NOT_ELIGIBLE"
-    status = 403
 
 
 class NotInThisState(Refused):
@@ -223,7 +217,9 @@ def check_two_persons(terms: ApprovalTerms, proposer: Ballot, second: Ballot) ->
     if second.person == proposer.person or second.voter == proposer.voter:
         raise SecondPersonNeeded
     if tally_votes(terms, [proposer, second]).state != "approved":
-        raise VotesNotEnough
+        raise NotEligible(
+            "The votes of these two persons would not be enough for one such action, so they cannot agree to many."
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,7 +21,7 @@ from approvals.voting.operations import votes
 from approvals.voting.operations.refusal_records import write_refusal_records
 from approvals.voting.rules import batches, binding
 from ledger.actions.queries import actions as actions_queries
-from ledger.record.rules.refusals import NotFound, Refused
+from ledger.record.rules.refusals import AlreadyDecided, NotFound, Refused
 
 if TYPE_CHECKING:
     from ledger.models import Action
@@ -123,7 +123,7 @@ def _voted(
                 reason=reason,
                 at=at,
             )
-    except binding.AlreadyDecided as refusal:
+    except AlreadyDecided as refusal:
         return outcome(result=DECIDED, code=refusal.code, detail=refusal.detail)
     except Refused as refusal:
         # Here and not at the edge: the batch goes on, and what is on record of this item commits with the others.

@@ -31,7 +31,7 @@ from ledger.db import defer, insert_call, instances
 from ledger.record import operations as ledger
 from ledger.record.rules.canonical import canonical, digest, parse
 from ledger.record.rules.envelope import commitment
-from ledger.record.rules.refusals import NotFound, Refused
+from ledger.record.rules.refusals import AlreadyDecided, NotFound, Refused
 
 STATEMENT_LIFE = timedelta(minutes=5)
 POLICY = "approval"
@@ -173,7 +173,7 @@ def cast_vote(
         apply_vote((action_head, head), approval, row, evidence=evidence, detail=detail, context=context, at=at)
     except IntegrityError as error:
         if "vote_once" in str(error):
-            raise binding.AlreadyDecided from None
+            raise AlreadyDecided from None
         raise
     return row
 

@@ -32,7 +32,7 @@ from typing import Any
 
 from ledger.record.rules.canonical import NotCanonical, canonical, digest, parse
 from ledger.record.rules.outcomes import SESSION_ALONE, is_as_strong
-from ledger.record.rules.refusals import ProofNeeded, ReasonMissing, Refused
+from ledger.record.rules.refusals import AlreadyDecided, ProofNeeded, ReasonMissing, Refused
 
 DOMAIN = "counterfoil-approval-statement"
 STATEMENT_VERSION = 3
@@ -96,12 +96,6 @@ class StatementChanged(Refused):
     """What a vote covers has changed since it was shown; read it again."""
 
     code = "STATEMENT_CHANGED"
-
-
-class AlreadyDecided(Refused):
-    """The request has already been decided."""
-
-    code = "ALREADY_DECIDED"
 
 
 class ApprovalLapsed(Refused):

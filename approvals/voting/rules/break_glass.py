@@ -18,8 +18,9 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
+from approvals.voting.rules.binding import NotEligible
 from ledger.people.rules.confirmation import SecondPersonNeeded
-from ledger.record.rules.refusals import Refused
+from ledger.record.rules.refusals import AlreadyDecided, Refused
 
 OPERATOR = "operator"
 RELEASE_WITHIN = timedelta(minutes=5)
@@ -38,19 +39,6 @@ class BreakGlassOff(Refused):
 
     code = "BREAK_GLASS_OFF"
     status = 403
-
-
-class NotAnOperator(Refused):
-    """Only an operator named in the policy may use break-glass."""
-
-    code = "NOT_ELIGIBLE"
-    status = 403
-
-
-class AlreadyReviewed(Refused):
-    """You have already reviewed this, or it is fully reviewed."""
-
-    code = "ALREADY_DECIDED"
 
 
 @dataclass(frozen=True)
@@ -85,7 +73,7 @@ def check_use(rule: BreakGlassRule, *, roles: Collection[str], groups: Collectio
     if not rule.enabled:
         raise BreakGlassOff
     if OPERATOR not in roles or (rule.groups and not rule.groups & set(groups)):
-        raise NotAnOperator
+        raise NotEligible("Only an operator named in the policy may use break-glass.")
 
 
 def release_deadline(*, policy_says: datetime, used_at: datetime) -> datetime:
@@ -98,7 +86,7 @@ def check_review(*, reviewer: str, used_by: str, reviewed_by: Collection[str], w
     if reviewer == used_by:
         raise SecondPersonNeeded("You used break-glass here, so someone else must review it.")
     if reviewer in reviewed_by or len(set(reviewed_by)) >= wanted:
-        raise AlreadyReviewed
+        raise AlreadyDecided("You have already reviewed this, or it is fully reviewed.")
 
 
 def is_reviewed(reviewed_by: Collection[str], *, wanted: int) -> bool:

@@ -5,17 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ledger.record.rules.refusals import Refused
+from ledger.record.rules.canonical import NotJson
 
 MAX_DEPTH = 64
 _MAX_INT = 2**53 - 1
-
-
-class NotAnObservation(Refused):
-    """The body is not a JSON object with a `result`."""
-
-    code = "NOT_JSON"
-    status = 400
 
 
 def read_result(body: bytes) -> tuple[dict[str, Any], bytes | None]:
@@ -30,9 +23,9 @@ def read_result(body: bytes) -> tuple[dict[str, Any], bytes | None]:
         # Nested beyond reading; all of it is kept as raw output.
         return {"result": None}, body
     except ValueError:
-        raise NotAnObservation from None
+        document = None
     if not isinstance(document, dict):
-        raise NotAnObservation
+        raise NotJson("The body is not a JSON object with a `result`.")
     raw = document.pop("raw", None)
     if raw is None:
         return document, None

@@ -27,6 +27,7 @@ from ledger.exports import queries as stored
 from ledger.log.queries import log as logs
 from ledger.log.rules import tiles
 from ledger.log.rules.merkle import HASH_BYTES
+from ledger.log.rules.signing import NotSigned
 from ledger.log.signer_state import EpochUnknown
 from ledger.record.rules.refusals import NotFound, Refused
 from ledger.retention import queries as retention_queries
@@ -36,12 +37,6 @@ READERS = ("audit", "compliance")
 
 
 _NO_SUCH_ENTRY = "This entry is not in the log, or its event no longer exists."
-
-
-class CheckpointNotSigned(Refused):
-    """No checkpoint of that size has been signed yet."""
-
-    code = "NOT_SIGNED"
 
 
 class Pruned(Refused):
@@ -59,7 +54,7 @@ def _reads_log(view: Callable[..., Any]) -> Callable[..., Any]:
         caller = caller_of(request)
         head = logs.current_log(caller.tenant_id)
         if head is None or head.note is None:
-            raise CheckpointNotSigned("No checkpoint of this log has been signed yet.")
+            raise NotSigned("No checkpoint of this log has been signed yet.")
         request.log = head  # type: ignore[attr-defined]
         record_read(request, "log", head.id)
         return view(request, *args, **kwargs)
@@ -139,7 +134,7 @@ def inclusion(request: HttpRequest, wanted: Query[schemas.InclusionWanted]) -> s
     head, tenant_id = _log_of(request), caller_of(request).tenant_id
     size = head.signed_size if wanted.size is None else wanted.size
     if size > head.signed_size:
-        raise CheckpointNotSigned
+        raise NotSigned("No checkpoint of that size has been signed yet.")
     if wanted.index >= size:
         raise NotFound(detail=_NO_SUCH_ENTRY)
     found = logs.tiles_to_prove(tenant_id, head.number, tiles.tiles_for_inclusion(wanted.index, size))
@@ -163,7 +158,7 @@ def consistency(request: HttpRequest, wanted: Query[schemas.ConsistencyWanted]) 
     head, tenant_id = _log_of(request), caller_of(request).tenant_id
     size = head.signed_size if wanted.upto is None else wanted.upto
     if size > head.signed_size:
-        raise CheckpointNotSigned
+        raise NotSigned("No checkpoint of that size has been signed yet.")
     if wanted.since > size:
         raise NotFound(detail=f"{wanted.since} is more than {size}.")
     found = logs.tiles_to_prove(tenant_id, head.number, tiles.tiles_for_consistency(wanted.since, size))

@@ -13,7 +13,7 @@ from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.rules import targets
 from ledger.catalogue.rules.contract import Contract, load_stored
 from ledger.catalogue.rules.policies import POLICY_KINDS, default_policy
-from ledger.catalogue.rules.releases import CONTRACT, ContractReleaseNeeded, ReleaseNeeded, verification_changes
+from ledger.catalogue.rules.releases import CONTRACT, ReleaseNeeded, VersionsMoved, verification_changes
 from ledger.catalogue.rules.weakenings import Weakening, weakenings
 from ledger.db import execute, tenancy
 from ledger.models import ContractVersion, Freeze, PolicyVersion, System, Tenant
@@ -33,12 +33,6 @@ class VersionTaken(Refused):
     """This version is already registered with a different document; register the change as a new version."""
 
     code = "VERSION_IMMUTABLE"
-
-
-class PolicyMoved(Refused):
-    """Another version took effect at the same moment; review it first."""
-
-    code = "CONFLICT"
 
 
 class AlreadyFrozen(Refused):
@@ -129,7 +123,9 @@ def register_contract(*, tenant_id: UUID, contract: Contract, actor: Actor, at: 
 def refuse_without_release(before: ContractVersion | None, document: bytes) -> None:
     """Refuse a version that changes what the one in force verifies: it takes effect through a release."""
     if before is not None and verification_changes(json.loads(bytes(before.document)), json.loads(document)):
-        raise ContractReleaseNeeded
+        raise ReleaseNeeded(
+            "This changes what is verified. Draft it as a release: POST /contracts/releases, or on the contract's page."
+        )
 
 
 def lint_rows(contract: Contract) -> list[dict[str, str]]:
@@ -189,7 +185,7 @@ def supersede_policy(tenant_id: UUID, kind: str, *, by: str, actor: Actor, at: d
         return
     head = lock_subject(tenant_id=tenant_id, subject_id=before.id, kind="policy")
     if head.state != "ACTIVE":
-        raise PolicyMoved
+        raise VersionsMoved("Another version took effect at the same moment; review it first.")
     append(head, NewEvent(kind="policy_superseded", to="SUPERSEDED", detail={"by": by}), actor=actor, at=at)
     PolicyVersion.objects.filter(tenant_id=tenant_id, id=before.id).update(active=False)
 

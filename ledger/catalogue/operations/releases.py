@@ -404,7 +404,9 @@ def roll_back_contract(
     in_force = catalogue_queries.contracts_in_force(tenant_id, [name]).get(name, [])
     wanted = next((each for each in in_force if each.version == version), None)
     if wanted is None or wanted is in_force[-1]:
-        raise rules.ContractCannotGoBack
+        raise rules.CannotGoBack(
+            "Only an earlier version of the contract that is still in force can replace the later ones."
+        )
     for leaving in in_force[in_force.index(wanted) + 1 :]:
         head = lock_subject(tenant_id=tenant_id, subject_id=leaving.id, kind="contract")
         told = {"name": name, "version": leaving.version, "to": version, "reason": reason}
@@ -442,7 +444,10 @@ def retire_contract(
     if ends_tool is not None and ends_tool == bool(staying):
         raise rules.VersionsMoved
     if staying and catalogue_queries.choose_contract(in_force) != catalogue_queries.choose_contract(staying):
-        raise rules.StillUsed
+        raise rules.CannotRetire(
+            "Agents that name no version still use this one: every later one is weaker."
+            " Retiring the newest ends the tool."
+        )
     for each in leaving:
         head = lock_subject(tenant_id=tenant_id, subject_id=each.id, kind="contract")
         told = {"name": name, "version": each.version, "reason": reason}
@@ -500,7 +505,9 @@ def _check_basis(row: Release) -> None:
     lock_versions(row.kind, row.tool)
     in_force = catalogue_queries.version_in_force(row.tenant_id, row.kind, row.tool)
     if in_force is None or row.basis != in_force.digest:
-        raise rules.BasisMoved
+        raise rules.VersionsMoved(
+            "Another version took effect since the gates ran. Run them again, or draft the change again."
+        )
 
 
 def _move(row: Release, **changes: Any) -> Release:

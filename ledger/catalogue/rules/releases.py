@@ -95,12 +95,6 @@ class ReleaseNeeded(Refused):
     code = "RELEASE_REQUIRED"
 
 
-class ContractReleaseNeeded(Refused):
-    """This changes what is verified. Draft it as a release: POST /contracts/releases, or on the contract's page."""
-
-    code = "RELEASE_REQUIRED"
-
-
 class NothingInForce(Refused):
     """No version of this tool's contract is in force. A first version is registered (POST /contracts)."""
 
@@ -119,20 +113,8 @@ class GatesNotPassed(Refused):
     code = "GATES_NOT_PASSED"
 
 
-class BasisMoved(Refused):
-    """Another version took effect since the gates ran. Run them again, or draft the change again."""
-
-    code = "CONFLICT"
-
-
 class CannotGoBack(Refused):
     """Only a version that was in force, and was not itself rolled back, can be put in force again."""
-
-    code = "CANNOT_ROLL_BACK"
-
-
-class ContractCannotGoBack(Refused):
-    """Only an earlier version of the contract that is still in force can replace the later ones."""
 
     code = "CANNOT_ROLL_BACK"
 
@@ -147,12 +129,6 @@ class VersionsMoved(Refused):
     """The versions in force have changed since you looked, and with them what this ends. Review it first."""
 
     code = "CONFLICT"
-
-
-class StillUsed(Refused):
-    """Agents that name no version still use this one: every later one is weaker. Retiring the newest ends the tool."""
-
-    code = "CANNOT_RETIRE"
 
 
 class BadCanary(Refused):

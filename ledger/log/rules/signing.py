@@ -30,6 +30,12 @@ class SignerStateMissing(Refused):
     code = "LOG_UNGUARDED"
 
 
+class NotSigned(Refused):
+    """No signed checkpoint covers this yet; try again in a moment."""
+
+    code = "NOT_SIGNED"
+
+
 @dataclass(frozen=True, slots=True)
 class TreeHead:
     """A head: the number of leaves and the root over them."""

@@ -68,3 +68,26 @@ class ReasonMissing(Refused):
 
     code = "REASON_REQUIRED"
     status = 422
+
+
+class AlreadyDecided(Refused):
+    """The request has already been decided."""
+
+    code = "ALREADY_DECIDED"
+
+
+class IdempotencyConflict(Refused):
+    """This idempotency key was used with another body."""
+
+    code = "IDEMPOTENCY_CONFLICT"
+
+
+class RateExceeded(Refused):
+    """This key exceeded its rate limit; wait, then try again."""
+
+    code = "RATE_LIMITED"
+    status = 429
+
+    def __init__(self, detail: str | None = None, *, retry_after_s: int = 1) -> None:
+        super().__init__(detail)
+        self.retry_after_s = retry_after_s

@@ -29,7 +29,7 @@ from ledger.record.operations import (
     lock_subject,
     new_id,
 )
-from ledger.record.rules.refusals import NotFound
+from ledger.record.rules.refusals import AlreadyDecided, NotFound
 from ledger.retention import queries
 from ledger.retention.rules import retention as rules
 from ledger.retention.rules.retention import RetentionSubject
@@ -189,7 +189,7 @@ def _append_event(drafted: EventDraft) -> None:
 def _lock_request(tenant_id: UUID, erasure_id: UUID, *states: str) -> tuple[SubjectHead, Erasure]:
     head = lock_subject(tenant_id=tenant_id, subject_id=erasure_id, kind="erasure")
     if head.state not in states:
-        raise rules.Decided
+        raise AlreadyDecided("This was already decided or withdrawn; reload it.")
     return head, Erasure.objects.get(tenant_id=tenant_id, id=erasure_id)
 
 

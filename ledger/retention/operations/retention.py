@@ -10,6 +10,7 @@ from ledger.db import call_function
 from ledger.models import LegalHold, Retention
 from ledger.people.rules.confirmation import SecondPersonNeeded
 from ledger.record.operations import Actor, NewEvent, SubjectHead, append, lock_subject, new_id
+from ledger.record.rules.refusals import AlreadyDecided
 from ledger.retention import queries
 from ledger.retention.rules import retention as rules
 from ledger.retention.rules.retention import HoldScope, RetentionPolicy
@@ -88,7 +89,7 @@ def withdraw_policy(*, tenant_id: UUID, retention_id: UUID, reason: str, by: Act
 def _lock_in_state(tenant_id: UUID, subject_id: UUID, kind: str, state: str) -> SubjectHead:
     head = lock_subject(tenant_id=tenant_id, subject_id=subject_id, kind=kind)
     if head.state != state:
-        raise rules.Decided
+        raise AlreadyDecided("This was already decided or withdrawn; reload it.")
     return head
 
 

@@ -60,12 +60,6 @@ class AlreadyErased(Refused):
     code = "ALREADY_ERASED"
 
 
-class Decided(Refused):
-    """This was already decided or withdrawn; reload it."""
-
-    code = "ALREADY_DECIDED"
-
-
 class HasBegun(Refused):
     """The erasure has started and cannot be withdrawn."""
 

@@ -8,9 +8,9 @@ import pytest
 
 from approvals.gate.rules.malformed import Malformed
 from approvals.policy.rules import autonomy
-from approvals.policy.rules.autonomy import BadAutonomy
 from approvals.policy.rules.policy_facts import Facts
 from ledger.catalogue.rules import contract
+from ledger.catalogue.rules.policies import BadPolicy
 
 AT = datetime(2030, 5, 6, 17, 42, 3, tzinfo=UTC)
 DAY = datetime(2030, 5, 6, tzinfo=UTC)
@@ -208,7 +208,7 @@ def test_charges_come_in_one_order_whatever_the_order_of_the_policy():
     ],
 )
 def test_a_document_that_does_not_hold_is_refused_with_the_path_of_the_fault(document, path):
-    with pytest.raises(BadAutonomy) as refusal:
+    with pytest.raises(BadPolicy, match="The autonomy policy is not valid") as refusal:
         autonomy.parse(document)
 
     assert refusal.value.errors[0]["path"] == path

@@ -7,11 +7,11 @@ import pytest
 
 from approvals.policy.rules import policy
 from approvals.policy.rules import policy_facts as facts
-from approvals.policy.rules.policy import BadPolicy
 from approvals.policy.rules.policy_facts import Facts
 from approvals.voting.rules.quorum import INDEPENDENCE, ApprovalTerms, Risk, Threshold
 from ledger.catalogue.rules import contract
 from ledger.catalogue.rules.effects import Reversibility, SideEffectClass
+from ledger.catalogue.rules.policies import BadPolicy
 from tests.support.tables import every_row
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)

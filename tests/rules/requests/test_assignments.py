@@ -11,6 +11,7 @@ import pytest
 from approvals.gate.rules import proposals
 from approvals.requests.rules import assignments, threads
 from approvals.voting.rules import batches
+from ledger.record.rules.refusals import RateExceeded
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 MARA, PAUL, INES = uuid4(), uuid4(), uuid4()
@@ -156,6 +157,6 @@ def test_nobody_votes_faster_than_they_can_read():
     """B38: so many votes in a minute, and no more."""
     given = [NOW - timedelta(seconds=second) for second in (1, 30, 59, 60, 90)]
     proposals.check_voting_rate(given, most=4, at=NOW)
-    with pytest.raises(proposals.TooManyVotes):
+    with pytest.raises(RateExceeded, match="You have voted too many times"):
         proposals.check_voting_rate(given, most=3, at=NOW)
     proposals.check_voting_rate(given, most=0, at=NOW)

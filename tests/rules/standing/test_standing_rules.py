@@ -10,6 +10,7 @@ import pytest
 
 from approvals.standing.rules import shapes, standing
 from approvals.standing.rules.standing import DecidedAction, PauseReason, StandingBudget, StandingPolicy
+from approvals.voting.rules.binding import NotEligible
 from approvals.voting.rules.quorum import ApprovalTerms, Ballot, Threshold
 from ledger.people.rules.confirmation import SecondPersonNeeded
 
@@ -152,7 +153,7 @@ def test_two_different_people_agree_whose_votes_would_be_enough():
         with pytest.raises(SecondPersonNeeded):
             standing.check_two_persons(ApprovalTerms(), ballot("ada"), second)
     finance = ApprovalTerms(thresholds=(Threshold(group="finance", count=2),))
-    with pytest.raises(standing.VotesNotEnough):
+    with pytest.raises(NotEligible, match="would not be enough for one such action"):
         standing.check_two_persons(finance, ballot("ada", "finance"), ballot("ben"))
 
 

@@ -11,7 +11,7 @@ from approvals.voting.rules import binding
 from approvals.voting.rules.binding import Coverage, CurrentState, DisplayedDigests, VoteChoice, Voter, VoteStatement
 from ledger.record.rules.canonical import canonical, parse
 from ledger.record.rules.outcomes import is_as_strong
-from ledger.record.rules.refusals import ProofNeeded, ReasonMissing, Refused
+from ledger.record.rules.refusals import AlreadyDecided, ProofNeeded, ReasonMissing, Refused
 from tests.support.tables import every_row
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
@@ -275,7 +275,7 @@ def test_a_vote_by_a_reviewer_on_what_is_shown_counts():
         ({"voter": replace(VOTER, roles=frozenset({"administrator", "operator"}))}, binding.NotEligible, 403),
         ({"voter": replace(VOTER, actor="agent-actor")}, binding.SelfApproval, 403),
         ({"voter": replace(VOTER, actor="key-owner")}, binding.SelfApproval, 403),
-        ({"undecided": False}, binding.AlreadyDecided, 409),
+        ({"undecided": False}, AlreadyDecided, 409),
         ({"decide_by": NOW}, binding.ApprovalLapsed, 409),
         ({"seen": replace(SEEN, payload_hash="00" * 32)}, binding.PayloadChanged, 409),
         ({"seen": replace(SEEN, payload_hash="")}, binding.PayloadChanged, 409),

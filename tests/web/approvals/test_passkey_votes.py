@@ -511,7 +511,8 @@ def test_a_code_is_stronger_than_a_password_and_weaker_than_a_passkey(shop: Work
 def test_wrong_codes_lock_the_second_step(shop: Workshop, approval: dict[str, Any], app: Any):
     for _ in range(5):
         assert refused(shop.vote(approval, password=None, otp="000000")) == (403, "STEP_UP_REQUIRED")
-    assert refused(shop.vote(approval, password=None, otp=app())) == (429, "LOCKED_OUT")
+    locked = shop.vote(approval, password=None, otp=app())
+    assert (*refused(locked), locked["Retry-After"]) == (429, "LOCKED_OUT", "300")
 
 
 def test_a_code_without_an_app_proves_nothing(shop: Workshop, approval: dict[str, Any]):
