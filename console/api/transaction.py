@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from base64 import b64encode
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any
@@ -29,7 +29,7 @@ from console.api.schemas import Answer
 from ledger.db import tenancy
 from ledger.log import newest_heads
 from ledger.record.rules.canonical import NotCanonical, read
-from ledger.record.rules.refusals import IdempotencyConflict, Refused
+from ledger.record.rules.refusals import IdempotencyConflict, RefusalRecord, Refused
 
 if TYPE_CHECKING:
     from celery import Task
@@ -166,11 +166,11 @@ def run_once(
             return write_once()
         return run_with_proof(request, write_once, read_caller=lambda: readmit(request))
     except Refused as refusal:
-        record_refusal(caller.tenant_id, refusal)
+        record_refusal(caller.tenant_id, refusal.records)
         raise
 
 
-def record_refusal(tenant_id: UUID, refusal: Refused) -> None:
+def record_refusal(tenant_id: UUID, records: Collection[RefusalRecord]) -> None:
     """Write down what goes on record of a refused request, in a transaction of its own after the rollback.
 
     If we crash between the two, the refused request has done nothing and nobody was answered: it is as if it had never
@@ -178,9 +178,9 @@ def record_refusal(tenant_id: UUID, refusal: Refused) -> None:
     challenge can be answered until it runs out, by its own key alone; a copied key shows its counter at its next use;
     a changed target is seen by the next vote, and by the claim and the start before anything is done.
     """
-    if refusal.records:
+    if records:
         with tenancy(tenant_id):
-            write_refusal_records(tenant_id, refusal)
+            write_refusal_records(tenant_id, records)
 
 
 def _once(

@@ -91,7 +91,7 @@ def in_tenant(*roles: str) -> Callable[[Page[P]], Callable[..., HttpResponseBase
             except Refused as refusal:
                 if refusal.status == 404:
                     raise Http404(refusal.detail) from refusal
-                record_refusal(request.tenant.id, refusal)
+                record_refusal(request.tenant.id, refusal.records)
                 with tenancy(request.tenant.id):
                     return _refused(request, refusal)
             finally:
@@ -116,7 +116,7 @@ def undo_if_refused(request: TenantRequest) -> Iterator[None]:
         with savepoint():
             yield
     except Refused as refusal:
-        write_refusal_records(request.tenant.id, refusal)
+        write_refusal_records(request.tenant.id, refusal.records)
         raise
 
 

@@ -58,7 +58,7 @@ from ledger.record.rules.canonical import parse
 from ledger.record.rules.entry import Entry
 from ledger.record.rules.envelope import instant
 from ledger.record.rules.lifecycle import Ground
-from ledger.record.rules.refusals import NotFound, Refused
+from ledger.record.rules.refusals import NotFound, Refused, leave_on_record
 
 if TYPE_CHECKING:
     from ledger.models import Action
@@ -224,11 +224,8 @@ def start_execution(
     A refusal is raised and rolls everything back; the edge records afterwards that the start was refused. Where the
     rules require more (the action failed closed, the approval was voided) the refusal is returned, and that commits.
     """
-    try:
+    with leave_on_record(lambda refusal: refused_start(request, refusal, by=by, at=at)):
         return _start(tenant_id, request, unverifiable, by=by, at=at)
-    except Refused as refusal:
-        refusal.records = (refused_start(request, refusal, by=by, at=at),)
-        raise
 
 
 def claim_and_start(
@@ -250,14 +247,11 @@ def claim_and_start(
         return None
     assert context.executor is not None
     request = replace(request, token=minted.claimed.grant)
-    try:
+    with leave_on_record(lambda refusal: refused_start(request, refusal, by=by, at=at)):
         if context.executor.thumbprint != request.thumbprint:
             raise grants.GrantWrongExecutor
         verified = _VerifiedGrant(minted.claims, minted.context, minted.payload, minted.calls)
         return minted.claimed, _begin_execution(minted.event.head, verified, request, by=by, at=at)
-    except Refused as refusal:
-        refusal.records = (refused_start(request, refusal, by=by, at=at),)
-        raise
 
 
 def _claim_then_start(
@@ -599,11 +593,9 @@ def cancel_action(*, tenant_id: UUID, action_id: UUID, reason: str, by: ledger.A
     """Cancel an action that has not started, with its approval and any live grant. A refusal is recorded."""
     head = ledger.lock_subject(tenant_id=tenant_id, subject_id=action_id, kind="action")
     if head.state != "VALIDATED":
-        refusal = NotStartable("Only an action that has not started can be cancelled.")
-        event = ledger.NewEvent(kind="cancel_refused", detail={"code": refusal.code, "reason": reason})
+        event = ledger.NewEvent(kind="cancel_refused", detail={"code": NotStartable.code, "reason": reason})
         refused = ledger.RefusedEvent(subject_kind="action", subject_id=action_id, event=event, actor=by, at=at)
-        refusal.records = (refused,)
-        raise refusal
+        raise NotStartable("Only an action that has not started can be cancelled.", records=(refused,))
     action = actions.action(tenant_id, action_id)
     assert action is not None
     approval = approvals.approval(tenant_id, action.approval_id) if action.approval_id else None

@@ -38,7 +38,7 @@ from ledger.db import pipeline
 from ledger.record import operations as ledger
 from ledger.record.queries import events, evidence
 from ledger.record.rules.canonical import parse
-from ledger.record.rules.refusals import AlreadyDecided, ReasonMissing, Refused
+from ledger.record.rules.refusals import AlreadyDecided, ReasonMissing, Refused, leave_on_record
 
 if TYPE_CHECKING:
     from ledger.models import Action
@@ -129,22 +129,18 @@ def apply_edit(
     *, tenant_id: UUID, approval_id: UUID, edit: Edit, editor: UUID, compile_predicate: Compiler, at: datetime
 ) -> EditResult:
     """Replace the action of a request by an edited one."""
-    try:
+
+    def describe(refusal: Refused) -> ledger.RefusedEvent:
+        event = ledger.NewEvent(kind="edit_refused", detail={"code": refusal.code})
+        actor = ledger.Actor("person", editor)
+        return ledger.RefusedEvent(subject_kind="approval", subject_id=approval_id, event=event, actor=actor, at=at)
+
+    with leave_on_record(describe, of=(EditRefused, NotEditable)):
         before = _lock_request(tenant_id, approval_id, edit, at=at)
         _check_editor(tenant_id, editor)
         if not edit.reason.strip():
             raise ReasonMissing("An edit says why: the agent is told.")
         verdict, reviewed = _judge_edit(before, edit, compile_predicate=compile_predicate, at=at)
-    except (EditRefused, NotEditable) as refusal:
-        refused = ledger.RefusedEvent(
-            subject_kind="approval",
-            subject_id=approval_id,
-            event=ledger.NewEvent(kind="edit_refused", detail={"code": refusal.code}),
-            actor=ledger.Actor("person", editor),
-            at=at,
-        )
-        refusal.records = (refused,)
-        raise
     result = _edit_result(before, verdict, reviewed, editor=editor, at=at)
     note = {"reason": edit.reason, "expectations_dropped": [each.document() for each in result.dropped]}
     revision = actions.Revision(before.action.id, editor, note)

@@ -147,11 +147,11 @@ class DriftedApproval(RefusalRecord):
 def check_drift(approval: Approval, *, at: datetime) -> None:
     """Refuse an approving vote if the target has materially changed; people are asked again (B31)."""
     changed = target_drift.drift_since_request(approval)
-    if changed is None or not changed.material:
-        return
-    refusal = _drift_refusal(changed)
-    refusal.records = (DriftedApproval(approval_id=approval.id, at=at),)
-    raise refusal
+    if changed is not None and changed.material:
+        raise drift.PreconditionDrift(
+            errors=[each.document() for each in changed.material],
+            records=(DriftedApproval(approval_id=approval.id, at=at),),
+        )
 
 
 def drift_refusal(approval: Approval | None, *, at: datetime) -> drift.PreconditionDrift | None:
@@ -180,7 +180,7 @@ def request_again_on_drift(*, tenant_id: UUID, approval_id: UUID, at: datetime) 
     else:
         void_approval(approval=approval, reason="The target changed since people were asked.", at=at)
         _replace_approval(approval, contract, found, changed, at=at)
-    return _drift_refusal(changed)
+    return drift.PreconditionDrift(errors=[each.document() for each in changed.material])
 
 
 def _replace_approval(
@@ -221,7 +221,3 @@ def _replace_approval(
         view={"approval_id": str(fresh.id)},
     )
     ledger.write_events(*requested, ledger.draft_event(head, event, actor=ledger.SYSTEM, at=at))
-
-
-def _drift_refusal(changed: drift.Drift) -> drift.PreconditionDrift:
-    return drift.PreconditionDrift(errors=[each.document() for each in changed.material])

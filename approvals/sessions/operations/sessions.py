@@ -129,10 +129,9 @@ def _admitted(
             at=at,
             max_age_s=wanted.max_registry_age_s,
         )
-    except registry.RegistryFingerprintMismatch as refusal:
+    except registry.RegistryFingerprintMismatch:
         assert agent is not None
-        refusal.records = (_altered_registration(agent, at=at),)
-        raise
+        raise registry.RegistryFingerprintMismatch(records=(_altered_registration(agent, at=at),)) from None
     except (OSError, ValueError, DatabaseError):
         log.exception("the registry could not be read")
         raise RegistryUnreadable from None

@@ -163,16 +163,16 @@ def _require_other_person(
     """Refuse a person who must not decide this, whichever account they use."""
     if person_id not in not_by:
         return
-    refusal = SecondPersonNeeded("Another person must do this: the passkey is yours, or you suspended it.")
     refused = ledger.RefusedEvent(
         subject_kind="approver_key",
         subject_id=row.id,
-        event=ledger.NewEvent(kind="key_step_refused", detail={"code": refusal.code}),
+        event=ledger.NewEvent(kind="key_step_refused", detail={"code": SecondPersonNeeded.code}),
         actor=by,
         at=at,
     )
-    refusal.records = (refused,)
-    raise refusal
+    raise SecondPersonNeeded(
+        "Another person must do this: the passkey is yours, or you suspended it.", records=(refused,)
+    )
 
 
 def _suspended_by(row: ApproverKey) -> UUID | None:

@@ -127,6 +127,6 @@ def _voted(
         return outcome(result=DECIDED, code=refusal.code, detail=refusal.detail)
     except Refused as refusal:
         # Here and not at the edge: the batch goes on, and what is on record of this item commits with the others.
-        write_refusal_records(approval.tenant_id, refusal)
+        write_refusal_records(approval.tenant_id, refusal.records)
         return outcome(result=REFUSED, code=refusal.code, detail=refusal.detail)
     return outcome(result=VOTED, statement_hash=row.statement_hash)

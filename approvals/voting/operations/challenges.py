@@ -69,15 +69,9 @@ def create_vote_challenge(
     approval, covers = facts.approval, votes.vote_coverage(facts.approval, facts)
     context = eligibility.load_context(approval, at=at, parties=facts.parties)
     voter, bar = votes.identify_voter(approval, replace(voter, evidence_class="A"), context=context, at=at)
-    try:
+    with votes.leave_refused_vote_on_record(approval_id, voter, at=at):
         votes.check_vote(approval.state, approval, covers, verdict, voter, seen, reason, bar=bar, facts=facts, at=at)
         key = active_approver_key(tenant_id, UUID(voter.actor), credential_id)
-    except Refused as refusal:
-        refusal.records = (
-            votes.refused_vote(approval_id, UUID(voter.actor), refusal, at=at),
-            *refusal.records,
-        )
-        raise
     voter = replace(voter, credential_id=key.credential_id)
     salt = secrets.token_bytes(32)
     return create_challenge(

@@ -7,6 +7,7 @@ that continues after the rollback of its savepoint.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from uuid import UUID
 
 from approvals.requests.operations.preflight import DriftedApproval, request_again_on_drift
@@ -15,12 +16,12 @@ from approvals.voting.operations.approver_keys import suspend_copied_key
 from approvals.voting.operations.signatures import AnsweredChallenge, CopiedKeyUse, spend_challenge
 from ledger.record import operations as ledger
 from ledger.record.queries import events
-from ledger.record.rules.refusals import RefusalRecord, Refused
+from ledger.record.rules.refusals import RefusalRecord
 
 
-def write_refusal_records(tenant_id: UUID, refusal: Refused) -> None:
+def write_refusal_records(tenant_id: UUID, records: Iterable[RefusalRecord]) -> None:
     """Write the records of a refusal, in their order and in the caller's transaction."""
-    for record in refusal.records:
+    for record in records:
         _write_record(tenant_id, record)
 
 

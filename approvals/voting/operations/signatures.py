@@ -17,7 +17,7 @@ from approvals.voting.rules import binding, passkeys
 from ledger.log.queries import log
 from ledger.record import operations as ledger
 from ledger.record.rules.canonical import canonical
-from ledger.record.rules.refusals import RefusalRecord, Refused
+from ledger.record.rules.refusals import RefusalRecord, Refused, leave_on_record
 
 
 class ChallengeSpent(Refused):
@@ -138,9 +138,7 @@ def consume_challenge(
         .first()
     )
     if key is None or key.state != "ACTIVE":
-        refusal = KeyNotActive()
-        refusal.records = (AnsweredChallenge(challenge_id=challenge.id, at=at),)
-        raise refusal
+        raise KeyNotActive(records=(AnsweredChallenge(challenge_id=challenge.id, at=at),))
     return ConsumedChallenge(challenge=challenge, key=key, assertion=assertion)
 
 
@@ -169,7 +167,10 @@ def verify_signature(opened: ConsumedChallenge, check: Callable[[bytes], None], 
     """
     key, challenge = opened.key, opened.challenge
     statement = bytes(challenge.statement)
-    try:
+    with (
+        leave_on_record(lambda _: AnsweredChallenge(challenge_id=challenge.id, at=at)),
+        leave_on_record(lambda _: _copied_key_use(opened, at=at), of=passkeys.CounterRegressed),
+    ):
         check(statement)
         proven = passkeys.verify_assertion(
             opened.assertion,
@@ -182,9 +183,6 @@ def verify_signature(opened: ConsumedChallenge, check: Callable[[bytes], None], 
             party=relying_party(),
             statement=statement,
         )
-    except Refused as refusal:
-        refusal.records = _records(refusal, opened, at=at)
-        raise
     ApproverKey.objects.filter(tenant_id=key.tenant_id, id=key.id).update(sign_count=proven.sign_count)
     return VerifiedSignature(
         statement=statement,
@@ -193,6 +191,16 @@ def verify_signature(opened: ConsumedChallenge, check: Callable[[bytes], None], 
         credential_id=key.credential_id,
         public_key=bytes(key.public_key),
         assertion=opened.assertion,
+    )
+
+
+def _copied_key_use(opened: ConsumedChallenge, *, at: datetime) -> CopiedKeyUse:
+    return CopiedKeyUse(
+        key_id=opened.key.id,
+        approval_id=opened.challenge.approval_id,
+        stored=opened.key.sign_count,
+        said=int.from_bytes(opened.assertion.authenticator_data[33:37]),
+        at=at,
     )
 
 
@@ -214,20 +222,6 @@ def _check_said(
         raise binding.StatementChanged
     if (challenge.reason, said.credential_id, said.rp_id) != (reason, key.credential_id, relying_party().id):
         raise binding.StatementChanged
-
-
-def _records(refusal: Refused, opened: ConsumedChallenge, *, at: datetime) -> tuple[RefusalRecord, ...]:
-    answered = AnsweredChallenge(challenge_id=opened.challenge.id, at=at)
-    if not isinstance(refusal, passkeys.CounterRegressed):
-        return (answered,)
-    copied = CopiedKeyUse(
-        key_id=opened.key.id,
-        approval_id=opened.challenge.approval_id,
-        stored=opened.key.sign_count,
-        said=int.from_bytes(opened.assertion.authenticator_data[33:37]),
-        at=at,
-    )
-    return (answered, copied)
 
 
 def spend_challenge(tenant_id: UUID, challenge_id: UUID, *, at: datetime) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -31,7 +32,7 @@ from ledger.db import defer, insert_call, instances
 from ledger.record import operations as ledger
 from ledger.record.rules.canonical import canonical, digest, parse
 from ledger.record.rules.envelope import commitment
-from ledger.record.rules.refusals import AlreadyDecided, NotFound, Refused
+from ledger.record.rules.refusals import AlreadyDecided, NotFound, Refused, leave_on_record
 
 STATEMENT_LIFE = timedelta(minutes=5)
 POLICY = "approval"
@@ -138,7 +139,7 @@ def cast_vote(
     A vote signed by a passkey answers a challenge, which is consumed whether or not the vote counts. A refused vote is
     rolled back; the edge records afterwards that it was refused.
     """
-    try:
+    with leave_refused_vote_on_record(approval_id, voter, at=at):
         # Lock challenge and key before action and approval, in the same order as suspending a key does.
         opened = signatures.consume_challenge(tenant_id, approval_id, voter.actor, signed, at=at) if signed else None
         action_head, head, facts, context = _lock_and_read(tenant_id, approval_id, at=at)
@@ -160,11 +161,6 @@ def cast_vote(
             signed_vote = _SignedVote(
                 statement=proof.statement, salt=proof.salt, proof=proof, extra={"key_id": str(proof.key_id)}
             )
-    except NotFound:
-        raise
-    except Refused as refusal:
-        refusal.records = (refused_vote(approval_id, UUID(voter.actor), refusal, at=at), *refusal.records)
-        raise
     row, evidence, stored = _seal_vote(facts, signed_vote, verdict, voter, reason, at=at)
     detail, context = _vote_detail(row, signed_vote), replace(context, cast=(*context.cast, row))
     try:
@@ -193,15 +189,28 @@ def _lock_and_read(
     return action_head, head, facts, eligibility.make_context(facts.approval, facts.parties, roster, votes)
 
 
-def refused_vote(approval_id: UUID, voter: UUID, refusal: Refused, *, at: datetime) -> ledger.RefusedEvent:
+def refused_vote(approval_id: UUID, voter: UUID, code: str, *, at: datetime) -> ledger.RefusedEvent:
     """The event of a vote that did not count, for the approval's record."""
     return ledger.RefusedEvent(
         subject_kind="approval",
         subject_id=approval_id,
-        event=ledger.NewEvent(kind="vote_refused", detail={"code": refusal.code}),
+        event=ledger.NewEvent(kind="vote_refused", detail={"code": code}),
         actor=ledger.Actor("person", voter),
         at=at,
     )
+
+
+def leave_refused_vote_on_record(
+    approval_id: UUID, voter: binding.Voter, *, at: datetime
+) -> AbstractContextManager[None]:
+    """Leave the refusal of a vote on its approval's record, if there is such an approval."""
+
+    def describe(refusal: Refused) -> ledger.RefusedEvent | None:
+        if isinstance(refusal, NotFound):
+            return None
+        return refused_vote(approval_id, UUID(voter.actor), refusal.code, at=at)
+
+    return leave_on_record(describe)
 
 
 def check_vote(

@@ -252,12 +252,11 @@ def confirm_proposal(
         raise NothingProposed
     asked: dict[str, Any] = row.proposal
     if answer and str(by_person) in (asked["by_person"], str(row.person_id)):
-        refusal = SecondPersonNeeded(
-            "This needs a second administrator: neither the person who requested it nor the person concerned."
+        note = {"code": SecondPersonNeeded.code, "what": asked["what"]}
+        raise SecondPersonNeeded(
+            "This needs a second administrator: neither the person who requested it nor the person concerned.",
+            records=(_unconfirmed(row, note, by, at=at),),
         )
-        note = {"code": refusal.code, "what": asked["what"]}
-        refusal.records = (_unconfirmed(row, note, by, at=at),)
-        raise refusal
     if answer and not is_proven:
         raise ProofNeeded("This grants approval rights. Confirm with your password or a one-time code.")
     row.proposal = None
@@ -359,10 +358,11 @@ def confirm_key(*, tenant_id: UUID, key_id: UUID, by: ledger.Actor, by_person: U
     holder = members_queries.member_by_pseudonym(tenant_id, key.actor_id) if key else None
     giver = members_queries.member_by_pseudonym(tenant_id, holder.given_by) if holder and holder.given_by else None
     if holder is not None and giver is not None and giver.person_id == by_person:
-        refusal = SecondPersonNeeded("The person who made them an approver cannot also confirm their passkey.")
-        note = {"code": refusal.code, "what": "key", "key_id": str(key_id)}
-        refusal.records = (_unconfirmed(holder, note, by, at=at),)
-        raise refusal
+        note = {"code": SecondPersonNeeded.code, "what": "key", "key_id": str(key_id)}
+        raise SecondPersonNeeded(
+            "The person who made them an approver cannot also confirm their passkey.",
+            records=(_unconfirmed(holder, note, by, at=at),),
+        )
     approver_keys.confirm(tenant_id=tenant_id, key_id=key_id, by=by, person_id=by_person, at=at)
 
 

@@ -185,8 +185,7 @@ def start(request: HttpRequest, action_id: UUID, body: schemas.StartBody) -> Htt
         write = partial(_start, request, wanted, proof, at)
         return run_once(request, write, status=201, bound_to=proof.thumbprint, proof=proof.jti)
     except (dpop.ProofInvalid, accounts_operations.ProofReplayed) as refusal:
-        refusal.records = (executions.refused_start(wanted, refusal, by=caller.actor, at=at),)
-        record_refusal(caller.tenant_id, refusal)
+        record_refusal(caller.tenant_id, [executions.refused_start(wanted, refusal, by=caller.actor, at=at)])
         raise
 
 

@@ -220,7 +220,7 @@ def _start(executor: Caller, wanted: StartRequest) -> tuple[ClaimedAction, Start
                 tenant_id=executor.tenant_id, request=wanted, unverifiable=stops, by=executor.actor, at=at
             )
     except Refused as refusal:
-        write_refusal_records(executor.tenant_id, refusal)
+        write_refusal_records(executor.tenant_id, refusal.records)
         return None
 
 

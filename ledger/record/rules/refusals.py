@@ -8,6 +8,8 @@ stay `AssertionError` and `ValueError`.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, ClassVar
@@ -36,13 +38,28 @@ class Refused(Exception):
         *,
         hint: str | None = None,
         errors: list[dict[str, Any]] | None = None,
+        records: tuple[RefusalRecord, ...] = (),
     ) -> None:
+        """`records` go on record although the request is refused; the edge writes them after the rollback."""
         self.detail = detail or (self.__doc__ or "").strip()
         self.hint = hint
         self.errors = errors or []
-        self.records: tuple[RefusalRecord, ...] = ()
-        """What goes on record all the same, in this order; the edge writes it after the rollback."""
+        self.records = records
         super().__init__(self.detail)
+
+
+@contextmanager
+def leave_on_record(
+    describe: Callable[[Refused], RefusalRecord | None], *, of: type[Refused] | tuple[type[Refused], ...] = Refused
+) -> Iterator[None]:
+    """Put what `describe` returns for a refusal `of` these kinds before the records that it was raised with."""
+    try:
+        yield
+    except of as refusal:
+        record = describe(refusal)
+        if record is not None:
+            refusal.records = (record, *refusal.records)
+        raise
 
 
 class NotFound(Refused):

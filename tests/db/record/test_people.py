@@ -178,7 +178,7 @@ def test_an_administrator_makes_themselves_no_reviewer_alone(ada, ben):
     assert not decides(ada)
     with pytest.raises(SecondPersonNeeded) as refused:
         confirm(ada, ada)
-    write_refusal_records(ada.tenant_id, refused.value)
+    write_refusal_records(ada.tenant_id, refused.value.records)
     assert not decides(ada)
     confirm(ada, ben)
     assert decides(ada)

@@ -50,7 +50,7 @@ def step(operation: Any, stage: Any, key: Any, by: Any, **more: Any) -> None:
         with tenancy(stage.tenant):
             operation(tenant_id=stage.tenant, key_id=key.id, by=who(by), at=now(), **more)
     except Refused as refusal:
-        record_refusal(stage.tenant, refusal)
+        record_refusal(stage.tenant, refusal.records)
         raise
 
 

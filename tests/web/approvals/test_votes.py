@@ -242,11 +242,9 @@ def test_what_a_refusal_leaves_behind_is_undone_with_it_where_one_part_cannot_be
         """No operation writes this one."""
 
     before, at = noted(shop, approval), datetime.now(UTC)
-    refusal = binding.PayloadChanged()
-    event = refused_vote(UUID(approval["approval_id"]), uuid4(), refusal, at=at)
-    refusal.records = (event, NobodysRecord(at=at))
+    event = refused_vote(UUID(approval["approval_id"]), uuid4(), "PAYLOAD_CHANGED", at=at)
     with pytest.raises(AssertionError, match="nothing writes a NobodysRecord"):
-        record_refusal(shop.tenant, refusal)
+        record_refusal(shop.tenant, [event, NobodysRecord(at=at)])
     assert noted(shop, approval) == before
 
 

@@ -118,9 +118,8 @@ def _proof(request: TenantRequest, form: VoteForm) -> str:
 
 def _wrong(request: TenantRequest, approval_id: UUID, form: VoteForm) -> HttpResponse:
     """A wrong password or code: on record, and the page again."""
-    refusal = ProofNeeded()
-    refusal.records = (votes.refused_vote(approval_id, request.caller.actor.id, refusal, at=request.as_of),)
-    write_refusal_records(request.tenant.id, refusal)
+    refused = votes.refused_vote(approval_id, request.caller.actor.id, ProofNeeded.code, at=request.as_of)
+    write_refusal_records(request.tenant.id, [refused])
     if form.cleaned_data["otp"]:
         form.add_error("otp", "This code is wrong or was used before. Your decision was not recorded.")
     else:
