@@ -16,6 +16,8 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from django.db import IntegrityError
+
 from ledger.db import execute, tenancy
 from ledger.log.operations.logs import open_first_log, open_next_log
 from ledger.log.queries import log as queries
@@ -134,8 +136,9 @@ def reopen_log(*, tenant_id: UUID, signer: Signer, reason: str, at: datetime) ->
     although the log does not show it.
     """
     with tenancy(tenant_id):
+        # The head after what was signed: a sequencer that runs meanwhile may move both on.
+        last = signer.state.last(_current_head(tenant_id).origin)
         head = _current_head(tenant_id)
-        last = signer.state.last(head.origin)
         try:
             signing.check_stored_head(last, TreeHead(head.size, head.root))
         except Refused as refusal:
@@ -149,7 +152,12 @@ def reopen_log(*, tenant_id: UUID, signer: Signer, reason: str, at: datetime) ->
         following = _current_head(tenant_id)
         _append_leaves(tenant_id, following, _take_pending(tenant_id, _pending_positions(opened)), at=at)
         _accept_restored(tenant_id, signer.state.epoch, at=at)
-    sign_head(tenant_id=tenant_id, signer=signer, at=at)
+    try:
+        sign_head(tenant_id=tenant_id, signer=signer, at=at)
+    except (IntegrityError, signing.HistoryForked):
+        # A sequencer that runs meanwhile was faster: then the new log is signed, and further than this.
+        if signer.state.last(following.origin) == signing.NOTHING:
+            raise
     return following.origin
 
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from io import StringIO
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -19,6 +22,8 @@ from console.api.transaction import CHECKPOINT
 from console.local.servers import APP, OWNER, SEQUENCER, SUPERUSER
 from ledger.db import execute, tenancy
 from ledger.log import newest_heads
+from ledger.log.operations import sequencer
+from ledger.log.queries import log as queries
 from ledger.log.signer_state import SignerState, read_epoch
 from ledger.management.commands.sequencer import Sequencer
 from ledger.record import operations as ledger
@@ -110,6 +115,78 @@ def forget() -> None:
 
 
 BEHIND = (409, "RECORD_BEHIND")
+
+
+@contextmanager
+def connected_as_sequencer(run: Any) -> Iterator[None]:
+    """Every connection that is opened meanwhile is the sequencer's, and each of its transactions is real."""
+    default = connections.settings["default"]
+    kept = {name: default[name] for name in ("USER", "PASSWORD")}
+    connections.close_all()
+    default |= {"USER": SEQUENCER, "PASSWORD": run.postgres.passwords.sequencer}
+    try:
+        yield
+    finally:
+        connections.close_all()
+        default |= kept
+
+
+def seal_meanwhile(tenant_id: Any) -> None:
+    """A sequencer that runs beside this thread seals what waits."""
+
+    def seal() -> None:
+        positions = queries.pending_events()[tenant_id]
+        with signer() as signing:
+            sequencer.drain_queue(tenant_id=tenant_id, positions=positions, signer=signing, at=datetime.now(UTC))
+        connections.close_all()
+
+    with ThreadPoolExecutor(1) as threads:
+        threads.submit(seal).result()
+
+
+@pytest.mark.unsealed
+def test_a_sequencer_that_signs_the_new_log_first_is_no_fault(
+    shop: Workshop, backup: Any, run: Any, monkeypatch: pytest.MonkeyPatch
+):
+    shop.propose("write_document")
+    seal_up()
+    shop.propose("write_document")
+    restore = backup()
+    seal_up()
+    restore()
+    sign = sequencer._sign_checkpoint
+
+    def overtaken(*head_and_keys: Any) -> bytes:
+        monkeypatch.setattr(sequencer, "_sign_checkpoint", sign)
+        seal_meanwhile(shop.tenant)
+        return sign(*head_and_keys)
+
+    monkeypatch.setattr(sequencer, "_sign_checkpoint", overtaken)
+    with connected_as_sequencer(run):
+        call_command("log", "restored", "--reason", "The disk failed.", verbosity=0)
+    assert sequencer._sign_checkpoint is sign
+    assert shop.operator.get("/ledger/standing").json()["starts"] is True
+
+
+@pytest.mark.unsealed
+def test_a_log_that_grows_while_a_restore_is_declared_is_sound(
+    shop: Workshop, run: Any, monkeypatch: pytest.MonkeyPatch
+):
+    seal_up()
+    shop.propose("write_document")
+    read = sequencer._current_head
+
+    def read_and_overtaken(tenant_id: Any) -> Any:
+        monkeypatch.setattr(sequencer, "_current_head", read)
+        head = read(tenant_id)
+        seal_meanwhile(shop.tenant)
+        return head
+
+    monkeypatch.setattr(sequencer, "_current_head", read_and_overtaken)
+    told = StringIO()
+    with connected_as_sequencer(run):
+        call_command("log", "restored", "--reason", "A standby was promoted.", stdout=told)
+    assert "Every log matches what was signed" in told.getvalue()
 
 
 @pytest.mark.parametrize("tool", ["write_document", "delete_document"])
