@@ -1,8 +1,8 @@
-"""A whole installation for drills: two PostgreSQL servers for the record, one for the keys, and every process.
+"""A whole installation for drills: PostgreSQL servers for the record and for the keys, a broker, and every process.
 
 Everything listens on loopback, in a folder that is removed at the end. The servers are those that the project brings
-along; nothing of the machine's own is used. Executors are processes that are started again when they end, as a
-supervisor would.
+along; only a drill that says so uses a program of the machine's own. Executors are processes that are started again
+when they end, as a supervisor would.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,8 @@ from console.local import programs, servers
 from console.local.installation import ROOT
 from console.local.keys import ensure_keys, ensure_log_key
 from console.local.processes import Child, Program, run_as_user, spawn, stop_children, wait_until
+from deploy.drills import pooler
+from deploy.drills.proxy import Proxy
 
 CONTRACTS = ROOT / "client" / "example" / "contracts"
 TOOLS = ("write_document", "delete_document")
@@ -40,17 +43,43 @@ class DrillFailed(Exception):
     """The drill itself could not go on; it says nothing about the product."""
 
 
+class CannotRun(Exception):
+    """This machine lacks a program or a right that the drill needs; the message says which."""
+
+
+class Standby(StrEnum):
+    """The second server of the record, and when it confirms a commit."""
+
+    NONE = "none"
+    ASYNCHRONOUS = "asynchronous"
+    SYNCHRONOUS = "synchronous"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shape:
+    """The parts that an installation has besides one of each; `disk_mb` bounds the disk of the record's server."""
+
+    standby: Standby = Standby.NONE
+    webs: int = 1
+    pooled: bool = False
+    disk_mb: int | None = None
+
+
 @dataclass
 class Record:
-    """The two servers of the record; `primary` takes writes, `standby` follows it or is not there."""
+    """The servers of the record; `primary` takes writes, `standby` follows it or is not there."""
 
     primary: servers.Postgres
     standby: servers.Postgres
-    synchronous: bool
+    shape: Shape
     running: dict[int, Child] = field(default_factory=dict)
 
     def start(self, server: servers.Postgres) -> None:
-        child = spawn(server.program())
+        program = server.program()
+        if self.shape.disk_mb is not None:
+            # Log that is kept to be used again would be what fills so small a disk.
+            program = replace(program, argv=[*program.argv, "-c", "max_wal_size=64MB"])
+        child = spawn(program)
         self.running[server.port] = child
         server.wait(child)
 
@@ -79,7 +108,7 @@ class Record:
         streams = "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'"
         if not wait_until(lambda: self.ask(self.primary, streams) == 1, within_s=30, every_s=0.2):
             raise DrillFailed("The standby does not stream.")
-        if self.synchronous:
+        if self.shape.standby is Standby.SYNCHRONOUS:
             self.ask(self.primary, "ALTER SYSTEM SET synchronous_standby_names = '*'")
             self.ask(self.primary, "ALTER SYSTEM SET synchronous_commit = 'remote_apply'")
             self.ask(self.primary, "SELECT pg_reload_conf()")
@@ -111,8 +140,11 @@ def kill(child: Child) -> None:
 class Installation:
     """The product on these servers, with executors, one agent's key and a reviewer's password."""
 
-    def __init__(self, folder: Path, *, synchronous: bool) -> None:
+    def __init__(self, folder: Path, shape: Shape) -> None:
+        if shape.pooled and pooler.PGBOUNCER is None:
+            raise CannotRun(pooler.MISSING)
         self.folder = folder
+        self.shape = shape
         account = servers.service_user()
         binaries = servers.install_binaries(account)
         words = servers.load_passwords(folder / "passwords.json")
@@ -121,7 +153,7 @@ class Installation:
             servers.Postgres(folder=folder / name, port=servers.free_port(), **common)
             for name in ("pg1", "pg2", "keys")
         )
-        self.record = Record(one, two, synchronous)
+        self.record = Record(one, two, shape)
         self.keys = keys
         self.broker = servers.Valkey(
             folder=folder / "broker",
@@ -130,7 +162,18 @@ class Installation:
             password=words.valkey,
             port=servers.free_port(),
         )
-        self.port = servers.free_port()
+        databases = {"counterfoil": one.port, "counterfoil_keys": keys.port}
+        self.pooler = pooler.Pooler(
+            folder=folder / "pooler",
+            port=servers.free_port(),
+            databases=databases,
+            password=words.app,
+            account=account,
+            size=8,
+        )
+        self.webs = {f"web{number or ''}": servers.free_port() for number in range(shape.webs)}
+        self.proxy = Proxy(servers.free_port(), self.webs.values()) if shape.webs > 1 else None
+        self.port = self.proxy.port if self.proxy else self.webs["web"]
         self.url = f"http://127.0.0.1:{self.port}"
         self.documents = folder / "documents"
         self.effects = folder / "effects"
@@ -139,6 +182,7 @@ class Installation:
         self.executors: dict[str, Child] = {}
         self.endings: list[tuple[str, int]] = []
         self.known: dict[str, Any] = {}
+        self._environments: dict[str, Mapping[str, str]] = {}
         self._ended = threading.Event()
 
     # Start and end
@@ -151,6 +195,8 @@ class Installation:
         credentials = self.folder / "secrets" / "systems" / "drill"
         credentials.mkdir(mode=0o700)
         (credentials / "documents.json").write_text("{}")
+        if self.shape.disk_mb is not None:
+            mount_small_disk(self.record.primary.folder, self.shape.disk_mb)
         for server in (self.record.primary, self.keys):
             server.initialise()
             self.record.start(server)
@@ -160,12 +206,17 @@ class Installation:
         self.broker.wait(self.children["broker"])
         self.record.primary.make_database("counterfoil")
         self.keys.make_database("counterfoil_keys")
-        self.record.follow()
+        if self.shape.standby is not Standby.NONE:
+            self.record.follow()
+        if self.shape.pooled:
+            self.children["pooler"] = spawn(self.pooler.program())
         owner = {
             "DATABASE_OWNER_URL": self.record_url(servers.OWNER),
             "KEYS_DATABASE_OWNER_URL": self.keys.url(servers.OWNER, "counterfoil_keys"),
         }
         self.manage("prepare_database", more=owner)
+        if self.shape.pooled:
+            self.pooler.wait(self.children["pooler"], "counterfoil")
         self.known = json.loads(self.manage("bootstrap", "--tenant", "drill", "--json"))
         self.start_product()
         self.register()
@@ -178,45 +229,73 @@ class Installation:
         sealing = environment | {"DATABASE_URL": self.record_url(servers.SEQUENCER), "KEYS_DATABASE_URL": ""}
         started = {
             "sequencer": programs.sequencer_program(environment=sealing, log=self.log),
-            "web": programs.web_program(port=self.port, environment=environment, log=self.log),
+            **{
+                name: programs.web_program(port=port, environment=environment, log=self.log)
+                for name, port in self.webs.items()
+            },
             "worker": programs.worker_program(environment=environment, log=self.log),
             "beat": programs.beat_program(environment=environment, log=self.log),
         }
         for name, program in started.items():
             self.children[name] = spawn(program)
-        if not wait_until(self.answers, within_s=120, every_s=0.3):
-            raise DrillFailed(f"The web process does not answer; see {self.log}.")
+        if not wait_until(lambda: all(map(self.readiness, self.webs)), within_s=120, every_s=0.3):
+            raise DrillFailed(f"A web process does not answer; see {self.log}.")
+        if self.proxy is not None:
+            self.proxy.start()
 
-    def restart(self, name: str) -> None:
-        """Start a process again that was killed."""
-        self.children[name] = spawn(self.children[name].program)
+    def restart(self, name: str, more: Mapping[str, str] | None = None) -> None:
+        """Start a process again that was killed, with more in its environment."""
+        program = self.children[name].program
+        self.children[name] = spawn(replace(program, environment={**program.environment, **(more or {})}))
 
     def end(self) -> None:
         self._ended.set()
         time.sleep(1.5)
+        if self.proxy is not None:
+            self.proxy.stop()
         stop_children([*self.executors.values(), *self.children.values(), *self.record.running.values()])
+        if self.shape.disk_mb is not None:
+            subprocess.run(["umount", "--lazy", str(self.record.primary.folder)], capture_output=True)
 
-    def answers(self) -> bool:
-        with suppress(httpx.HTTPError):
-            return httpx.get(f"{self.url}/livez", timeout=2).status_code == 200
-        return False
+    # Health
+
+    def readiness(self, name: str = "web") -> dict[str, Any]:
+        """What a web process says of itself at `/readyz`; empty where it does not answer."""
+        return self._health(f"http://127.0.0.1:{self.webs[name]}/readyz")
+
+    def failed_parts(self) -> dict[str, str]:
+        """The parts of the installation that have failed according to `/statusz`: code and sentence."""
+        checks = self._health(f"{self.url}/statusz").get("checks", [])
+        return {each["code"]: each["detail"] for each in checks if each["state"] == "failed"}
+
+    def _health(self, address: str) -> dict[str, Any]:
+        with suppress(httpx.HTTPError, ValueError):
+            found: dict[str, Any] = httpx.get(address, timeout=10).json()
+            return found
+        return {}
 
     # Addresses
 
     def record_url(self, role: str) -> str:
-        """Both servers in one address; the one that takes writes is used."""
+        """The address of the record; of two servers it names both, and the one that takes writes is used."""
         one, two = self.record.primary, self.record.standby
+        if self.shape.standby is Standby.NONE:
+            return one.url(role, "counterfoil")
         place = f"127.0.0.1:{one.port}"
         return one.url(role, "counterfoil").replace(place, f"{place},127.0.0.1:{two.port}") + "?connect_timeout=3"
 
     def environment(self) -> dict[str, str]:
         inherited = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+        record, keys = self.record_url(servers.APP), self.keys.url(servers.APP, "counterfoil_keys")
+        if self.shape.pooled:
+            record = record.replace(f":{self.record.primary.port}/", f":{self.pooler.port}/")
+            keys = keys.replace(f":{self.keys.port}/", f":{self.pooler.port}/")
         return inherited | {
             "DJANGO_SETTINGS_MODULE": "console.settings",
             "PYTHONPATH": str(ROOT / "client"),
             "PYTHONUNBUFFERED": "1",
-            "DATABASE_URL": self.record_url(servers.APP),
-            "KEYS_DATABASE_URL": self.keys.url(servers.APP, "counterfoil_keys"),
+            "DATABASE_URL": record,
+            "KEYS_DATABASE_URL": keys,
             "REDIS_URL": self.broker.url(),
             "COUNTERFOIL_SECRETS_DIR": str(self.folder / "secrets"),
             "COUNTERFOIL_EXPORTS": str(self.folder / "exports"),
@@ -279,9 +358,15 @@ class Installation:
             "PYTHONPATH": f"{ROOT}:{ROOT / 'client'}",
             "DRILL_URL": self.url,
             "DRILL_KEY": self.known["keys"]["exec"],
+            **self._environments.get(name, {}),
         }
         program = Program(name=f"executor-{name}", argv=words, log=self.log / "executors.log", environment=environment)
         self.executors[name] = spawn(program)
+
+    def restart_executor(self, name: str, more: Mapping[str, str]) -> None:
+        """Kill an executor; its supervisor starts it with this environment, now and from here on."""
+        self._environments[name] = more
+        kill(self.executors[name])
 
     def _supervise(self) -> None:
         while not self._ended.wait(0.5):
@@ -291,17 +376,31 @@ class Installation:
                     self.start_executor(name)
 
 
+def mount_small_disk(folder: Path, megabytes: int) -> None:
+    """Mount a disk in memory, of the owner that the folder will have; `CannotRun` where that is not allowed here."""
+    servers.private_folder(folder, None)
+    words = ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m,mode=0700", "tmpfs", str(folder)]
+    try:
+        made = subprocess.run(words, capture_output=True, text=True)
+    except FileNotFoundError:
+        raise CannotRun("A small disk cannot be mounted here: there is no program mount.") from None
+    if made.returncode != 0:
+        raise CannotRun(f"A small disk cannot be mounted here (root may do that): {made.stderr.strip()}")
+
+
 @contextmanager
-def installation(*, synchronous: bool = False) -> Iterator[Installation]:
-    """An installation that is removed afterwards; its logs stay where the drill failed."""
+def installation(shape: Shape) -> Iterator[Installation]:
+    """An installation that is removed afterwards, or kept where DRILL_KEEP is set."""
     folder = Path(tempfile.mkdtemp(prefix="counterfoil-drill-"))
     servers.private_folder(folder, servers.service_user())
-    made = Installation(folder, synchronous=synchronous)
     try:
-        made.begin()
-        yield made
+        made = Installation(folder, shape)
+        try:
+            made.begin()
+            yield made
+        finally:
+            made.end()
     finally:
-        made.end()
         if os.environ.get("DRILL_KEEP"):
             print(f"kept: {folder}")
         else:

@@ -10,16 +10,43 @@ from collections import defaultdict
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import pairwise
+from itertools import count, pairwise
 from typing import Any
 from uuid import uuid4
 
 import httpx
 
+from counterfoil.agent import Agent, Call
+from counterfoil.problems import Problem, Unreachable
+from counterfoil.transport.request import Backoff
 from deploy.drills.installation import DrillFailed, Installation
 
 FINAL = frozenset({"RECONCILED_SUCCESS", "FAILED", "REVIEW_REQUIRED", "ROLLED_BACK", "BLOCKED", "REJECTED"})
 ASK_EVERY_S = 1.0
+ASKED_AT_ONCE = 60
+PATIENCE = Backoff(give_up_after_s=300.0, longest_s=2.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pace:
+    """The agent's wishes: how many a second over how many connections; each `person_every`-th needs a person."""
+
+    per_s: float
+    callers: int = 1
+    person_every: int = 4
+
+
+@dataclass(frozen=True)
+class Denial:
+    """An answer to the agent that was no success; `after_s` is what it said of when to come back."""
+
+    at: float
+    status: int
+    code: str
+    after_s: str | None
+
+    def __str__(self) -> str:
+        return f"{self.status} {self.code}" + ("" if self.after_s else ", no Retry-After")
 
 
 @dataclass
@@ -44,36 +71,44 @@ class Count:
     doubled_after_reading: list[str]
     false: list[str]
     stuck: list[str]
+    amiss: list[str]
 
     @property
     def wrong(self) -> list[str]:
         """What no drill allows."""
-        return [*self.doubled, *self.false, *self.stuck]
+        return [*self.doubled, *self.false, *self.stuck, *self.amiss]
 
-    def say(self, heading: str, more: str = "") -> None:
+    def say(self, heading: str) -> None:
         """Print the outcome, and the first of what went wrong."""
         print(
             f"{heading}, {self.wishes} wishes, {self.effects} effects: lost {len(self.lost)},"
             f" doubled {len(self.doubled)}, false {len(self.false)}, stuck {len(self.stuck)};"
-            f" again after a reading or a person: {len(self.doubled_after_reading)}{more}"
+            f" again after a reading or a person: {len(self.doubled_after_reading)}"
         )
-        for name in ("doubled", "false", "stuck"):
+        for name in ("doubled", "false", "stuck", "amiss"):
             for each in getattr(self, name)[:20]:
                 print(f"  {name}: {each}")
 
 
 class Traffic:
-    """An agent with `per_s` wishes a second, a quarter of which need a person, and that person."""
+    """An agent that uses the client library, at some pace, and the person who approves.
 
-    def __init__(self, place: Installation, *, per_s: float) -> None:
+    `amiss` takes what a drill finds that must not be: the first of it is printed, and the drill fails.
+    """
+
+    def __init__(self, place: Installation, pace: Pace) -> None:
         self.place = place
-        self.pause_s = 1 / per_s
+        self.pace = pace
         self.wishes: dict[str, Wish] = {}
         self.votes: dict[str, list[float]] = defaultdict(list)
         self.refused_votes: list[str] = []
+        self.denials: list[Denial] = []
+        self.amiss: list[str] = []
         self.paused = threading.Event()
         self.ended = threading.Event()
-        self._threads = [threading.Thread(target=each, daemon=True) for each in (self._wish, self._look, self._approve)]
+        self._numbers = count(1)
+        jobs = [*[self._wish] * pace.callers, self._look, self._approve]
+        self._threads = [threading.Thread(target=each, daemon=True) for each in jobs]
 
     def begin(self) -> None:
         for each in self._threads:
@@ -87,61 +122,43 @@ class Traffic:
     def open(self) -> list[Wish]:
         return [wish for wish in list(self.wishes.values()) if wish.state not in FINAL]
 
+    def accepted(self) -> int:
+        """How many wishes have been accepted so far."""
+        return sum(bool(wish.actions) for wish in list(self.wishes.values()))
+
+    def denials_since(self, moment: float) -> list[Denial]:
+        return [each for each in list(self.denials) if each.at >= moment]
+
     # The agent
 
     def _wish(self) -> None:
-        number = 0
-        while not self.ended.wait(self.pause_s):
+        agent = Caller(self)
+        while not self.ended.wait(self.pace.callers / self.pace.per_s):
             if self.paused.is_set():
                 continue
-            number += 1
+            number = next(self._numbers)
             path = f"w{number}-{uuid4().hex[:6]}.md"
-            wish = Wish(path, "delete_document" if number % 4 == 0 else "write_document")
+            wish = Wish(path, "delete_document" if number % self.pace.person_every == 0 else "write_document")
             if wish.tool == "delete_document":
                 (self.place.documents / path).write_text("An outdated draft.")
             self.wishes[path] = wish
-            self._propose(wish)
-
-    def _propose(self, wish: Wish) -> None:
-        """Ask until it is accepted, as the client library would, with the same key for the same request."""
-        key = uuid4().hex
-        while not self.ended.is_set():
-            with suppress(httpx.HTTPError, KeyError, ValueError), self.place.machine("agent") as agent:
-                opened = agent.post("/sessions", json={"agent_id": "clerk", "goal": "Tidy up.", "ttl_seconds": 3600})
-                session = opened.json()
-                call = {
-                    "call_id": key,
-                    "tool": wish.tool,
-                    "arguments": _arguments(wish),
-                    "pin_hash": session["pin"]["hash"],
-                }
-                answer = agent.post(
-                    f"/sessions/{session['session_id']}/calls",
-                    json={"calls": [call]},
-                    headers={"Idempotency-Key": key},
-                )
-                result = answer.json()["results"][0]
-                if result.get("action_id"):
-                    wish.actions.append(result["action_id"])
-                    return
-                if answer.status_code == 200 and result.get("accepted") is False:
-                    wish.state = f"refused {result.get('code')}"
-            time.sleep(0.5)
+            agent.propose(wish)
 
     def _look(self) -> None:
-        """Look what became of each wish; one whose action is gone is proposed again."""
+        """Look what became of each wish, some at a time; one whose action is gone is proposed again."""
+        agent, place = Caller(self), 0
         while not self.ended.wait(ASK_EVERY_S):
-            with self.place.machine("oper") as operator:
-                for wish in self.open():
-                    if not wish.actions:
-                        continue
-                    with suppress(httpx.HTTPError, ValueError):
-                        answer = operator.get(f"/actions/{wish.actions[-1]}")
-                        if answer.status_code == 200:
-                            wish.state = answer.json()["state"]
-                        elif answer.status_code == 404:
-                            wish.lost += 1
-                            self._propose(wish)
+            asked = [wish for wish in self.open() if wish.actions]
+            place = place if place < len(asked) else 0
+            with self.place.machine("oper") as operator, suppress(httpx.HTTPError, ValueError):
+                for wish in asked[place : place + ASKED_AT_ONCE]:
+                    answer = operator.get(f"/actions/{wish.actions[-1]}")
+                    if answer.status_code == 200:
+                        wish.state = answer.json()["state"]
+                    elif answer.status_code == 404:
+                        wish.lost += 1
+                        agent.propose(wish)
+            place += ASKED_AT_ONCE
 
     # The person
 
@@ -175,11 +192,14 @@ class Traffic:
 
     # The end
 
-    def finish(self, *, within_s: float) -> None:
-        """Wish nothing more, and wait until nothing is open."""
+    def finish(self, *, still_s: float) -> None:
+        """Wish nothing more, and wait until nothing is open, or nothing has moved for `still_s` seconds."""
         self.paused.set()
-        until = time.monotonic() + within_s
-        while self.open() and time.monotonic() < until:
+        moved_at, before = time.monotonic(), [""]
+        while self.open() and time.monotonic() - moved_at < still_s:
+            now = [wish.state for wish in self.open()]
+            if now != before:
+                moved_at, before = time.monotonic(), now
             time.sleep(0.5)
         self.end()
 
@@ -207,6 +227,7 @@ class Traffic:
             doubled_after_reading=known,
             false=false,
             stuck=[f"{wish.path} {wish.state}" for wish in self.open()],
+            amiss=self.amiss,
         )
 
     def _was_known(self, operator: httpx.Client, before: dict[str, Any], after: dict[str, Any]) -> bool:
@@ -215,6 +236,45 @@ class Traffic:
             return True
         items = operator.get(f"/actions/{after['action']}/history", params={"limit": 200}).json().get("items", [])
         return any(each["event"] == "reading_taken" and _seconds(each["at"]) > before["at"] for each in items)
+
+
+class Caller:
+    """One connection of the agent: it proposes through the client library, each call in a session of its own."""
+
+    def __init__(self, traffic: Traffic) -> None:
+        self._traffic = traffic
+        place = traffic.place
+        http = httpx.Client(timeout=20, event_hooks={"response": [self._note]})
+        self._agent = Agent(
+            url=place.url, key=place.known["keys"]["agent"], agent_id="clerk", http=http, backoff=PATIENCE
+        )
+
+    def propose(self, wish: Wish) -> None:
+        """Ask until it is accepted; a refusal is amiss, and asked again."""
+        while not self._traffic.ended.is_set():
+            try:
+                session = self._agent.open_session(goal="Tidy up.", ttl_seconds=3600)
+                result = session.call(Call(wish.tool, _arguments(wish)))
+            except (Problem, Unreachable):
+                # The library has been patient. A database that went back may have forgotten the session.
+                time.sleep(0.5)
+                continue
+            if result.action_id:
+                wish.actions.append(result.action_id)
+                return
+            self._traffic.amiss.append(f"{wish.path} was refused: {result.code} {result.message}")
+            time.sleep(0.5)
+
+    def _note(self, response: httpx.Response) -> None:
+        if response.is_success:
+            return
+        response.read()
+        try:
+            code = str(response.json()["code"])
+        except (ValueError, KeyError, TypeError):
+            code = "without a code"
+        denial = Denial(time.time(), response.status_code, code, response.headers.get("Retry-After"))
+        self._traffic.denials.append(denial)
 
 
 def _arguments(wish: Wish) -> dict[str, str]:

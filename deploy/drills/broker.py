@@ -1,0 +1,65 @@
+"""Stop the broker for a minute, with two web processes behind a proxy that asks `/readyz`: is any proposal refused?
+
+    python -m deploy.drills.broker [--rounds 1] [--proposals 1000] [--away 60] [--per-s 20]
+
+The broker is killed and what it held is removed, as if its host were lost. Proposals go on meanwhile and until there
+are `--proposals` a round. None may be answered with anything but success, the proxy may not be left without a web
+process, and `/statusz` names the broker. What was accepted is carried out and read once the broker is back.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import time
+from collections import Counter
+
+from console.local.processes import spawn, wait_until
+from deploy.drills.drill import Drill, Options
+from deploy.drills.installation import DrillFailed, Installation, Shape, kill
+from deploy.drills.traffic import Pace, Traffic
+
+
+def _add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--proposals", type=int, default=1000, help="proposals in each round")
+    parser.add_argument("--away", type=float, default=60.0, help="seconds without the broker")
+
+
+def _stop_broker(place: Installation, traffic: Traffic, options: Options, number: int) -> str:
+    began, before = time.time(), traffic.accepted()
+    kill(place.children["broker"])
+    for kept in place.broker.folder.glob("appendonlydir*"):
+        shutil.rmtree(kept)
+    named = wait_until(lambda: "BROKER" in place.failed_parts(), within_s=options.away, every_s=1.0)
+    if not named:
+        traffic.amiss.append(f"/statusz did not name the broker within {options.away:.0f} s")
+    time.sleep(max(0.0, began + options.away - time.time()))
+    meanwhile = traffic.accepted() - before
+    place.children["broker"] = spawn(place.broker.program())
+    place.broker.wait(place.children["broker"])
+    wanted = before + options.proposals
+    if not wait_until(lambda: traffic.accepted() >= wanted, within_s=60 + options.proposals, every_s=0.5):
+        raise DrillFailed(f"{traffic.accepted() - before} of {options.proposals} proposals were made.")
+    refused = traffic.denials_since(began)
+    traffic.amiss += [f"{many} x {text}" for text, many in Counter(map(str, refused)).items()]
+    proxy = place.proxy
+    assert proxy is not None
+    if proxy.turned_away:
+        traffic.amiss.append(f"the proxy had no web process for {len(proxy.turned_away)} connections")
+    return f"{len(refused)} of {traffic.accepted() - before} proposals refused, {meanwhile} were made without a broker"
+
+
+DRILL = Drill(
+    name="broker",
+    about="Stop the broker while proposals go on.",
+    rounds=1,
+    one_round=_stop_broker,
+    shape=lambda _: Shape(webs=2),
+    pace=lambda options: Pace(per_s=options.per_s, callers=6, person_every=50),
+    add_options=_add_options,
+    per_s=20.0,
+)
+
+if __name__ == "__main__":
+    sys.exit(DRILL.run(sys.argv[1:]))

@@ -1,0 +1,76 @@
+"""The frame of a drill: an installation, work going on, one fault a round, and the count at the end.
+
+Exit code: 0; 1 where anything was lost, doubled, false or stuck, or the drill saw something else that must not be; 2
+where the drill itself could not go on; 3 where a program or a right of this machine is missing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from console.local.servers import ServerFailed
+from deploy.drills.installation import CannotRun, DrillFailed, Installation, Shape, installation
+from deploy.drills.traffic import Pace, Traffic
+
+Options = argparse.Namespace
+Round = Callable[[Installation, Traffic, Options, int], str]
+"""Brings about the fault of one round (from 0), waits until it is over, and returns what it saw, in a few words."""
+STUCK_AFTER_S = 180.0
+"""An action that has not moved for so long at the end is stuck."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drill:
+    """A drill of the command line; `shape`, `pace` and `loses` are asked with its options."""
+
+    name: str
+    about: str
+    rounds: int
+    one_round: Round
+    shape: Callable[[Options], Shape] = lambda _: Shape()
+    pace: Callable[[Options], Pace] = lambda options: Pace(per_s=options.per_s)
+    add_options: Callable[[argparse.ArgumentParser], None] = lambda _: None
+    loses: Callable[[Options], bool] = lambda _: False
+    per_s: float = 2.0
+
+    def run(self, words: list[str]) -> int:
+        """Run the drill; the exit code."""
+        parser = argparse.ArgumentParser(prog=self.name, description=self.about)
+        parser.add_argument("--rounds", type=int, default=self.rounds)
+        parser.add_argument(
+            "--per-s", type=float, default=self.per_s, help="things that the agent wants done each second"
+        )
+        self.add_options(parser)
+        options = parser.parse_args(words)
+        try:
+            with installation(self.shape(options)) as place:
+                return self._run(place, options)
+        except (CannotRun, ServerFailed) as missing:
+            print(missing, file=sys.stderr)
+            return 3
+        except DrillFailed as fault:
+            print(fault, file=sys.stderr)
+            return 2
+
+    def _run(self, place: Installation, options: Options) -> int:
+        traffic = Traffic(place, self.pace(options))
+        traffic.begin()
+        for number in range(options.rounds):
+            began, before = time.monotonic(), len(traffic.wishes)
+            try:
+                seen = self.one_round(place, traffic, options, number)
+            except ServerFailed as fault:
+                raise DrillFailed(f"A server could not be started again: {fault}") from fault
+            print(
+                f"round {number + 1}: {seen}; {len(traffic.wishes) - before} wishes, {len(traffic.open())} open,"
+                f" {time.monotonic() - began:.0f} s",
+                flush=True,
+            )
+        traffic.finish(still_s=STUCK_AFTER_S)
+        count = traffic.count()
+        count.say(f"{self.name}, {options.rounds} rounds")
+        return 1 if count.wrong or (count.lost and not self.loses(options)) else 0

@@ -1,0 +1,123 @@
+"""A small load balancer for drills: it sends connections to the web processes whose `/readyz` says that they are ready.
+
+It asks each process every second, as HAProxy would. Two failed answers in a row take a process out, with whatever is
+connected to it; one good answer brings it back. While no process is in, it answers 503 itself, and counts that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import count
+
+import httpx
+
+ASKED_EVERY_S = 1.0
+OUT_AFTER = 2
+UNAVAILABLE = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+
+
+@dataclass
+class Backend:
+    """One web process; `codes` are the reasons that its `/readyz` gave since they were last cleared."""
+
+    port: int
+    failures: int = 0
+    codes: dict[str, str] = field(default_factory=dict)
+    connections: set[asyncio.StreamWriter] = field(default_factory=set)
+
+    @property
+    def is_in(self) -> bool:
+        return self.failures < OUT_AFTER
+
+
+class Proxy:
+    """Listens on `port`, in a thread of its own from `start` to `stop`."""
+
+    def __init__(self, port: int, ports: Iterable[int]) -> None:
+        self.port = port
+        self.backends = {each: Backend(each) for each in ports}
+        self.turned_away: list[float] = []
+        self._turn = count()
+        self._listens = threading.Event()
+        self._ended = threading.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._listen()), daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+        self._listens.wait(timeout=10)
+
+    def stop(self) -> None:
+        self._ended.set()
+        self._thread.join(timeout=10)
+
+    async def _listen(self) -> None:
+        await asyncio.start_server(self._accept, "127.0.0.1", self.port)
+        self._tasks |= {asyncio.create_task(self._watch(each)) for each in self.backends.values()}
+        self._listens.set()
+        while not self._ended.is_set():
+            await asyncio.sleep(0.2)
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.create_task(self._serve(reader, writer))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _watch(self, backend: Backend) -> None:
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{backend.port}", timeout=10) as client:
+            while True:
+                if await _is_ready(client, backend):
+                    backend.failures = 0
+                else:
+                    backend.failures += 1
+                    if not backend.is_in:
+                        for each in list(backend.connections):
+                            each.close()
+                await asyncio.sleep(ASKED_EVERY_S)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        backends = [each for each in self.backends.values() if each.is_in]
+        try:
+            if not backends:
+                await reader.readuntil(b"\r\n\r\n")
+                self.turned_away.append(time.time())
+                writer.write(UNAVAILABLE)
+                await writer.drain()
+                return
+            await _relay(backends[next(self._turn) % len(backends)], reader, writer)
+        except (OSError, asyncio.IncompleteReadError):
+            return
+        finally:
+            writer.close()
+
+
+async def _is_ready(client: httpx.AsyncClient, backend: Backend) -> bool:
+    try:
+        answer = await client.get("/readyz")
+        backend.codes |= {each["code"]: each["detail"] for each in answer.json()["reasons"]}
+    except (httpx.HTTPError, ValueError, KeyError):
+        return False
+    return answer.status_code == 200
+
+
+async def _relay(backend: Backend, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    answers, requests = await asyncio.open_connection("127.0.0.1", backend.port)
+    backend.connections |= {writer, requests}
+    try:
+        await asyncio.gather(_pump(reader, requests), _pump(answers, writer))
+    finally:
+        backend.connections -= {writer, requests}
+        requests.close()
+
+
+async def _pump(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+    with suppress(OSError):
+        while data := await source.read(65536):
+            target.write(data)
+            await target.drain()
+    target.close()

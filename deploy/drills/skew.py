@@ -1,0 +1,93 @@
+"""Give one of two web processes, and one of two executors, a wrong clock while work goes on: is it named and kept out?
+
+    python -m deploy.drills.skew [--rounds 4] [--for 20] [--per-s 2]
+
+The clocks are set by libfaketime (Debian's package faketime). `/readyz` of the web process says 503 with `CLOCK` and by
+how much it is off, and the proxy takes it out; the executor logs by how much it is off, and goes on by the console's
+clock. Each round takes another difference, the smallest of 3.5 seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+from console.local.processes import wait_until
+from deploy.drills.drill import Drill, Options
+from deploy.drills.installation import CannotRun, Installation, Shape, kill
+from deploy.drills.keys import failed_checks
+from deploy.drills.traffic import Traffic
+
+DIFFERENCES_S = (3.5, -3.5, 600.0, -600.0)
+
+
+def _add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--for", type=float, default=20.0, dest="for_s", help="seconds with wrong clocks in each round")
+
+
+def _shape(_: Options) -> Shape:
+    _library()
+    return Shape(webs=2)
+
+
+def _library() -> Path:
+    found = [each for folder in ("/usr/lib", "/usr/local/lib") for each in Path(folder).glob("**/libfaketimeMT.so.1")]
+    if not found:
+        raise CannotRun("libfaketime is not installed (Debian's package faketime)")
+    return found[0]
+
+
+def _clock(difference_s: float) -> dict[str, str]:
+    """The environment of a process whose clock is off by so much; what it measures itself is right."""
+    return {"LD_PRELOAD": str(_library()), "FAKETIME": f"{difference_s:+}", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+
+
+def _set_clocks(place: Installation, traffic: Traffic, options: Options, number: int) -> str:
+    difference = DIFFERENCES_S[number % len(DIFFERENCES_S)]
+    time.sleep(4)
+    log = place.log / "executors.log"
+    said_before = log.stat().st_size
+    _restart(place, _clock(difference))
+    named = wait_until(lambda: "CLOCK" in failed_checks(place, "web1"), within_s=60, every_s=0.3)
+    sentence = failed_checks(place, "web1").get("CLOCK", "")
+    if not named:
+        traffic.amiss.append(f"/readyz did not name CLOCK at {difference:+} s")
+    proxy = place.proxy
+    assert proxy is not None
+    backend = proxy.backends[place.webs["web1"]]
+    if not wait_until(lambda: not backend.is_in, within_s=30):
+        traffic.amiss.append(f"the proxy kept a web process whose clock is {difference:+} s off")
+    if not wait_until(lambda: _names_clock(log, said_before), within_s=60, every_s=0.3):
+        traffic.amiss.append(f"the executor did not name its clock at {difference:+} s")
+    time.sleep(options.for_s)
+    _restart(place, {"LD_PRELOAD": "", "FAKETIME": ""})
+    if not wait_until(lambda: backend.is_in, within_s=60):
+        traffic.amiss.append("the web process did not come back with the right clock")
+    return f"{difference:+} s: {sentence}"
+
+
+def _restart(place: Installation, clock: dict[str, str]) -> None:
+    kill(place.children["web1"])
+    place.restart("web1", clock)
+    place.restart_executor("two", clock)
+
+
+def _names_clock(log: Path, since: int) -> bool:
+    with log.open("rb") as file:
+        file.seek(since)
+        return any(b"two " in line and b"CLOCK" in line for line in file.read().splitlines())
+
+
+DRILL = Drill(
+    name="skew",
+    about="Give processes a wrong clock while work goes on.",
+    rounds=4,
+    one_round=_set_clocks,
+    shape=_shape,
+    add_options=_add_options,
+)
+
+if __name__ == "__main__":
+    sys.exit(DRILL.run(sys.argv[1:]))
