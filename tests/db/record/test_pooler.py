@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
+import os
+import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -14,78 +16,26 @@ import pytest
 from django.db import connections
 from django.utils import timezone
 
-from console.local import processes, servers
+from console.local import servers
+from console.local.installation import ROOT
+from deploy.drills import pooler
 from ledger import keystore
 from ledger import processes as leases
 from reviews.readback.operations import polling
 from tests.support.api_tenant import Workshop, document, result, workshop
+from tests.support.outside.pooled import pooling
 
-PGBOUNCER = shutil.which("pgbouncer", path="/usr/sbin:/usr/local/sbin:/usr/bin:/usr/local/bin")
-PATIENCE_S = 20
+READINGS = ("tests/web/readback", "tests/db/readback")
 
-pytestmark = pytest.mark.skipif(PGBOUNCER is None, reason="pgbouncer is not installed (Debian's package pgbouncer)")
+pytestmark = pytest.mark.skipif(pooler.PGBOUNCER is None, reason=pooler.MISSING)
 
 
 @pytest.fixture
-def pooled(committed_db: Any, run: Any, settings: Any, tmp_path_factory: Any) -> Iterator[int]:
+def pooled(committed_db: Any, run: Any, settings: Any) -> Iterator[int]:
     """The port of a pooler with two servers a database; every new connection of this process goes through it."""
-    folder = run.folder / "pooler"
-    servers.private_folder(folder, run.postgres.account)
-    port = servers.free_port()
-    child = processes.spawn(_program(run, folder, port))
-    default = connections.settings["default"]
-    kept, settings.COUNTERFOIL_RATE_PER_S = default["PORT"], 0
-    try:
-        _wait(run, port)
-        connections.close_all()
-        default["PORT"] = port
-        settings.KEYS_DATABASE_URL = settings.KEYS_DATABASE_URL.replace(f":{run.postgres.port}/", f":{port}/")
-        keystore.clear_cache()
+    settings.COUNTERFOIL_RATE_PER_S = 0
+    with pooling(run, size=2) as port:
         yield port
-    finally:
-        connections.close_all()
-        default["PORT"] = kept
-        keystore.clear_cache()
-        processes.stop_children([child])
-
-
-def _program(run: Any, folder: Path, port: int) -> processes.Program:
-    words = run.postgres.passwords
-    users = {servers.APP: words.app}
-    (folder / "users").write_text("".join(f'"{name}" "{word}"\n' for name, word in users.items()))
-    (folder / "pgbouncer.ini").write_text(
-        "[databases]\n"
-        f"* = host=127.0.0.1 port={run.postgres.port}\n"
-        "[pgbouncer]\n"
-        f"listen_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\n"
-        f"auth_type = scram-sha-256\nauth_file = {folder / 'users'}\n"
-        "pool_mode = transaction\ndefault_pool_size = 2\nmax_client_conn = 100\nserver_round_robin = 1\n"
-    )
-    for name in ("users", "pgbouncer.ini"):
-        (folder / name).chmod(0o600)
-        if run.postgres.account is not None:
-            shutil.chown(folder / name, run.postgres.account.uid, run.postgres.account.gid)
-    return processes.Program(
-        name="pgbouncer",
-        argv=[str(PGBOUNCER), str(folder / "pgbouncer.ini")],
-        log=run.folder / "pgbouncer.log",
-        account=run.postgres.account,
-    )
-
-
-def _wait(run: Any, port: int) -> None:
-    url = run.postgres.url(servers.APP, "counterfoil_keys").replace(f":{run.postgres.port}/", f":{port}/")
-
-    def answers() -> bool:
-        try:
-            psycopg.connect(url, connect_timeout=1).close()
-        except psycopg.OperationalError:
-            return False
-        return True
-
-    # A refused connection is refused at once: the waiting is done here.
-    log = run.folder / "pgbouncer.log"
-    assert processes.wait_until(answers, within_s=PATIENCE_S), processes.tail_log(log)
 
 
 def told(shop: Workshop, number: int) -> str:
@@ -145,3 +95,14 @@ def test_one_worker_at_a_time_reads_whichever_server_its_statements_reach(pooled
             " WHERE l.locktype = 'advisory' AND d.datname = current_database()"
         ).fetchone()
     assert held == (0,)
+
+
+@pytest.mark.long
+def test_the_tests_of_readings_pass_behind_the_pooler():
+    words = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "tests.support.outside.pooled", *READINGS]
+    of_this_run = ("COUNTERFOIL_TEST_RUN", "PYTEST_XDIST_WORKER", "PYTEST_CURRENT_TEST", "PYTEST_DEBUG_TEMPROOT")
+    environment = {name: value for name, value in os.environ.items() if name not in of_this_run}
+    done = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True)
+
+    assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-1000:]
+    assert int(re.findall(r"(\d+) passed", done.stdout)[0]) > 50
