@@ -283,6 +283,8 @@ class AgentRequests(ActionRequests, ABC, Generic[SessionT]):
 class SessionRequests(ActionRequests):
     """What both kinds of session can do; each call restates the goal or names the pin."""
 
+    _connection: Connection | AsyncConnection
+
     def __init__(self, goal: str, trace: Trace, opened: OpenedSession) -> None:
         self.session_id: str = opened.session_id
         self.run_id: str = opened.run_id
@@ -395,6 +397,11 @@ class SessionRequests(ActionRequests):
         return self._post("/close", lambda _: None, {})
 
     @property
+    def seen(self) -> SeenCheckpoints:
+        """What this connection has seen of the console's record."""
+        return self._connection.seen
+
+    @property
     def _path(self) -> str:
         return f"/sessions/{self.session_id}"
 
@@ -449,6 +456,8 @@ def current_session() -> Session | None:
 class Session(SessionRequests):
     """A session with its pinned goal. In its `with` block gated tools are proposed in it; leaving the block ends it."""
 
+    _connection: Connection
+
     def __init__(self, connection: Connection, goal: str, trace: Trace, opened: OpenedSession) -> None:
         super().__init__(goal, trace, opened)
         self._connection = connection
@@ -459,11 +468,6 @@ class Session(SessionRequests):
 
     def carry_out(self, plan: Plan[T]) -> T:
         return self._connection.carry_out(plan)
-
-    @property
-    def seen(self) -> SeenCheckpoints:
-        """What this connection has seen of the console's record."""
-        return self._connection.seen
 
     def stream(self, *, last_event_id: str = "", **options: float) -> Stream:
         """What happens in the session from now on, or from a place in the stream."""
@@ -484,6 +488,8 @@ class Session(SessionRequests):
 
 class AsyncSession(SessionRequests):
     """The same session for a program that awaits."""
+
+    _connection: AsyncConnection
 
     def __init__(self, connection: AsyncConnection, goal: str, trace: Trace, opened: OpenedSession) -> None:
         super().__init__(goal, trace, opened)

@@ -176,8 +176,7 @@ class Connection:
         except httpx.TransportError as fault:
             raise request_transport.unreachable_error(method, path, fault) from fault
         self._see_clock(response, sent=sent)
-        self.seen.see(response.headers)
-        return request_transport.parse_response(method, path, response)
+        return request_transport.parse_response(method, path, response, self.seen)
 
     def _see_clock(self, response: httpx.Response, *, sent: float) -> None:
         date = response.headers.get("Date")

@@ -82,7 +82,7 @@ class Order:
 
 
 SKEW_S = 2.0
-"""Clocks that differ by more are named where an order did not start."""
+"""Clocks that differ by more are named, in the log and where an order did not start."""
 
 
 class NotStarted(Exception):
@@ -92,10 +92,15 @@ class NotStarted(Exception):
         self.action_id = order.action_id
         self.code = "UNREACHABLE" if isinstance(refusal, Unreachable) else refusal.code
         told = f"{order.tool} of action {order.action_id} did not start: {refusal}"
-        if abs(clock_difference_s) > SKEW_S:
-            way = "ahead of" if clock_difference_s > 0 else "behind"
-            told += f" The console's clock is {abs(clock_difference_s):.0f} s {way} this host's."
-        super().__init__(told)
+        super().__init__(f"{told} {_clock_difference(clock_difference_s)}".rstrip())
+
+
+def _clock_difference(difference_s: float) -> str:
+    """The sentence that names a clock which is off; empty for one that is not."""
+    if abs(difference_s) <= SKEW_S:
+        return ""
+    way = "ahead of" if difference_s > 0 else "behind"
+    return f"The console's clock is {abs(difference_s):.0f} s {way} this host's."
 
 
 class Executor:
@@ -145,6 +150,7 @@ class Executor:
         self._log = log
         self._stop = threading.Event()
         self._waiting = threading.Event()
+        self._clock_is_off = False
 
     @property
     def tools(self) -> list[str]:
@@ -241,7 +247,9 @@ class Executor:
                 if not registered:
                     self.register()
                     registered = True
-                for order in self.claim():
+                orders = self.claim()
+                self._name_clock()
+                for order in orders:
                     self._execute_next(order)
                 pause = 0.5
             except (Problem, Unreachable) as fault:
@@ -251,6 +259,15 @@ class Executor:
                 log.warning("waiting %.1f s for the console: %s", pause, fault)
                 self._stop.wait(pause)
                 pause = min(pause * 2, 15.0)
+
+    def _name_clock(self) -> None:
+        """Log when this host's clock begins to be off, and when it is right again."""
+        sentence = _clock_difference(self._connection.clock_difference_s)
+        if sentence and not self._clock_is_off:
+            log.warning("CLOCK: %s Orders are judged by the console's clock: have this host synchronised.", sentence)
+        elif self._clock_is_off and not sentence:
+            log.info("CLOCK: this host's clock and the console's agree again.")
+        self._clock_is_off = bool(sentence)
 
     def _execute_next(self, order: Order) -> None:
         try:

@@ -5,6 +5,7 @@ It answers what it was told to answer, in order, and keeps every request that it
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import threading
@@ -19,11 +20,25 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from counterfoil.canonical import digest, encode_canonical
+from counterfoil.execution.seen import HEADER
 from counterfoil.proof import ExecutorKey, encode_base64url
 
 PAYLOAD = {"order_id": "EX-1", "amount": 1250, "currency": "EUR"}
 KEY = ExecutorKey(Ed25519PrivateKey.from_private_bytes(b"c" * 32))
 """What the stand-in signs grants with."""
+
+
+BASE = "console.example.org/counterfoil/0190a"
+
+
+def note(size: int, *, origin: str = BASE, root: bytes = b"\x01" * 32) -> str:
+    """A signed checkpoint of a log with so many entries."""
+    return f"{origin}\n{size}\n{base64.b64encode(root).decode()}\n\n\u2014 {origin} c2lnbmF0dXJl\n"
+
+
+def sent(size: int, **more: Any) -> dict[str, str]:
+    """The header with which an answer carries it."""
+    return {HEADER: base64.b64encode(note(size, **more).encode()).decode()}
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import re
 import threading
 import time
 from datetime import UTC, datetime, timedelta
@@ -73,6 +75,31 @@ def test_a_handler_gets_the_stored_payload_with_key_and_trace(console, executor_
     assert seen[0].payload == PAYLOAD
     assert seen[0].idempotency_key == "key-1"
     assert seen[0].trace.trace_id == "a" * 32
+
+
+def test_a_wrong_clock_is_named_once_while_it_is_wrong(console, executor_for, caplog):
+    console.ahead_s = -600.0
+    console.plan("/executors", Answer(201))
+    claims = []
+
+    def claim(seen):
+        claims.append(seen)
+        if len(claims) == 3:
+            console.ahead_s = 0.0
+        if len(claims) == 5:
+            executor.stop()
+        return Answer(200, {"orders": []})
+
+    console.plan("/executions/claim", claim)
+    executor = executor_for(_done)
+    with caplog.at_level(logging.INFO, "counterfoil.executor"):
+        executor.run()
+    said = [record.getMessage() for record in caplog.records if record.getMessage().startswith("CLOCK")]
+    assert len(said) == 2
+    # The answer's `Date` has whole seconds.
+    wrong = r"CLOCK: The console's clock is (600|601) s behind this host's\. Orders are judged by the console's clock: "
+    assert re.match(wrong, said[0])
+    assert said[1] == "CLOCK: this host's clock and the console's agree again."
 
 
 def test_the_result_is_reported_with_its_trace(console, executor_for):

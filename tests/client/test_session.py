@@ -12,8 +12,19 @@ from counterfoil.agent import Agent, AsyncAgent, Call
 from counterfoil.answers import NextStep, Question
 from counterfoil.problems import BodyRefused, ConsoleFault, NotNow, Unreachable
 from counterfoil.transport.request import Backoff
-from tests.client.consoles import Answer, refusal, stand_in
-from tests.client.sessions import COMPLETED, LINE, NOT_EXECUTED, WAITING, a_day, accepted, fills_in, refused, stands
+from tests.client.consoles import Answer, refusal, sent, stand_in
+from tests.client.sessions import (
+    COMPLETED,
+    LINE,
+    NOT_EXECUTED,
+    SESSION,
+    WAITING,
+    a_day,
+    accepted,
+    fills_in,
+    refused,
+    stands,
+)
 
 REFUND = Call("issue_refund", {"charge_id": "ch_1", "amount": 500}, call_id="c1")
 BRIEF = Backoff(give_up_after_s=1.0)
@@ -53,6 +64,24 @@ def test_a_handshake_is_typed_and_frozen(do):
     assert session.pin.hash == "h" * 64
     with pytest.raises(FrozenInstanceError):
         session.pin.hash = "other"
+
+
+def test_the_newest_checkpoint_is_kept_and_an_older_one_is_a_doubt(console, do):
+    console.plan("/sessions", Answer(201, SESSION, sent(9)))
+    refused = Answer(409, {"code": "PIN_EXPIRED", "title": "It is over."}, sent(7))
+    console.plan("/ask-check", refused)
+    sessions = []
+
+    def ask(_, session):
+        sessions.append(session)
+        return session.ask_check("Refund charge 1")
+
+    with pytest.raises(NotNow):
+        do(ask)
+    [seen] = [session.seen for session in sessions]
+    assert seen.header == sent(9)
+    assert "has seen" in seen.doubt
+    assert "with 9 entries (log 1), and the console now has 7" in seen.doubt
 
 
 def test_a_batch_brings_the_word_on_what_to_do_next(console, do):

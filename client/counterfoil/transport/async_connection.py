@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import httpx
 
+from counterfoil.execution.seen import SeenCheckpoints
 from counterfoil.problems import Problem, Unreachable
 from counterfoil.transport import request as request_transport
 from counterfoil.transport.request import Backoff, Pause, Plan, Request
@@ -31,7 +32,9 @@ class AsyncConnection:
         timeout_s: float = 15.0,
         http: httpx.AsyncClient | None = None,
         backoff: Backoff | None = None,
+        seen: SeenCheckpoints | None = None,
     ) -> None:
+        self.seen = seen or SeenCheckpoints()
         self.url = url.rstrip("/")
         self.http = http or httpx.AsyncClient(timeout=timeout_s)
         self.authorization = f"Bearer {key}"
@@ -86,4 +89,4 @@ class AsyncConnection:
             response = await self.http.request(request.method, self.address(request.path), headers=headers, **sent)
         except httpx.TransportError as fault:
             raise request_transport.unreachable_error(request.method, request.path, fault) from fault
-        return request_transport.parse_response(request.method, request.path, response)
+        return request_transport.parse_response(request.method, request.path, response, self.seen)

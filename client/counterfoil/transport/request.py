@@ -22,6 +22,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, over
 import httpx
 
 from counterfoil.canonical import parse_json
+from counterfoil.execution.seen import SeenCheckpoints
 from counterfoil.problems import Problem, Unreachable, problem_from_response
 
 # W3C trace context: the `traceparent` that ties a proposal, its execution and its effect together.
@@ -171,8 +172,9 @@ def httpx_arguments(request: Request[Any], *, timeout_s: float) -> dict[str, Any
     return sent
 
 
-def parse_response(method: str, path: str, response: httpx.Response) -> Any:
-    """The JSON of a success; else the problem."""
+def parse_response(method: str, path: str, response: httpx.Response, seen: SeenCheckpoints) -> Any:
+    """The JSON of a success; else the problem. Either carries the console's newest checkpoint, which `seen` keeps."""
+    seen.see(response.headers)
     if not response.is_success:
         raise problem_from_response(response)
     try:

@@ -4,7 +4,6 @@ back.
 
 from __future__ import annotations
 
-import base64
 import json
 import multiprocessing
 import time
@@ -16,18 +15,9 @@ from counterfoil.execution.kept import KEPT_FOR_S, KeptStarts
 from counterfoil.execution.seen import HEADER, RecordBehind, SeenCheckpoints, SeenFileUnusable
 from counterfoil.executor import Executor, Order
 from counterfoil.work import Work, succeeded
-from tests.client.consoles import Answer, StandIn, refusal, stand_in, started
+from tests.client.consoles import BASE, Answer, StandIn, note, refusal, sent, stand_in, started
 
-BASE = "console.example.org/counterfoil/0190a"
 ORDER = Order("act-1", "refund", "1.0.0", "head.body.sign", "2999-01-01T00:00:00Z")
-
-
-def note(size: int, *, origin: str = BASE, root: bytes = b"\x01" * 32) -> str:
-    return f"{origin}\n{size}\n{base64.b64encode(root).decode()}\n\n\u2014 {origin} c2lnbmF0dXJl\n"
-
-
-def sent(size: int, **more: Any) -> dict[str, str]:
-    return {HEADER: base64.b64encode(note(size, **more).encode()).decode()}
 
 
 @pytest.fixture
