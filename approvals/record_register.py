@@ -6,7 +6,8 @@ from typing import Any
 
 from approvals.execution.rules import dpop
 from approvals.sessions.rules import pins
-from approvals.voting.rules import binding, passkeys
+from approvals.voting.rules import passkeys
+from ledger.people.rules.statements import statement_hash
 from ledger.record.rules.canonical import canonical, digest
 from ledger.verification.rules.rebuilding import (
     KEEP,
@@ -184,7 +185,7 @@ _RECORD_TABLES_OF_REQUESTS = (
             )
             for kind in _BY_VOTE
         },
-        read={"statement": lambda row: binding.statement_hash(bytes(row["statement"]))},
+        read={"statement": lambda row: statement_hash(bytes(row["statement"]))},
         outside={
             "id": "a number of the row; a voter has one vote",
             "assertion": "the same bytes are evidence of the event, which is where an outsider checks them",

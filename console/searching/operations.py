@@ -12,7 +12,6 @@ from typing import Final
 from uuid import UUID
 
 from approvals.voting.queries import votes
-from approvals.voting.rules.passkeys import confirmation_code
 from console.models import SearchCursor
 from console.pages.actions.action_record import payloads_of
 from console.searching import rules
@@ -20,6 +19,7 @@ from ledger import keystore
 from ledger.actions.queries import actions
 from ledger.catalogue.rules.money import to_decimal
 from ledger.db import execute
+from ledger.people.rules.statements import confirmation_code
 from ledger.record.queries import events
 from reviews.guarding import queries as guarding
 

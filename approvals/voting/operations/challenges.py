@@ -15,6 +15,7 @@ from approvals.models import ApproverKey, Challenge
 from approvals.voting.operations import eligibility, signatures, votes
 from approvals.voting.queries import approvers
 from approvals.voting.rules import binding, passkeys
+from ledger.people.rules.statements import challenge_bytes, confirmation_code, statement_hash
 from ledger.record import operations as ledger
 from ledger.record.rules.refusals import Refused
 
@@ -39,12 +40,12 @@ class PasskeyChallenge:
     @property
     def code(self) -> str:
         """The short confirmation code of the statement."""
-        return passkeys.confirmation_code(bytes(self.row.statement))
+        return confirmation_code(bytes(self.row.statement))
 
     def options(self) -> dict[str, Any]:
         """The argument of `navigator.credentials.get()`, in WebAuthn's JSON."""
         return {
-            "challenge": passkeys.base64url(passkeys.challenge_bytes(bytes(self.row.statement))),
+            "challenge": passkeys.base64url(challenge_bytes(bytes(self.row.statement))),
             "rpId": signatures.relying_party().id,
             "allowCredentials": [{"type": "public-key", "id": self.credential_id}],
             "userVerification": "required",
@@ -111,7 +112,7 @@ def create_challenge(
         verdict=verdict,
         reason=reason,
         statement=statement,
-        statement_hash=binding.statement_hash(statement),
+        statement_hash=statement_hash(statement),
         salt=salt,
         created_at=at,
         expires_at=at + LIFE,

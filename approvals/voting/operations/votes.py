@@ -29,6 +29,7 @@ from approvals.voting.operations.decision import apply_vote
 from approvals.voting.operations.eligibility import EligibilityContext, Roster
 from approvals.voting.rules import binding
 from ledger.db import defer, insert_call, instances
+from ledger.people.rules.statements import statement_hash
 from ledger.record import operations as ledger
 from ledger.record.rules.canonical import canonical, digest, parse
 from ledger.record.rules.envelope import commitment
@@ -328,7 +329,7 @@ def _seal_vote(
         verdict=str(verdict),
         evidence_class=voter.evidence_class,
         statement=signed_vote.statement,
-        statement_hash=binding.statement_hash(signed_vote.statement),
+        statement_hash=statement_hash(signed_vote.statement),
         reason=reason,
         at=at,
         person_id=UUID(voter.person),

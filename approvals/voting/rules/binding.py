@@ -1,10 +1,9 @@
 """Binds an approval to exactly one payload, rendering, policy, person and deadline.
 
-A voter signs a *statement*: canonical text that names everything in `Coverage` and everything about the vote
-(ledger_and_binding 6.2). It is written once and read back by `read_statement`, its exact inverse; a changed field makes
-another statement (B1), and the same payload of another action makes another one too (B8). Its 32 random bytes make two
-statements about the same vote differ. What it covers is read again when the vote arrives: a statement about anything
-else than what holds then is refused, and names the first difference (`check_covered`).
+A voter signs a *statement* (`ledger.people.rules.statements`): canonical text that names everything in `Coverage` and
+everything about the vote (ledger_and_binding 6.2). The same payload of another action makes another statement (B8).
+What it covers is read again when the vote arrives: a statement about anything else than what holds then is refused, and
+the refusal names the first difference (`check_covered`).
 
 A vote counts when
 
@@ -26,29 +25,19 @@ Approval is permission and no more: nothing here says that anything happened (R-
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Final
 
-from ledger.record.rules.canonical import NotCanonical, canonical, digest, parse
+from ledger.people.rules.statements import Declaration, NotAStatement, StatementForm, coverage_digest
 from ledger.record.rules.outcomes import SESSION_ALONE, is_as_strong
 from ledger.record.rules.refusals import AlreadyDecided, ProofNeeded, ReasonMissing, Refused
 
-DOMAIN = "counterfoil-approval-statement"
-STATEMENT_VERSION = 3
-# The version before it said nothing of the evidence that an agent had brought.
-_BEFORE_EVIDENCE = 2
-TYPE = "vote"
-MEDIA_TYPE = "application/json"
-CANONICALISATION = "RFC 8785, integers only"
 REVIEWER = "reviewer"
 OPERATOR = "operator"
 # The group that every active approver is in without being named.
 EVERYBODY = "reviewers"
 MAX_USES = 1
-_NUMBERS = frozenset({"revision", "payload_length", "max_uses", "log_size"})
-_LISTS = frozenset({"groups"})
-_INSTANTS = ("issued_at", "not_before", "expires_at")
 
 
 class VoteChoice(StrEnum):
@@ -154,13 +143,6 @@ class TargetFrozen(Refused):
     code = "TARGET_FROZEN"
 
 
-class NotAStatement(Refused):
-    """The bytes are not a statement."""
-
-    code = "NOT_A_STATEMENT"
-    status = 422
-
-
 @dataclass(frozen=True, kw_only=True)
 class Coverage:
     """Everything that an approval covers, fixed when it is requested. Any change needs a new approval.
@@ -209,36 +191,19 @@ class Coverage:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LogHead:
-    """The head of the log that the voter could see, so that a vote cannot be backdated before it."""
+class VoteStatement(Declaration):
+    """One person's answer, and in what capacity they give it.
 
-    log_origin: str
-    log_size: int
-    log_root: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class VoteStatement(LogHead):
-    """One person's answer: who gives it, in what capacity, how they proved who they are, and until when it may be used.
-
-    `voter` is the account's pseudonym and `person` the human behind it; `delegated_by` is whose power it uses, or "".
+    `voter` is the account's pseudonym; `delegated_by` is whose power it uses, or "".
     """
 
-    statement_id: str
-    nonce: str
     voter: str
-    person: str
     role: str
     groups: tuple[str, ...]
     delegated_by: str
     verdict: VoteChoice
     reason_commitment: str
-    evidence_class: str
-    credential_id: str
-    rp_id: str
-    issued_at: datetime
     not_before: datetime
-    expires_at: datetime
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -276,55 +241,29 @@ class CurrentState:
     frozen: bool
 
 
-def statement(coverage: Coverage, vote: VoteStatement, *, version: int = STATEMENT_VERSION) -> bytes:
+VOTE: Final = StatementForm[Coverage, VoteStatement](
+    domain="counterfoil-approval-statement",
+    version=3,
+    name="vote",
+    covers=Coverage,
+    declares=VoteStatement,
+    more={"payload": {"media_type": "application/json", "canonicalisation": "RFC 8785, integers only"}},
+    # It said nothing of the evidence that an agent had brought.
+    older={2: {"evidence_commitment": ""}},
+)
+
+
+def statement(coverage: Coverage, vote: VoteStatement, *, version: int = VOTE.version) -> bytes:
     """The canonical text that the voter signs."""
-    covers = dict(vars(coverage))
-    if version == _BEFORE_EVIDENCE:
-        del covers["evidence_commitment"]
-    return canonical(
-        {
-            "domain": DOMAIN,
-            "version": version,
-            "type": TYPE,
-            "covers": covers,
-            "payload": {"media_type": MEDIA_TYPE, "canonicalisation": CANONICALISATION},
-            "vote": {
-                **vars(vote),
-                "groups": list(vote.groups),
-                "verdict": vote.verdict.value,
-                "meaning": MEANING[vote.verdict],
-                **{name: _instant(getattr(vote, name)) for name in _INSTANTS},
-            },
-        }
-    )
+    return VOTE.write(coverage, vote, meaning=MEANING[vote.verdict], version=version)
 
 
 def read_statement(data: bytes) -> tuple[Coverage, VoteStatement]:
-    """Read a statement of this version or the one before; bytes that `statement` would not write are refused."""
-    try:
-        document = parse(data)
-        version, covers = document["version"], document["covers"]
-        if version not in (_BEFORE_EVIDENCE, STATEMENT_VERSION):
-            raise NotAStatement
-        if version == _BEFORE_EVIDENCE:
-            covers = {**covers, "evidence_commitment": ""}
-        coverage, vote = _coverage(covers), _vote(document["vote"])
-        exact = statement(coverage, vote, version=version) == data
-    except (NotCanonical, KeyError, TypeError, ValueError, AttributeError):
-        raise NotAStatement from None
-    if not exact:
-        raise NotAStatement
+    """Read the statement of a vote, of this version or the one before."""
+    coverage, vote, meaning = VOTE.read(data)
+    if meaning != MEANING[vote.verdict]:
+        raise NotAStatement("The bytes are not the statement of a vote.")
     return coverage, vote
-
-
-def statement_hash(data: bytes) -> str:
-    """The hash of a statement; the challenge that a passkey signs is built from it."""
-    return digest(data)
-
-
-def coverage_digest(coverage: Coverage) -> str:
-    """The digest of everything covered; the page sends it back, so that no change goes unnoticed."""
-    return digest(canonical(dict(vars(coverage))))
 
 
 def check_covered(said: Coverage, now: Coverage) -> None:
@@ -435,33 +374,3 @@ def _is_strong_enough(evidence_class: str, wanted: str, verdict: VoteChoice) -> 
     if verdict in DENYING:
         return evidence_class == SESSION_ALONE or is_as_strong(evidence_class, "C")
     return is_as_strong(evidence_class, wanted)
-
-
-def _coverage(said: dict[str, Any]) -> Coverage:
-    return Coverage(**_typed(said))
-
-
-def _vote(said: dict[str, Any]) -> VoteStatement:
-    typed = _typed(said)
-    del typed["meaning"]
-    instants = {name: datetime.fromisoformat(typed[name]) for name in _INSTANTS}
-    return VoteStatement(**typed | instants | {"verdict": VoteChoice(typed["verdict"])})
-
-
-def _typed(said: dict[str, Any]) -> dict[str, Any]:
-    """The members, each of the type that its name has; a list of texts becomes a tuple."""
-    typed: dict[str, Any] = {}
-    for name, value in said.items():
-        if name in _LISTS:
-            if type(value) is not list or any(type(each) is not str for each in value):
-                raise TypeError("a list has the wrong type")
-            typed[name] = tuple(value)
-        elif type(value) is not (int if name in _NUMBERS else str):
-            raise TypeError("a field has the wrong type")
-        else:
-            typed[name] = value
-    return typed
-
-
-def _instant(at: datetime) -> str:
-    return at.astimezone(UTC).isoformat(timespec="microseconds")

@@ -32,10 +32,10 @@ from fido2 import cbor
 from fido2.cose import ES256, CoseKey, EdDSA
 from fido2.webauthn import AttestationObject, AuthenticatorData, CollectedClientData
 
+from ledger.people.rules.statements import challenge_bytes
 from ledger.record.rules.canonical import canonical
 from ledger.record.rules.refusals import Refused
 
-CHALLENGE_DOMAIN = b"counterfoil/approval-challenge/2\x00"
 LARGEST_PART = 16_384
 _UNREADABLE = (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError, OverflowError, struct.error)
 LONGEST_ID = 1_023
@@ -114,19 +114,6 @@ class RegisteredKey:
     aaguid: bytes
     sign_count: int
     backup_eligible: bool
-
-
-def challenge_bytes(statement: bytes) -> bytes:
-    """The challenge for the passkey: the hash of one statement."""
-    return hashlib.sha256(CHALLENGE_DOMAIN + statement).digest()
-
-
-def confirmation_code(statement: bytes) -> str:
-    """Eight characters by which a person can recognise a statement (6.7): the same on the page and in the record."""
-    alphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-    number = int.from_bytes(hashlib.sha256(b"counterfoil/confirmation-code/1\x00" + statement).digest()[:5])
-    letters = "".join(alphabet[(number >> 5 * place) & 31] for place in reversed(range(8)))
-    return f"{letters[:4]}-{letters[4:]}"
 
 
 def read_assertion(document: Any) -> Assertion:

@@ -15,7 +15,6 @@ from approvals.requests.queries import approvals
 from approvals.requests.rules.rendering import render_payload
 from approvals.voting.operations import eligibility, votes
 from approvals.voting.queries import votes as voting_read
-from approvals.voting.rules.binding import coverage_digest
 from console.accounts.queries import names_of
 from console.api import paging
 from console.api.approvals import schemas
@@ -29,6 +28,7 @@ from console.pages.approvals.context import agent_contradictions, contradiction_
 from console.pages.approvals.edit_form import edit_of
 from console.web import proofs
 from ledger.actions.queries import actions
+from ledger.people.rules.statements import coverage_digest
 from ledger.record.queries import events, evidence
 from ledger.record.rules.canonical import parse
 from ledger.record.rules.refusals import NotFound

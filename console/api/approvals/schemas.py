@@ -9,8 +9,8 @@ from pydantic import Field
 
 from approvals.requests.rules import threads
 from approvals.voting.rules import batches
-from approvals.voting.rules.passkeys import confirmation_code
 from console.api.schemas import Answer, Body, Paged, SpeltTime, TextOrNull, Time
+from ledger.people.rules.statements import confirmation_code
 
 if TYPE_CHECKING:
     from approvals import models

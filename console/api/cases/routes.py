@@ -19,13 +19,14 @@ from console.api.cases import schemas
 from console.api.schemas import CommentBody, CommentTaken, Page, ReasonBody
 from console.api.transaction import after_commit, in_tenancy, run_once
 from console.pages.cases import settlement_signing
+from ledger.people.rules.statements import coverage_digest
 from ledger.record.rules.refusals import NotFound, ProofNeeded
 from reviews import queries as after
 from reviews.cases.operations import cases as operations
 from reviews.cases.operations import casework, settlements
 from reviews.cases.rules import resolutions
 from reviews.cases.rules.resolutions import HeldAction, Resolution
-from reviews.cases.rules.settlements import Act, act_of, coverage_digest
+from reviews.cases.rules.settlements import Act, act_of
 from reviews.tasks import verify_due
 
 router = Router(tags=["Cases and incidents"])

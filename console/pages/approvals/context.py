@@ -18,7 +18,6 @@ from approvals.voting.queries import approvers
 from approvals.voting.rules import binding
 from approvals.voting.rules import break_glass as break_glass_rules
 from approvals.voting.rules.outcome import Decision, decision_outcome
-from approvals.voting.rules.passkeys import confirmation_code
 from console.accounts.sign_in.queries import authenticator_app
 from console.api.auth import Caller
 from console.pages.actions import target_drift
@@ -39,6 +38,7 @@ from console.web.predicate_sentences import predicate_sentence
 from ledger.actions.queries import actions
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.rules.money import format_money
+from ledger.people.rules.statements import confirmation_code, coverage_digest
 from ledger.record.queries import events
 from ledger.record.rules.encryption import CannotOpen
 from ledger.record.rules.envelope import instant
@@ -189,7 +189,7 @@ def _signing(
     """How this person can sign, and what the page sends along so that no change goes unseen."""
     return {
         "needs": needs,
-        "covers": binding.coverage_digest(covers),
+        "covers": coverage_digest(covers),
         "keys": approvers.approver_keys(approval.tenant_id, actor_id=caller.actor.id, states=["ACTIVE"]),
         "has_code": authenticator_app(caller.user) is not None,
         "challenge_at": record.page("approval-challenge", approval.id),

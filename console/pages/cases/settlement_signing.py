@@ -20,6 +20,7 @@ from console.api.auth import Caller
 from console.web import labels
 from ledger.actions.queries import actions
 from ledger.catalogue import queries as catalogue_queries
+from ledger.people.rules.statements import coverage_digest
 from ledger.record.rules.outcomes import PASSKEY
 from ledger.record.rules.refusals import NotFound
 from reviews import queries
@@ -175,7 +176,7 @@ def confirm_refusal(case: Case, caller: Caller) -> str:
 def signing_context(case: Case, held: HeldAction, caller: Caller, *, challenge_at: str, at: datetime) -> dict[str, Any]:
     """What the page of a case needs to have a settlement signed, and sends along so that no change goes unseen."""
     return {
-        "covers": rules.coverage_digest(settlements.coverage(case, held)),
+        "covers": coverage_digest(settlements.coverage(case, held)),
         "policy": required_class(case, at=at),
         "keys": approvers.approver_keys(case.tenant_id, actor_id=caller.actor.id, states=["ACTIVE"]),
         "has_code": authenticator_app(caller.user) is not None,

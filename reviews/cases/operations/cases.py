@@ -22,6 +22,7 @@ from ledger.catalogue.rules.lent_lookups import lends_lookup
 from ledger.catalogue.rules.remedies import Relation
 from ledger.db import tenancy
 from ledger.people.rules.confirmation import SecondPersonNeeded
+from ledger.people.rules.statements import statement_hash
 from ledger.record import operations as ledger
 from ledger.record.queries import events
 from ledger.record.rules.envelope import instant
@@ -31,7 +32,7 @@ from reviews import queries
 from reviews.cases.operations import settlements
 from reviews.cases.rules import resolutions, runbooks
 from reviews.cases.rules.resolutions import HeldAction, Resolution
-from reviews.cases.rules.settlements import Act, act_of, check_second, describe_consequence, statement_hash
+from reviews.cases.rules.settlements import Act, act_of, check_second, describe_consequence
 from reviews.incidents import operations as incidents_operations
 from reviews.incidents.rules.incidents import IncidentKind
 from reviews.models import Case

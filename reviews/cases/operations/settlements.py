@@ -12,6 +12,7 @@ from uuid import UUID
 from django.conf import settings
 
 from ledger.actions.queries import actions
+from ledger.people.rules.statements import statement_hash
 from ledger.record import operations as ledger
 from ledger.record.queries import events
 from ledger.record.queries import evidence as evidence_queries
@@ -78,7 +79,7 @@ class AcceptedStatement:
     def told(self) -> dict[str, str]:
         """What the event says of it; with the salt a reader can check the words against the statement."""
         return {
-            "statement_hash": rules.statement_hash(self.statement),
+            "statement_hash": statement_hash(self.statement),
             "evidence_class": self.evidence_class,
             "words_salt": self.salt.hex(),
         }

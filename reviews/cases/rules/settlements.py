@@ -1,9 +1,8 @@
 """The settlement statement: which case, what its page showed, how it ends, and on what evidence.
 
-A *statement* is canonical text, as the one of a vote is (docs/approvals.md). Its `covers` names what was on the screen:
-the payload, the state, what was found, every piece of evidence by the commitment that the record holds to it, and the
-newest event of the action. Its `settlement` names who says what, what that means, what follows from it, and how they
-proved who they are. It is written once and read back by `read_statement`, its exact inverse.
+A person signs a *statement* (`ledger.people.rules.statements`). Its `covers` names what was on the screen: the payload,
+the state, what was found, every piece of evidence by the commitment that the record holds to it, and the newest event
+of the action. Its `settlement` names who says what, what that means, what follows, and how they proved who they are.
 
 1. What it covers is read again when it arrives. If anything of it has changed since the page was read, it is refused
    and says so (`CasePageChanged`): nobody settles what they have not seen.
@@ -19,14 +18,14 @@ proved who they are. It is written once and read back by `read_statement`, its e
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 
 from ledger.catalogue.rules.effects import SideEffectClass
 from ledger.people.rules.confirmation import SecondPersonNeeded
-from ledger.record.rules.canonical import NotCanonical, canonical, digest, parse
+from ledger.people.rules.statements import Declaration, StatementForm, coverage_digest
+from ledger.record.rules.canonical import canonical
 from ledger.record.rules.lifecycle import WORD_BLOCKS_FOR, RepeatBlock
 from ledger.record.rules.outcomes import SESSION_ALONE, WORDS, Outcome, is_as_strong, outcome_of_step
 from ledger.record.rules.refusals import ProofNeeded, Refused
@@ -41,14 +40,6 @@ from reviews.cases.rules.resolutions import (
     repeat_block_after,
 )
 from reviews.reconciliation.rules.shown import Shown
-
-DOMAIN: Final = "counterfoil-settlement-statement"
-STATEMENT_VERSION: Final = 1
-TYPE: Final = "settlement"
-_NUMBERS = frozenset({"record_seq", "log_size"})
-_FLAGS = frozenset({"contradicted"})
-_LISTS = frozenset({"evidence"})
-_INSTANTS = ("issued_at", "expires_at")
 
 
 class Act(StrEnum):
@@ -69,13 +60,6 @@ class ProposalChanged(Refused):
     """What was proposed rests on less than is known now, or was not signed. Return it; it can be proposed again."""
 
     code = "PROPOSAL_CHANGED"
-
-
-class NotASettlement(Refused):
-    """The bytes are not the statement of a settlement."""
-
-    code = "NOT_A_STATEMENT"
-    status = 422
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,28 +90,26 @@ class Coverage:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settlement:
-    """One person's settlement. `person` is the human behind the account `by`; `over` is the hash of the statement that
-    a second person confirms, else "". `words_commitment` commits to the reason and the evidence that were typed.
+class Settlement(Declaration):
+    """One person's settlement. `by` is their account; `over` is the hash of the statement that a second person
+    confirms, else "". `words_commitment` commits to the reason and the evidence that were typed.
     """
 
-    statement_id: str
-    nonce: str
     by: str
-    person: str
     act: Act
     resolution: Resolution
     consequence: str
     over: str
     words_commitment: str
-    evidence_class: str
-    credential_id: str
-    rp_id: str
-    issued_at: datetime
-    expires_at: datetime
-    log_origin: str
-    log_size: int
-    log_root: str
+
+
+SETTLEMENT: Final = StatementForm[Coverage, Settlement](
+    domain="counterfoil-settlement-statement",
+    version=1,
+    name="settlement",
+    covers=Coverage,
+    declares=Settlement,
+)
 
 
 MEANING: Final[Mapping[Resolution, str]] = {
@@ -276,74 +258,16 @@ def check_second(
 
 
 def statement(covers: Coverage, said: Settlement, *, held: HeldAction) -> bytes:
-    """The canonical text that the person stands for."""
-    return _text(covers, said, declaration(held, said.resolution, said.act))
-
-
-def _text(covers: Coverage, said: Settlement, means: str) -> bytes:
-    return canonical(
-        {
-            "domain": DOMAIN,
-            "version": STATEMENT_VERSION,
-            "type": TYPE,
-            "covers": {**asdict(covers), "evidence": list(covers.evidence)},
-            "settlement": {
-                **asdict(said),
-                "act": said.act.value,
-                "resolution": said.resolution.value,
-                "meaning": means,
-                **{name: _instant(getattr(said, name)) for name in _INSTANTS},
-            },
-        }
-    )
+    """The canonical text that the person signs."""
+    return SETTLEMENT.write(covers, said, meaning=declaration(held, said.resolution, said.act))
 
 
 def read_statement(data: bytes) -> tuple[Coverage, Settlement]:
-    """What a statement says; anything but bytes that `statement` writes is refused."""
-    try:
-        document = parse(data)
-        covers, plain = Coverage(**_typed(document["covers"])), _typed(document["settlement"])
-        means = plain.pop("meaning")
-        instants = {name: datetime.fromisoformat(plain[name]) for name in _INSTANTS}
-        kinds = {"act": Act(plain["act"]), "resolution": Resolution(plain["resolution"])}
-        said = Settlement(**plain | instants | kinds)
-        exact = _text(covers, said, means) == data
-    except (NotCanonical, KeyError, TypeError, ValueError, AttributeError):
-        raise NotASettlement from None
-    if not exact:
-        raise NotASettlement
+    """Read the statement of a settlement."""
+    covers, said, _ = SETTLEMENT.read(data)
     return covers, said
-
-
-def statement_hash(data: bytes) -> str:
-    """The hash of a statement."""
-    return digest(data)
-
-
-def coverage_digest(covers: Coverage) -> str:
-    """The digest of everything on the page; the page sends it back, so that no change goes unnoticed."""
-    return digest(canonical({**asdict(covers), "evidence": list(covers.evidence)}))
 
 
 def typed_words(reason: str, evidence: list[str]) -> bytes:
     """The reason and the evidence as they were typed, for the commitment in the statement."""
     return canonical({"reason": reason, "evidence": evidence})
-
-
-def _typed(said: dict[str, Any]) -> dict[str, Any]:
-    """The members, each of the type that its name has; a list of texts becomes a tuple."""
-    typed: dict[str, Any] = {}
-    for name, value in said.items():
-        if name in _LISTS:
-            if type(value) is not list or any(type(each) is not str for each in value):
-                raise TypeError("a list has the wrong type")
-            typed[name] = tuple(value)
-        elif type(value) is not (int if name in _NUMBERS else bool if name in _FLAGS else str):
-            raise TypeError("a field has the wrong type")
-        else:
-            typed[name] = value
-    return typed
-
-
-def _instant(at: datetime) -> str:
-    return at.astimezone(UTC).isoformat(timespec="microseconds")

@@ -8,17 +8,18 @@ from dataclasses import fields, replace
 import pytest
 
 from ledger.people.rules.confirmation import SecondPersonNeeded
+from ledger.people.rules.statements import NotAStatement, coverage_digest
 from ledger.record.rules.lifecycle import State
 from ledger.record.rules.refusals import ProofNeeded, Refused
 from reviews.cases.rules import settlements
 from reviews.cases.rules.resolutions import UNGATED, Resolution, refuse_second
-from reviews.cases.rules.settlements import Act, CasePageChanged, NotASettlement, ProposalChanged
+from reviews.cases.rules.settlements import Act, CasePageChanged, ProposalChanged
 from tests.rules.cases.test_signed_settlements import HELD, Scene
 from tests.support.tables import every_row
 
 SCENE = Scene()
 COVERS = SCENE.coverage(4, "5e" * 32)
-SEEN = settlements.coverage_digest(COVERS)
+SEEN = coverage_digest(COVERS)
 LOOKS = {Resolution.VERIFY_AGAIN, Resolution.STRONG_READ, Resolution.ACKNOWLEDGE}
 
 
@@ -72,7 +73,7 @@ def test_a_statement_reads_back_to_what_it_says_and_to_nothing_else(resolution: 
     assert settlements.read_statement(text) == (COVERS, said)
     assert json.loads(text)["settlement"]["meaning"] == settlements.declaration(HELD, resolution, act)
     for wrong in (text + b" ", text.replace(b'"log_size":0', b'"log_size":"0"'), b"{}", b"not json"):
-        with pytest.raises(NotASettlement):
+        with pytest.raises(NotAStatement):
             settlements.read_statement(wrong)
 
 

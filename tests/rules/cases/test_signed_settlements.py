@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from approvals.voting.rules import passkeys
 from ledger.catalogue.rules.effects import Reversibility, SideEffectClass
+from ledger.people.rules.statements import challenge_bytes, statement_hash
 from ledger.record.rules.canonical import canonical
 from ledger.record.rules.envelope import commitment
 from ledger.record.rules.lifecycle import State
@@ -128,7 +128,7 @@ class Scene:
         return log
 
     def _confirm(self, log: Log, entry: Any, covers: Coverage, first: bytes, told: dict[str, Any]) -> None:
-        over = {"over": settlements.statement_hash(first)}
+        over = {"over": statement_hash(first)}
         if self.device is not None:
             over |= {"evidence_class": "A", "credential_id": self.device.name, "rp_id": SITE}
         second = settlements.statement(covers, self.said("p-2", Act.CONFIRM, over | self.second), held=HELD)
@@ -159,7 +159,7 @@ class Scene:
         log.add("approver_key/k-1", "key_confirmed", "ACTIVE", by=OTHER, detail={"person": "human-p-3"})
 
     def _assertion(self, device: Authenticator, statement: bytes) -> bytes:
-        answer = device.answer(passkeys.challenge_bytes(statement))
+        answer = device.answer(challenge_bytes(statement))
         key = {"id": "k-1", "credential_id": device.name, "public_key": b64(device.public_key)}
         return canonical({"version": 1, "assertion": {"id": answer["id"], **answer["response"]}, "key": key})
 
@@ -230,7 +230,7 @@ def test_a_settlement_that_was_changed_is_found(scene: Scene, said: str):
 
 
 def test_a_statement_of_a_version_to_come_is_not_called_verified(monkeypatch):
-    monkeypatch.setattr(settlements, "STATEMENT_VERSION", 2)
+    monkeypatch.setattr(settlements, "SETTLEMENT", replace(settlements.SETTLEMENT, version=2))
     report = judged(Scene())
     assert report.worst is Verdict.UNKNOWN
     assert "of a version that this verifier does not know" in report.findings[0].text

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from approvals.voting.rules import passkeys
+from ledger.people.rules.statements import challenge_bytes
 from ledger.record.rules.canonical import canonical
 from ledger.record.rules.envelope import commitment
 from ledger.verify_bundle import Report, Verdict, verify
@@ -95,7 +96,7 @@ class Scene:
             log.add("approver_key/k-1", "key_suspended", "SUSPENDED", by=SYSTEM, detail={"reason": "Lost."})
 
     def document(self, statement: bytes) -> bytes:
-        answer = self.answer(self.device, passkeys.challenge_bytes(statement))
+        answer = self.answer(self.device, challenge_bytes(statement))
         key = {"id": "k-1", "credential_id": self.device.name, "public_key": b64(self.device.public_key)}
         assertion = {"id": answer["id"], **answer["response"]}
         return canonical({"version": 1, "assertion": assertion, "key": key | self.key})

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from approvals.voting.rules import binding
 from approvals.voting.rules.binding import Coverage, CurrentState, DisplayedDigests, VoteChoice, Voter, VoteStatement
+from ledger.people.rules.statements import NotAStatement, coverage_digest
 from ledger.record.rules.canonical import canonical, parse
 from ledger.record.rules.outcomes import is_as_strong
 from ledger.record.rules.refusals import AlreadyDecided, ProofNeeded, ReasonMissing, Refused
@@ -122,7 +123,7 @@ def test_any_changed_field_of_the_coverage_is_another_statement(name):
     changed = replace(COVERAGE, **{name: other_than(name)})
 
     assert binding.statement(changed, VOTE) != binding.statement(COVERAGE, VOTE)
-    assert binding.coverage_digest(changed) != binding.coverage_digest(COVERAGE)
+    assert coverage_digest(changed) != coverage_digest(COVERAGE)
 
 
 @pytest.mark.req("R-AP-05", "R-AP-06")
@@ -177,9 +178,9 @@ def test_an_approval_is_as_strong_as_the_policy_asks_or_none(evidence_class, ste
 
 def test_a_page_that_says_what_it_covered_is_held_to_all_of_it():
     """B1, B37: a stale tab."""
-    vote(seen=replace(SEEN, covers=binding.coverage_digest(COVERAGE)))
+    vote(seen=replace(SEEN, covers=coverage_digest(COVERAGE)))
     with pytest.raises(binding.StatementChanged):
-        vote(seen=replace(SEEN, covers=binding.coverage_digest(replace(COVERAGE, precondition="other"))))
+        vote(seen=replace(SEEN, covers=coverage_digest(replace(COVERAGE, precondition="other"))))
 
 
 @pytest.mark.parametrize("name", [field.name for field in fields(VoteStatement)])
@@ -240,7 +241,7 @@ def damaged_statements():
 
 @pytest.mark.parametrize("data", list(damaged_statements()))
 def test_anything_that_was_not_written_as_a_statement_is_refused(data):
-    with pytest.raises(binding.NotAStatement):
+    with pytest.raises(NotAStatement):
         binding.read_statement(data)
 
 

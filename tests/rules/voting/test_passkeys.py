@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 
 from approvals.voting.rules import passkeys
 from approvals.voting.rules.passkeys import AssertionInvalid, CounterRegressed, EnrolledKey, RelyingParty
+from ledger.people.rules.statements import challenge_bytes, confirmation_code
 from tests.support.outside.authenticators import AT, BE, BS, ED, UP, UV, Authenticator, b64, cose_ed25519, cose_p256
 
 STATEMENT = b'{"domain":"counterfoil-approval-statement","version":2}'
 ORIGIN = "https://console.example.org"
 PARTY = RelyingParty(id="console.example.org", origins=frozenset({ORIGIN}))
-CHALLENGE = passkeys.challenge_bytes(STATEMENT)
+CHALLENGE = challenge_bytes(STATEMENT)
 
 
 def device(kind: str = "p256", **settings: Any) -> Authenticator:
@@ -67,10 +68,10 @@ def test_extensions_may_be_there_if_they_can_be_read():
 
 
 def test_the_challenge_names_one_statement_and_is_no_plain_hash_of_it():
-    assert passkeys.challenge_bytes(STATEMENT) != passkeys.challenge_bytes(STATEMENT + b" ")
-    assert passkeys.challenge_bytes(STATEMENT) != hashlib.sha256(STATEMENT).digest()
-    assert passkeys.confirmation_code(STATEMENT) != passkeys.confirmation_code(STATEMENT + b" ")
-    assert len(passkeys.confirmation_code(STATEMENT)) == 9
+    assert challenge_bytes(STATEMENT) != challenge_bytes(STATEMENT + b" ")
+    assert challenge_bytes(STATEMENT) != hashlib.sha256(STATEMENT).digest()
+    assert confirmation_code(STATEMENT) != confirmation_code(STATEMENT + b" ")
+    assert len(confirmation_code(STATEMENT)) == 9
 
 
 # B13: other ceremonies, other statements

@@ -16,8 +16,9 @@ from approvals.models import Approval, Challenge, Vote
 from approvals.requests.queries import approvals
 from approvals.voting.operations import approver_keys
 from approvals.voting.queries import approvers, votes
-from approvals.voting.rules import binding, passkeys, quorum
+from approvals.voting.rules import binding, quorum
 from ledger.db import tenancy
+from ledger.people.rules.statements import challenge_bytes
 from ledger.record import operations as ledger
 from ledger.record.queries import events as events_queries
 from ledger.record.queries import evidence as evidence_queries
@@ -79,7 +80,7 @@ def test_a_vote_is_signed_by_a_passkey_and_says_so_everywhere(shop: Workshop, ap
 
 def test_what_was_signed_is_the_statement_that_was_shown(shop: Workshop, approval: dict[str, Any], blue: Authenticator):
     challenge = ask(shop.reviewer, approval).json()
-    assert wanted(challenge) == passkeys.challenge_bytes(challenge["statement"].encode())
+    assert wanted(challenge) == challenge_bytes(challenge["statement"].encode())
     assert challenge["publicKey"]["userVerification"] == "required"
     assert challenge["publicKey"]["allowCredentials"] == [{"type": "public-key", "id": blue.name}]
     cast(shop.reviewer, approval, challenge, blue.answer(wanted(challenge)))

@@ -20,6 +20,7 @@ from console.api.transaction import record_refusal
 from console.models import Membership
 from ledger.actions.queries import actions
 from ledger.db import tenancy
+from ledger.people.rules.statements import statement_hash
 from ledger.record.queries import events, evidence
 from ledger.record.rules.canonical import parse
 from ledger.record.rules.refusals import RefusalRecord
@@ -148,7 +149,7 @@ def test_the_signed_statement_says_what_was_shown_and_who_said_what(shop: Worksh
     assert covers.payload_hash == approval["payload_hash"]
     assert covers.action_id == approval["action_id"]
     assert (said.verdict, said.evidence_class, said.voter) == (binding.VoteChoice.APPROVE, "C", str(vote.voter))
-    assert binding.statement_hash(bytes(vote.statement)) == told["statement_hash"]
+    assert statement_hash(bytes(vote.statement)) == told["statement_hash"]
 
 
 @pytest.mark.req("R-AP-10")

@@ -8,11 +8,11 @@ import psycopg
 import pytest
 
 from approvals.voting.queries import votes
-from approvals.voting.rules.passkeys import confirmation_code
 from console.searching import operations, queries, rules
 from ledger import keystore
 from ledger.actions.queries import actions
 from ledger.db import execute, tenancy
+from ledger.people.rules.statements import confirmation_code
 from tests.support.browser_users import visitor, words
 
 TENANT, OTHER = UUID(int=311), UUID(int=312)

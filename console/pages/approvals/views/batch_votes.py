@@ -24,6 +24,7 @@ from console.web.http import TenantRequest, in_tenant
 from console.web.labels import action_title
 from ledger.actions.queries import actions as actions_queries
 from ledger.catalogue.rules.money import money_at_stake
+from ledger.people.rules.statements import coverage_digest
 
 if TYPE_CHECKING:
     from approvals.models import Approval
@@ -104,7 +105,7 @@ def _item(request: TenantRequest, approval: Approval, action: Action) -> dict[st
         "payload": parse_arguments(told.payload),
         "row": approval,
         "covers": covers,
-        "covers_digest": binding.coverage_digest(covers),
+        "covers_digest": coverage_digest(covers),
         "fields": payload_fields(told),
     }
 

@@ -24,6 +24,7 @@ from console.web import labels
 from console.web.erased_pages import erased_page
 from console.web.forms import UnsignedVoteForm, VoteForm
 from console.web.http import TenantRequest, in_tenant, undo_if_refused
+from ledger.people.rules.statements import coverage_digest
 from ledger.record.rules.refusals import ProofNeeded, Refused
 
 
@@ -100,7 +101,7 @@ def vote_coverage(request: TenantRequest, approval_id: UUID) -> HttpResponse:
         "state": approval.state,
         "payload_hash": covers.payload_hash,
         "rendering_digest": covers.rendering_digest,
-        "covers": binding.coverage_digest(covers),
+        "covers": coverage_digest(covers),
     }
     return JsonResponse(held)
 
