@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from base64 import b64decode
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from hashlib import sha256
 from typing import Any
 from uuid import UUID
 
@@ -14,9 +12,9 @@ from django.conf import settings
 
 from approvals.models import ApproverKey, Challenge
 from approvals.voting.rules import binding, passkeys
-from ledger.log.queries import log
-from ledger.record import operations as ledger
+from ledger.people.operations.statements import SignedStatement
 from ledger.record.rules.canonical import canonical
+from ledger.record.rules.outcomes import PASSKEY
 from ledger.record.rules.refusals import RefusalRecord, Refused, leave_on_record
 
 
@@ -69,47 +67,16 @@ class CopiedKeyUse(RefusalRecord):
 
 
 @dataclass(frozen=True, kw_only=True)
-class VerifiedSignature:
-    """A signature that holds: the statement that it is over, and the key that made it."""
+class VerifiedSignature(SignedStatement):
+    """A statement with a signature that holds, the key that made it, and its answer."""
 
-    statement: bytes
-    salt: bytes
     key_id: UUID
-    credential_id: str
-    public_key: bytes
-    assertion: passkeys.Assertion
-
-    def document(self) -> bytes:
-        """What the record keeps, so that anybody can check the signature with nothing else."""
-        key = {
-            "id": str(self.key_id),
-            "credential_id": self.credential_id,
-            "public_key": passkeys.base64url(self.public_key),
-        }
-        return canonical({"version": 1, "assertion": self.assertion.document(), "key": key})
+    answer: passkeys.Assertion
 
 
 def relying_party() -> passkeys.RelyingParty:
     """This installation, as passkeys know it."""
     return passkeys.RelyingParty(id=settings.COUNTERFOIL_RP_ID, origins=frozenset(settings.COUNTERFOIL_ORIGINS))
-
-
-def signed_log_head(tenant_id: UUID) -> dict[str, Any]:
-    """The newest signed checkpoint of the tenant's log: its origin, size and root; of size 0 before the first."""
-    newest = log.current_log(tenant_id)
-    return read_log_head(tenant_id, newest.origin if newest else None, newest.note if newest else None)
-
-
-def read_log_head(tenant_id: UUID, origin: str | None, note: bytes | None) -> dict[str, Any]:
-    """The same from the origin of the current log and its newest signed note, each None where there is none."""
-    if note is None:
-        return {
-            "log_origin": origin or ledger.tenant_origin(tenant_id),
-            "log_size": 0,
-            "log_root": sha256().hexdigest(),
-        }
-    origin, size, root = note.decode().split("\n")[:3]
-    return {"log_origin": origin, "log_size": int(size), "log_root": b64decode(root).hex()}
 
 
 def consume_challenge(
@@ -184,13 +151,19 @@ def verify_signature(opened: ConsumedChallenge, check: Callable[[bytes], None], 
             statement=statement,
         )
     ApproverKey.objects.filter(tenant_id=key.tenant_id, id=key.id).update(sign_count=proven.sign_count)
+    kept_key = {
+        "id": str(key.id),
+        "credential_id": key.credential_id,
+        "public_key": passkeys.base64url(bytes(key.public_key)),
+    }
     return VerifiedSignature(
         statement=statement,
         salt=bytes(challenge.salt),
-        key_id=key.id,
+        evidence_class=PASSKEY,
         credential_id=key.credential_id,
-        public_key=bytes(key.public_key),
-        assertion=opened.assertion,
+        assertion=canonical({"version": 1, "assertion": opened.assertion.document(), "key": kept_key}),
+        key_id=key.id,
+        answer=opened.assertion,
     )
 
 
@@ -217,10 +190,17 @@ def _check_said(
     """What the statement says of the vote must be what the vote says, and what the roster says of the voter."""
     if at >= said.expires_at:
         raise ChallengeSpent
-    meant = (said.verdict, said.voter, said.person, said.groups, said.delegated_by, said.evidence_class)
-    if meant != (verdict, voter.actor, voter.person, voter.groups, voter.delegated_by, voter.evidence_class):
-        raise binding.StatementChanged
-    if (challenge.reason, said.credential_id, said.rp_id) != (reason, key.credential_id, relying_party().id):
+    is_meant = said.says(
+        verdict=verdict,
+        voter=voter.actor,
+        person=voter.person,
+        groups=voter.groups,
+        delegated_by=voter.delegated_by,
+        evidence_class=voter.evidence_class,
+        credential_id=key.credential_id,
+        rp_id=relying_party().id,
+    )
+    if not is_meant or challenge.reason != reason:
         raise binding.StatementChanged
 
 

@@ -6,9 +6,8 @@ A vote and the decision that it causes are one transaction.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -29,24 +28,14 @@ from approvals.voting.operations.decision import apply_vote
 from approvals.voting.operations.eligibility import EligibilityContext, Roster
 from approvals.voting.rules import binding
 from ledger.db import defer, insert_call, instances
+from ledger.people.operations.statements import STATEMENT_LIFE, SignedStatement, declaration_fields, read_log_head
 from ledger.people.rules.statements import statement_hash
 from ledger.record import operations as ledger
 from ledger.record.rules.canonical import canonical, digest, parse
 from ledger.record.rules.envelope import commitment
 from ledger.record.rules.refusals import AlreadyDecided, NotFound, Refused, leave_on_record
 
-STATEMENT_LIFE = timedelta(minutes=5)
 POLICY = "approval"
-
-
-@dataclass(frozen=True, kw_only=True)
-class _SignedVote:
-    """The statement of a vote, with its proof."""
-
-    statement: bytes
-    salt: bytes
-    proof: signatures.VerifiedSignature | None = None
-    extra: Mapping[str, Any] = field(default_factory=dict)
 
 
 def vote_coverage(approval: Approval, facts: ApprovalFacts | None = None) -> binding.Coverage:
@@ -153,15 +142,14 @@ def cast_vote(
         )
         check_vote(head.state, approval, covers, verdict, voter, seen, reason, bar=bar, facts=facts, at=at)
         if opened is None:
-            signed_vote = _sign_by_session(facts, covers, verdict, voter, reason, at=at)
+            salt = secrets.token_bytes(32)
+            text = write_statement(facts, covers, verdict, voter, reason, salt=salt, at=at)
+            signed_vote = SignedStatement(statement=text, salt=salt, evidence_class=voter.evidence_class)
         else:
-            proof = signatures.verify_vote_signature(
+            signed_vote = signatures.verify_vote_signature(
                 opened, covers=covers, verdict=verdict, voter=voter, reason=reason, at=at
             )
-            voter = replace(voter, credential_id=proof.credential_id)
-            signed_vote = _SignedVote(
-                statement=proof.statement, salt=proof.salt, proof=proof, extra={"key_id": str(proof.key_id)}
-            )
+            voter = replace(voter, credential_id=signed_vote.credential_id)
     row, evidence, stored = _seal_vote(facts, signed_vote, verdict, voter, reason, at=at)
     detail, context = _vote_detail(row, signed_vote), replace(context, cast=(*context.cast, row))
     try:
@@ -275,42 +263,28 @@ def write_statement(
     return binding.statement(
         covers,
         binding.VoteStatement(
-            statement_id=str(ledger.new_id(at)),
-            nonce=secrets.token_hex(32),
             voter=voter.actor,
-            person=voter.person,
             role=binding.OPERATOR if verdict is binding.VoteChoice.BREAK_GLASS else binding.REVIEWER,
             groups=voter.groups,
             delegated_by=voter.delegated_by,
             verdict=verdict,
             reason_commitment=commitment("reason", salt, reason.encode()),
-            evidence_class=voter.evidence_class,
-            credential_id=voter.credential_id,
-            rp_id=settings.COUNTERFOIL_RP_ID if voter.credential_id else "",
-            issued_at=at,
             not_before=at,
-            expires_at=at + life,
-            **signatures.read_log_head(facts.approval.tenant_id, *facts.checkpoint),
+            **declaration_fields(
+                person=voter.person,
+                evidence_class=voter.evidence_class,
+                credential_id=voter.credential_id,
+                head=read_log_head(facts.approval.tenant_id, *facts.checkpoint),
+                life=life,
+                at=at,
+            ),
         ),
     )
 
 
-def _sign_by_session(
-    facts: ApprovalFacts,
-    covers: binding.Coverage,
-    verdict: binding.VoteChoice,
-    voter: binding.Voter,
-    reason: str,
-    *,
-    at: datetime,
-) -> _SignedVote:
-    salt = secrets.token_bytes(32)
-    return _SignedVote(statement=write_statement(facts, covers, verdict, voter, reason, salt=salt, at=at), salt=salt)
-
-
 def _seal_vote(
     facts: ApprovalFacts,
-    signed_vote: _SignedVote,
+    signed_vote: SignedStatement,
     verdict: binding.VoteChoice,
     voter: binding.Voter,
     reason: str,
@@ -336,11 +310,9 @@ def _seal_vote(
         groups=list(voter.groups),
         delegated_by=UUID(voter.delegated_by) if voter.delegated_by else None,
         credential_id=voter.credential_id,
-        assertion=signed_vote.proof.assertion.kept() if signed_vote.proof else None,
+        assertion=signed_vote.answer.kept() if isinstance(signed_vote, signatures.VerifiedSignature) else None,
     )
-    pieces = {"statement": signed_vote.statement} | (
-        {"assertion": signed_vote.proof.document()} if signed_vote.proof else {}
-    )
+    pieces = signed_vote.pieces
     sealed, rows = ledger.seal_pieces(
         tenant_id=approval.tenant_id,
         subject_id=approval.id,
@@ -353,8 +325,9 @@ def _seal_vote(
     return row, sealed, insert_call(row, *rows)
 
 
-def _vote_detail(row: Vote, signed_vote: _SignedVote) -> dict[str, Any]:
+def _vote_detail(row: Vote, signed_vote: SignedStatement) -> dict[str, Any]:
     """The detail of the vote's event; the salt lets a reader check the reason against the statement."""
+    key = {"key_id": str(signed_vote.key_id)} if isinstance(signed_vote, signatures.VerifiedSignature) else {}
     return {
         "statement_hash": row.statement_hash,
         "evidence_class": row.evidence_class,
@@ -362,5 +335,5 @@ def _vote_detail(row: Vote, signed_vote: _SignedVote) -> dict[str, Any]:
         "credential_id": row.credential_id,
         "reason": row.reason,
         "reason_salt": signed_vote.salt.hex(),
-        **signed_vote.extra,
+        **key,
     }

@@ -20,6 +20,7 @@ from console.api.auth import Caller
 from console.web import labels
 from ledger.actions.queries import actions
 from ledger.catalogue import queries as catalogue_queries
+from ledger.people.operations.statements import SignedStatement, signed_log_head
 from ledger.people.rules.statements import coverage_digest
 from ledger.record.rules.outcomes import PASSKEY
 from ledger.record.rules.refusals import NotFound
@@ -66,7 +67,7 @@ def settlement_proof(
     *,
     evidence_class: str,
     covers: str,
-    signed: settlements.SignedStatement | None = None,
+    signed: SignedStatement | None = None,
     at: datetime,
 ) -> settlements.SettlementProof:
     """How this caller stands for what they settle."""
@@ -78,7 +79,7 @@ def settlement_proof(
         evidence_class=evidence_class,
         policy=required_class(case, at=at),
         seen=covers,
-        head=signatures.signed_log_head(caller.tenant_id),
+        head=signed_log_head(caller.tenant_id),
         signed=signed,
     )
 
@@ -139,20 +140,12 @@ def verified_proof(
     return settlement_proof(caller, case_id, evidence_class=evidence_class, covers=covers, signed=signed, at=at)
 
 
-def _signed(
-    request: HttpRequest, caller: Caller, case_id: UUID, given: GivenProof, *, at: datetime
-) -> settlements.SignedStatement:
+def _signed(request: HttpRequest, caller: Caller, case_id: UUID, given: GivenProof, *, at: datetime) -> SignedStatement:
     answer = signatures.ChallengeAnswer(
         challenge_id=given.challenge_id or UUID(int=0), session_hash=session_hash(request), assertion=given.assertion
     )
     opened = signatures.consume_challenge(caller.tenant_id, case_id, str(caller.actor.id), answer, at=at)
-    proven = signatures.verify_signature(opened, lambda _: None, at=at)
-    return settlements.SignedStatement(
-        statement=proven.statement,
-        salt=proven.salt,
-        assertion=proven.document(),
-        credential_id=proven.credential_id,
-    )
+    return signatures.verify_signature(opened, lambda _: None, at=at)
 
 
 def signing_terms(held: HeldAction, resolution: Resolution, *, policy: str, act: Act) -> dict[str, str]:

@@ -56,6 +56,10 @@ class Declaration:
     log_size: int
     log_root: str
 
+    def says(self, **meant: Any) -> bool:
+        """Whether it declares exactly these values."""
+        return all(getattr(self, name) == value for name, value in meant.items())
+
 
 C = TypeVar("C")
 D = TypeVar("D", bound=Declaration)

@@ -21,6 +21,7 @@ from ledger.catalogue.rules.effects import Reversibility, SideEffectClass
 from ledger.catalogue.rules.lent_lookups import lends_lookup
 from ledger.catalogue.rules.remedies import Relation
 from ledger.db import tenancy
+from ledger.people.operations.statements import SignedStatement
 from ledger.people.rules.confirmation import SecondPersonNeeded
 from ledger.people.rules.statements import statement_hash
 from ledger.record import operations as ledger
@@ -387,7 +388,7 @@ def resolve(
         return _propose(head, case, resolution, reason, evidence, by, made, at=at)
     ending = _Ending(resolution=resolution, reason=reason, evidence=evidence, by=by, made=made, reading=held.reading)
     if case.action_id is None:
-        kept = settlements.store_evidence(tenant_id, case_id, made.parts, at=at)
+        kept = settlements.store_evidence(tenant_id, case_id, made.pieces, at=at)
         return ungated_effects.resolve_ungated_case(head, case, detail=ending.detail(case), kept=kept, by=by, at=at)
     return _carry_out(head, case, held, ending, at=at)
 
@@ -402,7 +403,7 @@ def draft_statement(
     by: ledger.Actor,
     proof: settlements.SettlementProof,
     at: datetime,
-) -> settlements.AcceptedStatement:
+) -> SignedStatement:
     """The statement that a passkey is to sign, of a settlement that would count now; without a resolution, of the
     confirmation of what was proposed. Refused as the settlement would be; nothing is recorded.
     """
@@ -422,7 +423,7 @@ def _decided(
     proof: settlements.SettlementProof | None,
     *,
     at: datetime,
-) -> tuple[Act, settlements.AcceptedStatement]:
+) -> tuple[Act, SignedStatement]:
     """What a first person does with a case, and what they stand for; else the refusal."""
     if case.state == "AWAITING_SECOND":
         # Else the second person could confirm something else than they have read.
@@ -450,12 +451,12 @@ def _propose(
     reason: str,
     evidence: list[str],
     by: ledger.Actor,
-    made: settlements.AcceptedStatement,
+    made: SignedStatement,
     *,
     at: datetime,
 ) -> str:
-    kept = settlements.store_evidence(case.tenant_id, case.id, made.parts, at=at)
-    said = {"resolution": str(resolution), "reason": reason, "evidence": evidence, **made.told()}
+    kept = settlements.store_evidence(case.tenant_id, case.id, made.pieces, at=at)
+    said = {"resolution": str(resolution), "reason": reason, "evidence": evidence, **settlements.statement_detail(made)}
     happening = ledger.NewEvent(kind="resolution_proposed", to="AWAITING_SECOND", detail=said, evidence=kept)
     ledger.append(head, happening, actor=by, at=at)
     Case.objects.filter(tenant_id=case.tenant_id, id=case.id).update(
@@ -510,7 +511,7 @@ class _Ending:
     reason: str
     evidence: list[str]
     by: ledger.Actor
-    made: settlements.AcceptedStatement
+    made: SignedStatement
     reading: LastReading
     second: ledger.Actor | None = None
     first: bytes = b""
@@ -530,7 +531,7 @@ class _Ending:
             "by": str(self.by.id),
             "confirmed_by": str(self.second.id) if self.second else None,
             "reading": {"shown": str(self.reading.shown), "run": self.reading.run or None},
-            **self.made.told(),
+            **settlements.statement_detail(self.made),
         }
         return said | ({"proposal_hash": statement_hash(self.first)} if self.first else {})
 
@@ -583,7 +584,7 @@ def _carry_out(head: ledger.SubjectHead, case: Case, held: HeldAction, ending: _
     tenant_id, resolution, detail = case.tenant_id, ending.resolution, ending.detail(case)
     connected = _connect_lookup(case) if held.lookup and resolution in resolutions.LOOKS else _NOT_CONNECTED
     detail |= connected.detail
-    parts = {"resolution": orjson.dumps(detail), **ending.made.parts, "proposal": ending.first}
+    parts = {"resolution": orjson.dumps(detail), **ending.made.pieces, "proposal": ending.first}
     kept = settlements.store_evidence(tenant_id, queries.action_id_of(case), parts, at=at)
     moves = resolutions.resolution_events(held, resolution, at=at)
     action = _move(case, moves, detail, kept, ending.actor, view=connected.view, at=at)

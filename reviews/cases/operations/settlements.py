@@ -5,13 +5,14 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from django.conf import settings
 
 from ledger.actions.queries import actions
+from ledger.people.operations.statements import SignedStatement, declaration_fields
 from ledger.people.rules.statements import statement_hash
 from ledger.record import operations as ledger
 from ledger.record.queries import events
@@ -28,21 +29,7 @@ from reviews.models import Case
 if TYPE_CHECKING:
     from ledger.models import Action
 
-STATEMENT_LIFE = timedelta(minutes=5)
 _PURPOSE = "settlement"
-
-
-@dataclass(frozen=True, kw_only=True)
-class SignedStatement:
-    """A statement signed by a passkey; the caller has verified signature and key.
-
-    `assertion` is what the record keeps, so that anybody can check it again.
-    """
-
-    statement: bytes
-    salt: bytes
-    assertion: bytes
-    credential_id: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,27 +49,13 @@ class SettlementProof:
     credential_id: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class AcceptedStatement:
-    """An accepted statement, the salt of its words, and the passkey's answer where there is one."""
-
-    statement: bytes
-    salt: bytes
-    evidence_class: str
-    assertion: bytes = b""
-
-    @property
-    def parts(self) -> dict[str, bytes]:
-        """What is kept as evidence: the statement, and the raw assertion with the key that made it."""
-        return {"statement": self.statement, "assertion": self.assertion}
-
-    def told(self) -> dict[str, str]:
-        """What the event says of it; with the salt a reader can check the words against the statement."""
-        return {
-            "statement_hash": statement_hash(self.statement),
-            "evidence_class": self.evidence_class,
-            "words_salt": self.salt.hex(),
-        }
+def statement_detail(made: SignedStatement) -> dict[str, str]:
+    """What the event says of a statement; with the salt a reader can check the words against it."""
+    return {
+        "statement_hash": statement_hash(made.statement),
+        "evidence_class": made.evidence_class,
+        "words_salt": made.salt.hex(),
+    }
 
 
 def coverage(case: Case, held: HeldAction) -> Coverage:
@@ -138,23 +111,19 @@ def write_statement(
 ) -> bytes:
     """The statement of somebody who settles a case now."""
     said = Settlement(
-        statement_id=str(ledger.new_id(at)),
-        nonce=secrets.token_hex(32),
         by=str(by.id),
-        person=proof.person,
         act=act,
         resolution=resolution,
         consequence=rules.describe_consequence(held, resolution),
         over=over,
         words_commitment=commitment(_PURPOSE, salt, rules.typed_words(reason, evidence)),
-        evidence_class=proof.evidence_class,
-        credential_id=proof.credential_id,
-        rp_id=settings.COUNTERFOIL_RP_ID if proof.credential_id else "",
-        issued_at=at,
-        expires_at=at + STATEMENT_LIFE,
-        log_origin=proof.head["log_origin"],
-        log_size=proof.head["log_size"],
-        log_root=proof.head["log_root"],
+        **declaration_fields(
+            person=proof.person,
+            evidence_class=proof.evidence_class,
+            credential_id=proof.credential_id,
+            head=proof.head,
+            at=at,
+        ),
     )
     return rules.statement(covers, said, held=held)
 
@@ -171,7 +140,7 @@ def accept_statement(
     by: ledger.Actor,
     proof: SettlementProof,
     at: datetime,
-) -> AcceptedStatement:
+) -> SignedStatement:
     """The statement of this settlement, if it counts; the case and its action are locked by the caller."""
     covers = coverage(case, held)
     wanted = rules.required_proof(held, resolution, policy=proof.policy)
@@ -191,24 +160,23 @@ def accept_statement(
             salt=salt,
             at=at,
         )
-        return AcceptedStatement(statement=text, salt=salt, evidence_class=proof.evidence_class)
+        return SignedStatement(statement=text, salt=salt, evidence_class=proof.evidence_class)
     signed = proof.signed
     said_covers, said = rules.read_statement(signed.statement)
-    words = commitment(_PURPOSE, signed.salt, rules.typed_words(reason, evidence))
-    follows = rules.describe_consequence(held, resolution)
-    meant = (act, resolution, follows, over, str(by.id), proof.person, PASSKEY, words, signed.credential_id)
-    if said_covers != covers or at >= said.expires_at:
-        raise rules.CasePageChanged
-    if meant != _meant(said):
-        raise rules.CasePageChanged
-    return AcceptedStatement(
-        statement=signed.statement, salt=signed.salt, evidence_class=PASSKEY, assertion=signed.assertion
+    is_meant = said.says(
+        by=str(by.id),
+        person=proof.person,
+        act=act,
+        resolution=resolution,
+        consequence=rules.describe_consequence(held, resolution),
+        over=over,
+        words_commitment=commitment(_PURPOSE, signed.salt, rules.typed_words(reason, evidence)),
+        evidence_class=PASSKEY,
+        credential_id=signed.credential_id,
     )
-
-
-def _meant(said: Settlement) -> tuple[Any, ...]:
-    who = (said.by, said.person, said.evidence_class, said.words_commitment, said.credential_id)
-    return (said.act, said.resolution, said.consequence, said.over, *who)
+    if said_covers != covers or at >= said.expires_at or not is_meant:
+        raise rules.CasePageChanged
+    return signed
 
 
 def signed_proposal(case: Case) -> tuple[bytes, tuple[Coverage, Settlement]]:
