@@ -69,9 +69,9 @@ def create_vote_challenge(
     facts = votes.load_facts(tenant_id, approval_id)
     approval, covers = facts.approval, votes.vote_coverage(facts.approval, facts)
     context = eligibility.load_context(approval, at=at, parties=facts.parties)
-    voter, bar = votes.identify_voter(approval, replace(voter, evidence_class="A"), context=context, at=at)
+    voter = replace(voter, evidence_class="A")
     with votes.leave_refused_vote_on_record(approval_id, voter, at=at):
-        votes.check_vote(approval.state, approval, covers, verdict, voter, seen, reason, bar=bar, facts=facts, at=at)
+        voter = votes.check_vote(approval.state, approval, covers, verdict, voter, seen, reason, context, facts, at=at)
         key = active_approver_key(tenant_id, UUID(voter.actor), credential_id)
     voter = replace(voter, credential_id=key.credential_id)
     salt = secrets.token_bytes(32)

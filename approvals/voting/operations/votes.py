@@ -98,21 +98,6 @@ def _argument_text(arguments: Any, name: str) -> str:
     return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
 
 
-def identify_voter(
-    approval: Approval, voter: binding.Voter, *, context: EligibilityContext, at: datetime
-) -> tuple[binding.Voter, Refused | None]:
-    """The voter as in the roster: the person behind the account, their groups, and who delegated to them.
-
-    Also the refusal if this person's vote would not count, which `check_vote` raises in its place.
-    """
-    try:
-        place = eligibility.eligible_voter(approval, UUID(voter.actor), context=context, at=at)
-    except Refused as refusal:
-        return replace(voter, person=voter.actor), refusal
-    lender = str(place.lender) if place.lender else ""
-    return replace(voter, person=place.person, groups=tuple(sorted(place.groups)), delegated_by=lender), None
-
-
 def cast_vote(
     *,
     tenant_id: UUID,
@@ -137,10 +122,9 @@ def cast_vote(
         head = clocks.settle_clock_if_late(head, approval, at=at)
         assignment.check_voting_rate(approval, UUID(voter.actor), at=at)
         covers = vote_coverage(approval, facts)
-        voter, bar = identify_voter(
-            approval, replace(voter, evidence_class="A") if opened else voter, context=context, at=at
-        )
-        check_vote(head.state, approval, covers, verdict, voter, seen, reason, bar=bar, facts=facts, at=at)
+        if opened is not None:
+            voter = replace(voter, evidence_class="A")
+        voter = check_vote(head.state, approval, covers, verdict, voter, seen, reason, context, facts, at=at)
         if opened is None:
             salt = secrets.token_bytes(32)
             text = write_statement(facts, covers, verdict, voter, reason, salt=salt, at=at)
@@ -210,12 +194,15 @@ def check_vote(
     voter: binding.Voter,
     seen: binding.DisplayedDigests,
     reason: str,
-    *,
-    bar: Refused | None,
+    context: EligibilityContext,
     facts: ApprovalFacts,
+    *,
     at: datetime,
-) -> None:
-    """Refuse a vote that would not count now; checked before a passkey is asked, and again with its answer."""
+) -> binding.Voter:
+    """Refuse a vote that would not count now; checked before a passkey is asked, and again with its answer.
+
+    Returns the voter as in the roster: the person behind the account, their groups, and who delegated to them.
+    """
     action, session, agent = facts.parties
     assert session is not None
     lost = refusal_to_act(session, agent, facts.registered, tool=action.tool, version=action.tool_version)
@@ -235,8 +222,7 @@ def check_vote(
         reason=reason,
         at=at,
     )
-    if bar is not None and verdict is not binding.VoteChoice.BREAK_GLASS:
-        raise bar
+    voter = _identify_voter(approval, voter, verdict, context, at=at)
     if facts.in_force != approval.policy_digest:
         raise binding.PolicyChanged
     # A payload that was altered at rest cannot be approved.
@@ -246,6 +232,21 @@ def check_vote(
         attention.check_dwell(approval, UUID(voter.actor), at=at)
     if verdict in binding.AUTHORISING:
         check_drift(approval, at=at)
+    return voter
+
+
+def _identify_voter(
+    approval: Approval, voter: binding.Voter, verdict: binding.VoteChoice, context: EligibilityContext, *, at: datetime
+) -> binding.Voter:
+    try:
+        place = eligibility.eligible_voter(approval, UUID(voter.actor), context=context, at=at)
+    except Refused:
+        # Whoever breaks the glass need not be in the roster.
+        if verdict is not binding.VoteChoice.BREAK_GLASS:
+            raise
+        return replace(voter, person=voter.actor)
+    lender = str(place.lender) if place.lender else ""
+    return replace(voter, person=place.person, groups=tuple(sorted(place.groups)), delegated_by=lender)
 
 
 def write_statement(

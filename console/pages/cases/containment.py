@@ -69,22 +69,24 @@ def check_freeze_target(tenant_id: UUID, *, scope: str, value: str, unknown_ok: 
         return False
     if not value:
         raise NameMissing
-    refusal = _unknown_name(tenant_id, scope, value)
-    if refusal is not None and not unknown_ok:
-        raise refusal
-    return refusal is not None
+    try:
+        _check_name(tenant_id, scope, value)
+    except (NotRegistered, TargetUnknown):
+        if not unknown_ok:
+            raise
+        return True
+    return False
 
 
-def _unknown_name(tenant_id: UUID, scope: str, value: str) -> Refused | None:
-    """Why nothing here bears this name, if nothing does."""
+def _check_name(tenant_id: UUID, scope: str, value: str) -> None:
+    """Refuse a name that nothing here bears."""
     hint = "Check the spelling; names are exact. Send `unknown_ok` to freeze it anyway."
     if scope == "agent" and agents_queries.agent(tenant_id, value) is None:
-        return NotRegistered("No agent with this name is registered here. Nothing was frozen.", hint=hint)
+        raise NotRegistered("No agent with this name is registered here. Nothing was frozen.", hint=hint)
     if scope == "tool" and value not in catalogue_queries.tool_names(tenant_id):
-        return NotRegistered("No tool with this name is registered here. Nothing was frozen.", hint=hint)
-    if scope == "target" and not freezes.is_known_target(tenant_id, value):
-        return None if after.is_case_target(tenant_id, value) else TargetUnknown(hint=hint)
-    return None
+        raise NotRegistered("No tool with this name is registered here. Nothing was frozen.", hint=hint)
+    if scope == "target" and not (freezes.is_known_target(tenant_id, value) or after.is_case_target(tenant_id, value)):
+        raise TargetUnknown(hint=hint)
 
 
 def freezes_asked_for(tenant_id: UUID, form: FreezeForm) -> list[dict[str, Any]]:

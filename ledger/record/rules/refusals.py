@@ -1,6 +1,9 @@
 """Refusals: the base of every exception with which a rule refuses a request.
 
-A refusal is a fact about the request ("the payload is not the one that was approved"), never a fault of ours.
+A refusal is a fact about the request ("the payload is not the one that was approved"), never a fault of ours. It is
+raised, and undoes what the request began. A function whose name ends in `_refusal` returns one, or None, to those who
+say why something would be refused; the start of an execution returns one where what follows from it must be committed.
+
 Every refusal is a subclass whose docstring is the sentence that a person reads, whose `code` is stable and upper
 case, and whose `status` is the HTTP status that the console answers with (api.md, common rules). Our own mistakes
 stay `AssertionError` and `ValueError`.
