@@ -399,6 +399,13 @@ def fail_a_push(desk: Desk, command: str) -> str:
     assert told["hookEventName"] == "PostToolUseFailure"
     assert DONE not in told["additionalContext"]
     assert desk.newest()["state"] == "PENDING"
+    decision, said = desk.before(command)
+    assert decision == "deny"
+    assert said.startswith("Refused (UNRESOLVED_DEPENDENCY)."), said
+    assert said.endswith(
+        "What came of the earlier action is not settled: a command that failed may still arrive for some two minutes, "
+        "in which the system is read. Send the same command again after that."
+    )
     return action_id
 
 

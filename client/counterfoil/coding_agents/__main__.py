@@ -123,18 +123,16 @@ def _catalogue(options: argparse.Namespace, _: Places) -> int:
 
 def _discover(options: argparse.Namespace, places: Places) -> int:
     found = [_described(client, places) for client in onboarding.find_clients(places)]
-    plain = [_servers(places.home / path, part) for path, part in SERVER_FILES if (places.home / path).exists()]
+    plain = [each for place in SERVER_FILES for each in _servers(places, place)]
     if options.json:
-        _say(json.dumps({"clients": found, "other_servers": [each for one in plain for each in one]}, indent=2))
+        _say(json.dumps({"clients": found, "other_servers": plain}, indent=2))
         return 0
     for each in found:
         _say(f"{each['title']}: {'hook installed' if each['hook'] else 'no Counterfoil hook'}")
-        for server in each["servers"]:
-            _say(f"  MCP server {server['name']}: {server['address']}{'' if server['gated'] else ' (not gated)'}")
-        for line in (*each["limits"], *each["faults"]):
+        for line in (*map(_spell_server, each["servers"]), *each["limits"], *each["faults"]):
             _say(f"  {line}")
-    for server in (each for one in plain for each in one):
-        _say(f"MCP server {server['name']}: {server['address']}{'' if server['gated'] else ' (not gated)'}")
+    for server in plain:
+        _say(_spell_server(server))
     if not found and not plain:
         _say(f"No coding agent was found in {places.home}.")
     return 0
@@ -142,11 +140,10 @@ def _discover(options: argparse.Namespace, places: Places) -> int:
 
 def _described(client: Client, places: Places) -> dict[str, Any]:
     servers, faults = [], []
-    for path, part in client.servers:
-        try:
-            servers += _servers(places.home / path, part)
-        except Unreadable as fault:
-            faults.append(str(fault))
+    try:
+        servers = _servers(places, client.servers)
+    except Unreadable as fault:
+        faults = [str(fault)]
     return {
         "name": client.name,
         "title": client.title,
@@ -158,8 +155,13 @@ def _described(client: Client, places: Places) -> dict[str, Any]:
     }
 
 
-def _servers(path: Path, part: str) -> list[dict[str, Any]]:
-    return [asdict(each) for each in listed_servers(read_settings(path), part)]
+def _servers(places: Places, place: Sequence[str]) -> list[dict[str, Any]]:
+    path, part = place
+    return [asdict(each) for each in listed_servers(read_settings(places.home / path), part)]
+
+
+def _spell_server(server: Mapping[str, Any]) -> str:
+    return f"MCP server {server['name']}: {server['address']}{'' if server['gated'] else ' (not gated)'}"
 
 
 def _onboard(options: argparse.Namespace, places: Places) -> int:

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
 PROJECT_SETTINGS: Final = (
     *(".claude/settings.json", ".claude/settings.local.json", ".claude/hooks", ".mcp.json", ".codex", ".copilot"),
     *(".cursor/hooks.json", ".cursor/hooks", ".cursor/mcp.json", ".gemini/settings.json", ".gemini/hooks"),
-    ".github/hooks",
+    *(".github/hooks", ".github/copilot"),
 )
 """Files and folders of a project in which clients keep settings and hooks of that project."""
 
@@ -30,32 +31,28 @@ class Unreadable(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Client:
-    """One client on this machine; paths stand below the home folder."""
+    """One client on this machine, as `clients.toml` describes it."""
 
     name: str
     title: str
     folder: str
     hooks_file: str
-    events: tuple[str, ...]
-    servers: tuple[tuple[str, str], ...]
-    limits: tuple[str, ...]
+    events: Sequence[str]
+    before: Mapping[str, Any]
+    after: Mapping[str, Any] | None = None
+    servers: Sequence[str]
+    limits: Sequence[str]
     most_hold_s: int = HOLD_S - 20
     sessions: str = ""
-    """Where the client records its sessions, below its folder; empty where the console reads no such file."""
-    switches: tuple[tuple[str, str, bool], ...] = ()
-    """Files below the home folder or a project, and the setting in each whose value switches hooks off."""
+    switches: Sequence[tuple[str, str, bool | str]] = ()
+    moved_by: str = ""
 
     def entry(self, event: str, command: str) -> dict[str, Any]:
-        """The hook's entry under an event, as the client's documentation gives it."""
-        if self.name == "cursor":
-            return {"command": command, **({"failClosed": True} if event.startswith("before") else {})}
-        if self.name == "copilot":
-            return {"type": "command", "bash": command, "timeoutSec": HOLD_S}
-        if self.name == "gemini":
-            hook = {"name": "counterfoil", "type": "command", "command": command, "timeout": HOLD_S * 1000}
-            return {"matcher": "run_shell_command|write_file|replace", "hooks": [hook]}
-        tools = "Bash|Write|Edit|MultiEdit|NotebookEdit" if self.name == "claude-code" else "Bash"
-        return {"matcher": tools, "hooks": [{"type": "command", "command": command, "timeout": HOLD_S}]}
+        """The hook's entry under an event."""
+        text = json.dumps(self.before if self.after is None or event == self.events[0] else self.after)
+        for name, value in {"command": command, "seconds": HOLD_S, "milliseconds": HOLD_S * 1000}.items():
+            text = text.replace(f'"@{name}"', json.dumps(value))
+        return dict(json.loads(text))
 
     def with_hooks(self, document: Mapping[str, Any], command: str) -> dict[str, Any]:
         """The client's settings with the hook in them, everything else as it was."""
@@ -96,73 +93,8 @@ def is_ours(entry: object) -> bool:
     return MARK in json.dumps(entry)
 
 
-_CLAUDE_SETTINGS: Final = ("settings.json", "settings.local.json")
-_FAILS_OPEN: Final = "A hook that crashes or takes longer than its limit is passed over: the command runs."
-CLIENTS: Final[Mapping[str, Client]] = {
-    each.name: each
-    for each in (
-        Client(
-            name="claude-code",
-            title="Claude Code",
-            folder=".claude",
-            hooks_file=".claude/settings.json",
-            events=("PreToolUse", "PostToolUse", "PostToolUseFailure"),
-            servers=((".claude.json", "mcpServers"),),
-            sessions="projects/*/*.jsonl",
-            limits=(_FAILS_OPEN,),
-            switches=tuple((f".claude/{name}", "disableAllHooks", True) for name in _CLAUDE_SETTINGS),
-        ),
-        Client(
-            name="codex",
-            title="Codex CLI",
-            folder=".codex",
-            hooks_file=".codex/hooks.json",
-            events=("PreToolUse", "PostToolUse"),
-            servers=((".codex/config.toml", "mcp_servers"),),
-            sessions="sessions/*/*/*/rollout-*.jsonl",
-            limits=(_FAILS_OPEN, "Codex asks you once to trust a new hook; until then it does not run."),
-            switches=tuple((".codex/config.toml", f"features.{name}", False) for name in ("hooks", "codex_hooks")),
-        ),
-        Client(
-            name="copilot",
-            title="Copilot CLI",
-            folder=".copilot",
-            hooks_file=".copilot/hooks/counterfoil.json",
-            events=("preToolUse", "postToolUse"),
-            servers=((".copilot/mcp-config.json", "mcpServers"),),
-            limits=(_FAILS_OPEN,),
-            switches=tuple(
-                (file, "disableAllHooks", True) for file in (".copilot/config.json", ".copilot/settings.json")
-            ),
-        ),
-        Client(
-            name="cursor",
-            title="Cursor",
-            folder=".cursor",
-            hooks_file=".cursor/hooks.json",
-            events=("beforeShellExecution", "afterShellExecution"),
-            servers=((".cursor/mcp.json", "mcpServers"),),
-            limits=(
-                "A hook that crashes stops the command (failClosed); versions that do not know that setting run it.",
-                "Cursor does not document its limit: a held command waits 20 s and is then to be sent again.",
-            ),
-            most_hold_s=20,
-        ),
-        Client(
-            name="gemini",
-            title="Gemini CLI",
-            folder=".gemini",
-            hooks_file=".gemini/settings.json",
-            events=("BeforeTool", "AfterTool"),
-            servers=((".gemini/settings.json", "mcpServers"),),
-            limits=(_FAILS_OPEN,),
-            switches=tuple(
-                (".gemini/settings.json", name, False)
-                for name in ("hooksConfig.enabled", "hooks.enabled", "tools.enableHooks")
-            ),
-        ),
-    )
-}
+_TABLE: Final = tomllib.loads((files("counterfoil.coding_agents") / "clients.toml").read_text())
+CLIENTS: Final[Mapping[str, Client]] = {name: Client(name=name, **about) for name, about in _TABLE.items()}
 SERVER_FILES: Final = ((".config/Claude/claude_desktop_config.json", "mcpServers"), (".mcp.json", "mcpServers"))
 """Files in which plain MCP clients name their servers; no hook stands before those."""
 
@@ -173,7 +105,8 @@ def switched_off(client: Client, folder: Path) -> str:
         value: Any = read_settings(folder / file)
         for part in name.split("."):
             value = value.get(part) if isinstance(value, Mapping) else None
-        if value is off:
+        named = isinstance(value, list) and any(each == off or MARK in str(each) for each in value)
+        if value is off or named:
             return f"{name} in {folder / file}"
     return ""
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -48,9 +49,15 @@ _CLAIM_S: Final = 10.0
 _AGAIN: Final = (
     "To go on knowing that an earlier step did not end well, send the same command again: that is put on record."
 )
-UNATTENDED: Final = frozenset({"auto", "bypassPermissions", "dontAsk"})
-"""Permission modes of Claude Code in which it asks nobody."""
+MAY_DEFER: Final = "dontAsk"
+"""The permission mode of Claude Code in which a run may be deferred: where `defer` is ignored, it denies by itself."""
 _UNSETTLED: Final = "UNRESOLVED_DEPENDENCY"
+_PENDING: Final = frozenset({"EXECUTING", "ACCEPTED", "PENDING", "UNKNOWN", "COMMITTED"})
+"""States of an action that was started and whose outcome is not settled."""
+_MAY_ARRIVE: Final = (
+    "What came of the earlier action is not settled: a command that failed may still arrive for some two minutes, in "
+    "which the system is read. Send the same command again after that."
+)
 _ENDED: Final = frozenset({"COMPLETED", "FAILED", "FINAL_STATE_UNKNOWN"})
 
 
@@ -68,12 +75,12 @@ class HookSettings:
     hold_s: float
     issuer: str | None = None
     unattended: str = "refuse"
-    """What a run is answered that nobody watches while people have not decided: `refuse`, or `defer` (Claude Code)."""
+    """What a run in the mode `MAY_DEFER` is answered while people have not decided: `refuse`, or `defer`."""
 
 
 @dataclass(frozen=True)
 class FileCall:
-    """A file that a tool of the client writes: whole, or in part (`content` is None)."""
+    """A file that a tool of the client writes: whole, or in part, or removes (`content` is None)."""
 
     path: str
     content: str | None
@@ -81,7 +88,7 @@ class FileCall:
 
 @dataclass(frozen=True, kw_only=True)
 class ToolCall:
-    """A shell command of a client or a `file` that it writes, before it runs (`answer` is None) or afterwards."""
+    """A shell command of a client or `files` that it writes, before it runs (`answer` is None) or afterwards."""
 
     session: str
     key: str
@@ -90,15 +97,16 @@ class ToolCall:
     answer: Result | None
     call_id: str = ""
     recorded_in: str = ""
-    file: FileCall | None = None
+    files: tuple[FileCall, ...] = ()
     event: str = ""
     permission_mode: str = ""
 
     def effect(self) -> Effect | None:
         """What it would do, as far as this program knows; None where there is nothing to say; or `Refusal`."""
-        if self.file is not None:
-            return read_file_tool(self.file.path, self.file.content, self.folder)
-        return read_command(self.command, self.folder)
+        if not self.files:
+            return read_command(self.command, self.folder)
+        found = [read_file_tool(each.path, each.content, self.folder) for each in self.files]
+        return next(filter(None, found), None)
 
 
 @dataclass(frozen=True)
@@ -117,8 +125,10 @@ class HookDecision:
 NOTHING: Final = HookDecision(True)
 _SHELL_TOOLS: Final = frozenset({"Bash", "bash", "run_shell_command", "shell", "exec_command"})
 _FILE_TOOLS: Final = frozenset(
-    {"Write", "Edit", "MultiEdit", "NotebookEdit", "write_file", "replace", "create", "edit"}
+    {"Write", "Edit", "MultiEdit", "NotebookEdit", "write_file", "replace", "create", "edit", "apply_patch"}
 )
+_PATCHED: Final = re.compile(r"^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.+?)\s*$", re.M)
+"""A file that a patch of Codex names."""
 
 
 def read_call(client: str, payload: Mapping[str, Any]) -> ToolCall | None:
@@ -129,13 +139,13 @@ def read_call(client: str, payload: Mapping[str, Any]) -> ToolCall | None:
         given = json.loads(given or "{}")
     if client != "cursor" and name not in _SHELL_TOOLS | _FILE_TOOLS:
         return None
-    file = _read_file(given) if name in _FILE_TOOLS else None
     command = given.get("command", given.get("cmd", ""))
     command = " ".join(command) if isinstance(command, list) else str(command)
+    files = _read_files(name, command, given) if name in _FILE_TOOLS else ()
     folder = Path(str(given.get("directory") or given.get("workdir") or "."))
     session = str(payload.get("session_id") or payload.get("sessionId") or payload.get("conversation_id") or "")
     cwd = Path(str(payload.get("cwd") or "."))
-    asked = {"session": session, "cwd": str(cwd), "command": command} | ({"file": asdict(file)} if file else {})
+    asked = {"session": session, "cwd": str(cwd), "command": command, "files": [asdict(each) for each in files]}
     told = str(payload.get("tool_use_id") or digest(asked))
     return ToolCall(
         session=session,
@@ -145,7 +155,7 @@ def read_call(client: str, payload: Mapping[str, Any]) -> ToolCall | None:
         answer=_read_answer(payload),
         call_id=str(payload.get("tool_use_id") or ""),
         recorded_in=str(payload.get("transcript_path") or ""),
-        file=file,
+        files=files,
         event=_event(payload),
         permission_mode=str(payload.get("permission_mode") or ""),
     )
@@ -155,10 +165,12 @@ def _event(payload: Mapping[str, Any]) -> str:
     return str(payload.get("hook_event_name") or payload.get("hookEventName") or "")
 
 
-def _read_file(given: Mapping[str, Any]) -> FileCall:
+def _read_files(tool: str, command: str, given: Mapping[str, Any]) -> tuple[FileCall, ...]:
+    if tool == "apply_patch":
+        return tuple(FileCall(path, None) for path in _PATCHED.findall(command)) or (FileCall("", None),)
     path = next((given[name] for name in ("file_path", "path", "notebook_path") if given.get(name)), "")
     whole = [given[name] for name in ("content", "file_text") if isinstance(given.get(name), str)]
-    return FileCall(str(path), whole[0] if whole else None)
+    return (FileCall(str(path), whole[0] if whole else None),)
 
 
 def _read_answer(payload: Mapping[str, Any]) -> Result | None:
@@ -219,10 +231,11 @@ class Hook:
                 result=_compared(call, began),
             )
         until = time.monotonic() + SETTLE_S
-        report = self._agent.get(f"/actions/{action_id}/report")
-        while report["code"] not in _ENDED and time.monotonic() < until:
-            time.sleep(0.5)
+        while True:
             report = self._agent.get(f"/actions/{action_id}/report")
+            if report["code"] in _ENDED or time.monotonic() >= until:
+                break
+            time.sleep(0.5)
         return f"Counterfoil, action {action_id}: {report['text']}"
 
     def try_out(self, folder: Path) -> tuple[str, str]:
@@ -275,12 +288,13 @@ class Hook:
         if not action_id:
             result = self._propose_anew(call, effect, asked, known)
             if not result.accepted:
-                failed_steps = _failed_steps(result)
+                failed_steps = _named_actions(result, path="/acknowledges")
                 if failed_steps:
                     self._write("held", asked, {"failed": failed_steps})
                     return HookDecision(False, f"Refused ({result.code}). {result.message} {_AGAIN}")
                 self._take("held", asked)
-                return HookDecision(False, _refused(result))
+                late = result.code == _UNSETTLED and any(map(self._is_pending, _named_actions(result)))
+                return HookDecision(False, f"{_refused(result)} {_MAY_ARRIVE if late else ''}".strip())
             action_id = str(result.action_id)
             self._write("held", asked, {"action_id": action_id})
         while True:
@@ -306,28 +320,38 @@ class Hook:
                     False,
                     f"Not run yet: {why} (action {action_id}). Nothing was changed. "
                     "Send the same command again later; it goes on with this request.",
-                    deferred=self._settings.unattended == "defer" and call.permission_mode in UNATTENDED,
+                    deferred=self._settings.unattended == "defer" and call.permission_mode == MAY_DEFER,
                 )
 
     def _propose_anew(self, call: ToolCall, effect: Effect, asked: str, known: Mapping[str, Any]) -> CallResult:
         """Propose an effect that no request of this hook stands for; what no hook is left to start makes way for it."""
-        # Written first: a hook that its client kills in the middle proposes the same call again, not another.
         call_id = str(known.get("call_id") or uuid4().hex)
-        self._write("held", asked, {**known, "call_id": call_id})
-        result = self._propose(call, effect, acknowledges=known.get("failed", ()), call_id=call_id)
-        if self._withdraw_abandoned(result):
-            call_id = uuid4().hex
+        while True:
+            # Written first: a hook that its client kills in the middle proposes the same call again, not another.
             self._write("held", asked, {**known, "call_id": call_id})
             result = self._propose(call, effect, acknowledges=known.get("failed", ()), call_id=call_id)
-        # An attempt that failed is settled once it can no longer arrive late; then it may be tried again.
-        while result.code == _UNSETTLED and time.monotonic() + SETTLE_S < self._until:
-            time.sleep(SETTLE_S)
-            result = self._propose(call, effect, acknowledges=known.get("failed", ()))
-        return result
+            blocking = _named_actions(result) if result.code == _UNSETTLED else []
+            if not blocking or not (self._withdraw_abandoned(blocking) or self._await_settled(blocking)):
+                return result
+            call_id = uuid4().hex
+
+    def _await_settled(self, action_ids: Sequence[str]) -> bool:
+        """Wait, as long as the client lets the hook, until pending actions have ended; whether it was worth it."""
+        waited = False
+        while any(map(self._is_pending, action_ids)):
+            if time.monotonic() >= self._until:
+                return False
+            waited = True
+            time.sleep(1)
+        return waited
+
+    def _is_pending(self, action_id: str) -> bool:
+        return self._status(action_id).get("state") in _PENDING
 
     def _withdraw_earlier(self, call: ToolCall, asked: str) -> None:
         """Cancel what the same command was proposed as before, where it would now do something else (rule 1)."""
-        name = digest({"session": call.session, "command": call.command, "file": call.file.path if call.file else ""})
+        files = [each.path for each in call.files]
+        name = digest({"session": call.session, "command": call.command, "files": files})
         earlier = self._read("commands", name) or {}
         self._write("commands", name, {"asked": asked})
         waiting = self._read("held", str(earlier.get("asked"))) if earlier.get("asked") != asked else None
@@ -345,19 +369,18 @@ class Hook:
             "cancelled. Nothing was changed. Send the command again to propose it as it is now.",
         )
 
-    def _withdraw_abandoned(self, result: CallResult) -> bool:
-        """Withdraw the actions that a call was refused for, if each was let through and no hook is left to start it."""
-        blocking = [str(each["action_id"]) for each in result.raw.get("errors") or () if each.get("action_id")]
-        if result.code != "UNRESOLVED_DEPENDENCY" or not all(map(self._is_abandoned, blocking)):
+    def _withdraw_abandoned(self, action_ids: Sequence[str]) -> bool:
+        """Withdraw actions that a call was refused for, if each was let through and no hook is left to start it."""
+        if not all(map(self._is_abandoned, action_ids)):
             return False
         try:
-            for action_id in blocking:
+            for action_id in action_ids:
                 reason = "It was never started: the hook that proposed it has ended."
                 self._agent.write(f"/actions/{action_id}/cancel", {"reason": reason}, give_up_after_s=10.0)
         except Problem:
             # It was started in this moment after all, and blocks by right.
             return False
-        return bool(blocking)
+        return True
 
     def _is_abandoned(self, action_id: str) -> bool:
         status = self._status(action_id)
@@ -511,9 +534,9 @@ def _refused(result: CallResult) -> str:
     return f"Refused ({result.code}). {' '.join(filter(None, [result.message, result.hint]))}".strip()
 
 
-def _failed_steps(result: CallResult) -> list[str]:
-    """The earlier actions that a refused call is to acknowledge, where that is all that is wrong with it."""
-    named = [each for each in result.errors if each.get("path") == "/acknowledges" and each.get("action_id")]
+def _named_actions(result: CallResult, path: str = "") -> list[str]:
+    """The earlier actions that a call was refused for; `/acknowledges`: those that it is to acknowledge."""
+    named = [each for each in result.errors if each.get("action_id") and (not path or each.get("path") == path)]
     return [str(each["action_id"]) for each in named]
 
 

@@ -205,6 +205,8 @@ def stored_settings(client: Client, places: Places) -> HookSettings | None:
 
 def hook_fault(client: Client, places: Places, project: Path) -> str:
     """Why the hook would not run for a project: missing, of an older version, switched off; empty where it would."""
+    if moved := os.environ.get(client.moved_by):
+        return f"NOT KNOWN: {client.moved_by} has the client read its settings in {moved}"
     try:
         off = switched_off(client, places.home) or switched_off(client, project)
         return f"DISABLED by {off}" if off else client.fault(read_settings(places.home / client.hooks_file))

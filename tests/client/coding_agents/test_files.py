@@ -81,6 +81,20 @@ def test_a_link_in_the_project_is_judged_by_where_it_leads(project):
             call(*CLIENTS[0], project / name, project).effect()
 
 
+def patch(*lines):
+    return {"command": "\n".join(("*** Begin Patch", *lines, "*** End Patch"))}
+
+
+@pytest.mark.parametrize("verb", ["Add File", "Update File", "Delete File", "Move to"])
+def test_a_patch_of_codex_is_refused_where_one_of_its_files_is_outside(project, verb):
+    inside, outside = "*** Update File: src/app.py", f"*** {verb}: ../etc/app.conf"
+    assert call("codex", "apply_patch", patch(inside, "+x"), "", project).effect() is None
+    with pytest.raises(Refusal, match=r"This would change \.\./etc/app\.conf, outside the project"):
+        call("codex", "apply_patch", patch(inside, "+x", outside, "+x"), "", project).effect()
+    with pytest.raises(Refusal, match=r"This would change \.codex/hooks\.json"):
+        call("codex", "apply_patch", patch(f"*** {verb}: .codex/hooks.json", "+x"), "", project).effect()
+
+
 def test_two_files_are_two_calls(project):
     one, two = (call(*CLIENTS[0], project.parent / name, project) for name in ("etc/a", "etc/b"))
     assert one.key != two.key

@@ -38,7 +38,11 @@ def home(tmp_path, monkeypatch):
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
     monkeypatch.setenv("HOME", str(tmp_path))
-    for name in ("XDG_STATE_HOME", "COUNTERFOIL_OPERATOR_KEY"):
+    for name in (
+        "XDG_STATE_HOME",
+        "COUNTERFOIL_OPERATOR_KEY",
+        *filter(None, (each.moved_by for each in CLIENTS.values())),
+    ):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("COUNTERFOIL_AGENT_KEY", "cf_agent_word")
     return tmp_path
@@ -223,6 +227,7 @@ SWITCHES = {
     ".claude/settings.json": ("claude-code", {"disableAllHooks": True}, "DISABLED by disableAllHooks in"),
     ".gemini/settings.json": ("gemini", {"hooksConfig": {"enabled": False}}, "DISABLED by hooksConfig.enabled in"),
     ".copilot/config.json": ("copilot", {"disableAllHooks": True}, "DISABLED by disableAllHooks in"),
+    ".github/copilot/settings.local.json": ("copilot", {"disableAllHooks": True}, "DISABLED by disableAllHooks in"),
 }
 
 
@@ -244,6 +249,37 @@ def test_status_and_validate_tell_of_a_setting_of_the_project_that_switches_hook
     if client == "gemini":
         assert run("validate", "--live") != 0
         assert f"{CLIENTS[client].title}: {says} {project / file}" in capsys.readouterr().out
+
+
+def test_status_tells_of_a_hook_that_gemini_disables_by_its_name(home, capsys):
+    assert run("onboard", "gemini", "--shadow", "--url", "http://127.0.0.1:9") == 0
+    path = home / ".gemini/settings.json"
+    document = json.loads(path.read_text())
+    (entry,) = document["hooks"]["BeforeTool"]
+    for name in (entry["hooks"][0]["name"], entry["hooks"][0]["command"]):
+        path.write_text(json.dumps(document | {"hooksConfig": {"disabled": ["other", name]}}))
+        assert run("status") == 1
+        assert f"DISABLED by hooksConfig.disabled in {path}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("client", sorted(name for name, each in CLIENTS.items() if each.moved_by))
+def test_status_tells_that_a_client_keeps_its_settings_elsewhere(home, monkeypatch, capsys, client):
+    assert run("onboard", client, "--shadow", "--url", "http://127.0.0.1:9") == 0
+    monkeypatch.setenv(CLIENTS[client].moved_by, "/elsewhere")
+    assert run("status") == 1
+    assert (
+        f"NOT KNOWN: {CLIENTS[client].moved_by} has the client read its settings in /elsewhere"
+        in capsys.readouterr().out
+    )
+
+
+def test_where_a_client_knows_how_a_hook_that_fails_stops_the_command(home):
+    assert run("onboard", "--shadow") == 0
+    hooks = {name: json.loads((home / each.hooks_file).read_text())["hooks"] for name, each in CLIENTS.items()}
+    assert hooks["claude-code"]["PreToolUse"][-1]["hooks"][0]["onFailure"] == "block"
+    assert "onFailure" not in hooks["claude-code"]["PostToolUse"][0]["hooks"][0]
+    assert hooks["cursor"]["beforeShellExecution"][0]["failClosed"]
+    assert "onFailure" not in hooks["codex"]["PreToolUse"][0]["hooks"][0]
 
 
 def test_status_tells_of_an_installation_of_an_older_version_and_of_an_event_without_a_hook(home, capsys):
