@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -52,30 +51,20 @@ _PROTOCOLS: Final = ("https://", "http://", "ssh://", "git://", "file://")
 
 
 def _changes(command: Command, script: Script) -> bool:
-    name = str(command.words[0].last_name)
-    given = [name.removeprefix("git-"), *command.texts[1:]] if name != "git" else command.texts[1:]
-    return _may_push(given, command, script)
-
-
-def _may_push(given: Sequence[str | None], command: Command, script: Script, depth: int = 0) -> bool:
-    """Whether words after `git` may change a remote: where they do not tell, they may."""
+    """Whether words of git may change a remote: where they do not tell, they may."""
+    given = command.texts[1:]
+    if command.name != "git":
+        given = [command.name.removeprefix("git-"), *given]
     try:
         operands = list(read_options(given, "git", up_to_operand=True).operands)
     except UnknownOption:
-        return None in given or not _CHANGES.isdisjoint(word for word in given if word)
-    before = given[: len(given) - len(operands)]
-    if not operands:
-        return False
-    verb, rest = operands[0], operands[1:]
-    if verb is None or any(mentions(word) for word in before if word):
-        return True
+        return None in given or not _CHANGES.isdisjoint(given)
+    before, verb, rest = given[: len(given) - len(operands)], (operands or ["help"])[0], operands[1:]
     if verb == "push":
         return not _sends_nothing(rest)
-    if verb in _CHANGES_WITH:
-        return None in rest or _CHANGES_WITH[verb] in rest
-    if verb in _KNOWN:
-        return verb in _CHANGES or _runs_a_push(verb, rest, command)
-    return _is_alias_of_a_push(verb, before, rest, command, script, depth)
+    if verb is None or verb in _CHANGES or any(mentions(word) for word in before if word):
+        return True
+    return _runs_a_push(verb, rest, command) if verb in _KNOWN else _is_alias_of_a_push(verb, before, command, script)
 
 
 def _sends_nothing(rest: Sequence[str | None]) -> bool:
@@ -88,37 +77,30 @@ def _sends_nothing(rest: Sequence[str | None]) -> bool:
 
 
 def _runs_a_push(verb: str, rest: Sequence[str | None], command: Command) -> bool:
-    """Whether a command of git runs its words, and these push."""
+    """Whether a command of git has a sub-command that pushes, or runs its words, and these push."""
+    if verb in _CHANGES_WITH:
+        return None in rest or _CHANGES_WITH[verb] in rest
     if verb == "config" and any(word and word.lower().startswith("alias.") for word in rest):
         return None in rest or bool(mentions("git " + " ".join(map(str, rest))))
-    runs = [word for word in rest if word and word.startswith((*_RUNS, "ext::"))]
+    runs = any(word and (word.startswith(_RUNS) or "ext::" in word) for word in rest)
     if verb not in _RUNS_WORDS and not runs:
         return False
-    starts = runs or {"run", "foreach"}.intersection(word for word in rest if word)
     text = " ".join(re.sub(r"^(-O|-x|ext::)|%", " ", word.code) for word in command.words[1:])
-    return (verb in _RUNS_WORDS and None in rest and bool(starts)) or bool(mentions(text))
+    untold = verb in _RUNS_WORDS and None in rest and (runs or not {"run", "foreach"}.isdisjoint(rest))
+    return untold or bool(mentions(text))
 
 
-def _is_alias_of_a_push(
-    verb: str, before: Sequence[str | None], rest: Sequence[str | None], command: Command, script: Script, depth: int
-) -> bool:
-    set_here = "-c" in before or "--config-env" in before or "alias" in script.text or bool(command.assigned)
-    set_here = set_here or any(name.startswith("GIT_CONFIG") for name, _ in command.assigned)
+def _is_alias_of_a_push(verb: str, before: Sequence[str | None], command: Command, script: Script) -> bool:
+    """Whether a name that is not git's own stands for a push, by the user's settings; one that is set here may."""
     if not re.fullmatch(r"[\w-]+", verb):
         return False
-    if set_here or depth > 4:
+    if "-c" in before or "--config-env" in before or "alias" in script.text or command.assigned:
         return True
-    folder = next((each for each in command.folders if each is not None and each.is_dir()), Path.home())
-    if "-C" in before:
-        folder = folder / str(before[before.index("-C") + 1])
+    folder = next((each for each in command.folders if each is not None), Path.home())
+    folder = folder / str(before[before.index("-C") + 1] if "-C" in before else ".")
     text = _git(folder if folder.is_dir() else Path.home(), "config", "--get", f"alias.{verb}").stdout.strip()
-    if text.startswith("!"):
-        return bool(mentions(text[1:]))
-    try:
-        words = shlex.split(text)
-    except ValueError:
-        return True
-    return bool(words) and _may_push([*words, *rest], command, script, depth + 1)
+    names_another = not text.startswith("!") and text.partition(" ")[0] not in _KNOWN
+    return bool(text) and (names_another or bool(mentions(f"git {text}")))
 
 
 def _read(words: Sequence[str], folder: Path) -> Effect | None:
