@@ -40,18 +40,10 @@ _WOULD: Final = {
 }
 _AUDIT_S: Final = 600
 _STYLE: Final = """
-:root { color-scheme: light dark; --line: light-dark(#e2e6ec, #272f3b); --quiet: light-dark(#465064, #b3bccb);
-  --bad: light-dark(#b3251f, #ff9a90); }
+:root { color-scheme: light dark; }
 body { font: 1rem/1.5 system-ui, sans-serif; max-inline-size: 60rem; margin: 0 auto; padding: 1.5rem 1rem 4rem;
-  background: light-dark(#fff, #0f1319); color: light-dark(#18202d, #e7ebf1); }
-h1 { font-size: 1.5rem; margin: 0; } h2 { font-size: 1.125rem; margin: 2rem 0 .5rem; }
-.quiet { color: var(--quiet); } .scroll { overflow-x: auto; }
-table { border-collapse: collapse; inline-size: 100%; font-size: .875rem; }
-th, td { text-align: start; padding: .375rem .5rem; border-block-end: 1px solid var(--line); vertical-align: top;
-  overflow-wrap: break-word; }
-th:first-child, td:first-child { min-inline-size: 6.5rem; } .n { text-align: end; font-variant-numeric: tabular-nums; }
-blockquote { margin: .75rem 0; padding-inline-start: .75rem; border-inline-start: .25rem solid var(--bad);
-  overflow-wrap: anywhere; }
+  background: light-dark(#fff, #0f1319); color: light-dark(#18202d, #e7ebf1); overflow-wrap: anywhere; }
+h1 { font-size: 1.5rem; margin: 0; } h2 { font-size: 1.125rem; margin: 2rem 0 .5rem; } li { margin-block: .25rem; }
 """
 
 
@@ -252,36 +244,58 @@ def rule_words(rule: str) -> str:
     return _RULES.get(rule, rule)
 
 
+def _sections(found: ShadowReport) -> Iterable[tuple[str, Sequence[str]]]:
+    """The report in parts: a sentence, and the lines under it."""
+    tools = sorted(found.tools.items())
+    yield (
+        f"Shadow mode, {_spell_time(found.since)} to {_spell_time(found.until)}. "
+        "Nothing was held; nothing was sent anywhere for this report.",
+        [f"{count:>5}  {tool}: {_WOULD[would]}" for tool, counted in tools for would, count in counted.items()],
+    )
+    rules = [
+        f"{rule_words(each.rule)}: {each.held} held, {each.refused} refused, {each.alone} by this rule alone,"
+        f" about {_spell_minutes(each.minutes)} of waiting"
+        for each in found.rules
+    ]
+    yield (
+        f"By rule (waiting: {found.minutes} minutes a decision, an assumption; --minutes sets it):",
+        [
+            *(rules or ["No rule would have held or refused a call."]),
+            f"In all {found.held} held, about {_spell_minutes(found.held * found.minutes)} of waiting",
+        ],
+    )
+    yield (
+        f"Systems read after {found.readings} of these calls; {len(found.mismatches)} said done and were not:",
+        [f"{_spell_time(one.at)} {one.client}, {one.tool}: {one.shown}" for one in found.mismatches],
+    )
+    claims = [f"{claim.session}: “{claim.sentence}” {_beside(claim)}" for claim in found.audited.false]
+    yield _audited_line(found.audited), [*claims, *found.audited.unread]
+
+
 def print_lines(found: ShadowReport) -> Iterable[str]:
     """The report as lines for a terminal."""
     if not any(found.would.values()):
         yield "Nothing was noted: no client ran in shadow mode here, or none sent what is registered."
         return
-    yield f"Shadow mode, {_spell_period(found)}. Nothing was held; nothing was sent anywhere for this report."
-    yield ""
-    for tool, counted in sorted(found.tools.items()):
-        for would, count in counted.items():
-            yield f"  {count:>5}  {tool}: {_WOULD[would]}"
-    yield ""
-    yield f"By rule (waiting: {found.minutes} minutes a decision, an assumption; --minutes sets it):"
-    for each in found.rules:
-        yield (
-            f"  {rule_words(each.rule)}: {each.held} held, {each.refused} refused, {each.alone} by this rule alone,"
-            f" about {_spell_minutes(each.minutes)} of waiting"
-        )
-    if not found.rules:
-        yield "  No rule would have held or refused a call."
-    yield f"  In all {found.held} held, about {_spell_minutes(found.held * found.minutes)} of waiting"
-    yield ""
-    yield f"Systems read after {found.readings} of these calls; {len(found.mismatches)} said done and were not:"
-    for one in found.mismatches:
-        yield f"  {_spell_time(one.at)} {one.client}, {one.tool}: {one.shown}"
-    yield ""
-    yield _audited_line(found.audited)
-    for claim in found.audited.false:
-        yield f"  {claim.session}: “{claim.sentence}”"
-        yield f"    {_beside(claim)}"
-    yield from (f"  {line}" for line in found.audited.unread)
+    for sentence, lines in _sections(found):
+        yield sentence
+        yield from (f"  {line}" for line in lines)
+        yield ""
+
+
+def render_page(found: ShadowReport) -> str:
+    """The report as one page that needs nothing else: no script, nothing loaded."""
+    parts = []
+    for sentence, lines in _sections(found):
+        items = "".join(f"<li>{escape(line.strip())}</li>" for line in lines or ["None."])
+        parts.append(f"<h2>{escape(sentence)}</h2><ul>{items}</ul>")
+    return (
+        "<!doctype html><html lang='en'><head><meta charset='utf-8'>"
+        "<meta name='viewport' content='width=device-width, initial-scale=1'>"
+        "<meta http-equiv='Content-Security-Policy' content=\"default-src 'none'; style-src 'unsafe-inline'\">"
+        f"<title>Coding agents in shadow mode</title><style>{_STYLE}</style></head><body>"
+        f"<h1>Coding agents in shadow mode</h1>{''.join(parts)}</body></html>\n"
+    )
 
 
 def _beside(claim: FalseClaim) -> str:
@@ -294,19 +308,12 @@ def _audited_line(audited: AuditedSessions) -> str:
     if not audited.sessions:
         return "What the agents said was not held to the record."
     by_systems = sum(bool(claim.shown) for claim in audited.false)
+    sessions = f"{audited.sessions} session{'' if audited.sessions == 1 else 's'}"
     return (
-        f"Claims of the agents: {audited.claims} in {_count(audited.sessions, 'session')}, {len(audited.false)} of "
+        f"Claims of the agents: {audited.claims} in {sessions}, {len(audited.false)} of "
         f"them false: {by_systems} beside what the systems showed, "
         f"{len(audited.false) - by_systems} beside the tools' answers"
     )
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}{'' if number == 1 else 's'}"
-
-
-def _spell_period(found: ShadowReport) -> str:
-    return f"{_spell_time(found.since)} to {_spell_time(found.until)}"
 
 
 def _spell_time(at: str) -> str:
@@ -315,53 +322,3 @@ def _spell_time(at: str) -> str:
 
 def _spell_minutes(minutes: int) -> str:
     return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02} min"
-
-
-def render_page(found: ShadowReport) -> str:
-    """The report as one page that needs nothing else: no script, nothing loaded."""
-    tools = [(tool, *(counted.get(would, 0) for would in _WOULD)) for tool, counted in sorted(found.tools.items())]
-    rules = [
-        (rule_words(each.rule), each.held, each.refused, each.alone, _spell_minutes(each.minutes))
-        for each in found.rules
-    ]
-    systems = [(_spell_time(one.at), one.client, one.tool, one.shown) for one in found.mismatches]
-    claims = "".join(
-        f"<blockquote>{escape(claim.sentence)}<br><span class='quiet'>{escape(claim.session)}. "
-        f"{escape(_beside(claim))}</span></blockquote>"
-        for claim in found.audited.false
-    )
-    unread = "".join(f"<p class='quiet'>{escape(line)}</p>" for line in found.audited.unread)
-    return (
-        "<!doctype html><html lang='en'><head><meta charset='utf-8'>"
-        "<meta name='viewport' content='width=device-width, initial-scale=1'>"
-        "<meta http-equiv='Content-Security-Policy' content=\"default-src 'none'; style-src 'unsafe-inline'\">"
-        f"<title>Coding agents in shadow mode</title><style>{_STYLE}</style></head><body>"
-        f"<h1>Coding agents in shadow mode</h1><p class='quiet'>{_spell_period(found)}. "
-        "Nothing was held. Made of files on this machine; nothing was sent.</p>"
-        f"<h2>What would have been</h2>{_table(('Call', 'Passed', 'Held', 'Refused', 'Not judged'), tools)}"
-        f"<h2>What each rule would have cost</h2>{_table(('Rule', 'Held', 'Refused', 'By it alone', 'Waiting'), rules)}"
-        f"<p>In all {found.held} held, about {_spell_minutes(found.held * found.minutes)} of waiting. "
-        f"<span class='quiet'>Assumed: {found.minutes} minutes a decision. "
-        "One call may be held by several rules.</span></p>"
-        f"<h2>Said done, and not so in the system</h2><p>Systems were read after {found.readings} of these calls.</p>"
-        f"{_table(('At', 'Client', 'Call', 'The system showed'), systems)}"
-        f"<h2>What the agents said</h2><p>{escape(_audited_line(found.audited))}.</p>{claims}{unread}"
-        "</body></html>\n"
-    ).replace("..</p>", ".</p>")
-
-
-def _table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    if not rows:
-        return "<p class='quiet'>None.</p>"
-    numbers = [isinstance(each, int) for each in rows[0]]
-    top = "".join(
-        f"<th scope='col'{' class=n' if is_number else ''}>{escape(head)}</th>"
-        for head, is_number in zip(heads, numbers, strict=True)
-    )
-    body = "".join(
-        "<tr>"
-        + "".join(f"<td{' class=n' if isinstance(each, int) else ''}>{escape(str(each))}</td>" for each in row)
-        + "</tr>"
-        for row in rows
-    )
-    return f"<div class='scroll' tabindex='0'><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>"
