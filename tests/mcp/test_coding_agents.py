@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -259,6 +260,21 @@ def test_a_forced_push_waits_for_a_person_and_goes_on_when_it_is_sent_again(desk
     assert (said["ended"]["text"], said["ended"]["verified"]) == (DONE, True)
 
 
+def test_a_run_is_deferred_only_in_the_mode_in_which_the_client_would_deny_it(desk):
+    """Elsewhere a `defer` that the client ignores would let the command run."""
+    file = desk.home / ".local/state/counterfoil/agents/claude-code/settings.json"
+    kept, command = file.read_text(), "git push --force origin HEAD:main"
+    commit(desk.work, "another history", "--amend")
+    answers = {}
+    for unattended, mode in product(("refuse", "defer"), ("default", "auto", "bypassPermissions", "dontAsk")):
+        file.write_text(json.dumps(json.loads(kept) | {"unattended": unattended}))
+        answers[unattended, mode] = desk.hook("PreToolUse", command, permission_mode=mode)["permissionDecision"]
+    file.write_text(kept)
+    assert [each for each, said in answers.items() if said == "defer"] == [("defer", "dontAsk")]
+    assert set(answers.values()) == {"defer", "deny"}
+    desk.house.decide("reject", "Not needed any more.")
+
+
 def receipt_that_others_accept(desk: Desk, action_id: str) -> dict[str, Any]:
     """The statement of an action's effect receipt, by in-toto's own libraries; and its signed receipts, by the check
     that the documents give to outsiders.
@@ -401,7 +417,7 @@ def fail_a_push(desk: Desk, command: str) -> str:
     assert desk.newest()["state"] == "PENDING"
     decision, said = desk.before(command)
     assert decision == "deny"
-    assert said.startswith("Refused (UNRESOLVED_DEPENDENCY)."), said
+    assert said.startswith("Refused (DUPLICATE_BLOCKED). The same operation is already open."), said
     assert said.endswith(
         "What came of the earlier action is not settled: a command that failed may still arrive for some two minutes, "
         "in which the system is read. Send the same command again after that."

@@ -51,7 +51,8 @@ _AGAIN: Final = (
 )
 MAY_DEFER: Final = "dontAsk"
 """The permission mode of Claude Code in which a run may be deferred: where `defer` is ignored, it denies by itself."""
-_UNSETTLED: Final = "UNRESOLVED_DEPENDENCY"
+_UNSETTLED: Final = ("UNRESOLVED_DEPENDENCY", "DUPLICATE_BLOCKED")
+"""Refusals for an earlier action of the same run on the same target, and for one that was the same."""
 _PENDING: Final = frozenset({"EXECUTING", "ACCEPTED", "PENDING", "UNKNOWN", "COMMITTED"})
 """States of an action that was started and whose outcome is not settled."""
 _MAY_ARRIVE: Final = (
@@ -293,7 +294,7 @@ class Hook:
                     self._write("held", asked, {"failed": failed_steps})
                     return HookDecision(False, f"Refused ({result.code}). {result.message} {_AGAIN}")
                 self._take("held", asked)
-                late = result.code == _UNSETTLED and any(map(self._is_pending, _named_actions(result)))
+                late = result.code in _UNSETTLED and any(map(self._is_pending, _named_actions(result)))
                 return HookDecision(False, f"{_refused(result)} {_MAY_ARRIVE if late else ''}".strip())
             action_id = str(result.action_id)
             self._write("held", asked, {"action_id": action_id})
@@ -330,8 +331,10 @@ class Hook:
             # Written first: a hook that its client kills in the middle proposes the same call again, not another.
             self._write("held", asked, {**known, "call_id": call_id})
             result = self._propose(call, effect, acknowledges=known.get("failed", ()), call_id=call_id)
-            blocking = _named_actions(result) if result.code == _UNSETTLED else []
-            if not blocking or not (self._withdraw_abandoned(blocking) or self._await_settled(blocking)):
+            blocking = _named_actions(result) if result.code in _UNSETTLED else []
+            # The same action may be another machine's; one of the same run is this client's.
+            withdrawn = result.code == _UNSETTLED[0] and self._withdraw_abandoned(blocking)
+            if not withdrawn and not self._await_settled(blocking):
                 return result
             call_id = uuid4().hex
 
@@ -371,7 +374,7 @@ class Hook:
 
     def _withdraw_abandoned(self, action_ids: Sequence[str]) -> bool:
         """Withdraw actions that a call was refused for, if each was let through and no hook is left to start it."""
-        if not all(map(self._is_abandoned, action_ids)):
+        if not action_ids or not all(map(self._is_abandoned, action_ids)):
             return False
         try:
             for action_id in action_ids:
