@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 import stat
@@ -15,7 +16,7 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Any, BinaryIO, Final
 
 from counterfoil.coding_agents.shell import Refusal, project_of
 
@@ -57,6 +58,27 @@ def ask(
         )
     except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError) as fault:
         raise Refusal(f"{program} could not say what this would change: {type(fault).__name__}.") from fault
+
+
+def ask_document(
+    program: str,
+    words: Sequence[str],
+    folder: Path,
+    *,
+    seconds: float = 40,
+    variables: Sequence[str] = (),
+    settings: Mapping[str, str] | None = None,
+) -> Any:
+    """The document that a program answers, asked by `ask`; `Refusal` with its own reason where it has none."""
+    said = ask(program, words, folder, seconds=seconds, variables=variables, settings=settings)
+    if said.returncode:
+        lines = [line.strip() for line in said.stderr.splitlines() if line.strip()] or ["no reason given"]
+        why = next((line for line in lines if "error" in line.lower()), lines[-1])
+        raise Refusal(f"{program} cannot say what this would change: {why[:300]}")
+    try:
+        return json.loads(said.stdout)
+    except ValueError as fault:
+        raise Refusal(f"{program} could not say what this would change.") from fault
 
 
 def is_inside(tree: Path, path: str | Path) -> bool:

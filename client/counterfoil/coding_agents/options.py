@@ -21,9 +21,8 @@ _ALL_FORMS: Final = ("flags", "values", "optional")
 class UnknownOption(Refusal):
     """An option that is not in the table of its program."""
 
-    def __init__(self, word: str) -> None:
-        super().__init__(f"Send it without {word}: what it would change cannot be known in advance.")
-        self.word = word
+    def __init__(self, word: str, how: str) -> None:
+        super().__init__(f"Send it without {word}: what it would change cannot be known in advance. {how}".strip())
 
 
 @cache
@@ -53,8 +52,11 @@ class Given:
         return value if isinstance(value, str) else ""
 
 
-def read_options(words: Sequence[str | None], *names: str, up_to_operand: bool = False) -> Given:
-    """The options and operands of words, by the table of these names; `up_to_operand`: options before the verb only."""
+def read_options(words: Sequence[str | None], *names: str, up_to_operand: bool = False, how: str = "") -> Given:
+    """The options and operands of words, by the table of these names; `up_to_operand`: options before the verb only.
+
+    `how` is what a refusal adds.
+    """
     program, forms = table(names[0]), _forms(*names)
     single_dash, flags_take = program.get("style") == "single dash", program.get("flags_take") == "="
     pairs, operands, rest = list[tuple[str, str | bool | None]](), list[str | None](), list(words)
@@ -67,16 +69,18 @@ def read_options(words: Sequence[str | None], *names: str, up_to_operand: bool =
             continue
         is_long = single_dash or word.startswith("--")
         spelled, is_joined, value = word.partition("=") if is_long else (word[:2], word[2:], word[2:])
-        form, name, is_on = _look_up("-" + spelled.lstrip("-") if single_dash else spelled, forms, program)
+        spelled = "-" + spelled.lstrip("-") if single_dash else spelled
+        form, name, is_on = _look_up(spelled, forms, program) or ("", "", False)
+        if not form:
+            raise UnknownOption(spelled, how)
         if form == "flags" and is_joined and not is_long:
             # A cluster: the other letters are options as well.
             rest.insert(0, f"-{value}")
             is_joined = ""
-        if form == "flags" and is_joined and not flags_take:
-            raise UnknownOption(word)
-        if form == "values" and not is_joined and is_on:
-            if not rest:
-                raise UnknownOption(word)
+        takes_next = form == "values" and is_on and not is_joined
+        if (form == "flags" and is_joined and not flags_take) or (takes_next and not rest):
+            raise UnknownOption(word, how)
+        if takes_next:
             pairs.append((name, rest.pop(0)))
         elif is_joined:
             value = value if is_long or not flags_take else value.removeprefix("=")
@@ -84,7 +88,7 @@ def read_options(words: Sequence[str | None], *names: str, up_to_operand: bool =
         else:
             pairs.append((name, is_on))
     if not up_to_operand and (wrong := next((each for each in rest if each and each.startswith("-")), "")):
-        raise UnknownOption(wrong)
+        raise UnknownOption(wrong, how)
     return Given(pairs, [*operands, *rest])
 
 
@@ -110,16 +114,17 @@ def _forms(*names: str) -> Mapping[str, tuple[str, str]]:
     return {each: (form, spellings[-1].lstrip("-")) for form, spellings in lines for each in spellings}
 
 
-def _look_up(spelled: str, forms: Mapping[str, tuple[str, str]], program: Mapping[str, Any]) -> tuple[str, str, bool]:
+def _look_up(
+    spelled: str, forms: Mapping[str, tuple[str, str]], program: Mapping[str, Any]
+) -> tuple[str, str, bool] | None:
     """Form and name of an option, and whether it is switched on; abbreviated or negated where that is allowed."""
     negated = spelled.replace("--no-", "--", 1) if program.get("negated") else spelled
     for each, is_on in ((spelled, True), (negated, False)):
         if each in forms:
             return (*forms[each], is_on)
-    if program.get("abbreviated") and len(spelled) > 2:
-        found = {(*forms[each], True) for each in forms if each.startswith(spelled)}
-        if negated != spelled:
-            found |= {(*forms[each], False) for each in forms if each.startswith(negated)}
-        if len(found) == 1:
-            return found.pop()
-    raise UnknownOption(spelled)
+    if not program.get("abbreviated") or len(spelled) <= 2:
+        return None
+    found = {(*forms[each], True) for each in forms if each.startswith(spelled)}
+    if negated != spelled:
+        found |= {(*forms[each], False) for each in forms if each.startswith(negated)}
+    return found.pop() if len(found) == 1 else None

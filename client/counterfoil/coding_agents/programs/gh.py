@@ -9,23 +9,20 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, unquote, urlsplit
 
-from counterfoil.coding_agents.asking import ask, digest_and_size
-from counterfoil.coding_agents.options import Given, UnknownOption, read_options, table
+from counterfoil.coding_agents.asking import ask_document, digest_and_size
+from counterfoil.coding_agents.options import UnknownOption, read_options, table
 from counterfoil.coding_agents.program import Program
 from counterfoil.coding_agents.shell import Command, Effect, Refusal, Script
 
 _METHODS: Final = ("merge", "rebase", "squash")
 _HELD: Final = frozenset(table("gh")["held"])
 _CORE: Final = frozenset(table("gh")["core"].split())
-_MERGE_UNTOLD: Final = ("admin", "auto", "disable-auto", "delete-branch")
-_RELEASE_UNTOLD: Final = ("discussion-category", "draft", "target")
 _BODY: Final = frozenset(("field", "raw-field", "input"))
 _ABOUT: Final = re.compile(table("requests")["about"])
 _HOW: Final = (
@@ -85,18 +82,8 @@ def _read(words: Sequence[str], folder: Path) -> Effect | None:
 GH: Final = Program(title="gh", names=("gh",), changes=_changes, read=_read)
 
 
-def _options(words: Sequence[str], part: str, title: str, untold: Sequence[str]) -> Given:
-    try:
-        given = read_options(words, "gh", part)
-    except UnknownOption as fault:
-        raise Refusal(f"{fault} {_HOW}") from fault
-    if wrong := next((name for name in untold if given.options.get(name)), ""):
-        raise Refusal(f"Send `{title}` without --{wrong}: what it would change cannot be known in advance. {_HOW}")
-    return given
-
-
 def _merge(words: Sequence[str], folder: Path) -> Effect | None:
-    given = _options(words, "pr-merge", "gh pr merge", _MERGE_UNTOLD)
+    given = read_options(words, "gh", "pr-merge", how=_HOW)
     if "help" in given.options:
         return None
     names = [str(each) for each in given.operands]
@@ -119,7 +106,7 @@ def _merge(words: Sequence[str], folder: Path) -> Effect | None:
 
 
 def _release(words: Sequence[str], folder: Path) -> Effect | None:
-    given = _options(words, "release-create", "gh release create", _RELEASE_UNTOLD)
+    given = read_options(words, "gh", "release-create", how=_HOW)
     if "help" in given.options:
         return None
     names = [str(each) for each in given.operands]
@@ -157,12 +144,8 @@ class _Forge:
     def ask(self, path: str) -> dict[str, Any]:
         """What the forge answers, as a document."""
         named = ["--hostname", self._host] if self._host else []
-        said = ask("gh", ["api", *named, f"repos/{self._repository}/{path}"], self._folder, variables=("GH_", "GIT_"))
-        try:
-            found = json.loads(said.stdout) if not said.returncode else None
-        except ValueError as fault:
-            raise Refusal("gh could not say what this would change.") from fault
+        words = ["api", *named, f"repos/{self._repository}/{path}"]
+        found = ask_document("gh", words, self._folder, variables=("GH_", "GIT_"))
         if not isinstance(found, dict) or "html_url" not in found:
-            why = said.stderr.strip().splitlines() or ["no reason given"]
-            raise Refusal(f"gh cannot say what this would change: {why[-1][:300]}")
+            raise Refusal("gh could not say what this would change.")
         return found

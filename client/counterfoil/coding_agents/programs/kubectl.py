@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from counterfoil.coding_agents.asking import ask, content
-from counterfoil.coding_agents.options import Given, UnknownOption, changes_nothing, read_options
+from counterfoil.coding_agents.asking import ask_document, content
+from counterfoil.coding_agents.options import Given, changes_nothing, read_options
 from counterfoil.coding_agents.program import Program
 from counterfoil.coding_agents.shell import Command, Effect, Refusal, Script
 
@@ -68,10 +68,7 @@ def _read(words: Sequence[str], folder: Path) -> Effect | None:
 
 
 def _options(words: Sequence[str | None], verb: str) -> Given:
-    try:
-        given = read_options(words, "kubectl", verb)
-    except UnknownOption as fault:
-        raise Refusal(f"{fault} {_HOW}") from fault
+    given = read_options(words, "kubectl", verb, how=_HOW)
     if unknown := sorted(given.options.keys() - _CONNECTION - _OWN_OPTIONS):
         raise Refusal(
             f"Send `kubectl {verb}` without --{unknown[0]}: the cluster must be one of your own settings. {_HOW}"
@@ -108,12 +105,5 @@ class _Cluster:
 
     def ask(self, *words: str) -> dict[str, Any]:
         """What kubectl answers, as a document."""
-        said = ask("kubectl", [*self._connection, *words, "-o", "json"], self._folder, variables=("KUBE",))
-        try:
-            found = json.loads(said.stdout) if not said.returncode else None
-        except ValueError as fault:
-            raise Refusal("kubectl could not say what this would change.") from fault
-        if not isinstance(found, dict):
-            why = said.stderr.strip().splitlines() or ["no reason given"]
-            raise Refusal(f"kubectl cannot say what this would change: {why[-1][:300]}")
-        return found
+        asked = [*self._connection, *words, "-o", "json"]
+        return dict(ask_document("kubectl", asked, self._folder, variables=("KUBE",)))

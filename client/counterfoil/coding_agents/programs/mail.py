@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from counterfoil.coding_agents.asking import content
-from counterfoil.coding_agents.options import UnknownOption, read_options
+from counterfoil.coding_agents.options import read_options
 from counterfoil.coding_agents.program import Program
 from counterfoil.coding_agents.shell import Command, Effect, Refusal, Script
 
@@ -54,19 +54,14 @@ def _read(words: Sequence[str], folder: Path) -> Effect | None:
         raise Refusal(f"Not recognised: what `{name}` sends cannot be known in advance. {_HOW}")
     if rest[-2:-1] != ["<"]:
         raise Refusal(f"Not recognised: what `{name}` sends is not in a file. {_HOW}")
-    try:
-        given = read_options([each for each in rest[:-2] if each != "-oi"], name)
-    except UnknownOption as fault:
-        raise Refusal(_without(fault.word)) from fault
+    given = read_options([each for each in rest[:-2] if each != "-oi"], name, how=_HOW)
     if given.operands:
-        raise Refusal(_without(str(given.operands[0])))
+        raise Refusal(
+            f"Send it without {given.operands[0]}: recipients and sender must be the ones named in the message. {_HOW}"
+        )
     if not given.options.get("read-recipients"):
         raise Refusal(f"Send it with -t: the recipients must be the ones named in the message. {_HOW}")
     return Effect("email_send", _told(_message(folder / rest[-1])))
-
-
-def _without(word: str) -> str:
-    return f"Send it without {word}: recipients and sender must be the ones named in the message. {_HOW}"
 
 
 def _message(file: Path) -> EmailMessage:

@@ -10,15 +10,14 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
 
-from counterfoil.coding_agents.asking import ask, content
-from counterfoil.coding_agents.options import Given, UnknownOption, read_options, table
+from counterfoil.coding_agents.asking import ask_document, content
+from counterfoil.coding_agents.options import Given, read_options, table
 from counterfoil.coding_agents.program import Program
 from counterfoil.coding_agents.programs import sql
 from counterfoil.coding_agents.shell import Command, Effect, Refusal, Script
@@ -34,12 +33,7 @@ _KINDS: Final = {"r": "table", "p": "table", "i": "index", "I": "index", "v": "v
 
 def _statement(words: Sequence[str | None], folder: Path | None) -> tuple[str, Given]:
     """The one text that a command would send; `Refusal` where it is another number, or not certain."""
-    try:
-        given = read_options(words, "psql")
-    except UnknownOption as fault:
-        raise Refusal(
-            f"Send `psql` without {fault.word!r}: what it would change cannot be known in advance."
-        ) from fault
+    given = read_options(words, "psql")
     texts = [value for name, value in given.pairs if name == "command"]
     files = [value for name, value in given.pairs if name == "file"]
     if _SHOWS & given.options.keys():
@@ -116,13 +110,8 @@ class _Database:
         asked = ["BEGIN TRANSACTION READ ONLY", "SET LOCAL statement_timeout = '10s'", query, "ROLLBACK"]
         words = ["-X", "-q", "-A", "-t", "-w", "-v", "ON_ERROR_STOP=1", *(f"--command={each}" for each in asked)]
         quiet = {"PGCONNECT_TIMEOUT": "10", "PSQL_PAGER": ""}
-        said = ask(
-            "psql", [*words, *self._connection], self._folder, seconds=_PSQL_S, variables=("PG",), settings=quiet
-        )
-        if said.returncode:
-            why = next((line for line in said.stderr.splitlines() if line.strip()), "no reason given")
-            raise Refusal(f"The database cannot say what this would change: {why.strip()[:300]}")
-        return json.loads(said.stdout)
+        words += self._connection
+        return ask_document("psql", words, self._folder, seconds=_PSQL_S, variables=("PG",), settings=quiet)
 
 
 _WHERE: Final = (

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from counterfoil.coding_agents.asking import MOST_TEXT, ask, content, digest_and_size, is_inside
-from counterfoil.coding_agents.options import UnknownOption, changes_nothing, read_options
+from counterfoil.coding_agents.options import changes_nothing, read_options
 from counterfoil.coding_agents.program import Program
 from counterfoil.coding_agents.shell import Command, Effect, Refusal, Script, project_of, without_secret
 
@@ -56,10 +56,7 @@ TERRAFORM: Final = Program(title="terraform", names=("terraform", "tofu"), chang
 def _applied(program: str, words: Sequence[str], folder: Path) -> Effect | None:
     # What stands in the environment, the program puts before the words of the command.
     words = [*shlex.split(" ".join(os.environ.get(name, "") for name in _ARGUMENTS)), *words]
-    try:
-        given = read_options(words, "terraform", "apply")
-    except UnknownOption as fault:
-        raise Refusal(f"{fault} {_HOW}") from fault
+    given = read_options(words, "terraform", "apply", how=_HOW)
     if "help" in given.options:
         return None
     if len(given.operands) != 1 or not (folder / str(given.operands[0])).is_file():
