@@ -190,12 +190,17 @@ SELECT {columns(Event, "e")}, n.entry, n.detail FROM ledger_event e
 def histories(tenant_id: UUID, subjects: list[UUID]) -> dict[UUID, list[tuple[Event, Any, Any]]]:
     """Every event of several subjects, with its detail but without its entry; a missing subject has no events."""
     found: dict[UUID, list[tuple[Event, Any, Any]]] = {subject: [] for subject in subjects}
-    rows = Entry.objects.filter(tenant_id=tenant_id, subject_id__in=subjects)
-    kept = {(subject, seq): detail for subject, seq, detail in rows.values_list("subject_id", "seq", "detail")}
-    for event in Event.objects.filter(tenant_id=tenant_id, subject_id__in=subjects).order_by("seq"):
-        if (event.subject_id, event.seq) in kept:
-            found[event.subject_id].append((event, None, load_json(kept[event.subject_id, event.seq])))
+    for row in execute(_HISTORIES, tenant_id, subjects):
+        (event,), (detail,) = load_models(row, Event)
+        found[event.subject_id].append((event, None, load_json(detail)))
     return found
+
+
+_HISTORIES = f"""
+SELECT {columns(Event, "e")}, n.detail FROM ledger_event e
+    JOIN ledger_entry n ON n.tenant_id = e.tenant_id AND n.subject_id = e.subject_id AND n.seq = e.seq
+    WHERE e.tenant_id = $1 AND e.subject_id = ANY($2) ORDER BY e.seq
+"""
 
 
 def event(tenant_id: UUID, subject_id: UUID, seq: int) -> Event:
