@@ -20,7 +20,7 @@ from ledger.db import columns, execute, fetch_one, load_models, page_in_order, s
 from ledger.record.queries import evidence
 from ledger.record.rules.encryption import CannotOpen
 from ledger.record.rules.ids import lower_bound
-from ledger.record.rules.outcomes import BY_WORD, Outcome, outcome_of
+from ledger.record.rules.outcomes import Outcome, outcome_of
 from reviews.cases.rules.batches import Progress
 from reviews.cases.rules.runbooks import runbooks_with_tag
 from reviews.models import (
@@ -150,11 +150,6 @@ def last_reading(action: Action, entry: Mapping[str, Any]) -> LastReading:
     best = f"tenant_id = $1 AND action_id = $2 AND at >= $3 ORDER BY {_BEST_FIRST} LIMIT 1"
     run = fetch_one(VerificationRun, best, action.tenant_id, action.id, datetime.fromisoformat(started))
     return _read_by(run, action.contract_digest) if run is not None else NOT_READ
-
-
-def reading_beside_word(action: Action, entry: Mapping[str, Any]) -> LastReading:
-    """The same of an action that a person's word settled; of any other nothing is looked up."""
-    return last_reading(action, entry) if outcome_of(action) in BY_WORD else NOT_READ
 
 
 def accepted_differences(tenant_id: UUID, found: Collection[Action]) -> dict[UUID, str]:

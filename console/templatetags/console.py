@@ -24,7 +24,7 @@ from django.utils.safestring import SafeString, mark_safe
 from approvals.requests.rules import rendering
 from console.web import labels
 from ledger.record.rules.outcomes import Outcome, outcome_of
-from reviews.reporting.rules import report
+from reviews.reporting.rules.sentences import FAMILIES
 
 if TYPE_CHECKING:
     from ledger.log.queries.log import LogPosition
@@ -281,7 +281,7 @@ def short(digest: str) -> str:
 
 @lru_cache(maxsize=128)
 def _badge(outcome: Outcome, state: str, size: str) -> SafeString:
-    family = report.FAMILIES[outcome]
+    family = FAMILIES[outcome]
     return format_html(
         '<span class="badge {}" data-family="{}" title="{}">{}{}</span>',
         size,

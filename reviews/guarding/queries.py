@@ -28,6 +28,8 @@ from reviews.models import GuardVerdict
 from reviews.observations.rules import observe
 from reviews.reconciliation.rules.reading import parse_reading, reading_bindings
 from reviews.reporting.operations.reports import report_on
+from reviews.reporting.queries import facts_of_each
+from reviews.reporting.rules.report import StatusReport
 
 MOST = 500
 READ_LASTS = timedelta(hours=1)
@@ -110,10 +112,12 @@ def _records(speaker: Speaker, actions: list[Any], *, at: datetime) -> Iterable[
     arguments = _arguments(tenant_id, actions)
     answers = _answers(tenant_id, ids)
     readings = _readings(tenant_id, [action.id for action in actions if action.mutating])
+    facts = facts_of_each(tenant_id, actions, entries)
     for action in actions:
-        if action.id in entries:
+        if action.id in facts:
+            told = report_on(action, entries[action.id], facts=facts[action.id])
             seen = _Seen(arguments.get(action.id, {}), answers.get(action.id, []), readings.get(action.id))
-            yield _record(speaker, action, entries[action.id], seen, at=at)
+            yield _record(speaker, action, told, seen, at=at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +129,7 @@ class _Seen:
     reading: Mapping[str, Any] | None
 
 
-def _record(speaker: Speaker, action: Any, entry: dict[str, Any], kept: _Seen, *, at: datetime) -> Record:
-    told = report_on(action, entry)
+def _record(speaker: Speaker, action: Any, told: StatusReport, kept: _Seen, *, at: datetime) -> Record:
     seen = [observe.parse_result(each.get("result"), tool=action.tool) for each in kept.answers]
     state = State.COMPENSATED if action.reversed and action.state == State.RECONCILED_SUCCESS else action.state
     contract = speaker.contracts.get(action.tool)

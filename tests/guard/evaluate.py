@@ -13,7 +13,9 @@ from typing import Any
 from ledger.record.rules.lifecycle import State
 from ledger.record.rules.outcomes import BY_STATE
 from reviews.guarding.rules.records import Ground, Record, Tool
-from reviews.reporting.rules.report import _ABSENT, _CONTRADICTED, _TEXTS, ALLOWED, StatusCode
+from reviews.reporting.rules.report import ALLOWED, StatusCode
+from tests.rules.reporting.test_report import told
+from tests.support.pure.facts import doubt
 
 CORPUS = Path(__file__).parent / "corpus"
 Span = tuple[int, int]
@@ -53,7 +55,7 @@ def record_of(action: Mapping[str, Any]) -> Record:
         state=state,
         completed=code is StatusCode.COMPLETED and not contradicted,
         code=str(StatusCode.FINAL_STATE_UNKNOWN if contradicted else code),
-        text=_CONTRADICTED if contradicted else _ABSENT if state == "FAILED" else _TEXTS[code],
+        text=told(State(state) if state else State.PROPOSED, doubt=doubt() if contradicted else None).text,
         reason=action.get("reason", ""),
         evidence=tuple(action["evidence"]),
         contradicted=contradicted,

@@ -9,7 +9,8 @@ from ledger.catalogue.rules.fields import Field
 from ledger.record.rules.lifecycle import State
 from ledger.record.rules.outcomes import BY_STATE
 from reviews.guarding.rules.records import Ground, Record, Tool
-from reviews.reporting.rules.report import _TEXTS, ALLOWED, StatusCode
+from reviews.reporting.rules.report import ALLOWED, StatusCode
+from tests.rules.reporting.test_report import told
 
 REFUND = Tool(
     "issue_refund",
@@ -42,7 +43,7 @@ def record(tool: str = "issue_refund", state: str = "RECONCILED_SUCCESS", **chan
         "state": state,
         "completed": code is StatusCode.COMPLETED,
         "code": str(code),
-        "text": _TEXTS[code],
+        "text": told(State(state), **({"readings": ()} if state == "FAILED" else {})).text,
         "evidence": ("re_81",),
         "outcome": str(BY_STATE[State(state)]),
         "call_id": "call-7",

@@ -42,11 +42,12 @@ from ledger.record.queries import evidence as evidence_queries
 from ledger.record.rules.canonical import digest
 from ledger.record.rules.encryption import CannotOpen, EvidenceErased
 from ledger.record.rules.lifecycle import State
-from ledger.record.rules.outcomes import outcome_of
 from reviews import queries as after
-from reviews.reconciliation.rules.shown import LastReading
 from reviews.reporting.operations import reports, session_reports
+from reviews.reporting.queries import facts_of
 from reviews.reporting.rules import report as rules
+from reviews.reporting.rules import sentences
+from reviews.reporting.rules.facts import Facts
 
 if TYPE_CHECKING:
     from ledger import models
@@ -82,15 +83,16 @@ def issue_report(request: HttpRequest, latest: actions.LatestEvent, *, at: datet
 def envelope(action: models.Action, caller: Caller) -> Action:
     """The newest event of an action with all that surrounds it; agents get no entry, actors or evidence."""
     entry = events.entry(action.tenant_id, action.id, action.seq) or {}
-    told = reports.report_on(action, entry)
-    reading = after.reading_beside_word(action, entry)
+    facts = facts_of(action, entry)
+    told = reports.report_on(action, entry, facts=facts)
+    difference = facts.last_reading.difference
     shown = dict(ActionRow.of(action)) | {
         "trust_level": told.trust_level,
         "user_status": told,
         "parts": list(told.parts),
-        "settlement": _settlement(action, caller, reading),
-        "axes": _axes(action, entry, reading),
-        "accepted": reading.difference if told.code is rules.StatusCode.ACCEPTED_AS_IT_IS else None,
+        "settlement": _settlement(action, caller, difference),
+        "axes": _axes(action, facts),
+        "accepted": difference if told.code is rules.StatusCode.ACCEPTED_AS_IT_IS else None,
         "approval": context.verdict_for_agent(action),
         "way_out": _way_out(action, caller),
         "repeat_refused": ways_out.repeat_refusal(action, at=timezone.now()),
@@ -130,13 +132,13 @@ def unanswered_questions(tenant_id: UUID, asked: Iterable[Any]) -> list[Question
     ]
 
 
-def _settlement(action: models.Action, caller: Caller, reading: LastReading) -> Settlement | None:
+def _settlement(action: models.Action, caller: Caller, difference: str) -> Settlement | None:
     """How a person ended the action; an agent learns what was decided and when, and neither by whom nor why."""
     found = settlement_of_action(action, lambda: events.history(action.tenant_id, action.id))
     if found is None:
         return None
     hidden = {"by": None, "confirmed_by": None, "reason": None} if caller.kind == "agent" else {}
-    text = labels.resolution_label(found.resolution, reading.difference)
+    text = labels.resolution_label(found.resolution, difference)
     return Settlement.of(found, text=text, **hidden)
 
 
@@ -185,15 +187,9 @@ def _sha256(tenant_id: UUID, pointer: UUID) -> str | None:
     return digest(data) if data is not None else None
 
 
-def _axes(action: models.Action, entry: dict[str, Any], reading: LastReading) -> Axes:
+def _axes(action: models.Action, facts: Facts) -> Axes:
     approval = approvals.approval(action.tenant_id, action.approval_id) if action.approval_id else None
-    axes = rules.axes(
-        State(action.state),
-        entry,
-        outcome=outcome_of(action),
-        reading=reading,
-        approval=approval.state if approval else None,
-    )
+    axes = sentences.axes(facts, preparing=approval is not None and approval.state == "PREPARING")
     return Axes(decision=axes.decision.text, execution=axes.execution.text, effect=axes.effect.text)
 
 

@@ -19,11 +19,9 @@ from console.pages.cases.settlement_signing import settlement_of_action, settlem
 from console.web import labels
 from console.web.predicate_sentences import CUSTOM, predicate_sentence
 from ledger.record.queries import evidence as evidence_queries
-from ledger.record.rules.lifecycle import State
-from ledger.record.rules.outcomes import outcome_of
 from reviews import queries as after
 from reviews.reporting.operations.reports import report_on, trust_of
-from reviews.reporting.rules import report
+from reviews.reporting.rules import sentences
 
 if TYPE_CHECKING:
     from ledger.models import Evidence
@@ -54,12 +52,11 @@ def action_context(record: ActionRecord, *, caller: Caller, at: datetime) -> dic
     """The action page's context."""
     action, event = record.action, record.history[-1][0]
     way = shown_way_out(action, slug=record.slug)
-    approval = record.approval.state if record.approval else None
-    said = report_on(action, record.entry)
+    said = report_on(action, record.entry, facts=record.facts)
     return {
         "row": action,
         "title": record.title,
-        "headline": _headline(record, approval),
+        "headline": _headline(record),
         "report": said.text,
         "parts": said.parts,
         "settled": _settled(record),
@@ -82,7 +79,8 @@ def action_context(record: ActionRecord, *, caller: Caller, at: datetime) -> dic
         "entry": format_json(record.entry),
         "entry_hash": bytes(event.entry_hash).hex(),
         "prev_hash": bytes(event.prev).hex() if event.prev else "",
-        "attempts": record.attempts,
+        "attempts": record.facts.attempts,
+        "payload_note": sentences.payload_note(record.facts).text,
         "run": record.page("actions"),
         "href": {
             "session": record.page("session", action.session_id),
@@ -104,13 +102,10 @@ def _stages(record: ActionRecord) -> list[LifecycleStage]:
     )
 
 
-def _headline(record: ActionRecord, approval: str | None) -> str:
+def _headline(record: ActionRecord) -> str:
     """The one line that sums it up, unless the badge beside it says the same."""
-    action, outcome = record.action, outcome_of(record.action)
-    line = report.headline(
-        State(action.state), record.entry, outcome=outcome, reading=record.reading, approval=approval
-    )
-    return "" if line == labels.outcome_label(action) else line
+    line = sentences.headline(record.facts, preparing=record.preparing).text
+    return "" if line == labels.outcome_label(record.action) else line
 
 
 def _cases(record: ActionRecord) -> list[dict[str, Any]]:
@@ -119,7 +114,7 @@ def _cases(record: ActionRecord) -> list[dict[str, Any]]:
         return []
     label = labels.discrepancy_label(case.discrepancy) if case.discrepancy else labels.case_reason_label(case.reason)
     settlement = settlement_of_case(case, record.history)
-    said = settlement.sentence(record.names, record.reading.difference) if settlement else ""
+    said = settlement.sentence(record.names, record.difference) if settlement else ""
     return [
         {
             "row": case,
@@ -137,7 +132,7 @@ def _settled(record: ActionRecord) -> dict[str, Any] | None:
     if settlement is None:
         return None
     found = labels.discrepancy_label(record.action.discrepancy) if record.action.discrepancy else ""
-    return {"said": settlement.sentence(record.names, record.reading.difference), "at": settlement.at, "found": found}
+    return {"said": settlement.sentence(record.names, record.difference), "at": settlement.at, "found": found}
 
 
 def _evidence(record: ActionRecord, caller: Caller) -> list[dict[str, Any]]:

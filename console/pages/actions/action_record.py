@@ -11,7 +11,6 @@ import orjson
 from django.urls import reverse
 
 from approvals.agents import queries as agents_read
-from approvals.execution import queries as execution_queries
 from approvals.requests.queries import approvals
 from approvals.sessions import queries as sessions_queries
 from approvals.voting.queries import votes as votes_queries
@@ -24,12 +23,13 @@ from ledger.record.queries import events, evidence
 from ledger.record.rules.canonical import parse
 from ledger.record.rules.encryption import CannotOpen
 from ledger.record.rules.event_kinds import EVENT_KINDS
-from ledger.record.rules.lifecycle import State
-from ledger.record.rules.outcomes import BY_WORD, Outcome, outcome_of, outcome_of_step
+from ledger.record.rules.outcomes import outcome_of_step
 from reviews import queries as after
 from reviews.cases.rules import runbooks
-from reviews.reconciliation.rules.shown import LastReading
-from reviews.reporting.rules import report
+from reviews.reconciliation.rules.shown import Shown
+from reviews.reporting.queries import facts_of
+from reviews.reporting.rules import sentences
+from reviews.reporting.rules.facts import Facts, Permission
 
 if TYPE_CHECKING:
     from approvals.models import Approval
@@ -38,9 +38,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ActionRecord:
-    """One action with everything around it; `found` is the newest verification run that read something, `reading` the
-    newest decisive one.
-    """
+    """One action with everything around it; `found` is the newest verification run that read something."""
 
     slug: str
     action: Any
@@ -49,17 +47,25 @@ class ActionRecord:
     payload: bytes | None
     approval: Any
     votes: list[Any]
-    attempts: list[Any]
-    observations: list[Any]
     runs: list[Any]
     found: dict[str, Any]
-    reading: LastReading
+    facts: Facts
     contract: Contract
     names: dict[UUID, str]
 
     @property
     def title(self) -> str:
         return action_title(self.action.operation_kind, self.action.target, parse_arguments(self.payload))
+
+    @property
+    def difference(self) -> str:
+        """What the newest decisive reading showed instead of the request; empty where it showed nothing else."""
+        return self.facts.last_reading.difference
+
+    @property
+    def preparing(self) -> bool:
+        """Whether its target is read before anybody is asked."""
+        return self.approval is not None and self.approval.state == "PREPARING"
 
     def page(self, name: str, *args: Any) -> str:
         """The address of a page in this tenant."""
@@ -77,19 +83,18 @@ def load_action_record(tenant: Tenant, action: Action, *, approval: Approval | N
     runs = after.runs_of(tenant.id, action.id)
     if approval is None and action.approval_id:
         approval = approvals.approval(tenant.id, action.approval_id)
+    entry, history = events.entry(tenant.id, action.id, action.seq) or {}, events.history(tenant.id, action.id)
     return ActionRecord(
         slug=tenant.slug,
         action=action,
-        entry=(entry := events.entry(tenant.id, action.id, action.seq) or {}),
-        history=events.history(tenant.id, action.id),
+        entry=entry,
+        history=history,
         payload=payload_of(action),
         approval=approval,
         votes=votes_queries.votes_of(tenant.id, approval.id) if approval else [],
-        attempts=execution_queries.attempts_of(tenant.id, action.id),
-        observations=after.observations_of(tenant.id, action.id),
         runs=runs,
         found=_found(runs),
-        reading=after.last_reading(action, entry),
+        facts=facts_of(action, entry, history),
         contract=sessions_queries.disclosed_contract(tenant.id, action.contract_digest),
         names=actor_names(tenant.id),
     )
@@ -141,13 +146,7 @@ _PLAIN = {"true": "tick", "false": "cross", "unknown": "question"}
 
 def outcome_axes(record: ActionRecord) -> list[dict[str, Any]]:
     """Decision, execution and effect, each with who, when and on what evidence."""
-    shown = report.axes(
-        State(record.action.state),
-        record.entry,
-        outcome=outcome_of(record.action),
-        reading=record.reading,
-        approval=record.approval.state if record.approval else None,
-    )
+    shown = sentences.axes(record.facts, preparing=record.preparing)
     parts = (("decision", _decided(record)), ("execution", _executed(record)), ("effect", _read_back(record)))
     return [_axis(name, getattr(shown, name), **part) for name, part in parts]
 
@@ -160,55 +159,49 @@ def _axis(name: str, axis: Any, **part: Any) -> dict[str, Any]:
 
 
 def _decided(record: ActionRecord) -> dict[str, Any]:
-    """Who decided: of a call that the gate blocked the gate, of one that was cancelled whoever cancelled it."""
-    if outcome_of(record.action) in (Outcome.BLOCKED, Outcome.CANCELLED):
-        ended = _reached_by(record)
-        gate = outcome_of(record.action) is Outcome.BLOCKED and record.approval is None
-        return {"actor": "the gate" if gate else _name(record, ended), "at": ended.at, "proof": []}
-    if record.approval is None:
-        return {"actor": "the approval policy", "at": record.action.proposed_at, "proof": []}
-    actor = record.names.get(record.votes[-1].voter, "a reviewer") if record.votes else "no decision yet"
-    at = record.approval.decided_at or record.approval.requested_at
-    proof = [{"href": record.page("approval", record.approval.id), "word": "approval"}]
-    return {"actor": actor, "at": at, "proof": proof}
+    """Who decided: nobody yet, the policy, the gate, or whoever the newest vote or the event that says so names."""
+    given, approval = record.facts.authorization, record.approval
+    proof = [{"href": record.page("approval", approval.id), "word": "approval"}] if approval is not None else []
+    if given.how in (Permission.UNCHECKED, Permission.WAITING):
+        at = approval.requested_at if approval is not None else record.action.proposed_at
+        return {"actor": "no decision yet", "at": at, "proof": proof}
+    actor = {Permission.NOT_NEEDED: "the approval policy", Permission.BLOCKED: "the gate"}.get(given.how)
+    if actor is None and record.votes and given.how in (Permission.APPROVED, Permission.REJECTED):
+        actor = record.names.get(record.votes[-1].voter, "a reviewer")
+    return {"actor": actor or _name(record, given.by), "at": given.at or record.action.proposed_at, "proof": proof}
 
 
 def _executed(record: ActionRecord) -> dict[str, Any]:
-    if not record.attempts:
+    attempt, answer = record.facts.attempt, record.facts.answer
+    if attempt is None:
         return {"actor": "no executor", "at": None, "proof": []}
-    attempt = record.attempts[-1]
-    actor = f"{attempt.executor_id}, attempt {attempt.number}"
-    answers = [each for each in record.observations if each.source != "webhook"]
-    if not answers:
-        return {"actor": actor, "at": attempt.started_at, "proof": []}
-    seen = answers[-1]
-    proof = [{"href": record.page("evidence", seen.pointer), "word": f"observation: {seen.status.lower()}"}]
-    return {"actor": actor, "at": seen.at, "proof": proof}
+    actor = f"{attempt.executor}, attempt {attempt.number}"
+    if answer is None:
+        return {"actor": actor, "at": attempt.at, "proof": []}
+    proof = [{"href": record.page("evidence", answer.pointer), "word": f"observation: {answer.status}"}]
+    return {"actor": actor, "at": answer.at, "proof": proof}
 
 
-def _reached_by(record: ActionRecord) -> Any:
-    """The event by which the action came to stand as it does."""
-    return next(event for event, _, _ in reversed(record.history) if event.kind == record.action.reached_by)
-
-
-def _name(record: ActionRecord, event: Event) -> str:
-    return record.names.get(event.actor_id, str(event.actor_kind))
+def _name(record: ActionRecord, actor: Any) -> str:
+    return record.names.get(UUID(str(actor)), "somebody") if actor else "somebody"
 
 
 def _read_back(record: ActionRecord) -> dict[str, Any]:
-    """Who read what; of what a person's word settled, that person."""
-    if outcome_of(record.action) in BY_WORD:
-        event = _reached_by(record)
-        proof = [{"href": record.page("action-entry", record.action.id, event.seq), "word": "statement"}]
-        return {"actor": _name(record, event), "at": event.at, "proof": proof}
-    if not record.runs:
-        return {"actor": "not read yet" if record.attempts else "nothing was executed", "at": None, "proof": []}
-    run = record.runs[-1]
-    if record.contract.answer_only:
-        proof = [{"href": record.page("evidence", run.pointer), "word": "answer checks"}]
-        return {"actor": "nothing was read back", "at": run.at, "proof": proof}
-    actor = f"{run.source}, {run.consistency.lower()}" if run.source else "no answer yet"
-    return {"actor": actor, "at": run.at, "proof": [{"href": record.page("evidence", run.pointer), "word": "readback"}]}
+    """Who read what; of what a person's word settled, that person and who confirmed it."""
+    word, reading = record.facts.word, record.facts.best
+    if word is not None:
+        by = _name(record, word.by) + (f", confirmed by {_name(record, word.second)}" if word.second else "")
+        proof = [{"href": record.page("action-entry", record.action.id, word.seq), "word": "statement"}]
+        return {"actor": by, "at": word.at, "proof": proof}
+    if reading is None:
+        return {"actor": "not read yet" if record.facts.attempts else "nothing was executed", "at": None, "proof": []}
+    proof = [{"href": record.page("evidence", reading.run), "word": "readback"}]
+    if record.facts.is_answer_only:
+        proof[0]["word"] = "answer checks"
+        return {"actor": "nothing was read back", "at": reading.at, "proof": proof}
+    answered = reading.shown is not Shown.NOT_READ
+    actor = f"{reading.source}, {reading.consistency.lower()}" if answered else "no answer yet"
+    return {"actor": actor, "at": reading.at, "proof": proof}
 
 
 # Timeline
@@ -262,7 +255,7 @@ def _event(record: ActionRecord, event: Event, detail: dict[str, Any]) -> dict[s
     moved = event.state != event.from_state
     word = labels.event_label(event.kind)
     state = labels.step_label("action", event.kind, event.state, detail or None)
-    family = str(report.FAMILIES[outcome_of_step(event.state, event.kind)]) if moved else ""
+    family = str(sentences.FAMILIES[outcome_of_step(event.state, event.kind)]) if moved else ""
     return {
         "kind": event.kind,
         "seq": event.seq,

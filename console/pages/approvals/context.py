@@ -132,7 +132,7 @@ def approval_context(
         "because": labels.approval_reason_label(approval.policy_row),
         "policies": _policies(record),
         "axes": outcome_axes(record),
-        "report": report_on(action, record.entry).text,
+        "report": report_on(action, record.entry, facts=record.facts).text,
         "why_not": why_not,
         "vote": None if why_not else _ballot(record, approval),
         "glass": glass,

@@ -63,7 +63,7 @@ def case_context(tenant: Tenant, case: Case, *, caller: Caller, at: datetime) ->
     record = load_action_record(tenant, action)
     history = events.history(tenant.id, case.id)
     policy = recovery_decision(record)
-    said = report_on(action, record.entry)
+    said = report_on(action, record.entry, facts=record.facts)
     label, definition = labels.DISCREPANCIES.get(case.discrepancy, (labels.case_reason_label(case.reason), ""))
     book = runbooks.for_case(reason=case.reason, discrepancy=case.discrepancy, trigger=policy["trigger"])
     return {
@@ -238,8 +238,8 @@ def _settled(record: ActionRecord, case: Case) -> dict[str, Any]:
             "at": case.resolved_at,
         }
     return {
-        "word": labels.resolution_label(case.resolution, record.reading.difference),
-        "said": settlement.sentence(record.names, record.reading.difference),
+        "word": labels.resolution_label(case.resolution, record.difference),
+        "said": settlement.sentence(record.names, record.difference),
         "by": record.names.get(settlement.by, "somebody"),
         "second": record.names.get(settlement.confirmed_by, "") if settlement.confirmed_by else "",
         "reason": settlement.reason,
@@ -283,7 +283,7 @@ def case_sentence(record: ActionRecord, discrepancy: str) -> str:
             one = "one was approved" if record.approval else "one was requested"
             return f"{count} {name.replace('_', ' ')}s{f' of {amount}' if amount else ''} exist; {one}."
         case "VALUE_MISMATCH" | "STALE_STATE":
-            there = record.reading.difference
+            there = record.difference
             return f"{thing}: the system of record shows {there}." if there else ""
         case "NO_OP_FAILURE":
             return f"{thing}: the system of record shows no effect."

@@ -170,12 +170,18 @@ NEVER_RAN: Final = frozenset(
 class ActionView(Protocol):
     """The columns of an action's present view that its outcome follows from."""
 
-    state: Any
-    reached_by: Any
-    side_effect_class: Any
-    approval_id: Any
-    contradicted: Any
-    reversed: Any
+    @property
+    def state(self) -> Any: ...
+    @property
+    def reached_by(self) -> Any: ...
+    @property
+    def side_effect_class(self) -> Any: ...
+    @property
+    def approval_id(self) -> Any: ...
+    @property
+    def contradicted(self) -> Any: ...
+    @property
+    def reversed(self) -> Any: ...
 
 
 def outcome_of(action: ActionView) -> Outcome:

@@ -43,6 +43,7 @@ from reviews.release_gates.rules.scenarios import (
     shop_reading,
 )
 from reviews.reporting.rules import report
+from reviews.reporting.rules.facts import Facts
 from reviews.verification.rules import verification
 from reviews.verification.rules.verification import RunOutcome
 
@@ -222,7 +223,7 @@ def check_reports_before_verdict(draft: Draft) -> list[GateLine]:
         if state is State.RECONCILED_SUCCESS:
             continue
         run = refund_run(draft, refund_facts(draft, SideEffectClass.HIGH_RISK_EXTERNAL))
-        told = report.build_report(state, run.entry, trust_level=2)
+        told = report.build_report(Facts(state=state), run.entry, trust_level=2)
         record = Record("a-1", "issue_refund", "order/o-17", {}, str(state), told.completed, str(told.code), told.text)
         judged = guard.judge(_CLAIM, Ground((_TOOL,), (record,)))
         blocked = judged.verdict == "BLOCK" and not told.completed

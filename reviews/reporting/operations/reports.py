@@ -12,10 +12,11 @@ from ledger.log.queries import log
 from ledger.record import operations as ledger
 from ledger.record.rules.encryption import CannotOpen
 from ledger.record.rules.lifecycle import State
-from ledger.record.rules.outcomes import outcome_of
 from reviews import queries
 from reviews.reconciliation.rules.discrepancies import Discrepancy
+from reviews.reporting.queries import facts_of
 from reviews.reporting.rules import report as rules
+from reviews.reporting.rules.facts import Facts
 from reviews.reporting.rules.recovery_report import (
     RECOVERY_ACTIONS,
     RELATIONS,
@@ -39,17 +40,16 @@ def trust_of(action: Action, entry: dict[str, Any]) -> TrustLadder:
     return trust_ladder(entry, sealed=True, contradicted=action.contradicted)
 
 
-def report_on(action: Action, entry: dict[str, Any], *, ladder: TrustLadder | None = None) -> StatusReport:
-    """The current report on an action; `ladder` is its trust ladder, where that is known already."""
+def report_on(
+    action: Action, entry: dict[str, Any], *, facts: Facts | None = None, ladder: TrustLadder | None = None
+) -> StatusReport:
+    """The current report on an action; pass its `facts` and its trust ladder where they are known already."""
     ladder = ladder or trust_of(action, entry)
     return rules.build_report(
-        State(action.state),
+        facts or facts_of(action, entry),
         entry,
         trust_level=ladder.level,
         completes_critical=ladder.completes_critical,
-        contradicted=action.contradicted,
-        outcome=outcome_of(action),
-        reading=queries.reading_beside_word(action, entry),
         recovery=recovery_of(action, entry),
         parts=_parts(action, entry),
     )
@@ -57,7 +57,8 @@ def report_on(action: Action, entry: dict[str, Any], *, ladder: TrustLadder | No
 
 def report_on_new(state: State, entry: dict[str, Any]) -> StatusReport:
     """The report on an action that was just created and has no result yet."""
-    return rules.build_report(state, entry, trust_level=trust_ladder(entry, sealed=False).level)
+    facts = Facts(state=state, side_effect_class=entry["side_effect_class"])
+    return rules.build_report(facts, entry, trust_level=trust_ladder(entry, sealed=False).level)
 
 
 def recovery_of(action: Action, entry: dict[str, Any]) -> OngoingRecovery | None:

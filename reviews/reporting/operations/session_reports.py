@@ -20,7 +20,9 @@ from reviews import queries
 from reviews.reconciliation.rules.freshness import freshness_marks
 from reviews.reconciliation.rules.reading import parse_reading
 from reviews.reporting.operations.reports import report_on
+from reviews.reporting.queries import facts_of_each
 from reviews.reporting.rules.context import ReportedAction, to_single_line
+from reviews.reporting.rules.facts import Facts
 from reviews.reporting.rules.report import StatusReport
 from reviews.verification.rules.trust import trust_ladder
 
@@ -38,12 +40,13 @@ def reported_actions(tenant_id: UUID, actions: Iterable[Any]) -> list[ReportedAc
     actions = list(actions)
     entries = events_queries.entries(tenant_id, [(each.id, each.seq) for each in actions])
     sealed = log.sealed_subjects(tenant_id, [each.id for each in actions]) if actions else set()
+    facts = facts_of_each(tenant_id, actions, entries)
     return [
-        _item(each, entry, sealed=each.id in sealed) for each in actions if (entry := entries.get(each.id)) is not None
+        _item(each, entries[each.id], facts[each.id], sealed=each.id in sealed) for each in actions if each.id in facts
     ]
 
 
-def _item(action: Action, entry: dict[str, Any], *, sealed: bool) -> ReportedAction:
+def _item(action: Action, entry: dict[str, Any], facts: Facts, *, sealed: bool) -> ReportedAction:
     ladder = trust_ladder(entry, sealed=sealed, contradicted=action.contradicted)
     recovery = entry.get("recovery") or {}
     return ReportedAction(
@@ -51,7 +54,7 @@ def _item(action: Action, entry: dict[str, Any], *, sealed: bool) -> ReportedAct
         tool=action.tool,
         target=action.target,
         state=State(action.state),
-        report=report_on(action, entry, ladder=ladder),
+        report=report_on(action, entry, facts=facts, ladder=ladder),
         as_of=_as_of(action, entry),
         trace_id=action.trace_id,
         discrepancy=action.discrepancy,

@@ -19,6 +19,7 @@ from reviews.reconciliation.rules.discrepancies import Discrepancy
 from reviews.reconciliation.rules.predicates import PredicateOrigin, PredicateOutcome, mentions_effect
 from reviews.reconciliation.rules.verdict import EffectStatus
 from reviews.recovery.rules.remedies import NAMES
+from reviews.reporting.rules.facts import Facts
 
 
 class PartOutcome(StrEnum):
@@ -149,29 +150,22 @@ _OPEN = frozenset(
 _HELD = "Not settled. A person decides what follows: to reverse it, to finish it, or to leave it as it is."
 
 
-def partial_report_text(
-    state: State, text: str, entry: Mapping[str, Any], parts: Sequence[Part], *, settled_otherwise: bool
-) -> str:
+def partial_report_text(facts: Facts, text: str, parts: Sequence[Part], *, settled_otherwise: bool) -> str:
     """The report's sentence with the parts in it, as they stand in this state (rule 1).
 
     `settled_otherwise`: something else than the reading of the parts says what is so now: a person, or a contradiction.
     """
-    clause, tried = join_parts(parts), _tried(entry)
-    is_partial = entry["reconciliation"]["discrepancy_class"] == Discrepancy.PARTIAL_APPLICATION
+    state, clause = facts.state, join_parts(parts)
+    tried = [NAMES[relation] for relation in Relation if relation in facts.remedies]
+    is_partial = facts.found is not None and facts.found.discrepancy == Discrepancy.PARTIAL_APPLICATION
     if is_partial and not settled_otherwise and state in _OPEN:
         since = f" A {' and a '.join(tried)} did not settle it." if tried else ""
         return f"Done in part: {clause}." + (f"{since} {_HELD}" if state is State.REVIEW_REQUIRED else "")
     if settled_otherwise:
         return f"{text} A reading had found it done in part: {clause}."
-    if state is State.RECONCILED_SUCCESS and entry["reconciliation"]["status"] == "RECONCILED_SUCCESS":
+    if state is State.RECONCILED_SUCCESS and facts.reversal is None:
         after = "After a forward recovery" if NAMES[Relation.FORWARD] in tried else "By now"
         return f"{text} At first it was done in part: {clause}. {after} a reading showed all of it."
     if state is State.COMPENSATED:
         return f"{text} Before that it was done in part: {clause}."
     return f"{text} A reading had found it done in part: {clause}."
-
-
-def _tried(entry: Mapping[str, Any]) -> list[str]:
-    """The recoveries that were tried, by name."""
-    recovery = entry.get("recovery") or {}
-    return [NAMES[relation] for relation, name in RECOVERY_ACTIONS.items() if recovery.get(name)]

@@ -28,10 +28,22 @@ from typing import Any
 from ledger.catalogue.rules.effects import SideEffectClass
 from ledger.catalogue.rules.remedies import Relation
 from ledger.record.rules.lifecycle import State
-from ledger.record.rules.outcomes import BY_STATE, NEVER_RAN, WORDS, Outcome
-from reviews.reconciliation.rules.shown import NOT_READ, LastReading
+from ledger.record.rules.outcomes import Outcome
+from reviews.reconciliation.rules.discrepancies import Discrepancy
+from reviews.reconciliation.rules.shown import Shown
+from reviews.reporting.rules.facts import DoubtSource, Facts, RunReading
 from reviews.reporting.rules.recovery_report import OngoingRecovery, Part, RecoveryStage, partial_report_text
-from reviews.reporting.rules.word import WordTexts, word_texts
+from reviews.reporting.rules.sentences import (
+    Claim,
+    Claims,
+    Wording,
+    beside_word,
+    by_word,
+    effect,
+    is_unsent,
+    not_executed,
+    saw,
+)
 
 
 class StatusCode(StrEnum):
@@ -55,6 +67,8 @@ class StatusCode(StrEnum):
     ABANDONED_UNRESOLVED = "ABANDONED_UNRESOLVED"
 
 
+_ROLLED_BACK = "Rolled back; the system of record shows no effect."
+_UNPLANNED = "It did not go as planned."
 _TEXTS: dict[StatusCode, str] = {
     StatusCode.NOT_EXECUTED: "Not executed. Nothing has been attempted.",
     StatusCode.ATTEMPTED_RESULT_UNKNOWN: "Attempted. What came of it is not known yet.",
@@ -65,19 +79,21 @@ _TEXTS: dict[StatusCode, str] = {
     StatusCode.COMPLETED: "Done, and confirmed in the system of record.",
     StatusCode.PARTIALLY_COMPLETED: "Done in part; which parts is not on record.",
     StatusCode.ANSWERED: "Read; changes nothing.",
+    StatusCode.ROLLED_BACK: _ROLLED_BACK,
     StatusCode.FAILED: "Failed. No completion was confirmed.",
     StatusCode.FINAL_STATE_UNKNOWN: "The final state is not known. It must be reviewed before anything is tried again.",
-    StatusCode.COMPENSATED: "It was done and then reversed; the reversal is confirmed.",
-    StatusCode.ROLLED_BACK: "Rolled back before it took effect. Nothing durable happened.",
     StatusCode.REVIEW_REQUIRED: "Not settled. It waits for a person to review it.",
-    StatusCode.RECOVERY_IN_PROGRESS: "It did not go as planned.",
+    StatusCode.RECOVERY_IN_PROGRESS: _UNPLANNED,
     StatusCode.ABANDONED_UNRESOLVED: "A person stopped it. What was found wrong is on record and unresolved.",
 }
 _ABSENT = "Failed. The system of record shows that nothing happened."
 _UNSENT = "Failed before anything was sent, on the executor's word; no reading confirms it."
-_CONTRADICTED = (
-    "It was settled, but a later reading of the system of record contradicts that. The final state is not known."
-)
+_DOUBTED: dict[DoubtSource, str] = {
+    DoubtSource.READING: "a later reading of the system of record contradicts that",
+    DoubtSource.PERSON: "a person disputes that",
+    DoubtSource.REMEDY: "a later reading contradicts the recovery action that it rests on",
+}
+_LOST = "No start is on record; it may have been executed before the record was set back."
 _UNVERIFIABLE = "The final state is not known: there is no reliable way to check it."
 _READ_FAILED = "The read failed; nothing was changed."
 _UNREAD = "It is not known whether what was read can be relied on. It was a read: nothing was changed."
@@ -85,7 +101,6 @@ _UNUSABLE = {
     "VALUE_MISMATCH": "The answer does not fit what the tool promises, and is not to be used; nothing was changed.",
     "UNVERIFIABLE_STATE": "Where the answer came from is not certain, and it is not to be used; nothing was changed.",
 }
-_AGAIN = "Not executed. An attempt was made and had no effect; it may be tried again."
 
 ALLOWED: dict[State, tuple[StatusCode, ...]] = {
     State(state): tuple(map(StatusCode, row["allowed"]))
@@ -100,54 +115,47 @@ AUDIT_CONFIRMED = 4
 
 @dataclass(frozen=True)
 class StatusReport:
-    """The report on an action, and its level of trust."""
+    """The report on an action, its level of trust, and what its text claims."""
 
     code: StatusCode
     text: str
     completed: bool
     trust_level: int
     parts: tuple[Part, ...] = ()
+    claims: Claims = ()
 
 
 def build_report(
-    state: State,
+    facts: Facts,
     entry: Mapping[str, Any],
     *,
     trust_level: int,
     completes_critical: bool = False,
-    contradicted: bool = False,
-    outcome: Outcome | None = None,
-    reading: LastReading = NOT_READ,
     recovery: OngoingRecovery | None = None,
     parts: tuple[Part, ...] = (),
 ) -> StatusReport:
-    """The report on an action (rules 1 to 6): `recovery` is the one under way, `parts` those of one done in part.
-
-    `outcome` says what the state alone does not: whether a person's word settled it; `reading` is what was read then.
-    """
+    """The report on an action (rules 1 to 6): `recovery` is the one under way, `parts` those of one done in part."""
     bound = trust_level == AUDIT_CONFIRMED or completes_critical
-    code = StatusCode.FINAL_STATE_UNKNOWN if contradicted else _code(state, entry, recovery, bound=bound)
-    code = _CODES_OF_A_WORD.get(outcome, code) if outcome else code
-    by_word = word_texts(outcome, reading) if outcome else None
-    text = _CONTRADICTED if contradicted else _text(code, state, entry, by_word)
+    code = _CODES_OF_A_WORD.get(facts.outcome) or _code(facts.state, entry, recovery, bound=bound)
+    code = StatusCode.FINAL_STATE_UNKNOWN if facts.doubt is not None else code
+    otherwise = None if code is StatusCode.NOT_EXECUTED else _settled_otherwise(facts)
+    said = otherwise or _told(facts, code)
+    text = said.text
     if parts:
-        text = partial_report_text(
-            state, text, entry, parts, settled_otherwise=contradicted or bool(by_word and by_word.report)
-        )
-    if recovery is not None and not contradicted:
+        text = partial_report_text(facts, text, parts, settled_otherwise=otherwise is not None)
+    if recovery is not None and facts.doubt is None:
         text = f"{text} {recovery.text}"
-    return StatusReport(code, text, code in (StatusCode.COMPLETED, StatusCode.ANSWERED), trust_level, parts)
+    completed = code in (StatusCode.COMPLETED, StatusCode.ANSWERED)
+    return StatusReport(code, text, completed, trust_level, parts, said.claims)
 
 
-def _of_a_read(code: StatusCode, entry: Mapping[str, Any]) -> str:
-    """What is told of a tool that only reads, where it brought no answer that can be used; else empty."""
-    if entry["side_effect_class"] != SideEffectClass.READ_ONLY or entry["execution"]["status"] == "NOT_EXECUTED":
-        return ""
-    if code is StatusCode.FINAL_STATE_UNKNOWN:
-        return _UNREAD
-    if code is not StatusCode.FAILED:
-        return ""
-    return _UNUSABLE.get(entry["reconciliation"]["discrepancy_class"] or "", _READ_FAILED)
+def _settled_otherwise(facts: Facts) -> Wording | None:
+    """What is told where something else than the reading says what is so: a contradiction, or a person's word."""
+    if facts.doubt is not None:
+        text = f"It was settled, but {_DOUBTED[facts.doubt.source]}. The final state is not known."
+        return Wording(text, claims=effect(facts).claims)
+    texts = by_word(facts)
+    return Wording(texts.report, claims=beside_word(facts)) if texts is not None and texts.report else None
 
 
 def _code(state: State, entry: Mapping[str, Any], recovery: OngoingRecovery | None, *, bound: bool) -> StatusCode:
@@ -157,9 +165,9 @@ def _code(state: State, entry: Mapping[str, Any], recovery: OngoingRecovery | No
         return StatusCode.NOT_EXECUTED
     if StatusCode.RECOVERY_IN_PROGRESS in ALLOWED[state] and _is_recovering(state, recovery):
         return StatusCode.RECOVERY_IN_PROGRESS
-    if state is State.RECONCILED_SUCCESS and is_reversed(entry):
+    if state is State.RECONCILED_SUCCESS and entry["reconciliation"]["status"] == "COMPENSATED":
         return StatusCode.COMPENSATED
-    if state is State.RECONCILED_SUCCESS and is_answered(entry):
+    if state is State.RECONCILED_SUCCESS and _is_answered(entry):
         return StatusCode.ANSWERED
     critical = entry["side_effect_class"] == SideEffectClass.CRITICAL_MUTATION
     if state is State.RECONCILED_SUCCESS and critical and not bound:
@@ -186,22 +194,11 @@ def _is_recovering(state: State, recovery: OngoingRecovery | None) -> bool:
     return recovery is not None and (recovery.has_begun or state is not State.FORWARD_RECOVERY)
 
 
-def is_answered(entry: Mapping[str, Any]) -> bool:
+def _is_answered(entry: Mapping[str, Any]) -> bool:
     """Whether this is a read that was answered, with nothing read back."""
     reads = entry["side_effect_class"] == SideEffectClass.READ_ONLY
     ended = entry["reconciliation"]["status"] == "RECONCILED_SUCCESS"
     return reads and ended and entry["verification"]["verified_state_pointer"] is None
-
-
-def is_reversed(entry: Mapping[str, Any]) -> bool:
-    """Whether a later, verified compensation has taken back what was done."""
-    return bool(entry["reconciliation"]["status"] == "COMPENSATED")
-
-
-def is_reported_unsent(state: State, entry: Mapping[str, Any]) -> bool:
-    """Whether an action failed before anything was sent, and only its executor says so."""
-    started = entry["execution"]["status"] == "FAILED"
-    return state is State.FAILED and started and entry["verification"]["status"] == "NOT_REQUIRED"
 
 
 _CODES_OF_A_WORD = {
@@ -210,267 +207,84 @@ _CODES_OF_A_WORD = {
 }
 
 
-def _text(code: StatusCode, state: State, entry: Mapping[str, Any], by_word: WordTexts | None) -> str:
-    if by_word is not None and by_word.report and code is not StatusCode.NOT_EXECUTED:
-        return by_word.report
-    if told := _of_a_read(code, entry):
-        return told
-    if code is StatusCode.NOT_EXECUTED and state is State.VALIDATED and entry["execution"]["attempt_count"]:
-        return _AGAIN
-    verification = entry["verification"]["status"]
-    if code is StatusCode.FINAL_STATE_UNKNOWN and verification == "UNVERIFIABLE":
+def _told(facts: Facts, code: StatusCode) -> Wording:
+    """The sentence of a code, as the events of this action bear it out (rule 5)."""
+    attempt, found = facts.attempt, facts.found
+    shown = effect(facts).claims
+    if code is StatusCode.NOT_EXECUTED:
+        return _told_unexecuted(facts)
+    if attempt is not None and (text := _text_of_a_read(facts, code)):
+        return Wording(text, claims=((Claim.STARTED, (attempt.seq,)),))
+    if code is StatusCode.RESPONSE_RECEIVED_VERIFICATION_PENDING and facts.answer is None:
+        return Wording(_TEXTS[StatusCode.ATTEMPTED_RESULT_UNKNOWN], claims=((Claim.NO_ANSWER, ()),))
+    if code is StatusCode.COMPENSATED:
+        return _told_reversed(facts)
+    if code in (StatusCode.FAILED, StatusCode.ROLLED_BACK) and found is not None and found.shown is Shown.NO_EFFECT:
+        return _told_absent(facts, found)
+    return Wording(_text(facts, code), claims=shown)
+
+
+def _text(facts: Facts, code: StatusCode) -> str:
+    if code is StatusCode.FINAL_STATE_UNKNOWN and facts.is_unverifiable:
         return _UNVERIFIABLE
-    if code is StatusCode.FAILED and state is State.FAILED and verification == "VERIFIED":
-        return _ABSENT
-    if code is StatusCode.FAILED and is_reported_unsent(state, entry):
+    if code is StatusCode.FAILED and is_unsent(facts):
         return _UNSENT
+    if code in (StatusCode.RECOVERY_IN_PROGRESS, StatusCode.PARTIALLY_COMPLETED) and not _is_partial(facts):
+        return _deviation(facts)
     return _TEXTS[code]
 
 
-class OutcomeFamily(StrEnum):
-    """The family of an outcome, which has one colour and one shape."""
-
-    WAITING = "waiting"
-    RUNNING = "running"
-    VERIFYING = "verifying"
-    TRUE = "true"
-    PARTIAL = "partial"
-    FALSE = "false"
-    UNKNOWN = "unknown"
-    REVERSED = "reversed"
-    HELD = "held"
-    ATTESTED = "attested"
-    ENDED = "ended"
+def _told_unexecuted(facts: Facts) -> Wording:
+    if facts.attempt is None:
+        text = _LOST if facts.lost_start is not None else _TEXTS[StatusCode.NOT_EXECUTED]
+        return Wording(text, claims=((Claim.NOT_STARTED, ()),))
+    answer = facts.answer
+    what = "had no effect" if facts.found is not None else "came to nothing"
+    if facts.found is None and answer is not None and answer.nothing_sent:
+        what = "sent nothing, on the executor's word"
+    then = "; it may be tried again" if facts.state is State.VALIDATED else f"; {not_executed(facts)}"
+    return Wording(f"An attempt was made and {what}{then}.", claims=((Claim.STARTED, (facts.attempt.seq,)),))
 
 
-FAMILIES: dict[Outcome, OutcomeFamily] = {
-    Outcome.PROPOSED: OutcomeFamily.WAITING,
-    Outcome.WAITING_FOR_APPROVAL: OutcomeFamily.WAITING,
-    Outcome.READY: OutcomeFamily.WAITING,
-    Outcome.APPROVED: OutcomeFamily.WAITING,
-    Outcome.EXECUTING: OutcomeFamily.RUNNING,
-    Outcome.VERIFYING: OutcomeFamily.VERIFYING,
-    Outcome.VERIFIED: OutcomeFamily.TRUE,
-    Outcome.ANSWERED: OutcomeFamily.ENDED,
-    Outcome.ATTESTED: OutcomeFamily.ATTESTED,
-    Outcome.ACCEPTED_AS_IT_IS: OutcomeFamily.ATTESTED,
-    Outcome.ATTESTED_ABSENT: OutcomeFamily.ATTESTED,
-    Outcome.PARTIALLY_APPLIED: OutcomeFamily.PARTIAL,
-    Outcome.COMPENSATING: OutcomeFamily.RUNNING,
-    Outcome.ROLLING_BACK: OutcomeFamily.RUNNING,
-    Outcome.RECOVERING: OutcomeFamily.PARTIAL,
-    Outcome.COMPENSATED: OutcomeFamily.REVERSED,
-    Outcome.COMPENSATED_AS_ATTESTED: OutcomeFamily.ATTESTED,
-    Outcome.ROLLED_BACK: OutcomeFamily.REVERSED,
-    Outcome.UNKNOWN: OutcomeFamily.UNKNOWN,
-    Outcome.NEEDS_REVIEW: OutcomeFamily.HELD,
-    Outcome.CONTRADICTED: OutcomeFamily.UNKNOWN,
-    Outcome.FAILED: OutcomeFamily.FALSE,
-    Outcome.SETTLED_AS_FAILED: OutcomeFamily.ENDED,
-    Outcome.CLOSED_UNRESOLVED: OutcomeFamily.UNKNOWN,
-    **dict.fromkeys(NEVER_RAN, OutcomeFamily.ENDED),
-}
-"""How each outcome looks: success only where a reading showed it, red only where an execution failed."""
-
-_HEADLINES: dict[State, str] = {
-    State.PROPOSED: "Being checked",
-    State.VALIDATED: "Ready to run",
-    State.EXECUTING: "Executing",
-    State.ACCEPTED: "Accepted by the target, not finished",
-    State.PENDING: "Verifying",
-    State.COMMITTED: "Verifying",
-    State.PARTIALLY_COMMITTED: "Partially applied",
-    State.RECONCILED_SUCCESS: "Verified",
-    State.RECONCILIATION_FAILED: "Rolling back",
-    State.FAILED: "Failed",
-    State.VERIFICATION_TIMEOUT: "Not verified in time",
-    State.UNKNOWN: "Unknown",
-    State.COMPENSATING: "Compensating",
-    State.COMPENSATED: "Compensated",
-    State.COMPENSATION_FAILED: "Compensation failed",
-    State.FORWARD_RECOVERY: "Partially applied, recovering",
-    State.ROLLED_BACK: "Rolled back, nothing happened",
-    State.REVIEW_REQUIRED: "Needs review",
-    State.ABANDONED: "Closed unresolved",
-}
-_FINDINGS: dict[str, str] = {
-    "NO_OP_SUCCESS": "no change needed",
-    "NO_OP_FAILURE": "nothing changed",
-    "VALUE_MISMATCH": "values differ from the request",
-    "STALE_STATE": "the target changed in between",
-    "PARTIAL_APPLICATION": "partially applied",
-    "DUPLICATE_SIDE_EFFECT": "duplicate effect",
-    "WRONG_TARGET_MODIFIED": "wrong target changed",
-    "TARGET_MISSING": "the target is gone",
-    "PROPAGATION_DELAY": "other systems lag behind",
-    "UNVERIFIABLE_STATE": "cannot be verified",
-    "COMPENSATION_REQUIRED": "it must be reversed",
-    "UNKNOWN_STATE": "outcome unknown",
-}
-_WITHOUT_FINDING = frozenset({State.COMMITTED, State.COMPENSATED, State.ROLLED_BACK})
-"""Where what was found wrong is no longer so, or not judged yet."""
-_TRIED = {
-    "compensation_action_id": "a reversal",
-    "rollback_action_id": "a rollback",
-    "recovery_action_id": "a forward recovery",
-}
-_DECIDED: dict[str | None, tuple[str, OutcomeFamily]] = {
-    None: ("No approval needed", OutcomeFamily.TRUE),
-    "PREPARING": ("Target being read first", OutcomeFamily.WAITING),
-    "REQUESTED": ("Waiting for approval", OutcomeFamily.WAITING),
-    "APPROVED": ("Approved", OutcomeFamily.TRUE),
-    "CONSUMED": ("Approved", OutcomeFamily.TRUE),
-    "REJECTED": ("Rejected", OutcomeFamily.FALSE),
-    "EXPIRED": ("Approval expired", OutcomeFamily.FALSE),
-    "VOIDED": ("Approval void", OutcomeFamily.FALSE),
-}
-_DECIDED_BY: dict[Outcome, tuple[str, OutcomeFamily]] = {
-    Outcome.BLOCKED: ("Blocked by the gate", OutcomeFamily.FALSE),
-    Outcome.CANCELLED: ("Cancelled", OutcomeFamily.ENDED),
-    Outcome.CHANGES_REQUESTED: ("Changes requested", OutcomeFamily.FALSE),
-    Outcome.REPLACED: ("Replaced by another version", OutcomeFamily.ENDED),
-}
-"""What was decided of an action that never ran, where its approval alone does not say so."""
-_EXECUTED: dict[str, tuple[str, OutcomeFamily]] = {
-    "NOT_EXECUTED": ("Not started", OutcomeFamily.WAITING),
-    "EXECUTING": ("Running", OutcomeFamily.RUNNING),
-    "ACCEPTED": ("Accepted by the target", OutcomeFamily.RUNNING),
-    "PENDING": ("Reported success (unverified)", OutcomeFamily.VERIFYING),
-    "COMMITTED": ("Reported success (unverified)", OutcomeFamily.TRUE),
-    "FAILED": ("Failed", OutcomeFamily.FALSE),
-    "UNKNOWN": ("No usable answer", OutcomeFamily.UNKNOWN),
-}
-_EFFECT: dict[State, tuple[str, OutcomeFamily]] = {
-    State.RECONCILED_SUCCESS: ("Confirmed", OutcomeFamily.TRUE),
-    State.PARTIALLY_COMMITTED: ("In part", OutcomeFamily.PARTIAL),
-    State.FORWARD_RECOVERY: ("In part", OutcomeFamily.PARTIAL),
-    State.COMPENSATED: ("Reversed", OutcomeFamily.REVERSED),
-    State.ROLLED_BACK: ("Rolled back", OutcomeFamily.REVERSED),
-    State.COMPENSATING: ("Being reversed", OutcomeFamily.RUNNING),
-    State.UNKNOWN: ("Not known", OutcomeFamily.UNKNOWN),
-    State.VERIFICATION_TIMEOUT: ("Not known", OutcomeFamily.UNKNOWN),
-    State.COMMITTED: ("Read, being compared", OutcomeFamily.VERIFYING),
-}
-_EFFECT_BY: dict[Outcome, tuple[str, OutcomeFamily]] = {
-    Outcome.CONTRADICTED: ("Contradicted later", OutcomeFamily.UNKNOWN),
-    Outcome.ANSWERED: ("Read; changes nothing", OutcomeFamily.ENDED),
-    **dict.fromkeys(NEVER_RAN, ("Nothing was executed", OutcomeFamily.ENDED)),
-}
-"""What can be said of the effect where no reading settled it."""
-_VERIFICATION: dict[str, tuple[str, OutcomeFamily]] = {
-    "NOT_REQUIRED": ("Nothing was sent", OutcomeFamily.FALSE),
-    "NOT_STARTED": ("Not read yet", OutcomeFamily.WAITING),
-    "PENDING": ("Verifying", OutcomeFamily.VERIFYING),
-    "VERIFIED": ("Read back", OutcomeFamily.VERIFYING),
-    "FAILED": ("Not as intended", OutcomeFamily.FALSE),
-    "TIMEOUT": ("Not known", OutcomeFamily.UNKNOWN),
-    "UNVERIFIABLE": ("Cannot be checked", OutcomeFamily.UNKNOWN),
-}
+def _was_there(seen: RunReading) -> str:
+    if seen.is_as_requested:
+        return "It was done and"
+    return f"It took effect, not as requested{f' ({seen.difference})' if seen.difference else ''}, and was"
 
 
-@dataclass(frozen=True)
-class Axis:
-    """One axis of an action: a few words and the family that says how they look."""
-
-    text: str
-    family: OutcomeFamily
+def _is_partial(facts: Facts) -> bool:
+    return facts.found is not None and facts.found.discrepancy == Discrepancy.PARTIAL_APPLICATION
 
 
-@dataclass(frozen=True)
-class Axes:
-    """Authorization, what the executor did, and what the system of record says."""
-
-    decision: Axis
-    execution: Axis
-    effect: Axis
+def _deviation(facts: Facts) -> str:
+    """What came of an action that is being recovered."""
+    if facts.found is None:
+        return "What came of it is not known."
+    return "It took effect." if facts.found.is_as_requested else _UNPLANNED
 
 
-def headline(
-    state: State,
-    entry: Mapping[str, Any],
-    *,
-    outcome: Outcome | None = None,
-    reading: LastReading = NOT_READ,
-    approval: str | None = None,
-) -> str:
-    """The one line that sums an action up: what is so, and what was found against it."""
-    outcome = outcome or BY_STATE[state]
-    if outcome is Outcome.CONTRADICTED:
-        return "Settled, then contradicted: outcome unknown"
-    if outcome in NEVER_RAN:
-        return f"{WORDS[outcome]}: not executed"
-    by_word = word_texts(outcome, reading)
-    if by_word is not None and by_word.headline:
-        return by_word.headline
-    if outcome is Outcome.WAITING_FOR_APPROVAL:
-        return "Its target is read before anybody is asked" if approval == "PREPARING" else WORDS[outcome]
-    if state is State.FAILED and entry["execution"]["status"] == "NOT_EXECUTED":
-        return "Not executed"
-    if is_reported_unsent(state, entry):
-        return "Failed before anything was sent, on the executor's word"
-    if state is State.RECONCILED_SUCCESS and is_reversed(entry):
-        return _HEADLINES[State.COMPENSATED]
-    if _is_read_to_its_end(state, entry):
-        return _headline_of_a_read(entry)
-    finding = _FINDINGS.get(entry["reconciliation"]["discrepancy_class"] or "")
-    is_open = state not in _WITHOUT_FINDING and entry["reconciliation"]["recovery_decision"] != "HUMAN_ATTESTATION"
-    said = f": {finding}" if finding and is_open else ""
-    return _HEADLINES[state] + said + (_tried(entry) if state is State.REVIEW_REQUIRED else "")
+def _told_reversed(facts: Facts) -> Wording:
+    if facts.effect is None:
+        text = "It was reversed, and the reversal is confirmed; no reading had shown that it took effect."
+        return Wording(text, claims=effect(facts).claims)
+    text = f"{_was_there(facts.effect)} then reversed; the reversal is confirmed."
+    return Wording(text, claims=(*effect(facts).claims, *saw(facts.effect)))
 
 
-def _is_read_to_its_end(state: State, entry: Mapping[str, Any]) -> bool:
-    """Whether this is a read that was answered, or failed; nothing was read back of either."""
-    failed = state is State.FAILED and entry["side_effect_class"] == SideEffectClass.READ_ONLY
-    return failed or (state is State.RECONCILED_SUCCESS and is_answered(entry))
+def _told_absent(facts: Facts, found: RunReading) -> Wording:
+    """What is told where a reading showed no effect: none at all, or none any more."""
+    if facts.effect is not None:
+        text = f"{_was_there(facts.effect)} then taken back; the system of record shows no effect any more."
+        return Wording(text, claims=(*saw(facts.effect), *saw(found)))
+    return Wording(_ROLLED_BACK if facts.state is State.ROLLED_BACK else _ABSENT, claims=saw(found))
 
 
-def _headline_of_a_read(entry: Mapping[str, Any]) -> str:
-    if is_answered(entry):
-        return "Answered"
-    return "Answered, and the answer cannot be used" if entry["reconciliation"]["discrepancy_class"] else "Read failed"
-
-
-def _tried(entry: Mapping[str, Any]) -> str:
-    """What recovery was tried before it was held: nobody should order the same again unawares."""
-    recovery = entry.get("recovery") or {}
-    tried = [word for name, word in _TRIED.items() if recovery.get(name)]
-    return f"; {' and '.join(tried)} did not settle it" if tried else ""
-
-
-def axes(
-    state: State,
-    entry: Mapping[str, Any],
-    *,
-    outcome: Outcome | None = None,
-    reading: LastReading = NOT_READ,
-    approval: str | None = None,
-) -> Axes:
-    """The three axes; `approval` is the state of the approval request, None where nobody was asked."""
-    outcome = outcome or BY_STATE[state]
-    decision = Axis(*_DECIDED_BY.get(outcome, _DECIDED[approval]))
-    execution = Axis(*_EXECUTED[entry["execution"]["status"]])
-    return Axes(decision, execution, _effect(state, entry, outcome, reading))
-
-
-def _effect(state: State, entry: Mapping[str, Any], outcome: Outcome, reading: LastReading) -> Axis:
-    by_word = word_texts(outcome, reading)
-    if by_word is not None:
-        return Axis(by_word.effect, FAMILIES[outcome])
-    if outcome in _EFFECT_BY:
-        return Axis(*_EFFECT_BY[outcome])
-    if state is State.RECONCILED_SUCCESS and is_reversed(entry):
-        return Axis(*_EFFECT[State.COMPENSATED])
-    if _is_read_to_its_end(state, entry):
-        return Axis("Read; changes nothing", OutcomeFamily.ENDED)
-    if state in _EFFECT:
-        return Axis(*_EFFECT[state])
-    verification = entry["verification"]["status"]
-    if state is State.FAILED and verification == "VERIFIED":
-        return Axis("None, confirmed", OutcomeFamily.FALSE)
-    if is_reported_unsent(state, entry):
-        return Axis("Nothing was sent, on the executor's word", OutcomeFamily.FALSE)
-    finding = _FINDINGS.get(entry["reconciliation"]["discrepancy_class"] or "")
-    text, look = _VERIFICATION[verification]
-    if finding and look in {OutcomeFamily.FALSE, OutcomeFamily.VERIFYING}:
-        return Axis(finding[0].upper() + finding[1:], look)
-    return Axis(text, look)
+def _text_of_a_read(facts: Facts, code: StatusCode) -> str:
+    """What is told of a tool that only reads, where it brought no answer that can be used; else empty."""
+    if facts.side_effect_class != SideEffectClass.READ_ONLY:
+        return ""
+    if code is StatusCode.FINAL_STATE_UNKNOWN:
+        return _UNREAD
+    if code is not StatusCode.FAILED:
+        return ""
+    return _UNUSABLE.get(facts.of_attempt[-1].discrepancy if facts.of_attempt else "", _READ_FAILED)

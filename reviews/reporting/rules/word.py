@@ -62,10 +62,20 @@ _CLOSED: Final = WordTexts("", "", "Closed by a person, unresolved")
 _ERASED: Final = "something else than was requested"
 
 
-def word_texts(outcome: Outcome, reading: LastReading) -> WordTexts | None:
-    """The texts of an outcome that a person's word settled; None of any other."""
+_TO_REVERSE: Final = WordTexts(
+    "It took effect as requested and was to be reversed. A person has accepted it as it is.",
+    "Accepted as it is by a person: it was to be reversed",
+    "Accepted by a person: it was to be reversed",
+)
+
+
+def word_texts(outcome: Outcome, reading: LastReading, *, to_reverse: bool = False) -> WordTexts | None:
+    """The texts of an outcome that a person's word settled; None of any other.
+
+    `to_reverse`: what they accepted was there as requested, in a run that was being taken back.
+    """
     if outcome is Outcome.ACCEPTED_AS_IT_IS:
-        return _accepted(reading)
+        return _TO_REVERSE if to_reverse else _accepted(reading)
     if outcome in _SETTLED:
         said, (told, brief) = _SETTLED[outcome], _READ[reading.shown]
         told, brief = (text.format(reading.difference or _ERASED) for text in (told, brief))

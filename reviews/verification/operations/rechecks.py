@@ -75,12 +75,13 @@ def judge_recheck(plan: ReadPlan, taken: SourceReadings, *, at: datetime) -> boo
         inputs, seq=head.seq, contract=plan.contract.digest, lookup=plan.lookup_digest, policies=judged_by
     )
     entry = head.entry or {}
-    before = queries.reading_beside_word(action, entry)
+    is_accepted = outcome_of(action) is Outcome.ACCEPTED_AS_IT_IS
+    before = queries.last_reading(action, entry).exact if is_accepted else ""
     kept, listed = store_run_evidence(plan, inputs, verdict, _NOTHING, (), judged_by, circumstances, at=at)
     contradicted = reconcile.contradicts(verdict, succeeded=head.state == State.RECONCILED_SUCCESS)
-    if contradicted and outcome_of(action) is Outcome.ACCEPTED_AS_IT_IS:
+    if contradicted and is_accepted:
         # What a person accepted is still there, and nothing else.
-        contradicted = queries.last_reading(action, entry).exact != before.exact
+        contradicted = queries.last_reading(action, entry).exact != before
     _write(plan, head, action, verdict, kept, listed, contradicted=contradicted, at=at)
     schedules.end_schedule(action_id=plan.action_id)
     plan_recheck(plan, State(head.state), number=row.recheck + 1, at=at)

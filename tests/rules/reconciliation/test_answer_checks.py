@@ -12,10 +12,14 @@ from ledger.record.rules.lifecycle import Ground, State
 from ledger.record.rules.outcomes import Outcome, outcome_of_step
 from reviews.observations.rules.observe import ParsedObservation, ReportedStatus
 from reviews.reconciliation.rules.facts import AnswerFacts
-from reviews.reporting.rules.report import axes, build_report, headline
+from reviews.reconciliation.rules.shown import Shown
+from reviews.reporting.rules.facts import Facts
+from reviews.reporting.rules.report import build_report
 from reviews.reporting.rules.results import PlannerResult, result_of
+from reviews.reporting.rules.sentences import axes, headline
 from reviews.verification.rules.steps import apply_changes
 from reviews.verification.rules.verification import judge_run
+from tests.support.pure.facts import facts_in, reading
 from tests.support.verification_runs import LATER, MEDIUM, SLA, SUCCESS, entry, failed, inputs
 
 READS = replace(
@@ -53,8 +57,15 @@ def ended(given):
     return outcome, [str(step.state) for step in outcome.steps], snapshot
 
 
+def facts_of(outcome) -> Facts:
+    """The facts of a read that ended as the steps of this run say."""
+    run = replace(reading(Shown.NOT_READ), discrepancy=str(outcome.verdict.discrepancy or ""))
+    last = outcome.steps[-1].kind
+    return facts_in(outcome.state, reached_by=last, side_effect_class="READ_ONLY", readings=(run,), is_answer_only=True)
+
+
 def told(outcome, snapshot):
-    return build_report(outcome.state, snapshot, trust_level=1)
+    return build_report(facts_of(outcome), snapshot, trust_level=1)
 
 
 def test_four_checks_passed_are_an_answer_and_no_more():
@@ -63,8 +74,8 @@ def test_four_checks_passed_are_an_answer_and_no_more():
     assert [one.made for one in outcome.verdict.checks] == ["CHECKED"] * 4
     assert told(outcome, snapshot).text == "Read; changes nothing."
     assert told(outcome, snapshot).code == "ANSWERED"
-    assert headline(outcome.state, snapshot) == "Answered"
-    assert axes(outcome.state, snapshot).effect.text == "Read; changes nothing"
+    assert headline(facts_of(outcome)).text == "Answered"
+    assert axes(facts_of(outcome)).effect.text == "Read; changes nothing"
     assert result_of(outcome.state, told(outcome, snapshot)) is PlannerResult.ANSWERED
     assert not outcome.case
     assert outcome.next_read_at is None
@@ -100,7 +111,7 @@ def test_an_answer_that_fails_a_check_is_not_to_be_used_and_says_why(changes, ch
     assert [one.check for one in outcome.verdict.checks if one.made == "FAILED"] == [check]
     assert said in told(outcome, snapshot).text
     assert told(outcome, snapshot).text.endswith("nothing was changed.")
-    assert headline(outcome.state, snapshot) == "Answered, and the answer cannot be used"
+    assert headline(facts_of(outcome)).text == "Answered, and the answer cannot be used"
     # Another tenant's answer is looked at by a person; the rest is simply not used.
     assert outcome.case is (check == "tenant_scope_confirmed")
 
@@ -124,8 +135,8 @@ def test_a_read_without_an_answer_has_failed_and_needs_nobody(state, observation
     outcome, passed, snapshot = ended(read(state, observation=observation))
     assert passed[-1] == "FAILED"
     assert told(outcome, snapshot).text == "The read failed; nothing was changed."
-    assert headline(outcome.state, snapshot) == "Read failed"
-    assert axes(outcome.state, snapshot).effect.text == "Read; changes nothing"
+    assert headline(facts_of(outcome)).text == "Read failed"
+    assert axes(facts_of(outcome)).effect.text == "No usable answer; changes nothing"
     assert snapshot["verification"]["status"] == "FAILED"
     assert snapshot["timestamps"]["verified_at"] is None
     assert not outcome.case
@@ -141,7 +152,8 @@ def test_a_read_that_is_still_at_work_is_waited_for_until_its_time_is_over():
 
 
 def test_an_unknown_read_is_never_told_to_wait_for_a_person():
-    text = build_report(State.UNKNOWN, read(State.UNKNOWN).entry, trust_level=0).text
+    facts = facts_in(State.UNKNOWN, side_effect_class="READ_ONLY")
+    text = build_report(facts, read(State.UNKNOWN).entry, trust_level=0).text
     assert text == "It is not known whether what was read can be relied on. It was a read: nothing was changed."
 
 
@@ -155,7 +167,8 @@ def test_only_a_read_may_rest_on_changing_nothing():
 def test_a_read_that_was_read_back_is_told_as_confirmed():
     snapshot = ended(read())[2]
     snapshot["verification"] |= {"verified_state_pointer": "r-1"}
-    assert build_report(State.RECONCILED_SUCCESS, snapshot, trust_level=3).code == "COMPLETED"
+    facts = facts_in(State.RECONCILED_SUCCESS, side_effect_class="READ_ONLY")
+    assert build_report(facts, snapshot, trust_level=3).code == "COMPLETED"
 
 
 def test_success_without_a_check_is_not_reached_by_what_changes_something():

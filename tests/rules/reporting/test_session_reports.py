@@ -10,6 +10,7 @@ import pytest
 from ledger.record.rules.lifecycle import State
 from reviews.guarding.rules.records import Ground, Record, Tool
 from reviews.guarding.rules.verdict import judge
+from reviews.reconciliation.rules.shown import Shown
 from reviews.reporting.rules.context import (
     MOST_FACTS,
     MOST_UNRESOLVED,
@@ -24,6 +25,7 @@ from reviews.reporting.rules.results import RULES, SETTLED, SETTLED_STATES, Plan
 from reviews.reporting.rules.summary import MOST_LINES, build_summary, fallback_summary
 from tests.rules.reporting.test_report import CLAUSE, PARTS, in_state
 from tests.support.pure.entries import AT
+from tests.support.pure.facts import doubt, facts_in, reading
 
 # The table of the design: result, status that a user is told, and a word that the planning behaviour turns on.
 TABLE = {
@@ -56,13 +58,12 @@ def item(
     state: str = "RECONCILED_SUCCESS", *, name: str = "a1", trust_level: int = 3, **changes: Any
 ) -> ReportedAction:
     found, entry = State(state), in_state(State(state), **changes.pop("entry", {}))
-    told = build_report(
-        found,
-        entry,
-        trust_level=trust_level,
-        contradicted=changes.get("contradicted", False),
-        parts=changes.pop("parts", ()),
-    )
+    against = doubt() if changes.get("contradicted", False) else None
+    parts = changes.pop("parts", ())
+    # What was done in part was read as that, in whichever state it rests.
+    partial = {"readings": (reading(Shown.DIFFERENT, "PARTIAL_APPLICATION"),)} if parts else {}
+    facts = facts_in(found, doubt=against, **partial)
+    told = build_report(facts, entry, trust_level=trust_level, parts=parts)
     usual: dict[str, Any] = {"tool": "issue_refund", "target": "charge/ch_81"}
     return ReportedAction(action_id=name, state=found, report=told, as_of=AT, **usual | changes)
 

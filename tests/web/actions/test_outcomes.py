@@ -163,7 +163,7 @@ def test_what_a_person_attested_is_nowhere_said_to_be_verified(shop: Workshop, c
     report = shop.report(action_id)
     assert (report["code"], report["text"], report["completed"]) == ("ATTESTED", told, False)
     page = words(look(shop, f"actions/{action_id}"))
-    assert "Verification Attested by a person; a reading showed no effect Reviewer" in page
+    assert "Verification Attested by a person; a reading showed no effect Operator, confirmed by Reviewer" in page
     assert told in page
     for said in (page, words(look(shop, f"cases/{case['case_id']}")), words(look(shop, ""))):
         assert "Attested (not verified)" in said

@@ -1,0 +1,54 @@
+"""Reads the facts of actions. Every function runs inside `tenancy`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+import orjson
+
+from ledger.catalogue import queries as catalogue_queries
+from ledger.record.queries import events, evidence
+from ledger.record.rules.encryption import CannotOpen
+from reviews.reconciliation.rules.shown import Shown, describe_difference
+from reviews.reporting.rules.facts import Facts, fold
+
+if TYPE_CHECKING:
+    from ledger.models import Action
+
+
+def facts_of(action: Action, entry: Mapping[str, Any], history: Iterable[tuple[Any, Any, Any]] | None = None) -> Facts:
+    """The facts of an action as its newest event left it; pass its `history` where it was just read."""
+    if history is None:
+        return facts_of_each(action.tenant_id, [action], {action.id: entry})[action.id]
+    return _with_values(action, fold(history, entry))
+
+
+def facts_of_each(
+    tenant_id: UUID, found: Iterable[Action], entries: Mapping[UUID, Mapping[str, Any]]
+) -> dict[UUID, Facts]:
+    """The facts of those of these actions that have an entry still, by action."""
+    kept = {each.id: each for each in found if each.id in entries}
+    told = events.histories(tenant_id, list(kept))
+    # What was appended after the action was read is not part of it.
+    return {
+        id_: _with_values(action, fold((row for row in told[id_] if row[0].seq <= action.seq), entries[id_]))
+        for id_, action in kept.items()
+    }
+
+
+def _with_values(action: Action, facts: Facts) -> Facts:
+    """The facts with the values behind the readings that showed something else than was requested."""
+    named = [each.run for each in (facts.found, facts.effect) if each is not None and each.shown is Shown.DIFFERENT]
+    return facts.with_differences({run: _difference(action, UUID(run)) for run in dict.fromkeys(named)})
+
+
+def _difference(action: Action, run: UUID) -> str:
+    """What a run showed instead of the request; empty where that was erased."""
+    try:
+        data = evidence.open_evidence(action.tenant_id, run)
+        contract = catalogue_queries.registered_contract(action.tenant_id, action.contract_digest)
+    except CannotOpen:
+        return ""
+    return describe_difference(orjson.loads(data), contract) if data is not None else ""

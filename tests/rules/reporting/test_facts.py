@@ -1,0 +1,147 @@
+"""Every sentence about an action is borne out by its events, over histories that the lifecycle generates.
+
+The checks know nothing of the fold: `unborne` and `false_words` read the events again.
+"""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from ledger.record.rules.outcomes import Outcome, outcome_of
+from reviews.reporting.rules.facts import Facts, fold
+from reviews.reporting.rules.report import StatusCode, StatusReport, build_report
+from reviews.reporting.rules.sentences import Claim, Claims, axes, headline, payload_note
+from tests.support.pure.bearing_out import (
+    answers,
+    decisive,
+    false_words,
+    newest,
+    of_attempt,
+    said,
+    standing_doubt,
+    unborne,
+)
+from tests.support.pure.histories import DIFFERENCES, Happening, Walk, history, random_walks, walks
+
+LONG = settings(max_examples=3000, deadline=None, suppress_health_check=list(HealthCheck))
+BOUNDED = 1500
+
+
+def facts_of(events: list[Happening]) -> Facts:
+    facts = fold(history(events), events[-1].entry)
+    return facts.with_differences({each.run: DIFFERENCES.get(each.discrepancy, "") for each in facts.readings})
+
+
+def report_of(events: list[Happening]) -> StatusReport:
+    return build_report(facts_of(events), events[-1].entry, trust_level=3)
+
+
+def sentences(events: list[Happening]) -> dict[str, tuple[str, Claims]]:
+    """Every sentence about an action, by its surface, with what it claims."""
+    facts, told = facts_of(events), report_of(events)
+    shown = axes(facts)
+    found = {
+        "authorization": shown.decision,
+        "execution": shown.execution,
+        "effect": shown.effect,
+        "headline": headline(facts),
+        "payload": payload_note(facts),
+    }
+    return {name: (each.text, each.claims) for name, each in found.items()} | {"report": (told.text, told.claims)}
+
+
+def faults(events: list[Happening]) -> list[str]:
+    return [
+        fault
+        for surface, (text, claims) in sentences(events).items()
+        for fault in (*unborne(text, claims, events), *false_words(surface, text, events))
+    ]
+
+
+def left_out(walk: Walk) -> list[str]:
+    """What stands on record and is not told: too little misleads as well."""
+    events, told = walk.events, sentences(walk.events)
+    execution, (effect, claims) = told["execution"][0].lower(), told["effect"]
+    kinds = {claim for claim, _ in claims}
+    ran = bool(of_attempt(events))
+    here = [
+        ("a claim of success", any(said(each, "success") for each in answers(events)), "reported success" in execution),
+        ("an answer that failed", any(said(each, "failed") for each in answers(events)), "failure" in execution),
+        (
+            "that nothing was sent",
+            any("nothing_sent" in each.detail.get("grounds", ()) for each in answers(events)),
+            "nothing was sent" in execution,
+        ),
+        ("a silence", ran and not answers(events), "answer" in execution),
+        (
+            "a doubt",
+            standing_doubt(events) is not None,
+            Claim.CONTRADICTED in kinds and "It was settled, but" in told["report"][0],
+        ),
+        (
+            "a decisive reading",
+            bool(decisive(of_attempt(events))) and standing_doubt(events) is None,
+            bool(kinds & {Claim.SAW_REQUESTED, Claim.SAW_NOTHING, Claim.SAW_OTHERWISE, Claim.REVERSED}),
+        ),
+        (
+            "a person's word",
+            outcome_of(walk) in (Outcome.ATTESTED, Outcome.ATTESTED_ABSENT, Outcome.ACCEPTED_AS_IT_IS),
+            "person" in effect and "person" in told["report"][0] and "person" in told["headline"][0],
+        ),
+    ]
+    return [f"{what} is on record and not told" for what, on_record, is_told in here if on_record and not is_told]
+
+
+def wrongly_completed(events: list[Happening]) -> list[str]:
+    told = report_of(events)
+    read = told.code is StatusCode.COMPLETED and newest(events) == "wanted" and standing_doubt(events) is None
+    answered = told.code is StatusCode.ANSWERED and any(each.kind == "answered" for each in events)
+    return [] if told.completed == (read or answered) else [f"completed: {told.completed}, {told.code}"]
+
+
+def test_no_sentence_says_what_no_event_bears_out_and_nothing_on_record_is_left_out() -> None:
+    for walk in random_walks(BOUNDED):
+        assert faults(walk.events) == []
+        assert left_out(walk) == []
+
+
+def test_the_outcome_follows_from_the_events_as_the_view_has_it() -> None:
+    for walk in random_walks(BOUNDED):
+        facts = facts_of(walk.events)
+        assert facts.outcome is outcome_of(walk)
+        assert (facts.state, facts.reached_by, facts.contradicted) == (walk.state, walk.reached_by, walk.contradicted)
+
+
+@pytest.mark.req("R-RI-09", "R-RI-10")
+def test_completed_is_what_a_reading_showed_and_nothing_has_contradicted() -> None:
+    for walk in random_walks(BOUNDED):
+        assert wrongly_completed(walk.events) == []
+
+
+def test_every_moment_is_told_from_what_was_on_record_by_then() -> None:
+    for walk in random_walks(150):
+        for end in range(1, len(walk.events)):
+            run, events = walk.events[end].detail.get("run"), walk.events[:end]
+            # The events of one run are written at once.
+            if not run or run != events[-1].detail.get("run"):
+                assert faults(events) == []
+                told = [seq for _, claims in sentences(events).values() for _, seqs in claims for seq in seqs]
+                assert all(1 <= seq <= end for seq in told)
+
+
+def test_the_histories_come_to_every_outcome() -> None:
+    assert {outcome_of(walk) for walk in random_walks(3000)} == set(Outcome) - {
+        Outcome.PROPOSED,
+        Outcome.PARTIALLY_APPLIED,
+    }
+
+
+@pytest.mark.long
+@LONG
+@given(walks())
+def test_no_generated_history_is_told_falsely(walk: Walk) -> None:
+    assert faults(walk.events) == []
+    assert left_out(walk) == []
+    assert wrongly_completed(walk.events) == []
+    assert facts_of(walk.events).outcome is outcome_of(walk)
