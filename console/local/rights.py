@@ -160,7 +160,7 @@ FUNCTIONS: tuple[str, ...] = ("ledger_append", "ledger_current_tenant", "ledger_
 APP_FUNCTIONS: tuple[str, ...] = (
     *(*FUNCTIONS, "ledger_enter", "ledger_lock_versions", "ledger_take_turn"),
     # What the triggers of releases ask.
-    *("ledger_red_gates", "ledger_verified_parts"),
+    *("ledger_red_gates", "ledger_verified_parts", "ledger_person", "ledger_two_people"),
     *("ledger_search", "ledger_search_fault"),
 )
 

@@ -25,6 +25,7 @@ FILES = (
     "gate.sql",
     "tables.sql",
     "log.sql",
+    "people.sql",
     "retention.sql",
     "erasure.sql",
     "sizes.sql",

@@ -94,8 +94,8 @@ BEGIN
             WHEN (v_release.kind, v_release.version, v_release.digest)
                 IS DISTINCT FROM (NEW.kind, NEW.version, NEW.digest) THEN 'its release is of another draft'
             WHEN v_red IS NOT NULL THEN 'these gates are not passed: ' || v_red
-            WHEN NEW.active AND (v_release.first_by IS NULL OR v_release.promoted_by IS NULL
-                OR v_release.first_by = v_release.promoted_by) THEN 'two people have not promoted it' END;
+            WHEN NEW.active AND NOT ledger_two_people(NEW.release_id, 'release_confirmed', 'release_promoted')
+                THEN 'two people have not promoted it' END;
     END IF;
     IF v_fault IS NOT NULL THEN
         RAISE EXCEPTION 'the % policy % is not released: %', NEW.kind, NEW.version, v_fault
@@ -153,8 +153,8 @@ BEGIN
                 IS DISTINCT FROM ('contract', NEW.name, NEW.version, NEW.digest) THEN 'its release is of another draft'
             WHEN v_release.basis IS DISTINCT FROM v_before.digest THEN 'its gates compared it with another version'
             WHEN v_red IS NOT NULL THEN 'these gates are not passed: ' || v_red
-            WHEN v_release.first_by IS NULL OR v_release.promoted_by IS NULL
-                OR v_release.first_by = v_release.promoted_by THEN 'two people have not promoted it' END;
+            WHEN NOT ledger_two_people(NEW.release_id, 'release_confirmed', 'release_promoted')
+                THEN 'two people have not promoted it' END;
     END IF;
     IF v_fault IS NOT NULL THEN
         RAISE EXCEPTION 'version % of the contract of % is not released: %', NEW.version, NEW.name, v_fault

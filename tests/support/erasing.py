@@ -15,6 +15,7 @@ from django.utils import timezone
 from console.local import servers
 from ledger import keystore
 from ledger.db import tenancy
+from ledger.people.rules.confirmation import Answer
 from ledger.record.operations import Actor
 from ledger.retention.operations import erasure as operations
 from tests.conftest import KEYS, Run
@@ -62,5 +63,7 @@ def decided(tenant: UUID, *subjects: UUID, by: tuple[Actor, Actor] | None = None
     wish = operations.ErasureRequest(subjects=subjects, legal_basis="Art. 17(1)(a) GDPR", reason="The customer asked.")
     with tenancy(tenant):
         row = operations.request_erasure(tenant_id=tenant, request=wish, by=first, at=AT)
-        operations.confirm_erasure(tenant_id=tenant, erasure_id=row.id, by=second, at=AT)
+        operations.answer_erasure(
+            tenant_id=tenant, erasure_id=row.id, answer=Answer.CONFIRM, by=second, is_proven=True, at=AT
+        )
     return row.id

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
 from django.http import HttpRequest
 from django.utils import timezone
 from ninja import Query, Router
 
-from console.accounts.step_up import proof_class
+from console.accounts.step_up import is_proven
 from console.api import paging
 from console.api.auth import admits, caller_of
 from console.api.retention import schemas
 from console.api.schemas import Page, Paged, ReasonBody
 from console.api.transaction import in_tenancy
 from console.pages.retention import erasure
-from ledger.record.rules.refusals import NotFound, ProofNeeded
+from ledger.people.rules.confirmation import Answer
+from ledger.record.rules.refusals import NotFound
 from ledger.retention import queries
 from ledger.retention.operations import erasure as operations
 from ledger.retention.operations import retention as clocks
@@ -70,18 +72,13 @@ def ask(request: HttpRequest, body: schemas.ErasureBody) -> schemas.ErasureAsked
 
 @router.post(
     "/erasures/{erasure_id}/confirm",
-    summary="Confirm an erasure as the second person, with a fresh password; it starts within seconds",
+    summary="Confirm an erasure as the second person, with a fresh proof of identity; it starts within seconds",
     response=schemas.Erasure,
 )
 @admits("compliance")
 @in_tenancy
 def confirm(request: HttpRequest, erasure_id: UUID, body: schemas.PasswordBody) -> schemas.Erasure:
-    _step_up(request, body)
-    caller = caller_of(request)
-    row = operations.confirm_erasure(
-        tenant_id=caller.tenant_id, erasure_id=erasure_id, by=caller.actor, at=timezone.now()
-    )
-    return schemas.Erasure.of(row)
+    return _answer_erasure(request, erasure_id, Answer.CONFIRM, is_proven=is_proven(request, body.password, body.otp))
 
 
 @router.post(
@@ -90,11 +87,7 @@ def confirm(request: HttpRequest, erasure_id: UUID, body: schemas.PasswordBody) 
 @admits("compliance")
 @in_tenancy
 def refuse(request: HttpRequest, erasure_id: UUID, body: ReasonBody) -> schemas.Erasure:
-    caller = caller_of(request)
-    row = operations.refuse_erasure(
-        tenant_id=caller.tenant_id, erasure_id=erasure_id, reason=body.reason, by=caller.actor, at=timezone.now()
-    )
-    return schemas.Erasure.of(row)
+    return _answer_erasure(request, erasure_id, Answer.DECLINE, reason=body.reason)
 
 
 @router.post(
@@ -103,9 +96,13 @@ def refuse(request: HttpRequest, erasure_id: UUID, body: ReasonBody) -> schemas.
 @admits("compliance")
 @in_tenancy
 def withdraw(request: HttpRequest, erasure_id: UUID, body: ReasonBody) -> schemas.Erasure:
+    return _answer_erasure(request, erasure_id, Answer.WITHDRAW, reason=body.reason)
+
+
+def _answer_erasure(request: HttpRequest, erasure_id: UUID, answer: Answer, **said: Any) -> schemas.Erasure:
     caller = caller_of(request)
-    row = operations.withdraw_erasure(
-        tenant_id=caller.tenant_id, erasure_id=erasure_id, reason=body.reason, by=caller.actor, at=timezone.now()
+    row = operations.answer_erasure(
+        tenant_id=caller.tenant_id, erasure_id=erasure_id, answer=answer, by=caller.actor, at=timezone.now(), **said
     )
     return schemas.Erasure.of(row)
 
@@ -179,18 +176,14 @@ def propose_policy(request: HttpRequest, body: schemas.RetentionBody) -> schemas
 
 @router.post(
     "/retention/{retention_id}/confirm",
-    summary="Confirm a retention policy as the second person, with a fresh password",
+    summary="Confirm a retention policy as the second person, with a fresh proof of identity",
     response=schemas.Retention,
 )
 @admits("compliance")
 @in_tenancy
 def confirm_policy(request: HttpRequest, retention_id: UUID, body: schemas.PasswordBody) -> schemas.Retention:
-    _step_up(request, body)
-    caller = caller_of(request)
-    row = clocks.confirm_policy(
-        tenant_id=caller.tenant_id, retention_id=retention_id, by=caller.actor, at=timezone.now()
-    )
-    return schemas.Retention.of(row)
+    proven = is_proven(request, body.password, body.otp)
+    return _answer_policy(request, retention_id, Answer.CONFIRM, is_proven=proven)
 
 
 @router.post(
@@ -199,13 +192,12 @@ def confirm_policy(request: HttpRequest, retention_id: UUID, body: schemas.Passw
 @admits("compliance")
 @in_tenancy
 def withdraw_policy(request: HttpRequest, retention_id: UUID, body: ReasonBody) -> schemas.Retention:
+    return _answer_policy(request, retention_id, Answer.WITHDRAW, reason=body.reason)
+
+
+def _answer_policy(request: HttpRequest, retention_id: UUID, answer: Answer, **said: Any) -> schemas.Retention:
     caller = caller_of(request)
-    row = clocks.withdraw_policy(
-        tenant_id=caller.tenant_id, retention_id=retention_id, reason=body.reason, by=caller.actor, at=timezone.now()
+    row = clocks.answer_policy(
+        tenant_id=caller.tenant_id, retention_id=retention_id, answer=answer, by=caller.actor, at=timezone.now(), **said
     )
     return schemas.Retention.of(row)
-
-
-def _step_up(request: HttpRequest, body: schemas.PasswordBody) -> None:
-    if proof_class(request, caller_of(request).user, body.password) != "C":
-        raise ProofNeeded

@@ -13,6 +13,7 @@ from console.api.schemas import Answer, Body, Paged, Reason
 
 class PasswordBody(Body):
     password: Annotated[str, Field(max_length=1000)] | None = None
+    otp: Annotated[str, Field(max_length=16)] | None = None
 
 
 class ErasuresWanted(Paged):

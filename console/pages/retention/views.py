@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -12,7 +13,8 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
-from console.accounts.step_up import proof_class
+from console.accounts.members.forms import IdentityProofForm
+from console.accounts.step_up import is_proven, is_recently_authenticated, redirect_to_reauthentication
 from console.pages.actions.action_record import actor_names
 from console.pages.audit.views import MAY, audit_tabs
 from console.pages.lists.list_page import Column, ListPage, export_address
@@ -21,6 +23,8 @@ from console.web import labels
 from console.web.forms import ErasureForm, HoldForm, ReasonForm, RetentionForm
 from console.web.http import TenantRequest, in_tenant
 from console.web.spreadsheets import MOST_EXPORTED
+from ledger.people.queries import is_same_person
+from ledger.people.rules.confirmation import Answer
 from ledger.record.rules.refusals import ProofNeeded
 from ledger.retention import queries
 from ledger.retention.operations import erasure as operations
@@ -127,19 +131,13 @@ def request_erasure(request: TenantRequest) -> HttpResponse:
 @require_POST
 def answer_erasure(request: TenantRequest, erasure_id: UUID) -> HttpResponse:
     """Confirm, refuse or withdraw a request."""
-    facts: dict[str, Any] = {
-        "tenant_id": request.tenant.id,
-        "erasure_id": erasure_id,
-        "by": request.caller.actor,
-        "at": request.as_of,
-    }
-    if request.POST.get("to") == "confirm":
-        _step_up(request)
-        operations.confirm_erasure(**facts)
-        messages.success(request, "Confirmed. It is erased within seconds unless a hold covers it.")
-        return redirect("holds", request.tenant.slug)
-    ways = {"refuse": operations.refuse_erasure, "withdraw": operations.withdraw_erasure}
-    return _with_reason(request, ways, facts)
+    answers = {"confirm": Answer.CONFIRM, "refuse": Answer.DECLINE, "withdraw": Answer.WITHDRAW}
+    return _answer(
+        request,
+        answers,
+        partial(operations.answer_erasure, erasure_id=erasure_id),
+        "Confirmed. It is erased within seconds unless a hold covers it.",
+    )
 
 
 @in_tenant("compliance")
@@ -157,40 +155,42 @@ def propose(request: TenantRequest) -> HttpResponse:
 @require_POST
 def answer_policy(request: TenantRequest, retention_id: UUID) -> HttpResponse:
     """Confirm or withdraw a proposed policy."""
-    facts: dict[str, Any] = {
-        "tenant_id": request.tenant.id,
-        "retention_id": retention_id,
-        "by": request.caller.actor,
-        "at": request.as_of,
-    }
-    if request.POST.get("to") == "confirm":
-        _step_up(request)
-        clocks.confirm_policy(**facts)
-        messages.success(request, "Confirmed. The policy is in force.")
-        return redirect("holds", request.tenant.slug)
-    return _with_reason(request, {"withdraw": clocks.withdraw_policy}, facts)
+    answers = {"confirm": Answer.CONFIRM, "withdraw": Answer.WITHDRAW}
+    operation = partial(clocks.answer_policy, retention_id=retention_id)
+    return _answer(request, answers, operation, "Confirmed. The policy is in force.")
 
 
-def _with_reason(request: TenantRequest, ways: dict[str, Callable[..., Any]], given: dict[str, Any]) -> HttpResponse:
-    way, form = ways.get(request.POST.get("to", "")), ReasonForm(request.POST)
-    if way is None:
+def _answer(
+    request: TenantRequest, answers: Mapping[str, Answer], operation: Callable[..., Any], confirmed: str
+) -> HttpResponse:
+    answer = answers.get(request.POST.get("to", ""))
+    if answer is None:
         raise Http404
-    if not form.is_valid():
+    form, proof = ReasonForm(request.POST), IdentityProofForm(request.POST)
+    confirms = answer is Answer.CONFIRM
+    if not (proof.is_valid() if confirms else form.is_valid()):
         return _without_reason(request)
-    way(**given, reason=form.cleaned_data["reason"])
-    messages.success(request, "Recorded.")
+    try:
+        operation(
+            tenant_id=request.tenant.id,
+            answer=answer,
+            reason="" if confirms else form.cleaned_data["reason"],
+            by=request.caller.actor,
+            is_proven=confirms and is_proven(request, *proof.proof()),
+            at=request.as_of,
+        )
+    except ProofNeeded:
+        if any(proof.proof()):
+            raise
+        # Whoever signs in elsewhere has no password: they show there who they are, and confirm then.
+        return redirect_to_reauthentication(request)
+    messages.success(request, confirmed if confirms else "Recorded.")
     return redirect("holds", request.tenant.slug)
 
 
 def _without_reason(request: TenantRequest) -> HttpResponse:
     messages.error(request, "Nothing changed: enter a reason.")
     return redirect("holds", request.tenant.slug)
-
-
-def _step_up(request: TenantRequest) -> None:
-    """Require a fresh password for what destroys."""
-    if proof_class(request, request.user, request.POST.get("password")) != "C":
-        raise ProofNeeded
 
 
 def _page(
@@ -216,6 +216,7 @@ def _page(
             "policy": policy or RetentionForm(initial=queries.policy(tenant).document()),
         },
         "may_change": "compliance" in request.caller.roles,
+        "is_fresh": is_recently_authenticated(request),
         "holds_export": export_address(request, HOLDS_LIST),
         "erasures_export": export_address(request, ERASURES_LIST),
     }
@@ -260,7 +261,8 @@ def _erasure(request: TenantRequest, row: Any, names: dict[UUID, str]) -> dict[s
         "icon": _ICONS.get(row.state, "dot"),
         "by": names.get(row.requested_by, "the policy in force"),
         "second": names.get(row.confirmed_by, "") if row.confirmed_by else "",
-        "may_confirm": waits and row.requested_by != me,
+        "may_confirm": waits and not is_same_person(row.requested_by, me),
+        "proof": IdentityProofForm(auto_id=f"id_{row.id}_%s"),
         "may_withdraw": row.state in queries.OPEN and row.begun_at is None,
         "answer": reverse("erasure-answer", args=[slug, row.id]),
         "record": reverse("event", args=[slug, row.id, 1]),
@@ -275,7 +277,8 @@ def _policy(request: TenantRequest, row: Any, names: dict[UUID, str]) -> dict[st
         "by": names.get(row.proposed_by, "somebody"),
         "second": names.get(row.confirmed_by, "") if row.confirmed_by else "",
         "waits": row.state == "PROPOSED",
-        "may_confirm": row.state == "PROPOSED" and row.proposed_by != request.caller.actor.id,
+        "may_confirm": row.state == "PROPOSED" and not is_same_person(row.proposed_by, request.caller.actor.id),
+        "proof": IdentityProofForm(auto_id=f"id_{row.id}_%s"),
         "answer": reverse("retention-answer", args=[slug, row.id]),
         "record": reverse("event", args=[slug, row.id, 1]),
     }

@@ -1,6 +1,6 @@
 """Erasure: requested by one person, confirmed by another, carried out by a database role that can do nothing else.
 
-What people do here (`request`, `confirm`, `refuse`, `withdraw`) are events of a subject of kind `erasure`.
+What people do here (request, confirm, refuse, withdraw) are events of a subject of kind `erasure`.
 `run_erasure` runs in the eraser's process: the functions of the database that it calls look for themselves whether two
 people agreed, no hold stands in the way, and the subject is one that the request names (docs/ledger.md, "Erasure,
 holds, retention").
@@ -17,7 +17,9 @@ from uuid import UUID
 from ledger import keystore
 from ledger.db import call_function, execute, tenancy
 from ledger.models import Erasure
-from ledger.people.rules.confirmation import SecondPersonNeeded
+from ledger.people.queries import is_same_person
+from ledger.people.rules import confirmation
+from ledger.people.rules.confirmation import Answer
 from ledger.record.operations import (
     SYSTEM,
     Actor,
@@ -69,7 +71,7 @@ def request_erasure_by_policy(*, tenant_id: UUID, request: ErasureRequest, at: d
     """Request erasure under a standing policy; two people confirmed the policy, so the request is confirmed with it."""
     policy = queries.retention(tenant_id)
     if policy is None or not policy.standing:
-        raise SecondPersonNeeded
+        raise confirmation.SecondPersonNeeded
     found = _check_subjects(tenant_id, request.subjects, at=at)
     row = _create_row(tenant_id, request, found, state="CONFIRMED", by=SYSTEM, at=at, retention_id=policy.id)
     asked = append(
@@ -87,34 +89,42 @@ def request_erasure_by_policy(*, tenant_id: UUID, request: ErasureRequest, at: d
     return row
 
 
-def confirm_erasure(*, tenant_id: UUID, erasure_id: UUID, by: Actor, at: datetime) -> Erasure:
-    """Confirm a request as the second person. Holds and ages are checked again, here and when the eraser begins."""
-    head, row = _lock_request(tenant_id, erasure_id, "REQUESTED")
-    if by.id == row.requested_by or by.kind != "person":
-        raise SecondPersonNeeded
-    _check_subjects(
-        tenant_id, [subject for subject, _ in queries.subjects_of(tenant_id, erasure_id)], at=at, own_request=erasure_id
+def answer_erasure(
+    *,
+    tenant_id: UUID,
+    erasure_id: UUID,
+    answer: Answer,
+    reason: str = "",
+    by: Actor,
+    is_proven: bool = False,
+    at: datetime,
+) -> Erasure:
+    """Confirm or refuse a request as the second person, or withdraw it, even confirmed, until it begins.
+
+    Holds and ages are checked again, here and when the eraser begins.
+    """
+    withdraws = answer is Answer.WITHDRAW
+    head, row = _lock_request(tenant_id, erasure_id, *(queries.OPEN if withdraws else ("REQUESTED",)))
+    confirmation.check_answer(
+        "erasure",
+        answer,
+        by_kind=by.kind,
+        is_proposer=is_same_person(row.requested_by, by.id),
+        is_proven=is_proven,
+        reason=reason,
+        proposed_at=row.requested_at,
+        at=at,
     )
-    append(head, NewEvent(kind="erasure_confirmed", to="CONFIRMED"), actor=by, at=at)
-    return _update_row(row, state="CONFIRMED", confirmed_by=by.id, confirmed_at=at)
-
-
-def refuse_erasure(*, tenant_id: UUID, erasure_id: UUID, reason: str, by: Actor, at: datetime) -> Erasure:
-    """Refuse a request as the second person."""
-    head, row = _lock_request(tenant_id, erasure_id, "REQUESTED")
-    if by.id == row.requested_by:
-        raise SecondPersonNeeded
-    append(head, NewEvent(kind="erasure_refused", to="REFUSED", detail={"reason": reason}), actor=by, at=at)
-    return _update_row(row, state="REFUSED", ended_at=at)
-
-
-def withdraw_erasure(*, tenant_id: UUID, erasure_id: UUID, reason: str, by: Actor, at: datetime) -> Erasure:
-    """Withdraw a request, even a confirmed one, as long as nothing has been erased."""
-    head, row = _lock_request(tenant_id, erasure_id, *queries.OPEN)
+    if answer is Answer.CONFIRM:
+        named = [subject for subject, _ in queries.subjects_of(tenant_id, erasure_id)]
+        _check_subjects(tenant_id, named, at=at, own_request=erasure_id)
+        append(head, NewEvent(kind="erasure_confirmed", to="CONFIRMED"), actor=by, at=at)
+        return _update_row(row, state="CONFIRMED", confirmed_by=by.id, confirmed_at=at)
     if row.begun_at is not None:
         raise rules.HasBegun
-    append(head, NewEvent(kind="erasure_withdrawn", to="WITHDRAWN", detail={"reason": reason}), actor=by, at=at)
-    return _update_row(row, state="WITHDRAWN", ended_at=at)
+    kind, state = ("erasure_withdrawn", "WITHDRAWN") if withdraws else ("erasure_refused", "REFUSED")
+    append(head, NewEvent(kind=kind, to=state, detail={"reason": reason}), actor=by, at=at)
+    return _update_row(row, state=state, ended_at=at)
 
 
 def run_erasure(*, tenant_id: UUID, erasure_id: UUID, clock: Callable[[], datetime]) -> int:

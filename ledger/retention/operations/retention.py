@@ -8,7 +8,8 @@ from uuid import UUID
 
 from ledger.db import call_function
 from ledger.models import LegalHold, Retention
-from ledger.people.rules.confirmation import SecondPersonNeeded
+from ledger.people.queries import is_same_person
+from ledger.people.rules.confirmation import Answer, check_answer
 from ledger.record.operations import Actor, NewEvent, SubjectHead, append, lock_subject, new_id
 from ledger.record.rules.refusals import AlreadyDecided
 from ledger.retention import queries
@@ -63,12 +64,35 @@ def propose_policy(*, tenant_id: UUID, policy: RetentionPolicy, by: Actor, at: d
     return row
 
 
-def confirm_policy(*, tenant_id: UUID, retention_id: UUID, by: Actor, at: datetime) -> Retention:
-    """Put a proposed policy in force; the one before is superseded in the same transaction."""
+def answer_policy(
+    *,
+    tenant_id: UUID,
+    retention_id: UUID,
+    answer: Answer,
+    reason: str = "",
+    by: Actor,
+    is_proven: bool = False,
+    at: datetime,
+) -> Retention:
+    """Put a proposed policy in force as the second person, or withdraw it, which everybody may who could confirm it.
+
+    The policy before it is superseded in the same transaction.
+    """
     head = _lock_in_state(tenant_id, retention_id, "retention", "PROPOSED")
     row = Retention.objects.get(tenant_id=tenant_id, id=retention_id)
-    if by.id == row.proposed_by or by.kind != "person":
-        raise SecondPersonNeeded
+    check_answer(
+        "retention",
+        answer,
+        by_kind=by.kind,
+        is_proposer=is_same_person(row.proposed_by, by.id),
+        is_proven=is_proven,
+        reason=reason,
+        proposed_at=row.proposed_at,
+        at=at,
+    )
+    if answer is not Answer.CONFIRM:
+        append(head, NewEvent(kind="retention_withdrawn", to="WITHDRAWN", detail={"reason": reason}), actor=by, at=at)
+        return _update_row(row, state="WITHDRAWN")
     before = queries.retention(tenant_id)
     if before is not None:
         happening = NewEvent(kind="retention_superseded", to="SUPERSEDED", detail={"by": str(retention_id)})
@@ -76,14 +100,6 @@ def confirm_policy(*, tenant_id: UUID, retention_id: UUID, by: Actor, at: dateti
         _update_row(before, state="SUPERSEDED")
     append(head, NewEvent(kind="retention_confirmed", to="ACTIVE"), actor=by, at=at)
     return _update_row(row, state="ACTIVE", confirmed_by=by.id, confirmed_at=at)
-
-
-def withdraw_policy(*, tenant_id: UUID, retention_id: UUID, reason: str, by: Actor, at: datetime) -> Retention:
-    """Withdraw a proposed policy."""
-    head = _lock_in_state(tenant_id, retention_id, "retention", "PROPOSED")
-    row = Retention.objects.get(tenant_id=tenant_id, id=retention_id)
-    append(head, NewEvent(kind="retention_withdrawn", to="WITHDRAWN", detail={"reason": reason}), actor=by, at=at)
-    return _update_row(row, state="WITHDRAWN")
 
 
 def _lock_in_state(tenant_id: UUID, subject_id: UUID, kind: str, state: str) -> SubjectHead:

@@ -6,7 +6,7 @@ import itertools
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from io import StringIO
 from uuid import UUID, uuid4
 
@@ -259,14 +259,27 @@ def guessed(promised: envelope.Commitment, salt: bytes) -> bytes | None:
 # Who may
 
 
-def test_the_functions_look_for_themselves_whether_two_people_agreed(kept, run):
+def other_account(tenant: UUID, one: Actor) -> Actor:
+    """Another account of the person behind this one, as the events of members tell it."""
+    other, head = Actor("person", uuid4()), ledger.SubjectHead(tenant_id=tenant, id=uuid4(), kind="member")
+    told = {"actor": str(other.id), "person": str(one.id), "how": "by_hand"}
+    earlier = AT - timedelta(days=1)
+    joined = ledger.append(head, NewEvent(kind="member_added", to="ACTIVE"), actor=ledger.SYSTEM, at=earlier)
+    ledger.append(joined, NewEvent(kind="accounts_linked", detail=told), actor=ledger.SYSTEM, at=earlier)
+    return other
+
+
+@pytest.mark.req("R-LE-21")
+@pytest.mark.parametrize("linked", [False, True], ids=["one account", "two accounts of one person"])
+def test_the_functions_look_for_themselves_whether_two_people_agreed(kept, run, linked):
     head = ended(kept)
     wish = operations.ErasureRequest(subjects=(head.id,), legal_basis="None", reason="None.")
     one = Actor("person", uuid4())
     with tenancy(kept.tenant):
         asked = operations.request_erasure(tenant_id=kept.tenant, request=wish, by=one, at=AT)
         alone = ledger.lock_subject(tenant_id=kept.tenant, subject_id=asked.id, kind="erasure")
-        ledger.append(alone, NewEvent(kind="erasure_confirmed", to="CONFIRMED"), actor=one, at=AT)
+        again = other_account(kept.tenant, one) if linked else one
+        ledger.append(alone, NewEvent(kind="erasure_confirmed", to="CONFIRMED"), actor=again, at=AT)
         operations.Erasure.objects.filter(tenant_id=kept.tenant, id=asked.id).update(
             state="CONFIRMED", confirmed_by=uuid4(), begun_at=AT
         )

@@ -21,6 +21,7 @@ from ledger.db import tenancy
 from ledger.log.queries import log
 from ledger.log.rules import checkpoint, notes, tiles
 from ledger.log.rules.merkle import verify_consistency, verify_inclusion
+from ledger.people.rules.confirmation import Answer
 from ledger.record import operations as ledger
 from ledger.record.operations import Actor
 from ledger.record.queries import events
@@ -102,7 +103,14 @@ def agree(tenant: UUID, **days: int) -> UUID:
     policy = RetentionPolicy(**({"payload_days": 100, "envelope_days": 200} | days))
     with tenancy(tenant):
         row = retention.propose_policy(tenant_id=tenant, policy=policy, by=Actor("person", uuid4()), at=LONG_AGO)
-        retention.confirm_policy(tenant_id=tenant, retention_id=row.id, by=Actor("person", uuid4()), at=LONG_AGO)
+        retention.answer_policy(
+            tenant_id=tenant,
+            retention_id=row.id,
+            answer=Answer.CONFIRM,
+            by=Actor("person", uuid4()),
+            is_proven=True,
+            at=LONG_AGO,
+        )
     return row.id
 
 

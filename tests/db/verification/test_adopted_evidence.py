@@ -17,6 +17,7 @@ from django.core.management.base import CommandError
 from ledger import verify_bundle
 from ledger.db import tenancy
 from ledger.models import Evidence
+from ledger.people.rules.confirmation import Answer
 from ledger.record import operations as ledger
 from ledger.record.queries import events, evidence
 from ledger.retention.operations import erasure
@@ -175,7 +176,9 @@ def test_stray_evidence_that_was_erased_with_its_action_needs_no_adoption(stage,
     at = datetime.now(UTC) + timedelta(minutes=1)
     with tenancy(stage.tenant):
         request = erasure.request_erasure(tenant_id=stage.tenant, request=wish, by=asked, at=at)
-        erasure.confirm_erasure(tenant_id=stage.tenant, erasure_id=request.id, by=confirmed, at=at)
+        erasure.answer_erasure(
+            tenant_id=stage.tenant, erasure_id=request.id, answer=Answer.CONFIRM, by=confirmed, is_proven=True, at=at
+        )
     erase(run)
     with tenancy(stage.tenant):
         assert Evidence.objects.get(tenant_id=stage.tenant, id=stray.pointer).sealed is None

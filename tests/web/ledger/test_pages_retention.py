@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
+import html
+import re
+import time
 
-from tests.support.browser_users import ballot, visitor, words
+import pytest
+from django.test import Client
+
+from tests.support.browser_users import Visitor, ballot, visitor, words
+from tests.support.outside.oidc import Identity, OidcProvider
 from tests.support.scenes import PASSWORD
 
 
@@ -53,6 +59,65 @@ def test_an_erasure_takes_another_person_and_their_password(stage, first, second
     assert "Confirmed, to be carried out GDPR Art. 17" in said
     assert "requested by First, confirmed by Second" in said
     assert second.page("audit", kind="erasure_confirmed").count("<tr data-item") == 1
+
+
+@pytest.fixture
+def provider(settings):
+    with OidcProvider(identity=Identity(email="law@corp.example")) as running:
+        settings.SOCIALACCOUNT_PROVIDERS = {"openid_connect": {"APPS": [running.settings()]}}
+        yield running
+
+
+def by_single_sign_on(stage, provider):
+    """Somebody of compliance who has no password and has just come from their provider."""
+    user = stage.person("compliance", name="law@corp.example").user
+    user.set_unusable_password()
+    user.save()
+    client = Client()
+    return_from_provider(client, provider)
+    return Visitor(client, stage.slug)
+
+
+def return_from_provider(client, provider):
+    asked = client.post("/sign-in/with/corp").content.decode()
+    address = html.unescape(re.search(r'content="0; url=([^"]+)"', asked).group(1))
+    client.get(provider.authorise(address).removeprefix("http://testserver"))
+
+
+def later(monkeypatch):
+    """After a sign-in stops being recent."""
+    at = time.time() + 301
+    monkeypatch.setattr("console.accounts.step_up.time.time", lambda: at)
+
+
+def test_who_signs_in_elsewhere_and_has_no_password_confirms_on_the_page(stage, first, provider, monkeypatch):
+    ask(first, over(stage))
+    path = path_of(first.page("audit/holds"), "erasures")
+    law = by_single_sign_on(stage, provider)
+    with monkeypatch.context() as clock:
+        later(clock)
+        assert "Confirm at your provider first" in words(law.page("audit/holds"))
+        sent_away = law.post(path, to="confirm")
+        assert sent_away["Location"].startswith("/sign-in/again/outside?next=")
+        assert "Requires second approver" in words(first.page("audit/holds"))
+    assert law.post(path, to="confirm").status_code == 302
+    assert "confirmed by Law" in words(first.page("audit/holds"))
+
+
+@pytest.mark.parametrize("kind", ["erasures", "retention"])
+def test_who_signs_in_elsewhere_and_has_no_password_confirms_over_the_api(stage, first, provider, monkeypatch, kind):
+    if kind == "erasures":
+        ask(first, over(stage))
+    else:
+        first.post("audit/retention/propose", payload_days="90", envelope_days="400", floor_days="30")
+    listed = first.client.get(f"/api/v1/{kind}").json()["items"][0]
+    path = f"/api/v1/{kind}/{listed['erasure_id' if kind == 'erasures' else 'retention_id']}/confirm"
+    law = by_single_sign_on(stage, provider)
+    with monkeypatch.context() as clock:
+        later(clock)
+        refused = law.client.post(path, {}, "application/json")
+        assert (refused.status_code, refused.json()["code"]) == (403, "STEP_UP_REQUIRED")
+    assert law.client.post(path, {}, "application/json").json()["state"] in ("CONFIRMED", "ACTIVE")
 
 
 def test_a_request_is_refused_or_withdrawn_with_a_reason(stage, first, second):

@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from console.models import PageView, RecordedMessage
 from ledger.db import tenancy
+from ledger.people.rules.confirmation import Answer
 from ledger.record.operations import Actor
 from ledger.retention.operations import erasure
 from tests.support.api_tenant import Workshop
@@ -182,7 +183,14 @@ def erased(shop, run, path):
     first, second = (Actor("person", uuid4()) for _ in range(2))
     with tenancy(shop.tenant):
         row = erasure.request_erasure(tenant_id=shop.tenant, request=wish, by=first, at=timezone.now())
-        erasure.confirm_erasure(tenant_id=shop.tenant, erasure_id=row.id, by=second, at=timezone.now())
+        erasure.answer_erasure(
+            tenant_id=shop.tenant,
+            erasure_id=row.id,
+            answer=Answer.CONFIRM,
+            by=second,
+            is_proven=True,
+            at=timezone.now(),
+        )
     assert erase_here(run, shop.tenant, row.id) == 1
 
 
