@@ -180,7 +180,6 @@ def _promote(row: Release, *, at: datetime) -> None:
             release_id=row.id,
             reason="A test.",
             by=ledger.Actor("person", uuid4()),
-            is_first=False,
             is_proven=True,
             at=at,
         )

@@ -59,12 +59,6 @@ def member_by_pseudonym(tenant_id: UUID, actor_id: UUID) -> Membership | None:
     return Membership.objects.select_related("user").filter(tenant_id=tenant_id, actor_id=actor_id).first()
 
 
-def is_same_person(tenant_id: UUID, one: UUID | None, other: UUID) -> bool:
-    """Whether two pseudonyms are one human's, through whichever accounts; a machine is nobody's."""
-    first, second = (member_by_pseudonym(tenant_id, each) if each else None for each in (one, other))
-    return one == other or (first is not None and second is not None and first.person_id == second.person_id)
-
-
 def linked_accounts(row: Membership | None) -> list[Membership]:
     """Every account of the human behind one."""
     if row is None:

@@ -12,7 +12,6 @@ from django.utils import timezone
 from ninja import Query, Router
 
 from approvals.sessions import queries as sessions_queries
-from console.accounts.members.queries import is_same_person
 from console.accounts.step_up import is_proven
 from console.api import paging
 from console.api.auth import admits, caller_of
@@ -34,6 +33,7 @@ from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.operations import registration, releases, second_person
 from ledger.catalogue.rules import contract as contracts
 from ledger.catalogue.rules import policies
+from ledger.people.rules.confirmation import Answer
 from ledger.record.rules.canonical import parse
 from ledger.record.rules.refusals import NotFound
 
@@ -101,10 +101,9 @@ def answer_contract(request: HttpRequest, name: str, version: str, body: SecondW
         tenant_id=caller.tenant_id,
         name=name,
         version=version,
-        accept=body.confirm,
+        answer=Answer.CONFIRM if body.confirm else Answer.DECLINE,
         reason=body.reason,
         by=caller.actor,
-        is_sender=is_same_person(caller.tenant_id, row.sent_by, caller.actor.id),
         is_proven=is_proven(request, body.password, body.otp),
         at=timezone.now(),
     )

@@ -9,7 +9,6 @@ from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from ninja import Query, Router
 
-from console.accounts.members.queries import is_same_person
 from console.accounts.step_up import is_proven
 from console.api import paging, rate
 from console.api.auth import admits, caller_of
@@ -20,6 +19,7 @@ from console.api.transaction import after_commit, in_tenancy, json_response
 from console.pages.systems import context as systems_context
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.operations import second_person
+from ledger.people.rules.confirmation import Answer
 from ledger.record.rules.refusals import NotFound, Refused
 from reviews import queries as after
 from reviews.checks import catalogue, changes
@@ -78,16 +78,12 @@ def register_system(request: HttpRequest, body: schemas.SystemBody) -> schemas.S
 @in_tenancy
 def answer_system(request: HttpRequest, name: str, body: SecondWordBody) -> schemas.System:
     caller = caller_of(request)
-    known = catalogue_queries.system(caller.tenant_id, name)
-    if known is None:
-        raise NotFound("System")
     row = systems.decide_change(
         tenant_id=caller.tenant_id,
         name=name,
-        accept=body.confirm,
+        answer=Answer.CONFIRM if body.confirm else Answer.DECLINE,
         reason=body.reason,
         by=caller.actor,
-        is_sender=is_same_person(caller.tenant_id, systems_context.change_sender(known), caller.actor.id),
         is_proven=is_proven(request, body.password, body.otp),
         at=timezone.now(),
     )

@@ -15,7 +15,6 @@ from django.views.decorators.http import require_POST
 
 from approvals.sessions import queries as sessions_queries
 from console.accounts.members.forms import ConfirmProposalForm
-from console.accounts.members.queries import is_same_person
 from console.accounts.step_up import is_proven, is_recently_authenticated
 from console.pages.actions.action_record import actor_names, format_json
 from console.pages.contracts import contract_check, predicate_trial
@@ -39,6 +38,8 @@ from console.web.spreadsheets import MOST_EXPORTED
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.operations import registration, releases, second_person
 from ledger.catalogue.rules.contract import Contract, load_stored, read
+from ledger.people.queries import is_same_person
+from ledger.people.rules.confirmation import Answer
 from ledger.record.rules.refusals import ProofNeeded, Refused
 
 PAGE = 100
@@ -108,17 +109,15 @@ def decide_version(request: TenantRequest, contract_name: str, contract_version:
     form = ConfirmProposalForm(request.POST)
     if not form.is_valid():
         return _contract(request, contract_name, contract_version, word=form, status=422)
-    row = catalogue_queries.contract_version(request.tenant.id, contract_name, contract_version)
     yes = form.cleaned_data["to"] == "confirm"
     try:
         second_person.decide_contract_change(
             tenant_id=request.tenant.id,
             name=contract_name,
             version=contract_version,
-            accept=yes,
+            answer=Answer.CONFIRM if yes else Answer.DECLINE,
             reason=form.cleaned_data["reason"],
             by=request.caller.actor,
-            is_sender=is_same_person(request.tenant.id, row.sent_by if row else None, request.caller.actor.id),
             is_proven=is_proven(request, *form.proof()),
             at=request.as_of,
         )
@@ -234,7 +233,7 @@ def _contract(
         ],
         "compared": _compared(request, versions, document, row.compared_with if row.weakens else ""),
         "state": state,
-        "is_sender": is_same_person(request.tenant.id, row.sent_by, request.caller.actor.id),
+        "is_sender": is_same_person(row.sent_by, request.caller.actor.id),
         "sent_by": actor_names(request.tenant.id).get(row.sent_by, "a program") if row.sent_by else "",
         "may_answer": state == "PENDING" and may,
         "may_draft": may and state == "REGISTERED" and not later,

@@ -9,7 +9,6 @@ from uuid import UUID
 
 from approvals.policy.rules import autonomy, policy
 from approvals.voting.operations import approvers
-from console.accounts.members.queries import is_same_person
 from console.pages.contracts import contract_check
 from console.pages.policies import policy_changes
 from console.pages.releases import call_gates
@@ -100,7 +99,6 @@ def sign_gate(row: Release, *, gate: str, reason: str, by: Actor, is_proven: boo
         gate=gate,
         reason=reason,
         by=by,
-        is_author=is_same_person(row.tenant_id, row.author, by.id),
         is_proven=is_proven,
         at=at,
     )
@@ -113,7 +111,6 @@ def promote(row: Release, *, reason: str, by: Actor, is_proven: bool, at: dateti
         release_id=row.id,
         reason=reason,
         by=by,
-        is_first=is_same_person(row.tenant_id, row.first_by, by.id),
         is_proven=is_proven,
         at=at,
     )

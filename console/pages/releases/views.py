@@ -14,7 +14,6 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
-from console.accounts.members.queries import is_same_person
 from console.accounts.step_up import is_proven, is_recently_authenticated
 from console.pages.actions.action_record import actor_names, format_json
 from console.pages.lists.list_page import Column, ListPage, list_context, pager_context, place_in, sortable
@@ -34,6 +33,7 @@ from ledger.catalogue.rules import contract as contracts
 from ledger.catalogue.rules.contract import BadContract
 from ledger.catalogue.rules.policies import BadPolicy
 from ledger.catalogue.rules.releases import CANARY, CONTRACT, GATES, JUDGING_KINDS, SIGNED, CanaryScope, required_gates
+from ledger.people.queries import is_same_person
 from ledger.record.queries import events, evidence
 from ledger.record.rules.canonical import parse
 from ledger.record.rules.encryption import CannotOpen
@@ -410,7 +410,7 @@ def _detail(request: TenantRequest, release_id: UUID, *, status: int = 200, **ty
         "document": format_json(release_steps.read_draft(row)),
         "back": _way_back(request, row, in_force),
         "is_fresh": is_recently_authenticated(request),
-        **_steps(request, row, results, red, is_author=is_same_person(tenant_id, row.author, me), may=may, typed=typed),
+        **_steps(request, row, results, red, is_author=is_same_person(row.author, me), may=may, typed=typed),
     }
     return render(request, "releases/_detail.html" if request.htmx else "releases/detail.html", context, status=status)
 
@@ -426,7 +426,7 @@ def _steps(
     typed: dict[str, forms.Form],
 ) -> dict[str, Any]:
     """The forms of what this person may do next; a step that waits for somebody else says so in a sentence."""
-    is_first = is_same_person(row.tenant_id, row.first_by, request.caller.actor.id) if row.first_by else False
+    is_first = is_same_person(row.first_by, request.caller.actor.id)
     ready = may and row.state == "READY"
     refused = typed.get("signature")
     unsigned = [gate for gate in red if gate in SIGNED and gate in results and row.canary is None] if may else []

@@ -12,7 +12,6 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST
 
 from console.accounts.members.forms import ConfirmProposalForm
-from console.accounts.members.queries import is_same_person
 from console.accounts.step_up import is_proven, is_recently_authenticated
 from console.pages.actions.action_record import actor_names
 from console.pages.contracts import contract_check
@@ -22,6 +21,8 @@ from console.web import labels
 from console.web.forms import LiftFreezeForm
 from console.web.http import TenantRequest, in_tenant, record_page_view, redirect_back
 from ledger.catalogue import queries as catalogue_queries
+from ledger.people.queries import is_same_person
+from ledger.people.rules.confirmation import Answer
 from ledger.record.rules.refusals import ProofNeeded
 from reviews import queries as after
 from reviews.readback.operations import connections
@@ -163,10 +164,9 @@ def decide_change(request: TenantRequest, system_id: UUID) -> HttpResponse:
         operations.decide_change(
             tenant_id=request.tenant.id,
             name=known.name,
-            accept=yes,
+            answer=Answer.CONFIRM if yes else Answer.DECLINE,
             reason=form.cleaned_data["reason"],
             by=request.caller.actor,
-            is_sender=is_same_person(request.tenant.id, systems_context.change_sender(known), request.caller.actor.id),
             is_proven=is_proven(request, *form.proof()),
             at=request.as_of,
         )
@@ -212,7 +212,7 @@ def _waits(request: TenantRequest, seen: systems_context.SystemStatus) -> dict[s
     return {
         "changes": contract_check.diff_documents({"pattern": seen.pattern, "settings": seen.settings}, wanted),
         "by": actor_names(request.tenant.id).get(by, "a program") if by else "",
-        "is_sender": is_same_person(request.tenant.id, by, request.caller.actor.id),
+        "is_sender": is_same_person(by, request.caller.actor.id),
         "answer": reverse("system-answer", args=[request.tenant.slug, seen.id]),
     }
 

@@ -25,7 +25,8 @@ from ledger.catalogue.rules.contract import Contract, load_stored
 from ledger.catalogue.rules.releases import CanaryScope
 from ledger.catalogue.rules.weakenings import weakenings
 from ledger.models import ContractVersion, PolicyVersion, Release, ReleaseGate
-from ledger.people.rules.confirmation import SecondPersonNeeded
+from ledger.people.queries import is_same_person
+from ledger.people.rules.confirmation import Answer, SecondPersonNeeded, check_answer
 from ledger.record.operations import (
     Actor,
     NewEvent,
@@ -182,16 +183,17 @@ def sign_gate(
     gate: str,
     reason: str,
     by: Actor,
-    is_author: bool,
     is_proven: bool,
     at: datetime,
 ) -> Release:
     """A person stands for what a gate shows: the difference, or the outcomes that a replay changed."""
-    lock_release(tenant_id, release_id, "DRAFT", "CHECKED")
+    _, row = lock_release(tenant_id, release_id, "DRAFT", "CHECKED")
     last = catalogue_queries.gate_results(tenant_id, release_id).get(gate)
     if gate not in rules.SIGNED or last is None:
         raise rules.WrongStep("Run the gates first. A signature is for the result of RG-01, SIMULATION or RG-02.")
-    check_person(reason=reason, by=by, is_same=is_author, is_proven=is_proven)
+    if is_same_person(row.author, by.id):
+        raise SecondPersonNeeded("You drafted this, so another person must sign it.")
+    check_person(reason=reason, by=by, is_proven=is_proven)
     signed = GateResult(
         gate=gate,
         passed=True,
@@ -209,9 +211,9 @@ def sign_gate(
     )
 
 
-def check_person(*, reason: str, by: Actor, is_same: bool, is_proven: bool) -> None:
-    """Refuse a machine, whoever may not say this after what they said before, and whoever gives no reason or proof."""
-    if by.kind != "person" or is_same:
+def check_person(*, reason: str, by: Actor, is_proven: bool) -> None:
+    """Refuse a machine, and whoever gives no reason or proof."""
+    if by.kind != "person":
         raise SecondPersonNeeded
     if not reason.strip():
         raise ReasonMissing
@@ -316,19 +318,25 @@ def end_release(
 
 
 def promote_release(
-    *, tenant_id: UUID, release_id: UUID, reason: str, by: Actor, is_first: bool, is_proven: bool, at: datetime
+    *, tenant_id: UUID, release_id: UUID, reason: str, by: Actor, is_proven: bool, at: datetime
 ) -> Release:
-    """The word of a person: the first one waits for another, the second puts the version in force.
-
-    `is_first`: the person behind `by` gave the first word.
-    """
+    """Promote a release as one of two people: the first waits for another, the second puts the version in force."""
     head, row = lock_release(tenant_id, release_id, "DRAFT", "CHECKED", "CANARY", "READY")
     red = red_gates(row)
     if red:
         names = ", ".join(f"{gate} ({rules.GATES[gate][0]})" for gate in red)
         raise rules.GatesNotPassed(f"Not all gates have passed: {names}.")
     _check_basis(row)
-    check_person(reason=reason, by=by, is_same=is_first, is_proven=is_proven)
+    check_answer(
+        "release",
+        Answer.CONFIRM,
+        by_kind=by.kind,
+        is_proposer=is_same_person(row.first_by, by.id),
+        is_proven=is_proven,
+        reason=reason,
+        proposed_at=row.changed_at,
+        at=at,
+    )
     if row.first_by is None:
         append(head, NewEvent(kind="release_confirmed", detail={"reason": reason}), actor=by, at=at)
         return _move(row, first_by=by.id, changed_at=at)
@@ -397,7 +405,7 @@ def roll_back_contract(
 
     They are over, with their releases. What was proposed under them is judged by them, and not started any more.
     """
-    check_person(reason=reason, by=by, is_same=False, is_proven=is_proven)
+    check_person(reason=reason, by=by, is_proven=is_proven)
     if catalogue_queries.contract_version(tenant_id, name, version) is None:
         raise NotFound("Contract version")
     lock_versions(rules.CONTRACT, name)
@@ -432,7 +440,7 @@ def retire_contract(
     them is judged by them, and not started any more. `ends_tool`: whether `by` knows that the tool ends; where other
     versions came or went since, it is refused.
     """
-    check_person(reason=reason, by=by, is_same=False, is_proven=is_proven)
+    check_person(reason=reason, by=by, is_proven=is_proven)
     if catalogue_queries.contract_version(tenant_id, name, version) is None:
         raise NotFound("Contract version")
     lock_versions(rules.CONTRACT, name)
@@ -473,7 +481,7 @@ def roll_back(
 
     The release that brought the version in force is over; what was decided under it keeps its name.
     """
-    check_person(reason=reason, by=by, is_same=False, is_proven=is_proven)
+    check_person(reason=reason, by=by, is_proven=is_proven)
     lock_versions(kind)
     wanted = catalogue_queries.policy_version(tenant_id, kind, version)
     if wanted is None:

@@ -1,6 +1,6 @@
 """Changes that need a second person: weaker contract versions, and a system's new address or pattern.
 
-The sender, under any account, cannot be the second person. A refused answer changes nothing; declining ends it.
+Who may be that person, and how, is said in `ledger.people.rules.confirmation`.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.operations.registration import lock_versions, refuse_without_release, register_system
 from ledger.catalogue.rules.releases import CONTRACT
 from ledger.models import ContractVersion, System
-from ledger.people.rules.confirmation import SecondPersonNeeded
+from ledger.people.queries import is_same_person
+from ledger.people.rules.confirmation import Answer, check_answer, has_expired
 from ledger.record.operations import Actor, NewEvent, append, lock_subject
 from ledger.record.rules.envelope import instant
-from ledger.record.rules.refusals import NotFound, ProofNeeded, ReasonMissing, Refused
+from ledger.record.rules.refusals import NotFound, Refused
 
 
 class NothingWaits(Refused):
@@ -31,17 +32,13 @@ def decide_contract_change(
     tenant_id: UUID,
     name: str,
     version: str,
-    accept: bool,
+    answer: Answer,
     reason: str,
     by: Actor,
-    is_sender: bool,
-    is_proven: bool,
+    is_proven: bool = False,
     at: datetime,
 ) -> ContractVersion:
-    """Confirm or decline a weaker version; the sender may decline it, and only another person confirms it.
-
-    `is_sender`: the person behind `by` is the one who sent it. `is_proven`: they have just shown who they are.
-    """
+    """Confirm a weaker version as the second person, or decline it, as its sender also may."""
     row = catalogue_queries.contract_version(tenant_id, name, version)
     if row is None:
         raise NotFound("Contract version")
@@ -49,7 +46,17 @@ def decide_contract_change(
     head = lock_subject(tenant_id=tenant_id, subject_id=row.id, kind="contract")
     if head.state != "PENDING":
         raise NothingWaits
-    check_decision(accept=accept, reason=reason, by=by, is_sender=is_sender, is_proven=is_proven)
+    check_answer(
+        "contract",
+        answer,
+        by_kind=by.kind,
+        is_proposer=is_same_person(row.sent_by, by.id),
+        is_proven=is_proven,
+        reason=reason,
+        proposed_at=row.registered_at,
+        at=at,
+    )
+    accept = answer is Answer.CONFIRM
     if accept:
         # What is in force may have come by release, or gone back, since this was sent.
         refuse_without_release(catalogue_queries.contract_to_compare(tenant_id, name), bytes(row.document))
@@ -61,16 +68,6 @@ def decide_contract_change(
     )
     append(head, happening, actor=by, at=at)
     return row
-
-
-def check_decision(*, accept: bool, reason: str, by: Actor, is_sender: bool, is_proven: bool) -> None:
-    """Refuse a machine, a sender who confirms, and an answer without a reason."""
-    if by.kind != "person" or (accept and is_sender):
-        raise SecondPersonNeeded
-    if not reason.strip():
-        raise ReasonMissing
-    if accept and not is_proven:
-        raise ProofNeeded("This weakens what is checked. Confirm with your password or a one-time code.")
 
 
 FREE_SETTINGS = frozenset({"limits", "changes", "webhook"})
@@ -91,7 +88,8 @@ def submit_system(
         row = register_system(tenant_id=tenant_id, name=name, pattern=pattern, settings=settings, actor=actor, at=at)
         return row, False
     asked = known.proposal or {}
-    if {part: asked.get(part) for part in wanted} == wanted:
+    is_open = bool(asked) and not has_expired("system", datetime.fromisoformat(asked["at"]), at=at)
+    if is_open and {part: asked.get(part) for part in wanted} == wanted:
         return known, True
     head = lock_subject(tenant_id=tenant_id, subject_id=known.id, kind="system")
     known.proposal = wanted | {"by": str(actor.id), "at": instant(at)}
@@ -108,14 +106,13 @@ def decide_system_change(
     *,
     tenant_id: UUID,
     name: str,
-    accept: bool,
+    answer: Answer,
     reason: str,
     by: Actor,
-    is_sender: bool,
-    is_proven: bool,
+    is_proven: bool = False,
     at: datetime,
 ) -> System:
-    """Confirm or decline the change of a system that waits; the sender may decline it, another person confirms it."""
+    """Confirm the change of a system as the second person, or decline it, as its sender also may."""
     known = catalogue_queries.system(tenant_id, name)
     if known is None:
         raise NotFound("System")
@@ -123,7 +120,17 @@ def decide_system_change(
     known = catalogue_queries.system(tenant_id, name)
     if known is None or known.proposal is None:
         raise NothingWaits
-    check_decision(accept=accept, reason=reason, by=by, is_sender=is_sender, is_proven=is_proven)
+    check_answer(
+        "system",
+        answer,
+        by_kind=by.kind,
+        is_proposer=is_same_person(UUID(known.proposal["by"]), by.id),
+        is_proven=is_proven,
+        reason=reason,
+        proposed_at=datetime.fromisoformat(known.proposal["at"]),
+        at=at,
+    )
+    accept = answer is Answer.CONFIRM
     wanted = {part: known.proposal[part] for part in ("pattern", "settings")}
     changed = wanted if accept else {}
     System.objects.filter(tenant_id=tenant_id, id=known.id).update(proposal=None, **changed)

@@ -72,7 +72,8 @@ _STOPS: Final = frozenset({Answer.DECLINE, Answer.WITHDRAW})
 TERMS: Final[Mapping[str, ConfirmationTerms]] = {
     "contract": ConfirmationTerms(roles=_OPERATORS),
     "system": ConfirmationTerms(roles=_OPERATORS),
-    "release": ConfirmationTerms(roles=_OPERATORS),
+    # What makes a release stale is another version in force: then its gates no longer count.
+    "release": ConfirmationTerms(roles=_OPERATORS, lives=None),
     "erasure": ConfirmationTerms(roles=_COMPLIANCE, reasons=_STOPS, withdrawn_apart=True),
     "retention": ConfirmationTerms(roles=_COMPLIANCE, reasons=_STOPS),
     "member": ConfirmationTerms(roles=frozenset({"administrator"}), reasons=frozenset()),

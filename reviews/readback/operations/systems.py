@@ -17,6 +17,7 @@ from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.operations import second_person
 from ledger.catalogue.rules.contract import Contract
 from ledger.db import tenancy
+from ledger.people.rules.confirmation import Answer
 from ledger.record import operations as ledger
 from ledger.record.rules.envelope import instant
 from ledger.record.rules.refusals import NotFound, ReasonMissing, Refused
@@ -254,25 +255,23 @@ def decide_change(
     *,
     tenant_id: UUID,
     name: str,
-    accept: bool,
+    answer: Answer,
     reason: str,
     by: ledger.Actor,
-    is_sender: bool,
-    is_proven: bool,
+    is_proven: bool = False,
     at: datetime,
 ) -> Any:
     """The second person's word on a change of a system; with a yes, its limits hold from now on too."""
     row = second_person.decide_system_change(
         tenant_id=tenant_id,
         name=name,
-        accept=accept,
+        answer=answer,
         reason=reason,
         by=by,
-        is_sender=is_sender,
         is_proven=is_proven,
         at=at,
     )
-    if accept:
+    if answer is Answer.CONFIRM:
         work_queue.set_lane_limits(tenant_id=tenant_id, system_id=row.id, limits=limits_of(row.settings))
     return row
 

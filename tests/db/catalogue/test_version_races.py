@@ -18,6 +18,7 @@ from ledger.catalogue.operations import registration, releases, second_person
 from ledger.catalogue.rules.policies import default_policy
 from ledger.db import tenancy
 from ledger.models import ContractVersion, Release
+from ledger.people.rules.confirmation import Answer
 from ledger.record.operations import SYSTEM, Actor, new_id
 from ledger.record.rules.refusals import Refused
 from tests.db.races import PATIENCE_S, on_its_own_connection, until_someone_waits
@@ -131,7 +132,7 @@ def promoted_once(row: Release) -> Callable[[], Any]:
     """A release that one person has promoted; how the second one does."""
 
     def promote(by: Actor = BEN) -> Any:
-        return releases.promote_release(tenant_id=row.tenant_id, release_id=row.id, is_first=False, **word(by))
+        return releases.promote_release(tenant_id=row.tenant_id, release_id=row.id, **word(by))
 
     with tenancy(row.tenant_id):
         pass_gates(row.tenant_id, row.id)
@@ -177,7 +178,7 @@ def test_a_weaker_version_is_not_confirmed_with_what_is_rolled_back_in_the_same_
 
     def confirm() -> Any:
         return second_person.decide_contract_change(
-            tenant_id=tenant, name=TOOL, version="1.3.0", accept=True, is_sender=False, **word(BEN)
+            tenant_id=tenant, name=TOOL, version="1.3.0", answer=Answer.CONFIRM, **word(BEN)
         )
 
     code, detail = meanwhile(roll_back(tenant, "1.1.0"), confirm)

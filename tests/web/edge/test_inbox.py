@@ -94,7 +94,7 @@ def an_erasure(stage, by, at):
 
 def a_release(stage, by, at):
     document = default_policy("verification") | {"version": "2", "repeat_limit": 5}
-    word = {"reason": "Its gates are passed.", "is_first": False, "is_proven": True}
+    word = {"reason": "Its gates are passed.", "is_proven": True}
     with tenancy(stage.tenant):
         row = drafted(stage.tenant, "verification", "2", document, at=at)
         releases.promote_release(tenant_id=stage.tenant, release_id=row.id, by=by, at=at, **word)

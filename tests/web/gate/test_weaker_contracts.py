@@ -190,7 +190,7 @@ def test_the_page_shows_what_is_weaker_and_takes_the_second_persons_word(shop: W
     assert "Not used until a second person confirms it" in page
     asked = ada.post(f"contracts/{TOOL}/1.1.0/answer", to="confirm", reason=REASON)
     assert asked.status_code == 403
-    assert "This weakens what is checked. Confirm with your password" in words(asked.content.decode())
+    assert "Confirm with your password or a one-time code." in words(asked.content.decode())
     assert REASON in asked.content.decode()
     ada.post(f"contracts/{TOOL}/1.1.0/answer", to="confirm", reason=REASON, password=PASSWORD)
     after = words(ada.page(f"contracts/{TOOL}/1.1.0"))
