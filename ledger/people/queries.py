@@ -12,3 +12,9 @@ def is_same_person(one: UUID | None, other: UUID) -> bool:
     if one is None or one == other:
         return one == other
     return bool(execute("SELECT ledger_person($1) = ledger_person($2)", one, other)[0][0])
+
+
+def person_behind(actor_id: UUID) -> UUID:
+    """The human behind an account or a key; who is linked with nobody is their own."""
+    person: UUID = execute("SELECT ledger_person($1)", actor_id)[0][0]
+    return person

@@ -35,7 +35,7 @@ from approvals.voting.rules.quorum import APPROVE, Ballot
 from ledger.actions.queries import actions
 from ledger.catalogue import queries as catalogue_queries
 from ledger.db import insert
-from ledger.people.rules.confirmation import SecondPersonNeeded
+from ledger.people.rules.confirmation import Answer, check_answer
 from ledger.record import operations as ledger
 from ledger.record.rules.envelope import instant
 from ledger.record.rules.outcomes import is_as_strong
@@ -117,8 +117,16 @@ def answer(
     head, row = lock_standing(tenant_id, standing_id, StandingState.PROPOSED)
     newest, demand = _weigh(row, at=at)
     second = _ballot(newest, demand, evidence_class if agrees else "", by, at=at)
-    if second.person == str(row.proposed_person) or by.id == row.proposed_by:
-        raise SecondPersonNeeded
+    check_answer(
+        "standing",
+        Answer.CONFIRM if agrees else Answer.DECLINE,
+        by_kind=by.kind,
+        is_proposer=second.person == str(row.proposed_person) or by.id == row.proposed_by,
+        is_proven=bool(evidence_class),
+        reason=reason,
+        proposed_at=row.proposed_at,
+        at=at,
+    )
     if agrees:
         if row.ends_at <= at:
             raise OfferChanged("Its end date is over.")

@@ -17,7 +17,7 @@ from approvals.requests.operations.requests import request_again
 from approvals.requests.queries import approvals
 from approvals.voting.rules import passkeys
 from ledger.actions.queries import actions
-from ledger.people.rules.confirmation import SecondPersonNeeded
+from ledger.people.rules.confirmation import Answer, SecondPersonNeeded, check_answer
 from ledger.record import operations as ledger
 from ledger.record.queries import events
 from ledger.record.rules.refusals import NotFound, Refused
@@ -89,7 +89,17 @@ def enrol(
 def confirm(*, tenant_id: UUID, key_id: UUID, by: ledger.Actor, person_id: UUID, at: datetime) -> None:
     """Confirm, as another person, that the key is its holder's; from now on it can sign (B23)."""
     row = _lock_key(tenant_id, key_id, "PENDING")
-    _require_other_person(row, by, person_id, row.person_id, at=at)
+    check_answer(
+        "key",
+        Answer.CONFIRM,
+        by_kind=by.kind,
+        is_proposer=person_id == row.person_id,
+        is_proven=False,
+        reason="",
+        proposed_at=row.created_at,
+        at=at,
+        records=(_refused_step(row, by, at=at),),
+    )
     _change_state(row, "ACTIVE", "key_confirmed", by, {"person": str(person_id)}, at=at)
 
 
@@ -163,15 +173,19 @@ def _require_other_person(
     """Refuse a person who must not decide this, whichever account they use."""
     if person_id not in not_by:
         return
-    refused = ledger.RefusedEvent(
+    raise SecondPersonNeeded(
+        "Another person must do this: the passkey is yours, or you suspended it.",
+        records=(_refused_step(row, by, at=at),),
+    )
+
+
+def _refused_step(row: ApproverKey, by: ledger.Actor, *, at: datetime) -> ledger.RefusedEvent:
+    return ledger.RefusedEvent(
         subject_kind="approver_key",
         subject_id=row.id,
         event=ledger.NewEvent(kind="key_step_refused", detail={"code": SecondPersonNeeded.code}),
         actor=by,
         at=at,
-    )
-    raise SecondPersonNeeded(
-        "Another person must do this: the passkey is yours, or you suspended it.", records=(refused,)
     )
 
 

@@ -30,7 +30,8 @@ from console.accounts.members.rules import (
 )
 from console.models import Membership, User
 from ledger.db import tenancy
-from ledger.people.rules.confirmation import SecondPersonNeeded
+from ledger.people.queries import is_same_person
+from ledger.people.rules.confirmation import Answer, SecondPersonNeeded, check_answer
 from ledger.record import operations as ledger
 from ledger.record.queries import events
 from ledger.record.rules.canonical import digest
@@ -236,32 +237,29 @@ def change_member(
     return True
 
 
-def confirm_proposal(
-    *,
-    tenant_id: UUID,
-    member_id: UUID,
-    by: ledger.Actor,
-    by_person: UUID,
-    answer: bool,
-    at: datetime,
-    is_proven: bool = False,
+def answer_proposal(
+    *, tenant_id: UUID, member_id: UUID, answer: Answer, by: ledger.Actor, is_proven: bool = False, at: datetime
 ) -> None:
-    """The second administrator's word on what waits; whoever asked may only take it back."""
+    """Confirm or decline what was proposed about a member as the second administrator; whoever asked may decline it."""
     row = _locked(tenant_id, member_id)
     if row.proposal is None:
         raise NothingProposed
     asked: dict[str, Any] = row.proposal
-    if answer and str(by_person) in (asked["by_person"], str(row.person_id)):
-        note = {"code": SecondPersonNeeded.code, "what": asked["what"]}
-        raise SecondPersonNeeded(
-            "This needs a second administrator: neither the person who requested it nor the person concerned.",
-            records=(_unconfirmed(row, note, by, at=at),),
-        )
-    if answer and not is_proven:
-        raise ProofNeeded("This grants approval rights. Confirm with your password or a one-time code.")
+    note = {"code": SecondPersonNeeded.code, "what": asked["what"]}
+    check_answer(
+        "member",
+        answer,
+        by_kind=by.kind,
+        is_proposer=any(is_same_person(each, by.id) for each in (UUID(asked["by"]), row.actor_id)),
+        is_proven=is_proven,
+        reason="",
+        proposed_at=datetime.fromisoformat(asked["at"]),
+        at=at,
+        records=(_unconfirmed(row, note, by, at=at),),
+    )
     row.proposal = None
     row.save(update_fields=["proposal"])
-    if not answer:
+    if answer is not Answer.CONFIRM:
         _say(row, "proposal_refused", {"what": asked["what"]}, by, at=at)
     elif asked["what"] == "roles":
         _change(row, MemberRoles.of(asked["roles"], asked["groups"]), by, at=at)

@@ -22,6 +22,7 @@ from console.api.auth import NotAllowed, admits, caller_of
 from console.api.people import schemas
 from console.api.schemas import Page, Paged
 from console.api.transaction import in_tenancy
+from ledger.people.rules.confirmation import Answer
 from ledger.record.rules.refusals import NotFound, ProofNeeded
 
 router = Router(tags=["People"])
@@ -99,7 +100,8 @@ def change(request: HttpRequest, member_id: UUID, body: schemas.PlaceBody) -> sc
 @in_tenancy
 def answer_proposal(request: HttpRequest, member_id: UUID, body: schemas.AnswerProposalBody) -> schemas.Member:
     proven = is_proven(request, body.password, body.otp)
-    people.confirm_proposal(**_with_person(request), member_id=member_id, answer=body.confirm, is_proven=proven)
+    answer = Answer.CONFIRM if body.confirm else Answer.DECLINE
+    people.answer_proposal(**_doer(request), member_id=member_id, answer=answer, is_proven=proven)
     return _one(request, member_id)
 
 

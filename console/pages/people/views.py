@@ -30,6 +30,7 @@ from console.pages.lists.list_page import Column, ListPage, export_address, in_o
 from console.web import labels
 from console.web.forms import ReasonForm
 from console.web.http import TenantRequest, in_tenant
+from ledger.people.rules.confirmation import Answer
 from ledger.record.queries import events
 from ledger.record.rules.refusals import ProofNeeded
 
@@ -184,7 +185,14 @@ def decide_proposal(request: TenantRequest, member_id: UUID) -> HttpResponse:
     """The second administrator's word on what was proposed."""
     yes = request.POST.get("to") == "confirm"
     try:
-        people.confirm_proposal(**_about(request, member_id), answer=yes, is_proven=is_recently_authenticated(request))
+        people.answer_proposal(
+            tenant_id=request.tenant.id,
+            member_id=member_id,
+            answer=Answer.CONFIRM if yes else Answer.DECLINE,
+            by=request.caller.actor,
+            is_proven=is_recently_authenticated(request),
+            at=request.as_of,
+        )
     except ProofNeeded:
         return redirect_to_reauthentication(request)
     messages.success(request, "Confirmed." if yes else "Rejected.")

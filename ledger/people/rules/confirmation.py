@@ -1,6 +1,6 @@
 """One confirmation by a second person: who may give it, with which proof, with which reason, and until when.
 
-1. A person confirms, never a machine. Whoever proposed it does not, through whichever account or API key: linked
+1. A person confirms, never an API key. Whoever proposed it does not, through whichever account or API key: linked
    accounts are one person, and a key is the person's who made it. Nor does anybody whom it is about.
 2. Confirming takes the proof that the terms name. Stopping a proposal takes none: it is never made hard.
 3. Anybody with the roles may decline. The proposer withdraws: by declining, or where the terms say so by a step of its
@@ -17,11 +17,11 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
-from ledger.record.rules.refusals import ProofNeeded, ReasonMissing, Refused
+from ledger.record.rules.refusals import ProofNeeded, ReasonMissing, RefusalRecord, Refused
 
 
 class SecondPersonNeeded(Refused):
-    """Another person must confirm this; you cannot confirm your own proposal from any account."""
+    """Another person must confirm this; you cannot confirm your own proposal, or one about you, from any account."""
 
     code = "SECOND_PERSON_NEEDED"
     status = 403
@@ -55,8 +55,8 @@ class Proof(StrEnum):
 class ConfirmationTerms:
     """What it takes to confirm one kind of proposal.
 
-    `roles` may answer, `reasons` are the answers that need a reason, and `withdrawn_apart` says that the proposer
-    withdraws by a step of its own.
+    `roles` may answer, and `reasons` are the answers that need a reason. `withdrawn_apart`: the proposer withdraws by a
+    step of its own. `owner_confirms`: so may the owner of the installation, by a command on its machine.
     """
 
     roles: frozenset[str]
@@ -64,6 +64,7 @@ class ConfirmationTerms:
     reasons: frozenset[Answer] = frozenset(Answer)
     lives: timedelta | None = timedelta(days=30)
     withdrawn_apart: bool = False
+    owner_confirms: bool = False
 
 
 _OPERATORS: Final = frozenset({"administrator", "operator"})
@@ -77,13 +78,18 @@ TERMS: Final[Mapping[str, ConfirmationTerms]] = {
     "erasure": ConfirmationTerms(roles=_COMPLIANCE, reasons=_STOPS, withdrawn_apart=True),
     "retention": ConfirmationTerms(roles=_COMPLIANCE, reasons=_STOPS),
     "member": ConfirmationTerms(roles=frozenset({"administrator"}), reasons=frozenset()),
-    "key": ConfirmationTerms(roles=frozenset({"administrator", "reviewer"}), proof=Proof.SESSION, reasons=_STOPS),
+    "key": ConfirmationTerms(
+        roles=frozenset({"administrator", "reviewer"}),
+        proof=Proof.SESSION,
+        reasons=frozenset(),
+        owner_confirms=True,
+    ),
     # A person stands for a settlement with a signed statement, which changes with what was found.
     "case": ConfirmationTerms(
         roles=frozenset({"operator", "reviewer"}), proof=Proof.POLICY, reasons=frozenset(), lives=None
     ),
     # Two votes, which must be enough for one such action; it lives until its own end date.
-    "standing": ConfirmationTerms(roles=frozenset({"reviewer"}), proof=Proof.POLICY, lives=None),
+    "standing": ConfirmationTerms(roles=frozenset({"reviewer"}), proof=Proof.POLICY, lives=None, withdrawn_apart=True),
     # A review of what has happened, by as many people as the policy says; a late one raises an alarm and still counts.
     "emergency": ConfirmationTerms(
         roles=frozenset({"administrator", "compliance", "operator", "reviewer"}), proof=Proof.SESSION, lives=None
@@ -102,17 +108,19 @@ def check_answer(
     reason: str,
     proposed_at: datetime,
     at: datetime,
+    records: tuple[RefusalRecord, ...] = (),
 ) -> None:
     """Refuse an answer to a proposal of this kind that its terms do not allow (rules 1 to 4).
 
     `by_kind` is the kind of the actor, `is_proposer` whether the person behind it proposed this or is whom it is about.
+    `records` go on record where that person tries to confirm it.
     """
     terms, confirms = TERMS[kind], answer is Answer.CONFIRM
     expired = has_expired(kind, proposed_at, at=at)
-    if expired and by_kind == "system" and not confirms:
+    if by_kind == "system" and (terms.owner_confirms if confirms else expired):
         return
     if by_kind != "person" or (is_proposer and (confirms or (terms.withdrawn_apart and answer is Answer.DECLINE))):
-        raise SecondPersonNeeded
+        raise SecondPersonNeeded(records=records)
     if expired and confirms:
         raise ProposalExpired
     if answer in terms.reasons and not reason.strip():

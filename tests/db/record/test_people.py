@@ -18,7 +18,7 @@ from console.accounts.members import operations as people
 from console.accounts.members import queries as members_queries
 from console.models import Membership, User
 from ledger.db import tenancy
-from ledger.people.rules.confirmation import SecondPersonNeeded
+from ledger.people.rules.confirmation import Answer, SecondPersonNeeded
 from ledger.record import operations as ledger
 from ledger.record.queries import events as events_queries
 from ledger.record.rules.refusals import NotFound
@@ -76,8 +76,8 @@ def change(who: Membership, doer: Membership, *roles: str, groups: tuple[str, ..
 
 
 def confirm(who: Membership, doer: Membership, answer: bool = True) -> None:
-    known = {"tenant_id": who.tenant_id, "member_id": who.id}
-    people.confirm_proposal(**known, answer=answer, **and_person(doer), is_proven=True)
+    known, said = {"tenant_id": who.tenant_id, "member_id": who.id}, Answer.CONFIRM if answer else Answer.DECLINE
+    people.answer_proposal(**known, answer=said, **by(doer), is_proven=True)
 
 
 def events(row: Membership) -> list[str]:

@@ -127,7 +127,8 @@ def test_another_operator_or_a_reviewer_confirms_and_nobody_their_own_word():
         (frozenset({"reviewer"}), False): "",
         (frozenset({"compliance"}), False): "Another operator or a reviewer must confirm this.",
         (frozenset({"operator"}), True): (
-            "Another person must confirm this; you cannot confirm your own proposal from any account."
+            "Another person must confirm this; you cannot confirm your own proposal, or one about you, from any"
+            " account."
         ),
     }
     for (roles, is_proposer), detail in cases.items():

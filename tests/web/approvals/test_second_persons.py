@@ -104,7 +104,7 @@ def test_a_second_account_of_the_same_human_is_neither_asked_nor_taken(stage):
     gathered()
     assert "settlement_waits" not in told(stage, second)
     page = visitor(stage, "operator", name="second@orchid").page(f"cases/{case.id}")
-    assert "you cannot confirm your own proposal from any account." in words(page)
+    assert "you cannot confirm your own proposal, or one about you, from any account." in words(page)
     assert 'name="answer" value="confirm"' not in page
 
 

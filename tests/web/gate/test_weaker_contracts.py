@@ -117,7 +117,7 @@ def test_who_sent_it_does_not_confirm_it_under_another_account_either(shop: Work
     assert (refused.status_code, refused.json()["code"]) == (403, "SECOND_PERSON_NEEDED")
     assert (
         refused.json()["detail"]
-        == "Another person must confirm this; you cannot confirm your own proposal from any account."
+        == "Another person must confirm this; you cannot confirm your own proposal, or one about you, from any account."
     )
     administrator_of(shop, "alt@orchid")
     first, second = (Membership.objects.get(user__username=name) for name in ("ada@orchid", "alt@orchid"))
