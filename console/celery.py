@@ -138,6 +138,11 @@ app.conf.update(
         ),
         "tidy": {"task": "console.tasks.tidy", "schedule": 3600.0, "options": {"expires": 600}},
         "retain": {"task": "console.tasks.retain", "schedule": 3600.0, "options": {"expires": 600}},
+        "end-expired-proposals": {
+            "task": "console.tasks.end_expired_proposals",
+            "schedule": 3600.0,
+            "options": {"expires": 600},
+        },
         "watch-changes": {
             "task": "reviews.tasks.watch_changes",
             "schedule": 15.0,

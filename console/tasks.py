@@ -33,6 +33,7 @@ from console.pages.retention import erasure
 from console.pages.standing_approvals import pauses
 from console.searching import operations as searching
 from console.telemetry import exporting
+from console.web import confirmations
 from ledger import processes
 from ledger import tasks as of_log
 from ledger.db import tenancy
@@ -161,6 +162,13 @@ def retain() -> int:
         with tenancy(tenant.id):
             named += erasure.propose_expired(tenant_id=tenant.id, at=at)
     return named
+
+
+@shared_task
+def end_expired_proposals() -> int:
+    """End what was proposed to a second person and not confirmed in time; how many proposals ended."""
+    at = timezone.now()
+    return sum(confirmations.end_expired_proposals(tenant.id, at=at) for tenant in events.tenants())
 
 
 @shared_task

@@ -13,9 +13,10 @@ from approvals.voting.queries import approvers as approvers_read
 from approvals.voting.queries import votes
 from console.accounts import queries as directory
 from console.api.auth import roles_of
-from console.notifications.rules import AUDIENCES, Audience, Occasion
+from console.notifications.rules import AUDIENCES, PROPOSALS, Audience, Occasion
 from ledger.exports import queries as exports_queries
-from reviews.cases.rules.resolutions import refuse_second
+from ledger.people.queries import person_behind
+from ledger.people.rules.confirmation import TERMS
 
 
 @dataclass(frozen=True)
@@ -101,45 +102,15 @@ def _operators(tenant_id: UUID, scene: EventContext, people: TenantPeople) -> se
     return {actor for actor, each in people.members.items() if each.is_operator}
 
 
-def _settlement_seconds(tenant_id: UUID, scene: EventContext, people: TenantPeople) -> set[UUID]:
-    """By the rule that the page, the API and the confirmation itself go by."""
-    proposer = _person(scene.actor_id, people)
-    return {
-        actor
-        for actor, each in people.members.items()
-        if refuse_second(roles=roles_of(each), is_proposer=_person(actor, people) == proposer) is None
-    }
-
-
-def _administrators(tenant_id: UUID, scene: EventContext, people: TenantPeople) -> set[UUID]:
-    """A second administrator: neither the human who proposed it nor the one whom it is about."""
-    concerned = {each.person_id for each in people.members.values() if each.id == scene.subject_id}
-    concerned.add(_person(scene.actor_id, people))
-    found = (actor for actor, each in people.members.items() if each.is_administrator)
-    return {actor for actor in found if _person(actor, people) not in concerned}
-
-
-def _record_seconds(tenant_id: UUID, scene: EventContext, people: TenantPeople) -> set[UUID]:
-    """Who may confirm what another asked of the record; `audience` leaves out who asked. What a policy in force asks
-    has been agreed on by two people before.
-    """
+def _seconds(tenant_id: UUID, scene: EventContext, people: TenantPeople) -> set[UUID]:
+    """Who may confirm what was proposed; nobody where a policy asks that two people have agreed on before."""
     if scene.detail.get("retention"):
         return set()
-    return {actor for actor, each in people.members.items() if each.is_compliance}
-
-
-def _release_seconds(tenant_id: UUID, scene: EventContext, people: TenantPeople) -> set[UUID]:
-    return _others(_alarmed(tenant_id, scene, people), scene, people)
-
-
-def _reviewer_seconds(tenant_id: UUID, scene: EventContext, people: TenantPeople) -> set[UUID]:
-    return _others({actor for actor, each in people.members.items() if each.is_reviewer}, scene, people)
-
-
-def _others(found: set[UUID], scene: EventContext, people: TenantPeople) -> set[UUID]:
-    """Those of them who are another human than whoever did it."""
-    doer = _person(scene.actor_id, people)
-    return {actor for actor in found if _person(actor, people) != doer}
+    concerned = {each.person_id for each in people.members.values() if each.id == scene.subject_id}
+    concerned.add(_person(scene.actor_id, people))
+    roles = TERMS[PROPOSALS[scene.what]].roles
+    found = (actor for actor, each in people.members.items() if roles & roles_of(each))
+    return {actor for actor in found if _person(actor, people) not in concerned}
 
 
 def _requester(tenant_id: UUID, scene: EventContext, people: TenantPeople) -> set[UUID]:
@@ -147,16 +118,10 @@ def _requester(tenant_id: UUID, scene: EventContext, people: TenantPeople) -> se
     return {row.requested_by} if row is not None else set()
 
 
-def _key_seconds(tenant_id: UUID, scene: EventContext, people: TenantPeople) -> set[UUID]:
-    """Who may confirm a passkey: another human than its holder, who has enrolled it."""
-    found = {actor for actor, each in people.members.items() if each.is_reviewer or each.is_administrator}
-    return _others(found, scene, people)
-
-
 def _person(actor: UUID, people: TenantPeople) -> UUID:
-    """The human behind an account; one that has no place here any more is its own."""
+    """The human behind an account or a key."""
     row = people.members.get(actor)
-    return row.person_id if row is not None and row.person_id is not None else actor
+    return row.person_id if row is not None and row.person_id is not None else person_behind(actor)
 
 
 def _of_groups(people: TenantPeople, groups: set[str]) -> set[UUID]:
@@ -174,11 +139,6 @@ _WANTED = {
     Audience.INVOLVED: _involved,
     Audience.EVERYBODY: _everybody,
     Audience.OPERATORS: _operators,
-    Audience.SETTLEMENT_SECONDS: _settlement_seconds,
-    Audience.ADMINISTRATORS: _administrators,
-    Audience.RECORD_SECONDS: _record_seconds,
-    Audience.KEY_SECONDS: _key_seconds,
-    Audience.RELEASE_SECONDS: _release_seconds,
-    Audience.REVIEWER_SECONDS: _reviewer_seconds,
+    Audience.SECONDS: _seconds,
     Audience.REQUESTER: _requester,
 }

@@ -67,13 +67,8 @@ class Audience(StrEnum):
     ASKED = "asked"  # who was asked to vote, and who is involved
     INVOLVED = "involved"  # who has voted, claimed or written about it
     EVERYBODY = "everybody"
-    KEY_SECONDS = "key_seconds"  # reviewers and administrators, but the passkey's holder
     OPERATORS = "operators"
-    SETTLEMENT_SECONDS = "settlement_seconds"  # operators and reviewers, but who proposed it
-    ADMINISTRATORS = "administrators"  # but who proposed it and whom it is about
-    RECORD_SECONDS = "record_seconds"  # compliance, but who asked
-    RELEASE_SECONDS = "release_seconds"  # administrators and operators, but who asked
-    REVIEWER_SECONDS = "reviewer_seconds"  # reviewers, but who proposed it
+    SECONDS = "seconds"  # who may confirm it: another person than who proposed it and whom it is about
     REQUESTER = "requester"  # who asked for an export
 
 
@@ -93,31 +88,44 @@ AUDIENCES: Final[dict[Occasion, Audience]] = {
     Occasion.VOIDED: Audience.INVOLVED,
     Occasion.WITHDRAWN: Audience.ASKED,
     Occasion.EMERGENCY: Audience.EVERYBODY,
-    Occasion.KEY_WAITS: Audience.KEY_SECONDS,
+    Occasion.KEY_WAITS: Audience.SECONDS,
     Occasion.AGENT_FLAGGED: Audience.ALARMED,
     Occasion.CASE_OPENED: Audience.OPERATORS,
     Occasion.CASE_REOPENED: Audience.OPERATORS,
     Occasion.CASE_ASSIGNED: Audience.NAMED,
-    Occasion.SETTLEMENT_WAITS: Audience.SETTLEMENT_SECONDS,
+    Occasion.SETTLEMENT_WAITS: Audience.SECONDS,
     Occasion.UNKNOWN: Audience.OPERATORS,
-    Occasion.ROLES_WAIT: Audience.ADMINISTRATORS,
-    Occasion.SEPARATION_WAITS: Audience.ADMINISTRATORS,
-    Occasion.ERASURE_WAITS: Audience.RECORD_SECONDS,
-    Occasion.RETENTION_WAITS: Audience.RECORD_SECONDS,
-    Occasion.CONTRACT_WAITS: Audience.RELEASE_SECONDS,
-    Occasion.SYSTEM_WAITS: Audience.RELEASE_SECONDS,
+    Occasion.ROLES_WAIT: Audience.SECONDS,
+    Occasion.SEPARATION_WAITS: Audience.SECONDS,
+    Occasion.ERASURE_WAITS: Audience.SECONDS,
+    Occasion.RETENTION_WAITS: Audience.SECONDS,
+    Occasion.CONTRACT_WAITS: Audience.SECONDS,
+    Occasion.SYSTEM_WAITS: Audience.SECONDS,
     Occasion.ALERT_RAISED: Audience.ALARMED,
     Occasion.ALERT_CLEARED: Audience.ALARMED,
     Occasion.REGRESSION_FOUND: Audience.ALARMED,
     Occasion.STANDING_APPROVAL_PAUSED: Audience.NAMED,
-    Occasion.STANDING_APPROVAL_WAITS: Audience.REVIEWER_SECONDS,
-    Occasion.RELEASE_WAITS: Audience.RELEASE_SECONDS,
+    Occasion.STANDING_APPROVAL_WAITS: Audience.SECONDS,
+    Occasion.RELEASE_WAITS: Audience.SECONDS,
     Occasion.INCIDENT_OPENED: Audience.OPERATORS,
     Occasion.SYSTEM_DOWN: Audience.ALARMED,
     Occasion.SYSTEM_UP: Audience.ALARMED,
     Occasion.EXPORT_READY: Audience.REQUESTER,
     Occasion.EXPORT_FAILED: Audience.REQUESTER,
 }
+PROPOSALS: Final[dict[Occasion, str]] = {
+    Occasion.KEY_WAITS: "key",
+    Occasion.SETTLEMENT_WAITS: "case",
+    Occasion.ROLES_WAIT: "member",
+    Occasion.SEPARATION_WAITS: "member",
+    Occasion.ERASURE_WAITS: "erasure",
+    Occasion.RETENTION_WAITS: "retention",
+    Occasion.CONTRACT_WAITS: "contract",
+    Occasion.SYSTEM_WAITS: "system",
+    Occasion.STANDING_APPROVAL_WAITS: "standing",
+    Occasion.RELEASE_WAITS: "release",
+}
+"""What waits for a second person on which occasion, as `ledger.people.rules.confirmation` calls it."""
 WAITS: Final = frozenset(
     {
         Occasion.REQUESTED,

@@ -10,31 +10,36 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Final, LiteralString, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, LiteralString, NamedTuple
 from uuid import UUID
 
 from django.urls import reverse
 
+from approvals.voting.operations import approver_keys
+from console.accounts.members import operations as members
 from console.web import labels
-from ledger.db import execute
-from reviews.cases.rules.resolutions import SECONDS
+from ledger.catalogue.operations import second_person
+from ledger.db import execute, tenancy
+from ledger.people.rules.confirmation import TERMS, Answer, has_expired
+from ledger.record.operations import SYSTEM
+from ledger.record.rules.refusals import Refused
+from ledger.retention.operations import erasure, retention
 
 if TYPE_CHECKING:
     from console.api.auth import Caller
 
 MOST: Final = 100
-_WAITING: Final[LiteralString] = f"""
-WITH person AS (SELECT actor_id, person_id FROM console_membership WHERE tenant_id = $1),
-waiting AS (
+_WAITING: Final[LiteralString] = """
+WITH waiting AS (
     SELECT 'case' AS kind, id, target AS name, '' AS place, proposed_resolution AS what,
            opened_at AS since, ARRAY[proposed_by] AS actors, ARRAY[]::text[] AS people
       FROM reviews_case WHERE tenant_id = $1 AND state = 'AWAITING_SECOND'
     UNION ALL
-    SELECT 'contract', c.id, c.name, c.version, '', c.registered_at, ARRAY[c.sent_by], '{{}}'
+    SELECT 'contract', c.id, c.name, c.version, '', c.registered_at, ARRAY[c.sent_by], '{}'
       FROM ledger_contractversion c JOIN ledger_subject s ON s.tenant_id = $1 AND s.id = c.id
      WHERE c.tenant_id = $1 AND s.state = 'PENDING'
     UNION ALL
-    SELECT 'system', id, name, '', '', (proposal->>'at')::timestamptz, ARRAY[(proposal->>'by')::uuid], '{{}}'
+    SELECT 'system', id, name, '', '', (proposal->>'at')::timestamptz, ARRAY[(proposal->>'by')::uuid], '{}'
       FROM ledger_system WHERE tenant_id = $1 AND proposal IS NOT NULL
     UNION ALL
     SELECT 'key', id, name, '', '', created_at, ARRAY[proposed_by], ARRAY[person_id::text]
@@ -44,16 +49,16 @@ waiting AS (
            ARRAY[(proposal->>'by')::uuid], ARRAY[person_id::text, proposal->>'by_person']
       FROM console_membership WHERE tenant_id = $1 AND proposal IS NOT NULL AND removed_at IS NULL
     UNION ALL
-    SELECT 'erasure', id, legal_basis, '', '', requested_at, ARRAY[requested_by], '{{}}'
+    SELECT 'erasure', id, legal_basis, '', '', requested_at, ARRAY[requested_by], '{}'
       FROM ledger_erasure WHERE tenant_id = $1 AND state = 'REQUESTED'
     UNION ALL
-    SELECT 'retention', id, '', '', '', proposed_at, ARRAY[proposed_by], '{{}}'
+    SELECT 'retention', id, '', '', '', proposed_at, ARRAY[proposed_by], '{}'
       FROM ledger_retention WHERE tenant_id = $1 AND state = 'PROPOSED'
     UNION ALL
     SELECT 'standing', id, tool, agent, '', proposed_at, ARRAY[proposed_by], ARRAY[proposed_person::text]
       FROM approvals_standingapproval WHERE tenant_id = $1 AND state = 'PROPOSED'
     UNION ALL
-    SELECT 'release', id, kind, version, tool, changed_at, ARRAY[first_by], '{{}}'
+    SELECT 'release', id, kind, version, tool, changed_at, ARRAY[first_by], '{}'
       FROM ledger_release WHERE tenant_id = $1 AND first_by IS NOT NULL AND promoted_by IS NULL
        AND state IN ('DRAFT', 'CHECKED', 'CANARY', 'READY')
     UNION ALL
@@ -61,18 +66,28 @@ waiting AS (
            ARRAY(SELECT review->>'person' FROM jsonb_array_elements(reviews) review)
       FROM approvals_emergency WHERE tenant_id = $1 AND reviewed_at IS NULL
 )
+"""
+_FOR_PERSON: Final[LiteralString] = f"""{_WAITING}
+, person AS (SELECT actor_id, person_id FROM console_membership WHERE tenant_id = $1)
 SELECT kind, id, name, place, what, since FROM waiting
  WHERE kind = ANY($3) AND $2 <> ALL(array_remove(actors, NULL))
    AND NOT EXISTS (SELECT FROM person mine WHERE mine.actor_id = $2 AND (mine.person_id::text = ANY(people)
-       OR mine.person_id IN (SELECT person_id FROM person WHERE actor_id = ANY(actors))))
+       OR mine.person_id IN (SELECT person_id FROM person WHERE actor_id = ANY(actors))
+       OR mine.person_id IN (SELECT ledger_person(key.actor_id) FROM console_apikey key
+           WHERE key.tenant_id = $1 AND key.actor_id = ANY(actors))))
+ ORDER BY since, id LIMIT {MOST}
+"""
+
+
+_BEFORE: Final[LiteralString] = f"""{_WAITING}
+SELECT kind, id, name, place, what, since FROM waiting WHERE kind = ANY($2) AND since <= $3
  ORDER BY since, id LIMIT {MOST}
 """
 
 
 class ConfirmationKind(NamedTuple):
-    """One kind of thing that a second person decides: who may, what it is called, and its page."""
+    """One kind of thing that a second person decides: what it is called, and its page."""
 
-    roles: frozenset[str]
     icon: str
     title: Callable[[Confirmation], str]
     page: Callable[[str, Confirmation], str]
@@ -104,8 +119,46 @@ class Confirmation:
 
 def confirmations_for(caller: Caller, tenant_id: UUID) -> list[Confirmation]:
     """What this person may decide as the second one, the oldest first."""
-    kinds = [name for name, kind in KINDS.items() if kind.roles & caller.roles]
-    return [Confirmation(*row) for row in execute(_WAITING, tenant_id, caller.actor.id, kinds)] if kinds else []
+    kinds = [kind for kind, terms in TERMS.items() if terms.roles & caller.roles]
+    return [Confirmation(*row) for row in execute(_FOR_PERSON, tenant_id, caller.actor.id, kinds)] if kinds else []
+
+
+def end_expired_proposals(tenant_id: UUID, *, at: datetime) -> int:
+    """End the proposals of a tenant that nobody confirmed in time, each in its own transaction; how many ended.
+
+    If we crash between two, the next run ends the rest.
+    """
+    lives = {kind: terms.lives for kind, terms in TERMS.items() if terms.lives is not None}
+    with tenancy(tenant_id):
+        rows = execute(_BEFORE, tenant_id, list(lives), at - min(lives.values()))
+    expired = [each for each in (Confirmation(*row) for row in rows) if has_expired(each.kind, each.since, at=at)]
+    return sum(_end(tenant_id, each, at=at) for each in expired)
+
+
+def _end(tenant_id: UUID, each: Confirmation, *, at: datetime) -> bool:
+    reason = "Nobody confirmed it in time."
+    facts: dict[str, Any] = {"tenant_id": tenant_id, "by": SYSTEM, "at": at}
+    try:
+        with tenancy(tenant_id):
+            match each.kind:
+                case "contract":
+                    second_person.decide_contract_change(
+                        **facts, name=each.name, version=each.place, answer=Answer.DECLINE, reason=reason
+                    )
+                case "system":
+                    second_person.decide_system_change(**facts, name=each.name, answer=Answer.DECLINE, reason=reason)
+                case "erasure":
+                    erasure.answer_erasure(**facts, erasure_id=each.id, answer=Answer.WITHDRAW, reason=reason)
+                case "retention":
+                    retention.answer_policy(**facts, retention_id=each.id, answer=Answer.WITHDRAW, reason=reason)
+                case "member":
+                    members.answer_proposal(**facts, member_id=each.id, answer=Answer.DECLINE)
+                case "key":
+                    approver_keys.refuse(**facts, key_id=each.id, reason=reason)
+    except Refused:
+        # Somebody answered it meanwhile.
+        return False
+    return True
 
 
 def _resolution(each: Confirmation) -> str:
@@ -116,56 +169,44 @@ def _at(name: str, *, by_id: bool = True, anchor: str = "") -> Callable[[str, Co
     return lambda slug, each: reverse(name, args=[slug, each.id] if by_id else [slug]) + anchor
 
 
-_OPERATORS: Final = frozenset({"administrator", "operator"})
-_MEMBER: Final = {"roles": "Confirm new roles of a member", "separate": "Confirm separating two accounts"}
+_MEMBER: Final = {"roles": "Confirm new roles of a member", "separation": "Confirm separating two accounts"}
 KINDS: Final = {
     "case": ConfirmationKind(
-        SECONDS, "cases", lambda each: f"Confirm a resolution: {_resolution(each)}, {each.name}", _at("case")
+        "cases", lambda each: f"Confirm a resolution: {_resolution(each)}, {each.name}", _at("case")
     ),
     "contract": ConfirmationKind(
-        _OPERATORS,
         "contracts",
         lambda each: f"Confirm a weaker contract: {each.name} {each.place}",
         lambda slug, each: reverse("contract", args=[slug, each.name, each.place]),
     ),
     "system": ConfirmationKind(
-        _OPERATORS,
         "systems",
         lambda each: f"Confirm a change of the system {each.name}",
         lambda slug, each: f"{reverse('systems', args=[slug])}#system-{each.id}",
     ),
     "key": ConfirmationKind(
-        frozenset({"administrator", "reviewer"}),
         "key",
         lambda each: f"Confirm a passkey: {each.name}",
         _at("people", by_id=False),
     ),
-    "member": ConfirmationKind(
-        frozenset({"administrator"}), "people", lambda each: _MEMBER.get(each.what, _MEMBER["roles"]), _at("member")
-    ),
+    "member": ConfirmationKind("people", lambda each: _MEMBER.get(each.what, _MEMBER["roles"]), _at("member")),
     "erasure": ConfirmationKind(
-        frozenset({"compliance"}),
         "ledger",
         lambda each: f"Confirm an erasure: {each.name}",
         _at("holds", by_id=False),
     ),
-    "retention": ConfirmationKind(
-        frozenset({"compliance"}), "ledger", lambda each: "Confirm a retention policy", _at("holds", by_id=False)
-    ),
+    "retention": ConfirmationKind("ledger", lambda each: "Confirm a retention policy", _at("holds", by_id=False)),
     "standing": ConfirmationKind(
-        frozenset({"reviewer"}),
         "approvals",
         lambda each: f"Agree to a standing approval: {each.name} by {each.place}",
         _at("standing-approval"),
     ),
     "release": ConfirmationKind(
-        _OPERATORS,
         "policies",
         lambda each: f"Promote a release: {each.what or each.name + ' policy'} {each.place}",
         _at("release"),
     ),
     "emergency": ConfirmationKind(
-        frozenset({"reviewer", "operator", "compliance", "administrator"}),
         "alarm",
         lambda each: f"Review a use of break-glass: {each.name}",
         _at("emergencies", by_id=False),

@@ -30,7 +30,7 @@ from typing import Any
 
 from ledger.catalogue.rules.effects import Reversibility, SideEffectClass
 from ledger.catalogue.rules.remedies import Relation
-from ledger.people.rules.confirmation import SecondPersonNeeded
+from ledger.people.rules.confirmation import TERMS, SecondPersonNeeded
 from ledger.record.rules.envelope import instant
 from ledger.record.rules.lifecycle import (
     REPEAT_RELEASED,
@@ -133,7 +133,6 @@ REMEDIES = {
     Resolution.FORWARD_RECOVER: Relation.FORWARD,
     Resolution.ROLL_BACK: Relation.ROLLBACK,
 }
-SECONDS = frozenset({"operator", "reviewer"})
 _ENDED = frozenset({State.COMPENSATED, State.ROLLED_BACK, State.RECONCILED_SUCCESS, State.FAILED})
 _SETTLES = frozenset(Resolution) - frozenset(LOOKS) - {Resolution.ACKNOWLEDGE}
 _SAID = frozenset({Ground.REASON_AND_EVIDENCE})
@@ -194,7 +193,7 @@ def refuse_second(*, roles: frozenset[str], is_proposer: bool) -> Refused | None
 
     The list, the page, the API and the notices ask this; the confirmation compares the people who sign.
     """
-    if not roles & SECONDS:
+    if not roles & TERMS["case"].roles:
         return SecondPersonNeeded("Another operator or a reviewer must confirm this.")
     return SecondPersonNeeded() if is_proposer else None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from datetime import UTC, datetime
 
@@ -11,20 +10,13 @@ import pytest
 from console import tasks
 from console.accounts.members import operations as people
 from console.models import Membership, Message
-from ledger.catalogue import queries as catalogue_queries
-from ledger.catalogue.operations import registration, releases, second_person
-from ledger.catalogue.rules import contract as contracts
-from ledger.catalogue.rules.policies import default_policy
 from ledger.db import tenancy
-from ledger.record.operations import Actor
-from ledger.retention.operations import erasure, retention
-from ledger.retention.rules.retention import RetentionPolicy
+from ledger.people.rules.confirmation import TERMS
+from ledger.record.operations import SYSTEM, Actor
 from tests.support.api_tenant import document
 from tests.support.browser_users import visitor, words
-from tests.support.callers import drafted
-from tests.support.scenes import CONTRACTS
 from tests.support.settling import settle_on_page
-from tests.support.signing import enrolled
+from tests.web.people.proposals import PROPOSALS
 
 WHY = {"reason": "The provider shows it.", "evidence": "Statement of 21 November, line 4"}
 
@@ -56,76 +48,39 @@ def test_a_resolution_waits_for_everybody_but_the_one_who_proposed_it(stage):
     assert listed(visitor(stage, "compliance"))[0] == []
 
 
-def test_changes_of_systems_and_retention_wait_for_the_roles_that_may_confirm_them(stage):
-    asker, at = Actor("person", stage.person("operator", "compliance").actor_id), datetime.now(UTC)
-    with tenancy(stage.tenant):
-        known = catalogue_queries.system(stage.tenant, "shop")
-        moved = {**known.settings, "root": "elsewhere"}
-        second_person.submit_system(
-            tenant_id=stage.tenant, name="shop", pattern=known.pattern, settings=moved, actor=asker, at=at
-        )
-        policy = RetentionPolicy(payload_days=400)
-        retention.propose_policy(tenant_id=stage.tenant, policy=policy, by=asker, at=at)
-    system = ("confirmation", "Confirm a change of the system shop")
-    kept = ("confirmation", "Confirm a retention policy")
-    assert listed(visitor(stage, "operator", "compliance"))[0] == []
-    assert listed(visitor(stage, "administrator"))[0] == [system]
-    assert listed(visitor(stage, "compliance", name="law@orchid"))[0] == [kept]
-    assert listed(visitor(stage, "reviewer"))[0] == []
-
-
-# What waits for a second person: how it came to wait, what it is called, and the roles that may be that person.
-
-
-def a_weaker_contract(stage, by, at):
-    document = json.loads((CONTRACTS / "issue_refund.json").read_text())
-    document |= {"version": "9.0.0", "claims": document["claims"] | {"done": document["claims"]["done"][:1]}}
-    contract = contracts.validate(document, compile_predicate=lambda text: None)
-    with tenancy(stage.tenant):
-        registration.register_contract(tenant_id=stage.tenant, contract=contract, actor=by, at=at)
-
-
-def an_erasure(stage, by, at):
-    why = {"legal_basis": "GDPR Art. 17", "reason": "Asked for by the customer."}
-    wish = erasure.ErasureRequest(subjects=(stage.done(),), **why)
-    with tenancy(stage.tenant):
-        erasure.request_erasure(tenant_id=stage.tenant, request=wish, by=by, at=at)
-
-
-def a_release(stage, by, at):
-    document = default_policy("verification") | {"version": "2", "repeat_limit": 5}
-    word = {"reason": "Its gates are passed.", "is_proven": True}
-    with tenancy(stage.tenant):
-        row = drafted(stage.tenant, "verification", "2", document, at=at)
-        releases.promote_release(tenant_id=stage.tenant, release_id=row.id, by=by, at=at, **word)
-
-
-def a_passkey(stage, by, at):
-    enrolled(stage.tenant, by.id, confirmed=False)
-
+# What waits for a second person, and what it is called.
 
 KINDS = {
-    "contract": (a_weaker_contract, "Confirm a weaker contract: issue_refund 9.0.0", {"operator", "administrator"}),
-    "erasure": (an_erasure, "Confirm an erasure: GDPR Art. 17", {"compliance"}),
-    "release": (a_release, "Promote a release: verification policy 2", {"operator", "administrator"}),
-    "key": (a_passkey, "Confirm a passkey: Blue key", {"reviewer", "administrator"}),
+    "contract": "Confirm a weaker contract: issue_refund 9.0.0",
+    "system": "Confirm a change of the system shop",
+    "release": "Promote a release: verification policy 2",
+    "erasure": "Confirm an erasure: GDPR Art. 17",
+    "retention": "Confirm a retention policy",
+    "member": "Confirm new roles of a member",
+    "key": "Confirm a passkey: Blue key",
 }
+OCCASIONS = {kind: f"{kind}_waits" for kind in KINDS} | {"member": "roles_wait"}
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_needs_a_second_person_is_in_the_inbox_of_each_who_may_be_it_and_told_to_them(stage, kind):
-    make, title, may = KINDS[kind]
+    title, may = KINDS[kind], TERMS[kind].roles
     roles = ("reviewer", "operator", "compliance", "administrator")
     asker = stage.person(*roles, name="asker@orchid")
     others = {role: stage.person(role) for role in roles}
-    make(stage, Actor("person", asker.actor_id), datetime.now(UTC))
+    with tenancy(stage.tenant):
+        alias = stage.person(*roles, name="alias@orchid")
+        people.link_accounts(tenant_id=stage.tenant, member_ids=[asker.id, alias.id], by=SYSTEM, at=datetime.now(UTC))
+    asker.refresh_from_db()
+    PROPOSALS[kind].propose(stage, asker)
     asked = {role for role in roles if ("confirmation", title) in listed(visitor(stage, role))[0]}
     assert asked == may
-    assert ("confirmation", title) not in listed(visitor(stage, *roles, name="asker@orchid"))[0]
+    for name in ("asker@orchid", "alias@orchid"):
+        assert ("confirmation", title) not in listed(visitor(stage, *roles, name=name))[0]
     for _ in range(3):
         tasks.tell_people()
     with tenancy(stage.tenant):
-        told = set(Message.objects.filter(kind=f"{kind}_waits").values_list("actor_id", flat=True))
+        told = set(Message.objects.filter(kind=OCCASIONS[kind]).values_list("actor_id", flat=True))
     assert told == {others[role].actor_id for role in may}
 
 
