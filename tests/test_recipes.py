@@ -67,13 +67,13 @@ def carry_out(title: str, tree: Path, expected_blocks: int) -> None:
 
 @pytest.mark.parametrize(
     ("title", "blocks"),
-    (
+    [
         ("A row of the recovery table", 3),
         ("A check of another pattern", 6),
         ("A column of a list", 3),
         ("A kind of event", 2),
         ("A field of a proposal", 6),
-    ),
+    ],
 )
 def test_a_recipe_is_whole(copy: Path, title: str, blocks: int):
     carry_out(title, copy, blocks)

@@ -29,20 +29,20 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# Whether the user has authenticated recently.
-#
-# allauth counts people who have neither a password nor a second factor as "recently authenticated" for ever; such
-# people come by single sign-on, so here they are sent to their provider once more.
-
 
 def is_recently_authenticated(request: HttpRequest) -> bool:
-    """They gave a password, a code or a passkey, or came from their provider, within the last minutes."""
+    """Return whether the user gave a password, a code or a passkey, or came from their provider, within the last
+    minutes.
+
+    allauth counts people without password and second factor as recently authenticated for ever. They sign in through
+    their provider, so here they are sent to it again.
+    """
     records = get_authentication_records(request, request.user)
     return bool(records) and time.time() - records[-1]["at"] < settings.ACCOUNT_REAUTHENTICATION_TIMEOUT
 
 
 def redirect_to_reauthentication(request: HttpRequest) -> HttpResponse:
-    """To the page where they show it, and back."""
+    """Redirect to the page where the user authenticates again, and back."""
     query = urlencode({"next": request.get_full_path()})
     known = bool(get_reauthentication_flows(request.user))
     return redirect(f"{reverse('account_reauthenticate' if known else 'again-outside')}?{query}")

@@ -220,9 +220,6 @@ class Supervisor:
         self.record.unlink(missing_ok=True)
 
 
-# What is running, written down so that the next start can clear it away.
-
-
 @dataclass(frozen=True, kw_only=True)
 class LeftoverProcess:
     process: psutil.Process

@@ -240,19 +240,16 @@ SEQUENCER_RIGHTS = RoleRights(SEQUENCER_TABLES, (*FUNCTIONS, "ledger_learn_sizes
 ERASER_RIGHTS = RoleRights(ERASER_TABLES, ERASER_FUNCTIONS)
 AUDITOR_RIGHTS = RoleRights(AUDITOR_TABLES, ("ledger_current_tenant",))
 
-
-# Make the key database ready: one table, and what each role may do with it. Part of `manage.py prepare_database`.
-#
-# The application makes keys and reads them, the eraser destroys them, and nobody changes one. Neither may do the work
-# of the other: what takes the application over cannot destroy a key, and the eraser never sees one.
-
-
 APP_MAY = "SELECT, INSERT"
 ERASER_MAY = "SELECT (id), DELETE"
 
 
 def prepare_key_database() -> None:
-    """The table and the rights, whatever was there before; keys that exist are left alone."""
+    """Create the table of the key database and set its rights; existing keys are left alone.
+
+    The application creates and reads keys, the eraser destroys them, and nobody changes one. Neither can do the other's
+    work: whoever takes over the application cannot destroy a key, and the eraser never sees one.
+    """
     with _owner() as connection:
         roles = {_app(): APP_MAY, settings.COUNTERFOIL_ERASER_ROLE: ERASER_MAY}
         for role in roles:

@@ -24,13 +24,6 @@ from console.transcripts.formats.detect import dominant_format, format_of, is_me
 from console.transcripts.records import Transcript, TranscriptFault, TranscriptTurn
 from console.transcripts.scanning import ObjectRemainder, ScannedValue, UnreadablePart
 
-# Where the messages stand in what was recorded around them.
-#
-# 1. A conversation is a list of messages, or an object that holds one under a usual name, at most `DEPTH` objects deep:
-#    `messages`, `traj`, `conversations`, LangGraph's `values` and `channel_values`, a request with its response.
-# 2. Extra fields are passed over, except an id and the tools that were offered.
-
-
 DEPTH = 4
 LISTS = (
     *("messages", "traj", "trajectory", "conversations", "conversation", "chat_history", "history", "turns"),

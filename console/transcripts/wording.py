@@ -200,9 +200,6 @@ def participle(verb: str) -> str:
     return verb + "ed"
 
 
-# The plain values in arguments and answers: what could name a thing, and what an agent may have been told.
-
-
 MOST = 3_000
 
 

@@ -90,9 +90,7 @@ class TimedHttp(H11Protocol):
             self._reader = None
 
 
-# What every answer tells the browser: run nothing, load nothing and frame nothing that is not ours.
-
-
+# Sent with every answer: the browser runs, loads and frames nothing that is not ours.
 CONTENT: Final = "; ".join(
     (
         "default-src 'none'",

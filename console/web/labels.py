@@ -456,9 +456,6 @@ def approval_reason_label(row: str) -> str:
     return ", ".join(named) or "required by the policy"
 
 
-# What an action is called: verb, amount, thing, as in 'Refund 240.00 EUR to order EX-1'.
-
-
 OPERATION_NOUNS: Final[dict[str, str]] = {
     "delete": "deletion",
     "cancel": "cancellation",

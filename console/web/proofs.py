@@ -143,9 +143,6 @@ def _signed(tenant_id: UUID, head: log.LogHead, note: bytes | None) -> tuple[int
     return None
 
 
-# The votes of an approval held to the record: what a page shows as a vote is what the vote's own event says.
-
-
 def find_vote_mismatch(history: Iterable[tuple[Any, Any, Any]], votes: Iterable[Any]) -> str:
     """What of these stored votes is not as the history of their approval says, in a sentence; empty where nothing is.
 

@@ -33,13 +33,6 @@ from reviews.checks.fetching import Site, SiteResponse
 from reviews.checks.interface import CheckFailed, Consistency, ReadEffect, Reading, SystemAccess
 from reviews.checks.limits import bounded_read
 
-# Web pages as a server sends them: elements, their text and attributes, and simple selectors.
-#
-# A selector is a chain of steps from the outside in ("form#login input[name=user]"); a step is a tag, `#id`,
-# `.class` and `[attribute]` or `[attribute=value]`, together. No script runs here: what only a script would
-# put onto the page is not there.
-
-
 MAX_ELEMENTS = 50_000
 MAX_DEPTH = 500
 

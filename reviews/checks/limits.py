@@ -1,12 +1,11 @@
 """Deadlines for readings: every reading ends in time, with a `Reading` or with `CheckFailed`.
 
 1. A socket's own timeout starts again with each byte, and a database driver has none at all while it waits for an
-   answer. Whoever holds a conversation therefore shows its sockets to a `ConversationDeadline`, which shuts them down
-   when the time
+   answer. A conversation therefore shows its sockets to a `ConversationDeadline`, which shuts them down when the time
    for the whole reading is over; the library then reports a broken connection.
 2. An answer that no check expected (half of one, another server's, bytes that mean nothing) must not end a reading in
-   whatever exception it happens to raise: `answering` makes "no answer" of it, which is waited for, and never absence.
-   It also writes down which of the pattern's parameters the contract did not ask about.
+   an arbitrary exception: `bounded_read` makes "no answer" of it, which is waited for, and never absence. It also
+   records which of the pattern's parameters the contract did not ask about.
 """
 
 from __future__ import annotations
@@ -25,12 +24,6 @@ from typing import Any, ParamSpec
 
 from reviews.checks.interface import CheckFailed
 from reviews.reconciliation.rules.reading import Reading
-
-# What each pattern's parameters need of a contract, so that one that is not checked is said not to be (R-CP-15).
-#
-# A parameter is checked where the lookup names what it is about, or a predicate compares the field that shows it. Those
-# that a check always looks at (that the thing is there, where it is) are not listed.
-
 
 NEEDS: dict[str, dict[str, tuple[str, ...]]] = {
     "databases": {
@@ -131,7 +124,11 @@ _WORD = re.compile(r"\.\s*([A-Za-z_]\w*)")
 
 
 def unchecked_parameters(pattern: str, verification: Mapping[str, Any]) -> dict[str, str]:
-    """The pattern's parameters that this contract does not ask about, each with the reason."""
+    """The pattern's parameters that this contract does not check, each with the reason (R-CP-15).
+
+    A parameter is checked if the lookup names what it is about, or if a predicate compares the field that shows it.
+    Parameters that a check always looks at are not listed in `NEEDS`.
+    """
     named = set(_names(verification.get("lookup", {})))
     for text in verification.get("predicates", ()):
         named |= set(_WORD.findall(str(text)))
@@ -158,12 +155,12 @@ log = logging.getLogger(__name__)
 
 
 def deadline_after(timeout_s: float) -> float:
-    """The end of a reading, for every question that it takes."""
+    """Return the deadline shared by all requests of one reading."""
     return time.monotonic() + timeout_s
 
 
 class ConversationDeadline:
-    """The end of one conversation; `watch` what it talks over."""
+    """The deadline of one conversation, which shuts down the sockets that it watches."""
 
     def __init__(self, ends: float) -> None:
         self.ends = ends
@@ -180,14 +177,14 @@ class ConversationDeadline:
 
     @property
     def left_s(self) -> float:
-        """How long the conversation may still last; `CheckFailed` when it may not."""
+        """The seconds left; `CheckFailed` when there are none."""
         left = self.ends - time.monotonic()
         if left <= 0:
             raise CheckFailed("The time for this reading is over.", retryable=True)
         return left
 
     def watch(self, talk: socket.socket) -> None:
-        """Shut this down as well when the time is over."""
+        """Shut this socket down as well when the time is over."""
         self.sockets.append(talk)
         if time.monotonic() >= self.ends:
             self._cut()
@@ -200,7 +197,7 @@ class ConversationDeadline:
 
 
 def bounded_read(read: Callable[P, Reading]) -> Callable[P, Reading]:
-    """A check's `read` that ends in a reading or in `CheckFailed` (rule 2)."""
+    """Make a check's `read` end in a reading or in `CheckFailed` (rule 2)."""
 
     @functools.wraps(read)
     def asked(*args: P.args, **kwargs: P.kwargs) -> Reading:

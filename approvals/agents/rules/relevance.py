@@ -76,14 +76,6 @@ def _stem(word: str) -> str:
     return word
 
 
-# The tool surface as a gateway met it: which of a server's tools it holds back from its agent, and why.
-#
-# 1. A gateway reports what differs from the session's contract (`changed`) and what no contract of the session covers
-#    (`unregistered`). It is the gateway's word about a server, and lets nothing through that the gate would refuse.
-# 2. What a server calls its tools is the server's own text, and is made harmless before it is kept.
-# 3. The same tool twice counts once, the graver finding first. A report that says what the one before it said is none.
-
-
 MOST = 200
 """How many withheld tools one report names."""
 _MOST_WHY = 200
@@ -98,7 +90,10 @@ class WithheldReason(StrEnum):
 
 @dataclass(frozen=True, order=True)
 class WithheldTool:
-    """One withheld tool; `why` says what differs."""
+    """One tool that a gateway withholds from its agent; `why` says what differs.
+
+    The report is the gateway's word about a server and lets nothing through that the gate would refuse.
+    """
 
     fate: WithheldReason
     tool: str
@@ -110,7 +105,11 @@ class WithheldTool:
 
 
 def normalise_report(found: Iterable[WithheldTool]) -> tuple[WithheldTool, ...]:
-    """A report in the form in which it is stored (rules 2, 3)."""
+    """Normalise a gateway's report for storage.
+
+    Tool names come from the server and are made harmless first. A tool that is named twice counts once, with the graver
+    finding.
+    """
     plain = sorted(WithheldTool(one.fate, safe_name(one.tool), _plain(one.why)) for one in found)
     kept: dict[str, WithheldTool] = {}
     for one in plain:

@@ -1,6 +1,6 @@
 """Starts and cancels executions: a claimed action starts once, before any effect, or not at all.
 
-What must be true after a crash (architecture.md, crash table):
+What must be true after a crash (docs/architecture.md, "After a crash"):
 
 - Before the commit of `start`, nothing happened: the grant is unspent, and no payload was handed out.
 - After it, the action is EXECUTING whether or not the executor ever hears of it; the end of the lease ends that.
@@ -63,10 +63,6 @@ from ledger.record.rules.refusals import NotFound, Refused, leave_on_record
 if TYPE_CHECKING:
     from ledger.models import Action
 
-# Leases: how long an executor may hold an attempt without reporting, and what follows when it does not.
-#
-# A lease is never longer than the attempt's own timeout. When it ends, the outcome is unknown.
-
 
 class LeaseOver(Refused):
     """The lease has expired; the effect must not start."""
@@ -76,7 +72,10 @@ class LeaseOver(Refused):
 
 @lru_cache(maxsize=1024)
 def lease_duration(tenant_id: UUID, policy: str) -> timedelta:
-    """How long an executor may hold an attempt without reporting, from the verification policy with this digest."""
+    """The time that an executor may hold an attempt without reporting, from the verification policy with this digest.
+
+    A lease is never longer than the attempt's own timeout. When it ends, the outcome is unknown.
+    """
     row = catalogue_queries.policy_by_digest(tenant_id, "verification", policy)
     assert row is not None
     return timedelta(seconds=parse(bytes(row.document)).get("lease_s", 60))

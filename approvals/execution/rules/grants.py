@@ -2,7 +2,7 @@
 
 1. A grant is a compact JWS: alg Ed25519 (RFC 9864), typ counterfoil-grant+jwt, kid the RFC 7638 thumbprint of the key.
    The reader takes nothing else: no other type, no extra header field, no unknown or missing claim (`jws`, B25).
-2. It names everything that it is for (`GrantTerms`; ledger_and_binding 6.2, column Grant): installation (iss), tenant
+2. It names everything that it is for (`GrantTerms`): installation (iss), tenant
    and environment, action and revision, payload, tool and contract, target and its precondition, class, reversibility
    and limits, principal, policies, the approval with its votes and their place in the log, attempt, idempotency key,
    executor (aud) and its key (cnf.jkt), epoch. `check_terms` compares each with the current state (B1, R-AP-06).

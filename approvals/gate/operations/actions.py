@@ -420,7 +420,7 @@ def answer_document(
     state: str | None = None,
     approval: Approval | None = None,
 ) -> dict[str, Any]:
-    """The answer to one call (api.md, "A result"). A refused call is an answer like any other (C-29)."""
+    """The answer to one call (docs/api.md). A refused call is an answer like any other (C-29)."""
     error = None if verdict.accepted else {"code": verdict.code, "message": verdict.message}
     return {
         "call_id": call.call_id,

@@ -53,7 +53,7 @@ _LAYERS = {
 }
 
 CODES = frozenset({*_LAYERS, "GATE_FAULT"})
-"""Every code that a refused call can carry (api.md)."""
+"""Every code that a refused call can carry."""
 
 
 def layer_of(code: str) -> str:

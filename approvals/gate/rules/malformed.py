@@ -364,15 +364,6 @@ def type_of(value: object) -> str:
     return "number"
 
 
-# Lossless coercion: a value in another type that says the same, where a contract takes it (C-38).
-#
-# 1. Only a contract that says `coercion: lossless` takes it, and only one that changes nothing may say so.
-# 2. Converted are the parameters themselves, not what they hold: text to an integer or true or false, an integer to
-#    text, each only when writing it back gives exactly what was sent; and a wrapping object is taken off.
-# 3. What comes out must fit the schema as a whole; else nothing was converted and the call is refused as it was sent.
-# 4. Every conversion is on record, by parameter and types; no value is repeated.
-
-
 _MOST = 2**53 - 1
 _TRUTHS = {"true": True, "false": False}
 
@@ -382,7 +373,14 @@ Conversion = Mapping[str, str]
 def coerce_arguments(
     arguments: dict[str, Any], contract: Contract
 ) -> tuple[dict[str, Any], tuple[Conversion, ...]] | None:
-    """The arguments in the contract's types and what was converted; None if that is not possible without loss."""
+    """Convert arguments to the contract's types without loss (C-38); None if that is not possible.
+
+    This applies only to a contract that says `coercion: lossless` and changes nothing. Only the parameters themselves
+    are converted, not their contents: text to an integer or a boolean, an integer to text, each only if writing it back
+    gives exactly what was sent; and a wrapping object is removed. If the result does not fit the schema as a whole,
+    nothing is converted and the call is refused as it was sent. Each conversion is returned with its parameter and
+    types, and without values.
+    """
     if not contract.coerces or contract.mutating:
         return None
     declared = contract.arguments_schema.get("properties", {})

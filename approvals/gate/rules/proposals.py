@@ -178,22 +178,18 @@ def _texts(value: Any) -> bool:
     return isinstance(value, list) and len(value) <= MAX_NAMED and all(isinstance(one, str) for one in value)
 
 
-# Rate limits (B38): waiting approvals per agent, and votes per person and minute.
-#
-# 1. An agent may have so many approvals waiting at once; beyond that its calls are refused until people have caught up.
-#    What was asked before keeps its place, and what is of high risk stays on top of the queue whatever comes below it.
-# 2. A person may give so many votes in a minute; more than that is nobody's judgement.
-
-
 MINUTE = timedelta(minutes=1)
 
 
 def is_flood(open_now: int, *, most: int) -> bool:
-    """Whether an agent has as many approvals waiting as it may (rule 1); a limit of 0 is none."""
+    """Return whether an agent has as many approvals waiting as the limit allows (B38); 0 means no limit.
+
+    Further calls are refused until people have caught up. Earlier requests keep their place in the queue.
+    """
     return 0 < most <= open_now
 
 
 def check_voting_rate(votes: Sequence[datetime], *, most: int, at: datetime) -> None:
-    """Refuse another vote where as many as allowed were given in the last minute (rule 2); a limit of 0 is none."""
+    """Refuse another vote if the person has given as many as allowed in the last minute (B38); 0 means no limit."""
     if 0 < most <= sum(at - MINUTE < given <= at for given in votes):
         raise RateExceeded("You have voted too many times in the last minute; wait a moment.", retry_after_s=60)

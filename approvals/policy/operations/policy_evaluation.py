@@ -78,12 +78,6 @@ def _session_counts(session: Session) -> dict[str, int]:
     }
 
 
-# Charges a call to its budgets atomically, also under concurrency.
-#
-# The caller has locked the call's session; whatever is counted per agent stands behind the lock of the agent's row.
-# Every call takes them in this order, so no two wait for each other, and each reads what the one before has left.
-
-
 _TAKE = (
     "INSERT INTO approvals_spending AS s (tenant_id, holder, budget, unit, window_from, used)"
     " VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (tenant_id, holder, budget, unit, window_from)"
@@ -97,9 +91,11 @@ class _NotEnough(Exception):
 
 
 def charge_budgets(*, tenant_id: UUID, agent_id: str, charges: tuple[Charge, ...], kept: bool) -> Charge | None:
-    """Charge the budgets; if one has not enough left, return its charge and take none.
+    """Charge the budgets atomically; if one has not enough left, return its charge and take none.
 
-    Unless `kept`, they are given back at once: a dry run asks and spends nothing.
+    Unless `kept`, they are given back at once: a dry run spends nothing. The caller has locked the call's session;
+    figures per agent are behind the lock of the agent's row. Every call takes the locks in this order, so no two wait
+    for each other.
     """
     if not charges:
         return None

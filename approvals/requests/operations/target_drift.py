@@ -137,22 +137,21 @@ def _approval_contract(approval: Approval) -> Contract:
     return disclosed_contract(approval.tenant_id, approval.contract_digest)
 
 
-# Rechecks open approvals after a policy, a member, a key or a delegation has changed.
-#
-# 1. A changed policy voids every open approval that was requested under another one; as that one's `on_change` says,
-#    it is requested again (revalidate), or ended with its action (void) (B17, R-AP-09).
-# 2. When people change (a member leaves, a group, a key, a delegation), the votes of each open approval are counted
-#    again. A granted one whose votes are no longer enough is requested again, or ended; one that waits keeps the votes
-#    that still count.
-# 3. An approval that too few people are left to decide is not refused for that: it is recorded as
-#    `no_eligible_approver`, and shown on its page, on Home and in the API until somebody may decide it again.
-#
-# Rechecks are deadline rows, written in the transaction of the change, so that a crash loses none. Safety does not
-# depend on them: votes, claims and starts check for themselves.
-
-
 def recheck(*, tenant_id: UUID, subject_id: UUID, at: datetime) -> None:
-    """Recheck one approval, or schedule the recheck of all open approvals of a tenant."""
+    """Recheck one approval, or schedule the recheck of all open approvals of a tenant, after a change of policy or
+    people.
+
+    1. A changed policy voids every open approval that was requested under another one. Its `on_change` then decides
+       whether it is requested again (revalidate) or ended with its action (void) (B17, R-AP-09).
+    2. After a change of people (a member, a group, a key, a delegation) the votes of each open approval are counted
+       again. A granted one that no longer has enough votes is requested again or ended; a waiting one keeps the votes
+       that still count.
+    3. An approval with too few eligible people left is not refused: it is recorded as `no_eligible_approver` and shown
+       as such until somebody may decide it again.
+
+    Rechecks are deadline rows written in the transaction of the change, so a crash loses none. Safety does not depend
+    on them: votes, claims and starts check for themselves.
+    """
     Deadline.objects.filter(subject_id=subject_id, what=LOOK).delete()
     approval = approvals.approval(tenant_id, subject_id)
     if approval is None:
@@ -172,7 +171,7 @@ def recheck(*, tenant_id: UUID, subject_id: UUID, at: datetime) -> None:
 
 
 def recheck_policy(approval: Approval, *, at: datetime) -> bool:
-    """Request an open approval again if it is under another policy than the one in force; whether it was (rule 1)."""
+    """Request an open approval again if another policy is in force now; return whether it was (rule 1 of `recheck`)."""
     if approval.policy_digest == catalogue_queries.digest_in_force(approval.tenant_id, "approval"):
         return False
     _request_again(approval, "The policy changed.", at=at)

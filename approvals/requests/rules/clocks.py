@@ -1,13 +1,13 @@
-"""The clock of an approval: how long it has run, what stops it, and when it ends.
+"""The clock of an approval: how long it has run, what pauses it, and when it ends; with its reminders and its schedule.
 
-1. A freeze that covers the approval stops its clock from the moment it was placed until it is lifted; afterwards the
-   clock goes on with the time that was left.
-2. A question that is open stops it too, but in all no longer than the policy allows: after that it goes on although
+1. A freeze that covers the approval pauses its clock from the moment it was placed until it is lifted; then the clock
+   continues with the time that was left.
+2. An open question pauses it too, but in total no longer than the policy allows; after that the clock runs although
    nobody has answered (the hard limit).
-3. What was over before something stopped the clock stays over.
+3. An approval that was over before the pause stays over.
 
-All of it follows from what is on record (when it began, which freezes and questions there were), so it can be computed
-again at any time and nothing is lost by a process that dies in between.
+All of it follows from the record (when it began, which freezes and questions there were), so it can be computed again
+at any time and a process that dies loses nothing.
 """
 
 from __future__ import annotations
@@ -134,17 +134,13 @@ def _pieces(began: datetime, stops: list[Stop], at: datetime) -> list[tuple[date
     return list(pairwise(inside))
 
 
-# What happens to an approval that nobody decides, before its time is up: reminders and escalation.
-#
-# 1. A reminder goes out when so much of its time is left as the policy says.
-# 2. It is escalated when it has waited as long as the policy says. A clock that stands still waits for nobody, so
-#    neither happens meanwhile.
-# 3. When the group it was escalated to lets the same time pass, that is recorded. Nothing is ever approved or denied
-#    because people were silent; what lapses in the end is a request, and is called so.
-
-
 class DeadlineStep(StrEnum):
-    """One step on the way to the deadline; each is taken once."""
+    """A step before an undecided approval runs out; each is taken once.
+
+    A reminder is sent when only the time that the policy names is left. The approval is escalated when it has waited as
+    long as the policy says, and if the group that it was escalated to lets the same time pass, a breach is recorded. A
+    paused clock delays both. Silence never approves or denies: in the end the request expires.
+    """
 
     REMIND = "remind"
     ESCALATE = "escalate"
@@ -153,7 +149,7 @@ class DeadlineStep(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ReminderPlan:
-    """What the policy wants; None leaves a step out."""
+    """When to remind and when to escalate; None leaves a step out."""
 
     remind_before: timedelta | None = None
     escalate_after: timedelta | None = None
@@ -169,13 +165,13 @@ class ReminderPlan:
 
 
 def make_plan(*, remind_before_s: int | None, escalate_after_s: int | None) -> ReminderPlan:
-    """The plan in a policy's own numbers."""
+    """Build the plan from the numbers of a policy."""
     before = None if not remind_before_s else timedelta(seconds=remind_before_s)
     return ReminderPlan(before, None if not escalate_after_s else timedelta(seconds=escalate_after_s))
 
 
 def is_due(step: DeadlineStep, plan: ReminderPlan, clock: Clock) -> bool:
-    """Whether a step is to be taken now (rules 1 and 2)."""
+    """Return whether a step is due now."""
     wanted = plan.runs(step, clock.ran + clock.left)
     return wanted is not None and clock.stopped_at is None and not clock.is_over and clock.ran >= wanted
 
@@ -183,7 +179,7 @@ def is_due(step: DeadlineStep, plan: ReminderPlan, clock: Clock) -> bool:
 def next_check(
     step: DeadlineStep, plan: ReminderPlan, clock: Clock, *, at: datetime, again: timedelta
 ) -> datetime | None:
-    """When to look whether a step is due; None where it never will be. A clock that stands is looked at `again`."""
+    """Return when to check the step next, or None if it can never fall due; a paused clock is rechecked after `again`."""
     wanted = plan.runs(step, clock.ran + clock.left)
     if wanted is None or clock.is_over:
         return None
@@ -192,14 +188,12 @@ def next_check(
     return at + max(wanted - clock.ran, timedelta(0))
 
 
-# How the work on one approval is to go: for how long, when people are reminded, what may be voted on in a batch.
-#
-# An approval keeps to the policy that it was asked under: its frozen terms where they say it, else that policy.
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """The pace of one approval."""
+    """The schedule of one approval: its release window, reminders and batch limits.
+
+    The frozen terms of the approval come first, then the policy under which it was requested.
+    """
 
     release_within: timedelta
     patience: timedelta
@@ -210,7 +204,7 @@ class Schedule:
 
 
 def make_schedule(policy: ApprovalPolicy, terms: Mapping[str, Any]) -> Schedule:
-    """The pace under a policy and the terms of one approval."""
+    """Build the schedule from a policy and the terms of one approval."""
     return Schedule(
         release_within=timedelta(seconds=terms.get("release_within_s", policy.release_within_s)),
         patience=timedelta(seconds=policy.question_pause_s),

@@ -1,4 +1,4 @@
-"""Drift: what changed of a target since people were asked about it (B31, peers.md 8.8).
+"""Drift: what changed of a target since people were asked about it (B31).
 
 1. The state of a target is what a reading says of its effects, of the target itself and of what stands beside them.
    When, where and how freshly it was read is no part of it: a freshness token moves on while nothing changes.
@@ -170,21 +170,16 @@ def _shown(state: TargetState, path: Path) -> str | None:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
 
 
-# Readings wanted before execution: when an order must know how its target stands (R-RC-09).
-#
-# A predicate or a lookup that speaks of `pre` compares with the state before the action, and so does whoever approves
-# it. That state is read before people are asked, and again when an executor asks for the order, shortly before the
-# start: targets move while people think. A reading that has grown old is taken again.
-
-
 FRESH_FOR = timedelta(minutes=5)
 _NAMES = (*expressions.VARIABLES, "row")
 
 
 def wants_baseline(contract: Contract, predicates: Iterable[str]) -> bool:
-    """Whether anything that will be checked speaks of the state before, or the contract asks for it by `baseline`.
+    """Return whether the target must be read before execution (R-RC-09).
 
-    A check may compare with it without a word of the contract: a version that must move on, who held a right.
+    That is the case if a predicate or lookup mentions `pre`, if the contract sets `baseline`, or if a check compares
+    with the state before by itself (a version that must advance, a right that was held). The state is read before
+    people are asked and again shortly before the start.
     """
     verification = contract.verification
     if verification is not None and (verification.document.get("baseline") is True or contract.preparation.wanted):

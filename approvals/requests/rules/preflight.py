@@ -1,4 +1,4 @@
-"""Preflight: whether an action is doomed, and how much it touches, by the state of its target before (peers.md 8.12).
+"""Preflight: whether an action is doomed, and how much it touches, by the state of its target before.
 
 1. Each condition of the contract is TRUE, FALSE or UNDECIDABLE over `pre`, `sr` and `scope`. A false one refuses the
    action before people are asked; the agent is told which one, and what was read of the fields that it names.

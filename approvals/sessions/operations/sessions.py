@@ -306,17 +306,15 @@ def _steps(session: Session) -> tuple[str, ...]:
     return nudge.next_steps(producer, named["name"] if named is not None else None, disclosed)
 
 
-# Session limits: a run that has reached its limit takes no more calls, in any of its sessions (R-FB-01, R-FB-06).
-#
-# Only the sessions of one key share a fate: the name of a run is the caller's own choice, so it may not end somebody
-# else's. Recovery is not a step of the agent, and goes on.
-
-
 REACHED = "iteration_limit_reached"
 
 
 def record_limit_reached(session: Session, *, at: datetime) -> None:
-    """Record once that the session has reached its limit."""
+    """Record once that the session has reached its limit (R-FB-01, R-FB-06).
+
+    The run then takes no more calls in any session of the same key; sessions of other keys are not affected, because
+    the caller chooses the name of a run. Recovery continues.
+    """
     first = execute(
         "UPDATE approvals_session SET forced_at = $3 WHERE tenant_id = $1 AND id = $2 AND forced_at IS NULL"
         " RETURNING id",

@@ -1,7 +1,7 @@
 """Binds an approval to exactly one payload, rendering, policy, person and deadline.
 
 A voter signs a *statement* (`ledger.people.rules.statements`): canonical text that names everything in `Coverage` and
-everything about the vote (ledger_and_binding 6.2). The same payload of another action makes another statement (B8).
+everything about the vote. The same payload of another action makes another statement (B8).
 What it covers is read again when the vote arrives: a statement about anything else than what holds then is refused, and
 the refusal names the first difference (`check_covered`).
 

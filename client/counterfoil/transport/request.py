@@ -25,15 +25,12 @@ from counterfoil.canonical import parse_json
 from counterfoil.execution.seen import SeenCheckpoints
 from counterfoil.problems import Problem, Unreachable, problem_from_response
 
-# W3C trace context: the `traceparent` that ties a proposal, its execution and its effect together.
-
-
 _FORM = re.compile(r"^[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}$")
 
 
 @dataclass(frozen=True)
 class Trace:
-    """One position in one trace."""
+    """A position in a W3C trace: the `traceparent` that ties a proposal, its execution and its effect together."""
 
     traceparent: str
 
@@ -188,24 +185,20 @@ def unreachable_error(method: str, path: str, fault: Exception) -> Unreachable:
     return Unreachable(f"{method} {path}: {type(fault).__name__} {fault}".strip())
 
 
-# Retry policy: which requests are retried, and after what delay.
-#
-# 1. What may pass is tried again: no answer at all, 429, 502, 503 and 504. Every other refusal is an
-#    answer and stands.
-# 2. A pause doubles from try to try up to `longest_s`, and a random part of it is taken off, so that
-#    many clients do not come back in step. A console that asks for patience (`Retry-After`) gets at
-#    least that.
-# 3. No try begins after `give_up_after_s`; the last fault is then raised.
-#
-# A request keeps its Idempotency-Key over all its tries: it is part of the request, not of the try.
-
-
 PASSING = frozenset({429, 502, 503, 504})
 
 
 @dataclass(frozen=True)
 class Backoff:
-    """How patient a connection is."""
+    """Retry delays and limits.
+
+    1. A request is retried when no answer came, or 429, 502, 503 or 504. Any other refusal is an answer.
+    2. The delay doubles up to `longest_s`, minus a random part, so that many clients do not return in step.
+       `Retry-After` is the least delay.
+    3. No try begins after `give_up_after_s`; the last fault is then raised.
+
+    A request keeps its Idempotency-Key over all its tries.
+    """
 
     give_up_after_s: float = 30.0
     first_s: float = 0.2
@@ -213,8 +206,8 @@ class Backoff:
     statuses: frozenset[int] = PASSING
 
     def pause(self, fault: Exception, *, tries: int, spent_s: float, chance: float) -> float | None:
-        """Seconds until the next try after `tries` of them, `chance` being random in [0, 1); None
-        when the fault stands.
+        """Seconds until the next try after `tries` of them, or None if the fault is final. `chance` is random in [0,
+        1).
         """
         if not self.may_pass(fault):
             return None
@@ -224,7 +217,7 @@ class Backoff:
         return wait if spent_s + wait <= self.give_up_after_s else None
 
     def may_pass(self, fault: Exception) -> bool:
-        """Whether the same request may be answered later (rule 1)."""
+        """Return whether the same request may be answered later."""
         if isinstance(fault, Problem):
             return fault.status in self.statuses
         return isinstance(fault, Unreachable)

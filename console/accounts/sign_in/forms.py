@@ -22,14 +22,13 @@ from fido2.webauthn import CollectedClientData
 from console.accounts.addresses import normal_form
 from console.accounts.step_up import use_code
 
-# Checks on every WebAuthn response: exact origin, top-level page, user verified.
-#
-# The maintained library accepts any origin below the RP id; a console shares its host's parents with others, so here
-# the origin is compared letter by letter (WebAuthn level 3, section 13.4.9).
-
 
 def require_own_origin(credential: Any) -> None:
-    """Refuse what was signed on another page, or in a frame of one."""
+    """Refuse a WebAuthn response that was signed on another page, or in a frame of one.
+
+    The library accepts any origin below the RP id. A console shares its host's parent domains with others, so the
+    origin is compared exactly (WebAuthn level 3, section 13.4.9).
+    """
     try:
         said = CollectedClientData(websafe_decode(credential["response"]["clientDataJSON"]))
         ours = said.origin in settings.COUNTERFOIL_ORIGINS and not said.cross_origin

@@ -1,4 +1,4 @@
-"""An action and its events as the API shows them (api.md, "The envelope")."""
+"""An action and its events as the API shows them."""
 
 from __future__ import annotations
 

@@ -26,8 +26,6 @@ from reviews.reporting.rules import sentences
 if TYPE_CHECKING:
     from ledger.models import Evidence
 
-# What an action's class requires, as pages and the API show it: each check of a run, made or not, and by what.
-
 
 def required_checks(record: ActionRecord) -> dict[str, Any]:
     """The table of required checks over the newest run that read something."""

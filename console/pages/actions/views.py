@@ -274,7 +274,7 @@ def _uuid(text: str) -> UUID | None:
 def action_rows(
     request: TenantRequest, found: list[Any], *, shown: Sequence[Column] = ACTIONS_LIST.columns[:8]
 ) -> SafeString:
-    # The template engine costs more than the query here (performance.md), so rows are written in Python.
+    # The template engine costs more than the query here, so rows are written in Python.
     base = reverse("actions", args=[request.tenant.slug])
     cells = [_CELLS[each.name] for each in shown]
     payloads = payloads_of(request.tenant.id, found) if _CELLS["amount"] in cells else {}

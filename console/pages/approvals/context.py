@@ -49,9 +49,6 @@ if TYPE_CHECKING:
     from approvals.models import Approval, Session, Vote
     from ledger.models import Action, Tenant
 
-# Where an agent's own words contradict what it sends, for whoever decides about it (B35).
-
-
 PLACES = {"goal": "In the pinned goal", "restated goal": "With the call", "expectation": "In what it expects"}
 
 
@@ -293,9 +290,6 @@ def _policies(record: ActionRecord) -> list[dict[str, str]]:
         {"word": f"{kind.capitalize()} policy", "kind": kind, "version": versions[f"{kind}_policy_version"]}
         for kind in ("approval", "verification", "recovery")
     ]
-
-
-# The verdict on an action as its agent is told it: what was decided, why, and what it may do next; never by whom.
 
 
 REPLACED = frozenset({Decision.VOIDED, Decision.CHANGES_REQUESTED, Decision.SUPERSEDED})

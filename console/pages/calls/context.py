@@ -201,9 +201,6 @@ def gate_intake(tenant_id: UUID, *, at: datetime) -> GateIntake:
     return GateIntake(last.at, True)
 
 
-# How often each pattern of hallucinated success was met in a period, by gate, guard and verification together.
-
-
 def patterns_in_period(tenant_id: UUID, *, since: datetime, until: datetime) -> dict[str, int]:
     """Every pattern by its code (R-HS-15)."""
     refused = Counter[str]()

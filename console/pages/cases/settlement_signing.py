@@ -177,9 +177,6 @@ def signing_context(case: Case, held: HeldAction, caller: Caller, *, challenge_a
     }
 
 
-# How a person settled an action or its case: what they said, who confirmed it, and when.
-
-
 BY_A_PERSON: Final = frozenset(
     {"attested_present", "accepted_as_it_is", "attested_absent", "failed_by_review", "abandoned"}
 )
@@ -188,7 +185,10 @@ BY_A_PERSON: Final = frozenset(
 
 @dataclass(frozen=True, kw_only=True)
 class SettlementRecord:
-    """One decision of a person, as the record has it; `evidence_class` is that of its signature, empty without one."""
+    """One person's decision, as recorded: what they said, who confirmed it, and when.
+
+    `evidence_class` is the class of its signature, empty without one.
+    """
 
     resolution: str
     by: UUID

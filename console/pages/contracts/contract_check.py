@@ -95,9 +95,6 @@ def _verification_faults(verification: dict[str, Any]) -> list[str]:
     return catalogue.check_for(verification["pattern"]).validate(verification)
 
 
-# What differs between two versions of a contract, place by place: pure.
-
-
 _NOTHING = object()
 
 

@@ -54,7 +54,7 @@ def actions_of_run(tenant_id: UUID, run_id: str) -> SessionActions:
 
 
 def summary_document(session: Session) -> dict[str, Any]:
-    """The summary of a session (api.md); the static text where none can be made (R-FB-05)."""
+    """The summary of a session; the static text where none can be made (R-FB-05)."""
     scene = SessionScene(forced=session.forced_at is not None, limit=session.iteration_limit)
     try:
         with savepoint():

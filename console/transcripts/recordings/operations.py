@@ -36,15 +36,14 @@ PORTION: Final = 500
 MOST_MESSAGES: Final = 5_000_000
 ONCE: Final = "recording_once_by_its_digest"
 
-# Buffer audited conversations in unnamed temporary files until the import is complete.
-#
-# So the database is written to in one short transaction, whatever the size of the recording, and memory holds one
-# conversation. The files lie in the folder for temporary files and are gone with the process, however it ends.
-
 
 @dataclass(eq=False)
 class RowSpool:
-    """The rows of one recording, in their order."""
+    """The rows of one recording, in their order, buffered in unnamed temporary files until the import is complete.
+
+    The database is then written to in one short transaction, and memory holds one conversation, whatever the size of
+    the recording. The files are gone with the process, however it ends.
+    """
 
     _trust: TrustRequirement
     _conversations: IO[bytes]
@@ -219,14 +218,12 @@ def _portions(rows: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
         yield portion
 
 
-# How long a recording is kept: by the tenant's retention policy, and longer where a hold covers it.
-
-
 @dataclass(frozen=True, kw_only=True)
 class RetentionStatus:
-    """Until when a recording is kept. `standing` says whether the policy then erases it, or two people decide.
+    """Until when a recording is kept: by the tenant's retention policy, and longer where a hold covers it.
 
-    `holds` keep it beyond that; `waiting` is whether somebody, or the policy, has asked for it to be erased.
+    `standing` says whether the policy then erases it, or two people decide. `waiting` says whether its erasure has been
+    requested.
     """
 
     days: int

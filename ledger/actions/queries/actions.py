@@ -26,13 +26,13 @@ from ledger.record.rules.lifecycle import BLOCKS_REPEAT, OPEN, PHASES, WORDS_OF_
 from ledger.record.rules.outcomes import ATTESTED_REVERSAL, SET_APART, Outcome, OutcomePath, outcome_of, outcome_paths
 from ledger.verification.queries.storage import is_uuid
 
-# SQL conditions that match the predicates of partial indexes.
-#
-# The states are written out: a plan that is made for any value uses no index that leaves out the rows of some.
-
 
 def in_states(column: str, states: Iterable[str]) -> str:
-    """The condition that a column is one of these states, written out so that a partial index on them is used."""
+    """The SQL condition that a column is one of these states.
+
+    The states are written out so that it matches the predicate of a partial index: a plan made for any value would use
+    no index that leaves out some rows.
+    """
     return f"{column} IN ({', '.join(repr(str(state)) for state in states)})"
 
 
@@ -524,9 +524,6 @@ def _in_state_sql(states: tuple[str, ...]) -> str:
     """The condition of `in_state` as text."""
     phase_is = in_states("phase", phases(states))
     return phase_is if _have_own_phases(states) else f"{phase_is} AND {in_states('state', states)}"
-
-
-# The actions of one session or run as a whole: how many in which state, and what is still open.
 
 
 def count_actions(tenant_id: UUID, **filters: Any) -> int:

@@ -143,9 +143,6 @@ def is_pivot(tenant_id: UUID, digest: str) -> bool:
     return row is not None and contracts.load_stored(bytes(row.document), expected_digest=digest).pivot
 
 
-# Steps of a run as the gate needs them: which ones block the next call, and what they may have changed.
-
-
 _ENDED_OTHERWISE = sorted(map(str, frozenset(State) - OPEN - {State.RECONCILED_SUCCESS}))
 # A read in one of these states has no answer yet.
 _UNANSWERED = sorted(map(str, (State.PROPOSED, State.VALIDATED, State.EXECUTING, State.ACCEPTED)))

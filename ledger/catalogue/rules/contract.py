@@ -1,6 +1,6 @@
 """Contracts: what a tool takes, what it does to the world, and how its effect is read back.
 
-A contract is a JSON document (api.md, "A contract document"), checked once at registration and
+A contract is a JSON document (docs/api.md, "Describe a tool"), checked once at registration and
 immutable from then on (R-TC-18). `validate` refuses a bad one and names every fault; `stored` reads
 one back that was validated before.
 

@@ -42,12 +42,6 @@ from ledger.models import Anchor
 from ledger.record import operations as ledger
 from ledger.record.rules.refusals import Refused
 
-# HTTP calls to witnesses and the time-stamp authority.
-#
-# What comes back is untrusted until a rule has verified it. A call has a time limit, follows no redirect, takes no
-# proxy from the environment and reads no more than `LARGEST` bytes. It runs outside of any transaction.
-
-
 PATIENCE = httpx.Timeout(5.0, connect=3.0)
 WITHIN_S = 10.0
 LARGEST = 2**16
@@ -67,7 +61,11 @@ class Response(NamedTuple):
 
 
 def post(url: str, content: bytes, headers: Mapping[str, str]) -> Response:
-    """The answer to one request."""
+    """Send one request to a witness or the time-stamp authority, outside of any transaction.
+
+    The answer is untrusted until a rule has verified it. The call has a time limit, follows no redirect, takes no proxy
+    from the environment and reads at most `LARGEST` bytes.
+    """
     until = time.monotonic() + WITHIN_S
     sent = {"User-Agent": AGENT, "Accept-Encoding": "identity", **headers}
     try:

@@ -17,7 +17,7 @@ from ledger.models import Alarm
 from ledger.record.rules import envelope
 
 MANY = 4096
-"""More events than this without a leaf, and nothing irreversible is released (ledger_and_binding.md 3.4)."""
+"""More events than this without a leaf, and nothing irreversible is released."""
 LATE_S = 5.0
 """An event without a signed place for longer than this, and nothing irreversible is released."""
 

@@ -119,9 +119,6 @@ def signed_root(note: bytes, key: str) -> tuple[str, int, bytes] | None:
     return said.origin, said.size, said.root
 
 
-# Events of a subject with their inclusion proofs, for verification without access to the log.
-
-
 class ProvenEvent(NamedTuple):
     """An event in the log: where it stands, the path from it to the root, its envelope and its detail."""
 

@@ -1,4 +1,4 @@
-"""Which heads the log signer may sign (architecture.md, "Keys"; C2SP tlog-checkpoint).
+"""Which heads the log signer may sign (docs/ledger.md, "The key"; C2SP tlog-checkpoint).
 
 A log must never sign two heads of which neither continues the other. So the signer remembers, outside the
 database, the last head that it signed for each origin, and signs the next one only with a proof that it continues it:

@@ -1,7 +1,6 @@
 """Sealing of evidence: AES-256-GCM with one data key per subject, wrapped by the key-encryption key.
 
-1. A data key belongs to one subject; destroying it makes all of the subject's evidence unreadable (architecture.md,
-   "The record's bytes").
+1. A data key belongs to one subject; destroying it makes all of the subject's evidence unreadable.
 2. The associated data name tenant, subject and pointer, so a ciphertext cannot be moved to another place.
 3. Nonces are 12 random bytes, passed in; a key seals few blobs, far below the bound of NIST SP 800-38D section 8.3.
 """

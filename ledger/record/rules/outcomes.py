@@ -245,14 +245,8 @@ def _told_by_kind(state: State) -> dict[str, Outcome]:
     return {kind: found for (each, kind), found in BY_KIND.items() if each is state}
 
 
-# How strongly somebody has proved who they are when they stand for a statement (D7).
-#
-# A   a passkey signed the statement itself, its holder present and verified
-# B   the session, and a fresh one-time code
-# C   the session, and the fresh password
-# D   the session alone
-
-
+# Classes of proof, strongest first: A, a passkey signed the statement, its holder present and verified; B, the session
+# and a fresh one-time code; C, the session and the fresh password; D, the session alone (D7).
 PASSKEY: Final = "A"
 SESSION_ALONE: Final = "D"
 

@@ -5,7 +5,7 @@ raised, and undoes what the request began. A function whose name ends in `_refus
 say why something would be refused; the start of an execution returns one where what follows from it must be committed.
 
 Every refusal is a subclass whose docstring is the sentence that a person reads, whose `code` is stable and upper
-case, and whose `status` is the HTTP status that the console answers with (api.md, common rules). Our own mistakes
+case, and whose `status` is the HTTP status that the console answers with (docs/api.md). Our own mistakes
 stay `AssertionError` and `ValueError`.
 """
 

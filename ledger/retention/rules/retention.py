@@ -1,7 +1,7 @@
 """Rules of retention: what may be erased and when, legal holds, and the two people behind every erasure (R-LE-21).
 
 1. Three clocks run apart: what payloads, evidence and entries hold (`payload_days`), the envelopes (`envelope_days`),
-   and the tree, which stays for ever (ledger_and_binding.md 3.9).
+   and the tree, which stays for ever.
 2. Nothing is erased before it is `floor_days` old, nor envelopes before `ENVELOPE_FLOOR_DAYS`; nothing while it is open
    or under a hold.
 3. An erasure is requested by one person and confirmed by another. A policy that two people put in force and called

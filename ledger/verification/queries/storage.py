@@ -255,9 +255,6 @@ def is_uuid(text: str) -> bool:
     return True
 
 
-# Reads of integrity checks, and of what they look at in a log.
-
-
 OPEN = ("RUNNING", "PAUSED")
 
 

@@ -1,4 +1,4 @@
-"""Batches: one change applied to many cases, item by item (peers.md 6.10).
+"""Batches: one change applied to many cases, item by item.
 
 1. Only what can be taken back is done in a batch: claiming, assigning, snoozing, reading again, writing, freezing.
    What settles a case needs a person's eyes on that case, so no batch settles one.

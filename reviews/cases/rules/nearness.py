@@ -1,4 +1,4 @@
-"""Near-duplicates: payloads that are nearly the same, and how they differ (peers.md 8.11).
+"""Near-duplicates: payloads that are nearly the same, and how they differ.
 
 1. Payloads are compared field by field, nested fields by their path.
 2. They are near when what differs weighs at most two, and at most half of the fields differ. A plain field weighs one;

@@ -1,4 +1,4 @@
-"""Render the post-mortem of an incident from ledger facts only (R-RB-09, peers.md 8.25).
+"""Render the post-mortem of an incident from ledger facts only (R-RB-09).
 
 1. Every line comes from an event or from what events lead to; nobody writes in it what is not on record.
 2. Text from outside stands as text: nothing of it can become a heading, a link, a table or HTML.

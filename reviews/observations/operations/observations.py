@@ -219,9 +219,6 @@ def deciding_answer(documents: list[dict[str, Any]], contract: Contract) -> rule
     return rules.deciding_observation([_judged(each, contract) for each in documents])
 
 
-# Idempotency records that nobody has settled: how long they count.
-
-
 def expire_records(*, at: datetime) -> int:
     """Let the records expire that have waited longer than each tenant's policy says; how many it was (R-EX-22)."""
     expired = 0

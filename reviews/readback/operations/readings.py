@@ -156,9 +156,6 @@ def mask_idempotency_key(data: bytes, plan: ReadPlan) -> bytes:
     return data.replace(key.encode(), b"(idempotency key)") if key else data
 
 
-# Count readings per tenant, system and tool, and report an exhausted budget once (R-CX-12).
-
-
 KEPT = timedelta(days=400)
 
 

@@ -98,20 +98,12 @@ def paid_until_after(*, reads_per_minute: int, paid_until: datetime | None, read
     return begun + timedelta(seconds=reads * 60.0 / reads_per_minute)
 
 
-# What verification may cost: readings per hour and per day of one tenant (R-VD-14, R-CX-12).
-#
-# 1. Readings are counted in the hour and in the day (UTC) in which they are made.
-# 2. While a budget is not used up, nothing changes. Beyond it no reading is refused: intervals are stretched, the more
-#    the lower the class, so that what is left of the systems' patience goes to the gravest actions first.
-# 3. Deadlines stay: the last reading of an action is made when its time is over, whatever it costs.
-
-
 _MOST_RANK = max(kind.rank for kind in SideEffectClass)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReadingUsage:
-    """The readings of the present hour and day."""
+    """The readings of the current hour and day (UTC), in which they are counted (R-VD-14, R-CX-12)."""
 
     hour_from: datetime
     in_hour: int
@@ -120,7 +112,7 @@ class ReadingUsage:
 
 
 def usage_at(spent: ReadingUsage | None, *, at: datetime) -> ReadingUsage:
-    """What counts at `at`: a new hour and a new day begin at nothing (rule 1)."""
+    """The usage at `at`: a new hour and a new day begin at zero."""
     hour = at.replace(minute=0, second=0, microsecond=0)
     day = hour.replace(hour=0)
     return ReadingUsage(
@@ -132,7 +124,7 @@ def usage_at(spent: ReadingUsage | None, *, at: datetime) -> ReadingUsage:
 
 
 def add_reads(spent: ReadingUsage, reads: int) -> ReadingUsage:
-    """After so many more readings."""
+    """The usage after `reads` more readings."""
     return ReadingUsage(
         hour_from=spent.hour_from,
         in_hour=spent.in_hour + reads,
@@ -142,7 +134,11 @@ def add_reads(spent: ReadingUsage, reads: int) -> ReadingUsage:
 
 
 def exceeded_budget(budget: ReadingBudget, spent: ReadingUsage) -> str | None:
-    """Which budget is used up: that of the day, of the hour, or none."""
+    """The exhausted budget: `day`, `hour` or none.
+
+    Beyond a budget no reading is refused: intervals are stretched, more for lower classes. The last reading of an
+    action is made when its time is over, whatever it costs.
+    """
     if budget.readings_per_day is not None and spent.in_day >= budget.readings_per_day:
         return "day"
     if budget.readings_per_hour is not None and spent.in_hour >= budget.readings_per_hour:

@@ -66,15 +66,11 @@ def _factor(seed: str, attempts: int) -> float:
     return 1 + _SPREAD * (int.from_bytes(octets[:4], "big") / 2**32 - 0.5)
 
 
-# Verification debt: what a system still owes, and when that stops releasing to it (R-VD-16, R-FB-10).
-#
-# Only irreversible actions are stopped: whatever they do could be neither told nor taken back. The verification policy
-# says when (`stop_release`); the switch of a person comes before it.
-
-
 @dataclass(frozen=True, kw_only=True)
 class VerificationDebt:
-    """The actions of one system that wait for a verdict, counted up to 10,000, and since when the longest does."""
+    """The actions of one system that wait for a verdict, counted up to 10,000, and the time since which the oldest
+    waits.
+    """
 
     waiting: int
     due: int
@@ -85,7 +81,7 @@ NO_DEBT = VerificationDebt(waiting=0, due=0, oldest_at=None)
 
 
 class StopReason(StrEnum):
-    """Why nothing irreversible is released to a system."""
+    """The reason why nothing irreversible is released to a system (R-VD-16, R-FB-10)."""
 
     BY_PERSON = "BY_PERSON"
     CIRCUIT_OPEN = "CIRCUIT_OPEN"
@@ -96,7 +92,11 @@ class StopReason(StrEnum):
 def release_stop(
     policy: ReleaseStop, *, is_open: bool, stopped: bool, debt: VerificationDebt, at: datetime
 ) -> StopReason | None:
-    """The first reason not to release irreversible actions to a system; None where they are released."""
+    """The first reason not to release irreversible actions to a system, or None.
+
+    Only irreversible actions are stopped: their effects could be neither determined nor reversed. A person's switch
+    comes before the policy's `stop_release`.
+    """
     if stopped:
         return StopReason.BY_PERSON
     if policy.open_circuit and is_open:

@@ -58,20 +58,16 @@ from reviews.reconciliation.rules.verdict import (
 )
 from reviews.recovery.rules import retries
 
-# Classify sources: which readings decide an action's verdict, and which can only contradict it (R-RC-13, R-VD-06,
-# C-25).
-#
-# 1. A CRITICAL_MUTATION is decided by all sources that its contract declares; each must answer strongly. With one
-#    declared source, or several names of one (`independence`), there is nothing to agree with, and neither success nor
-#    absence can be told.
-# 2. A READ_ONLY action is decided by the first source, in the declared order, that answers strongly: the further ones
-#    are the alternates of the class's fallback (RT-43).
-# 3. In every other class the primary source decides. A further one that answers strongly testifies: where it disagrees,
-#    nothing is reported as done or as not done; where it is silent or weak, the primary stands alone.
-
 
 def deciding_readings(inputs: RunInputs) -> tuple[Reading, ...]:
-    """The readings that the verdict rests on."""
+    """The readings that decide the verdict (R-RC-13, R-VD-06, C-25).
+
+    1. A CRITICAL_MUTATION is decided by all sources that its contract declares; each must answer strongly. With one
+       declared source, or several names of one (`independence`), neither success nor absence can be told.
+    2. A READ_ONLY action is decided by the first source, in the declared order, that answers strongly; the others are
+       the alternates of the class's fallback (RT-43).
+    3. Every other class is decided by the primary source.
+    """
     if inputs.facts.critical:
         return inputs.readings
     primary = tuple(reading for reading in inputs.readings if not reading.name)
@@ -82,14 +78,18 @@ def deciding_readings(inputs: RunInputs) -> tuple[Reading, ...]:
 
 
 def witness_readings(inputs: RunInputs) -> tuple[Reading, ...]:
-    """The further readings that may speak against the deciding ones."""
+    """The further readings that can contradict the deciding ones but decide nothing.
+
+    Where one that answers strongly disagrees, nothing is reported as done or as not done; where it is silent or weak,
+    the primary source stands alone.
+    """
     if inputs.facts.critical or not inputs.facts.mutating:
         return ()
     return tuple(reading for reading in inputs.readings if reading.name and reading.is_strong)
 
 
 def unanswered_sources(inputs: RunInputs) -> tuple[tuple[str, ReadFailure | None], ...]:
-    """The sources that must answer and have not, each with why, where that is known; the primary one has no name."""
+    """The sources that must answer and have not, each with the reason if it is known; the primary one has no name."""
     answered = {reading.name for reading in inputs.readings}
     failures = {failure.source: failure for failure in (inputs.failure, *inputs.silent) if failure is not None}
     wanted = ["", *(source.name for source in inputs.facts.further)] if inputs.facts.critical else [""]
@@ -99,19 +99,8 @@ def unanswered_sources(inputs: RunInputs) -> tuple[tuple[str, ReadFailure | None
 
 
 def lacks_second_source(inputs: RunInputs) -> bool:
-    """Whether the class asks for several sources and the contract declares one (rule 1)."""
+    """Return whether the class requires several sources and the contract declares only one."""
     return inputs.facts.critical and not inputs.facts.further
-
-
-# The effects that a tool reports, against the ones that were wanted (R-TC-20).
-#
-# 1. A tool names in `side_effects` what it did, in the words of `required_effects`; one that names nothing says
-#    nothing.
-# 2. A wanted effect that is reported more often than once is a DUPLICATE_SIDE_EFFECT, though the source that was read
-# shows one: it was asked for one, and the other may be where nobody looked. An effect that was replayed under the
-#    same key is one effect (`replays`).
-# 3. A reported effect that was not wanted was not looked for either, so nobody can tell: never success.
-# 4. What is reported never counts for an effect; it can only keep one from being believed (R-OB-03).
 
 
 _LONGEST = 80
@@ -119,14 +108,21 @@ _LONGEST = 80
 
 @dataclass(frozen=True)
 class ExtraEffects:
-    """What a tool reports beyond what was wanted."""
+    """The effects that a tool reports beyond the wanted ones (R-TC-20).
+
+    A wanted effect that is reported more than once is a DUPLICATE_SIDE_EFFECT even if the source shows one: the other
+    may be where nobody looked. A reported effect that was not wanted was not looked for, so nobody can tell. Reported
+    effects only ever prevent success; they never count as evidence for it (R-OB-03).
+    """
 
     repeated: tuple[str, ...] = ()
     unwanted: tuple[str, ...] = ()
 
 
 def extra_effects(inputs: RunInputs, *, replayed: Collection[str] = ()) -> ExtraEffects:
-    """The effects beyond the wanted ones in the answer that tells (rules 1 to 3)."""
+    """Compare the effects that the tool reports in `side_effects` with the wanted ones; an effect that was replayed
+    under the same key counts once.
+    """
     wanted = inputs.facts.required_effects
     if inputs.observation is None or not wanted or not inputs.facts.mutating:
         return ExtraEffects()
@@ -179,7 +175,7 @@ def reconcile(inputs: RunInputs) -> Verdict:
 
 
 def _lacks_sources(inputs: RunInputs, independent: SourceIndependence | None) -> str:
-    """Why a class that asks for several sources had only one, as the end of a sentence; empty otherwise (rule 1)."""
+    """The reason why a class that requires several sources had only one, as the end of a sentence; else empty."""
     if lacks_second_source(inputs):
         return "its contract declares one."
     if inputs.facts.critical and independent is not None and independent.independent < 2:

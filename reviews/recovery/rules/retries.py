@@ -56,20 +56,18 @@ def retry_verdict(inputs: RunInputs, verdict: Verdict) -> Verdict:
     return replace(verdict, triggers=frozenset({word}))
 
 
-# Replays: an effect that is there more than once and is still the same one (RT-13, R-RP-13).
-#
-# More than one trace of one operation is a duplicate. It is excused only where the contract says that the wanted state
-# may hold already, the lookup finds every trace by our own key, each of them alone satisfies every predicate and lies
-# in the authorised scope, and the source shows all of them. Everything else is RT-12 or RT-42.
-
-
 _FINE = frozenset({PredicateOutcome.TRUE, PredicateOutcome.NOT_APPLICABLE})
 
 
 def replayed_effects(
     inputs: RunInputs, readings: tuple[Reading, ...], findings: tuple[EffectFinding, ...]
 ) -> frozenset[str]:
-    """The effects whose repetitions are replays."""
+    """The effects whose repetitions are replays of one effect (RT-13, R-RP-13).
+
+    A repetition is a replay only if the contract allows the wanted state to hold already, the lookup finds every trace
+    by our own key, each trace alone satisfies every predicate inside the authorised scope, and the source shows all of
+    them. Anything else is RT-12 or RT-42.
+    """
     if not inputs.facts.no_op_success_allowed or not inputs.facts.keyed:
         return frozenset()
     repeated = [one.name for one in findings if one.found is EffectStatus.DUPLICATE]
