@@ -1,5 +1,19 @@
-"""Pure tests, which need neither a server nor Django: `pytest tests/rules` reads `pytest.ini` here and no other."""
+"""Pure tests, which need neither a server nor Django: `pytest tests/rules` reads `pytest.ini` here and no other.
+
+What reads the whole tree or computes for seconds is marked `whole` and runs with the whole suite.
+"""
 
 from __future__ import annotations
 
+import gc
+import sys
+
 import tests.support.pure.hypothesis_profiles  # noqa: F401
+
+# Compiled tests are kept, whatever an image says: rewriting their assertions costs as much as running them.
+sys.dont_write_bytecode = False
+
+
+def pytest_collection_finish() -> None:
+    """Keep the garbage collector from walking through everything that was collected."""
+    gc.freeze()

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[3]
 SERVED = """
 import json
@@ -33,6 +35,7 @@ FIRST_PAGE = (
 )
 
 
+@pytest.mark.whole
 def test_collected_files_are_compressed_hashed_and_immutable_and_a_first_page_is_small(tmp_path):
     settings = os.environ | {"COUNTERFOIL_STATIC_ROOT": str(tmp_path), "DJANGO_SETTINGS_MODULE": "tests.offline"}
     script = SERVED.replace("NAMES", repr(FIRST_PAGE))

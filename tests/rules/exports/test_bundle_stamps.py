@@ -73,6 +73,7 @@ def test_a_stamp_of_something_else_is_broken(authority):
     assert "the time stamp is not for this checkpoint" in str(report.of(report.worst))
 
 
+@pytest.mark.whole
 def test_every_changed_byte_of_a_stamp_is_noticed(authority):
     response, roots = authority.stamp(query()), [authority.root.certificate]
     right = check_stamp(response, TEXT, roots)

@@ -431,6 +431,7 @@ QUICK = settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 LONG = settings(max_examples=20_000, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 
 
+@pytest.mark.whole
 @QUICK
 @given(CUTS)
 def test_damaged_bytes_are_never_verified(cuts):
@@ -499,6 +500,7 @@ def test_true_is_no_version():
     is_sound_inside(("manifest", "version"), True)
 
 
+@pytest.mark.whole
 @QUICK
 @given(st.sampled_from(EVERYWHERE), VALUES)
 def test_a_document_that_says_something_else_is_never_verified(path, value):

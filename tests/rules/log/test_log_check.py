@@ -61,6 +61,7 @@ def test_a_log_that_nobody_touched_holds(size):
     assert Kept(size, marks).check() == size
 
 
+@pytest.mark.whole
 def test_a_check_goes_on_from_what_was_kept_of_it():
     log = Kept(2 * BLOCK + 300, [1, BLOCK, BLOCK + 7, 2 * BLOCK + 300])
     assert log.check(in_steps=True) == log.size
@@ -108,6 +109,7 @@ def test_two_entries_that_changed_places_are_named():
     assert log.broken().index == 17
 
 
+@pytest.mark.whole
 def test_each_level_of_tiles_is_compared():
     size = BLOCK * 2 + 300
     for tile, index in (

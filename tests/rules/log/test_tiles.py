@@ -97,6 +97,7 @@ def test_every_tree_of_up_to_300_leaves_is_the_textbooks():
         assert root_hash(size, exactly(size, right_edge(size))) == textbook(0, size) == root_of(LEAVES[:size])
 
 
+@pytest.mark.whole
 @pytest.mark.usefixtures("_each_node_hashed_once")
 def test_every_leaf_of_every_tree_of_up_to_300_leaves_is_proved():
     """L2: all inclusion proofs verify, and are the textbook's."""
@@ -107,6 +108,7 @@ def test_every_leaf_of_every_tree_of_up_to_300_leaves_is_proved():
             verify_inclusion(leaf=LEAVES[index], index=index, size=size, proof=proof, root=textbook(0, size))
 
 
+@pytest.mark.whole
 @pytest.mark.usefixtures("_each_node_hashed_once")
 def test_every_growth_of_up_to_300_leaves_is_proved():
     """L2: for every pair m ≤ n ≤ 300 the consistency proof verifies, and is the textbook's."""

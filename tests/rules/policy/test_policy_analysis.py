@@ -37,6 +37,7 @@ def decided(known: ApprovalPolicy, args: dict[str, Any]) -> tuple[object, ...]:
     return answer.outcome, answer.reasons, answer.refusal, terms
 
 
+@pytest.mark.whole
 def test_a_rule_that_is_said_never_to_count_can_be_left_out_of_every_policy_of_three_rules():
     found: Counter[str] = Counter()
     kinds = list(product(("auto", "hold", "refuse"), ("", "args.a", "false")))

@@ -45,6 +45,7 @@ def survivors(found: list[Mutant], checks: list[Check]) -> list[str]:
     return [str(each) for each in found if survives(each, checks)]
 
 
+@pytest.mark.whole
 def test_no_turned_comparison_of_the_verifiers_tree_goes_unnoticed():
     found = list(mutants(verify_bundle, only=TREE))
     assert len(found) > 10

@@ -63,6 +63,7 @@ def outcomes_of(kind: ast.expr) -> list[ast.expr]:
     return [*outcomes_of(kind.body), *outcomes_of(kind.orelse)] if isinstance(kind, ast.IfExp) else [kind]
 
 
+@pytest.mark.whole
 def test_every_kind_that_stands_where_an_event_is_made_is_in_the_register():
     named = [(place, each) for place, kind in event_expressions() for each in outcomes_of(kind)]
     literal = [(place, each.value) for place, each in named if isinstance(each, ast.Constant)]
@@ -70,6 +71,7 @@ def test_every_kind_that_stands_where_an_event_is_made_is_in_the_register():
     assert [(place, kind) for place, kind in literal if kind not in EVENT_KINDS] == []
 
 
+@pytest.mark.whole
 def test_no_kind_is_put_together_from_parts():
     """One that is looked up or handed on can be found by its name; one that is spelled at run time cannot."""
     spelled = (ast.JoinedStr, ast.BinOp)
@@ -82,6 +84,7 @@ def test_no_kind_is_put_together_from_parts():
     assert bad == []
 
 
+@pytest.mark.whole
 def test_every_kind_in_the_register_is_still_made_somewhere():
     made = set().union(*(texts(tree) for tree in writers().values()))
     assert [kind for kind in EVENT_KINDS if kind not in made] == []
