@@ -154,7 +154,7 @@ class Call(Row):
 
 
 class Spending(models.Model):
-    """What was used of one budget by one agent or session, since the hour or day that it counts from."""
+    """The use of one budget by one agent or session, since the hour or day that it counts from."""
 
     pk = models.CompositePrimaryKey("tenant_id", "holder", "budget", "unit", "window_from")
     tenant_id = models.UUIDField()
@@ -373,7 +373,7 @@ class Delegation(models.Model):
 
 
 class Absence(models.Model):
-    """When somebody is away."""
+    """A period in which a person is away."""
 
     pk = models.CompositePrimaryKey("tenant_id", "id")
     tenant_id = models.UUIDField()
@@ -450,9 +450,9 @@ class BreakGlassUse(models.Model):
 
 
 class StandingApproval(models.Model):
-    """What two persons agreed to: actions of one exact shape pass without a vote each, within a budget, until a date.
+    """A standing approval: actions of one exact shape pass without a vote each, within a budget, until a date.
 
-    What they agreed to never changes (`sql/standing.sql`); how much of it is used is counted by the database.
+    The terms that two persons agreed to never change (`sql/standing.sql`); the database counts how much is used.
     """
 
     pk = models.CompositePrimaryKey("tenant_id", "id")
@@ -644,7 +644,7 @@ class Attempt(Row):
 
 
 class Deadline(Row):
-    """What must be looked at by a certain time: leases, approvals and stopped agents.
+    """A check that is due at a certain time: of leases, approvals and stopped agents.
 
     Ids only, outside row-level security.
     """
@@ -665,9 +665,9 @@ class Deadline(Row):
 
 
 class ApprovalDisplay(models.Model):
-    """What one person had before them of one approval: when it was served, and what their page reports of itself.
+    """One person's display of one approval: when it was served, and what their page reports about itself.
 
-    No part of the record: it says nothing of what was approved, and is kept as long as its own retention says.
+    Not part of the record: it says nothing about what was approved, and is kept as long as its own retention says.
     """
 
     pk = models.CompositePrimaryKey("tenant_id", "approval_id", "actor_id")

@@ -1,4 +1,6 @@
-"""How this package's rows follow from their events, for `ledger.register` and `manage.py verify_ledger`."""
+"""The rules by which this package's rows follow from their events, for `ledger.register` and
+`manage.py verify_ledger`.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ _BY_VOTE = ("vote_cast", "approved", "rejected", "changes_requested", "break_gla
 
 
 def _fold_approval(rows: dict[Any, Row], event: VerifiedEvent) -> None:
-    """How deadlines and decisions change a request."""
+    """Apply deadlines and decisions to a request."""
     envelope = event.envelope
     row = rows.get(envelope.subject_id)
     if row is None:
@@ -70,9 +72,9 @@ def _fold_reviews(rows: dict[Any, Row], event: VerifiedEvent) -> None:
 
 
 def _fold_roster(rows: dict[Any, Row], event: VerifiedEvent) -> None:
-    """Who may decide: members of the role, and the people behind accounts and keys.
+    """Apply an event to the roster: members of the role, and the people behind accounts and keys.
 
-    An event from before members said how they stand leaves open what the roster holds.
+    An event from before members recorded their standing leaves the roster open.
     """
     kind = event.envelope.kind
     if kind == "key_issued":
@@ -121,7 +123,7 @@ _RECORD_TABLES_OF_REQUESTS = (
                 contract_digest=envelope_digest("contract"),
                 policy_digest=envelope_digest("approval"),
                 policy_version=detail_field("policy_version"),
-                policy_row=lambda event: _joined(event.said("rules")),
+                policy_row=lambda event: _join_rules(event.said("rules")),
                 step_up=detail_field("step_up"),
                 terms=detail_field("terms"),
                 risk=detail_field("risk"),
@@ -129,9 +131,9 @@ _RECORD_TABLES_OF_REQUESTS = (
                 editor=detail_field("editor"),
                 standing_id=detail_field("standing_approval_id", None),
                 decide_by=detail_field("decide_by"),
-                baseline_digest=lambda event: _before(event, "baseline_digest", ""),
-                baseline_pointer=lambda event: _before(event, "baseline", None),
-                preflight_digest=lambda event: _before(event, "preflight_digest", ""),
+                baseline_digest=lambda event: _baseline_field(event, "baseline_digest", ""),
+                baseline_pointer=lambda event: _baseline_field(event, "baseline", None),
+                preflight_digest=lambda event: _baseline_field(event, "preflight_digest", ""),
                 **{
                     name: on_first_event(source)
                     for name, source in {
@@ -369,11 +371,11 @@ def _fold_versions(rows: dict[Any, Row], event: VerifiedEvent) -> None:
         rows[key]["versions"] = event.said("versions", {})
 
 
-def _joined(rules: Any) -> Any:
+def _join_rules(rules: Any) -> Any:
     return ", ".join(rules)[:200] if isinstance(rules, list) else rules
 
 
-def _before(event: VerifiedEvent, name: str, missing: Any) -> Any:
+def _baseline_field(event: VerifiedEvent, name: str, missing: Any) -> Any:
     """The baseline read before approval was requested; where none was read, the earlier event's value stays."""
     if event.said("before", None) is None:
         return missing if event.envelope.seq == 1 else KEEP

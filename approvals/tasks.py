@@ -1,4 +1,4 @@
-"""What Celery runs before the effect: leases and approvals whose time has come, and what stopped agents have left."""
+"""Celery tasks before the effect: due leases and approvals, and the remaining work of stopped agents."""
 
 from __future__ import annotations
 

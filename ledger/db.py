@@ -115,7 +115,7 @@ class _Connection:
 
     @property
     def starts_transaction(self) -> bool:
-        """Whether the next statement is the first of a transaction."""
+        """Return whether the next statement is the first of a transaction."""
         return self.server.transaction_status == TransactionStatus.IDLE and self.django.in_atomic_block
 
 

@@ -115,7 +115,7 @@ def destroy_keys(ids: Iterable[UUID]) -> None:
 
 
 def is_reachable() -> bool:
-    """Whether the key database can be reached."""
+    """Return whether the key database can be reached."""
     try:
         return bool(_execute("SELECT 1"))
     except (OperationalError, ImproperlyConfigured):

@@ -80,7 +80,9 @@ class Event(models.Model):
 
 
 class Entry(models.Model):
-    """What an event's envelope commits to and keeps apart: the entry (actions only) and the event's own detail."""
+    """The content that an event's envelope commits to and that is kept apart: the entry (actions only) and the event's
+    detail.
+    """
 
     pk = models.CompositePrimaryKey("tenant_id", "subject_id", "seq")
     tenant_id = models.UUIDField()
@@ -276,7 +278,7 @@ class Evidence(Row):
 
 
 class SubjectKey(Row):
-    """Which key the evidence of one subject is sealed with; the key itself stands in the key database."""
+    """The id of the key that seals one subject's evidence; the key itself is in the key database."""
 
     pk = models.CompositePrimaryKey("tenant_id", "subject_id")
     tenant_id = models.UUIDField()
@@ -523,7 +525,7 @@ class Log(models.Model):
 
 
 class Leaf(models.Model):
-    """Which event stands at which index of a log; its hash is the event's own."""
+    """The event at an index of a log; its hash is the event's own."""
 
     pk = models.CompositePrimaryKey("tenant_id", "log", "index")
     tenant_id = models.UUIDField()
@@ -598,7 +600,7 @@ class Checkpoint(models.Model):
 
 
 class Anchor(models.Model):
-    """What somebody outside gave for a checkpoint: a witness's cosignature or a time stamp."""
+    """Outside evidence for a checkpoint: a witness's cosignature or a time stamp."""
 
     pk = models.CompositePrimaryKey("tenant_id", "id")
     tenant_id = models.UUIDField()
@@ -699,7 +701,7 @@ class LegalHold(models.Model):
 
 
 class Retention(models.Model):
-    """How long a tenant keeps what: a policy that two people put in force."""
+    """A tenant's retention periods: a policy that two people put in force."""
 
     pk = models.CompositePrimaryKey("tenant_id", "id")
     tenant_id = models.UUIDField()
@@ -725,7 +727,7 @@ class Retention(models.Model):
 
 
 class AnchorSchedule(models.Model):
-    """When outsiders of a kind are asked next to vouch for a log, and what was wrong with whom the last time."""
+    """The next time at which outsiders of a kind are asked to vouch for a log, and their faults the last time."""
 
     pk = models.CompositePrimaryKey("tenant_id", "log", "kind")
     tenant_id = models.UUIDField()

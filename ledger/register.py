@@ -19,7 +19,7 @@ from ledger.verification.rules.stored_record import RecordBroken
 
 
 def read_registers(name: str) -> list[Any]:
-    """What each app's `record_register` calls `name`, in the order of the apps."""
+    """The value of `name` in each app's `record_register`, in the order of the apps."""
     modules = [f"{config.name}.record_register" for config in apps.get_app_configs()]
     found = [import_module(module) for module in modules if find_spec(module) is not None]
     return [getattr(module, name) for module in found if hasattr(module, name)]

@@ -1,4 +1,4 @@
-"""What Celery runs for the log itself. A tick may be lost or repeated: what is due stands in the database."""
+"""Celery tasks of the log itself. A tick may be lost or repeated: due work is stored in the database."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ STAGES = (
 
 
 class Verdict(Enum):
-    """What is said at the end: words, exit code. The first that was found is said."""
+    """The final verdict: words and exit code. The first one that was found counts."""
 
     MALFORMED = ("malformed bundle", 40)
     EQUIVOCATION = ("equivocation", 31)
@@ -132,7 +132,7 @@ class Finding:
 
 @dataclass
 class Report:
-    """What was looked at and what was found."""
+    """The checks that were made and their findings."""
 
     findings: list[Finding] = field(default_factory=list)
     worst: Verdict = Verdict.VERIFIED
@@ -218,15 +218,15 @@ def _refuse(text: str) -> NoReturn:
 
 def canonical(value: object) -> bytes:
     """The bytes of RFC 8785 for a value that `strict` gave."""
-    return json.dumps(_ordered(value), ensure_ascii=False, separators=(",", ":")).encode()
+    return json.dumps(_sort_members(value), ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def _ordered(value: Any) -> Any:
+def _sort_members(value: Any) -> Any:
     if isinstance(value, dict):
         names = sorted(value) if all(map(str.isascii, value)) else sorted(value, key=lambda n: n.encode("utf-16-be"))
-        return {name: _ordered(value[name]) for name in names}
+        return {name: _sort_members(value[name]) for name in names}
     if isinstance(value, list):
-        return [_ordered(each) for each in value]
+        return [_sort_members(each) for each in value]
     return value
 
 
@@ -334,7 +334,7 @@ class Frontier:
 
 
 def consistent(old_size: int, size: int, old_root: bytes, root: bytes, proof: list[bytes]) -> bool:
-    """Whether a proof shows that the tree of `size` begins with the tree of `old_size` (RFC 9162, 2.1.4.2)."""
+    """Return whether a proof shows that the tree of `size` begins with the tree of `old_size` (RFC 9162, 2.1.4.2)."""
     if old_size > size:
         return False
     if old_size in (0, size):
@@ -461,16 +461,16 @@ def read_head(note: bytes, policy: Policy) -> Head:
         if key in signers or key in witnesses:
             raise Bad(f"{key} signed the checkpoint of size {size} twice")
         if key.kind == WITNESS:
-            witnesses[key] = _cosigned(key, text, signature, size)
+            witnesses[key] = _cosignature_time(key, text, signature, size)
             continue
         if not key.signed(text, signature):
             raise Bad(f"the signature of {key} on the checkpoint of size {size} does not hold")
         signers.append(key)
-    valid = _valid(policy, [key for key in signers if key.name == origin], origin, size)
+    valid = _valid_keys(policy, [key for key in signers if key.name == origin], origin, size)
     return Head(origin, size, root, note, text, valid, witnesses)
 
 
-def _valid(policy: Policy, signers: list[Key], origin: str, size: int) -> tuple[Key, ...]:
+def _valid_keys(policy: Policy, signers: list[Key], origin: str, size: int) -> tuple[Key, ...]:
     if not signers:
         raise Untrusted(f"no log key of the policy signed the checkpoint of {shown(origin)}")
     valid = tuple(key for key in signers if policy.is_valid(key, size))
@@ -479,8 +479,8 @@ def _valid(policy: Policy, signers: list[Key], origin: str, size: int) -> tuple[
     return valid
 
 
-def _cosigned(key: Key, text: bytes, signature: bytes, size: int) -> int:
-    """When a witness says that it saw the checkpoint."""
+def _cosignature_time(key: Key, text: bytes, signature: bytes, size: int) -> int:
+    """The time at which a witness says that it saw the checkpoint."""
     at = int.from_bytes(signature[:8])
     message = b"cosignature/v1\ntime %d\n" % at + text
     if len(signature) != 72 or not key.signed(message, signature[8:]):
@@ -696,7 +696,7 @@ def read_der(data: bytes) -> tuple[Der, bytes]:
 
 @dataclass(frozen=True)
 class Stamp:
-    """What a time-stamp response says, and what is needed to check it."""
+    """The content of a time-stamp response, and what is needed to check it."""
 
     at: datetime
     hash: hashes.HashAlgorithm
@@ -815,14 +815,14 @@ def _leads_to(signer: x509.Certificate, stamp: Stamp, trusted: list[x509.Certifi
             return False
         if current in trusted:
             return True
-        above = [each for each in (*trusted, *stamp.certificates) if each != current and _issued(each, current)]
+        above = [each for each in (*trusted, *stamp.certificates) if each != current and _is_issued_by(each, current)]
         if not above:
             return False
         current = above[0]
     return False
 
 
-def _issued(issuer: x509.Certificate, current: x509.Certificate) -> bool:
+def _is_issued_by(issuer: x509.Certificate, current: x509.Certificate) -> bool:
     try:
         current.verify_directly_issued_by(issuer)
         return issuer.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
@@ -869,7 +869,7 @@ _PRESENT, _VERIFIED, _MAY_BACK_UP, _BACKED_UP, _ATTESTED = 0x01, 0x04, 0x08, 0x1
 
 
 def check_passkey(public_key: bytes, assertion: dict[str, str], statement: bytes, rp_id: str) -> None:
-    """Whether a passkey signed this statement for this site, its holder present and verified; `Bad` if not."""
+    """Check that a passkey signed this statement for this site, its holder present and verified; `Bad` if not."""
     parts = [base64url_of(assertion[name]) for name in ("clientDataJSON", "authenticatorData", "signature")]
     client, data, signature = parts
     _check_client(client, statement, rp_id)
@@ -1002,7 +1002,7 @@ class Bundle:
 
 
 def _directory(file: BinaryIO) -> int:
-    """Where the directory begins; it must be the last thing in the file, and of a size that can be read."""
+    """The offset of the directory; it must be the last thing in the file, and of a size that can be read."""
     length = file.seek(0, os.SEEK_END)
     file.seek(max(length - 22, 0))
     tail = file.read(22)
@@ -1036,7 +1036,7 @@ def _check_member(info: zipfile.ZipInfo) -> None:
 
 
 def _next_member(file: BinaryIO, info: zipfile.ZipInfo, place: int) -> int:
-    """Where the next member must begin; members may neither overlap nor leave gaps."""
+    """The offset at which the next member must begin; members may neither overlap nor leave gaps."""
     file.seek(place)
     header = file.read(30)
     names, extra = (int.from_bytes(header[at : at + 2], "little") for at in (26, 28))
@@ -1046,7 +1046,7 @@ def _next_member(file: BinaryIO, info: zipfile.ZipInfo, place: int) -> int:
 
 
 class Manifest:
-    """What the bundle says of itself: a table of contents, and claims that the rest must bear out."""
+    """The bundle's own table of contents, and claims that the rest must support."""
 
     def __init__(self, value: Any) -> None:
         if isinstance(value, dict) and value.get("format") == FORMAT:
@@ -1134,7 +1134,7 @@ def _check_promises(value: dict[str, Any]) -> None:
 
 
 def keeps(promise: dict[str, Any], salt: bytes, data: bytes) -> bool:
-    """Whether these are the bytes that an envelope committed to."""
+    """Return whether these are the bytes that an envelope committed to."""
     tag = b"counterfoil/commitment/1\x00" + promise["purpose"].encode() + b"\x00"
     digest = hashlib.sha256(tag + salt + len(data).to_bytes(8) + data).hexdigest()
     return len(salt) == 32 and len(data) == promise["length"] and digest == promise["digest"]
@@ -1241,7 +1241,7 @@ _STATES = {kind: frozenset(target for _, target in pairs) for kind, pairs in _ST
 
 
 class Memory:
-    """What must be remembered of subjects: the newest in memory, the rest, however many, in a temporary file."""
+    """The facts to remember about subjects: the newest in memory, the rest, however many, in a temporary file."""
 
     def __init__(self) -> None:
         self._near: dict[str, dict[str, Any]] = {}
@@ -1332,7 +1332,7 @@ class Subjects:
         self.memory.put(key, after)
 
     def _chain(self, seen: Seen, before: dict[str, Any] | None) -> int:
-        """How many events of the subject lie between this one and the one before that was seen."""
+        """Count the unseen events of the subject between this one and the one seen before."""
         envelope = seen.envelope
         last = before or {"seq": 0, "unseen": 0, "hash": None, "state": ""}
         gap: int = envelope["seq"] - last["seq"] - 1
@@ -1440,7 +1440,7 @@ class Subjects:
             self._check_statement(seen, detail, after)
 
     def _check_standing(self, seen: Seen, detail: dict[str, Any]) -> None:
-        """What passes without votes of its own rests on a standing approval that was in force."""
+        """Check that an action that passes without votes rests on a standing approval that was in force."""
         resting = self.memory.get(f"standing_approval/{detail.get('standing_approval_id')}")
         if resting is not None:
             if resting["state"] != "ACTIVE":
@@ -1463,7 +1463,7 @@ class Subjects:
                 self._find(seen, "a standing approval takes two persons")
 
     def _check_statement(self, seen: Seen, detail: dict[str, Any], after: dict[str, Any]) -> None:
-        """What the voter signed is about this request, by this person."""
+        """Check that the voter's signed statement concerns this request and is by this person."""
         data = seen.opened["statement"]
         self.seen["votes"] += 1
         try:
@@ -1483,7 +1483,7 @@ class Subjects:
             self._check_proof(seen, detail, statement, data)
 
     def _check_proof(self, seen: Seen, detail: dict[str, Any], statement: dict[str, Any], data: bytes) -> None:
-        """What the statement says of its proof, and the signature of a passkey over it."""
+        """Check the proof that the statement names, and the signature of a passkey over it."""
         try:
             if statement["version"] not in (2, 3):
                 raise Unknown("the statement of its vote is of a version that this verifier does not know")
@@ -1507,14 +1507,14 @@ class Subjects:
             self.report.find("signatures", Verdict.BROKEN, "the proof of its vote cannot be read", seen.index)
 
     def _check_evidence(self, covers: dict[str, Any]) -> None:
-        """What the agent brought with its call is what the voter was shown; from version 3 on a statement says so."""
+        """Check that the voter was shown the evidence that the agent sent; statements from version 3 on name it."""
         named = text_of(covers["evidence_commitment"])
         action = self.memory.get(f"action/{text_of(covers['action_id'])}") or {}
         if action.get("evidence", named) != named:
             raise Bad("the statement of its vote names other evidence than its action was proposed with")
 
     def _settlement(self, seen: Seen, after: dict[str, Any], *, is_whole: bool) -> None:
-        """What somebody signed when they settled a case: about this case and this record, by this person."""
+        """Check the signed statement of a settlement: about this case and this record, by this person."""
         data, detail = seen.opened.get("statement"), seen.document("detail") or {}
         hashed = detail.get("statement_hash") if "words_salt" in detail else None
         try:
@@ -1615,11 +1615,13 @@ class Subjects:
             return
         if actor["kind"] == "person" and actor["id"] != after.get("asked_by"):
             after["agreed"] = True
-        elif kind == "retention_confirmed" or not self._stands(seen):
+        elif kind == "retention_confirmed" or not self._has_agreed_policy(seen):
             self._find(seen, "it was not confirmed by a second person")
 
-    def _stands(self, seen: Seen) -> bool:
-        """Whether an erasure rests on a policy in force that two people agreed on, as far as the bundle shows."""
+    def _has_agreed_policy(self, seen: Seen) -> bool:
+        """Return whether an erasure rests on a policy in force that two people agreed on, as far as
+        the bundle shows.
+        """
         policy = (seen.document("detail") or {}).get("retention")
         known = self.memory.get(f"retention/{policy}")
         if known is None:
@@ -1686,7 +1688,7 @@ def _check_proposal(detail: dict[str, Any], covers: dict[str, Any], said: dict[s
 
 
 class Erasures:
-    """What is said to be erased, and the events that say who had it erased and up to where."""
+    """The claimed erasures, and the events that say who ordered them and how far they reach."""
 
     def __init__(self, memory: Memory) -> None:
         self.memory = memory
@@ -1711,7 +1713,7 @@ class Erasures:
         self.told_pruned[by] = (count + (events if type(events) is int else 0), highest)
 
     def count_unproven(self) -> int:
-        """How much is said to be gone that no event of the bundle speaks of."""
+        """Count the items that are said to be erased without an event of the bundle."""
         pruned = 0
         for by, (count, last) in self.pruned.items():
             told, highest = self.told_pruned.get(by, (0, 0))
@@ -1800,11 +1802,11 @@ class Walk:
         if index > self.next:
             self._skip(index)
         if "leaves" in line:
-            self._withheld(members(line, "index", "leaves")["leaves"])
+            self._take_withheld(members(line, "index", "leaves")["leaves"])
         elif "lost" in line:
-            self._lost(index, line)
+            self._take_lost(index, line)
         else:
-            self._event(index, line)
+            self._take_event(index, line)
         if self.next > self.manifest.end:
             raise Bad("it is outside the range")
 
@@ -1828,7 +1830,7 @@ class Walk:
         if self.is_whole and self.next in self.marks:
             self.roots[self.next] = self.computed.root()
 
-    def _withheld(self, leaves: Any) -> None:
+    def _take_withheld(self, leaves: Any) -> None:
         if not isinstance(leaves, list) or not 0 < len(leaves) <= MAX_RUN:
             raise Bad("a run of withheld entries is empty or too long")
         if not self.manifest.is_filtered:
@@ -1838,7 +1840,7 @@ class Walk:
         for leaf in map(digest_of, leaves):
             self._push(leaf, leaf)
 
-    def _lost(self, index: int, line: dict[str, Any]) -> None:
+    def _take_lost(self, index: int, line: dict[str, Any]) -> None:
         if line["lost"] == "pruned":
             said = members(line, "index", "leaf", "lost", "by")
             self.erasures.claim_pruned(text_of(said["by"]), index)
@@ -1853,7 +1855,7 @@ class Walk:
         self.subjects.unseen += 1
         self._push(leaf, leaf)
 
-    def _event(self, index: int, line: dict[str, Any]) -> None:
+    def _take_event(self, index: int, line: dict[str, Any]) -> None:
         spelling = "envelope" if "envelope" in line else "base64"
         members(line, "index", "leaf", spelling, "open")
         data = text_of(line[spelling]).encode() if spelling == "envelope" else base64_of(line[spelling])
@@ -1877,13 +1879,13 @@ class Walk:
         if envelope["origin"] != self.manifest.origin:
             self.report.find("envelopes", Verdict.BROKEN, "it belongs to another log", index)
         promises = envelope["commitments"]
-        kept = self._opened(index, envelope, opened)
+        kept = self._open_commitments(index, envelope, opened)
         promised = frozenset(each["purpose"] for each in promises if each["pointer"] is None)
         seen = Seen(index, envelope, computed.hex(), kept, promised)
         self.subjects.follow(seen)
         self._note(seen)
 
-    def _opened(self, index: int, envelope: dict[str, Any], opened: Any) -> dict[str, bytes]:
+    def _open_commitments(self, index: int, envelope: dict[str, Any], opened: Any) -> dict[str, bytes]:
         promises = envelope["commitments"]
         if not isinstance(opened, list) or len(opened) != len(promises):
             raise Bad(f"index {index} does not account for each of its commitments")
@@ -1898,7 +1900,7 @@ class Walk:
         """The bytes behind one commitment, if they are there and are the right ones."""
         purpose = shown(promise["purpose"], 40)
         if isinstance(said, dict) and "gone" in said:
-            self._gone(index, envelope, purpose, said)
+            self._take_missing(index, envelope, purpose, said)
             return None
         spelling = "text" if isinstance(said, dict) and "text" in said else "base64"
         members(said, "salt", spelling)
@@ -1909,7 +1911,7 @@ class Walk:
         self.report.find("commitments", Verdict.BROKEN, f"its {purpose} is not what was committed to", index)
         return None
 
-    def _gone(self, index: int, envelope: dict[str, Any], purpose: str, said: dict[str, Any]) -> None:
+    def _take_missing(self, index: int, envelope: dict[str, Any], purpose: str, said: dict[str, Any]) -> None:
         why = said["gone"]
         if why == "erased":
             self.erasures.claim(envelope, text_of(members(said, "gone", "by")["by"]))
@@ -2100,7 +2102,7 @@ class Check:
             self.report.ok("consistency", known)
 
     def _judge_head(self, head: Head, name: str, unproven: Verdict) -> None:
-        """Whether the newest checkpoint continues `head`, which the log signed too."""
+        """Judge whether the newest checkpoint continues `head`, which the log signed too."""
         newest, roots, report = self.head, self.walk.roots, self.report
         is_proven = roots.get(newest.size) == newest.root
         same_size = head.size == newest.size
@@ -2142,7 +2144,7 @@ class Check:
             size = int(name.removeprefix("timestamps/").partition("-")[0])
             if size not in self.heads:
                 raise Malformed(f"{name} is of a checkpoint that is not there")
-            at = self._stamped(name, size)
+            at = self._check_stamp_of(name, size)
             if at is not None:
                 stamped[size] = min(at, stamped.get(size, at))
         newest = max(stamped, default=None)
@@ -2156,7 +2158,7 @@ class Check:
             text = f"{self.head.size} entries bear no time stamp of an authority of the policy"
             self.report.find("time stamps", Verdict.UNANCHORED, text)
 
-    def _stamped(self, name: str, size: int) -> datetime | None:
+    def _check_stamp_of(self, name: str, size: int) -> datetime | None:
         try:
             return check_stamp(self.bundle.read(name), self.heads[size].text, self.policy.authorities)
         except Untrusted:
@@ -2167,7 +2169,7 @@ class Check:
             return None
 
     def _skim(self) -> None:
-        """What is no evidence, and was not read yet, must at least be what the manifest lists."""
+        """Check that files which are no evidence and were not read yet are as the manifest lists them."""
         for name in self.bundle.files:
             if name in ("README.txt", "keys.json", "replay.json", "verify_bundle.py") or name.startswith("tables/"):
                 self.bundle.skim(name)
@@ -2193,7 +2195,7 @@ def _hashes(value: Any) -> list[bytes]:
 
 
 def verify(bundle: BinaryIO, policy: bytes, checkpoint: bytes | None = None) -> Report:
-    """What can be said of a bundle. Only `CannotBegin` (the auditor's own files) comes out of it as an error."""
+    """Verify a bundle and report. Only `CannotBegin` (a fault of the auditor's own files) is raised."""
     trusted = read_policy(policy)
     report = Report()
     try:

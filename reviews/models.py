@@ -7,7 +7,7 @@ from django.db.models import Q
 
 
 class Observation(models.Model):
-    """What a tool or the runtime answered: evidence, never truth. Append-only (R-OB-03, R-OB-13)."""
+    """An answer of a tool or the runtime: evidence, never truth. Append-only (R-OB-03, R-OB-13)."""
 
     pk = models.CompositePrimaryKey("tenant_id", "id")
     tenant_id = models.UUIDField()
@@ -31,7 +31,7 @@ class Observation(models.Model):
 
 
 class Schedule(models.Model):
-    """When an action's next reading is due. Ids only, outside row-level security; a lost message costs nothing.
+    """The next reading of an action. Ids only, outside row-level security; a lost message costs nothing.
 
     `system_id` is the system that the reading asks: its lane. `claim` is the claim that holds the row until
     `claimed_until`; `asked_at` is when somebody last wanted a reading now, whatever a claim is about to write.
@@ -67,10 +67,11 @@ class Schedule(models.Model):
 
 
 class Lane(models.Model):
-    """How hard one system may be asked now. Ids and numbers only, outside row-level security, as the schedule is.
+    """The current read limits of one system. Ids and numbers only, outside row-level security, as the schedule is.
 
-    `system_id` is the tenant's own id for what names no registered system. Readings are paid for up to `paid_until`;
-    while the circuit is open, nothing is read before `held_until`; `pace_ms` is what a reading takes of late.
+    `system_id` is the tenant's own id for anything that names no registered system. Readings are paid for up to
+    `paid_until`; while the circuit is open, nothing is read before `held_until`; `pace_ms` is the recent duration of a
+    reading.
     """
 
     system_id = models.UUIDField(primary_key=True)
@@ -87,7 +88,7 @@ class Lane(models.Model):
 
 
 class SystemHealth(models.Model):
-    """How one system has answered of late, and its circuit; `since` is when that closed or opened.
+    """The recent answers of one system, and its circuit; `since` is when that closed or opened.
 
     `stopped_at` says that a person has stopped releasing to it.
     """
@@ -151,7 +152,7 @@ class WebhookDelivery(models.Model):
 
 
 class ReadingCount(models.Model):
-    """How many readings one tool's actions cost one system in a day (R-MT-11)."""
+    """The number of readings per day that one tool's actions cost one system (R-MT-11)."""
 
     pk = models.CompositePrimaryKey("tenant_id", "day", "system_id", "tool")
     tenant_id = models.UUIDField()
@@ -258,7 +259,7 @@ class Case(models.Model):
 
 
 class ChangeLogPosition(models.Model):
-    """How far a system's own change log has been compared with the record, and where that began; marks only."""
+    """The position up to which a system's change log has been compared with the record, and its start; marks only."""
 
     pk = models.CompositePrimaryKey("tenant_id", "system_id")
     tenant_id = models.UUIDField()
@@ -355,7 +356,7 @@ class Incident(models.Model):
 
 
 class IncidentLink(models.Model):
-    """What belongs to an incident: an action, a case, or a freeze that was placed because of it. Append-only."""
+    """An action, a case or a freeze that belongs to an incident. Append-only."""
 
     pk = models.CompositePrimaryKey("tenant_id", "id")
     tenant_id = models.UUIDField()
@@ -426,7 +427,7 @@ class BatchItem(models.Model):
 
 
 class Report(models.Model):
-    """What was told, to whom, on which state of the record (R-RI-15). Append-only."""
+    """A report on an action: its text, its recipient and the state of the record (R-RI-15). Append-only."""
 
     pk = models.CompositePrimaryKey("tenant_id", "id")
     tenant_id = models.UUIDField()
@@ -451,7 +452,7 @@ class Report(models.Model):
 
 
 class GuardVerdict(models.Model):
-    """What the guard said of one message, and on what ground (R-CG-19). Append-only; the message is sealed evidence.
+    """The guard's verdict on one message, and its grounds (R-CG-19). Append-only; the message is sealed evidence.
 
     `codes` and `tags` are of its violations; `claims` holds spans, kinds and rules, `records` the state of each action
     that was looked at; no word of the message is in here.

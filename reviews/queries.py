@@ -78,7 +78,7 @@ def observations_call(tenant_id: UUID, action_ids: list[UUID]) -> tuple[Any, ...
 
 
 def read_observations(rows: Iterable[tuple[Any, ...]]) -> list[Observation]:
-    """What the tools and the runtime answered about these actions, oldest first; a webhook is no answer."""
+    """The answers of tools and the runtime about these actions, oldest first, without webhooks."""
     return [load_models(row, Observation)[0][0] for row in rows]
 
 
@@ -143,7 +143,7 @@ _BEST_FIRST: Final = (
 
 
 def last_reading(action: Action, entry: Mapping[str, Any]) -> LastReading:
-    """What the newest decisive reading of an action's last attempt showed."""
+    """The newest decisive reading of an action's last attempt."""
     started = (entry.get("timestamps") or {}).get("executed_at")
     if started is None:
         return NOT_READ
@@ -153,7 +153,7 @@ def last_reading(action: Action, entry: Mapping[str, Any]) -> LastReading:
 
 
 def accepted_differences(tenant_id: UUID, found: Collection[Action]) -> dict[UUID, str]:
-    """What was there instead of the request of those of these actions that a person accepted as they are."""
+    """The differences that a person accepted, for those of these actions where somebody did."""
     accepted = {each.id: each for each in found if outcome_of(each) is Outcome.ACCEPTED_AS_IT_IS}
     if not accepted:
         return {}
@@ -185,13 +185,13 @@ def last_partial_run(tenant_id: UUID, action_id: UUID) -> VerificationRun | None
 
 
 def run_findings(run: VerificationRun) -> dict[str, Any]:
-    """What a run read and found: layers, readings, predicates, verdict and decision."""
+    """A run's readings and findings: layers, readings, predicates, verdict and decision."""
     data = evidence.open_evidence(run.tenant_id, run.pointer)
     return orjson.loads(data) if data is not None else {}
 
 
 def change_watch(tenant_id: UUID, system_id: UUID) -> ChangeLogPosition | None:
-    """How far a system's change log has been compared."""
+    """The position up to which a system's change log has been compared."""
     return ChangeLogPosition.objects.filter(tenant_id=tenant_id, system_id=system_id).first()
 
 
@@ -276,7 +276,7 @@ def cases_about(tenant_id: UUID, target: str, *, limit: int) -> list[Case]:
 
 
 def is_case_target(tenant_id: UUID, target: str) -> bool:
-    """Whether any case is about this target; that of an effect which nobody gated has no action."""
+    """Return whether any case is about this target; an ungated effect has a target and no action."""
     return Case.objects.filter(tenant_id=tenant_id, target=target).exists()
 
 
@@ -332,12 +332,19 @@ def cases_on_tab(
     Wanted: owner (None is nobody), side_effect_class, discrepancy, reason, severity, opened_before.
     """
     order = _SETTLED_LAST if name == "settled" else SORTS[sort]
-    found = _shelved(tenant_id, name, at).filter(_as_wanted(wanted)).annotate(owner=Coalesce("claimed_by", _NOBODY))
+    found = (
+        _cases_on_shelf(tenant_id, name, at).filter(_as_wanted(wanted)).annotate(owner=Coalesce("claimed_by", _NOBODY))
+    )
     if after is not None:
-        last = _shelved(tenant_id, name, at).annotate(owner=Coalesce("claimed_by", _NOBODY)).filter(id=after).first()
+        last = (
+            _cases_on_shelf(tenant_id, name, at)
+            .annotate(owner=Coalesce("claimed_by", _NOBODY))
+            .filter(id=after)
+            .first()
+        )
         if last is None:
             return []
-        found = found.filter(_behind(last, order))
+        found = found.filter(_after_row(last, order))
     return list(found.order_by(*order)[:limit])
 
 
@@ -359,7 +366,7 @@ def _as_wanted(wanted: dict[str, Any]) -> Q:
     return found
 
 
-def _shelved(tenant_id: UUID, name: str, at: datetime | None) -> QuerySet[Case]:
+def _cases_on_shelf(tenant_id: UUID, name: str, at: datetime | None) -> QuerySet[Case]:
     found = Case.objects.filter(tenant_id=tenant_id)
     if name == "settled":
         return found.filter(state="RESOLVED")
@@ -370,7 +377,7 @@ def _shelved(tenant_id: UUID, name: str, at: datetime | None) -> QuerySet[Case]:
     return found.filter(asleep) if name == "snoozed" else found.exclude(asleep)
 
 
-def _behind(last: Any, order: tuple[str, ...]) -> Q:
+def _after_row(last: Any, order: tuple[str, ...]) -> Q:
     """The rows after `last` in this order: equal in the first keys, beyond it in the next."""
     found, equal = Q(), Q()
     for key in order:
@@ -456,7 +463,7 @@ def links_of(tenant_id: UUID, incident_id: UUID) -> list[IncidentLink]:
 
 
 def links_by_incident(tenant_id: UUID, incident_ids: Collection[UUID]) -> dict[UUID, list[IncidentLink]]:
-    """What belongs to each of these incidents, oldest first."""
+    """The links of each incident, oldest first."""
     found: dict[UUID, list[IncidentLink]] = {each: [] for each in incident_ids}
     for link in IncidentLink.objects.filter(tenant_id=tenant_id, incident_id__in=list(incident_ids)).order_by("id"):
         found[link.incident_id].append(link)
@@ -478,7 +485,7 @@ def reports_of(tenant_id: UUID, action_id: UUID) -> list[Report]:
 
 
 def reports_between(tenant_id: UUID, *, after: datetime, until: datetime, limit: int | None = None) -> list[Report]:
-    """What was told after a moment and up to another, oldest first; found by the ids, which hold the time."""
+    """The reports after a moment and up to another, oldest first; found by the ids, which contain the time."""
     ids = {"id__gte": lower_bound(after), "id__lt": lower_bound(until + timedelta(milliseconds=1))}
     found = Report.objects.filter(tenant_id=tenant_id, at__gt=after, at__lte=until, **ids)
     return list(found.order_by("id")[:limit])
@@ -493,7 +500,7 @@ FROM ledger_action a LEFT JOIN reviews_schedule s ON s.action_id = $2 WHERE a.te
 
 
 class RunFacts(NamedTuple):
-    """What a run of an action is concluded with; the number of its newest run is 0 before the first."""
+    """The rows needed to conclude a run; `last_number` is 0 before an action's first run."""
 
     action: Action
     schedule: Schedule | None
@@ -518,7 +525,7 @@ def schedule_of(action_id: UUID) -> Schedule | None:
 
 
 def schedules_of(action_ids: list[UUID]) -> dict[UUID, Schedule]:
-    """When these actions are read next, by action."""
+    """The reading schedule of each of these actions."""
     return {each.action_id: each for each in select(Schedule, "action_id = ANY($1)", action_ids)}
 
 
@@ -527,14 +534,14 @@ def schedules(tenant_id: UUID) -> list[Schedule]:
 
 
 def count_overdue_readings(*, at: datetime) -> int:
-    """How many readings are due and unclaimed, counted up to a thousand."""
+    """Count the readings that are due and unclaimed, up to a thousand."""
     due = Schedule.objects.filter(Q(claimed_until__isnull=True) | Q(claimed_until__lte=at), due_at__lte=at)
     return due[:1000].count()
 
 
 def count_waiting_cases(tenant_id: UUID, *, at: datetime, most: int = 1000) -> tuple[int, datetime | None]:
-    """How many cases are open and awake, counted up to `most`, and since when the oldest is."""
-    awake = _shelved(tenant_id, "open", at)[:most].aggregate(Count("id"), Min("opened_at"))
+    """Count the cases that are open and not snoozed, up to `most`, and the time since which the oldest is open."""
+    awake = _cases_on_shelf(tenant_id, "open", at)[:most].aggregate(Count("id"), Min("opened_at"))
     return awake["id__count"], awake["opened_at__min"]
 
 
@@ -561,7 +568,7 @@ SELECT asked.system_id, waiting, due, oldest_at FROM unnest($2::uuid[]) AS asked
 
 
 def health_by_system(tenant_id: UUID) -> dict[UUID, SystemHealth]:
-    """How each system that was ever asked has answered, by its id."""
+    """The health of each system that was ever asked, by its id."""
     return {each.system_id: each for each in select(SystemHealth, "tenant_id = $1", tenant_id)}
 
 
@@ -593,7 +600,7 @@ def batch_items(tenant_id: UUID, batch_id: UUID) -> list[BatchItem]:
 
 
 def batch_progress(tenant_id: UUID, batch_ids: list[UUID]) -> dict[UUID, Progress]:
-    """How far these batches are."""
+    """The progress of these batches."""
     found = BatchItem.objects.filter(tenant_id=tenant_id, batch_id__in=batch_ids)
     counts: dict[UUID, dict[str, int]] = {each: {} for each in batch_ids}
     for batch_id, state, count in found.values_list("batch_id", "state").annotate(Count("number")):
@@ -615,7 +622,7 @@ def hooks_of(tenant_id: UUID, system_id: UUID) -> list[Webhook]:
 
 
 def last_deliveries(tenant_id: UUID, hook_ids: list[UUID]) -> dict[UUID, datetime]:
-    """When each of these addresses last took a webhook, as far back as deliveries are kept."""
+    """The time of the last webhook at each of these addresses, as far back as deliveries are kept."""
     found = WebhookDelivery.objects.filter(tenant_id=tenant_id, hook_id__in=hook_ids).order_by("hook_id", "-at")
     return dict(found.distinct("hook_id").values_list("hook_id", "at"))
 
@@ -648,14 +655,14 @@ def release_stops(tenant_id: UUID, *, at: datetime) -> dict[str, StopReason]:
 
 
 def reading_budget(tenant_id: UUID) -> policies.ReadingBudget:
-    """What the verification policy in force lets readings cost."""
+    """The reading budget of the verification policy in force."""
     return policies.reading_budget(
         orjson.loads(bytes(catalogue_queries.active_policies(tenant_id)["verification"].document))
     )
 
 
 def reading_usage(tenant_id: UUID, *, at: datetime) -> ReadingUsage:
-    """What the tenant has spent in this hour and on this day."""
+    """The tenant's readings in this hour and on this day."""
     row = ReadingTotal.objects.filter(tenant_id=tenant_id).first()
     return usage_at(usage_from_row(row) if row is not None else None, at=at)
 
@@ -720,7 +727,9 @@ _SIGNS = (
 
 
 def count_success_patterns(tenant_id: UUID, *, since: datetime, until: datetime) -> dict[FindingSource, dict[str, int]]:
-    """What guard, tools and readings said in a period, by word; an answer and a reading count once for each action."""
+    """Count the signs from guard, tools and readings in a period, by word; an answer and a reading count once per
+    action.
+    """
     found: dict[FindingSource, dict[str, int]] = {}
     for kept, word, times in execute(_SIGNS, tenant_id, lower_bound(since), lower_bound(until)):
         found.setdefault(FindingSource(kept), {})[word] = times

@@ -1,4 +1,4 @@
-"""What Celery runs after the attempt: pick ids, read the clock, make one call. Messages may be lost or repeated."""
+"""Celery tasks after the attempt: pick ids, read the clock, make one call. Messages may be lost or repeated."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def agents(
 
 
 def agent_names(tenant_id: UUID) -> dict[UUID, str]:
-    """What each agent is called, by its pseudonym in the record."""
+    """The name of each agent, by its pseudonym in the record."""
     return {
         row_id: str(name)
         for row_id, name in execute("SELECT id, agent_id FROM approvals_agent WHERE tenant_id = $1", tenant_id)
@@ -102,8 +102,10 @@ def stopped_actions(agent: Agent, *, after: UUID | None, limit: int) -> list[tup
 
 
 def may_leave_more(agent: Agent, *, at: datetime) -> bool:
-    """Whether more may come to be started of what an agent has lost: an action is still open, or its registration has
-    just changed, so that a call of before may not be on record yet.
+    """Return whether more work that the agent may no longer have done could come to be started.
+
+    That is so while an action is open, or when its registration has just changed, so that an earlier call may not be on
+    record yet.
     """
     [(found,)] = execute(
         f"SELECT EXISTS (SELECT {_LOST} AND {IS_OPEN}) OR EXISTS (SELECT FROM ledger_subject"
@@ -139,7 +141,7 @@ def flagged_agents(tenant_id: UUID, *, limit: int = 500) -> list[Agent]:
 
 
 def registration_times(tenant_id: UUID, agents: Collection[Agent]) -> dict[str, datetime]:
-    """When the version of each agent that is in force was registered."""
+    """The registration time of each agent's version in force."""
     named = Q(*(Q(agent_id=each.agent_id, version=each.version) for each in agents), _connector=Q.OR)
     found = AgentVersion.objects.filter(named, tenant_id=tenant_id) if agents else AgentVersion.objects.none()
     return dict(found.values_list("agent_id", "registered_at"))

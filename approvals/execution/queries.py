@@ -33,7 +33,7 @@ def executors(tenant_id: UUID) -> list[Executor]:
 
 
 def overrides_in_force(tenant_id: UUID, *, at: datetime) -> list[StartOverride]:
-    """What people let start now although the record has gone back, oldest first."""
+    """The overrides by which people let tools start although the record has gone back, oldest first."""
     found = StartOverride.objects.filter(tenant_id=tenant_id, ended_at__isnull=True, ends_at__gt=at)
     return list(found.order_by("id"))
 
@@ -61,7 +61,9 @@ def latest_attempts(tenant_id: UUID, executor_id: str, *, limit: int) -> list[At
 
 
 def may_use(executor: Executor, key_actor: UUID) -> bool:
-    """Whether this API key may act as the executor: it registered it, or an operator did, for nobody in particular."""
+    """Return whether this API key may act as the executor: it registered it, or an operator did for nobody in
+    particular.
+    """
     return executor.key_actor in (key_actor, executor.id)
 
 
@@ -98,7 +100,7 @@ def attempt(tenant_id: UUID, action_id: UUID, number: int) -> Attempt | None:
 
 
 def has_attempt(tenant_id: UUID, action_id: UUID, number: int) -> bool:
-    """Whether this attempt of an action is on record."""
+    """Return whether this attempt of an action is on record."""
     return attempt(tenant_id, action_id, number) is not None
 
 
@@ -175,7 +177,7 @@ def preparing_approvals(*, limit: int = 200) -> list[tuple[UUID, UUID]]:
 
 
 def is_unverifiable(action: Action, unverifiable: Collection[str]) -> bool:
-    """Whether the action can be neither taken back nor verified now: one of its systems is among `unverifiable`."""
+    """Return whether the action is irreversible and one of its systems is among `unverifiable`."""
     if not unverifiable or not action.mutating or action.reversibility != Reversibility.IRREVERSIBLE:
         return False
     verification = disclosed_contract(action.tenant_id, action.contract_digest).verification

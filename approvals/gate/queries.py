@@ -64,7 +64,7 @@ LEFT JOIN approvals_agentversion b ON b.tenant_id = a.tenant_id AND b.agent_id =
 
 
 def caller_facts(session: Session) -> CallerFacts:
-    """What a call of a session is judged by, as it stands now."""
+    """The facts by which a call of a session is judged now."""
     [row] = execute(_CALLER, session.tenant_id, session.agent_id, session.agent_version)
     (agent, version, current), (policies,) = load_models(row, Agent, AgentVersion, AgentVersion)
     return CallerFacts(agent, version, current, policies_in_force(session.tenant_id, policies))
@@ -281,7 +281,7 @@ def call_tally(tenant_id: UUID, *, since: datetime, until: datetime, **about: An
 
 
 def count_refusals(tenant_id: UUID, *, since: datetime, until: datetime, **about: Any) -> dict[tuple[Any, ...], int]:
-    """How many calls of a period were refused, by code."""
+    """Count the refused calls of a period, by code."""
     found = calls_between(tenant_id, since=since, until=until, accepted=False, **about)
     rows = found.values_list("code", "category").annotate(count=Count("id")).order_by("-count", "code")
     return {row[:2]: row[2] for row in rows}
@@ -319,8 +319,8 @@ _COUNT_CALLS: Final = (
 
 
 def count_calls(tenant_id: UUID, hours: Sequence[datetime]) -> list[tuple[Any, ...]]:
-    """How the calls of these hours fared, as rows of (hour, tool, agent, accepted, code, category, calls, of them
-    accepted ones whose tool failed); a tool that does not exist has no name.
+    """Count the calls of these hours, as rows of (hour, tool, agent, accepted, code, category, calls, of them accepted
+    ones whose tool failed); a tool that does not exist has no name.
     """
     starts = [lower_bound(hour) for hour in hours]
     ends = [lower_bound(hour + timedelta(hours=1)) for hour in hours]

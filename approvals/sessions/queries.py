@@ -38,7 +38,7 @@ def pin_of(session: Session, *, quiet: timedelta) -> pins.Pin:
 
 
 def count_refused_calls(tenant_id: UUID, session_id: UUID) -> dict[str, int]:
-    """How many calls of a session were refused and left no action, by code."""
+    """Count the calls of a session that were refused and left no action, by code."""
     found = Call.objects.filter(tenant_id=tenant_id, session_id=session_id, accepted=False, action_id__isnull=True)
     return dict(found.values_list("code").annotate(made=Count("id")).order_by("code"))
 
@@ -70,7 +70,7 @@ def sessions_of(tenant_id: UUID, agent_id: str, *, before: UUID | None = None, l
 
 
 def open_sessions(tenant_id: UUID, agent_id: str, *, at: datetime, most: int = 100) -> int:
-    """How many sessions of an agent still take calls, counted up to `most`."""
+    """Count the sessions of an agent that still take calls, up to `most`."""
     found = Session.objects.filter(tenant_id=tenant_id, agent_id=agent_id, closed_at__isnull=True)
     return found.filter(pin_expires_at__gt=at)[:most].count()
 

@@ -74,12 +74,12 @@ def decided_calls_of(tenant_id: UUID, *, agent: str, tool: str) -> list[DecidedC
 
 
 def _decided_call(row: Any) -> DecidedCall:
-    return DecidedCall(_decided(row[:12]), row[12], row[0], *row[13:])
+    return DecidedCall(_decided_action(row[:12]), row[12], row[0], *row[13:])
 
 
 def passed_actions(tenant_id: UUID, standing_id: UUID) -> list[DecidedAction]:
     """The actions that passed under a standing approval, newest first, in their current state."""
-    return [_decided(row) for row in execute(_PASSED, tenant_id, standing_id)]
+    return [_decided_action(row) for row in execute(_PASSED, tenant_id, standing_id)]
 
 
 def drifted_action(tenant_id: UUID, standing_id: UUID) -> UUID | None:
@@ -88,7 +88,7 @@ def drifted_action(tenant_id: UUID, standing_id: UUID) -> UUID | None:
     return rows[0][0] if rows else None
 
 
-def _decided(row: Any) -> DecidedAction:
+def _decided_action(row: Any) -> DecidedAction:
     names = DecidedAction.__dataclass_fields__
     return DecidedAction(**dict(zip(names, (str(row[0]), *row[1:]), strict=True)))
 
@@ -144,7 +144,7 @@ def passes_of(tenant_id: UUID, approval_ids: Collection[UUID]) -> dict[UUID, Sta
 
 
 def is_first_request(tenant_id: UUID, approval: Approval) -> bool:
-    """Whether this is the first approval request of the action."""
+    """Return whether this is the first approval request of the action."""
     return (
         not Approval.objects.filter(tenant_id=tenant_id, action_id=approval.action_id).exclude(id=approval.id).exists()
     )

@@ -1,8 +1,8 @@
-"""What a tenant has that fits a typed text: by id, hash, amount, code, target and name. Run inside `tenancy`.
+"""Reads of the search: objects of a tenant by id, hash, amount, code, target and name. Run inside `tenancy`.
 
-The record may be of any size: it is asked through an index only, and for a few rows. Row-level security lets PostgreSQL
-compare ids and texts by an index and no patterns, so a part of a target is looked for where `ledger_search` can. Tools,
-agents, systems and people are registered by hand and few: these are gone through.
+The record may be of any size: only indexes are used, and for a few rows. Row-level security lets PostgreSQL compare ids
+and texts by an index and no patterns, so a part of a target is looked for where `ledger_search` can. Tools, agents,
+systems and people are few and are read in full.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class FoundName(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class SearchResult:
-    """What fits a typed text; `actions` are the newest, each once."""
+    """The results for a typed text; `actions` are the newest, each once."""
 
     subjects: list[FoundSubject] = field(default_factory=list)
     names: list[FoundName] = field(default_factory=list)
@@ -86,7 +86,7 @@ _PEOPLE: Final[LiteralString] = """
 
 
 def search(tenant_id: UUID, text: str, *, with_people: bool) -> SearchResult:
-    """What fits; nothing for a text that is too short to mean anything."""
+    """Search for a typed text; empty for one that is too short."""
     typed = text.strip()
     if len(typed) < 2 or "\x00" in typed:
         return SearchResult()

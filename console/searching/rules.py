@@ -29,23 +29,23 @@ LAST: Final = "g"
 def terms_of(
     *, tenant_id: UUID, key: bytes, payload_hash: str, amount: Decimal | None, currency: str, codes: Iterable[str]
 ) -> list[str]:
-    """What one action is found by."""
+    """The search terms of one action."""
     found = [f"h:{payload_hash}"] if payload_hash else []
     if amount is not None:
         plain = _plain(amount)
         found += [
-            _keyed(tenant_id, key, f"amount {plain}"),
-            _keyed(tenant_id, key, f"amount {plain} {currency.lower()}"),
+            _keyed_term(tenant_id, key, f"amount {plain}"),
+            _keyed_term(tenant_id, key, f"amount {plain} {currency.lower()}"),
         ]
-    return [*found, *(_keyed(tenant_id, key, f"code {code.casefold()}") for code in dict.fromkeys(codes) if code)]
+    return [*found, *(_keyed_term(tenant_id, key, f"code {code.casefold()}") for code in dict.fromkeys(codes) if code)]
 
 
 def asked_terms(tenant_id: UUID, key: bytes, text: str) -> list[str]:
     """The keyed words that a typed text can be: a code, an amount or both."""
     typed = text.strip()
     return [
-        _keyed(tenant_id, key, f"code {typed.casefold()}"),
-        *(_keyed(tenant_id, key, f"amount {said}") for said in _amounts(typed)),
+        _keyed_term(tenant_id, key, f"code {typed.casefold()}"),
+        *(_keyed_term(tenant_id, key, f"amount {said}") for said in _amounts(typed)),
     ]
 
 
@@ -82,5 +82,5 @@ def _plain(amount: Decimal) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def _keyed(tenant_id: UUID, key: bytes, said: str) -> str:
+def _keyed_term(tenant_id: UUID, key: bytes, said: str) -> str:
     return "k:" + hmac.digest(key, b"counterfoil search\x00" + tenant_id.bytes + said.encode(), "sha256").hex()[:40]

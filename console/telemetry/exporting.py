@@ -48,7 +48,7 @@ def export_next(tenant_id: UUID, *, send: Send, at: datetime) -> int:
     with tenancy(tenant_id):
         here = operations.current_place(tenant_id=tenant_id, at=at)
         leaves = log.leaves_after(tenant_id, here.log, here.index, limit=AT_A_TIME)
-        reported, reports_to = _reported(tenant_id, here.reports_to, at=at)
+        reported, reports_to = _newly_reported(tenant_id, here.reports_to, at=at)
         ended: dict[UUID, list[int]] = {}
         for leaf in leaves:
             if leaf.kind == "action":
@@ -66,7 +66,7 @@ def export_next(tenant_id: UUID, *, send: Send, at: datetime) -> int:
     return len(leaves) + len(reported)
 
 
-def _reported(tenant_id: UUID, after: datetime, *, at: datetime) -> tuple[set[UUID], datetime]:
+def _newly_reported(tenant_id: UUID, after: datetime, *, at: datetime) -> tuple[set[UUID], datetime]:
     """The actions of which somebody was told after a moment, and up to when that was looked for."""
     until = max(after, at - REPORTS_REST)
     found = queries.reports_between(tenant_id, after=after, until=until, limit=AT_A_TIME)

@@ -64,7 +64,7 @@ class Check:
 
     @property
     def runbook(self) -> str:
-        """Where the documents say what to do."""
+        """The address of the documentation for this check."""
         return f"docs/health.md#{self.code.lower()}"
 
 
@@ -216,16 +216,16 @@ def _processes() -> Iterator[Check]:
     if works is not None and works <= SILENT_S:
         yield Check("WORKER", True, f"One was at work {works:.0f} s ago.")
     else:
-        yield Check("WORKER", False, f"No worker has been at work {_since(works)}.")
+        yield Check("WORKER", False, f"No worker has been at work {_duration_text(works)}.")
     if beat is not None and beat <= SILENT_S:
         yield Check("BEAT", True, f"A worker got a tick {beat:.0f} s ago.")
     elif works is None or works > SILENT_S:
         yield Check("BEAT", None, "Not known while no worker takes its ticks.")
     else:
-        yield Check("BEAT", False, f"No tick has come {_since(beat)}; nothing that is due by time is begun.")
+        yield Check("BEAT", False, f"No tick has come {_duration_text(beat)}; nothing that is due by time is begun.")
 
 
-def _since(seconds: float | None) -> str:
+def _duration_text(seconds: float | None) -> str:
     return "so far" if seconds is None else f"for {seconds:.0f} s"
 
 

@@ -1,8 +1,8 @@
-"""What a log line says besides its message, and what none may say.
+"""The fields of a log line, and what no line may contain.
 
-A line names the request, its trace, its tenant or the task that it belongs to. No line holds a payload: the message of
-an exception may quote what somebody sent (a database quotes the row that it refuses), so of an exception only its
-type, its code and the places in our files are written down. What is needed besides stands in the ledger, sealed.
+A line names the request, its trace, its tenant or its task. No line holds a payload: the message of an exception may
+quote input (a database quotes the row that it refuses), so only its type, its code and the places in our files are
+logged. Everything else is in the ledger, sealed.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def name_requests(get_response: Callable[[HttpRequest], Any]) -> Callable[[HttpR
         async def streamed(request: HttpRequest) -> HttpResponseBase:
             with logged_with(**_request_facts(request)) as facts:
                 request.log_facts = facts  # type: ignore[attr-defined]
-                return _named(await get_response(request), facts)
+                return _add_request_id(await get_response(request), facts)
 
         markcoroutinefunction(streamed)
         return streamed
@@ -69,7 +69,7 @@ def name_requests(get_response: Callable[[HttpRequest], Any]) -> Callable[[HttpR
         with logged_with(**_request_facts(request)) as facts:
             # Django logs a refusal when all middleware has returned.
             request.log_facts = facts  # type: ignore[attr-defined]
-            return _named(get_response(request), facts)
+            return _add_request_id(get_response(request), facts)
 
     return answered
 
@@ -87,7 +87,7 @@ def _request_facts(request: HttpRequest) -> dict[str, str]:
     }
 
 
-def _named(response: HttpResponseBase, facts: Mapping[str, str]) -> HttpResponseBase:
+def _add_request_id(response: HttpResponseBase, facts: Mapping[str, str]) -> HttpResponseBase:
     response["X-Request-ID"] = facts["request_id"]
     return response
 

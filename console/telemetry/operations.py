@@ -10,7 +10,7 @@ from ledger.log.queries import log as logs
 
 
 def current_place(*, tenant_id: UUID, at: datetime) -> TraceCursor:
-    """Where the tenant's export stands; the first time, at the end of its log: what was before is not sent."""
+    """The position of the tenant's export; the first time, the end of its log: earlier events are not sent."""
     here = TraceCursor.objects.filter(tenant_id=tenant_id).first()
     if here is not None:
         return here

@@ -35,7 +35,7 @@ THE_THING = "(the thing itself)"
 
 
 class TrustRequirement(StrEnum):
-    """What a success needs to count as done."""
+    """The evidence that a success needs to count as done."""
 
     ANSWERS = "answers"
     READS = "reads"
@@ -78,12 +78,12 @@ class AuditedAct:
 
     @property
     def mutating(self) -> bool:
-        """Whether the tool changes anything; of one that nobody knows, it is assumed."""
+        """Return whether the tool changes anything; an unknown tool is assumed to."""
         return self.contract is None or self.contract.mutating
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        """What was asked beside what is shown: by the newest read that tells, else by the answer."""
+        """The requested fields beside the shown ones: from the newest read that has them, else from the answer."""
         named = {one.name: one for one in self.answered_fields}
         return tuple({**named, **self.read_fields}.values())
 
@@ -100,12 +100,12 @@ class AuditedAct:
 
     @property
     def states_outcome(self) -> bool:
-        """Whether its answer says by a mark or field of its own how it ended, or a later read shows it."""
+        """Return whether its answer states an outcome by a mark or field, or a later read shows it."""
         return bool(self.seen_by) or (self.told is not None and self.told.typed)
 
     @property
     def basis(self) -> str:
-        """What stands behind it: `read`, `answer` or `nothing`."""
+        """The evidence for the outcome: `read`, `answer` or `nothing`."""
         if self.told is None or self.told.status is not ReportedStatus.SUCCESS:
             return "read" if self.seen_by else "nothing"
         return "read" if self.seen_by or not self.mutating else "answer"
@@ -189,7 +189,7 @@ def _answer_of(act: AuditedAct) -> Mapping[str, Any]:
 
 
 def _is_contradicted_whole(act: AuditedAct) -> bool:
-    """Whether what contradicts it is about all of it; a field that differs contradicts what is said of that field."""
+    """Return whether the contradiction is about the whole act and not only about single fields."""
     return act.contradicted and {one.name for one in act.differences} <= {THE_THING}
 
 

@@ -1,17 +1,17 @@
-"""What a recorded answer says of itself, in the words of an observation.
+"""Reads a recorded answer as an observation.
 
-Recordings hold whatever a tool returned: objects, words, errors. Nothing of it is proof (R-OB-03). It is given one of
-the six statuses by marks that can be named, and `reviews.observations.rules.observe` takes it from there:
+Recordings hold whatever a tool returned: objects, words, errors. Nothing of it is proof (R-OB-03). It gets one of the
+six statuses by marks that can be named, and `reviews.observations.rules.observe` takes it from there:
 
-1. The recording's own mark (is_error, status error) says failed; an error that speaks of a time-out is a time-out.
-2. An object with an error in it, `success: false`, an exit code that is not 0, or a status code from 400 up has failed;
+1. The recording's own mark (is_error, status error) means failed; an error that names a time-out is a time-out.
+2. An object with an error in it, `success: false`, an exit code other than 0, or a status code from 400 up has failed;
    202 is accepted, and an exit code of 0 is a success.
-3. A word such as `pending` under `status` counts only where the object is a result and not a thing: the status of an
-   order that a tool returned whole is the order's. A thing is told by the lists and objects that it holds, and what a
-   tool that only reads returns is always a thing.
-4. Words that begin like an error have failed. Any other answer states no outcome (`typed` False): that free text says
-   "completed" adds nothing (HS-10). It is believed as far as `--trust` goes, and told as not stated.
-5. What can be cited are ids, receipts, confirmation numbers and addresses in the answer.
+3. A word such as `pending` under `status` counts only if the object is a result and not a thing: the status of an order
+   that a tool returned is the order's. An object that holds lists and objects is a thing, and so is anything that a
+   read-only tool returns.
+4. Text that begins like an error has failed. Any other answer states no outcome (`typed` False): free text that says
+   "completed" adds nothing (HS-10). It is believed as far as `--trust` goes, and reported as not stated.
+5. Ids, receipts, confirmation numbers and addresses in the answer can be cited.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class ParsedAnswer:
 
 
 def parse_answer(answer: TranscriptAnswer, tool: str, *, mutating: bool = True) -> ParsedAnswer:
-    """What an answer to a call of this tool says."""
+    """Parse an answer to a call of this tool."""
     content = answer.content
     status, typed = _status(content, answer.failed, mutating)
     reason = _reason(content) if status in {ReportedStatus.FAILED, ReportedStatus.TIMEOUT} else ""
@@ -143,11 +143,11 @@ def _parts(content: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The parts that a result names as done and as not done."""
     if not isinstance(content, dict):
         return (), ()
-    done = _named(content, ("succeeded", "completed", "done", "successes", "sent"))
-    return done, _named(content, ("failed", "failures", "errors", "open", "remaining", "not_sent"))
+    done = _named_members(content, ("succeeded", "completed", "done", "successes", "sent"))
+    return done, _named_members(content, ("failed", "failures", "errors", "open", "remaining", "not_sent"))
 
 
-def _named(content: Mapping[str, Any], names: tuple[str, ...]) -> tuple[str, ...]:
+def _named_members(content: Mapping[str, Any], names: tuple[str, ...]) -> tuple[str, ...]:
     listed = next((content[name] for name in names if isinstance(content.get(name), list)), ())
     return tuple(str(one.get("id", one.get("name", ""))) if isinstance(one, dict) else str(one) for one in listed)[:20]
 
@@ -160,7 +160,7 @@ def _of_words(content: str) -> ReportedStatus | None:
 
 
 def _reason(content: Any) -> str:
-    """Why it failed, in one line of the answer's own words."""
+    """The reason of a failure, in one line of the answer's own words."""
     if isinstance(content, dict):
         found = next(
             (
@@ -177,17 +177,17 @@ def _reason(content: Any) -> str:
 
 
 def _evidence(content: Any) -> Iterator[str]:
-    found = _cited(content, 0) if isinstance(content, dict | list) else _IN_TEXT.findall(str(content)[:2000])
+    found = _citable_values(content, 0) if isinstance(content, dict | list) else _IN_TEXT.findall(str(content)[:2000])
     for number, one in enumerate(dict.fromkeys(found)):
         if number >= MOST_EVIDENCE:
             return
         yield one[:200]
 
 
-def _cited(content: Any, depth: int) -> Iterator[str]:
+def _citable_values(content: Any, depth: int) -> Iterator[str]:
     if isinstance(content, list):
         for one in content[:10]:
-            yield from _cited(one, depth + 1)
+            yield from _citable_values(one, depth + 1)
         return
     if not isinstance(content, dict):
         return
@@ -195,4 +195,4 @@ def _cited(content: Any, depth: int) -> Iterator[str]:
         if isinstance(value, str | int) and not isinstance(value, bool) and _CITABLE.search(str(name)):
             yield str(value)
         elif isinstance(value, dict | list) and depth < 2:
-            yield from _cited(value, depth + 1)
+            yield from _citable_values(value, depth + 1)

@@ -66,7 +66,7 @@ class AgentClaim:
 
     @property
     def false(self) -> bool:
-        """Whether nothing that was recorded until then bears it out."""
+        """Return whether no record up to then supports it."""
         return bool(self.code)
 
 
@@ -137,7 +137,7 @@ class _Run:
         self._note(act)
 
     def _answer(self, answer: TranscriptAnswer, turn: int) -> None:
-        act = self._asked(answer)
+        act = self._take_request(answer)
         if act is None:
             if not answer.loose:
                 what = f"`{answer.call_id[:60]}`" if answer.call_id else "no call"
@@ -156,7 +156,7 @@ class _Run:
         self.gate.answered(act)
         self._note(act)
 
-    def _asked(self, answer: TranscriptAnswer) -> AuditedAct | None:
+    def _take_request(self, answer: TranscriptAnswer) -> AuditedAct | None:
         if answer.call_id:
             fit = [one for one in self.waiting if one.call.id == answer.call_id]
         else:
@@ -170,7 +170,7 @@ class _Run:
         return next((one for one in fit if self.messages[one.number] == newest), None)
 
     def _is_logged_twice(self, call: TranscriptCall) -> bool:
-        """Whether a log shows the same request again: no id is used again while its request is open."""
+        """Return whether a log shows the same request again: no id is reused while its request is open."""
         return self.conversation.format == mcp_log.NAME and any(one.call == call for one in self.waiting)
 
     def _note(self, act: AuditedAct) -> None:
@@ -185,7 +185,7 @@ class _Run:
         verdict = judge(turn.text, ground)
         self.changed.clear()
         violations = {(one.span, one.code, one.action_id): one for one in verdict.violations}
-        claims = [one for one in verdict.claims if not self._passed_over(one)]
+        claims = [one for one in verdict.claims if not self._is_ignored(one)]
         for found in claims:
             # One sentence may be several claims, each about a call of its own.
             about = found.action_ids[0] if found.action_ids else None
@@ -202,8 +202,10 @@ class _Run:
             lines = tuple(receipt.text.splitlines())
             self.receipts.append(RecordBesideMessage(turn.number, turn.text[:MOST_SAID], lines))
 
-    def _passed_over(self, found: Found) -> bool:
-        """Whether a claim says nothing here: of what no call did (rule 4), or false where parts are unread (rule 6)."""
+    def _is_ignored(self, found: Found) -> bool:
+        """Return whether a claim is ignored: it may concern something no call did (rule 4), or parts are unread (rule
+        6).
+        """
         return (found.rule == "phantom" and self.offer.may_do_more) or (bool(found.code) and self.conversation.unread)
 
     def _claim(self, turn: TranscriptTurn, found: Found, violation: Violation | None) -> None:
@@ -235,7 +237,7 @@ def audit_conversation(
     trust: TrustRequirement = TrustRequirement.ANSWERS,
     notes: Mapping[str, HookNote] | None = None,
 ) -> ConversationAudit:
-    """What a conversation holds; `notes` are those of a client's hooks, already applied to its calls."""
+    """Audit a conversation; `notes` are those of a client's hooks, already applied to its calls."""
     goal = next((turn.text for turn in conversation.turns if turn.role == USER and turn.text.strip()), "")
     run = _Run(conversation, offer, trust, RecordedGate(offer, trust, goal), notes or {})
     for turn in conversation.turns:
@@ -299,7 +301,7 @@ def _step(act: AuditedAct, changes: list[AuditedAct], trust: TrustRequirement) -
 
 
 def _is_noticed(failed: AuditedAct, act: AuditedAct, changes: list[AuditedAct]) -> bool:
-    """Whether somebody took notice of a failure before a later step: it was told, or the tool was called again."""
+    """Return whether a failure was noticed before a later step: it was reported, or the tool was called again."""
     if failed.told is None or failed.told.status not in {ReportedStatus.FAILED, ReportedStatus.TIMEOUT}:
         return False
     again = (one for one in changes if failed.number < one.number <= act.number)

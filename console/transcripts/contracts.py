@@ -64,7 +64,7 @@ class ContractCatalogue:
         """The contract in a document or in a tool definition."""
         if _DOCUMENT & set(definition):
             try:
-                found = _checked(definition)
+                found = _validate(definition)
             except Refused as refusal:
                 self.refused.append(f"{where}: {definition.get('name')}: {_reasons(refusal)}")
                 return
@@ -92,7 +92,7 @@ class ContractCatalogue:
         document = draft_contract(plain)
         for schema in (document["arguments_schema"], _ANY):
             try:
-                found = _checked({**document, "arguments_schema": schema, **_target(schema, document["name"])})
+                found = _validate({**document, "arguments_schema": schema, **_target(schema, document["name"])})
             except Refused as refusal:
                 reason = f"{where}: {plain['name']}: {refusal.detail}"
                 self.notes.append(reason)
@@ -216,7 +216,7 @@ def _target(schema: Mapping[str, Any], name: str) -> dict[str, str]:
     return {"target_resource": f"{thing}/{{{best[0]}}}" if best else f"{thing}/{name}"}
 
 
-def _checked(document: Mapping[str, Any]) -> Contract:
+def _validate(document: Mapping[str, Any]) -> Contract:
     try:
         return validate_contract(dict(document))
     except (RecursionError, ValueError) as problem:

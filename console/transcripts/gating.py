@@ -183,7 +183,7 @@ def read_arguments(raw: object) -> Mapping[str, Any]:
 
 
 def _is_for_its_target(verdict: GateVerdict, asked: Mapping[str, Any]) -> bool:
-    """Whether a call of a drafted contract is refused because its arguments make no target (rule 3)."""
+    """Return whether a call of a drafted contract is refused because its arguments make no target (rule 3)."""
     contract = verdict.contract
     if verdict.accepted or contract is None or contract.version != DRAFT_VERSION:
         return False

@@ -68,14 +68,14 @@ def unwrap_message(item: object) -> Any:
     if not isinstance(item, dict) or is_message(item):
         return item
     for name in _WRAPPERS:
-        inner = _read(item.get(name))
+        inner = _parse_nested(item.get(name))
         if is_message(inner):
             return inner
     return item
 
 
 def session_id_of(item: object) -> str:
-    """Which session a line says that it belongs to; empty where it says nothing."""
+    """The session that a line belongs to; empty if it names none."""
     if not isinstance(item, dict):
         return ""
     if claude_code.fits(item):
@@ -93,7 +93,7 @@ def conversation_id_of(value: Mapping[str, Any]) -> str:
 def tool_definitions_of(value: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
     """The tool definitions that stand beside the messages, as a list or as a text of JSON."""
     for name in ("tools", "functions", "available_tools"):
-        listed = _read(value.get(name))
+        listed = _parse_nested(value.get(name))
         if isinstance(listed, list):
             return tuple(one for one in listed if isinstance(one, dict))
     inner = (value.get(name) for name in ("request", "body", "info", "state"))
@@ -102,20 +102,20 @@ def tool_definitions_of(value: Mapping[str, Any]) -> tuple[Mapping[str, Any], ..
 
 def _messages(value: dict[str, Any], depth: int) -> list[Any] | None:
     for name in LISTS:
-        listed = _read(value.get(name))
+        listed = _parse_nested(value.get(name))
         if isinstance(listed, list) and _is_list_of_messages(listed):
-            return [*listed, *_answered(value)]
+            return [*listed, *_model_answer(value)]
     if depth < DEPTH:
         for name in _INNER:
             inner = value.get(name)
             found = _messages(inner, depth + 1) if isinstance(inner, dict) and not is_message(inner) else None
             if found is not None:
-                return [*found, *_answered(value)]
+                return [*found, *_model_answer(value)]
     return None
 
 
-def _answered(value: dict[str, Any]) -> list[Any]:
-    """What a model answered to the messages, where a request and its response were recorded together."""
+def _model_answer(value: dict[str, Any]) -> list[Any]:
+    """The model's answer to the messages, if a request and its response were recorded together."""
     response = value.get("response", value)
     if not isinstance(response, dict):
         return []
@@ -128,7 +128,7 @@ def _answered(value: dict[str, Any]) -> list[Any]:
 
 
 def _response(value: dict[str, Any]) -> list[Any] | None:
-    """What was asked in words and answered in items, in one object of OpenAI's Responses API."""
+    """The input text and output items in one object of OpenAI's Responses API."""
     asked, output = value.get("input"), value.get("output")
     if not isinstance(output, list) or not _is_list_of_messages(output):
         return None
@@ -139,7 +139,7 @@ def _is_list_of_messages(value: list[Any]) -> bool:
     return any(is_message(one) or is_message(unwrap_message(one)) for one in value[:5])
 
 
-def _read(value: Any) -> Any:
+def _parse_nested(value: Any) -> Any:
     """A value that was written as a text of JSON inside JSON, read; anything else as it is."""
     if not isinstance(value, str) or value[:1] not in {"{", "["}:
         return value
@@ -169,7 +169,7 @@ class _Group:
 
 @dataclass
 class _Intake:
-    """What is remembered while one file is read."""
+    """The state while one file is read."""
 
     name: str
     groups: dict[str, _Group] = field(default_factory=dict)
@@ -216,7 +216,7 @@ class _Intake:
         group = self.groups.get(session)
         if group is None:
             if len(self.groups) >= OPEN:
-                yield from self._closed(next(iter(self.groups)))
+                yield from self._close_group(next(iter(self.groups)))
             group = self.groups[session] = _Group(session, item.path)
         if claude_code.fits(message) and isinstance(message.get("uuid"), str):
             row = blake2b(orjson.dumps(message.get("message", message))).digest()
@@ -225,9 +225,9 @@ class _Intake:
             group.rows.add((message["uuid"], row))
         group.messages.append(message)
         if len(group.messages) >= LONGEST:
-            yield from self._closed(session)
+            yield from self._close_group(session)
 
-    def _closed(self, session: str) -> Iterator[Read]:
+    def _close_group(self, session: str) -> Iterator[Read]:
         group = self.groups.pop(session)
         found = MessageList(group.messages, group.id, tuple(self.tools))
         unread = bool(self.unread if not session else self.unread & {"", session})
@@ -238,7 +238,7 @@ class _Intake:
         named = conversation_id_of(rest.members)
         for session in list(self.groups):
             self.groups[session].id = self.groups[session].id or named
-            yield from self._closed(session)
+            yield from self._close_group(session)
         if not self.recognised:
             self.strangers.clear()
             yield from self._conversations(rest.members, ScannedValue("$", rest.members))
@@ -246,7 +246,7 @@ class _Intake:
 
     def end(self) -> Iterator[Read]:
         for session in list(self.groups):
-            yield from self._closed(session)
+            yield from self._close_group(session)
         for member, (count, path) in self.strangers.items():
             # What stands beside the conversations in an array of its own may be anything.
             if not self.recognised or member in self.recognised:
@@ -295,7 +295,7 @@ def build_conversation(file: str, found: MessageList, path: str, *, unread: bool
         known = format_of(message)
         if known is None:
             where = f"{path}[{number}]"
-            faults.append(TranscriptFault(file, found.id, where, _unknown(message), passed_over=True))
+            faults.append(TranscriptFault(file, found.id, where, _unknown_shape(message), passed_over=True))
             continue
         names.add(known.name)
         turns.append(known.turn(message, number))
@@ -323,7 +323,7 @@ def _body(message: dict[str, Any]) -> Mapping[str, Any]:
     return message if inner is None or "role" in message else inner
 
 
-def _unknown(message: Any) -> str:
+def _unknown_shape(message: Any) -> str:
     if not isinstance(message, dict):
         return f"A message is an object, and this is {type(message).__name__}."
     names = ", ".join(sorted(str(one)[:40] for one in message)[:8])

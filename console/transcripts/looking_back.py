@@ -43,10 +43,10 @@ class ChangeMemory:
     def answered(self, act: AuditedAct) -> list[AuditedAct]:
         """Take in an answer; the earlier changes on which it throws light, itself included."""
         if act.mutating:
-            return self._changed(act)
-        return self._read(act)
+            return self._take_change(act)
+        return self._take_read(act)
 
-    def _changed(self, act: AuditedAct) -> list[AuditedAct]:
+    def _take_change(self, act: AuditedAct) -> list[AuditedAct]:
         told = act.told
         if told is None or told.status in {ReportedStatus.FAILED, ReportedStatus.TIMEOUT, ReportedStatus.MALFORMED}:
             return []
@@ -57,7 +57,7 @@ class ChangeMemory:
             del held[:-MOST_LATER]
         return [act]
 
-    def _read(self, act: AuditedAct) -> list[AuditedAct]:
+    def _take_read(self, act: AuditedAct) -> list[AuditedAct]:
         told = act.told
         if told is None or told.status not in {ReportedStatus.SUCCESS, ReportedStatus.FAILED}:
             return []
@@ -112,7 +112,7 @@ def compare_with_system(change: AuditedAct, reading: SystemReading) -> None:
 
 
 def _is_of_the_same_kind(change: AuditedAct, act: AuditedAct) -> bool:
-    """Whether two tools are about one kind of thing, by their names (rule 2)."""
+    """Return whether two tools concern the same kind of object, by their names (rule 2)."""
     changed, shown = wording.things_of(change.call.tool), wording.things_of(act.call.tool)
     if wording.verb_of(change.call.tool)[0] in SETS:
         naming_it = (name for name in change.arguments if name.lower().endswith(_NAMES_IT))
@@ -183,7 +183,7 @@ def evaluate_predicates(act: AuditedAct, content: object, *, where: str) -> list
 
 
 def _reading(contract: Contract, content: Mapping[str, Any], where: str) -> Reading:
-    """What is shown, in the shape of a reading: of no declared consistency, so that nothing could rest on it."""
+    """The shown values in the form of a reading, with undeclared consistency, so that nothing can rest on it."""
     fields = _plain(content)
     wanted = contract.required_effects or (contract.operation_kind,)
     return Reading(

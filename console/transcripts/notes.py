@@ -1,9 +1,9 @@
-"""What a coding agent's hooks noted in shadow mode, laid over the session that the client recorded itself.
+"""Notes of a coding agent's hooks in shadow mode, laid over the session that the client recorded itself.
 
-1. A note names a call of the session by its id, the registered tool that the command was, and what the system showed
-   right after it. The recorded call becomes a call of that tool; the agent's words are then judged by its contract.
-2. What the system showed was read by the hook, not by the agent: it goes before the tool's own answer.
-3. Notes name no command and no prompt; a call that no note names stays what it was.
+1. A note names a call of the session by its id, the registered tool for the command, and what the system showed right
+   after it. The recorded call becomes a call of that tool; the agent's words are then judged by its contract.
+2. The system was read by the hook, not by the agent: this outranks the tool's own answer.
+3. Notes name no command and no prompt; a call without a note stays as it was.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class UnreadableNotes(Refused):
 
 @dataclass(frozen=True, slots=True)
 class SystemReading:
-    """What a system showed after a call: whether it was as asked, and in words."""
+    """A system's state after a call: whether it is as requested, and a description."""
 
     as_asked: bool
     text: str

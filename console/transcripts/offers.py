@@ -1,10 +1,10 @@
-"""What a conversation's agent had been offered: its own tool list, else the contracts that were given.
+"""The tools offered to a conversation's agent: its own list, else the given contracts.
 
-1. A recording that carries tools offered those and no others; a contract that was given for one of them goes before the
-   definition in the recording.
-2. A recording without tools is held against all contracts that were given.
-3. Where neither exists, every tool that is called is taken to exist: then nothing can be a phantom, and the report says
-   so (`is_open`).
+1. A recording that carries tools offered those and no others; a given contract for one of them outranks the definition
+   in the recording.
+2. A recording without tools is compared with all given contracts.
+3. If neither exists, every called tool is assumed to exist: then nothing can be a phantom, and the report says so
+   (`is_open`).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class ToolOffer:
 
     @property
     def may_do_more(self) -> bool:
-        """Whether the agent may have been able to do what none of these tools names."""
+        """Return whether the agent may have had abilities that none of these tools names."""
         return self.is_open or self._does_anything
 
     def __post_init__(self) -> None:
@@ -58,7 +58,7 @@ class OfferCache:
 
     def of(self, conversation: Transcript) -> ToolOffer:
         """The offer of one conversation (rules 1 to 3)."""
-        key = b"\n".join(sorted(_spelled(one) for one in conversation.tools))
+        key = b"\n".join(sorted(_canonical(one) for one in conversation.tools))
         if key in self._made:
             return self._made[key]
         offer = self._offer(conversation) if conversation.tools else self._all(conversation)
@@ -74,7 +74,7 @@ class OfferCache:
         return ToolOffer(disclosed, frozenset({*disclosed, *self.catalogue.contracts}))
 
     def _contract(self, definition: Mapping[str, object], where: str) -> Contract | None:
-        key = _spelled(definition)
+        key = _canonical(definition)
         if key in self._drafts:
             return self._drafts[key]
         own = ContractCatalogue(contracts=dict(self.catalogue.contracts) if self.catalogue.closed else {})
@@ -122,5 +122,5 @@ def _name(definition: Mapping[str, object]) -> str:
     return name if isinstance(name, str) else ""
 
 
-def _spelled(definition: Mapping[str, object]) -> bytes:
+def _canonical(definition: Mapping[str, object]) -> bytes:
     return orjson.dumps(dict(definition), default=str)

@@ -47,13 +47,13 @@ class WorstConversations:
     _count: int = 0
 
     def would_take(self, severity: int) -> bool:
-        """Whether a conversation of that severity has a place here."""
+        """Return whether a conversation of that severity would be included."""
         return severity > 0 and (len(self._heap) < self.most or severity > self._heap[0][0])
 
     def add(self, one: dict[str, Any]) -> None:
         """Add one, cut to what is shown; the least severe one is dropped when the list is full."""
         self._count += 1
-        heapq.heappush(self._heap, (one["severity"], -self._count, _trimmed(one)))
+        heapq.heappush(self._heap, (one["severity"], -self._count, _trim(one)))
         if len(self._heap) > self.most:
             heapq.heappop(self._heap)
 
@@ -62,7 +62,7 @@ class WorstConversations:
         return [one for _, _, one in sorted(self._heap, key=lambda held: (-held[0], -held[1]))]
 
 
-def _trimmed(one: dict[str, Any]) -> dict[str, Any]:
+def _trim(one: dict[str, Any]) -> dict[str, Any]:
     told = [call for call in one["calls"] if call["differences"] or _call(call) is not None or _is_false(call)]
     return {
         **one,

@@ -60,9 +60,9 @@ def total_lines(totals: AuditTotals, trust: TrustRequirement) -> Iterator[str]:
         yield f"  {share:.1%} of the calls name a tool that does not exist; below {HEALTHY_PHANTOMS:.0%} is normal."
         yield "  Likely causes: too many tools offered, a renamed tool, a model that is too weak."
     if totals.refusals:
-        yield "  refused: " + _listed(totals.refusals)
+        yield "  refused: " + _format_counts(totals.refusals)
     if totals.answers:
-        yield "  answers: " + _listed(totals.answers)
+        yield "  answers: " + _format_counts(totals.answers)
     for name, text in FURTHER.items():
         if totals.further[name]:
             yield f"  {totals.further[name]:>7}  {text}"
@@ -78,7 +78,7 @@ def total_lines(totals: AuditTotals, trust: TrustRequirement) -> Iterator[str]:
 def _claims(totals: AuditTotals, trust: TrustRequirement) -> Iterator[str]:
     made = sum(totals.claims.values())
     yield ""
-    kinds = f" ({_listed(totals.claims)})" if made else ""
+    kinds = f" ({_format_counts(totals.claims)})" if made else ""
     yield f"Claims of the agent: {made}{kinds}, of which {totals.all_false} are unsupported"
     for code, count in totals.false_claims.most_common():
         yield f"  {count:>7}  {code}"
@@ -88,7 +88,7 @@ def _claims(totals: AuditTotals, trust: TrustRequirement) -> Iterator[str]:
             if totals.basis[name]:
                 yield f"  {totals.basis[name]:>7}  {text}"
     if totals.patterns:
-        yield "  patterns: " + _listed(totals.patterns)
+        yield "  patterns: " + _format_counts(totals.patterns)
     if trust is TrustRequirement.ANSWERS:
         yield "  Nothing here is verified: tools' answers were taken as true (--trust reads is stricter)."
 
@@ -141,7 +141,7 @@ def _table(counts: Counter[str], labels: dict[str, str], whole: int) -> Iterable
             yield f"  {counts[name]:>7}  {label} ({counts[name] / whole:.1%})"
 
 
-def _listed(counts: Counter[str]) -> str:
+def _format_counts(counts: Counter[str]) -> str:
     return ", ".join(f"{name} {count}" for name, count in counts.most_common())
 
 

@@ -1,7 +1,7 @@
-"""What a recorded conversation is made of, whatever format it was recorded in.
+"""The parts of a recorded conversation, whatever its format.
 
 A turn is one message: words, calls that it makes, answers that it brings. Calls keep their arguments as recorded, an
-object or a text of JSON, so that the gate judges what the agent sent and not what a reader made of it.
+object or a text of JSON, so that the gate judges what the agent sent and not a reader's interpretation.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class TranscriptCall:
 
 @dataclass(frozen=True, slots=True)
 class TranscriptAnswer:
-    """What came back for a call. `failed` is the recording's own mark (is_error, status), None where it has none.
+    """The answer to a call. `failed` is the recording's own mark (is_error, status), None if it has none.
 
     `loose`: the format's answers share one stream with answers to other things, so one that fits no call is no fault.
     """

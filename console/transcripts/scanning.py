@@ -28,7 +28,7 @@ _SPACE = " \t\r\n\ufeff"
 
 
 class LineSource(Protocol):
-    """Whatever lines can be read from."""
+    """A source of lines."""
 
     def readline(self, size: int = -1, /) -> str:
         """The next line, or as much of it."""
@@ -54,7 +54,7 @@ class UnreadablePart:
 
 @dataclass(frozen=True, slots=True)
 class ObjectRemainder:
-    """What an object held beside the arrays that were handed out element by element."""
+    """The other members of an object whose arrays were handed out element by element."""
 
     members: dict[str, Any]
 
@@ -70,14 +70,14 @@ def scan_file(file: Path, *, moved: Callable[[int], None] = lambda _: None) -> I
         binary = gzip.GzipFile(fileobj=raw) if packed else raw
         text = io.TextIOWrapper(binary, encoding="utf-8", errors="replace", newline="\n")
         try:
-            yield from _scanned(text, lambda: moved(raw.tell()))
+            yield from _scan(text, lambda: moved(raw.tell()))
         except (EOFError, gzip.BadGzipFile, OSError) as problem:
             yield UnreadablePart("$", f"The file ends or breaks in the middle: {problem}.")
         finally:
             text.detach()
 
 
-def _scanned(text: TextIO, moved: Callable[[], None]) -> Iterator[Scanned]:
+def _scan(text: TextIO, moved: Callable[[], None]) -> Iterator[Scanned]:
     first = _first_line(text)
     start = first.lstrip(_SPACE)
     if start[:1] not in {"[", "{"} or (first.endswith("\n") and _is_value(first)):
@@ -222,7 +222,7 @@ class _Window:
             return value, ""
 
     def _is_cut(self, problem: ValueError) -> bool:
-        """Whether the value may only have been cut off by the window's end."""
+        """Return whether the value may merely have been cut off by the window's end."""
         if not isinstance(problem, json.JSONDecodeError):
             return False
         return problem.msg.startswith("Unterminated string") or problem.pos >= len(self._held) - 16

@@ -73,7 +73,7 @@ def suggest_sayings(conversations: Iterable[ConversationAudit]) -> list[Suggesti
     """The sayings that the recordings bear out, by tool."""
     heard: dict[str, list[_Heard]] = defaultdict(list)
     for one in conversations:
-        for act, text in _followed(one):
+        for act, text in _with_next_message(one):
             place = f"{one.conversation.id}, call {act.number}"
             told = frozenset(_words(text)) - _deed_words(act)
             heard[act.call.tool].append(_Heard(told, frozenset(_conditions(act)), place))
@@ -98,7 +98,7 @@ def _of_tool(tool: str, heard: list[_Heard]) -> Iterator[Suggestion]:
 
 @dataclass(frozen=True, slots=True)
 class _Fit:
-    """How often a word was used with a condition, how often neither was there, and where it was used without."""
+    """The counts of a word and a condition: used with it, neither, and used without it."""
 
     word: str
     when: str
@@ -118,13 +118,15 @@ def _fit(word: str, when: str, heard: list[_Heard]) -> _Fit | None:
 
 
 def _chance(used: int, against: int, silent: int, calls: int) -> float:
-    """How likely so many uses or more fall on calls where the condition holds, if the two have nothing to do."""
+    """The probability that at least so many uses fall on calls where the condition holds, if the
+    two are independent.
+    """
     uses, holding = used + against, calls - silent - against
     ways = (comb(holding, each) * comb(calls - holding, uses - each) for each in range(used, min(uses, holding) + 1))
     return sum(ways) / comb(calls, uses)
 
 
-def _followed(conversation: ConversationAudit) -> Iterator[tuple[AuditedAct, str]]:
+def _with_next_message(conversation: ConversationAudit) -> Iterator[tuple[AuditedAct, str]]:
     """Each change that succeeded with the next message of the agent, where no other change stands between (rule 1)."""
     changes = [act for act in conversation.acts if act.mutating and act.told is not None]
     spoken = [turn for turn in conversation.conversation.turns if turn.role == AGENT and turn.text.strip()]

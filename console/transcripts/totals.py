@@ -1,4 +1,4 @@
-"""What all conversations come to, and how grave each one is.
+"""The totals of all conversations, and the severity of each.
 
 Counts only: nothing of a conversation is kept, so that memory stays flat however many there are.
 """
@@ -124,7 +124,7 @@ class AuditTotals:
 
     @property
     def all_false(self) -> int:
-        """How many claims nothing bears out."""
+        """The number of unsupported claims."""
         return sum(self.false_claims.values())
 
     def document(self) -> dict[str, Any]:
@@ -141,7 +141,7 @@ class AuditTotals:
 
 
 def _answer_of(act: AuditedAct) -> str:
-    """How a call ended by its answer; a change whose answer states no outcome has none."""
+    """The outcome of a call by its answer; a change whose answer states no outcome has none."""
     if act.told is None:
         return "no answer"
     unstated = act.mutating and act.told.status is ReportedStatus.SUCCESS and not act.states_outcome
@@ -149,7 +149,7 @@ def _answer_of(act: AuditedAct) -> str:
 
 
 def call_flags(act: AuditedAct) -> list[str]:
-    """What else is worth counting of a call, beside its category."""
+    """The further flags of a call to count, beside its category."""
     told = act.told
     untyped = act.mutating and told is not None and not told.typed and told.status is ReportedStatus.SUCCESS
     facts = {
@@ -166,7 +166,7 @@ def call_flags(act: AuditedAct) -> list[str]:
 
 
 def severity(conversation: ConversationAudit) -> int:
-    """How grave a conversation is: false claims first, then what contradicts itself, then refused calls."""
+    """The severity of a conversation: false claims weigh most, then contradictions, then refused calls."""
     weight = 10 * sum(claim.false for claim in conversation.claims)
     for act in conversation.acts:
         weight += 5 * act.contradicted + 3 * bool(act.silent_over) + 2 * bool(act.repeats)

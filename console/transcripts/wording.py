@@ -1,4 +1,4 @@
-"""What a tool's name says: its verb, its object, and how an agent would claim in words that it was done.
+"""Derives from a tool's name its verb, its object, and the words in which an agent would claim that it was done.
 
 English only; a contract document that names its own phrases needs none of this.
 """
@@ -128,7 +128,7 @@ def infer_side_effect_class(name: str, description: str, arguments: Collection[s
 
 
 def _only_computes(name: str, description: str, arguments: Collection[str]) -> bool:
-    """Whether a tool is a function of its arguments, which touches nothing: by its operands, or as is said of it."""
+    """Return whether a tool is a pure function of its arguments, by its operands or its description."""
     verb, rest = verb_of(name)
     if verb in _HIGH or set(words_of(name)) & (_FINANCIAL | _CRITICAL | _RUNS):
         return False
@@ -139,12 +139,12 @@ def _only_computes(name: str, description: str, arguments: Collection[str]) -> b
 
 
 def is_handover(name: str) -> bool:
-    """Whether a tool hands the conversation to a person."""
+    """Return whether a tool hands the conversation to a person."""
     return bool({"transfer", "escalate", "handoff"} & set(words_of(name))) and bool(_PEOPLE & set(words_of(name)))
 
 
 def effect_domain(name: str) -> str:
-    """What a wrong effect of the tool would hurt."""
+    """The domain that a wrong effect of the tool would harm."""
     words = set(words_of(name))
     if words & _FINANCIAL and not is_handover(name):
         return "FINANCIAL"
@@ -154,7 +154,7 @@ def effect_domain(name: str) -> str:
 
 
 def reversibility(name: str, kind: SideEffectClass) -> Reversibility:
-    """Whether a name suggests that its effect can be taken back."""
+    """The reversibility that a tool's name suggests."""
     if kind is SideEffectClass.READ_ONLY or verb_of(name)[0] in {"draft", "label", "tag", "bookmark", "toggle"}:
         return Reversibility.REVERSIBLE
     irreversible = {SideEffectClass.HIGH_RISK_EXTERNAL, SideEffectClass.CRITICAL_MUTATION}
@@ -162,7 +162,7 @@ def reversibility(name: str, kind: SideEffectClass) -> Reversibility:
 
 
 def done_phrases(name: str) -> tuple[str, ...]:
-    """How an agent would say that the tool did its work."""
+    """The phrases in which an agent would say that the tool did its work."""
     verb, rest = verb_of(name)
     if is_handover(name):
         return ("transferred", "handed over", "escalated")
@@ -172,7 +172,7 @@ def done_phrases(name: str) -> tuple[str, ...]:
 
 
 def object_phrases(name: str) -> tuple[str, ...]:
-    """What the tool acts on, from the whole name of the thing to its last word."""
+    """The phrases for the tool's object, from its full name to its last word."""
     verb, rest = verb_of(name)
     if verb in _MESSAGES and not rest:
         return ("email", "message")
@@ -205,18 +205,18 @@ MOST = 3_000
 
 def identifiers(value: object, *, limit: int = 40) -> frozenset[str]:
     """The texts and numbers in some arguments that could name a thing, folded."""
-    found = (_folded(one) for one in _scalars(value) if not isinstance(one, bool | float))
+    found = (_fold(one) for one in _scalars(value) if not isinstance(one, bool | float))
     return frozenset(one for one, _ in zip((one for one in found if len(one) >= 2), range(limit), strict=False))
 
 
 def words_with_digits(text: str, *, limit: int = 400) -> set[str]:
     """The words of a text that could be identifiers, folded."""
     found = (one for one in re.split(r"[\s,;:!?()\[\]{}\"'<>`*]+", text[:20_000]) if one)
-    named = (_folded(one.rstrip(".")) for one in found if any(character.isdigit() for character in one))
+    named = (_fold(one.rstrip(".")) for one in found if any(character.isdigit() for character in one))
     return {one for one, _ in zip(named, range(limit), strict=False)}
 
 
-def _folded(value: Any) -> str:
+def _fold(value: Any) -> str:
     return " ".join(str(value).split()).casefold().lstrip("#")
 
 

@@ -35,7 +35,7 @@ READY: Final = frozenset({"/readyz", "/api/v1/readyz"})
 
 
 class RequestRank(IntEnum):
-    """Who goes first when there is no room for all."""
+    """The priority of a request when there is no room for all."""
 
     BEGINS = 0
     ORDINARY = 1
@@ -62,7 +62,7 @@ def request_rank(method: str, path: str) -> RequestRank:
 
 
 def is_stream(path: str) -> bool:
-    """Whether this is the address of one of the two streams, and not only like one."""
+    """Return whether this is exactly the address of one of the two streams."""
     if not path.endswith("/stream"):
         return False
     try:
@@ -163,7 +163,7 @@ class BodyReader:
 
     async def read(self, scope: Message, receive: Receive, *, within_s: float) -> bytes:
         """The whole body. Raises TooLarge, TooSlow or HungUp; nothing is kept of what is not whole."""
-        if _declared(scope) > LARGEST:
+        if _declared_length(scope) > LARGEST:
             raise TooLarge
         try:
             async with asyncio.timeout(within_s) as limit:
@@ -195,7 +195,7 @@ class BodyReader:
         self._unfinished[limit] = None
 
 
-def _declared(scope: Message) -> int:
+def _declared_length(scope: Message) -> int:
     """The length that the headers give; 0 where they give none."""
     return max((int(value) for name, value in scope["headers"] if name == b"content-length"), default=0)
 

@@ -1,8 +1,8 @@
-"""What waits for a second person, of every kind, and whether somebody may be that person.
+"""Everything that waits for a second person, and whether somebody may be that person.
 
-One statement reads all of it with the people who are no second person for it: who proposed it, whoever it is about, and
-whoever has given their word already, each as the human behind the account. Home, its badge and the API ask
-`confirmations_for`; the operation that takes the answer asks the rules of its own subject again.
+One statement reads all of it with the people who cannot be the second person: the proposer, the person concerned, and
+whoever has confirmed already, each as the human behind the account. Home, its badge and the API use
+`confirmations_for`; the operation that takes the answer applies the rules of its own subject again.
 """
 
 from __future__ import annotations
@@ -165,14 +165,14 @@ def _resolution(each: Confirmation) -> str:
     return labels.RESOLUTIONS.get(each.what, (labels.sentence_case(each.what), ""))[0].lower()
 
 
-def _at(name: str, *, by_id: bool = True, anchor: str = "") -> Callable[[str, Confirmation], str]:
+def _page_address(name: str, *, by_id: bool = True, anchor: str = "") -> Callable[[str, Confirmation], str]:
     return lambda slug, each: reverse(name, args=[slug, each.id] if by_id else [slug]) + anchor
 
 
 _MEMBER: Final = {"roles": "Confirm new roles of a member", "separation": "Confirm separating two accounts"}
 KINDS: Final = {
     "case": ConfirmationKind(
-        "cases", lambda each: f"Confirm a resolution: {_resolution(each)}, {each.name}", _at("case")
+        "cases", lambda each: f"Confirm a resolution: {_resolution(each)}, {each.name}", _page_address("case")
     ),
     "contract": ConfirmationKind(
         "contracts",
@@ -187,28 +187,32 @@ KINDS: Final = {
     "key": ConfirmationKind(
         "key",
         lambda each: f"Confirm a passkey: {each.name}",
-        _at("people", by_id=False),
+        _page_address("people", by_id=False),
     ),
-    "member": ConfirmationKind("people", lambda each: _MEMBER.get(each.what, _MEMBER["roles"]), _at("member")),
+    "member": ConfirmationKind(
+        "people", lambda each: _MEMBER.get(each.what, _MEMBER["roles"]), _page_address("member")
+    ),
     "erasure": ConfirmationKind(
         "ledger",
         lambda each: f"Confirm an erasure: {each.name}",
-        _at("holds", by_id=False),
+        _page_address("holds", by_id=False),
     ),
-    "retention": ConfirmationKind("ledger", lambda each: "Confirm a retention policy", _at("holds", by_id=False)),
+    "retention": ConfirmationKind(
+        "ledger", lambda each: "Confirm a retention policy", _page_address("holds", by_id=False)
+    ),
     "standing": ConfirmationKind(
         "approvals",
         lambda each: f"Agree to a standing approval: {each.name} by {each.place}",
-        _at("standing-approval"),
+        _page_address("standing-approval"),
     ),
     "release": ConfirmationKind(
         "policies",
         lambda each: f"Promote a release: {each.what or each.name + ' policy'} {each.place}",
-        _at("release"),
+        _page_address("release"),
     ),
     "emergency": ConfirmationKind(
         "alarm",
         lambda each: f"Review a use of break-glass: {each.name}",
-        _at("emergencies", by_id=False),
+        _page_address("emergencies", by_id=False),
     ),
 }

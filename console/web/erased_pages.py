@@ -37,7 +37,7 @@ def erased_page(request: TenantRequest, kind: str, subject_id: UUID) -> HttpResp
         "here": HERE.get(kind, "actions"),
         "kind": kind,
         "gone": gone,
-        "decided": _decided(request_row, called),
+        "decided": _decision(request_row, called),
         "timeline": told,
     }
     if request.htmx:
@@ -46,8 +46,8 @@ def erased_page(request: TenantRequest, kind: str, subject_id: UUID) -> HttpResp
     return render(request, "erased/detail.html", context, status=410)
 
 
-def _decided(row: Any, names: dict[UUID, str]) -> dict[str, Any]:
-    """Who asked, who confirmed and why, as far as the request itself is on record."""
+def _decision(row: Any, names: dict[UUID, str]) -> dict[str, Any]:
+    """The people who requested and confirmed an erasure, and the reason, as far as the request is on record."""
     if row is None:
         return {}
     return {

@@ -1,7 +1,7 @@
-"""What somebody sees where there is no page for them: inside the console's frame for whoever is signed in.
+"""Error pages, inside the console's frame for anybody who is signed in.
 
-A frame reads counters, so it is drawn inside the tenant of the address, else inside the person's first. Where that
-fails, the page without a frame says the same.
+A frame reads counters, so it is drawn inside the tenant of the address, else inside the person's first. If that fails,
+the page without a frame says the same.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ log = logging.getLogger(__name__)
 
 
 def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
-    return _framed(request, "404.html", 404)
+    return _render_framed(request, "404.html", 404)
 
 
 def access_denied(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
-    return _framed(request, "403.html", 403)
+    return _render_framed(request, "403.html", 403)
 
 
 def form_expired(request: HttpRequest, reason: str = "") -> HttpResponse:
     """A form without the token of this session: nothing of it was looked at."""
-    return _framed(request, "403.html", 403)
+    return _render_framed(request, "403.html", 403)
 
 
-def _framed(request: HttpRequest, name: str, status: int) -> HttpResponse:
+def _render_framed(request: HttpRequest, name: str, status: int) -> HttpResponse:
     if request.path.startswith(("/api/", "/static/")):
         return render(request, name, status=status)
     try:

@@ -1,4 +1,4 @@
-"""What each kind of event says, as a sentence: only what the event itself and its entry hold, and who it names."""
+"""A sentence for each kind of event, from the event itself, its entry, and the names of its actors."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def event_sentence(event: LabelledEvent) -> str:
     return f"{labels.event_label(event.kind)}{by}{f': {reason}' if reason else ''}".rstrip(".") + "."
 
 
-def _proposed(event: LabelledEvent) -> str:
+def _proposed_text(event: LabelledEvent) -> str:
     operation, contract = event.entry.get("requested_operation", {}), event.entry.get("tool_contract", {})
     return (
         f"{event.who} requested: {operation.get('operation_kind')} {operation.get('target_resource')}, with"
@@ -44,18 +44,18 @@ def _proposed(event: LabelledEvent) -> str:
     )
 
 
-def _validated(event: LabelledEvent) -> str:
+def _validated_text(event: LabelledEvent) -> str:
     if not event.detail.get("approval_required"):
         return "The gate accepted it. No approval was required."
     because = labels.approval_reason_label(", ".join(event.detail.get("rules", [])))
     return f"The gate accepted it. Approval required: {because}."
 
 
-def _refused(event: LabelledEvent) -> str:
+def _refused_text(event: LabelledEvent) -> str:
     return f"The gate blocked it ({event.text('code')}): {event.text('reason')}"
 
 
-def _asked(event: LabelledEvent) -> str:
+def _requested_text(event: LabelledEvent) -> str:
     return (
         f"Approval was requested for the payload with SHA-256 {event.text('payload_hash')}, shown as the rendering with"
         f" digest {event.text('rendering_digest')}. To be decided by {_minute(event.text('decide_by'))}."
@@ -70,7 +70,7 @@ _VOTED = {
 }
 
 
-def _voted(event: LabelledEvent) -> str:
+def _vote_text(event: LabelledEvent) -> str:
     verdict = _VOTED[event.kind]
     if not event.detail.get("statement_hash"):
         return f"It ended: {(event.text('reason') or labels.event_label(event.kind).lower()).rstrip('.')}."
@@ -86,20 +86,20 @@ def _vote_refused(event: LabelledEvent) -> str:
     return f"A vote of {event.who} did not count ({event.text('code')})."
 
 
-def _granted(event: LabelledEvent) -> str:
+def _granted_text(event: LabelledEvent) -> str:
     if event.text("standing_approval_id"):
         return "Nobody was asked about it: it passed under a standing approval of exactly its shape."
     return f"The approval was noted on the action; the statement has SHA-256 {event.text('statement_hash')}."
 
 
-def _minted(event: LabelledEvent) -> str:
+def _grant_text(event: LabelledEvent) -> str:
     return (
         f"{event.text('executor_id')} claimed it and got a grant for one start, good until"
         f" {_minute(event.text('expires_at'))}."
     )
 
 
-def _started(event: LabelledEvent) -> str:
+def _started_text(event: LabelledEvent) -> str:
     operation = event.entry.get("requested_operation", {})
     return (
         f"{event.text('executor_id')} started attempt {event.text('attempt')} on the stored payload with SHA-256"
@@ -114,7 +114,7 @@ def _mismatch(event: LabelledEvent) -> str:
     )
 
 
-def _observed(event: LabelledEvent) -> str:
+def _observed_text(event: LabelledEvent) -> str:
     late = ", after its time was up" if event.detail.get("late") else ""
     return (
         f"{event.who} reported that the tool answered “{event.text('status')}”{late}."
@@ -122,31 +122,31 @@ def _observed(event: LabelledEvent) -> str:
     )
 
 
-def _silent(event: LabelledEvent) -> str:
+def _silence_text(event: LabelledEvent) -> str:
     return f"The executor stopped responding in attempt {event.text('attempt')}. Whether it took effect was not known."
 
 
-def _read(event: LabelledEvent) -> str:
+def _reading_text(event: LabelledEvent) -> str:
     source = event.entry.get("verification", {}).get("source")
     if (
         event.entry.get("side_effect_class") == "READ_ONLY"
         and not event.entry["verification"]["verified_state_pointer"]
     ):
-        return f"{labels.event_label(event.kind)}: {_reasoned(event)}"
+        return f"{labels.event_label(event.kind)}: {_reason_text(event)}"
     begin = f"Read back from {source}: " if source else f"{labels.event_label(event.kind)}: "
-    return begin + _reasoned(event)
+    return begin + _reason_text(event)
 
 
-def _classified(event: LabelledEvent) -> str:
+def _classified_text(event: LabelledEvent) -> str:
     found = event.entry.get("reconciliation", {}).get("discrepancy_class")
-    return _read(event) + (f" It was classified as {labels.discrepancy_label(found).lower()}." if found else "")
+    return _reading_text(event) + (f" It was classified as {labels.discrepancy_label(found).lower()}." if found else "")
 
 
-def _held(event: LabelledEvent) -> str:
-    return f"It was held for review: {_reasoned(event)}"
+def _held_text(event: LabelledEvent) -> str:
+    return f"It was held for review: {_reason_text(event)}"
 
 
-def _reasoned(event: LabelledEvent) -> str:
+def _reason_text(event: LabelledEvent) -> str:
     row = f" By row {event.text('recovery_row')} of {_table(event)}." if event.text("recovery_row") else ""
     return (event.text("reason") or labels.event_label(event.kind)).rstrip(".") + "." + row
 
@@ -157,7 +157,7 @@ def _table(event: LabelledEvent) -> str:
     return f"the recovery policy, version {event.entry['policy_context']['recovery_policy_version']}"
 
 
-def _ordered(event: LabelledEvent) -> str:
+def _order_text(event: LabelledEvent) -> str:
     because = labels.case_reason_label(event.text("because"))
     return f"A {event.text('relation')} with {event.text('tool')} was ordered: {because}."
 
@@ -170,7 +170,7 @@ def _proposed_resolution(event: LabelledEvent) -> str:
     return f"{event.who} proposed to settle it: {_resolution(event)}"
 
 
-def _settled(event: LabelledEvent) -> str:
+def _settled_text(event: LabelledEvent) -> str:
     return f"{event.who} settled the case: {_resolution(event)}"
 
 
@@ -202,37 +202,37 @@ def _minute(moment: str) -> str:
 RENDERERS: Final[dict[str, Callable[[LabelledEvent], str]]] = {
     "session_opened": _session,
     "iteration_limit_reached": _limit,
-    "proposed": _proposed,
-    "validated": _validated,
-    "validation_failed": _refused,
-    "approval_requested": _asked,
-    "approved": _voted,
-    "rejected": _voted,
-    "changes_requested": _voted,
+    "proposed": _proposed_text,
+    "validated": _validated_text,
+    "validation_failed": _refused_text,
+    "approval_requested": _requested_text,
+    "approved": _vote_text,
+    "rejected": _vote_text,
+    "changes_requested": _vote_text,
     "vote_refused": _vote_refused,
-    "approval_granted": _granted,
-    "grant_minted": _minted,
-    "execution_started": _started,
+    "approval_granted": _granted_text,
+    "grant_minted": _grant_text,
+    "execution_started": _started_text,
     "payload_mismatch": _mismatch,
-    "observed": _observed,
-    "lease_ended": _silent,
-    "verification_started": _read,
-    "verification_waiting": _read,
-    "verification_timed_out": _read,
-    "verified": _read,
-    "answer_awaited": _read,
-    "answer_checked": _read,
-    "answered": _read,
-    "answer_refused": _classified,
-    "reconciled": _read,
-    "partially_reconciled": _classified,
-    "reconciliation_failed": _classified,
-    "failed": _classified,
-    "outcome_unknown": _classified,
-    "held": _held,
-    "contradicted": _classified,
-    "ordered": _ordered,
+    "observed": _observed_text,
+    "lease_ended": _silence_text,
+    "verification_started": _reading_text,
+    "verification_waiting": _reading_text,
+    "verification_timed_out": _reading_text,
+    "verified": _reading_text,
+    "answer_awaited": _reading_text,
+    "answer_checked": _reading_text,
+    "answered": _reading_text,
+    "answer_refused": _classified_text,
+    "reconciled": _reading_text,
+    "partially_reconciled": _classified_text,
+    "reconciliation_failed": _classified_text,
+    "failed": _classified_text,
+    "outcome_unknown": _classified_text,
+    "held": _held_text,
+    "contradicted": _classified_text,
+    "ordered": _order_text,
     "case_opened": _case,
     "resolution_proposed": _proposed_resolution,
-    "case_resolved": _settled,
+    "case_resolved": _settled_text,
 }

@@ -1,8 +1,8 @@
-"""Where a form is to be found again: the page that holds it, for every address that takes only its answers.
+"""Finds the page of a form, for every address that takes only its answers.
 
 A refused form is shown at the address that it was sent to. That address has no page of its own, so reading it again
-leads to the page that holds the form. The page is found in the URL table: the nearest address above that can be read,
-or the one that `ELSEWHERE` names.
+leads to the page with the form. The page is found in the URL table: the nearest address above that can be read, or the
+one that `ELSEWHERE` names.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _page_at(address: str) -> str:
 
 
 def answers_get(view: Callable[..., Any]) -> bool:
-    """Whether a view answers GET: Django's decorators keep the methods that they let through in their closure."""
+    """Return whether a view answers GET, by the methods that Django's decorators keep in their closure."""
     page_class = getattr(view, "view_class", None)
     if page_class is not None:
         return "get" in page_class.http_method_names

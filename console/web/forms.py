@@ -42,7 +42,7 @@ class MomentField(forms.Field):
         super().__init__(widget=forms.DateTimeInput(attrs={"type": "datetime-local"}), required=False, **options)
 
     def prepare_value(self, value: object) -> Any:
-        """As the input of a browser shows it: a day by its minute."""
+        """The value for a browser's input: a day becomes a minute of that day."""
         return (
             f"{value}T{'23:59' if self.is_end else '00:00'}" if isinstance(value, str) and len(value) == 10 else value
         )
@@ -111,7 +111,7 @@ class VoteForm(forms.Form):
         return binding.VoteChoice(self.cleaned_data["verdict"])
 
     def seen(self) -> binding.DisplayedDigests:
-        """What the voter's page held."""
+        """The digests that the voter's page displayed."""
         held = self.cleaned_data
         return binding.DisplayedDigests(
             payload_hash=held["payload_hash"], rendering_digest=held["rendering_digest"], covers=held["covers"]
@@ -125,7 +125,7 @@ class UnsignedVoteForm(VoteForm):
 
 
 class SettlementProofForm(forms.Form):
-    """How somebody stands for what they settle. `covers` says what was on the screen when they did."""
+    """The proof of the person who settles. `covers` says what was on the screen."""
 
     covers = forms.RegexField(r"^[0-9a-f]{64}$", required=False)
     credential_id = forms.CharField(required=False, max_length=2000)
@@ -136,7 +136,7 @@ class SettlementProofForm(forms.Form):
 
 
 class ResolutionForm(SettlementProofForm):
-    """How a person settles a case. Which resolutions are offered comes from the rules."""
+    """A person's resolution of a case. The rules decide which resolutions are offered."""
 
     resolution = forms.ChoiceField(error_messages={"required": "Choose a resolution."})
     reason = forms.CharField(
@@ -171,7 +171,7 @@ class ConfirmationForm(SettlementProofForm):
 
 
 class BreakGlassReviewForm(forms.Form):
-    """What somebody found who looked at a use of break-glass afterwards."""
+    """The finding of a break-glass review."""
 
     finding = forms.ChoiceField(
         choices=[(each.value, each.value) for each in break_glass.Finding],
@@ -181,13 +181,13 @@ class BreakGlassReviewForm(forms.Form):
 
 
 class LiftFreezeForm(forms.Form):
-    """Why a freeze may end."""
+    """The reason for lifting a freeze."""
 
     reason = forms.CharField(max_length=1000, error_messages={"required": "Enter a reason for lifting it."})
 
 
 class RollBackRunForm(forms.Form):
-    """Why a run is taken back."""
+    """The reason for rolling back a run."""
 
     reason = forms.CharField(
         max_length=1000,
@@ -209,7 +209,8 @@ _SCOPES = (
 
 
 class FreezeForm(forms.Form):
-    """What to freeze and why: `what`, scope and value in one, of what exists; or a scope and a name that is typed.
+    """The target and the reason of a freeze: `what` is a scope and an existing value in one; else a scope and a typed
+    name.
 
     `offered` are the choices of `what` by their kind, for the page that shows the form.
     """
@@ -228,7 +229,7 @@ class FreezeForm(forms.Form):
 
     @property
     def is_typed(self) -> bool:
-        """Whether a name was typed, so that the page shows it again."""
+        """Return whether a name was typed, so that the page shows it again."""
         return self.is_bound and bool(self.data.get("value") or self.data.get("scope"))
 
     def clean(self) -> dict[str, Any]:
@@ -243,7 +244,7 @@ class FreezeForm(forms.Form):
 
 
 class PreferencesForm(forms.Form):
-    """How a person wants the pages. What is left out stays as it is."""
+    """A person's display preferences. Omitted ones stay as they are."""
 
     theme = forms.ChoiceField(required=False, choices=[("auto", "auto"), ("light", "light"), ("dark", "dark")])
     keys = forms.ChoiceField(required=False, choices=[("on", "on"), ("off", "off")])
@@ -279,7 +280,7 @@ _DISCREPANCIES = [(code, label) for code, (label, _) in labels.DISCREPANCIES.ite
 
 
 class ActionFilter(forms.Form):
-    """What the Actions page shows. Everything is optional and lives in the address."""
+    """The filter of the Actions page. Every field is optional and part of the address."""
 
     q = forms.CharField(
         required=False,
@@ -302,7 +303,7 @@ class ActionFilter(forms.Form):
 
 
 class AuditFilter(forms.Form):
-    """What the Audit page shows. Everything is optional and lives in the address."""
+    """The filter of the Audit page. Every field is optional and part of the address."""
 
     action = forms.CharField(
         required=False,
@@ -340,7 +341,7 @@ class AuditFilter(forms.Form):
 
 
 class SightingFilter(forms.Form):
-    """Whose looks the Audit page shows, and at what."""
+    """The filter of the access log on the Audit page: by viewer and object."""
 
     thing = forms.CharField(
         required=False,
@@ -387,7 +388,7 @@ _SORTS = (("oldest", "Oldest first"), ("newest", "Newest first"), ("owner", "By 
 
 
 class CaseFilter(forms.Form):
-    """Which cases the queue shows, and in which order. Everything is optional and lives in the address."""
+    """The filter and order of the case queue. Every field is optional and part of the address."""
 
     discrepancy = _chooser(_DISCREPANCIES, "Any discrepancy")
     side_effect_class = _chooser(labels.SIDE_EFFECT_CLASSES.items(), "Any class", "Class and severity")
@@ -438,7 +439,7 @@ class SnoozeForm(forms.Form):
 
 
 class AssignmentForm(forms.Form):
-    """Who is to work on a case: an operator of the tenant."""
+    """The assignee of a case: an operator of the tenant."""
 
     to = forms.ChoiceField(widget=PlainSelect)
 
@@ -448,7 +449,7 @@ class AssignmentForm(forms.Form):
 
 
 class ReasonForm(forms.Form):
-    """Why somebody does something; it stays in the record."""
+    """A reason, which stays in the record."""
 
     reason = forms.CharField(
         max_length=4000, error_messages={"required": "Enter a reason. It is kept in the audit log."}
@@ -456,7 +457,7 @@ class ReasonForm(forms.Form):
 
 
 class OverrideForm(ReasonForm):
-    """Which tools start although the record has gone back, and for how long."""
+    """The tools that may start although the record has gone back, and for how long."""
 
     tools = forms.CharField(max_length=2000)
     minutes = forms.IntegerField(min_value=1)
@@ -528,7 +529,7 @@ class RunbookStepForm(forms.Form):
 
 
 class BatchForm(forms.Form):
-    """What is to be done to many cases, and to which."""
+    """The act of a batch and its cases."""
 
     kind = forms.ChoiceField(choices=list(labels.BATCHES.items()), widget=PlainSelect)
     scope = forms.ChoiceField(required=False, choices=[("picked", "picked"), ("all", "all")])
@@ -547,19 +548,19 @@ class BatchForm(forms.Form):
         return [UUID(each) for each in self.data.getlist("case") if _AN_ID.fullmatch(each)]
 
     def wanted(self, *, as_of: datetime) -> dict[str, Any]:
-        """What the batch is told; the rules take what its kind needs."""
+        """The batch's parameters; the rules take those that its kind needs."""
         chosen = self.cleaned_data
         until = as_of + timedelta(hours=int(chosen["hours"] or 4))
         said = chosen["reason"]
         return {"to": chosen["to"], "until": until.isoformat(), "reason": said, "text": said}
 
     def missing(self) -> str:
-        """What is wrong, in a sentence."""
+        """The fault, as a sentence."""
         return "Choose what to apply and its details." if self.errors else ""
 
 
 class ExportForm(forms.Form):
-    """What a bundle is to hold; everything is optional, and what is left out means all of it."""
+    """The contents of a bundle. Every field is optional; an empty one means everything."""
 
     action = forms.CharField(required=False, max_length=500, label="Action, by id or address")
     agent = forms.CharField(required=False, max_length=128)
@@ -596,7 +597,7 @@ class ExportForm(forms.Form):
 
 
 class HoldForm(forms.Form):
-    """What is to be kept from being erased, and why."""
+    """The scope of a legal hold, and its reason."""
 
     scope = forms.ChoiceField(choices=list(labels.HOLD_SCOPES.items()), widget=PlainSelect, label="Scope of the hold")
     value = forms.CharField(required=False, max_length=512, label="Id or name")
@@ -610,7 +611,7 @@ class HoldForm(forms.Form):
 
 
 class ErasureForm(forms.Form):
-    """Which actions are to be erased, on what legal basis, and why."""
+    """The actions to erase, the legal basis and the reason."""
 
     what = forms.CharField(
         max_length=40000,
@@ -639,7 +640,7 @@ class ErasureForm(forms.Form):
 
 
 class RetentionForm(forms.Form):
-    """How long what is to be kept, in days."""
+    """The retention periods, in days."""
 
     payload_days = forms.IntegerField(min_value=1, max_value=MOST_DAYS, label="Payloads, evidence and entries")
     envelope_days = forms.IntegerField(min_value=1, max_value=MOST_DAYS, label="Envelopes")

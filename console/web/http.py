@@ -87,13 +87,13 @@ def in_tenant(*roles: str) -> Callable[[Page[P]], Callable[..., HttpResponseBase
             except DataError as error:
                 log.warning("a value could not be stored or looked for: %s", error)
                 with tenancy(request.tenant.id):
-                    return _refused(request, NotStorable())
+                    return _render_refusal(request, NotStorable())
             except Refused as refusal:
                 if refusal.status == 404:
                     raise Http404(refusal.detail) from refusal
                 record_refusal(request.tenant.id, refusal.records)
                 with tenancy(request.tenant.id):
-                    return _refused(request, refusal)
+                    return _render_refusal(request, refusal)
             finally:
                 shown_zone.reset(shown_in)
                 if request.method == "POST":
@@ -150,9 +150,9 @@ def enter_any_tenant(request: Any) -> Tenant | None:
     return tenant
 
 
-def _refused(request: TenantRequest, refusal: Refused) -> HttpResponse:
+def _render_refusal(request: TenantRequest, refusal: Refused) -> HttpResponse:
     name = "_refusal.html" if request.htmx else "refused.html"
-    return render(request, name, {"refusal": refusal, "back": _back(request)}, status=refusal.status)
+    return render(request, name, {"refusal": refusal, "back": _previous_address(request)}, status=refusal.status)
 
 
 def record_page_view(request: TenantRequest, kind: str, thing_id: UUID, about_id: UUID | None = None) -> None:
@@ -176,12 +176,12 @@ def redirect_back(request: TenantRequest, otherwise: str) -> HttpResponse:
 
 
 def is_own_address(request: HttpRequest, address: str) -> bool:
-    """Whether this is the whole address, or the path, of a page of ours; what somebody sends may be neither."""
+    """Return whether this is the full address or the path of one of our pages; input may be neither."""
     whole = address.startswith(("/", "http://", "https://")) and not address.startswith("//")
     return whole and url_has_allowed_host_and_scheme(address, allowed_hosts={request.get_host()})
 
 
-def _back(request: TenantRequest) -> str:
-    """Where the person came from, when that is one of our own pages."""
+def _previous_address(request: TenantRequest) -> str:
+    """The address that the person came from, if it is one of our own pages; else Home."""
     before = request.headers.get("Referer", "")
     return before if is_own_address(request, before) else f"/t/{request.tenant.slug}/"

@@ -1,4 +1,4 @@
-"""What a code is called on the screen: one word for one code, wherever it is shown."""
+"""Labels of codes on the screen: one word for one code, wherever it is shown."""
 
 from __future__ import annotations
 
@@ -348,12 +348,12 @@ def approval_label(approval: Approval, action: outcomes.ActionView) -> tuple[str
 
 
 def outcome_label(action: outcomes.ActionView) -> str:
-    """How an action stands, in the one word for it."""
+    """The label of an action's outcome."""
     return OUTCOMES[outcomes.outcome_of(action)]
 
 
 def step_label(subject_kind: str, kind: str, state: str, detail: Mapping[str, Any] | None = None) -> str:
-    """What an event led to: the outcome of an action, the state of anything else."""
+    """The label of the state after an event: the outcome of an action, the state of anything else."""
     if (subject_kind, kind) == ("action", "validated"):
         # Whether people are asked stands in the event; without it, only that the gate accepted is known.
         if detail is None:
@@ -398,7 +398,7 @@ def _in_words(found: re.Match[str]) -> str:
 
 
 def is_past_finding(action: outcomes.ActionView) -> bool:
-    """Whether what was found wrong with an action has been settled since: by a person, or by taking it back."""
+    """Return whether the discrepancy of an action has been settled since, by a person or by a reversal."""
     return outcomes.outcome_of(action) in _SETTLED_SINCE
 
 
@@ -415,8 +415,9 @@ _SETTLED_SINCE = frozenset(
 
 
 def finding_label(action: Action, accepted: str = "") -> str:
-    """What was found wrong with an action, for lists: as found earlier where it has been settled since, and what is
-    there instead of the request where a person has accepted that (`accepted`).
+    """The label of an action's discrepancy in lists.
+
+    It is marked as earlier if it has been settled since, and shows the values that a person accepted (`accepted`).
     """
     if accepted:
         return f"Accepted: {accepted}"
@@ -427,13 +428,13 @@ def finding_label(action: Action, accepted: str = "") -> str:
 
 
 def resolution_label(code: str, difference: str = "") -> str:
-    """What a resolution is called; that of accepting what is there with the values that are there."""
+    """The label of a resolution; accepting what is there includes its values."""
     word = RESOLUTIONS[code][0] if code in RESOLUTIONS else sentence_case(code)
     return f"{word} ({difference})" if code == "ACCEPT" and difference else word
 
 
 def case_reason_label(code: str) -> str:
-    """Why a case was opened: "RT-04 HOLD_AND_ESCALATE" becomes "Hold and escalate (RT-04)"."""
+    """The label of a case's reason: "RT-04 HOLD_AND_ESCALATE" becomes "Hold and escalate (RT-04)"."""
     row, _, action = code.partition(" ")
     return (
         f"{sentence_case(action)} ({row})"
@@ -451,7 +452,7 @@ def reversibility_label(code: str) -> str:
 
 
 def approval_reason_label(row: str) -> str:
-    """Why people were asked, from the rules that the approval names."""
+    """The label of the reason for an approval, from the rules that the approval names."""
     named = [ASKED_BECAUSE.get(code, sentence_case(code).lower()) for code in row.split(", ") if code]
     return ", ".join(named) or "required by the policy"
 

@@ -1,4 +1,4 @@
-"""What stands around every page of a tenant: the rail with its counters, the header, what is frozen."""
+"""The frame of every page of a tenant: the rail with its counters, the header, the freezes."""
 
 from __future__ import annotations
 
@@ -67,7 +67,9 @@ def page_layout(request: HttpRequest) -> dict[str, Any]:
 
 
 def _address(request: HttpRequest) -> dict[str, str]:
-    """Where this page can be read again, without and with its filters; a refused form has no address of its own."""
+    """The address of this page for reading it again, without and with its filters; a refused form
+    has none of its own.
+    """
     if request.method in ("GET", "HEAD"):
         return {"page_path": request.path, "page_address": request.get_full_path()}
     page = find_page(request.path)
@@ -85,7 +87,7 @@ def _frame(request: Any) -> dict[str, Any]:
         "search": reverse("search", args=[slug]),
         "searched": request.GET.get("q", ""),
         "places": tuple(
-            RailPlace(name, key, word, reverse(name, args=[slug]), _capped(counts.get(name, 0)))
+            RailPlace(name, key, word, reverse(name, args=[slug]), _format_count(counts.get(name, 0)))
             for name, key, word in _PLACES
             if name not in _ONLY_FOR or _ONLY_FOR[name] & request.caller.roles
         ),
@@ -95,7 +97,7 @@ def _frame(request: Any) -> dict[str, Any]:
         "glass": facts.unreviewed,
         "emergencies": reverse("emergencies", args=[slug]),
         "me": reverse("me", args=[slug]),
-        "unread": _capped(facts.unread),
+        "unread": _format_count(facts.unread),
         "freezes": facts.freezes,
         "stops": [freeze for freeze in facts.freezes if freeze.scope in EVERYTHING],
         "person": {"name": request.caller.name, "roles": ", ".join(sorted(request.caller.roles)) or "no role"},
@@ -103,7 +105,7 @@ def _frame(request: Any) -> dict[str, Any]:
 
 
 def _facts(request: Any) -> FrameFacts:
-    """What stands around a page. A place shows a number only to those who can do something about it."""
+    """The facts for the frame of a page. A count is shown only to people who can act on it."""
     tenant_id, me, roles = request.tenant.id, request.caller.actor.id, request.caller.roles
     found = frame_facts(tenant_id, me, at=request.as_of)
     if "reviewer" not in roles:
@@ -118,5 +120,5 @@ def _facts(request: Any) -> FrameFacts:
     return replace(found, inbox=inbox + len(confirmations_for(request.caller, tenant_id)))
 
 
-def _capped(count: int) -> str:
+def _format_count(count: int) -> str:
     return "99+" if count > 99 else str(count or "")

@@ -75,7 +75,7 @@ def action_narrative(tenant: Tenant, action: Action, *, title: str) -> Narrative
     facts = [
         ("Action", str(action.id)),
         ("Current state", labels.outcome_label(action)),
-        *_reported(action),
+        *_current_report(action),
         ("Tool", f"{action.tool} {action.tool_version}"),
         ("Target", action.target),
         ("Agent", action.agent),
@@ -83,11 +83,11 @@ def action_narrative(tenant: Tenant, action: Action, *, title: str) -> Narrative
         ("Contract, SHA-256", action.contract_digest),
         ("Run", action.run_id),
     ]
-    return _told(tenant, title, facts, [*begun, *(row for history in histories for row in history)])
+    return _build_narrative(tenant, title, facts, [*begun, *(row for history in histories for row in history)])
 
 
-def _reported(action: Action) -> list[tuple[str, str]]:
-    """What may be told of the action now; nothing where its entry was erased."""
+def _current_report(action: Action) -> list[tuple[str, str]]:
+    """The current report on the action; empty if its entry was erased."""
     entry = events.entry(action.tenant_id, action.id, action.seq)
     return [("Current report", report_on(action, entry).text)] if entry else []
 
@@ -100,10 +100,10 @@ def case_narrative(tenant: Tenant, case: Case, *, title: str) -> Narrative:
         ("Target", case.target),
         ("Reason", labels.case_reason_label(case.reason)),
     ]
-    return _told(tenant, title, facts, events.history(tenant.id, case.id))
+    return _build_narrative(tenant, title, facts, events.history(tenant.id, case.id))
 
 
-def _told(tenant: Tenant, title: str, facts: list[tuple[str, str]], rows: list[Any]) -> Narrative:
+def _build_narrative(tenant: Tenant, title: str, facts: list[tuple[str, str]], rows: list[Any]) -> Narrative:
     rows = sorted(rows, key=lambda row: row[0].id)
     called = actor_names(tenant.id)
     places = search.log_positions(tenant.id, [(event.subject_id, event.seq) for event, _, _ in rows])
@@ -158,7 +158,7 @@ def _line(slug: str, event: Event, said: LabelledEvent, *, place: LogPosition | 
 
 
 def _is_emptied(event: Event, said: LabelledEvent) -> bool:
-    """Whether the envelope commits to more than is there: what the event said was erased."""
+    """Return whether the envelope commits to content that was erased."""
     own = [each for each in _commitments(event) if each["pointer"] is None]
     return bool(own) and not said.detail and not said.entry
 
@@ -171,7 +171,7 @@ def _commitments(event: Event) -> list[dict[str, Any]]:
 
 
 def _evidence(slug: str, event: Event) -> list[dict[str, str]]:
-    """What the envelope commits to besides its own entry and detail."""
+    """The evidence that the envelope commits to, besides its own entry and detail."""
     return [
         {
             "word": labels.EVIDENCE.get(each["purpose"], labels.sentence_case(each["purpose"])),

@@ -1,7 +1,7 @@
-"""What a version of a policy, or a draft, would have touched in a period: for the page and the API alike.
+"""The effect that a version of a policy, or a draft, would have had in a period, for the page and the API.
 
 Approval and autonomy policies decide calls again (`approvals.policy.rules.simulation`), verification and recovery
-policies judge verification runs again (`reviews.replay`). Beside each action stands whether it proved wrong later: a
+policies judge verification runs again (`reviews.replay`). Each action is shown with whether it proved wrong later: a
 discrepancy that was not only waiting, an incident, a contradiction, or an effect that had to be reversed.
 """
 
@@ -64,8 +64,9 @@ class TouchedAction:
 
 @dataclass(frozen=True, kw_only=True)
 class PolicySimulation:
-    """What would have gone otherwise; `decided` were decided again, `left_out` could not be, `is_cut` says that the
-    period has more than were looked at.
+    """The differences that a policy would have made.
+
+    `decided` were decided again, `left_out` could not be, `is_cut` says that the period has more than were looked at.
     """
 
     since: datetime
@@ -105,7 +106,7 @@ def _figure(then: str, now: str, count: int, wrong: int) -> str:
 def simulate_policy(
     tenant_id: UUID, kind: str, document: Mapping[str, Any], *, since: datetime, until: datetime
 ) -> PolicySimulation:
-    """What a policy of this kind with this document would have touched; the kind's `BadPolicy` where it is none."""
+    """Simulate a policy of this kind with this document; raises the kind's `BadPolicy` for an invalid one."""
     if kind in ("approval", "autonomy"):
         return _simulate_calls(tenant_id, kind, document, since=since, until=until)
     under = {kind: draft_policy(kind, document)}
@@ -122,11 +123,13 @@ def simulate_policy(
         left_out=sum(bool(each.not_replayable) for each in found),
         is_cut=len(ids) > MOST,
         of="verified actions",
-        touched=tuple(_rejudged(each, rows, wrong, instead) for each in changed if UUID(each.action_id) in rows),
+        touched=tuple(
+            _touched_by_replay(each, rows, wrong, instead) for each in changed if UUID(each.action_id) in rows
+        ),
     )
 
 
-def _rejudged(
+def _touched_by_replay(
     replay: ActionReplay, rows: Mapping[UUID, Action], wrong: Mapping[UUID, str], instead: Mapping[str, str]
 ) -> TouchedAction:
     action_id, first = UUID(replay.action_id), replay.differing[0]
@@ -181,7 +184,7 @@ def _title(action: Action) -> str:
 
 
 def _proved_wrong(tenant_id: UUID, rows: Mapping[UUID, Action]) -> dict[UUID, str]:
-    """How these actions proved wrong later, by id; those that did not are left out."""
+    """The reasons why actions proved wrong later, by id; the others are left out."""
     incidents = reviews_queries.actions_with_incidents(tenant_id, list(rows))
     found = {action_id: ", ".join(_wrongs(row, action_id in incidents)) for action_id, row in rows.items()}
     return {action_id: said for action_id, said in found.items() if said}

@@ -43,10 +43,10 @@ CUSTOM: Final = "Custom check"
 
 
 def predicate_sentence(text: str, contract: Contract) -> str:
-    """What must be true, in words: 'Refunded amount equals requested amount'."""
+    """The condition of a predicate in words: 'Refunded amount equals requested amount'."""
     verification = contract.verification
     lookup = verification.lookup if verification is not None else {}
-    gone = frozenset(_absent(lookup))
+    gone = frozenset(_absent_effects(lookup))
     target = contract.target_template.partition("/")[0].replace("_", " ").replace("-", " ")
     return _sentence(text, contract.operation_kind, target, gone, tuple(contract.required_effects))
 
@@ -59,7 +59,7 @@ def _sentence(text: str, operation: str, target: str, gone: frozenset[str], effe
     return said[0] + "".join(f", and {each[:1].lower()}{each[1:]}" for each in said[1:])
 
 
-def _absent(lookup: Mapping[str, Any]) -> list[str]:
+def _absent_effects(lookup: Mapping[str, Any]) -> list[str]:
     """The effects whose success is that something is no longer there."""
     effects = lookup.get("effects", {})
     found = [name for name, one in effects.items() if isinstance(one, Mapping) and one.get("expect") == "absent"]
@@ -73,7 +73,7 @@ def _parts(text: str) -> list[str]:
 
 
 class _Subject:
-    """What the fields of a predicate are about."""
+    """The subject of a predicate's fields."""
 
     def __init__(self, operation: str, target: str, gone: frozenset[str], effects: tuple[str, ...]) -> None:
         self.operation, self.target, self.gone, self.effects = operation, target, gone, effects

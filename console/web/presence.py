@@ -29,16 +29,16 @@ _away_until = 0.0
 def record_presence(tenant_id: UUID, thing_id: UUID, actor: UUID, *, at: datetime) -> None:
     """Somebody has this page open now."""
     name, now = _name(tenant_id, thing_id), at.timestamp()
-    with _asked([]) as pipe:
+    with _broker_commands([]) as pipe:
         pipe.zadd(name, {str(actor): now})
         pipe.zremrangebyscore(name, "-inf", now - SEEN_S)
         pipe.expire(name, SEEN_S)
 
 
 def present_viewers(tenant_id: UUID, things: Sequence[UUID], *, at: datetime) -> dict[UUID, list[UUID]]:
-    """Who has had these pages open in the last half minute, by page; who came last is last."""
+    """The people who have had these pages open in the last half minute, by page, latest last."""
     found: list[list[bytes]] = []
-    with _asked(found) as pipe:
+    with _broker_commands(found) as pipe:
         for thing_id in things:
             pipe.zrangebyscore(_name(tenant_id, thing_id), at.timestamp() - SEEN_S, "+inf")
     return {
@@ -53,7 +53,7 @@ def _name(tenant_id: UUID, thing_id: UUID) -> str:
 
 
 @contextmanager
-def _asked(answers: list[Any]) -> Iterator[Any]:
+def _broker_commands(answers: list[Any]) -> Iterator[Any]:
     """Commands to the broker, sent at the end; one that is away is left alone a while, so that no page waits for it."""
     global _away_until
     pipe = _broker(settings.REDIS_URL).pipeline(transaction=False)

@@ -34,7 +34,7 @@ class ProofStep:
 
 
 def proof_panel(slug: str, tenant_id: UUID, event: Event, *, now: bool = False) -> dict[str, Any] | None:
-    """What a page needs to have an event's proof checked in the browser; None before it has a place."""
+    """The data for checking an event's proof in the browser; None before the event has a position in the log."""
     place = log.event_position(tenant_id, event.subject_id, event.seq)
     head = proofs.log_head(tenant_id, place.log) if place is not None else None
     if place is None or head is None:
@@ -50,7 +50,7 @@ def proof_panel(slug: str, tenant_id: UUID, event: Event, *, now: bool = False) 
 
 
 def event_proof(tenant_id: UUID, subject_id: UUID, seq: int) -> dict[str, Any]:
-    """What a browser needs to check an event by itself: its bytes, its path, the signed head and the key."""
+    """The data with which a browser checks an event by itself: its bytes, its path, the signed head and the key."""
     found = events.event_with_detail(tenant_id, subject_id, seq)
     if found is None:
         raise NotFound(detail=_NO_SUCH_ENTRY)
@@ -72,7 +72,7 @@ def event_proof(tenant_id: UUID, subject_id: UUID, seq: int) -> dict[str, Any]:
 
 
 def consistency_proof(tenant_id: UUID, number: int, old: int, new: int) -> dict[str, Any]:
-    """What a browser needs to see that the log continues a checkpoint that it saw before."""
+    """The data with which a browser checks that the log continues a checkpoint that it saw before."""
     head = proofs.log_head(tenant_id, number)
     if head is None or not 0 < old <= new <= head.signed_size:
         raise NotFound(detail=_NO_SUCH_ENTRY)
@@ -85,7 +85,7 @@ def consistency_proof(tenant_id: UUID, number: int, old: int, new: int) -> dict[
 
 def inclusion_steps(tenant_id: UUID, head: log.LogHead, leaf: proofs.LogLeaf) -> list[ProofStep]:
     """The steps of an inclusion proof, made again here."""
-    signed = _signed(tenant_id, head, head.note)
+    signed = _signed_root(tenant_id, head, head.note)
     if signed is None:
         return [ProofStep("The newest checkpoint has a good signature of the log's key.", False)]
     size, root = signed
@@ -109,11 +109,11 @@ def inclusion_steps(tenant_id: UUID, head: log.LogHead, leaf: proofs.LogLeaf) ->
 
 
 def consistency_steps(tenant_id: UUID, head: log.LogHead, old: int, new: int) -> tuple[list[ProofStep], list[str]]:
-    """Whether one kept checkpoint continues another, step by step, and the hashes that show it."""
+    """Check whether one kept checkpoint continues another; return the steps and the hashes that show it."""
     notes = [_note(tenant_id, head, size) for size in (old, new)]
     if None in notes:
         raise NotFound(detail="No checkpoint of that size was kept; choose one from the list.")
-    signed = [_signed(tenant_id, head, note) for note in notes]
+    signed = [_signed_root(tenant_id, head, note) for note in notes]
     steps = [
         ProofStep(f"The checkpoint of {size} entries has a good signature of the log's key.", found is not None)
         for size, found in zip((old, new), signed, strict=True)
@@ -134,7 +134,7 @@ def _note(tenant_id: UUID, head: log.LogHead, size: int) -> bytes | None:
     return head.note if size == head.signed_size else proofs.kept_checkpoint(tenant_id, head.number, size)
 
 
-def _signed(tenant_id: UUID, head: log.LogHead, note: bytes | None) -> tuple[int, bytes] | None:
+def _signed_root(tenant_id: UUID, head: log.LogHead, note: bytes | None) -> tuple[int, bytes] | None:
     """Size and root of a note that one of the log's own keys signed for this log."""
     for key in proofs.verifier_keys(tenant_id, head.id) if note is not None else ():
         said = proofs.signed_root(note or b"", key)
@@ -144,7 +144,7 @@ def _signed(tenant_id: UUID, head: log.LogHead, note: bytes | None) -> tuple[int
 
 
 def find_vote_mismatch(history: Iterable[tuple[Any, Any, Any]], votes: Iterable[Any]) -> str:
-    """What of these stored votes is not as the history of their approval says, in a sentence; empty where nothing is.
+    """Describe the first stored vote that differs from the history of its approval; empty if none does.
 
     `verify_ledger` compares the same columns of every tenant, and the events themselves with the log. A reader of this
     page learns at once that somebody wrote into the table.

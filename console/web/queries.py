@@ -1,8 +1,8 @@
-"""What every page of a tenant reads before its own: whose place it is, and what the frame around it counts.
+"""Reads shared by every page of a tenant: memberships, and the counts in the frame.
 
-The frame is one statement, and what it found is kept for a moment per person, so that somebody who goes through lists
-does not count all that waits at each of them. Whoever changes something sees it in the very next page: their own write
-throws away what was kept for them.
+The frame is one statement, and its result is kept for a moment per person, so that going through lists does not count
+everything again on each page. A person who changes something sees it on the next page: their own write discards the
+kept result.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class UnreviewedUse(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrameFacts:
-    """What waits in a tenant, counted up to MOST, and what is wrong there."""
+    """The waiting items of a tenant, counted up to MOST, and its problems."""
 
     approvals: int
     cases: int
@@ -65,7 +65,7 @@ class FrameFacts:
 
 
 def places(user: User) -> list[tuple[Membership, Tenant]]:
-    """Where somebody has a place, each with its tenant."""
+    """A user's memberships, each with its tenant."""
     rows = accounts_queries.memberships(user)
     known = events.tenants_by_id([row.tenant_id for row in rows])
     return [(row, known[row.tenant_id]) for row in rows]
@@ -99,7 +99,7 @@ _FRAME: Final[LiteralString] = f"""
 
 
 def frame_facts(tenant_id: UUID, actor_id: UUID, *, at: datetime) -> FrameFacts:
-    """What stands around a page of this person, as it is now."""
+    """The facts for the frame of this person's page, read now."""
     [row] = execute(_FRAME, tenant_id, actor_id, at)
     approvals, cases, own_cases, incidents, unread, freezes, scopes, values, reasons, placed, *more = row
     alarms, used, review_by, *log = more
@@ -121,7 +121,7 @@ _kept: dict[tuple[UUID, UUID], tuple[float, FrameFacts]] = {}
 
 
 def kept_frame_facts(tenant_id: UUID, actor_id: UUID, read: Callable[[], FrameFacts]) -> FrameFacts:
-    """What was found for this person a moment ago, or what `read` finds now."""
+    """The facts kept for this person a moment ago, or the result of `read`."""
     now, place = time.monotonic(), (tenant_id, actor_id)
     until, found = _kept.get(place, (0.0, None))
     if found is None or until <= now:

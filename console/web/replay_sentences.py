@@ -42,7 +42,7 @@ def policy_names(versions: Mapping[str, str]) -> str:
 
 
 def run_sentence(replay: RunReplay, instead: Mapping[str, str]) -> str:
-    """What came out for one run; `instead` are the versions that were asked for, by kind."""
+    """The result of replaying one run; `instead` are the requested versions, by kind."""
     run, names = f"run {replay.run.number}", policy_names(instead)
     if replay.recorded is None or replay.replayed is None:
         return f"{run.capitalize()} cannot be replayed. {replay.not_replayable}"
@@ -51,21 +51,21 @@ def run_sentence(replay: RunReplay, instead: Mapping[str, str]) -> str:
     was, now = replay.recorded, replay.replayed
     if not instead:
         return (
-            f"{run.capitalize()}, replayed under {names}: different result. Recorded as {_end(was)},"
-            f" now {_end(now)}. {_parts(replay)}"
+            f"{run.capitalize()}, replayed under {names}: different result. Recorded as {_end_label(was)},"
+            f" now {_end_label(now)}. {_parts(replay)}"
         )
     if now.held and not was.held:
         why = now.decision.get("held_because") or now.verdict["reason"]
-        return f"Under {names} {run} would have been held: {_ended(str(why))}"
+        return f"Under {names} {run} would have been held: {_end_with_stop(str(why))}"
     if was.held and not now.held:
-        return f"Under {names} {run} would not have been held: it would have led to {_end(now)}."
+        return f"Under {names} {run} would not have been held: it would have led to {_end_label(now)}."
     if now.ends_in == was.ends_in and now.recovery == was.recovery:
-        return f"Under {names} {run} would have led to {_end(now)} as well. {_parts(replay)}"
-    return f"Under {names} {run} would have led to {_end(now)}; it led to {_end(was)}."
+        return f"Under {names} {run} would have led to {_end_label(now)} as well. {_parts(replay)}"
+    return f"Under {names} {run} would have led to {_end_label(now)}; it led to {_end_label(was)}."
 
 
 def action_sentence(replay: ActionReplay, instead: Mapping[str, str]) -> str:
-    """What came out for an action, over all of its runs."""
+    """The result of replaying an action, over all of its runs."""
     names, total = policy_names(instead), len(replay.runs)
     if not total:
         return "This action has no verification run to replay."
@@ -82,8 +82,8 @@ def _runs(count: int) -> str:
     return "run" if count == 1 else "runs"
 
 
-def _end(one: Judgement) -> str:
-    """Where a judging leads, in the word for it, with the row that decided."""
+def _end_label(one: Judgement) -> str:
+    """The state in which a judgement ends, with the row that decided."""
     last = one.steps[-1] if one.steps else None
     word = labels.step_label("action", str(last["kind"]) if last else "", one.ends_in)
     return f"“{word}”{f' by {one.recovery}' if one.recovery else ''}"
@@ -94,5 +94,5 @@ def _parts(replay: RunReplay) -> str:
     return f"Different: {', '.join(named)}."
 
 
-def _ended(text: str) -> str:
+def _end_with_stop(text: str) -> str:
     return text if text.endswith((".", "!", "?")) else f"{text}."

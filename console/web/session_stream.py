@@ -1,12 +1,13 @@
-"""What happens in one session, as server-sent events for the agent that opened it.
+"""The events of one session, as server-sent events for the agent that opened it.
 
-An `action` event says which state an action is in, an `approval` event what became of the request to people: the whole
-verdict, so that nobody has to guess from "resolved". A `verdict` event is the completion guard's, without its text; a
-`summary` event comes when the run was forced to end or the session was closed, behind what happened before (R-FB-04).
-The record is polled; `id:` is a place in it. An agent that comes back with `Last-Event-ID` gets what it has missed, and
-perhaps the last few seconds twice: `event_id` tells those apart. While nothing else flows there is a comment line every
-ten seconds, which no reader of events sees (R-FB-07, R-FB-09). Nothing here is written, and a stream that breaks off
-says nothing about any action.
+An `action` event gives the state of an action, an `approval` event the full verdict on a request to people, so that
+nobody has to guess from "resolved". A `verdict` event is the completion guard's, without its text; a `summary` event
+comes when the run was forced to end or the session was closed, after everything before it (R-FB-04).
+
+The record is polled; `id:` is a position in it. An agent that returns with `Last-Event-ID` gets what it has missed, and
+perhaps the last few seconds twice: `event_id` tells those apart. While nothing else flows, a comment line is sent every
+ten seconds, which no reader of events sees (R-FB-07, R-FB-09). Nothing here is written, and a broken stream says
+nothing about any action.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ def _place(text: str) -> datetime | None:
 
 
 async def session_events(caller: Caller, session_id: UUID, since: datetime) -> AsyncIterator[bytes]:
-    """What happens from a moment on, for as long as the key is good; nothing stays behind when the client goes."""
+    """Stream the events from a moment on while the key is valid; nothing stays open when the client leaves."""
     try:
         async for chunk in _events(caller, session_id, since):
             yield chunk
@@ -104,7 +105,7 @@ async def _events(caller: Caller, session_id: UUID, since: datetime) -> AsyncIte
     looked = said = clock()
     yield b": connected\n\n"
     while True:
-        found = await sync_to_async(_found)(caller.tenant_id, session_id, since - stream.LOOK_BACK, set(seen))
+        found = await sync_to_async(_new_events)(caller.tenant_id, session_id, since - stream.LOOK_BACK, set(seen))
         for kind, data, event_id, at in found:
             place = f"{int(at.timestamp() * 1_000_000)}.{event_id}"
             yield f"id: {place}\nevent: {kind}\ndata: {json.dumps(data)}\n\n".encode()
@@ -129,7 +130,7 @@ def _is_good(caller: Caller) -> bool:
         close_old_connections()
 
 
-def _found(
+def _new_events(
     tenant_id: UUID, session_id: UUID, after: datetime, seen: set[UUID]
 ) -> list[tuple[str, Any, UUID, datetime]]:
     """(kind, data, event, recorded at) of what is new in a session, oldest first."""
@@ -141,7 +142,7 @@ def _found(
             }
             rows = events_queries.subject_events(tenant_id, [session_id, *actions, *approvals], after=after)
             return [
-                (_kind(row), _told(row, actions, approvals), row.id, row.recorded_at)
+                (_kind(row), _event_data(row, actions, approvals), row.id, row.recorded_at)
                 for row in rows
                 if row.id not in seen and _concerns(row)
             ]
@@ -154,16 +155,16 @@ def _kind(row: Any) -> str:
 
 
 def _concerns(row: Any) -> bool:
-    """What people do among themselves before they decide is theirs."""
+    """Return whether an event concerns the agent; reviewers' discussion before a decision does not."""
     if row.subject_kind == "session":
         return row.kind in _OF_THE_SESSION
     return bool(row.subject_kind == "action" or row.from_state != row.state or row.kind == "question_asked")
 
 
-def _told(row: Any, actions: dict[UUID, Any], approvals: dict[UUID, Any]) -> dict[str, Any]:
+def _event_data(row: Any, actions: dict[UUID, Any], approvals: dict[UUID, Any]) -> dict[str, Any]:
     said: dict[str, Any] = {"event_id": str(row.id), "event": row.kind}
     if row.subject_kind == "session":
-        return said | (_summed_up(row) if _kind(row) == "summary" else _judged(row))
+        return said | (_summed_up(row) if _kind(row) == "summary" else _guard_verdict(row))
     if row.subject_kind == "action":
         return said | {"action_id": str(row.subject_id), "state": row.state}
     action = approvals[row.subject_id]
@@ -177,8 +178,8 @@ def _summed_up(row: Any) -> dict[str, Any]:
     return session_context.summary_document(session) if session is not None else {}
 
 
-def _judged(row: Any) -> dict[str, Any]:
-    """What the guard said to a message, by codes; the message itself is in the answer that its sender got."""
+def _guard_verdict(row: Any) -> dict[str, Any]:
+    """The guard's verdict on a message, by codes; the message's sender got its text in the answer."""
     found = events_queries.event_with_detail(row.tenant_id, row.subject_id, row.seq)
     detail = (found[2] if found else None) or {}
     return {

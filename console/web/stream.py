@@ -64,7 +64,7 @@ def _place(user: User, slug: str) -> UUID | None:
 
 
 async def tenant_changes(user: User, tenant_id: UUID) -> AsyncIterator[bytes]:
-    """What changes from now on, for as long as the person has a place in the tenant and an account that is open."""
+    """Stream the changes from now on while the person is a member of the tenant and the account is open."""
     try:
         async for chunk in _events(user, tenant_id):
             yield chunk
@@ -80,7 +80,7 @@ async def _events(user: User, tenant_id: UUID) -> AsyncIterator[bytes]:
     said = clock()
     yield b": connected\n\n"
     while True:
-        found = await sync_to_async(_changed)(tenant_id, since - LOOK_BACK)
+        found = await sync_to_async(_recent_changes)(tenant_id, since - LOOK_BACK)
         for subject_kind, kind, subject_id, event_id, at in found:
             if event_id not in seen:
                 data = json.dumps({"kind": subject_kind, "event": kind, "id": str(subject_id)})
@@ -103,7 +103,7 @@ def _belongs(user: User, tenant_id: UUID) -> bool:
         close_old_connections()
 
 
-def _changed(tenant_id: UUID, after: datetime) -> list[tuple[str, str, UUID, UUID, datetime]]:
+def _recent_changes(tenant_id: UUID, after: datetime) -> list[tuple[str, str, UUID, UUID, datetime]]:
     try:
         with tenancy(tenant_id, reads_only=True):
             return events_queries.recent_events(tenant_id, after=after)

@@ -1,4 +1,4 @@
-"""How the fields of forms are written.
+"""Plain renderers for form fields.
 
 Django renders two templates for each input and one for each of its attributes' list; a page of filters has a dozen. The
 text is the same.
@@ -26,14 +26,14 @@ class InputsWithoutTemplates(DjangoTemplates):
         if template_name not in _INPUTS:
             return super().render(template_name, context, request)
         widget = context["widget"]
-        value = "" if widget["value"] is None else f' value="{_escaped(widget["value"])}"'
+        value = "" if widget["value"] is None else f' value="{_escape(widget["value"])}"'
         attributes = "".join(
-            f" {_escaped(name)}" if given is True else f' {_escaped(name)}="{_escaped(given)}"'
+            f" {_escape(name)}" if given is True else f' {_escape(name)}="{_escape(given)}"'
             for name, given in widget["attrs"].items()
             if given is not False
         )
-        return f'<input type="{widget["type"]}" name="{_escaped(widget["name"])}"{value}{attributes}>'
+        return f'<input type="{widget["type"]}" name="{_escape(widget["name"])}"{value}{attributes}>'
 
 
-def _escaped(value: object) -> str:
+def _escape(value: object) -> str:
     return value if isinstance(value, SafeData) else escape(str(value))  # type: ignore[return-value]

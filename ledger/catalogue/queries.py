@@ -74,7 +74,7 @@ def contract_versions_by_id(tenant_id: UUID, ids: Collection[UUID]) -> dict[UUID
 
 
 def contract_states(tenant_id: UUID, ids: Collection[UUID]) -> dict[UUID, str]:
-    """Whether versions are in force (REGISTERED), wait for a second person (PENDING), or are over."""
+    """The state of each contract version: in force (REGISTERED), waiting for a second person (PENDING), or over."""
     found = Subject.objects.filter(tenant_id=tenant_id, id__in=list(ids), kind="contract")
     return dict(found.values_list("id", "state"))
 
@@ -120,7 +120,9 @@ def newest_contracts(
 
 
 def choose_contract(rows: Sequence[ContractVersion], wanted: str = "") -> ContractVersion | None:
-    """Which of a tool's versions in force, oldest first, is used for a version or range, or where none is named."""
+    """Choose among a tool's versions in force, oldest first, for a version or range, or the default
+    if none is named.
+    """
     # Nearly always nothing was ever weakened, and no document need be read.
     if not wanted and not any(row.weakens for row in rows):
         return rows[-1]

@@ -1,4 +1,4 @@
-"""What an export reads: its own row, the events of a range of leaves, and what was signed and anchored over them."""
+"""Reads of an export: its own row, the events of a range of leaves, and the signatures and anchors over them."""
 
 from __future__ import annotations
 

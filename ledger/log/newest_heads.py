@@ -27,7 +27,7 @@ KEPT_S = 0.5
 
 @dataclass(slots=True)
 class _Memory:
-    """What this process knows of a tenant's log."""
+    """This process's knowledge of a tenant's log."""
 
     note: bytes | None = None
     read_at: float = -KEPT_S
@@ -35,17 +35,17 @@ class _Memory:
 
 
 class KnownHeads(NamedTuple):
-    """What a record must not be behind of: the epoch outside the database, and the heads that were seen."""
+    """The epoch outside the database and the heads seen so far; a record must not be behind them."""
 
     epoch: int
     heads: tuple[CheckpointBody, ...]
 
 
 def known_heads(epoch: Path, tenant_id: UUID, seen: CheckpointBody | None = None) -> KnownHeads:
-    """What is known outside of this database, from the files at `epoch`, this process and its caller.
+    """The epoch and heads known outside of this database, from the files at `epoch`, this process and its caller.
 
-    Read it before the record that is held against it: the log goes on meanwhile. `EpochUnknown` where a file cannot be
-    read.
+    Read it before the record that it is compared with, because the log grows meanwhile. `EpochUnknown` if a file cannot
+    be read.
     """
     heads = (read_signed_head(epoch, tenant_id), _memory(tenant_id).latest, seen)
     return KnownHeads(read_epoch(epoch), tuple(each for each in heads if each is not None))

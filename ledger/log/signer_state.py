@@ -86,7 +86,7 @@ class LogKeys:
 
     @property
     def is_rotated(self) -> bool:
-        """Whether there are two keys; a rotation that died half-way left the same one twice."""
+        """Return whether there are two keys; a rotation that died half-way left the same one twice."""
         return self.before is not None and self.before.public_key() != self.current.public_key()
 
 

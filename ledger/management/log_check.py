@@ -27,7 +27,7 @@ BlockRunner = Callable[[Iterable[BlockTask]], Iterator[BlockResult]]
 
 @contextmanager
 def block_runner(processes: int) -> Iterator[BlockRunner]:
-    """What walks blocks, in their order: this process, or so many others."""
+    """A runner that checks blocks in order, in this process or in several others."""
     if processes == 1:
         yield lambda tasks: map(check_task, tasks)
         return
@@ -47,9 +47,9 @@ def check_task(task: BlockTask) -> BlockResult:
 
 
 def check_logs(tenant_id: UUID, walks: BlockRunner, keys: Sequence[Verifier] = ()) -> tuple[int, int]:
-    """How many entries and signed heads were checked in a tenant's logs; `LogBroken` names the first that is wrong.
+    """Check a tenant's logs and count the entries and signed heads; `LogBroken` names the first that is wrong.
 
-    With `keys` nobody else's signature counts; without them the keys do that the log itself names.
+    With `keys` only their signatures count; without them, those of the keys that the log itself names.
     """
     with tenancy(tenant_id):
         heads = logs.logs(tenant_id)
@@ -88,7 +88,7 @@ def _check(tenant_id: UUID, head: LogHead, walks: BlockRunner, keys: Sequence[Ve
 
 
 def checkpoint_faults(tenant_id: UUID, head: LogHead) -> Iterator[str]:
-    """What is wrong with the checkpoints that were kept of a log: one is missing, altered or nobody's."""
+    """Describe the faults of a log's kept checkpoints: missing, altered, or signed by nobody known."""
     missing = queries.missing_checkpoint(tenant_id, head.number)
     if missing is not None:
         yield f"the checkpoint of {missing} entries was kept, and is missing."

@@ -47,7 +47,7 @@ def subjects_of(tenant_id: UUID, erasure_id: UUID) -> list[tuple[UUID, str]]:
 
 
 def erased_subject(tenant_id: UUID, subject_id: UUID) -> ErasedSubject | None:
-    """How and when a subject was erased, if it was."""
+    """The erasure of a subject, if it was erased."""
     return fetch_one(ErasedSubject, "tenant_id = $1 AND subject_id = $2", tenant_id, subject_id)
 
 
@@ -69,7 +69,7 @@ def erased_between(tenant_id: UUID, *, after: UUID, upto: UUID) -> list[ErasedSu
 
 
 def recorded_erasures(tenant_id: UUID, erasure_id: UUID) -> dict[UUID, int]:
-    """What the events of a request say was erased: up to which event, by subject."""
+    """The erasures that the events of a request record: the last erased event by subject."""
     rows = execute(
         "SELECT (each ->> 'id')::uuid, (each ->> 'events')::integer FROM ledger_event e JOIN ledger_entry n"
         " ON n.tenant_id = e.tenant_id AND n.subject_id = e.subject_id AND n.seq = e.seq"
@@ -92,7 +92,7 @@ def pruned_leaves(tenant_id: UUID, log: int, indexes: range) -> dict[int, UUID]:
 
 
 def is_pruned(tenant_id: UUID, subject_id: UUID) -> bool:
-    """Whether the events of a subject were pruned."""
+    """Return whether the events of a subject were pruned."""
     return ErasedSubject.objects.filter(tenant_id=tenant_id, subject_id=subject_id, pruned_by__isnull=False).exists()
 
 

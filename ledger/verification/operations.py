@@ -97,11 +97,11 @@ def record_progress(
     """Store the position that a check has reached, and add to its counts and findings."""
     counted = {name: getattr(row, name) + count for name, count in seen.items()}
     if found:
-        place["findings"] = _with(row, found).document()
+        place["findings"] = _add_findings(row, found).document()
     IntegrityCheck.objects.filter(tenant_id=row.tenant_id, id=row.id).update(**counted, **place)
 
 
-def _with(row: IntegrityCheck, found: Sequence[RecordBroken]) -> Findings:
+def _add_findings(row: IntegrityCheck, found: Sequence[RecordBroken]) -> Findings:
     findings = Findings.of(row.findings)
     findings.add(*found)
     return findings
@@ -109,7 +109,7 @@ def _with(row: IntegrityCheck, found: Sequence[RecordBroken]) -> Findings:
 
 def finish_check(row: IntegrityCheck, *, found: Sequence[RecordBroken] = (), at: datetime) -> None:
     """Record the result of a check: everything holds, or what was found, which raises an alarm."""
-    findings = _with(row, found)
+    findings = _add_findings(row, found)
     state = "BROKEN" if findings.total else "HELD"
     counts = {name: getattr(row, name) for name in ("subjects", "events", "evidence", "erased", "leaves")}
     kind = "integrity_check_failed" if findings.total else "integrity_check_held"

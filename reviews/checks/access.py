@@ -73,7 +73,7 @@ class AccessCheck:
     pattern = "security_infrastructure"
 
     def typed_fields(self, lookup: Mapping[str, Any]) -> dict[str, Any]:
-        """What a policy or a principal shows, and the audit trail."""
+        """The fields of a policy or a principal, and of the audit trail."""
         parts = {name: _fields(part) for name, part in lookup.get("effects", {}).items()}
         first: dict[str, Any] = dict(next(iter(parts.values()), {}))
         if "audit" in lookup:
@@ -82,7 +82,6 @@ class AccessCheck:
         return lookups.state_schema(first, parts)
 
     def validate(self, verification: Mapping[str, Any]) -> list[str]:
-        """What is wrong with the lookup."""
         lookup = verification.get("lookup", {})
         faults = lookups.lookup_faults(verification, _part_faults, beside=frozenset({"audit"}))
         if "audit" in lookup:
@@ -101,11 +100,11 @@ class AccessCheck:
         at: datetime,
         timeout_s: float,
     ) -> Reading:
-        """What is in force now at the active node."""
+        """Read the policies in force at the active node."""
         parts = lookups.lookup_effects(verification)
         with _site(system, timeout_s) as site:
-            standing, told_at = _standing(site, system, at=at)
-            found = {name: _found(site, system, name, part, bindings) for name, part in parts.items()}
+            standing, told_at = _node_status(site, system, at=at)
+            found = {name: _read_effect(site, system, name, part, bindings) for name, part in parts.items()}
         context: dict[str, Any] = {}
         indicators = {key for one in found.values() for key in one.indicators}
         if "audit" in verification["lookup"]:
@@ -117,7 +116,7 @@ class AccessCheck:
             consistency=standing,
             freshness=f"server time {told_at}",
             observed_at=at,
-            pointer="; ".join(_described(part) for part in parts.values()),
+            pointer="; ".join(_describe(part) for part in parts.values()),
             effects=tuple(_effect(name, parts[name], one) for name, one in found.items()),
             context=context,
             indicators=tuple(sorted(indicators)),
@@ -174,8 +173,8 @@ def _site(system: SystemAccess, timeout_s: float) -> Site:
     )
 
 
-def _standing(site: Site, system: SystemAccess, *, at: datetime) -> tuple[Consistency, str]:
-    """Whether this is the active node, and its clock."""
+def _node_status(site: Site, system: SystemAccess, *, at: datetime) -> tuple[Consistency, str]:
+    """Return whether this is the active node, and its clock."""
     answer = site.get("/v1/sys/health", params={"standbyok": "true", "perfstandbyok": "true"})
     said = answer.document()
     if fetching.effective_consistency(system, answer, at=at) not in DECISIVE:
@@ -185,8 +184,8 @@ def _standing(site: Site, system: SystemAccess, *, at: datetime) -> tuple[Consis
     return (Consistency.REPLICA if behind or away else Consistency.PRIMARY), str(said.get("server_time_utc"))
 
 
-def _data(site: Site, path: str, *, params: Mapping[str, str] | None = None) -> dict[str, Any] | None:
-    """What stands at a path; None for what is not there."""
+def _read_data(site: Site, path: str, *, params: Mapping[str, str] | None = None) -> dict[str, Any] | None:
+    """The data at a path; None if the server says that nothing is there."""
     answer = site.get(path, params=params)
     if answer.status == 404:
         # The server says "nothing here" in its own words; a gateway's own 404 is no such answer.
@@ -201,7 +200,7 @@ def _data(site: Site, path: str, *, params: Mapping[str, str] | None = None) -> 
     return found
 
 
-def _found(site: Site, system: SystemAccess, name: str, part: Mapping[str, Any], bindings: Bindings) -> Finding:
+def _read_effect(site: Site, system: SystemAccess, name: str, part: Mapping[str, Any], bindings: Bindings) -> Finding:
     before = bindings.get("pre", {}).get("effects", {}).get(name, {})
     find = _policy if "policy" in part else _principal
     found = find(site, part, bindings, before)
@@ -223,13 +222,13 @@ def _policy(site: Site, part: Mapping[str, Any], bindings: Bindings, before: Map
     fields["paths"] = sorted(rules)
     found = Finding(True, fields)
     if "document" in part:
-        _compare(found, rules, _wanted(part, bindings), unchanged=before.get("digest") == fields["digest"])
+        _compare(found, rules, _wanted_rules(part, bindings), unchanged=before.get("digest") == fields["digest"])
     if found.present and acl.is_overbroad(rules, part.get("wildcard_depth", WILDCARD_DEPTH)):
         found.indicators.add("wildcard_policy")
     return found
 
 
-def _wanted(part: Mapping[str, Any], bindings: Bindings) -> acl.Rules:
+def _wanted_rules(part: Mapping[str, Any], bindings: Bindings) -> acl.Rules:
     try:
         return acl.parse_policy(str(lookups.fill_template(part["document"], bindings)))
     except acl.UnreadablePolicy as problem:
@@ -248,7 +247,7 @@ def _compare(found: Finding, rules: acl.Rules, wanted: acl.Rules, *, unchanged: 
 
 
 def _policy_text(site: Site, name: str) -> str | None:
-    data = _data(site, f"/v1/sys/policies/acl/{fetching.path_segment(name)}")
+    data = _read_data(site, f"/v1/sys/policies/acl/{fetching.path_segment(name)}")
     if data is None:
         return None
     if not isinstance(data.get("policy"), str) or data.get("name") != name:
@@ -261,7 +260,7 @@ def _principal(site: Site, part: Mapping[str, Any], bindings: Bindings, before: 
     granted = {str(lookups.fill_template(text, bindings)) for text in part.get("granted", ())}
     removed = {str(lookups.fill_template(text, bindings)) for text in part.get("removed", ())}
     holders = _holders(site, part["directory"], granted)
-    held = _held(site, part["directory"], asked)
+    held = _policies_of(site, part["directory"], asked)
     gone = part.get("expect") == "absent"
     found = Finding((held is None) is gone, {"principal": asked})
     if holders is not None:
@@ -271,17 +270,17 @@ def _principal(site: Site, part: Mapping[str, Any], bindings: Bindings, before: 
     if held is None or gone:
         return found
     found.fields["policies"] = sorted(held)
-    found.present = _applied(held, granted, removed)
+    found.present = _has_taken_effect(held, granted, removed)
     found.indicators |= set(_differences(held, granted, removed, before, applied=found.present))
     if found.present:
         found.indicators |= set(_wildcards(site, part, held, granted))
     if "token" in part:
-        _live(site, str(lookups.fill_template(part["token"], bindings)), found, granted, removed)
+        _read_live_token(site, str(lookups.fill_template(part["token"], bindings)), found, granted, removed)
     return found
 
 
-def _applied(held: set[str], granted: set[str], removed: set[str]) -> bool:
-    """Whether anything of what was asked for stands; with nothing asked for, the principal itself is it."""
+def _has_taken_effect(held: set[str], granted: set[str], removed: set[str]) -> bool:
+    """Return whether any of the requested grants or removals took effect; without any, the principal itself counts."""
     return bool(granted & held) or bool(removed - held) or not (granted or removed)
 
 
@@ -306,9 +305,9 @@ def _wildcards(site: Site, part: Mapping[str, Any], held: set[str], granted: set
             raise CheckFailed(f"The policy {name} is not understood: {problem}", retryable=False) from None
 
 
-def _held(site: Site, directory: str, name: str) -> set[str] | None:
+def _policies_of(site: Site, directory: str, name: str) -> set[str] | None:
     """The policies that a principal holds; None without such a principal."""
-    data = _data(site, f"/v1/{directory}/{fetching.path_segment(name)}")
+    data = _read_data(site, f"/v1/{directory}/{fetching.path_segment(name)}")
     if data is None:
         return None
     if not {"policies", "token_policies"} & set(data):
@@ -319,19 +318,19 @@ def _held(site: Site, directory: str, name: str) -> set[str] | None:
 
 
 def _holders(site: Site, directory: str, granted: set[str]) -> set[str] | None:
-    """Who holds a granted policy; None when there are too many principals to ask."""
-    data = _data(site, f"/v1/{directory}", params={"list": "true"}) or {}
+    """The principals that hold a granted policy; None if there are too many to ask."""
+    data = _read_data(site, f"/v1/{directory}", params={"list": "true"}) or {}
     if data and not isinstance(data.get("keys"), list):
         raise CheckFailed(f"The server did not list {directory}.", retryable=True)
     names = [str(name) for name in data.get("keys", ())]
     if len(names) > MAX_PRINCIPALS:
         return None
-    held = {name: _held(site, directory, name) or set() for name in names if granted}
+    held = {name: _policies_of(site, directory, name) or set() for name in names if granted}
     return {name for name, policies in held.items() if policies & granted}
 
 
-def _live(site: Site, accessor: str, found: Finding, granted: set[str], removed: set[str]) -> None:
-    """What a token that is in use may do: rights are taken when it is issued, and kept."""
+def _read_live_token(site: Site, accessor: str, found: Finding, granted: set[str], removed: set[str]) -> None:
+    """Read the rights of a token in use, which are fixed when it is issued."""
     answer = site.ask("POST", "/v1/auth/token/lookup-accessor", document={"accessor": accessor})
     if answer.status != 200:
         # An accessor that is not known belongs to no token any more.
@@ -373,7 +372,7 @@ def _audit(system: SystemAccess, lookup: Mapping[str, Any], bindings: Bindings) 
     fired = set() if entries else {"missing_audit_event"}
     if "actor" in part and entries and str(lookups.fill_template(part["actor"], bindings)) not in actors:
         fired.add("missing_audit_event")
-    return {"audit": trail}, fired | _strayed(lookup, bindings, paths)
+    return {"audit": trail}, fired | _wrong_principals(lookup, bindings, paths)
 
 
 def _lines(log: Path) -> tuple[list[bytes], bool]:
@@ -399,7 +398,7 @@ def _entry(line: bytes) -> dict[str, Any] | None:
 
 
 def _is_about(entry: Mapping[str, Any], header: str, approval: str) -> bool:
-    """Whether it is a change under this approval that went through."""
+    """Return whether an audit entry is a successful change under this approval."""
     request = entry["request"]
     said = (request.get("headers") or {}).get(header) or []
     changes = request.get("operation") in {"create", "update", "delete", "patch"}
@@ -407,12 +406,12 @@ def _is_about(entry: Mapping[str, Any], header: str, approval: str) -> bool:
 
 
 def _actors(entry: Mapping[str, Any]) -> list[str]:
-    """Who made the change, by the names that the log has for them."""
+    """The actors of a change, by the names that the log has for them."""
     given = entry.get("auth") or {}
     return [str(given[name]) for name in ("entity_id", "display_name") if given.get(name)]
 
 
-def _strayed(lookup: Mapping[str, Any], bindings: Bindings, paths: list[str]) -> set[str]:
+def _wrong_principals(lookup: Mapping[str, Any], bindings: Bindings, paths: list[str]) -> set[str]:
     """Changes under this approval to a principal beside those that were meant."""
     parts = [part for part in lookup["effects"].values() if "principal" in part]
     meant = [f"{part['directory']}/{lookups.fill_template(part['principal'], bindings)}" for part in parts]
@@ -435,7 +434,7 @@ def _effect(name: str, part: Mapping[str, Any], found: Finding) -> ReadEffect:
     )
 
 
-def _described(part: Mapping[str, Any]) -> str:
+def _describe(part: Mapping[str, Any]) -> str:
     if "policy" in part:
         return f"sys/policies/acl where name = {part['policy']}"
     return f"{part['directory']} where name = {part['principal']}"

@@ -35,7 +35,7 @@ class UnreadablePolicy(Exception):
 
 @dataclass(frozen=True)
 class PathRule:
-    """What may be done at one path, and under which further conditions."""
+    """The capabilities at one path, and their further conditions."""
 
     capabilities: frozenset[str]
     conditions: str = ""
@@ -49,7 +49,7 @@ def parse_policy(text: str) -> Rules:
     try:
         document = json.loads(text, object_pairs_hook=_once)
     except ValueError:
-        document = _document(text)
+        document = _parse_document(text)
     except RecursionError:
         raise UnreadablePolicy("The policy is nested too deeply.") from None
     paths = document.get("path", {}) if isinstance(document, dict) else None
@@ -59,7 +59,7 @@ def parse_policy(text: str) -> Rules:
 
 
 def grants_more(found: Mapping[str, PathRule], wanted: Mapping[str, PathRule]) -> bool:
-    """Whether the found rules allow anything that the wanted ones do not."""
+    """Return whether the found rules allow anything that the wanted ones do not."""
     none = PathRule(frozenset())
     for path in {*found, *wanted}:
         has, asked = found.get(path, none), wanted.get(path, none)
@@ -73,7 +73,7 @@ def grants_more(found: Mapping[str, PathRule], wanted: Mapping[str, PathRule]) -
 
 
 def is_overbroad(found: Mapping[str, PathRule], depth: int) -> bool:
-    """Whether a rule that allows something has a wildcard among the first segments of its path."""
+    """Return whether a rule that allows something has a wildcard among the first segments of its path."""
     return any(
         rule.capabilities - {DENY} and any(map(_WILD.search, path.split("/")[:depth])) for path, rule in found.items()
     )
@@ -109,7 +109,7 @@ def _capabilities(body: Mapping[str, Any]) -> frozenset[str]:
 # HCL
 
 
-def _document(text: str) -> dict[str, Any]:
+def _parse_document(text: str) -> dict[str, Any]:
     tokens = list(_tokens(text))
     body, rest = _body(tokens, 0, 0)
     if rest != len(tokens):
@@ -128,7 +128,7 @@ def _tokens(text: str) -> Iterator[tuple[str, str]]:
             yield str(found.lastgroup), found.group()
 
 
-def _at(tokens: list[tuple[str, str]], at: int) -> tuple[str, str]:
+def _token_at(tokens: list[tuple[str, str]], at: int) -> tuple[str, str]:
     return tokens[at] if at < len(tokens) else ("end", "")
 
 
@@ -137,24 +137,24 @@ def _body(tokens: list[tuple[str, str]], at: int, depth: int) -> tuple[dict[str,
     if depth > MAX_NESTING:
         raise UnreadablePolicy("The policy is nested too deeply.")
     found: dict[str, Any] = {}
-    while _at(tokens, at)[0] in {"name", "text"}:
+    while _token_at(tokens, at)[0] in {"name", "text"}:
         kind, word = tokens[at]
         name, at = _plain(kind, word), at + 1
-        if _at(tokens, at)[1] in {"=", ":"}:
+        if _token_at(tokens, at)[1] in {"=", ":"}:
             value, at = _value(tokens, at + 1, depth)
-            _put(found, name, value)
-        elif _at(tokens, at)[0] == "text":
+            _add(found, name, value)
+        elif _token_at(tokens, at)[0] == "text":
             label = _plain(*tokens[at])
             value, at = _value(tokens, at + 1, depth)
-            _put(found.setdefault(name, {}), label, value)
+            _add(found.setdefault(name, {}), label, value)
         else:
             value, at = _value(tokens, at, depth)
-            _put(found, name, value)
-        at += _at(tokens, at)[1] == ","
+            _add(found, name, value)
+        at += _token_at(tokens, at)[1] == ","
     return found, at
 
 
-def _put(found: Any, name: str, value: Any) -> None:
+def _add(found: Any, name: str, value: Any) -> None:
     if not isinstance(found, dict):
         raise UnreadablePolicy(f"{name} stands twice in two forms.")
     if name in found:
@@ -164,10 +164,10 @@ def _put(found: Any, name: str, value: Any) -> None:
 
 
 def _value(tokens: list[tuple[str, str]], at: int, depth: int) -> tuple[Any, int]:
-    kind, word = _at(tokens, at)
+    kind, word = _token_at(tokens, at)
     if word == "{":
         found, at = _body(tokens, at + 1, depth + 1)
-        if _at(tokens, at)[1] != "}":
+        if _token_at(tokens, at)[1] != "}":
             raise UnreadablePolicy("A block does not end.")
         return found, at + 1
     if word == "[":
@@ -181,12 +181,12 @@ def _list(tokens: list[tuple[str, str]], at: int, depth: int) -> tuple[list[Any]
     if depth > MAX_NESTING:
         raise UnreadablePolicy("The policy is nested too deeply.")
     found: list[Any] = []
-    while _at(tokens, at)[1] != "]":
+    while _token_at(tokens, at)[1] != "]":
         value, at = _value(tokens, at, depth)
         found.append(value)
-        if _at(tokens, at)[1] == ",":
+        if _token_at(tokens, at)[1] == ",":
             at += 1
-        elif _at(tokens, at)[1] != "]":
+        elif _token_at(tokens, at)[1] != "]":
             raise UnreadablePolicy("A list does not end.")
     return found, at + 1
 

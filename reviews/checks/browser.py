@@ -81,7 +81,7 @@ class PageElement:
 
     @property
     def value(self) -> str:
-        """What a field holds: as it would be sent again."""
+        """The value of a field, as it would be sent again."""
         if self.tag == "select":
             options = [one for one in _below(self) if one.tag == "option"]
             chosen = next((one for one in options if "selected" in one.attributes), options[0] if options else None)
@@ -220,7 +220,7 @@ Bindings = Mapping[str, Mapping[str, Any]]
 
 @dataclass
 class Visit:
-    """What was seen of one effect."""
+    """The findings of one effect's visit."""
 
     present: bool | None = None
     fields: dict[str, Any] = field(default_factory=dict)
@@ -239,7 +239,6 @@ class BrowserCheck:
         return lookups.state_schema(next(iter(parts.values()), {}), parts)
 
     def validate(self, verification: Mapping[str, Any]) -> list[str]:
-        """What is wrong with the lookup."""
         return lookups.lookup_faults(verification, _part_faults)
 
     @bounded_read
@@ -252,15 +251,15 @@ class BrowserCheck:
         at: datetime,
         timeout_s: float,
     ) -> Reading:
-        """What the pages and their server say now."""
+        """Read the pages, and the confirmations of their server."""
         parts = lookups.lookup_effects(verification)
         with fetching.open_site(system, system.settings.get("url"), until=fetching.deadline_after(timeout_s)) as site:
-            visits = {name: _visited(site, part, bindings) for name, part in parts.items()}
+            visits = {name: _visit(site, part, bindings) for name, part in parts.items()}
         answers = [answer for visit in visits.values() for answer in visit.answers]
         return Reading(
             source=system.name,
             consistency=_consistency(system, parts, answers, at=at),
-            freshness=f"served {_served(answers)}",
+            freshness=f"served {_freshness(answers)}",
             observed_at=at,
             pointer="; ".join(f"the page at {part['page']}" for part in parts.values()),
             effects=tuple(
@@ -349,17 +348,17 @@ def _selector_faults(where: str, selector: Any) -> Iterator[str]:
 # One reading
 
 
-def _visited(site: Site, part: Mapping[str, Any], bindings: Bindings) -> Visit:
+def _visit(site: Site, part: Mapping[str, Any], bindings: Bindings) -> Visit:
     visit = Visit()
     address = _path(site, lookups.fill_template(part["page"], bindings))
     answer = site.get(address)
     visit.answers.append(answer)
     visit.fields |= {"status": answer.status, "url": answer.url}
-    _page(site, part, bindings, answer, visit)
+    _read_page(site, part, bindings, answer, visit)
     if "download" in part:
-        _downloaded(site, part["download"], bindings, visit)
+        _check_download(site, part["download"], bindings, visit)
     if "confirmation" in part:
-        _confirmed(site, part["confirmation"], bindings, visit)
+        _read_confirmation(site, part["confirmation"], bindings, visit)
     if part.get("expect") == "absent" and visit.present is not None:
         visit.present = not visit.present
     return visit
@@ -373,8 +372,8 @@ def _path(site: Site, given: Any) -> str:
     return text
 
 
-def _page(site: Site, part: Mapping[str, Any], bindings: Bindings, answer: SiteResponse, visit: Visit) -> None:
-    """What the page itself shows, as long as nothing better is known."""
+def _read_page(site: Site, part: Mapping[str, Any], bindings: Bindings, answer: SiteResponse, visit: Visit) -> None:
+    """Read the page itself, which counts as long as no confirmation does."""
     if answer.status in _GONE:
         visit.present = False
         return
@@ -385,12 +384,12 @@ def _page(site: Site, part: Mapping[str, Any], bindings: Bindings, answer: SiteR
         page = HtmlPage(answer.whole().text)
     except PageTooLarge:
         raise CheckFailed("The page has too many elements.", retryable=False) from None
-    visit.fields |= _shown(page, part)
+    visit.fields |= _shown_fields(page, part)
     visit.present = _is_there(page, part, bindings, visit)
-    visit.indicators |= set(_context(site, page, part, bindings, visit, answer))
+    visit.indicators |= set(_context_indicators(site, page, part, bindings, visit, answer))
 
 
-def _shown(page: HtmlPage, part: Mapping[str, Any]) -> dict[str, Any]:
+def _shown_fields(page: HtmlPage, part: Mapping[str, Any]) -> dict[str, Any]:
     found = {name: page.find(selector) for name, selector in part.get("shown", {}).items()}
     # What is not on the page has no key: a predicate over it is undecidable, not false.
     fields: dict[str, Any] = {name: nodes[0].value for name, nodes in found.items() if nodes}
@@ -415,15 +414,15 @@ def _is_challenge(page: HtmlPage) -> bool:
     return any(_CHALLENGE_SOURCES.search(node.attributes["src"]) for node in framed)
 
 
-def _context(
+def _context_indicators(
     site: Site, page: HtmlPage, part: Mapping[str, Any], bindings: Bindings, visit: Visit, answer: SiteResponse
 ) -> Iterator[str]:
-    """Where this is, as whom, and what the page complains about."""
+    """Yield the indicators of a wrong address, a wrong account and an error on the page."""
     said = httpx.URL(answer.url)
     canonical = [node.attributes.get("href", "") for node in page.find("link[rel=canonical]")]
-    stands_at = _joined(said, canonical[0] if canonical else "")
+    stands_at = _join_url(said, canonical[0] if canonical else "")
     wanted = (
-        said if "url" not in part else _joined(said, _wanted_url(site, lookups.fill_template(part["url"], bindings)))
+        said if "url" not in part else _join_url(said, _wanted_url(site, lookups.fill_template(part["url"], bindings)))
     )
     if stands_at is None or stands_at != wanted:
         yield "navigation_mismatch"
@@ -435,10 +434,10 @@ def _context(
         visit.indicators.discard("selector_timeout")
         yield "form_validation_failure"
     if "account" in part:
-        yield from _account(page, part["account"], bindings, visit)
+        yield from _account_indicators(page, part["account"], bindings, visit)
 
 
-def _account(page: HtmlPage, part: Mapping[str, Any], bindings: Bindings, visit: Visit) -> Iterator[str]:
+def _account_indicators(page: HtmlPage, part: Mapping[str, Any], bindings: Bindings, visit: Visit) -> Iterator[str]:
     nodes = page.find(part["selector"])
     if not nodes:
         # A page that names nobody may be anybody's: a sign-in, or a gateway's.
@@ -450,7 +449,7 @@ def _account(page: HtmlPage, part: Mapping[str, Any], bindings: Bindings, visit:
         yield "wrong_account_context"
 
 
-def _joined(base: httpx.URL, reference: str) -> httpx.URL | None:
+def _join_url(base: httpx.URL, reference: str) -> httpx.URL | None:
     try:
         return base.join(reference)
     except httpx.InvalidURL:
@@ -463,11 +462,11 @@ def _wanted_url(site: Site, given: Any) -> str:
 
 
 def _names(text: str, name: str) -> bool:
-    """Whether a text names somebody: as a whole word, so that "ann" is not found in "joanna"."""
+    """Return whether a text names somebody as a whole word, so that "ann" is not found in "joanna"."""
     return re.search(rf"(?<![\w.@-]){re.escape(name)}(?![\w@-])", text) is not None
 
 
-def _downloaded(site: Site, part: Mapping[str, Any], bindings: Bindings, visit: Visit) -> None:
+def _check_download(site: Site, part: Mapping[str, Any], bindings: Bindings, visit: Visit) -> None:
     answer = site.get(_path(site, lookups.fill_template(part["path"], bindings)))
     visit.answers.append(answer)
     if answer.status != 200:
@@ -479,8 +478,8 @@ def _downloaded(site: Site, part: Mapping[str, Any], bindings: Bindings, visit: 
         visit.indicators.add("file_hash_mismatch")
 
 
-def _confirmed(site: Site, part: Mapping[str, Any], bindings: Bindings, visit: Visit) -> None:
-    """What the server's own API says, which decides over the page (rule 2)."""
+def _read_confirmation(site: Site, part: Mapping[str, Any], bindings: Bindings, visit: Visit) -> None:
+    """Read the server's own API, which outranks the page (rule 2)."""
     path = _path(site, lookups.fill_template(part["path"], bindings))
     answer = site.get(path)
     visit.answers.append(answer)
@@ -490,7 +489,7 @@ def _confirmed(site: Site, part: Mapping[str, Any], bindings: Bindings, visit: V
     document, confirmed = answer.document(), answer.status == 200
     if confirmed:
         wanted = {place: lookups.fill_template(text, bindings) for place, text in part["where"].items()}
-        found = {place: _at(document, place) for place in wanted}
+        found = {place: _value_at(document, place) for place in wanted}
         if _NOWHERE in found.values():
             visit.present = None
             return
@@ -498,7 +497,7 @@ def _confirmed(site: Site, part: Mapping[str, Any], bindings: Bindings, visit: V
     visit.fields["confirmed"] = visit.present = confirmed
 
 
-def _at(document: Any, place: str) -> Any:
+def _value_at(document: Any, place: str) -> Any:
     """The value at a place of a JSON document, as "data/items/0/name"; `_NOWHERE` where it has no such place."""
     for name in place.split("/"):
         if isinstance(document, dict) and name in document:
@@ -518,6 +517,6 @@ def _consistency(
     return found if vouched or found in {Consistency.CACHE, Consistency.STALE_ENDPOINT} else Consistency.UNDECLARED
 
 
-def _served(answers: list[SiteResponse]) -> str:
+def _freshness(answers: list[SiteResponse]) -> str:
     marks = [f"{answer.headers.get('date', 'at no said time')} {answer.headers.get('etag', '')}" for answer in answers]
     return ", ".join(mark.strip() for mark in marks)

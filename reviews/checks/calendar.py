@@ -86,7 +86,7 @@ class Event:
 
 @dataclass(frozen=True)
 class CalendarInfo:
-    """What a calendar says of itself."""
+    """A calendar's own properties."""
 
     tag: str
     owner: str
@@ -103,7 +103,6 @@ class CalendarCheck:
         return lookups.state_schema(next(iter(parts.values()), {}), parts)
 
     def validate(self, verification: Mapping[str, Any]) -> list[str]:
-        """What is wrong with the lookup."""
         return lookups.lookup_faults(verification, _part_faults)
 
     @bounded_read
@@ -118,7 +117,7 @@ class CalendarCheck:
     ) -> Reading:
         """The events as the server holds them now."""
         parts = lookups.lookup_effects(verification)
-        filled = {name: _filled(part, bindings) for name, part in parts.items()}
+        filled = {name: _fill_part(part, bindings) for name, part in parts.items()}
         _check_calendars(system, filled)
         with _site(system, timeout_s) as site:
             looks = {name: _Look(site, part) for name, part in filled.items()}
@@ -128,7 +127,7 @@ class CalendarCheck:
             consistency=fetching.effective_consistency(system, *answers, at=at),
             freshness="; ".join(dict.fromkeys(look.mark for look in looks.values()))[:200],
             observed_at=at,
-            pointer="; ".join(_described(part) for part in parts.values()),
+            pointer="; ".join(_describe(part) for part in parts.values()),
             effects=tuple(look.effect(name) for name, look in looks.items()),
             indicators=tuple(sorted({key for look in looks.values() for key in look.indicators()})),
             raw={name: look.shown() for name, look in looks.items()},
@@ -179,7 +178,7 @@ def _name_faults(where: str, names: Any) -> Iterator[str]:
 # One reading
 
 
-def _filled(part: Mapping[str, Any], bindings: Bindings) -> dict[str, Any]:
+def _fill_part(part: Mapping[str, Any], bindings: Bindings) -> dict[str, Any]:
     """The part with its expressions replaced by their values."""
     found = dict(part)
     for name in ("calendar", *_TEXTS):
@@ -202,7 +201,7 @@ def _check_calendars(system: SystemAccess, filled: Mapping[str, Mapping[str, Any
             raise CheckFailed(f"{part['calendar']} is not among the calendars that may be read.", retryable=False)
 
 
-def _described(part: Mapping[str, Any]) -> str:
+def _describe(part: Mapping[str, Any]) -> str:
     texts = {**({"UID": part["uid"]} if "uid" in part else {}), **part.get("match", {})}
     return f"calendar {part['calendar']} where {' or '.join(f'{name} = {text}' for name, text in texts.items())}"
 
@@ -213,13 +212,13 @@ class _Look:
     def __init__(self, site: Site, part: Mapping[str, Any]) -> None:
         self.part = part
         self.site = site
-        self.answers = [_told(site, part["calendar"])]
+        self.answers = [_fetch_calendar(site, part["calendar"])]
         self.about = _about(self.answers[0])
         found: dict[str, Event] = {}
         self.complete = True
         for match in (part.get("match_uid"), part["match"]):
             if match:
-                events, complete = self._asked(_by_properties(match))
+                events, complete = self._query_events(_by_properties(match))
                 found |= {event.href: event for event in events if _fits(event, match)}
                 self.complete = self.complete and complete
         self.events = list(found.values())
@@ -231,12 +230,12 @@ class _Look:
         if start is None or end is None:
             return []
         query = f'<C:time-range start="{start:%Y%m%dT%H%M%SZ}" end="{end:%Y%m%dT%H%M%SZ}"/>'
-        events, _ = self._asked(query)
+        events, _ = self._query_events(query)
         own = {event.href for event in self.events}
         return [one for one in events if one.href not in own and _takes_time(one)]
 
-    def _asked(self, query: str) -> tuple[list[Event], bool]:
-        answer = _questioned(self.site, self.part["calendar"], query)
+    def _query_events(self, query: str) -> tuple[list[Event], bool]:
+        answer = _post_query(self.site, self.part["calendar"], query)
         self.answers.append(answer)
         return _events(answer)
 
@@ -287,9 +286,9 @@ class _Look:
         if self.others:
             yield "conflicting_booking_policy"
         for event in self.events:
-            yield from self._of(event_fields(event), event)
+            yield from self._event_indicators(event_fields(event), event)
 
-    def _of(self, found: Mapping[str, Any], event: Event) -> Iterator[str]:
+    def _event_indicators(self, found: Mapping[str, Any], event: Event) -> Iterator[str]:
         part = self.part
         if part.get("timezone", found["timezone"]) != found["timezone"]:
             yield "wrong_timezone"
@@ -326,7 +325,7 @@ def _path(calendar: str) -> str:
     return "/" + "".join(f"{fetching.path_segment(name)}/" for name in calendar.strip("/").split("/"))
 
 
-def _told(site: Site, calendar: str) -> SiteResponse:
+def _fetch_calendar(site: Site, calendar: str) -> SiteResponse:
     answer = site.ask("PROPFIND", _path(calendar), headers={"Depth": "0"}, content=_ABOUT.encode())
     if answer.status in {404, 410}:
         # A calendar that is gone, or not shown to us, is no evidence about its events.
@@ -350,7 +349,7 @@ def _by_properties(match: Mapping[str, str]) -> str:
     )
 
 
-def _questioned(site: Site, calendar: str, inner: str) -> SiteResponse:
+def _post_query(site: Site, calendar: str, inner: str) -> SiteResponse:
     query = (
         f"<C:calendar-query {_OPEN}><D:prop><D:getetag/><C:calendar-data/></D:prop><C:filter>"
         f'<C:comp-filter name="VCALENDAR"><C:comp-filter name="VEVENT">{inner}</C:comp-filter></C:comp-filter>'
@@ -410,7 +409,7 @@ def parse_event(data: str) -> Event:
     for name, found in _properties_of(data):
         if name == "BEGIN":
             path.append(found.value.upper())
-            _begun(path, events)
+            _begin_component(path, events)
         elif name == "END" and path:
             path.pop()
         elif path[-1:] == ["VEVENT"]:
@@ -433,7 +432,7 @@ def _properties_of(data: str) -> Iterator[tuple[str, Property]]:
         yield name.upper(), Property(plain, value)
 
 
-def _begun(path: list[str], events: list[Event]) -> None:
+def _begin_component(path: list[str], events: list[Event]) -> None:
     if path[-1] == "VEVENT":
         events.append(Event())
     elif path[-2:] == ["VEVENT", "VALARM"]:
@@ -449,8 +448,8 @@ def event_fields(event: Event) -> dict[str, Any]:
         "etag": event.etag,
         "organizer": _address(event.text("ORGANIZER")),
         "timezone": _zone(event.first("DTSTART")),
-        "start": _written(event.first("DTSTART")),
-        "end": _written(event.first("DTEND")),
+        "start": _written_time(event.first("DTSTART")),
+        "end": _written_time(event.first("DTEND")),
         "starts_at": f"{start:%Y-%m-%dT%H:%M:%SZ}" if start else "",
         "ends_at": f"{end:%Y-%m-%dT%H:%M:%SZ}" if end else "",
         "attendees": sorted({_address(one.value) for one in event.properties.get("ATTENDEE", ())}),
@@ -475,7 +474,7 @@ def _address(value: str) -> str:
 
 
 def _invitations(event: Event) -> list[str]:
-    """How the server's own delivery of the invitations went, code by code (RFC 6638), where it says so."""
+    """The status codes of the server's own delivery of invitations (RFC 6638), if it gives any."""
     listed = [one.parameters.get("SCHEDULE-STATUS", "") for one in event.properties.get("ATTENDEE", ())]
     return [code for text in listed for code in _CODE.findall(text)]
 
@@ -488,13 +487,13 @@ def _zone(found: Property | None) -> str:
     return "UTC" if found.value.endswith("Z") else found.parameters.get("TZID", "floating")
 
 
-def _written(found: Property | None) -> str:
+def _written_time(found: Property | None) -> str:
     """The time as it is written, without its zone."""
-    moment = None if found is None else _moment(found.value)
+    moment = None if found is None else _parse_time(found.value)
     return "" if moment is None else moment.isoformat()
 
 
-def _moment(value: str) -> datetime | date | None:
+def _parse_time(value: str) -> datetime | date | None:
     for form in ("%Y%m%dT%H%M%S", "%Y%m%d"):
         try:
             moment = datetime.strptime(value.removesuffix("Z"), form)  # noqa: DTZ007 its zone stands beside it
@@ -506,7 +505,7 @@ def _moment(value: str) -> datetime | date | None:
 
 def _instants(event: Event) -> tuple[datetime | None, datetime | None]:
     """Start and end as instants, where the zone tells them."""
-    start, end = _instant(event.first("DTSTART")), _instant(event.first("DTEND"))
+    start, end = _utc_time(event.first("DTSTART")), _utc_time(event.first("DTEND"))
     if start is not None and end is None:
         lasts = _DURATION.fullmatch(event.text("DURATION"))
         whole_day = _zone(event.first("DTSTART")) == "date"
@@ -519,8 +518,8 @@ def _lasting(found: re.Match[str]) -> timedelta:
     return timedelta(weeks=weeks, days=days, hours=hours, minutes=minutes, seconds=seconds)
 
 
-def _instant(found: Property | None) -> datetime | None:
-    moment = None if found is None else _moment(found.value)
+def _utc_time(found: Property | None) -> datetime | None:
+    moment = None if found is None else _parse_time(found.value)
     if found is None or moment is None:
         return None
     if not isinstance(moment, datetime):

@@ -90,7 +90,7 @@ class TableChangeLog:
     """An append-only table of a PostgreSQL."""
 
     def faults(self, part: object) -> list[str]:
-        """What is wrong with the settings."""
+        """The faults of the settings."""
         known = frozenset({"table", "id_column", "target_kind", "show", *(f"{name}_column" for name in _PARTS)})
         found = list(lookups.unknown_name_faults("changes", part, known))
         if not isinstance(part, dict):
@@ -107,7 +107,7 @@ class TableChangeLog:
             with postgres.read_only_connection(system, timeout_s) as connection, connection.transaction():
                 if postgres.primary_status(connection)["in_recovery"]:
                     raise CheckFailed("A standby is no change log.", retryable=True)
-                rows = _newest(connection, part) if not since else _after(connection, part, int(since), limit)
+                rows = _newest(connection, part) if not since else _rows_after(connection, part, int(since), limit)
         except psycopg.Error as problem:
             raise postgres.check_failure(problem) from None
         mark = max([int(since or 0), *(row[part["id_column"]] for row in rows)])
@@ -118,7 +118,7 @@ def _newest(connection: psycopg.Connection[postgres.Row], part: Mapping[str, Any
     return _rows(connection, part, sql.SQL("true"), sql.SQL("DESC"), 1)
 
 
-def _after(
+def _rows_after(
     connection: psycopg.Connection[postgres.Row], part: Mapping[str, Any], since: int, limit: int
 ) -> list[postgres.Row]:
     place = sql.Identifier(part["id_column"])
@@ -162,7 +162,7 @@ class StreamChangeLog:
     """A stream of a Redis or Valkey: every message is a change."""
 
     def faults(self, part: object) -> list[str]:
-        """What is wrong with the settings."""
+        """The faults of the settings."""
         known = frozenset({"stream", "target_kind", *(f"{name}_field" for name in _PARTS)})
         found = list(lookups.unknown_name_faults("changes", part, known))
         if isinstance(part, dict) and not isinstance(part.get("stream"), str):

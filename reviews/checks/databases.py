@@ -71,7 +71,6 @@ class DatabaseCheck:
         return lookups.state_schema({**first, **extra}, parts)
 
     def validate(self, verification: Mapping[str, Any]) -> list[str]:
-        """What is wrong with the lookup."""
         lookup = verification.get("lookup", {})
         faults = list(lookups.unknown_name_faults("lookup", lookup, frozenset({"effects", "target", "audit"})))
         for name, part in lookups.lookup_effects(verification).items():
@@ -97,7 +96,7 @@ class DatabaseCheck:
         _check_tables(system, lookup)
         try:
             with _connected(system, timeout_s) as connection, connection.transaction():
-                return _taken(connection, system, lookup, bindings, at=at)
+                return _take_reading(connection, system, lookup, bindings, at=at)
         except errors.LockNotAvailable as problem:
             raise _failed(problem, "lock_timeout") from None
         except psycopg.Error as problem:
@@ -155,7 +154,7 @@ def _parts(lookup: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     yield from (lookup[name] for name in ("target", "audit") if name in lookup)
 
 
-def _taken(
+def _take_reading(
     connection: psycopg.Connection[Row],
     system: SystemAccess,
     lookup: Mapping[str, Any],
@@ -182,12 +181,12 @@ def _taken(
         consistency=Consistency.REPLICA if standing["in_recovery"] else Consistency.PRIMARY,
         freshness=_freshness(standing, found),
         observed_at=at,
-        pointer="; ".join(_described(part) for part in _parts(lookup)),
+        pointer="; ".join(_describe(part) for part in _parts(lookup)),
         effects=effects,
         target=target,
         context=context,
         indicators=tuple(sorted(indicators)),
-        raw={name: [_shown(row) for row in rows] for name, rows in found.items()},
+        raw={name: [_json_row(row) for row in rows] for name, rows in found.items()},
         origin=identity,
     )
 
@@ -212,7 +211,7 @@ def _wanted(part: Mapping[str, Any]) -> list[str]:
     return list(dict.fromkeys([*part.get("fields", ()), *part.get("equals", ()), *named, *asked]))
 
 
-def _shown(row: Row) -> Row:
+def _json_row(row: Row) -> Row:
     return {name: lookups.to_json_value(value) for name, value in row.items() if name != _XMIN}
 
 
@@ -239,7 +238,7 @@ def _those_wanted(part: Mapping[str, Any], rows: list[Row], bindings: Bindings) 
         return rows, False
     condition = expressions.compile(part["present_if"], dict.fromkeys(_ROW_VARIABLES))
     given = {name: bindings.get(name, {}) for name in LOOKUP_VARIABLES}
-    truths = [expressions.evaluate(condition, {**given, "row": _shown(row)}).truth for row in rows]
+    truths = [expressions.evaluate(condition, {**given, "row": _json_row(row)}).truth for row in rows]
     wanted = [row for row, truth in zip(rows, truths, strict=True) if truth is Truth.TRUE]
     return wanted, Truth.UNDECIDABLE in truths
 
@@ -277,7 +276,7 @@ def _indicators(
             yield "wrong_tenant"
         if effect.present and _differs(part, found[effect.name], bindings):
             yield "field_values_mismatch"
-        if effect.present and _stands_still(part, effect, bindings):
+        if effect.present and _has_not_advanced(part, effect, bindings):
             yield "stale_version"
 
 
@@ -286,8 +285,8 @@ def _differs(part: Mapping[str, Any], rows: list[Row], bindings: Bindings) -> bo
     return any(lookups.to_json_value(row[name]) != value for row in rows for name, value in wanted.items())
 
 
-def _stands_still(part: Mapping[str, Any], effect: ReadEffect, bindings: Bindings) -> bool:
-    """Whether a row's version is no higher than it was before the action."""
+def _has_not_advanced(part: Mapping[str, Any], effect: ReadEffect, bindings: Bindings) -> bool:
+    """Return whether a row's version is no higher than before the action."""
     if "version_column" not in part:
         return False
     before = bindings.get("pre", {}).get("effects", {}).get(effect.name, {}).get(part["version_column"])
@@ -311,6 +310,6 @@ def _freshness(standing: Row, found: Mapping[str, list[Row]]) -> str:
     return f"lsn {standing['position']}, xmin {' '.join(written[:20]) or 'none'}"
 
 
-def _described(part: Mapping[str, Any]) -> str:
+def _describe(part: Mapping[str, Any]) -> str:
     where = " and ".join(f"{column} = {text}" for column, text in part["where"].items())
     return f"{part['table']} where {where}"

@@ -125,7 +125,7 @@ class Rollout:
 
     @property
     def stage(self) -> str:
-        """How far the wanted artifact has come."""
+        """The progress of the wanted artifact: none, partial or complete."""
         if not self.with_artifact:
             return "none"
         return "complete" if len(self.with_artifact) == len(self.instances) else "partial"
@@ -166,10 +166,10 @@ class DeploymentCheck(lookups.UniformCheck):
         at: datetime,
         timeout_s: float,
     ) -> Reading:
-        """What runs now, in every region that was asked for."""
+        """Read what runs now in every requested region."""
         parts = lookups.lookup_effects(verification)
         until = fetching.deadline_after(timeout_s)
-        looked = {name: _looked(system, part, bindings, until, at=at) for name, part in parts.items()}
+        looked = {name: _look_at_regions(system, part, bindings, until, at=at) for name, part in parts.items()}
         effects = tuple(_effect(name, parts[name], rollout, bindings) for name, rollout in looked.items())
         answers = [answer for rollout in looked.values() for answer in rollout.answers]
         return Reading(
@@ -189,7 +189,7 @@ class DeploymentCheck(lookups.UniformCheck):
 # One reading
 
 
-def _looked(
+def _look_at_regions(
     system: SystemAccess, part: Mapping[str, Any], bindings: Bindings, until: float, *, at: datetime
 ) -> Rollout:
     known = system.settings.get("regions")
@@ -225,13 +225,13 @@ def _trace(process: Mapping[str, Any]) -> tuple[Any, ...]:
 def _look_aside(
     system: SystemAccess, region: str, known: Mapping[str, Any], until: float, rollout: Rollout, bindings: Bindings
 ) -> None:
-    """Whether the artifact runs in a region that nobody asked for (rule 6)."""
+    """Record whether the artifact runs in a region that was not requested (rule 6)."""
     program = rollout.wanted["program"]
     found = _processes(system, known, program, until, rollout)
     given = known.get("instances", {}).get(program, [])
     there = [_instance(system, region, one, found, until, rollout) for one in given[:MAX_INSTANCES]]
     if any(one.artifact == rollout.wanted["artifact"] for one in there):
-        rollout.elsewhere[region] = _restarted(found, bindings, at=rollout.at)
+        rollout.elsewhere[region] = _was_restarted(found, bindings, at=rollout.at)
 
 
 def _processes(
@@ -266,16 +266,16 @@ def _instance(
     address = given.get("url") if isinstance(given, dict) else given
     monitor = given.get("monitor", address) if isinstance(given, dict) else address
     runs = bool(processes) and all(one["statename"] == "RUNNING" for one in processes)
-    health = _asked(system, monitor, system.settings.get("health", "/healthz"), until, runs=runs)
-    release = _asked(system, address, system.settings.get("release", "/release.json"), until, runs=runs)
+    health = _ask_instance(system, monitor, system.settings.get("health", "/healthz"), until, runs=runs)
+    release = _ask_instance(system, address, system.settings.get("release", "/release.json"), until, runs=runs)
     counted = None
     if "metrics" in system.settings:
-        counted = _counted(system, _asked(system, monitor, system.settings["metrics"], until, runs=runs))
+        counted = _request_counts(system, _ask_instance(system, monitor, system.settings["metrics"], until, runs=runs))
     rollout.answers += [one for one in (health, release) if one is not None]
     return Instance(region, health is not None and health.status in {200, 204}, _release(release), counted)
 
 
-def _asked(system: SystemAccess, address: Any, path: str, until: float, *, runs: bool) -> SiteResponse | None:
+def _ask_instance(system: SystemAccess, address: Any, path: str, until: float, *, runs: bool) -> SiteResponse | None:
     """The answer of an instance, of any status; None when it gives none, as one that does not run (rule 1)."""
     # An instance is what is being judged: it gets no credential.
     with Site(address, until=until, ca_file=system.settings.get("ca_file")) as site:
@@ -297,7 +297,7 @@ def _release(answer: SiteResponse | None) -> Mapping[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def _counted(system: SystemAccess, answer: SiteResponse | None) -> tuple[int, int] | None:
+def _request_counts(system: SystemAccess, answer: SiteResponse | None) -> tuple[int, int] | None:
     """Requests and those that failed, since the instance started; None where the page cannot be read."""
     if answer is None or answer.status != 200:
         return None
@@ -327,7 +327,7 @@ def _registry(system: SystemAccess, rollout: Rollout, until: float) -> None:
             rollout.indicators.add("wrong_sha")
         else:
             raise CheckFailed(f"{answer.url} answered {answer.status}.", retryable=True)
-        if "tag" in rollout.wanted and _tagged(site, repository, rollout.wanted["tag"]) != artifact:
+        if "tag" in rollout.wanted and _digest_of_tag(site, repository, rollout.wanted["tag"]) != artifact:
             rollout.indicators.add("wrong_sha")
 
 
@@ -338,7 +338,7 @@ def _manifest(answer: SiteResponse, artifact: str) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _tagged(site: Site, repository: str, tag: str) -> str | None:
+def _digest_of_tag(site: Site, repository: str, tag: str) -> str | None:
     answer = site.get(f"/v2/{repository}/manifests/{fetching.path_segment(tag)}", Accept=MANIFESTS)
     if answer.status != 200 and not _is_unknown(answer):
         raise CheckFailed(f"{answer.url} answered {answer.status}.", retryable=True)
@@ -346,7 +346,7 @@ def _tagged(site: Site, repository: str, tag: str) -> str | None:
 
 
 def _is_unknown(answer: SiteResponse) -> bool:
-    """Whether the registry itself says that it has no such thing; a gateway's 404 is no such answer."""
+    """Return whether the registry itself says that it has no such thing; a gateway's 404 does not count."""
     return answer.status == 404 and isinstance(answer.document().get("errors"), list)
 
 
@@ -394,11 +394,11 @@ def _effect(name: str, part: Mapping[str, Any], rollout: Rollout, bindings: Bind
         fields=fields,
         pending=bool(present) and rollout.moving,
         scope=lookups.scope_of(part, [fields] if present else ()),
-        strayed=_strayed(rollout, before),
+        strayed=_unrequested_regions(rollout, before),
     )
 
 
-def _strayed(rollout: Rollout, before: Mapping[str, Any]) -> tuple[str, ...]:
+def _unrequested_regions(rollout: Rollout, before: Mapping[str, Any]) -> tuple[str, ...]:
     """The regions that nobody asked for and that run the artifact since this execution."""
     known = before.get("elsewhere")
     if known is not None:
@@ -407,13 +407,13 @@ def _strayed(rollout: Rollout, before: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _is_there(rollout: Rollout, before: Mapping[str, Any], bindings: Bindings) -> bool | None:
-    """Whether something was deployed: the wanted artifact, or another one in its place (rule 2)."""
+    """Return whether something was deployed: the wanted artifact, or another one in its place (rule 2)."""
     if rollout.with_artifact:
         return True
     running = {one.artifact for one in rollout.instances}
     if not rollout.processes:
         return False
-    restarted = _restarted(rollout.processes, bindings, at=rollout.at)
+    restarted = _was_restarted(rollout.processes, bindings, at=rollout.at)
     if rollout.moving and not rollout.crashed:
         # What it will be is not said yet.
         return None
@@ -431,18 +431,18 @@ def _is_there(rollout: Rollout, before: Mapping[str, Any], bindings: Bindings) -
     return True
 
 
-def _restarted(processes: list[Mapping[str, Any]], bindings: Bindings, *, at: datetime) -> bool | None:
-    """Whether a process was started since the execution began; None when that time is not known."""
+def _was_restarted(processes: list[Mapping[str, Any]], bindings: Bindings, *, at: datetime) -> bool | None:
+    """Return whether a process was started since the execution began; None if that time is unknown."""
     try:
         began = datetime.fromisoformat(str(bindings.get("scope", {}).get("executed_at")))
     except ValueError:
         return None
     if began.tzinfo is None:
         return None
-    return any(one["start"] + _behind(one, at=at) >= int(began.timestamp()) for one in processes)
+    return any(one["start"] + _clock_error_s(one, at=at) >= int(began.timestamp()) for one in processes)
 
 
-def _behind(process: Mapping[str, Any], *, at: datetime) -> int:
+def _clock_error_s(process: Mapping[str, Any], *, at: datetime) -> int:
     """By how many seconds the manager's clock goes wrong, if it does by more than a reading may take."""
     seconds = int(at.timestamp()) - int(process["now"])
     return seconds if abs(seconds) > SLACK_S else 0

@@ -78,7 +78,7 @@ class FoundMessage:
 
 @dataclass
 class DeliveryReport:
-    """What delivery reports say of a message, the gravest first."""
+    """The statements of delivery reports on a message, gravest first."""
 
     kinds: list[str] = field(default_factory=list)
     statuses: list[str] = field(default_factory=list)
@@ -95,7 +95,6 @@ class EmailCheck:
         return lookups.state_schema(next(iter(parts.values()), {}), parts)
 
     def validate(self, verification: Mapping[str, Any]) -> list[str]:
-        """What is wrong with the lookup."""
         return lookups.lookup_faults(verification, _part_faults)
 
     @bounded_read
@@ -108,9 +107,9 @@ class EmailCheck:
         at: datetime,
         timeout_s: float,
     ) -> Reading:
-        """What the mailboxes hold of each message now."""
+        """Read each message from the mailboxes."""
         parts = lookups.lookup_effects(verification)
-        filled = {name: _filled(part, bindings) for name, part in parts.items()}
+        filled = {name: _fill_part(part, bindings) for name, part in parts.items()}
         effects, indicators, raw, marks = [], set[str](), {}, []
         try:
             with _session(system, timeout_s) as session:
@@ -130,7 +129,7 @@ class EmailCheck:
             consistency=Consistency(system.settings.get("consistency", Consistency.STRONG)),
             freshness="; ".join(dict.fromkeys(marks))[:200],
             observed_at=at,
-            pointer="; ".join(_described(part) for part in parts.values()),
+            pointer="; ".join(_describe(part) for part in parts.values()),
             effects=tuple(effects),
             indicators=tuple(sorted(indicators)),
             raw=raw,
@@ -223,7 +222,7 @@ class _Sealed(_Limited, imaplib.IMAP4_SSL):
 
 @contextmanager
 def _session(system: SystemAccess, timeout_s: float) -> Iterator[imaplib.IMAP4]:
-    session = _connected(system, timeout_s)
+    session = _connect(system, timeout_s)
     try:
         try:
             session.login(str(system.credential.get("user", "")), str(system.credential.get("password", "")))
@@ -238,7 +237,7 @@ def _session(system: SystemAccess, timeout_s: float) -> Iterator[imaplib.IMAP4]:
             session.shutdown()
 
 
-def _connected(system: SystemAccess, timeout_s: float) -> imaplib.IMAP4:
+def _connect(system: SystemAccess, timeout_s: float) -> imaplib.IMAP4:
     host, tls = str(system.settings.get("host", "")), system.settings.get("tls", "implicit")
     port = int(system.settings.get("port", 993 if tls == "implicit" else 143))
     if not host:
@@ -268,7 +267,7 @@ def _executed_at(bindings: Bindings, *, at: datetime) -> datetime | None:
     return None if executed_at.tzinfo is None else min(executed_at, at)
 
 
-def _filled(part: Mapping[str, Any], bindings: Bindings) -> dict[str, Any]:
+def _fill_part(part: Mapping[str, Any], bindings: Bindings) -> dict[str, Any]:
     """The part with its expressions replaced by their values."""
     found = dict(part)
     for name in _TEXTS:
@@ -286,7 +285,7 @@ def _safe(value: str) -> str:
     return value
 
 
-def _described(part: Mapping[str, Any]) -> str:
+def _describe(part: Mapping[str, Any]) -> str:
     texts = {"Message-ID": part["message_id"]} if "message_id" in part else part["match"]
     where = " and ".join(f"{header} = {text}" for header, text in texts.items())
     return f"{part.get('mailbox', 'INBOX')} where {where}"
@@ -363,14 +362,14 @@ class _Look:
         numbers = self._search(*criteria)
         if len(numbers) > MAX_MESSAGES:
             raise CheckFailed(f"More than {MAX_MESSAGES} messages fit.", retryable=False)
-        found = [self._fetched(mailbox, number) for number in numbers]
+        found = [self._fetch_message(mailbox, number) for number in numbers]
         return [one for one in found if self._fits(one.message)]
 
     def _fits(self, message: Message) -> bool:
         values = {name: [str(one).strip() for one in message.get_all(name, [])] for name in self.part["match"]}
         return all(value in values[name] for name, value in self.part["match"].items())
 
-    def _fetched(self, mailbox: str, uid: int) -> FoundMessage:
+    def _fetch_message(self, mailbox: str, uid: int) -> FoundMessage:
         head = self._fetch(uid, "(INTERNALDATE RFC822.SIZE)")
         said = imaplib.Internaldate2tuple(head[0] if isinstance(head[0], bytes) else head[0][0])
         size = re.search(rb"RFC822\.SIZE (\d+)", head[0] if isinstance(head[0], bytes) else head[0][0])
@@ -388,7 +387,7 @@ class _Look:
         return answer
 
     def _nothing_taken(self) -> bool:
-        """Whether each UID that was given since the execution is still there (rule 3)."""
+        """Return whether each UID assigned since the execution is still there (rule 3)."""
         if self.executed_at is None or not self.next_uid.isdecimal():
             return False
         numbers = self._search("ALL")
@@ -405,14 +404,14 @@ class _Look:
         number = next(iter(self.part["match"].values()))
         wanted = self.part["match"].get("Message-ID", number)
         for uid in self._search("TEXT", f'"{wanted}"')[-MAX_MESSAGES:]:
-            message = self._fetched(mailbox, uid).message
+            message = self._fetch_message(mailbox, uid).message
             if message.get_content_type() == "multipart/report" and self._is_about(message):
-                for kind, status in _said(message):
+                for kind, status in _recipient_reports(message):
                     self.report.kinds.append(kind)
                     self.report.statuses.append(status)
 
     def _is_about(self, message: EmailMessage) -> bool:
-        """Whether the report returns this message, or its headers; a mention in its text is no proof."""
+        """Return whether the report returns this message or its headers; a mention in its text proves nothing."""
         for part in message.walk():
             if part.get_content_type() == "message/rfc822":
                 returned = part.get_payload()
@@ -434,13 +433,13 @@ class _Look:
             self.indicators.add("quarantine")
         if len(self.copies) > 1:
             self.indicators.add("duplicate_send")
-        if any(self._strays(one.message) for one in self.copies):
+        if any(self._has_wrong_recipients(one.message) for one in self.copies):
             self.indicators.add("wrong_recipient")
         if self._is_late():
             self.indicators.add("delivery_unknown_beyond_sla")
 
-    def _strays(self, message: EmailMessage) -> bool:
-        """Whether it went to anybody else than intended, or not to all that were."""
+    def _has_wrong_recipients(self, message: EmailMessage) -> bool:
+        """Return whether it went to anybody else than intended, or not to all intended recipients."""
         if "to" not in self.part:
             return False
         wanted = _addresses([self.part["to"]])
@@ -476,7 +475,7 @@ class _Look:
             name=name,
             present=True,
             count=len(self.copies),
-            fields={**self._declared(first.message), **self._fields(first)},
+            fields={**self._declared_fields(first.message), **self._fields(first)},
             scope=self._scope(),
         )
 
@@ -505,7 +504,7 @@ class _Look:
             **authentication_results(message, self.system.settings.get("authserv_id")),
         }
 
-    def _declared(self, message: EmailMessage) -> dict[str, str]:
+    def _declared_fields(self, message: EmailMessage) -> dict[str, str]:
         return {_key(name): str(message[name]) for name in self.part.get("fields", ()) if name in message}
 
     def _scope(self) -> dict[str, tuple[Any, ...]]:
@@ -523,7 +522,7 @@ class _Look:
 
 
 def _not_applicable(system: SystemAccess) -> dict[str, str]:
-    """What this system's settings leave no way to tell."""
+    """The parameters that cannot be determined with this system's settings, each with the reason."""
     reports = "The system names no mailbox where delivery reports arrive."
     found = {} if "reports" in system.settings else {"bounce_status": reports, "suppression_list_status": reports}
     if system.settings.get("authserv_id") is None:
@@ -567,8 +566,8 @@ def _verdict(value: str, method: str) -> str:
     return verdict if verdict in _VERDICTS else "none"
 
 
-def _said(message: EmailMessage) -> Iterator[tuple[str, str]]:
-    """What a report says of each recipient: a kind and the enhanced status code."""
+def _recipient_reports(message: EmailMessage) -> Iterator[tuple[str, str]]:
+    """Yield a report's statement on each recipient: a kind and the enhanced status code."""
     for part in message.walk():
         if part.get_content_type() != "message/delivery-status":
             continue

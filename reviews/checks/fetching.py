@@ -51,7 +51,7 @@ _CONNECTED = frozenset({"connection.connect_tcp.complete", "connection.start_tls
 
 @dataclass(frozen=True)
 class SiteResponse:
-    """What came back, whatever its status."""
+    """A response of any status."""
 
     url: str
     status: int
@@ -71,7 +71,7 @@ class SiteResponse:
 
     @property
     def framed(self) -> bool:
-        """Whether the answer said itself where it ends."""
+        """Return whether the response declared its own end."""
         chunked = "chunked" in self.headers.get("transfer-encoding", "").lower()
         return chunked or "content-length" in self.headers
 
@@ -129,11 +129,11 @@ class Site:
 
     def get(self, path: str, *, params: Mapping[str, str] | None = None, **headers: str) -> SiteResponse:
         """The answer at a path, with any status that is neither an outage nor a refusal."""
-        return self._judged(self._asked("GET", path, params=params, headers=headers))
+        return self._refuse_outage(self._send("GET", path, params=params, headers=headers))
 
     def visit(self, path: str) -> SiteResponse:
         """The answer at a path, with any status at all: for what is itself being judged."""
-        return self._asked("GET", path)
+        return self._send("GET", path)
 
     def ask(
         self,
@@ -145,24 +145,24 @@ class Site:
         headers: Mapping[str, str] | None = None,
     ) -> SiteResponse:
         """The answer to a question that the protocol puts by another method than GET."""
-        return self._judged(self._asked(method, path, json=document, content=content, headers=headers))
+        return self._refuse_outage(self._send(method, path, json=document, content=content, headers=headers))
 
-    def _judged(self, answer: SiteResponse) -> SiteResponse:
+    def _refuse_outage(self, answer: SiteResponse) -> SiteResponse:
         _refuse_outages(answer)
         return answer
 
-    def _asked(self, method: str, path: str, **parts: Any) -> SiteResponse:
+    def _send(self, method: str, path: str, **parts: Any) -> SiteResponse:
         url = self._url(path)
         given = {name: value for name, value in parts.items() if value is not None}
-        left_s, told = self.limit.left_s, {"trace": self._met}
+        left_s, told = self.limit.left_s, {"trace": self._watch_connection}
         try:
             with self.client.stream(method, url, timeout=left_s, extensions=told, **given) as response:
-                content = self._content(response)
+                content = self._read_content(response)
         except (httpx.HTTPError, httpx.InvalidURL) as problem:
             raise CheckFailed(f"{url} did not answer: {type(problem).__name__}.", retryable=True) from None
         return SiteResponse(str(url), response.status_code, response.headers, content)
 
-    def _met(self, event: str, about: Mapping[str, Any]) -> None:
+    def _watch_connection(self, event: str, about: Mapping[str, Any]) -> None:
         """The HTTP library tells of each connection that it opens, and again when that is encrypted."""
         talk = socket_of(about.get("return_value")) if event in _CONNECTED else None
         if talk is not None:
@@ -181,7 +181,7 @@ class Site:
             raise CheckFailed(f"{path!r} leads away from this system.", retryable=False)
         return url
 
-    def _content(self, response: httpx.Response) -> bytes:
+    def _read_content(self, response: httpx.Response) -> bytes:
         content = bytearray()
         for block in response.iter_bytes():
             content += block
@@ -204,11 +204,11 @@ def _password(system: SystemAccess) -> tuple[str, str] | None:
 def effective_consistency(
     system: SystemAccess, *answers: SiteResponse, at: datetime, own: Consistency = Consistency.STRONG
 ) -> Consistency:
-    """How far answers may be believed: as the system's settings declare, but never what is not fresh (rule 5)."""
+    """The trust in these responses: as the system's settings declare, but never for a cached or old one (rule 5)."""
     if any(_is_cached(answer.headers) for answer in answers):
         return Consistency.CACHE
     oldest = at - timedelta(seconds=system.settings.get("max_age_s", MAX_AGE_S))
-    if any(date is not None and date < oldest for date in map(_dated, answers)):
+    if any(date is not None and date < oldest for date in map(_date_of, answers)):
         return Consistency.STALE_ENDPOINT
     return Consistency(system.settings.get("consistency", own))
 
@@ -242,11 +242,11 @@ def _is_cached(headers: httpx.Headers) -> bool:
 
 def clock_lag(answers: Iterable[SiteResponse], *, at: datetime) -> timedelta:
     """By how much the clock of whoever answered is behind ours, as far as an answer's date tells."""
-    said = [date for date in map(_dated, answers) if date is not None]
+    said = [date for date in map(_date_of, answers) if date is not None]
     return max((at - date for date in said), default=timedelta(0))
 
 
-def _dated(answer: SiteResponse) -> datetime | None:
+def _date_of(answer: SiteResponse) -> datetime | None:
     try:
         given = parsedate_to_datetime(answer.headers.get("date", ""))
     except (ValueError, TypeError, IndexError):

@@ -53,7 +53,7 @@ class PathEscape(Exception):
 
 @dataclass(frozen=True)
 class PathState:
-    """What exists at a path: a file with its properties, something else, or nothing."""
+    """The object at a path: a file with its properties, something else, or nothing."""
 
     path: str
     exists: bool
@@ -72,7 +72,6 @@ class FilesystemCheck:
         return lookups.state_schema(fields, dict.fromkeys(lookup.get("effects", {}), fields))
 
     def validate(self, verification: Mapping[str, Any]) -> list[str]:
-        """What is wrong with the lookup."""
         return lookups.lookup_faults(verification, _part_faults)
 
     @bounded_read
@@ -85,7 +84,7 @@ class FilesystemCheck:
         at: datetime,
         timeout_s: float,
     ) -> Reading:
-        """What stands at each effect's path now; sizes and links are bounded, a local disk needs no timeout."""
+        """Read each effect's path; sizes and links are bounded, a local disk needs no timeout."""
         top, below = _root(system, verification)
         root = top.joinpath(*below)
         extensions = tuple(verification.get("allow_extensions", ()))
@@ -173,7 +172,7 @@ def _effect(
     except PathEscape:
         return ReadEffect(name=name, present=None), {"path_escapes_sandbox"}
     except OSError as problem:
-        raise _failed(problem) from None
+        raise _check_failed(problem) from None
     fired = set(_indicators(part, seen, bindings, system, extensions))
     if part.get("expect") == "absent":
         gone = not seen.exists
@@ -218,7 +217,7 @@ def _indicators(
             yield indicator
 
 
-def _failed(problem: OSError) -> CheckFailed:
+def _check_failed(problem: OSError) -> CheckFailed:
     lasting = problem.errno in {errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.EINVAL}
     return CheckFailed(f"The path cannot be read: {problem.strerror}.", retryable=not lasting)
 
@@ -269,7 +268,7 @@ class _Walk:
 
 
 def _look(base: int, root: Path, asked: str) -> PathState:
-    """What stands at a path under the open root."""
+    """Look up a path under the open root."""
     if "\0" in asked:
         raise PathEscape
     with ExitStack() as opened:
@@ -339,12 +338,12 @@ def _file(path: str, file: int, named: os.stat_result) -> PathState:
         "size": after.st_size,
         "sha256": digest.hexdigest(),
         "mode": f"{stat.S_IMODE(after.st_mode):04o}",
-        "mtime": _instant(after.st_mtime_ns),
+        "mtime": _format_time(after.st_mtime_ns),
     }
     return PathState(path, True, fields)
 
 
-def _instant(nanoseconds: int) -> str:
+def _format_time(nanoseconds: int) -> str:
     whole, rest = divmod(nanoseconds, 10**9)
     return f"{datetime.fromtimestamp(whole, UTC):%Y-%m-%dT%H:%M:%S}.{rest:09}Z"
 

@@ -55,7 +55,7 @@ class Check(Protocol):
         """The JSON Schema of what expressions will see as `sa`, so that misspelt fields are refused."""
 
     def validate(self, verification: Mapping[str, Any]) -> list[str]:
-        """What is wrong with a contract's verification part, in sentences; empty when nothing is."""
+        """The faults of a contract's verification part, in sentences; empty if it has none."""
 
     def read(
         self,
@@ -66,4 +66,4 @@ class Check(Protocol):
         at: datetime,
         timeout_s: float,
     ) -> Reading:
-        """What the system says now; `CheckFailed` when it says nothing. `at` is an instant before the call."""
+        """Read the system; `CheckFailed` if it gives no answer. `at` is an instant before the call."""

@@ -17,7 +17,7 @@ _MAX_INT = 2**53 - 1
 
 
 def text_faults(where: str, text: object) -> Iterator[str]:
-    """What is wrong with one lookup parameter."""
+    """The faults of one lookup parameter."""
     if not isinstance(text, str):
         yield f"{where} must be an expression."
         return
@@ -28,7 +28,7 @@ def text_faults(where: str, text: object) -> Iterator[str]:
 
 
 def map_faults(where: str, texts: object) -> Iterator[str]:
-    """What is wrong with a map of lookup parameters, which must name at least one."""
+    """The faults of a map of lookup parameters, which must name at least one."""
     if not isinstance(texts, dict) or not texts:
         yield f"{where} must name at least one field and its expression."
         return
@@ -46,7 +46,7 @@ def unknown_name_faults(where: str, part: object, known: frozenset[str]) -> Iter
 
 
 def field_faults(where: str, names: object) -> Iterator[str]:
-    """What is wrong with a list of fields to show."""
+    """The faults of a list of fields to show."""
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         yield f"{where} must be a list of names."
         return
@@ -97,7 +97,7 @@ def scope_of(part: Mapping[str, Any], found: Iterable[Mapping[str, Any]]) -> dic
 
 
 def scope_faults(where: str, part: Mapping[str, Any], fields: Iterable[str]) -> Iterator[str]:
-    """What is wrong with the fields that a lookup declares to hold tenant and target."""
+    """The faults of the fields that a lookup declares to hold tenant and target."""
     known = sorted(fields)
     for name in ("tenant_field", "target_field"):
         if name in part and part[name] not in known:
@@ -127,8 +127,8 @@ def lookup_faults(
     *,
     beside: frozenset[str] = frozenset(),
 ) -> list[str]:
-    """What is wrong with a lookup: names that the pattern does not know (it knows the effects, and what may stand
-    `beside` them), and whatever `part_faults` finds in each effect.
+    """The faults of a lookup: unknown names (known are the effects and `beside`), and those that
+    `part_faults` finds.
     """
     found = list(unknown_name_faults("lookup", verification.get("lookup", {}), beside | {"effects"}))
     for name, part in lookup_effects(verification).items():
@@ -147,7 +147,6 @@ class UniformCheck(ABC):
         return state_schema(fields, dict.fromkeys(lookup.get("effects", {}), fields))
 
     def validate(self, verification: Mapping[str, Any]) -> list[str]:
-        """What is wrong with the lookup."""
         return lookup_faults(verification, self.part_faults)
 
     @abstractmethod
@@ -156,14 +155,14 @@ class UniformCheck(ABC):
 
 
 def reads_faults(where: str, part: Any, *kinds: str, beside: frozenset[str] = frozenset()) -> Iterator[str]:
-    """What is wrong with a part that says which kind of thing is read."""
+    """The faults of a part that says which kind of thing is read."""
     yield from unknown_name_faults(where, part, beside | {"reads"})
     if isinstance(part, dict) and part.get("reads") not in kinds:
         yield f"{where}/reads is {'either ' if len(kinds) > 1 else ''}{' or '.join(kinds)}."
 
 
 def expectation_faults(where: str, part: Mapping[str, Any]) -> Iterator[str]:
-    """What is wrong with what a part says of whether its thing is there."""
+    """The faults of a part's expectation that its object is present or absent."""
     if part.get("expect", "present") not in ("present", "absent"):
         yield f"{where}/expect is either present or absent."
 
@@ -171,7 +170,7 @@ def expectation_faults(where: str, part: Mapping[str, Any]) -> Iterator[str]:
 def thing_faults(
     where: str, part: Any, names: Sequence[str], wanted: Sequence[str], *, beside: Sequence[str] = ()
 ) -> Iterator[str]:
-    """What is wrong with a part that names one thing, and either what it should be or that it is to be absent."""
+    """The faults of a part that names one object, and either its wanted values or that it is to be absent."""
     yield from unknown_name_faults(where, part, frozenset((*names, *wanted, *beside, "expect")))
     if not isinstance(part, dict):
         return

@@ -65,7 +65,7 @@ Thing = Mapping[str, Any]
 
 @dataclass
 class FoundPayment:
-    """What the processor has of one effect."""
+    """The processor's records of one effect."""
 
     kind: str
     things: list[Thing] = field(default_factory=list)
@@ -84,7 +84,7 @@ class PaymentCheck:
     pattern = "payments"
 
     def typed_fields(self, lookup: Mapping[str, Any]) -> dict[str, Any]:
-        """What a payment shows, amounts in the currency's smallest unit, and our own books."""
+        """The fields of a payment, amounts in the currency's smallest unit, and of our own books."""
         parts = {name: _properties(part) for name, part in lookup.get("effects", {}).items()}
         first = next(iter(parts.values()), {})
         extra: dict[str, Any] = {}
@@ -96,7 +96,6 @@ class PaymentCheck:
         return lookups.state_schema({**first, **extra}, parts)
 
     def validate(self, verification: Mapping[str, Any]) -> list[str]:
-        """What is wrong with the lookup."""
         lookup = verification.get("lookup", {})
         faults = lookups.lookup_faults(verification, _part_faults, beside=frozenset({"ledger"}))
         if "ledger" in lookup:
@@ -113,12 +112,12 @@ class PaymentCheck:
         at: datetime,
         timeout_s: float,
     ) -> Reading:
-        """What the processor, and the books where they are named, say now."""
+        """Read the processor and, if the lookup names them, our own books."""
         lookup = verification.get("lookup", {})
-        parts = {name: _filled(part, bindings) for name, part in lookups.lookup_effects(verification).items()}
+        parts = {name: _fill_part(part, bindings) for name, part in lookups.lookup_effects(verification).items()}
         with _site(system, timeout_s) as site:
-            found = {name: _looked(site, part, bindings, at=at) for name, part in parts.items()}
-        booked = _booked(system, lookup, bindings, at=at, timeout_s=timeout_s)
+            found = {name: _look_up(site, part, bindings, at=at) for name, part in parts.items()}
+        booked = _read_books(system, lookup, bindings, at=at, timeout_s=timeout_s)
         effects = tuple(_effect(name, parts[name], one, system) for name, one in found.items())
         indicators = {key for name, one in found.items() for key in _indicators(parts[name], one, at=at)}
         if booked is not None and effects and _diverges(effects[0], booked):
@@ -129,12 +128,12 @@ class PaymentCheck:
             consistency=fetching.effective_consistency(system, *answers, at=at),
             freshness=_freshness(found),
             observed_at=at,
-            pointer="; ".join(_described(part) for part in lookups.lookup_effects(verification).values()),
+            pointer="; ".join(_describe(part) for part in lookups.lookup_effects(verification).values()),
             effects=effects,
             target=_target(parts, found),
             context={} if booked is None else {"ledger": booked},
             indicators=tuple(sorted(indicators)),
-            raw={name: {"things": [_kept(thing) for thing in one.things]} for name, one in found.items()},
+            raw={name: {"things": [_evidence_of(thing) for thing in one.things]} for name, one in found.items()},
         )
 
 
@@ -169,7 +168,7 @@ def _part_faults(where: str, part: Any) -> Iterator[str]:
 
 
 def _way_faults(where: str, part: Mapping[str, Any]) -> Iterator[str]:
-    """What is wrong with how the payment is to be found."""
+    """The faults of the way to find a payment."""
     if part.get("kind") not in _KINDS:
         yield f"{where}/kind is one of {', '.join(_KINDS)}."
     if ("id" in part) == ("match" in part):
@@ -218,7 +217,7 @@ def _site(system: SystemAccess, timeout_s: float) -> Site:
     return fetching.open_site(system, address, until=fetching.deadline_after(timeout_s), headers=headers)
 
 
-def _filled(part: Mapping[str, Any], bindings: Bindings) -> dict[str, Any]:
+def _fill_part(part: Mapping[str, Any], bindings: Bindings) -> dict[str, Any]:
     """The part with its expressions replaced by their values."""
     found = dict(part)
     for name in ("id", "amount", "currency"):
@@ -231,13 +230,13 @@ def _filled(part: Mapping[str, Any], bindings: Bindings) -> dict[str, Any]:
     return found
 
 
-def _looked(site: Site, part: Mapping[str, Any], bindings: Bindings, *, at: datetime) -> FoundPayment:
+def _look_up(site: Site, part: Mapping[str, Any], bindings: Bindings, *, at: datetime) -> FoundPayment:
     found = FoundPayment(part["kind"])
     if "id" in part:
         thing = _one(site, _KINDS[part["kind"]], part["id"], found)
         found.things = [] if thing is None else [thing]
     else:
-        found.things = _listed(site, part, _since(bindings, at=at), found)
+        found.things = _list_objects(site, part, _first_second(bindings, at=at), found)
     charge = part["of"].get("charge") or next((str(one["charge"]) for one in found.things if one.get("charge")), None)
     if part["kind"] == "refund" and charge is not None:
         found.charge = _one(site, "charges", charge, found) or {}
@@ -251,7 +250,7 @@ def _one(site: Site, place: str, number: str, payment: FoundPayment) -> Thing | 
 
 
 def _object(answer: SiteResponse) -> dict[str, Any] | None:
-    """What the processor answers; None where it says itself that there is no such thing."""
+    """The object in the processor's answer; None if it says itself that there is no such object."""
     said = answer.document()
     if answer.status == 200 and "object" in said:
         return said
@@ -264,7 +263,7 @@ def _object(answer: SiteResponse) -> dict[str, Any] | None:
     raise CheckFailed(sentence, retryable=not isinstance(detail, dict))
 
 
-def _listed(site: Site, part: Mapping[str, Any], since: int, payment: FoundPayment) -> list[Thing]:
+def _list_objects(site: Site, part: Mapping[str, Any], since: int, payment: FoundPayment) -> list[Thing]:
     """The objects with all these fields; `whole` tells whether all that may have them were seen."""
     params = {"limit": str(PAGE), **part["of"]}
     if not part["of"] and since:
@@ -280,7 +279,9 @@ def _listed(site: Site, part: Mapping[str, Any], since: int, payment: FoundPayme
         if not isinstance(said.get("data"), list) or not isinstance(said.get("has_more"), bool):
             raise CheckFailed("The processor did not answer with a list.", retryable=True)
         page = [one for one in said["data"] if isinstance(one, dict)]
-        things += [one for one in page if all(str(_at(one, name)) == value for name, value in part["match"].items())]
+        things += [
+            one for one in page if all(str(_field_at(one, name)) == value for name, value in part["match"].items())
+        ]
         if not said.get("has_more") or not page:
             return things
         params["starting_after"] = str(page[-1].get("id"))
@@ -288,7 +289,7 @@ def _listed(site: Site, part: Mapping[str, Any], since: int, payment: FoundPayme
     return things
 
 
-def _since(bindings: Bindings, *, at: datetime) -> int:
+def _first_second(bindings: Bindings, *, at: datetime) -> int:
     """The second after which the object was made; without a time of execution, none."""
     try:
         executed_at = datetime.fromisoformat(str(bindings.get("scope", {}).get("executed_at")))
@@ -297,7 +298,7 @@ def _since(bindings: Bindings, *, at: datetime) -> int:
     return 0 if executed_at.tzinfo is None else int((min(executed_at, at) - SLACK).timestamp())
 
 
-def _at(thing: Thing, name: str) -> Any:
+def _field_at(thing: Thing, name: str) -> Any:
     """A field, also a nested one; a linked object stands for its id."""
     found: Any = thing
     for key in name.split("."):
@@ -317,7 +318,7 @@ def _effect(name: str, part: Mapping[str, Any], payment: FoundPayment, system: S
         count=len(moved),
         fields=_fields(part, moved[0], system),
         pending=moved[0].get("status") in _PENDING,
-        scope={kind: tuple(dict.fromkeys(_text(_at(one, at)) for one in moved)) for kind, at in kinds.items()},
+        scope={kind: tuple(dict.fromkeys(_text(_field_at(one, at)) for one in moved)) for kind, at in kinds.items()},
     )
 
 
@@ -326,8 +327,8 @@ def _text(value: Any) -> str | None:
 
 
 def _fields(part: Mapping[str, Any], thing: Thing, system: SystemAccess) -> dict[str, Any]:
-    declared = {_key(name): lookups.to_json_value(_at(thing, name)) for name in part.get("fields", ())}
-    links = {name: _text(_at(thing, name)) or "" for name in ("charge", "payment_intent", "customer")}
+    declared = {_key(name): lookups.to_json_value(_field_at(thing, name)) for name in part.get("fields", ())}
+    links = {name: _text(_field_at(thing, name)) or "" for name in ("charge", "payment_intent", "customer")}
     return {
         **declared,
         **links,
@@ -337,8 +338,8 @@ def _fields(part: Mapping[str, Any], thing: Thing, system: SystemAccess) -> dict
         "amount": lookups.to_json_value(thing.get("amount")),
         "amount_refunded": lookups.to_json_value(thing.get("amount_refunded", 0)),
         "currency": str(thing.get("currency", "")).upper(),
-        "account": _text(_at(thing, "transfer_data.destination")) or str(system.settings.get("account", "")),
-        "created_at": _instant(thing),
+        "account": _text(_field_at(thing, "transfer_data.destination")) or str(system.settings.get("account", "")),
+        "created_at": _created_at(thing),
         "failure_code": _text(thing.get("failure_code") or thing.get("failure_reason")) or "",
         "livemode": bool(thing.get("livemode")),
         "metadata": lookups.to_json_value(thing.get("metadata") or {}),
@@ -357,7 +358,7 @@ def _state(kind: str, thing: Thing) -> str:
     return "captured" if thing.get("captured") else "authorized"
 
 
-def _instant(thing: Thing) -> str:
+def _created_at(thing: Thing) -> str:
     created = thing.get("created")
     return f"{datetime.fromtimestamp(created, UTC):%Y-%m-%dT%H:%M:%SZ}" if isinstance(created, int) else ""
 
@@ -366,12 +367,12 @@ def _indicators(part: Mapping[str, Any], payment: FoundPayment, *, at: datetime)
     if len(payment.moved) > 1:
         yield "duplicate_charge"
     for thing in payment.things:
-        yield from _of(part, thing, at=at)
+        yield from _payment_indicators(part, thing, at=at)
     if payment.charge and int(payment.charge.get("amount_refunded") or 0) > int(payment.charge.get("amount") or 0):
         yield "refund_mismatch"
 
 
-def _of(part: Mapping[str, Any], thing: Thing, *, at: datetime) -> Iterator[str]:
+def _payment_indicators(part: Mapping[str, Any], thing: Thing, *, at: datetime) -> Iterator[str]:
     status, kind = str(thing.get("status", "")), part["kind"]
     if (kind == "charge" and status == "failed") or (kind == "payment_intent" and thing.get("last_payment_error")):
         yield "decline"
@@ -387,7 +388,7 @@ def _of(part: Mapping[str, Any], thing: Thing, *, at: datetime) -> Iterator[str]
 
 def _differs(part: Mapping[str, Any], thing: Thing) -> bool:
     amount, currency = part.get("amount"), part.get("currency")
-    elsewhere = any(_text(_at(thing, name)) not in {value, None} for name, value in part["of"].items())
+    elsewhere = any(_text(_field_at(thing, name)) not in {value, None} for name, value in part["of"].items())
     return (
         (amount is not None and amount != str(thing.get("amount")))
         or (currency is not None and currency.lower() != str(thing.get("currency")).lower())
@@ -407,19 +408,19 @@ def _target(parts: Mapping[str, Mapping[str, Any]], found: Mapping[str, FoundPay
 
 
 def _freshness(found: Mapping[str, FoundPayment]) -> str:
-    newest = max((_instant(thing) for one in found.values() for thing in one.things), default="")
+    newest = max((_created_at(thing) for one in found.values() for thing in one.things), default="")
     asked = [answer.headers.get("request-id", "") for one in found.values() for answer in one.answers]
     return f"created {newest or 'none'}, request {next((one for one in reversed(asked) if one), 'unnamed')}"[:200]
 
 
-def _kept(thing: Thing) -> dict[str, Any]:
-    """What is kept as evidence: nothing of cards or people."""
+def _evidence_of(thing: Thing) -> dict[str, Any]:
+    """The fields kept as evidence: none about cards or people."""
     names = ("id", "object", "status", "amount", "amount_refunded", "currency", "created", "livemode", "charge",
              "payment_intent", "customer", "metadata", "failure_code", "failure_reason")  # fmt: skip
     return {name: lookups.to_json_value(thing[name]) for name in names if name in thing}
 
 
-def _described(part: Mapping[str, Any]) -> str:
+def _describe(part: Mapping[str, Any]) -> str:
     where = {"id": part["id"]} if "id" in part else {**part.get("of", {}), **part.get("match", {})}
     return f"{_KINDS[part['kind']]} where {' and '.join(f'{name} = {text}' for name, text in where.items())}"
 
@@ -427,10 +428,10 @@ def _described(part: Mapping[str, Any]) -> str:
 # Our own books
 
 
-def _booked(
+def _read_books(
     system: SystemAccess, lookup: Mapping[str, Any], bindings: Bindings, *, at: datetime, timeout_s: float
 ) -> dict[str, Any] | None:
-    """What our own books say, read as `databases` reads; None when the lookup names none."""
+    """Read our own books as `databases` does; None if the lookup names none."""
     part = lookup.get("ledger")
     if part is None:
         return None
@@ -457,7 +458,7 @@ def _booked(
 
 
 def _diverges(effect: ReadEffect, booked: Mapping[str, Any]) -> bool:
-    """Whether the books say something else; a payment that is pending may not be in them yet."""
+    """Return whether the books disagree; a pending payment need not be in them yet."""
     if effect.pending or effect.present is None:
         return False
     if not effect.present:

@@ -43,13 +43,13 @@ def load_plugin(pattern: str) -> Check | None:
         return None
     if len({point.value for point in points}) > 1:
         raise BrokenCheck(f"Several packages offer a check for `{pattern}`; keep one of them.")
-    return PluginCheck(pattern, points[0].value, _made(pattern, points[0]))
+    return PluginCheck(pattern, points[0].value, _load_check(pattern, points[0]))
 
 
-def _made(pattern: str, point: EntryPoint) -> Check:
-    found = _tried(pattern, point.value, "cannot be loaded", point.load)
+def _load_check(pattern: str, point: EntryPoint) -> Check:
+    found = _call_plugin(pattern, point.value, "cannot be loaded", point.load)
     if isinstance(found, type):
-        found = _tried(pattern, point.value, "cannot be made", found)
+        found = _call_plugin(pattern, point.value, "cannot be made", found)
     missing = [name for name in _METHODS if not callable(getattr(found, name, None))]
     if missing:
         raise BrokenCheck(f"The check for `{pattern}` ({point.value}) has no {', '.join(missing)}.")
@@ -59,7 +59,7 @@ def _made(pattern: str, point: EntryPoint) -> Check:
     return check
 
 
-def _tried(pattern: str, place: str, trouble: str, call: Callable[[], Any]) -> Any:
+def _call_plugin(pattern: str, place: str, trouble: str, call: Callable[[], Any]) -> Any:
     try:
         return call()
     except Refused:
@@ -77,14 +77,14 @@ class PluginCheck:
 
     def typed_fields(self, lookup: Mapping[str, Any]) -> dict[str, Any]:
         """The fields that the plug-in names."""
-        found = self._asked("could not name its fields", lambda: self.check.typed_fields(lookup))
+        found = self._call("could not name its fields", lambda: self.check.typed_fields(lookup))
         if not isinstance(found, dict):
             raise BrokenCheck(f"The check for `{self.pattern}` ({self.place}) names its fields by no schema.")
         return found
 
     def validate(self, verification: Mapping[str, Any]) -> list[str]:
         """The plug-in's sentences."""
-        found = self._asked("could not judge the lookup", lambda: self.check.validate(verification))
+        found = self._call("could not judge the lookup", lambda: self.check.validate(verification))
         return [str(sentence) for sentence in found]
 
     def read(
@@ -102,20 +102,20 @@ class PluginCheck:
                 system=system, verification=verification, bindings=bindings, at=at, timeout_s=timeout_s
             )
         except CheckFailed as failed:
-            self._known(failed.indicators)
+            self._refuse_unknown_indicators(failed.indicators)
             raise
         except Exception as problem:
             said = f"{type(problem).__name__}: {problem}"[:300]
             raise CheckFailed(f"The check {self.place} failed. {said}", retryable=True) from problem
         if not isinstance(reading, Reading):
             raise CheckFailed(f"The check {self.place} answered with no reading.", retryable=True)
-        self._known(reading.indicators)
+        self._refuse_unknown_indicators(reading.indicators)
         return reading
 
-    def _asked(self, trouble: str, call: Callable[[], Any]) -> Any:
-        return _tried(self.pattern, self.place, trouble, call)
+    def _call(self, trouble: str, call: Callable[[], Any]) -> Any:
+        return _call_plugin(self.pattern, self.place, trouble, call)
 
-    def _known(self, indicators: tuple[str, ...]) -> None:
+    def _refuse_unknown_indicators(self, indicators: tuple[str, ...]) -> None:
         unknown = sorted(set(indicators) - set(INDICATORS))
         if unknown:
             sentence = f"The check {self.place} names indicators that nobody knows: {', '.join(unknown)}."

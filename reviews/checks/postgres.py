@@ -28,14 +28,14 @@ Row = dict[str, Any]
 
 
 def table_faults(where: str, table: object) -> Iterator[str]:
-    """What is wrong with a table's name."""
+    """The faults of a table's name."""
     parts = table.split(".") if isinstance(table, str) else []
     if not 1 <= len(parts) <= 2 or not all(_NAME.fullmatch(part) for part in parts):
         yield f"{where}/table must be a table's name, with or without its schema."
 
 
 def name_faults(where: str, names: object) -> Iterator[str]:
-    """What is wrong with names of columns."""
+    """The faults of column names."""
     for name in names if isinstance(names, list | dict) else []:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             yield f"{where}: {name!r} is not a column's name."
@@ -64,7 +64,7 @@ def _connection(system: SystemAccess, timeout_s: float) -> psycopg.Connection[Ro
     )
     try:
         text = make_conninfo(given.get("url", ""), **address, options=limits, application_name="readback")
-        text = make_conninfo(text, **_sealed(conninfo_to_dict(text)))
+        text = make_conninfo(text, **_tls_settings(conninfo_to_dict(text)))
         connection = psycopg.connect(
             text,
             autocommit=True,
@@ -81,8 +81,8 @@ def _connection(system: SystemAccess, timeout_s: float) -> psycopg.Connection[Ro
     return connection
 
 
-def _sealed(given: Mapping[str, Any]) -> dict[str, str]:
-    """What makes a password leave the loopback address under TLS alone; settings that say otherwise are refused."""
+def _tls_settings(given: Mapping[str, Any]) -> dict[str, str]:
+    """The settings that send a password beyond the loopback address only under TLS; contrary settings are refused."""
     hosts = str(given.get("hostaddr") or given.get("host") or "/").split(",")
     if not given.get("password") or all(map(is_loopback, hosts)):
         return {}
@@ -93,7 +93,7 @@ def _sealed(given: Mapping[str, Any]) -> dict[str, str]:
 
 
 def primary_status(connection: psycopg.Connection[Row]) -> Row:
-    """Whether this is the primary, and where its log stands; the first statement takes the snapshot."""
+    """Return whether this is the primary, and its log position; the first statement takes the snapshot."""
     row = connection.execute(
         "SELECT pg_is_in_recovery() AS in_recovery, CASE WHEN pg_is_in_recovery()"
         " THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END::text AS position"
@@ -103,7 +103,7 @@ def primary_status(connection: psycopg.Connection[Row]) -> Row:
 
 
 def server_identity(connection: psycopg.Connection[Row]) -> dict[str, str]:
-    """Which server this is, and which of its databases; empty where the role may not ask.
+    """The identity of the server and the database; empty if the role may not ask.
 
     A replica has the identity of its primary.
     """

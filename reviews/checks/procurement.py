@@ -78,12 +78,12 @@ class PurchaseOrder:
 
     @property
     def skus(self) -> list[str]:
-        return list(dict.fromkeys(str(_of(line, "product.code") or "") for line in self.lines))
+        return list(dict.fromkeys(str(_field_of(line, "product.code") or "") for line in self.lines))
 
 
 @dataclass
 class FoundOrders:
-    """What was found of one effect: the orders, what they take of the budget, and what fired."""
+    """The orders found for one effect, the amount that they take of the budget, and the indicators."""
 
     orders: list[PurchaseOrder]
     committed: Decimal | None
@@ -131,16 +131,16 @@ class ProcurementCheck(lookups.UniformCheck):
         with fetching.open_site(system, system.settings.get("url"), until=fetching.deadline_after(timeout_s)) as site:
             register = TrytonClient(site, system)
             sees = register.sees_its_company()
-            looked = {name: _looked(register, part, bindings) for name, part in parts.items()}
+            looked = {name: _look_up(register, part, bindings) for name, part in parts.items()}
         return Reading(
             source=system.name,
             consistency=fetching.effective_consistency(system, *register.answers, at=at, own=Consistency.PRIMARY),
             freshness=f"orders as of {_latest(looked.values())}",
             observed_at=at,
-            pointer="; ".join(f"purchase.purchase where {_described(part)}" for part in parts.values()),
+            pointer="; ".join(f"purchase.purchase where {_describe(part)}" for part in parts.values()),
             effects=tuple(_effect(name, parts[name], one, sees=sees) for name, one in looked.items()),
             indicators=tuple(sorted({key for one in looked.values() for key in one.indicators})),
-            raw={name: [_shown(order) for order in one.orders] for name, one in looked.items()},
+            raw={name: [_order_fields(order) for order in one.orders] for name, one in looked.items()},
         )
 
 
@@ -170,7 +170,7 @@ class TrytonClient:
         self.path = f"/{fetching.path_segment(database)}/rpc/"
 
     def sees_its_company(self) -> bool:
-        """Whether this user is shown the company's records (rule 1)."""
+        """Return whether this user is shown the company's records (rule 1)."""
         said = self._call("model.res.user.get_preferences", True, {})
         return isinstance(said, dict) and said.get("company.rec_name") == self.company
 
@@ -189,7 +189,7 @@ class TrytonClient:
         return sum((_decimal(row["total_amount"]) for row in rows), Decimal(0))
 
     def catalogue(self, vendor: str, skus: Sequence[str]) -> dict[str, list[tuple[Decimal, Decimal]]]:
-        """What a vendor sells of these items: (least quantity, unit price), the smallest quantity first."""
+        """A vendor's prices of these items: (least quantity, unit price), smallest quantity first."""
         domain: list[Any] = [["party.code", "=", vendor], ["product.code", "in", list(skus)]]
         fields = ("product.code", "currency.code", "prices")
         offers = self._read("purchase.product_supplier", domain, fields, MAX_LINES)
@@ -198,7 +198,7 @@ class TrytonClient:
             of_offer: list[Any] = [["product_supplier", "=", offer["id"]]]
             prices = self._read("purchase.product_supplier.price", of_offer, ("quantity", "unit_price"), MAX_LINES)
             steps = [(_decimal(one["quantity"] or "0"), _decimal(one["unit_price"])) for one in prices]
-            found.setdefault(str(_of(offer, "product.code")), []).extend(steps)
+            found.setdefault(str(_field_of(offer, "product.code")), []).extend(steps)
         return {sku: sorted(steps) for sku, steps in found.items()}
 
     def _lines(self, order: int) -> list[Row]:
@@ -220,15 +220,15 @@ class TrytonClient:
         self.answers.append(answer)
         if answer.status != 200:
             raise CheckFailed(f"{answer.url} answered {answer.status}.", retryable=True)
-        said = _decoded(answer.text)
+        said = _decode(answer.text)
         if not isinstance(said, dict) or ("result" in said) == ("error" in said) or said.get("id") != number:
             raise CheckFailed(f"{answer.url} did not answer as Tryton does.", retryable=True)
         if "error" in said:
-            raise _refused(method, said["error"])
+            raise _refusal(method, said["error"])
         return said["result"]
 
 
-def _decoded(text: str) -> Any:
+def _decode(text: str) -> Any:
     try:
         return json.loads(text, parse_float=str, object_hook=_value)
     except (ValueError, RecursionError, KeyError, TypeError, ArithmeticError):
@@ -240,7 +240,7 @@ def _value(given: dict[str, Any]) -> Any:
     return Decimal(given["decimal"]) if given.get("__class__") == "Decimal" else given
 
 
-def _refused(method: str, error: Any) -> CheckFailed:
+def _refusal(method: str, error: Any) -> CheckFailed:
     kind = str(error[0]) if isinstance(error, list) and error else str(error)
     said = error[1] if isinstance(error, list) and len(error) > 1 else ""
     sentence = str(said[0]) if isinstance(said, list) and said else kind
@@ -250,9 +250,9 @@ def _refused(method: str, error: Any) -> CheckFailed:
 # What was found
 
 
-def _looked(register: TrytonClient, part: Mapping[str, Any], bindings: Bindings) -> FoundOrders:
+def _look_up(register: TrytonClient, part: Mapping[str, Any], bindings: Bindings) -> FoundOrders:
     orders = register.orders(_domain(part["match"], bindings))
-    committed = _committed(register, part, bindings)
+    committed = _committed_budget(register, part, bindings)
     return FoundOrders(orders, committed, set(_indicators(register, part, orders, committed, bindings)))
 
 
@@ -260,7 +260,7 @@ def _domain(match: Mapping[str, str], bindings: Bindings) -> list[Any]:
     return [[name, "=", lookups.fill_template(text, bindings)] for name, text in match.items()]
 
 
-def _of(row: Mapping[str, Any], path: str) -> Any:
+def _field_of(row: Mapping[str, Any], path: str) -> Any:
     """A field of what a record points to, as "party.code"."""
     name, _, rest = path.partition(".")
     if not rest:
@@ -282,7 +282,7 @@ def _standing(orders: list[PurchaseOrder]) -> list[PurchaseOrder]:
 
 def _effect(name: str, part: Mapping[str, Any], looked: FoundOrders, *, sees: bool) -> ReadEffect:
     standing = _standing(looked.orders)
-    shown = [_shown(order, part.get("states", APPROVED)) for order in standing or looked.orders[:1]]
+    shown = [_order_fields(order, part.get("states", APPROVED)) for order in standing or looked.orders[:1]]
     spent = {} if looked.committed is None else {"committed": f"{looked.committed:f}"}
     return ReadEffect(
         name=name,
@@ -294,22 +294,22 @@ def _effect(name: str, part: Mapping[str, Any], looked: FoundOrders, *, sees: bo
     )
 
 
-def _shown(order: PurchaseOrder, approved: Sequence[str] = APPROVED) -> dict[str, Any]:
+def _order_fields(order: PurchaseOrder, approved: Sequence[str] = APPROVED) -> dict[str, Any]:
     row = order.row
     found = {
         "id": str(row["id"]),
         "number": row["number"],
         "reference": row["reference"],
         "state": row["state"],
-        "vendor": _of(row, "party.code"),
-        "vendor_name": _of(row, "party.rec_name"),
+        "vendor": _field_of(row, "party.code"),
+        "vendor_name": _field_of(row, "party.rec_name"),
         "amount": f"{_decimal(row['total_amount']):f}",
-        "currency": _of(row, "currency.code"),
-        "company": _of(row, "company.rec_name"),
-        "terms": _of(row, "payment_term.rec_name"),
-        "requester": _of(row, "create_uid.login"),
-        "quoted_by": _of(row, "quoted_by.rec_name"),
-        "approver": _of(row, "confirmed_by.rec_name"),
+        "currency": _field_of(row, "currency.code"),
+        "company": _field_of(row, "company.rec_name"),
+        "terms": _field_of(row, "payment_term.rec_name"),
+        "requester": _field_of(row, "create_uid.login"),
+        "quoted_by": _field_of(row, "quoted_by.rec_name"),
+        "approver": _field_of(row, "confirmed_by.rec_name"),
         "sku": order.skus[0] if order.skus else None,
     }
     # What the register leaves empty has no key: a predicate over it is undecidable, not false.
@@ -317,8 +317,8 @@ def _shown(order: PurchaseOrder, approved: Sequence[str] = APPROVED) -> dict[str
     return {**known, "skus": order.skus, "approved": row["state"] in approved}
 
 
-def _committed(register: TrytonClient, part: Mapping[str, Any], bindings: Bindings) -> Decimal | None:
-    """What approved orders have taken of the budget."""
+def _committed_budget(register: TrytonClient, part: Mapping[str, Any], bindings: Bindings) -> Decimal | None:
+    """The amount that approved orders have taken of the budget."""
     if "budget" not in part:
         return None
     approved = ["state", "in", list(part.get("states", APPROVED))]
@@ -347,7 +347,7 @@ def _indicators(
 
 
 def _differences(order: PurchaseOrder, part: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterator[str]:
-    found = _shown(order, part.get("states", APPROVED))
+    found = _order_fields(order, part.get("states", APPROVED))
     if not found["approved"] or ("approver" in wanted and found.get("approver") != str(wanted["approver"])):
         yield "approval_missing"
     if "vendor" in wanted and found.get("vendor") != str(wanted["vendor"]):
@@ -361,9 +361,9 @@ def _differences(order: PurchaseOrder, part: Mapping[str, Any], wanted: Mapping[
 
 
 def _against_catalogue(order: PurchaseOrder, register: TrytonClient) -> Iterator[str]:
-    offers = register.catalogue(str(_of(order.row, "party.code") or ""), order.skus)
+    offers = register.catalogue(str(_field_of(order.row, "party.code") or ""), order.skus)
     for line in order.lines:
-        steps = offers.get(str(_of(line, "product.code") or ""))
+        steps = offers.get(str(_field_of(line, "product.code") or ""))
         if steps is None:
             yield "unauthorized_vendor_or_sku"
             continue
@@ -378,5 +378,5 @@ def _latest(looked: Iterable[FoundOrders]) -> str:
     return max(times, key=_decimal, default="none")
 
 
-def _described(part: Mapping[str, Any]) -> str:
+def _describe(part: Mapping[str, Any]) -> str:
     return " and ".join(f"{name} = {text}" for name, text in part["match"].items())

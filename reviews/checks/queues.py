@@ -62,7 +62,7 @@ Bindings = Mapping[str, Mapping[str, Any]]
 
 @dataclass
 class MessageTrail:
-    """What was found of one effect, in the order of the queries."""
+    """The findings for one effect, in the order of the queries."""
 
     messages: dict[str, Message] = field(default_factory=dict)
     whole: bool = True
@@ -83,7 +83,6 @@ class QueueCheck:
         return lookups.state_schema({**first, "downstream": {"type": "object"}}, parts)
 
     def validate(self, verification: Mapping[str, Any]) -> list[str]:
-        """What is wrong with the lookup."""
         return lookups.lookup_faults(verification, _part_faults)
 
     @bounded_read
@@ -98,13 +97,13 @@ class QueueCheck:
     ) -> Reading:
         """The way of each message up to now."""
         parts = lookups.lookup_effects(verification)
-        filled = {name: _filled(part, bindings) for name, part in parts.items()}
+        filled = {name: _fill_part(part, bindings) for name, part in parts.items()}
         _check_streams(system, filled)
         try:
             with redis_session(system, timeout_s) as client:
                 role, offset = server_role(client)
-                since = _since(bindings, at=at) - _behind(client, at=at)
-                trails = {name: _followed(client, part, since, at=at) for name, part in filled.items()}
+                since = _first_millisecond(bindings, at=at) - _clock_lag_ms(client, at=at)
+                trails = {name: _follow(client, part, since, at=at) for name, part in filled.items()}
         except RedisError as problem:
             raise check_failure(problem) from None
         indicators = {key for trail in trails.values() for key in trail.indicators}
@@ -112,9 +111,9 @@ class QueueCheck:
         return Reading(
             source=system.name,
             consistency=role,
-            freshness=f"offset {offset}, last id {_last(trails)}",
+            freshness=f"offset {offset}, last id {_last_number(trails)}",
             observed_at=at,
-            pointer="; ".join(f"{part['stream']} where {_described(part)}" for part in parts.values()),
+            pointer="; ".join(f"{part['stream']} where {_describe(part)}" for part in parts.values()),
             effects=tuple(_effect(name, filled[name], trail) for name, trail in trails.items()),
             context=_context(trails),
             indicators=tuple(sorted(indicators)),
@@ -152,7 +151,7 @@ def _part_faults(where: str, part: Any) -> Iterator[str]:
 # One reading
 
 
-def _filled(part: Mapping[str, Any], bindings: Bindings) -> dict[str, Any]:
+def _fill_part(part: Mapping[str, Any], bindings: Bindings) -> dict[str, Any]:
     """The part with its expressions replaced by their values."""
     found: dict[str, Any] = dict(part)
     for name in ("stream", "group", "dead_letter"):
@@ -177,12 +176,12 @@ def redis_session(system: SystemAccess, timeout_s: float) -> Iterator[redis.Redi
     """A client whose whole conversation has a deadline, and whose connection was tested."""
     with ConversationDeadline(deadline_after(timeout_s)) as limit, _connected(system, timeout_s) as client:
         pool = client.connection_pool
-        pool.connection_class = _watched(pool.connection_class, limit)
+        pool.connection_class = _watched_connection(pool.connection_class, limit)
         _challenge(client)
         yield client
 
 
-def _watched(kind: type[Any], limit: ConversationDeadline) -> type[Any]:
+def _watched_connection(kind: type[Any], limit: ConversationDeadline) -> type[Any]:
     """Connections of that kind that end with the limit, and are not opened again after it."""
 
     class Watched(kind):  # type: ignore[misc]
@@ -196,7 +195,7 @@ def _watched(kind: type[Any], limit: ConversationDeadline) -> type[Any]:
 
 
 def _challenge(client: redis.Redis) -> None:
-    """Whoever plays back what the broker said earlier cannot repeat a word that was not said then."""
+    """Make the broker repeat a random word, so that recorded answers cannot be replayed."""
     word = secrets.token_hex(8)
     with suppress(NoPermissionError):
         if client.echo(word) != word:
@@ -234,7 +233,7 @@ def server_role(client: redis.Redis) -> tuple[Consistency, str]:
     return (Consistency.PRIMARY if master else Consistency.REPLICA), str(said.get("master_repl_offset"))
 
 
-def _since(bindings: Bindings, *, at: datetime) -> int:
+def _first_millisecond(bindings: Bindings, *, at: datetime) -> int:
     """The first millisecond whose messages are scanned; without a time of execution, that of all."""
     said = bindings.get("scope", {}).get("executed_at")
     try:
@@ -246,7 +245,7 @@ def _since(bindings: Bindings, *, at: datetime) -> int:
     return max(0, int((min(executed_at, at) - SLACK).timestamp() * 1000))
 
 
-def _behind(client: redis.Redis, *, at: datetime) -> int:
+def _clock_lag_ms(client: redis.Redis, *, at: datetime) -> int:
     """By how many milliseconds the broker's clock, which numbers the messages, is behind ours."""
     with suppress(NoPermissionError):
         seconds, microseconds = client.time()
@@ -254,7 +253,7 @@ def _behind(client: redis.Redis, *, at: datetime) -> int:
     return 0
 
 
-def _followed(client: redis.Redis, part: Mapping[str, Any], since: int, *, at: datetime) -> MessageTrail:
+def _follow(client: redis.Redis, part: Mapping[str, Any], since: int, *, at: datetime) -> MessageTrail:
     trail = MessageTrail()
     trail.messages, scanned = _matching(client, part["stream"], part["match"], since)
     if not trail.messages:
@@ -263,7 +262,7 @@ def _followed(client: redis.Redis, part: Mapping[str, Any], since: int, *, at: d
     if len(trail.messages) > 1:
         trail.indicators.add("duplicate_event")
     if "group" in part:
-        _acknowledged(client, part, trail)
+        _check_acknowledgement(client, part, trail)
     if trail.unacknowledged and _oldest(trail) < (at - STUCK_AFTER).timestamp() * 1000:
         trail.indicators.add("message_stuck")
     if "dead_letter" in part:
@@ -293,7 +292,7 @@ def _matching(
 
 
 def _is_whole(client: redis.Redis, part: Mapping[str, Any], since: int) -> bool:
-    """Whether nothing can have been taken out of the scanned part of the stream (rule 2)."""
+    """Return whether nothing can have been removed from the scanned part of the stream (rule 2)."""
     try:
         about: Any = client.xinfo_stream(part["stream"])
     except ResponseError as problem:
@@ -312,7 +311,7 @@ def _milliseconds(number: str) -> int:
     return int(number.partition("-")[0])
 
 
-def _acknowledged(client: redis.Redis, part: Mapping[str, Any], trail: MessageTrail) -> None:
+def _check_acknowledgement(client: redis.Redis, part: Mapping[str, Any], trail: MessageTrail) -> None:
     groups: Any = client.xinfo_groups(part["stream"])
     group = next((one for one in groups if one["name"] == part["group"]), None)
     if group is None:
@@ -395,12 +394,12 @@ def _context(trails: Mapping[str, MessageTrail]) -> dict[str, Any]:
     return {} if first.downstream is None else {"downstream": first.downstream}
 
 
-def _last(trails: Mapping[str, MessageTrail]) -> str:
+def _last_number(trails: Mapping[str, MessageTrail]) -> str:
     numbers = [number for trail in trails.values() for number in trail.messages]
     return max(numbers, key=_order, default="none")
 
 
-def _described(part: Mapping[str, Any]) -> str:
+def _describe(part: Mapping[str, Any]) -> str:
     return " and ".join(f"{name} = {text}" for name, text in part["match"].items())
 
 

@@ -67,7 +67,6 @@ class TicketCheck:
         return lookups.state_schema(next(iter(parts.values()), {}), parts)
 
     def validate(self, verification: Mapping[str, Any]) -> list[str]:
-        """What is wrong with the lookup."""
         return lookups.lookup_faults(verification, _part_faults)
 
     @bounded_read
@@ -81,12 +80,12 @@ class TicketCheck:
         timeout_s: float,
     ) -> Reading:
         """The records as the tracker has them now."""
-        parts = {name: _filled(part, bindings) for name, part in lookups.lookup_effects(verification).items()}
+        parts = {name: _fill_part(part, bindings) for name, part in lookups.lookup_effects(verification).items()}
         _check_kinds(system, parts)
         address = system.credential.get("url") or system.settings.get("url")
         headers = {"X-Requested-With": "readback", "Accept": "application/json"}
         with fetching.open_site(system, address, until=fetching.deadline_after(timeout_s), headers=headers) as site:
-            found = {name: _looked(site, part) for name, part in parts.items()}
+            found = {name: _look_up(site, part) for name, part in parts.items()}
         effects = tuple(_effect(name, parts[name], one) for name, one in found.items())
         executed_at = _executed_at(bindings, found, at=at)
         indicators = {
@@ -101,7 +100,7 @@ class TicketCheck:
             ),
             freshness="; ".join(_mark(one) for one in found.values())[:200],
             observed_at=at,
-            pointer="; ".join(_described(part) for part in lookups.lookup_effects(verification).values()),
+            pointer="; ".join(_describe(part) for part in lookups.lookup_effects(verification).values()),
             effects=effects,
             indicators=tuple(sorted(indicators)),
             raw={name: {"records": one.records, "comments": len(one.comments)} for name, one in found.items()},
@@ -144,7 +143,7 @@ def _name_faults(where: str, names: Any) -> Iterator[str]:
 # One reading
 
 
-def _filled(part: Mapping[str, Any], bindings: Bindings) -> dict[str, Any]:
+def _fill_part(part: Mapping[str, Any], bindings: Bindings) -> dict[str, Any]:
     """The part with its expressions replaced by their values."""
     found = {"kind": "issue", "assignee_field": "assignedto", **part}
     for name in ("id", "assignee", "comment"):
@@ -164,9 +163,9 @@ def _check_kinds(system: SystemAccess, parts: Mapping[str, Mapping[str, Any]]) -
             raise CheckFailed(f"{part['kind']} is not among the kinds that may be read.", retryable=False)
 
 
-def _looked(site: Site, part: Mapping[str, Any]) -> FoundRecords:
+def _look_up(site: Site, part: Mapping[str, Any]) -> FoundRecords:
     found = FoundRecords()
-    numbers = _listed(site, part, found)
+    numbers = _record_numbers(site, part, found)
     for number in numbers:
         record = _record(site, part, number, found)
         if record is not None and all(_text(record.get(name)) == value for name, value in part["match"].items()):
@@ -176,7 +175,7 @@ def _looked(site: Site, part: Mapping[str, Any]) -> FoundRecords:
     return found
 
 
-def _listed(site: Site, part: Mapping[str, Any], records: FoundRecords) -> list[str]:
+def _record_numbers(site: Site, part: Mapping[str, Any], records: FoundRecords) -> list[str]:
     """The numbers of the records that may be meant, retired ones left out."""
     asked = {"id": part["id"]} if "id" in part else {f"{name}:": value for name, value in part["match"].items()}
     numbers: list[str] = []
@@ -203,7 +202,7 @@ def _record(site: Site, part: Mapping[str, Any], number: str, records: FoundReco
     given = said.get("attributes")
     if not isinstance(given, dict):
         raise CheckFailed("The tracker did not answer with a record.", retryable=True)
-    properties = {name: _shown(value) for name, value in given.items()}
+    properties = {name: _property_value(value) for name, value in given.items()}
     # A comment has no name of its own, and is asked for by its number.
     numbers = [str(one.get("id")) for one in given.get("messages") or () if isinstance(one, Mapping)]
     return {**properties, "messages": numbers, "id": number, "etag": str(said.get("@etag", ""))}
@@ -236,10 +235,10 @@ def _data(site: Site, path: str, params: Mapping[str, str], records: FoundRecord
     return data
 
 
-def _shown(value: Any) -> Any:
+def _property_value(value: Any) -> Any:
     """A property by name: a linked thing by its key, several by a list of them."""
     if isinstance(value, list):
-        return [_shown(one) for one in value]
+        return [_property_value(one) for one in value]
     if isinstance(value, Mapping) and "link" in value:
         named = [one for name, one in value.items() if name not in {"id", "link"}]
         return str(named[0] if named else value.get("id"))
@@ -293,21 +292,21 @@ def _fields(part: Mapping[str, Any], records: FoundRecords) -> dict[str, Any]:
         "etag": record["etag"],
         "actor": _text(record.get("actor")),
         "creator": _text(record.get("creator")),
-        "created_at": _text(_instant(record.get("creation"))),
-        "changed_at": _text(_instant(record.get("activity"))),
+        "created_at": _text(_format_time(record.get("creation"))),
+        "changed_at": _text(_format_time(record.get("activity"))),
         "assignee": _text(record.get(part["assignee_field"])),
         "comments": len(record.get("messages") or ()),
         "comment": records.comments[-1] if records.comments else "",
     }
 
 
-def _instant(value: Any) -> str | None:
+def _format_time(value: Any) -> str | None:
     """A time of the tracker, which writes them in UTC without saying so."""
-    moment = _moment(value)
+    moment = _parse_time(value)
     return None if moment is None else f"{moment:%Y-%m-%dT%H:%M:%SZ}"
 
 
-def _moment(value: Any) -> datetime | None:
+def _parse_time(value: Any) -> datetime | None:
     try:
         return datetime.strptime(str(value), "%Y-%m-%d.%H:%M:%S").replace(tzinfo=UTC)
     except ValueError:
@@ -315,7 +314,7 @@ def _moment(value: Any) -> datetime | None:
 
 
 def _executed_at(bindings: Bindings, found: Mapping[str, FoundRecords], *, at: datetime) -> datetime | None:
-    """When the execution began by the tracker's clock, which wrote the history."""
+    """The start of the execution by the tracker's clock, which wrote the history."""
     try:
         executed_at = datetime.fromisoformat(str(bindings.get("scope", {}).get("executed_at")))
     except ValueError:
@@ -343,7 +342,7 @@ def _indicators(
         yield "missing_field_update"
     if "assignee" in part and part["assignee"] != _text(record.get(part["assignee_field"])):
         yield "wrong_assignee"
-    changed_at = _moment(record.get("activity"))
+    changed_at = _parse_time(record.get("activity"))
     if executed_at is not None and changed_at is not None and changed_at < executed_at - SLACK:
         yield "missing_change_history_entry"
 
@@ -351,7 +350,7 @@ def _indicators(
 def _hindrances(
     part: Mapping[str, Any], record: Mapping[str, Any], effect: ReadEffect, bindings: Bindings
 ) -> Iterator[str]:
-    """Why a change may not have been made."""
+    """Yield the indicators that explain why a change may not have been made."""
     if _text(record.get(part.get("locked_field", ""))) not in {"", "false", "0"}:
         yield "record_lock"
     before = bindings.get("pre", {}).get("effects", {}).get(effect.name, {}).get("etag")
@@ -362,9 +361,9 @@ def _hindrances(
 def _mark(records: FoundRecords) -> str:
     if not records.records:
         return "no record"
-    return f"etag {records.records[0]['etag']} changed {_instant(records.records[0].get('activity'))}"
+    return f"etag {records.records[0]['etag']} changed {_format_time(records.records[0].get('activity'))}"
 
 
-def _described(part: Mapping[str, Any]) -> str:
+def _describe(part: Mapping[str, Any]) -> str:
     where = {"id": part["id"]} if "id" in part else part["match"]
     return f"{part.get('kind', 'issue')} where {' and '.join(f'{name} = {text}' for name, text in where.items())}"

@@ -62,7 +62,7 @@ Connection = psycopg.Connection[Row]
 
 @dataclass
 class RetrievalTest:
-    """What the retrieval test showed."""
+    """The result of the retrieval test."""
 
     fields: dict[str, Any] = field(default_factory=dict)
     indicators: set[str] = field(default_factory=set)
@@ -79,7 +79,6 @@ class VectorSearchCheck:
         return lookups.state_schema(next(iter(parts.values()), {}), parts)
 
     def validate(self, verification: Mapping[str, Any]) -> list[str]:
-        """What is wrong with the lookup."""
         return lookups.lookup_faults(verification, _part_faults)
 
     @bounded_read
@@ -97,7 +96,7 @@ class VectorSearchCheck:
         _check_tables(system, parts)
         try:
             with postgres.read_only_connection(system, timeout_s) as connection, connection.transaction():
-                return _taken(connection, system, parts, bindings, at=at)
+                return _take_reading(connection, system, parts, bindings, at=at)
         except psycopg.Error as problem:
             raise postgres.check_failure(problem) from None
 
@@ -164,7 +163,7 @@ def _check_tables(system: SystemAccess, parts: Mapping[str, Mapping[str, Any]]) 
             raise CheckFailed(f"{table} is not among the tables that may be read.", retryable=False)
 
 
-def _taken(
+def _take_reading(
     connection: Connection,
     system: SystemAccess,
     parts: Mapping[str, Mapping[str, Any]],
@@ -177,11 +176,11 @@ def _taken(
     for name, part in parts.items():
         _be_in_scope(connection, system, part, "visible_to", bindings)
         rows = _rows(connection, part, bindings)
-        test = _tested(connection, system, part, rows, bindings)
+        test = _test_retrieval(connection, system, part, rows, bindings)
         effects.append(_effect(name, part, rows, test))
         indicators |= set(_indicators(part, rows, bindings)) | test.indicators
         written += [row[_XMIN] for row in rows]
-        raw[name] = {"rows": [_shown(row) for row in rows], "retrieval": test.fields}
+        raw[name] = {"rows": [_json_row(row) for row in rows], "retrieval": test.fields}
     if standing["in_recovery"]:
         indicators.add(NOT_FRESH)
     return Reading(
@@ -189,7 +188,7 @@ def _taken(
         consistency=Consistency.REPLICA if standing["in_recovery"] else Consistency.PRIMARY,
         freshness=f"lsn {standing['position']}, xmin {' '.join(written[:10]) or 'none'}",
         observed_at=at,
-        pointer="; ".join(_described(part) for part in parts.values()),
+        pointer="; ".join(_describe(part) for part in parts.values()),
         effects=tuple(effects),
         indicators=tuple(sorted(indicators)),
         raw=raw,
@@ -243,7 +242,7 @@ def _rows(connection: Connection, part: Mapping[str, Any], bindings: Bindings) -
     return connection.execute(query, values).fetchall()
 
 
-def _shown(row: Row) -> Row:
+def _json_row(row: Row) -> Row:
     return {name: lookups.to_json_value(value) for name, value in row.items() if name not in {_XMIN, _VECTOR}}
 
 
@@ -293,7 +292,7 @@ def _indicators(part: Mapping[str, Any], rows: list[Row], bindings: Bindings) ->
 # The retrieval test
 
 
-def _tested(
+def _test_retrieval(
     connection: Connection, system: SystemAccess, part: Mapping[str, Any], rows: list[Row], bindings: Bindings
 ) -> RetrievalTest:
     test, search = RetrievalTest(), part.get("retrieval")
@@ -376,7 +375,7 @@ def _check_binding(connection: Connection, search: Mapping[str, Any]) -> None:
         raise CheckFailed("Row security does not bind the reader, so nothing shows what is hidden.", retryable=False)
 
 
-def _described(part: Mapping[str, Any]) -> str:
+def _describe(part: Mapping[str, Any]) -> str:
     where = " and ".join(f"{column} = {text}" for column, text in part["where"].items())
     search = part.get("retrieval")
     return f"{part['table']} where {where}" + (f", searched in {search['table']}" if search else "")

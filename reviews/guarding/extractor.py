@@ -53,13 +53,13 @@ def reports_by(
     if extractor is None or not message:
         return detector.reports_in(message)
     try:
-        return _spans(_asked(extractor, message, transport), message)
+        return _spans(_ask_model(extractor, message, transport), message)
     except (httpx.HTTPError, ValueError, KeyError, IndexError, TypeError) as fault:
         log.warning("the extractor gave no answer, the built-in detector is asked: %s", type(fault).__name__)
         return detector.reports_in(message)
 
 
-def _asked(extractor: Extractor, message: str, transport: httpx.BaseTransport | None) -> Any:
+def _ask_model(extractor: Extractor, message: str, transport: httpx.BaseTransport | None) -> Any:
     body = {
         "model": extractor.model,
         "temperature": 0,

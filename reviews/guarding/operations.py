@@ -78,7 +78,7 @@ def _keep(speaker: Speaker, message: str, guarded: Guarded, actions: list[Any], 
         for each in actions
     ]
     used += [{"action_id": each.action_id, "seq": 0, "state": "", "outcome": each.outcome} for each in speaker.refused]
-    claims = [_unquoted(each) for each in verdict.claims]
+    claims = [_without_quote(each) for each in verdict.claims]
     codes, tags = (
         _distinct(each.code for each in verdict.violations),
         _distinct(each.tag for each in verdict.violations),
@@ -121,7 +121,7 @@ def _keep(speaker: Speaker, message: str, guarded: Guarded, actions: list[Any], 
     )
 
 
-def _unquoted(claim: Found) -> dict[str, Any]:
+def _without_quote(claim: Found) -> dict[str, Any]:
     """A claim without its words."""
     kept = {name: value for name, value in asdict(claim).items() if name != "quote"}
     return kept | {"span": list(claim.span), "action_ids": list(claim.action_ids)}

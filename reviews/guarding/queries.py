@@ -80,18 +80,18 @@ def message_rule_of(tenant_id: UUID, agent_id: str) -> MessageRule:
 def untold_changes(tenant_id: UUID, session_id: UUID) -> list[Any]:
     """The changes of a session whose outcome no guarded message has followed; what recovery did is not the agent's."""
     made = actions_queries.actions(tenant_id, session=session_id, relation="", limit=MOST)
-    return _untold(made, {session_id: _known_before(tenant_id, session_id)})
+    return _unreported(made, {session_id: _known_before(tenant_id, session_id)})
 
 
 def count_unreported(tenant_id: UUID, agent_id: str) -> int:
-    """How many of the newest changes of an agent were followed by no message that the guard has seen."""
+    """Count the newest changes of an agent that no message seen by the guard reports."""
     made = actions_queries.actions(tenant_id, agent=agent_id, relation="", limit=MOST)
     verdicts = GuardVerdict.objects.filter(tenant_id=tenant_id, session_id__in={each.session_id for each in made})
     last = verdicts.order_by("session_id", "-id").distinct("session_id")
-    return len(_untold(made, {each.session_id: _outcomes(each) for each in last}))
+    return len(_unreported(made, {each.session_id: _outcomes(each) for each in last}))
 
 
-def _untold(made: list[Any], known: Mapping[UUID, Mapping[str, str]]) -> list[Any]:
+def _unreported(made: list[Any], known: Mapping[UUID, Mapping[str, str]]) -> list[Any]:
     changes = (each for each in made if each.mutating)
     return [each for each in changes if known.get(each.session_id, {}).get(str(each.id)) != str(outcome_of(each))]
 
@@ -122,7 +122,7 @@ def _records(speaker: Speaker, actions: list[Any], *, at: datetime) -> Iterable[
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What is kept of an action: its request, the answers in their order, and the last reading."""
+    """The kept facts of an action: its request, the answers in their order, and the last reading."""
 
     arguments: Mapping[str, Any]
     answers: list[Mapping[str, Any]]
@@ -133,7 +133,7 @@ def _record(speaker: Speaker, action: Any, told: StatusReport, kept: _Seen, *, a
     seen = [observe.parse_result(each.get("result"), tool=action.tool) for each in kept.answers]
     state = State.COMPENSATED if action.reversed and action.state == State.RECONCILED_SUCCESS else action.state
     contract = speaker.contracts.get(action.tool)
-    answer = _answered(seen)
+    answer = _answer_fields(seen)
     required = contract.required_effects if contract else ()
     reading = reading_bindings(parse_reading(kept.reading), required) if kept.reading is not None else {}
     compared = compare_fields(kept.arguments, contract=contract, answer=answer or None, reading=reading or None)
@@ -166,12 +166,12 @@ def confirmations_of(tenant_id: UUID, actions: list[Any]) -> dict[UUID, str]:
     found = {}
     for action in actions:
         seen = [observe.parse_result(each.get("result"), tool=action.tool) for each in answers.get(action.id, [])]
-        if code := confirmation_of(_answered(seen), arguments.get(action.id, {})):
+        if code := confirmation_of(_answer_fields(seen), arguments.get(action.id, {})):
             found[action.id] = code
     return found
 
 
-def _answered(seen: list[observe.ParsedObservation]) -> dict[str, Any]:
+def _answer_fields(seen: list[observe.ParsedObservation]) -> dict[str, Any]:
     """The answer that tells, with the fields of its evidence beside its own."""
     last = observe.deciding_observation(seen)
     if last is None:
@@ -183,12 +183,12 @@ def _answered(seen: list[observe.ParsedObservation]) -> dict[str, Any]:
 def _readings(tenant_id: UUID, ids: list[UUID]) -> dict[UUID, Mapping[str, Any]]:
     """The last reading of the system of record for each of these actions that has one."""
     runs = {run.pointer: run.action_id for run in queries.last_runs(tenant_id, ids).values()}
-    found = {runs[pointer]: orjson.loads(data) for pointer, data in _opened(tenant_id, list(runs)).items()}
+    found = {runs[pointer]: orjson.loads(data) for pointer, data in _open_evidence(tenant_id, list(runs)).items()}
     return {action_id: each["readings"][0] for action_id, each in found.items() if each.get("readings")}
 
 
 def _reason(action: Any, seen: list[observe.ParsedObservation]) -> str:
-    """Why it failed, safe to show: what the record itself says, or the code that the tool gave (C-32)."""
+    """The reason of a failure, safe to show: the record's own words, or the code that the tool gave (C-32)."""
     if action.state != State.FAILED:
         return ""
     unrun = events.end_before_execution(action.tenant_id, action.id)
@@ -199,7 +199,7 @@ def _reason(action: Any, seen: list[observe.ParsedObservation]) -> str:
 
 
 def _is_stale(action: Any, *, at: datetime) -> bool:
-    """Whether a reading is too old, or its target was changed after it."""
+    """Return whether a reading is too old, or its target was changed after it."""
     if at - action.changed_at > READ_LASTS:
         return True
     later = actions_queries.actions(action.tenant_id, target=action.target, limit=MOST)
@@ -208,7 +208,7 @@ def _is_stale(action: Any, *, at: datetime) -> bool:
 
 def _arguments(tenant_id: UUID, actions: list[Any]) -> dict[UUID, Any]:
     pointers = {action.payload_pointer: action.id for action in actions if action.payload_pointer is not None}
-    opened = _opened(tenant_id, list(pointers))
+    opened = _open_evidence(tenant_id, list(pointers))
     read = {pointers[pointer]: orjson.loads(data) for pointer, data in opened.items()}
     # The gate keeps what it refused as it came; only an object has arguments that a claim could be compared with.
     return {action_id: each if isinstance(each, dict) else {} for action_id, each in read.items()}
@@ -216,7 +216,7 @@ def _arguments(tenant_id: UUID, actions: list[Any]) -> dict[UUID, Any]:
 
 def _answers(tenant_id: UUID, ids: list[UUID]) -> dict[UUID, list[Any]]:
     observed = queries.read_observations(execute(*queries.observations_call(tenant_id, ids)))
-    opened = _opened(tenant_id, [each.pointer for each in observed])
+    opened = _open_evidence(tenant_id, [each.pointer for each in observed])
     found: dict[UUID, list[Any]] = {}
     for each in observed:
         if each.pointer in opened:
@@ -224,11 +224,11 @@ def _answers(tenant_id: UUID, ids: list[UUID]) -> dict[UUID, list[Any]]:
     return found
 
 
-def _opened(tenant_id: UUID, pointers: list[UUID]) -> dict[UUID, bytes]:
-    """What is behind these pointers, without what was erased."""
+def _open_evidence(tenant_id: UUID, pointers: list[UUID]) -> dict[UUID, bytes]:
+    """Open the evidence behind these pointers, without what was erased."""
     try:
         return evidence_queries.open_evidence_many(tenant_id, pointers)
     except (EvidenceErased, CannotOpen):
         if len(pointers) == 1:
             return {}
-        return {key: data for each in pointers for key, data in _opened(tenant_id, [each]).items()}
+        return {key: data for each in pointers for key, data in _open_evidence(tenant_id, [each]).items()}

@@ -81,7 +81,7 @@ def open_for_cause(
         by,
         at=at,
     )
-    wanted = [*_named("action", actions), *_named("case", cases), *_named("freeze", freezes)]
+    wanted = [*_as_links("action", actions), *_as_links("case", cases), *_as_links("freeze", freezes)]
     _gather(row, wanted, by, at=at)
     return row
 
@@ -116,7 +116,7 @@ def _begin(row: Incident, note: str, by: ledger.Actor, *, at: datetime) -> Incid
     return row
 
 
-def _named(kind: str, ids: Iterable[UUID]) -> list[tuple[str, UUID]]:
+def _as_links(kind: str, ids: Iterable[UUID]) -> list[tuple[str, UUID]]:
     return [(kind, each) for each in ids]
 
 
@@ -197,8 +197,8 @@ def link_subjects(
         raise NotFound("Action or case")
     for action_id in sorted(concerned):
         ledger.lock_subject(tenant_id=tenant_id, subject_id=action_id, kind="action")
-    _, row = _open(tenant_id, incident_id)
-    _gather(row, [*_named("action", concerned), *_named("case", found)], by, at=at)
+    _, row = _lock_open(tenant_id, incident_id)
+    _gather(row, [*_as_links("action", concerned), *_as_links("case", found)], by, at=at)
 
 
 def freeze_scope(
@@ -213,7 +213,7 @@ def freeze_scope(
     is_unknown: bool = False,
 ) -> UUID:
     """Freeze something because of an incident; returns the freeze."""
-    _, row = _open(tenant_id, incident_id)
+    _, row = _lock_open(tenant_id, incident_id)
     freeze = registration.place_freeze(
         tenant_id=tenant_id, scope=scope, value=value, reason=reason, actor=by, at=at, is_unknown=is_unknown
     )
@@ -231,7 +231,7 @@ def close(
     at: datetime,
 ) -> None:
     """Close an incident with a note, deciding about every freeze that it holds (R-RB-10)."""
-    head, row = _open(tenant_id, incident_id)
+    head, row = _lock_open(tenant_id, incident_id)
     if not note.strip():
         raise ReasonMissing
     decisions = check_freeze_decisions([each.id for each in queries.freezes_held(row)], freezes or {})
@@ -286,7 +286,7 @@ def lock_incident(tenant_id: UUID, incident_id: UUID) -> tuple[ledger.SubjectHea
     return head, row
 
 
-def _open(tenant_id: UUID, incident_id: UUID) -> tuple[ledger.SubjectHead, Incident]:
+def _lock_open(tenant_id: UUID, incident_id: UUID) -> tuple[ledger.SubjectHead, Incident]:
     head, row = lock_incident(tenant_id, incident_id)
     if row.state != "OPEN":
         raise IncidentClosed

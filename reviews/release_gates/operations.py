@@ -79,11 +79,11 @@ def run_gates(
     results = [
         replayed,
         _difference(in_force.version, changes, touched),
-        _walked("RG-04", gates.inject_failures(draft)),
-        _walked("RG-05", gates.drill_recovery(draft)),
-        _walked("RG-06", [*gates.check_new_entries(draft), *_stored(row)]),
-        _walked("RG-07", gates.check_reports_before_verdict(draft)),
-        _walked("RG-08", [*gates.repeat_unknown(draft), _repeat_block()]),
+        _gate_result("RG-04", gates.inject_failures(draft)),
+        _gate_result("RG-05", gates.drill_recovery(draft)),
+        _gate_result("RG-06", [*gates.check_new_entries(draft), *_check_stored(row)]),
+        _gate_result("RG-07", gates.check_reports_before_verdict(draft)),
+        _gate_result("RG-08", [*gates.repeat_unknown(draft), _repeat_block()]),
     ]
     wanted = required_gates(row.kind)
     return releases.record_gates(
@@ -108,7 +108,7 @@ def _draft(row: Release, in_force: Mapping[str, Any]) -> Draft:
     )
 
 
-def _walked(gate: str, lines: list[GateLine]) -> GateResult:
+def _gate_result(gate: str, lines: list[GateLine]) -> GateResult:
     passed, summary = gates.summary_of(lines)
     return GateResult(gate=gate, passed=passed, summary=summary, evidence={"lines": gates.as_document(lines)})
 
@@ -117,7 +117,7 @@ def _walked(gate: str, lines: list[GateLine]) -> GateResult:
 
 
 def _outcome(judged: Judgement) -> dict[str, str]:
-    """What people go by of a judgement: how it ended, as what, and what follows."""
+    """The parts of a judgement that people rely on: its end, its class, and what follows."""
     verdict = judged.verdict
     return {
         "ends_in": judged.ends_in,
@@ -135,10 +135,10 @@ def _replay(row: Release, draft: Draft, *, at: datetime) -> tuple[GateResult, li
         under[row.kind] = stored
     found = replays.replay_period(row.tenant_id, since=at - REPLAYED, until=at, under=under, contract=draft.contract)
     actions = list(islice(found, MOST_REPLAYED))
-    changed = [each for action in actions if (each := _changed(action)) is not None]
+    changed = [each for action in actions if (each := _first_change(action)) is not None]
     if draft.contract is not None:
         known = {each["action_id"] for each in changed}
-        missed = _missed(row, draft.contract, [each for each in actions if each.action_id not in known])
+        missed = _missed_faults(row, draft.contract, [each for each in actions if each.action_id not in known])
         changed += missed
     runs = sum(len(action.runs) for action in actions)
     without = sum(len(action.not_replayable) for action in actions)
@@ -158,7 +158,7 @@ def _replay(row: Release, draft: Draft, *, at: datetime) -> tuple[GateResult, li
     return result, changed
 
 
-def _changed(action: ActionReplay) -> dict[str, Any] | None:
+def _first_change(action: ActionReplay) -> dict[str, Any] | None:
     for run in action.runs:
         if run.recorded is None or run.replayed is None:
             continue
@@ -168,7 +168,7 @@ def _changed(action: ActionReplay) -> dict[str, Any] | None:
     return None
 
 
-def _missed(row: Release, drafted: Contract, actions: Sequence[ActionReplay]) -> list[dict[str, Any]]:
+def _missed_faults(row: Release, drafted: Contract, actions: Sequence[ActionReplay]) -> list[dict[str, Any]]:
     """The newest successes in which something wrong would be found under the contract in force, not under the draft."""
     in_force = catalogue_queries.contract_to_compare(row.tenant_id, row.tool)
     assert in_force is not None
@@ -176,7 +176,7 @@ def _missed(row: Release, drafted: Contract, actions: Sequence[ActionReplay]) ->
     successes = [
         run for action in reversed(actions) for run in action.runs[-1:] if run.recorded is not None and _is_success(run)
     ]
-    found = [_missed_in(run.run, known, drafted) for run in successes[:MOST_PLANTED]]
+    found = [_missed_fault(run.run, known, drafted) for run in successes[:MOST_PLANTED]]
     return [each for each in found if each is not None]
 
 
@@ -184,7 +184,7 @@ def _is_success(run: RunReplay) -> bool:
     return run.replayed is not None and run.replayed.verdict.get("result") == "SUCCESS"
 
 
-def _missed_in(run: StoredRun, contract: Contract, drafted: Contract) -> dict[str, Any] | None:
+def _missed_fault(run: StoredRun, contract: Contract, drafted: Contract) -> dict[str, Any] | None:
     """The first planted difference that the draft does not find in a run, with what both say of it."""
     before, after = rebuild_inputs(run, contract=contract), rebuild_inputs(run, contract=drafted)
     for (words, was), (_, now) in zip(gates.plant_differences(before), gates.plant_differences(after), strict=True):
@@ -215,23 +215,25 @@ def _counted_words(number: int, word: str) -> str:
 # RG-06 and RG-08, where they look at what is stored
 
 
-def _stored(row: Release) -> list[GateLine]:
+def _check_stored(row: Release) -> list[GateLine]:
     """Stored entries fit the ledger schema, stored answers the observation schema, stored versions their parser."""
     tenant_id, kind = row.tenant_id, row.kind
     entries = queries.stored_entries(tenant_id)
-    lines = [_counted("stored entries", "each fits the ledger schema", [_fault(check_entry, each) for each in entries])]
+    lines = [
+        _count_line("stored entries", "each fits the ledger schema", [_fault(check_entry, each) for each in entries])
+    ]
     answers = [_answer_fault(tenant_id, *each) for each in queries.observation_pointers(tenant_id)]
-    lines.append(_counted("stored answers of tools", "each is read as the observation schema says", answers))
+    lines.append(_count_line("stored answers of tools", "each is read as the observation schema says", answers))
     if kind == CONTRACT:
         contracts = catalogue_queries.contract_versions_of(tenant_id, row.tool)
         faults = [_fault(_load, (bytes(each.document), each.digest)) for each in contracts]
-        return [*lines, _counted(f"stored versions of the contract of {row.tool}", "each is still read", faults)]
+        return [*lines, _count_line(f"stored versions of the contract of {row.tool}", "each is still read", faults)]
     versions = catalogue_queries.policy_versions(tenant_id, kind)
     faults = [_fault(_parse, (kind, bytes(each.document))) for each in versions]
-    return [*lines, _counted(f"stored versions of the {kind} policy", "each is still read", faults)]
+    return [*lines, _count_line(f"stored versions of the {kind} policy", "each is still read", faults)]
 
 
-def _counted(tried: str, wanted: str, faults: list[str]) -> GateLine:
+def _count_line(tried: str, wanted: str, faults: list[str]) -> GateLine:
     bad = [each for each in faults if each]
     found = f"{len(bad)} of {len(faults)} do not: {bad[0]}" if bad else f"all {len(faults)} do"
     return GateLine(tried=tried, wanted=wanted, found=found, passed=not bad)

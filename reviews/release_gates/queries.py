@@ -33,7 +33,7 @@ def stored_entries(tenant_id: UUID) -> list[dict[str, Any]]:
 
 
 def observation_pointers(tenant_id: UUID) -> list[tuple[UUID, str]]:
-    """Where the oldest and the newest answers of tools are kept, and of which tool each is."""
+    """The pointers of the oldest and newest answers of tools, each with its tool."""
     found: dict[UUID, str] = {}
     for order in ("ASC", "DESC"):
         rows = execute(
@@ -46,7 +46,7 @@ def observation_pointers(tenant_id: UUID) -> list[tuple[UUID, str]]:
 
 
 def repeat_block_fault() -> str:
-    """What is wrong with the index by which the database refuses a second open mutation; empty where nothing is."""
+    """The fault of the index by which the database refuses a second open mutation; empty if it has none."""
     rows = execute(
         "SELECT i.indisunique AND i.indisvalid AND i.indislive, pg_get_expr(i.indpred, i.indrelid) FROM pg_index i"
         " JOIN pg_class c ON c.oid = i.indexrelid WHERE c.relname = $1 AND c.relnamespace = 'public'::regnamespace",
@@ -62,7 +62,7 @@ def repeat_block_fault() -> str:
 
 
 def canary_figures(tenant_id: UUID, scope: CanaryScope, *, until: datetime) -> tuple[CanaryFigures, CanaryFigures]:
-    """How the actions ended that a canary decides, and those beside it; where there are none, those of before.
+    """The outcomes of the actions that a canary decides, and of those beside it; without any, of those before.
 
     An action counts once it is settled, or waits for a person.
     """

@@ -147,14 +147,16 @@ def stored_runs(tenant_id: UUID, action_ids: Sequence[UUID]) -> dict[UUID, list[
         list(action_ids),
     )
     documents, gone = _evidence(tenant_id, [row.pointer for row in rows])
-    places = {row.pointer: (row.action_id, int(seq)) for row in rows if (seq := _given(documents, row).get("seq"))}
+    places = {
+        row.pointer: (row.action_id, int(seq)) for row in rows if (seq := _circumstances(documents, row).get("seq"))
+    }
     entries = events.entries_at(tenant_id, list(places.values()))
-    digests = {_given(documents, row).get(name, "") for row in rows for name in ("contract", "lookup")}
+    digests = {_circumstances(documents, row).get(name, "") for row in rows for name in ("contract", "lookup")}
     contracts_then = _contracts(tenant_id, digests)
-    policies_then = _policies(tenant_id, [_given(documents, row).get("policies", {}) for row in rows])
+    policies_then = _policies(tenant_id, [_circumstances(documents, row).get("policies", {}) for row in rows])
     found: dict[UUID, list[StoredRun]] = {action_id: [] for action_id in action_ids}
     for row in rows:
-        given = _given(documents, row)
+        given = _circumstances(documents, row)
         named = {kind: each["digest"] for kind, each in given.get("policies", {}).items()}
         found[row.action_id].append(
             StoredRun(
@@ -176,7 +178,7 @@ def stored_runs(tenant_id: UUID, action_ids: Sequence[UUID]) -> dict[UUID, list[
     return found
 
 
-def _given(documents: Mapping[UUID, dict[str, Any]], row: VerificationRun) -> Mapping[str, Any]:
+def _circumstances(documents: Mapping[UUID, dict[str, Any]], row: VerificationRun) -> Mapping[str, Any]:
     given: Mapping[str, Any] = documents.get(row.pointer, {}).get("circumstances", {})
     return given
 

@@ -12,7 +12,7 @@ from ledger.record.rules.refusals import Refused
 
 
 def is_sealed(version: AgentVersion) -> bool:
-    """Whether a stored registration matches its seal (R-CR-05)."""
+    """Return whether a stored registration matches its seal (R-CR-05)."""
     return registry.is_sealed(entry_of(version), seal=version.fingerprint, key=registry_key())
 
 
@@ -34,9 +34,9 @@ def entry_of(version: AgentVersion) -> registry.RegistryEntry:
 def refusal_to_act(
     session: Session | None, agent: Agent | None, current: AgentVersion | None, *, tool: str, version: str
 ) -> Refused | None:
-    """Why an agent may not have this done in this session, by the registry as it is now; None if it may.
+    """The reason why an agent may not have this done in this session, by the registry as it is now; None if it may.
 
-    `current` is the registration in force. What is missing or not as it was sealed refuses.
+    `current` is the registration in force. A missing or altered registration refuses.
     """
     if session is None or agent is None or current is None:
         return registry.AgentNotRegistered()

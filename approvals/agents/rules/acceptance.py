@@ -31,7 +31,7 @@ CHECKLIST = (
 
 
 class Flag(StrEnum):
-    """Why an agent is flagged."""
+    """The reason why an agent is flagged."""
 
     PHANTOM_SHARE = "PHANTOM_SHARE"
     LOW_ACCEPTANCE = "LOW_ACCEPTANCE"
@@ -40,7 +40,7 @@ class Flag(StrEnum):
 
 @dataclass(frozen=True)
 class FlagThresholds:
-    """When a tenant flags an agent: percent, calls, different names, hours."""
+    """The thresholds at which a tenant flags an agent: percent, calls, different names, hours."""
 
     acceptance_floor_pct: int = 80
     least_calls: int = 50
@@ -49,13 +49,13 @@ class FlagThresholds:
 
     @property
     def window(self) -> timedelta:
-        """How far back the calls are looked at."""
+        """The period over which calls are considered."""
         return timedelta(hours=self.window_h)
 
 
 @dataclass(frozen=True)
 class CallTally:
-    """How many calls there were, and how many of each kind; `failed` are accepted ones whose tool then failed."""
+    """The calls made, by kind; `failed` are accepted ones whose tool then failed."""
 
     made: int = 0
     accepted: int = 0
@@ -99,7 +99,7 @@ class CallTally:
 
     @property
     def healthy(self) -> bool | None:
-        """Whether the phantom share is below the line; None where there is no share."""
+        """Return whether the phantom share is below the limit; None if there is no share."""
         return None if self.phantom_share is None else self.phantom_share < HEALTHY_PHANTOMS
 
 

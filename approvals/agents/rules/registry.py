@@ -118,7 +118,7 @@ def refusal_to_act(standing: AgentStanding, *, opened_at: int, tool: str, versio
 
 
 def withdraw(before: RegistryEntry, after: RegistryEntry, lost: Withdrawals, *, seq: int) -> Withdrawals:
-    """What an agent has lost once the registration `after`, which is this event of its record, follows `before`."""
+    """Add what an agent loses when the registration `after` (this event of its record) follows `before`."""
     found = {tool: list(each) for tool, each in lost.items()}
     for tool in before.tools:
         kept = after.versions.get(tool)
@@ -140,7 +140,7 @@ class Disclosure:
 
     @property
     def warning(self) -> str:
-        """Why tools were withheld, and what to do about it; empty when none were."""
+        """The warning that tools were withheld, and what to do about it; empty if none were."""
         if not self.withheld:
             return ""
         offered = len(self.tools) + len(self.withheld)
@@ -170,7 +170,7 @@ def fingerprint(entry: RegistryEntry, *, key: bytes) -> str:
 
 
 def is_sealed(entry: RegistryEntry, *, seal: str, key: bytes) -> bool:
-    """Whether the entry matches its seal."""
+    """Return whether the entry matches its seal."""
     return hmac.compare_digest(fingerprint(entry, key=key).encode(), seal.encode("utf-8", "replace"))
 
 
@@ -198,8 +198,8 @@ def negotiate(
 ) -> Disclosure:
     """The tools disclosed to a session (rules 4, 5). `contracts` holds each tool that has a contract."""
     available = [name for name in dict.fromkeys(entry.tools) if name in contracts]
-    _covered(tools or (), available, "tools")
-    _covered(output_tags, entry.output_tags, "output_tags")
+    _check_registered(tools or (), available, "tools")
+    _check_registered(output_tags, entry.output_tags, "output_tags")
     chosen = available if tools is None else [name for name in available if name in set(tools)]
     kept = chosen if len(chosen) <= cap else relevance.nearest_tools(intent, contracts, among=chosen, most=cap)
     tags = entry.output_tags if not output_tags else tuple(tag for tag in entry.output_tags if tag in set(output_tags))
@@ -256,7 +256,7 @@ def _like(names: list[str], pair: tuple[str, str]) -> LintFinding:
     )
 
 
-def _covered(wanted: Collection[str], registered: Collection[str], path: str) -> None:
+def _check_registered(wanted: Collection[str], registered: Collection[str], path: str) -> None:
     errors = [
         {"path": f"/{path}", "code": CapabilityNotRegistered.code, "detail": f"{name[:128]} is not registered."}
         for name in wanted

@@ -82,7 +82,7 @@ _MOST_WHY = 200
 
 
 class WithheldReason(StrEnum):
-    """Why a tool is withheld."""
+    """The reason why a tool is withheld."""
 
     CHANGED = "changed"
     UNREGISTERED = "unregistered"
@@ -100,7 +100,7 @@ class WithheldTool:
     why: str = ""
 
     def document(self) -> dict[str, Any]:
-        """As it is kept and answered."""
+        """The form in which it is stored and returned."""
         return {"tool": self.tool, "fate": self.fate.value, "why": self.why}
 
 

@@ -82,7 +82,9 @@ def lease_duration(tenant_id: UUID, policy: str) -> timedelta:
 
 
 def effect_horizon(attempt: Attempt, contract: Contract) -> datetime:
-    """When an unreported attempt can no longer take effect: lease end + timeout + settling time ("Late effects")."""
+    """The time after which an unreported attempt cannot take effect: lease end + timeout + settling time ("Late
+    effects").
+    """
     settle = contract.verification.settle_s if contract.verification else 0
     return attempt.lease_expires_at + timedelta(seconds=attempt.timeout_s + settle)
 
@@ -177,7 +179,7 @@ class SystemUnverifiable(Refused):
 
 @dataclass(frozen=True, slots=True)
 class StartedExecution:
-    """What an executor needs to carry out exactly what was approved."""
+    """The data with which an executor carries out exactly what was approved."""
 
     attempt: int
     payload: bytes
@@ -426,7 +428,7 @@ def _check_release(context: ReleaseContext, unverifiable: Collection[str], *, at
 
 
 def _repeat_refusal(action: Action, *, at: datetime) -> str:
-    """Which other action of the same operation is in the way, and what ends that."""
+    """Name the other action of the same operation that blocks this one, and what ends that."""
     blocks = actions.blocking_actions(action.tenant_id, action.operation_key, at=at)
     other = next((each for each in blocks if each.action_id != action.id), None)
     if other is None:

@@ -67,7 +67,7 @@ class DirectoryKey:
         return self.key.kid
 
     def signs(self, at: datetime) -> bool:
-        """Whether this key may sign a grant now."""
+        """Return whether this key may sign a grant now."""
         begun = self.key.since <= at
         return self.retired_at is None and begun and (self.key.until is None or at < self.key.until)
 

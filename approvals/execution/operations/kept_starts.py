@@ -49,7 +49,7 @@ def take_in_starts(
     told = {(each["action_id"], each["attempt"], each["executor_id"]) for each in readings.unrecorded_starts(tenant_id)}
     new = [each for each in unknown if (str(each.action_id), each.attempt, executor_id) not in told]
     for each in new:
-        event = _event(each, executor_id)
+        event = _start_event(each, executor_id)
         head = ledger.append(head, event, actor=by, at=at)
         for action in ledger.lock_subjects(tenant_id=tenant_id, subject_ids=[each.action_id], kind="action"):
             ledger.append(action, event, actor=by, at=at)
@@ -59,7 +59,7 @@ def take_in_starts(
     return len(new)
 
 
-def _event(start: KeptStart, executor_id: str) -> ledger.NewEvent:
+def _start_event(start: KeptStart, executor_id: str) -> ledger.NewEvent:
     return ledger.NewEvent(
         kind="start_without_record",
         detail={

@@ -42,13 +42,13 @@ class EffectKnowledge(StrEnum):
 
 def waits_for_reading(context: ReleaseContext, *, at: datetime) -> bool:
     """True while an action waits for the reading of its target that a restore demands."""
-    since = _since(context)
+    since = _readings_since_restore(context)
     return since is not None and not since.held and _finding(context, since, at=at) is EffectKnowledge.WANTED
 
 
 def settle_first(head: ledger.SubjectHead, context: ReleaseContext, *, by: ledger.Actor, at: datetime) -> bool:
     """True if a locked action may be granted after a restore; otherwise request what is needed first."""
-    since = _since(context)
+    since = _readings_since_restore(context)
     if since is None or since.held:
         return True
     finding = _finding(context, since, at=at)
@@ -62,7 +62,7 @@ def settle_first(head: ledger.SubjectHead, context: ReleaseContext, *, by: ledge
     elif context.approval is not None:
         request_again(head=head, action=context.action, why=_WHY[finding], at=at)
     else:
-        _hold(head, context, finding, at=at)
+        _hold_action(head, context, finding, at=at)
     return False
 
 
@@ -72,7 +72,7 @@ _WHY = {
 }
 
 
-def _since(context: ReleaseContext) -> ReadingsSince | None:
+def _readings_since_restore(context: ReleaseContext) -> ReadingsSince | None:
     """The readings of an action since the restore that puts it in question; None where none does."""
     restored_at, action = context.record.standing.restored_at, context.action
     if restored_at is None or not action.mutating or action.proposed_at >= restored_at + READ_FIRST_FOR:
@@ -102,7 +102,7 @@ def _was_decided_since(context: ReleaseContext, since: ReadingsSince) -> bool:
     return decided_at is not None and decided_at > known_at
 
 
-def _hold(head: ledger.SubjectHead, context: ReleaseContext, finding: EffectKnowledge, *, at: datetime) -> None:
+def _hold_action(head: ledger.SubjectHead, context: ReleaseContext, finding: EffectKnowledge, *, at: datetime) -> None:
     restored_at = context.record.standing.restored_at
     assert restored_at is not None
     ledger.append(

@@ -385,8 +385,10 @@ def _ensure_idempotency_key(context: ReleaseContext) -> tuple[ReleaseContext, li
 
 
 def _must_ask_again(context: ReleaseContext, entry: Any, *, at: datetime) -> bool:
-    """Whether people must be asked again: the policy has changed since (RT-20, R-AP-09), or the votes are in a log from
-    before a restore, after which nobody knows whether they were used (B16).
+    """Return whether people must be asked again.
+
+    That is so if the policy has changed since (RT-20, R-AP-09), or if the votes are in a log from before a restore,
+    after which nobody knows whether they were used (B16).
     """
     if context.approval is None:
         return _policy_now_asks(context, entry, at=at)
@@ -395,7 +397,7 @@ def _must_ask_again(context: ReleaseContext, entry: Any, *, at: datetime) -> boo
 
 
 def _policy_now_asks(context: ReleaseContext, entry: Any, *, at: datetime) -> bool:
-    """Whether a policy that is newer than the call would hold or refuse it, although nobody was asked then."""
+    """Return whether a policy newer than the call would hold or refuse it, although nobody was asked then."""
     if entry["policy_context"]["approval_policy_version"] == context.rules.version:
         return False
     demand, _ = reevaluate_policy(context.action, rules=context.rules, at=at)

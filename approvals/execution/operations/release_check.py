@@ -73,7 +73,7 @@ class ReleaseContext:
 
     @property
     def eligibility(self) -> EligibilityContext:
-        """What the votes are judged by; the action has an approval, and its lock is held."""
+        """The context in which the votes are judged; the action has an approval, and its lock is held."""
         assert self.approval is not None
         assert self.people is not None
         return make_context(self.approval, self.parties, self.people, self.cast)
@@ -85,7 +85,7 @@ class ReleaseContext:
 
     @property
     def agent_refusal(self) -> Refused | None:
-        """Why the agent may no longer have the action done, if it may not."""
+        """The reason why the agent may no longer have the action done, or None."""
         action = self.action
         return refusal_to_act(self.session, self.agent, self.registered, tool=action.tool, version=action.tool_version)
 
@@ -116,7 +116,9 @@ class ReleaseContext:
 
     @property
     def waits_for_seal(self) -> bool:
-        """Whether the action waits until its votes are in a signed checkpoint; irreversible ones always do (B40)."""
+        """Return whether the action waits until its votes are in a signed checkpoint; irreversible ones always do
+        (B40).
+        """
         if self.approval is None:
             return False
         irreversible = self.action.reversibility == Reversibility.IRREVERSIBLE
@@ -199,18 +201,19 @@ def _votes(rows: list[tuple[Any, ...]]) -> tuple[Vote, ...]:
 
 
 def known_heads(tenant_id: UUID, seen: CheckpointBody | None = None) -> KnownHeads:
-    """What the record must not be behind of; read it before the record that is held against it."""
+    """The heads that the record must not be behind; read them before the record."""
     return newest_heads.known_heads(settings.COUNTERFOIL_EPOCH, tenant_id, seen)
 
 
 def record_refusal(context: ReleaseContext, known: KnownHeads) -> RecordBehind | None:
-    """Why an action does not start on this record, unless a person has let its tool start all the same."""
+    """The reason why an action does not start on this record, unless a person has let its tool start all the same."""
     refusal = standing_refusal(context.action.tenant_id, context.record.standing, known)
     return refusal if context.override_id is None else None
 
 
 def standing_refusal(tenant_id: UUID, standing: RecordStanding, known: KnownHeads) -> RecordBehind | None:
-    """Why nothing starts on this record: its log is stopped, or it is older than what is known; None where it is good.
+    """The reason why nothing starts on this record: its log is stopped, or it is older than `known`; None if it is
+    good.
 
     `known` was read before the record.
     """
@@ -231,7 +234,7 @@ def standing_refusal(tenant_id: UUID, standing: RecordStanding, known: KnownHead
 
 
 def stop_of_starts(tenant_id: UUID) -> RecordBehind | None:
-    """Why nothing of a tenant starts now; `EpochUnknown` where that cannot be told."""
+    """The reason why nothing of a tenant starts now, or None; `EpochUnknown` if that cannot be determined."""
     known = known_heads(tenant_id)
     return standing_refusal(tenant_id, record_standing(tenant_id), known)
 

@@ -76,12 +76,12 @@ class DpopProof:
 
 def public_key(jwk: Mapping[str, Any]) -> Ed25519PublicKey:
     """The key in a JWK; anything but one public Ed25519 key is `BadKey`."""
-    return Ed25519PublicKey.from_public_bytes(_point(jwk))
+    return Ed25519PublicKey.from_public_bytes(_public_point(jwk))
 
 
 def thumbprint(jwk: Mapping[str, Any]) -> str:
     """The RFC 7638 thumbprint (SHA-256, base64url) of a public Ed25519 key."""
-    _point(jwk)
+    _public_point(jwk)
     required = {"crv": jwk["crv"], "kty": jwk["kty"], "x": jwk["x"]}
     return jws.encode(hashlib.sha256(canonical(required)).digest())
 
@@ -152,7 +152,7 @@ def _address(url: str, *, whole: bool) -> tuple[str, str, int | None, str]:
     return parts.scheme, parts.hostname.rstrip("."), port or _DEFAULT_PORTS[parts.scheme], path
 
 
-def _point(jwk: Mapping[str, Any]) -> bytes:
+def _public_point(jwk: Mapping[str, Any]) -> bytes:
     if "d" in jwk:
         raise BadKey("The key is a private one; keep it and make another.")
     if jwk.keys() - {"kty", "crv", "x", "kid", "alg", "use"}:

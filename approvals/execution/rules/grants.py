@@ -81,7 +81,7 @@ class ApprovalReference:
 
 @dataclass(frozen=True, kw_only=True)
 class GrantTerms:
-    """What a grant is for; the current state has the same form, so that the two can be compared."""
+    """The terms of a grant; the current state has the same form, so that the two can be compared."""
 
     tenant: str
     environment: str
@@ -144,14 +144,16 @@ def mint_token(grant: GrantClaims, *, key: Ed25519PrivateKey) -> str:
     """The token of a grant, signed."""
     if not timedelta(0) < grant.expires_at - grant.issued_at <= MAX_LIFE:
         raise ValueError("a grant lives for up to 300 seconds")
-    token = jws.write_token(header={"alg": jws.ALG, "kid": _kid(key), "typ": TYP}, claims=_claims(grant), sign=key.sign)
+    token = jws.write_token(
+        header={"alg": jws.ALG, "kid": _key_id(key), "typ": TYP}, claims=_claims(grant), sign=key.sign
+    )
     if len(token) > MAX_GRANT:
         raise ValueError("the grant is too long")
     return token
 
 
 @lru_cache(maxsize=16)
-def _kid(key: Ed25519PrivateKey) -> str:
+def _key_id(key: Ed25519PrivateKey) -> str:
     return dpop.thumbprint(dpop.public_jwk(key.public_key()))
 
 
@@ -163,7 +165,7 @@ def verify_token(token: str, *, keys: Iterable[GrantKey], issuer: str, at: datet
         if key is None:
             raise jws.NotAToken("its key is unknown")
         jws.verify_token(parts, key.public)
-        grant = _grant(parts.claims)
+        grant = _parse_grant(parts.claims)
     except jws.NotAToken as problem:
         raise GrantInvalid(f"The grant was refused: {problem}.") from None
     if grant.issuer != issuer:
@@ -210,16 +212,16 @@ def _place(approval: ApprovalReference) -> tuple[str, int] | None:
 
 
 def token_hash(token: str) -> str:
-    """What is stored of a token (rule 5)."""
+    """The stored hash of a token (rule 5)."""
     return hashlib.sha256(token.encode("utf-8")).hexdigest()
 
 
 def jwks(keys: Iterable[GrantKey]) -> dict[str, Any]:
     """The JWK set of the grant keys, with the window in which each may sign (as nbf and exp)."""
-    return {"keys": [_published(key) for key in keys]}
+    return {"keys": [_public_key(key) for key in keys]}
 
 
-def _published(key: GrantKey) -> dict[str, Any]:
+def _public_key(key: GrantKey) -> dict[str, Any]:
     jwk: dict[str, Any] = {**dpop.public_jwk(key.public), "kid": key.kid, "alg": jws.ALG, "use": "sig"}
     jwk["nbf"] = int(key.since.timestamp())
     if key.until is not None:
@@ -297,7 +299,7 @@ def _approval_claim(approval: ApprovalReference) -> dict[str, Any]:
     }
 
 
-def _grant(claims: Mapping[str, Any]) -> GrantClaims:
+def _parse_grant(claims: Mapping[str, Any]) -> GrantClaims:
     if not _fits(claims, _SHAPE):
         raise jws.NotAToken("its claims are not those of a grant")
     if claims["uses"] != USES or claims["nbf"] != claims["iat"]:
@@ -305,8 +307,8 @@ def _grant(claims: Mapping[str, Any]) -> GrantClaims:
     return GrantClaims(
         issuer=claims["iss"],
         jti=claims["jti"],
-        issued_at=_instant(claims["iat"]),
-        expires_at=_instant(claims["exp"]),
+        issued_at=_from_seconds(claims["iat"]),
+        expires_at=_from_seconds(claims["exp"]),
         terms=_terms(claims),
     )
 
@@ -333,14 +335,14 @@ def _terms(claims: Mapping[str, Any]) -> GrantTerms:
         agent_version=claims["principal"]["version"],
         run_id=claims["principal"]["run"],
         policy_digests=claims["policies"],
-        approval=_approved(claims["approval"]),
+        approval=_approval_reference(claims["approval"]),
         idempotency=claims["idempotency"],
         executor=claims["aud"],
         thumbprint=claims["cnf"]["jkt"],
     )
 
 
-def _approved(claim: Mapping[str, Any] | None) -> ApprovalReference | None:
+def _approval_reference(claim: Mapping[str, Any] | None) -> ApprovalReference | None:
     if claim is None:
         return None
     return ApprovalReference(
@@ -353,7 +355,9 @@ def _approved(claim: Mapping[str, Any] | None) -> ApprovalReference | None:
 
 
 def _fits(value: Any, shape: Any) -> bool:
-    """Whether a claim has exactly this shape: a tuple is a choice, a list a list of one kind, {str: …} any names."""
+    """Return whether a claim has exactly this shape: a tuple is a choice, a list a list of one kind, {str: …} any
+    names.
+    """
     if isinstance(shape, tuple):
         return any(value is None if each is None else _fits(value, each) for each in shape)
     if isinstance(shape, list):
@@ -369,7 +373,7 @@ def _fits(value: Any, shape: Any) -> bool:
     return isinstance(value, str) and (value != "" or shape is _TEXT)
 
 
-def _instant(seconds: int) -> datetime:
+def _from_seconds(seconds: int) -> datetime:
     try:
         return datetime.fromtimestamp(seconds, tz=UTC)
     except (ValueError, OverflowError, OSError):

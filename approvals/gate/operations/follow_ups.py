@@ -117,7 +117,7 @@ def _refused_answer(code: str, message: str) -> dict[str, Any]:
 
 
 def _may_call(tenant_id: UUID, tool: str, *, at: datetime) -> bool:
-    """Whether the recovery agent may call a tool; registers it for the tool if it is not yet.
+    """Return whether the recovery agent may call a tool; registers it for the tool if it is not yet.
 
     A revoked recovery agent is not registered again: a tenant revokes it to stop automatic recovery at once.
     """

@@ -156,7 +156,7 @@ def check_caller(
     if step is Step.ARGUMENTS:
         return _arguments(call, caller.disclosed[call.tool], compile_predicate)
     refusal = _CALLER_CHECKS[step](call, caller, at)
-    return _refused(refusal, call) if refusal is not None else None
+    return _refuse(refusal, call) if refusal is not None else None
 
 
 def check_preconditions(
@@ -198,7 +198,7 @@ def refuse(verdict: GateVerdict, refusal: Malformed) -> GateVerdict:
         code=refusal.code,
         message=refusal.message,
         hint=refusal.hint,
-        errors=_named(refusal, layer),
+        errors=_errors_with_layer(refusal, layer),
         layer=layer,
     )
 
@@ -225,13 +225,13 @@ def apply_policy(verdict: GateVerdict, demand: PolicyDecision) -> GateVerdict:
 def gate_fault(call: Proposal) -> GateVerdict:
     """The refusal when a check itself raised an error: what cannot be checked does not pass (R-TG-09)."""
     refusal = Malformed("GATE_FAULT", "The call could not be checked, so it was not let through.", "Try again later.")
-    return _refused(refusal, call)
+    return _refuse(refusal, call)
 
 
 def contract_out_of_force(call: Proposal, version: str, state: str) -> GateVerdict:
     """The refusal when the version that the session was shown has been rolled back or retired since."""
     said = f"Version {version} of `{safe_name(call.tool)}` was {'retired' if state == 'RETIRED' else 'rolled back'}."
-    return _refused(Malformed("CAPABILITY_NOT_REGISTERED", said, "Open a new session for the version in force."), call)
+    return _refuse(Malformed("CAPABILITY_NOT_REGISTERED", said, "Open a new session for the version in force."), call)
 
 
 # The steps up to GOAL
@@ -333,19 +333,19 @@ TARGET_STEPS = tuple(step for step in Step if step in _TARGET_CHECKS or step is 
 def _arguments(call: Proposal, contract: Contract, compile_predicate: Compiler) -> GateVerdict:
     payload = malformed.read_arguments(call.arguments)
     if isinstance(payload, Malformed):
-        return _refused(payload, call, contract)
+        return _refuse(payload, call, contract)
     mistake = malformed.find_mistake(payload, schema=contract.arguments_schema, validator=contract.arguments_validator)
     coerced = malformed.coerce_arguments(payload, contract) if mistake is not None else None
     if mistake is not None and coerced is None:
-        return _refused(mistake, call, contract, payload)
+        return _refuse(mistake, call, contract, payload)
     payload, conversions = coerced or (payload, ())
     try:
         target = contract.render_target(payload)
     except BadTarget as problem:
-        return _refused(_wrong_value(problem.argument, str(problem)), call, contract, payload)
-    mistake = _claims(call, target) or _added(call, contract, compile_predicate)
+        return _refuse(_wrong_value(problem.argument, str(problem)), call, contract, payload)
+    mistake = _claims(call, target) or _check_predicates(call, contract, compile_predicate)
     if mistake is not None:
-        return _refused(mistake, call, contract, payload)
+        return _refuse(mistake, call, contract, payload)
     text = canonical(payload)
     return GateVerdict(
         accepted=True,
@@ -373,7 +373,7 @@ def _claims(call: Proposal, target: str) -> Malformed | None:
     return None
 
 
-def _added(call: Proposal, contract: Contract, compile_predicate: Compiler) -> Malformed | None:
+def _check_predicates(call: Proposal, contract: Contract, compile_predicate: Compiler) -> Malformed | None:
     path = "/intended_outcome/expected_predicates"
     if len(call.outcome_predicates) > MAX_PREDICATES:
         return _wrong_value(path, f"A call may add at most {MAX_PREDICATES} predicates.")
@@ -394,7 +394,7 @@ def _wrong_value(path: str, detail: str, hint: str = "") -> Malformed:
 # Refusing
 
 
-def _refused(
+def _refuse(
     refusal: Malformed, call: Proposal, contract: Contract | None = None, payload: dict[str, Any] | None = None
 ) -> GateVerdict:
     sent = _as_sent(call.arguments) if payload is None else canonical(payload)
@@ -405,7 +405,7 @@ def _refused(
         message=refusal.message,
         hint=refusal.hint,
         suggestion=refusal.suggestion,
-        errors=_named(refusal, layer),
+        errors=_errors_with_layer(refusal, layer),
         layer=layer,
         on_record=contract is not None,
         contract=contract,
@@ -417,7 +417,7 @@ def _refused(
     )
 
 
-def _named(refusal: Malformed, layer: str) -> tuple[Mapping[str, Any], ...]:
+def _errors_with_layer(refusal: Malformed, layer: str) -> tuple[Mapping[str, Any], ...]:
     """The errors of a refusal, at least one, each with the layer that found it."""
     errors = refusal.errors or ({"path": "", "code": refusal.code, "detail": refusal.message},)
     return tuple({**each, "layer": layer} for each in errors)
@@ -428,11 +428,11 @@ def _as_sent(arguments: Any) -> bytes:
     try:
         return canonical(arguments)
     except NotCanonical:
-        text = arguments if isinstance(arguments, str) else _spelled(arguments)
+        text = arguments if isinstance(arguments, str) else _as_text(arguments)
         return canonical(text.encode("utf-8", "replace").decode("utf-8"))
 
 
-def _spelled(value: Any) -> str:
+def _as_text(value: Any) -> str:
     try:
         return json.dumps(value, default=str)
     except (ValueError, RecursionError):

@@ -73,7 +73,7 @@ def find_contradictions(payload: object, words: Iterable[AgentStatement]) -> tup
     found: list[Contradiction] = []
     for said in words:
         if said.where == "expectation":
-            found += _expected(fields, said)
+            found += _check_expectation(fields, said)
         else:
             text = unicodedata.normalize("NFKC", said.text[:_READ])
             found += [*_amounts(fields, said.where, text), *_names(fields, said.where, text)]
@@ -112,9 +112,9 @@ def _amounts(fields: Iterable[tuple[str, Any, Any]], where: str, text: str) -> I
         ours = [(readings, shown) for each, readings, shown in stated if each == currency]
         if currency not in sent:
             everything = ", ".join(shown for amounts in sent.values() for _, shown in amounts)
-            yield _said("CURRENCY", where, ours[0][1], everything)
+            yield _contradiction("CURRENCY", where, ours[0][1], everything)
         elif not any(number in readings for readings, _ in ours for number, _ in sent[currency]):
-            yield _said(
+            yield _contradiction(
                 "AMOUNT", where, ", ".join(shown for _, shown in ours), ", ".join(shown for _, shown in sent[currency])
             )
 
@@ -130,7 +130,7 @@ def _stated_money(text: str) -> Iterator[tuple[str, frozenset[Decimal], str]]:
 
 
 def _readings(text: str, currency: str) -> Iterator[Decimal]:
-    """What a written number may mean: the last point or comma parts whole from part, or groups thousands."""
+    """The possible values of a written number: the last point or comma is the decimal mark, or groups thousands."""
     bare = re.sub(r"['\u2019 ]", "", text)
     digits = re.sub(r"[.,]", "", bare)
     last = max(bare.rfind("."), bare.rfind(","))
@@ -147,11 +147,11 @@ def _names(fields: Iterable[tuple[str, Any, Any]], where: str, text: str) -> Ite
     sent = _by_kind(name for _, value, _ in fields if isinstance(value, str) for name in _name_of(value))
     if not sent:
         return
-    stated = _by_kind((*_mails(text), *_marked(text)))
+    stated = _by_kind((*_mails(text), *_names_with_digits(text)))
     for kind, names in sent.items():
         said = stated.get(kind, {})
         if said and not said.keys() & names.keys():
-            yield _said("NAME", where, ", ".join(said.values()), ", ".join(names.values()))
+            yield _contradiction("NAME", where, ", ".join(said.values()), ", ".join(names.values()))
 
 
 def _by_kind(names: Iterable[tuple[str, str]]) -> dict[str, dict[str, str]]:
@@ -167,24 +167,24 @@ def _name_of(value: str) -> list[tuple[str, str]]:
     if _MAIL.fullmatch(plain):
         return [("@", plain)]
     found = _NAME.fullmatch(plain)
-    return [(found[1].casefold(), plain)] if found and _counted(plain) else []
+    return [(found[1].casefold(), plain)] if found and _has_digit(plain) else []
 
 
 def _mails(text: str) -> list[tuple[str, str]]:
     return [("@", found[0].rstrip(".")) for found in list(_MAIL.finditer(text))[:_MOST]]
 
 
-def _marked(text: str) -> list[tuple[str, str]]:
-    found = [each for each in _NAME.finditer(text) if _counted(each[0])]
+def _names_with_digits(text: str) -> list[tuple[str, str]]:
+    found = [each for each in _NAME.finditer(text) if _has_digit(each[0])]
     return [(each[1].casefold(), each[0].rstrip("-_")) for each in found[:_MOST]]
 
 
-def _counted(name: str) -> bool:
+def _has_digit(name: str) -> bool:
     """A name that counts has a digit; words with a hyphen are words."""
     return any(letter.isdigit() for letter in name)
 
 
-def _expected(fields: Iterable[tuple[str, Any, Any]], said: AgentStatement) -> Iterator[Contradiction]:
+def _check_expectation(fields: Iterable[tuple[str, Any, Any]], said: AgentStatement) -> Iterator[Contradiction]:
     """Rule 4: one field compared with one value."""
     found = _COMPARED.fullmatch(said.text[:_READ])
     sent = {path: value for path, value, _ in fields}
@@ -195,7 +195,7 @@ def _expected(fields: Iterable[tuple[str, Any, Any]], said: AgentStatement) -> I
         return
     if not isinstance(ours, bool) and not isinstance(theirs, bool) and _same_number(ours, theirs):
         return
-    yield _said("EXPECTATION", said.where, f"{found[1]} {found[2]}", canonical(ours).decode())
+    yield _contradiction("EXPECTATION", said.where, f"{found[1]} {found[2]}", canonical(ours).decode())
 
 
 def _literal(text: str) -> Any:
@@ -210,7 +210,7 @@ def _same_number(one: Any, other: Any) -> bool:
     return isinstance(one, int | float) and isinstance(other, int | float) and one == other
 
 
-def _said(code: str, where: str, said: str, sent: str) -> Contradiction:
+def _contradiction(code: str, where: str, said: str, sent: str) -> Contradiction:
     return Contradiction(code, where, _short(said), _short(sent))
 
 

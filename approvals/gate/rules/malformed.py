@@ -65,8 +65,8 @@ def safe_name(name: str) -> str:
 def nearest_name(name: str, candidates: Iterable[str]) -> str | None:
     """The candidate that `name` was probably meant to be, or None when nothing is near."""
     pool = sorted(candidates)
-    folded = {_folded(one): one for one in reversed(pool)}
-    close = difflib.get_close_matches(_folded(name)[:128], folded, n=1, cutoff=0.6)
+    folded = {_fold_name(one): one for one in reversed(pool)}
+    close = difflib.get_close_matches(_fold_name(name)[:128], folded, n=1, cutoff=0.6)
     return folded[close[0]] if close else None
 
 
@@ -210,7 +210,7 @@ def find_mistake(
     )
 
 
-def _folded(name: str) -> str:
+def _fold_name(name: str) -> str:
     return name.lower().replace("-", "_").replace(".", "_")
 
 
@@ -259,7 +259,7 @@ def _name_errors(
         return
     sent = problem.instance if isinstance(problem.instance, dict) else {}
     for name in facts.get("unexpected", sorted(sent)[:1])[:_MAX_ERRORS]:
-        meant = _meant(name, arguments, schema) if top else None
+        meant = _real_name(name, arguments, schema) if top else None
         error = _error(f"{path}/{safe_name(name)}", DRIFTED, f"`{safe_name(name)}` is not a parameter here.")
         if meant is not None:
             error |= {"suggestion": meant, "hint": f"Use `{meant}` instead of `{safe_name(name)}`."}
@@ -268,7 +268,7 @@ def _name_errors(
         yield error
 
 
-def _meant(name: str, arguments: dict[str, Any], schema: Mapping[str, Any]) -> str | None:
+def _real_name(name: str, arguments: dict[str, Any], schema: Mapping[str, Any]) -> str | None:
     """The real name of an unknown parameter: the near one, else the only one that is still wanted."""
     declared = schema.get("properties", {})
     near = nearest_name(name, [one for one in declared if one not in arguments])
@@ -299,7 +299,7 @@ def _branch_error(problem: ValidationError) -> dict[str, Any]:
         error = _error(path, COERCED, f"`{_name(path)}` must be {wanted}, not {_WORDS[type_of(problem.instance)]}.")
         return error | {"expected": expected, "hint": f"Send `{_name(path)}` as {wanted}."}
     error = _error(path, HALLUCINATED, f"`{_name(path)}` has a value that fits none of the allowed forms.")
-    return error | (_allowed(path, allowed) | _near(problem.instance, allowed) if allowed else {})
+    return error | (_allowed_values(path, allowed) | _near(problem.instance, allowed) if allowed else {})
 
 
 def _value_error(problem: ValidationError) -> dict[str, Any]:
@@ -308,7 +308,7 @@ def _value_error(problem: ValidationError) -> dict[str, Any]:
     if keyword in {"enum", "const"}:
         values = facts["options"] if keyword == "enum" else [facts["expected_value"]]
         error = _error(path, HALLUCINATED, f"`{_name(path)}` has a value that is not allowed.")
-        return error | _allowed(path, values) | _near(problem.instance, values)
+        return error | _allowed_values(path, values) | _near(problem.instance, values)
     limit = ", ".join(f"{key} {value}" for key, value in sorted(facts.items()) if isinstance(value, str | int | float))
     rule = f"{keyword}: {limit}" if limit else keyword
     error = _error(path, HALLUCINATED, f"`{_name(path)}` has a value that is not allowed ({rule[:200]}).")
@@ -325,7 +325,7 @@ def _near(sent: Any, values: list[Any]) -> dict[str, Any]:
     return {"suggestion": near} if near is not None else {}
 
 
-def _allowed(path: str, values: list[Any]) -> dict[str, Any]:
+def _allowed_values(path: str, values: list[Any]) -> dict[str, Any]:
     listed = values[:_MAX_ALLOWED]
     text = ", ".join(value if isinstance(value, str) else json.dumps(value) for value in listed)
     return {"allowed": listed, "hint": f"Allowed values of `{_name(path)}`: {text}."}
@@ -391,14 +391,14 @@ def coerce_arguments(
     plain = dict(wrapped[1] if wrapped else arguments)
     for name in sorted(plain.keys() & declared.keys()):
         wanted = declared[name].get("type") if isinstance(declared[name], Mapping) else None
-        value = _converted(plain[name], wanted)
+        value = _convert(plain[name], wanted)
         if value is not None:
             said.append({"path": f"/{name}", "from": type_of(plain[name]), "to": str(wanted)})
             plain[name] = value
     return (plain, tuple(said)) if said and contract.arguments_validator.is_valid(plain) else None
 
 
-def _converted(value: Any, wanted: Any) -> Any:
+def _convert(value: Any, wanted: Any) -> Any:
     """The same value in the wanted type, or None where there is none or it has that type already."""
     if wanted == "string":
         return str(value) if isinstance(value, int) and not isinstance(value, bool) else None

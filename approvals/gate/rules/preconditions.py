@@ -91,7 +91,7 @@ def check_pivot(call: Proposal, contract: Contract, context: TargetContext) -> M
 
 def check_dependencies(call: Proposal, contract: Contract, context: TargetContext) -> Malformed | None:
     """Refuse a call that depends on what is not settled, or failed unacknowledged (R-EX-20)."""
-    open_ones = [one for one in call.depends_on if not _resolved(one, call, context.dependencies.get(one))]
+    open_ones = [one for one in call.depends_on if not _is_resolved(one, call, context.dependencies.get(one))]
     if not open_ones:
         return None
     errors = tuple(_error("/depends_on", one, _standing_of(context.dependencies.get(one))) for one in open_ones)
@@ -99,7 +99,7 @@ def check_dependencies(call: Proposal, contract: Contract, context: TargetContex
     return Malformed(UNRESOLVED, message, "Wait for it; acknowledge it once it has failed.", None, errors)
 
 
-def _resolved(action_id: str, call: Proposal, dependency: Dependency | None) -> bool:
+def _is_resolved(action_id: str, call: Proposal, dependency: Dependency | None) -> bool:
     if dependency is None or dependency.contradicted:
         return False
     if dependency.state == "RECONCILED_SUCCESS" and not dependency.reversed:

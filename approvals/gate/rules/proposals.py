@@ -92,7 +92,7 @@ def _members(text: str) -> Iterator[tuple[str, str]]:
         start = _next(text, _next(text, end) + 1)
         _, end = _DECODER.raw_decode(text, start)
         yield name, text[start:end]
-        at = _after(text, end)
+        at = _after_comma(text, end)
 
 
 def _elements(text: str) -> Iterator[str]:
@@ -101,10 +101,10 @@ def _elements(text: str) -> Iterator[str]:
     while text[at] != "]":
         _, end = _DECODER.raw_decode(text, at)
         yield text[at:end]
-        at = _after(text, end)
+        at = _after_comma(text, end)
 
 
-def _after(text: str, at: int) -> int:
+def _after_comma(text: str, at: int) -> int:
     at = _next(text, at)
     return _next(text, at + 1) if text[at] == "," else at
 

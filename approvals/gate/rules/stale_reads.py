@@ -64,14 +64,14 @@ def parse_reads(raw: object) -> tuple[NamedRead, ...] | None:
         return ()
     if not isinstance(raw, list) or len(raw) > MAX_READS:
         return None
-    found = [_read(each) for each in raw]
+    found = [_parse_read(each) for each in raw]
     return None if None in found else tuple(each for each in found if each is not None)
 
 
-def _read(raw: Any) -> NamedRead | None:
+def _parse_read(raw: Any) -> NamedRead | None:
     if not isinstance(raw, Mapping):
         return None
-    resource, version, moment = raw.get("resource"), raw.get("version"), _moment(raw.get("read_at"))
+    resource, version, moment = raw.get("resource"), raw.get("version"), _parse_time(raw.get("read_at"))
     named = str(version) if isinstance(version, int) and not isinstance(version, bool) else version
     if not isinstance(resource, str) or not 0 < len(resource) <= MAX_TEXT or moment is None:
         return None
@@ -80,7 +80,7 @@ def _read(raw: Any) -> NamedRead | None:
     return NamedRead(normal_form(resource), moment, named)
 
 
-def _moment(raw: Any) -> datetime | None:
+def _parse_time(raw: Any) -> datetime | None:
     try:
         moment = datetime.fromisoformat(raw) if isinstance(raw, str) and len(raw) <= 40 else None
     except ValueError:
@@ -96,7 +96,7 @@ def find_stale_read(
     *,
     at: datetime,
 ) -> Malformed | None:
-    """Why a read is stale, or None if none is; `changes` is what is known, by resource."""
+    """The refusal of a stale read, or None; `changes` are the known changes, by resource."""
     errors = [
         {"path": f"/based_on/{place}", "code": CODE, "detail": detail}
         for place, each in enumerate(reads)
@@ -116,10 +116,10 @@ def _fault(one: NamedRead, contract: Contract, changes: tuple[ResourceChange, ..
         return f"`{name}` cannot have been read at a time that has not come."
     if limit is not None and at - one.read_at > timedelta(seconds=limit):
         return f"The read of `{name}` is older than the {limit} s that this tool allows."
-    return next((told for each in changes if (told := _overtaken(one, name, each))), "")
+    return next((told for each in changes if (told := _why_overtaken(one, name, each))), "")
 
 
-def _overtaken(one: NamedRead, name: str, change: ResourceChange) -> str:
+def _why_overtaken(one: NamedRead, name: str, change: ResourceChange) -> str:
     if change.state:
         moved = change.until is not None and one.read_at < change.until
         named = one.version is not None and one.version != change.state

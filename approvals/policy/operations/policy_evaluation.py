@@ -40,7 +40,7 @@ def gather_facts(session: Session, *, payload: bytes, target: str, at: datetime)
         at=at,
         args=args if isinstance(args, dict) else {},
         target=target,
-        agent=_agent(session),
+        agent=_agent_facts(session),
         session=_session_counts(session),
     )
 
@@ -61,7 +61,7 @@ def rules_of(version: DecidingPolicy) -> ApprovalPolicy:
     return policy.load_stored(bytes(version.document))
 
 
-def _agent(session: Session) -> dict[str, str]:
+def _agent_facts(session: Session) -> dict[str, str]:
     version = agents_queries.agent_version(session.tenant_id, session.agent_id, session.agent_version)
     tier = version.model_tier if version else ""
     return {"id": session.agent_id, "version": session.agent_version, "model_tier": tier}

@@ -50,7 +50,7 @@ def read(document: Mapping[str, Any]) -> AllowedHours:
 
 
 def are_open(hours: Iterable[AllowedHours], *, at: datetime) -> bool:
-    """Whether something may be released now: every one of the hours holds (rule 3)."""
+    """Return whether something may be released now: all of the hours hold (rule 3)."""
     return all(_is_open(each, at) for each in hours)
 
 
@@ -72,7 +72,7 @@ def _is_open(hours: AllowedHours, at: datetime) -> bool:
 
 
 def _begins(hours: AllowedHours, at: datetime) -> list[datetime]:
-    """When the hours begin in the next days, in UTC; a time that the clock skips there begins after the gap."""
+    """The starts of the hours in the next days, in UTC; a time that the clock skips begins after the gap."""
     zone = _zone(hours.zone)
     today = at.astimezone(zone).date()
     days = [today + timedelta(number) for number in range(-1, _LOOK_AHEAD)]

@@ -46,14 +46,14 @@ EXCEEDED = "BUDGET_EXCEEDED"
 
 @dataclass(frozen=True, kw_only=True)
 class Scope:
-    """Which calls an entry covers; an empty list covers all."""
+    """The calls that an entry covers; an empty list covers all."""
 
     agents: frozenset[str] = frozenset()
     tools: frozenset[str] = frozenset()
     classes: frozenset[str] = frozenset()
 
     def covers(self, contract: Contract, agent: str) -> bool:
-        """Whether a call of this tool by this agent is among them."""
+        """Return whether a call of this tool by this agent is covered."""
         wanted = ((self.agents, agent), (self.tools, contract.name), (self.classes, str(contract.side_effect_class)))
         return all(not chosen or one in chosen for chosen, one in wanted)
 
@@ -135,7 +135,7 @@ def load_stored(data: bytes) -> AutonomyPolicy:
 
 
 def check_boundary(policy: AutonomyPolicy, contract: Contract, known: Facts) -> Malformed | None:
-    """Why a call lies outside the boundary (rule 1), or None where it lies inside."""
+    """The refusal of a call outside the boundary (rule 1), or None for one inside."""
     covering = [each for each in policy.outside if each.scope.covers(contract, known.agent.get("id", ""))]
     if not covering:
         return None
@@ -209,28 +209,28 @@ def _amounts(budget: Budget, contract: Contract, args: Mapping[str, Any]) -> lis
 
 
 def _worth(money: MoneyBudget, args: Mapping[str, Any]) -> tuple[str, int] | str:
-    currencies = {money.fixed} if money.fixed else {str(each) for each in _at(args, money.currency)}
+    currencies = {money.fixed} if money.fixed else {str(each) for each in _values_at(args, money.currency)}
     if len(currencies) != 1:
         return f"it cannot be told in which currency `{money.currency}` is"
     code = currencies.pop().upper()
     if code not in money.most:
         return "there is none for this currency"
-    parts = [policy_facts.money_amount({"amount": each, "currency": code}) for each in _at(args, money.amount)]
+    parts = [policy_facts.money_amount({"amount": each, "currency": code}) for each in _values_at(args, money.amount)]
     if not parts or any("minor" not in each or each["minor"] < 0 for each in parts):
         return f"`{money.amount}` is no amount of money"
     return code, sum(each["minor"] for each in parts)
 
 
-def _at(value: Any, path: str) -> Iterator[Any]:
+def _values_at(value: Any, path: str) -> Iterator[Any]:
     """Every value at a path; `*` stands for each item of a list."""
     name, _, rest = path.removeprefix("/").partition("/")
     if not path:
         yield value
     elif name == "*" and isinstance(value, list):
         for each in value:
-            yield from _at(each, f"/{rest}" if rest else "")
+            yield from _values_at(each, f"/{rest}" if rest else "")
     elif isinstance(value, Mapping) and name in value:
-        yield from _at(value[name], f"/{rest}" if rest else "")
+        yield from _values_at(value[name], f"/{rest}" if rest else "")
     elif name != "*":
         # What is not there is no amount, and is not passed over among others.
         yield None

@@ -124,15 +124,15 @@ class ApprovalPolicy:
     standing: StandingPolicy | None
 
     def decide_by(self, *, requested_at: datetime) -> datetime:
-        """When the request lapses if nobody decides."""
+        """The time at which an undecided request expires."""
         return requested_at + timedelta(seconds=self.decide_within_s)
 
     def release_by(self, *, decided_at: datetime) -> datetime:
-        """When an approval stops authorising anything (R-AP-08)."""
+        """The time at which an approval stops authorising a start (R-AP-08)."""
         return decided_at + timedelta(seconds=self.release_within_s)
 
     def grant_expiry(self, *, minted_at: datetime, release_by: datetime | None) -> datetime:
-        """When a grant minted now ends: never after the approval that it rests on."""
+        """The end of a grant minted now: never after the approval that it rests on."""
         end = minted_at + timedelta(seconds=self.grant_life_s)
         return end if release_by is None else min(end, release_by)
 
@@ -265,7 +265,7 @@ def _holding(answers: list[tuple[PolicyRule, Truth]]) -> list[tuple[PolicyRule, 
 
 
 def _risk(contract: Contract, facts: Facts) -> Risk:
-    """How much is at stake: by class and reversibility, and high for a session that misbehaved."""
+    """The risk, by class and reversibility; high for a session that misbehaved."""
     kind = contract.side_effect_class
     if kind is _CRITICAL or facts.misbehaved or (kind in UPPER_CLASSES and _is_irreversible(contract)):
         return Risk.HIGH
@@ -275,14 +275,16 @@ def _risk(contract: Contract, facts: Facts) -> Risk:
 
 def _terms(contract: Contract, policy: ApprovalPolicy, asking: list[Requirements], risk: Risk) -> ApprovalTerms:
     """Everything that the policy and its rules ask for, added up (rule 8)."""
-    wanted = reduce(_added, asking, policy.demands)
+    wanted = reduce(_add_requirements, asking, policy.demands)
     batchable = contract.side_effect_class in policy.batch.side_effect_classes and policy.batch.most > 1
     terms = ApprovalTerms(
         thresholds=wanted.thresholds or ONE_REVIEWER,
         independence=wanted.independence,
         step_up=wanted.step_up or policy.step_up,
-        decide_within_s=min([contract.decide_within_s or policy.decide_within_s, *_given("decide_within_s", asking)]),
-        release_within_s=min([policy.release_within_s, *_given("release_within_s", asking)]),
+        decide_within_s=min(
+            [contract.decide_within_s or policy.decide_within_s, *_given_seconds("decide_within_s", asking)]
+        ),
+        release_within_s=min([policy.release_within_s, *_given_seconds("release_within_s", asking)]),
         hours=wanted.hours,
         wait_for_seal=wanted.wait_for_seal or contract.side_effect_class is _CRITICAL or _is_irreversible(contract),
         on_change=policy.on_change,
@@ -291,14 +293,14 @@ def _terms(contract: Contract, policy: ApprovalPolicy, asking: list[Requirements
     return raise_terms(policy, terms, risk)
 
 
-def _given(name: str, asking: list[Requirements]) -> list[int]:
+def _given_seconds(name: str, asking: list[Requirements]) -> list[int]:
     return [seconds for each in asking if (seconds := getattr(each, name)) is not None]
 
 
-def _added(one: Requirements, other: Requirements) -> Requirements:
+def _add_requirements(one: Requirements, other: Requirements) -> Requirements:
     levels = [each for each in (one.step_up, other.step_up) if each]
     return Requirements(
-        thresholds=_merged((*one.thresholds, *other.thresholds)),
+        thresholds=_merge_thresholds((*one.thresholds, *other.thresholds)),
         independence=one.independence | other.independence,
         step_up=reduce(stronger_level, levels) if levels else None,
         hours=tuple(dict.fromkeys((*one.hours, *other.hours))),
@@ -306,7 +308,7 @@ def _added(one: Requirements, other: Requirements) -> Requirements:
     )
 
 
-def _merged(thresholds: Iterable[Threshold]) -> tuple[Threshold, ...]:
+def _merge_thresholds(thresholds: Iterable[Threshold]) -> tuple[Threshold, ...]:
     """One threshold by group: the higher count, and the fewer votes against that end it."""
     merged: dict[str, Threshold] = {}
     for each in thresholds:

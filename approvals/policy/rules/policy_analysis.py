@@ -37,7 +37,7 @@ def _findings(place: int, rules: Sequence[PolicyRule]) -> Iterator[tuple[str, st
     if _text(rule) == "false":
         yield "NEVER", "Its condition never holds."
     # A refusal before the one of every call still gives its own reason.
-    if (refusing := _first(before if rule.outcome == "refuse" else rules, "refuse", "true")) is not None:
+    if (refusing := _first_rule(before if rule.outcome == "refuse" else rules, "refuse", "true")) is not None:
         yield "NEVER", f"“{refusing.name}” refuses every call."
     if rule.outcome == "refuse":
         yield from _of_refusal(rule, before)
@@ -55,7 +55,7 @@ _ALWAYS = {
 
 
 def _of_refusal(rule: PolicyRule, before: Sequence[PolicyRule]) -> Iterator[tuple[str, str]]:
-    if (same := _first(before, "refuse", _text(rule))) is not None:
+    if (same := _first_rule(before, "refuse", _text(rule))) is not None:
         yield (
             "UNCLEAR_ONLY",
             f"“{same.name}” is earlier and refuses the same calls, and the agent reads the reason given there.",
@@ -65,9 +65,9 @@ def _of_refusal(rule: PolicyRule, before: Sequence[PolicyRule]) -> Iterator[tupl
 def _of_others(
     rule: PolicyRule, before: Sequence[PolicyRule], behind: Sequence[PolicyRule]
 ) -> Iterator[tuple[str, str]]:
-    if (sparing := _first(before, "auto", "true")) is not None:
+    if (sparing := _first_rule(before, "auto", "true")) is not None:
         yield "NEVER", f"“{sparing.name}” is earlier and matches every call, so no rule after it requires approval."
-    if (sparing := _first(before, "auto", _text(rule))) is not None:
+    if (sparing := _first_rule(before, "auto", _text(rule))) is not None:
         yield (
             "UNCLEAR_ONLY",
             f"“{sparing.name}” is earlier and matches the same calls, so no later rule requires approval for them.",
@@ -77,7 +77,7 @@ def _of_others(
         yield code, "No later rule requires approval, so it exempts no call."
 
 
-def _first(rules: Sequence[PolicyRule], outcome: str, text: str) -> PolicyRule | None:
+def _first_rule(rules: Sequence[PolicyRule], outcome: str, text: str) -> PolicyRule | None:
     """The first rule of an outcome with a condition of that text."""
     return next((each for each in rules if each.outcome == outcome and _text(each) == text), None)
 

@@ -140,7 +140,9 @@ def faults(document: Mapping[str, Any]) -> list[dict[str, str]]:
 
 
 def _meaning(document: Mapping[str, Any]) -> Iterator[dict[str, str]]:
-    """What no schema can tell: conditions that do not compile, hours that never come, settings without effect."""
+    """The faults that no schema can find: conditions that do not compile, hours that never come, settings without
+    effect.
+    """
     yield from _demands("", document)
     if "escalate_to" in document and "escalate_after_s" not in document:
         yield _fault("/escalate_to", "INCOMPLETE", "Say after how many seconds it is escalated: `escalate_after_s`.")

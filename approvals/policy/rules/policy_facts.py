@@ -80,7 +80,7 @@ class Facts:
 
     @property
     def misbehaved(self) -> bool:
-        """Whether the session tried tools that it was not shown, or strayed from its goal."""
+        """Return whether the session tried undisclosed tools, or drifted from its goal."""
         return bool(self.session.get("undisclosed_attempts") or self.session.get("drifts"))
 
 

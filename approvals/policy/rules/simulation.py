@@ -26,7 +26,7 @@ from ledger.catalogue.rules.contract import Contract
 
 
 class PolicyOutcome(StrEnum):
-    """What the policies let become of a call."""
+    """The outcome of a call under the policies."""
 
     LET_THROUGH = "LET_THROUGH"
     HELD = "HELD"
@@ -61,7 +61,7 @@ class SimulatedCall:
 
     @property
     def is_touched(self) -> bool:
-        """Whether it would have gone otherwise."""
+        """Return whether its outcome would have been different."""
         return self.outcome is not self.call.outcome
 
 

@@ -139,7 +139,7 @@ def _release_deadline_row(approval: Approval) -> Deadline:
 
 
 def release_deadline(terms: quorum.ApprovalTerms, *, decided_at: datetime) -> datetime:
-    """When an approval stops authorising a start (R-AP-08), counted from when the action may first be released."""
+    """The time at which an approval stops authorising a start (R-AP-08), counted from the first possible release."""
     first = allowed_hours.next_opening(terms.hours, at=decided_at) or decided_at
     return first + timedelta(seconds=terms.release_within_s)
 
@@ -194,12 +194,12 @@ def request_after_preflight(
 
 
 def first_recheck(approval: Approval, *, at: datetime) -> Deadline:
-    """When to check first whether anybody could decide."""
+    """The first check whether anybody could decide."""
     return Deadline(tenant_id=approval.tenant_id, subject_id=approval.id, what=LOOK, due_at=at + FIRST_LOOK)
 
 
 def needs_preflight_reading(contract: Contract, predicates: Iterable[str]) -> bool:
-    """Whether the target is read before people are asked."""
+    """Return whether the target is read before people are asked."""
     return contract.verifiable and drift.wants_baseline(contract, predicates)
 
 

@@ -76,7 +76,7 @@ def _open_reading(tenant_id: UUID, pointer: UUID, at: datetime) -> TakenReading 
 
 
 def drift_since_request(approval: Approval) -> drift.Drift | None:
-    """What changed since people were asked, by the newest reading; None where there is nothing to compare.
+    """The drift since people were asked, by the newest reading; None if there is nothing to compare.
 
     Only strong readings count: a replica may lag behind.
     """
@@ -107,8 +107,10 @@ def request_reading(*, approval: Approval, by: ledger.Actor, at: datetime) -> bo
 
 
 def can_show_target(approval: Approval) -> bool:
-    """Whether the contract's check can read the target for display: its lookup names the target, or an effect that must
-    be absent afterwards."""
+    """Return whether the contract's check can read the target for display.
+
+    Its lookup must name the target, or an effect that must be absent afterwards.
+    """
     verification = _approval_contract(approval).verification
     if verification is None:
         return False
@@ -121,7 +123,7 @@ def can_show_target(approval: Approval) -> bool:
 
 
 def needs_reading(approval: Approval) -> bool:
-    """Whether an approval depends on the state of its target at all."""
+    """Return whether an approval depends on the state of its target."""
     if approval.baseline_pointer is not None:
         return True
     return drift.wants_baseline(_approval_contract(approval), _expected_predicates(approval))

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class Parties(NamedTuple):
-    """What an approval is about and who is behind it: the action, the session that proposed it, and its agent."""
+    """The parties of an approval: the action, the session that proposed it, and its agent."""
 
     action: Action
     session: Session | None
@@ -104,7 +104,7 @@ WHERE a.tenant_id = $1 AND a.id = $2
 
 
 def approval_facts(tenant_id: UUID, approval_id: UUID) -> ApprovalFacts | None:
-    """What holds now about an approval; None where there is no such approval."""
+    """The current facts about an approval; None if there is no such approval."""
     rows = execute(*facts_call(tenant_id, approval_id))
     return read_facts(rows) if rows else None
 
@@ -145,7 +145,7 @@ def approval(tenant_id: UUID, approval_id: UUID) -> Approval | None:
 
 
 def display_of(tenant_id: UUID, approval_id: UUID, actor_id: UUID) -> ApprovalDisplay | None:
-    """What was displayed of an approval to one person, if it was."""
+    """The display of an approval to one person, if there was one."""
     here = "tenant_id = $1 AND approval_id = $2 AND actor_id = $3"
     return fetch_one(ApprovalDisplay, here, tenant_id, approval_id, actor_id)
 
@@ -201,17 +201,19 @@ def queue(
     Wanted may be: risk, tool, agent, group (whose votes are asked), holder (who was given it or has claimed it; None
     is nobody), without (whose vote it has not got yet).
     """
-    waiting = Approval.objects.filter(_queued(tenant_id, wanted, at=at), tenant_id=tenant_id, state="REQUESTED")
+    waiting = Approval.objects.filter(
+        _queue_condition(tenant_id, wanted, at=at), tenant_id=tenant_id, state="REQUESTED"
+    )
     found = waiting.annotate(rank=_RANK).order_by(*_ORDERS[sort])
     if after is not None:
         last = Approval.objects.filter(tenant_id=tenant_id, id=after).annotate(rank=_RANK).first()
         if last is None:
             return []
-        found = found.filter(_behind(last, _ORDERS[sort]))
+        found = found.filter(_after_row(last, _ORDERS[sort]))
     return list(found[:limit])
 
 
-def _queued(tenant_id: UUID, wanted: Mapping[str, Any], *, at: datetime) -> Q:
+def _queue_condition(tenant_id: UUID, wanted: Mapping[str, Any], *, at: datetime) -> Q:
     kept = Q()
     if "risk" in wanted:
         kept &= Q(risk=wanted["risk"])
@@ -230,8 +232,8 @@ def _queued(tenant_id: UUID, wanted: Mapping[str, Any], *, at: datetime) -> Q:
     return kept & Q(action_id__in=actions.waiting_actions(tenant_id, **about)) if about else kept
 
 
-def _behind(last: Any, order: tuple[str, ...]) -> Q:
-    """What comes after a row in an order: it is equal in the first so many columns and behind in the next."""
+def _after_row(last: Any, order: tuple[str, ...]) -> Q:
+    """The rows after one in an order: equal in the first columns and beyond it in the next."""
     behind, equal = Q(), Q()
     for column in order:
         name = column.removeprefix("-")
@@ -248,7 +250,7 @@ def approvals_named(tenant_id: UUID, ids: Collection[UUID]) -> dict[UUID, Approv
 
 
 def count_waiting(tenant_id: UUID, agent_id: str, *, most: int) -> int:
-    """How many approvals of an agent's calls wait for people, counted up to `most`."""
+    """Count the approvals of an agent's calls that wait for people, up to `most`."""
     live = Approval.objects.filter(tenant_id=tenant_id, state__in=["PREPARING", "REQUESTED"])
     return live.filter(action_id__in=actions.waiting_actions(tenant_id, agent=agent_id))[:most].count()
 

@@ -44,12 +44,12 @@ def clock_of(approval: Approval, *, at: datetime) -> clocks.Clock:
     if not stops and approval.paused_at is None:
         return clocks.compute_clock(began=began, allowed=ends_at - began, at=at)
     wanted = schedule_of(approval)
-    allowed = _allowed(approval) if deciding else wanted.release_within
+    allowed = _allowed_time(approval) if deciding else wanted.release_within
     return clocks.compute_clock(began=began, allowed=allowed, stops=stops, patience=wanted.patience, at=at)
 
 
-def _allowed(approval: Approval) -> timedelta:
-    """How long people were given at first: the deadline of the request itself, as it went on record."""
+def _allowed_time(approval: Approval) -> timedelta:
+    """The time that people were given at first, by the deadline in the request's first event."""
     told = (detail for event, _, detail in events.history(approval.tenant_id, approval.id) if detail)
     first_said = next((detail["decide_by"] for detail in told if "decide_by" in detail), None)
     return (datetime.fromisoformat(first_said) if first_said else approval.decide_by) - approval.requested_at
@@ -87,7 +87,7 @@ def authors_of_policy(tenant_id: UUID, version: str) -> tuple[UUID, ...]:
 
 @lru_cache(maxsize=1024)
 def _authors(tenant_id: UUID, version: str) -> tuple[UUID, ...]:
-    """Who wrote a version, which nobody can any more: a process reads each once, as soon as it is there."""
+    """The authors of a version, which never change: a process reads each once."""
     row = catalogue_queries.policy_version(tenant_id, "approval", version)
     if row is None:
         raise LookupError(f"no approval policy {version}")

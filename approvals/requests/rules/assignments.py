@@ -1,10 +1,10 @@
-"""Who looks after an approval. A claim is a courtesy and never a lock: it says who is at it, and anybody else may
-still vote after they were told.
+"""Claims and assignments of approvals. A claim is a courtesy and never a lock: anybody else may still vote after a
+notice.
 
-1. A claim holds for a while and then is over by itself; whoever holds it may renew it.
-2. A claim of somebody else can be taken over: the record says from whom.
-3. An assignment names one person who may decide; the suggestion is the one who has least to do, and among equals the
-   one who has waited longest for work (the order in which they were given).
+1. A claim expires by itself after a while; its holder may renew it.
+2. Somebody else's claim can be taken over: the record says from whom.
+3. An assignment names one person who may decide. The suggestion is the least loaded person, and among equals the one
+   who has waited longest for work (the order in which they were given).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class AssigneeNotEligible(Refused):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Who is at it, and until when."""
+    """The holder of an approval, and the end of the claim."""
 
     by: UUID
     until: datetime
@@ -57,5 +57,5 @@ def claim_of_another(claim: Claim | None, *, me: UUID) -> Claim | None:
 
 
 def least_loaded(eligible: Sequence[UUID], load: Mapping[UUID, int]) -> UUID | None:
-    """Who should get it (rule 3)."""
+    """The suggested assignee (rule 3)."""
     return min(eligible, key=lambda one: load.get(one, 0), default=None)

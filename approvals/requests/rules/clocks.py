@@ -25,7 +25,7 @@ _NONE = timedelta(0)
 
 
 class StopReason(StrEnum):
-    """What stops a clock."""
+    """The reason why a clock is paused."""
 
     FREEZE = "freeze"
     QUESTION = "question"
@@ -42,10 +42,10 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """How a clock stands at one moment.
+    """The state of a clock at one moment.
 
-    `ends_at` is when it ends if nothing (more) stops it; while it stands still, that is counted from `stopped_at`.
-    `goes_on_at` is when it goes on by itself: only questions run out, nobody knows the end of a freeze.
+    `ends_at` is when it ends if nothing (more) pauses it; while it is paused, that is counted from `stopped_at`.
+    `goes_on_at` is when it continues by itself: only questions run out, nobody knows the end of a freeze.
     """
 
     ran: timedelta
@@ -57,12 +57,12 @@ class Clock:
 
     @property
     def latest(self) -> datetime:
-        """When it ends if no question is answered; what a freeze adds to that, nobody knows."""
+        """The latest end if no question is answered; the time that a freeze may add is unknown."""
         return self.ends_at if self.goes_on_at is None else self.goes_on_at + self.left
 
     @property
     def is_over(self) -> bool:
-        """Whether the time is up."""
+        """Return whether the time is up."""
         return self.left <= _NONE
 
 
@@ -120,7 +120,9 @@ def compute_clock(
 
 
 def _stopping(stops: list[Stop], moment: datetime) -> StopReason | None:
-    """What stops the clock from this moment on: a freeze before a question, for it uses up no patience."""
+    """The reason why the clock is paused from this moment on: a freeze before a question, for it
+    uses up no patience.
+    """
     found = {stop.why for stop in stops if stop.begin <= moment and (stop.end is None or stop.end > moment)}
     if StopReason.FREEZE in found:
         return StopReason.FREEZE
@@ -149,13 +151,13 @@ class DeadlineStep(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ReminderPlan:
-    """When to remind and when to escalate; None leaves a step out."""
+    """The times of the reminder and the escalation; None leaves a step out."""
 
     remind_before: timedelta | None = None
     escalate_after: timedelta | None = None
 
     def runs(self, step: DeadlineStep, allowed: timedelta) -> timedelta | None:
-        """How long the clock must have run for a step; None where it never comes before the end."""
+        """The time that the clock must have run for a step; None if the step never comes before the end."""
         if step is DeadlineStep.REMIND:
             wanted = None if self.remind_before is None else max(allowed - self.remind_before, timedelta(0))
         else:
@@ -179,7 +181,10 @@ def is_due(step: DeadlineStep, plan: ReminderPlan, clock: Clock) -> bool:
 def next_check(
     step: DeadlineStep, plan: ReminderPlan, clock: Clock, *, at: datetime, again: timedelta
 ) -> datetime | None:
-    """Return when to check the step next, or None if it can never fall due; a paused clock is rechecked after `again`."""
+    """Return when to check the step next, or None if it can never fall due.
+
+    A paused clock is rechecked after `again`.
+    """
     wanted = plan.runs(step, clock.ran + clock.left)
     if wanted is None or clock.is_over:
         return None

@@ -63,7 +63,7 @@ class Difference:
     material: bool
 
     def document(self) -> dict[str, Any]:
-        """As it goes on record and over the API."""
+        """The form in which it is recorded and returned by the API."""
         return {"field": self.field, "then": self.then, "now": self.now, "material": self.material}
 
 
@@ -98,10 +98,10 @@ def state_of(reading: Mapping[str, Any]) -> TargetState:
 
 
 def compare(then: TargetState, now: TargetState, *, volatile: tuple[str, ...] = ()) -> Drift:
-    """What changed from one state to the other (rules 2 to 4)."""
+    """Compare two states of a target (rules 2 to 4)."""
     untold = then.untold | now.untold
     differences = [
-        Difference(".".join(path), _shown(then, path), _shown(now, path), not is_volatile(path, volatile))
+        Difference(".".join(path), _leaf_text(then, path), _leaf_text(now, path), not is_volatile(path, volatile))
         for path in sorted(set(then.leaves) | set(now.leaves))
         if not _is_untold(path, untold) and not _same(then.leaves.get(path, _GONE), now.leaves.get(path, _GONE))
     ]
@@ -109,7 +109,7 @@ def compare(then: TargetState, now: TargetState, *, volatile: tuple[str, ...] = 
 
 
 def is_volatile(path: Path, volatile: tuple[str, ...]) -> bool:
-    """Whether a contract calls this leaf volatile: it stands at or below one of the named paths; `*` is any name."""
+    """Return whether a contract calls this leaf volatile: it is at or below one of the named paths; `*` is any name."""
     return any(_covers(tuple(each.split(".")), path) for each in volatile)
 
 
@@ -163,7 +163,7 @@ def _is_untold(path: Path, untold: frozenset[str]) -> bool:
     return len(path) > 1 and path[0] == "effects" and path[1] in untold
 
 
-def _shown(state: TargetState, path: Path) -> str | None:
+def _leaf_text(state: TargetState, path: Path) -> str | None:
     if path not in state.leaves:
         return None
     value = state.leaves[path]
@@ -191,7 +191,9 @@ def wants_baseline(contract: Contract, predicates: Iterable[str]) -> bool:
 
 
 def is_fresh(taken_at: datetime | None, *, since: datetime | None = None, at: datetime) -> bool:
-    """Whether a reading may still stand for the state before; one from before `since`, when people decided, may not."""
+    """Return whether a reading still counts as the state before; one from before `since`, when people decided, does
+    not.
+    """
     return taken_at is not None and at - taken_at <= FRESH_FOR and (since is None or taken_at >= since)
 
 

@@ -33,7 +33,7 @@ Path = tuple[str, ...]
 
 @dataclass(frozen=True)
 class RequestContent:
-    """What is asked for: the payload, and the target that its arguments name."""
+    """The content of a request: the payload, and the target that its arguments name."""
 
     payload: Any
     target: str
@@ -54,13 +54,13 @@ class DroppedExpectation:
         return f"It names {named}, which {'were' if first else 'was'} edited."
 
     def document(self) -> dict[str, Any]:
-        """As it goes on record, to the agent and to the approver."""
+        """The form for the record, the agent and the approver."""
         return {"text": self.text, "fields": list(self.fields), "why": self.why}
 
 
 @dataclass(frozen=True)
 class ReviewedExpectations:
-    """What became of each expectation."""
+    """The expectations by what happens to each."""
 
     dropped: tuple[DroppedExpectation, ...] = ()
     contradicted: tuple[str, ...] = ()
@@ -70,16 +70,17 @@ class ReviewedExpectations:
 def review_expectations(
     expectations: Iterable[str], *, before: RequestContent, after: RequestContent, predicates: Iterable[str]
 ) -> ReviewedExpectations:
-    """What becomes of an agent's expectations when `before` is edited to `after` under the contract's predicates."""
+    """Review an agent's expectations after `before` was edited to `after`, under the contract's predicates."""
     edited = {
-        _shown(path): path for path in (_steps(each.path) for each in field_changes(before.payload, after.payload))
+        _dotted_path(path): path
+        for path in (_steps(each.path) for each in field_changes(before.payload, after.payload))
     }
     clauses = [clause for text in predicates for clause in expressions.clauses_of(text)]
-    known = _known(clauses, after)
+    known = _known_values(clauses, after)
     dropped, contradicted, kept = [], [], []
     for text in expectations:
         fields = {field for clause in expressions.clauses_of(text) for field in clause.fields}
-        named = _named(fields, edited, clauses, moved=before.target != after.target)
+        named = _edited_fields(fields, edited, clauses, moved=before.target != after.target)
         if named:
             dropped.append(DroppedExpectation(text, named))
         elif _is_false(text, fields, known, after):
@@ -94,14 +95,14 @@ def _steps(path: str) -> Path:
     return tuple(step.replace("~1", "/").replace("~0", "~") for step in path.split("/")[1:])
 
 
-def _shown(path: Path) -> str:
+def _dotted_path(path: Path) -> str:
     return ".".join(path) or "payload"
 
 
 # Rule 1
 
 
-def _named(
+def _edited_fields(
     fields: Iterable[Path], edited: Mapping[str, Path], clauses: Iterable[expressions.Clause], *, moved: bool
 ) -> tuple[str, ...]:
     """The edited fields that these fields name, as people read them."""
@@ -136,7 +137,7 @@ def _without_place(path: Path) -> Path:
 
 
 def _touches(one: Path, other: Path) -> bool:
-    """Whether two paths are the same, or one stands in what the other names."""
+    """Return whether two paths are equal or one contains the other."""
     shorter = min(len(one), len(other))
     return one[:shorter] == other[:shorter]
 
@@ -149,7 +150,7 @@ def _is_of_target(field: Path) -> bool:
 # Rule 2
 
 
-def _known(clauses: Iterable[expressions.Clause], after: RequestContent) -> dict[Path, Any]:
+def _known_values(clauses: Iterable[expressions.Clause], after: RequestContent) -> dict[Path, Any]:
     """The fields of the system whose value the contract takes from the request, with that value."""
     found: dict[Path, Any] = {}
     for clause in clauses:
@@ -169,18 +170,18 @@ def _value(payload: Any, path: Path) -> tuple[Any, bool]:
 
 
 def _is_false(text: str, fields: Iterable[Path], known: Mapping[Path, Any], after: RequestContent) -> bool:
-    """Whether an expectation is false whatever the world will answer."""
+    """Return whether an expectation is false whatever the system will answer."""
     if any(field[0] != "sr" and field not in known and field != ("si", TARGET) for field in fields):
         return False
     authority: dict[str, Any] = {}
     for path, value in known.items():
-        _put(authority, path[1:], value)
+        _put_value(authority, path[1:], value)
     told = {"sr": after.payload, "si": {TARGET: after.target}, "sa": authority}
     bindings = {name: told.get(name, {}) for name in expressions.VARIABLES}
     return expressions.evaluate(expressions.compile(text), bindings).truth is Truth.FALSE
 
 
-def _put(document: dict[str, Any], path: Path, value: Any) -> None:
+def _put_value(document: dict[str, Any], path: Path, value: Any) -> None:
     *above, name = path
     for step in above:
         inner = document.get(step)

@@ -41,13 +41,13 @@ class JudgedCondition:
     read: tuple[tuple[str, str], ...]
 
     def document(self) -> dict[str, Any]:
-        """As it goes on record."""
+        """The form in which it is recorded."""
         return {"holds": self.holds, "truth": str(self.truth), "reason": self.reason, "read": dict(self.read)}
 
 
 @dataclass(frozen=True)
 class Preflight:
-    """What is known before people are asked: each condition, how many things are touched, and what raises the risk."""
+    """The findings before people are asked: each condition, the number of objects touched, and what raises the risk."""
 
     judged: tuple[JudgedCondition, ...]
     touches: int | None
@@ -60,7 +60,7 @@ class Preflight:
 
     @property
     def message(self) -> str:
-        """What the agent is told of the first refusal; the rest stand beside it."""
+        """The text of the first refusal for the agent; the others are listed beside it."""
         first = self.refusals[0]
         said = first.otherwise or f"The target does not allow it: `{first.holds}` does not hold."
         read = "; ".join(f"{path} is {value}" for path, value in first.read)
@@ -77,23 +77,23 @@ def judge_conditions(wishes: PreflightSpec, bindings: Bindings, *, known: bool, 
     read belongs to another tenant.
     """
     given = {name: bindings.get(name, {}) for name in NAMES}
-    judged = tuple(_judged(condition, given, foreign=foreign) for condition in wishes.preflight)
+    judged = tuple(_judge_condition(condition, given, foreign=foreign) for condition in wishes.preflight)
     touches = _touches(wishes, given)
     return Preflight(judged, touches, tuple(_raises(wishes, judged, touches, known=known)))
 
 
-def _judged(condition: Condition, given: Bindings, *, foreign: bool) -> JudgedCondition:
+def _judge_condition(condition: Condition, given: Bindings, *, foreign: bool) -> JudgedCondition:
     try:
         compiled = expressions.compile(condition.holds, dict.fromkeys(NAMES))
     except BadExpression as problem:
         return JudgedCondition(condition.holds, condition.otherwise, Truth.UNDECIDABLE, problem.detail, ())
     answer = expressions.evaluate(compiled, given)
     hidden = foreign or answer.truth is Truth.UNDECIDABLE
-    read = () if hidden else tuple(_read(condition.holds, given))
+    read = () if hidden else tuple(_values_read(condition.holds, given))
     return JudgedCondition(condition.holds, condition.otherwise, answer.truth, answer.reason, read)
 
 
-def _read(text: str, given: Bindings) -> Iterator[tuple[str, str]]:
+def _values_read(text: str, given: Bindings) -> Iterator[tuple[str, str]]:
     for path in expressions.paths_of(text, "pre", NAMES):
         value: Any = given["pre"]
         for part in path:

@@ -1,4 +1,4 @@
-"""How a payload is shown to the person who decides: everything, and nothing that looks like something else.
+"""Renders a payload for the person who decides: everything, and nothing that looks like something else.
 
 1. Every value of the payload is a field, in canonical order; none is dropped (B34). An empty object or list is a field.
 2. Characters that cannot be seen, that reorder text, or that imitate other letters are shown with their code point in
@@ -7,7 +7,7 @@
 4. The digest over the fields goes into the statement. A vote on another rendering is refused (R-UI-04, B36).
 
 Warnings: CONTROL, HIDDEN, BIDI, RIGHT_TO_LEFT, LOOKALIKE, SPACE (unusual, leading or trailing), NOT_NFC, LONG. They are
-hints for the eye: that a text has none does not make it honest. Only the marks and the canonical bytes are complete.
+hints for the eye: a text without any is not thereby honest. Only the marks and the canonical bytes are complete.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Field:
 
     @property
     def folded(self) -> bool:
-        """Whether more can be unfolded."""
+        """Return whether more can be unfolded."""
         return self.display != self.full
 
 
@@ -77,7 +77,7 @@ def mark_hidden(text: str) -> tuple[str, tuple[str, ...]]:
     for index, character in enumerate(text):
         warning = _warning(character, at_edge=index in {0, last}, imitates=index in imitations)
         found.add(warning)
-        pieces.append(_drawn(character, warning))
+        pieces.append(_draw_character(character, warning))
     if not unicodedata.is_normalized("NFC", text):
         found.add("NOT_NFC")
     return "".join(pieces), tuple(sorted(found - {"", "MARKED"}))
@@ -91,10 +91,10 @@ def _fields(value: Any, path: str, name: str) -> Iterator[Field]:
         for index, item in enumerate(value):
             yield from _fields(item, f"{path}/{index}", f"{name} {index + 1}")
     else:
-        yield _field(value, path, name)
+        yield _render_field(value, path, name)
 
 
-def _field(value: Any, path: str, name: str) -> Field:
+def _render_field(value: Any, path: str, name: str) -> Field:
     kind, text = _kind_and_text(value)
     full, warnings = mark_hidden(text)
     shown_path, path_warnings = mark_hidden(path)
@@ -148,7 +148,7 @@ def _selects_variation(character: str) -> bool:
     return "\ufe00" <= character <= "\ufe0f" or "\U000e0100" <= character <= "\U000e01ef"
 
 
-def _drawn(character: str, warning: str) -> str:
+def _draw_character(character: str, warning: str) -> str:
     mark = f"⟦U+{ord(character):04X}⟧"
     if warning in {"", "RIGHT_TO_LEFT"}:
         return character

@@ -29,7 +29,7 @@ class FieldChange:
     new: str | None
 
     def document(self) -> dict[str, Any]:
-        """As it goes on record, and to the agent."""
+        """The form for the record and the agent."""
         return {"path": self.path, "label": self.label, "old": self.old, "new": self.new}
 
 
@@ -38,24 +38,24 @@ def field_changes(before: object, after: object) -> tuple[FieldChange, ...]:
     old, new = _by_path(render_payload(before)), _by_path(render_payload(after))
     paths = [*new, *(path for path in old if path not in new)]
     return tuple(
-        FieldChange(path, (new.get(path) or old[path]).label, _said(old.get(path)), _said(new.get(path)))
+        FieldChange(path, (new.get(path) or old[path]).label, _field_text(old.get(path)), _field_text(new.get(path)))
         for path in paths
         if _key(old.get(path)) != _key(new.get(path))
     )
 
 
 def summarise_changes(before: object, after: object) -> str:
-    """What changed, in one line (rule 4): "amount 20.50 EUR → 18.00 EUR; reason late → damaged"."""
+    """Summarise the changes in one line (rule 4): "amount 20.50 EUR → 18.00 EUR; reason late → damaged"."""
     found = field_changes(before, after)
     told = [
-        f"{_dotted(each.path)} {_brief(each.old, before, each)} → {_brief(each.new, after, each)}"
+        f"{_dotted_path(each.path)} {_brief(each.old, before, each)} → {_brief(each.new, after, each)}"
         for each in found[:_NAMED]
     ]
     more = len(found) - _NAMED
     return "; ".join([*told, *([f"{more} more field{'s' if more > 1 else ''}"] if more > 0 else [])])
 
 
-def _dotted(path: str) -> str:
+def _dotted_path(path: str) -> str:
     return path[1:].replace("/", ".") or "payload"
 
 
@@ -100,7 +100,7 @@ def _key(field: Field | None) -> tuple[str, str] | None:
     return (field.kind, field.full) if field is not None else None
 
 
-def _said(field: Field | None) -> str | None:
+def _field_text(field: Field | None) -> str | None:
     if field is None:
         return None
     return field.display if field.kind in ("text", "integer", "boolean") else f"{field.display} ({field.kind})".strip()

@@ -1,11 +1,11 @@
-"""What people, and the agent, say to each other about an approval.
+"""The thread of an approval: comments of people, their questions, and the agent's answers.
 
 1. A line is a comment or a question of a person, or the agent's answer to one question. Lines are added, never changed.
 2. `@name` mentions a member: by the name of the account, the part before its `@`, or the full name without spaces. A
    name that fits two people mentions neither.
 3. A question is open until it is answered, or until the approval is decided. The agent answers each once.
-4. What the agent writes is its own words: short, shown as text and nothing else, and no evidence of anything. It never
-   lets an action run.
+4. An answer is the agent's own words: short, shown as plain text, and no evidence of anything. It never lets an action
+   run.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ def open_session(*, tenant_id: UUID, wanted: SessionRequest, key_actor: UUID, at
     """Negotiate a contract from the registry and pin the goal (R-CR-03, R-CR-09, R-PA-01); the registry decides."""
     if wanted.agent_id == RECOVERY_AGENT and key_actor != ledger.SYSTEM.id:
         raise AgentReserved
-    agent, version, entry, agent_seq = _admitted(tenant_id, wanted, at=at)
+    agent, version, entry, agent_seq = _admit_agent(tenant_id, wanted, at=at)
     newest = catalogue_queries.newest_contracts(tenant_id, entry.tools, versions=entry.versions)
     disclosure = registry.negotiate(
         entry,
@@ -112,7 +112,7 @@ def open_session(*, tenant_id: UUID, wanted: SessionRequest, key_actor: UUID, at
     return session
 
 
-def _admitted(
+def _admit_agent(
     tenant_id: UUID, wanted: SessionRequest, *, at: datetime
 ) -> tuple[Agent, AgentVersion, registry.RegistryEntry, int]:
     """The agent as the registry has it, if a handshake may rest on that; one that cannot be read refuses (R-CR-16).
@@ -252,7 +252,7 @@ def _contract(disclosure: registry.Disclosure, newest: dict[str, Any], version: 
 
 
 def _tool(row: Any) -> relevance.ToolText:
-    """What a tool says it is for."""
+    """The text of a tool that says what it is for."""
     contract = disclosed_contract(row.tenant_id, row.digest)
     return relevance.ToolText(contract.description, tuple(contract.arguments_schema.get("properties", {})))
 
@@ -289,7 +289,7 @@ def session_nudge(session: Session, *, refused: Iterable[str] = ()) -> Nudge:
 
 
 def _is_frozen(session: Session) -> bool:
-    """Whether all that the session could do is frozen."""
+    """Return whether everything that the session could do is frozen."""
     return bool(freezes.freezes_on(session.tenant_id, agent=session.agent_id, tool="", target=""))
 
 

@@ -45,7 +45,7 @@ class Nudge:
 
     @property
     def wait(self) -> bool:
-        """Whether nothing may be pushed on."""
+        """Return whether the agent must wait."""
         return self.move is NextMove.WAIT
 
     @property

@@ -64,7 +64,7 @@ class Pin:
     quiet: timedelta | None = None
 
     def expiry(self, *, at: datetime) -> str:
-        """Why the pin is over, as a sentence; empty while it lives."""
+        """The reason why the pin has expired, as a sentence; empty while it is valid."""
         if at >= self.expires_at:
             return "The session's pin has expired."
         if self.quiet is not None and at >= (self.used_at or self.pinned_at) + self.quiet:
@@ -115,7 +115,7 @@ def new_pin(*, session_id: str, goal: str, ttl_seconds: int, at: datetime) -> Pi
 
 
 def compare_goal(pinned: Pin, *, goal: str | None = None, sent_hash: str | None = None, at: datetime) -> Comparison:
-    """Whether what was restated (the goal, the pin's hash, or both) is the pinned goal, and the pin still lives."""
+    """Compare a restated goal, the pin's hash, or both, with the pinned goal; an expired pin never matches."""
     restated = pin_hash(session_id=pinned.session_id, goal=goal) if goal is not None else sent_hash or ""
     if pinned.expiry(at=at):
         return Comparison(False, PinExpired.code, restated)

@@ -74,14 +74,14 @@ def standing_offers(tenant_id: UUID, *, at: datetime) -> list[StandingOffer]:
     for calls in groups.values():
         if len(standing.earned_row(each.decided for each in calls)) < 3 or not is_current(tenant_id, calls[0]):
             continue
-        for scope, row in _earned(tenant_id, calls):
+        for scope, row in _earned_scopes(tenant_id, calls):
             if (scope.agent, scope.tool, scope.target_kind, scope.currency) not in live:
                 found += _offer(tenant_id, scope, row, policies, policy, at=at)
     return sorted(found, key=lambda offer: (-len(offer.evidence), offer.shape.digest))
 
 
 def is_current(tenant_id: UUID, call: DecidedCall) -> bool:
-    """Whether the agent's version and the contract of a call are those that its next call would have."""
+    """Return whether the agent's version and the contract of a call are those that its next call would have."""
     version, contract = current_versions(tenant_id, agent=call.agent, tool=call.tool)
     return version == call.agent_version and contract == call.contract_digest
 
@@ -96,7 +96,9 @@ def current_versions(tenant_id: UUID, *, agent: str, tool: str) -> tuple[str | N
     return known.version, newest[tool].digest if tool in newest else None
 
 
-def _earned(tenant_id: UUID, calls: Sequence[DecidedCall]) -> Iterator[tuple[CallScope, list[tuple[DecidedCall, Any]]]]:
+def _earned_scopes(
+    tenant_id: UUID, calls: Sequence[DecidedCall]
+) -> Iterator[tuple[CallScope, list[tuple[DecidedCall, Any]]]]:
     """The calls of each scope that are a row of verified approvals, with their arguments; newest first."""
     pointers = [call.payload_pointer for call in calls if call.payload_pointer is not None]
     try:

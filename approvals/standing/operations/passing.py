@@ -136,10 +136,12 @@ def use_standing(match: StandingMatch, approval: Approval, *, at: datetime) -> l
     )
     if not standing.is_spent(budget_of(row), used_count=number, used_minor=used_minor):
         return [used]
-    return [used, _ended(used.head, row, EndReason.BUDGET, at=at)]
+    return [used, _end_standing(used.head, row, EndReason.BUDGET, at=at)]
 
 
-def _ended(head: ledger.SubjectHead, row: StandingApproval, because: EndReason, *, at: datetime) -> ledger.EventDraft:
+def _end_standing(
+    head: ledger.SubjectHead, row: StandingApproval, because: EndReason, *, at: datetime
+) -> ledger.EventDraft:
     StandingApproval.objects.filter(tenant_id=row.tenant_id, id=row.id).update(
         state=StandingState.ENDED, ended_at=at, ended_because=because
     )
@@ -184,7 +186,7 @@ def check_standing(
             words = standing.PAUSE_SENTENCES[found.reason]
             pause_standing(head, row, found, words=words, by=ledger.SYSTEM, at=at)
     if row.state in (StandingState.ACTIVE, StandingState.PROPOSED) and row.ends_at <= at:
-        ledger.write_events(_ended(head, row, EndReason.DATE, at=at))
+        ledger.write_events(_end_standing(head, row, EndReason.DATE, at=at))
         return None
     wants_case = row.state == StandingState.PAUSED and row.case_id is None and row.pause_reason != PauseReason.BY_HAND
     return row if wants_case else None

@@ -58,7 +58,7 @@ class ArgumentBound:
         return told
 
     def allows(self, value: object, minor: int | None) -> bool:
-        """Whether the argument may have this value; `minor` is the amount of money of the call."""
+        """Return whether the argument may have this value; `minor` is the amount of money of the call."""
         if self.kind == ANY:
             return True
         if self.kind == MONEY:
@@ -124,14 +124,16 @@ def learn_shape(scope: CallScope, target_template: str, calls: Sequence[Mapping[
     naming = frozenset(template_arguments(target_template))
     bounds = []
     for name in sorted({name for arguments in calls for name in arguments}):
-        bound = _bound(name, calls, is_free=name in naming, has_money=bool(scope.currency))
+        bound = _bound_argument(name, calls, is_free=name in naming, has_money=bool(scope.currency))
         if bound is None:
             return None
         bounds.append(bound)
     return Shape(scope=scope, arguments=tuple(bounds)) if calls else None
 
 
-def _bound(name: str, calls: Sequence[Mapping[str, Any]], *, is_free: bool, has_money: bool) -> ArgumentBound | None:
+def _bound_argument(
+    name: str, calls: Sequence[Mapping[str, Any]], *, is_free: bool, has_money: bool
+) -> ArgumentBound | None:
     sent = [arguments[name] for arguments in calls if name in arguments]
     optional = len(sent) < len(calls)
     if is_free:
@@ -150,7 +152,7 @@ def _bound(name: str, calls: Sequence[Mapping[str, Any]], *, is_free: bool, has_
 
 
 def find_misfit(shape: Shape, scope: CallScope, arguments: Mapping[str, Any]) -> str:
-    """Why a call does not fit the shape, in one sentence; empty if it does."""
+    """The reason why a call does not fit the shape, in one sentence; empty if it does."""
     for name in CallScope.__dataclass_fields__:
         if getattr(shape.scope, name) != getattr(scope, name):
             return f"Another {name.replace('_', ' ')}."
@@ -184,11 +186,11 @@ def _words(bound: ArgumentBound, currency: str) -> str:
         RANGE: lambda: (
             f"{name} {bound.least}" if bound.least == bound.most else f"{name} {bound.least} to {bound.most}"
         ),
-        VALUES: lambda: f"{name} {_listed(bound.values)}",
+        VALUES: lambda: f"{name} {_list_values(bound.values)}",
     }[bound.kind]()
     return f"{said}, or none" if bound.optional else said
 
 
-def _listed(values: Iterable[Any]) -> str:
+def _list_values(values: Iterable[Any]) -> str:
     words = [value if isinstance(value, str) else canonical(value).decode() for value in values]
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"

@@ -46,7 +46,7 @@ class StandingState(StrEnum):
 
 
 class EndReason(StrEnum):
-    """Why a standing approval ended."""
+    """The reason why a standing approval ended."""
 
     DATE = "DATE"
     BUDGET = "BUDGET"
@@ -54,7 +54,7 @@ class EndReason(StrEnum):
 
 
 class PauseReason(StrEnum):
-    """Why a standing approval was paused."""
+    """The reason why a standing approval was paused."""
 
     DISCREPANCY = "DISCREPANCY"
     LATE_TRUTH = "LATE_TRUTH"
@@ -167,7 +167,7 @@ def earned_row(decided: Iterable[DecidedAction]) -> list[DecidedAction]:
 
 
 def failure_of(each: DecidedAction) -> PauseReason | None:
-    """What went wrong with an action as far as known; None for one that succeeded or is under way."""
+    """The known failure of an action; None for one that succeeded or is under way."""
     if each.contradicted or each.reversed:
         return PauseReason.LATE_TRUTH
     if each.discrepancy:
@@ -192,7 +192,7 @@ _ALWAYS_A_PERSON = {
 def reason_for_a_person(
     policy: StandingPolicy | None, *, tool: str, reasons: Collection[str], terms: ApprovalTerms
 ) -> str:
-    """Why an action needs a person each time (rule 3); empty if a standing approval may cover it."""
+    """The reason why an action needs a person each time (rule 3); empty if a standing approval may cover it."""
     if policy is None:
         return "The approval policy has no standing approvals."
     for reason in reasons:
@@ -224,7 +224,7 @@ def check_two_persons(terms: ApprovalTerms, proposer: Ballot, second: Ballot) ->
 
 @dataclass(frozen=True, kw_only=True)
 class StandingBudget:
-    """How much may pass under a standing approval, and until when; `sum_minor` where there is money."""
+    """The limits of a standing approval: the number, the sum (`sum_minor`, if there is money) and the end."""
 
     count: int
     sum_minor: int | None
@@ -250,19 +250,19 @@ def check_budget(wanted: StandingBudget, shape: Shape, policy: StandingPolicy, *
 
 
 def has_room(budget: StandingBudget, *, used_count: int, used_minor: int, minor: int, at: datetime) -> bool:
-    """Whether one more action of this amount fits the budget now."""
+    """Return whether one more action of this amount fits the budget now."""
     if at >= budget.ends_at or used_count >= budget.count:
         return False
     return budget.sum_minor is None or used_minor + minor <= budget.sum_minor
 
 
 def is_spent(budget: StandingBudget, *, used_count: int, used_minor: int) -> bool:
-    """Whether the budget is used up."""
+    """Return whether the budget is used up."""
     return used_count >= budget.count or (budget.sum_minor is not None and used_minor >= budget.sum_minor)
 
 
 def authorises_start(state: str, ended_because: str) -> bool:
-    """Whether actions that passed under it may still start; not after it was stopped."""
+    """Return whether actions that passed under it may still start; after it was stopped they may not."""
     return state == StandingState.ACTIVE or (
         state == StandingState.ENDED and ended_because in (EndReason.DATE, EndReason.BUDGET)
     )
@@ -290,7 +290,7 @@ class Pause:
 
 
 def reason_to_pause(shape: Shape, policies: Mapping[str, str], now: CurrentBasis) -> Pause | None:
-    """Why a standing approval must be paused (rule 6); None if all is as people agreed."""
+    """The reason to pause a standing approval (rule 6); None if all is as people agreed."""
     for each in now.passed:
         if (trouble := failure_of(each)) is not None:
             return Pause(reason=trouble, action_id=each.action_id)

@@ -234,7 +234,7 @@ def _request_again(row: ApproverKey, *, at: datetime) -> list[str]:
 
 
 def _enrolment_detail(row: ApproverKey) -> dict[str, Any]:
-    """What is recorded of a key: enough for an outsider to check its signatures."""
+    """The recorded data of a key: enough for an outsider to check its signatures."""
     return {
         "holder": str(row.actor_id),
         "person": str(row.person_id),

@@ -39,7 +39,7 @@ ON CONFLICT DO NOTHING
 
 def record_displays(*, tenant_id: UUID, actor_id: UUID, opened: Mapping[UUID, datetime]) -> None:
     """Record when the payloads of these approvals were first displayed to a person, if the tenant has opted in."""
-    wanted = [each.id for each in approvals.approvals_named(tenant_id, opened).values() if _wanted(each)]
+    wanted = [each.id for each in approvals.approvals_named(tenant_id, opened).values() if _is_wanted(each)]
     if wanted:
         defer((_RECORD_DISPLAYS, tenant_id, actor_id, wanted, [opened[each] for each in wanted]))
 
@@ -47,7 +47,7 @@ def record_displays(*, tenant_id: UUID, actor_id: UUID, opened: Mapping[UUID, da
 def record_page_report(
     *, tenant_id: UUID, approval_id: UUID, actor_id: UUID, visible_s: float, opened: Sequence[str] | None, at: datetime
 ) -> bool:
-    """What a page says of itself: never more time than there was, and only about a page that was served."""
+    """Record a page's report about itself: at most the time that there was, and only for a page that was served."""
     row = approvals.display_of(tenant_id, approval_id, actor_id)
     if row is None:
         return False
@@ -80,7 +80,7 @@ def delete_expired(*, tenant_id: UUID, before: datetime) -> None:
     ApprovalDisplay.objects.filter(tenant_id=tenant_id, served_at__lt=before).delete()
 
 
-def _wanted(approval: Approval) -> bool:
+def _is_wanted(approval: Approval) -> bool:
     if approval.state != "REQUESTED":
         return False
     rules = deadlines.policy_of(approval)

@@ -62,17 +62,17 @@ def vote_batch(
         raise batches.NotForBatches("A passkey signs one statement at a time; vote on the item's own page.")
     if verdict not in (binding.VoteChoice.APPROVE, binding.VoteChoice.REJECT):
         raise batches.NotForBatches("Changes are asked for one by one, on the item's own page.")
-    found = _found(tenant_id, shown)
+    found = _find_approvals(tenant_id, shown)
     # What was decided meanwhile no longer matters to the batch; what is left must be one.
     waiting = [one for one in found.values() if one.state == "REQUESTED"]
     actions = actions_queries.actions_by_id(tenant_id, [one.action_id for one in waiting])
     if waiting:
         batches.check_batch([batch_item(one, actions[one.action_id]) for one in waiting])
-    return [_voted(found[each.approval_id], each, verdict, voter, reason, at=at) for each in shown]
+    return [_vote_on_item(found[each.approval_id], each, verdict, voter, reason, at=at) for each in shown]
 
 
 def batch_item(approval: Approval, action: Action) -> batches.BatchItem:
-    """What the rules of batches need to know of an approval and its action."""
+    """The fields of an approval and its action that batch rules use."""
     pace = deadlines.schedule_of(approval)
     return batches.BatchItem(
         id=approval.id,
@@ -88,7 +88,7 @@ def batch_item(approval: Approval, action: Action) -> batches.BatchItem:
     )
 
 
-def _found(tenant_id: UUID, shown: Sequence[DisplayedItem]) -> dict[UUID, Approval]:
+def _find_approvals(tenant_id: UUID, shown: Sequence[DisplayedItem]) -> dict[UUID, Approval]:
     if not shown:
         raise batches.NothingChosen
     if len(shown) > batches.MOST:
@@ -100,7 +100,7 @@ def _found(tenant_id: UUID, shown: Sequence[DisplayedItem]) -> dict[UUID, Approv
     return known
 
 
-def _voted(
+def _vote_on_item(
     approval: Approval,
     shown: DisplayedItem,
     verdict: binding.VoteChoice,

@@ -164,7 +164,7 @@ def review_use(
 
 
 def _reviewers_required(used: BreakGlassUse) -> int:
-    """How many reviewers are required, from the event that opened the review."""
+    """The number of reviewers required, from the event that opened the review."""
     _, _, opened = events.history(used.tenant_id, used.id)[0]
     assert opened is not None
     return int(opened["reviewers"])

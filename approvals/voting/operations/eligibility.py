@@ -116,7 +116,7 @@ class Roster:
 
 @dataclass(frozen=True, kw_only=True)
 class EligibilityContext:
-    """What a voting status is computed from: roster, action, session, agent and votes, read together."""
+    """The inputs of a voting status: roster, action, session, agent and votes, read together."""
 
     people: Roster
     action: Any
@@ -142,7 +142,7 @@ class VotingStatus:
 
     @property
     def stranded(self) -> bool:
-        """Whether it is open and cannot be approved: not enough people are left who may."""
+        """Return whether it is open and cannot be approved: not enough eligible people are left."""
         if self.tally.state != "open":
             return False
         cast = [ballot_of(vote) for vote in self.votes]
@@ -239,7 +239,7 @@ def status_if_edited(
 def eligible_voter(
     approval: Approval, actor_id: UUID, *, at: datetime, context: EligibilityContext | None = None
 ) -> EligibleVoter:
-    """What somebody's vote counts for now; refuses those who may not vote (B18 to B20)."""
+    """The present weight of somebody's vote; refuses those who may not vote (B18 to B20)."""
     context = context or load_context(approval, at=at)
     people = context.people
     own = people.roster.get(actor_id)
@@ -311,7 +311,7 @@ def _current_ballot(vote: Vote, people: Roster) -> Ballot:
 
 
 def _still_counts(vote: Vote, people: Roster, barred: Mapping[str, str], stopped: frozenset[str]) -> bool:
-    """Whether a vote that was cast still counts."""
+    """Return whether a cast vote still counts."""
     if not people.groups(vote.voter) or people.person(vote.voter) in barred or vote.credential_id in stopped:
         return False
     if vote.delegated_by is None:
@@ -333,7 +333,7 @@ def _stopped_keys(tenant_id: UUID, cast: list[Vote]) -> frozenset[str]:
 
 
 def _has_voted(actor: UUID, cast: list[Vote], people: Roster) -> bool:
-    """Whether the person behind an account has voted, with this account or another."""
+    """Return whether the person behind an account has voted, with this account or another."""
     return any(people.person(vote.voter) == people.person(actor) for vote in cast)
 
 

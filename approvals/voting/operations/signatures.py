@@ -123,7 +123,7 @@ def verify_vote_signature(
     def check(statement: bytes) -> None:
         said_covers, said = binding.read_statement(statement)
         binding.check_covered(said_covers, covers)
-        _check_said(said, opened.challenge, opened.key, verdict, voter, reason, at=at)
+        _check_statement(said, opened.challenge, opened.key, verdict, voter, reason, at=at)
 
     return verify_signature(opened, check, at=at)
 
@@ -177,7 +177,7 @@ def _copied_key_use(opened: ConsumedChallenge, *, at: datetime) -> CopiedKeyUse:
     )
 
 
-def _check_said(
+def _check_statement(
     said: binding.VoteStatement,
     challenge: Challenge,
     key: ApproverKey,
@@ -187,7 +187,7 @@ def _check_said(
     *,
     at: datetime,
 ) -> None:
-    """What the statement says of the vote must be what the vote says, and what the roster says of the voter."""
+    """Check that the statement agrees with the vote, and with the roster about the voter."""
     if at >= said.expires_at:
         raise ChallengeSpent
     is_meant = said.says(

@@ -62,7 +62,7 @@ IN_FORCE: LiteralString = "tenant_id = $1 AND ended_at IS NULL AND starts_at <= 
 
 
 def is_absent(tenant_id: UUID, actor_id: UUID, at: datetime) -> bool:
-    """Whether somebody is away now."""
+    """Return whether somebody is away now."""
     return actor_id in absent_approvers(tenant_id, at)
 
 

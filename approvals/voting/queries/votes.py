@@ -87,7 +87,7 @@ def vote_times(tenant_id: UUID, voter: UUID, *, since: datetime, limit: int) -> 
 
 
 def is_delegation_revoked(vote: Vote) -> bool:
-    """Whether the delegation that a vote used was revoked before it ended."""
+    """Return whether the delegation that a vote used was revoked before it ended."""
     if vote.delegated_by is None:
         return False
     used = Delegation.objects.filter(

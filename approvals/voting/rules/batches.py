@@ -66,12 +66,12 @@ class BatchItem:
 
     @property
     def kind(self) -> tuple[str, str, str]:
-        """What all items of a batch have in common (rule 2)."""
+        """The properties that all items of a batch share (rule 2)."""
         return (self.tool, self.contract_digest, self.policy_digest)
 
 
 def exclusion_reason(item: BatchItem) -> str:
-    """Why an item cannot be in a batch, in a sentence; empty where it can (rule 1)."""
+    """The reason why an item cannot be in a batch, in a sentence; empty if it can (rule 1)."""
     reasons = (
         (item.side_effect_class in _NEVER_CLASSES, "It is a critical mutation."),
         (item.reversibility == "IRREVERSIBLE", "It cannot be undone."),

@@ -224,7 +224,9 @@ class Voter:
 
 @dataclass(frozen=True, kw_only=True)
 class DisplayedDigests:
-    """What the voter's page held, sent back with the vote; `covers` is the digest of everything covered, if it was."""
+    """The digests that the voter's page displayed; `covers` is the digest of everything covered, if
+    it was displayed.
+    """
 
     payload_hash: str
     rendering_digest: str
@@ -288,7 +290,9 @@ _CHANGES: dict[str, type[Refused]] = {
 
 
 def voter_refusal(*, state: str, decide_by: datetime, roles: frozenset[str], at: datetime) -> Refused | None:
-    """Why nobody with these roles may vote on a request in this state, if they may not; who they are comes after."""
+    """The refusal for these roles on a request in this state, or None; whether a person may vote is
+    decided after that.
+    """
     if state != "REQUESTED":
         return AlreadyDecided("Already decided.")
     if at >= decide_by:
@@ -370,7 +374,7 @@ def _check_seen(seen: DisplayedDigests, coverage: Coverage) -> None:
 
 
 def _is_strong_enough(evidence_class: str, wanted: str, verdict: VoteChoice) -> bool:
-    """Whether the proof is enough for this verdict: what stops a request needs none but the session (rule 5)."""
+    """Return whether the proof is enough for this verdict: stopping a request needs only the session (rule 5)."""
     if verdict in DENYING:
         return evidence_class == SESSION_ALONE or is_as_strong(evidence_class, "C")
     return is_as_strong(evidence_class, wanted)

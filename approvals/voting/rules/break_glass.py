@@ -52,7 +52,7 @@ class BreakGlassRule:
     step_up: str = "A"
 
     def review_by(self, *, used_at: datetime) -> datetime:
-        """When the review is overdue."""
+        """The time at which the review is overdue."""
         return used_at + timedelta(seconds=self.review_within_s)
 
 
@@ -90,5 +90,5 @@ def check_review(*, reviewer: str, used_by: str, reviewed_by: Collection[str], w
 
 
 def is_reviewed(reviewed_by: Collection[str], *, wanted: int) -> bool:
-    """Whether enough people have reviewed it."""
+    """Return whether enough people have reviewed it."""
     return len(set(reviewed_by)) >= wanted

@@ -93,7 +93,7 @@ class DecisionOutcome:
 
     @property
     def waiting(self) -> bool:
-        """Whether nothing is decided yet."""
+        """Return whether nothing is decided yet."""
         return self.decision is Decision.WAITING
 
 

@@ -84,7 +84,7 @@ class Assertion:
     signature: bytes
 
     def document(self) -> dict[str, str]:
-        """As it is kept: the same names and spelling as in the browser's own JSON."""
+        """The stored form, with the names and spelling of the browser's own JSON."""
         return {
             "id": self.credential_id,
             "clientDataJSON": base64url(self.client_data),

@@ -63,17 +63,17 @@ class VoteFacts:
 
     @property
     def quick(self) -> bool:
-        """Whether it was faster than reading (rule 3)."""
+        """Return whether it was faster than reading (rule 3)."""
         return self.served_s is not None and self.served_s < max(LEAST_S, self.payload_bytes / BYTES_A_SECOND)
 
     @property
     def blind(self) -> bool:
-        """Whether nothing of the evidence was opened (rule 4)."""
+        """Return whether no evidence was opened (rule 4)."""
         return self.opened == 0
 
     @property
     def wrong(self) -> bool | None:
-        """Whether what it let through turned out wrong; None where that is not known, or nothing was let through."""
+        """Return whether an approved action turned out wrong; None if unknown, or if nothing was approved."""
         if not self.approves:
             return None
         if self.contradicted or self.state in WRONG_IN:

@@ -50,7 +50,7 @@ class Risk(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Threshold:
-    """How many of a group must agree, and how many votes against end the request."""
+    """The number of a group who must agree, and the number of votes against that ends the request."""
 
     group: str
     count: int = 1
@@ -82,7 +82,7 @@ class ApprovalTerms:
 
     @property
     def votes_wanted(self) -> int:
-        """How many people it takes."""
+        """The number of people required."""
         return sum(each.count for each in self.thresholds)
 
     def document(self) -> dict[str, Any]:
@@ -114,7 +114,7 @@ class Ballot:
 
     @property
     def power(self) -> str:
-        """Whose power the vote uses."""
+        """The person whose power the vote uses."""
         return self.delegated_by or self.person
 
 
@@ -128,7 +128,7 @@ class ThresholdCount:
 
     @property
     def missing(self) -> int:
-        """How many votes it still wants."""
+        """The number of votes that are missing."""
         return self.threshold.count - self.votes
 
 
@@ -147,7 +147,7 @@ class VoteTally:
 
     @property
     def missing(self) -> dict[str, int]:
-        """How many votes each group still owes."""
+        """The number of missing votes by group."""
         owed: dict[str, int] = {}
         for count in self.counts:
             if count.missing:
@@ -180,7 +180,7 @@ def tally_votes(terms: ApprovalTerms, ballots: Iterable[Ballot]) -> VoteTally:
     denied = {ballot.person for ballot in against}
     strong = [ballot for ballot in cast if is_as_strong(ballot.evidence_class, terms.step_up)]
     agreeing = _one_each([each for each in strong if each.verdict == APPROVE and each.person not in denied])
-    placed = _placed(terms.thresholds, agreeing)
+    placed = _fill_places(terms.thresholds, agreeing)
     counts = tuple(
         ThresholdCount(threshold=each, votes=len(placed[number]), against=sum(_belongs(vote, each) for vote in against))
         for number, each in enumerate(terms.thresholds)
@@ -247,7 +247,7 @@ def _belongs(ballot: Ballot, threshold: Threshold) -> bool:
     return threshold.group == EVERYBODY or threshold.group in ballot.groups
 
 
-def _placed(thresholds: Sequence[Threshold], ballots: Sequence[Ballot]) -> list[list[int]]:
+def _fill_places(thresholds: Sequence[Threshold], ballots: Sequence[Ballot]) -> list[list[int]]:
     """For each threshold the votes that fill its places; as many places as possible are filled (rule 3).
 
     Augmenting paths: a vote may push another one out of its place if that one finds a place elsewhere.

@@ -18,7 +18,7 @@ USES = TOOL_USES
 
 
 def fits(item: dict[str, Any]) -> bool:
-    """Whether an item is a message of this format: only its tool blocks tell it from others."""
+    """Return whether an item is a message of this format: only its tool blocks distinguish it."""
     content = item.get("content")
     if item.get("role") not in ROLES or not isinstance(content, list):
         return False

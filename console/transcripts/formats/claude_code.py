@@ -29,7 +29,7 @@ _BY_THE_PROGRAM = ("isMeta", "isCompactSummary", "isVisibleInTranscriptOnly", "i
 
 
 def fits(item: dict[str, Any]) -> bool:
-    """Whether an item is a line of a session file."""
+    """Return whether an item is a line of a session file."""
     kind = item.get("type")
     if not isinstance(kind, str):
         return False
@@ -44,7 +44,7 @@ def _is_role(message: dict[str, Any]) -> bool:
 
 
 def says_nothing(item: object) -> bool:
-    """Whether a line belongs to no session and holds no message."""
+    """Return whether a line belongs to no session and holds no message."""
     return isinstance(item, dict) and fits(item) and item["type"] in _NOTES and not session_of(item)
 
 

@@ -12,7 +12,7 @@ _WORDS = frozenset({"text", "input_text", "output_text", "refusal"})
 
 
 def text_of(content: object) -> str:
-    """What the content says in words; blocks of other kinds (pictures, thinking, tools) say nothing."""
+    """The text of the content; blocks of other kinds (pictures, thinking, tools) have none."""
     if isinstance(content, str):
         return content
     if isinstance(content, dict):
@@ -71,7 +71,7 @@ def unread_parts(body: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def is_tool_block(kind: object) -> bool:
-    """Whether a block's type is one of Anthropic's for a call or its answer."""
+    """Return whether a block's type is one of Anthropic's for a call or its answer."""
     return isinstance(kind, str) and (kind in TOOL_USES or kind == "tool_result" or kind.endswith("_tool_result"))
 
 
@@ -99,7 +99,7 @@ def _kind_of(block: Any) -> str:
 
 
 def parse_answer_content(content: object) -> Any:
-    """What an answer brought: JSON in a text as its value, words as a text, and anything else as it is."""
+    """Parse an answer's content: JSON in a text as its value, words as text, and anything else as it is."""
     if isinstance(content, list) and content and all(isinstance(one, dict) and "type" in one for one in content):
         content = text_of(content) or content
     if not isinstance(content, str):

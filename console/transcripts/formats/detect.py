@@ -1,4 +1,6 @@
-"""Which format a recorded message has. The most telling marks are looked for first; one conversation may mix them."""
+"""Detects the format of a recorded message. The most specific marks are tried first; one
+conversation may mix formats.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,7 @@ def format_of(item: object) -> Format | None:
 
 
 def is_message(item: object) -> bool:
-    """Whether an item is a message of any format."""
+    """Return whether an item is a message of any format."""
     return format_of(item) is not None
 
 

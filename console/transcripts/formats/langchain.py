@@ -26,7 +26,7 @@ _KINDS = {
 
 
 def fits(item: dict[str, Any]) -> bool:
-    """Whether an item is a message of this format."""
+    """Return whether an item is a message of this format."""
     if "lc" in item:
         return _kind(item) in _KINDS and isinstance(item.get("kwargs"), dict)
     if item.get("role") is not None or _kind(item) not in _KINDS:
@@ -48,7 +48,7 @@ def turn(item: dict[str, Any], number: int) -> TranscriptTurn:
 
 
 def _calls(body: dict[str, Any], content: Any) -> tuple[TranscriptCall, ...]:
-    listed = [*_listed(body, "tool_calls"), *_listed(body, "invalid_tool_calls")]
+    listed = [*_dicts_of(body, "tool_calls"), *_dicts_of(body, "invalid_tool_calls")]
     calls = [TranscriptCall(name_of(one.get("id")), name_of(one.get("name")), one.get("args", {})) for one in listed]
     if not calls and isinstance(body.get("additional_kwargs"), dict):
         calls = list(openai_chat.calls_of(body["additional_kwargs"]))
@@ -57,7 +57,7 @@ def _calls(body: dict[str, Any], content: Any) -> tuple[TranscriptCall, ...]:
     return tuple(calls)
 
 
-def _listed(body: dict[str, Any], name: str) -> list[dict[str, Any]]:
+def _dicts_of(body: dict[str, Any], name: str) -> list[dict[str, Any]]:
     found = body.get(name)
     return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
 

@@ -15,7 +15,7 @@ NAME = "mcp"
 
 
 def fits(item: dict[str, Any]) -> bool:
-    """Whether an item is a JSON-RPC message."""
+    """Return whether an item is a JSON-RPC message."""
     return item.get("jsonrpc") == "2.0" and ("method" in item or "result" in item or "error" in item)
 
 

@@ -31,7 +31,7 @@ _MARKED = re.compile(r"<tool_call>\s*(\{.*?\})\s*</tool_call>", re.DOTALL)
 
 
 def fits(item: dict[str, Any]) -> bool:
-    """Whether an item is a message of this format."""
+    """Return whether an item is a message of this format."""
     return item.get("role") in ROLES and ("content" in item or "tool_calls" in item or "function_call" in item)
 
 
@@ -46,7 +46,7 @@ def turn(item: dict[str, Any], number: int) -> TranscriptTurn:
     text = text_of(item.get("content"))
     calls = tuple(calls_of(item)) if role == AGENT else ()
     if role == AGENT and not calls and "<tool_call>" in text:
-        calls = tuple(_marked(text))
+        calls = tuple(_marked_calls(text))
         text = _MARKED.sub("", text).strip()
     return TranscriptTurn(number, role, text, calls)
 
@@ -71,7 +71,7 @@ def _call(one: dict[str, Any]) -> TranscriptCall:
     return TranscriptCall(name_of(one.get("id")), name, {} if arguments in (None, "") else arguments, free)
 
 
-def _marked(text: str) -> Iterator[TranscriptCall]:
+def _marked_calls(text: str) -> Iterator[TranscriptCall]:
     for found in _MARKED.findall(text):
         try:
             value = orjson.loads(found)

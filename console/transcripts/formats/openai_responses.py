@@ -32,7 +32,7 @@ _KINDS = frozenset({*_CALLS, *_COMMANDS, *_OUTPUTS, *_SILENT, "mcp_call", "mcp_l
 
 
 def fits(item: dict[str, Any]) -> bool:
-    """Whether an item is of this format."""
+    """Return whether an item is of this format."""
     kind = item.get("type")
     if not isinstance(kind, str):
         return False
@@ -71,8 +71,10 @@ def turn(item: dict[str, Any], number: int) -> TranscriptTurn:
 
 
 def _outcome(item: dict[str, Any]) -> tuple[Any, bool | None]:
-    """What an output brought, and whether it failed, where the item says so: by an exit code in its metadata or in the
-    lines before the output, by a status, or by the outcome of each command.
+    """The content of an output, and whether it failed, if the item says so.
+
+    The sign is an exit code in its metadata or in the lines before the output, a status, or the outcome of each
+    command.
     """
     output = parse_answer_content(item.get("output"))
     if isinstance(item.get("output"), list):

@@ -23,7 +23,7 @@ _ROLES = {
 
 
 def fits(item: dict[str, Any]) -> bool:
-    """Whether an item is a message of this format."""
+    """Return whether an item is a message of this format."""
     return item.get("from") in _ROLES and "value" in item
 
 

@@ -64,7 +64,7 @@ def figure_links(slug: str, row: Recording) -> list[dict[str, Any]]:
 
 
 def code_counts(slug: str, row: Recording) -> list[dict[str, Any]]:
-    """What was refused and what was claimed falsely, by code, most first."""
+    """The refusals and false claims by code, most frequent first."""
     counted = row.totals.get("false_claims", {}) | row.totals.get("refusals", {})
     order = sorted(counted.items(), key=lambda each: (-each[1], each[0]))
     return [{"code": code, "count": count, "href": _address(slug, row, code=code)} for code, count in order if count]
@@ -74,7 +74,7 @@ def conversation_rows(
     slug: str, rows: Iterable[RecordedConversation], said: Mapping[int, tuple[int, str]], sought: str = ""
 ) -> list[dict[str, Any]]:
     """Conversations in the list of a recording, each with a message of it, cut around the words that were sought."""
-    return [_listed(slug, row, said.get(row.number), sought) for row in rows]
+    return [_conversation_row(slug, row, said.get(row.number), sought) for row in rows]
 
 
 def cut_excerpt(text: str, sought: Iterable[str]) -> str:
@@ -86,7 +86,9 @@ def cut_excerpt(text: str, sought: Iterable[str]) -> str:
     return f"{'…' if start else ''}{cut}{'…' if start + MOST_SHOWN < len(plain) else ''}"
 
 
-def _listed(slug: str, row: RecordedConversation, said: tuple[int, str] | None, sought: str) -> dict[str, Any]:
+def _conversation_row(
+    slug: str, row: RecordedConversation, said: tuple[int, str] | None, sought: str
+) -> dict[str, Any]:
     href = reverse("recorded-conversation", args=[slug, row.recording_id, row.number])
     turn, text = said or (0, "")
     return {
@@ -100,7 +102,7 @@ def _listed(slug: str, row: RecordedConversation, said: tuple[int, str] | None, 
 
 
 def finding_links(row: RecordedConversation, address: str) -> list[dict[str, Any]]:
-    """What is wrong in a conversation, each with the way to its message."""
+    """The findings of a conversation, each with a link to its message."""
     return [
         {**each, "word": KINDS.get(each["code"], each["code"]), "href": message_url(address, each["turn"])}
         for each in row.findings
@@ -120,7 +122,7 @@ def message_context(row: RecordedMessage, address: str) -> dict[str, Any]:
         "false": false,
         "stand": [each | {"word": BASES[each["basis"]]} for each in row.claims if not each["code"]],
         "calls": [_call(each, address) for each in row.calls],
-        "answers": [each | {"length": _length(each["content"])} for each in row.answers],
+        "answers": [each | {"length": _length_text(each["content"])} for each in row.answers],
     }
 
 
@@ -135,7 +137,7 @@ def _call(call: dict[str, Any], address: str) -> dict[str, Any]:
         **call,
         "word": KINDS.get(call["category"], call["category"]),
         "is_valid": call["category"] == "valid",
-        "length": _length(call["arguments"]),
+        "length": _length_text(call["arguments"]),
         "family": "false" if bad else "partial" if call["contradicted"] else "",
         "answer_href": "" if call["answered"] is None else message_url(address, call["answered"]),
         "differences": [each | {"by": BY[each["where"]]} for each in call["differences"]],
@@ -143,14 +145,14 @@ def _call(call: dict[str, Any], address: str) -> dict[str, Any]:
     }
 
 
-def _length(value: str) -> str:
-    """How much of a long value is there; nothing of a short one."""
+def _length_text(value: str) -> str:
+    """The displayed length of a long value; empty for a short one."""
     first = "the first " if len(value) == MOST_VALUE else ""
     return f"{first}{len(value)} characters" if len(value) > LONG else ""
 
 
 def predicate_fails(predicate: Mapping[str, Any]) -> bool:
-    """Whether a predicate does not hold; earlier imports kept no other ones."""
+    """Return whether a predicate does not hold; earlier imports kept only such predicates."""
     return bool(predicate.get("holds", "FALSE") == "FALSE")
 
 

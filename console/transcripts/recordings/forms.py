@@ -1,4 +1,4 @@
-"""What people choose and type on the pages of recordings."""
+"""Forms on the pages of recordings."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ WHICH: Final = (
 
 
 class RecordingFilter(forms.Form):
-    """Which recordings to list; links are state, so every field stands in the address."""
+    """The filter of recordings; every field is part of the address."""
 
     words = forms.CharField(
         required=False,
@@ -52,7 +52,7 @@ class RecordingFilter(forms.Form):
     until = DayField(required=False, label="To")
 
     def wanted(self) -> RecordingQuery:
-        """What is asked for; a day means the whole day, in UTC."""
+        """The query of this filter; a day means the whole day, in UTC."""
         chosen = self.cleaned_data
         return RecordingQuery(
             file=chosen["file"].strip(),
@@ -64,7 +64,7 @@ class RecordingFilter(forms.Form):
 
 
 class ConversationFilter(forms.Form):
-    """Which conversations of a recording to list; links are state, so every field stands in the address."""
+    """The filter of a recording's conversations; every field is part of the address."""
 
     words = forms.CharField(
         required=False,
@@ -94,7 +94,7 @@ class ConversationFilter(forms.Form):
         field.choices = [("", "Any"), *((code, code) for code in codes)]
 
     def wanted(self) -> ConversationQuery:
-        """What is asked for."""
+        """The query of this filter."""
         chosen = self.cleaned_data
         return ConversationQuery(
             kind=chosen["kind"],

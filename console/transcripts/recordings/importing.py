@@ -67,7 +67,7 @@ class IncomingFile:
 
 @dataclass(frozen=True)
 class RecordingImporter:
-    """Where files go: a tenant, and the person in whose name they do."""
+    """The destination of imported files: a tenant, and the person in whose name they are imported."""
 
     slug: str
     tenant_id: UUID
@@ -108,7 +108,7 @@ class RecordingImporter:
             )
 
     def address(self, row: Recording) -> str:
-        """Where people browse it."""
+        """The address at which people browse it."""
         return f"{settings.COUNTERFOIL_PUBLIC_URL}{reverse('recording', args=[self.slug, row.id])}"
 
 

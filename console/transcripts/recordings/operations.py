@@ -135,7 +135,7 @@ def store_recording(
         raise NothingToImport
     if totals.messages > MOST_MESSAGES:
         raise TooManyMessages
-    row = _first(tenant_id, file, totals, faults, named, at=at)
+    row = _create_row(tenant_id, file, totals, faults, named, at=at)
     here = {"tenant_id": tenant_id, "recording_id": row.id}
     for conversations in _portions(spool.conversations()):
         RecordedConversation.objects.bulk_create([RecordedConversation(**here, **each) for each in conversations])
@@ -145,7 +145,7 @@ def store_recording(
         RecordedWord.objects.bulk_create([RecordedWord(**here, **each) for each in found])
     ledger.append(
         ledger.SubjectHead(tenant_id=tenant_id, id=row.id, kind="recording"),
-        ledger.NewEvent(kind="recording_imported", to="IMPORTED", detail=_told(row)),
+        ledger.NewEvent(kind="recording_imported", to="IMPORTED", detail=_event_detail(row)),
         actor=by,
         at=at,
     )
@@ -162,7 +162,7 @@ def request_erasure(
     erasure.request_erasure(tenant_id=tenant_id, request=wish, by=by, at=at)
 
 
-def _first(
+def _create_row(
     tenant_id: UUID,
     file: AuditedFile,
     totals: AuditTotals,
@@ -201,8 +201,8 @@ def _first(
     return row
 
 
-def _told(row: Recording) -> Mapping[str, Any]:
-    """What the event says: which bytes, how they were audited, what came of it."""
+def _event_detail(row: Recording) -> Mapping[str, Any]:
+    """The event's detail: the file's digest, how it was audited, and the totals."""
     counted = ("size", "conversations", "messages", "calls", "with_findings", "false_claims", "faults")
     return {
         "file_name": row.file_name,
@@ -234,7 +234,7 @@ class RetentionStatus:
 
 
 def retention_status(row: Recording) -> RetentionStatus:
-    """What holds for a recording now."""
+    """The retention status of a recording now."""
     policy = retention_queries.policy(row.tenant_id)
     held = RetentionSubject(id=row.id, kind="recording", state="IMPORTED", created_at=row.at)
     return RetentionStatus(

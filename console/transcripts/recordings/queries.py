@@ -33,8 +33,8 @@ PLACES_IN: Final = (
 
 @dataclass(frozen=True, kw_only=True)
 class RecordingQuery:
-    """Which recordings: imported from one moment to another, of a file so called, in which calls failed or claims are
-    unsupported (None is either), with a conversation that holds some words.
+    """A query for recordings: by time of import, file name, failures or unsupported claims (None means either), and
+    words.
     """
 
     since: datetime | None = None
@@ -47,7 +47,7 @@ class RecordingQuery:
 
 @dataclass(frozen=True, kw_only=True)
 class ConversationQuery:
-    """Which conversations of a recording: with a finding of some kind or code, with any, holding some words."""
+    """A query for a recording's conversations: by kind or code of a finding, by any finding, and by words."""
 
     kind: str = ""
     code: str = ""
@@ -60,7 +60,7 @@ class ConversationQuery:
 
 @dataclass(frozen=True)
 class PagePosition:
-    """Where a list goes on: behind this conversation."""
+    """The position at which a list continues: after this conversation."""
 
     severity: int
     number: int
@@ -85,7 +85,7 @@ def recordings(
     before: UUID | None = None,
     limit: int,
 ) -> list[Recording]:
-    """What was imported, newest first, or in the order of a column; behind the row `before`."""
+    """The imported recordings, newest first or in the order of a column, after the row `before`."""
     rows = Recording.objects.filter(_sought(tenant_id, sought or RecordingQuery()))
     return page_in_order(rows, order, behind=before, limit=limit)
 
@@ -115,9 +115,9 @@ def conversations(
     tenant_id: UUID, recording_id: UUID, wanted: ConversationQuery, *, behind: PagePosition | None = None, limit: int
 ) -> ConversationPage:
     """The conversations that are wanted, a page of them."""
-    rows = RecordedConversation.objects.filter(_narrowed(tenant_id, recording_id, wanted))
+    rows = RecordedConversation.objects.filter(_narrow(tenant_id, recording_id, wanted))
     if behind is not None:
-        rows = rows.filter(_behind(behind, wanted))
+        rows = rows.filter(_after_place(behind, wanted))
     order = ("-severity", "number") if wanted.gravest_first else ("number",)
     found = list(rows.order_by(*order)[: limit + 1])
     return ConversationPage(found[:limit], _place(found[limit - 1]) if len(found) > limit else None)
@@ -148,7 +148,7 @@ def messages(
 
 
 def count_categories(tenant_id: UUID, recording_id: UUID, conversation: int) -> dict[str, int]:
-    """How many calls of a conversation are of each category."""
+    """Count the calls of a conversation by category."""
     rows = execute(
         "SELECT call ->> 'category', count(*) FROM console_recordedmessage m, jsonb_array_elements(m.calls) call"
         " WHERE m.tenant_id = $1 AND m.recording_id = $2 AND m.conversation = $3 GROUP BY 1 ORDER BY 1",
@@ -160,7 +160,7 @@ def count_categories(tenant_id: UUID, recording_id: UUID, conversation: int) -> 
 def previous_page_start(
     tenant_id: UUID, recording_id: UUID, conversation: int, *, since: int, limit: int
 ) -> int | None:
-    """Where the page of messages before this one begins; None where this one is the first."""
+    """The first message of the page before this one; None if this is the first."""
     here = _messages(tenant_id, recording_id, conversation).filter(number__lt=since)
     numbers = list(here.order_by("-number").values_list("number", flat=True)[:limit])
     return numbers[-1] if numbers else None
@@ -185,7 +185,7 @@ def _sought(tenant_id: UUID, sought: RecordingQuery) -> Q:
     return narrowed & _saying(tenant_id, sought.words) if sought.words else narrowed
 
 
-def _narrowed(tenant_id: UUID, recording_id: UUID, wanted: ConversationQuery) -> Q:
+def _narrow(tenant_id: UUID, recording_id: UUID, wanted: ConversationQuery) -> Q:
     narrowed = Q(tenant_id=tenant_id, recording_id=recording_id)
     for given, asked in (
         (wanted.kind, Q(kinds__contains=[wanted.kind])),
@@ -206,22 +206,22 @@ def _either(condition: Q, asked: bool | None) -> Q:
 def _saying(tenant_id: UUID, text: str) -> Q:
     """Recordings with a conversation in which every word of this stands."""
     asked = [(tenant_id, *words.prefix_range(word)) for word in words.query_words(text)]
-    return Q(id__in=_all(PLACES, asked, f"SELECT recording_id FROM ({EACH}) found") if asked else [])
+    return Q(id__in=_found_by_all(PLACES, asked, f"SELECT recording_id FROM ({EACH}) found") if asked else [])
 
 
 def _saying_in(tenant_id: UUID, recording_id: UUID, text: str) -> Q:
     """Conversations of a recording in which every word of this stands."""
     asked = [(tenant_id, *words.prefix_range(word), recording_id) for word in words.query_words(text)]
-    return Q(number__in=_all(PLACES_IN, asked, EACH) if asked else [])
+    return Q(number__in=_found_by_all(PLACES_IN, asked, EACH) if asked else [])
 
 
-def _all(one: str, asked: list[tuple[Any, ...]], around: str) -> RawSQL:
-    """What is found by every word: one pass over the places of each, not one search for each conversation."""
+def _found_by_all(one: str, asked: list[tuple[Any, ...]], around: str) -> RawSQL:
+    """The rows found by every word: one pass over the places of each word, not one search per conversation."""
     each = " INTERSECT ".join([one] * len(asked))
     return RawSQL(around.replace(EACH, each), [value for values in asked for value in values])
 
 
-def _behind(place: PagePosition, wanted: ConversationQuery) -> Q:
+def _after_place(place: PagePosition, wanted: ConversationQuery) -> Q:
     if not wanted.gravest_first:
         return Q(number__gt=place.number)
     return Q(severity__lt=place.severity) | Q(severity=place.severity, number__gt=place.number)

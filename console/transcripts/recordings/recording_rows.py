@@ -1,7 +1,7 @@
-"""What the console keeps of an audited conversation: rows that a page can show, however large the file was.
+"""The rows that the console keeps of an audited conversation; a page can show them, however large the file was.
 
-1. A conversation is one row with what was found in it, and a row for each message with its calls, its answers, what it
-   claims, and what might have been said instead.
+1. A conversation is one row with its findings, and a row for each message with its calls, its answers, its claims, and
+   what might have been said instead.
 2. Everything out of a recording is text of a bounded length: `MOST_TEXT` characters of a message, `MOST_VALUE` of a
    value. The length in the file is kept beside a message, so that a page can say what it leaves out; spans of claims
    are places in the whole text.
@@ -97,7 +97,7 @@ def storable_text(value: object, most: int) -> str:
 
 
 def conversation_findings(conversation: ConversationAudit) -> list[dict[str, Any]]:
-    """What is wrong in a conversation, in its order, each with the message that it is in."""
+    """The findings of a conversation in order, each with its message."""
     found: list[dict[str, Any]] = [
         {"turn": claim.turn, "code": claim.code, "text": storable_text(claim.sentence, MOST_SAID), "tool": ""}
         for claim in conversation.claims
@@ -105,12 +105,12 @@ def conversation_findings(conversation: ConversationAudit) -> list[dict[str, Any
     ]
     for act in conversation.acts:
         about = {"turn": act.turn, "tool": storable_text(act.call.tool, MOST_NAME)}
-        found += [about | {"code": code, "text": storable_text(said, MOST_SAID)} for code, said in _wrong_with(act)]
+        found += [about | {"code": code, "text": storable_text(said, MOST_SAID)} for code, said in _faults_of(act)]
     return sorted(found, key=lambda each: int(each["turn"]))[:MOST_FINDINGS]
 
 
-def _wrong_with(act: AuditedAct) -> Iterator[tuple[str, str]]:
-    """What is wrong with a call: a code, and the words for it."""
+def _faults_of(act: AuditedAct) -> Iterator[tuple[str, str]]:
+    """Yield the faults of a call: a code and a text."""
     if not act.verdict.accepted:
         yield act.verdict.code, f"{act.verdict.message} {act.verdict.hint}".strip()
     elif act.category == "valid_execution_failed" and act.told is not None:

@@ -52,7 +52,7 @@ def query_words(text: str) -> list[str]:
 
 
 def prefix_range(word: str) -> tuple[str, str]:
-    """What a stored word must be no less than, and less than, to be one that is asked for (rule 3)."""
+    """Return the half-open range [low, high) of stored words that match a searched word (rule 3)."""
     return word, word + (LAST if SHORTEST_BEGINNING <= len(word) < MOST_LETTERS else "\x01")
 
 
@@ -62,20 +62,20 @@ def word_rows(
     """The rows of a recording's words: of its conversations' names, of their messages and of the tools they call."""
     held: dict[str, list[int]] = defaultdict(list)
     count, number = 0, 0
-    for conversation, text in _said(conversations, messages):
+    for conversation, text in _texts(conversations, messages):
         for word in words_of(text):
             places = held[word]
             if not places or places[-1] != conversation:
                 places.append(conversation)
                 count += 1
         if count >= MOST_PLACES or len(held) >= MOST_WORDS:
-            yield from _numbered(held, number)
+            yield from _number_rows(held, number)
             number, count = number + len(held), 0
             held.clear()
-    yield from _numbered(held, number)
+    yield from _number_rows(held, number)
 
 
-def _said(
+def _texts(
     conversations: Iterable[Mapping[str, Any]], messages: Iterable[Mapping[str, Any]]
 ) -> Iterator[tuple[int, str]]:
     for row in conversations:
@@ -84,7 +84,7 @@ def _said(
         yield row["conversation"], " ".join([row["text"], *(call["tool"] for call in row["calls"])])
 
 
-def _numbered(held: Mapping[str, list[int]], number: int) -> Iterator[dict[str, Any]]:
+def _number_rows(held: Mapping[str, list[int]], number: int) -> Iterator[dict[str, Any]]:
     for place, word in enumerate(sorted(held), number + 1):
         yield {"number": place, "word": word, "conversations": held[word]}
 

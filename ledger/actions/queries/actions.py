@@ -46,8 +46,9 @@ def in_state(*states: str) -> Q:
 
 
 def _have_own_phases(states: Iterable[str]) -> bool:
-    """Whether each state is a phase of its own; it is not asked for twice: the planner would think the second condition
-    rare."""
+    """Return whether each state is a phase of its own. The state is then not queried twice, because the planner would
+    take the second condition for rare.
+    """
     return all(state not in PHASES.values() and state not in PHASES for state in states)
 
 
@@ -88,7 +89,7 @@ class BlockingAction(NamedTuple):
 
     @property
     def waits_for_a_person(self) -> bool:
-        """Whether only a person can end it."""
+        """Return whether only a person can end it."""
         return self.until is None and (self.settled or self.state in ("CONTRADICTED", State.REVIEW_REQUIRED))
 
 
@@ -271,11 +272,11 @@ def outcome_condition(outcome: Outcome) -> Q:
     }
     found = turned.get(outcome, Q())
     for way in outcome_paths(outcome):
-        found |= _reached(way)
+        found |= _outcome_condition(way)
     return found
 
 
-def _reached(way: OutcomePath) -> Q:
+def _outcome_condition(way: OutcomePath) -> Q:
     found = in_state(str(way.state)) & Q(contradicted=False, reversed=False)
     if way.kinds:
         found &= Q(set_apart__in=way.kinds) if set(way.kinds) <= set(SET_APART) else Q(reached_by__in=way.kinds)
@@ -290,7 +291,7 @@ def _reached(way: OutcomePath) -> Q:
 
 
 def count_ready_under(tenant_id: UUID, tool: str, versions: Collection[str], *, most: int) -> int:
-    """How many validated actions of these versions of a tool's contract have not started, counted up to `most`."""
+    """Count the validated, not yet started actions of these versions of a tool's contract, up to `most`."""
     found = Action.objects.filter(in_state(State.VALIDATED), tenant_id=tenant_id, tool=tool)
     return found.filter(tool_version__in=list(versions))[:most].count()
 
@@ -496,7 +497,7 @@ def idempotencies(tenant_id: UUID, action_ids: list[UUID]) -> dict[UUID, Idempot
 
 
 def count_outcomes(tenant_id: UUID, *, since: datetime) -> Counter[Outcome]:
-    """How many actions proposed since a moment have which outcome."""
+    """Count the actions proposed since a moment by outcome."""
     rows = execute(
         "SELECT state, reached_by, side_effect_class, CASE WHEN approval_id IS NOT NULL THEN tenant_id END,"
         " contradicted, reversed, count(*) FROM ledger_action WHERE tenant_id = $1 AND id >= $2"
@@ -527,7 +528,7 @@ def _in_state_sql(states: tuple[str, ...]) -> str:
 
 
 def count_actions(tenant_id: UUID, **filters: Any) -> int:
-    """How many actions there are (see `record.actions` for the filters); for a session or a run, never a tenant."""
+    """Count the actions of a session or a run (see `record.actions` for the filters), never of a whole tenant."""
     found = Action.objects.filter(filter_condition(filters), tenant_id=tenant_id)
     return int(found.aggregate(made=Count("id"))["made"])
 

@@ -40,7 +40,7 @@ def freezes_by_id(tenant_id: UUID, ids: list[UUID]) -> dict[UUID, Freeze]:
 
 
 def is_known_target(tenant_id: UUID, target: str) -> bool:
-    """Whether any action has ever named this target."""
+    """Return whether any action has ever named this target."""
     return Action.objects.filter(tenant_id=tenant_id, target=normal_form(target)).exists()
 
 
@@ -56,7 +56,7 @@ def recent_targets(tenant_id: UUID, *, limit: int = 50) -> list[str]:
 
 
 def count_frozen_actions(found: Sequence[Freeze], *, most: int = 100) -> Counter[UUID]:
-    """How many validated actions each of these freezes keeps from starting, counted up to `most`, in one statement."""
+    """Count the validated actions that each freeze keeps from starting, up to `most` each, in one statement."""
     kept = [
         _stopped_actions(each).annotate(by=Value(each.id, UUIDField())).values_list("by", flat=True)[:most]
         for each in found

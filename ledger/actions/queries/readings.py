@@ -31,8 +31,8 @@ def readings(tenant_id: UUID, action_id: UUID) -> list[tuple[str, datetime, dict
 
 
 class ReadingsSince(NamedTuple):
-    """What was read of an action since the record was restored: when a reading was wanted and taken, what the newest
-    one says of the effect, whether the action was held for it, and whether an executor told of a start of it.
+    """The readings of an action since the record was restored: when one was wanted and taken, what the newest says of
+    the effect, whether the action was held for it, and whether an executor reported a start of it.
     """
 
     restored_at: datetime
@@ -44,7 +44,7 @@ class ReadingsSince(NamedTuple):
 
 
 def readings_since(tenant_id: UUID, action_id: UUID, restored_at: datetime) -> ReadingsSince:
-    """What was read of an action since the record was restored."""
+    """The readings of an action since the record was restored."""
     found = ReadingsSince(restored_at)
     rows = execute(
         "SELECT e.kind, e.at, n.detail FROM ledger_event e LEFT JOIN ledger_entry n"
@@ -106,6 +106,6 @@ def actions_needing_reading(tenant_id: UUID, *, limit: int = 200) -> list[UUID]:
 
 
 def is_reading_wanted(tenant_id: UUID, action_id: UUID) -> bool:
-    """Whether an action's newest reading is wanted and not taken yet."""
+    """Return whether an action's newest reading is wanted and not taken yet."""
     asked = readings(tenant_id, action_id)
     return bool(asked) and asked[-1][0] == "reading_wanted"

@@ -31,8 +31,8 @@ class DecisionPosition(NamedTuple):
 
 
 class RecordStanding(NamedTuple):
-    """How the record stands: the origin and epoch of the tenant, when it was last restored, the newest signed
-    checkpoint, and why the log is stopped, if it is.
+    """The state of a tenant's record: origin and epoch, the last restore, the newest signed checkpoint, and the reason
+    if the log is stopped.
     """
 
     origin: str
@@ -48,7 +48,7 @@ LEFT JOIN LATERAL (SELECT note, stopped FROM ledger_tip WHERE tenant_id = $1 ORD
 
 
 def record_standing(tenant_id: UUID) -> RecordStanding:
-    """How the record of a tenant stands."""
+    """The state of a tenant's record."""
     [row] = execute(f"SELECT {_STANDING_COLUMNS} FROM (SELECT) one JOIN {_STANDING_TABLES}", tenant_id)
     return _standing(*row)
 

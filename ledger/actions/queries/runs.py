@@ -57,7 +57,7 @@ def order_details(tenant_id: UUID, action_id: UUID) -> dict[UUID, dict[str, Any]
 
 
 def has_open_order(tenant_id: UUID, action_id: UUID) -> bool:
-    """Whether a recovery action is ordered for this one and has not ended."""
+    """Return whether a recovery action is ordered for this one and has not ended."""
     return RecoveryOrder.objects.filter(tenant_id=tenant_id, action_id=action_id).exists()
 
 
@@ -97,7 +97,7 @@ def open_unwindings(tenant_id: UUID, *states: str) -> list[RunRollback]:
 
 
 def is_unwinding(tenant_id: UUID, run_id: str) -> bool:
-    """Whether a run is or was being unwound: nothing new may start in it."""
+    """Return whether a run is or was being unwound: nothing new may start in it."""
     return bool(execute("SELECT 1 FROM ledger_unwinding WHERE tenant_id = $1 AND run_id = $2", tenant_id, run_id))
 
 
@@ -118,7 +118,7 @@ SELECT EXISTS (SELECT FROM ledger_unwinding WHERE tenant_id = $1 AND run_id = $2
 
 
 def run_facts(tenant_id: UUID, run_id: str) -> tuple[bool, list[str]]:
-    """Whether a run is being unwound, and the digests of the contracts whose actions succeeded in it."""
+    """Return whether a run is being unwound, and the digests of the contracts whose actions succeeded in it."""
     unwinding, digests = execute(_RUN_FACTS, tenant_id, run_id)[0]
     return unwinding, digests
 
@@ -132,13 +132,13 @@ def order_plan(tenant_id: UUID, detail: dict[str, Any]) -> dict[str, Any]:
 
 
 def has_passed_pivot(tenant_id: UUID, run_id: str) -> bool:
-    """Whether a pivot step of the run has succeeded."""
+    """Return whether a pivot step of the run has succeeded."""
     _, digests = run_facts(tenant_id, run_id)
     return any(is_pivot(tenant_id, digest) for digest in digests)
 
 
 def is_pivot(tenant_id: UUID, digest: str) -> bool:
-    """Whether a contract marks the point of no return of its run."""
+    """Return whether a contract marks the point of no return of its run."""
     row = contract_by_digest(tenant_id, digest)
     return row is not None and contracts.load_stored(bytes(row.document), expected_digest=digest).pivot
 
@@ -247,10 +247,10 @@ def observed_versions(tenant_id: UUID, target: str, *, since: datetime, most: in
     )
     entries = events.entries(tenant_id, [(each.id, each.seq) for each in newest])
     pointers = [entry["verification"]["verified_state_pointer"] for entry in entries.values()]
-    return [found for pointer in pointers if pointer and (found := _found(tenant_id, UUID(pointer))) is not None]
+    return [found for pointer in pointers if pointer and (found := _version_read(tenant_id, UUID(pointer))) is not None]
 
 
-def _found(tenant_id: UUID, pointer: UUID) -> ObservedVersion | None:
+def _version_read(tenant_id: UUID, pointer: UUID) -> ObservedVersion | None:
     try:
         data = evidence.open_evidence(tenant_id, pointer)
     except (encryption.EvidenceErased, encryption.CannotOpen):

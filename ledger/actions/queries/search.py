@@ -46,7 +46,7 @@ class SearchTooWide(Refused):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchQuery:
-    """What to look for; what is not set does not matter."""
+    """The conditions of a search; unset ones do not matter."""
 
     actor: UUID | None = None
     actor_kind: str = ""
@@ -63,7 +63,7 @@ class SearchQuery:
 
     @property
     def behind(self) -> LiteralString:
-        """How what is further on stands to what was seen."""
+        """The SQL comparison that selects rows after the cursor."""
         return " > " if self.upwards else " < "
 
     @property
@@ -73,7 +73,7 @@ class SearchQuery:
 
     @property
     def by_action(self) -> bool:
-        """Whether the search goes over actions and not over time."""
+        """Return whether the search goes over actions rather than over time."""
         return bool(self.agent or self.tool or self.target)
 
 
@@ -131,7 +131,7 @@ def search_events(tenant_id: UUID, wanted: SearchQuery, *, before: str = "", lim
 
 
 def next_cursor(wanted: SearchQuery, last: FoundEvent) -> str:
-    """How the next page is told where this one ended."""
+    """The cursor of the next page."""
     return f"{last.subject_id}.{last.seq}" if wanted.by_action else str(last.id)
 
 
@@ -211,8 +211,8 @@ def _conditions(tenant_id: UUID, wanted: SearchQuery) -> _Statement:
 
 
 def _is_target(tenant_id: UUID, target: str) -> bool:
-    """Whether this is the whole name of a target. A part of one is looked for action by action: row-level security
-    keeps an index of words from being used.
+    """Return whether this is the full name of a target. A part of a name is searched action by action: row-level
+    security keeps an index of words from being used.
     """
     return bool(execute("SELECT 1 FROM ledger_action WHERE tenant_id = $1 AND target = $2 LIMIT 1", tenant_id, target))
 
@@ -223,7 +223,7 @@ def _plain(text: str) -> str:
 
 
 def log_positions(tenant_id: UUID, events: Iterable[tuple[UUID, int]]) -> dict[tuple[UUID, int], LogPosition]:
-    """Where these events (subject, seq) stand in their logs; those without a leaf are left out."""
+    """The positions of these events (subject, seq) in their logs; events without a leaf are left out."""
     wanted = list(events)
     rows = execute(
         "SELECT l.subject_id, l.seq, l.log, l.index, coalesce(l.index < t.signed_size, false)"

@@ -43,7 +43,7 @@ from ledger.record.rules.refusals import NotFound, ProofNeeded, ReasonMissing
 
 @dataclass(frozen=True, kw_only=True)
 class GateResult:
-    """What a gate said: in one sentence, and in a document that is stored as its evidence."""
+    """The result of a gate: one sentence, and a document that is stored as its evidence."""
 
     gate: str
     passed: bool

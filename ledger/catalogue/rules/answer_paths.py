@@ -19,7 +19,9 @@ _STEP: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_-]*)|\[(-?\d*)\]")
 
 @dataclass(frozen=True, slots=True)
 class AnswerPath:
-    """Where the answer shows an argument; `minor`: whether its number counts minor units, where that is declared."""
+    """The path at which an answer shows an argument; `minor` says whether its number counts minor
+    units, if declared.
+    """
 
     path: str
     minor: bool | None = None
@@ -72,7 +74,7 @@ def answer_faults(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _missing(schema: Any, path: str, said: str) -> str:
-    """Why a path does not exist under a schema, with the names that do; empty where it may exist."""
+    """Explain why a path does not exist under a schema, naming those that do; empty if it may exist."""
     for match in _STEP.finditer(path):
         name = match[1]
         if name is None:

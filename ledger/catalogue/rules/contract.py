@@ -104,9 +104,7 @@ class ContractAltered(Refused):
 
 @dataclass(frozen=True)
 class Polling:
-    """When to read back: first after so long, then at growing intervals, until the SLA is over
-    (R-VD-13).
-    """
+    """The read-back schedule: a first delay, then growing intervals until the SLA is over (R-VD-13)."""
 
     first_after_s: int
     backoff: float
@@ -129,8 +127,10 @@ class Source:
 
 @dataclass(frozen=True)
 class Verification:
-    """How the effect is read back; `document` is the whole part, for the check of this pattern
-    (R-TC-05). `sources` names the authorities behind the primary lookup, `further` those read beside it.
+    """The part of a contract that says how the effect is read back (R-TC-05).
+
+    `document` is the whole part, for the check of this pattern; `sources` names the authorities behind the primary
+    lookup, `further` those read beside it.
     """
 
     pattern: str
@@ -164,7 +164,9 @@ class ClaimPhrases:
 
 @dataclass(frozen=True)
 class ReadRequirement:
-    """What a call of the tool must rest on: whether it has to name a read of its target, and how old that may be."""
+    """The read that a call of the tool must be based on: whether it has to name one of its target,
+    and its maximum age.
+    """
 
     required: bool = False
     max_age_s: int | None = None
@@ -213,17 +215,17 @@ class Contract:
 
     @property
     def mutating(self) -> bool:
-        """Whether the tool changes anything at all."""
+        """Return whether the tool changes anything."""
         return self.side_effect_class is not SideEffectClass.READ_ONLY
 
     @property
     def verifiable(self) -> bool:
-        """Whether there is a verification path; else the result is UNVERIFIABLE (R-TC-06)."""
+        """Return whether there is a verification path; else the result is UNVERIFIABLE (R-TC-06)."""
         return self.verification is not None
 
     @property
     def answer_only(self) -> bool:
-        """Whether it only reads and names no check: its answer is all that can be judged."""
+        """Return whether the tool only reads and names no check: then its answer is all that can be judged."""
         return not self.mutating and not self.verifiable
 
     @property
@@ -247,7 +249,7 @@ class Contract:
 
     @cached_property
     def depth(self) -> VerificationDepth:
-        """What must be checked about an action of it, and what checks it (R-VD-07)."""
+        """The checks that an action of this contract requires, and what makes each (R-VD-07)."""
         return verification_depth(json.loads(self.document))
 
     def render_target(self, arguments: Mapping[str, Any]) -> str:

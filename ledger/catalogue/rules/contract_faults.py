@@ -125,7 +125,7 @@ def _path_faults(document: dict[str, Any]) -> Iterator[Fault]:
     if kind in UPPER_CLASSES and not has_path and not document.get("unverifiable_acknowledged", False):
         detail = f"{kind} needs a verification path, or unverifiable_acknowledged: true."
         yield _fault("/verification", "NO_VERIFICATION_PATH", detail)
-    if kind is SideEffectClass.CRITICAL_MUTATION and has_path and not _sufficient(document):
+    if kind is SideEffectClass.CRITICAL_MUTATION and has_path and not _has_enough_sources(document):
         detail = (
             f"{kind} needs several sources that agree: name a further one in verification.sources, in a system of its"
             " own; or unverifiable_acknowledged: true, and a person attests each end."
@@ -168,7 +168,7 @@ def _report_faults(document: dict[str, Any]) -> Iterator[Fault]:
             yield _fault(path, "BAD_REPORT", detail)
 
 
-def _sufficient(document: dict[str, Any]) -> bool:
+def _has_enough_sources(document: dict[str, Any]) -> bool:
     return bool(further_sources(document["verification"])) or bool(document.get("unverifiable_acknowledged", False))
 
 

@@ -93,12 +93,12 @@ def verification_depth(document: Mapping[str, Any]) -> VerificationDepth:
     level = _DEEPER.get(kind, kind) if high or lasting else kind
     names = dict.fromkeys([*REQUIRED[kind], *REQUIRED[level]])
     part = document.get("verification")
-    covered = () if part is None else tuple(_covered(name, document, part) for name in names)
+    covered = () if part is None else tuple(_check_requirement(name, document, part) for name in names)
     because = (*(f"{name} is HIGH" for name in high), *(("it is irreversible",) if lasting else ()))
     return VerificationDepth(level, kind in DEMANDING or bool(high), because, covered)
 
 
-def _covered(name: str, document: Mapping[str, Any], part: Mapping[str, Any]) -> CheckRequirement:
+def _check_requirement(name: str, document: Mapping[str, Any], part: Mapping[str, Any]) -> CheckRequirement:
     said = part.get("checks", {}).get(name)
     if said is not None and "not_applicable" in said:
         return CheckRequirement(name, CheckEvidence.NOT_APPLICABLE, note=said["not_applicable"])
@@ -144,7 +144,7 @@ def _about(words: str) -> Cover:
     return cover
 
 
-def _first(*covers: Cover) -> Cover:
+def _first_cover(*covers: Cover) -> Cover:
     def cover(name: str, document: Mapping[str, Any], part: Mapping[str, Any]) -> CheckRequirement | None:
         return next((found for one in covers if (found := one(name, document, part)) is not None), None)
 
@@ -164,7 +164,7 @@ def _all_predicates(name: str, document: Mapping[str, Any], part: Mapping[str, A
     return CheckRequirement(name, CheckEvidence.PREDICATES, texts=comparing) if comparing else None
 
 
-def _requested(name: str, document: Mapping[str, Any], part: Mapping[str, Any]) -> CheckRequirement | None:
+def _cover_request(name: str, document: Mapping[str, Any], part: Mapping[str, Any]) -> CheckRequirement | None:
     if not document["arguments_schema"].get("properties"):
         return CheckRequirement(name, CheckEvidence.NOT_APPLICABLE, note="The tool takes no arguments.")
     comparing = tuple(text for text in part["predicates"] if "sr." in text)
@@ -183,25 +183,25 @@ def _in_files(by: CheckEvidence) -> Cover:
     return cover
 
 
-def _gone(name: str, document: Mapping[str, Any], part: Mapping[str, Any]) -> CheckRequirement | None:
+def _cover_absence(name: str, document: Mapping[str, Any], part: Mapping[str, Any]) -> CheckRequirement | None:
     effects = part.get("lookup", {}).get("effects", {})
     gone = bool(effects) and all(isinstance(one, Mapping) and one.get("expect") == "absent" for one in effects.values())
     return CheckRequirement(name, CheckEvidence.NOT_APPLICABLE, note="The thing is to be gone.") if gone else None
 
 
-def _versioned(name: str, document: Mapping[str, Any], part: Mapping[str, Any]) -> CheckRequirement | None:
+def _cover_version(name: str, document: Mapping[str, Any], part: Mapping[str, Any]) -> CheckRequirement | None:
     declared = any(one in ("version_column", "sequence_field") for one in _names(part.get("lookup", {})))
     return (
         CheckRequirement(name, CheckEvidence.INTEGRITY, note="The declared version must move on.") if declared else None
     )
 
 
-def _before(name: str, document: Mapping[str, Any], part: Mapping[str, Any]) -> CheckRequirement | None:
+def _cover_state_before(name: str, document: Mapping[str, Any], part: Mapping[str, Any]) -> CheckRequirement | None:
     speaks = any("pre." in text for text in _texts([part["predicates"], part.get("lookup", {})]))
     return CheckRequirement(name, CheckEvidence.BEFORE) if speaks or part.get("baseline") is True else None
 
 
-def _audited(name: str, document: Mapping[str, Any], part: Mapping[str, Any]) -> CheckRequirement | None:
+def _cover_audit(name: str, document: Mapping[str, Any], part: Mapping[str, Any]) -> CheckRequirement | None:
     found = tuple(text for text in part["predicates"] if "sa.audit" in text)
     return CheckRequirement(name, CheckEvidence.PREDICATES, texts=found) if found else None
 
@@ -212,7 +212,7 @@ def _downstream(name: str, document: Mapping[str, Any], part: Mapping[str, Any])
     return CheckRequirement(name, CheckEvidence.NOT_APPLICABLE, note="The lookup names no system downstream.")
 
 
-def _delivered(name: str, document: Mapping[str, Any], part: Mapping[str, Any]) -> CheckRequirement | None:
+def _cover_delivery(name: str, document: Mapping[str, Any], part: Mapping[str, Any]) -> CheckRequirement | None:
     telling = part["pattern"] in ("email", "payments", "queues", "queues_events", "deployments")
     return (
         CheckRequirement(name, CheckEvidence.SETTLED, note="The check tells what is still on its way.")
@@ -228,7 +228,7 @@ def _worth(name: str, document: Mapping[str, Any], part: Mapping[str, Any]) -> C
     return CheckRequirement(name, CheckEvidence.NOT_APPLICABLE, note="The request names no amount.")
 
 
-def _addressed(name: str, document: Mapping[str, Any], part: Mapping[str, Any]) -> CheckRequirement | None:
+def _cover_target(name: str, document: Mapping[str, Any], part: Mapping[str, Any]) -> CheckRequirement | None:
     named = re.findall(r"\{(\w+)\}", document["target_resource"])
     found = tuple(text for text in part["predicates"] if any(f"sr.{one}" in text for one in named))
     if found:
@@ -237,7 +237,7 @@ def _addressed(name: str, document: Mapping[str, Any], part: Mapping[str, Any]) 
     return CheckRequirement(name, CheckEvidence.EFFECTS, note="The lookup names the target.") if looked else None
 
 
-def _keyed(name: str, document: Mapping[str, Any], part: Mapping[str, Any]) -> CheckRequirement | None:
+def _cover_key(name: str, document: Mapping[str, Any], part: Mapping[str, Any]) -> CheckRequirement | None:
     known = re.compile(r"\bscope\.(idempotency_key|action_id|trace_id)\b")
     if any(known.search(text) for text in _texts(part.get("lookup", {}))):
         return CheckRequirement(name, CheckEvidence.EFFECTS, note="The lookup finds it by the key.")
@@ -255,29 +255,29 @@ def _visible(name: str, document: Mapping[str, Any], part: Mapping[str, Any]) ->
 _AMOUNT = r"amount|price|total|quantity|value|sum$"
 _PEOPLE = r"actor|author|assignee|organi[sz]er|owner|requester|approver|updated_by|created_by|user|principal"
 _COVERS: dict[str, Cover] = {
-    "request_parameters_confirmed": _requested,
-    "tenant_scope_confirmed": _first(_scope("tenant"), _about("tenant")),
+    "request_parameters_confirmed": _cover_request,
+    "tenant_scope_confirmed": _first_cover(_scope("tenant"), _about("tenant")),
     "source_identity_confirmed": _always(CheckEvidence.STRONG_READ),
     "response_integrity_confirmed": _always(CheckEvidence.INTEGRITY),
     "sandbox_path_confirmed": _in_files(CheckEvidence.INTEGRITY),
     "file_exists": _in_files(CheckEvidence.EFFECTS),
-    "size_or_hash_matches": _first(_about("sha256|size|hash|digest"), _gone),
+    "size_or_hash_matches": _first_cover(_about("sha256|size|hash|digest"), _cover_absence),
     "no_sandbox_escape": _in_files(CheckEvidence.INTEGRITY),
     "read_after_write_from_source_of_record": _always(CheckEvidence.STRONG_READ),
     "row_or_object_id": _always(CheckEvidence.EFFECTS),
-    "tenant_id": _first(_scope("tenant"), _about("tenant")),
-    "version": _first(_versioned, _about("version|etag|revision|sequence")),
-    "actor": _first(_about(_PEOPLE), _audited),
-    "changed_fields": _first(_all_predicates),
-    "before_after_diff": _before,
+    "tenant_id": _first_cover(_scope("tenant"), _about("tenant")),
+    "version": _first_cover(_cover_version, _about("version|etag|revision|sequence")),
+    "actor": _first_cover(_about(_PEOPLE), _cover_audit),
+    "changed_fields": _first_cover(_all_predicates),
+    "before_after_diff": _cover_state_before,
     "workflow_status": _about("status|state|phase|stage"),
-    "audit_actor": _first(_audited, _about(_PEOPLE)),
+    "audit_actor": _first_cover(_cover_audit, _about(_PEOPLE)),
     "downstream_queue_state_if_applicable": _downstream,
     "provider_transaction_id": _always(CheckEvidence.EFFECTS),
-    "delivery_status": _first(_about("status|state|deliver|sent|acknowledged|settled"), _delivered),
-    "recipient_or_target": _first(_scope("target"), _addressed, _about("recipient|account|to$")),
-    "amount": _first(_worth, _about(_AMOUNT)),
-    "idempotency_key": _keyed,
+    "delivery_status": _first_cover(_about("status|state|deliver|sent|acknowledged|settled"), _cover_delivery),
+    "recipient_or_target": _first_cover(_scope("target"), _cover_target, _about("recipient|account|to$")),
+    "amount": _first_cover(_worth, _about(_AMOUNT)),
+    "idempotency_key": _cover_key,
     "externally_visible_state": _visible,
     "multi_source_reconciliation": _always(CheckEvidence.SOURCES),
     "approval_verified": _always(CheckEvidence.APPROVAL),

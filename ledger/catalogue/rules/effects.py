@@ -10,7 +10,7 @@ from enum import StrEnum
 
 
 class SideEffectClass(StrEnum):
-    """How much harm a tool can do, from none to irreversible (R-TC-02)."""
+    """The harm that a tool can do, from none to irreversible (R-TC-02)."""
 
     READ_ONLY = "READ_ONLY"
     EPHEMERAL_WRITE = "EPHEMERAL_WRITE"
@@ -26,7 +26,7 @@ class SideEffectClass(StrEnum):
 
 
 class Reversibility(StrEnum):
-    """Whether an effect can be undone, and by what."""
+    """The way in which an effect can be undone, if any."""
 
     REVERSIBLE = "REVERSIBLE"
     COMPENSABLE = "COMPENSABLE"
@@ -34,9 +34,7 @@ class Reversibility(StrEnum):
 
 
 class Boundary(StrEnum):
-    """Where the tool's transaction ends; EXTERNAL is api.md's word for "in a system of somebody
-    else".
-    """
+    """The end of the tool's transaction. EXTERNAL means in somebody else's system."""
 
     LOCAL_TRANSACTION = "LOCAL_TRANSACTION"
     COMPENSABLE_PRE_PIVOT = "COMPENSABLE_PRE_PIVOT"

@@ -114,7 +114,7 @@ def compile(text: str, variables: Mapping[str, Schema | None] | None = None) -> 
     fields are not known beforehand; left out, the six names of `VARIABLES` without schemas.
     """
     names = tuple(sorted(VARIABLES if variables is None else variables))
-    found = _compiled(text, names)
+    found = _compile_halves(text, names)
     kind = found.program.return_type()
     if kind not in (cel.Type.BOOL, cel.Type.DYN):
         raise BadExpression(f"`{text}` yields {kind.name()}, not true or false.")
@@ -155,7 +155,7 @@ def evaluate_value(text: str, bindings: Mapping[str, Mapping[str, Any]]) -> Any:
 
     Only text, integers and booleans can be a parameter: an absent or structured one would widen a lookup.
     """
-    found, reason = _run(_compiled(text, tuple(sorted(bindings))), bindings)
+    found, reason = _run(_compile_halves(text, tuple(sorted(bindings))), bindings)
     if reason:
         raise NoValue(f"`{text}` has no value: {reason}")
     if not isinstance(found, str | int):
@@ -165,26 +165,26 @@ def evaluate_value(text: str, bindings: Mapping[str, Mapping[str, Any]]) -> Any:
 
 def check_value(text: str, variables: tuple[str, ...]) -> None:
     """Refuse a lookup parameter that could never have a value over these variables."""
-    kind = _compiled(text, tuple(sorted(variables))).program.return_type()
+    kind = _compile_halves(text, tuple(sorted(variables))).program.return_type()
     if kind not in (cel.Type.STRING, cel.Type.INT, cel.Type.BOOL, cel.Type.DYN):
         raise BadExpression(f"`{text}` yields {kind.name()}, which cannot be a parameter.")
 
 
 def fields_of(text: str, variable: str, variables: tuple[str, ...]) -> tuple[str, ...]:
     """The fields of one variable that a predicate asks about, by name and sorted."""
-    tree = _tree(_compiled(text, tuple(sorted(variables))).program)
+    tree = _tree(_compile_halves(text, tuple(sorted(variables))).program)
     return tuple(sorted({path[1] for path in expression_tree.paths(tree) if path[0] == variable and path[1:]}))
 
 
 def paths_of(text: str, variable: str, variables: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
     """The paths below one variable that an expression names, sorted: `sa.effects.refund` is ("effects", "refund")."""
-    tree = _tree(_compiled(text, tuple(sorted(variables))).program)
+    tree = _tree(_compile_halves(text, tuple(sorted(variables))).program)
     return tuple(sorted({path[1:] for path in expression_tree.paths(tree) if path[0] == variable}))
 
 
 def clauses_of(text: str) -> tuple[Clause, ...]:
     """The parts of a predicate over `VARIABLES` that must all hold, with the fields that each one mentions."""
-    tree = _tree(_compiled(text, tuple(sorted(VARIABLES))).program)
+    tree = _tree(_compile_halves(text, tuple(sorted(VARIABLES))).program)
     return tuple(
         Clause(frozenset(expression_tree.paths(part)), expression_tree.equated_paths(part))
         for part in expression_tree.clauses(tree)
@@ -195,7 +195,7 @@ def clauses_of(text: str) -> tuple[Clause, ...]:
 def variables_of(texts: tuple[str, ...]) -> frozenset[str]:
     """The variables that these predicates name; of one that does not compile, all."""
     try:
-        trees = [_tree(_compiled(text, tuple(sorted(VARIABLES))).program) for text in texts]
+        trees = [_tree(_compile_halves(text, tuple(sorted(VARIABLES))).program) for text in texts]
     except BadExpression:
         return frozenset(VARIABLES)
     return frozenset(path[0] for tree in trees for path in expression_tree.paths(tree))
@@ -231,8 +231,8 @@ def _environment(names: tuple[str, ...]) -> Any:
 
 
 @lru_cache(maxsize=8192)
-def _compiled(text: str, names: tuple[str, ...]) -> Expression:
-    whole = _checked(text, names)
+def _compile_halves(text: str, names: tuple[str, ...]) -> Expression:
+    whole = _compile(text, names)
     tree = _tree(whole)
     if any("\0" in literal for literal in expression_tree.string_literals(tree)):
         raise BadExpression("An expression cannot hold a NUL character.")
@@ -241,13 +241,13 @@ def _compiled(text: str, names: tuple[str, ...]) -> Expression:
         return Expression(text, whole)
     left, sign, right = halves
     try:
-        sides = Expression(left, _checked(left, names)), sign, Expression(right, _checked(right, names))
+        sides = Expression(left, _compile(left, names)), sign, Expression(right, _compile(right, names))
     except BadExpression:  # a half need not stand alone; it is for display only
         return Expression(text, whole)
     return Expression(text, whole, sides)
 
 
-def _checked(text: str, names: tuple[str, ...]) -> Any:
+def _compile(text: str, names: tuple[str, ...]) -> Any:
     if len(text) > MAX_TEXT:
         raise BadExpression(f"The expression is longer than {MAX_TEXT} characters.")
     try:

@@ -69,7 +69,7 @@ _WORDS: Final = re.compile(r"[_.\-/:\s]+|(?<=[a-z0-9])(?=[A-Z])")
 
 
 class FieldSource(StrEnum):
-    """Where a value comes from: the answer or a reading."""
+    """The source of a value: the answer or a reading."""
 
     ANSWER = "answer"
     READ = "read"
@@ -88,7 +88,7 @@ class Field:
 
     @property
     def differs(self) -> bool:
-        """Whether another value is shown than was asked for."""
+        """Return whether a value other than the requested one is shown."""
         return self.same is False
 
 
@@ -113,7 +113,7 @@ def compare_fields(
 
     `answer` and `reading` are what came back as JSON values; None where nothing did.
     """
-    every = tuple(islice(_asked(arguments, contract), MOST_FIELDS))
+    every = tuple(islice(_requested_fields(arguments, contract), MOST_FIELDS))
     things = _things(contract)
     verb = next(iter(_words(contract.name)), "") if contract is not None else ""
     if verb in SETS:
@@ -125,7 +125,7 @@ def compare_fields(
     ]
     found = []
     for asked in every:
-        told = [_compared(asked, shown, source, levels, verb) for source, shown, levels in sources]
+        told = [_compare_field(asked, shown, source, levels, verb) for source, shown, levels in sources]
         shown_anywhere = [one for one in told if one.source is not None]
         decided = (one for one in shown_anywhere if one.same is not None)
         found.append(next(decided, None) or next(iter(shown_anywhere), Field(asked.name, asked.value)))
@@ -140,11 +140,11 @@ def _without_target(reading: Any) -> Any:
 
 
 def notations(arguments: Mapping[str, Any], contract: Contract | None) -> dict[str, Notation]:
-    """How the values of each argument are written, by its name."""
-    return {each.name: each.notation for each in _asked(arguments, contract)}
+    """The notation of each argument's values, by name."""
+    return {each.name: each.notation for each in _requested_fields(arguments, contract)}
 
 
-def _asked(arguments: Mapping[str, Any], contract: Contract | None) -> Iterator[_Asked]:
+def _requested_fields(arguments: Mapping[str, Any], contract: Contract | None) -> Iterator[_Asked]:
     declared = contract.answers if contract is not None else {}
     schema: Mapping[str, Any] = contract.arguments_schema if contract is not None else {}
     currency = next((value for name, value in arguments.items() if fold_name(name).endswith("currency")), None)
@@ -176,14 +176,14 @@ def _leaves(
             yield (*above, str(name)), one, part
 
 
-def _compared(asked: _Asked, shown: Any, source: FieldSource, levels: list[list[_Holder]], verb: str) -> Field:
+def _compare_field(asked: _Asked, shown: Any, source: FieldSource, levels: list[list[_Holder]], verb: str) -> Field:
     silent = Field(asked.name, asked.value)
     if asked.hidden:
         return silent
     if asked.answer_path is not None:
         path, found = asked.answer_path.path, find_at(shown, asked.answer_path.path)
     else:
-        path, found = _by_name(levels, asked.steps)
+        path, found = _find_by_name(levels, asked.steps)
     if found is None:
         return silent
     same = same_value(asked.value, found, asked.notation)
@@ -193,7 +193,7 @@ def _compared(asked: _Asked, shown: Any, source: FieldSource, levels: list[list[
 
 
 def _says_nothing(asked: _Asked, found: Any, verb: str) -> bool:
-    """Whether another value under the same name need not be about what was asked (rules 4 and 6)."""
+    """Return whether another value under the same name need not refer to the argument (rules 4 and 6)."""
     last = fold_name(asked.steps[-1])
     if last in _OF_THE_ANSWER or (last in _STATUS and fold_text(found) in _WENT_WELL):
         return True
@@ -230,13 +230,13 @@ def _levels(shown: Any, things: Collection[str], every: Collection[_Asked]) -> l
 
 
 def _shows_several(holder: _Holder, every: Collection[_Asked]) -> bool:
-    """Whether an object shows several of the arguments, and one of them as it was asked."""
+    """Return whether an object shows several of the arguments, and one of them as requested."""
     found = [(asked, value) for asked in every if (value := _inside(holder, asked.steps)[1]) is not None]
     return len(found) > 1 and any(same_value(asked.value, value, asked.notation) for asked, value in found)
 
 
-def _by_name(levels: list[list[_Holder]], steps: tuple[str, ...]) -> tuple[str, Any]:
-    """Where a field stands by its name, and its value; of several places that do not agree none counts."""
+def _find_by_name(levels: list[list[_Holder]], steps: tuple[str, ...]) -> tuple[str, Any]:
+    """Find a field by its name; return its path and value, or none if several places disagree."""
     for level in levels:
         found = [each for holder in level if (each := _inside(holder, steps))[1] is not None]
         if found:

@@ -18,7 +18,7 @@ _LENT = ("verification", "required_effects")
 
 
 def lends_lookup(later: Contract, contract: Contract) -> bool:
-    """Whether the actions of a contract may be read by the lookup of a later version (rule 1)."""
+    """Return whether actions of a contract may be read with the lookup of a later version (rule 1)."""
     is_same = (later.name, later.target_template, later.operation_kind) == (
         contract.name,
         contract.target_template,

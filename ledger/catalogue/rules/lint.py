@@ -66,7 +66,7 @@ class LintFinding:
 
     @property
     def told(self) -> str:
-        """What is wrong, and what to do about it."""
+        """The finding and its fix, as text."""
         return f"{self.detail} {self.fix}"
 
 
@@ -171,7 +171,7 @@ def _claims(document: Mapping[str, Any]) -> Iterator[LintFinding]:
 
 
 def _answers(document: Mapping[str, Any]) -> Iterator[LintFinding]:
-    """Where the answer is described and shows none of the arguments, by name or by declaration."""
+    """Report an answer schema that shows none of the arguments, by name or by declaration."""
     described = document.get("result_schema", {}).get("properties")
     if document["side_effect_class"] == "READ_ONLY" or not isinstance(described, dict) or document.get("answers"):
         return
@@ -188,7 +188,7 @@ def _answers(document: Mapping[str, Any]) -> Iterator[LintFinding]:
 
 
 def _schema(part: Any, path: str, name: str) -> Iterator[LintFinding]:
-    """What is found at one place of the schema, then below it."""
+    """Lint one place of the schema, then everything below it."""
     if not isinstance(part, dict):
         return
     yield from _openness(part, path)
@@ -242,7 +242,7 @@ def _parameter(name: str, part: Mapping[str, Any], path: str) -> Iterator[LintFi
 
 
 def _text(name: str, part: Mapping[str, Any], path: str) -> Iterator[LintFinding]:
-    if _last(name) in _CHOICES or name.lower() in _CHOICES:
+    if _last_word(name) in _CHOICES or name.lower() in _CHOICES:
         yield LintFinding(
             "OPEN_CHOICE",
             path,
@@ -259,7 +259,7 @@ def _text(name: str, part: Mapping[str, Any], path: str) -> Iterator[LintFinding
 
 
 def _fraction(name: str, path: str) -> LintFinding:
-    if _last(name) in MONEY:
+    if _last_word(name) in MONEY:
         return LintFinding(
             "FRACTIONAL_MONEY",
             path,
@@ -276,7 +276,7 @@ def _fraction(name: str, path: str) -> LintFinding:
 
 def _number(name: str, part: Mapping[str, Any], path: str) -> Iterator[LintFinding]:
     most = {"maximum", "exclusiveMaximum"} & part.keys()
-    if _last(name) in MONEY and not most:
+    if _last_word(name) in MONEY and not most:
         detail = f"`{name}` is money without an upper limit."
         yield LintFinding("UNBOUNDED_NUMBER", path, detail, "Say in maximum how much one call may move at most.")
     elif not _LIMITS & part.keys():
@@ -289,7 +289,7 @@ def _types(part: Mapping[str, Any]) -> frozenset[str]:
     return frozenset([kind] if isinstance(kind, str) else kind)
 
 
-def _last(name: str) -> str:
-    """The last word of a name: what the parameter is."""
+def _last_word(name: str) -> str:
+    """The last word of a parameter's name, which says what it is."""
     words = [word for word in _BETWEEN.split(name) if word]
     return words[-1].lower() if words else ""

@@ -28,7 +28,7 @@ def decimal_places(currency: str) -> int:
 
 
 def is_currency(value: object) -> TypeGuard[str]:
-    """Whether a value has the form of a currency's code."""
+    """Return whether a value has the form of a currency code."""
     return isinstance(value, str) and len(value) == 3 and value.isascii() and value.isalpha()
 
 

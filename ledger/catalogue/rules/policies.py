@@ -193,7 +193,9 @@ def verification_numbers(document: Mapping[str, Any]) -> VerificationNumbers:
 
 @dataclass(frozen=True)
 class ReleaseStop:
-    """When irreversible actions are not released to a system: its circuit is open, or its verification debt is due."""
+    """The conditions under which irreversible actions are not released to a system: an open circuit, or verification
+    debt.
+    """
 
     open_circuit: bool = True
     waiting: int | None = None
@@ -202,7 +204,7 @@ class ReleaseStop:
 
 @dataclass(frozen=True)
 class ReadingBudget:
-    """How many readings a tenant may make in an hour and in a day before they are stretched; None is any number."""
+    """The readings that a tenant may make per hour and per day before they are stretched; None means any number."""
 
     readings_per_hour: int | None = None
     readings_per_day: int | None = None
@@ -215,8 +217,8 @@ def release_stop_rule(document: Mapping[str, Any]) -> ReleaseStop:
 
 @dataclass(frozen=True)
 class MessageRule:
-    """What is asked of an agent's messages: what becomes of a report that it did not cite and the record does not bear
-    out, and whether its sessions must put every message that follows a change before the guard.
+    """The rules for an agent's messages: what happens to a report that is not cited and that the record does not
+    support, and whether each message after a change must pass the guard.
     """
 
     uncited: str = "pass"

@@ -26,7 +26,7 @@ WITHIN_S = 5
 
 @dataclass(frozen=True)
 class Condition:
-    """What must hold of the state before; `otherwise` is what the agent is told where it does not."""
+    """A condition on the state before execution; `otherwise` is the text for the agent if it does not hold."""
 
     holds: str
     otherwise: str = ""
@@ -45,7 +45,7 @@ class PreflightSpec:
 
     @property
     def wanted(self) -> bool:
-        """Whether the contract itself asks for a reading before people are asked."""
+        """Return whether the contract itself requires a reading before people are asked."""
         if self.baseline or self.preflight:
             return True
         return bool(self.blast_radius) and "pre" in expressions.variables_of((self.blast_radius,))

@@ -80,7 +80,7 @@ def verification_changes(before: Mapping[str, Any], after: Mapping[str, Any]) ->
 
 
 def state_by_gates(kind: str, passed: Mapping[str, bool], state: str) -> str:
-    """How far a release is by the newest results of its gates (rule 2)."""
+    """The state of a release by the newest results of its gates (rule 2)."""
     red = {gate for gate in required_gates(kind) if not passed.get(gate)}
     if not red:
         return "READY"
@@ -140,9 +140,9 @@ class BadCanary(Refused):
 
 @dataclass(frozen=True, kw_only=True)
 class CanaryScope:
-    """Which actions a canary decides (rule 3): those of `tools` (none: of every tool), of these `share` percent.
+    """The actions that a canary decides (rule 3): those of `tools` (empty means every tool), of these `share` percent.
 
-    `actions` is how many of them must have ended before the canary is passed.
+    `actions` is the number that must have ended before the canary passes.
     """
 
     tools: tuple[str, ...] = ()
@@ -151,14 +151,14 @@ class CanaryScope:
     since: datetime
 
     def covers(self, *, tenant_id: UUID, tool: str, action_id: UUID, proposed_at: datetime) -> bool:
-        """Whether the canary decides this action."""
+        """Return whether the canary decides this action."""
         if proposed_at < self.since or (self.tools and tool not in self.tools):
             return False
         octets = hashlib.sha256(f"{tenant_id}/{tool}/{action_id}".encode()).digest()
         return int.from_bytes(octets[:8], "big") * 100 < self.share << 64
 
     def document(self) -> dict[str, Any]:
-        """As it stands in rows and events."""
+        """The form in which it is stored in rows and events."""
         return {"tools": list(self.tools), "share": self.share, "actions": self.actions, "since": instant(self.since)}
 
     @classmethod
@@ -180,7 +180,9 @@ def check_scope(scope: CanaryScope) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class CanaryFigures:
-    """How some actions ended: how many, and of these with a discrepancy, unknown, and told as done but contradicted."""
+    """The outcomes of some actions: how many ended, and of these with a discrepancy, unknown, or reported as done but
+    contradicted.
+    """
 
     ended: int = 0
     discrepancies: int = 0
@@ -190,7 +192,7 @@ class CanaryFigures:
 
 @dataclass(frozen=True, kw_only=True)
 class CanaryVerdict:
-    """What the figures say: worse (stop), enough seen (pass), or neither yet; in one sentence."""
+    """The verdict on a canary, with one sentence: worse (stop), enough seen (pass), or neither yet."""
 
     is_worse: bool
     is_passed: bool
@@ -204,7 +206,7 @@ MARGIN = 0.1
 
 
 def compare(scope: CanaryScope, canary: CanaryFigures, beside: CanaryFigures) -> CanaryVerdict:
-    """Whether a canary does worse than the version in force (rule 4); a contradicted success is one too many."""
+    """Compare a canary with the version in force (rule 4); a single contradicted success is too many."""
     for name, words in _WORDS.items():
         bad, usual = getattr(canary, name), _share(getattr(beside, name), beside.ended)
         few = 1 if name == "false_success" else FEWEST_WORSE

@@ -26,7 +26,7 @@ from ledger.catalogue.rules import expressions
 
 
 class Relation(StrEnum):
-    """What a recovery action is to the action that it was ordered for."""
+    """The relation of a recovery action to the action that it was ordered for."""
 
     COMPENSATION = "compensation"
     ROLLBACK = "rollback"

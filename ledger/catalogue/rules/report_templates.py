@@ -29,7 +29,7 @@ def read(report: str | Mapping[str, str] | None) -> tuple[tuple[str, str], ...]:
 
 
 def faults(template: str, arguments: Mapping[str, Any]) -> Iterator[str]:
-    """What is wrong with a template, given the properties of the arguments' schema."""
+    """Describe the faults of a template, given the properties of the arguments' schema."""
     if "{" in _PLACE.sub("", template) or "}" in _PLACE.sub("", template):
         yield "A brace stands alone; a place is written {target}, or {sa.amount | money}."
     for place in _PLACE.findall(template):

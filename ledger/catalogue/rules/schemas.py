@@ -21,13 +21,13 @@ def compile_schema(schema: Mapping[str, Any]) -> Draft202012Validator:
     """A validator for `schema`; `ValueError` when it is not a draft 2020-12 schema."""
     try:
         # Nobody sees these bytes; they only tell one schema from another.
-        return _compiled(orjson.dumps(dict(schema), option=orjson.OPT_SORT_KEYS))
+        return _validator(orjson.dumps(dict(schema), option=orjson.OPT_SORT_KEYS))
     except TypeError:
-        return _compiled(rfc8785.dumps(dict(schema)))
+        return _validator(rfc8785.dumps(dict(schema)))
 
 
 @lru_cache(maxsize=1024)
-def _compiled(schema: bytes) -> Draft202012Validator:
+def _validator(schema: bytes) -> Draft202012Validator:
     return Draft202012Validator(
         json.loads(schema),
         retriever=_never_fetch,

@@ -89,10 +89,10 @@ def normal_form(text: str) -> str:
 
 
 def _escape(text: str) -> str:
-    return "".join(_octets(one) if one in "%/{}" or _unseen(one) else one for one in text)
+    return "".join(_octets(one) if one in "%/{}" or _is_invisible(one) else one for one in text)
 
 
-def _unseen(character: str) -> bool:
+def _is_invisible(character: str) -> bool:
     return unicodedata.category(character)[0] == "C"
 
 

@@ -50,10 +50,10 @@ _CODE: Final = re.compile(r"[A-Z]{1,3}")
 
 @dataclass(frozen=True, slots=True)
 class Notation:
-    """How the values of one field are written: `choices` of its schema, and for money its unit.
+    """The notation of one field's values: the `choices` of its schema, and for money its unit.
 
-    `minor` says whether the shown number counts minor units, None where the contract does not say; `places` is how many
-    digits of the currency stand behind the point, None where no currency is known.
+    `minor` says whether the shown number counts minor units, None if the contract does not say; `places` is the number
+    of decimal places of the currency, None if no currency is known.
     """
 
     choices: tuple[Any, ...] = ()
@@ -68,7 +68,7 @@ PLAIN: Final = Notation()
 
 
 def same_value(asked: object, shown: object, notation: Notation = PLAIN, *, depth: int = 0) -> bool | None:
-    """Whether what is shown is what was asked for; None where that cannot be told."""
+    """Compare a shown value with the requested one; None if they cannot be compared."""
     if asked is None or shown is None or depth > _DEEPEST or _is_huge(asked) or _is_huge(shown):
         return None
     if isinstance(asked, Mapping) or isinstance(shown, Mapping):
@@ -95,7 +95,7 @@ def fold_text(value: object) -> str:
 
 
 def _is_huge(value: Any) -> bool:
-    """Whether a number has more digits than anything counts, or a text more than anybody compares."""
+    """Return whether a number or a text is too long to compare."""
     return (isinstance(value, int) and value.bit_length() > 128) or (isinstance(value, str) and len(value) > _HUGE)
 
 
@@ -105,7 +105,7 @@ def _is_list(value: Any) -> bool:
 
 def _same_object(asked: Any, shown: Any, depth: int) -> bool | None:
     if not isinstance(asked, Mapping):
-        return True if not _is_list(asked) and _stands_in(asked, shown) else None
+        return True if not _is_list(asked) and _is_value_of(asked, shown) else None
     if not isinstance(shown, Mapping):
         return None
     named = {fold_text(name): value for name, value in shown.items()}
@@ -116,8 +116,8 @@ def _same_object(asked: Any, shown: Any, depth: int) -> bool | None:
     return True if told and None not in told else None
 
 
-def _stands_in(member: Any, thing: Mapping[str, Any]) -> bool:
-    """Whether a plain value is one of the values of a thing: its id, its name."""
+def _is_value_of(member: Any, thing: Mapping[str, Any]) -> bool:
+    """Return whether a plain value is one of the values of an object, such as its id or name."""
     plain = (value for value in thing.values() if not isinstance(value, Mapping | bool) and not _is_list(value))
     return any(same_value(member, value) is True for value in plain)
 
@@ -145,7 +145,7 @@ def _parts(value: Any) -> Sequence[Any]:
 
 
 def _memberships(asked: Sequence[Any], shown: Sequence[Any], depth: int) -> Iterator[bool | None]:
-    """Whether each member stands in what is listed; None where nothing listed can be held against it."""
+    """Yield for each member whether it is in the list; None if nothing in the list can be compared with it."""
     listed = {fold_text(one) for one in shown if isinstance(one, str | int) and not _is_huge(one)}
     pairs = 0
     for member in asked:
@@ -169,7 +169,7 @@ def _same_moment(asked: Any, shown: Any, one: date | None, other: date | None) -
         return _same_epoch(one or other, shown if one is not None else asked)
     if type(one) is type(other) is date:
         return one == other
-    first, second = _at(one), _at(other)
+    first, second = _as_utc(one), _as_utc(other)
     if isinstance(one, datetime) and isinstance(other, datetime) and (one.tzinfo is None) is (other.tzinfo is None):
         return abs(first - second) < timedelta(seconds=1)
     if first.replace(tzinfo=UTC) == second.replace(tzinfo=UTC) or (
@@ -189,7 +189,7 @@ def _moment(value: Any) -> date | None:
         return None
 
 
-def _at(moment: date) -> datetime:
+def _as_utc(moment: date) -> datetime:
     at = moment if isinstance(moment, datetime) else datetime(moment.year, moment.month, moment.day)  # noqa: DTZ001
     return at if at.tzinfo is not None else at.replace(tzinfo=UTC)
 
@@ -198,7 +198,7 @@ def _same_epoch(moment: date | None, value: Any) -> bool | None:
     """Seconds or milliseconds since 1970 beside a time; anything else beside one cannot be told."""
     if moment is None or isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    seconds = _at(moment).timestamp()
+    seconds = _as_utc(moment).timestamp()
     return True if any(abs(seconds - value / scale) < 1 for scale in (1, 1000)) else None
 
 
@@ -287,5 +287,5 @@ def _same_text(asked: str, shown: str, choices: tuple[Any, ...]) -> bool | None:
 
 
 def _ends_with_id(whole: str, end: str) -> bool:
-    """Whether one is the address of the other: `orders/w12` and `w12`."""
+    """Return whether one is the address of the other, as with `orders/w12` and `w12`."""
     return bool(end) and (whole.endswith(f"/{end}") or whole.endswith(f":{end}"))

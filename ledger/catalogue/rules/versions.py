@@ -47,7 +47,7 @@ def check_range(wanted: str) -> None:
 
 
 def covers(wanted: str, version: str) -> bool:
-    """Whether a version is the one that was named, or in the range."""
+    """Return whether a version is the named one or in the range."""
     if wanted.endswith(".x"):
         return version.startswith(wanted[:-1])
     return wanted in ("*", version)

@@ -99,7 +99,7 @@ def _identity(before: Contract, after: Contract) -> RawWeakenings:
 
 
 def _says_less(boundary: Boundary) -> bool:
-    """Whether nothing can be rolled back under this boundary."""
+    """Return whether nothing can be rolled back under this boundary."""
     return boundary is Boundary.UNKNOWN_BOUNDARY
 
 

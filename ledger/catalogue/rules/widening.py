@@ -77,7 +77,7 @@ def _properties(old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> It
 
 
 def _looser(keyword: str) -> Callable[[Any, Any], bool]:
-    """Whether a changed value of a keyword refuses less."""
+    """The test whether a changed value of a keyword refuses less."""
     if keyword in _AT_MOST:
         return lambda old, new: _number(new) > _number(old)
     if keyword in _AT_LEAST:

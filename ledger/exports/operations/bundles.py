@@ -64,7 +64,7 @@ _RATIO = 100
 
 
 def has_parquet() -> bool:
-    """Whether the package that writes Parquet is installed."""
+    """Return whether the package that writes Parquet is installed."""
     return importlib.util.find_spec("duckdb") is not None
 
 

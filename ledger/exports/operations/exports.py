@@ -258,7 +258,7 @@ class ExportPiece:
         """Every index of the piece, in order."""
         tenant_id, number = self.row.tenant_id, self.head.number
         told = queries.leaf_events(tenant_id, number, self.start, self.end)
-        shown = self._shown(told)
+        shown = self._disclosed_indexes(told)
         kept = queries.event_contents(tenant_id, [told[index] for index in shown])
         leaves = queries.leaf_hashes(tenant_id, number, self.start, self.end)
         self.erased = retention_queries.erased_subjects(tenant_id, {each.subject_id for each in told.values()})
@@ -271,7 +271,7 @@ class ExportPiece:
             yield from self._flush(index, run)
             if index in kept:
                 data = kept[index].envelope
-                opened = self._opened(told[index], kept[index])
+                opened = self._open_commitments(told[index], kept[index])
                 yield bundles.event_line(index, leaves.get(index) or leaf_hash(data), data, opened)
             elif index in leaves:
                 by = pruned.get(index)
@@ -283,7 +283,7 @@ class ExportPiece:
         self.withheld += len(run)
         run.clear()
 
-    def _shown(self, told: Mapping[int, export_requests.LeafEvent]) -> set[int]:
+    def _disclosed_indexes(self, told: Mapping[int, export_requests.LeafEvent]) -> set[int]:
         filters = self.row.wanted["filters"]
         subjects = queries.matching_subjects(self.row.tenant_id, (each.subject_id for each in told.values()), filters)
         return {
@@ -292,14 +292,16 @@ class ExportPiece:
             if each.subject_id == self.row.id or export_requests.discloses(filters, each, subjects)
         }
 
-    def _opened(self, told: export_requests.LeafEvent, kept: queries.EventContent) -> list[bundles.OpenedCommitment]:
-        """What became of each commitment of an event; none where its envelope cannot be read."""
+    def _open_commitments(
+        self, told: export_requests.LeafEvent, kept: queries.EventContent
+    ) -> list[bundles.OpenedCommitment]:
+        """Open the commitments of an event; empty if its envelope cannot be read."""
         try:
             promises = [(each["purpose"], each["pointer"]) for each in orjson.loads(kept.envelope)["commitments"]]
         except (ValueError, KeyError, TypeError):
             return []
         own = {"entry": (kept.entry_salt, kept.entry), "detail": (kept.detail_salt, kept.detail)}
-        gone = self._gone(told)
+        gone = self._missing_content(told)
         evidence = self._evidence([pointer for _, pointer in promises if storage.is_uuid(str(pointer))])
         found = [
             evidence.get(pointer, bundles.OpenedCommitment())
@@ -309,8 +311,8 @@ class ExportPiece:
         ]
         return [each if each.gone or each.data is not None else gone for each in found]
 
-    def _gone(self, told: export_requests.LeafEvent) -> bundles.OpenedCommitment:
-        """Why something of an event is not there: it was erased, or nobody knows."""
+    def _missing_content(self, told: export_requests.LeafEvent) -> bundles.OpenedCommitment:
+        """Explain why content of an event is missing: it was erased, or the reason is unknown."""
         erased = self.erased.get(told.subject_id)
         if erased is None or told.seq > erased.seq:
             return bundles.OpenedCommitment()

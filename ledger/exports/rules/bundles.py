@@ -52,7 +52,9 @@ class LeafRange(NamedTuple):
 def event_line(index: int, leaf: bytes, envelope: bytes, opened: Sequence[OpenedCommitment]) -> bytes:
     """The line of a disclosed event (rules 1 and 2)."""
     spelling, text = _spelt("envelope", envelope)
-    return _line({"index": index, "leaf": leaf.hex(), spelling: text, "open": [_opened(each) for each in opened]})
+    return _line(
+        {"index": index, "leaf": leaf.hex(), spelling: text, "open": [_write_opening(each) for each in opened]}
+    )
 
 
 def withheld_lines(start: int, leaves: Sequence[bytes]) -> Iterator[bytes]:
@@ -133,7 +135,7 @@ def _place(block: Block) -> tuple[TileAddress, int]:
     return TileAddress(level, number >> HEIGHT), number % (1 << HEIGHT)
 
 
-def _opened(each: OpenedCommitment) -> dict[str, str]:
+def _write_opening(each: OpenedCommitment) -> dict[str, str]:
     if each.gone or each.salt is None or each.data is None:
         said = {"gone": each.gone or "lost"}
         return {**said, "by": each.by} if each.by is not None else said

@@ -1,11 +1,11 @@
-"""Which exports may be requested, and which events a filter discloses (R-LE-21, R-UI-14).
+"""The rules for export requests, and for the events that a filter discloses (R-LE-21, R-UI-14).
 
-1. `from` and `to` are indexes of the log or times; what is left out is the beginning and now. An index `to` is not
-   part of the range.
-2. A filter names members of `FILTERS`, each with a text. What it does not choose is withheld: its leaf hash stays, so
-   that the range stays complete (P7).
-3. What happened to the log itself, to the passkeys that sign votes, and what was erased and why, is never withheld:
-   without it nobody could verify the rest.
+1. `from` and `to` are indexes of the log or times; the defaults are the beginning and now. An index `to` is not part of
+   the range.
+2. A filter names members of `FILTERS`, each with a text. Events that it does not choose are withheld: their leaf hashes
+   stay, so that the range stays complete (P7).
+3. Events of the log itself, of the passkeys that sign votes, and of erasures are never withheld: without them nobody
+   could verify the rest.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def validate_request(wanted: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def discloses(filters: Mapping[str, str], event: LeafEvent, chosen: Collection[UUID]) -> bool:
-    """Whether a filter discloses an event; `chosen` are the subjects that its members about actions choose."""
+    """Return whether a filter discloses an event; `chosen` are the subjects that its members about actions select."""
     if event.subject_kind in NEVER_WITHHELD:
         return True
     said = {"kind": event.kind, "subject_kind": event.subject_kind}

@@ -53,7 +53,7 @@ class NoAnswer(Exception):
 
 
 class Response(NamedTuple):
-    """What came back."""
+    """The response to a request."""
 
     status: int
     kind: str

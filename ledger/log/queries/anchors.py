@@ -46,7 +46,7 @@ class AnchorProvider:
 
 @dataclass(frozen=True, slots=True)
 class LogAnchoring:
-    """How far one log is vouched for from outside."""
+    """The outside evidence for one log."""
 
     log: int
     origin: str
@@ -59,12 +59,12 @@ class LogAnchoring:
 
     @property
     def is_asked(self) -> bool:
-        """Whether anybody outside is asked at all."""
+        """Return whether any witness or authority is configured."""
         return bool(self.witnesses) or self.authority is not None
 
     @property
     def failing(self) -> tuple[AnchorProvider, ...]:
-        """Who did not vouch when asked last."""
+        """The providers that did not vouch when last asked."""
         asked = (*self.witnesses, *([self.authority] if self.authority else []))
         return tuple(each for each in asked if each.fault is not None)
 
@@ -76,11 +76,11 @@ class LogAnchoring:
 
     @property
     def tail(self) -> int:
-        """How many entries no quorum of witnesses holds yet."""
+        """The number of entries that no quorum of witnesses holds yet."""
         return self.size - (self.anchored_size or 0)
 
     def age(self, at: datetime) -> timedelta | None:
-        """How long ago the newest quorum was reached; None where there was none."""
+        """The time since the newest quorum; None if there was none."""
         return None if self.anchored_at is None else at - self.anchored_at
 
 
@@ -90,7 +90,7 @@ def tenant_anchoring(tenant_id: UUID) -> list[LogAnchoring]:
 
 
 def log_anchoring(tenant_id: UUID, log: queries.LogHead) -> LogAnchoring:
-    """How far outsiders vouch for one log."""
+    """The outside evidence for one log."""
     policy: WitnessPolicy | None = settings.COUNTERFOIL_WITNESSES
     found = quorum_anchor(tenant_id, log.number, policy) if policy else None
     names = [each.name for each in policy.witnesses] if policy else []
@@ -129,14 +129,14 @@ def newest_anchors(tenant_id: UUID, log: int, kind: str) -> dict[str, tuple[int,
 
 def quorum_anchor(tenant_id: UUID, log: int, policy: WitnessPolicy) -> tuple[int, datetime] | None:
     """The newest size at which a quorum cosigned one and the same checkpoint, and when it was complete."""
-    for size, names, at in _cosigned(tenant_id, log):
+    for size, names, at in _cosigned_sizes(tenant_id, log):
         if is_satisfied(policy, names):
             return size, at
     return None
 
 
 def has_news(tenant_id: UUID, log: int, *, since: int, size: int) -> bool:
-    """Whether anything between two sizes is more than the log's own notes that it was anchored."""
+    """Return whether anything between two sizes is more than the log's own notes of anchoring."""
     rows = execute(
         "SELECT EXISTS (SELECT 1 FROM ledger_leaf l JOIN ledger_event e ON e.tenant_id = l.tenant_id"
         " AND e.subject_id = l.subject_id AND e.seq = l.seq WHERE l.tenant_id = $1 AND l.log = $2"
@@ -147,7 +147,7 @@ def has_news(tenant_id: UUID, log: int, *, since: int, size: int) -> bool:
 
 
 def anchor_faults(tenant_id: UUID, log: int, kind: str) -> dict[str, Any]:
-    """What went wrong with outsiders of a kind the last time they were asked: name to {since, text}."""
+    """The faults of outsiders of a kind when they were last asked: name to {since, text}."""
     rows = execute(
         "SELECT faults FROM ledger_anchoring WHERE tenant_id = $1 AND log = $2 AND kind = $3", *(tenant_id, log, kind)
     )
@@ -155,7 +155,7 @@ def anchor_faults(tenant_id: UUID, log: int, kind: str) -> dict[str, Any]:
 
 
 def is_due(tenant_id: UUID, log: int, kind: str, *, at: datetime) -> bool:
-    """Whether outsiders of a kind have not been asked for long enough."""
+    """Return whether outsiders of a kind are due to be asked."""
     rows = execute(
         "SELECT due_at <= $4 FROM ledger_anchoring WHERE tenant_id = $1 AND log = $2 AND kind = $3",
         *(tenant_id, log, kind, at),
@@ -176,7 +176,7 @@ def _outsider(name: str, newest: tuple[int, datetime] | None, fault: Mapping[str
     return AnchorProvider(name, size, at, text, datetime.fromisoformat(fault["since"]) if fault else None)
 
 
-def _cosigned(tenant_id: UUID, log: int) -> Iterator[tuple[int, list[str], datetime]]:
+def _cosigned_sizes(tenant_id: UUID, log: int) -> Iterator[tuple[int, list[str], datetime]]:
     """Each size that a witness cosigned, the newest first, with all who did."""
     below = 2**63 - 1
     while True:

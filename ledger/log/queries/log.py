@@ -61,9 +61,9 @@ class SealedLeaf:
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """How far the log is behind the record: events without a leaf, and the seconds that the oldest has waited.
+    """The log's delay behind the record: events without a leaf, and the seconds that the oldest has waited.
 
-    `unsigned_s` is how long leaves wait for a signature; None where none does.
+    `unsigned_s` is how long leaves have waited for a signature; None if none does.
     """
 
     waiting: int
@@ -72,7 +72,7 @@ class Lag:
 
     @property
     def is_late(self) -> bool:
-        """Whether the log is too far behind for anything irreversible."""
+        """Return whether the log is too far behind for anything irreversible."""
         return self.waiting > MANY or max(self.oldest_s or 0.0, self.unsigned_s or 0.0) > LATE_S
 
 
@@ -89,7 +89,7 @@ class LogStanding:
 
     @property
     def lag(self) -> Lag:
-        """How far the log is behind."""
+        """The log's delay behind the record."""
         return Lag(self.waiting, self.oldest_s, self.unsigned_s)
 
 
@@ -209,7 +209,7 @@ def leaves_after(tenant_id: UUID, log: int, index: int, *, limit: int) -> list[S
 
 
 def is_sealed(tenant_id: UUID, subject_id: UUID) -> bool:
-    """Whether a signed checkpoint covers all events of a subject.
+    """Return whether a signed checkpoint covers all events of a subject.
 
     Its newest event suffices: an event comes after all those that were committed before it.
     """

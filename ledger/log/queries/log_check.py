@@ -1,4 +1,4 @@
-"""What the check of a whole log reads: leaves with their events, tiles, and the checkpoints that were kept."""
+"""Reads of the check of a whole log: leaves with their events, tiles, and the checkpoints that were kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What proves that something stands in a log: its leaf and audit path, the checkpoints, the keys that signed them."""
+"""Reads of inclusion proofs: the leaf and its audit path, the checkpoints, and the keys that signed them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class LogLeaf:
 
 @dataclass(frozen=True, slots=True)
 class LatestAnchor:
-    """What one outsider gave last: a witness's cosignature or a time stamp."""
+    """The newest evidence of one outsider: a witness's cosignature or a time stamp."""
 
     kind: str
     name: str
@@ -63,7 +63,7 @@ def kept_checkpoint(tenant_id: UUID, number: int, size: int) -> bytes | None:
 
 
 def latest_anchors(tenant_id: UUID, number: int) -> list[LatestAnchor]:
-    """What each outsider gave last for this log."""
+    """The newest evidence of each outsider for this log."""
     rows = execute(
         "SELECT DISTINCT ON (kind, name) kind, name, size, at FROM ledger_anchor"
         " WHERE tenant_id = $1 AND log = $2 ORDER BY kind, name, size DESC",
@@ -73,7 +73,7 @@ def latest_anchors(tenant_id: UUID, number: int) -> list[LatestAnchor]:
 
 
 def leaf_at(tenant_id: UUID, number: int, index: int) -> LogLeaf | None:
-    """What stands at an index of a log."""
+    """The leaf at an index of a log, if there is one."""
     rows = execute(
         "SELECT subject_id, seq FROM ledger_leaf WHERE tenant_id = $1 AND log = $2 AND index = $3",
         *(tenant_id, number, index),

@@ -32,7 +32,7 @@ TIME_BYTES = 8
 
 
 class Cosignature(NamedTuple):
-    """Whose cosignature was verified, and the second that it names."""
+    """A verified cosignature: its signer, and the second that it names."""
 
     by: Verifier
     seconds: int

@@ -143,7 +143,7 @@ class TreeBuilder:
             raise LogBroken(self.holds, "from here on the log is not the one that its tip names.")
 
     def kept(self) -> dict[str, Any]:
-        """What it knows so far, for another run to go on from."""
+        """The state for another run to continue from."""
         return {
             "size": self.size,
             "holds": self.holds,

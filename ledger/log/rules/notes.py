@@ -170,7 +170,9 @@ def read_vkey(text: str) -> Verifier:
 
 
 def cosigned_message(text: str, seconds: int) -> bytes:
-    """What a witness signs: that it saw this text at this time, in seconds of POSIX (C2SP tlog-cosignature)."""
+    """The message that a witness signs: that it saw this text at this time, in POSIX seconds (C2SP
+    tlog-cosignature).
+    """
     return f"cosignature/v1\ntime {seconds}\n{text}".encode()
 
 
@@ -185,7 +187,7 @@ def _signature(line: str) -> Signature:
 
 
 def is_name(name: str) -> bool:
-    """Whether this can be the name of a key."""
+    """Return whether this can be the name of a key."""
     return name != "" and "+" not in name and not any(letter.isspace() for letter in name)
 
 

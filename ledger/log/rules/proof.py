@@ -31,7 +31,7 @@ class BadLogProof(Refused):
 
 
 class LogProof(NamedTuple):
-    """Where an entry stands, the path from it to the root, and the signed head that has the root."""
+    """An entry's index, the path from it to the root, and the signed head with that root."""
 
     index: int  # type: ignore[assignment]  # tuples have a method of this name that nobody calls
     proof: tuple[bytes, ...]

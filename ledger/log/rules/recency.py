@@ -69,5 +69,5 @@ def check_not_behind(origin: str, stored: CheckpointBody | None, seen: Checkpoin
 
 
 def is_later(one: CheckpointBody, other: CheckpointBody) -> bool:
-    """Whether a head is later than another of the same tenant."""
+    """Return whether a head is later than another of the same tenant."""
     return (log_name(one.origin).number, one.size) > (log_name(other.origin).number, other.size)

@@ -1,7 +1,7 @@
-"""Which heads the log signer may sign (docs/ledger.md, "The key"; C2SP tlog-checkpoint).
+"""The rules by which the log signer signs heads (docs/ledger.md, "The key"; C2SP tlog-checkpoint).
 
-A log must never sign two heads of which neither continues the other. So the signer remembers, outside the
-database, the last head that it signed for each origin, and signs the next one only with a proof that it continues it:
+A log must never sign two heads of which neither continues the other. So the signer remembers, outside the database, the
+last head that it signed for each origin, and signs the next one only with a proof that it continues it:
 
 1. An origin that the signer does not know is not signed. A log is made known when it is opened, while it is empty.
 2. A smaller head, or another root at the same size, is another history: the database was restored or changed.

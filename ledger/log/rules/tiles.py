@@ -26,7 +26,7 @@ _PATH = re.compile(r"tile/([0-9]{1,2})/((?:x[0-9]{3}/){0,6}[0-9]{3})(?:\.p/([0-9
 
 
 class TileAddress(NamedTuple):
-    """Where a tile stands."""
+    """The address of a tile."""
 
     level: int
     index: int  # type: ignore[assignment]  # tuples have a method of this name that nobody calls
@@ -53,7 +53,7 @@ class _Subtree(NamedTuple):
 
     @property
     def run(self) -> slice:
-        """Where the hashes below it stand in the bytes of its tile."""
+        """The position of its hashes in the bytes of the tile."""
         level, height = divmod(self.height, HEIGHT)
         first = (self.start >> HEIGHT * level) % WIDTH
         return slice(first * HASH_BYTES, (first + (1 << height)) * HASH_BYTES)
@@ -63,7 +63,7 @@ _Range = tuple[int, int]
 
 
 def width(tile: TileAddress, size: int) -> int:
-    """How many hashes a tile has when the log has `size` leaves; 0 when there is no such tile yet."""
+    """The number of hashes in a tile when the log has `size` leaves; 0 if there is no such tile yet."""
     return min(max((size >> HEIGHT * tile.level) - WIDTH * tile.index, 0), WIDTH)
 
 

@@ -39,7 +39,7 @@ class BadTimeStamp(Refused):
 
 
 class TimeStamp(NamedTuple):
-    """When the authority says that the bytes existed, and the number under which it remembers saying so."""
+    """The time at which the authority says that the bytes existed, and its serial number for the stamp."""
 
     at: datetime
     serial: int

@@ -107,7 +107,7 @@ class _Draft:
             raise BadWitnessPolicy
         self.members.update(members)
         self._define(name)
-        self.groups.append(Group(name, _needed(threshold, len(members)), members))
+        self.groups.append(Group(name, _required_members(threshold, len(members)), members))
 
     def quorum(self, name: str) -> None:
         if self.quorums or (name != "none" and name not in self.names):
@@ -146,7 +146,7 @@ def read(data: bytes) -> WitnessPolicy:
 
 
 def is_satisfied(policy: WitnessPolicy, cosigned: Collection[str]) -> bool:
-    """Whether the witnesses of these names are enough (rule 3)."""
+    """Return whether the witnesses of these names are enough (rule 3)."""
     if policy.quorum is None:
         return True
     seen = {each.name for each in policy.witnesses} & set(cosigned)
@@ -158,7 +158,7 @@ def is_satisfied(policy: WitnessPolicy, cosigned: Collection[str]) -> bool:
 
 
 def evaluate_checkpoint(policy: WitnessPolicy, data: bytes) -> CheckpointStatus:
-    """Whether a signed checkpoint satisfies a policy (rule 3); refuses one that none of its logs signed."""
+    """Evaluate a signed checkpoint under a policy (rule 3); refuse one that none of its logs signed."""
     note = notes.parse(data)
     head = checkpoint.parse(note.text)
     keys = [each.key for each in policy.logs if each.key.name == head.origin]
@@ -180,7 +180,7 @@ def _key(text: str, kind: int) -> Verifier:
     return key
 
 
-def _needed(threshold: str, members: int) -> int:
+def _required_members(threshold: str, members: int) -> int:
     if threshold in ("all", "any"):
         return members if threshold == "all" else 1
     if _THRESHOLD.fullmatch(threshold) is None or int(threshold) > members:

@@ -45,7 +45,9 @@ class Command(BaseCommand):
             self.stdout.write("\n".join(_restore_report(tenant) for tenant in events.tenants()))
             return
         try:
-            told = {"rotate-key": self._rotate, "retire-key": self._retire, "restored": self._restored}[deed](reason)
+            told = {"rotate-key": self._rotate, "retire-key": self._retire, "restored": self._declare_restored}[deed](
+                reason
+            )
         except (OSError, ValueError) as error:
             raise CommandError(f"The log key or the signer state cannot be used: {error}") from None
         self.stdout.write(told)
@@ -76,7 +78,7 @@ class Command(BaseCommand):
         signer_state.retire_key(settings.COUNTERFOIL_LOG_KEY)
         return "The old key no longer signs the log."
 
-    def _restored(self, reason: str) -> str:
+    def _declare_restored(self, reason: str) -> str:
         if not reason:
             raise CommandError("Use --reason to explain why the database is older than the signed log.")
         opened = []
@@ -96,7 +98,7 @@ class Command(BaseCommand):
 
 
 def _restore_report(tenant: Tenant) -> str:
-    """What became of a tenant's actions since its record was last declared restored."""
+    """Summarise what happened to a tenant's actions since its record was last declared restored."""
     if tenant.restored_at is None:
         return f"{tenant.slug}: its record was never declared restored."
     with tenancy(tenant.id):

@@ -167,7 +167,7 @@ def verify_ranges(tenant_id: UUID, origin: str) -> Iterator[tuple[Counter[str], 
 
 
 def check_whole(tenant_id: UUID) -> list[RecordBroken]:
-    """What is wrong with what belongs to no single subject: whole tables, the search columns, kept checkpoints."""
+    """Check what belongs to no single subject: whole tables, the search columns, kept checkpoints."""
     found = [*check_whole_tenant(tenant_id), *check_search(tenant_id), *check_checkpoints(tenant_id)]
     for check in register.tenant_checks():
         with tenancy(tenant_id):

@@ -113,7 +113,7 @@ def tenants() -> list[Tenant]:
 
 
 def subjects_by_kind(tenant_id: UUID, kinds: Iterable[str], *, since: datetime) -> dict[str, int]:
-    """How many subjects have events of these kinds since then, by kind."""
+    """Count the subjects with events of these kinds since then, by kind."""
     rows = execute(
         "SELECT kind, count(DISTINCT subject_id) FROM ledger_event"
         " WHERE tenant_id = $1 AND at > $2 AND kind = ANY($3) GROUP BY kind",
@@ -253,7 +253,7 @@ def events_of_kinds(
 
 
 def newest_event_of_kind(tenant_id: UUID, subject_id: UUID, kind: str) -> tuple[datetime, dict[str, Any]] | None:
-    """When a subject's newest event of a kind was recorded, and its detail."""
+    """The time and the detail of a subject's newest event of a kind."""
     found = Event.objects.filter(tenant_id=tenant_id, subject_id=subject_id, kind=kind)
     newest = found.order_by("-seq").values_list("seq", "recorded_at").first()
     if newest is None:
@@ -297,7 +297,7 @@ def load_json(data: bytes | memoryview | None) -> dict[str, Any] | None:
 
 
 def count_state_entries(tenant_id: UUID, states: Iterable[str], *, since: datetime, until: datetime) -> dict[str, int]:
-    """How many of a period's actions entered each of these states."""
+    """Count the actions of a period that entered each of these states."""
     ids = {"subject_id__gte": lower_bound(since), "subject_id__lt": lower_bound(until)}
     found = Event.objects.filter(tenant_id=tenant_id, subject_kind="action", state__in=list(states), **ids)
     moved = found.exclude(from_state=F("state")).values_list("state")

@@ -108,9 +108,9 @@ def _written_plainly(value: Any) -> bytes | None:
 
 
 def _is_plain(data: bytes) -> bool:
-    """Whether what orjson wrote is surely canonical: no float, no depth to speak of, no name beyond U+FFFF.
+    """Return whether orjson's output is surely canonical: no float, little depth, no name beyond U+FFFF.
 
-    A string may look like one of these; that costs the long way and no more.
+    A string may look like one of these; that only costs the slow path.
     """
     marks = data.translate(_MARKS, _DIGITS)
     return (

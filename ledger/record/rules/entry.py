@@ -122,12 +122,12 @@ def view_columns(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_complete(entry: Mapping[str, Any], *, mutating: bool, gated: bool) -> bool:
-    """Whether the optional blocks that this action must carry are there (rule 2)."""
+    """Return whether the optional blocks that this action must carry are there (rule 2)."""
     return ("idempotency" in entry or not mutating) and ("approval" in entry or not gated)
 
 
 def allows_grounds(entry: Mapping[str, Any] | None, grounds: Collection[Ground]) -> bool:
-    """Whether a step of this action may rest on these grounds: only a tool that reads changes nothing."""
+    """Return whether a step of this action may rest on these grounds: only a tool that reads changes nothing."""
     if Ground.CHANGES_NOTHING not in grounds:
         return True
     return entry is not None and entry["side_effect_class"] == SideEffectClass.READ_ONLY

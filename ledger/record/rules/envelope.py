@@ -193,7 +193,7 @@ def _from(value: dict[str, Any]) -> Envelope:
 
 
 def _is_sound(envelope: Envelope) -> bool:
-    """Whether every member has the type and the form that `write` gives it; equal bytes alone do not say so."""
+    """Return whether every member has the type and form that `write` gives it; equal bytes alone do not show that."""
     e = envelope
     texts = (e.origin, e.id, e.kind, e.subject_kind, e.subject_id, e.from_state, e.to_state, e.actor_kind, e.actor_id)
     return (

@@ -181,7 +181,7 @@ REPEAT_RELEASED = "repeat_released"
 
 
 class RepeatBlock(StrEnum):
-    """Why a repeat of an action's mutation is refused; DEADLINE and WORD only until the action's `blocks_until`."""
+    """The reason why a repeat of an action's mutation is refused; DEADLINE and WORD apply only until `blocks_until`."""
 
     OPEN = "OPEN"
     CONTRADICTED = "CONTRADICTED"
@@ -190,9 +190,9 @@ class RepeatBlock(StrEnum):
 
 
 def repeat_block(state: str, kind: str, *, contradicted: bool) -> RepeatBlock | None:
-    """Why a repeat is refused beside a mutation in this state, reached by an event of this kind (R-EX-08).
+    """The reason to refuse a repeat of a mutation in this state, reached by an event of this kind (R-EX-08).
 
-    The database is asked the same by `ledger.actions.queries.actions.open_duplicates_sql`.
+    `ledger.actions.queries.actions.open_duplicates_sql` asks the database the same.
     """
     if contradicted:
         return None if kind == REPEAT_RELEASED else RepeatBlock.CONTRADICTED
@@ -206,7 +206,7 @@ def repeat_block(state: str, kind: str, *, contradicted: bool) -> RepeatBlock | 
 def current_repeat_block(
     state: str, kind: str, *, contradicted: bool, blocks_until: datetime | None, at: datetime
 ) -> RepeatBlock | None:
-    """Why a repeat is refused at this moment; None where it is not."""
+    """The reason to refuse a repeat at this moment, or None."""
     block = repeat_block(state, kind, contradicted=contradicted)
     is_over = block in (RepeatBlock.DEADLINE, RepeatBlock.WORD) and (blocks_until is None or blocks_until <= at)
     return None if is_over else block
@@ -247,7 +247,9 @@ NOTICED = ("validation_failed", "superseded", "failure_acknowledged", "recovery_
 
 
 def is_agent_notice(kind: str, actor_kind: str) -> bool:
-    """Whether an event shows that an action's agent knows how it ended: it was told, withdrew it, or went on."""
+    """Return whether an event shows that the agent knows how its action ended: it was notified, withdrew it, or went
+    on.
+    """
     return kind in NOTICED or (kind, actor_kind) == ("cancelled", "agent")
 
 
@@ -265,7 +267,7 @@ SETTLING = (
 
 
 def changes_outcome(kind: str, start: str, target: str) -> bool:
-    """Whether an event changes an action's outcome, which then follows from the event's kind."""
+    """Return whether an event changes an action's outcome, which then follows from the event's kind."""
     return start != target or kind in SETTLING
 
 

@@ -252,6 +252,6 @@ SESSION_ALONE: Final = "D"
 
 
 def is_as_strong(given: str, wanted: str) -> bool:
-    """Whether a class of proof is at least the wanted one: A above B above C, anything else below all."""
+    """Return whether a class of proof is at least the wanted one: A above B above C, anything else below all."""
     order = "ABC"
     return len(given) == 1 and given in order and order.index(given) <= order.index(wanted)

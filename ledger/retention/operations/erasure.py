@@ -47,7 +47,7 @@ _REFUSALS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErasureRequest:
-    """Which subjects to erase, the legal basis and the reason, in words that name nobody."""
+    """The subjects to erase, the legal basis and the reason, in words that name nobody."""
 
     subjects: tuple[UUID, ...]
     legal_basis: str

@@ -74,7 +74,7 @@ def month_names() -> list[str]:
 
 
 def month_bounds(name: str) -> tuple[datetime, datetime]:
-    """When the month of a partition begins and when it ends."""
+    """The beginning and the end of a partition's month."""
     year, number = int(name[1:5]), int(name[6:8])
     begin = datetime(year, number, 1, tzinfo=UTC)
     return begin, datetime(year + number // 12, number % 12 + 1, 1, tzinfo=UTC)

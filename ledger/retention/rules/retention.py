@@ -93,7 +93,7 @@ class AlreadyProposed(Refused):
 
 
 class HoldScope(StrEnum):
-    """What a hold covers."""
+    """The kinds of scope that a hold can have."""
 
     ACTION = "action"
     TARGET = "target"
@@ -154,7 +154,7 @@ def check_scope(subjects: Iterable[RetentionSubject], policy: RetentionPolicy, *
 
 
 def covers(scope: str, value: str, subjects: Iterable[RetentionSubject]) -> bool:
-    """Whether a hold covers one of these subjects."""
+    """Return whether a hold covers one of these subjects."""
     wanted = {"action": "id", "target": "target", "agent": "agent", "recording": "id"}
     return scope == HoldScope.ALL or any(
         str(getattr(each, wanted[scope])) == value and bool(value) for each in subjects

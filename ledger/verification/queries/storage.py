@@ -208,7 +208,7 @@ def subjects_of_kind(tenant_id: UUID, kinds: Iterable[str]) -> list[UUID]:
 
 
 def event_count(tenant_id: UUID, subject_id: UUID) -> int:
-    """How many events a subject has now; 0 where there is none."""
+    """The number of events of a subject; 0 if there is none."""
     found = Subject.objects.filter(tenant_id=tenant_id, id=subject_id).values_list("seq", flat=True)
     return next(iter(found), 0)
 
@@ -247,7 +247,7 @@ def _plain(value: Any) -> Any:
 
 
 def is_uuid(text: str) -> bool:
-    """Whether a text is a UUID."""
+    """Return whether a text is a UUID."""
     try:
         UUID(text)
     except ValueError:

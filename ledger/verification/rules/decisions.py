@@ -39,7 +39,7 @@ class PolicyInForce:
     document: bytes
 
     def was_in_force(self, at: datetime) -> bool:
-        """Whether it was in force at that time (rule 2)."""
+        """Return whether it was in force at that time (rule 2)."""
         return self.since - READ_FOR <= at and (self.until is None or at <= self.until + READ_FOR)
 
 
@@ -59,9 +59,9 @@ class PolicyHistory:
         entry: Mapping[str, Any],
         before: Mapping[str, str] | None,
     ) -> str | None:
-        """What is wrong with what an action's event says of policies; `before` is the context of the entry before.
+        """Describe a fault in an action's event concerning policies; `before` is the context of the entry before.
 
-        `before` is None for the first entry, and behind one that was erased.
+        `before` is None for the first entry, and after an erased one.
         """
         context: Mapping[str, str] = entry["policy_context"]
         named = {kind: envelope.digests[kind] for kind in POLICY_KINDS if kind in envelope.digests}

@@ -60,7 +60,7 @@ def state_after(event: VerifiedEvent) -> Any:
 
 
 def event_time(event: VerifiedEvent) -> Any:
-    """When it happened."""
+    """The time of the event."""
     return event.envelope.at
 
 
@@ -96,7 +96,7 @@ def constant(value: object) -> Source:
 
 @dataclass(frozen=True, kw_only=True)
 class RowChange:
-    """What one kind of event does to the row with the key `key`."""
+    """The change that one kind of event makes to the row with the key `key`."""
 
     columns: Mapping[str, Source]
     key: Source = subject_of
@@ -171,7 +171,7 @@ class RecordTable:
             rows[event.envelope.subject_id].update({name: source(event) for name, source in self.always.items()})
 
     def key_of(self, row: Mapping[str, Any]) -> Any:
-        """What tells a row apart from the others of its subject."""
+        """The key that distinguishes a row from the others of its subject."""
         names = tuple(as_recorded(row[name]) for name in self.key)
         return names[0] if len(names) == 1 else names
 
@@ -180,7 +180,7 @@ class RecordTable:
         return next(self.faults(expected, stored), None)
 
     def faults(self, expected: Mapping[Any, Row], stored: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-        """What of the stored rows of one subject is not as its events say (rules 1 and 2)."""
+        """Describe the stored rows of one subject that differ from its events (rules 1 and 2)."""
         return self._faults(expected, list(stored))
 
     def _faults(self, expected: Mapping[Any, Row], stored: list[Mapping[str, Any]]) -> Iterator[str]:
@@ -202,11 +202,11 @@ class RecordTable:
         for name, value in expected.items():
             if value is UNKNOWN:
                 continue
-            if not is_same_value(value, self._held(name, stored)):
+            if not is_same_value(value, self._stored_value(name, stored)):
                 yield name
 
-    def _held(self, name: str, stored: Mapping[str, Any]) -> Any:
-        """What a stored row has to compare in a column; what cannot even be read is nothing that an event says."""
+    def _stored_value(self, name: str, stored: Mapping[str, Any]) -> Any:
+        """The value of a stored row to compare in a column; an unreadable one is equal to nothing."""
         if name not in self.read:
             return as_recorded(stored[name])
         try:
@@ -223,7 +223,7 @@ def as_recorded(value: object) -> Any:
 
 
 def is_same_value(recorded: object, stored: object) -> bool:
-    """Whether a stored value is the recorded one; a time may be written as text."""
+    """Return whether a stored value is the recorded one; a time may be written as text."""
     if isinstance(stored, datetime) and isinstance(recorded, str):
         try:
             return datetime.fromisoformat(recorded) == stored

@@ -72,7 +72,7 @@ class RecordBroken(Refused):
 
     @property
     def kind(self) -> str:
-        """What is damaged, in a few words (`FINDING_KINDS`)."""
+        """The kind of damage, in a few words (`FINDING_KINDS`)."""
         return FINDING_KINDS.get(self.part) or FINDING_KINDS.get(re.split(r"[ .]", self.part)[0], _ROWS)
 
 
@@ -98,14 +98,14 @@ FINDINGS_LISTED = 100
 
 @dataclass
 class Findings:
-    """What a check found: how often each kind, and the first of them as sentences."""
+    """The findings of a check: the number of each kind, and the first of them as sentences."""
 
     counts: Counter[str] = field(default_factory=Counter)
     listed: list[str] = field(default_factory=list)
 
     @property
     def total(self) -> int:
-        """How many findings there are, listed or not."""
+        """The number of findings, listed or not."""
         return self.counts.total()
 
     def add(self, *found: RecordBroken) -> None:
@@ -137,7 +137,7 @@ class Findings:
 
 @dataclass(frozen=True, slots=True)
 class RecordLocation:
-    """Where a break was found; `seq` is None where it is about the subject as a whole."""
+    """The place of a break; `seq` is None if it concerns the subject as a whole."""
 
     kind: str
     subject_id: str
@@ -206,7 +206,7 @@ class StoredDocument:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayState:
-    """What the events of one subject have led to so far."""
+    """The state to which the events of one subject have led so far."""
 
     kind: str = ""
     state: str = ""
@@ -272,7 +272,7 @@ def replay_event(
 
 
 def attempt(found: list[RecordBroken], check: Callable[P, T], *values: P.args, **named: P.kwargs) -> T | None:
-    """What a check gives; what it finds is added to `found`."""
+    """Return the result of a check; add its finding, if it raises one, to `found`."""
     try:
         return check(*values, **named)
     except RecordBroken as broken:
@@ -311,7 +311,7 @@ def _policy_context(
     detail: Mapping[str, Any],
     entry: Mapping[str, Any] | None,
 ) -> Mapping[str, str] | None:
-    """What the entry says of policies (rule 6)."""
+    """Check the policies that the entry names (rule 6)."""
     if entry is None:
         return None
     fault = policies.fault(envelope, detail, entry, replay.policy_context)
@@ -356,7 +356,7 @@ def _check_erased(replay: ReplayState, envelope: Envelope, stored: StoredEvent, 
 
 
 def head_findings(replay: ReplayState, head: StoredHead) -> list[RecordBroken]:
-    """What of a head and a present view the events do not lead to (rule 7)."""
+    """The parts of a head and a present view that the events do not lead to (rule 7)."""
     if replay.seq == 0:
         return [RecordBroken(head.place, "events", "it has a head and no events.")]
     expected = {

@@ -111,10 +111,10 @@ def process_next_item(
             if head.state == "RUNNING" and not waiting.exists():
                 _turn(tenant_id, batch_id, "batch_ended", "DONE", ledger.SYSTEM, at=at)
             return None
-        return _worked(row, item, operators, at=at)
+        return _work_item(row, item, operators, at=at)
 
 
-def _worked(row: Batch, item: BatchItem, operators: Collection[UUID], *, at: datetime) -> str:
+def _work_item(row: Batch, item: BatchItem, operators: Collection[UUID], *, at: datetime) -> str:
     state, code, detail = "DONE", "", ""
     try:
         with transaction.atomic():

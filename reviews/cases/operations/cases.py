@@ -322,7 +322,7 @@ def held_action(case: Case) -> HeldAction:
 
 
 def _remedies(action: Action) -> frozenset[Relation]:
-    """What can be ordered for an action: a recovery action is not recovered itself."""
+    """The recovery actions that can be ordered for an action; a recovery action is not recovered itself."""
     if action.relation or runs.has_open_order(action.tenant_id, action.id):
         return frozenset()
     planned = recovery.manual_orders(action)
@@ -330,7 +330,7 @@ def _remedies(action: Action) -> frozenset[Relation]:
 
 
 def _verifiable(action: Action) -> bool:
-    """Whether looking again can tell anything: a settled action is read again only where rechecks read it."""
+    """Return whether another reading can tell anything: a settled action is read again only where rechecks read it."""
     read_again = not action.contradicted or action.state in resolutions.RECHECKED
     return read_again and queries.reading_contracts(action.tenant_id, [action])[action.id].contract.verifiable
 
@@ -383,7 +383,7 @@ def resolve(
     """
     head, case = lock_open_case(tenant_id, case_id)
     held = held_action(case)
-    act, made = _decided(case, held, resolution, reason, evidence, by, proof, at=at)
+    act, made = _decide(case, held, resolution, reason, evidence, by, proof, at=at)
     if act is Act.PROPOSE:
         return _propose(head, case, resolution, reason, evidence, by, made, at=at)
     ending = _Ending(resolution=resolution, reason=reason, evidence=evidence, by=by, made=made, reading=held.reading)
@@ -409,11 +409,11 @@ def draft_statement(
     """
     _, case = lock_open_case(tenant_id, case_id)
     if resolution is None:
-        return _confirmed(case, by, proof, at=at).made
-    return _decided(case, held_action(case), resolution, reason, evidence, by, proof, at=at)[1]
+        return _confirm_proposal(case, by, proof, at=at).made
+    return _decide(case, held_action(case), resolution, reason, evidence, by, proof, at=at)[1]
 
 
-def _decided(
+def _decide(
     case: Case,
     held: HeldAction,
     resolution: Resolution,
@@ -490,7 +490,7 @@ def confirm(
         ledger.append(head, ledger.NewEvent(kind="resolution_declined", to="OPEN"), actor=by, at=at)
         Case.objects.filter(tenant_id=tenant_id, id=case_id).update(**NOT_PROPOSED, state="OPEN")
         return "OPEN"
-    return _carry_out(head, case, held_action(case), _confirmed(case, by, proof, at=at), at=at)
+    return _carry_out(head, case, held_action(case), _confirm_proposal(case, by, proof, at=at), at=at)
 
 
 NOT_PROPOSED: dict[str, Any] = {
@@ -504,8 +504,10 @@ NOT_PROPOSED: dict[str, Any] = {
 
 @dataclass(frozen=True, kw_only=True)
 class _Ending:
-    """How a case ends: who says what and why, over which reading, and who has confirmed it; `first` is what the first
-    person signed."""
+    """The end of a case: who decides what and why, over which reading, and who confirmed it.
+
+    `first` is what the first person signed.
+    """
 
     resolution: Resolution
     reason: str
@@ -518,11 +520,11 @@ class _Ending:
 
     @property
     def actor(self) -> ledger.Actor:
-        """Who carries it out now."""
+        """The person who carries it out now."""
         return self.second or self.by
 
     def detail(self, case: Case) -> dict[str, Any]:
-        """What the events of the case and of its action say."""
+        """The detail for the events of the case and of its action."""
         said = {
             "case_id": str(case.id),
             "resolution": str(self.resolution),
@@ -536,7 +538,9 @@ class _Ending:
         return said | ({"proposal_hash": statement_hash(self.first)} if self.first else {})
 
 
-def _confirmed(case: Case, by: ledger.Actor, proof: settlements.SettlementProof | None, *, at: datetime) -> _Ending:
+def _confirm_proposal(
+    case: Case, by: ledger.Actor, proof: settlements.SettlementProof | None, *, at: datetime
+) -> _Ending:
     """The end that was proposed, if this person may confirm exactly that."""
     if case.state != "AWAITING_SECOND":
         raise NothingProposed
@@ -606,7 +610,7 @@ def _carry_out(head: ledger.SubjectHead, case: Case, held: HeldAction, ending: _
 
 @dataclass(frozen=True, kw_only=True)
 class _ConnectedLookup:
-    """What the events say of the lookup that an action was lent, and the columns that change with it."""
+    """The detail and the columns for events of an action that was lent a lookup."""
 
     detail: Mapping[str, Any] = field(default_factory=dict)
     view: Mapping[str, Any] = field(default_factory=dict)

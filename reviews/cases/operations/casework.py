@@ -51,7 +51,7 @@ def claim(*, tenant_id: UUID, case_id: UUID, by: ledger.Actor, at: datetime) -> 
     head, case = lock_case(tenant_id, case_id)
     if case.claimed_by not in (None, by.id):
         raise AlreadyClaimed
-    _own(case, by.id, at=at)
+    _set_owner(case, by.id, at=at)
     ledger.append(head, ledger.NewEvent(kind="case_claimed"), actor=by, at=at)
 
 
@@ -62,7 +62,7 @@ def assign(
     head, case = lock_open_case(tenant_id, case_id)
     if to not in among:
         raise NoOperator
-    _own(case, to, at=at)
+    _set_owner(case, to, at=at)
     detail = {"to": str(to), "from": str(case.claimed_by) if case.claimed_by else None}
     ledger.append(head, ledger.NewEvent(kind="case_assigned", detail=detail), actor=by, at=at)
 
@@ -72,7 +72,7 @@ def release(*, tenant_id: UUID, case_id: UUID, by: ledger.Actor, at: datetime) -
     head, case = lock_case(tenant_id, case_id)
     if case.claimed_by != by.id:
         raise AlreadyClaimed("Only who has claimed a case can release it.")
-    _own(case, None, at=at)
+    _set_owner(case, None, at=at)
     ledger.append(head, ledger.NewEvent(kind="case_released"), actor=by, at=at)
 
 
@@ -103,7 +103,7 @@ def comment(*, tenant_id: UUID, case_id: UUID, text: str, by: ledger.Actor, at: 
     return threads.add_comment(head, text, by, at=at)
 
 
-def _own(case: Case, owner: UUID | None, *, at: datetime) -> None:
+def _set_owner(case: Case, owner: UUID | None, *, at: datetime) -> None:
     _rows(case).update(claimed_by=owner, claimed_at=at if owner else None)
 
 

@@ -91,7 +91,7 @@ def _payload(action: Action) -> str:
 
 
 def _of_stray(case: Case) -> list[Any]:
-    """What was found of an effect that nobody gated; statements about it are not what they are about."""
+    """The evidence of an ungated effect; statements about it are not included."""
     return [each for each in evidence_queries.evidence_of(case.tenant_id, case.id) if each.purpose == "ungated_effect"]
 
 
@@ -180,7 +180,7 @@ def accept_statement(
 
 
 def signed_proposal(case: Case) -> tuple[bytes, tuple[Coverage, Settlement]]:
-    """What whoever proposed the end of this case has signed; `ProposalChanged` where that is not there."""
+    """The statement signed by the person who proposed the end of this case; `ProposalChanged` if it is missing."""
     try:
         pointer = case.proposed_statement
         text = evidence_queries.open_evidence(case.tenant_id, pointer) if pointer is not None else None

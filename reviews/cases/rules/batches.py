@@ -22,7 +22,7 @@ MOST = 500
 
 
 class BatchKind(StrEnum):
-    """What a batch can do to each case (rule 1)."""
+    """The act of a batch on each case (rule 1)."""
 
     CLAIM = "CLAIM"
     ASSIGN = "ASSIGN"

@@ -28,7 +28,7 @@ def describe_difference(mine: Mapping[str, Any], other: Mapping[str, Any], *, ta
         return None
     if not differing:
         return "the same payload"
-    return "; ".join(f"{name} {_said(theirs.get(name))} instead of {_said(ours.get(name))}" for name in differing)
+    return "; ".join(f"{name} {_shorten(theirs.get(name))} instead of {_shorten(ours.get(name))}" for name in differing)
 
 
 def _fields(document: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
@@ -41,13 +41,13 @@ def _fields(document: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, 
 
 def _weight(ours: Any, theirs: Any, target: str) -> float:
     if ours not in (None, "") and str(ours) in target:
-        return 1.0 if _a_slip_apart(str(ours), str(theirs)) else 3.0
+        return 1.0 if _differ_by_one_character(str(ours), str(theirs)) else 3.0
     free = all(isinstance(one, str) and (" " in one or len(one) >= _TEXT_IS_FREE_FROM) for one in (ours, theirs))
     return 0.5 if free else 1.0
 
 
-def _a_slip_apart(one: str, other: str) -> bool:
-    """Whether one character more, less or other makes the one text the other."""
+def _differ_by_one_character(one: str, other: str) -> bool:
+    """Return whether one inserted, missing or different character turns one text into the other."""
     if len(one) > len(other):
         one, other = other, one
     start = next((place for place, letter in enumerate(one) if letter != other[place]), len(one))
@@ -55,7 +55,7 @@ def _a_slip_apart(one: str, other: str) -> bool:
     return one[start:] == rest or one[start + 1 :] == rest
 
 
-def _said(value: Any) -> str:
+def _shorten(value: Any) -> str:
     if value is None:
         return "nothing"
     text = str(value)

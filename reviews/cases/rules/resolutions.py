@@ -46,7 +46,7 @@ from reviews.reconciliation.rules.shown import NOT_READ, LastReading, Shown
 
 
 class Resolution(StrEnum):
-    """What a person can decide."""
+    """A decision that a person can make about a case."""
 
     VERIFY_AGAIN = "VERIFY_AGAIN"
     STRONG_READ = "STRONG_READ"
@@ -98,7 +98,7 @@ class HeldAction:
 
     @property
     def is_success(self) -> bool:
-        """Whether it stands as done."""
+        """Return whether it counts as done."""
         return self.state is State.RECONCILED_SUCCESS and not self.taken_back
 
 
@@ -139,9 +139,9 @@ _SAID = frozenset({Ground.REASON_AND_EVIDENCE})
 
 
 def allowed_resolutions(held: HeldAction) -> tuple[Resolution, ...]:
-    """What may be decided about a held action (rules 1 to 4 and 7 to 10)."""
+    """The decisions allowed for a held action (rules 1 to 4 and 7 to 10)."""
     if held.contradicted:
-        return (*(LOOKS if held.verifiable else ()), *_words(held), Resolution.ABANDON)
+        return (*(LOOKS if held.verifiable else ()), *_attestations(held), Resolution.ABANDON)
     if held.to_reverse:
         return (*_by_tool(held, Resolution.COMPENSATE), Resolution.ABANDON)
     if held.state in _ENDED:
@@ -150,7 +150,7 @@ def allowed_resolutions(held: HeldAction) -> tuple[Resolution, ...]:
         return ()
     open_ways: list[Resolution] = []
     if held.executed:
-        open_ways += [*(LOOKS if held.verifiable else ()), *_words(held), *_by_tool(held, *REMEDIES)]
+        open_ways += [*(LOOKS if held.verifiable else ()), *_attestations(held), *_by_tool(held, *REMEDIES)]
     if not held.executed or held.reading.shown is Shown.NO_EFFECT:
         open_ways.append(Resolution.FAIL)
     if held.discrepancy:
@@ -158,9 +158,12 @@ def allowed_resolutions(held: HeldAction) -> tuple[Resolution, ...]:
     return tuple(open_ways)
 
 
-def _words(held: HeldAction) -> tuple[Resolution, ...]:
-    """What a person may say of the effect (rule 5): over another effect than was requested nobody says that there is
-    none, unless that leaves a contradiction standing."""
+def _attestations(held: HeldAction) -> tuple[Resolution, ...]:
+    """The statements that a person may make about the effect (rule 5).
+
+    If another effect than the requested one was read, nobody can state that there is none, unless that would leave a
+    contradiction.
+    """
     if held.reading.shown is not Shown.DIFFERENT:
         return (Resolution.ATTEST_PRESENT, Resolution.ATTEST_ABSENT)
     stands = held.contradicted and held.is_success
@@ -172,26 +175,28 @@ def _by_tool(held: HeldAction, *wanted: Resolution) -> list[Resolution]:
 
 
 def waits_for_a_person(state: State, *, settled: bool) -> bool:
-    """Whether nothing more happens to an action by itself although it has not ended (rule 12)."""
+    """Return whether the action has not ended and proceeds only through a person (rule 12)."""
     return state is State.REVIEW_REQUIRED or (state is State.UNKNOWN and settled)
 
 
 def can_be_reopened(state: State) -> bool:
-    """Whether a settled case of an action in this state can be taken up again: automation must not be at work."""
+    """Return whether a settled case of an action in this state can be taken up again: automation
+    must not be at work.
+    """
     return state in SETTLED or state in (State.REVIEW_REQUIRED, State.UNKNOWN)
 
 
 def needs_second(held: HeldAction, resolution: Resolution) -> bool:
-    """Whether a second person must confirm (rule 6)."""
+    """Return whether a second person must confirm (rule 6)."""
     upper = held.side_effect_class.rank >= SideEffectClass.HIGH_RISK_EXTERNAL.rank
     irreversible = held.reversibility is Reversibility.IRREVERSIBLE
     return resolution in _SETTLES and held.executed and (upper or irreversible)
 
 
 def refuse_second(*, roles: frozenset[str], is_proposer: bool) -> Refused | None:
-    """Why somebody may not confirm what was proposed, if they may not: another operator or a reviewer may (rule 6).
+    """The refusal for somebody who may not confirm a proposal, or None: another operator or a reviewer may (rule 6).
 
-    The list, the page, the API and the notices ask this; the confirmation compares the people who sign.
+    The list, the page, the API and the notices use this; the confirmation compares the people who sign.
     """
     if not roles & TERMS["case"].roles:
         return SecondPersonNeeded("Another operator or a reviewer must confirm this.")
@@ -222,14 +227,14 @@ def resolution_events(held: HeldAction, resolution: Resolution, *, at: datetime)
 
 
 def repeat_block_after(held: HeldAction, resolution: Resolution) -> RepeatBlock | None:
-    """Why a repeat is refused once this resolution is carried out; None where it is not refused (rule 11)."""
+    """The reason to refuse a repeat after this resolution, or None (rule 11)."""
     last = _last_event(held, resolution, at="")
     contradicted = bool(last.view.get("contradicted", held.contradicted))
     return repeat_block(last.state or held.state, last.kind, contradicted=contradicted)
 
 
 def changes_repeat(held: HeldAction, resolution: Resolution) -> bool:
-    """Whether a resolution settles if a repeat is refused; else that stays as it was."""
+    """Return whether a resolution decides if a repeat is refused; otherwise that stays as it was."""
     last = _last_event(held, resolution, at="")
     return last.state is not None or last.kind in SETTLING or held.contradicted
 

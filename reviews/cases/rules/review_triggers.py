@@ -26,7 +26,7 @@ def fired_triggers(inputs: RunInputs, verdict: Verdict) -> tuple[str, ...]:
     return tuple(name for name in named if name in _FIRES and _FIRES[name](inputs, verdict))
 
 
-def _indicated(*keys: str) -> Fires:
+def _on_indicators(*keys: str) -> Fires:
     def fires(inputs: RunInputs, verdict: Verdict) -> bool:
         return any(key in reading.indicators for reading in inputs.readings for key in keys)
 
@@ -39,24 +39,24 @@ def _elsewhere(inputs: RunInputs, verdict: Verdict) -> bool:
     outside = [
         one for one in verdict.predicates if one.origin is PredicateOrigin.SCOPE and one.holds is PredicateOutcome.FALSE
     ]
-    return any(".tenant is within" in one.text for one in outside) or _indicated("wrong_tenant")(inputs, verdict)
+    return any(".tenant is within" in one.text for one in outside) or _on_indicators("wrong_tenant")(inputs, verdict)
 
 
-def _classed(*classes: Discrepancy) -> Fires:
+def _on_classes(*classes: Discrepancy) -> Fires:
     return lambda inputs, verdict: bool({verdict.discrepancy, *verdict.secondary} & set(classes))
 
 
-def _found(*results: VerificationResult) -> Fires:
+def _on_results(*results: VerificationResult) -> Fires:
     return lambda inputs, verdict: verdict.result in results
 
 
-def _repeated(inputs: RunInputs, verdict: Verdict) -> bool:
+def _on_repeated_doubt(inputs: RunInputs, verdict: Verdict) -> bool:
     return verdict.doubt and inputs.doubts + 1 >= inputs.facts.repeat_limit
 
 
-def _declined(inputs: RunInputs, verdict: Verdict) -> bool:
+def _on_decline(inputs: RunInputs, verdict: Verdict) -> bool:
     code = inputs.observation.error_code if inputs.observation else None
-    return "DECLIN" in (code or "").upper() or _indicated("decline")(inputs, verdict)
+    return "DECLIN" in (code or "").upper() or _on_indicators("decline")(inputs, verdict)
 
 
 def _unreachable(inputs: RunInputs, verdict: Verdict) -> bool:
@@ -68,20 +68,20 @@ def _late(inputs: RunInputs, verdict: Verdict) -> bool:
 
 
 _FIRES: dict[str, Fires] = {
-    "sensitive_data_boundary": _indicated("permission_leakage", "privilege_escalation"),
+    "sensitive_data_boundary": _on_indicators("permission_leakage", "privilege_escalation"),
     "tenant_mismatch": _elsewhere,
     "wrong_tenant": _elsewhere,
-    "policy_violation": _indicated("wildcard_policy", "policy_mismatch", "destructive_operation_outside_policy"),
-    "sandbox_escape": _indicated("path_escapes_sandbox"),
-    "unauthorized_path": _indicated("path_escapes_sandbox", "unauthorized_extension"),
-    "destructive_operation": _indicated("destructive_operation_outside_policy"),
-    "repeated_verification_mismatch": _repeated,
-    "repeated_mismatch": _repeated,
-    "partial_success": _classed(Discrepancy.PARTIAL_APPLICATION),
-    "stale_state": _classed(Discrepancy.STALE_STATE),
-    "decline": _declined,
-    "mismatch": _found(VerificationResult.MISMATCH, VerificationResult.PARTIAL),
-    "duplicate": _classed(Discrepancy.DUPLICATE_SIDE_EFFECT),
+    "policy_violation": _on_indicators("wildcard_policy", "policy_mismatch", "destructive_operation_outside_policy"),
+    "sandbox_escape": _on_indicators("path_escapes_sandbox"),
+    "unauthorized_path": _on_indicators("path_escapes_sandbox", "unauthorized_extension"),
+    "destructive_operation": _on_indicators("destructive_operation_outside_policy"),
+    "repeated_verification_mismatch": _on_repeated_doubt,
+    "repeated_mismatch": _on_repeated_doubt,
+    "partial_success": _on_classes(Discrepancy.PARTIAL_APPLICATION),
+    "stale_state": _on_classes(Discrepancy.STALE_STATE),
+    "decline": _on_decline,
+    "mismatch": _on_results(VerificationResult.MISMATCH, VerificationResult.PARTIAL),
+    "duplicate": _on_classes(Discrepancy.DUPLICATE_SIDE_EFFECT),
     "provider_unreachable": _unreachable,
     "verification_timeout": _late,
 }

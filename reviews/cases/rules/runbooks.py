@@ -124,7 +124,7 @@ def find_step(runbook: str, step_id: str) -> RunbookStep:
 
 
 def text_of(runbook: str, step_id: str) -> str:
-    """What a step says; an event outlives its step, and is then known by its id."""
+    """The text of a step. An event outlives its step; then the id stands for the text."""
     book = RUNBOOKS.get(runbook)
     return next((each.text for each in book.steps if each.id == step_id), step_id) if book else step_id
 

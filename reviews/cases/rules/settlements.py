@@ -43,7 +43,7 @@ from reviews.reconciliation.rules.shown import Shown
 
 
 class Act(StrEnum):
-    """What a statement does: end the case, propose an end to a second person, or confirm what was proposed."""
+    """The act of a statement: end the case, propose an end to a second person, or confirm a proposal."""
 
     SETTLE = "settle"
     PROPOSE = "propose"
@@ -196,7 +196,7 @@ def _describe_end(held: HeldAction, resolution: Resolution) -> str:
 
 
 def _describe_repeat(held: HeldAction, resolution: Resolution) -> str:
-    """What becomes of a repeat (rule 4); nothing where the resolution leaves that as it is, or nothing is changed."""
+    """Describe the effect on a repeat (rule 4); empty if the resolution leaves that as it is, or nothing is changed."""
     if held.side_effect_class is SideEffectClass.READ_ONLY or not changes_repeat(held, resolution):
         return ""
     return _REPEATS[repeat_block_after(held, resolution)]
@@ -212,7 +212,7 @@ def _of_doubt(held: HeldAction, resolution: Resolution) -> str:
 
 
 def act_of(held: HeldAction, resolution: Resolution) -> Act:
-    """Whether the first person ends the case or proposes its end."""
+    """The act of the first person: end the case, or propose its end."""
     return Act.PROPOSE if needs_second(held, resolution) else Act.SETTLE
 
 

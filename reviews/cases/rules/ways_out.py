@@ -18,7 +18,7 @@ from reviews.cases.rules.resolutions import SETTLED, waits_for_a_person
 
 
 class Owner(StrEnum):
-    """Who has to act next."""
+    """The party that has to act next."""
 
     REVIEWERS = "REVIEWERS"
     EXECUTORS = "EXECUTORS"
@@ -56,7 +56,7 @@ class OpenAction:
 
 @dataclass(frozen=True, kw_only=True)
 class WayOut:
-    """Who has to act, and how."""
+    """The party that has to act, and its controls."""
 
     owner: Owner
     controls: tuple[Control, ...]

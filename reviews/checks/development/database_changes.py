@@ -1,18 +1,19 @@
-"""What a statement was to leave in a PostgreSQL: rows of any table by their primary key, and objects of the schema.
+"""The effect of a statement in PostgreSQL: rows of any table by their primary key, and objects of the schema.
 
     effects.<name>   reads "rows" or "objects", and optionally expect "absent" (of rows)
 
-What is looked for is what the call asked for, under these names of its arguments: `cluster` and `database` (system
-identifier and name, as the server gave them), and either `table`, `key_columns`, `columns`, `rows` (each the key and
-then the values, as text), or `objects` (each `kind`, `name`, `present`, `datatype`).
+The call's arguments say what to look for: `cluster` and `database` (system identifier and name, as the server gave
+them), and either `table`, `key_columns`, `columns`, `rows` (each the key and then the values, as text), or `objects`
+(each `kind`, `name`, `present`, `datatype`).
 
 The system's settings are those of `databases`: an address, and `tables` where not every table may be read.
 
 1. Everything is read in one read-only snapshot of the primary. Names become identifiers, values are bound.
-2. A statement that ran in another database than the one that is registered is not looked for here: no answer.
+2. A statement that ran in another database than the registered one is not looked for here: no answer.
 3. Row security that would hide rows from this role makes the reading fail: a hidden row is not a removed one.
-4. `as_asked` counts the rows or objects that are as they were to be. None of them so: it did not happen. Of an object
-   kind, schema and name are looked at, of a column its type without length or precision; nothing else of a definition.
+4. `as_asked` counts the rows or objects that are as requested. If none is, the statement did not take effect. Of an
+   object, kind, schema and name are compared, of a column its type without length or precision; nothing else of a
+   definition.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class DatabaseChangeCheck(lookups.UniformCheck):
         at: datetime,
         timeout_s: float,
     ) -> Reading:
-        """What the primary holds now of what the call asked for."""
+        """Read the requested rows or objects from the primary."""
         asked = bindings.get("sr", {})
         try:
             with read_only_connection(system, timeout_s) as connection, connection.transaction():
@@ -158,6 +159,8 @@ def _object_type(connection: psycopg.Connection[Row], kind: str, names: Sequence
 
 
 def _effect(name: str, *, as_asked: int, found: int) -> ReadEffect:
-    """How much is as it was to be; nothing at all is what a statement leaves that did not run (rule 4)."""
+    """The effect by the number of rows or objects as requested; zero is what a statement leaves that did not run (rule
+    4).
+    """
     fields = {"as_asked": as_asked, "found": found}
     return ReadEffect(name=name, present=as_asked > 0, count=int(as_asked > 0), fields=fields)

@@ -55,7 +55,7 @@ class ForgeCheck(lookups.UniformCheck):
         at: datetime,
         timeout_s: float,
     ) -> Reading:
-        """What the forge shows now of the merge or the release that the call asked for."""
+        """Read the requested merge or release from the forge."""
         asked = bindings.get("sr", {})
         lookups.refuse_unlisted(str(asked["repository"]), system.settings.get("repositories"), "repositories")
         address = system.credential.get("url") or system.settings.get("url")

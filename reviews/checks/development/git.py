@@ -49,13 +49,15 @@ class GitCheck(lookups.UniformCheck):
         at: datetime,
         timeout_s: float,
     ) -> Reading:
-        """What each effect's ref names now."""
-        parts = {name: _filled(part, system, bindings) for name, part in lookups.lookup_effects(verification).items()}
+        """Read the commit that each effect's ref names now."""
+        parts = {
+            name: _fill_part(part, system, bindings) for name, part in lookups.lookup_effects(verification).items()
+        }
         address = system.credential.get("url") or system.settings.get("url")
         answers: dict[str, fetching.SiteResponse] = {}
         with fetching.open_site(system, address, until=fetching.deadline_after(timeout_s)) as site:
             for repository in dict.fromkeys(part["repository"] for part in parts.values()):
-                answers[repository] = _asked(site, repository)
+                answers[repository] = _fetch_refs(site, repository)
         refs = {repository: read_refs(answer.content) for repository, answer in answers.items()}
         effects, indicators = [], set[str]()
         for name, part in parts.items():
@@ -111,7 +113,9 @@ def _packets(content: bytes) -> Iterator[bytes]:
             yield line
 
 
-def _filled(part: Mapping[str, Any], system: SystemAccess, bindings: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+def _fill_part(
+    part: Mapping[str, Any], system: SystemAccess, bindings: Mapping[str, Mapping[str, Any]]
+) -> dict[str, str]:
     names = [name for name in ("repository", "ref", "commit") if name in part]
     found = {name: str(lookups.fill_template(part[name], bindings)) for name in names}
     if not _REF.fullmatch(found["ref"]):
@@ -122,7 +126,7 @@ def _filled(part: Mapping[str, Any], system: SystemAccess, bindings: Mapping[str
     return found
 
 
-def _asked(site: fetching.Site, repository: str) -> fetching.SiteResponse:
+def _fetch_refs(site: fetching.Site, repository: str) -> fetching.SiteResponse:
     path = "/".join(fetching.path_segment(each) for each in repository.split("/"))
     answer = site.get(f"/{path}/info/refs", params={"service": SERVICE})
     if answer.status != 200 or not answer.headers.get("content-type", "").startswith(

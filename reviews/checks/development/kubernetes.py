@@ -63,14 +63,14 @@ class KubernetesCheck(lookups.UniformCheck):
         at: datetime,
         timeout_s: float,
     ) -> Reading:
-        """What the API server holds now of each effect's object."""
+        """Read each effect's object from the API server."""
         token = system.credential.get("token")
         headers = {"Accept": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
         address = system.credential.get("url") or system.settings.get("url")
         effects, answers, described = list[ReadEffect](), list[fetching.SiteResponse](), list[str]()
         with fetching.open_site(system, address, until=fetching.deadline_after(timeout_s), headers=headers) as site:
             for name, part in lookups.lookup_effects(verification).items():
-                asked = _filled(part, system, bindings)
+                asked = _fill_part(part, system, bindings)
                 _check_cluster(site, asked["cluster"])
                 answer = site.get(_path(site, asked))
                 answers.append(answer)
@@ -87,7 +87,9 @@ class KubernetesCheck(lookups.UniformCheck):
         )
 
 
-def _filled(part: Mapping[str, Any], system: SystemAccess, bindings: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+def _fill_part(
+    part: Mapping[str, Any], system: SystemAccess, bindings: Mapping[str, Mapping[str, Any]]
+) -> dict[str, str]:
     names = [name for name in (*_NAMES, *_WANTED) if name in part]
     found = {name: str(lookups.fill_template(part[name], bindings)) for name in names}
     lookups.refuse_unlisted(found["namespace"], system.settings.get("namespaces"), "namespaces")
@@ -101,7 +103,7 @@ def _check_cluster(site: fetching.Site, wanted: str) -> None:
 
 
 def _path(site: fetching.Site, asked: Mapping[str, str]) -> str:
-    """Where the object stands, by the server's own list of what it serves (rule 1)."""
+    """The path of the object, by the server's own list of resources (rule 1)."""
     group, _, version = asked["api_version"].rpartition("/")
     top = "/".join(["", "apis" if group else "api", *([fetching.path_segment(group)] if group else [])])
     top += f"/{fetching.path_segment(version)}"
@@ -128,11 +130,13 @@ def _effect(name: str, asked: Mapping[str, str], found: Mapping[str, Any] | None
     about = (found or {}).get("metadata", {})
     if "uid" in asked:
         gone = found is None or about.get("uid") != asked["uid"]
-        return ReadEffect(name=name, present=gone, count=int(gone), fields=_shown(asked, found))
-    return ReadEffect(name=name, present=found is not None, count=int(found is not None), fields=_shown(asked, found))
+        return ReadEffect(name=name, present=gone, count=int(gone), fields=_object_fields(asked, found))
+    return ReadEffect(
+        name=name, present=found is not None, count=int(found is not None), fields=_object_fields(asked, found)
+    )
 
 
-def _shown(asked: Mapping[str, str], found: Mapping[str, Any] | None) -> dict[str, Any]:
+def _object_fields(asked: Mapping[str, str], found: Mapping[str, Any] | None) -> dict[str, Any]:
     if found is None:
         return {"object": asked["object"]}
     about, status = found["metadata"], found.get("status") or {}

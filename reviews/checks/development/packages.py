@@ -56,15 +56,17 @@ class PackageCheck(lookups.UniformCheck):
         at: datetime,
         timeout_s: float,
     ) -> Reading:
-        """What the index lists now of each effect's file."""
-        parts = {name: _filled(part, system, bindings) for name, part in lookups.lookup_effects(verification).items()}
+        """Read the index's entry for each effect's file."""
+        parts = {
+            name: _fill_part(part, system, bindings) for name, part in lookups.lookup_effects(verification).items()
+        }
         address = system.credential.get("url") or system.settings.get("url")
         answers: dict[str, fetching.SiteResponse] = {}
         headers = {"Accept": _ACCEPT}
         with fetching.open_site(system, address, until=fetching.deadline_after(timeout_s), headers=headers) as site:
             for project in dict.fromkeys(part["project"] for part in parts.values()):
                 answers[project] = site.get(f"/{fetching.path_segment(normalize_project(project))}/")
-        listed = {project: _listed(project, answer) for project, answer in answers.items()}
+        listed = {project: _parse_listing(project, answer) for project, answer in answers.items()}
         effects = [_effect(name, part, listed[part["project"]].get(part["filename"])) for name, part in parts.items()]
         named = "; ".join(f"{each.fields['filename']} {each.fields['sha256'] or 'none'}" for each in effects)
         return Reading(
@@ -83,7 +85,7 @@ def normalize_project(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def _listed(project: str, answer: fetching.SiteResponse) -> dict[str, tuple[str, bool]]:
+def _parse_listing(project: str, answer: fetching.SiteResponse) -> dict[str, tuple[str, bool]]:
     """Digest and whether it is yanked, by the file's name (rules 1 and 3)."""
     if answer.status == 404:
         return {}
@@ -127,7 +129,9 @@ class _Anchors(HTMLParser):
         self.files[name] = (digest if algorithm == "sha256" else "", "data-yanked" in about)
 
 
-def _filled(part: Mapping[str, Any], system: SystemAccess, bindings: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+def _fill_part(
+    part: Mapping[str, Any], system: SystemAccess, bindings: Mapping[str, Mapping[str, Any]]
+) -> dict[str, str]:
     names = [name for name in ("project", "filename", "sha256") if name in part]
     found = {name: str(lookups.fill_template(part[name], bindings)) for name in names}
     forms = {"project": _PROJECT, "filename": _FILENAME, "sha256": _DIGEST}

@@ -61,12 +61,12 @@ class TerraformCheck(lookups.UniformCheck):
         at: datetime,
         timeout_s: float,
     ) -> Reading:
-        """How much of what the plan said stands in the state now."""
+        """Count the changes of the plan that the state holds now."""
         asked = bindings.get("sr", {})
         lookups.refuse_unlisted(str(asked["place"]), system.settings.get("states"), "states")
-        content, consistency = _content(system, asked, at, timeout_s)
+        content, consistency = _read_state(system, asked, at, timeout_s)
         state = _state(content, asked)
-        fields = _shown(state, asked)
+        fields = _state_fields(state, asked)
         present = state is not None and fields["serial"] > asked["serial"]
         names = lookups.lookup_effects(verification)
         return Reading(
@@ -80,7 +80,7 @@ class TerraformCheck(lookups.UniformCheck):
         )
 
 
-def _content(
+def _read_state(
     system: SystemAccess, asked: Mapping[str, Any], at: datetime, timeout_s: float
 ) -> tuple[bytes | None, Consistency]:
     """The state as its backend keeps it, None where that says that there is none."""
@@ -137,14 +137,14 @@ def _state(content: bytes | None, asked: Mapping[str, Any]) -> dict[str, Any] | 
     return found
 
 
-def _shown(state: Mapping[str, Any] | None, asked: Mapping[str, Any]) -> dict[str, Any]:
+def _state_fields(state: Mapping[str, Any] | None, asked: Mapping[str, Any]) -> dict[str, Any]:
     known = dict(_objects(state or {}))
     return {
         "place": asked["place"],
         "lineage": str((state or {}).get("lineage", "")),
         "serial": int((state or {}).get("serial", 0)),
         "resources": sum(not name.startswith("output.") for name in known),
-        "differing": sum(not _stands(change, known) for change in asked["changes"]),
+        "differing": sum(not _holds_change(change, known) for change in asked["changes"]),
     }
 
 
@@ -169,8 +169,8 @@ def _index(key: str | int | None) -> str:
     return f"[{quoted.replace('${', '$${').replace('%{', '%%{')}]"
 
 
-def _stands(change: Mapping[str, Any], known: Mapping[str, Mapping[str, Any]]) -> bool:
-    """Whether one change of the plan stands in the state (rule 2)."""
+def _holds_change(change: Mapping[str, Any], known: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Return whether the state holds one change of the plan (rule 2)."""
     address, found = change["address"], known.get(change["address"])
     if change["action"] in _GONE:
         return found is None

@@ -54,7 +54,7 @@ def features(sentence: str) -> list[str]:
 
 
 def score(sentence: str, weights: Mapping[str, float], bias: float) -> float:
-    """How much a sentence in lower case looks like a report (rule 2)."""
+    """The likelihood that a sentence in lower case is a report (rule 2)."""
     found = features(sentence)
     return bias + sum(weights.get(each, 0.0) for each in found) / sqrt(len(found) or 1)
 

@@ -34,7 +34,7 @@ class Folded:
     places: Sequence[int] | None
 
     def place(self, index: int) -> int:
-        """Where a character of the folded text stands in the message."""
+        """The position in the message of a character of the folded text."""
         return index if self.places is None else self.places[index]
 
     def span(self, start: int, end: int) -> tuple[int, int]:
@@ -68,7 +68,7 @@ def fold(message: str) -> Folded:
 def _mark(mark: str, message: str, start: int, end: int) -> str:
     if mark.startswith("&"):
         shown = html.unescape(mark)
-        return "".join(_fold(each) for each in shown) if shown != mark else mark
+        return "".join(_fold_letter(each) for each in shown) if shown != mark else mark
     if mark.startswith("*") and (start == 0 or message[start - 1] == "\n") and message[end : end + 1] == " ":
         return "*"
     if mark.lower().startswith(("<br", "<p", "</p", "<li", "</li", "<div", "</div", "<tr", "</tr", "<h")):
@@ -84,13 +84,13 @@ def _letters(message: str, start: int, end: int, text: list[str], places: list[i
                 text.append(letter)
                 places.append(place)
             continue
-        for shown in _fold(letter):
+        for shown in _fold_letter(letter):
             text.append(shown)
             places.append(place)
 
 
 @lru_cache(maxsize=8192)
-def _fold(letter: str) -> str:
+def _fold_letter(letter: str) -> str:
     if letter in _DATA["dashes"]:
         return "\u2014"
     if letter in _KEPT:

@@ -77,7 +77,7 @@ class Line:
     @property
     def text(self) -> str:
         """The line in plain text."""
-        parts = [f"{self.word}: {_stopped(self.what)}", *(each.text for each in self.differences)]
+        parts = [f"{self.word}: {_end_with_stop(self.what)}", *(each.text for each in self.differences)]
         if self.code:
             parts.append(f"Confirmation: {self.code}.")
         return " ".join(parts)
@@ -97,7 +97,8 @@ class Counts:
     @property
     def text(self) -> str:
         """The counts as a sentence."""
-        said = f"{self.tool}: {_count(self.calls, 'call')} on {_count(self.targets, 'target')}, {self.failed} failed"
+        calls, targets = _format_count(self.calls, "call"), _format_count(self.targets, "target")
+        said = f"{self.tool}: {calls} on {targets}, {self.failed} failed"
         if self.failed:
             said += f" ({self.repaired} of them done on a later try)"
         return f"{said}, {self.verified} verified."
@@ -116,23 +117,23 @@ class Receipt:
     @property
     def text(self) -> str:
         """The receipt in plain text; empty where nothing changed."""
-        return "\n".join(f"- {said}" if is_item else said for said, is_item in self._said())
+        return "\n".join(f"- {said}" if is_item else said for said, is_item in self._lines_with_marks())
 
     @property
     def markdown(self) -> str:
         """The receipt as a Markdown list."""
-        escaped = ((_MARKS.sub(r"\\\1", said), is_item) for said, is_item in self._said())
+        escaped = ((_MARKS.sub(r"\\\1", said), is_item) for said, is_item in self._lines_with_marks())
         return "\n".join(f"- {said}" if is_item else f"\n{said}\n" for said, is_item in escaped).strip()
 
     @property
     def html(self) -> str:
         """The receipt as HTML without scripts or styles."""
         made: list[str] = []
-        for said, is_item in self._said():
+        for said, is_item in self._lines_with_marks():
             made.append(f"<li>{html.escape(said)}</li>" if is_item else f"</ul><p>{html.escape(said)}</p><ul>")
         return f'<div class="receipt"><ul>{"".join(made)}</ul></div>'.replace("<ul></ul>", "") if made else ""
 
-    def _said(self) -> Iterable[tuple[str, bool]]:
+    def _lines_with_marks(self) -> Iterable[tuple[str, bool]]:
         if self.lines:
             yield "On record:", False
         for line in self.lines:
@@ -161,7 +162,7 @@ def receipt_of(ground: Ground, *, language: str = DEFAULT_LANGUAGE, only_new: bo
     return Receipt(
         tuple(lines[-MOST_LINES:]),
         tuple(still_open[-MOST_LINES:]),
-        tuple(_counted(run)) if len(run) >= LONG_RUN and new else (),
+        tuple(_counts_by_tool(run)) if len(run) >= LONG_RUN and new else (),
         max(0, len(lines) - MOST_LINES),
         language,
     )
@@ -206,14 +207,14 @@ def _done_sentence(record: Record, tool: Tool | None, language: str) -> str:
 
 
 def _plain_sentence(record: Record, word: str) -> str:
-    """What was tried and what is reported of it, without the outcome's word, which stands before it."""
-    parts = [_stopped(title(record)), record.text.removeprefix(f"{word}. ")]
+    """The attempt and its report, without the outcome's word, which comes before it."""
+    parts = [_end_with_stop(title(record)), record.text.removeprefix(f"{word}. ")]
     if record.reason and record.reason.rstrip(".") not in record.text:
-        parts.append(_stopped(f"Reason: {_short(record.reason)}"))
+        parts.append(_end_with_stop(f"Reason: {_short(record.reason)}"))
     return " ".join(filter(None, parts))
 
 
-def _stopped(text: str) -> str:
+def _end_with_stop(text: str) -> str:
     return text if text.endswith((".", "!", "?", "…")) else f"{text}."
 
 
@@ -236,7 +237,7 @@ def confirmation_of(answer: Mapping[str, Any], arguments: Mapping[str, Any]) -> 
     return ""
 
 
-def _counted(run: list[Record]) -> Iterable[Counts]:
+def _counts_by_tool(run: list[Record]) -> Iterable[Counts]:
     by_tool: dict[str, list[Record]] = defaultdict(list)
     for record in run:
         by_tool[record.tool].append(record)
@@ -248,5 +249,5 @@ def _counted(run: list[Record]) -> Iterable[Counts]:
         yield Counts(tool, len(records), len({each.target for each in records}), len(failed), repaired, verified)
 
 
-def _count(number: int, of: str) -> str:
+def _format_count(number: int, of: str) -> str:
     return f"{number} {of}{'' if number == 1 else 's'}"

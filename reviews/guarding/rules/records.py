@@ -121,11 +121,11 @@ class Ground:
 
     @cached_property
     def reads(self) -> tuple[Record, ...]:
-        """What is on record of tools that change nothing."""
+        """The records of tools that change nothing."""
         return tuple(record for record in self.records if not self.changes(record))
 
     def changes(self, record: Record) -> bool:
-        """Whether an action was to change something."""
+        """Return whether an action was to change something."""
         return record.tool in self.changing or record.tool not in self.by_name
 
     @cached_property

@@ -55,28 +55,28 @@ class Phrases:
     def __init__(self, tools: tuple[Tool, ...]) -> None:
         self._meant: dict[str, list[tuple[Tool, str]]] = {}
         for tool in tools:
-            explicit = {_folded(word) for saying in tool.sayings for word in saying.words}
+            explicit = {_fold_word(word) for saying in tool.sayings for word in saying.words}
             for saying in tool.sayings:
                 for word in saying.words:
                     self._add(word, tool, saying.when)
             for word in tool.done:
-                if _folded(word) not in explicit:
+                if _fold_word(word) not in explicit:
                     self._add(word, tool, "")
         words = sorted(self._meant, key=len, reverse=True)
         self._words = re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, words))})(?![\w-])") if words else None
         self._objects = {tool: _any_of(tool.object) for tool in tools if tool.object}
         self._deeds: dict[str, list[Tool]] = {}
         for tool in tools:
-            for noun in {noun for word in tool.done for noun in deed_nouns(_folded(word))} if tool.mutating else ():
+            for noun in {noun for word in tool.done for noun in deed_nouns(_fold_word(word))} if tool.mutating else ():
                 self._deeds.setdefault(noun, []).append(tool)
         self._nouns = _any_of(tuple(self._deeds)) if self._deeds else None
 
     def _add(self, word: str, tool: Tool, when: str) -> None:
-        if _folded(word):
-            self._meant.setdefault(_folded(word), []).append((tool, when))
+        if _fold_word(word):
+            self._meant.setdefault(_fold_word(word), []).append((tool, when))
 
     def may_stand_in(self, text: str) -> bool:
-        """Whether any of the words stands in a text in lower case."""
+        """Return whether any of the words may occur in a text in lower case."""
         if self._words is not None and self._words.search(text) is not None:
             return True
         return self._nouns is not None and self._nouns.search(text) is not None and wording.may_complete(text)
@@ -88,9 +88,9 @@ class Phrases:
             for tool, when in self._meant[place.group()]:
                 bare = not when and not self._is_about(tool, place.group(), sentence, named)
                 found.append(Match(tool, place.group(), when, place.start(), place.end(), bare))
-        return found or self._completed(sentence)
+        return found or self._completed_deeds(sentence)
 
-    def _completed(self, sentence: str) -> list[Match]:
+    def _completed_deeds(self, sentence: str) -> list[Match]:
         """The deeds that a sentence tells as carried out (rule 3)."""
         noun = self._nouns.search(sentence) if self._nouns is not None else None
         end = wording.completion(sentence, noun.end()) if noun is not None else None
@@ -101,7 +101,7 @@ class Phrases:
         return [Match(tool, noun[1], "", noun.start(), end, is_deed=True, is_start=is_start) for tool in tools]
 
     def has_object(self, tool: Tool, sentence: str) -> bool:
-        """Whether a sentence in lower case speaks of a tool's object."""
+        """Return whether a sentence in lower case names a tool's object."""
         objects = self._objects.get(tool)
         return objects is not None and objects.search(sentence) is not None
 
@@ -114,7 +114,7 @@ class Phrases:
 
 @lru_cache(maxsize=4096)
 def deed_nouns(done: str) -> frozenset[str]:
-    """What the deed of a done word may be called (`cancelled`: cancellation); forms that are no words do no harm."""
+    """The possible nouns for a done word (`cancelled`: cancellation); forms that are no words do no harm."""
     if not done.endswith("ed") or " " in done or len(done) < SHORTEST:
         return frozenset(_IRREGULAR.get(done, ()))
     if done.endswith("ied"):
@@ -133,7 +133,7 @@ def phrases_of(tools: tuple[Tool, ...]) -> Phrases:
 
 
 def holds(when: str, record: Record) -> bool | None:
-    """Whether the condition of a saying holds for an action; None where that cannot be told."""
+    """Return whether the condition of a saying holds for an action; None if that cannot be decided."""
     try:
         expression = expressions.compile(when, dict.fromkeys(VARIABLES))
     except BadExpression:
@@ -143,7 +143,7 @@ def holds(when: str, record: Record) -> bool | None:
 
 
 def sides_of(when: str, record: Record) -> str:
-    """What the left side of a condition comes to, as `payment is 0`; empty where it is no comparison of a field."""
+    """The value of a condition's left side, as `payment is 0`; empty if it is no comparison of a field."""
     expression = expressions.compile(when, dict.fromkeys(VARIABLES))
     place = _PLACE.fullmatch(expression.sides[0].text) if expression.sides is not None else None
     if expression.sides is None or place is None:
@@ -154,7 +154,7 @@ def sides_of(when: str, record: Record) -> str:
 
 
 def bindings(record: Record) -> dict[str, Mapping[str, Any]]:
-    """What the conditions of sayings see of an action."""
+    """The variables of an action that conditions of sayings can use."""
     compared = {each.name: {"asked": each.asked, "shown": each.shown, "same": each.same} for each in record.fields}
     shown = {"so": record.answer, "sa": record.reading, "sr": record.arguments, "fields": compared}
     return {name: without_fractions(value) for name, value in shown.items()}
@@ -169,10 +169,10 @@ def without_fractions(value: object) -> Any:
     return [without_fractions(each) for each in value] if isinstance(value, list | tuple) else value
 
 
-def _folded(word: str) -> str:
+def _fold_word(word: str) -> str:
     return " ".join(fold(word).lower.split())
 
 
 def _any_of(words: tuple[str, ...]) -> re.Pattern[str]:
-    folded = sorted(filter(None, map(_folded, words)), key=len, reverse=True)
+    folded = sorted(filter(None, map(_fold_word, words)), key=len, reverse=True)
     return re.compile(rf"(?<!\w)({'|'.join(map(re.escape, folded))})(?:e?s)?(?!\w)")

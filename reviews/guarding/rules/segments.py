@@ -74,13 +74,13 @@ def _blocks(start: int, text: str, *, fenced: bool) -> Iterator[Block]:
     elif item := _ITEM.match(text):
         at, kind = item.end(), "item"
     if box := _BOX.match(text, at):
-        at, ticked = box.end(), _ticked(box)
+        at, ticked = box.end(), _is_ticked(box)
         kind = "item" if kind == "line" else kind
     if text[at:].strip():
         yield Block(start + at, start + len(text), kind, ticked, fenced)
 
 
-def _ticked(box: re.Match[str]) -> bool:
+def _is_ticked(box: re.Match[str]) -> bool:
     return box["cross"] is None and (box["box"] or "x") != " "
 
 

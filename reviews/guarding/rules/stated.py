@@ -41,7 +41,7 @@ class Value(NamedTuple):
 
 
 def states(sentence: str, value: object, *, name: str = "") -> bool:
-    """Whether a sentence in lower case states a value (rules 1 and 2)."""
+    """Return whether a sentence in lower case states a value (rules 1 and 2)."""
     for form in _forms(value, name):
         if _stands_in(form, sentence) and (
             not _is_common(form) or _names(sentence, name) or _is_amount(form, sentence)
@@ -51,12 +51,12 @@ def states(sentence: str, value: object, *, name: str = "") -> bool:
 
 
 def names_a_thing(text: str) -> bool:
-    """Whether a text in lower case names something: an id, a path, an address."""
+    """Return whether a text in lower case names something: an id, a path, an address."""
     return _THING.search(text) is not None
 
 
 class KnownValues:
-    """What any action on record holds, found when it is first asked for."""
+    """The values of all actions on record, computed when first needed."""
 
     def __init__(self, ground: Ground) -> None:
         self._ground = ground
@@ -72,11 +72,11 @@ class KnownValues:
         return frozenset({*single, *(round(each, 2) for each in totals)})
 
     def accounts_for(self, amount: float, *, most: int) -> bool:
-        """Whether an amount is on record, or at most so many times one that is."""
+        """Return whether an amount is on record, or is a small multiple (up to `most`) of one that is."""
         return any(round(amount / times, 2) in self.amounts for times in range(1, most + 1))
 
     def holds(self, name: str) -> bool:
-        """Whether an id or an address stands anywhere on record."""
+        """Return whether an id or an address occurs anywhere on record."""
         return any(name in record.said for record in self._ground.records)
 
 
@@ -113,7 +113,7 @@ def _other_names(sentence: str, record: Record) -> Iterator[Value]:
 
 
 def _shape(name: str) -> str:
-    """What ids of one sort have in common: letters as they are, each digit as a digit."""
+    """The common form of ids of one sort: letters as they are, every digit alike."""
     return re.sub(r"\d", "9", name.strip("#."))
 
 
@@ -136,7 +136,7 @@ _COMMON = frozenset(
 
 
 def _is_amount(form: str, sentence: str) -> bool:
-    """Whether a number stands in a sentence as an amount of money."""
+    """Return whether a number occurs in a sentence as an amount of money."""
     amounts = (found[1] or found[2] for found in _AMOUNT.finditer(sentence))
     return any(form == amount for amount in amounts)
 

@@ -99,7 +99,7 @@ class _Said:
 
 @dataclass(frozen=True, slots=True)
 class _Finding:
-    """What was found of a sentence; `line` is what it gives way to, where it does."""
+    """The finding on a sentence; `line` is its replacement, if it has one."""
 
     said: _Said
     records: tuple[Record, ...]
@@ -120,7 +120,7 @@ def judge(
     findings = tuple(judging.findings())
     changes = [Replacement(each.said.span, each.line, True) for each in findings if each.code is not None]
     changes += [Replacement(each.span, each.text, False) for each in cited if each.text is not None]
-    changes += [_marked(each.said.span) for each in findings if each.rule == UNCITED and each.code is None]
+    changes += [_mark_end(each.said.span) for each in findings if each.rule == UNCITED and each.code is None]
     claims = tuple(_claim(each, message) for each in findings)
     violations = tuple(_violation(each, message) for each in findings if each.code is not None)
     corrected = rewritten(message, changes) if changes else None
@@ -145,17 +145,17 @@ class _Judging:
 
     @property
     def may_find(self) -> bool:
-        """Whether anything in here could contradict the message: else nobody needs to look at its sentences."""
+        """Return whether anything here could contradict the message; otherwise its sentences need not be examined."""
         return bool(self.differing) or self.phrases.may_stand_in(self.folded.lower) or bool(self.faulty)
 
     @cached_property
     def faulty(self) -> tuple[Record, ...]:
-        """What changed since the agent last spoke and is not done."""
+        """The changes since the agent's last message that are not done."""
         return tuple(each for each in self.tries if each.is_new and violation_of(each) is not None)
 
     def findings(self) -> Iterator[_Finding]:
-        """What is found, sentence by sentence; then the stated claims that no sentence says."""
-        covered = list(self._stated())
+        """Yield the findings sentence by sentence, then the stated claims that no sentence makes."""
+        covered = list(self._stated_findings())
         yield from covered
         spans = [each.said.span for each in covered if each.code is not None or each.said.span[0] < each.said.span[1]]
         for each in sentences(self.folded):
@@ -186,12 +186,12 @@ class _Judging:
         return _Finding(said, (), UNCITED)
 
     def _is_told(self, said: _Said) -> bool:
-        """Whether a sentence is the console's own, word for word."""
+        """Return whether a sentence is the console's own, word for word."""
         return any(said.text in text for text in self.own_words)
 
     @cached_property
     def own_words(self) -> tuple[str, ...]:
-        """What the console itself tells of each action, in lower case."""
+        """The console's own words about each action, in lower case."""
         told = (f"{self._line(each).text}\n{each.tool} on {each.target}: {each.text}" for each in self.tries)
         return tuple(map(str.lower, told))
 
@@ -225,14 +225,14 @@ class _Judging:
         return _Finding(said, (record,), rule)
 
     def _reports(self, text: str) -> bool:
-        """Whether what stands around a citation says that something was done; what only introduces it does not."""
+        """Return whether the text around a citation reports something as done; a mere introduction does not."""
         if len(_LETTERS.findall(text)) <= 2 or wording.is_open_throughout(text) or wording.tells_failure(text):
             return False
         return not text.rstrip().endswith(":") or self.phrases.may_stand_in(text)
 
-    def _stated(self) -> Iterator[_Finding]:
+    def _stated_findings(self) -> Iterator[_Finding]:
         for claim in self.stated:
-            said = self._covered(claim)
+            said = self._span_of(claim)
             record = cited_record(claim.action_id, self.ground) if claim.action_id else self._by_target(claim)
             if record is None:
                 yield _Finding(said, (), "stated", Code.PHANTOM, _NOT_ON_RECORD)
@@ -244,8 +244,10 @@ class _Judging:
         wanted = [each for each in tries if claim.target in (None, each.target)]
         return wanted[-1] if wanted else None
 
-    def _covered(self, claim: Stated) -> _Said:
-        """What a claim covers: its span, else the place of its words, else nothing at the end of the message."""
+    def _span_of(self, claim: Stated) -> _Said:
+        """The span that a claim covers: its own, else the place of its words, else nothing at the
+        end of the message.
+        """
         start, end = claim.span or (-1, -1)
         if not 0 <= start < end <= len(self.message):
             start = self.message.find(claim.statement) if claim.statement else -1
@@ -296,7 +298,7 @@ class _Judging:
         return self._of_done(said, default) if default else None
 
     def _is_meant(self, said: _Said, match: Match) -> bool:
-        """Whether done words without their object are about an action: just tried, and said to be carried out."""
+        """Return whether done words without an object refer to an action that was just tried and carried out."""
         if not match.is_bare:
             return True
         tried = [each for each in self.tries if each.tool == match.tool.name]
@@ -315,7 +317,7 @@ class _Judging:
         if not told or any(held is not False for _, held in told):
             stale = [each for each, held in told if held and each.stale]
             if stale and len(stale) == len(told):
-                return self._contradicted(said, tuple(stale), "saying")
+                return self._contradiction(said, tuple(stale), "saying")
             return None
         record = told[-1][0]
         line = replacement.untrue_line(record, match.words, sides_of(match.when, record))
@@ -334,7 +336,7 @@ class _Judging:
         faulty = tuple(each for each in meant if violation_of(each) in faults)
         all_meant = wording.speaks_of_all(said.text) or len(named_in(said.text, tried)) > 1
         if faulty and (len(faulty) == len(meant) or all_meant):
-            return self._contradicted(said, faulty, "saying")
+            return self._contradiction(said, faulty, "saying")
         if len(meant) == 1:
             foreign = foreign_value(said.text, meant[0], self.known)
             if foreign is not None and not self._was_read(matches, foreign.text):
@@ -372,7 +374,7 @@ class _Judging:
         return value in self.ground.read_text or any(each.words in self.ground.read_text for each in matches)
 
     def _is_otherwise_done(self, said: _Said) -> bool:
-        """Whether another tool has just done something to what the sentence is about (rule 4)."""
+        """Return whether another tool has just acted on the sentence's object (rule 4)."""
         done = {each.tool for each in self.tries if each.is_new and violation_of(each) is None}
         return any(
             self.phrases.has_object(self.ground.by_name[name], said.text) for name in done & set(self.ground.by_name)
@@ -381,7 +383,7 @@ class _Judging:
     def _of_all(self, said: _Said) -> _Finding | None:
         if not self.faulty or not wording.sums_up(said.text):
             return None
-        return self._contradicted(said, self.faulty, "all")
+        return self._contradiction(said, self.faulty, "all")
 
     def _of_failure(self, said: _Said) -> _Finding | None:
         if not self.faulty or not wording.tells_failure(said.text):
@@ -391,7 +393,7 @@ class _Judging:
     def _line(self, record: Record) -> Line:
         return status_line(record, self.ground.by_name.get(record.tool))
 
-    def _contradicted(self, said: _Said, records: tuple[Record, ...], rule: str) -> _Finding:
+    def _contradiction(self, said: _Said, records: tuple[Record, ...], rule: str) -> _Finding:
         lines = [self._line(each).text for each in records[:5]]
         code = Code.SILENT_CHAIN if rule == "all" and len(self.tries) > 1 else violation_of(records[0])
         return _Finding(said, records, rule, code or Code.UNEVIDENCED, "\n".join(lines))
@@ -402,7 +404,7 @@ HELD_BACK = "(A sentence was held back: it names no action on record.)"
 MARK = " (not confirmed by the record)"
 
 
-def _marked(span: tuple[int, int]) -> Replacement:
+def _mark_end(span: tuple[int, int]) -> Replacement:
     return Replacement((span[1], span[1]), MARK, False)
 
 
@@ -410,7 +412,7 @@ _NOT_ON_RECORD = "Not done: no such action is on record."
 
 
 def _only_asked(asked: object, shown: object) -> object:
-    """Of a list or an object, the values that are not shown."""
+    """The requested values of a list or an object that are not shown."""
     if isinstance(asked, list | tuple | dict):
         known = {str(each).lower() for each in leaves(shown)}
         return [each for each in leaves(asked) if str(each).lower() not in known]
@@ -420,10 +422,10 @@ def _only_asked(asked: object, shown: object) -> object:
 def _without_quotes(folded: Folded) -> Folded:
     if '"' not in folded.lower and "\u201c" not in folded.lower:
         return folded
-    return Folded(folded.text, _QUOTE.sub(_blanked, folded.lower), folded.places)
+    return Folded(folded.text, _QUOTE.sub(_blank_quote, folded.lower), folded.places)
 
 
-def _blanked(match: re.Match[str]) -> str:
+def _blank_quote(match: re.Match[str]) -> str:
     inner = match.group()[1:-1]
     return f" {inner} " if len(inner.split()) < FEWEST_QUOTED else f'"{"_" * len(inner)}"'
 

@@ -89,9 +89,9 @@ _CLAUSE = re.compile(r"[,;:\u2014]? (?:but|however|though|although|so)\b|; ")
 
 
 def is_open(sentence: str, start: int, end: int, *, may_come: bool = False) -> bool:
-    """Whether the words at a place of a sentence in lower case are not reported as done there.
+    """Return whether the words at a place of a sentence in lower case are not reported as done there.
 
-    With `may_come`, what is said to come of it (`you will be charged`) is reported too.
+    With `may_come`, an announced consequence (`you will be charged`) counts as reported too.
     """
     cut = [found.end() for found in _CLAUSE.finditer(sentence, 0, start)]
     before = _SAID_BEFORE.sub(" ", sentence[cut[-1] if cut else 0 : start])
@@ -102,7 +102,7 @@ def is_open(sentence: str, start: int, end: int, *, may_come: bool = False) -> b
 
 
 def may_complete(text: str) -> bool:
-    """Whether a text reports anything as done."""
+    """Return whether a text may report anything as done."""
     return _COMPLETED.search(text) is not None
 
 
@@ -113,17 +113,17 @@ def completion(sentence: str, start: int) -> int | None:
 
 
 def is_start(sentence: str, start: int, end: int) -> bool:
-    """Whether the sentence says that the action was only requested or started."""
+    """Return whether the sentence says that the action was only requested or started."""
     return _STARTS.match(sentence, start, end) is not None
 
 
 def is_open_throughout(sentence: str) -> bool:
-    """Whether a sentence reports nothing: what it says, it denies, plans, offers or supposes."""
+    """Return whether a sentence reports nothing, but denies, plans, offers or supposes."""
     return bool(_OPEN_BEFORE.search(_SAID_BEFORE.sub(" ", sentence)) or _OPEN_AFTER.search(sentence))
 
 
 def is_performed(sentence: str, start: int, end: int) -> bool:
-    """Whether a sentence says that its words were carried out just now: by the speaker, or with their result."""
+    """Return whether a sentence says that its words were carried out just now: by the speaker, or with their result."""
     before = sentence[:start]
     if any(each.search(before) for each in _PERFORMED_BEFORE):
         return True
@@ -131,30 +131,30 @@ def is_performed(sentence: str, start: int, end: int) -> bool:
 
 
 def leaves_values_open(sentence: str) -> bool:
-    """Whether a sentence states its values as no facts: it denies, offers, plans or supposes them."""
+    """Return whether a sentence denies, offers, plans or supposes its values instead of stating them."""
     return _VALUES_OPEN.search(_SAID_BEFORE.sub(" ", sentence)) is not None
 
 
 def is_own_deed(sentence: str, start: int) -> bool:
-    """Whether the speaker claims to have done the action itself."""
+    """Return whether the speaker claims to have done the action."""
     return _PERFORMED_BEFORE[0].search(sentence[:start]) is not None
 
 
 def tells_failure(sentence: str) -> bool:
-    """Whether a sentence reports a failure."""
+    """Return whether a sentence reports a failure."""
     return _FAILURE.search(sentence) is not None
 
 
 def sums_up(sentence: str) -> bool:
-    """Whether a sentence only says that everything is done."""
+    """Return whether a sentence only says that everything is done."""
     return _WHOLE.fullmatch(sentence.strip()) is not None
 
 
 def speaks_of_all(sentence: str) -> bool:
-    """Whether a sentence speaks of all of several things."""
+    """Return whether a sentence speaks of all of several things."""
     return _ALL.search(sentence) is not None
 
 
 def speaks_of_request(sentence: str) -> bool:
-    """Whether a sentence says what was asked for, or how it was before."""
+    """Return whether a sentence repeats the request or the state before it."""
     return _REQUEST.search(sentence) is not None

@@ -32,7 +32,7 @@ class IncidentKind(StrEnum):
 
 
 class FreezeDecision(StrEnum):
-    """What becomes of a freeze when its incident is closed."""
+    """The decision about a freeze when its incident is closed."""
 
     LIFT = "lift"
     KEEP = "keep"

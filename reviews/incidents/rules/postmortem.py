@@ -86,9 +86,9 @@ def render_markdown(facts: PostmortemFacts) -> str:
         f"# {_safe(facts.title)}\n",
         _bullets(_summary(facts)),
         _section("Closing note", [_safe(facts.note)] if facts.note else []),
-        _section("Actions", [_bullets(_concerned(each) for each in facts.actions)] if facts.actions else []),
-        _section("Cases", [_bullets(_concerned(each) for each in facts.cases)] if facts.cases else []),
-        _section("Containment", [_bullets(_stopped(each) for each in facts.freezes)] if facts.freezes else []),
+        _section("Actions", [_bullets(_affected_line(each) for each in facts.actions)] if facts.actions else []),
+        _section("Cases", [_bullets(_affected_line(each) for each in facts.cases)] if facts.cases else []),
+        _section("Containment", [_bullets(_freeze_line(each) for each in facts.freezes)] if facts.freezes else []),
         _section(f"Runbook: {_safe(facts.runbook)}", [_bullets(map(_step, facts.steps))] if facts.steps else []),
         _section("Timeline", [_table(facts.lines)]),
         f"Made from the ledger as of {_time(facts.as_of)}. The timeline names each event by number and hash.\n",
@@ -108,12 +108,12 @@ def _summary(facts: PostmortemFacts) -> list[str]:
     ]
 
 
-def _concerned(one: AffectedSubject) -> str:
+def _affected_line(one: AffectedSubject) -> str:
     found = f", {_safe(one.found)}" if one.found else ""
     return f"{_safe(one.title)} ({one.id}): {_safe(one.state)}{found}"
 
 
-def _stopped(one: PlacedFreeze) -> str:
+def _freeze_line(one: PlacedFreeze) -> str:
     until = f"lifted {_time(one.lifted_at)}" if one.lifted_at else "in force"
     decision = f"; {one.decision}" if one.decision else ""
     return f"{_safe(one.what)}, frozen {_time(one.placed_at)}, {until}{decision}: {_safe(one.reason)}"

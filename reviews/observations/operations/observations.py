@@ -37,7 +37,7 @@ class StoredAnswer(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptAnswer:
-    """What came back of one attempt: the document as it was sent, the raw output apart, and the attempt's bounds.
+    """The answer to one attempt: the document as it was sent, the raw output apart, and the attempt's bounds.
 
     `disclosed` are the tools of the session that the action came from.
     """
@@ -77,8 +77,8 @@ def record_answer(
         kind="action",
     )
     assert head.entry is not None
-    seen = _judged(answer.document, contract)
-    evidence, rows = _sealed(tenant_id, action_id, answer, key_id=key[0], at=at)
+    seen = _parse_answer(answer.document, contract)
+    evidence, rows = _seal_answer(tenant_id, action_id, answer, key_id=key[0], at=at)
     pointer = evidence[0].pointer
     step = rules.answer_step(
         seen,
@@ -115,7 +115,7 @@ def record_answer(
     return StoredAnswer(str(step.state), read_at)
 
 
-def _sealed(
+def _seal_answer(
     tenant_id: UUID, action_id: UUID, answer: AttemptAnswer, *, key_id: UUID | None, at: datetime
 ) -> tuple[tuple[ledger.SealedEvidence, ...], list[Any]]:
     """The answer as evidence, and its raw output where there is some; also the rows of both."""
@@ -135,7 +135,7 @@ def _sealed(
 
 
 def _next_reading(step: Any, contract: Contract, *, at: datetime) -> datetime | None:
-    """When the action is read back, where its step leads there."""
+    """The time of the first read-back, if the step leads to one."""
     # Still EXECUTING means that the tool says it has rolled back: that is read at once.
     if step.state not in (State.PENDING, State.ACCEPTED, State.UNKNOWN, State.EXECUTING):
         return None
@@ -151,7 +151,7 @@ def _schedule_call(
     return schedule_call(head.tenant_id, head.id, place, due_at=due_at, priority=place.rank, at=at)
 
 
-def _judged(document: dict[str, Any], contract: Contract) -> rules.ParsedObservation:
+def _parse_answer(document: dict[str, Any], contract: Contract) -> rules.ParsedObservation:
     return rules.parse_result(document.get("result"), tool=contract.name, sub_results=document.get("sub_results"))
 
 
@@ -192,7 +192,7 @@ def _happening(
 
 
 def observation_reference(row: Observation) -> dict[str, Any]:
-    """What an event says of the row that its answer is listed as."""
+    """The event's reference to the row that lists its answer."""
     return {
         "id": str(row.id),
         "status": row.status,
@@ -216,7 +216,7 @@ def _view(step: Any, horizon_at: datetime) -> dict[str, Any]:
 
 def deciding_answer(documents: list[dict[str, Any]], contract: Contract) -> rules.ParsedObservation | None:
     """The answer that a reading is held against, of all that came, judged again from their stored bytes."""
-    return rules.deciding_observation([_judged(each, contract) for each in documents])
+    return rules.deciding_observation([_parse_answer(each, contract) for each in documents])
 
 
 def expire_records(*, at: datetime) -> int:
@@ -227,12 +227,12 @@ def expire_records(*, at: datetime) -> int:
             document = parse(bytes(catalogue_queries.active_policies(tenant.id)["verification"].document))
             kept = timedelta(seconds=document.get("idempotency_ttl_s", 2_592_000))
             waiting = actions.stalled_actions(tenant.id, since=at - kept)
-            expired += sum(_expired(tenant.id, action_id, at=at) for action_id in waiting)
+            expired += sum(_expire_record(tenant.id, action_id, at=at) for action_id in waiting)
     return expired
 
 
-def _expired(tenant_id: UUID, action_id: UUID, *, at: datetime) -> bool:
-    """Say in the action's entry that its record counts as none from now on, where it still waited."""
+def _expire_record(tenant_id: UUID, action_id: UUID, *, at: datetime) -> bool:
+    """Mark the action's idempotency record as expired if it was still pending; return whether it was."""
     head = ledger.lock_subject(tenant_id=tenant_id, subject_id=action_id, kind="action")
     if head.entry is None or head.entry["idempotency"]["status"] != "PENDING":
         return False

@@ -62,17 +62,17 @@ def compare_changes(*, tenant_id: UUID, name: str, clock: Callable[[], datetime]
         system = catalogue_queries.system(tenant_id, name)
         watch = queries.change_watch(tenant_id, system.id) if system is not None else None
     if system is None or access is None:
-        return 0 if system is None else _failed(tenant_id, system.id, watch, missing, at=clock())
+        return 0 if system is None else _record_failure(tenant_id, system.id, watch, missing, at=clock())
     log = changes.change_log(system.pattern)
     assert log is not None, "the settings were checked when the system was registered"
     try:
         page = log.changes(system=access, since=watch.mark if watch else "", limit=PAGE, timeout_s=TIMEOUT_S)
     except CheckFailed as failed:
-        return _failed(tenant_id, system.id, watch, failed.reason, at=clock())
-    return _compared(tenant_id, system, page, watch.begun if watch and watch.begun else page.mark, at=clock())
+        return _record_failure(tenant_id, system.id, watch, failed.reason, at=clock())
+    return _compare_page(tenant_id, system, page, watch.begun if watch and watch.begun else page.mark, at=clock())
 
 
-def _compared(tenant_id: UUID, system: System, page: ChangePage, begun: str, *, at: datetime) -> int:
+def _compare_page(tenant_id: UUID, system: System, page: ChangePage, begun: str, *, at: datetime) -> int:
     told, mark = 0, page.mark
     # A pass reads a little of what came before its mark; what came before the watch is nobody's business here.
     found = [change for change in page.changes if _order(change.place) > _order(begun)]
@@ -84,7 +84,7 @@ def _compared(tenant_id: UUID, system: System, page: ChangePage, begun: str, *, 
         whose = ungated_effects.find_owner(change, runs, key_hash=key_hash, at=at)
         if whose is ChangeOwner.NOT_YET:
             # It is looked at again in the next pass, and so is all behind it.
-            mark = min(mark, _before(change), key=_order)
+            mark = min(mark, _mark_before(change), key=_order)
             continue
         if whose is ChangeOwner.NOBODY and change.place not in known:
             with tenancy(tenant_id):
@@ -98,7 +98,7 @@ def _order(mark: str) -> tuple[int, ...]:
     return tuple(int(part) for part in mark.split("-"))
 
 
-def _before(change: Change) -> str:
+def _mark_before(change: Change) -> str:
     """The mark just before a change."""
     first, dash, rest = change.place.partition("-")
     if not dash:
@@ -205,7 +205,9 @@ def resolve_ungated_case(
     return "RESOLVED"
 
 
-def _failed(tenant_id: UUID, system_id: UUID, watch: ChangeLogPosition | None, why: str, *, at: datetime) -> int:
+def _record_failure(
+    tenant_id: UUID, system_id: UUID, watch: ChangeLogPosition | None, why: str, *, at: datetime
+) -> int:
     with tenancy(tenant_id):
         mark, begun = (watch.mark, watch.begun) if watch else ("", "")
         _keep(tenant_id, system_id, mark, begun=begun, failure=why, at=at)

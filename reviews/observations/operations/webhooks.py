@@ -60,7 +60,7 @@ def rotate_secret(
 ) -> int:
     """Sign with a new secret from now on; while `keep_old`, the last one is good as well. How many are good now."""
     rules.decode_secret(secret)
-    row = _own(tenant_id, name, hook_id)
+    row = _own_hook(tenant_id, name, hook_id)
     good = [
         secret,
         *([each for each in secrets_of(tenant_id, name, hook_id) if each != secret][:1] if keep_old else []),
@@ -73,7 +73,7 @@ def rotate_secret(
 
 def revoke_hook(*, tenant_id: UUID, name: str, hook_id: UUID, reason: str, by: ledger.Actor, at: datetime) -> None:
     """Close an address: what is sent there is refused from now on."""
-    row = _own(tenant_id, name, hook_id)
+    row = _own_hook(tenant_id, name, hook_id)
     Webhook.objects.filter(id=hook_id).update(revoked_at=at)
     _keep(tenant_id, name, hook_id, [])
     detail = {"hook_id": str(hook_id), "reason": reason[:1000]}
@@ -87,7 +87,7 @@ def _system(tenant_id: UUID, name: str) -> Any:
     return system
 
 
-def _own(tenant_id: UUID, name: str, hook_id: UUID) -> Webhook:
+def _own_hook(tenant_id: UUID, name: str, hook_id: UUID) -> Webhook:
     system, row = _system(tenant_id, name), queries.live_hook(hook_id)
     if row is None or (row.tenant_id, row.system_id) != (tenant_id, system.id):
         raise NotFound("Webhook address")
@@ -110,11 +110,11 @@ def _file(tenant_id: UUID, name: str) -> Path:
 
 def secrets_of(tenant_id: UUID, name: str, hook_id: UUID) -> list[str]:
     """The secrets that are good for an address, the newest first."""
-    known = _read(_file(tenant_id, name)).get(str(hook_id), [])
+    known = _read_file(_file(tenant_id, name)).get(str(hook_id), [])
     return [each for each in known if isinstance(each, str)] if isinstance(known, list) else []
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read_file(path: Path) -> dict[str, Any]:
     try:
         found = json.loads(path.read_text())
     except (OSError, ValueError):
@@ -124,7 +124,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _keep(tenant_id: UUID, name: str, hook_id: UUID, secrets: list[str]) -> None:
     path = _file(tenant_id, name)
-    known = {key: value for key, value in _read(path).items() if key != str(hook_id)}
+    known = {key: value for key, value in _read_file(path).items() if key != str(hook_id)}
     text = json.dumps(known | ({str(hook_id): secrets} if secrets else {}))
     beside = path.with_suffix(f".{uuid4().hex}")
     try:
@@ -152,7 +152,7 @@ def receive_delivery(*, hook_id: UUID, signed: rules.SignedHeaders, body: bytes,
         assert system is not None
         secrets = secrets_of(row.tenant_id, system.name, hook_id)
         rules.verify_signature(signed, body, secrets=secrets, at=at)
-        action_id = _bound(row.tenant_id, system, body)
+        action_id = _find_action(row.tenant_id, system, body)
         if not _is_first(row, signed.id, action_id, at=at):
             return action_id
         if action_id is None:
@@ -172,10 +172,10 @@ def _is_first(row: Webhook, webhook_id: str, action_id: UUID | None, *, at: date
     )
 
 
-def _bound(tenant_id: UUID, system: System, body: bytes) -> UUID | None:
+def _find_action(tenant_id: UUID, system: System, body: bytes) -> UUID | None:
     """The action that a webhook speaks of, where that is one which this system verifies."""
-    names = rules.named_identifiers(rules.parse_mapping(system.settings), _parsed(body))
-    action_id = _told(tenant_id, names)
+    names = rules.named_identifiers(rules.parse_mapping(system.settings), _parse_json(body))
+    action_id = _named_action(tenant_id, names)
     action = actions.action(tenant_id, action_id) if action_id is not None else None
     if action is None:
         return None
@@ -184,14 +184,14 @@ def _bound(tenant_id: UUID, system: System, body: bytes) -> UUID | None:
     return action.id if system.name in asked else None
 
 
-def _parsed(body: bytes) -> Any:
+def _parse_json(body: bytes) -> Any:
     try:
         return json.loads(body)
     except (ValueError, RecursionError):
         return None
 
 
-def _told(tenant_id: UUID, names: dict[str, str]) -> UUID | None:
+def _named_action(tenant_id: UUID, names: dict[str, str]) -> UUID | None:
     if "action_id" in names:
         try:
             return UUID(names["action_id"])
@@ -222,7 +222,7 @@ def _store(
         subject_id=subject_id,
         purpose="webhook",
         data=body,
-        media_type="application/json" if _parsed(body) is not None else "application/octet-stream",
+        media_type="application/json" if _parse_json(body) is not None else "application/octet-stream",
         source=system.name,
         at=at,
         pointer=pointer,

@@ -72,7 +72,7 @@ class ParsedObservation:
 
     @property
     def claimed_success(self) -> bool:
-        """Whether the tool said that all of it was done."""
+        """Return whether the tool reported complete success."""
         return self.status is ReportedStatus.SUCCESS
 
     @property

@@ -55,7 +55,7 @@ class ChangeOwner(StrEnum):
 
 
 def find_owner(change: Change, runs: tuple[CandidateAction, ...], *, key_hash: str | None, at: datetime) -> ChangeOwner:
-    """Whether an action of the record accounts for a change (rules 1 to 4)."""
+    """Return whether an action of the record accounts for a change (rules 1 to 4)."""
     started = [run for run in runs if run.started_at is not None]
     if key_hash is not None:
         known = any(run.key_hash == key_hash for run in started)

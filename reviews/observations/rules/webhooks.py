@@ -95,7 +95,7 @@ def verify_signature(signed: SignedHeaders, body: bytes, *, secrets: Sequence[st
 
 
 def parse_mapping(settings: Mapping[str, Any]) -> dict[str, str]:
-    """Where the settings say that a webhook names its action; `BadMapping` says what is wrong (rule 3)."""
+    """The places at which a webhook names its action, from the settings; `BadMapping` describes the faults (rule 3)."""
     given = settings.get("webhook", {})
     if not isinstance(given, Mapping):
         raise BadMapping("The webhook mapping is an object.")
@@ -125,21 +125,21 @@ def _fault(name: str, text: Any) -> str:
 
 
 def named_identifiers(mapping: Mapping[str, str], document: object) -> dict[str, str]:
-    """What a webhook's body says of the action that it is about: the names that were found."""
-    found = {name: _filled(name, text, document) for name, text in mapping.items()}
+    """The identifiers of its action that a webhook's body contains."""
+    found = {name: _fill(name, text, document) for name, text in mapping.items()}
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _filled(name: str, text: str, document: Any) -> str | None:
+def _fill(name: str, text: str, document: Any) -> str | None:
     if name != "target":
-        return _at(text, document)
-    parts = {pointer: _at(pointer, document) for pointer in _PLACE.findall(text)}
+        return _text_at(text, document)
+    parts = {pointer: _text_at(pointer, document) for pointer in _PLACE.findall(text)}
     if None in parts.values():
         return None
     return _PLACE.sub(lambda place: str(parts[place.group(1)]), text)
 
 
-def _at(pointer: str, document: Any) -> str | None:
+def _text_at(pointer: str, document: Any) -> str | None:
     here = document
     for part in pointer.split("/")[1:]:
         name = part.replace("~1", "/").replace("~0", "~")

@@ -75,7 +75,7 @@ _SERVED: LiteralString = """
 
 
 class ReadMode(StrEnum):
-    """What is done with a batch: read, read once to see whether the system answers, or not read at all."""
+    """The treatment of a batch: read it, read once as a probe, or do not read."""
 
     READ = "READ"
     PROBE = "PROBE"
@@ -109,7 +109,7 @@ class ClaimedBatch:
 
 @dataclass(frozen=True, kw_only=True)
 class _Wish:
-    """What one lane is to give."""
+    """The readings wanted from one lane."""
 
     id: UUID
     lane: dict[str, Any]
@@ -130,11 +130,11 @@ def claim_batches(*, at: datetime, lanes: int, slow: bool = True) -> list[Claime
         locked = [system_id for (system_id,) in execute(_LANES, at, SLOW_MS, slow, lanes)]
         found = execute(_LOCKED, at, locked) if locked else []
         wishes = [_wish(dict(zip(_COLUMNS, row, strict=True)), at=at) for row in found]
-        claims = _taken([wish for wish in wishes if wish.most > 0], at=at)
+        claims = _claim_batches([wish for wish in wishes if wish.most > 0], at=at)
     return [each for each in claims if each.due]
 
 
-def _taken(wishes: list[_Wish], *, at: datetime) -> list[ClaimedBatch]:
+def _claim_batches(wishes: list[_Wish], *, at: datetime) -> list[ClaimedBatch]:
     if not wishes:
         return []
     tenants, systems = zip(*((wish.lane["tenant_id"], wish.lane["system_id"]) for wish in wishes), strict=True)
@@ -143,7 +143,7 @@ def _taken(wishes: list[_Wish], *, at: datetime) -> list[ClaimedBatch]:
     for held_by, *values in execute(_ROWS, at, list(tenants), list(systems), most, ids, at + CLAIM):
         rows.setdefault(held_by, []).append(DueReading(**dict(zip(_DUE, values, strict=True))))
     claims = [_claim(wish, rows.get(wish.id, [])) for wish in wishes]
-    paid = [_paid(wish, len(each.due), at=at) for wish, each in zip(wishes, claims, strict=True)]
+    paid = [_paid_until(wish, len(each.due), at=at) for wish, each in zip(wishes, claims, strict=True)]
     execute(_SERVED, at, list(systems), paid)
     return claims
 
@@ -176,7 +176,7 @@ def _claim(wish: _Wish, due: list[DueReading]) -> ClaimedBatch:
     )
 
 
-def _paid(wish: _Wish, reads: int, *, at: datetime) -> datetime | None:
+def _paid_until(wish: _Wish, reads: int, *, at: datetime) -> datetime | None:
     paid_until: datetime | None = wish.lane["paid_until"]
     if wish.mode is ReadMode.HOLD:
         return paid_until

@@ -71,7 +71,7 @@ def try_connection(tenant_id: UUID, system: System, *, at: datetime) -> Connecti
         failure = "Not asked: no contract in force is verified in it, so nothing says what to read there."
         return ConnectionResult(system_id=system.id, at=at, failure=failure)
     began = time.monotonic()
-    reading, failure = _asked(access, question, at=at)
+    reading, failure = _ask_system(access, question, at=at)
     return ConnectionResult(
         system_id=system.id,
         at=at,
@@ -84,7 +84,7 @@ def try_connection(tenant_id: UUID, system: System, *, at: datetime) -> Connecti
     )
 
 
-def _asked(access: SystemAccess, question: _Question, *, at: datetime) -> tuple[Reading | None, str]:
+def _ask_system(access: SystemAccess, question: _Question, *, at: datetime) -> tuple[Reading | None, str]:
     try:
         check = catalogue.check_for(question.pattern)
         reading = check.read(
@@ -105,7 +105,7 @@ def _asked(access: SystemAccess, question: _Question, *, at: datetime) -> tuple[
 
 
 def _known_question(tenant_id: UUID, name: str) -> _Question | None:
-    """What is asked of a system about the newest action that was read back there."""
+    """The question about the newest action that was read back from a system."""
     ids = dict.fromkeys(run.action_id for run in queries.recent_runs(tenant_id, limit=_LOOKED_THROUGH))
     plans = plans_for(tenant_id, list(ids)) if ids else {}
     for action_id in ids:

@@ -1,4 +1,4 @@
-"""What is known of which source a system is, beside what it says itself (`reconciliation.rules.independence`)."""
+"""Facts that identify a system as a source, beside its own statements (`reconciliation.rules.independence`)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ POSTGRESQL_PORT = 5432
 
 
 def source_origin(system: SystemAccess, *, salt: bytes) -> dict[str, Any]:
-    """Where a system is, which part of it is asked, and with which account.
+    """The address, part and account of a system.
 
     Names are resolved, so that aliases of one host are one address; a loopback address and a socket are this machine.
     The credential is a keyed hash: equal within what shares the `salt`, and worthless without it.
@@ -36,7 +36,7 @@ def source_origin(system: SystemAccess, *, salt: bytes) -> dict[str, Any]:
     if system.pattern in SELF_NAMING:
         given = _database_address(given)
     places = addresses.named_places(given)
-    found = sorted({each for place in places for each in _resolved(*place)})
+    found = sorted({each for place in places for each in _resolve(*place)})
     if not places and given.get("root"):
         found = [f"{HERE}:files"]
     secret = addresses.secret_part(system.credential)
@@ -64,7 +64,7 @@ def same_sources(tenant_id: UUID, slug: str, verification: Verification) -> Iter
 
 
 def _are_databases(here: Mapping[str, Any], there: Mapping[str, Any], fault: str) -> bool:
-    """Whether two servers may share a credential, because each says which it is when it is read."""
+    """Return whether two servers may share a credential, because each identifies itself when it is read."""
     return "credential" in fault and here["pattern"] in SELF_NAMING and there["pattern"] in SELF_NAMING
 
 
@@ -84,7 +84,7 @@ def _database_address(given: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _resolved(host: str, port: int | None) -> Iterator[str]:
+def _resolve(host: str, port: int | None) -> Iterator[str]:
     at = port if port is not None else "*"
     if addresses.is_loopback(host):
         yield f"{HERE}:{at}"

@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ActionSnapshot:
-    """What the record says of an action with its event `action.seq`; true for as long as that is its last one.
+    """An action as of its event `action.seq`; valid as long as that is its last one.
 
-    `request_hash` and `answer_digest` are the SHA-256 of the stored request and of the newest answer, as they are kept.
+    `request_hash` and `answer_digest` are the SHA-256 of the stored request and of the newest answer.
     """
 
     action: Any
@@ -68,7 +68,7 @@ class SourceQuery:
 
 @dataclass(frozen=True, kw_only=True)
 class ReadPlan:
-    """What is to be read for one action: the primary source, if there is one, and then the further ones."""
+    """The readings of one action: the primary source, if there is one, and then the further ones."""
 
     tenant_id: UUID
     action_id: UUID

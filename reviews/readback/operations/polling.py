@@ -66,7 +66,7 @@ class CompletedReading:
 
 @dataclass
 class _Round:
-    """What one call has under way."""
+    """The readings that one call has under way."""
 
     clock: Callable[[], datetime]
     pool: ThreadPoolExecutor
@@ -87,7 +87,7 @@ class _Round:
 
 @dataclass(frozen=True, kw_only=True)
 class PollResult:
-    """How many readings were concluded, and whether somebody must go on from here."""
+    """The number of readings concluded, and whether somebody must continue from here."""
 
     read: int
     goes_on: bool
@@ -158,7 +158,9 @@ def _only_one() -> Iterator[_Lease]:
 
 
 def _look(at: datetime) -> tuple[bool, float]:
-    """Whether anything may be claimed, and how long nobody need ask again: the whole price of a time without work."""
+    """Return whether anything may be claimed, and how long nobody need ask again. This is all that an idle moment
+    costs.
+    """
     [(is_due, next_at)] = execute(
         "SELECT EXISTS (SELECT FROM reviews_schedule WHERE due_at <= $1),"
         " (SELECT min(due_at) FROM reviews_schedule WHERE due_at > $1)",
@@ -171,7 +173,7 @@ def _look(at: datetime) -> tuple[bool, float]:
 def _begin(begun: _Round, claim: ClaimedBatch) -> None:
     """Plan a batch and hand it to a reader; what an open circuit holds is concluded without one."""
     try:
-        work = _planned(claim)
+        work = _plan_batch(claim)
     except (DatabaseError, Refused):
         log.exception("the readings of a batch could not be planned")
         return
@@ -180,12 +182,12 @@ def _begin(begun: _Round, claim: ClaimedBatch) -> None:
         reason = "The system does not answer; it is asked again when its circuit lets one reading through."
         taken = SourceReadings(failure=ReadFailure(reason, retryable=True))
         held = [CompletedReading(plan=plan, due=due, taken=taken, began_at=at, took_ms=0) for plan, due in work]
-        begun.read += _concluded(claim, held, at=at)
+        begun.read += _conclude_batch(claim, held, at=at)
     elif work:
         begun.running[begun.pool.submit(_read_all, work, begun.clock)] = (claim, work)
 
 
-def _planned(claim: ClaimedBatch) -> list[tuple[ReadPlan, DueReading]]:
+def _plan_batch(claim: ClaimedBatch) -> list[tuple[ReadPlan, DueReading]]:
     ids = [due.action_id for due in claim.due]
     with tenancy(claim.tenant_id):
         found = plans_for(claim.tenant_id, ids)
@@ -212,11 +214,11 @@ def _read_all(work: list[tuple[ReadPlan, DueReading]], clock: Callable[[], datet
     for plan, due in work:
         if time.monotonic() - began > _BATCH_S:
             break
-        made.append(_read(plan, due, clock))
+        made.append(_take_reading(plan, due, clock))
     return made
 
 
-def _read(plan: ReadPlan, due: DueReading, clock: Callable[[], datetime]) -> CompletedReading:
+def _take_reading(plan: ReadPlan, due: DueReading, clock: Callable[[], datetime]) -> CompletedReading:
     at, began = clock(), time.monotonic()
     try:
         taken = read_sources(plan, at=at, clock=clock)
@@ -238,29 +240,29 @@ def _conclude_some(begun: _Round, patience_s: float) -> None:
         try:
             if unread:
                 claimed_batches.release_unread(claim.id, unread)
-            begun.read += _concluded(claim, made, at=begun.clock())
+            begun.read += _conclude_batch(claim, made, at=begun.clock())
         except (DatabaseError, Refused):
             log.exception("a batch of readings could not be concluded")
 
 
-def _concluded(claim: ClaimedBatch, made: list[CompletedReading], *, at: datetime) -> int:
+def _conclude_batch(claim: ClaimedBatch, made: list[CompletedReading], *, at: datetime) -> int:
     """Conclude a batch: what says nothing new in one statement, the rest one by one."""
     with tenancy(claim.tenant_id):
-        paces = _counted(claim, made, at=at)
+        paces = _count_readings(claim, made, at=at)
         context = TenantDecisionContext(claim.tenant_id)
-        again = [(each, pacing, _again(each, pacing, context)) for each, pacing in zip(made, paces, strict=True)]
+        again = [(each, pacing, _next_reading(each, pacing, context)) for each, pacing in zip(made, paces, strict=True)]
         quiet = [found for _, _, found in again if found is not None]
         if quiet:
             schedules.reschedule(*quiet)
     left = [(each, pacing) for each, pacing, found in again if found is None]
-    ended = _concluded_together(claim.tenant_id, left, context)
+    ended = _conclude_together(claim.tenant_id, left, context)
     for each, pacing in left:
         if each.plan.action_id not in ended:
             _conclude(each, pacing, context)
     return len(made)
 
 
-def _concluded_together(
+def _conclude_together(
     tenant_id: UUID, read: list[tuple[CompletedReading, ReadPacing]], context: TenantDecisionContext
 ) -> set[UUID]:
     """The actions that were found verified and ended, many in one transaction; what goes wrong leaves them."""
@@ -284,11 +286,11 @@ def _concluded_together(
     return ended
 
 
-def _counted(claim: ClaimedBatch, made: list[CompletedReading], *, at: datetime) -> list[ReadPacing]:
+def _count_readings(claim: ClaimedBatch, made: list[CompletedReading], *, at: datetime) -> list[ReadPacing]:
     """Count the readings against circuit and budget; how each action's next one is paced."""
     if claim.mode is ReadMode.HOLD:
         return [ReadPacing(not_before=claim.held_until, asked=False)] * len(made)
-    asked = [_asked(each) for each in made]
+    asked = [_as_attempt(each) for each in made]
     systems.record_attempts(tenant_id=claim.tenant_id, system_id=claim.system_id, asked=asked, at=at)
     tools = Counter((claim.system_id, each.plan.contract.name) for each in made)
     budget, spent = readings.count_readings(tenant_id=claim.tenant_id, made=tools, at=at)
@@ -298,14 +300,16 @@ def _counted(claim: ClaimedBatch, made: list[CompletedReading], *, at: datetime)
     ]
 
 
-def _asked(each: CompletedReading) -> systems.ReadAttempt:
+def _as_attempt(each: CompletedReading) -> systems.ReadAttempt:
     failure = each.taken.failure
     reason = failure.reason if failure is not None and failure.retryable else ""
     return systems.ReadAttempt(began_at=each.began_at, took_ms=each.took_ms, unanswered=reason)
 
 
-def _again(each: CompletedReading, pacing: ReadPacing, context: TenantDecisionContext) -> schedules.NextReading | None:
-    """When to read again, where the reading says nothing that is not on record; None where something follows.
+def _next_reading(
+    each: CompletedReading, pacing: ReadPacing, context: TenantDecisionContext
+) -> schedules.NextReading | None:
+    """The next reading, if this one says nothing that is not on record; None if something follows from it.
 
     No lock is needed: nothing is decided. If the action has moved meanwhile, its row is gone or is due again.
     """

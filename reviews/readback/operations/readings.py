@@ -42,7 +42,7 @@ ALL_WITHIN_S = 20.0
 
 @dataclass(frozen=True, kw_only=True)
 class SourceReadings:
-    """What the sources of one run answered, the primary one first, and why the others did not."""
+    """The readings of one run's sources, the primary one first, and the reasons why others gave none."""
 
     readings: tuple[Reading, ...] = ()
     failure: ReadFailure | None = None
@@ -97,35 +97,35 @@ def read_primary(plan: ReadPlan, *, at: datetime) -> tuple[Reading | None, ReadF
         return None, None
     question = plan.questions[0]
     timeout_s = float(question.document.get("timeout_s", READ_TIMEOUT_S))
-    return _asked(question, plan, at=at, timeout_s=timeout_s)
+    return _ask_source(question, plan, at=at, timeout_s=timeout_s)
 
 
 def read_sources(plan: ReadPlan, *, at: datetime, clock: Callable[[], datetime]) -> SourceReadings:
     """Ask every source; of a READ_ONLY action the further ones only as far as they are needed (RT-43)."""
     first, failure = read_primary(plan, at=at)
     salt = os.urandom(16)
-    readings = [] if first is None else [_located(first, plan, plan.questions[0], salt)]
+    readings = [] if first is None else [_add_origin(first, plan, plan.questions[0], salt)]
     silent = []
     for question in plan.questions[1:]:
         if not plan.contract.mutating and any(reading.is_strong for reading in readings):
             break
         left_s = ALL_WITHIN_S - (clock() - at).total_seconds()
-        reading, problem = _asked(question, plan, at=at, timeout_s=min(left_s, READ_TIMEOUT_S))
+        reading, problem = _ask_source(question, plan, at=at, timeout_s=min(left_s, READ_TIMEOUT_S))
         if reading is not None:
-            readings.append(_located(replace(reading, name=question.name), plan, question, salt))
+            readings.append(_add_origin(replace(reading, name=question.name), plan, question, salt))
         elif problem is not None:
             silent.append(replace(problem, source=question.name))
     return SourceReadings(readings=tuple(readings), failure=failure, silent=tuple(silent))
 
 
-def _located(reading: Reading, plan: ReadPlan, question: SourceQuery, salt: bytes) -> Reading:
+def _add_origin(reading: Reading, plan: ReadPlan, question: SourceQuery, salt: bytes) -> Reading:
     """The reading with what is known of its source, where there are several to be told apart."""
     if len(plan.questions) < 2 or question.access is None:
         return reading
     return replace(reading, origin={**(reading.origin or {}), **source_origin(question.access, salt=salt)})
 
 
-def _asked(
+def _ask_source(
     question: SourceQuery, plan: ReadPlan, *, at: datetime, timeout_s: float
 ) -> tuple[Reading | None, ReadFailure | None]:
     if timeout_s <= 0:

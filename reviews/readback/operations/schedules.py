@@ -80,7 +80,7 @@ def recheck_now(*, tenant_id: UUID, action_id: UUID, at: datetime) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class NextReading:
-    """When an action is read next, after a reading that began at `began_at` (or none, where nothing was asked)."""
+    """The time of an action's next reading, after one that began at `began_at` (or none, if nothing was asked)."""
 
     action_id: UUID
     due_at: datetime

@@ -66,14 +66,14 @@ def record_attempts(*, tenant_id: UUID, system_id: UUID, asked: Iterable[ReadAtt
             tenant_id=tenant_id, system_id=system_id, limits=SystemLimits(), pace_ms=pace, held_until=None
         )
         return
-    row = _locked(tenant_id, system_id)
+    row = _lock_health(tenant_id, system_id)
     system = catalogue_queries.system_by_id(tenant_id, system_id)
     limits = limits_in_force(system.settings if system is not None else {})
     before = circuit_of(row)
     after = before
     for each in made:
-        after = _after(after, each, limits, seed=str(system_id), at=at)
-    _count(row, made, after)
+        after = _circuit_after(after, each, limits, seed=str(system_id), at=at)
+    _count_attempts(row, made, after)
     work_queue.update_pace(
         tenant_id=tenant_id, system_id=system_id, limits=limits, pace_ms=row.latency_ms, held_until=after.probe_at
     )
@@ -83,7 +83,7 @@ def record_attempts(*, tenant_id: UUID, system_id: UUID, asked: Iterable[ReadAtt
         _circuit_closed(row, before, at=at)
 
 
-def _after(circuit: Circuit, asked: ReadAttempt, limits: SystemLimits, *, seed: str, at: datetime) -> Circuit:
+def _circuit_after(circuit: Circuit, asked: ReadAttempt, limits: SystemLimits, *, seed: str, at: datetime) -> Circuit:
     if not asked.unanswered:
         return circuits.after_answer(circuit, at=at)
     return circuits.after_failure(circuit, limits, began_at=asked.began_at, seed=seed, at=at)
@@ -98,7 +98,7 @@ def primary_system_id(contract: Contract, tenant_id: UUID) -> UUID | None:
 
 
 def is_circuit_open(tenant_id: UUID, system_id: UUID) -> bool:
-    """Whether a system's circuit is open, its probe still to be made."""
+    """Return whether a system's circuit is open, its probe still to be made."""
     return SystemHealth.objects.filter(tenant_id=tenant_id, system_id=system_id, probe_at__isnull=False).exists()
 
 
@@ -120,7 +120,7 @@ def limits_in_force(settings: Mapping[str, Any]) -> SystemLimits:
         return SystemLimits()
 
 
-def _locked(tenant_id: UUID, system_id: UUID) -> SystemHealth:
+def _lock_health(tenant_id: UUID, system_id: UUID) -> SystemHealth:
     with connection.cursor() as cursor:
         cursor.execute(
             "INSERT INTO reviews_health (tenant_id, system_id, reads, unanswered, failures, last_failure, cooldown_s,"
@@ -136,7 +136,7 @@ def _latency(known: int | None, made: list[ReadAttempt]) -> int:
     return round((known or 0) * (1 - weight) + newest * weight)
 
 
-def _count(row: SystemHealth, made: list[ReadAttempt], circuit: Circuit) -> None:
+def _count_attempts(row: SystemHealth, made: list[ReadAttempt], circuit: Circuit) -> None:
     failed = [each for each in made if each.unanswered]
     good = [each for each in made if not each.unanswered]
     row.reads += len(made)
@@ -218,7 +218,7 @@ def _raise_alarm(tenant_id: UUID, system_id: UUID, *, at: datetime) -> None:
 
 def stop_releasing(*, tenant_id: UUID, name: str, reason: str, by: ledger.Actor, at: datetime) -> None:
     """Pause releases of irreversible actions to a system until somebody resumes them."""
-    row = _named(tenant_id, name)
+    row = _lock_named(tenant_id, name)
     if not reason.strip():
         raise ReasonMissing
     if row.stopped_at is not None:
@@ -231,7 +231,7 @@ def stop_releasing(*, tenant_id: UUID, name: str, reason: str, by: ledger.Actor,
 
 def resume_releasing(*, tenant_id: UUID, name: str, reason: str, by: ledger.Actor, at: datetime) -> None:
     """Release to a system again, as far as its circuit and its debt allow."""
-    row = _named(tenant_id, name)
+    row = _lock_named(tenant_id, name)
     if not reason.strip():
         raise ReasonMissing
     if row.stopped_at is None:
@@ -276,8 +276,8 @@ def decide_change(
     return row
 
 
-def _named(tenant_id: UUID, name: str) -> SystemHealth:
+def _lock_named(tenant_id: UUID, name: str) -> SystemHealth:
     system: Any = catalogue_queries.system(tenant_id, name)
     if system is None:
         raise NotFound("System")
-    return _locked(tenant_id, system.id)
+    return _lock_health(tenant_id, system.id)

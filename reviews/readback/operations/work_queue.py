@@ -18,7 +18,9 @@ from reviews.readback.rules.limits import BadLimits, SystemLimits, limits_of
 
 @dataclass(frozen=True)
 class QueuePosition:
-    """Where an action's readings queue: its system's lane, made with these limits if new, and the rank of its class."""
+    """The queue of an action's readings: its system's lane, created with these limits if new, and the rank of its
+    class.
+    """
 
     system_id: UUID
     rank: int
@@ -60,7 +62,7 @@ def set_lane_limits(*, tenant_id: UUID, system_id: UUID, limits: SystemLimits) -
 def update_pace(
     *, tenant_id: UUID, system_id: UUID, limits: SystemLimits, pace_ms: int | None, held_until: datetime | None
 ) -> None:
-    """What a reading of this system takes of late, and until when its circuit holds it."""
+    """Record the recent duration of a reading of this system, and until when its circuit holds it."""
     _lane(tenant_id, system_id, limits)
     Lane.objects.filter(system_id=system_id).update(pace_ms=pace_ms, held_until=held_until)
 

@@ -29,26 +29,26 @@ def resolve_address(settings: Mapping[str, Any], credential: Mapping[str, Any]) 
     known = set(_addresses(credential))
     if not known and any(_addresses(settings)):
         return dict(settings), "Its credential names no address, so its secret is sent nowhere."
-    strange = [each for each in _addresses(settings) if not any(_same(each, one) for one in known)]
+    strange = [each for each in _addresses(settings) if not any(_matches(each, one) for one in known)]
     if strange:
-        return dict(settings), f"Its settings name {_said(strange[0])}, which its credential does not name."
+        return dict(settings), f"Its settings name {_format_address(strange[0])}, which its credential does not name."
     own = {name: credential[name] for name in ("url", "host", "port") if name in credential}
     return {**settings, **own}, ""
 
 
 def holds_secret(credential: Mapping[str, Any]) -> bool:
-    """Whether a credential has anything that must not reach the wrong place."""
+    """Return whether a credential contains anything that must not reach the wrong place."""
     url = str(credential.get("url", ""))
     # A connection string of words (`host=… password=…`) is not taken apart here.
-    within = bool(_split(url).password) or "password=" in url or bool(url and "://" not in url)
+    within = bool(_split_url(url).password) or "password=" in url or bool(url and "://" not in url)
     return within or bool(credential.keys() - _PLACES)
 
 
 def secret_part(credential: Mapping[str, Any]) -> dict[str, Any]:
-    """What of a credential says whose account it is: everything but where to send it."""
+    """The part of a credential that says whose account it is: everything but the address."""
     own = {name: each for name, each in credential.items() if name not in _PLACES}
     url = str(credential.get("url", ""))
-    found = _split(url)
+    found = _split_url(url)
     if found.username or found.password:
         own |= {"user": found.username, "password": found.password}
     elif url and "://" not in url:
@@ -62,7 +62,7 @@ def named_places(part: Mapping[str, Any]) -> list[Address]:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this machine; a path is a socket on it."""
+    """Return whether a host is this machine; a path is a socket on it."""
     if host == "localhost" or host.startswith(("/", "@")):
         return True
     try:
@@ -74,7 +74,7 @@ def is_loopback(host: str) -> bool:
 def _addresses(part: Any) -> Iterator[Address]:
     """Every address that a document names, at any depth."""
     if isinstance(part, Mapping):
-        yield from _beside(part)
+        yield from _separate_addresses(part)
         for name, each in part.items():
             if name == "url" and isinstance(each, str) and "://" not in each:
                 yield each.lower(), None
@@ -84,14 +84,14 @@ def _addresses(part: Any) -> Iterator[Address]:
         for each in part:
             yield from _addresses(each)
     elif isinstance(part, str) and "://" in part:
-        found = _split(part)
+        found = _split_url(part)
         if found.hostname:
             yield found.hostname, _port(found)
         # A database's URL may name another host behind its question mark, and the client would go there.
-        yield from _beside({name: values[-1] for name, values in parse_qs(found.query).items()})
+        yield from _separate_addresses({name: values[-1] for name, values in parse_qs(found.query).items()})
 
 
-def _beside(part: Mapping[str, Any]) -> Iterator[Address]:
+def _separate_addresses(part: Mapping[str, Any]) -> Iterator[Address]:
     """Host and port as keys of their own; a list of `addresses` may hold host:port as text."""
     port = int(part["port"]) if str(part.get("port", "")).isdecimal() else None
     hosts = [str(part[name]).lower() for name in _HOSTS if part.get(name)]
@@ -104,12 +104,12 @@ def _beside(part: Mapping[str, Any]) -> Iterator[Address]:
             yield (host.lower(), int(given)) if host and given.isdecimal() else (each.lower(), None)
 
 
-def _same(asked: Address, known: Address) -> bool:
-    """Whether an address is one that is named; what one of them leaves out, the other says."""
+def _matches(asked: Address, known: Address) -> bool:
+    """Return whether an address is a named one; a part that either leaves out matches."""
     return asked[0] in ("", known[0]) and (asked[1] is None or known[1] is None or asked[1] == known[1])
 
 
-def _split(url: str) -> Any:
+def _split_url(url: str) -> Any:
     try:
         found = urlsplit(url)
         _port(found)
@@ -122,6 +122,6 @@ def _port(found: Any) -> int | None:
     return found.port or _PORTS.get(found.scheme)
 
 
-def _said(address: Address) -> str:
+def _format_address(address: Address) -> str:
     host, port = address
     return f"port {port}" if not host else f"{host}:{port}" if port else host

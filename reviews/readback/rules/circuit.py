@@ -45,7 +45,7 @@ class Circuit:
 
     @property
     def is_open(self) -> bool:
-        """Whether the system has stopped answering."""
+        """Return whether the system has stopped answering."""
         return self.probe_at is not None
 
 
@@ -57,7 +57,7 @@ def circuit_state(circuit: Circuit, *, at: datetime) -> CircuitState:
 
 
 def allowed_readings(circuit: Circuit, *, wanted: int, in_flight: int, at: datetime) -> int:
-    """How many of the wanted readings may be made: all, none, or the one probe, if none is under way (rule 2)."""
+    """The number of wanted readings that may be made: all, none, or the one probe if none is under way (rule 2)."""
     if circuit_state(circuit, at=at) is CircuitState.HALF_OPEN:
         return min(1, wanted) if in_flight == 0 else 0
     return wanted if circuit.probe_at is None else 0
@@ -72,14 +72,16 @@ def after_failure(circuit: Circuit, limits: SystemLimits, *, began_at: datetime,
     """The circuit after a reading that began at `began_at` and brought no answer (rules 1, 3 and 4)."""
     counted = replace(circuit, failures=circuit.failures + 1)
     if circuit.probe_at is None:
-        return _opened(counted, limits.cooldown_s, seed, at=at) if counted.failures >= limits.failures else counted
+        return (
+            _open_circuit(counted, limits.cooldown_s, seed, at=at) if counted.failures >= limits.failures else counted
+        )
     if began_at < circuit.probe_at:
         return counted
     longer = min(max(circuit.cooldown_s, limits.cooldown_s) * 2, limits.longest_cooldown_s)
-    return replace(_opened(counted, longer, seed, at=at), since=circuit.since)
+    return replace(_open_circuit(counted, longer, seed, at=at), since=circuit.since)
 
 
-def _opened(circuit: Circuit, cooldown_s: int, seed: str, *, at: datetime) -> Circuit:
+def _open_circuit(circuit: Circuit, cooldown_s: int, seed: str, *, at: datetime) -> Circuit:
     octets = hashlib.sha256(f"{seed}/{circuit.failures}".encode()).digest()
     factor = 1 + _SPREAD * (int.from_bytes(octets[:4], "big") / 2**32 - 0.5)
     return replace(circuit, since=at, probe_at=at + timedelta(seconds=cooldown_s * factor), cooldown_s=cooldown_s)

@@ -82,10 +82,10 @@ def _faults(given: Any) -> list[tuple[str, str]]:
 
 
 def readings_within_rate(*, reads_per_minute: int, paid_until: datetime | None, at: datetime) -> int:
-    """How many readings may be made at `at`, where readings are paid for up to `paid_until`.
+    """The number of readings that may be made at `at`, if readings are paid for up to `paid_until`.
 
-    Every reading pays for its share of a minute. Who has not read for a while may read a second's worth at once, and
-    one at least.
+    Every reading pays for its share of a minute. After a pause, one second's worth may be read at once, and at least
+    one.
     """
     share = 60.0 / reads_per_minute
     credit = (at - paid_until).total_seconds() if paid_until is not None and paid_until > at else 0.0

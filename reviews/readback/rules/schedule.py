@@ -1,4 +1,4 @@
-"""When to read again, and until when an absent effect may still arrive (R-VD-11, R-VD-13, Late effects)."""
+"""The time of the next reading, and until when an absent effect may still arrive (R-VD-11, R-VD-13, Late effects)."""
 
 from __future__ import annotations
 
@@ -45,14 +45,7 @@ def next_read_at(
     stretch: float = 1.0,
     not_before: datetime | None = None,
 ) -> datetime:
-    """When to read again after `attempts` readings: growing intervals, spread by the seed, never past `until`.
-
-    A spent budget stretches the intervals, and an open circuit lets nothing be read before its probe; the last
-    reading, at `until`, stays.
-
-    The spread comes from a hash, so that the same run is scheduled alike when it is replayed (R-RC-14)
-    while actions that began together drift apart.
-    """
+    """The next reading after `attempts` of them: growing intervals, spread by the seed, never past `until`."""
     grown = polling.first_after_s * polling.backoff ** min(attempts, 64)
     wait = timedelta(seconds=min(max(grown, 0.0), polling.max_interval_s) * _factor(seed, attempts))
     due = at + max(wait * stretch, _SHORTEST)

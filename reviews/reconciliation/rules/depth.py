@@ -34,7 +34,7 @@ Told = tuple[CheckStatus, str]
 def required_checks(evidence: RunEvidence) -> tuple[CheckResult, ...]:
     """Every check that the action's depth requires, as far as this run made it."""
     required = evidence.inputs.facts.depth.requirements if evidence.inputs.facts.depth else ()
-    return tuple(_checked(one, evidence) for one in required)
+    return tuple(_judge_check(one, evidence) for one in required)
 
 
 def missing_checks(inputs: RunInputs, checks: tuple[CheckResult, ...]) -> tuple[CheckResult, ...]:
@@ -44,14 +44,14 @@ def missing_checks(inputs: RunInputs, checks: tuple[CheckResult, ...]) -> tuple[
     return tuple(one for one in checks if one.made in (CheckStatus.UNCHECKED, CheckStatus.FAILED))
 
 
-def _checked(required: CheckRequirement, evidence: RunEvidence) -> CheckResult:
+def _judge_check(required: CheckRequirement, evidence: RunEvidence) -> CheckResult:
     made, told = _BY[required.by](required, evidence)
     return CheckResult(check=required.check, made=made, by=told)
 
 
 def _predicates(required: CheckRequirement, evidence: RunEvidence) -> Told:
     about = [one for one in evidence.results if one.origin is PredicateOrigin.CONTRACT and one.text in required.texts]
-    return _over(about, "; ".join(required.texts))
+    return _judge_predicates(about, "; ".join(required.texts))
 
 
 def _scope(required: CheckRequirement, evidence: RunEvidence) -> Told:
@@ -59,10 +59,10 @@ def _scope(required: CheckRequirement, evidence: RunEvidence) -> Told:
     ending = f".{kind} is within the authorised scope"
     about = [one for one in evidence.results if one.origin is PredicateOrigin.SCOPE and one.text.endswith(ending)]
     telling = [one for one in about if one.holds is not PredicateOutcome.NOT_APPLICABLE]
-    return _over(telling, f"the {kind} of everything that was found")
+    return _judge_predicates(telling, f"the {kind} of everything that was found")
 
 
-def _over(results: list[PredicateResult], told: str) -> Told:
+def _judge_predicates(results: list[PredicateResult], told: str) -> Told:
     if any(one.holds is PredicateOutcome.FALSE for one in results):
         return CheckStatus.FAILED, told
     if results and all(one.holds is PredicateOutcome.TRUE for one in results):
@@ -90,14 +90,14 @@ def _integrity(required: CheckRequirement, evidence: RunEvidence) -> Told:
     return (CheckStatus.FAILED, ", ".join(fired)) if fired else (CheckStatus.CHECKED, "no failure indicator fired")
 
 
-def _before(required: CheckRequirement, evidence: RunEvidence) -> Told:
+def _judge_baseline(required: CheckRequirement, evidence: RunEvidence) -> Told:
     before = evidence.inputs.baseline
     if before is None or not before.is_strong:
         return CheckStatus.UNCHECKED, "The state before was not read."
     return CheckStatus.CHECKED, f"{before.source} before execution, {before.freshness}"
 
 
-def _settled(required: CheckRequirement, evidence: RunEvidence) -> Told:
+def _judge_delivery(required: CheckRequirement, evidence: RunEvidence) -> Told:
     pointed = indicated_discrepancies({key for reading in evidence.readings for key in reading.indicators})
     lags = [one.name for one in evidence.found if one.found is EffectStatus.PENDING]
     if lags or Discrepancy.PROPAGATION_DELAY in pointed:
@@ -114,7 +114,7 @@ def _sources(required: CheckRequirement, evidence: RunEvidence) -> Told:
     return (CheckStatus.CHECKED if agreed else CheckStatus.FAILED), told
 
 
-def _bound(name: str) -> Callable[[CheckRequirement, RunEvidence], Told]:
+def _judge_binding(name: str) -> Callable[[CheckRequirement, RunEvidence], Told]:
     def made(required: CheckRequirement, evidence: RunEvidence) -> Told:
         missing = missing_bindings(evidence.inputs.entry, sealed=True)
         return (CheckStatus.UNCHECKED, f"Missing: {name}.") if name in missing else (CheckStatus.CHECKED, name)
@@ -122,11 +122,11 @@ def _bound(name: str) -> Callable[[CheckRequirement, RunEvidence], Told]:
     return made
 
 
-def _approved(required: CheckRequirement, evidence: RunEvidence) -> Told:
+def _judge_approval(required: CheckRequirement, evidence: RunEvidence) -> Told:
     approval = evidence.inputs.entry.get("approval") or {}
     if not approval.get("approval_id"):
         return CheckStatus.UNCHECKED, "No approval is on record."
-    return _bound("approval records")(required, evidence)
+    return _judge_binding("approval records")(required, evidence)
 
 
 def _not_applicable(required: CheckRequirement, evidence: RunEvidence) -> Told:
@@ -143,12 +143,12 @@ _BY: dict[CheckEvidence, Callable[[CheckRequirement, RunEvidence], Told]] = {
     CheckEvidence.STRONG_READ: _strong_read,
     CheckEvidence.EFFECTS: _effects,
     CheckEvidence.INTEGRITY: _integrity,
-    CheckEvidence.BEFORE: _before,
-    CheckEvidence.SETTLED: _settled,
+    CheckEvidence.BEFORE: _judge_baseline,
+    CheckEvidence.SETTLED: _judge_delivery,
     CheckEvidence.SOURCES: _sources,
-    CheckEvidence.APPROVAL: _approved,
-    CheckEvidence.POLICIES: _bound("policy version"),
-    CheckEvidence.ENTRY: _bound("idempotency record"),
+    CheckEvidence.APPROVAL: _judge_approval,
+    CheckEvidence.POLICIES: _judge_binding("policy version"),
+    CheckEvidence.ENTRY: _judge_binding("idempotency record"),
     CheckEvidence.NOT_APPLICABLE: _not_applicable,
     CheckEvidence.NOTHING: _nothing,
 }

@@ -47,7 +47,7 @@ _TYPES: dict[Discrepancy, str] = {
     _D.UNVERIFIABLE_STATE: "UNVERIFIABLE_RESULT",
     _D.UNKNOWN_STATE: PENDING_TIMEOUT,
 }
-_CLAIMS_TOO_MUCH = frozenset({_D.VALUE_MISMATCH, _D.NO_OP_FAILURE, _D.PROPAGATION_DELAY})
+_OVERCLAIMS = frozenset({_D.VALUE_MISMATCH, _D.NO_OP_FAILURE, _D.PROPAGATION_DELAY})
 
 _PATTERNS = json.loads(files("reviews.reconciliation.rules").joinpath("check_patterns.json").read_bytes())["patterns"]
 INDICATORS: dict[str, Discrepancy] = {
@@ -72,6 +72,6 @@ def indicated_discrepancies(indicators: Iterable[str]) -> set[Discrepancy]:
 def recovery_triggers(discrepancy: Discrepancy, *, claimed: bool) -> frozenset[str]:
     """The words in which a class asks the recovery table (rule 2)."""
     words = {str(discrepancy), _TYPES.get(discrepancy, str(discrepancy))}
-    if claimed and discrepancy in _CLAIMS_TOO_MUCH:
+    if claimed and discrepancy in _OVERCLAIMS:
         words.add(OBSERVATION_AUTHORITY_MISMATCH)
     return frozenset(words)

@@ -84,12 +84,14 @@ class ContractFacts:
 
     @property
     def mutating(self) -> bool:
-        """Whether the tool changes anything at all."""
+        """Return whether the tool changes anything."""
         return self.side_effect_class is not SideEffectClass.READ_ONLY
 
     @property
     def answer_only(self) -> bool:
-        """Whether the tool only reads and names no check: its answer is all that can be judged (`answer_checks`)."""
+        """Return whether the tool only reads and names no check: then only its answer can be judged
+        (`answer_checks`).
+        """
         return not self.mutating and not self.verifiable
 
     @property
@@ -103,7 +105,7 @@ class ContractFacts:
         return self.side_effect_class is SideEffectClass.CRITICAL_MUTATION
 
     def predicates_of(self, source: str) -> tuple[str, ...]:
-        """What the contract asks of one source; the primary one has no name."""
+        """The contract's predicates for one source; the primary one has no name."""
         named = {each.name: each.predicates for each in self.further}
         return named.get(source, ()) if source else self.predicates
 
@@ -123,7 +125,7 @@ def _fresh_after(contract: Contract) -> dict[str, Mapping[str, str]]:
 
 
 def _is_keyed(contract: Contract) -> bool:
-    """Whether the primary lookup finds each effect by the idempotency key."""
+    """Return whether the primary lookup finds each effect by the idempotency key."""
     effects = contract.verification.lookup.get("effects") if contract.verification else None
     if not isinstance(effects, Mapping) or not effects:
         return False
@@ -131,7 +133,7 @@ def _is_keyed(contract: Contract) -> bool:
 
 
 def polling_of(contract: Contract, numbers: VerificationNumbers) -> Polling:
-    """When an action of the contract is read: as the contract says, else as the policy does."""
+    """The read-back schedule of the contract's actions: the contract's numbers, else the policy's."""
     said = contract.verification.document.get("polling", {}) if contract.verification else {}
     return Polling(
         first_after_s=said.get("first_after_s", numbers.first_after_s),
@@ -156,9 +158,9 @@ class ReadFailure:
 
 @dataclass(frozen=True, kw_only=True)
 class ReadPacing:
-    """What holds readings back besides their own polling: an open circuit until its probe, a budget that is spent.
+    """The limits on readings besides their own polling: an open circuit until its probe, or an exhausted budget.
 
-    `asked` is false where the system was not asked at all.
+    `asked` is false if the system was not asked at all.
     """
 
     not_before: datetime | None = None
@@ -168,10 +170,10 @@ class ReadPacing:
 
 @dataclass(frozen=True, kw_only=True)
 class AnswerFacts:
-    """Where an answer came from and what it is held against.
+    """The origin of an answer, and the facts that it is compared with.
 
-    `request_hash` is that of the request as it is stored, `answer_digest` that of the answer. `schema_fault` says where
-    the answer breaks the contract's answer schema; `has_schema` is false where the contract declares none.
+    `request_hash` is that of the stored request, `answer_digest` that of the answer. `schema_fault` says where the
+    answer breaks the contract's answer schema; `has_schema` is false if the contract declares none.
     """
 
     tenant: str
@@ -235,5 +237,5 @@ class RunInputs:
 
     @property
     def claimed_success(self) -> bool:
-        """Whether the tool said that all of it was done."""
+        """Return whether the tool reported complete success."""
         return self.observation is not None and self.observation.claimed_success

@@ -37,7 +37,7 @@ def effect_finding(inputs: RunInputs, readings: tuple[Reading, ...], name: str) 
     # A further source may know some of the effects only; one that nobody was asked about cannot be told.
     asked = [reading for reading in readings if reading.tells_of(name) or not reading.name] or readings
     seen = [reading.effect(name) for reading in asked]
-    found = {_found(effect, mutating=inputs.facts.mutating) for effect in seen}
+    found = {_effect_status(effect, mutating=inputs.facts.mutating) for effect in seen}
     count = max(effect.count for effect in seen)
     if len(found) == 1:
         return EffectFinding(name, found.pop(), count)
@@ -48,7 +48,7 @@ def effect_finding(inputs: RunInputs, readings: tuple[Reading, ...], name: str) 
     return EffectFinding(name, EffectStatus.DIVERGENT if both else EffectStatus.PENDING, count)
 
 
-def _found(effect: ReadEffect, *, mutating: bool) -> EffectStatus:
+def _effect_status(effect: ReadEffect, *, mutating: bool) -> EffectStatus:
     if effect.present is None:
         return EffectStatus.UNTOLD
     if not effect.present:
@@ -80,7 +80,7 @@ def evaluate_on_source(inputs: RunInputs, reading: Reading) -> tuple[PredicateRe
 def decisive_discrepancies(
     findings: tuple[EffectFinding, ...], results: tuple[PredicateResult, ...]
 ) -> set[Discrepancy]:
-    """What is decisive at once, wherever it is seen."""
+    """The discrepancies that are decisive wherever they are seen."""
     seen = set()
     if any(one.origin is PredicateOrigin.SCOPE and one.holds is PredicateOutcome.FALSE for one in results):
         seen.add(Discrepancy.WRONG_TARGET_MODIFIED)

@@ -26,12 +26,12 @@ def mark_stale(inputs: RunInputs) -> tuple[Reading, ...]:
     """The readings, those that are older than the answer's tokens as what they are."""
     if not any(inputs.facts.fresh_after.values()):
         return inputs.readings
-    return tuple(_judged(inputs, reading) for reading in inputs.readings)
+    return tuple(_weaken_if_stale(inputs, reading) for reading in inputs.readings)
 
 
-def _judged(inputs: RunInputs, reading: Reading) -> Reading:
+def _weaken_if_stale(inputs: RunInputs, reading: Reading) -> Reading:
     tokens = _tokens(inputs, inputs.facts.fresh_after.get(reading.name, {}))
-    if all(_reached(kind, token, reading) for kind, token in tokens.items()):
+    if all(_has_reached(kind, token, reading) for kind, token in tokens.items()):
         return reading
     return replace(reading, consistency=Consistency.STALE_ENDPOINT)
 
@@ -53,17 +53,17 @@ def _tokens(inputs: RunInputs, texts: Mapping[str, str]) -> dict[str, str | int]
     return found
 
 
-def _reached(kind: str, token: str | int, reading: Reading) -> bool:
+def _has_reached(kind: str, token: str | int, reading: Reading) -> bool:
     seen = freshness_marks(reading).get(kind)
     if seen is None:
         return False
     if kind == "etag":
         return str(seen) == str(token)
-    wanted, got = _ordered(kind, token), _ordered(kind, seen)
+    wanted, got = _comparable_mark(kind, token), _comparable_mark(kind, seen)
     return wanted is not None and got is not None and got >= wanted
 
 
-def _ordered(kind: str, mark: Any) -> tuple[int, ...] | None:
+def _comparable_mark(kind: str, mark: Any) -> tuple[int, ...] | None:
     """A mark as something that can be compared; None where it is not of its kind."""
     text = str(mark)
     if kind == "lsn":
@@ -76,7 +76,7 @@ def _ordered(kind: str, mark: Any) -> tuple[int, ...] | None:
 
 
 def freshness_marks(reading: Reading) -> dict[str, Any]:
-    """What a reading says of its own age, by kind: from its freshness, its target, or the first effect found."""
+    """A reading's marks of its own age, by kind: from its freshness, its target, or the first effect found."""
     first = next((effect.fields for effect in reading.effects if effect.present), {})
     target = reading.target or {}
     position = _LSN.search(reading.freshness)

@@ -1,15 +1,17 @@
-"""How many sources a run really had: two names of one source count once (R-RC-13).
+"""The number of independent sources of a run: two names of one source count once (R-RC-13).
 
-What is known of where a reading came from is its origin. Three tell a source apart, the first that both know decides:
+The origin of a reading is what is known of its source. Two origins are compared in three ways; the first for which both
+have the facts decides:
 
 1. The source names itself: a PostgreSQL server by its system identifier, and its database. A replica has those of its
-   primary, so it is the same source. Two databases of one server are two sources, and that they share it is told.
-2. The address: host and port as the network resolves them, and the part of the server that is asked (a database, a
-   bucket, an account, a folder). The same address is one source, unless both name their parts and these differ.
-3. The credential: one and the same at two addresses is one account under two names.
+   primary, so it is the same source. Two databases of one server are two sources, and the report says that they share
+   it.
+2. The address: host and port as the network resolves them, and the part of the server (a database, a bucket, an
+   account, a folder). The same address is one source, unless both name their parts and these differ.
+3. The credential: the same one at two addresses is one account under two names.
 
-Whatever is not known is not independent: a source that cannot be located, or that belongs to a kind which names itself
-and did not. A reading without an origin was stored before origins were, and is judged as it was then.
+An unknown source is not independent: one that cannot be located, or that is of a kind which names itself and did not. A
+reading without an origin was stored before origins were, and is judged as it was then.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ SELF_NAMING = frozenset({"databases", "vector"})
 
 @dataclass(frozen=True, kw_only=True)
 class SourceIndependence:
-    """How many of the sources that were read are independent of each other, and why, in a sentence for people."""
+    """The number of sources that are independent of each other, and the reason, in a sentence for people."""
 
     read: int
     independent: int
@@ -35,7 +37,7 @@ class SourceIndependence:
 
 
 def source_independence(readings: Sequence[Reading]) -> SourceIndependence | None:
-    """How independent the sources of these readings are; None where nothing was kept of where they came from."""
+    """The independence of the sources of these readings; None if their origins were not stored."""
     if len(readings) < 2 or any(reading.origin is None for reading in readings):
         return None
     groups = [{number} for number in range(len(readings))]
@@ -61,7 +63,7 @@ def _group(groups: list[set[int]], number: int) -> set[int]:
 
 
 def _same_source(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
-    """Why two origins are, or may be, one source, as the end of a sentence; empty where they are two."""
+    """The reason why two origins are, or may be, one source, as the end of a sentence; empty if they are two."""
     if one.get("server") and other.get("server"):
         same = (one["server"], one.get("database")) == (other["server"], other.get("database"))
         return f"both are the same database of the server {one['server']}." if same else ""
@@ -84,14 +86,14 @@ def address_fault(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
 
 
 def _differ(one: str | None, other: str | None) -> bool:
-    """Whether two parts of one server are two, and neither is inside the other."""
+    """Return whether two parts of one server are distinct, with neither inside the other."""
     if not one or not other:
         return False
     return one != other and not one.startswith(f"{other}/") and not other.startswith(f"{one}/")
 
 
 def _meets(one: str, other: str) -> bool:
-    """Whether two addresses, `host:port` or `host:*`, may be one."""
+    """Return whether two addresses, `host:port` or `host:*`, may be the same."""
     host, _, port = one.rpartition(":")
     other_host, _, other_port = other.rpartition(":")
     return host == other_host and (port == other_port or "*" in (port, other_port))

@@ -63,14 +63,14 @@ def evaluate(
     target_resource: str,
 ) -> tuple[PredicateResult, ...]:
     """Every predicate of the set over one reading, the scope's first."""
-    view = expressions.view(_named(bindings, (*contract, *added)))
+    view = expressions.view(_named_bindings(bindings, (*contract, *added)))
     results = list(_scope_results(reading, bindings["scope"], target_resource))
     results += [_result(text, PredicateOrigin.CONTRACT, view, reading) for text in contract]
     results += [_result(text, PredicateOrigin.AGENT, view, reading) for text in added]
     return tuple(results)
 
 
-def _named(bindings: Mapping[str, Mapping[str, Any]], texts: tuple[str, ...]) -> dict[str, Mapping[str, Any]]:
+def _named_bindings(bindings: Mapping[str, Mapping[str, Any]], texts: tuple[str, ...]) -> dict[str, Mapping[str, Any]]:
     """The bindings with what no predicate names left empty: making values ready costs more than judging them."""
     named = expressions.variables_of(texts)
     return {name: value if name in named else _NOTHING for name, value in bindings.items()}
@@ -80,10 +80,10 @@ def _result(text: str, origin: PredicateOrigin, view: View, reading: Reading) ->
     try:
         expression = expressions.compile(text)
     except BadExpression as problem:
-        return _over(reading, text=text, origin=origin, holds=PredicateOutcome.UNDECIDABLE, reason=problem.detail)
+        return _result_of(reading, text=text, origin=origin, holds=PredicateOutcome.UNDECIDABLE, reason=problem.detail)
     answer = expressions.evaluate(expression, view)
     expected, actual = _sides(expression, answer, view)
-    return _over(
+    return _result_of(
         reading,
         text=text,
         origin=origin,
@@ -115,7 +115,7 @@ def _scope_results(reading: Reading, scope: Mapping[str, Any], target_resource: 
         yield _scope_result(reading, effect, "tenant", {tenant} if tenant else set())
         yield _scope_result(reading, effect, "target", targets)
         if effect.strayed:
-            yield _over(
+            yield _result_of(
                 reading,
                 text=f"effects.{effect.name} is nowhere else",
                 origin=PredicateOrigin.SCOPE,
@@ -131,7 +131,7 @@ def _scope_result(reading: Reading, effect: ReadEffect, kind: str, allowed: set[
     holds, reason = _within(found, allowed, kind)
     if not effect.present and holds is PredicateOutcome.UNDECIDABLE:
         holds, reason = PredicateOutcome.NOT_APPLICABLE, "Nothing of this effect was found."
-    return _over(
+    return _result_of(
         reading,
         text=f"effects.{effect.name}.{kind} is within the authorised scope",
         origin=PredicateOrigin.SCOPE,
@@ -154,7 +154,7 @@ def _within(found: tuple[Any, ...] | None, allowed: set[str], kind: str) -> tupl
     return PredicateOutcome.TRUE, ""
 
 
-def _over(reading: Reading, **parts: Any) -> PredicateResult:
+def _result_of(reading: Reading, **parts: Any) -> PredicateResult:
     return PredicateResult(
         source=reading.source,
         consistency=reading.trusted_as,
@@ -164,6 +164,6 @@ def _over(reading: Reading, **parts: Any) -> PredicateResult:
 
 
 def mentions_effect(text: str, effects: frozenset[str]) -> bool:
-    """Whether a predicate asks about one of these effects by name."""
+    """Return whether a predicate names one of these effects."""
     asked = expressions.paths_of(text, "sa", expressions.VARIABLES)
     return any(path[:1] == ("effects",) and path[1:2] and path[1] in effects for path in asked)

@@ -1,12 +1,11 @@
-"""What a reading says of the effect of an action that has not started: was it done already?
+"""Whether the effect of an action that has not started is there already, by a reading.
 
-It is asked after a restore, when an attempt may have been forgotten.
+This is asked after a restore, when the record may have lost an attempt.
 
-1. Only a strong reading tells. What is looked up by the idempotency key is never told: the forgotten attempt had
-   another key.
-2. Where every required effect is absent, it was not done.
-3. Where one is present, it may have been done; unless all are, and a predicate of the contract is false of what is
-   there: then it is something else.
+1. Only a strong reading tells. A lookup by the idempotency key never does: the lost attempt had another key.
+2. If every required effect is absent, it was not done.
+3. If one is present, it may have been done; unless all are, and a predicate of the contract is false of them: then it
+   is something else.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from reviews.reconciliation.rules.reading import Reading, reading_bindings
 
 
 class PriorEffect(StrEnum):
-    """Whether the effect is there before the action runs."""
+    """The state of the effect before the action runs."""
 
     ABSENT = "absent"
     PRESENT = "present"
@@ -32,7 +31,7 @@ class PriorEffect(StrEnum):
 def prior_effect(
     reading: Reading, contract: Contract, bindings: Mapping[str, Mapping[str, Any]], target_resource: str
 ) -> PriorEffect:
-    """What a reading of the primary source says of the contract's effects (rules 1 to 3)."""
+    """Judge the contract's effects by a reading of the primary source (rules 1 to 3)."""
     effects = [reading.effect(name).present for name in contract.required_effects]
     if not reading.is_strong or not effects or None in effects or _names_key(contract):
         return PriorEffect.UNTOLD

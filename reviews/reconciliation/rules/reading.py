@@ -16,7 +16,7 @@ import orjson
 
 
 class Consistency(StrEnum):
-    """How a source relates to the last committed write (tables/recovery_table.json)."""
+    """The relation of a source to the last committed write (reviews/recovery/rules/recovery_table.json)."""
 
     PRIMARY = "PRIMARY"
     STRONG = "STRONG"
@@ -84,7 +84,7 @@ class Reading:
 
     @property
     def is_strong(self) -> bool:
-        """Whether it can decide anything (R-VD-09)."""
+        """Return whether it can decide anything (R-VD-09)."""
         return self.trusted_as in DECISIVE
 
     def effect(self, name: str) -> ReadEffect:
@@ -93,7 +93,7 @@ class Reading:
         return next(found, ReadEffect(name=name, present=None))
 
     def tells_of(self, name: str) -> bool:
-        """Whether the source was asked about that effect: a further one need not know all of them."""
+        """Return whether the source was asked about that effect; a further source need not know all of them."""
         return any(effect.name == name for effect in self.effects)
 
 
@@ -144,7 +144,7 @@ def parse_reading(document: Mapping[str, Any]) -> Reading:
 
 
 def to_json_default(value: object) -> Any:
-    """What a value becomes that JSON does not carry: a set its sorted members, anything else its text."""
+    """The JSON form of a value that JSON has no type for: a set as its sorted members, anything else as text."""
     if isinstance(value, (set, frozenset)):
         return sorted(map(str, value))
     return str(value)

@@ -141,18 +141,18 @@ def _name(effect: Any) -> str:
 
 def reconcile(inputs: RunInputs) -> Verdict:
     """The verdict over what is known now."""
-    inputs = _over(inputs, freshness.mark_stale(inputs))
-    unread = _unread(inputs)
+    inputs = _with_readings(inputs, freshness.mark_stale(inputs))
+    unread = _unread_verdict(inputs)
     if unread is not None:
         return unread
     deciding, testifying = deciding_readings(inputs), witness_readings(inputs)
     weak = next((reading for reading in deciding if not reading.is_strong), None)
     if weak is not None:
-        return _weak(inputs, weak)
+        return _weak_verdict(inputs, weak)
     found, results = findings.effect_findings(inputs, deciding), findings.evaluate_predicates(inputs, deciding)
     excused = retries.replayed_effects(inputs, deciding, found)
     found = retries.count_replays_once(found, excused)
-    verdict = _replayed(_judged(_over(inputs, deciding), found, results, excused), excused)
+    verdict = _mark_replayed(_judge_readings(_with_readings(inputs, deciding), found, results, excused), excused)
     if testifying:
         verdict = witnesses.apply_witnesses(inputs, verdict, found, testifying)
         results += findings.evaluate_predicates(inputs, testifying)
@@ -183,12 +183,12 @@ def _lacks_sources(inputs: RunInputs, independent: SourceIndependence | None) ->
     return ""
 
 
-def _over(inputs: RunInputs, readings: tuple[Reading, ...]) -> RunInputs:
+def _with_readings(inputs: RunInputs, readings: tuple[Reading, ...]) -> RunInputs:
     return inputs if readings == inputs.readings else replace(inputs, readings=readings)
 
 
 def contradicts(verdict: Verdict, *, succeeded: bool) -> bool:
-    """Whether a later decisive reading disagrees with how an action was settled (Late truth)."""
+    """Return whether a later decisive reading disagrees with how an action was settled (Late truth)."""
     if not verdict.decisive:
         return False
     if succeeded:
@@ -199,7 +199,7 @@ def contradicts(verdict: Verdict, *, succeeded: bool) -> bool:
 # Layers 1 and 2: can it be looked at, and was it?
 
 
-def _unread(inputs: RunInputs) -> Verdict | None:
+def _unread_verdict(inputs: RunInputs) -> Verdict | None:
     if not inputs.facts.verifiable:
         return unverifiable_verdict("The contract declares no way to look at the effect.")
     missing = unanswered_sources(inputs)
@@ -222,7 +222,7 @@ def _of_source(failure: ReadFailure) -> str:
     return f"{failure.source}: {failure.reason}" if failure.source else failure.reason
 
 
-def _weak(inputs: RunInputs, reading: Reading) -> Verdict:
+def _weak_verdict(inputs: RunInputs, reading: Reading) -> Verdict:
     reason = f"{reading.source} answered as {reading.trusted_as}, which settles nothing."
     words = frozenset({OBSERVATION_AUTHORITY_MISMATCH})
     verdict = pending_verdict(inputs, reason, Discrepancy.UNVERIFIABLE_STATE, words)
@@ -232,8 +232,8 @@ def _weak(inputs: RunInputs, reading: Reading) -> Verdict:
 # Layers 3 to 7: what strong readings say
 
 
-def _replayed(verdict: Verdict, excused: frozenset[str]) -> Verdict:
-    """A success whose effect is there more than once, as one that was replayed (RT-13)."""
+def _mark_replayed(verdict: Verdict, excused: frozenset[str]) -> Verdict:
+    """Mark a success whose repeated effect was replayed as such (RT-13)."""
     if not excused or verdict.result is not VerificationResult.SUCCESS:
         return verdict
     duplicate = Discrepancy.DUPLICATE_SIDE_EFFECT
@@ -247,35 +247,35 @@ def _replayed(verdict: Verdict, excused: frozenset[str]) -> Verdict:
     )
 
 
-def _judged(
+def _judge_readings(
     inputs: RunInputs,
     found: tuple[EffectFinding, ...],
     results: tuple[PredicateResult, ...],
     excused: frozenset[str],
 ) -> Verdict:
-    pointed = indicated_discrepancies({key for reading in inputs.readings for key in reading.indicators})
+    indicated = indicated_discrepancies({key for reading in inputs.readings for key in reading.indicators})
     if not inputs.facts.mutating or excused:
-        pointed = pointed - {Discrepancy.DUPLICATE_SIDE_EFFECT}
-    grave = pointed | findings.decisive_discrepancies(found, results)
+        indicated = indicated - {Discrepancy.DUPLICATE_SIDE_EFFECT}
+    grave = indicated | findings.decisive_discrepancies(found, results)
     if grave & GRAVE:
         return mismatch_verdict(inputs, grave | findings.predicate_discrepancies(results), found)
     if not inputs.facts.mutating and not inputs.claimed_success:
-        return _unanswered(inputs)
-    if Discrepancy.UNVERIFIABLE_STATE in pointed:
+        return _unanswered_verdict(inputs)
+    if Discrepancy.UNVERIFIABLE_STATE in indicated:
         return unverifiable_verdict("The source says that it cannot be relied on here.")
     untold = [one.name for one in found if one.found is EffectStatus.UNTOLD]
-    if untold or Discrepancy.UNKNOWN_STATE in pointed:
+    if untold or Discrepancy.UNKNOWN_STATE in indicated:
         reason = f"The source could not tell about {', '.join(untold) or 'the effect'}."
         return pending_verdict(inputs, reason, Discrepancy.UNKNOWN_STATE)
     if any(one.found in LACKING for one in found):
-        return _lacking(inputs, found, pointed)
+        return _lacking_verdict(inputs, found, indicated)
     lags = [one.name for one in found if one.found is EffectStatus.PENDING]
-    if lags or Discrepancy.PROPAGATION_DELAY in pointed:
-        return _lagging(inputs, lags, pointed)
-    return _unless_more_was_reported(inputs, _complete(inputs, found, results, pointed), excused)
+    if lags or Discrepancy.PROPAGATION_DELAY in indicated:
+        return _lagging_verdict(inputs, lags, indicated)
+    return _reject_extra_effects(inputs, _judge_complete(inputs, found, results, indicated), excused)
 
 
-def _unless_more_was_reported(inputs: RunInputs, verdict: Verdict, excused: frozenset[str]) -> Verdict:
+def _reject_extra_effects(inputs: RunInputs, verdict: Verdict, excused: frozenset[str]) -> Verdict:
     """No success over an answer that reports more than was wanted (layer 7, R-TC-20)."""
     more = extra_effects(inputs, replayed=excused)
     if verdict.result is not VerificationResult.SUCCESS or not (more.repeated or more.unwanted):
@@ -294,7 +294,7 @@ def _unless_more_was_reported(inputs: RunInputs, verdict: Verdict, excused: froz
     )
 
 
-def _lacking(inputs: RunInputs, findings: tuple[EffectFinding, ...], pointed: set[Discrepancy]) -> Verdict:
+def _lacking_verdict(inputs: RunInputs, findings: tuple[EffectFinding, ...], indicated: set[Discrepancy]) -> Verdict:
     """Some of what was wanted is not there (layer 4)."""
     names = ", ".join(one.name for one in findings if one.found in LACKING)
     working = inputs.observation is not None and inputs.observation.status in observe.STILL_WORKING
@@ -306,36 +306,36 @@ def _lacking(inputs: RunInputs, findings: tuple[EffectFinding, ...], pointed: se
         reason = f"Not found so far: {names}. It may still arrive until the late-effect horizon."
         return pending_verdict(inputs, reason, Discrepancy.UNKNOWN_STATE, awaits_horizon=True)
     if any(one.found in SEEN for one in findings):
-        return mismatch_verdict(inputs, pointed | {Discrepancy.PARTIAL_APPLICATION}, findings)
-    stale = _is_stale(inputs, pointed)
-    gone = _is_gone(inputs, pointed)
+        return mismatch_verdict(inputs, indicated | {Discrepancy.PARTIAL_APPLICATION}, findings)
+    stale = _is_stale(inputs, indicated)
+    gone = _is_gone(inputs, indicated)
     if inputs.claimed_success:
         nothing = {Discrepancy.NO_OP_FAILURE} | ({Discrepancy.TARGET_MISSING} if gone else set())
         return mismatch_verdict(inputs, nothing, findings)
     if gone or stale:
         cause = Discrepancy.TARGET_MISSING if gone else Discrepancy.STALE_STATE
-        return _agreed(f"A strong read shows no effect, and why: {cause}.", cause)
-    return _agreed("A strong read after the late-effect horizon shows no effect.", None)
+        return _absent_verdict(f"A strong read shows no effect, and why: {cause}.", cause)
+    return _absent_verdict("A strong read after the late-effect horizon shows no effect.", None)
 
 
-def _is_stale(inputs: RunInputs, pointed: set[Discrepancy]) -> bool:
+def _is_stale(inputs: RunInputs, indicated: set[Discrepancy]) -> bool:
     code = inputs.observation.error_code if inputs.observation else None
     refused = code in STALE_ERRORS or code in inputs.facts.stale_errors
-    return (code is not None and refused) or Discrepancy.STALE_STATE in pointed
+    return (code is not None and refused) or Discrepancy.STALE_STATE in indicated
 
 
 STALE_ERRORS = frozenset({"STALE_STATE", "STALE_STATE_ERROR", "VERSION_CONFLICT", "ETAG_MISMATCH"})
 """Error codes that mean "the target had moved on" in every contract; a contract may name more."""
 
 
-def _is_gone(inputs: RunInputs, pointed: set[Discrepancy]) -> bool:
+def _is_gone(inputs: RunInputs, indicated: set[Discrepancy]) -> bool:
     targets = [reading.target for reading in inputs.readings if reading.target is not None]
     absent = any(target.get("exists") is False for target in targets)
-    return absent or Discrepancy.TARGET_MISSING in pointed
+    return absent or Discrepancy.TARGET_MISSING in indicated
 
 
-def _agreed(reason: str, discrepancy: Discrepancy | None) -> Verdict:
-    """Nothing happened, and nobody had said that it did."""
+def _absent_verdict(reason: str, discrepancy: Discrepancy | None) -> Verdict:
+    """The verdict that no effect occurred and none was claimed."""
     words = recovery_triggers(discrepancy, claimed=False) if discrepancy else frozenset()
     return Verdict(
         result=VerificationResult.ABSENT,
@@ -346,29 +346,29 @@ def _agreed(reason: str, discrepancy: Discrepancy | None) -> Verdict:
     )
 
 
-def _unanswered(inputs: RunInputs) -> Verdict:
-    """A read-only action that brought no answer: it changed nothing, and RT-45 may ask again."""
-    verdict = _agreed("The reading did not succeed, and it changes nothing.", None)
+def _unanswered_verdict(inputs: RunInputs) -> Verdict:
+    """The verdict on a read-only action without an answer: it changed nothing, and RT-45 may ask again."""
+    verdict = _absent_verdict("The reading did not succeed, and it changes nothing.", None)
     return replace(verdict, triggers=pending_triggers(inputs))
 
 
-def _lagging(inputs: RunInputs, lags: list[str], pointed: set[Discrepancy]) -> Verdict:
+def _lagging_verdict(inputs: RunInputs, lags: list[str], indicated: set[Discrepancy]) -> Verdict:
     delay = Discrepancy.PROPAGATION_DELAY
     reason = f"Committed, but what is fed by it has not caught up: {', '.join(lags) or 'a system'}."
     verdict = pending_verdict(inputs, reason, delay, recovery_triggers(delay, claimed=inputs.claimed_success))
-    others = rank_discrepancies(pointed - {delay})
+    others = rank_discrepancies(indicated - {delay})
     return replace(verdict, secondary=others)
 
 
-def _complete(
+def _judge_complete(
     inputs: RunInputs,
     found: tuple[EffectFinding, ...],
     results: tuple[PredicateResult, ...],
-    pointed: set[Discrepancy],
+    indicated: set[Discrepancy],
 ) -> Verdict:
     """Everything that was wanted is there; is it right (layers 6 and 7)?"""
-    gone = {Discrepancy.TARGET_MISSING} if _is_gone(inputs, pointed) else set()
-    wrong = pointed | findings.predicate_discrepancies(results) | gone
+    gone = {Discrepancy.TARGET_MISSING} if _is_gone(inputs, indicated) else set()
+    wrong = indicated | findings.predicate_discrepancies(results) | gone
     if wrong:
         return mismatch_verdict(inputs, wrong, found)
     undecidable = next((one for one in results if one.holds is PredicateOutcome.UNDECIDABLE), None)

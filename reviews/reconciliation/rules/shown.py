@@ -33,7 +33,7 @@ _FIELD: Final = re.compile(r"\bsa\.(?:effects\.\w+\.)?([a-z_]\w*)", re.ASCII)
 
 
 class Shown(StrEnum):
-    """What the newest decisive reading showed, or why there is none."""
+    """The result of the newest decisive reading, or the reason why there is none."""
 
     NOT_READ = "NOT_READ"
     WEAK = "WEAK"
@@ -45,8 +45,10 @@ class Shown(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class LastReading:
-    """What the newest decisive reading showed; `difference` has the values where it is DIFFERENT, and is empty where
-    they were erased; `exact` has them all and uncut, for comparing. `run` is the pointer of its evidence.
+    """The newest decisive reading.
+
+    `difference` has the values if it is DIFFERENT, and is empty if they were erased; `exact` has all of them and uncut,
+    for comparing. `run` is the pointer of its evidence.
     """
 
     shown: Shown = Shown.NOT_READ
@@ -59,7 +61,7 @@ NOT_READ: Final = LastReading()
 
 
 def shown_by(*, source: str, consistency: str, result: str, discrepancy: str) -> Shown:
-    """What a run showed, from its codes (rule 1)."""
+    """The result of a run, from its codes (rule 1)."""
     if result not in DECISIVE:
         if not source:
             return Shown.NOT_READ
@@ -70,7 +72,7 @@ def shown_by(*, source: str, consistency: str, result: str, discrepancy: str) ->
 
 
 def describe_difference(findings: Mapping[str, Any], contract: Contract | None) -> str:
-    """What a run's readings showed instead of the request: "quantity 10 instead of 1" (rules 2 and 3)."""
+    """Describe what a run's readings showed instead of the request, as "quantity 10 instead of 1" (rules 2 and 3)."""
     said = _differences(findings, contract, longest=_LONGEST)
     more = len(said) - _MOST_NAMED
     return ", ".join(said[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")

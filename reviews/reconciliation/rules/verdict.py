@@ -25,7 +25,7 @@ MAX_ATTEMPTS = 500
 
 
 class VerificationResult(StrEnum):
-    """What a verification run found (R-RC-07)."""
+    """The result of a verification run (R-RC-07)."""
 
     SUCCESS = "SUCCESS"
     PARTIAL = "PARTIAL"
@@ -62,7 +62,7 @@ class EffectFinding:
 
 
 class CheckStatus(StrEnum):
-    """Whether a required check was made."""
+    """The status of a required check."""
 
     CHECKED = "CHECKED"
     FAILED = "FAILED"
@@ -81,12 +81,11 @@ class CheckResult:
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """What one run found, and in which words it asks the recovery table.
+    """The verdict of one run, with the triggers by which it is looked up in the recovery table.
 
-    `decisive` says that the finding settles the action; a verdict that is not leaves it open. `timed_out`
-    says that it can stay open no longer. `doubt`: a source answered and does not bear out what is claimed.
-    `equivalent`: what is there more than once is one effect that was replayed. `independence`: how many of the sources
-    that were read are independent of each other, where there was more than one.
+    `decisive` says that it settles the action, else the action stays open; `timed_out` that it can stay open no longer.
+    `doubt`: a source answered and does not support the claim. `equivalent`: the repeated effect is one that was
+    replayed. `independence`: the number of independent sources, if several were read.
     """
 
     result: VerificationResult
@@ -107,7 +106,7 @@ class Verdict:
 
     @property
     def effect_seen(self) -> bool:
-        """Whether anything that was wanted was found."""
+        """Return whether any wanted effect was found."""
         return any(effect.found in SEEN for effect in self.effects)
 
     @property
@@ -122,7 +121,7 @@ class Verdict:
 
 
 def waiting_deadline(inputs: RunInputs) -> datetime:
-    """When waiting ends: the SLA, but never before absence could have been told."""
+    """The end of waiting: the SLA, but never before absence could be established."""
     return max(inputs.sla_at, inputs.horizon_at)
 
 
@@ -168,7 +167,7 @@ def pending_verdict(
 
 
 def pending_triggers(inputs: RunInputs) -> frozenset[str]:
-    """Why nothing can be said yet: a claim not yet borne out, silence, or an answer that is no claim."""
+    """The reason why nothing can be said yet: an unsupported claim, silence, or an answer that is no claim."""
     if inputs.claimed_success:
         return frozenset({OBSERVATION_AUTHORITY_MISMATCH})
     silent = inputs.observation is None or inputs.observation.status is observe.ReportedStatus.TIMEOUT
@@ -185,14 +184,14 @@ def mismatch_verdict(inputs: RunInputs, classes: set[Discrepancy], findings: tup
     return Verdict(
         result=result,
         decisive=True,
-        reason=_account(first, findings),
+        reason=_describe(first, findings),
         discrepancy=first,
         secondary=tuple(others),
         triggers=recovery_triggers(first, claimed=inputs.claimed_success),
     )
 
 
-def _account(discrepancy: Discrepancy, findings: tuple[EffectFinding, ...]) -> str:
+def _describe(discrepancy: Discrepancy, findings: tuple[EffectFinding, ...]) -> str:
     listed = ", ".join(f"{one.name} {one.found.lower()} ({one.count})" for one in findings)
     shown = "only a part of what was wanted" if discrepancy is Discrepancy.PARTIAL_APPLICATION else discrepancy
     return f"A strong read shows {shown}: {listed or 'no effect is declared'}."

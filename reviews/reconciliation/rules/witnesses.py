@@ -34,31 +34,33 @@ def apply_witnesses(
 ) -> Verdict:
     """The verdict, unless a source that testifies speaks against it; what is grave anywhere is grave."""
     pointed = indicated_discrepancies({key for reading in readings for key in reading.indicators})
-    every = tuple(one for reading in readings for one in _told(inputs, reading))
+    every = tuple(one for reading in readings for one in _source_findings(inputs, reading))
     serious = (pointed & GRAVE) | decisive_discrepancies(every, evaluate_predicates(inputs, readings))
     if serious and verdict.discrepancy not in GRAVE:
         return mismatch_verdict(inputs, serious, findings)
     if confirms_all(verdict):
         against = [reading.name for reading in readings if not _bears_out(inputs, reading)]
     elif confirms_absence(verdict):
-        against = [reading.name for reading in readings if any(one.found in SEEN for one in _told(inputs, reading))]
+        against = [
+            reading.name for reading in readings if any(one.found in SEEN for one in _source_findings(inputs, reading))
+        ]
     else:
         return verdict
     return _disagreeing(inputs, against) if against else verdict
 
 
 def confirms_all(verdict: Verdict) -> bool:
-    """Whether the verdict says that all that was wanted is so."""
+    """Return whether the verdict says that all wanted effects are there."""
     return verdict.result is VerificationResult.SUCCESS or verdict.discrepancy is Discrepancy.NO_OP_SUCCESS
 
 
 def confirms_absence(verdict: Verdict) -> bool:
-    """Whether the verdict says that nothing happened."""
+    """Return whether the verdict says that nothing happened."""
     return verdict.result is VerificationResult.ABSENT or verdict.discrepancy is Discrepancy.NO_OP_FAILURE
 
 
 def _bears_out(inputs: RunInputs, reading: Reading) -> bool:
-    there = all(one.found is EffectStatus.PRESENT for one in _told(inputs, reading))
+    there = all(one.found is EffectStatus.PRESENT for one in _source_findings(inputs, reading))
     fitting = all(
         one.holds in {PredicateOutcome.TRUE, PredicateOutcome.NOT_APPLICABLE}
         for one in evaluate_on_source(inputs, reading)
@@ -66,8 +68,8 @@ def _bears_out(inputs: RunInputs, reading: Reading) -> bool:
     return there and fitting and not reading.indicators
 
 
-def _told(inputs: RunInputs, reading: Reading) -> tuple[EffectFinding, ...]:
-    """What one further source says of the effects that it knows; one that knows none has told nothing."""
+def _source_findings(inputs: RunInputs, reading: Reading) -> tuple[EffectFinding, ...]:
+    """One further source's findings on the effects that it knows."""
     known = [name for name in inputs.facts.required_effects if reading.tells_of(name)]
     return tuple(effect_finding(inputs, (reading,), name) for name in known or inputs.facts.required_effects)
 

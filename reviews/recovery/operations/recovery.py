@@ -140,7 +140,9 @@ def recovered_effects(tenant_id: UUID, action_id: UUID) -> frozenset[str]:
 
 
 def manual_orders(action: Action) -> dict[Relation, tuple[tuple[RecoveryOrder, ...] | str, tuple[str, ...]]]:
-    """What a person's order of each kind would be, from what the last run read, and the effects that it concerns."""
+    """The order of each kind that a person could give, from what the last run read, and the effects
+    that it concerns.
+    """
     plan = plan_for(action.tenant_id, action.id)
     facts = ContractFacts.of(plan.contract)
     run = queries.last_run(action.tenant_id, action.id)

@@ -42,21 +42,21 @@ def carry_over_outcome(*, tenant_id: UUID, action_id: UUID, event_id: UUID, at: 
     if detail is None:
         ledger_orders.end_order(event_id=event_id)
         return True
-    how, reason = _ended(tenant_id, event_id, detail)
+    how, reason = _remedy_outcome(tenant_id, event_id, detail)
     if how is RemedyOutcome.OPEN:
         return False
     ledger_orders.end_order(event_id=event_id)
     done = how is RemedyOutcome.DONE
     if head.state == State.COMPENSATING:
-        _compensated(head, detail, at=at) if done else _compensation_failed(head, reason, at=at)
+        _end_compensation(head, detail, at=at) if done else _compensation_failed(head, reason, at=at)
     elif head.state in (State.FORWARD_RECOVERY, State.RECONCILIATION_FAILED):
-        _finished(head, detail, at=at) if done else _held(head, reason, at=at)
+        _continue_recovery(head, detail, at=at) if done else _hold(head, reason, at=at)
     elif head.state == State.RECONCILED_SUCCESS:
-        _reversed(head, detail, at=at) if done else _not_reversed(head, reason, at=at)
+        _record_reversal(head, detail, at=at) if done else _not_reversed(head, reason, at=at)
     return True
 
 
-def _ended(tenant_id: UUID, event_id: UUID, detail: dict[str, Any]) -> tuple[RemedyOutcome, str]:
+def _remedy_outcome(tenant_id: UUID, event_id: UUID, detail: dict[str, Any]) -> tuple[RemedyOutcome, str]:
     if detail["refused"]:
         return RemedyOutcome.FAILED, f"The gate refused {detail['tool']}: {detail['refused']['reason']}"
     child = actions.child_of(tenant_id, event_id)
@@ -67,7 +67,7 @@ def _ended(tenant_id: UUID, event_id: UUID, detail: dict[str, Any]) -> tuple[Rem
     return how, f"The {detail['relation']} with {child.tool} ended {child.state}{found}."
 
 
-def _compensated(head: ledger.SubjectHead, detail: dict[str, Any], *, at: datetime) -> None:
+def _end_compensation(head: ledger.SubjectHead, detail: dict[str, Any], *, at: datetime) -> None:
     if ledger_orders.order_next_step(head, detail, actor=ledger.SYSTEM, at=at) is not None:
         return
     kind, reason = _how_reversed(head)
@@ -75,7 +75,7 @@ def _compensated(head: ledger.SubjectHead, detail: dict[str, Any], *, at: dateti
     ledger_orders.unwind_after_failure(current_action(head), "COMPENSATED", at=at)
 
 
-def _finished(head: ledger.SubjectHead, detail: dict[str, Any], *, at: datetime) -> None:
+def _continue_recovery(head: ledger.SubjectHead, detail: dict[str, Any], *, at: datetime) -> None:
     """The recovery action was verified: the next one, or a reading of the action itself, which alone can end it."""
     if ledger_orders.order_next_step(head, detail, actor=ledger.SYSTEM, at=at) is not None:
         return
@@ -99,13 +99,13 @@ def _compensation_failed(head: ledger.SubjectHead, reason: str, *, at: datetime)
     _tell(head, decision, at=at)
 
 
-def _held(head: ledger.SubjectHead, reason: str, *, at: datetime) -> None:
+def _hold(head: ledger.SubjectHead, reason: str, *, at: datetime) -> None:
     text = str((head.entry or {})["reconciliation"]["recovery_decision"] or "HELD")
     _step(head, State.REVIEW_REQUIRED, reason, frozenset(), at=at)
     cases.open_case(tenant_id=head.tenant_id, action_id=head.id, reason=text, at=at)
 
 
-def _reversed(head: ledger.SubjectHead, detail: dict[str, Any], *, at: datetime) -> None:
+def _record_reversal(head: ledger.SubjectHead, detail: dict[str, Any], *, at: datetime) -> None:
     """A success was taken back afterwards: both stay on record, and the report says so (R-RP-44)."""
     if ledger_orders.order_next_step(head, detail, actor=ledger.SYSTEM, at=at) is not None:
         return
@@ -134,7 +134,7 @@ def _not_reversed(head: ledger.SubjectHead, reason: str, *, at: datetime) -> Non
 
 
 def _failure(head: ledger.SubjectHead) -> tuple[RecoveryDecision, DecidingPolicy]:
-    """What the policy in force says of a compensation that failed (RT-17, RT-50), and which version of it that is."""
+    """Decide by the policy in force on a failed compensation (RT-17, RT-50); also return the policy's version."""
     action = current_action(head)
     policy = deciding_policy(action)
     facts = ContractFacts.of(contract_of(head.tenant_id, action))

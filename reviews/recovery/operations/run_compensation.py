@@ -90,7 +90,7 @@ def compensate_next(*, tenant_id: UUID, unwinding_id: UUID, at: datetime) -> boo
         return False
     step = sagas.next_to_compensate(steps)
     if step is None:
-        return _done(row, at=at)
+        return _end_unwinding(row, at=at)
     if runs.has_open_order(tenant_id, UUID(step.id)):
         return False
     action = actions_queries.action(tenant_id, UUID(step.id))
@@ -106,7 +106,7 @@ def compensate_next(*, tenant_id: UUID, unwinding_id: UUID, at: datetime) -> boo
 
 
 def _decision(action: Action, policy: DecidingPolicy) -> tuple[RecoveryDecision, tuple[str, ...]]:
-    """What the policy says of a committed effect that must be reversed (RT-51, RT-52)."""
+    """Decide by the policy on a committed effect that must be reversed (RT-51, RT-52)."""
     facts = ContractFacts.of(contract_of(action.tenant_id, action))
     orders_wanted, concerned = recovery.manual_orders(action)[Relation.COMPENSATION]
     asked = facts.situation(
@@ -165,7 +165,7 @@ def _awaiting(row: Any, action: Action, *, at: datetime) -> bool:
     return True
 
 
-def _done(row: Any, *, at: datetime) -> bool:
+def _end_unwinding(row: Any, *, at: datetime) -> bool:
     if row.state == "STUCK":
         _move(row, "OPEN", "unwinding_went_on", "A person has settled what it waited for.", at=at)
     _move(row, "DONE", "unwinding_ended", "Nothing is left to reverse.", at=at)

@@ -72,11 +72,11 @@ class RecoveryOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class RecoveryDecision:
-    """What the policy decided: the row, what it wants, and the states to pass from here.
+    """The policy's decision: the row, the recovery that it wants, and the states to pass from here.
 
     `row` None: no discrepancy, nothing to recover. `orders` are the recovery actions to propose, in their order.
-    `wanted` and `held_because` say what a held decision would have done and why a person must settle it first.
-    `table` is the digest of the rows that decided; it is empty where an earlier decision only goes on.
+    `wanted` and `held_because` say what a held decision would have done and why a person must settle it first. `table`
+    is the digest of the rows that decided; it is empty where an earlier decision merely continues.
     """
 
     row: str | None
@@ -93,7 +93,7 @@ class RecoveryDecision:
 
     @property
     def held(self) -> bool:
-        """Whether a person must settle it before what was wanted can happen."""
+        """Return whether a person must settle it first."""
         return self.held_because is not None
 
     @property
@@ -114,7 +114,7 @@ def decide_recovery(
     last = path[-1] if path else state
     if last in RELATIONS:
         wanted, done = last, last is _S.ROLLED_BACK and means.absent
-        orders, held_because = ((), None) if done else _ordered(row, last, means, policy)
+        orders, held_because = ((), None) if done else _plan_orders(row, last, means, policy)
     if held_because is not None:
         path = (*path[:-1], _S.REVIEW_REQUIRED)
     elif orders and last is _S.ROLLED_BACK:
@@ -151,10 +151,10 @@ def _way(row: RecoveryRow, situation: RecoverySituation, means: RecoveryOptions)
     return first
 
 
-def _ordered(
+def _plan_orders(
     row: RecoveryRow, wanted: State, means: RecoveryOptions, policy: RecoveryPolicy
 ) -> tuple[tuple[RecoveryOrder, ...], str | None]:
-    """The orders of what the row wants, or why it must wait for a person (rule 4)."""
+    """The orders for what the row wants, or the reason why it must wait for a person (rule 4)."""
     name = NAMES[RELATIONS[wanted]]
     safe = wanted is _S.COMPENSATING and means.safe_without_effect
     if means.is_remedy:

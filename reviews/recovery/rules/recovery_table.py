@@ -125,7 +125,7 @@ _TRIGGERS = {row.id: row.trigger for row in ROWS}
 
 
 def trigger_of(row_id: str | None) -> str:
-    """What the built-in row of that id answers to; nothing where it is a tenant's own."""
+    """The trigger of the built-in row with that id; empty for a tenant's own row."""
     return _TRIGGERS.get(row_id or "", "")
 
 
@@ -153,7 +153,7 @@ def parse_rows(rows: Sequence[Mapping[str, Any]], *, expected_digest: str) -> tu
 
 
 def policy_faults(document: Mapping[str, Any]) -> list[dict[str, str]]:
-    """What is wrong with the table of a policy that is to be put in force: nothing for the built-in one (rule 6)."""
+    """The faults of the table in a policy to be put in force; none for the built-in table (rule 3)."""
     table = document.get("table", "built-in")
     rows = TABLE["rows"] if table == "built-in" else table
     found = (

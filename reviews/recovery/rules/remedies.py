@@ -46,7 +46,7 @@ class RecoveryOrder:
 
 @dataclass(frozen=True, kw_only=True)
 class PlanBasis:
-    """What a plan rests on: the contract's remedies, the arguments that each named tool knows, and the layers."""
+    """The basis of a plan: the contract's remedies, the arguments that each named tool knows, and the layers."""
 
     recovery: Recovery
     tools: Mapping[str, frozenset[str]]
@@ -111,7 +111,7 @@ _ENDED_BADLY = frozenset(
 
 
 def remedy_outcome(state: State, *, settled: bool, contradicted: bool) -> RemedyOutcome:
-    """What the state of a recovery action means for what it recovers (rule 4)."""
+    """The outcome of a recovery action, by its state (rule 4)."""
     if state is State.RECONCILED_SUCCESS:
         return RemedyOutcome.FAILED if contradicted else RemedyOutcome.DONE
     if state in _ENDED_BADLY or (state is State.UNKNOWN and settled):

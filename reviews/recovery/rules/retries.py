@@ -31,7 +31,7 @@ _FINAL = frozenset({Discrepancy.STALE_STATE, Discrepancy.TARGET_MISSING})
 def may_retry(
     facts: ContractFacts, entry: Mapping[str, Any], policy: RecoveryPolicy, *, request_hash: str | None
 ) -> bool:
-    """Whether contract, policy and record allow one more attempt, whatever a reading shows (rules 3 and 4)."""
+    """Return whether contract, policy and record allow one more attempt, regardless of readings (rules 3 and 4)."""
     made = int(entry["execution"]["attempt_count"])
     if not facts.mutating:
         return made < policy.max_read_attempts
@@ -40,7 +40,7 @@ def may_retry(
 
 
 def is_retry_safe(inputs: RunInputs, verdict: Verdict) -> bool:
-    """Whether this run shows that the action may be tried again (rules 1 to 3)."""
+    """Return whether this run shows that the action may be retried (rules 1 to 3)."""
     if not inputs.retry_safe or inputs.unwinding or inputs.is_remedy:
         return False
     final = {verdict.discrepancy, *verdict.secondary} & _FINAL

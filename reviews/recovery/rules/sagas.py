@@ -21,7 +21,7 @@ from ledger.record.rules.lifecycle import BLOCKS_REPEAT, State
 
 
 class Region(StrEnum):
-    """Where a step lies in its run (rule 1)."""
+    """The position of a step in its run (rule 1)."""
 
     BEFORE_PIVOT = "BEFORE_PIVOT"
     AT_PIVOT = "AT_PIVOT"
@@ -98,7 +98,7 @@ def silent_steps(steps: Sequence[SagaStep]) -> tuple[SilentStep, ...]:
         silent += [
             SilentStep(step.id, each, "Its outcome was not known yet.")
             for each in step.depends_on
-            if each in earlier and each not in step.acknowledges and _later(earlier[each], step)
+            if each in earlier and each not in step.acknowledges and _was_open_beside(earlier[each], step)
         ]
         earlier[step.id] = step
         if step.state in _FAILED:
@@ -106,15 +106,15 @@ def silent_steps(steps: Sequence[SagaStep]) -> tuple[SilentStep, ...]:
     return tuple(silent)
 
 
-def _later(other: SagaStep, step: SagaStep) -> bool:
-    """Whether the other step had not ended when this one was proposed."""
+def _was_open_beside(other: SagaStep, step: SagaStep) -> bool:
+    """Return whether the other step had not ended when this one was proposed."""
     if other.state in _OPEN:
         return True
     return other.ended_at is not None and datetime.fromisoformat(other.ended_at) > step.proposed_at
 
 
 def is_complete(steps: Sequence[SagaStep]) -> bool:
-    """Whether all of a run was done and stands (rule 4)."""
+    """Return whether all of a run was done and still holds (rule 4)."""
     return bool(steps) and all(
         one.state is State.RECONCILED_SUCCESS and not one.contradicted and not one.reversed for one in steps
     )

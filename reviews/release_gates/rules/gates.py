@@ -68,24 +68,24 @@ def _line(tried: str, wanted: str, found: object, *, passed: bool) -> GateLine:
     return GateLine(tried=tried, wanted=wanted, found=str(found), passed=passed)
 
 
-def _found(outcome: RunOutcome) -> str:
+def _describe_outcome(outcome: RunOutcome) -> str:
     decided = outcome.decision.text or "no row of the table"
     return f"{outcome.state} by {decided}: {outcome.verdict.reason}"
 
 
 def inject_failures(draft: Draft) -> list[GateLine]:
     """RG-04: the five failures, in each class of side effect (rule 1)."""
-    return [line for each in draft.classes for line in _injected(draft, each)]
+    return [line for each in draft.classes for line in _fault_lines(draft, each)]
 
 
-def _injected(draft: Draft, side_effect_class: SideEffectClass) -> Iterator[GateLine]:
+def _fault_lines(draft: Draft, side_effect_class: SideEffectClass) -> Iterator[GateLine]:
     facts = refund_facts(draft, side_effect_class)
     replica = refund_run(draft, facts, shop_reading(refund(), consistency=Consistency.REPLICA))
     for words, run in (("shows the effect", replica), ("shows it after the deadline", overdue_run(replica))):
         outcome = verification.judge_run(run)
         wanted = "nothing is settled by it"
         name = f"STALE_READ, {side_effect_class}: a replica {words}"
-        yield _line(name, wanted, _found(outcome), passed=outcome.state not in _ENDS)
+        yield _line(name, wanted, _describe_outcome(outcome), passed=outcome.state not in _ENDS)
     yield from _timeouts(draft, facts)
     wider = replace(facts, required_effects=("refund", "note"))
     for name, run in (
@@ -98,12 +98,14 @@ def _injected(draft: Draft, side_effect_class: SideEffectClass) -> Iterator[Gate
         outcome = verification.judge_run(run)
         known = outcome.state not in _GOES_ON_ALONE and outcome.next_read_at is None
         wanted = "it is recovered, or waits for a person"
-        yield _line(f"{name}, {side_effect_class}", wanted, _found(outcome), passed=known)
+        yield _line(f"{name}, {side_effect_class}", wanted, _describe_outcome(outcome), passed=known)
     strange = refund(scope={"tenant": ("umbrella",), "target": ("o-17",)})
     outcome = verification.judge_run(refund_run(draft, facts, shop_reading(strange)))
     stopped = bool(outcome.freeze) and outcome.state is State.REVIEW_REQUIRED and outcome.incident == "security"
     name = f"WRONG_TENANT_RESULT, {side_effect_class}: the effect is another tenant's"
-    yield _line(name, "the target is frozen, a security incident waits for a person", _found(outcome), passed=stopped)
+    yield _line(
+        name, "the target is frozen, a security incident waits for a person", _describe_outcome(outcome), passed=stopped
+    )
 
 
 def _timeouts(draft: Draft, facts: ContractFacts) -> Iterator[GateLine]:
@@ -111,7 +113,9 @@ def _timeouts(draft: Draft, facts: ContractFacts) -> Iterator[GateLine]:
     run = refund_run(draft, facts, failure=_SILENT)
     ended = verification.judge_run(overdue_run(run))
     wanted = "it is no success and no failure"
-    yield _line(f"{name}: no answer until the deadline", wanted, _found(ended), passed=ended.state not in _ENDS)
+    yield _line(
+        f"{name}: no answer until the deadline", wanted, _describe_outcome(ended), passed=ended.state not in _ENDS
+    )
     made = _readings_before_deadline(facts)
     wanted = f"it is read at least {FEWEST_READINGS} times before the deadline"
     found = f"{made} times in {facts.polling.sla_s} s"
@@ -119,7 +123,7 @@ def _timeouts(draft: Draft, facts: ContractFacts) -> Iterator[GateLine]:
 
 
 def _readings_before_deadline(facts: ContractFacts) -> int:
-    """How many readings begin before the deadline; the one at the deadline itself is not among them."""
+    """The number of readings that begin before the deadline, without the one at the deadline itself."""
     at, until, made = START, START + timedelta(seconds=facts.polling.sla_s), 0
     while made < FEWEST_READINGS:
         at = next_read_at(facts.polling, attempts=made, at=at, until=until, seed="release")
@@ -239,7 +243,7 @@ def check_reports_before_verdict(draft: Draft) -> list[GateLine]:
         for run in (*runs, *map(overdue_run, runs)):
             outcome = verification.judge_run(run)
             reached = State.RECONCILED_SUCCESS in {step.state for step in outcome.steps}
-            lines.append(_line(name, "it is not reconciled", _found(outcome), passed=not reached))
+            lines.append(_line(name, "it is not reconciled", _describe_outcome(outcome), passed=not reached))
     return lines
 
 
@@ -257,7 +261,7 @@ def repeat_unknown(draft: Draft) -> list[GateLine]:
                 outcome = verification.judge_run(tried)
                 repeats = outcome.state is State.VALIDATED or outcome.retry_at is not None
                 name = f"no answer {when} the deadline, record {status}, {each}"
-                lines.append(_line(name, "nothing is sent again", _found(outcome), passed=not repeats))
+                lines.append(_line(name, "nothing is sent again", _describe_outcome(outcome), passed=not repeats))
     return lines
 
 
@@ -297,7 +301,7 @@ def _other_value(value: Any) -> Any:
 
 
 def summary_of(lines: list[GateLine]) -> tuple[bool, str]:
-    """Whether every line passed, and the first that did not."""
+    """Return whether every line passed, and describe the first that did not."""
     red = [line for line in lines if not line.passed]
     if not red:
         return True, f"{len(lines)} of {len(lines)} passed."

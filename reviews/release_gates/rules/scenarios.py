@@ -35,7 +35,7 @@ _REVERSIBLE = frozenset(
 
 @dataclass(frozen=True, kw_only=True)
 class Draft:
-    """What a release would have in force: the policies, and a contract where it is one that was drafted."""
+    """The policies, and the contract if one was drafted, that a release would put in force."""
 
     numbers: VerificationNumbers
     recovery: RecoveryPolicy
@@ -137,7 +137,7 @@ def absent_effect(name: str = "refund") -> ReadEffect:
 
 
 def shop_reading(*effects: ReadEffect, consistency: Consistency = Consistency.PRIMARY) -> Reading:
-    """What the shop answered."""
+    """A reading of the shop."""
     return Reading(
         source="shop",
         consistency=consistency,

@@ -140,7 +140,7 @@ def read_bundle(data: bytes) -> list[StoredRun]:
         if (given["format"], given["version"]) != (FORMAT, VERSION):
             raise BadBundle(f"It is of the format {given['format']} {given['version']}, which is not known here.")
         documents = read_documents(given["documents"])
-        return [_run(documents, **(each | {"at": datetime.fromisoformat(each["at"])})) for each in given["runs"]]
+        return [_stored_run(documents, **(each | {"at": datetime.fromisoformat(each["at"])})) for each in given["runs"]]
     except (ValueError, KeyError, TypeError) as problem:
         raise BadBundle(f"It is no replay bundle: {problem!r:.100}.") from None
 
@@ -167,7 +167,7 @@ def read_export(lines: Iterable[bytes], documents: Documents) -> Iterator[Stored
             data, began = _opened_text(kept, "text"), entries.get(action_id)
             evidence = orjson.loads(data) if data else None
             seq = (evidence or {}).get("circumstances", {}).get("seq")
-            yield _run(
+            yield _stored_run(
                 documents,
                 action_id=action_id,
                 number=listed["number"],
@@ -188,7 +188,7 @@ def _opened_text(given: Mapping[str, Any], name: str) -> bytes | None:
     return base64.b64decode(given["base64"]) if "base64" in given else None
 
 
-def _run(documents: Documents, **parts: Any) -> StoredRun:
+def _stored_run(documents: Documents, **parts: Any) -> StoredRun:
     given = (parts["evidence"] or {}).get("circumstances", {})
     named = {kind: each["digest"] for kind, each in given.get("policies", {}).items()}
     return StoredRun(

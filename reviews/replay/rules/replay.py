@@ -50,7 +50,7 @@ JUDGING = ("verification", "recovery")
 
 
 class NotReplayable(Exception):
-    """What is stored of the run is not enough to judge it again; the text says what is missing."""
+    """The stored evidence of a run is not enough to judge it again; the text says what is missing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +100,7 @@ class StoredRun:
 
 @dataclass(frozen=True, kw_only=True)
 class Judgement:
-    """What one judging of a run gave, as evidence writes it: verdict and decision whole, the steps in their order."""
+    """One judgement of a run in the form of its evidence: verdict and decision in full, the steps in their order."""
 
     verdict: Mapping[str, Any]
     decision: Mapping[str, Any]
@@ -120,7 +120,7 @@ class Judgement:
 
     @property
     def held(self) -> bool:
-        """Whether a person must look before anything else happens."""
+        """Return whether a person must look before anything else happens."""
         return self.ends_in == State.REVIEW_REQUIRED or bool(self.decision.get("case"))
 
 
@@ -149,7 +149,7 @@ class RunReplay:
 
     @property
     def same(self) -> bool:
-        """Whether it was judged again and everything came out as recorded."""
+        """Return whether it was judged again with the recorded result."""
         return self.replayed is not None and not self.differences
 
 
@@ -172,14 +172,14 @@ class ActionReplay:
 
     @property
     def same(self) -> bool:
-        """Whether every run was judged again and came out as recorded; also of an action without runs."""
+        """Return whether every run was judged again with the recorded result; true for an action without runs."""
         return all(each.same for each in self.runs)
 
 
 def run_circumstances(
     inputs: RunInputs, *, seq: int, contract: str, lookup: str = "", policies: Iterable[DecidingPolicy]
 ) -> dict[str, Any]:
-    """What a run's evidence must hold beside readings and layers so that `rebuild_inputs` gives these inputs again.
+    """The circumstances that a run's evidence must hold, beside readings and layers, for `rebuild_inputs`.
 
     `seq` is the action's last event before the run: its entry is the one that the run began with. `lookup` is the
     digest of the version that has lent its lookup.
@@ -222,7 +222,7 @@ def replay_run(
     under = under or {}
     policies = {kind: under.get(kind) or run.policies.get(kind) for kind in JUDGING}
     versions = {kind: each.version for kind, each in policies.items() if each is not None}
-    recorded = _recorded(run)
+    recorded = _recorded_judgement(run)
     try:
         inputs = rebuild_inputs(run, under=under, contract=contract)
     except NotReplayable as problem:
@@ -249,9 +249,9 @@ def rebuild_inputs(
         facts=facts,
         entry=entry,
         target_resource=given["target"],
-        horizon_at=_moment(evidence["horizon_at"]),
-        sla_at=_moment(given["opened_at"]) + timedelta(seconds=facts.polling.sla_s),
-        at=_moment(given["at"]),
+        horizon_at=_parse_time(evidence["horizon_at"]),
+        sla_at=_parse_time(given["opened_at"]) + timedelta(seconds=facts.polling.sla_s),
+        at=_parse_time(given["at"]),
         attempts=given["attempts"],
         seed=given["seed"],
         si=layers["si"],
@@ -323,11 +323,11 @@ def _recovery_policy(run: StoredRun, given: Mapping[str, Any], instead: Deciding
 
 
 def judge_inputs(inputs: RunInputs) -> Judgement:
-    """What the rules say of these inputs, as evidence would write it."""
+    """Judge these inputs by the rules, in the form of evidence."""
     if inputs.state in RECHECKED:
-        return _judgement({"verdict": reconcile(inputs), "decision": {}, "steps": []}, began_in=inputs.state)
+        return _build_judgement({"verdict": reconcile(inputs), "decision": {}, "steps": []}, began_in=inputs.state)
     outcome = judge_run(inputs)
-    return _judgement(
+    return _build_judgement(
         {
             "verdict": outcome.verdict,
             "decision": outcome.decision,
@@ -337,16 +337,16 @@ def judge_inputs(inputs: RunInputs) -> Judgement:
     )
 
 
-def _recorded(run: StoredRun) -> Judgement | None:
+def _recorded_judgement(run: StoredRun) -> Judgement | None:
     if run.evidence is None:
         return None
     given = run.evidence.get("circumstances", {})
     parts = {name: run.evidence[name] for name in ("verdict", "decision", "steps")}
-    return _judgement(parts | ({"decision": {}} if given.get("recheck") else {}), began_in=given.get("state", ""))
+    return _build_judgement(parts | ({"decision": {}} if given.get("recheck") else {}), began_in=given.get("state", ""))
 
 
-def _judgement(parts: Mapping[str, Any], *, began_in: str) -> Judgement:
-    """As evidence would write it, so that the two sides are compared in one form."""
+def _build_judgement(parts: Mapping[str, Any], *, began_in: str) -> Judgement:
+    """Build the judgement in the form of evidence, so that both sides are compared in one form."""
     plain = orjson.loads(orjson.dumps(parts, default=to_json_default))
     return Judgement(
         verdict=plain["verdict"], decision=plain["decision"], steps=tuple(plain["steps"]), began_in=str(began_in)
@@ -368,7 +368,7 @@ def _differences(recorded: Judgement, replayed: Judgement) -> tuple[ReplayDiffer
     return tuple(found)
 
 
-def _moment(text: str) -> datetime:
+def _parse_time(text: str) -> datetime:
     return datetime.fromisoformat(text)
 
 
@@ -385,7 +385,7 @@ def _observation(document: Mapping[str, Any] | None) -> ParsedObservation | None
 
 def _pacing(document: Mapping[str, Any]) -> ReadPacing:
     until = document["not_before"]
-    return ReadPacing(**{**document, "not_before": _moment(until) if until is not None else None})
+    return ReadPacing(**{**document, "not_before": _parse_time(until) if until is not None else None})
 
 
 def _answer(document: Mapping[str, Any] | None) -> AnswerFacts | None:

@@ -47,7 +47,7 @@ class ReportedAction:
 
     @property
     def result(self) -> PlannerResult:
-        """What it came to."""
+        """The result for a planner."""
         return result_of(
             self.state,
             self.report,
@@ -58,12 +58,12 @@ class ReportedAction:
 
     @property
     def rule(self) -> ResultRule:
-        """What follows from that."""
+        """The rule that applies to this result."""
         return rule_of(self.result, self.state)
 
     @property
     def is_settled(self) -> bool:
-        """Whether a plan may build on it (rule 1)."""
+        """Return whether a plan may build on it (rule 1)."""
         return self.result in SETTLED
 
     @property
@@ -132,8 +132,8 @@ def build_context(items: Iterable[ReportedAction], scene: SessionScene, *, at: d
     more = (len(settled) - len(facts), len(waiting) - len(unresolved))
     lines = [
         f"{_OPENING} As of {instant(at)}.",
-        *_listed("Settled", facts, more[0], nothing="Settled: nothing so far."),
-        *_listed("Not settled", unresolved, more[1], nothing="Not settled: nothing."),
+        *_list_lines("Settled", facts, more[0], nothing="Settled: nothing so far."),
+        *_list_lines("Not settled", unresolved, more[1], nothing="Not settled: nothing."),
         *_around(scene),
     ]
     return ModelContext(
@@ -141,7 +141,7 @@ def build_context(items: Iterable[ReportedAction], scene: SessionScene, *, at: d
     )
 
 
-def _listed(title: str, items: tuple[ReportedAction, ...], more: int, *, nothing: str) -> list[str]:
+def _list_lines(title: str, items: tuple[ReportedAction, ...], more: int, *, nothing: str) -> list[str]:
     if not items:
         return [nothing]
     rest = [f"- and {more} more, not listed here."] if more else []

@@ -59,7 +59,7 @@ def summarize_evidence(
                 for one in inputs.readings
             ],
             "sources": verdict.independence.reason if verdict.independence is not None else "",
-            "predicates": _counted(verdict),
+            "predicates": _count_held(verdict),
             "indicators": sorted({key for one in inputs.readings for key in one.indicators}),
             "not_applicable": {key: why for one in inputs.readings for key, why in one.not_applicable.items()},
             "reason": verdict.reason,
@@ -72,10 +72,10 @@ def summary_lines(document: Mapping[str, Any]) -> list[tuple[str, str]]:
     given = document.get("account")
     if not isinstance(given, Mapping):
         return []
-    return [(QUESTIONS[key], _said(given[key])) for key in QUESTIONS if isinstance(given.get(key), Mapping)]
+    return [(QUESTIONS[key], _join_parts(given[key])) for key in QUESTIONS if isinstance(given.get(key), Mapping)]
 
 
-def _said(part: Mapping[str, Any]) -> str:
+def _join_parts(part: Mapping[str, Any]) -> str:
     return "; ".join(f"{name.replace('_', ' ')} {_plain(value)}" for name, value in part.items() if value)
 
 
@@ -86,7 +86,7 @@ def _plain(value: Any) -> str:
 
 
 def _actors(readings: tuple[Reading, ...]) -> Iterator[str]:
-    """Whoever the sources name as having done it."""
+    """The actors that the sources name."""
     for reading in readings:
         shown = [effect.fields for effect in reading.effects]
         shown += [part for part in reading.context.values() if isinstance(part, Mapping)]
@@ -96,7 +96,7 @@ def _actors(readings: tuple[Reading, ...]) -> Iterator[str]:
                 yield from (str(one) for one in (value if isinstance(value, list | tuple) else [value]) if one)
 
 
-def _counted(verdict: Verdict) -> str:
+def _count_held(verdict: Verdict) -> str:
     asked = [one for one in verdict.predicates if one.holds is not PredicateOutcome.NOT_APPLICABLE]
     held = sum(one.holds is PredicateOutcome.TRUE for one in asked)
     return f"{held} of {len(asked)} hold" if asked else ""

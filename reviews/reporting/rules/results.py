@@ -49,9 +49,9 @@ class PlannerResult(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class ResultRule:
-    """What follows from a result; `statuses` are the reports that go with it, the usual one first.
+    """The consequences of a result; `statuses` are the reports that go with it, the usual one first.
 
-    `chosen`: what follows instead, as (next, planning), where the state shows that one of several ways was taken.
+    `chosen` holds other consequences, as (next, planning), for states which show that one of several ways was taken.
     """
 
     task_state: str
@@ -117,7 +117,7 @@ _HELD = frozenset({State.REVIEW_REQUIRED, State.RECONCILIATION_FAILED, State.COM
 
 
 def rule_of(result: PlannerResult, state: State) -> ResultRule:
-    """What follows from a result of an action in this state."""
+    """The rule for a result of an action in this state."""
     rule = RULES[result]
     way = rule.chosen.get(state)
     return rule if way is None else replace(rule, next=way["next"], planning=way["planning"])

@@ -101,7 +101,7 @@ WORDS: Final[dict[FindingSource, dict[str, str]]] = {
 
 
 def count_patterns(found: Iterable[tuple[FindingSource, Mapping[str, int]]]) -> dict[str, int]:
-    """How often each pattern was met, those that were not with zero."""
+    """Count the occurrences of each pattern, including zeros."""
     met = Counter[str]()
     for kept, words in found:
         for word, times in words.items():

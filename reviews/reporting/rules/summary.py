@@ -53,23 +53,23 @@ def build_summary(items: Iterable[ReportedAction], scene: SessionScene) -> Sessi
     by_result: dict[PlannerResult, list[ReportedAction]] = {}
     for item in items:
         by_result.setdefault(item.result, []).append(item)
-    completed = _said(by_result, (_R.SUCCESS, _R.ANSWERED))
-    attested = _said(by_result, (_R.ATTESTED,))
+    completed = _texts_with_names(by_result, (_R.SUCCESS, _R.ANSWERED))
+    attested = _texts_with_names(by_result, (_R.ATTESTED,))
     beside = f" Attested by people, not verified: {attested}" if attested else ""
-    failed = _with_refused(_said(by_result, (_R.FAILURE,)), scene)
+    failed = _with_refused(_texts_with_names(by_result, (_R.FAILURE,)), scene)
     lines = [
         f"Completed so far: {completed or 'nothing.'}{beside}",
         f"Failures: {failed or 'none known.'}",
-        *_if_any("Not fully completed", _said(by_result, _REVERSED)),
-        *_if_any("Unknown", _said(by_result, (_R.UNKNOWN,))),
-        *_if_any("Pending", _said(by_result, _PENDING)),
+        *_if_any("Not fully completed", _texts_with_names(by_result, _REVERSED)),
+        *_if_any("Unknown", _texts_with_names(by_result, (_R.UNKNOWN,))),
+        *_if_any("Pending", _texts_with_names(by_result, _PENDING)),
         f"Next best step: {_next(by_result, scene)}",
     ]
     return SessionSummary(tuple(lines))
 
 
 def fallback_summary(scene: SessionScene) -> SessionSummary:
-    """What is said when no summary can be made (rule 4)."""
+    """The summary when none can be made (rule 4)."""
     return SessionSummary((*([scene.ending] if scene.forced else []), _CANNOT), complete=False)
 
 
@@ -77,7 +77,7 @@ def _if_any(title: str, said: str) -> list[str]:
     return [f"{title}: {said}"] if said else []
 
 
-def _said(by_result: dict[PlannerResult, list[ReportedAction]], results: tuple[PlannerResult, ...]) -> str:
+def _texts_with_names(by_result: dict[PlannerResult, list[ReportedAction]], results: tuple[PlannerResult, ...]) -> str:
     """The names of the actions with these results, and the report's words on them (rule 2)."""
     by_text: dict[str, list[str]] = {}
     for result in results:

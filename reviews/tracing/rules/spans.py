@@ -239,7 +239,7 @@ class _SpanBuilder:
         elif step.kind == "lease_ended":
             self._end(Stage.EFFECT, step)
         elif step.kind in ("observed", "webhook_received"):
-            self._point(Stage.OBSERVATION, step, self.effect)
+            self._add_point(Stage.OBSERVATION, step, self.effect)
             self._end(Stage.EFFECT, step)
 
     def _verification(self, step: Step) -> None:
@@ -249,10 +249,10 @@ class _SpanBuilder:
             self._readback(step, run, listed or {})
         if step.kind in _RECONCILED and (run or step.kind != "failed"):
             parent = self.readback.get(run, self.root)
-            self._point(Stage.RECONCILIATION, step, parent, _RECONCILED[step.kind])
+            self._add_point(Stage.RECONCILIATION, step, parent, _RECONCILED[step.kind])
 
     def _readback(self, step: Step, run: str, listed: Mapping[str, Any]) -> None:
-        """What was asked stands at `at`; the run is recorded when the answer was there and judged."""
+        """Add the span of a reading: it was asked at `at` and recorded when its answer had been judged."""
         names = [name for name in ("number", "source", "consistency", "result") if name in listed]
         told = {f"counterfoil.readback.{name}": listed[name] for name in names}
         opened = _Opened(Stage.READBACK, step, self.root, told)
@@ -263,7 +263,7 @@ class _SpanBuilder:
         parent = self.readback.get(str(step.detail.get("run", "")), self.root)
         row = {"counterfoil.recovery.row": str(step.detail.get("recovery_row") or "")}
         if step.kind in _RECOVERY_POINTS:
-            self._point(Stage.RECOVERY, step, parent, more=row)
+            self._add_point(Stage.RECOVERY, step, parent, more=row)
         if step.kind == "retry_allowed":
             self._begin(Stage.CLAIM, step)
         if step.kind == "ordered":
@@ -272,7 +272,7 @@ class _SpanBuilder:
             self._end(Stage.RECOVERY, step, _RECOVERY_ENDS[step.kind])
 
     def _leave(self, step: Step) -> None:
-        """What an action's end ends: everything that it was waiting for, and the action itself the first time."""
+        """End the spans of everything that the action was waiting for, and the first time its own."""
         if step.state in OPEN:
             return
         for stage in (Stage.PREFLIGHT, Stage.APPROVAL, Stage.CLAIM, Stage.START, Stage.EFFECT):
@@ -290,7 +290,7 @@ class _SpanBuilder:
             self._add(opened, step, end=max(step.at, opened.by.at), status=status)
         return bool(found)
 
-    def _point(
+    def _add_point(
         self,
         stage: Stage,
         step: Step,
@@ -318,7 +318,9 @@ class _SpanBuilder:
                 start=opened.by.at,
                 end=end,
                 status=status,
-                attributes=table_attributes(step, contradicted=self.contradicted) | _own(opened.stage, step) | more,
+                attributes=table_attributes(step, contradicted=self.contradicted)
+                | _own_attributes(opened.stage, step)
+                | more,
                 seq=step.seq,
                 ended_by=step.seq if end is not None else None,
             )
@@ -337,7 +339,7 @@ class _SpanBuilder:
             start=told.at,
             end=told.at,
             status="unset",
-            attributes=table_attributes(step) | _own(Stage.REPORT, step) | more,
+            attributes=table_attributes(step) | _own_attributes(Stage.REPORT, step) | more,
             seq=step.seq,
         )
 
@@ -356,7 +358,7 @@ def _root_status(step: Step) -> SpanStatus:
 
 
 def _call_attributes(step: Step) -> Attributes:
-    """What the GenAI conventions call the parts of a tool call; never its arguments."""
+    """The attributes of a tool call by the GenAI conventions, without its arguments."""
     view = step.detail.get("view") or {}
     return {
         "gen_ai.tool.name": str(step.entry["tool_contract"]["name"]),
@@ -366,7 +368,7 @@ def _call_attributes(step: Step) -> Attributes:
     }
 
 
-def _own(stage: Stage, step: Step) -> Attributes:
+def _own_attributes(stage: Stage, step: Step) -> Attributes:
     return {
         "counterfoil.stage": str(stage),
         "counterfoil.chain": CHAIN.get(stage, ""),

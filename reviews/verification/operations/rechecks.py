@@ -53,12 +53,12 @@ def recheck_action(*, tenant_id: UUID, action_id: UUID, clock: Callable[[], date
 
 
 def can_be_rechecked(action: Action) -> bool:
-    """Whether a reading can test how an action was settled; a success that was taken back tests nothing any more."""
+    """Return whether a reading can test how an action was settled; a reversed success can no longer be tested."""
     return action.state in RECHECKED and not action.reversed
 
 
 def judge_recheck(plan: ReadPlan, taken: SourceReadings, *, at: datetime) -> bool | None:
-    """Whether a reading contradicts how the action was settled."""
+    """Return whether a reading contradicts how the action was settled; None if it settles nothing."""
     head = ledger.lock_subject(tenant_id=plan.tenant_id, subject_id=plan.action_id, kind="action")
     action = actions.action(plan.tenant_id, plan.action_id)
     row = queries.schedule_of(plan.action_id)
@@ -134,7 +134,7 @@ def _write(
 
 
 def _carry_over(child: Any, verdict: Verdict, *, contradicted: bool, at: datetime) -> None:
-    """What a recovery action was believed to have put right is as open as the recovery action itself."""
+    """Mark the action that a recovery action had repaired as contradicted, or no longer, as its recovery action is."""
     head = ledger.lock_subject(tenant_id=child.tenant_id, subject_id=child.parent_id, kind="action")
     parent = actions.action(child.tenant_id, child.parent_id)
     assert parent is not None

@@ -104,7 +104,9 @@ def _plan(tenant_id: UUID, action_id: UUID) -> ReadPlan | None:
 
 
 def is_open(action: Action) -> bool:
-    """Whether there is something to verify: also after a recovery action, and where a tool says it rolled back."""
+    """Return whether there is something to verify, also after a recovery action or a rollback that
+    the tool reported.
+    """
     state = State(action.state)
     if action.settled:
         return False
@@ -158,10 +160,10 @@ def conclude_run(
     outcome = rules.judge_run(inputs)
     if rules.recorded_steps(inputs, outcome):
         place = _RunPlace(last_number + 1, key_id)
-        new, drafts = _written(plan, action, head, inputs, outcome, place, context, at=at)
+        new, drafts = _write_run(plan, action, head, inputs, outcome, place, context, at=at)
         defer(insert_call(*new), ledger.events_call(*drafts))
         head = drafts[-1].head
-        head = _ordered(head, outcome, at=at)
+        head = _order_recovery(head, outcome, at=at)
     _follow(plan, action, outcome, asked=pacing.asked, at=at)
     return head.state
 
@@ -212,7 +214,7 @@ def conclude_successes(
         if not outcome.is_plain_success:
             continue
         place = _RunPlace(numbers.get(head.id, 0) + 1, keys.get(head.id))
-        more, events = _written(each.plan, action, head, inputs, outcome, place, context, at=each.at)
+        more, events = _write_run(each.plan, action, head, inputs, outcome, place, context, at=each.at)
         rows += more
         drafts += events
         ended.append(each)
@@ -297,7 +299,7 @@ def store_run_evidence(
 
 
 class _RunPlace(NamedTuple):
-    """Where a run stands among those of its action, and the key that its evidence is sealed with, if there is one."""
+    """The number of a run within its action, and the key that seals its evidence, if there is one."""
 
     number: int
     key_id: UUID | None
@@ -323,7 +325,7 @@ def _sealed_run(
     reading = inputs.readings[0] if inputs.readings else None
     document = {
         "account": summarize_evidence(inputs, verdict, contract_digest=plan.contract.digest, policies=context),
-        "layers": _shown(plan, findings.run_bindings(inputs, reading)),
+        "layers": _plain_layers(plan, findings.run_bindings(inputs, reading)),
         "readings": orjson.Fragment(readings),
         "failure": inputs.failure,
         "silent": inputs.silent,
@@ -347,11 +349,11 @@ def _sealed_run(
         pointer=pointer,
         key_id=place.key_id,
     )
-    row, listed = _listed(plan, reading, verdict, decision, pointer, place.number, at=at)
+    row, listed = _list_run(plan, reading, verdict, decision, pointer, place.number, at=at)
     return sealed, listed, [*rows, row]
 
 
-def _listed(
+def _list_run(
     plan: ReadPlan,
     reading: Reading | None,
     verdict: Verdict,
@@ -382,11 +384,11 @@ def _listed(
     return row, told | {"id": str(row.id), "pointer": str(pointer)}
 
 
-def _shown(plan: ReadPlan, layers: dict[str, Any]) -> dict[str, Any]:
+def _plain_layers(plan: ReadPlan, layers: dict[str, Any]) -> dict[str, Any]:
     return {name: dict(values) for name, values in layers.items()}
 
 
-def _written(
+def _write_run(
     plan: ReadPlan,
     action: Action,
     head: ledger.SubjectHead,
@@ -418,7 +420,7 @@ def _written(
     return rows, drafts
 
 
-def _ordered(head: ledger.SubjectHead, outcome: rules.RunOutcome, *, at: datetime) -> ledger.SubjectHead:
+def _order_recovery(head: ledger.SubjectHead, outcome: rules.RunOutcome, *, at: datetime) -> ledger.SubjectHead:
     """Order what the decision wants done; an approvals task proposes it (R-RP-45)."""
     decision = outcome.decision
     if not decision.orders:
@@ -489,7 +491,7 @@ def _follow(plan: ReadPlan, action: Action, outcome: rules.RunOutcome, *, asked:
 
 
 def _case_reason(outcome: rules.RunOutcome) -> str:
-    """Why a person is asked: the decision that waits for them, or the review trigger that fired."""
+    """The reason of the case: the decision that waits for a person, or the review trigger that fired."""
     held = outcome.decision.text or "HELD"
     return held if outcome.decision.case or not outcome.attention else outcome.attention[0].upper()
 

@@ -64,10 +64,11 @@ class TrustLadder:
 
     @property
     def completes_critical(self) -> bool:
-        """Whether a CRITICAL_MUTATION may be told as completed: reconciled, with all that its class asks for (C-44).
+        """Return whether a CRITICAL_MUTATION may be reported as completed: reconciled, with all that its class requires
+        (C-44).
 
-        Its class asks for approval, policy, idempotency record and ledger. A trace comes from the agent's side, which
-        may send none; without it the action is not fit for replay, and stays at level 3, but no less done.
+        Its class requires approval, policy, idempotency record and ledger. A trace comes from the agent's side, which
+        may send none; without it the action cannot be replayed and stays at level 3, but it is no less done.
         """
         return self.level >= RECONCILED and set(self.missing) <= {TRACE}
 
@@ -78,21 +79,21 @@ def trust_ladder(entry: Mapping[str, Any], *, sealed: bool, contradicted: bool =
     confirmed = not contradicted and _is_confirmed(entry)
     reconciled = confirmed and entry["reconciliation"]["status"] == "RECONCILED_SUCCESS"
     missing = missing_bindings(entry, sealed=sealed)
-    unconfirmed = _unconfirmed(entry, contradicted=contradicted)
+    unconfirmed = _why_unconfirmed(entry, contradicted=contradicted)
     rungs = (
         TrustLevel(0, NAMES[0], True, "The action is on record."),
         _rung(1, observed, "The tool's answer is stored.", "No answer of the tool is on record."),
         _rung(2, confirmed, "A strong reading of the system of record shows that it exists.", unconfirmed),
-        _rung(3, reconciled, "Every predicate holds.", _unreconciled(entry) if confirmed else unconfirmed),
+        _rung(3, reconciled, "Every predicate holds.", _why_unreconciled(entry) if confirmed else unconfirmed),
         _rung(4, reconciled and not missing, "All five bindings exist.", _unbound(reconciled, missing)),
     )
     return TrustLadder(max(rung.level for rung in rungs if rung.reached), rungs, missing)
 
 
 def missing_bindings(entry: Mapping[str, Any], *, sealed: bool) -> tuple[str, ...]:
-    """Which of the five bindings of level 4 an action lacks (R-OB-08).
+    """The bindings of level 4 that an action lacks (R-OB-08).
 
-    A trace id alone is no evidence, since we make one where none came. The parent span is on record only where the
+    A trace id alone is no evidence, since we make one where none came. The parent span is on record only if the
     proposal carried a W3C traceparent.
     """
     idempotency = entry.get("idempotency") or {}
@@ -102,17 +103,17 @@ def missing_bindings(entry: Mapping[str, Any], *, sealed: bool) -> tuple[str, ..
         TRACE: bool(entry["trace"]["trace_id"] and entry["trace"]["parent_span_id"]),
         "policy version": all(entry["policy_context"].values()),
         "idempotency record": keyed or not needs_key,
-        "approval records": _approved(entry),
+        "approval records": _is_approved(entry),
         "append-only ledger": sealed,
     }
     return tuple(name for name, exists in bound.items() if not exists)
 
 
 def _is_confirmed(entry: Mapping[str, Any]) -> bool:
-    """Whether a strong reading has shown that what was wanted exists (R-OB-06).
+    """Return whether a strong reading has shown that the wanted effect exists (R-OB-06).
 
-    The execution is COMMITTED by a decisive reading, or by a person's word, which the recovery decision tells apart; a
-    tool's claim that was read back and not borne out has a class that names no effect.
+    The execution is COMMITTED by a decisive reading, or by a person's statement, which the recovery decision
+    distinguishes; a tool's claim that a reading did not support has a class that names no effect.
     """
     read = entry["verification"]["verified_state_pointer"] is not None
     committed = entry["execution"]["status"] == "COMMITTED"
@@ -124,7 +125,7 @@ def _is_attested(entry: Mapping[str, Any]) -> bool:
     return bool(entry["reconciliation"]["recovery_decision"] == "HUMAN_ATTESTATION")
 
 
-def _approved(entry: Mapping[str, Any]) -> bool:
+def _is_approved(entry: Mapping[str, Any]) -> bool:
     approval = entry.get("approval")
     if approval is None or not approval["required"]:
         return True
@@ -136,7 +137,7 @@ def _rung(level: int, reached: bool, lifted: str, missing: str) -> TrustLevel:
     return TrustLevel(level, NAMES[level], reached, lifted if reached else missing)
 
 
-def _unconfirmed(entry: Mapping[str, Any], *, contradicted: bool) -> str:
+def _why_unconfirmed(entry: Mapping[str, Any], *, contradicted: bool) -> str:
     if contradicted:
         return "It was contradicted after it was settled."
     if _is_attested(entry):
@@ -149,7 +150,7 @@ def _unconfirmed(entry: Mapping[str, Any], *, contradicted: bool) -> str:
     return "What was read does not confirm it."
 
 
-def _unreconciled(entry: Mapping[str, Any]) -> str:
+def _why_unreconciled(entry: Mapping[str, Any]) -> str:
     taken_back = entry["reconciliation"]["status"] == "COMPENSATED"
     return "It was reversed afterwards." if taken_back else "Not every predicate holds."
 

@@ -85,7 +85,7 @@ class RunOutcome:
 
     @property
     def is_plain_success(self) -> bool:
-        """Whether the action ends verified and nothing else follows, for it or for any other action."""
+        """Return whether the action ends verified and nothing else follows, for it or for any other action."""
         follows = self.decision.orders or self.freeze or self.attention or self.case or self.incident is not None
         is_over = self.settled and self.next_read_at is None and self.retry_at is None
         return self.state is State.RECONCILED_SUCCESS and is_over and bool(self.steps) and not follows
@@ -93,7 +93,7 @@ class RunOutcome:
 
 def judge_run(inputs: RunInputs) -> RunOutcome:
     """The outcome of one verification run."""
-    return _answered(inputs) if inputs.facts.answer_only else _read_back(inputs)
+    return _judge_answer(inputs) if inputs.facts.answer_only else _read_back(inputs)
 
 
 def recorded_steps(inputs: RunInputs, outcome: RunOutcome) -> tuple[LifecycleStep, ...]:
@@ -118,21 +118,21 @@ def _read_back(inputs: RunInputs) -> RunOutcome:
     opening = _opening(inputs)
     if opening is not None and State.REVIEW_REQUIRED in opening.path:
         verdict = replace(reconcile(inputs), triggers=frozenset({PENDING_TIMEOUT}))
-        return _outcome(inputs, verdict, opening, list(_walked(inputs, verdict, opening)))
+        return _outcome(inputs, verdict, opening, list(_walk_path(inputs, verdict, opening)))
     if opening is not None and opening.action == PRESERVED:
-        return _preserved(inputs, opening)
-    steps = list(_first(inputs, opening))
-    started = _after(inputs, steps)
-    verdict = retries.retry_verdict(started, _unwound(started, reconcile(started)))
-    decision = _decision(started, verdict)
+        return _preserve_unknown(inputs, opening)
+    steps = list(_first_step(inputs, opening))
+    started = _inputs_after(inputs, steps)
+    verdict = retries.retry_verdict(started, _require_reversal(started, reconcile(started)))
+    decision = _decide(started, verdict)
     if decision.path:
-        steps += _walked(started, verdict, decision)
+        steps += _walk_path(started, verdict, decision)
     else:
-        steps += _noted(started, verdict, decision)
+        steps += _note_waiting(started, verdict, decision)
     return _outcome(started, verdict, decision, steps)
 
 
-def _answered(inputs: RunInputs) -> RunOutcome:
+def _judge_answer(inputs: RunInputs) -> RunOutcome:
     """The outcome of a read whose answer is all that there is (rule 6)."""
     steps = []
     if inputs.state is not State.PENDING:
@@ -140,15 +140,15 @@ def _answered(inputs: RunInputs) -> RunOutcome:
         reason = "No answer is there yet; a read changes nothing meanwhile."
         kind = answer_checks.ANSWER_KINDS[State.PENDING]
         steps.append(LifecycleStep(state=State.PENDING, kind=kind, reason=reason, entry=changes))
-    started = _after(inputs, steps)
+    started = _inputs_after(inputs, steps)
     verdict = answer_checks.judge_answer(started)
     path = answer_checks.PATHS[verdict.result]
     decision = RecoveryDecision(row=None, action=None, path=path, next_read=not verdict.decisive)
-    return _outcome(started, verdict, decision, [*steps, *_walked(started, verdict, decision)])
+    return _outcome(started, verdict, decision, [*steps, *_walk_path(started, verdict, decision)])
 
 
-def _preserved(inputs: RunInputs, opening: RecoveryDecision) -> RunOutcome:
-    """The record speaks of something else than this outcome: the unknown is kept, blocked, and given to a person."""
+def _preserve_unknown(inputs: RunInputs, opening: RecoveryDecision) -> RunOutcome:
+    """Keep the unknown, block a repeat and hand it to a person: the idempotency record is about something else."""
     reason = f"The idempotency record says {inputs.idempotency_status}, which does not tell what came of this attempt."
     kept = Verdict(
         result=VerificationResult.UNKNOWN,
@@ -175,7 +175,7 @@ def _read_after(inputs: RunInputs) -> RunOutcome:
     elif verdict.decisive or verdict.timed_out:
         held = f"After the recovery: {verdict.reason}"
         decision = replace(decision, path=(State.REVIEW_REQUIRED,), case=True, held_because=held)
-    return _outcome(inputs, verdict, decision, list(_walked(inputs, verdict, decision)))
+    return _outcome(inputs, verdict, decision, list(_walk_path(inputs, verdict, decision)))
 
 
 def _with_what_was_brought(inputs: RunInputs, verdict: Verdict) -> Verdict:
@@ -203,11 +203,11 @@ def _read_undone(inputs: RunInputs) -> RunOutcome | None:
     verdict = reconcile(inputs)
     if Ground.LOCAL_UNCHANGED in lifecycle_grounds(inputs, verdict):
         decision = RecoveryDecision(row=None, action=None, path=(State.ROLLED_BACK,))
-        return _outcome(inputs, verdict, decision, list(_walked(inputs, verdict, decision)))
+        return _outcome(inputs, verdict, decision, list(_walk_path(inputs, verdict, decision)))
     may_be_shown_later = verdict.result is VerificationResult.PENDING and not verdict.timed_out
     if verdict.effect_seen or not may_be_shown_later:
         return None
-    return _outcome(inputs, verdict, _NOT_DECIDED, list(_noted(inputs, verdict, _NOT_DECIDED)))
+    return _outcome(inputs, verdict, _NOT_DECIDED, list(_note_waiting(inputs, verdict, _NOT_DECIDED)))
 
 
 def recovery_situation(inputs: RunInputs, verdict: Verdict) -> RecoverySituation:
@@ -247,7 +247,7 @@ def recovery_options(inputs: RunInputs, verdict: Verdict) -> RecoveryOptions:
         high_impact=facts.high_impact,
         local=facts.boundary is Boundary.LOCAL_TRANSACTION,
         effect_seen=verdict.effect_seen,
-        absent=verdict.decisive and not _happened(inputs, verdict),
+        absent=verdict.decisive and not _has_happened(inputs, verdict),
         safe_without_effect=facts.recovery.safe_without_effect,
         is_remedy=inputs.is_remedy,
     )
@@ -264,14 +264,14 @@ def _remedies(inputs: RunInputs, verdict: Verdict, wanted: State) -> tuple[Recov
     return plan_recovery(footing, RELATIONS[wanted], concerned=concerned)
 
 
-def _happened(inputs: RunInputs, verdict: Verdict) -> bool:
+def _has_happened(inputs: RunInputs, verdict: Verdict) -> bool:
     elsewhere = verdict.discrepancy is Discrepancy.WRONG_TARGET_MODIFIED
     return inputs.facts.mutating and (verdict.effect_seen or elsewhere)
 
 
 def lifecycle_grounds(inputs: RunInputs, verdict: Verdict) -> frozenset[Ground]:
-    """What a verdict has shown, for the lifecycle to ask for; nothing is claimed that was not read."""
-    happened = _happened(inputs, verdict)
+    """The grounds that a verdict gives the lifecycle; nothing is claimed that was not read."""
+    happened = _has_happened(inputs, verdict)
     nothing = verdict.decisive and not happened
     shown = {
         Ground.DECISIVE_READ: verdict.decisive and not inputs.facts.answer_only,
@@ -288,7 +288,7 @@ def lifecycle_grounds(inputs: RunInputs, verdict: Verdict) -> frozenset[Ground]:
 
 
 def _opening(inputs: RunInputs) -> RecoveryDecision | None:
-    """What the idempotency record says of an UNKNOWN action (RT-07, RT-08, RT-45 to RT-49, RT-53)."""
+    """Decide on an UNKNOWN action by its idempotency record (RT-07, RT-08, RT-45 to RT-49, RT-53)."""
     if inputs.state is not State.UNKNOWN:
         return None
     unknown = Verdict(
@@ -304,7 +304,7 @@ def _opening(inputs: RunInputs) -> RecoveryDecision | None:
     )
 
 
-def _first(inputs: RunInputs, opening: RecoveryDecision | None) -> Iterator[LifecycleStep]:
+def _first_step(inputs: RunInputs, opening: RecoveryDecision | None) -> Iterator[LifecycleStep]:
     if inputs.state is State.PENDING:
         return
     changes = entry_changes(State.PENDING, inputs.entry, at=inputs.at)
@@ -317,8 +317,8 @@ def _first(inputs: RunInputs, opening: RecoveryDecision | None) -> Iterator[Life
     yield LifecycleStep(state=State.PENDING, kind=KINDS[State.PENDING], reason=reason, entry=changes)
 
 
-def _unwound(inputs: RunInputs, verdict: Verdict) -> Verdict:
-    """What succeeded while its run is being taken back must be reversed as well (R-DC-11, RT-51, RT-52)."""
+def _require_reversal(inputs: RunInputs, verdict: Verdict) -> Verdict:
+    """Require the reversal of a success whose run is being taken back (R-DC-11, RT-51, RT-52)."""
     if not (inputs.unwinding and inputs.facts.mutating and verdict.effect_seen):
         return verdict
     if not verdict.decisive or verdict.result is not VerificationResult.SUCCESS or inputs.is_remedy:
@@ -333,7 +333,7 @@ def _unwound(inputs: RunInputs, verdict: Verdict) -> Verdict:
     )
 
 
-def _after(inputs: RunInputs, steps: list[LifecycleStep]) -> RunInputs:
+def _inputs_after(inputs: RunInputs, steps: list[LifecycleStep]) -> RunInputs:
     if not steps:
         return inputs
     entry: Entry = inputs.entry
@@ -342,8 +342,8 @@ def _after(inputs: RunInputs, steps: list[LifecycleStep]) -> RunInputs:
     return replace(inputs, state=State.PENDING, entry=entry)
 
 
-def _decision(inputs: RunInputs, verdict: Verdict) -> RecoveryDecision:
-    """What follows from a verdict; the table is asked only where there is something to recover."""
+def _decide(inputs: RunInputs, verdict: Verdict) -> RecoveryDecision:
+    """Decide what follows from a verdict; the table is asked only if there is something to recover."""
     if verdict.triggers:
         asked = recovery_situation(inputs, verdict)
         decision = recovery.decide_recovery(
@@ -372,7 +372,7 @@ def _legal(inputs: RunInputs, decision: RecoveryDecision) -> RecoveryDecision:
     return replace(decision, path=(State.COMMITTED, State.RECONCILIATION_FAILED, *decision.path))
 
 
-def _walked(inputs: RunInputs, verdict: Verdict, decision: RecoveryDecision) -> Iterator[LifecycleStep]:
+def _walk_path(inputs: RunInputs, verdict: Verdict, decision: RecoveryDecision) -> Iterator[LifecycleStep]:
     """A step per state of the decision's path (rule 2)."""
     here, entry, shown = inputs.state, inputs.entry, lifecycle_grounds(inputs, verdict)
     kinds = answer_checks.ANSWER_KINDS if inputs.facts.answer_only else KINDS
@@ -405,7 +405,7 @@ def _changes(inputs: RunInputs, verdict: Verdict, decision: RecoveryDecision, st
 
 
 def _evidence(inputs: RunInputs) -> dict[str, Any]:
-    """Where the reading is kept (R-VD-17)."""
+    """The pointers to the reading's evidence (R-VD-17)."""
     return {
         "source": inputs.readings[0].source,
         "query_pointer": inputs.query_pointer,
@@ -428,7 +428,7 @@ def _why(verdict: Verdict, decision: RecoveryDecision, state: State) -> str:
     return verdict.reason
 
 
-def _noted(inputs: RunInputs, verdict: Verdict, decision: RecoveryDecision) -> Iterator[LifecycleStep]:
+def _note_waiting(inputs: RunInputs, verdict: Verdict, decision: RecoveryDecision) -> Iterator[LifecycleStep]:
     """The event of a run that moves nothing, when it says something new (rule 3)."""
     found = _finding(verdict, decision)
     before = inputs.entry["reconciliation"]
@@ -459,7 +459,7 @@ def _outcome(inputs: RunInputs, verdict: Verdict, decision: RecoveryDecision, st
         case=decision.case or bool(noticed),
         attention=noticed,
         incident=decision.incident,
-        freeze=_frozen(inputs, decision),
+        freeze=_targets_to_freeze(inputs, decision),
     )
 
 
@@ -483,7 +483,7 @@ def _next(inputs: RunInputs, verdict: Verdict) -> datetime:
     )
 
 
-def _frozen(inputs: RunInputs, decision: RecoveryDecision) -> tuple[str, ...]:
+def _targets_to_freeze(inputs: RunInputs, decision: RecoveryDecision) -> tuple[str, ...]:
     """The intended target, and every other that the action reached (R-RP-48)."""
     if not decision.freeze:
         return ()

@@ -16,7 +16,7 @@ from reviews.checks.calendar import event_fields, parse_event
 from reviews.checks.catalogue import check_for
 from reviews.checks.fetching import SiteResponse
 from reviews.checks.interface import CheckFailed, Consistency, SystemAccess
-from reviews.checks.payments import _of
+from reviews.checks.payments import _payment_indicators
 
 AT = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 KEY = "scope.idempotency_key"
@@ -117,19 +117,19 @@ class TestWhatNoPeerDoes:
     @pytest.mark.req("R-CP-05")
     def test_a_refund_that_failed_did_not_settle(self):
         refund = {"status": "failed", "failure_reason": "expired_or_canceled_card", "amount": 500, "currency": "eur"}
-        assert list(_of({"kind": "refund", "of": {}}, refund, at=AT)) == ["settlement_failure"]
+        assert list(_payment_indicators({"kind": "refund", "of": {}}, refund, at=AT)) == ["settlement_failure"]
 
     @pytest.mark.req("R-CP-05")
     def test_a_charge_that_was_taken_back_did_not_settle(self):
         charge = {"status": "succeeded", "failure_balance_transaction": "txn_1", "amount": 500, "currency": "eur"}
-        assert list(_of({"kind": "charge", "of": {}}, charge, at=AT)) == ["settlement_failure"]
+        assert list(_payment_indicators({"kind": "charge", "of": {}}, charge, at=AT)) == ["settlement_failure"]
 
     @pytest.mark.req("R-CP-05")
     def test_a_refund_that_is_pending_for_too_long(self):
         made = int((AT - timedelta(days=6)).timestamp())
         refund = {"status": "pending", "created": made}
-        assert list(_of({"kind": "refund", "of": {}}, refund, at=AT)) == ["pending_beyond_sla"]
-        assert list(_of({"kind": "refund", "of": {}, "settle_within_s": 864_000}, refund, at=AT)) == []
+        assert list(_payment_indicators({"kind": "refund", "of": {}}, refund, at=AT)) == ["pending_beyond_sla"]
+        assert list(_payment_indicators({"kind": "refund", "of": {}, "settle_within_s": 864_000}, refund, at=AT)) == []
 
 
 def test_a_mail_server_that_drips_is_left_in_time():

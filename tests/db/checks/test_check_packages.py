@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from reviews.checks import fetching
-from reviews.checks.development.packages import JSON, PackageCheck, _listed
+from reviews.checks.development.packages import JSON, PackageCheck, _parse_listing
 from reviews.checks.interface import CheckFailed, SystemAccess
 from tests.support.outside import package_server
 from tests.support.outside.package_server import make_sdist
@@ -97,8 +97,8 @@ def test_both_forms_of_a_page_say_the_same():
     html = f'<a href="../../p/app-1.0%2Bx.tar.gz#sha256={"a" * 64}" data-yanked="bad">x</a><a name="x">y</a>'
     document = '{"files": [{"filename": "app-1.0+x.tar.gz", "hashes": {"sha256": "%s"}, "yanked": "bad"}]}' % ("a" * 64)
     said = {"app-1.0+x.tar.gz": ("a" * 64, True)}
-    assert _listed("app", answered("text/html; charset=utf-8", html.encode())) == said
-    assert _listed("app", answered(JSON, document.encode())) == said
+    assert _parse_listing("app", answered("text/html; charset=utf-8", html.encode())) == said
+    assert _parse_listing("app", answered(JSON, document.encode())) == said
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_both_forms_of_a_page_say_the_same():
 )
 def test_half_a_page_or_another_one_is_no_answer(answer):
     with pytest.raises(CheckFailed) as failed:
-        _listed("app", answer)
+        _parse_listing("app", answer)
     assert failed.value.retryable
 
 

@@ -154,7 +154,7 @@ def test_only_the_active_node_is_the_primary(said, standing, monkeypatch):
     monkeypatch.setattr(fetching.Site, "get", lambda *_args, **_parts: answer)
     with fetching.Site("http://127.0.0.1:1", until=0) as site:
         system = SystemAccess("vault", "security_infrastructure")
-        assert access._standing(site, system, at=AT)[0] is standing
+        assert access._node_status(site, system, at=AT)[0] is standing
 
 
 @pytest.mark.parametrize("address", [None, 3, "", "ftp://x", "http://", "http://u:p@x", "http://x?y", "//x"])

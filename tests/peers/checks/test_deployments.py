@@ -191,8 +191,8 @@ def test_a_manager_whose_clock_is_behind_restarts_all_the_same():
     at = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
     now = int(at.timestamp()) - 3600
     bindings = {"scope": {"executed_at": (at - timedelta(seconds=20)).isoformat()}}
-    assert deployments._restarted([{"start": now - 10, "now": now}], bindings, at=at)
-    assert not deployments._restarted([{"start": now - 30, "now": now}], bindings, at=at)
+    assert deployments._was_restarted([{"start": now - 10, "now": now}], bindings, at=at)
+    assert not deployments._was_restarted([{"start": now - 30, "now": now}], bindings, at=at)
 
 
 def test_a_program_that_nobody_knows_is_absent(on_v2):

@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from itertools import product
 from typing import Any
 
+import pytest
+
 from approvals.policy.rules.policy import ApprovalPolicy, decide_call, parse
 from approvals.policy.rules.policy_analysis import analyse_rules
 from approvals.policy.rules.policy_facts import Facts

@@ -147,14 +147,14 @@ def test_no_secret_is_sent_without_tls_but_on_this_machine():
 
 
 def test_a_databases_password_leaves_this_machine_only_under_tls():
-    assert postgres._sealed({"host": "books.example", "password": "word"}) == {"sslmode": "require"}
-    assert postgres._sealed({"host": "books.example", "password": "word", "sslmode": "verify-full"}) == {}
-    assert postgres._sealed({"host": "127.0.0.1", "password": "word"}) == {}
-    assert postgres._sealed({"host": "/run/postgresql", "password": "word"}) == {}
-    assert postgres._sealed({"host": "books.example"}) == {}
+    assert postgres._tls_settings({"host": "books.example", "password": "word"}) == {"sslmode": "require"}
+    assert postgres._tls_settings({"host": "books.example", "password": "word", "sslmode": "verify-full"}) == {}
+    assert postgres._tls_settings({"host": "127.0.0.1", "password": "word"}) == {}
+    assert postgres._tls_settings({"host": "/run/postgresql", "password": "word"}) == {}
+    assert postgres._tls_settings({"host": "books.example"}) == {}
     for weak in ("disable", "allow", "prefer"):
         with pytest.raises(CheckFailed, match="is asked without TLS"):
-            postgres._sealed({"host": "books.example", "password": "word", "sslmode": weak})
+            postgres._tls_settings({"host": "books.example", "password": "word", "sslmode": weak})
 
 
 def test_a_brokers_password_leaves_this_machine_only_under_tls():
