@@ -89,7 +89,7 @@ def indexes(plan):
 def test_words_of_a_recording_are_found_by_their_index(recorded, text, found, most):
     with tenancy(TENANT):
         rows = recordings_queries.RecordedConversation.objects.filter(
-            recordings_queries._narrowed(TENANT, MANY, ConversationQuery(words=text))
+            recordings_queries._narrow(TENANT, MANY, ConversationQuery(words=text))
         )
         count, plan = explained(rows)
     assert count == found
