@@ -38,7 +38,7 @@ _in_streams = admission.AdmissionQueue(200, waiting=dict.fromkeys(admission.Requ
 
 
 class Readiness:
-    """What `/readyz` says, found out on a thread of its own: by one look at a time, for all who ask meanwhile."""
+    """The answer of `/readyz`, found on a thread of its own: one check at a time, shared by all who ask meanwhile."""
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="readyz")

@@ -249,7 +249,7 @@ class Message(models.Model):
 
 
 class NoticeSettings(models.Model):
-    """What a tenant wants told by which channel; addresses and secrets are the installation's, never here."""
+    """A tenant's notices by channel; addresses and secrets are the installation's, never here."""
 
     tenant_id = models.UUIDField(primary_key=True)
     document = models.JSONField()
@@ -260,7 +260,7 @@ class NoticeSettings(models.Model):
 
 
 class NoticeWish(models.Model):
-    """How one person wants their own mail."""
+    """A person's preferences for their own mail."""
 
     pk = models.CompositePrimaryKey("tenant_id", "actor_id")
     tenant_id = models.UUIDField()
@@ -476,7 +476,7 @@ class RecordedWord(models.Model):
 
 
 class MetricDimensions(models.Model):
-    """What figures can be narrowed to and grouped by (`console.metrics.queries.DIMENSIONS`)."""
+    """The dimensions by which figures can be filtered and grouped (`console.metrics.queries.DIMENSIONS`)."""
 
     tool = models.CharField(max_length=200)
     agent = models.CharField(max_length=128)
@@ -488,7 +488,7 @@ class MetricDimensions(models.Model):
 
 
 class ActionCounts(models.Model):
-    """What actions are counted by (`console.metrics.rules.facts.OF_ACTIONS`)."""
+    """The counts of actions (`console.metrics.rules.facts.OF_ACTIONS`)."""
 
     actions = models.IntegerField(default=0)
     executed = models.IntegerField(default=0)
@@ -524,7 +524,8 @@ class ActionCounts(models.Model):
 
 
 class MetricAction(ActionCounts, MetricDimensions):
-    """What one action adds to the metrics, as of its event `seq`; made again from its events at any time.
+    """The contribution of one action to the metrics, as of its event `seq`; it can be recomputed from its events at any
+    time.
 
     `hour` is the one it counts in: of its first start, or of its proposal while it was never started.
     """
@@ -567,7 +568,7 @@ class MetricRollUp(ActionCounts, MetricDimensions):
 
 
 class MetricDelay(MetricDimensions):
-    """How many delays of an hour or a day had one rounded length (`console.metrics.rules.delays`), and their sum."""
+    """The number and sum of an hour's or a day's delays with one rounded length (`console.metrics.rules.delays`)."""
 
     pk = models.CompositePrimaryKey(
         "tenant_id", "span", "start", "kind", "tool", "agent", "side_effect_class", "version", "rounded_ms"
@@ -666,7 +667,7 @@ class AlertRule(models.Model):
 
 
 class Alert(models.Model):
-    """What people were told of a figure, and of its end; a regression has no rule but says between what it is.
+    """An alert on a figure, and its end; a regression has no rule but says between what it is.
 
     `about` is "verification", or "contract" and its name; `version` is the one in force, `previous` the one before.
     """

@@ -1,4 +1,6 @@
-"""How this package's rows follow from their events, for `ledger.register` and `manage.py verify_ledger`."""
+"""The rules by which this package's rows follow from their events, for `ledger.register` and
+`manage.py verify_ledger`.
+"""
 
 from __future__ import annotations
 

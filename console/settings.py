@@ -387,7 +387,7 @@ def _mail(name: str) -> dict[str, Any] | None:
 
 
 def _webhook(name: str) -> tuple[str, str] | None:
-    """Where alarms are posted, and the secret that signs them (`alarm_webhook` beside the keys)."""
+    """The address to which alarms are posted, and the secret that signs them (`alarm_webhook` beside the keys)."""
     url = os.environ.get(name)
     if not url:
         return None

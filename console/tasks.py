@@ -1,4 +1,4 @@
-"""What Celery runs where the directory is needed, or where what comes before an effect must know what comes after."""
+"""Celery tasks that need the directory, or that connect what comes before an effect with what comes after."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def work_batches() -> int:
     """
     until, worked, running = time.monotonic() + WITHIN_S, 0, _running()
     while running and time.monotonic() < until:
-        running = [each for each in running if _worked(*each)]
+        running = [each for each in running if _process_batch(*each)]
         worked += len(running)
     return worked
 
@@ -203,7 +203,7 @@ def _checking() -> bool:
     return False
 
 
-def _worked(tenant_id: UUID, batch_id: UUID, operators: frozenset[UUID]) -> bool:
+def _process_batch(tenant_id: UUID, batch_id: UUID, operators: frozenset[UUID]) -> bool:
     try:
         return bool(
             batches.process_next_item(tenant_id=tenant_id, batch_id=batch_id, operators=operators, clock=timezone.now)
@@ -226,7 +226,7 @@ def work_exports() -> int:
     """
     until, made, running = time.monotonic() + WITHIN_S, 0, _exporting()
     while running and time.monotonic() < until:
-        running = [each for each in running if _exported(*each)]
+        running = [each for each in running if _advance_export(*each)]
         made += len(running)
     return made
 
@@ -239,7 +239,7 @@ def _exporting() -> list[tuple[UUID, UUID]]:
     return found
 
 
-def _exported(tenant_id: UUID, export_id: UUID) -> bool:
+def _advance_export(tenant_id: UUID, export_id: UUID) -> bool:
     try:
         return bundle_information.advance_export(tenant_id=tenant_id, export_id=export_id, clock=timezone.now)
     except (DatabaseError, OSError):
@@ -361,7 +361,7 @@ def tell_alarms() -> int:
             notices.create_alarm_notices(
                 tenant_id=tenant.id, alarms=logs.alarms(tenant.id), channels=sending.alarm_channels(), at=at
             )
-        sent += _sent(tenant, "alarm")
+        sent += _send_due(tenant, "alarm")
     return sent
 
 
@@ -373,7 +373,7 @@ def tell_people() -> int:
         while collect.collect_notices(tenant, at=timezone.now()) == collect.AT_A_TIME and time.monotonic() < until:
             pass
         collect.collect_updates(tenant, at=timezone.now())
-        sent += _sent(tenant, "approval", until=until)
+        sent += _send_due(tenant, "approval", until=until)
     return sent
 
 
@@ -386,11 +386,11 @@ def send_handoffs() -> int:
             names = notice_queries.tenant_settings(tenant.id).handoffs
             if names and "webhook" in sending.available_channels(tenant):
                 notices.queue_handoffs(tenant_id=tenant.id, names=names, at=timezone.now())
-        sent += _sent(tenant, "handoff", until=until)
+        sent += _send_due(tenant, "handoff", until=until)
     return sent
 
 
-def _sent(tenant: Tenant, topic: str, *, until: float = float("inf")) -> int:
+def _send_due(tenant: Tenant, topic: str, *, until: float = float("inf")) -> int:
     """Send what is due of a tenant; how many messages arrived."""
     sent = 0
     while time.monotonic() < until:

@@ -172,7 +172,7 @@ class CallNames:
 
 @dataclass(frozen=True)
 class Handshake:
-    """How a session was opened, and until when its pin lives, so that another one can follow it."""
+    """The handshake of a session, and the end of its pin, so that another session can follow it."""
 
     body: Mapping[str, Any]
     until: float
@@ -191,17 +191,17 @@ class Handshake:
 
 
 class ActionRequests:
-    """What an agent may ask about its own actions."""
+    """The requests of an agent about its own actions."""
 
     @request_method
     def status(self, action_id: str, *, wait_s: int = 0) -> Request[Status]:
-        """Where an action stands; the console waits up to `wait_s` (30 at most) while people decide."""
+        """The status of an action; the console waits up to `wait_s` (30 at most) while people decide."""
         params = {"wait_s": wait_s} if wait_s else None
         return Request("GET", f"/actions/{action_id}", reading.read_status, params=params, patience_s=wait_s)
 
     @request_method
     def report(self, action_id: str) -> Request[Report]:
-        """What may be said about an action now."""
+        """The present report on an action."""
         return Request("GET", f"/actions/{action_id}/report", reading.read_report)
 
     @request_method
@@ -226,7 +226,7 @@ class ActionRequests:
 
 
 class AgentRequests(ActionRequests, ABC, Generic[SessionT]):
-    """What both kinds of agent can do."""
+    """The requests of both kinds of agent."""
 
     agent_id: str
 
@@ -281,7 +281,7 @@ class AgentRequests(ActionRequests, ABC, Generic[SessionT]):
 
 
 class SessionRequests(ActionRequests):
-    """What both kinds of session can do; each call restates the goal or names the pin."""
+    """The requests of both kinds of session; each call restates the goal or names the pin."""
 
     _connection: Connection | AsyncConnection
 
@@ -315,7 +315,7 @@ class SessionRequests(ActionRequests):
     ) -> Plan[Outcome]:
         """Propose one call and wait as `wait` does: how far it came."""
         [result] = yield from self._calls([call], goal)
-        return (yield from _followed(result, for_s, for_people))
+        return (yield from _follow_call(result, for_s, for_people))
 
     @request_method
     def attempts(
@@ -327,17 +327,17 @@ class SessionRequests(ActionRequests):
         results = yield from self._calls(calls, goal)
         until, outcomes = time.monotonic() + for_s, list[Outcome]()
         for result in results:
-            outcomes.append((yield from _followed(result, until - time.monotonic(), for_people)))
+            outcomes.append((yield from _follow_call(result, until - time.monotonic(), for_people)))
         return tuple(outcomes)
 
     @request_method
     def ask_check(self, goal: str) -> Request[AskCheck]:
-        """Whether `goal` still says what was pinned, and why not."""
+        """Compare `goal` with the pinned one; the answer has the reason if they differ."""
         return self._post("/ask-check", reading.read_ask_check, {"goal": goal})
 
     @request_method
     def matches(self, goal: str) -> Request[bool]:
-        """Whether `goal` still says what was pinned."""
+        """Return whether `goal` is the pinned one."""
         return self._post("/ask-check", lambda answer: reading.read_ask_check(answer).match, {"goal": goal})
 
     @request_method
@@ -352,7 +352,7 @@ class SessionRequests(ActionRequests):
 
     @request_method
     def context(self) -> Request[Context]:
-        """What the model may rely on in its next turn: verified facts only."""
+        """The context for the model's next turn: verified facts only."""
         return Request("GET", f"{self._path}/context", reading.read_context, trace=self.trace)
 
     @request_method
@@ -364,7 +364,7 @@ class SessionRequests(ActionRequests):
     def guard(
         self, message: str, *, claims: Sequence[Mapping[str, Any]] | None = None, language: str = "en"
     ) -> Request[GuardResult]:
-        """What the record says to a message: which sentences give way to what, and the receipt behind it."""
+        """Check a message against the record: the answer has the sentences to replace, and the receipt."""
         return self._guard(message, claims, language)
 
     @request_method
@@ -470,7 +470,7 @@ class Session(SessionRequests):
         return self._connection.carry_out(plan)
 
     def stream(self, *, last_event_id: str = "", **options: float) -> Stream:
-        """What happens in the session from now on, or from a place in the stream."""
+        """Stream the session's events from now on, or from a position in the stream."""
         return Stream(self._connection, f"{self._path}/stream", last_event_id=last_event_id, **options)
 
     def close(self) -> None:
@@ -502,7 +502,7 @@ class AsyncSession(SessionRequests):
         return await self._connection.carry_out(plan)
 
     def stream(self, *, last_event_id: str = "", **options: float) -> AsyncStream:
-        """What happens in the session from now on, or from a place in the stream."""
+        """Stream the session's events from now on, or from a position in the stream."""
         return AsyncStream(self._connection, f"{self._path}/stream", last_event_id=last_event_id, **options)
 
     async def close(self) -> None:
@@ -590,7 +590,7 @@ class AsyncAgent(AgentRequests[AsyncSession]):
         return AsyncSession(self._connection, goal, trace, opened)
 
 
-def _followed(result: CallResult, for_s: float, for_people: bool) -> Plan[Outcome]:
+def _follow_call(result: CallResult, for_s: float, for_people: bool) -> Plan[Outcome]:
     # A refused call and a dry run leave no action to wait for.
     if result.action_id is None or not result.accepted:
         return Outcome(settled=True, action_id=result.action_id, state=result.state, call=result)

@@ -31,7 +31,7 @@ class Tool:
 
 @dataclass(frozen=True)
 class Contract:
-    """What a session may call, and which state of the registry that was taken from."""
+    """The tools that a session may call, and the state of the registry that they were taken from."""
 
     tools: tuple[Tool, ...] = ()
     sub_tools_disclosed: tuple[str, ...] = ()
@@ -59,7 +59,7 @@ class OpenedSession:
 
 @dataclass(frozen=True)
 class Question:
-    """What a person asks the agent before deciding on an action."""
+    """A person's question to the agent before a decision."""
 
     question_id: str
     action_id: str
@@ -82,7 +82,7 @@ class SessionState:
 
 @dataclass(frozen=True)
 class AskCheck:
-    """Whether a restated goal is the pinned one, and why not."""
+    """The comparison of a restated goal with the pinned one; `reason` says why they differ."""
 
     match: bool
     reason: str | None
@@ -90,7 +90,7 @@ class AskCheck:
 
 @dataclass(frozen=True)
 class CallResult:
-    """What the gate answered to one call; a refused one has a code, a hint and, where there is one, a suggestion."""
+    """The gate's answer to one call; a refused one has a code, a hint and, if there is one, a suggestion."""
 
     call_id: str
     accepted: bool
@@ -150,7 +150,7 @@ class CallResults:
 
 @dataclass(frozen=True)
 class NextStep:
-    """What the agent is to do now: after people decided, after its calls, about one fact."""
+    """The next step for the agent: after a decision, after its calls, or about one fact."""
 
     code: str
     text: str
@@ -159,7 +159,7 @@ class NextStep:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of the request to people; `waiting` means that nothing is decided, and is no denial."""
+    """The verdict on a request to people; `waiting` means that nothing is decided, and is no denial."""
 
     approval_id: str
     decision: str
@@ -174,7 +174,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Status:
-    """Where one action stands, as its agent may know it."""
+    """The status of an action, as far as its agent may know it."""
 
     action_id: str
     state: str
@@ -189,7 +189,7 @@ class Status:
 
     @property
     def settled(self) -> bool:
-        """Whether it has come to its end."""
+        """Return whether it has ended."""
         return self.state in SETTLED
 
 
@@ -205,7 +205,7 @@ class Report:
 
 @dataclass(frozen=True)
 class Observed:
-    """What the console made of an executor's observation: how the action stands, and what may be told now."""
+    """The console's answer to an executor's report: the action's status, and the present report."""
 
     status: Status
     report: Report
@@ -229,7 +229,7 @@ class RecordedAnswer:
 
 @dataclass(frozen=True)
 class Fact:
-    """What is on record of one action, for the next turn of a model, with what to do about it."""
+    """A recorded fact about one action, for the next turn of a model, with the next step."""
 
     action_id: str | None
     state: str | None
@@ -242,7 +242,7 @@ class Fact:
 
 @dataclass(frozen=True)
 class Context:
-    """What a model may rely on in its next turn: verified facts, what is unresolved, and both as text."""
+    """The context for a model's next turn: verified facts, unresolved ones, and both as text."""
 
     text: str
     facts: tuple[Fact, ...]
@@ -284,7 +284,7 @@ class ReceiptLine:
 
 @dataclass(frozen=True)
 class Receipt:
-    """What the record holds, in lines that may be told as they are: each as text, and all in three forms."""
+    """The record in lines that may be passed on as they are: each as text, and all in three forms."""
 
     lines: tuple[ReceiptLine, ...] = ()
     open: tuple[ReceiptLine, ...] = ()
@@ -295,7 +295,7 @@ class Receipt:
 
 @dataclass(frozen=True)
 class GuardResult:
-    """What the guard says of a message: what goes out instead, where something does, and the receipt behind it."""
+    """The guard's result for a message: its replacement, if there is one, and the receipt."""
 
     verdict: str
     violations: tuple[Violation, ...]
@@ -305,22 +305,22 @@ class GuardResult:
 
     @property
     def allowed(self) -> bool:
-        """Whether the record contradicts nothing in the message."""
+        """Return whether the record contradicts nothing in the message."""
         return self.verdict == "ALLOW"
 
     def sendable(self, message: str, *, form: ReceiptForm | None = "text") -> str:
-        """What goes out: the message, or what stands in its place, and behind it the receipt in this form, if any."""
+        """The text to send: the message or its replacement, followed by the receipt in this form, if any."""
         receipt = "" if form is None else str(getattr(self.receipt, form))
         return "\n\n".join(filter(None, (message if self.corrected is None else self.corrected, receipt)))
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How far a proposed call came within the time that somebody waited for it.
+    """The progress of a proposed call within the time that somebody waited for it.
 
-    `settled` says that nothing more will come of it: the gate refused the call, it was a dry run, or
-    the action has ended. Where it is false the outcome is a handle: ask again with `action_id`. That
-    the waiting is over says nothing against the action, and is no denial.
+    `settled` says that nothing more will follow: the gate refused the call, it was a dry run, or the action has ended.
+    Otherwise the outcome is a handle: ask again with `action_id`. The end of the waiting says nothing against the
+    action, and is no denial.
     """
 
     settled: bool
@@ -333,15 +333,15 @@ class Outcome:
 
     @property
     def refused(self) -> bool:
-        """Whether the gate did not take the call."""
+        """Return whether the gate refused the call."""
         return self.call is not None and not self.call.accepted
 
     @property
     def held(self) -> bool:
-        """Whether people have yet to decide."""
+        """Return whether people have yet to decide."""
         return not self.settled and self.approval is not None and self.approval.waiting
 
     @property
     def completed(self) -> bool:
-        """Whether it was done and confirmed, or was a read that was answered: the only ground for telling so."""
+        """Return whether it was verified as done, or was a read that was answered: the only ground for saying so."""
         return self.report is not None and self.report.completed

@@ -69,13 +69,13 @@ class Connection:
         return self._offset_s
 
     def send(self, request: Request[T]) -> T:
-        """What a request's answer says, after as many tries as the back-off allows."""
+        """Send a request, with as many tries as the back-off allows, and read its answer."""
 
         def once() -> Any:
             sent = request_transport.httpx_arguments(request, timeout_s=self._timeout_s)
             return self._send(request.method, request.path, **sent)
 
-        return request.read(self._tried(self.backoff, once))
+        return request.read(self._try_repeatedly(self.backoff, once))
 
     def carry_out(self, plan: Plan[T]) -> T:
         """The result of a plan."""
@@ -87,11 +87,11 @@ class Connection:
                 result: T = end.value
                 return result
             try:
-                resume = partial(plan.send, self._done(step))
+                resume = partial(plan.send, self._carry_out_step(step))
             except (Problem, Unreachable) as fault:
                 resume = partial(plan.throw, fault)
 
-    def _done(self, step: Request[Any] | Pause) -> Any:
+    def _carry_out_step(self, step: Request[Any] | Pause) -> Any:
         if isinstance(step, Request):
             return self.send(step)
         time.sleep(step.seconds)
@@ -99,7 +99,7 @@ class Connection:
 
     def get(self, path: str, *, params: Mapping[str, Any] | None = None, trace: Trace | None = None) -> Any:
         """The answer to one GET, sent once."""
-        return self._send("GET", path, params=params, headers=_traced(trace))
+        return self._send("GET", path, params=params, headers=_trace_header(trace))
 
     def keys(self) -> Any:
         """The keys that the console signs grants with (JWKS)."""
@@ -124,7 +124,7 @@ class Connection:
         """The answer to one POST, sent once."""
         sent = {
             "Idempotency-Key": idempotency_key or str(uuid.uuid4()),
-            **_traced(trace),
+            **_trace_header(trace),
             **(headers or {}),
         }
         return self._send("POST", path, json=body, params=params, headers=sent, timeout=timeout_s or self._timeout_s)
@@ -153,9 +153,9 @@ class Connection:
             extra = headers() if headers else None
             return self.post(path, body, trace=trace, idempotency_key=same, headers=extra, params=params)
 
-        return self._tried(backoff, once, stop)
+        return self._try_repeatedly(backoff, once, stop)
 
-    def _tried(self, backoff: Backoff, once: Callable[[], Any], stop: threading.Event | None = None) -> Any:
+    def _try_repeatedly(self, backoff: Backoff, once: Callable[[], Any], stop: threading.Event | None = None) -> Any:
         began, tries = time.monotonic(), 0
         while True:
             tries += 1
@@ -195,7 +195,7 @@ class Connection:
             self._offset_s = ahead if ahead > _CLOCK_TOLERANCE_S else 0.0
 
 
-def _traced(trace: Trace | None) -> dict[str, str]:
+def _trace_header(trace: Trace | None) -> dict[str, str]:
     return {"traceparent": trace.traceparent} if trace else {}
 
 

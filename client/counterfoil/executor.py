@@ -132,7 +132,7 @@ class Executor:
         seen_file: Path | None = None,
     ) -> None:
         self._seen = SeenCheckpoints(seen_file or key_file.with_name(f"{key_file.name}.seen"))
-        self._kept = KeptStarts(key_file.with_name(f"{key_file.name}.kept"))
+        self._start_body = KeptStarts(key_file.with_name(f"{key_file.name}.kept"))
         self._connection = Connection(url=url, key=key, timeout_s=wait_s + 15.0, http=http, seen=self._seen)
         self._key = load_key(key_file)
         self._executor_id = executor_id
@@ -159,9 +159,7 @@ class Executor:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether it is only waiting for work, so that it may be interrupted without leaving an
-        effect in doubt.
-        """
+        """Return whether it only waits for work, so that it can be interrupted without leaving an effect in doubt."""
         return self._waiting.is_set()
 
     def stop(self) -> None:
@@ -187,11 +185,13 @@ class Executor:
 
         A console that cannot take it in is told again at the next start of this program.
         """
-        starts = self._kept.recent()
+        starts = self._start_body.recent()
         if not starts:
             return
         try:
-            self._connection.post(f"/executors/{self._executor_id}/kept", {"starts": [_kept(each) for each in starts]})
+            self._connection.post(
+                f"/executors/{self._executor_id}/kept", {"starts": [_start_body(each) for each in starts]}
+            )
         except (Problem, Unreachable) as fault:
             log.warning("the kept starts could not be told: %s", fault)
 
@@ -281,7 +281,7 @@ class Executor:
         Raises `NotStarted` where it did not start, and `RecordBehind` for a console that has gone back: nothing ran.
         """
         try:
-            claims = self._checked(order)
+            claims = self._check_grant(order)
             work = self._start(order)
         except RecordBehind:
             raise
@@ -297,14 +297,14 @@ class Executor:
             "payload_hash": work.payload_hash,
         }
         try:
-            self._kept.note(work.action_id, work.attempt, **facts)
+            self._start_body.note(work.action_id, work.attempt, **facts)
         except OSError as fault:
-            unkept = Result("failed", error=Failure("START_NOT_KEPT", _said(fault), "before_send"))
+            unkept = Result("failed", error=Failure("START_NOT_KEPT", _fault_text(fault), "before_send"))
             self._report(work, unkept)
             return unkept
         try:
             with self._heartbeats(work):
-                result = self._run(work, claims)
+                result = self._run_handler(work, claims)
         except BaseException:
             # The process is being ended from inside the handler: say what is known, then let it
             # end.
@@ -312,7 +312,7 @@ class Executor:
             raise
         log.info("%s of action %s says %s", work.tool, work.action_id, result.status)
         with suppress(OSError):
-            self._kept.note(work.action_id, work.attempt, status=result.status)
+            self._start_body.note(work.action_id, work.attempt, status=result.status)
         self._report(work, result)
         return result
 
@@ -321,7 +321,7 @@ class Executor:
 
         Raises `GrantRefused`, `Problem` or `Unreachable` where it did not start.
         """
-        self._checked(order)
+        self._check_grant(order)
         return self._start(order)
 
     def report(self, *, action_id: str, attempt: str, tool: str, result: Result) -> None:
@@ -348,7 +348,7 @@ class Executor:
         order = _order(started)
         work = self._work(order, started, asked_at)
         try:
-            claims = self._checked(order)
+            claims = self._check_grant(order)
             self._check_seen(order)
         except (GrantRefused, Unreachable) as refusal:
             log.warning("%s of action %s was started and does not run: %s", work.tool, work.action_id, refusal)
@@ -362,7 +362,7 @@ class Executor:
         proof = self._possession(path, key.removeprefix("Bearer "))["DPoP"]
         return {"Executor-Authorization": key, "Executor-DPoP": proof, **self._seen.header}
 
-    def _checked(self, order: Order) -> Mapping[str, Any] | None:
+    def _check_grant(self, order: Order) -> Mapping[str, Any] | None:
         """The claims of the grant, which holds for this executor and was not used here before."""
         if not self._holder.issuer:
             return None
@@ -434,7 +434,7 @@ class Executor:
         # The lease began no earlier than the request was sent, so the attempt's time is counted
         # from there.
         spent_s = time.monotonic() - asked_at
-        lease = Lease(for_s=self._until(answer["lease_expires_at"]), timeout_s=self._timeout_s - spent_s)
+        lease = Lease(for_s=self._seconds_until(answer["lease_expires_at"]), timeout_s=self._timeout_s - spent_s)
         return Work(
             action_id=order.action_id,
             tool=order.tool,
@@ -447,10 +447,10 @@ class Executor:
             lease=lease,
         )
 
-    def _until(self, moment: str) -> float:
+    def _seconds_until(self, moment: str) -> float:
         return datetime.fromisoformat(moment).timestamp() - self._connection.now()
 
-    def _run(self, work: Work, claims: Mapping[str, Any] | None) -> Result:
+    def _run_handler(self, work: Work, claims: Mapping[str, Any] | None) -> Result:
         try:
             _check_payload(work, claims)
             work.lease.require()
@@ -469,10 +469,10 @@ class Executor:
             phase = "after_send" if work.begun else "before_send"
             return Result("failed", error=Failure("LEASE_OVER", str(over), phase))
         except (TimeoutError, httpx.TimeoutException) as late:
-            return Result("timeout", error=Failure("TOOL_TIMEOUT", _said(late), "unknown"))
+            return Result("timeout", error=Failure("TOOL_TIMEOUT", _fault_text(late), "unknown"))
         except Exception as fault:
             log.exception("%s of action %s raised", work.tool, work.action_id)
-            return _open_failure("TOOL_RAISED", _said(fault))
+            return _open_failure("TOOL_RAISED", _fault_text(fault))
 
     @contextmanager
     def _heartbeats(self, work: Work) -> Iterator[None]:
@@ -492,7 +492,7 @@ class Executor:
                 body = {"executor_id": self._executor_id}
                 answer = self._connection.post(path, body, trace=work.trace, timeout_s=max(1.0, left_s))
                 if answer and answer.get("lease_expires_at"):
-                    work.lease.extend(for_s=self._until(answer["lease_expires_at"]))
+                    work.lease.extend(for_s=self._seconds_until(answer["lease_expires_at"]))
             except Unreachable:
                 log.warning("heartbeat of action %s was not answered", work.action_id)
             except Problem as refusal:
@@ -551,7 +551,7 @@ def _observation(tool: str, result: Result) -> dict[str, Any]:
     return body
 
 
-def _kept(start: Mapping[str, Any]) -> dict[str, Any]:
+def _start_body(start: Mapping[str, Any]) -> dict[str, Any]:
     """A kept start as the API takes it."""
     at = datetime.fromtimestamp(start["at"], UTC).isoformat().replace("+00:00", "Z")
     texts = {name: str(start.get(name, "")) for name in ("tool", "target", "payload_hash", "status")}
@@ -585,5 +585,5 @@ def _open_failure(code: str, message: str) -> Result:
     return Result("failed", error=Failure(code, message, "unknown"))
 
 
-def _said(fault: BaseException) -> str:
+def _fault_text(fault: BaseException) -> str:
     return f"{type(fault).__name__}: {fault}"[:500]

@@ -53,7 +53,7 @@ def outcome_document(outcome: Outcome, *, can_ask: bool = False) -> dict[str, An
     if outcome.refused and outcome.call is not None:
         call = outcome.call
         refusal = {"accepted": False, "code": call.code, "message": call.message, "hint": call.hint}
-        return _present(refusal | {"suggestion": call.suggestion, "errors": [dict(one) for one in call.errors]})
+        return _drop_empty(refusal | {"suggestion": call.suggestion, "errors": [dict(one) for one in call.errors]})
     if outcome.receipt is not None:
         lines = (*outcome.receipt.lines, *outcome.receipt.open)
         return {"lines": [{"text": one.text, "cite": citation(one.action_id)} for one in lines]}
@@ -63,17 +63,19 @@ def outcome_document(outcome: Outcome, *, can_ask: bool = False) -> dict[str, An
     if report is not None:
         said |= {"status": report.code, "text": report.text}
     if approval is not None:
-        said["approval"] = _present({"decision": approval.decision, "reason": approval.reason})
+        said["approval"] = _drop_empty({"decision": approval.decision, "reason": approval.reason})
         said["next"] = approval.next.text
     name = outcome.call.call_id if outcome.call is not None else outcome.action_id
     said["cite"] = citation(name) if name and report is not None else None
     if not outcome.settled:
         said["note"] = (_PEOPLE if outcome.held else "") + _OPEN + (_AGAIN if can_ask else "")
-    return _present(said)
+    return _drop_empty(said)
 
 
 def citation(name: str) -> str:
-    """How a message cites an action, by the id of its call or its own: the console puts its own line there."""
+    """The citation of an action in a message, by the id of its call or its own: the console replaces it with its own
+    line.
+    """
     return "{{action:" + name + "}}"
 
 
@@ -82,5 +84,5 @@ def outcome_text(outcome: Outcome, *, can_ask: bool = False) -> str:
     return json.dumps(outcome_document(outcome, can_ask=can_ask), ensure_ascii=False)
 
 
-def _present(said: Mapping[str, Any]) -> dict[str, Any]:
+def _drop_empty(said: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in said.items() if value not in (None, "", [], {})}

@@ -53,8 +53,10 @@ class Work:
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a tool did not do what was asked; `phase` is `before_send` only when nothing left the
-    executor, and `rolled_back` when its local transaction was undone, which is then read back.
+    """The reason why a tool failed.
+
+    `phase` is `before_send` only if nothing left the executor, and `rolled_back` if its local transaction was undone,
+    which is then read back.
     """
 
     code: str
@@ -64,7 +66,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Result:
-    """What the tool answered: evidence, not truth."""
+    """The tool's answer: evidence, not truth."""
 
     status: str
     evidence: str | None = None

@@ -43,7 +43,7 @@ def check_address(address: str) -> str:
 
 
 def appearance(address: str) -> str:
-    """How an address looks: two that are easily taken for one another have the same."""
+    """The visual form of an address: two that are easily confused have the same."""
     local, at, domain = normal_form(address).rpartition("@")
     seen = fold(f"{local}{at}{_shown_domain(domain)}").lower
     for one, other in _ALIKE:

@@ -86,7 +86,7 @@ def create_key(
             approvers.link_person(tenant_id=tenant_id, actor_id=row.actor_id, person_id=maker.person_id, at=at)
         ledger.append(
             ledger.SubjectHead(tenant_id=tenant_id, id=row.id, kind="credential"),
-            ledger.NewEvent(kind="key_issued", to="ISSUED", detail=_issued(row, maker)),
+            ledger.NewEvent(kind="key_issued", to="ISSUED", detail=_issue_detail(row, maker)),
             actor=by,
             at=at,
         )
@@ -101,8 +101,8 @@ def note_refused_write(*, tenant_id: UUID, by: ledger.Actor, path: str, at: date
     ledger.append(head, happening, actor=by, at=at)
 
 
-def _issued(row: ApiKey, maker: Membership | None) -> dict[str, Any]:
-    """What the record keeps of a key: all but the key."""
+def _issue_detail(row: ApiKey, maker: Membership | None) -> dict[str, Any]:
+    """The recorded data of a key: everything but the key."""
     return {
         "kind": row.kind,
         "key_actor": str(row.actor_id),
@@ -159,7 +159,7 @@ _RESERVE_ANSWER = (
 def reserve_answer(
     *, tenant_id: UUID, caller: UUID, key: str, request: bytes, proof: str | None = None, at: datetime
 ) -> bool:
-    """Whether this write is the first of its key. A concurrent repeat waits here until the first has ended.
+    """Return whether this write is the first of its key. A concurrent repeat waits here until the first has ended.
 
     A `proof` is spent first, for a repeat too.
     """

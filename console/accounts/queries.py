@@ -26,7 +26,7 @@ def active_key(key_hash: str, *, at: datetime) -> ApiKey | None:
 
 
 def is_key_active(actor_id: UUID, *, at: datetime) -> bool:
-    """Whether the key that the record knows by this pseudonym may still be used."""
+    """Return whether the key with this pseudonym may still be used."""
     alive = Q(expires_at__isnull=True) | Q(expires_at__gt=at)
     return ApiKey.objects.filter(alive, actor_id=actor_id, revoked_at__isnull=True).exists()
 
@@ -72,7 +72,7 @@ def membership_of(tenant_id: UUID, actor_id: UUID) -> Membership | None:
 
 
 def name_of(row: Membership) -> str:
-    """What a tenant calls a person; of somebody who was invited it knows the address alone."""
+    """The name of a person in a tenant; of an invited person only the address is known."""
     known: str = row.user.get_full_name() if row.joined_at is not None else ""
     return known or row.user.get_username()
 
@@ -84,7 +84,7 @@ def person_of(tenant_id: UUID, actor_id: UUID) -> UUID:
 
 
 def operators(tenant_id: UUID) -> dict[UUID, str]:
-    """Who works cases here: the pseudonym and the name of every operator."""
+    """The pseudonym and name of every operator."""
     return {
         each.actor_id: name_of(each)
         for each in members(tenant_id)
@@ -101,7 +101,7 @@ def mention_names(tenant_id: UUID) -> dict[str, UUID]:
 
 
 def names_of(tenant_id: UUID) -> dict[UUID, str]:
-    """What the console calls each pseudonym of the record: people by their names, machines by their keys' names."""
+    """The name of each pseudonym in the record: people by their names, machines by their keys' names."""
     return {actor_id: str(name) for actor_id, name in execute(_NAMES, tenant_id)}
 
 
@@ -129,7 +129,7 @@ def stored_answer(tenant_id: UUID, caller: UUID, key: str, request: bytes) -> tu
 
 
 def answer_encryption_key(key: str) -> bytes:
-    """What seals the answer of one idempotency key: nobody makes it without the caller's key, nor without ours."""
+    """The key that seals the answer of one idempotency key: deriving it takes the caller's key and ours."""
     return hmac.digest(keystore.key_encryption_key(), b"counterfoil answered write\x00" + key.encode(), "sha256")
 
 
@@ -149,7 +149,7 @@ def saved_views(tenant_id: UUID, page: str, *, of: UUID) -> list[SavedView]:
 
 
 def first_sightings(tenant_id: UUID, actor_id: UUID, things: Collection[UUID]) -> dict[UUID, datetime]:
-    """When somebody first opened each of these things; what they never opened is left out."""
+    """The time at which a person first opened each of these objects; unopened ones are left out."""
     found = execute(
         "SELECT thing_id, min(at) FROM console_sighting"
         " WHERE tenant_id = $1 AND actor_id = $2 AND thing_id = ANY($3) GROUP BY thing_id",

@@ -120,7 +120,9 @@ def _check_proof(request: Any, user: User, password: str | None, code: str | Non
 
 
 def is_proven(request: HttpRequest, password: str | None, code: str | None) -> bool:
-    """Whether the person has shown who they are: in the last minutes, or with this password or one-time code."""
+    """Return whether the person has proved their identity in the last minutes, or does with this password or one-time
+    code.
+    """
     if is_recently_authenticated(request):
         return True
     # A machine's key brings no person whose password or code could be checked.
@@ -128,7 +130,7 @@ def is_proven(request: HttpRequest, password: str | None, code: str | None) -> b
 
 
 def _holds(request: HttpRequest, user: User, code: str) -> bool:
-    """Whether a code of the person's authenticator app is right and was not used before, in any process."""
+    """Return whether a code of the person's authenticator app is right and unused in any process."""
     app = authenticator_app(user)
     key = f"mfa-auth-user-{user.pk}"
     if app is None:

@@ -72,7 +72,7 @@ class Caller:
     scopes: tuple[str, ...] = ()
 
     def keep_to(self, what: str, names: Iterable[str] | None) -> list[str] | None:
-        """Of these names of tools or agents (None is all), those that the key's scopes leave; None is all still."""
+        """Restrict `names` of tools or agents to the key's scopes; None means no restriction."""
         reach = {scope.partition(":")[2] for scope in self.scopes if scope.startswith(f"{what}:")}
         if not reach:
             return list(names) if names is not None else None
@@ -192,7 +192,7 @@ _CALLERS = {
 
 
 def caller_of(request: HttpRequest) -> Caller:
-    """Who a request is from; the API's authentication has put it there, which Django's type does not know."""
+    """The caller of a request, whom the API's authentication has put there."""
     caller: Caller = request.auth  # type: ignore[attr-defined]
     return caller
 

@@ -25,11 +25,11 @@ def _groups(document: dict[str, Any]) -> list[dict[str, Any]]:
     groups: dict[str, list[dict[str, Any]]] = {}
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
-            groups.setdefault(operation["tags"][0], []).append(_shown(document, path, method, operation))
+            groups.setdefault(operation["tags"][0], []).append(_operation_row(document, path, method, operation))
     return [{"name": name, "operations": found} for name, found in groups.items()]
 
 
-def _shown(document: dict[str, Any], path: str, method: str, operation: dict[str, Any]) -> dict[str, Any]:
+def _operation_row(document: dict[str, Any], path: str, method: str, operation: dict[str, Any]) -> dict[str, Any]:
     body = operation.get("requestBody", {}).get("content", {})
     answers = operation["responses"]
     return {
@@ -46,7 +46,7 @@ def _shown(document: dict[str, Any], path: str, method: str, operation: dict[str
 
 
 def _parameter(document: dict[str, Any], said: dict[str, Any]) -> dict[str, Any]:
-    said = _found(document, said)
+    said = _resolve(document, said)
     return said | {"shape": render_schema(document, said["schema"])}
 
 
@@ -57,7 +57,7 @@ def _answer(document: dict[str, Any], status: str, said: dict[str, Any]) -> dict
 
 def render_schema(document: dict[str, Any], schema: dict[str, Any], margin: str = "") -> str:
     """A schema as people read it: the JSON that it allows, with types where values stand and `?` where one may lack."""
-    schema = _found(document, schema)
+    schema = _resolve(document, schema)
     choices = schema.get("anyOf") or schema.get("oneOf")
     if choices:
         return " or ".join(dict.fromkeys(render_schema(document, each, margin) for each in choices))
@@ -82,8 +82,8 @@ def _object(document: dict[str, Any], schema: dict[str, Any], margin: str) -> st
     return "{\n" + ",\n".join(lines) + f"\n{margin}}}"
 
 
-def _found(document: dict[str, Any], said: dict[str, Any]) -> dict[str, Any]:
-    """What a reference stands for."""
+def _resolve(document: dict[str, Any], said: dict[str, Any]) -> dict[str, Any]:
+    """Resolve a reference."""
     while "$ref" in said:
         found: Any = document
         for part in str(said["$ref"]).removeprefix("#/").split("/"):

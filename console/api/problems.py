@@ -50,7 +50,7 @@ def problem_response(
 
 
 def refusal_response(request: HttpRequest, refusal: Refused) -> HttpResponse:
-    """What the rules said no to, as they said it."""
+    """The response to a refusal, in the words of the rule."""
     response = problem_response(refusal.status, refusal.code, refusal.detail, hint=refusal.hint, errors=refusal.errors)
     if isinstance(refusal, RateExceeded):
         response["Retry-After"] = str(refusal.retry_after_s)
@@ -68,19 +68,19 @@ def install_handlers(api: NinjaAPI) -> None:
     """Answer every exception of `api` with a problem."""
     api.add_exception_handler(Refused, refusal_response)  # type: ignore[arg-type]
     api.add_exception_handler(AuthenticationError, lambda r, _: refusal_response(r, NotSignedIn()))
-    api.add_exception_handler(ValidationError, _invalid)  # type: ignore[arg-type]
+    api.add_exception_handler(ValidationError, _invalid_input)  # type: ignore[arg-type]
     api.add_exception_handler(HttpError, _http)  # type: ignore[arg-type]
     api.add_exception_handler(Http404, lambda r, _: problem_response(404, "NOT_FOUND", "Not found."))
     api.add_exception_handler(RequestDataTooBig, _too_big)  # type: ignore[arg-type]
     api.add_exception_handler(MultiPartParserError, _unreadable)  # type: ignore[arg-type]
     api.add_exception_handler(SuspiciousOperation, _unreadable)  # type: ignore[arg-type]
     api.add_exception_handler(DataError, _not_storable)  # type: ignore[arg-type]
-    api.add_exception_handler(IntegrityError, _taken)  # type: ignore[arg-type]
+    api.add_exception_handler(IntegrityError, _conflict)  # type: ignore[arg-type]
     api.add_exception_handler(OperationalError, _unavailable)  # type: ignore[arg-type]
     api.add_exception_handler(Exception, _fault)  # type: ignore[arg-type]
 
 
-def _invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:
+def _invalid_input(request: HttpRequest, error: ValidationError) -> HttpResponse:
     if all(fault["loc"][:1] == ("path",) for fault in error.errors):
         return problem_response(404, "NOT_FOUND", "Not found.")
     errors = [
@@ -116,7 +116,7 @@ def _not_storable(request: HttpRequest, error: Exception) -> HttpResponse:
     return problem_response(422, "NOT_STORABLE", "A value cannot be stored: it is too large or not valid text.")
 
 
-def _taken(request: HttpRequest, error: Exception) -> HttpResponse:
+def _conflict(request: HttpRequest, error: Exception) -> HttpResponse:
     # Two writers of the same thing at the same moment: the database let one through, and this one did nothing.
     if not isinstance(error.__cause__, UniqueViolation):
         return _fault(request, error)

@@ -29,11 +29,11 @@ _away_until = 0.0
 def count_request(key_id: UUID, *, at: datetime) -> None:
     """Count one request of a key; refuse it when its second is used up."""
     limit: int = settings.COUNTERFOIL_RATE_PER_S
-    if limit and _counted(f"counterfoil:rate:{key_id}:{int(at.timestamp())}") > limit:
+    if limit and _count_requests(f"counterfoil:rate:{key_id}:{int(at.timestamp())}") > limit:
         raise RateExceeded
 
 
-def _counted(name: str) -> int:
+def _count_requests(name: str) -> int:
     global _away_until
     # A broker that is away is not asked again at once: each request would wait for it.
     if time.monotonic() < _away_until:

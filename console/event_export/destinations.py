@@ -1,9 +1,9 @@
-"""Where a tenant's events may go outside: the file that `COUNTERFOIL_EVENT_DESTINATIONS` names.
+"""The outside destinations of a tenant's events: the file that `COUNTERFOIL_EVENT_DESTINATIONS` names.
 
-Whoever may set an address may have the console call any server that it reaches, and what signs or authorises a message
-gives power to whoever holds it. So both stand in a file that only the service can read, by names; the console decides
-only whether a named destination is sent to, and from where on. It is read once, when the process starts; a wrong one
-stops it.
+Whoever can set an address can have the console call any server that it reaches, and the secret that signs or authorises
+a message gives power to its holder. So both are in a file that only the service can read, by names; the console decides
+only whether a named destination is sent to, and from where on. The file is read once, when the process starts; a wrong
+one stops it.
 """
 
 from __future__ import annotations

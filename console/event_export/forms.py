@@ -10,13 +10,13 @@ _STARTS = (("now", "Now"), ("beginning", "Beginning of the record"), ("place", "
 
 
 class StartForm(forms.Form):
-    """Where to start."""
+    """The starting point of an export."""
 
     start = forms.ChoiceField(choices=_STARTS, widget=PlainSelect, label="From")
     place = forms.CharField(required=False, max_length=40, label="Entry, or time with its zone")
 
 
 class StopForm(forms.Form):
-    """Why it is stopped."""
+    """The reason for stopping an export."""
 
     reason = forms.CharField(max_length=1000, label="Reason")

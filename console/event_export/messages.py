@@ -1,11 +1,11 @@
-"""What goes out of an event: its envelope, which has no personal data, and where it stands in the log. Pure.
+"""The outgoing form of an event: its envelope, which has no personal data, and its place in the log. Pure.
 
-1. A webhook carries one event, as Standard Webhooks have it; its id is the event's, however often it is sent. What an
-   envelope commits to (entries, payloads, evidence) is not in it.
+1. A webhook carries one event, as in Standard Webhooks; its id is the event's, however often it is sent. The content
+   that an envelope commits to (entries, payloads, evidence) is not in it.
 2. A record of OTLP carries the bytes of the envelope as its body, and the same facts as attributes; many go in one
    message, in the order of the log.
-3. Of an action the registered name of its tool and its side-effect class stand beside the envelope: they are the
-   contract's, and a rule of a security desk needs them.
+3. For an action, the registered name of its tool and its side-effect class are added beside the envelope: they come
+   from the contract, and a rule of a security desk needs them.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def test_record(*, environment: str, tenant: str, at: datetime) -> bytes:
 
 
 def refused_records(answer: bytes) -> int:
-    """How many records a collector says that it did not take of a message that it took."""
+    """The number of records that a collector dropped from a message that it accepted."""
     from google.protobuf.message import DecodeError
     from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceResponse
 

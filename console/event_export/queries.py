@@ -1,4 +1,4 @@
-"""What waits to go outside, and how far each destination is."""
+"""The events that wait to be exported, and the position of each destination."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ledger.db import execute
 
 @dataclass(frozen=True, slots=True)
 class ExportLag:
-    """How many events wait for a destination, and since when the oldest of them."""
+    """The number of events that wait for a destination, and the time of the oldest."""
 
     events: int
     oldest_at: datetime | None
@@ -51,6 +51,6 @@ def events_behind(tenant_id: UUID, log: int, index: int, *, limit: int) -> list[
 
 
 def lag(row: EventDestination) -> ExportLag:
-    """How far a destination is behind what is signed."""
+    """The delay of a destination behind the signed log."""
     rows = execute(f"SELECT count(*), min(e.at){_SENDABLE}", row.tenant_id, row.log, row.index)
     return ExportLag(*rows[0])

@@ -37,7 +37,7 @@ NO_ADDRESS: Final = "its address is no longer configured"
 
 @dataclass(frozen=True)
 class Delivered:
-    """How many events a destination took, how many of those it says that it dropped, and what was wrong, or nothing."""
+    """The result of a delivery: the events taken, those that the destination says it dropped, and the fault, if any."""
 
     taken: int = 0
     refused: int = 0

@@ -1,4 +1,4 @@
-"""How each destination of a tenant stands, for the API and the page."""
+"""The status of a tenant's destinations, for the API and the page."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ class ShopAddresses:
         }
 
     def setup_environment(self, *, console_url: str, keys: dict[str, str]) -> dict[str, str]:
-        """What the programs that make the shop and register it are told beyond that."""
+        """The further environment of the programs that create and register the shop."""
         return self.environment(console_url=console_url, keys=keys) | {
             "COUNTERFOIL_OPERATOR_KEY": keys["oper"],
             "SHOP_ADMIN_URL": self.database_url(ADMIN),

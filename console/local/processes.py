@@ -36,7 +36,7 @@ class ServiceUser:
 
 @dataclass(frozen=True, kw_only=True)
 class Program:
-    """What to run, as whom, and how to end it. Programs of a higher rank start later and end earlier."""
+    """A program to run, its user, and how to end it. Programs of a higher rank start later and end earlier."""
 
     name: str
     argv: list[str]
@@ -59,7 +59,7 @@ class Child:
         return self.process.poll() is None
 
     def crashed_as_planned(self) -> bool:
-        """Whether the last that it said is that this crash is part of the example."""
+        """Return whether its last line announces that this crash is part of the example."""
         with self.program.log.open("rb") as log:
             log.seek(self.log_began)
             lines = log.read().splitlines()

@@ -1,8 +1,8 @@
-"""What each role of the database may do, table by table. `prepare_database` grants exactly this.
+"""The rights of each database role, table by table. `prepare_database` grants exactly these.
 
 A table that the application's list does not name stops the command, so that nobody gains or loses a right by
-forgetting. Partitions are reached through their parent only. The owner's own rights are nobody's business here: no
-process that runs all day signs in as it.
+forgetting. Partitions are reached through their parent only. The owner's own rights are not covered here: no process
+that runs all day signs in as it.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ SEQUENCER_TABLES: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class RoleRights:
-    """What one role may do with tables, and which of our functions it may call."""
+    """The rights of one role on tables, and the functions of ours that it may call."""
 
     tables: dict[str, tuple[str, ...]]
     functions: tuple[str, ...]

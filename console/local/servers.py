@@ -93,7 +93,7 @@ def private_folder(folder: Path, account: ServiceUser | None) -> Path:
 
 
 def data_folder(var: Path, account: ServiceUser | None) -> Path:
-    """Where the servers keep their files. Data that was once put under SYSTEM_FOLDER stays there."""
+    """The folder of the servers' files. Data that was once put under SYSTEM_FOLDER stays there."""
     if account is None:
         return private_folder(var / "servers", None)
     instance = hashlib.sha256(str(var.resolve()).encode()).hexdigest()[:12]

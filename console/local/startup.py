@@ -43,7 +43,7 @@ OUTSIDE = (*OWNERS, "DATABASE_SEQUENCER_URL", "KEYS_DATABASE_URL", *ERASERS)
 
 @dataclass(kw_only=True)
 class Startup:
-    """What one start knows; each step adds to it."""
+    """The state of one start; each step adds to it."""
 
     installation: Installation
     supervisor: Supervisor
@@ -98,7 +98,7 @@ class Startup:
         postgres.make_database(KEYS_DATABASE)
 
     def addresses(self) -> dict[str, str]:
-        """What commands and processes of the product are told; addresses from outside win."""
+        """The addresses for commands and processes of the product; addresses from outside win."""
         own: dict[str, str] = {}
         if self.servers is not None:
             own = {
@@ -167,10 +167,10 @@ class Startup:
         return {"COUNTERFOIL_STATIC_ROOT": os.environ.get("COUNTERFOIL_STATIC_ROOT") or str(self.installation.static)}
 
     def first_people(self) -> dict[str, Any]:
-        """Who may sign in, and the first keys: made once, and kept in a private file.
+        """The first sign-in details and keys: created once, and kept in a private file.
 
         `bootstrap` writes its secrets before it commits. If we die in between or right after, the draft is there, and
-        whether the tenant is there too says if it counts.
+        it counts only if the tenant is there too.
         """
         file = self.installation.sign_in_file(self.tenant)
         draft = file.with_suffix(".draft")
@@ -270,7 +270,7 @@ class Startup:
 
 
 def _static_sources() -> str:
-    """What static files are made of: our own, and the versions of the packages that bring others."""
+    """The digest of the sources of static files: our own, and the versions of the packages that bring others."""
     found = hashlib.sha256((ROOT / "uv.lock").read_bytes())
     for file in sorted((ROOT / "console" / "static").rglob("*")):
         if file.is_file():

@@ -44,14 +44,14 @@ def main(arguments: list[str]) -> int:
             stop_leftovers(installation.run / "children.json")
             if not port_is_free(chosen.port):
                 raise Busy(f"Port {chosen.port} is in use by another program; choose another one with --port.")
-            _run(installation, port=chosen.port, example=not chosen.no_example)
+            _run_until_ended(installation, port=chosen.port, example=not chosen.no_example)
     except (Busy, ServerFailed, ProcessFailed) as refusal:
         sys.stderr.write(f"counterfoil: {refusal}\n")
         return 2
     return 0
 
 
-def _run(installation: Installation, *, port: int, example: bool) -> None:
+def _run_until_ended(installation: Installation, *, port: int, example: bool) -> None:
     supervisor = Supervisor(record=installation.run / "children.json", say=_say)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, supervisor.end)

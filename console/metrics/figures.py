@@ -54,7 +54,7 @@ class MetricFigure:
 
     @property
     def has_cases(self) -> bool:
-        """Whether anything was counted that it could be about, now or before."""
+        """Return whether the figure had any cases, now or in the period before."""
         return self.value is not None or self.before is not None
 
 
@@ -83,9 +83,11 @@ def metric_report(tenant_id: UUID, period: MetricPeriod, about: MetricFilter) ->
     )
     now = {(start,): counts for start, counts in both["start"].items() if start >= period.since}
     then = {(start,): counts for start, counts in both["start"].items() if start < period.since}
-    steps, counts = fold_steps(now, period), _summed(now.values())
-    steps_before, earlier = fold_steps(then, period.earlier), _summed(then.values())
-    versions = _compared(tenant_id, {value: found for (later, value), found in both["version"].items() if later})
+    steps, counts = fold_steps(now, period), _sum_counts(now.values())
+    steps_before, earlier = fold_steps(then, period.earlier), _sum_counts(then.values())
+    versions = _compare_released(
+        tenant_id, {value: found for (later, value), found in both["version"].items() if later}
+    )
     figures: dict[str, MetricFigure] = {}
     delays, delays_before = _delays(tenant_id, period, about)
     for metric in METRICS:
@@ -100,7 +102,7 @@ def metric_report(tenant_id: UUID, period: MetricPeriod, about: MetricFilter) ->
 
 
 def observed_changes(report: MetricReport) -> list[Observation]:
-    """What changed from the period before, in words, with the tool or agent that accounts for it."""
+    """The changes from the period before, in words, with the tool or agent that accounts for each."""
     parts = {}
     for name, found in report.slices.items():
         for key in sorted({value for _, value in found} - {""}):
@@ -108,7 +110,7 @@ def observed_changes(report: MetricReport) -> list[Observation]:
     return observe_changes(report.counts, report.earlier, parts=parts, period=report.period.words)
 
 
-def _summed(rows: Iterable[Mapping[str, int]]) -> dict[str, int]:
+def _sum_counts(rows: Iterable[Mapping[str, int]]) -> dict[str, int]:
     whole: dict[str, int] = {}
     for counts in rows:
         for name, value in counts.items():
@@ -148,7 +150,7 @@ def _share_figure(
 
 
 def _delays(tenant_id: UUID, period: MetricPeriod, about: MetricFilter) -> tuple[StepDelays, StepDelays]:
-    """Of a period and of the one before, by kind the lengths of each step, and under None those of the whole period."""
+    """The delays of a period and the one before, by kind and step; None stands for the whole period."""
     rows = queries.delays_by_step(
         tenant_id,
         since=period.earlier.since,
@@ -203,10 +205,10 @@ def _summary(lengths: Lengths | None) -> DelaySummary:
 def version_comparisons(tenant_id: UUID, period: MetricPeriod, about: MetricFilter) -> list[VersionComparison]:
     """Each version of the verification policy that judged in a period, beside the one before."""
     rows = queries.count_by(tenant_id, "version", since=period.since, until=period.until, span=period.span, about=about)
-    return _compared(tenant_id, {version: counts for (version,), counts in rows.items()})
+    return _compare_released(tenant_id, {version: counts for (version,), counts in rows.items()})
 
 
-def _compared(tenant_id: UUID, judged: Mapping[str, Mapping[str, int]]) -> list[VersionComparison]:
+def _compare_released(tenant_id: UUID, judged: Mapping[str, Mapping[str, int]]) -> list[VersionComparison]:
     released = catalogue.policy_versions_by_digest(tenant_id, "verification").values()
     return compare_versions([(version, judged[version]) for version in dict.fromkeys(released) if version in judged])
 

@@ -117,7 +117,7 @@ def update_metrics(*, tenant_id: UUID, at: datetime) -> int:
     fresh, reached = events.changed_actions(tenant_id, after=cursor.read_to, limit=AT_A_TIME)
     late, _ = events.changed_actions(tenant_id, after=cursor.read_to - LOOK_BACK, until=cursor.read_to)
     since = cursor.looked_at - LOOK_BACK
-    hours = _measure(tenant_id, [*_behind(tenant_id, late | fresh), *_falsely_told(tenant_id, since=since)])
+    hours = _measure(tenant_id, [*_uncounted_actions(tenant_id, late | fresh), *_falsely_told(tenant_id, since=since)])
     _count_again(tenant_id, hours | set(gate.hours_with_calls(tenant_id, since=since)))
     cursor.read_to, cursor.looked_at = reached or cursor.read_to, max(cursor.looked_at, at)
     is_all = not fresh or not events.changed_actions(tenant_id, after=cursor.read_to, limit=1)[0]
@@ -155,7 +155,7 @@ def _move_cursor(cursor: MetricCursor) -> None:
     )
 
 
-def _behind(tenant_id: UUID, heads: Mapping[UUID, int]) -> list[UUID]:
+def _uncounted_actions(tenant_id: UUID, heads: Mapping[UUID, int]) -> list[UUID]:
     """The actions that have an event which is not counted yet."""
     known = queries.last_measures(tenant_id, list(heads))
     return [action_id for action_id, seq in heads.items() if action_id not in known or known[action_id][0] < seq]

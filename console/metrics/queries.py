@@ -23,7 +23,7 @@ def count_by(
     tenant_id: UUID, *by: str, since: datetime, until: datetime, span: int, about: MetricFilter
 ) -> dict[tuple[Any, ...], Counts]:
     """Every count of a stretch of time by the columns named (`start` is the hour or day); `span` is 1 or 24."""
-    chosen, values = _chosen(tenant_id, since, until, span, about)
+    chosen, values = _roll_up_condition(tenant_id, since, until, span, about)
     columns = ", ".join(("tenant_id", *by))
     rows = execute(f"SELECT {columns}, {_SUMS} FROM console_metricrollup WHERE {chosen} GROUP BY {columns}", *values)
     width = len(by) + 1
@@ -36,7 +36,7 @@ def count_both_periods(
     """Every count of two periods that meet in the `middle`, in one statement: under "start" by hour or day, and under
     "tool", "agent" and "version" by (whether it is the later period, the value).
     """
-    chosen, values = _chosen(tenant_id, since, until, span, about)
+    chosen, values = _roll_up_condition(tenant_id, since, until, span, about)
     rows = execute(
         f"SELECT GROUPING(start, tool, agent, version), start, later, tool, agent, version, {_SUMS}"
         f" FROM (SELECT *, start >= ${len(values) + 1} AS later FROM console_metricrollup WHERE {chosen}) AS counted"
@@ -70,7 +70,7 @@ def delays_by_step(
 def _delays(
     tenant_id: UUID, by: str, *, since: datetime, until: datetime, span: int, about: MetricFilter
 ) -> dict[tuple[Any, ...], dict[int, tuple[int, int]]]:
-    chosen, values = _chosen(tenant_id, since, until, span, about)
+    chosen, values = _roll_up_condition(tenant_id, since, until, span, about)
     # Whole milliseconds add up exactly as floating-point numbers, which takes half the time of adding them as numeric.
     rows = execute(
         f"SELECT kind, {by}, rounded_ms, sum(count), sum(total_ms::float8)::bigint FROM console_metricdelay"
@@ -84,7 +84,7 @@ def _delays(
     return delays
 
 
-def _chosen(
+def _roll_up_condition(
     tenant_id: UUID, since: datetime, until: datetime, span: int, about: MetricFilter
 ) -> tuple[str, tuple[Any, ...]]:
     """The condition on the roll-ups, and its values."""
@@ -100,7 +100,7 @@ def count_by_hour_of_week(
     tenant_id: UUID, *names: str, since: datetime, until: datetime, about: MetricFilter
 ) -> dict[tuple[int, int], list[int]]:
     """These counts by weekday (1 is Monday) and hour of the day, in UTC."""
-    chosen, values = _chosen(tenant_id, since, until, 1, about)
+    chosen, values = _roll_up_condition(tenant_id, since, until, 1, about)
     sums = ", ".join(f"sum({name}) AS {name}" for name in names)
     of_week = ", ".join(f"sum({name})::bigint" for name in names)
     # Each hour is added up before it is asked for its place in the week, which costs more than the adding.
@@ -129,7 +129,7 @@ def actions_behind(
     """
     if name not in OF_ACTIONS:
         raise ValueError(f"{name} counts no actions")
-    chosen, values = _chosen(tenant_id, since, until, 1, about)
+    chosen, values = _roll_up_condition(tenant_id, since, until, 1, about)
     narrowed = "".join(f" AND {column} = ${number}" for number, column in enumerate(about.columns(), 5))
     last, most = f"${len(values) + 1}::uuid", f"${len(values) + 2}"
     rows = execute(
@@ -173,7 +173,7 @@ def measured_hours(tenant_id: UUID) -> list[datetime]:
 
 
 def count_by_contract(tenant_id: UUID, tools: Sequence[str], *, since: datetime) -> dict[str, Counts]:
-    """What regressions are told by, of these tools, by the digest of the contract that the actions were held to."""
+    """The counts that reveal regressions of these tools, by the digest of the actions' contract."""
     names = tuple(dict.fromkeys(name for each in COMPARED for name in (each.whole, each.part)))
     rows = execute(
         f"SELECT a.contract_digest, {', '.join(f'sum(m.{name})' for name in names)} FROM console_metricaction m"
@@ -185,7 +185,9 @@ def count_by_contract(tenant_id: UUID, tools: Sequence[str], *, since: datetime)
 
 
 def lock_comparison(tenant_id: UUID) -> bool:
-    """Whether nobody else compares versions of this tenant at the moment; until the end of the transaction."""
+    """Take the lock for comparing this tenant's versions until the end of the transaction; return
+    whether it was free.
+    """
     [(free,)] = execute("SELECT pg_try_advisory_xact_lock(hashtextextended($1, 0))", f"regressions of {tenant_id}")
     return bool(free)
 

@@ -1,4 +1,4 @@
-"""What the figures are counted from, as lines that somebody outside can count once more (docs/metrics.md).
+"""The source data of the figures, as lines that an outsider can count again (docs/metrics.md).
 
 Codes, states, times and hashes of the record, and nothing that erasing takes: no argument, answer, target or person.
 """
@@ -61,7 +61,7 @@ def _actions(tenant_id: UUID) -> Iterator[dict[str, Any]]:
                 "tool": row.tool,
                 "agent": row.agent,
                 "class": row.side_effect_class,
-                "events": [_event(step, reported) for step in steps.get(action_id, ())],
+                "events": [_event_line(step, reported) for step in steps.get(action_id, ())],
                 "readings": [
                     {"result": result, "discrepancy": discrepancy, "consistency": consistency, "at": instant(when)}
                     for result, discrepancy, consistency, when in runs.get(action_id, ())
@@ -69,7 +69,7 @@ def _actions(tenant_id: UUID) -> Iterator[dict[str, Any]]:
             }
 
 
-def _event(step: tuple[Any, ...], reported: set[UUID]) -> dict[str, Any]:
+def _event_line(step: tuple[Any, ...], reported: set[UUID]) -> dict[str, Any]:
     event_id, seq, kind, start, state, at, prev, entry_hash, commits_entry, verification = step
     return {
         "id": str(event_id),

@@ -1,7 +1,7 @@
-"""Where an installation's tenants reach people outside: the file that `COUNTERFOIL_CHANNELS` names.
+"""The outside channels of an installation's tenants: the file that `COUNTERFOIL_CHANNELS` names.
 
-Addresses of chat rooms and the secrets of webhooks give power to whoever holds them, so they stand in a file that only
-the service can read, never in the database. It is read once, when the process starts; a wrong one stops it.
+Addresses of chat rooms and the secrets of webhooks give power to their holder, so they are in a file that only the
+service can read, never in the database. It is read once, when the process starts; a wrong one stops it.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def load_outlets(file: Path) -> dict[str, TenantOutlets]:
 
 
 def read_secret_document(file: Path) -> dict[str, Any]:
-    """What a file that only the service can read says of each tenant, by short name."""
+    """Read a file that only the service can read, with one part per tenant, by short name."""
     try:
         if file.stat().st_mode & 0o077:
             raise UnusableFile(f"{file} holds secrets and must be closed to others: chmod 600 it.")

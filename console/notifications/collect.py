@@ -46,7 +46,9 @@ def collect_notices(tenant: Tenant, *, at: datetime) -> int:
         since = cursor.read_to - LOOK_BACK
         events = events_queries.events_of_kinds(tenant.id, NOTICE_SUBJECTS, after=since, but=known, limit=AT_A_TIME)
         _queue_all(
-            tenant, [*_scenes(tenant.id, events), *_missed(tenant.id, at=at), *_unknown(tenant.id, at=at)], at=at
+            tenant,
+            [*_scenes(tenant.id, events), *_missed_approvals(tenant.id, at=at), *_unnoticed_unknowns(tenant.id, at=at)],
+            at=at,
         )
         read_to = max([cursor.read_to, *(event.recorded_at for event, _ in events)])
         recent = events_queries.ids_recorded_since(
@@ -106,7 +108,7 @@ def _approval_of(tenant_id: UUID, event: Event, detail: dict[str, Any]) -> UUID 
     return UUID(str(named)) if named else None
 
 
-def _missed(tenant_id: UUID, *, at: datetime) -> list[tuple[UUID, datetime, str, EventContext]]:
+def _missed_approvals(tenant_id: UUID, *, at: datetime) -> list[tuple[UUID, datetime, str, EventContext]]:
     """Waiting approvals that nobody was notified of: they were committed later than we look back, or those who may
     decide were added later.
     """
@@ -138,7 +140,7 @@ def _missed(tenant_id: UUID, *, at: datetime) -> list[tuple[UUID, datetime, str,
     return [each for each in scenes if find_recipients(tenant_id, each[3], people)]
 
 
-def _unknown(tenant_id: UUID, *, at: datetime) -> list[tuple[UUID, datetime, str, EventContext]]:
+def _unnoticed_unknowns(tenant_id: UUID, *, at: datetime) -> list[tuple[UUID, datetime, str, EventContext]]:
     """Actions whose outcome has been unknown for a while and that nobody was notified of.
 
     Their events are not gathered: most are known again a moment later, and there are as many as there are actions.
@@ -202,14 +204,16 @@ def _queue_all(tenant: Tenant, scenes: Sequence[tuple[UUID, datetime, str, Event
 
 
 def _is_updated_in_place(tenant: Tenant, pending: PendingNotice) -> bool:
-    """Whether a message about it is posted in the room and will be updated instead."""
+    """Return whether a message about it is posted in the room and will be updated instead."""
     can_change = isinstance(sending.outlets_of(tenant).slack, ChatRoom)
     return can_change and pending.kind in ENDINGS and notifications_queries.is_posted(tenant.id, pending.about_id)
 
 
 def _uses_channel(channel: str, pending: PendingNotice, people: TenantPeople, woken: Collection[UUID]) -> bool:
-    """Whether a notice goes out by a channel: mail to people with an address, a push to those with a device and only
-    for what waits for them, a chat message for what is not personal, a webhook for everything.
+    """Return whether a notice goes out by a channel.
+
+    Mail goes to people with an address, a push to those with a device and only for what waits for them, a chat message
+    for what is not personal, a webhook for everything.
     """
     if channel == "push":
         return pending.actor in woken and pending.kind in WAKES

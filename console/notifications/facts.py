@@ -120,7 +120,7 @@ def load_facts(tenant: Tenant, lines: Iterable[dict[str, Any]], *, absolute: boo
 
 
 def load_endings(tenant: Tenant, lines: Iterable[dict[str, Any]]) -> list[str]:
-    """How the request to people of each line ended: what, by whom and when, without a word of theirs; else nothing."""
+    """The ending of each line's request: what, by whom and when, without their words; empty for others."""
     about = [UUID(line["about"]) if line["about_kind"] == "approval" else None for line in lines]
     ids = {each for each in about if each}
     rows = {each.id: each for each in approvals.approvals_by_id(tenant.id, sorted(ids))}
@@ -145,7 +145,7 @@ def _ending(row: Approval, action: Action, cast: Sequence[Vote], names: Mapping[
 
 
 def is_obsolete(fact: NoticeFact) -> bool:
-    """Whether a notice is no longer needed: it asked for a decision, and there is one."""
+    """Return whether a notice is no longer needed: it asked for a decision, and there is one."""
     return fact.kind in WAITS and not fact.still_waits
 
 
@@ -190,7 +190,7 @@ def _action_of(kind: str, row: Any) -> UUID | None:
 
 
 def _waits(kind: str, row: Any) -> bool:
-    """Whether what a thing waited for is still to be done."""
+    """Return whether the awaited decision is still to be made."""
     if kind in (Occasion.ROLES_WAIT, Occasion.SEPARATION_WAITS, Occasion.SYSTEM_WAITS):
         return row.proposal is not None
     if kind == Occasion.RELEASE_WAITS and row.promoted_by is not None:

@@ -24,7 +24,7 @@ _CHANNEL = {"email": "Mail", "push": "Phones and browsers", "slack": "Chat room"
 
 
 class MailPreferencesForm(forms.Form):
-    """How somebody wants their own mail."""
+    """A person's preferences for their own mail."""
 
     LOW = forms.ChoiceField(required=False, widget=PlainSelect, label="Low risk")
     NORMAL = forms.ChoiceField(required=False, widget=PlainSelect, label="Normal risk")
@@ -75,7 +75,7 @@ def _wish(chosen: dict[str, Any]) -> MailPreferences:
 
 
 class ChannelsForm(forms.Form):
-    """What a tenant tells by each channel, by risk."""
+    """The notices that a tenant sends by each channel, by risk."""
 
     digest_min = forms.IntegerField(min_value=PERIODS_MIN[0], max_value=PERIODS_MIN[1], label="Digest every, minutes")
     handoffs = forms.MultipleChoiceField(

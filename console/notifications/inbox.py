@@ -33,7 +33,7 @@ class InboxItem:
 
     @property
     def what(self) -> str:
-        """What it is about, with its target: only here, where the reader is signed in."""
+        """Its subject, with the target: only here, where the reader is signed in."""
         return ", ".join(part for part in (self.fact.title, describe_fact(self.fact) if self.fact.verb else "") if part)
 
     @property
@@ -65,7 +65,7 @@ def collect_alike(items: Sequence[InboxItem]) -> list[dict[str, Any]]:
 
 
 def next_item(tenant: Tenant, actor_id: UUID) -> InboxItem | None:
-    """What to look at next: unread, still open, the most urgent and then the longest waiting."""
+    """The next item to look at: unread, still open, the most urgent and then the longest waiting."""
     unread = notifications_queries.messages(tenant.id, actor_id, unread=True, limit=MOST)
     waiting = [each for each in inbox_items(tenant, unread) if not each.over]
     order = {"HIGH": 0, "NORMAL": 1, "LOW": 2}

@@ -1,7 +1,7 @@
-"""What a message says: verb, class, risk, how long it waits and until when, and a link that asks for a sign-in.
+"""The text of a message: verb, class, risk, how long it waits and until when, and a link that requires signing in.
 
-No payload, no target, no argument and no word of the agent leaves the console: what is cut off in a message is what
-somebody decides on unseen, and what stands in it is read by everybody on the way.
+No payload, no target, no argument and no word of the agent leaves the console: people must not decide on an excerpt,
+and messages can be read on their way.
 """
 
 from __future__ import annotations
@@ -152,8 +152,9 @@ TITLES: Final[dict[str, tuple[str, str, str]]] = {
 
 @dataclass(frozen=True)
 class NoticeFact:
-    """What a message may contain about one thing: without an action (a key), only the link, and of a flagged agent its
-    runbook.
+    """The facts that a message may contain about one object.
+
+    Without an action (a key) that is only the link, and for a flagged agent its runbook.
     """
 
     kind: str
@@ -218,7 +219,7 @@ def _current_paragraph(fact: NoticeFact, ending: str, *, at: datetime) -> str:
 
 
 def message_title(kind: str, *, personal: bool = True) -> str:
-    """What happened, in a line."""
+    """The title of a message, in one line."""
     return TITLES[kind][0 if personal else 1]
 
 
@@ -245,7 +246,7 @@ def describe_fact(fact: NoticeFact) -> str:
 
 
 def describe_times(fact: NoticeFact, *, at: datetime) -> str:
-    """How long it waits, and until when."""
+    """The time that it has waited, and its deadline."""
     if not fact.still_waits or fact.asked_at is None or fact.decide_by is None:
         return ""
     return f"Waiting for {_span(fact.asked_at, at)}; due {format_moment(fact.decide_by)}."

@@ -85,7 +85,7 @@ def create_alarm_notices(*, tenant_id: UUID, alarms: Iterable[Any], channels: It
 
 
 def lock_cursor(*, tenant_id: UUID, at: datetime) -> NoticeCursor | None:
-    """Where the reading of the record stands, locked for this worker; None while another one reads."""
+    """The position up to which the record was read, locked for this worker; None while another one reads."""
     NoticeCursor.objects.get_or_create(tenant_id=tenant_id, defaults={"read_to": at - LOOK_BACK})
     here = NoticeCursor.objects.filter(tenant_id=tenant_id)
     return here.select_for_update(skip_locked=True).first()

@@ -47,7 +47,7 @@ def push_devices(tenant_id: UUID, actor_id: UUID) -> list[PushDevice]:
 
 
 def is_posted(tenant_id: UUID, about: UUID) -> bool:
-    """Whether a room shows a message about this that can be brought up to date."""
+    """Return whether a room shows a message about this that can be updated."""
     posted = Notice.objects.filter(tenant_id=tenant_id, lines__contains=[{"about": str(about)}])
     return posted.exclude(posted="").exists()
 
@@ -70,7 +70,7 @@ def actors_with_devices(tenant_id: UUID) -> set[UUID]:
 
 
 def count_recent(tenant_id: UUID, channel: str, *, since: datetime) -> dict[UUID | None, int]:
-    """How many single messages each person, and the shared channel, got since a moment."""
+    """Count the single messages that each person, and the shared channel, got since a moment."""
     found = Notice.objects.filter(tenant_id=tenant_id, channel=channel, topic="approval", raised_at__gte=since)
     counted = found.exclude(kind="digest").values("actor_id").annotate(many=Count("id"))
     return dict(counted.values_list("actor_id", "many"))
@@ -87,7 +87,7 @@ def messages(
 
 
 def count_unread(tenant_id: UUID, actor_id: UUID, *, most: int = 100) -> int:
-    """How many messages a person has not seen, counted up to `most`."""
+    """Count a person's unread messages, up to `most`."""
     unread = Message.objects.filter(tenant_id=tenant_id, actor_id=actor_id, read_at__isnull=True)
     return len(unread.values_list("id", flat=True)[:most])
 
@@ -105,7 +105,7 @@ def undelivered_notices(tenant_id: UUID, *, before: UUID | None = None, limit: i
 
 
 def delivery_status(tenant_id: UUID, *, at: datetime, late: timedelta = timedelta(minutes=5)) -> dict[str, int]:
-    """How delivery stands: how many were given up, and how many are being tried again for longer than `late`."""
+    """The status of delivery: the messages given up, and those retried for longer than `late`."""
     found = Notice.objects.filter(tenant_id=tenant_id)
     trying = found.filter(sent_at__isnull=True, given_up_at__isnull=True, attempts__gt=0, raised_at__lt=at - late)
     return {"undelivered": found.filter(given_up_at__isnull=False)[:100].count(), "late": trying[:100].count()}

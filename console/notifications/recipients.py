@@ -1,4 +1,4 @@
-"""Who is concerned by what happened: people of the tenant, by the roster, the thread and the directory."""
+"""The recipients of notices: people of the tenant, by the roster, the thread and the directory."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ def tenant_people(tenant_id: UUID, *, at: datetime) -> TenantPeople:
 
 
 def find_recipients(tenant_id: UUID, scene: EventContext, people: TenantPeople) -> frozenset[UUID]:
-    """Who is notified: neither whoever did it nor former members."""
+    """The people to notify, without the person who acted and former members."""
     wanted = _WANTED[AUDIENCES[scene.what]](tenant_id, scene, people)
     return frozenset(wanted & people.members.keys()) - {scene.actor_id}
 
 
 def _approvers(tenant_id: UUID, scene: EventContext, people: TenantPeople) -> set[UUID]:
-    """Who may still vote, by the rule of the page and of the vote."""
+    """The people who may still vote, by the rule of the page and of the vote."""
     if scene.approval is None:
         return set()
     return {place.actor for place in eligibility.voting_status(scene.approval, at=people.at).may_vote}
@@ -66,11 +66,11 @@ def _escalation(tenant_id: UUID, scene: EventContext, people: TenantPeople) -> s
     return (_of_groups(people, {str(group)}) if group else set()) or _approvers(tenant_id, scene, people)
 
 
-def _alarmed(tenant_id: UUID, scene: EventContext, people: TenantPeople) -> set[UUID]:
+def _administrators_and_operators(tenant_id: UUID, scene: EventContext, people: TenantPeople) -> set[UUID]:
     return {actor for actor, each in people.members.items() if each.is_administrator or each.is_operator}
 
 
-def _named(tenant_id: UUID, scene: EventContext, people: TenantPeople) -> set[UUID]:
+def _named_people(tenant_id: UUID, scene: EventContext, people: TenantPeople) -> set[UUID]:
     named = scene.detail.get("actors") or [scene.detail.get("to")]
     return {UUID(str(actor)) for actor in named if actor}
 
@@ -82,7 +82,7 @@ def _asker(tenant_id: UUID, scene: EventContext, people: TenantPeople) -> set[UU
     return {asked.author} if asked is not None else set()
 
 
-def _involved(tenant_id: UUID, scene: EventContext, people: TenantPeople) -> set[UUID]:
+def _participants(tenant_id: UUID, scene: EventContext, people: TenantPeople) -> set[UUID]:
     if scene.approval is None:
         return set()
     voted = {each.voter for each in votes.votes_of(tenant_id, scene.approval.id)}
@@ -90,8 +90,8 @@ def _involved(tenant_id: UUID, scene: EventContext, people: TenantPeople) -> set
     return {*voted, *wrote, *filter(None, (scene.approval.assigned_to, scene.approval.claimed_by))}
 
 
-def _asked(tenant_id: UUID, scene: EventContext, people: TenantPeople) -> set[UUID]:
-    return _approvers(tenant_id, scene, people) | _involved(tenant_id, scene, people)
+def _voters_and_participants(tenant_id: UUID, scene: EventContext, people: TenantPeople) -> set[UUID]:
+    return _approvers(tenant_id, scene, people) | _participants(tenant_id, scene, people)
 
 
 def _everybody(tenant_id: UUID, scene: EventContext, people: TenantPeople) -> set[UUID]:
@@ -132,11 +132,11 @@ def _of_groups(people: TenantPeople, groups: set[str]) -> set[UUID]:
 _WANTED = {
     Audience.APPROVERS: _approvers,
     Audience.ESCALATION: _escalation,
-    Audience.ALARMED: _alarmed,
-    Audience.NAMED: _named,
+    Audience.ALARMED: _administrators_and_operators,
+    Audience.NAMED: _named_people,
     Audience.ASKER: _asker,
-    Audience.ASKED: _asked,
-    Audience.INVOLVED: _involved,
+    Audience.ASKED: _voters_and_participants,
+    Audience.INVOLVED: _participants,
     Audience.EVERYBODY: _everybody,
     Audience.OPERATORS: _operators,
     Audience.SECONDS: _seconds,

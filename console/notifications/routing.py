@@ -39,7 +39,7 @@ class BadSettings(Refused):
 
 @dataclass(frozen=True)
 class NotificationSettings:
-    """How a tenant wants notices sent, channel by channel and risk by risk."""
+    """A tenant's settings for notices, channel by channel and risk by risk."""
 
     email: Mapping[str, str] = field(default_factory=lambda: dict(_FIRST))
     push: Mapping[str, str] = field(default_factory=lambda: dict(_FIRST))
@@ -76,7 +76,7 @@ class QuietHours:
 
 @dataclass(frozen=True)
 class MailPreferences:
-    """What one person wants of their own mail."""
+    """One person's preferences for their own mail."""
 
     email: Mapping[str, str] = field(default_factory=lambda: dict.fromkeys(RISKS, AS_THE_TENANT))
     digest_min: int | None = None

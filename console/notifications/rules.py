@@ -178,8 +178,10 @@ def occasion_of(subject_kind: str, kind: str) -> Occasion | None:
 
 
 def urgency_of(what: Occasion, risk: str) -> str:
-    """How urgent a notice is: the approval's own risk, HIGH for what cannot wait for the morning, LOW (collected) for
-    good news of a system, and at least NORMAL (a mail at once) for what a person must do.
+    """The urgency of a notice.
+
+    It is the approval's own risk, HIGH if it cannot wait for the morning, LOW (collected) for good news of a system,
+    and at least NORMAL (a mail at once) for a task of a person.
     """
     if what in _URGENT:
         return "HIGH"

@@ -1,7 +1,7 @@
-"""How a message reaches people outside: a log line, a mail, an empty push, a chat room, a signed webhook.
+"""Delivery of messages: a log line, a mail, an empty push, a chat room, a signed webhook.
 
-A message carries no detail of the record and no power: whoever follows its link signs in first. Nothing here logs an
-address, a secret or what a server answered.
+A message carries no detail of the record and no power: its link requires signing in. Nothing here logs an address, a
+secret or a server's answer.
 """
 
 from __future__ import annotations
@@ -61,8 +61,10 @@ _MARKS = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 @dataclass(frozen=True)
 class DeliveryOutcome:
-    """What went wrong, or nothing. `permanent`: the address accepts nothing any more; `not_before`: the earliest retry.
-    `posted` is where the message is in the room, and `waiting` how many of its items still wait.
+    """The outcome of a delivery; `fault` is empty for success.
+
+    `permanent`: the address accepts nothing any more; `not_before`: the earliest retry. `posted` is the place of the
+    message in the room, and `waiting` the number of its items that still wait.
     """
 
     fault: str = ""
@@ -99,7 +101,7 @@ def outlets_of(tenant: Tenant) -> TenantOutlets:
 
 
 def mail_address(user: User) -> str:
-    """Where a person gets mail: their address, or the name of their account where it is one."""
+    """A person's mail address: their own, or the name of their account if it is one."""
     name: str = user.get_username()
     return user.email or (name if "@" in name else "")
 
@@ -107,7 +109,7 @@ def mail_address(user: User) -> str:
 def send(tenant: Tenant, notice: Notice, *, at: datetime) -> DeliveryOutcome:
     """Send one notice; returns the outcome."""
     way = _WAYS[notice.topic][notice.channel]
-    return _attempt(lambda: way(tenant, notice, at))
+    return _try_sending(lambda: way(tenant, notice, at))
 
 
 def send_test(tenant: Tenant, channel: str, *, mail: str, devices: Sequence[str], at: datetime) -> DeliveryOutcome:
@@ -124,7 +126,9 @@ def send_test(tenant: Tenant, channel: str, *, mail: str, devices: Sequence[str]
     if channel == "email":
         own = [mail] if mail else []
         return (
-            _attempt(lambda: _mail(uuid4(), message, own)) if own else DeliveryOutcome("you have no mail address here")
+            _try_sending(lambda: _mail(uuid4(), message, own))
+            if own
+            else DeliveryOutcome("you have no mail address here")
         )
     sender = settings.COUNTERFOIL_PUSH
     if channel == "push" and sender is not None:
@@ -134,15 +138,15 @@ def send_test(tenant: Tenant, channel: str, *, mail: str, devices: Sequence[str]
         room = outlets.slack
         if isinstance(room, ChatRoom):
             text = {"channel": room.channel, "text": _room_text(message)}
-            return _attempt(lambda: _call_room(room, "chat.postMessage", text, at))
-        return _attempt(lambda: _post_incoming(room, message))
+            return _try_sending(lambda: _call_room(room, "chat.postMessage", text, at))
+        return _try_sending(lambda: _post_incoming(room, message))
     hook = outlets.webhook
     assert hook is not None, "a channel that is available has an address"
     document = {"type": "test", "timestamp": at.isoformat(), "data": {"tenant": tenant.slug, "url": where}}
-    return _attempt(lambda: _post(hook, uuid4(), document, at))
+    return _try_sending(lambda: _post(hook, uuid4(), document, at))
 
 
-def _attempt(send: Callable[[], DeliveryOutcome]) -> DeliveryOutcome:
+def _try_sending(send: Callable[[], DeliveryOutcome]) -> DeliveryOutcome:
     try:
         return send()
     except (OSError, HTTPException, smtplib.SMTPException, httpx.HTTPError, webhooks.BadSecret) as fault:
@@ -216,7 +220,7 @@ def _wake_devices(tenant: Tenant, notice: Notice, at: datetime) -> DeliveryOutco
 
 
 def _wake(sender: PushSender, address: str, at: datetime) -> tuple[str, bool]:
-    """What went wrong, or nothing, and whether the address has expired: the device was reset or unsubscribed."""
+    """The fault, or empty, and whether the address has expired: the device was reset or unsubscribed."""
     if not sender.accepts(address):
         return "", True
     try:

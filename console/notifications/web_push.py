@@ -37,7 +37,7 @@ _KEPT_S: Final = 4 * 3600
 
 @dataclass(frozen=True)
 class PushSender:
-    """Which services this installation calls, and the key and the address by which they know it."""
+    """The push services that this installation calls, and the key and contact by which they know it."""
 
     services: tuple[str, ...]
     key: ec.EllipticCurvePrivateKey = field(repr=False)
@@ -50,7 +50,7 @@ class PushSender:
         return jws.encode(point)
 
     def accepts(self, address: str) -> bool:
-        """Whether this is an address at one of the services."""
+        """Return whether this is an address at one of the services."""
         try:
             parts = urlsplit(address)
         except ValueError:
@@ -59,7 +59,7 @@ class PushSender:
         return plain and len(address) <= LONGEST_ADDRESS and any(_is_at(parts.netloc, each) for each in self.services)
 
     def headers(self, address: str, *, at: datetime) -> dict[str, str]:
-        """What goes with an empty message; of several that a device missed the service keeps the last one."""
+        """The headers of an empty message; of several that a device missed, the service keeps the last one."""
         parts = urlsplit(address)
         claims = {
             "aud": f"{parts.scheme}://{parts.netloc}",
@@ -81,7 +81,7 @@ class PushSender:
 
 
 def load_push_sender(file: Path, services: str, contact: str) -> PushSender | None:
-    """What the installation says of Web Push; None where it names no service."""
+    """Load the installation's Web Push settings; None if they name no service."""
     named = tuple(each for word in services.lower().split() for each in (BROWSERS if word == "browsers" else (word,)))
     if not named:
         return None
@@ -103,6 +103,6 @@ def load_push_sender(file: Path, services: str, contact: str) -> PushSender | No
 
 
 def _is_at(server: str, service: str) -> bool:
-    """Whether a server is the one named, or below a name that begins with `*.`."""
+    """Return whether a server is the named one, or below a name that begins with `*.`."""
     below = service.startswith("*.") and server.endswith(service[1:])
     return server == service or (below and _NAME.fullmatch(server) is not None)

@@ -45,7 +45,7 @@ def icon(name: str) -> SafeString:
 
 @register.simple_tag
 def outcome_badge(action: Action, size: str = "") -> SafeString:
-    """How an action stands: shape, colour and word of its outcome."""
+    """The badge of an action's outcome: shape, colour and word."""
     return _badge(outcome_of(action), str(action.state), size)
 
 
@@ -64,7 +64,7 @@ def clock(context: dict[str, Any], at: datetime) -> SafeString:
 
 @register.simple_tag(takes_context=True)
 def countdown(context: dict[str, Any], until: datetime | None, since: datetime | None = None) -> SafeString:
-    """What is left until a deadline, with a ring when the whole span is known."""
+    """The time left until a deadline, with a ring if the whole span is known."""
     if until is None:
         return mark_safe('<span class="muted">No deadline</span>')
     left = until - context["as_of"]
@@ -224,7 +224,7 @@ def code_link(context: dict[str, Any], code: str, words: str = "", anchor: str =
 
 @register.simple_tag
 def standing(place: LogPosition | None) -> str:
-    """Where an event stands in its log, in few words."""
+    """The place of an event in its log, in a few words."""
     if not place:
         return "not yet sealed"
     number = f"{place.log}:{place.index}" if place.log > 1 else str(place.index)
@@ -333,7 +333,7 @@ def sprite() -> str:
 
 @register.inclusion_tag("_error_summary.html", takes_context=True)
 def error_summary(context: Context) -> dict[str, Any]:
-    """What was wrong in the form that this page answers, first on the page and with a way to each field."""
+    """The faults of the posted form, first on the page and with a link to each field."""
     request = context.get("request")
     if request is None or request.method != "POST":
         return {"faults": []}

@@ -1,10 +1,10 @@
-"""What a witness remembers: its key, and of each log the head that it cosigned last.
+"""The state of a witness: its key, and for each log the head that it cosigned last.
 
     witness.sqlite     heads, forks that a log signed, and the name of the witness
     witness_key.pem    Ed25519, readable by its owner only
 
-A witness that forgets is worse than none: its key would vouch for a history that it never compared. So the key is
-made last, once, and a folder that has the key but not the rest is refused.
+A witness that forgets is worse than none: its key would vouch for a history that it never compared. So the key is made
+last, once, and a folder that has the key but not the rest is refused.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def open_state(folder: Path, name: str | None) -> tuple[WitnessState, Ed25519Pri
             raise UnusableState(f"This folder is that of the witness {row[0]}, and a witness keeps its name.")
     if not key.exists():
         _make(key)
-    return WitnessState(folder), _read(key)
+    return WitnessState(folder), _read_key(key)
 
 
 def _make(file: Path) -> None:
@@ -157,7 +157,7 @@ def _make(file: Path) -> None:
         os.close(folder)
 
 
-def _read(file: Path) -> Ed25519PrivateKey:
+def _read_key(file: Path) -> Ed25519PrivateKey:
     if stat.S_IMODE(file.stat().st_mode) & 0o077:
         raise UnusableState(f"{file} must be closed to others: chmod 600 it.")
     try:

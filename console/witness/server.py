@@ -32,7 +32,7 @@ _TEXT = "text/plain; charset=utf-8"
 
 
 class WitnessService:
-    """What answers a submission: the logs it accepts, its memory and its key."""
+    """Answers submissions, with the logs that it accepts, its memory and its key."""
 
     def __init__(
         self, *, name: str, key: Ed25519PrivateKey, memory: WitnessState, logs: Callable[[], Sequence[Verifier]]
@@ -131,7 +131,7 @@ class WitnessServer(ThreadingHTTPServer):
         super().__init__((host, port), WitnessHandler)
 
     def server_bind(self) -> None:
-        """As a plain TCP server does: the one for HTTP would ask the name service who we are."""
+        """Bind as a plain TCP server does: the HTTP one would ask the name service for our name."""
         socketserver.TCPServer.server_bind(self)
         host, port = self.server_address[:2]
         self.server_name, self.server_port = str(host), int(port)

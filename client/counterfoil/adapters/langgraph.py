@@ -67,16 +67,16 @@ def guard(session: Session | AsyncSession) -> Node:
     citations filled in, and the receipt behind it.
     """
     if isinstance(session, Session):
-        return lambda state: session.carry_out(_guarded(session, state))
+        return lambda state: session.carry_out(_guard_answer(session, state))
 
     async def node(state: State) -> Update:
-        return await session.carry_out(_guarded(session, state))
+        return await session.carry_out(_guard_answer(session, state))
 
     return node
 
 
 def wants_tools(state: State) -> bool:
-    """Whether the last message calls tools, well or badly: for `add_conditional_edges`."""
+    """Return whether the last message calls tools, well or badly: for `add_conditional_edges`."""
     last = state["messages"][-1]
     return isinstance(last, AIMessage) and bool(last.tool_calls or last.invalid_tool_calls)
 
@@ -90,17 +90,17 @@ def _tool(session: Session | AsyncSession, tool: Tool, wait_s: float, interrupts
     if isinstance(session, Session):
 
         def call(arguments: object, call_id: str | None) -> str:
-            return session.carry_out(_answered(session, tool.name, arguments, call_id, wait_s, interrupts))
+            return session.carry_out(_carry_out_call(session, tool.name, arguments, call_id, wait_s, interrupts))
 
         return GatedStructuredTool(func=call, **described)
 
     async def acall(arguments: object, call_id: str | None) -> str:
-        return await session.carry_out(_answered(session, tool.name, arguments, call_id, wait_s, interrupts))
+        return await session.carry_out(_carry_out_call(session, tool.name, arguments, call_id, wait_s, interrupts))
 
     return GatedStructuredTool(coroutine=acall, **described)
 
 
-def _answered(
+def _carry_out_call(
     session: SessionRequests, tool: str, arguments: object, call_id: str | None, wait_s: float, interrupts: bool
 ) -> Plan[str]:
     run = _node_run()
@@ -148,18 +148,18 @@ def _calls(session: SessionRequests, messages: Sequence[AnyMessage]) -> list[tup
 
 
 def _message_name(message: AIMessage, number: int) -> Hashable:
-    """What tells a message from all others: its id and place in its thread, else the run of the node that it is in."""
+    """The unique name of a message: its id and place in its thread, else the run of its node."""
     if message.id is not None:
-        return (_configured("thread_id"), message.id, number)
+        return (_configured_value("thread_id"), message.id, number)
     return _node_run() or uuid4()
 
 
 def _node_run() -> str | None:
     """The name of the node's run, the same when a graph runs it again; None outside of a graph."""
-    return _configured("checkpoint_ns")
+    return _configured_value("checkpoint_ns")
 
 
-def _configured(name: str) -> str | None:
+def _configured_value(name: str) -> str | None:
     try:
         return get_config().get("configurable", {}).get(name) or None
     except RuntimeError:
@@ -175,7 +175,7 @@ def _message(given: str | None, call: Call, outcome: Outcome) -> ToolMessage:
     )
 
 
-def _guarded(session: SessionRequests, state: State) -> Plan[Update]:
+def _guard_answer(session: SessionRequests, state: State) -> Plan[Update]:
     last = state["messages"][-1]
     if not isinstance(last, AIMessage) or last.tool_calls or not last.text:
         return {"messages": []}

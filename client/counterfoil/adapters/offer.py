@@ -49,11 +49,11 @@ def propose_call(session: SessionRequests, call: Call, *, for_s: float, for_peop
         return (yield from plan)
     action_id = call.arguments.get("action_id") if not isinstance(call.arguments, str) else None
     if not isinstance(action_id, str) or not _ID.fullmatch(action_id):
-        return _refused(call, "UNPARSEABLE_ARGUMENTS", _NAME_IT)
+        return _refused_outcome(call, "UNPARSEABLE_ARGUMENTS", _NAME_IT)
     try:
         return (yield from poll_action(session, action_id, for_s=for_s, for_people=for_people))
     except (NotFound, BodyRefused):
-        return _refused(call, "NOT_FOUND", _NO_SUCH)
+        return _refused_outcome(call, "NOT_FOUND", _NO_SUCH)
 
 
 def poll_action(session: SessionRequests, action_id: str, *, for_s: float, for_people: bool = True) -> Plan[Outcome]:
@@ -63,7 +63,7 @@ def poll_action(session: SessionRequests, action_id: str, *, for_s: float, for_p
 
 
 def interrupt_value(outcome: Outcome, call: Call, given_id: str | None) -> dict[str, Any]:
-    """What an interrupt says about a call that waits for people; `given_id` is the framework's own id of it."""
+    """The value of an interrupt for a call that waits for people; `given_id` is the framework's own id of it."""
     approval_id = outcome.approval.approval_id if outcome.approval else None
     return {
         "call_id": given_id or call.call_id,
@@ -84,6 +84,6 @@ def parse_arguments(arguments: Any) -> Any:
     return value if isinstance(value, dict) else arguments
 
 
-def _refused(call: Call, code: str, message: str) -> Outcome:
+def _refused_outcome(call: Call, code: str, message: str) -> Outcome:
     unasked = CallResult(call.call_id, False, None, None, code, message, None, None, (), {}, {}, raw={})
     return Outcome(settled=True, action_id=None, state=None, call=unasked)

@@ -70,8 +70,10 @@ class GatedToolset(AbstractToolset[Any]):
 async def deferred_results(
     session: AsyncSession, requests: DeferredToolRequests, *, wait_s: float = 30.0
 ) -> DeferredToolResults:
-    """What became of the deferred calls, after `wait_s` at most for each. One that people have still not
-    decided is told to the model as open; calls that were deferred by other tools are left out.
+    """The results of the deferred calls, after `wait_s` at most for each.
+
+    A call that people have still not decided is reported to the model as open; calls that were deferred by other tools
+    are left out.
     """
     found = DeferredToolResults()
     for part in requests.calls:

@@ -71,7 +71,7 @@ class IssuerKey:
 
 @dataclass(frozen=True)
 class GrantHolder:
-    """Who presents grants here: their issuer, this executor's id and key, and what it is for."""
+    """The holder of grants: their issuer, this executor's id and key, and its environment."""
 
     issuer: str
     executor_id: str
@@ -240,10 +240,10 @@ def _keys(document: Mapping[str, Any]) -> dict[str, IssuerKey]:
 
 def _is_ours(jwk: Mapping[str, Any]) -> bool:
     form = (jwk.get("kty"), jwk.get("crv"), jwk.get("alg"))
-    return form == ("OKP", "Ed25519", ALGORITHM) and jwk.get("kid") == _thumbprint(jwk)
+    return form == ("OKP", "Ed25519", ALGORITHM) and jwk.get("kid") == _jwk_thumbprint(jwk)
 
 
-def _thumbprint(jwk: Mapping[str, Any]) -> str:
+def _jwk_thumbprint(jwk: Mapping[str, Any]) -> str:
     required = {name: jwk[name] for name in ("crv", "kty", "x")}
     return encode_base64url(hashlib.sha256(encode_canonical(required)).digest())
 

@@ -52,7 +52,7 @@ class KeptStarts:
             text = self._file.read_text("utf-8", errors="replace")
         except FileNotFoundError:
             return []
-        return [line for each in text.splitlines() if (line := _read(each)) is not None]
+        return [line for each in text.splitlines() if (line := _parse_line(each)) is not None]
 
     def _prune(self) -> None:
         lines = self._lines()
@@ -63,7 +63,7 @@ class KeptStarts:
             draft.replace(self._file)
 
 
-def _read(text: str) -> dict[str, Any] | None:
+def _parse_line(text: str) -> dict[str, Any] | None:
     try:
         line = json.loads(text)
     except ValueError:

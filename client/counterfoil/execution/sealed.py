@@ -75,17 +75,17 @@ def _votes(claims: Mapping[str, Any], proof: Mapping[str, Any], policy: LogPolic
         raise GrantRefused("NOT_LOGGED", "The checkpoint is not one of the log that the grant names.")
     found, decided = set(), False
     for vote in proof["votes"]:
-        event = _event(vote, head)
+        event = _vote_event(vote, head)
         if event["subject"] != {"kind": "approval", "id": claims["approval"]["id"]}:
             raise GrantRefused("NOT_LOGGED", "An event is about another approval.")
         decided = decided or (event["to"] == "APPROVED" and vote["index"] == place["index"])
-        found.add(_statement(vote, claims))
+        found.add(_statement_hash(vote, claims))
     if not decided:
         raise GrantRefused("NOT_LOGGED", "The event that decided is not where the grant says.")
     return found
 
 
-def _event(vote: Mapping[str, Any], head: SignedHead) -> dict[str, Any]:
+def _vote_event(vote: Mapping[str, Any], head: SignedHead) -> dict[str, Any]:
     """The envelope of a vote's event, if it stands in the log and commits to what came with it."""
     envelope = vote["envelope"].encode()
     leaf = hashlib.sha256(b"\x00" + envelope).digest()
@@ -101,7 +101,7 @@ def _event(vote: Mapping[str, Any], head: SignedHead) -> dict[str, Any]:
     return event
 
 
-def _statement(vote: Mapping[str, Any], claims: Mapping[str, Any]) -> str:
+def _statement_hash(vote: Mapping[str, Any], claims: Mapping[str, Any]) -> str:
     """The hash of a vote's statement, if it approves what the grant is for."""
     statement = vote["statement"].encode()
     name = hashlib.sha256(statement).hexdigest()

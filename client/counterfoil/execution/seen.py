@@ -65,7 +65,9 @@ class SeenCheckpoint:
     note: str
 
     def is_behind(self, other: SeenCheckpoint) -> bool:
-        """Whether a record with this head is older than one with the other, or another history of the same size."""
+        """Return whether a record with this head is older than one with the other, or another
+        history of the same size.
+        """
         if self.number != other.number:
             return self.number < other.number
         return self.size < other.size or (self.size == other.size and self.root != other.root)
@@ -113,7 +115,7 @@ class SeenCheckpoints:
 
     @property
     def doubt(self) -> str | None:
-        """Why the console seems to be behind what was seen of it, by its last answer; None where it does not."""
+        """The reason why the console's last answer seems older than what was seen of it; None if it does not."""
         with self._lock:
             now = self._doubt
             kept = self._kept.get(now.base) if now else None
@@ -184,7 +186,7 @@ class SeenCheckpoints:
         if self._file is None:
             return
         try:
-            with self._locked():
+            with self._file_lock():
                 for base, stored in self._load().items():
                     mine = self._kept.get(base)
                     if mine is None or mine.is_behind(stored):
@@ -203,7 +205,7 @@ class SeenCheckpoints:
             ) from fault
 
     @contextmanager
-    def _locked(self) -> Iterator[None]:
+    def _file_lock(self) -> Iterator[None]:
         assert self._file is not None
         with self._file.with_name(f"{self._file.name}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)

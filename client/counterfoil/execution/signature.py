@@ -52,7 +52,7 @@ class FunctionDescription:
 
 
 def describe_function(function: Callable[..., Any], *, without: Sequence[str] = ()) -> FunctionDescription:
-    """What a function takes and does; `without` names parameters that are no arguments of the tool."""
+    """Describe a function's parameters and purpose; `without` names parameters that are no arguments of the tool."""
     text, told = _docstring(function)
     hints = get_type_hints(function, include_extras=True)
     properties: dict[str, Any] = {}
@@ -98,7 +98,7 @@ def _schema(kind: Any, where: str) -> dict[str, Any]:
     return made(inner, where)
 
 
-def _annotated(inner: tuple[Any, ...], where: str) -> dict[str, Any]:
+def _annotated_schema(inner: tuple[Any, ...], where: str) -> dict[str, Any]:
     schema = _schema(inner[0], where)
     for more in inner[1:]:
         if isinstance(more, str):
@@ -145,7 +145,7 @@ def _inner(inner: tuple[Any, ...], where: str) -> dict[str, Any]:
 
 
 _FORMS: dict[Any, Callable[[tuple[Any, ...], str], dict[str, Any]]] = {
-    Annotated: _annotated,
+    Annotated: _annotated_schema,
     Literal: _literal,
     Union: _union,
     types.UnionType: _union,
@@ -166,11 +166,11 @@ def _docstring(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
     told: dict[str, str] = {}
     for name, body in zip(sections[::2], sections[1::2], strict=True):
         if name in ("Args", "Arguments", "Parameters"):
-            told |= _told(inspect.cleandoc(body))
+            told |= _parameter_texts(inspect.cleandoc(body))
     return first.strip(), told
 
 
-def _told(body: str) -> dict[str, str]:
+def _parameter_texts(body: str) -> dict[str, str]:
     found: dict[str, str] = {}
     last = ""
     for line in body.splitlines():

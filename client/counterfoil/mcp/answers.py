@@ -84,7 +84,7 @@ def lines_tool() -> Tool:
 
 
 def lines(receipt: Receipt) -> CallToolResult:
-    """What may be told about everything that was changed."""
+    """The answer about everything that was changed."""
     told = [{"text": one.text, "cite": citation(one.action_id)} for one in (*receipt.lines, *receipt.open)]
     cites = [f"{one['cite']} puts here: {one['text']}" for one in told]
     text = "\n".join([receipt.text or "Nothing was changed yet.", *([""] if cites else []), *cites])
@@ -96,9 +96,9 @@ def refusal_result(result: CallResult, *, prefix: str) -> CallToolResult:
     word = {
         "status": "refused",
         "code": result.code,
-        "message": _unprefixed(result.message, prefix),
-        "hint": _unprefixed(result.hint, prefix),
-        "suggestion": _unprefixed(result.suggestion, prefix),
+        "message": _remove_prefix(result.message, prefix),
+        "hint": _remove_prefix(result.hint, prefix),
+        "suggestion": _remove_prefix(result.suggestion, prefix),
         "errors": result.raw.get("errors") or [],
         "action_id": result.action_id,
     }
@@ -129,7 +129,7 @@ def running_result(action_id: str) -> CallToolResult:
 def final_result(
     status: Status, report: Report, said: CallToolResult | None, *, error: Failure | None = None, most: int
 ) -> CallToolResult:
-    """What the server said, if it said anything, and what may be told about it."""
+    """The answer with the server's result, if there was one, and the report on it."""
     word: dict[str, Any] = {
         "status": "answered" if said is not None else "running" if _is_open(report, error) else "ended",
         "action_id": status.action_id,
@@ -143,16 +143,18 @@ def final_result(
         word["approval"] = {"decision": status.approval.decision, "reason": status.approval.reason or ""}
     line = f"Counterfoil: {report.text} ({report.code}, action {status.action_id})"
     if said is None:
-        return _unanswered(line, word, report, error)
-    return _answered(line, word, said, most)
+        return _without_answer(line, word, report, error)
+    return _with_answer(line, word, said, most)
 
 
 def _is_open(report: Report, error: Failure | None) -> bool:
-    """Whether an action that this gateway heard no answer of has not ended: another run of the gateway started it."""
+    """Return whether an action without an answer to this gateway has not ended: another run of the
+    gateway started it.
+    """
     return error is None and report.code not in ENDED
 
 
-def _unanswered(line: str, word: dict[str, Any], report: Report, error: Failure | None) -> CallToolResult:
+def _without_answer(line: str, word: dict[str, Any], report: Report, error: Failure | None) -> CallToolResult:
     lines = [f"{error.code}: {error.message}"] if error is not None else []
     decided = word.get("approval")
     if decided and decided["decision"] not in ("APPROVED", "CONSUMED"):
@@ -164,7 +166,7 @@ def _unanswered(line: str, word: dict[str, Any], report: Report, error: Failure 
     return _answer("\n".join(lines), word, is_error=not (report.completed or open_still))
 
 
-def _answered(line: str, word: dict[str, Any], said: CallToolResult, most: int) -> CallToolResult:
+def _with_answer(line: str, word: dict[str, Any], said: CallToolResult, most: int) -> CallToolResult:
     size = len(said.model_dump_json(by_alias=True))
     if size > most:
         word["withheld_bytes"] = size
@@ -200,7 +202,7 @@ def _answer(text: str, word: Mapping[str, Any], is_error: bool) -> CallToolResul
     )
 
 
-def _unprefixed(value: Any, prefix: str) -> Any:
+def _remove_prefix(value: Any, prefix: str) -> Any:
     if isinstance(value, str):
         return value.replace(prefix, "")
     return None if value is None else json.loads(json.dumps(value).replace(prefix, ""))

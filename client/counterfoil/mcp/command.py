@@ -55,7 +55,7 @@ def main(words: Sequence[str] | None = None) -> None:
         logging.getLogger(chatty).setLevel(logging.WARNING)
     try:
         settings = load_settings(options.config, command=tuple(command))
-        sys.exit(_run(options, settings))
+        sys.exit(_run_program(options, settings))
     except BadSettings as fault:
         raise SystemExit(f"counterfoil-mcp: {fault}") from fault
     except (Problem, Unreachable) as fault:
@@ -83,7 +83,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _run(options: argparse.Namespace, settings: Settings) -> int:
+def _run_program(options: argparse.Namespace, settings: Settings) -> int:
     if options.program == "contracts":
         reads = [name for name in options.read_only.split(",") if name]
         return _draft(settings, options.contracts, reads=reads, update=options.update)
@@ -100,7 +100,7 @@ def _run(options: argparse.Namespace, settings: Settings) -> int:
     return 0
 
 
-def _listed(settings: Settings) -> Listing:
+def _list_tools(settings: Settings) -> Listing:
     async def ask() -> Listing:
         async with connect_upstream(settings.server, notified=_ignore) as upstream:
             return await upstream.tools()
@@ -114,7 +114,7 @@ async def _ignore(_: types.ServerNotification) -> None:
 
 def _draft(settings: Settings, folder: Path, *, reads: Sequence[str], update: bool) -> int:
     folder.mkdir(parents=True, exist_ok=True)
-    listing = _listed(settings)
+    listing = _list_tools(settings)
     for name, why in listing.unread.items():
         _say(f"{name}: no contract was written: {why}")
     failed = len(listing.unread)
@@ -198,7 +198,7 @@ def _check(settings: Settings) -> int:
     desk = ConsoleClient(settings)
     desk.open()
     try:
-        listing = _listed(settings)
+        listing = _list_tools(settings)
         with first_texts(settings) as seen_first:
             surface = compare_tools(
                 listing.tools, desk.known, prefix=settings.prefix, unread=listing.unread, seen_first=seen_first

@@ -89,7 +89,8 @@ class ConsoleClient:
             self._http.close()
 
     def propose(self, call: Call, *, goal: str | None = None) -> tuple[CallResult, Effect | None]:
-        """What the gate says to a call; and, where nothing held it back and it has started, its effect, to be run once.
+        """Propose a call; return the gate's answer and, if nothing held it back and it has started, its effect, to be
+        run once.
 
         `goal` restates the goal in words, else the pin's hash is sent.
         """
@@ -147,19 +148,19 @@ class ConsoleClient:
         self._observed[observed.status.action_id] = observed
 
     def last_report(self, action_id: str) -> Observed | None:
-        """What the console said when this gateway reported the action, once."""
+        """Return the console's answer to this gateway's report on the action, once."""
         return self._observed.pop(action_id, None)
 
     def state(self, action_id: str) -> Status:
-        """How an action of this agent stands."""
+        """The status of an action of this agent."""
         return self._agent.status(action_id)
 
     def report(self, action_id: str) -> Report:
-        """What may be told about it."""
+        """The report on an action."""
         return self._agent.report(action_id)
 
     def receipt(self) -> Receipt:
-        """What may be told about everything that this session changed."""
+        """The receipt of everything that this session changed."""
         assert self._session is not None
         return self._session.receipt()
 

@@ -128,7 +128,7 @@ def _target(schema: Mapping[str, Any], *, server: str, tool: str, notes: list[st
 
 def _schema(given: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
     """The input schema as a contract takes it (rule 3)."""
-    schema: dict[str, Any] = _converted(given, notes)
+    schema: dict[str, Any] = _convert_schema(given, notes)
     schema["type"] = "object"
     schema.setdefault("properties", {})
     open_ended = {"additionalProperties", "patternProperties", "$ref", "allOf", "anyOf", "oneOf"}
@@ -138,30 +138,30 @@ def _schema(given: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
     return schema
 
 
-def _converted(value: Any, notes: list[str]) -> Any:
+def _convert_schema(value: Any, notes: list[str]) -> Any:
     """A schema in draft 2020-12, without what registration refuses."""
     if isinstance(value, list):
-        return [_converted(one, notes) for one in value]
+        return [_convert_schema(one, notes) for one in value]
     if not isinstance(value, Mapping):
         return value
     kept: dict[str, Any] = {}
-    for key, part in _renamed(value, notes).items():
+    for key, part in _rename_keywords(value, notes).items():
         if _is_refused(key, part):
             notes.append(f"left out of the schema: {key} {part}"[:120])
         elif key in _VALUES:
-            if (carried := _carried(key, part, notes)) is not None or part is None:
+            if (carried := _exact_values(key, part, notes)) is not None or part is None:
                 kept[key] = carried
         elif key in _NAMED and isinstance(part, Mapping):
-            named = {name: _converted(one, notes) for name, one in part.items()}
+            named = {name: _convert_schema(one, notes) for name, one in part.items()}
             kept[key] = {name: one for name, one in named.items() if key != "patternProperties" or _runs(name, notes)}
         else:
-            kept[key] = _converted(part, notes)
+            kept[key] = _convert_schema(part, notes)
     return kept
 
 
-def _renamed(given: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
+def _rename_keywords(given: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
     """The keywords of one schema as draft 2020-12 has them."""
-    schema = _references(_arrays_and_bounds(dict(given)))
+    schema = _convert_references(_arrays_and_bounds(dict(given)))
     for name, part in (schema.pop("dependencies", None) or {}).items():
         keyword = "dependentRequired" if isinstance(part, list) else "dependentSchemas"
         schema[keyword] = {**schema.get(keyword, {}), name: part}
@@ -187,8 +187,8 @@ def _arrays_and_bounds(schema: dict[str, Any]) -> dict[str, Any]:
     return schema
 
 
-def _references(schema: dict[str, Any]) -> dict[str, Any]:
-    """Where the parts of a schema stand, and what refers to them."""
+def _convert_references(schema: dict[str, Any]) -> dict[str, Any]:
+    """Convert the definitions, anchors and references of a schema."""
     if isinstance(schema.get("definitions"), Mapping):
         schema["$defs"] = {**schema.pop("definitions"), **(schema.get("$defs") or {})}
     for keyword in ("id", "$id"):
@@ -224,7 +224,7 @@ def _runs(pattern: str, notes: list[str]) -> bool:
     return False
 
 
-def _carried(key: str, part: Any, notes: list[str]) -> Any:
+def _exact_values(key: str, part: Any, notes: list[str]) -> Any:
     """A value that a schema names, as far as a contract can carry it; None where it cannot."""
     parts = part if key in ("enum", "examples") and isinstance(part, list) else [part]
     carried = [one for one in parts if _is_exact(one)]

@@ -1,12 +1,12 @@
-"""How a transport ends a request, and what is then known of it.
+"""The ways in which a transport ends a request, and what is then known of it.
 
-| ending | told as |
+| ending | reported as |
 |---|---|
 | no connection, unknown host | nothing was sent |
 | session forgotten (404, or 400 that says so) | nothing was sent; the session is opened anew |
 | reset, closed, half a body, half a stream, 202, no answer in time | unknown |
-| HTML, no JSON, an empty body, another request's answer | unknown: what came is no answer to this request |
-| 401, 403, 429, 5xx | the server's word, with its status; read back like any other failure |
+| HTML, no JSON, an empty body, another request's answer | unknown: it is no answer to this request |
+| 401, 403, 429, 5xx | the server's refusal, with its status; read back like any other failure |
 
 The SDK has one error for most of these, and a broken connection ends its transport and with it every request. So HTTP
 passes through `EndingTransport`, which turns each ending into an answer to the one request it belongs to. Its mark is
@@ -47,7 +47,7 @@ class Ending:
 
     @property
     def result(self) -> Result:
-        """What is reported of a call that ended so."""
+        """The result to report for a call with this ending."""
         return Result(self.status, error=Failure(self.code, self.text, self.phase))
 
 
@@ -82,7 +82,7 @@ class EndingTransport(httpx2.AsyncBaseTransport):
             response = await self._inner.handle_async_request(request)
             if "id" not in asked or "method" not in asked:
                 return response
-            return await _answered(response, asked, in_session=_SESSION in request.headers)
+            return await _answer_to(response, asked, in_session=_SESSION in request.headers)
         except _UNSENT as fault:
             ending = Ending(GONE, f"The server cannot be reached ({_first_line(fault)}).", "failed", "before_send")
         except httpx2.TransportError as fault:
@@ -90,36 +90,36 @@ class EndingTransport(httpx2.AsyncBaseTransport):
         if "id" not in asked:
             # Nobody waits for the answer to a notification.
             return httpx2.Response(202)
-        return _marked(ending, asked)
+        return _mark_response(ending, asked)
 
     async def aclose(self) -> None:
         await self._inner.aclose()
 
 
-async def _answered(response: httpx2.Response, asked: dict[str, Any], *, in_session: bool) -> httpx2.Response:
+async def _answer_to(response: httpx2.Response, asked: dict[str, Any], *, in_session: bool) -> httpx2.Response:
     status, kind = response.status_code, response.headers.get("content-type", "").partition(";")[0].strip().lower()
     if 300 <= status < 400 or (status < 300 and kind == "text/event-stream"):
         return response
     if status == 202:
-        return _marked(Ending(LOST, "The server took the request (202) and gives no answer."), asked)
+        return _mark_response(Ending(LOST, "The server took the request (202) and gives no answer."), asked)
     try:
         body = await response.aread()
     finally:
         await response.aclose()
     message = _message(body)
     if status >= 400:
-        ending = _refused(response, message, in_session=in_session)
-        return _marked(ending, asked) if ending else _rebuilt(message, asked, response)
+        ending = _refusal_ending(response, message, in_session=in_session)
+        return _mark_response(ending, asked) if ending else _rebuilt(message, asked, response)
     if kind != "application/json" or message is None:
         came = "what is no JSON" if body else "nothing"
         came = came if kind == "application/json" else kind or "a body of no type"
-        return _marked(_no_answer(came), asked)
+        return _mark_response(_no_answer(came), asked)
     if not _is_same(message.get("id"), asked["id"]) and not ("error" in message and message.get("id") is None):
-        return _marked(_no_answer("to another request"), asked)
+        return _mark_response(_no_answer("to another request"), asked)
     return _rebuilt(message, asked, response)
 
 
-def _refused(response: httpx2.Response, message: dict[str, Any] | None, *, in_session: bool) -> Ending | None:
+def _refusal_ending(response: httpx2.Response, message: dict[str, Any] | None, *, in_session: bool) -> Ending | None:
     """The ending of a status that refuses; None where the body is an error of the protocol itself."""
     status = response.status_code
     error = message.get("error") if message else None
@@ -142,7 +142,7 @@ def _no_answer(came: str) -> Ending:
     return Ending(UNREADABLE, f"The server answered {came}, which is no answer to this request.", "unreadable")
 
 
-def _marked(ending: Ending, asked: dict[str, Any]) -> httpx2.Response:
+def _mark_response(ending: Ending, asked: dict[str, Any]) -> httpx2.Response:
     data = {"mark": _MARK, "code": ending.code, "text": ending.text, "status": ending.status, "phase": ending.phase}
     error = {"code": types.INTERNAL_ERROR, "message": ending.text, "data": data}
     return httpx2.Response(200, json={"jsonrpc": "2.0", "id": asked["id"], "error": error})
@@ -166,7 +166,7 @@ def _message(body: bytes) -> dict[str, Any] | None:
 
 
 def _is_same(answered: Any, asked: Any) -> bool:
-    """Whether two ids are one: 7, 7.0 and "7" are, as true and 1 are not."""
+    """Return whether two ids are equal: 7, 7.0 and "7" are, true and 1 are not."""
     if isinstance(answered, float) and answered.is_integer():
         answered = int(answered)
     return not isinstance(answered, bool) and answered is not None and str(answered) == str(asked)

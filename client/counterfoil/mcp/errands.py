@@ -57,7 +57,7 @@ class PendingCall:
             await self.listener(progress, total, message)
 
     def handle(self) -> CallToolResult:
-        """What its caller is told before it is done."""
+        """The answer to its caller before it is done."""
         if self.held and not self.started:
             return answers.pending_result(self.action_id, self.approval)
         return answers.running_result(self.action_id)
@@ -123,9 +123,9 @@ class PendingCalls:
             await to_thread.run_sync(effect, limiter=self._threads)
         while not errand.done.is_set():
             try:
-                ran = effect is not None or await self._tried(errand, wait_s=wait_s)
+                ran = effect is not None or await self._try_execution(errand, wait_s=wait_s)
                 if ran or (await self._ask(errand)).state != "VALIDATED":
-                    errand.answer = await self._settled(errand)
+                    errand.answer = await self._await_verdict(errand)
                     errand.done.set()
                 wait_s, pause = _CLAIM_S, 0.5
             except NotFound as fault:
@@ -136,8 +136,8 @@ class PendingCalls:
                 await anyio.sleep(pause)
                 pause = min(pause * 2, 15.0)
 
-    async def _tried(self, errand: PendingCall, *, wait_s: int) -> bool:
-        """Claim and execute it, if it is ready within this time; whether it was started."""
+    async def _try_execution(self, errand: PendingCall, *, wait_s: int) -> bool:
+        """Claim and execute it if it becomes ready within this time; return whether it was started."""
         claim = partial(self._desk.claim, errand.action_id, wait_s=wait_s)
         # A claim that nobody waits for any more lapses; an execution is never left alone.
         order = await to_thread.run_sync(claim, limiter=self._threads, abandon_on_cancel=True)
@@ -148,7 +148,7 @@ class PendingCalls:
     async def _ask(self, errand: PendingCall) -> Status:
         return await to_thread.run_sync(self._desk.state, errand.action_id, limiter=self._threads)
 
-    async def _settled(self, errand: PendingCall) -> CallToolResult:
+    async def _await_verdict(self, errand: PendingCall) -> CallToolResult:
         """The answer, once there is a verdict or the time for one is over."""
         observed = self._desk.last_report(errand.action_id)
         report = observed.report if observed else await self._report(errand.action_id)

@@ -202,30 +202,30 @@ class GatedTools:
     # The effect
 
     def _handle(self, work: Work) -> Result:
-        """As the executor's handler, in its thread."""
+        """Forward the work as the executor's handler, from its thread."""
         return from_thread.run(self._forward, work)
 
     async def _forward(self, work: Work) -> Result:
         errand = self._errands.begin(work.action_id)
         try:
-            result = await self._sent(await self._unchanged(work), work, errand)
+            result = await self._send_once(await self._verified_tool(work), work, errand)
         except NothingSent as refusal:
             result = Result("failed", error=Failure(refusal.code, refusal.message, "before_send"))
         unread = errand.said is None and result.status == "unreadable"
         errand.error = result.error or (_UNREADABLE if unread else None)
         return result
 
-    async def _sent(self, tool: OfferedTool, work: Work, errand: PendingCall) -> Result:
+    async def _send_once(self, tool: OfferedTool, work: Work, errand: PendingCall) -> Result:
         with anyio.CancelScope() as scope, work.effect(tool.tool.name):
             errand.effect, errand.started = scope, True
-            result = await self._called(tool, work, errand)
+            result = await self._call_upstream(tool, work, errand)
             if _met_no_session(result) and tool.contract is not None and tool.contract.reads:
                 self.doubt()
-                result = await self._called(await self._unchanged(work), work, errand)
+                result = await self._call_upstream(await self._verified_tool(work), work, errand)
             return result
         return Result("timeout", error=Failure("CANCELLED", "The caller cancelled while the server worked.", "unknown"))
 
-    async def _called(self, tool: OfferedTool, work: Work, errand: PendingCall) -> Result:
+    async def _call_upstream(self, tool: OfferedTool, work: Work, errand: PendingCall) -> Result:
         limit_s = self._settings.gateway.timeout_s
         name, arguments = tool.tool.name, dict(work.payload)
         result, errand.said = await self._upstream.call(name, arguments, timeout_s=limit_s, progress=errand.tell)
@@ -234,7 +234,7 @@ class GatedTools:
             self.doubt()
         return result
 
-    async def _unchanged(self, work: Work) -> OfferedTool:
+    async def _verified_tool(self, work: Work) -> OfferedTool:
         """The tool, if it is the registered one as far as the server says now; else `NothingSent`."""
         stale = time.monotonic() - self._listed_at > self._settings.gateway.relist_s
         if stale or self._listed_at <= self._doubted_at or self._surveyed is not self._desk.known:

@@ -48,7 +48,7 @@ _EVENTS: dict[str, ServerEvent] = {
 
 
 class ToolHandler(Protocol):
-    """Who answers for tools: the gate, or its shadow."""
+    """The handler of tools: the gate, or its shadow."""
 
     async def list_tools(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult: ...
 
@@ -96,8 +96,9 @@ class ConnectedClients:
         return await call_next(ctx)
 
     async def took_back(self, ctx: Context) -> bool:
-        """Whether the client itself no longer wants what it asked: it said so, and not that its time was over. One
-        that is gone, or that only closes the stream, has not said so.
+        """Return whether the client itself cancelled the request, and not because its time was over.
+
+        A client that is gone, or only closes the stream, has not cancelled.
         """
         asked = (_connection(ctx), str(ctx.request_id))
         with anyio.move_on_after(_NOTICE_S):
@@ -117,7 +118,7 @@ class ConnectedClients:
 
 
 def _connection(ctx: Context) -> str:
-    """Which of several clients over HTTP this is; over stdio there is one."""
+    """The client's session over HTTP; over stdio there is only one client."""
     headers = getattr(ctx.request, "headers", None) or {}
     return str(headers.get("mcp-session-id", ""))
 
@@ -135,7 +136,7 @@ def gateway_server(
         on_subscriptions_listen=ListenHandler(clients.bus),
     )
     server.middleware.append(clients.observe)
-    for method, params, request, answer in _passed(upstream.capabilities):
+    for method, params, request, answer in _passed_methods(upstream.capabilities):
         server.add_request_handler(method, params, _noting(clients, _passing(upstream, request, answer)))
     return server
 
@@ -163,7 +164,7 @@ def _passing(
 _Passed = tuple[str, type[BaseModel], type[types.Request[Any, Any]], type[BaseModel]]
 
 
-def _passed(has: types.ServerCapabilities) -> list[_Passed]:
+def _passed_methods(has: types.ServerCapabilities) -> list[_Passed]:
     page = types.PaginatedRequestParams
     found: list[_Passed] = []
     if has.resources is not None:

@@ -35,7 +35,7 @@ class ServerLost(Exception):
 
 
 class ServerNotifications:
-    """What the server tells of itself: a changed tool list is looked at, everything else goes on to the clients."""
+    """The server's notifications: a changed tool list is read again, all others go on to the clients."""
 
     def __init__(self, clients: ConnectedClients) -> None:
         self._clients = clients
@@ -74,7 +74,7 @@ async def open_gateway(settings: Settings) -> AsyncIterator[tuple[GatewayServer,
         tools = GatedTools(settings, upstream, clients) if enforced else ShadowTools(settings, upstream)
         try:
             async with anyio.create_task_group() as tasks:
-                yield await _begun(tools, tasks, settings, upstream, clients, changes), upstream
+                yield await _begin_serving(tools, tasks, settings, upstream, clients, changes), upstream
                 with anyio.CancelScope(shield=True):
                     await tools.settle()
                 tasks.cancel_scope.cancel()
@@ -83,7 +83,7 @@ async def open_gateway(settings: Settings) -> AsyncIterator[tuple[GatewayServer,
                 await to_thread.run_sync(tools.close)
 
 
-async def _begun(
+async def _begin_serving(
     tools: GatedTools | ShadowTools,
     tasks: TaskGroup,
     settings: Settings,
@@ -136,13 +136,13 @@ async def _http(server: GatewayServer, settings: Settings) -> None:
     inner: Any = server.streamable_http_app(
         streamable_http_path=PATH, host="127.0.0.1" if local else host, transport_security=security
     )
-    app = _guarded(inner, settings.gateway.token) if settings.gateway.token else inner
+    app = _require_token(inner, settings.gateway.token) if settings.gateway.token else inner
     config = uvicorn.Config(app, host=host.strip("[]"), port=int(port), log_level="warning", lifespan="on")
     await uvicorn.Server(config).serve()
 
 
-def _guarded(app: App, token: str) -> App:
-    """Only for who has the token; answers nothing else to anybody."""
+def _require_token(app: App, token: str) -> App:
+    """Require the token for every request."""
     wanted = f"Bearer {token}".encode()
 
     async def guard(

@@ -70,10 +70,11 @@ class ServerSettings:
 
 @dataclass(frozen=True)
 class GatewaySettings:
-    """How the gateway behaves.
+    """The settings of the gateway.
 
     hold_s: how long a call waits for people before its caller gets a handle; below the client's own time limit.
-    settle_s: how long an answered call waits for the console's verdict, so that the caller hears the truth at once.
+    settle_s: how long an answered call waits for the console's verdict, so that the caller gets the true outcome at
+    once.
     timeout_s: how long the server may take for one call; afterwards its outcome is unknown.
     relist_s: before an effect the tool is looked up again, unless the last look is younger.
     """
@@ -101,7 +102,7 @@ class Settings:
 
     @property
     def prefix(self) -> str:
-        """What the names of this server's contracts begin with."""
+        """The prefix of this server's contract names."""
         return f"{self.server.name}."
 
     @property
@@ -118,7 +119,7 @@ def load_settings(
     path: Path | None, *, command: tuple[str, ...] = (), environment: Mapping[str, str] = os.environ
 ) -> Settings:
     """The settings of a file and the environment; `command` is another server command than the file's."""
-    document = _document(path)
+    document = _read_document(path)
     for name, (part, variable) in _ENVIRONMENT.items():
         if environment.get(variable):
             document.setdefault(part, {})[name] = environment[variable]
@@ -152,7 +153,7 @@ def require_session(settings: Settings) -> None:
         raise BadSettings(f"Not set: {', '.join(missing)}.")
 
 
-def _document(path: Path | None) -> dict[str, Any]:
+def _read_document(path: Path | None) -> dict[str, Any]:
     if path is None:
         return {}
     try:

@@ -126,7 +126,7 @@ class ShadowTools:
         )
         try:
             result, _ = await to_thread.run_sync(partial(self._desk.propose, call))
-            return _said(result)
+            return _shadow_note(result)
         except BodyRefused as fault:
             return {"would": "refuse", "code": fault.code, "message": fault.detail, "hint": fault.hint}
         except (Problem, Unreachable) as fault:
@@ -153,7 +153,7 @@ def _word(fate: ToolDecision) -> str:
     return {ToolDecision.CHANGED: "withhold", ToolDecision.UNREGISTERED: "hide"}.get(fate, "pass")
 
 
-def _said(result: CallResult) -> dict[str, Any]:
+def _shadow_note(result: CallResult) -> dict[str, Any]:
     if result.accepted:
         return {"would": "hold" if result.approval.get("required") else "pass"}
     return {"would": "refuse", "code": result.code, "message": result.message, "hint": result.hint}

@@ -1,5 +1,5 @@
-"""What a gateway remembers between two runs: title and annotations as they were first seen under a contract that names
-neither, because it was written by hand.
+"""The gateway's memory between two runs: title and annotations as they were first seen under a handwritten contract
+that names neither.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ _MOST_NAME = 128
 
 
 class ToolDecision(StrEnum):
-    """What becomes of one of the server's tools."""
+    """The decision about one of the server's tools."""
 
     OFFERED = "offered"
     UNREGISTERED = "unregistered"
@@ -99,7 +99,7 @@ class ToolSurface:
 
     @property
     def withheld(self) -> list[OfferedTool]:
-        """What is not offered, what has changed first."""
+        """The withheld tools, changed ones first."""
         return [*self.changed, *(one for one in self.seen.values() if one.fate is ToolDecision.UNREGISTERED)]
 
 
@@ -153,11 +153,11 @@ def compare_tools(
 
 def tool_digest(tool: Tool) -> str:
     """The pin of a tool as a server lists it (rule 1)."""
-    return f"{SCHEME}.{_digest(_taken(tool))}.{_digest(_read(tool))}"
+    return f"{SCHEME}.{_digest(_schema_half(tool))}.{_digest(_texts_half(tool))}"
 
 
 def is_pinned(tool: Tool, pin: str) -> bool:
-    """Whether a pin is of this tool as it is listed now, in any notation (rule 5)."""
+    """Return whether a pin is of this tool as it is listed now, in any notation (rule 5)."""
     return pin.startswith(f"{SCHEME}.") and not _changed_parts(tool, pin)
 
 
@@ -184,20 +184,20 @@ def _difference(tool: Tool, contract: RegisteredTool, pins: MutableMapping[str, 
 
 
 def _changed_parts(tool: Tool, pin: str) -> list[str]:
-    """Which of the two halves of a pin no longer are the tool's; of a pin in no known form, both."""
+    """The halves of a pin that no longer match the tool; both for a pin in no known form."""
     _, *halves = pin.split(".")
-    now = {"schema": _taken(tool), "texts": _read(tool)}
+    now = {"schema": _schema_half(tool), "texts": _texts_half(tool)}
     if len(halves) != len(now):
         return list(now)
     pairs = zip(now.items(), halves, strict=True)
     return [word for (word, part), old in pairs if old not in (_digest(part), _digest(part, plain=False))]
 
 
-def _taken(tool: Tool) -> Any:
+def _schema_half(tool: Tool) -> Any:
     return [tool.input_schema, tool.output_schema]
 
 
-def _read(tool: Tool) -> Any:
+def _texts_half(tool: Tool) -> Any:
     return [tool.name, tool.title, tool.description, _hints(tool)]
 
 

@@ -56,7 +56,7 @@ _Answered = TypeVar("_Answered", bound=BaseModel)
 
 @dataclass
 class Listing:
-    """What a server lists: its tools, and for each that could not be read, or for the list itself, the reason."""
+    """A server's list of tools, and the reason for each that could not be read, or for the list itself."""
 
     tools: list[types.Tool] = field(default_factory=list)
     unread: dict[str, str] = field(default_factory=dict)
@@ -160,7 +160,7 @@ class Upstream:
             log.warning("%s answered what is no tool result: %s", name, _first_line(fault))
             return Result("unreadable", raw={"fault": _first_line(fault)}), None
         else:
-            return _observed(said), said
+            return _as_result(said), said
         if ending.code == EXPIRED:
             try:
                 await self.renew(session)
@@ -247,17 +247,17 @@ async def _transport(server: ServerSettings, stack: AsyncExitStack, incoming: _I
         started = StdioServerParameters(
             command=program, args=arguments, env=dict(server.env), cwd=cwd, encoding_error_handler="replace"
         )
-        return _checked(stdio_client(started), incoming)
+        return _check_stream(stdio_client(started), incoming)
     inner = EndingTransport(httpx2.AsyncHTTPTransport())
     http = httpx2.AsyncClient(headers=dict(server.headers), timeout=_HTTP, transport=inner)
     await stack.enter_async_context(http)
-    return _checked(streamable_http_client(server.url, http_client=http), incoming)
+    return _check_stream(streamable_http_client(server.url, http_client=http), incoming)
 
 
 class _Incoming:
-    """What comes from the server, made readable for the SDK, which refuses a whole list for one of its tools.
+    """The server's messages, made readable for the SDK, which refuses a whole list for one bad tool.
 
-    1. Of a list of tools those that are none are left out, and named in `unread`.
+    1. Entries of a list that are no tools are left out, and named in `unread`.
     2. A result with structured content alone is a result.
     3. The end of the stream is the end of the connection, also while nobody waits for an answer.
     """
@@ -303,7 +303,7 @@ class _Incoming:
 
 
 @asynccontextmanager
-async def _checked(transport: Any, incoming: _Incoming) -> AsyncIterator[Any]:
+async def _check_stream(transport: Any, incoming: _Incoming) -> AsyncIterator[Any]:
     async with transport as (read, write):
         yield _CheckedStream(read, incoming), write
 
@@ -343,7 +343,7 @@ class _CheckedStream:
         await self._inner.__aexit__(*ended)
 
 
-def _observed(said: types.CallToolResult) -> Result:
+def _as_result(said: types.CallToolResult) -> Result:
     raw = said.model_dump(mode="json", by_alias=True, exclude_none=True)
     text = said.model_dump_json(by_alias=True, exclude_none=True)
     if len(text) > _RAW_BYTES:

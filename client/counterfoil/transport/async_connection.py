@@ -49,7 +49,7 @@ class AsyncConnection:
         return f"{self.url}{request_transport.API}{path}"
 
     async def send(self, request: Request[T]) -> T:
-        """What a request's answer says, after as many tries as the back-off allows."""
+        """Send a request, with as many tries as the back-off allows, and read its answer."""
         began, tries = time.monotonic(), 0
         while True:
             tries += 1
@@ -72,11 +72,11 @@ class AsyncConnection:
                 result: T = end.value
                 return result
             try:
-                resume = partial(plan.send, await self._done(step))
+                resume = partial(plan.send, await self._carry_out_step(step))
             except (Problem, Unreachable) as fault:
                 resume = partial(plan.throw, fault)
 
-    async def _done(self, step: Request[Any] | Pause) -> Any:
+    async def _carry_out_step(self, step: Request[Any] | Pause) -> Any:
         if isinstance(step, Request):
             return await self.send(step)
         await asyncio.sleep(step.seconds)

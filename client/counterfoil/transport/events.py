@@ -59,7 +59,7 @@ class EventParser:
             return self._end()
         if not line.startswith(":"):
             name, _, value = line.partition(":")
-            self._field(name, value.removeprefix(" "))
+            self._take_field(name, value.removeprefix(" "))
         return None
 
     def _begin(self) -> None:
@@ -67,7 +67,7 @@ class EventParser:
         self._id: str | None = None
         self._data: list[str] = []
 
-    def _field(self, name: str, value: str) -> None:
+    def _take_field(self, name: str, value: str) -> None:
         if name == "event":
             self._kind = value or "message"
         elif name == "data":
@@ -82,11 +82,11 @@ class EventParser:
         self._begin()
         if own_id is not None:
             self.last_event_id = own_id
-        if not data or (own_id and self._known(own_id)):
+        if not data or (own_id and self._is_known(own_id)):
             return None
         return Event(kind, _value("\n".join(data)), self.last_event_id)
 
-    def _known(self, event_id: str) -> bool:
+    def _is_known(self, event_id: str) -> bool:
         if event_id in self._seen:
             return True
         self._seen[event_id] = None

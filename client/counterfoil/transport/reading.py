@@ -1,4 +1,4 @@
-"""How the console's answers become dataclasses."""
+"""Reads the console's answers into dataclasses."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def read_question(item: Json) -> answers.Question:
 
 
 def read_ask_check(answer: Json) -> answers.AskCheck:
-    """Whether a restated goal matches."""
+    """Read the comparison of a restated goal."""
     return answers.AskCheck(bool(answer["match"]), answer.get("reason"))
 
 
@@ -98,7 +98,7 @@ def read_first_result(answer: Json) -> answers.CallResult:
 
 
 def read_status(answer: Json) -> answers.Status:
-    """Where an action stands."""
+    """Read the status of an action."""
     approval = answer.get("approval")
     return answers.Status(
         action_id=answer["action_id"],
@@ -115,7 +115,7 @@ def read_status(answer: Json) -> answers.Status:
 
 
 def read_verdict(item: Json) -> answers.Verdict:
-    """What became of the request to people."""
+    """Read the verdict on a request to people."""
     return answers.Verdict(
         approval_id=item["approval_id"],
         decision=item["decision"],
@@ -130,7 +130,7 @@ def read_verdict(item: Json) -> answers.Verdict:
 
 
 def read_report(answer: Json) -> answers.Report:
-    """What may be told."""
+    """Read a report."""
     return answers.Report(answer["code"], answer["text"], bool(answer["completed"]), answer.get("trust_level"))
 
 
@@ -153,7 +153,7 @@ def read_answered(answer: Json) -> answers.RecordedAnswer:
 
 
 def read_context(answer: Json) -> answers.Context:
-    """What a model may rely on."""
+    """Read the context for a model."""
     return answers.Context(
         text=answer["text"],
         facts=_each(_fact, answer.get("facts")),
@@ -169,7 +169,7 @@ def read_summary(answer: Json) -> answers.Summary:
 
 
 def read_guard_result(answer: Json) -> answers.GuardResult:
-    """What the guard says of a message."""
+    """Read the guard's result for a message."""
     return answers.GuardResult(
         verdict=answer["verdict"],
         violations=_each(_violation, answer.get("violations")),

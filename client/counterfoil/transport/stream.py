@@ -34,7 +34,7 @@ from counterfoil.transport.request import Backoff
 
 
 class Reconnection:
-    """How a stream goes on after a break, the same for both kinds."""
+    """The rules by which a stream continues after a break, the same for both kinds."""
 
     def __init__(self, path: str, *, last_event_id: str, give_up_after_s: float, silence_s: float) -> None:
         self.path = path
@@ -53,7 +53,7 @@ class Reconnection:
         self._tries, self._since = 0, time.monotonic()
 
     def pause(self, fault: Exception) -> float:
-        """How long to wait before coming back; a fault that stands is raised."""
+        """The seconds to wait before reconnecting; a final fault is raised."""
         self._tries += 1
         spent = time.monotonic() - self._since
         wait = self._backoff.pause(fault, tries=self._tries, spent_s=spent, chance=random.random())
@@ -62,7 +62,7 @@ class Reconnection:
         return max(wait, self.feed.retry_s or 0.0)
 
     def broken(self, fault: Exception | None) -> Unreachable:
-        """What a connection that ended without a word is."""
+        """The error for a connection that ended without a message."""
         return request.unreachable_error("GET", self.path, fault or EOFError("the stream ended"))
 
 
@@ -88,7 +88,7 @@ class Stream:
 
     @property
     def last_event_id(self) -> str:
-        """Where to resume from, in this process or another."""
+        """The position to resume from, in this process or another."""
         return self._course.feed.last_event_id
 
     def __iter__(self) -> Stream:
@@ -110,7 +110,7 @@ class Stream:
     def close(self) -> None:
         """End the stream; a thread that waits for the next event gets the end."""
         self._closed.set()
-        _cut(self._response)
+        _shut_down(self._response)
         # Another thread that runs the generator ends it by itself.
         with suppress(ValueError):
             self._events.close()
@@ -119,7 +119,7 @@ class Stream:
         while not self._closed.is_set():
             fault: Exception | None = None
             try:
-                yield from self._connected()
+                yield from self._connect()
             except Problem as refusal:
                 fault = refusal
             except (httpx.TransportError, httpx.StreamError, OSError) as broken:
@@ -128,7 +128,7 @@ class Stream:
                 return
             self._closed.wait(self._course.pause(fault or self._course.broken(None)))
 
-    def _connected(self) -> Generator[Event | None, None, None]:
+    def _connect(self) -> Generator[Event | None, None, None]:
         headers = request.request_headers(self._connection.authorization, self._course.headers)
         url = self._connection.address(self._course.path)
         with self._connection.http.stream("GET", url, headers=headers, timeout=self._course.timeout) as response:
@@ -163,7 +163,7 @@ class AsyncStream:
 
     @property
     def last_event_id(self) -> str:
-        """Where to resume from, in this process or another."""
+        """The position to resume from, in this process or another."""
         return self._course.feed.last_event_id
 
     def __aiter__(self) -> AsyncStream:
@@ -192,7 +192,7 @@ class AsyncStream:
         while True:
             fault: Exception | None = None
             try:
-                async with aclosing(self._connected()) as events:
+                async with aclosing(self._connect()) as events:
                     async for event in events:
                         yield event
             except Problem as refusal:
@@ -201,7 +201,7 @@ class AsyncStream:
                 fault = self._course.broken(broken)
             await asyncio.sleep(self._course.pause(fault or self._course.broken(None)))
 
-    async def _connected(self) -> AsyncGenerator[Event | None, None]:
+    async def _connect(self) -> AsyncGenerator[Event | None, None]:
         headers = request.request_headers(self._connection.authorization, self._course.headers)
         url = self._connection.address(self._course.path)
         async with self._connection.http.stream("GET", url, headers=headers, timeout=self._course.timeout) as response:
@@ -216,7 +216,7 @@ class AsyncStream:
                     yield event
 
 
-def _cut(response: httpx.Response | None) -> None:
+def _shut_down(response: httpx.Response | None) -> None:
     # Closing a socket does not wake the thread that reads from it; shutting it down does.
     stream: Any = response.extensions.get("network_stream") if response is not None else None
     wire_end = stream.get_extra_info("socket") if stream is not None else None

@@ -44,7 +44,9 @@ def relying_party() -> passkeys.RelyingParty:
 def begin_enrolment(
     session: SessionBase, *, tenant_id: UUID, actor_id: UUID, name: str, known: Iterable[Any], at: datetime
 ) -> Any:
-    """What `navigator.credentials.create()` is asked with; `known` are the person's keys, so that none comes twice."""
+    """Build the options for `navigator.credentials.create()`; `known` are the person's keys, so that none is enrolled
+    twice.
+    """
     challenge = secrets.token_bytes(CHALLENGE_BYTES)
     session[CEREMONY] = {
         "tenant": str(tenant_id),

@@ -1,4 +1,4 @@
-"""What people type about people. Bounded here, decided elsewhere."""
+"""Forms about people. Bounded here, decided elsewhere."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def split_words(text: str) -> list[str]:
 
 
 class IdentityProofForm(forms.Form):
-    """Who it is that gives somebody power over approvals; empty where they have shown it in the last minutes."""
+    """Proof of identity of a person who gives power over approvals; empty if they gave one in the last minutes."""
 
     password = forms.CharField(
         required=False,

@@ -1,4 +1,4 @@
-"""Who belongs to a tenant, as what: invited, changed and removed, each an event of the member's own subject.
+"""The members of a tenant: invited, changed and removed, each an event of the member's own subject.
 
 Nobody makes themselves an approver: a role of a reviewer, or a group, that an administrator would give to their own
 person waits for a second administrator (B19, B23). The roster of approvers changes in the same transaction.
@@ -170,7 +170,7 @@ def renew_invitation(
 
     Whoever holds an invitation comes in with its power, so making one takes the proof that giving the power takes.
     """
-    row = _locked(tenant_id, member_id)
+    row = _lock_member(tenant_id, member_id)
     _check_proof(is_proven, current_roles(row), NOTHING)
     if row.joined_at is not None:
         raise AlreadyMember("This person has already joined. The owner of the installation can reset a lost password.")
@@ -191,7 +191,7 @@ def accept_invitation(*, token: str, password: str, at: datetime) -> Membership:
 def join_tenant(*, tenant_id: UUID, member_id: UUID, user: User, at: datetime) -> Membership:
     """Take a place that one was invited to."""
     with tenancy(tenant_id):
-        row = _locked(tenant_id, member_id)
+        row = _lock_member(tenant_id, member_id)
         if row.user_id != user.id:
             raise NotFound("Member")
         if row.joined_at is not None:
@@ -227,7 +227,7 @@ def change_member(
     is_proven: bool = False,
 ) -> bool:
     """Give somebody other roles and groups; false where a second administrator must confirm it first."""
-    row = _locked(tenant_id, member_id)
+    row = _lock_member(tenant_id, member_id)
     now, wanted = current_roles(row), MemberRoles.of(roles, groups)
     _check_proof(is_proven, wanted, now)
     if is_self_promotion(now, wanted, person=row.person_id, by_person=by_person):
@@ -241,7 +241,7 @@ def answer_proposal(
     *, tenant_id: UUID, member_id: UUID, answer: Answer, by: ledger.Actor, is_proven: bool = False, at: datetime
 ) -> None:
     """Confirm or decline what was proposed about a member as the second administrator; whoever asked may decline it."""
-    row = _locked(tenant_id, member_id)
+    row = _lock_member(tenant_id, member_id)
     if row.proposal is None:
         raise NothingProposed
     asked: dict[str, Any] = row.proposal
@@ -269,7 +269,7 @@ def answer_proposal(
 
 def remove_member(*, tenant_id: UUID, member_id: UUID, reason: str, by: ledger.Actor, at: datetime) -> None:
     """End somebody's place: what they were lent and lent ends, their keys stop, and no session reaches a page."""
-    row = _locked(tenant_id, member_id)
+    row = _lock_member(tenant_id, member_id)
     _keep_an_administrator(row, still=False)
     row.removed_at, row.proposal, row.invite_hash = at, None, ""
     row.save(update_fields=["removed_at", "proposal", "invite_hash"])
@@ -282,7 +282,7 @@ def set_account_open(*, user: User, is_open: bool, at: datetime) -> None:
     User.objects.filter(id=user.id).update(is_active=is_open)
     for row in Membership.objects.filter(user=user, removed_at__isnull=True).order_by("tenant_id"):
         with tenancy(row.tenant_id):
-            here = _locked(row.tenant_id, row.id)
+            here = _lock_member(row.tenant_id, row.id)
             _say(here, "account_opened" if is_open else "account_closed", {}, ledger.SYSTEM, at=at)
             if is_open:
                 _enrol(here, at=at)
@@ -292,7 +292,7 @@ def set_account_open(*, user: User, is_open: bool, at: datetime) -> None:
 
 def link_accounts(*, tenant_id: UUID, member_ids: Iterable[UUID], by: ledger.Actor, at: datetime) -> UUID:
     """Say that accounts are one human's: count as one person in every quorum, and none decides on another's request."""
-    rows = [_locked(tenant_id, member_id) for member_id in sorted(set(member_ids))]
+    rows = [_lock_member(tenant_id, member_id) for member_id in sorted(set(member_ids))]
     if len(rows) < 2 or len({row.person_id for row in rows}) == 1:
         raise AlreadyLinked
     return _link(rows, by, "by_hand", at=at)
@@ -300,7 +300,7 @@ def link_accounts(*, tenant_id: UUID, member_ids: Iterable[UUID], by: ledger.Act
 
 def propose_separation(*, tenant_id: UUID, member_id: UUID, by: ledger.Actor, by_person: UUID, at: datetime) -> None:
     """Ask that an account be known as another human's again; a second administrator decides."""
-    row = _locked(tenant_id, member_id)
+    row = _lock_member(tenant_id, member_id)
     others = Membership.objects.filter(tenant_id=tenant_id, person_id=row.person_id).exclude(id=row.id)
     if not others.exists():
         raise NothingProposed("This account is not linked to another.")
@@ -317,7 +317,7 @@ def link_by_email(*, user: User, at: datetime) -> None:
     """Link this account, in every tenant, with those that have a verified address in common with it."""
     for rows in members_queries.accounts_sharing_email(user):
         with tenancy(rows[0].tenant_id):
-            fresh = [_locked(row.tenant_id, row.id) for row in rows]
+            fresh = [_lock_member(row.tenant_id, row.id) for row in rows]
             if len({row.person_id for row in fresh}) > 1:
                 _link(fresh, ledger.SYSTEM, "by_verified_email", at=at)
 
@@ -367,7 +367,7 @@ def confirm_key(*, tenant_id: UUID, key_id: UUID, by: ledger.Actor, by_person: U
 # Parts
 
 
-def _locked(tenant_id: UUID, member_id: UUID) -> Membership:
+def _lock_member(tenant_id: UUID, member_id: UUID) -> Membership:
     here = Membership.objects.select_for_update(of=("self",)).select_related("user")
     row = here.filter(tenant_id=tenant_id, id=member_id, removed_at__isnull=True).first()
     if row is None:
@@ -475,7 +475,9 @@ def _say(
 
 
 def _standing(row: Membership) -> dict[str, Any]:
-    """How a member stands; each event of theirs says it, so that the rows can be held to the record."""
+    """The roles and state of a member; each of their events has it, so that the rows can be
+    compared with the record.
+    """
     return {
         "actor": str(row.actor_id),
         "person": str(row.person_id),

@@ -75,7 +75,7 @@ def invited_member(token: str, *, at: datetime) -> Membership | None:
 
 
 def is_unused_account(user: User) -> bool:
-    """Whether the account has never been anybody's: only then may an invitation set its password."""
+    """Return whether the account has never been anybody's: only then may an invitation set its password."""
     known = user.has_usable_password() or user.last_login is not None
     return not known and not (
         Membership.objects.filter(user=user, joined_at__isnull=False).exists()
@@ -89,7 +89,7 @@ def pending_invitations(user: User) -> list[Membership]:
 
 
 def has_other_administrator(row: Membership) -> bool:
-    """Whether somebody else can administer the tenant."""
+    """Return whether somebody else can administer the tenant."""
     here = Membership.objects.filter(
         tenant_id=row.tenant_id,
         is_administrator=True,

@@ -1,4 +1,4 @@
-"""What may be changed about a member by one administrator alone. Pure."""
+"""The changes of a member that one administrator may make alone. Pure."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def password_digest(stored_hash: str, salt: bytes) -> dict[str, str]:
 
 
 def is_digest_of(told: Mapping[str, str], stored_hash: str) -> bool:
-    """Whether an event's digest is of this hash."""
+    """Return whether an event's digest is of this hash."""
     try:
         return password_digest(stored_hash, bytes.fromhex(told["salt"])) == told
     except (KeyError, TypeError, ValueError):
@@ -53,7 +53,7 @@ class UnknownRole(Refused):
 
 @dataclass(frozen=True)
 class MemberRoles:
-    """What somebody is here: roles, and the groups that their votes count for."""
+    """A member's roles, and the groups for which their votes count."""
 
     roles: frozenset[str]
     groups: frozenset[str]
@@ -71,12 +71,12 @@ class MemberRoles:
         return {"roles": sorted(self.roles), "groups": sorted(self.groups)}
 
     def gains(self, before: MemberRoles) -> bool:
-        """Whether this gives power over approvals that was not there before."""
+        """Return whether this gives power over approvals that was not there before."""
         newly = "reviewer" in self.roles and "reviewer" not in before.roles
         return newly or ("reviewer" in self.roles and bool(self.groups - before.groups))
 
     def empowers(self, before: MemberRoles) -> bool:
-        """Whether this gives power over approvals, or the power to give it; whoever does that proves who they are."""
+        """Return whether this gives power over approvals, or the power to give it; that requires proof of identity."""
         return self.gains(before) or "administrator" in self.roles - before.roles
 
 
@@ -91,10 +91,10 @@ def _is_group(name: str) -> bool:
 
 
 def current_roles(row: Membership) -> MemberRoles:
-    """What a member is now."""
+    """The present roles of a member."""
     return MemberRoles(frozenset(role for role in ROLES if getattr(row, f"is_{role}")), frozenset(row.groups))
 
 
 def is_self_promotion(now: MemberRoles, wanted: MemberRoles, *, person: UUID, by_person: UUID) -> bool:
-    """Whether somebody would give power over approvals to themselves, through whichever account (B19)."""
+    """Return whether a person would give themselves power over approvals, through whichever account (B19)."""
     return person == by_person and wanted.gains(now)

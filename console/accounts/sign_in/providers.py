@@ -22,7 +22,7 @@ ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES
 
 
 class BadProviderSettings(Exception):
-    """What the environment says of a provider cannot be used; the text says why."""
+    """A provider's settings in the environment cannot be used; the text says why."""
 
 
 def load_providers(environment: Mapping[str, str], secrets: Path) -> list[dict[str, Any]]:

@@ -23,7 +23,7 @@ def authenticator_app(user: User) -> Authenticator | None:
 
 
 def sessions(user: User) -> list[UserSession]:
-    """Where the person is signed in now."""
+    """The sessions in which the person is signed in now."""
     listed: list[UserSession] = UserSession.objects.purge_and_list(user)
     return listed
 

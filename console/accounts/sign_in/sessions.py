@@ -90,7 +90,7 @@ class AttemptHandler(AxesDatabaseHandler):
 
 
 class SignInMiddleware(LoginRequiredMiddleware):
-    """Whoever opens a page has signed in; the API says for itself whom it admits, and by a key needs no session."""
+    """Require a signed-in user for every page; the API decides for itself, and a key needs no session."""
 
     def process_view(self, request: HttpRequest, view_func: Any, *arguments: Any) -> Any:
         if not getattr(view_func, "login_required", True):

@@ -65,13 +65,13 @@ class Provider(OpenIDConnectProvider):
         return digest(f"{claims['iss']}\n{claims['sub']}".encode())
 
     def extract_extra_data(self, data: dict[str, Any]) -> dict[str, Any]:
-        """What is kept of the claims: who vouches for which e-mail."""
+        """The stored claims: who vouches for which e-mail."""
         kept = ("iss", "sub", "email", "email_verified")
         return {"id_token": {name: value for name, value in data["id_token"].items() if name in kept}}
 
 
 class OpenIDConnectAdapter(OpenIDConnectOAuth2Adapter):
-    """What is said between this console and the provider."""
+    """The exchange between this console and the provider."""
 
     def get_provider(self) -> Provider:
         known: OpenIDConnectProvider = super().get_provider()
@@ -115,7 +115,7 @@ class OpenIDConnectAdapter(OpenIDConnectOAuth2Adapter):
 
 
 class SingleSignOnAdapter(DefaultSocialAccountAdapter):
-    """Who may come in by single sign-on: people who have a place or were invited, by an e-mail that is verified."""
+    """Admit members and invited people by single sign-on, by a verified e-mail."""
 
     def is_open_for_signup(self, request: HttpRequest, sociallogin: Any) -> bool:
         return False

@@ -93,7 +93,7 @@ def sign_statement(statement: dict[str, Any], *, at: datetime) -> schemas.Effect
 
 
 def effect_statement(action: Action, caller: Caller, *, at: datetime) -> dict[str, Any]:
-    """What is on record of an action now, as an in-toto statement about the bytes that were approved."""
+    """The present record of an action, as an in-toto statement about the approved bytes."""
     shown = envelope(action, caller)
     return {
         "_type": STATEMENT,
@@ -109,7 +109,7 @@ def effect_statement(action: Action, caller: Caller, *, at: datetime) -> dict[st
                 "agent": action.agent,
                 "proposed_at": instant(action.proposed_at),
             },
-            "allowed": _allowed(action, shown),
+            "allowed": _authorisation(action, shown),
             "ran": _ran(action),
             "shown": [_reading(run) for run in shown_runs(action)],
             "ended": {
@@ -121,14 +121,14 @@ def effect_statement(action: Action, caller: Caller, *, at: datetime) -> dict[st
                 "text": shown.user_status.text,
                 "at": instant(action.changed_at),
             },
-            "log": _sealed(action, shown),
+            "log": _log_place(action, shown),
             "issued_at": instant(at),
         },
     }
 
 
-def _allowed(action: Action, shown: schemas.Action) -> dict[str, Any]:
-    """Who allowed it: the policy, people with the hashes of what they signed, or a standing approval of two people."""
+def _authorisation(action: Action, shown: schemas.Action) -> dict[str, Any]:
+    """The authorisation: the policy, people with the hashes of their statements, or a standing approval."""
     if shown.approval is None or action.approval_id is None:
         return {"by": "policy", "votes": []}
     passed = standing.pass_of(action.tenant_id, action.id)
@@ -158,7 +158,7 @@ def _ran(action: Action) -> list[dict[str, Any]]:
 
 
 def _start_of(detail: dict[str, Any] | None) -> dict[str, Any]:
-    """What the start said of itself; nothing where it was erased."""
+    """The data of the start; empty if it was erased."""
     return {name: detail[name] for name in ("attempt", "executor_id") if name in detail} if detail else {}
 
 
@@ -181,8 +181,8 @@ def _reading(run: schemas.Run) -> dict[str, Any]:
     }
 
 
-def _sealed(action: Action, shown: schemas.Action) -> dict[str, Any]:
-    """Where the newest event stands: with its proof and the checkpoint over it, once one is signed."""
+def _log_place(action: Action, shown: schemas.Action) -> dict[str, Any]:
+    """The place of the newest event in the log, with its proof and checkpoint once one is signed."""
     place = shown.log
     found: dict[str, Any] = {"entry_hash": shown.entry_hash, "sealed": bool(place and place.sealed)}
     head = log.current_log(action.tenant_id)

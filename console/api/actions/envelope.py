@@ -57,7 +57,7 @@ CLOCKS_AGREE = timedelta(seconds=5)
 
 
 def user_status(tenant_id: UUID, action_id: UUID | None) -> UserStatus:
-    """What may be told of an action now; a call without one was not executed."""
+    """The text about an action for users; a call without an action was not executed."""
     action = actions.action(tenant_id, action_id) if action_id else None
     if action is None:
         return UserStatus(code="NOT_EXECUTED", text="Not executed. Nothing has been attempted.")
@@ -65,7 +65,7 @@ def user_status(tenant_id: UUID, action_id: UUID | None) -> UserStatus:
 
 
 def status_of(answer: CallAnswer, tenant_id: UUID) -> UserStatus:
-    """What may be told of a call's action, which need not be read again when it is new."""
+    """The text about a call's action for users; a new action need not be read again."""
     if answer.entry is None or answer.state is None:
         return user_status(tenant_id, answer.action_id)
     return UserStatus.of(reports.report_on_new(State(answer.state), answer.entry))
@@ -115,7 +115,7 @@ def envelope(action: models.Action, caller: Caller) -> Action:
 
 
 def _way_out(action: models.Action, caller: Caller) -> ways_out.ShownWayOut | None:
-    """Who has to act next; an agent is shown the controls that it has, everybody else all of them."""
+    """The next party to act; an agent is shown its own controls, everybody else all of them."""
     shown = ways_out.shown_way_out(action)
     if shown is None or caller.kind != "agent":
         return shown
@@ -123,7 +123,7 @@ def _way_out(action: models.Action, caller: Caller) -> ways_out.ShownWayOut | No
 
 
 def unanswered_questions(tenant_id: UUID, asked: Iterable[Any]) -> list[Question]:
-    """What the agent was asked about these actions, while they wait for people, and has not answered."""
+    """The unanswered questions to the agent about actions awaiting approval."""
     waiting = [action.id for action in asked if action.state == "VALIDATED"]
     return [
         Question(question_id=line.id, action_id=action_id, text=line.text, at=line.at)
@@ -172,13 +172,13 @@ def visible_evidence(action: models.Action, caller: Caller) -> list[Evidence]:
     """The evidence of an action; raw output is for compliance only (R-OB-04)."""
     found = []
     for each in evidence_queries.evidence_of(action.tenant_id, action.id):
-        is_closed = _closed(each, caller)
+        is_closed = _is_closed_to(each, caller)
         sha256 = None if is_closed else _sha256(action.tenant_id, each.id)
         found.append(Evidence.of(each, sha256=sha256, redacted=is_closed))
     return found
 
 
-def _closed(evidence: models.Evidence, caller: Caller) -> bool:
+def _is_closed_to(evidence: models.Evidence, caller: Caller) -> bool:
     return evidence.purpose == "raw_output" and "compliance" not in caller.roles and caller.kind != "audit"
 
 

@@ -1,4 +1,4 @@
-"""What predicates may speak of, once contract and check are known: the one place that knows both."""
+"""The variables of predicates, once contract and check are known: the one place that knows both."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def typed_variables(arguments_schema: Mapping[str, Any], verification: Mapping[s
 
 
 def predicate_fault(text: str, typed: Mapping[str, Any]) -> str | None:
-    """Why a predicate does not compile over these variables, or None."""
+    """The reason why a predicate does not compile over these variables, or None."""
     try:
         expressions.compile(text, typed)
     except Refused as refusal:
@@ -54,6 +54,6 @@ def predicate_fault(text: str, typed: Mapping[str, Any]) -> str | None:
 
 
 def agent_predicate_fault(contract: Contract, text: str) -> str | None:
-    """Why a predicate that an agent adds to a contract does not compile, or None."""
+    """The reason why a predicate that an agent adds to a contract does not compile, or None."""
     verification = contract.verification.document if contract.verification else None
     return predicate_fault(text, typed_variables(contract.arguments_schema, verification))

@@ -79,13 +79,13 @@ def get_action(request: HttpRequest, action_id: UUID, wanted: Query[schemas.Acti
     with _may_wait(wanted.wait_s) as patient:
         until = time.monotonic() + (wanted.wait_s if patient else 0)
         while True:
-            found = run_once(request, partial(_looked, request, action_id, last=time.monotonic() >= until))
+            found = run_once(request, partial(_answer_if_decided, request, action_id, last=time.monotonic() >= until))
             if found is not None:
                 return found
             time.sleep(POLL_S)
 
 
-def _looked(request: HttpRequest, action_id: UUID, *, last: bool) -> schemas.Action | None:
+def _answer_if_decided(request: HttpRequest, action_id: UUID, *, last: bool) -> schemas.Action | None:
     shown = envelope.envelope(visible_action(request, action_id), caller_of(request))
     waits = shown.approval is not None and shown.approval.waiting
     return shown if last or not waits else None

@@ -1,4 +1,4 @@
-"""What the API is sent and answers about actions."""
+"""Request and response schemas of actions."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ def sign_receipt(payload: Mapping[str, Any], key: Ed25519PrivateKey) -> dict[str
 
 
 def receipt_hash(receipt: Mapping[str, Any]) -> str:
-    """What the next receipt calls this one: the hash of all of it, the signature included."""
+    """The hash by which the next receipt refers to this one; it covers the signature too."""
     return _digest(rfc8785.dumps(dict(receipt)))
 
 

@@ -89,15 +89,15 @@ def _replayed_action(found: ActionReplay, instead: Mapping[str, str]) -> schemas
                 not_replayable=each.not_replayable,
                 under=dict(each.under),
                 differs=[one.part for one in each.differences],
-                recorded=_judged(each.recorded),
-                replayed=_judged(each.replayed),
+                recorded=_judged_run(each.recorded),
+                replayed=_judged_run(each.replayed),
             )
             for each in found.runs
         ],
     )
 
 
-def _judged(one: Judgement | None) -> schemas.JudgedRun | None:
+def _judged_run(one: Judgement | None) -> schemas.JudgedRun | None:
     if one is None:
         return None
     return schemas.JudgedRun(
@@ -113,10 +113,10 @@ def _judged(one: Judgement | None) -> schemas.JudgedRun | None:
 
 def shown_runs(action: Action) -> list[schemas.Run]:
     """Every run of an action, the newest first."""
-    return [_run(each) for each in reversed(after.runs_of(action.tenant_id, action.id))]
+    return [_build_run(each) for each in reversed(after.runs_of(action.tenant_id, action.id))]
 
 
-def _run(run: VerificationRun) -> schemas.Run:
+def _build_run(run: VerificationRun) -> schemas.Run:
     try:
         found = after.run_findings(run)
     except CannotOpen:

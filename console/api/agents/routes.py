@@ -114,7 +114,7 @@ def revoke_agent(request: HttpRequest, agent_id: str, body: ReasonBody) -> schem
     agents.revoke_agent(
         tenant_id=caller.tenant_id, agent_id=agent_id, reason=body.reason, by=caller.actor, at=timezone.now()
     )
-    return _stopped(caller.tenant_id, agent_id)
+    return _stop_answer(caller.tenant_id, agent_id)
 
 
 @router.get(
@@ -125,10 +125,10 @@ def revoke_agent(request: HttpRequest, agent_id: str, body: ReasonBody) -> schem
 @admits(*OPERATORS, "audit", "person")
 @in_tenancy
 def get_revocation(request: HttpRequest, agent_id: str) -> schemas.AgentStopped:
-    return _stopped(caller_of(request).tenant_id, agent_id)
+    return _stop_answer(caller_of(request).tenant_id, agent_id)
 
 
-def _stopped(tenant_id: UUID, agent_id: str) -> schemas.AgentStopped:
+def _stop_answer(tenant_id: UUID, agent_id: str) -> schemas.AgentStopped:
     agent = agents_read.agent(tenant_id, agent_id)
     result = stop_result(agent) if agent is not None else None
     if agent is None or result is None:

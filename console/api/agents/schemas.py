@@ -1,4 +1,4 @@
-"""What the API is sent and answers about agents."""
+"""Request and response schemas of agents."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class AgentFlag(Answer):
     facts: dict[str, Any] = Field(description="The figures that raised it.")
 
 
-def _listed(flags: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
+def _list_flags(flags: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
     return [
         {"flag": flag, "since": facts["since"], "facts": {k: v for k, v in facts.items() if k != "since"}}
         for flag, facts in sorted(flags.items())
@@ -65,7 +65,7 @@ class AgentSummary(Answer):
     calls: int = Field(validation_alias="made", description="Over the last thirty days, like every figure here.")
     acceptance_rate: float | None
     phantom_share: float | None
-    flags: Annotated[list[AgentFlag], BeforeValidator(_listed)]
+    flags: Annotated[list[AgentFlag], BeforeValidator(_list_flags)]
 
 
 class UndisclosedCall(Answer):

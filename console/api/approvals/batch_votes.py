@@ -30,7 +30,7 @@ def vote_on_several(request: HttpRequest, body: schemas.VotesBody) -> schemas.Vo
     record_displays(caller, [each.approval_id for each in body.items])
     outcomes = batch_votes.vote_batch(
         tenant_id=caller.tenant_id,
-        shown=[_shown(each) for each in body.items],
+        shown=[_displayed_item(each) for each in body.items],
         verdict=binding.VoteChoice(body.verdict),
         voter=binding.Voter(actor=str(caller.actor.id), roles=caller.roles, evidence_class=evidence_class),
         reason=body.reason,
@@ -40,7 +40,7 @@ def vote_on_several(request: HttpRequest, body: schemas.VotesBody) -> schemas.Vo
     return schemas.VotesTaken(items=[schemas.ItemVoted.of(each) for each in outcomes], **counts)
 
 
-def _shown(item: schemas.ShownItem) -> batch_votes.DisplayedItem:
+def _displayed_item(item: schemas.ShownItem) -> batch_votes.DisplayedItem:
     seen = binding.DisplayedDigests(
         payload_hash=item.payload_hash, rendering_digest=item.rendering_digest, covers=item.covers
     )

@@ -98,7 +98,7 @@ def get_approval(request: HttpRequest, approval_id: UUID) -> schemas.Approval:
 
 
 def _drift(approval: Any) -> schemas.Drift | None:
-    """What the newest reading says against the baseline; None where nothing was read since."""
+    """The drift of the newest reading from the baseline; None if nothing was read since."""
     found = drift_since_request(approval)
     now = newest_reading(approval.tenant_id, approval.action_id) if found is not None else None
     if found is None or now is None:

@@ -1,4 +1,4 @@
-"""What the API is sent and answers about approvals, votes and edits."""
+"""Request and response schemas of approvals, votes and edits."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ApprovalsWanted(Paged):
         return "" if self.sort == "risk" else self.sort
 
     def filters(self) -> dict[str, Any]:
-        """What is asked of those that wait."""
+        """The filters for waiting approvals."""
         return self.model_dump(include={"risk", "tool", "agent", "group", "holder"}, exclude_none=True)
 
 
@@ -290,7 +290,7 @@ class Quorum(Answer):
 
     @classmethod
     def of(cls, status: VotingStatus, /, **more: Any) -> Self:
-        """Where people are named by their pseudonyms."""
+        """Build the answer, with people named by their pseudonyms."""
         return cls(
             state=status.tally.state,
             thresholds=[Threshold.of(count) for count in status.tally.counts],

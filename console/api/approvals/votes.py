@@ -35,7 +35,7 @@ def challenge(request: HttpRequest, approval_id: UUID, body: schemas.ChallengeBo
         approval_id=approval_id,
         verdict=binding.VoteChoice(body.verdict),
         voter=_voter(caller, "A"),
-        seen=_seen(body),
+        seen=_displayed_digests(body),
         reason=body.reason,
         session_hash=session_hash(request),
         credential_id=body.credential_id,
@@ -68,7 +68,7 @@ def vote(request: HttpRequest, approval_id: UUID, body: schemas.VoteBody) -> sch
         approval_id=approval_id,
         verdict=binding.VoteChoice(body.verdict),
         voter=_voter(caller, proof),
-        seen=_seen(body),
+        seen=_displayed_digests(body),
         reason=body.reason,
         signed=signed,
         at=timezone.now(),
@@ -86,7 +86,7 @@ def _voter(caller: Caller, proof: str) -> binding.Voter:
     return binding.Voter(actor=str(caller.actor.id), roles=caller.roles, evidence_class=proof)
 
 
-def _seen(body: schemas.VoteBody | schemas.ChallengeBody) -> binding.DisplayedDigests:
+def _displayed_digests(body: schemas.VoteBody | schemas.ChallengeBody) -> binding.DisplayedDigests:
     return binding.DisplayedDigests(
         payload_hash=body.payload_hash, rendering_digest=body.rendering_digest, covers=body.covers
     )

@@ -1,4 +1,4 @@
-"""What the API is sent and answers about break-glass."""
+"""Request and response schemas of break-glass."""
 
 from __future__ import annotations
 

@@ -48,14 +48,14 @@ def start(request: HttpRequest, body: schemas.BatchBody) -> schemas.Batch:
 @admits("operator")
 @in_tenancy
 def get_batch(request: HttpRequest, batch_id: UUID) -> schemas.Batch:
-    return _whole(_known(request, batch_id))
+    return _whole(_get_batch(request, batch_id))
 
 
 @router.post("/batches/{batch_id}/pause", summary="Pause a batch after the current item", response=schemas.Batch)
 @admits("operator")
 @in_tenancy
 def pause(request: HttpRequest, batch_id: UUID) -> schemas.Batch:
-    return _turned(request, batch_id, batches.pause)
+    return _change_batch(request, batch_id, batches.pause)
 
 
 @router.post("/batches/{batch_id}/resume", summary="Resume a paused batch", response=schemas.Batch)
@@ -63,23 +63,23 @@ def pause(request: HttpRequest, batch_id: UUID) -> schemas.Batch:
 @in_tenancy
 def resume(request: HttpRequest, batch_id: UUID) -> schemas.Batch:
     after_commit(work_batches)
-    return _turned(request, batch_id, batches.resume)
+    return _change_batch(request, batch_id, batches.resume)
 
 
 @router.post("/batches/{batch_id}/cancel", summary="Cancel the rest of a batch", response=schemas.Batch)
 @admits("operator")
 @in_tenancy
 def cancel(request: HttpRequest, batch_id: UUID) -> schemas.Batch:
-    return _turned(request, batch_id, batches.cancel)
+    return _change_batch(request, batch_id, batches.cancel)
 
 
-def _turned(request: HttpRequest, batch_id: UUID, way: Any) -> schemas.Batch:
+def _change_batch(request: HttpRequest, batch_id: UUID, way: Any) -> schemas.Batch:
     caller = caller_of(request)
     way(tenant_id=caller.tenant_id, batch_id=batch_id, by=caller.actor, at=timezone.now())
-    return _whole(_known(request, batch_id))
+    return _whole(_get_batch(request, batch_id))
 
 
-def _known(request: HttpRequest, batch_id: UUID) -> Any:
+def _get_batch(request: HttpRequest, batch_id: UUID) -> Any:
     row = after.batch(caller_of(request).tenant_id, batch_id)
     if row is None:
         raise NotFound

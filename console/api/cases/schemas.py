@@ -1,4 +1,4 @@
-"""What the API is sent and answers about cases."""
+"""Request and response schemas of cases."""
 
 from __future__ import annotations
 

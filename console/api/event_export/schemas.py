@@ -1,4 +1,4 @@
-"""What the API answers, and is sent, about destinations of events."""
+"""Request and response schemas of event destinations."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class EventExportStart(Body):
 
 
 def read_start(given: str | int) -> Start:
-    """What somebody said of where to start; `BadStart` where it is none of the four."""
+    """Parse a starting point; `BadStart` if it is none of the four forms."""
     if isinstance(given, int) or given in ("beginning", "now"):
         return given
     if given.isascii() and given.isdecimal():

@@ -1,4 +1,4 @@
-"""What the API is sent and answers about evidence that people add."""
+"""Request and response schemas of evidence that people add."""
 
 from __future__ import annotations
 

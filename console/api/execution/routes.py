@@ -125,7 +125,7 @@ def claim(request: HttpRequest, body: schemas.ClaimBody) -> HttpResponse:
         until = time.monotonic() + (body.wait_s if patient else 0)
         while True:
             # Each look is a transaction of its own, so waiting holds nothing.
-            look = partial(_claimed, caller_of(request), body, seen, last=time.monotonic() >= until)
+            look = partial(_claim_orders, caller_of(request), body, seen, last=time.monotonic() >= until)
             found = run_once(request, look)
             if found is not None:
                 return found
@@ -143,7 +143,7 @@ def _may_wait() -> Iterator[bool]:
             _WAITERS.release()
 
 
-def _claimed(
+def _claim_orders(
     caller: Caller, body: schemas.ClaimBody, seen: CheckpointBody | None, *, last: bool
 ) -> schemas.Orders | None:
     at = timezone.now()
@@ -282,9 +282,9 @@ def observe(
 def _answerer(
     tenant_id: UUID, reported: execution_queries.ReportedAttempt, contract: Contract, body: bytes
 ) -> verification.AnswerSource:
-    """Who answered a read, and what the answer breaks of the contract's answer schema.
+    """The source of a read's answer, and the fault of the answer against the contract's answer schema.
 
-    It is held against the answer as it was sent: in the record, fractions are text.
+    The answer is checked as it was sent: in the record, fractions are text.
     """
     fault = first_fault(contract.result_schema, raw_evidence(body)) if contract.result_schema else ""
     return verification.AnswerSource(

@@ -1,4 +1,4 @@
-"""What the API is sent and answers about executors, orders and attempts."""
+"""Request and response schemas of executors, orders and attempts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the API is sent and answers about exports."""
+"""Request and response schemas of exports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the API is sent and answers about freezes."""
+"""Request and response schemas of freezes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class OpenWork(Answer):
 
     @classmethod
     def of(cls, freeze: models.Freeze, /, **more: Any) -> Self:
-        """What is still open of the things that a freeze stops."""
+        """The open work that a freeze stops."""
         work = containment.open_work(freeze.tenant_id, [freeze])[freeze.id]
         return cls(**{kind: [row.id for row in rows] for kind, rows in work.items()})
 

@@ -37,19 +37,19 @@ router = Router(tags=["Sessions"])
 @admits("agent")
 def guard(request: HttpRequest, session_id: UUID, body: schemas.GuardBody) -> HttpResponse | None:
     with tenancy(caller_of(request).tenant_id):
-        session = _seen(request, session_id)
+        session = _get_session(request, session_id)
         rule = message_rule_of(session.tenant_id, session.agent_id)
     strict = None
     if rule.uncited != "pass":
         # Asked before the transaction: an endpoint elsewhere must not hold a session's row.
         strict = Strictness(reports_by(settings.COUNTERFOIL_GUARD_EXTRACTOR, body.message), rule.uncited)
-    return run_once(request, lambda: _guarded(request, session_id, body, strict))
+    return run_once(request, lambda: _guard_message(request, session_id, body, strict))
 
 
-def _guarded(
+def _guard_message(
     request: HttpRequest, session_id: UUID, body: schemas.GuardBody, strict: Strictness | None
 ) -> schemas.GuardAnswer:
-    session = _seen(request, session_id)
+    session = _get_session(request, session_id)
     note_use(session=session, at=timezone.now())
     guarded = guarding.guard(
         speaker=build_speaker(session),
@@ -70,7 +70,7 @@ def _guarded(
 @admits("agent", "oper", "audit", "person")
 @in_tenancy
 def guard_log(request: HttpRequest, session_id: UUID, wanted: Query[schemas.VerdictsWanted]) -> schemas.GuardLog:
-    session = _seen(request, session_id)
+    session = _get_session(request, session_id)
     rows = after.guard_verdicts(
         session.tenant_id,
         session_id=session_id,
@@ -90,7 +90,7 @@ def _receipt_for(request: HttpRequest, session: Any, language: str) -> schemas.R
     return schemas.Receipt.of(guarding.receipt_of_session(build_speaker(session), language=language, at=timezone.now()))
 
 
-def _seen(request: HttpRequest, session_id: UUID) -> Any:
+def _get_session(request: HttpRequest, session_id: UUID) -> Any:
     caller = caller_of(request)
     session = sessions_queries.session(caller.tenant_id, session_id)
     if session is None or (caller.kind == "agent" and session.key_actor != caller.actor.id):

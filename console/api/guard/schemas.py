@@ -1,4 +1,4 @@
-"""What the guard takes and answers."""
+"""Request and response schemas of the guard."""
 
 from __future__ import annotations
 

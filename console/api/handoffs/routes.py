@@ -39,7 +39,7 @@ def list_handoffs(request: HttpRequest) -> HttpResponse:
 @admits(*READERS)
 @in_tenancy
 def get_handoff(request: HttpRequest, name: schemas.HandoffName, wanted: Query[HandoffPeriod]) -> schemas.AnyHandoff:
-    return _made(request, name, wanted)
+    return _make_handoff(request, name, wanted)
 
 
 @router.get("/handoffs/{name}/schema", summary="The JSON Schema of a hand-off", response=dict[str, Any])
@@ -57,7 +57,9 @@ def get_schema(request: HttpRequest, name: schemas.HandoffName) -> HttpResponse:
 @admits(*READERS)
 @in_tenancy
 def export_table(request: HttpRequest, name: schemas.HandoffName, wanted: Query[HandoffPeriod]) -> HttpResponse:
-    return _file(f"{name}.csv", documents.rows_as_table(_made(request, name, wanted)), "text/csv; charset=utf-8")
+    return _file(
+        f"{name}.csv", documents.rows_as_table(_make_handoff(request, name, wanted)), "text/csv; charset=utf-8"
+    )
 
 
 @router.get(
@@ -69,10 +71,10 @@ def export_table(request: HttpRequest, name: schemas.HandoffName, wanted: Query[
 @admits(*READERS)
 @in_tenancy
 def export_lines(request: HttpRequest, name: schemas.HandoffName, wanted: Query[HandoffPeriod]) -> HttpResponse:
-    return _file(f"{name}.jsonl", documents.rows_as_lines(_made(request, name, wanted)), "application/jsonl")
+    return _file(f"{name}.jsonl", documents.rows_as_lines(_make_handoff(request, name, wanted)), "application/jsonl")
 
 
-def _made(request: HttpRequest, name: str, wanted: HandoffPeriod) -> schemas.AnyHandoff:
+def _make_handoff(request: HttpRequest, name: str, wanted: HandoffPeriod) -> schemas.AnyHandoff:
     at = timezone.now()
     period = checked_period(wanted.since, wanted.until, step=timedelta(days=1), length=PERIOD, at=at)
     return documents.make_handoff(caller_of(request).tenant_id, name, period, at=at)

@@ -1,7 +1,7 @@
-"""What each hand-off holds: one class of rows and one version each, from which its JSON Schema is made.
+"""The contents of each hand-off: one class of rows and one version each, from which its JSON Schema is made.
 
-A version promises its shape: whoever changes a class raises its version, and a test holds it.
-No row holds an argument, an answer or a person's name.
+A version promises its shape: a changed class needs a new version, and a test holds it. No row holds an argument, an
+answer or a person's name.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What waits for the person who asks: what Home shows them and the badge counts."""
+"""The items that wait for the caller, as on Home and in its badge."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the API answers about what waits for a person."""
+"""Response schemas of the items that wait for a person."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the API is sent and answers about incidents."""
+"""Request and response schemas of incidents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the API answers about the installation."""
+"""Response schemas of the installation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the API is asked and answers about the log."""
+"""Request and response schemas of the log."""
 
 from __future__ import annotations
 

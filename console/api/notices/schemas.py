@@ -1,4 +1,4 @@
-"""What the API answers, and is sent, about notices."""
+"""Request and response schemas of notices."""
 
 from __future__ import annotations
 

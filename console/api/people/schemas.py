@@ -1,4 +1,4 @@
-"""What the API is sent and answers about people: members, approvers' keys, delegations, absences."""
+"""Request and response schemas of people: members, approvers' keys, delegations, absences."""
 
 from __future__ import annotations
 

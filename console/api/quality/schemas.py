@@ -1,4 +1,4 @@
-"""What the API is asked and answers about reviewer quality."""
+"""Request and response schemas of reviewer quality."""
 
 from __future__ import annotations
 

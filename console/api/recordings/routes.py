@@ -50,7 +50,7 @@ def list_recordings(request: HttpRequest, wanted: Query[schemas.RecordingsWanted
 @admits(*READERS)
 @in_tenancy
 def get_recording(request: HttpRequest, recording_id: UUID) -> schemas.RecordingAnswer:
-    row = _seen(request, recording_id)
+    row = _get_recording(request, recording_id)
     return schemas.RecordingAnswer.of(row, retention=operations.retention_status(row))
 
 
@@ -64,7 +64,7 @@ def get_recording(request: HttpRequest, recording_id: UUID) -> schemas.Recording
 def list_conversations(
     request: HttpRequest, recording_id: UUID, wanted: Query[schemas.ConversationsWanted]
 ) -> Page[schemas.AuditedConversationRow]:
-    row = _seen(request, recording_id)
+    row = _get_recording(request, recording_id)
     asked = ConversationQuery(
         kind=wanted.kind or "",
         code=wanted.code,
@@ -91,7 +91,7 @@ def list_conversations(
 def get_conversation(
     request: HttpRequest, recording_id: UUID, number: int, wanted: Query[schemas.TurnsWanted]
 ) -> schemas.AuditedConversation:
-    row = _seen(request, recording_id)
+    row = _get_recording(request, recording_id)
     one = recordings_queries.conversation(row.tenant_id, row.id, number) if 0 < number <= LARGEST else None
     if one is None:
         raise NotFound
@@ -107,7 +107,7 @@ def get_conversation(
     )
 
 
-def _seen(request: HttpRequest, recording_id: UUID) -> Any:
+def _get_recording(request: HttpRequest, recording_id: UUID) -> Any:
     """The recording, if it is the caller's tenant's; that they looked is noted, as on its page."""
     caller = caller_of(request)
     row = recordings_queries.find_recording(caller.tenant_id, recording_id)

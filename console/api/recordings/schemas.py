@@ -1,4 +1,4 @@
-"""What the API answers about recordings, by the names of the report (`console/transcripts/report.schema.json`).
+"""Response schemas of recordings, by the names of the report (`console/transcripts/report.schema.json`).
 
 Values and texts are those that the console kept (`console.transcripts.recordings.recording_rows`), cut where it cut
 them. What earlier imports did not keep is empty or null.
@@ -122,7 +122,7 @@ class RecordingRow(Answer):
 
     @classmethod
     def of(cls, row: models.Recording, /, **more: Any) -> Self:
-        """Of one that was erased, numbers alone."""
+        """Build the answer; for an erased recording only numbers remain."""
         totals = {name: value for name, value in row.totals.items() if name != "tools"}
         named = str(row.named) if row.named else None
         return super().of(row, **{"named": named, "erased": not row.digest, "totals": totals or None} | more)

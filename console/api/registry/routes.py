@@ -207,7 +207,7 @@ def _contract(row: ContractVersion) -> schemas.ContractVersion:
 
 
 def _contracts(tenant_id: UUID, rows: Collection[Any]) -> Callable[[Any], schemas.ContractVersion]:
-    """How each of these versions is told: what is looked up for all of them is looked up once."""
+    """A function that answers each of these versions; what all of them need is looked up once."""
     systems = registered_systems(tenant_id)
     states = catalogue_queries.contract_states(tenant_id, [row.id for row in rows])
 

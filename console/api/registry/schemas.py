@@ -1,4 +1,4 @@
-"""What the API is sent and answers about contracts and policies."""
+"""Request and response schemas of contracts and policies."""
 
 from __future__ import annotations
 

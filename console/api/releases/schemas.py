@@ -1,4 +1,4 @@
-"""What the API is sent and answers about releases of policies and contracts."""
+"""Request and response schemas of releases of policies and contracts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the API is sent and answers about erasure, legal holds and retention."""
+"""Request and response schemas of erasure, legal holds and retention."""
 
 from __future__ import annotations
 

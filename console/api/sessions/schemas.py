@@ -1,4 +1,4 @@
-"""What the API is sent and answers about sessions: contract, calls, context, summary."""
+"""Request and response schemas of sessions: contract, calls, context, summary."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the API is sent and answers about standing approvals."""
+"""Request and response schemas of standing approvals."""
 
 from __future__ import annotations
 

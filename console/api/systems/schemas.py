@@ -1,4 +1,4 @@
-"""What the API is sent and answers about systems of record and their webhooks."""
+"""Request and response schemas of systems of record and their webhooks."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def get_run(request: HttpRequest, run_id: str) -> schemas.Workflow:
     found = runs_context.load_run(caller.tenant_id, run_id)
     if found is None or not _is_theirs(caller, found):
         raise NotFound
-    return _run(found)
+    return _run_answer(found)
 
 
 @router.post("/runs/{run_id}/cancel", summary="Roll back a run, last step first", response=schemas.Workflow)
@@ -48,7 +48,7 @@ def cancel_run(request: HttpRequest, run_id: str, body: ReasonBody) -> schemas.W
     )
     found = runs_context.load_run(caller.tenant_id, run_id)
     assert found is not None
-    return _run(found)
+    return _run_answer(found)
 
 
 @router.post(
@@ -91,5 +91,5 @@ def _is_theirs(caller: Caller, found: runs_context.RunView) -> bool:
     return any(one.row.session_id in theirs for one in found.steps)
 
 
-def _run(found: runs_context.RunView) -> schemas.Workflow:
+def _run_answer(found: runs_context.RunView) -> schemas.Workflow:
     return schemas.Workflow.of(found, steps=[schemas.RunStep.of(one) for one in found.steps])

@@ -1,4 +1,4 @@
-"""What the API is sent and answers about runs, and about what the recovery policy decides."""
+"""Request and response schemas of runs, and of the recovery policy's decisions."""
 
 from __future__ import annotations
 

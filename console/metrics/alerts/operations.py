@@ -33,7 +33,7 @@ class TooManyAlertRules(Refused):
 
 
 def terms_of(rule: AlertRule) -> AlertTerms:
-    """What a stored rule says."""
+    """The terms of a stored rule."""
     return AlertTerms(
         metric=rule.metric,
         about=MetricFilter(rule.tool, rule.agent, rule.side_effect_class),
@@ -197,25 +197,25 @@ def _compare(tenant_id: UUID, about: str, found: Compared | None, alert: Alert |
     turned = False
     if alert is not None:
         said = (
-            f"{_named(about)} {alert.version} is compared with {alert.previous} no more: another version is in force,"
-            " or one of them has no case in the last 30 days."
+            f"{_scope_name(about)} {alert.version} is compared with {alert.previous} no more:"
+            " another version is in force, or one of them has no case in the last 30 days."
         )
         if found is not None and (found[0][0], found[1][0]) == (alert.previous, alert.version):
             if not alerts.is_close_again(found[0][1], found[1][1]):
                 return False
-            said = f"{_named(about)} {alert.version} and {alert.previous} are not apart beyond chance any more."
+            said = f"{_scope_name(about)} {alert.version} and {alert.previous} are not apart beyond chance any more."
         _clear(alert, said, by=ledger.SYSTEM, at=at)
         turned = True
     if found is not None:
         (previous, old), (version, new) = found
-        said = alerts.describe_regression(_named(about), (previous, version), old, new)
+        said = alerts.describe_regression(_scope_name(about), (previous, version), old, new)
         if said:
             _raise(tenant_id, "regression_found", said, about=about, version=version, previous=previous, at=at)
             turned = True
     return turned
 
 
-def _named(about: str) -> str:
+def _scope_name(about: str) -> str:
     return "Verification policy" if about == "verification" else f"C{about[1:]}"
 
 

@@ -45,7 +45,7 @@ class UnfitAlertRule(Refused):
 
 @dataclass(frozen=True)
 class AlertTerms:
-    """What a rule watches, and when it turns; thresholds are in hundredths of a percent."""
+    """The metric that a rule watches, and its thresholds in hundredths of a percent."""
 
     metric: str
     about: MetricFilter
@@ -67,7 +67,7 @@ class AlertTurn(StrEnum):
 
 @dataclass(frozen=True)
 class AlertStep:
-    """What one look comes to: since when the figure has been past the threshold that it waits for, and the turn."""
+    """The result of one look: the time since which the figure has been past its threshold, and the turn."""
 
     past_since: datetime | None = None
     turn: AlertTurn | None = None
@@ -86,7 +86,7 @@ def check_terms(terms: AlertTerms) -> None:
 def judge_figure(
     terms: AlertTerms, *, is_open: bool, past_since: datetime | None, part: int, whole: int, at: datetime
 ) -> AlertStep:
-    """Whether the alert turns at this look (rules 1 to 4)."""
+    """Judge whether the alert turns at this look (rules 1 to 4)."""
     if whole < terms.least_cases:
         return AlertStep()
     threshold = terms.clear_at if is_open else terms.raise_at
@@ -105,28 +105,29 @@ def describe_rule(terms: AlertTerms) -> str:
     raised, cleared = ("above", "below") if terms.raises_above else ("below", "above")
     held = f", once that has held for {_minutes(terms.hold)}" if terms.hold else ""
     return (
-        f"{_figure(terms)} over the last {WINDOWS_H[terms.window_h]}: raised at {_percent(terms.raise_at)} or {raised},"
-        f" cleared at {_percent(terms.clear_at)} or {cleared}{held}; looked at from {terms.least_cases}"
+        f"{_figure(terms)} over the last {WINDOWS_H[terms.window_h]}:"
+        f" raised at {_format_percent(terms.raise_at)} or {raised},"
+        f" cleared at {_format_percent(terms.clear_at)} or {cleared}{held}; looked at from {terms.least_cases}"
         f" case{'' if terms.least_cases == 1 else 's'} on."
     )
 
 
 def describe_turn(terms: AlertTerms, turn: AlertTurn, *, part: int, whole: int) -> str:
-    """What people are told of a turn: the figure, and the threshold that it is past."""
+    """The message about a turn: the figure, and the threshold that it has passed."""
     is_raised = turn is AlertTurn.RAISE
     threshold = terms.raise_at if is_raised else terms.clear_at
     side = "above" if terms.raises_above is is_raised else "below"
     said = (
         f"{_figure(terms)}: {format_share(part / whole)} in the last {WINDOWS_H[terms.window_h]} ({part} of {whole}),"
-        f" which is {_percent(threshold)} or {side}"
+        f" which is {_format_percent(threshold)} or {side}"
     )
     if terms.hold:
         said += f" and has been for {_minutes(terms.hold)}"
-    return f"{said}. It clears at {_percent(terms.clear_at)}." if is_raised else f"{said}."
+    return f"{said}. It clears at {_format_percent(terms.clear_at)}." if is_raised else f"{said}."
 
 
 def describe_end(terms: AlertTerms) -> str:
-    """What people are told where a rule is ended under an open alert."""
+    """The message when a rule is ended under an open alert."""
     return f"{_figure(terms)}: the rule was ended. Nothing says that the figure is well again."
 
 
@@ -135,7 +136,7 @@ def _figure(terms: AlertTerms) -> str:
     return f"{BY_ID[terms.metric].words}{' of ' if narrowed else ''}{', '.join(narrowed)}"
 
 
-def _percent(hundredths: int) -> str:
+def _format_percent(hundredths: int) -> str:
     whole, rest = divmod(hundredths, 100)
     return f"{whole}{f'.{rest:02}'.rstrip('0') if rest else ''} %"
 
@@ -155,7 +156,7 @@ def describe_regression(about: str, versions: tuple[str, str], old: Counts, new:
 
 
 def is_close_again(old: Counts, new: Counts) -> bool:
-    """Whether no share under two versions is far enough from the other to keep an alert open (rule 5)."""
+    """Return whether all shares under two versions are close enough to close an alert (rule 5)."""
     return not any(_is_apart(each, old, new, CLOSE_AGAIN) for each in COMPARED)
 
 

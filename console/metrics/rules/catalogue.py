@@ -18,7 +18,7 @@ from typing import Final
 
 
 class MetricKind(StrEnum):
-    """How a metric's value comes about."""
+    """The way in which a metric's value is computed."""
 
     SHARE = "share"
     COUNT = "count"
@@ -147,7 +147,7 @@ def value_of(metric: Metric, counts: Mapping[str, int]) -> float | None:
 
 
 def is_healthy(metric: Metric, value: float | None) -> bool | None:
-    """Whether a value is within the metric's bound; None where it has no bound, or no value."""
+    """Return whether a value is within the metric's bound; None without a bound or a value."""
     if metric.limit is None or value is None:
         return None
     return value < metric.limit if metric.high_is_bad else value >= metric.limit

@@ -24,7 +24,7 @@ class DelaySummary:
 
 
 def summarize_delays(counted: Mapping[int, int], *, total_ms: int) -> DelaySummary:
-    """What delays counted by their rounded value come to; `total_ms` is their exact sum (rule 2)."""
+    """Summarise delays counted by their rounded value; `total_ms` is their exact sum (rule 2)."""
     count = sum(counted.values())
     if not count:
         return DelaySummary(0, None, None, None)
@@ -42,7 +42,7 @@ def _rank(counted: Mapping[int, int], count: int, percent: int) -> int:
 
 
 def distribute(counted: Mapping[int, int], edges: Iterable[int]) -> list[int]:
-    """How many delays lie up to each edge and above the one before; the last part is everything beyond."""
+    """Count the delays up to each edge and above the one before; the last part is everything beyond."""
     bounds = list(edges)
     parts = [0] * (len(bounds) + 1)
     for value, count in counted.items():

@@ -1,14 +1,14 @@
-"""What one action adds to the metrics, from its events and readings alone.
+"""The contribution of one action to the metrics, from its events and readings alone.
 
 1. An action counts in **one hour for good**: the hour of its first start, or, while it was never started, the hour in
-   which it was proposed. What becomes known of it later changes that hour and no other (late truth).
-2. Only what erasing leaves in place is read: the events' kinds, states and times, the digests in their envelopes, the
-   codes of the readings, and the present view. So a rebuild gives the same figures at any time.
+   which it was proposed. Later findings about it change that hour and no other (late truth).
+2. Only data that erasing leaves in place are read: the events' kinds, states and times, the digests in their envelopes,
+   the codes of the readings, and the present view. So a rebuild gives the same figures at any time.
 3. The version of the verification policy is the last one that an event of the action names.
 4. A reading is decisive when its result is SUCCESS, PARTIAL, MISMATCH, DUPLICATE or ABSENT.
-5. A contradiction that stands counts as a disproof and a difference, and the action is no verified success; one that
-   was withdrawn counts for nothing.
-6. How an action stands now is in exactly one of `STANDINGS`; among executed actions they add up to `executed`.
+5. A contradiction in force counts as a disproof and a difference, and the action is no verified success; one that was
+   withdrawn counts for nothing.
+6. The present state of an action is in exactly one of `STANDINGS`; among executed actions they add up to `executed`.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class ActionHistory:
 
 @dataclass(frozen=True)
 class ActionMeasures:
-    """What an action adds: its moment (rule 1), counts by name, and delays in milliseconds."""
+    """The contribution of an action: its hour (rule 1), counts by name, and delays in milliseconds."""
 
     at: datetime
     counts: Mapping[str, int]
@@ -111,8 +111,8 @@ def measure_action(history: ActionHistory) -> ActionMeasures:
     }
     executed = bool(starts) and history.mutating
     if executed:
-        counts |= {"executed": 1, standing_of(history.outcome): 1, **_found(history), **_passed(history)}
-        counts |= _repeated(len(starts) - 1, duplicated=counts["duplicated"])
+        counts |= {"executed": 1, standing_of(history.outcome): 1, **_finding_counts(history), **_state_counts(history)}
+        counts |= _repeat_counts(len(starts) - 1, duplicated=counts["duplicated"])
     digests = [each.verification for each in events if each.verification]
     return ActionMeasures(
         at=starts[0] if starts else events[0].at,
@@ -124,7 +124,9 @@ def measure_action(history: ActionHistory) -> ActionMeasures:
 
 
 def is_complete(events: Sequence[HistoryEvent]) -> bool:
-    """Whether the events have no gap, each continues the hash of the one before, and each commits to an entry."""
+    """Return whether the events have no gap, each continues the hash of the one before, and each
+    commits to an entry.
+    """
     before = [None, *(each.entry_hash for each in events)]
     return all(
         each.seq == number and each.prev == expected and each.commits_entry
@@ -133,7 +135,7 @@ def is_complete(events: Sequence[HistoryEvent]) -> bool:
 
 
 def standing_of(outcome: Outcome) -> str:
-    """How an executed action stands, in one of `STANDINGS` (rule 6)."""
+    """The state of an executed action, as one of `STANDINGS` (rule 6)."""
     if outcome is Outcome.VERIFIED:
         return "verified_success"
     if outcome in _REVERSED:
@@ -143,8 +145,8 @@ def standing_of(outcome: Outcome) -> str:
     return "ended_failed" if outcome in _FAILED_ENDS | NEVER_RAN else "unsettled"
 
 
-def _found(history: ActionHistory) -> dict[str, int | bool]:
-    """What readings said of it."""
+def _finding_counts(history: ActionHistory) -> dict[str, int | bool]:
+    """The findings of its readings."""
     runs, contradicted = history.runs, history.contradicted
     classes = {each.discrepancy for each in runs}
     settled = [each for each in runs if each.result in _SETTLES]
@@ -160,7 +162,7 @@ def _found(history: ActionHistory) -> dict[str, int | bool]:
 
 
 def _was_disproved(events: Sequence[HistoryEvent]) -> bool:
-    """Whether a reading found it otherwise than intended; an absence that nobody denies is no disproof."""
+    """Return whether a reading found it other than intended; an undisputed absence is no disproof."""
     return any(
         each.state == "RECONCILIATION_FAILED" != each.from_state and not each.kind.startswith("attested")
         for each in events
@@ -174,8 +176,8 @@ def _was_stale(runs: Sequence[ReadingRun]) -> bool:
     )
 
 
-def _passed(history: ActionHistory) -> dict[str, int | bool]:
-    """Which states it came through, and what was told of it."""
+def _state_counts(history: ActionHistory) -> dict[str, int | bool]:
+    """The states that it passed through, and the reports about it."""
     states = {each.state for each in history.events}
     kinds = {each.kind for each in history.events}
     told = [each.state for each in history.events if each.id in history.reported]
@@ -193,7 +195,7 @@ def _passed(history: ActionHistory) -> dict[str, int | bool]:
     }
 
 
-def _repeated(further: int, *, duplicated: int | bool) -> dict[str, int]:
+def _repeat_counts(further: int, *, duplicated: int | bool) -> dict[str, int]:
     return {"repeats": further, "repeats_absorbed": 0 if duplicated else further}
 
 

@@ -1,4 +1,4 @@
-"""What figures are about: everything, or one tool, agent, side-effect class or version of the verification policy."""
+"""The scope of figures: everything, or one tool, agent, side-effect class or version of the verification policy."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class MetricFilter:
 
     def columns(self) -> dict[str, str]:
         """The columns that it names, with their values."""
-        return dict(self._chosen())
+        return dict(self._set_fields())
 
-    def _chosen(self) -> Iterator[tuple[str, str]]:
+    def _set_fields(self) -> Iterator[tuple[str, str]]:
         for each in fields(self):
             value = getattr(self, each.name)
             if value:

@@ -35,7 +35,7 @@ class Observation:
 def observe_changes(
     now: Counts, earlier: Counts, *, parts: Mapping[tuple[str, str], tuple[Counts, Counts]], period: str
 ) -> list[Observation]:
-    """What to tell of a period; `parts` are the counts now and before by (kind of slice, its name)."""
+    """The observations about a period; `parts` are the counts now and before by (kind of slice, its name)."""
     found = [_observe(metric, now, earlier, parts, period) for metric in METRICS if metric.kind is MetricKind.SHARE]
     told = [each for each in found if each is not None]
     return sorted(told, key=lambda each: (not each.is_worse, -abs(each.change)))[:MOST]
@@ -59,7 +59,7 @@ def _observe(
 
 
 def describe_change(before: float, after: float) -> str:
-    """How a share has changed, in a word or two."""
+    """Describe the change of a share, in a word or two."""
     if before == 0:
         return "new"
     ratio = after / before
@@ -85,11 +85,11 @@ def _where(
         if after.get(metric.whole, 0) == now.get(metric.whole, 0):
             # It is the whole, so naming it says nothing.
             continue
-        rest = share_rise(_without(earlier, before, metric), _without(now, after, metric), metric.part, metric.whole)
+        rest = share_rise(_subtract(earlier, before, metric), _subtract(now, after, metric), metric.part, metric.whole)
         if rest is not None and rest / rise < 1 - _ACCOUNTS_FOR:
             sizes[key] = rest / rise
     return min(sizes, key=lambda key: (sizes[key], key)) if sizes else None
 
 
-def _without(whole: Counts, part: Counts, metric: Metric) -> Counts:
+def _subtract(whole: Counts, part: Counts, metric: Metric) -> Counts:
     return {name: whole.get(name, 0) - part.get(name, 0) for name in (metric.part, metric.whole)}

@@ -68,7 +68,9 @@ def share_rise(old: Mapping[str, int], new: Mapping[str, int], part: str, whole:
 def exceeds_chance(
     old: Mapping[str, int], new: Mapping[str, int], part: str, whole: str, *, bound: float = BEYOND_CHANCE
 ) -> bool:
-    """Whether two shares are farther apart than chance explains, over enough cases (rule 3); `bound` is in spreads."""
+    """Return whether two shares differ by more than chance explains, over enough cases (rule 3);
+    `bound` is in spreads.
+    """
     first, second = old.get(whole, 0), new.get(whole, 0)
     if min(first, second) < LEAST_CASES:
         return False

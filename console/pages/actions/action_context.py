@@ -32,7 +32,8 @@ def required_checks(record: ActionRecord) -> dict[str, Any]:
     depth = record.contract.depth
     made = record.found.get("verdict", {}).get("checks", [])
     rows = [
-        {"made": one["made"], "word": labels.sentence_case(one["check"]), "by": _by(record, one["by"])} for one in made
+        {"made": one["made"], "word": labels.sentence_case(one["check"]), "by": _check_source(record, one["by"])}
+        for one in made
     ]
     note = f"for {labels.side_effect_class_label(record.action.side_effect_class).lower()}"
     if depth.because:
@@ -40,8 +41,8 @@ def required_checks(record: ActionRecord) -> dict[str, Any]:
     return {"rows": rows, "note": note}
 
 
-def _by(record: ActionRecord, by: str) -> str:
-    """What made a check: a source, or predicates of the contract as sentences."""
+def _check_source(record: ActionRecord, by: str) -> str:
+    """The source of a check: a system, or predicates of the contract as sentences."""
     known = {text: predicate_sentence(text, record.contract) for text in record.contract.predicates}
     return "; ".join(text if known.get(text, CUSTOM) == CUSTOM else known[text] for text in by.split("; "))
 
@@ -57,7 +58,7 @@ def action_context(record: ActionRecord, *, caller: Caller, at: datetime) -> dic
         "headline": _headline(record),
         "report": said.text,
         "parts": said.parts,
-        "settled": _settled(record),
+        "settled": _settlement(record),
         "axes": outcome_axes(record),
         "trust": trust_of(action, record.entry),
         "policies": applied_policies(record),
@@ -124,8 +125,8 @@ def _cases(record: ActionRecord) -> list[dict[str, Any]]:
     ]
 
 
-def _settled(record: ActionRecord) -> dict[str, Any] | None:
-    """How a person ended the action, and what had been found before that."""
+def _settlement(record: ActionRecord) -> dict[str, Any] | None:
+    """The person's decision that ended the action, and the earlier finding."""
     settlement = settlement_of_action(record.action, lambda: record.history)
     if settlement is None:
         return None
@@ -134,7 +135,7 @@ def _settled(record: ActionRecord) -> dict[str, Any] | None:
 
 
 def _evidence(record: ActionRecord, caller: Caller) -> list[dict[str, Any]]:
-    """What may be opened by this person: raw output is for compliance only."""
+    """The evidence that this person may open; raw output is for compliance only."""
     return [
         {
             "row": each,

@@ -73,7 +73,7 @@ class ActionRecord:
 
 
 def actor_names(tenant_id: UUID) -> dict[UUID, str]:
-    """What every pseudonym of the record is called: people, machines, agents and the console itself."""
+    """The names of all pseudonyms in the record: people, machines, agents and the console itself."""
     agents = agents_read.agent_names(tenant_id)
     return {**accounts_queries.names_of(tenant_id), **agents, SYSTEM_ACTOR: "Counterfoil"}
 
@@ -93,7 +93,7 @@ def load_action_record(tenant: Tenant, action: Action, *, approval: Approval | N
         approval=approval,
         votes=votes_queries.votes_of(tenant.id, approval.id) if approval else [],
         runs=runs,
-        found=_found(runs),
+        found=_newest_findings(runs),
         facts=facts_of(action, entry, history),
         contract=sessions_queries.disclosed_contract(tenant.id, action.contract_digest),
         names=actor_names(tenant.id),
@@ -122,7 +122,7 @@ def parse_arguments(payload: bytes | None) -> dict[str, Any]:
     return read if isinstance(read, dict) else {}
 
 
-def _found(runs: list[Any]) -> dict[str, Any]:
+def _newest_findings(runs: list[Any]) -> dict[str, Any]:
     for run in reversed(runs):
         try:
             found = after.run_findings(run)
@@ -147,7 +147,7 @@ _PLAIN = {"true": "tick", "false": "cross", "unknown": "question"}
 def outcome_axes(record: ActionRecord) -> list[dict[str, Any]]:
     """Decision, execution and effect, each with who, when and on what evidence."""
     shown = sentences.axes(record.facts, preparing=record.preparing)
-    parts = (("decision", _decided(record)), ("execution", _executed(record)), ("effect", _read_back(record)))
+    parts = (("decision", _decider(record)), ("execution", _executor_row(record)), ("effect", _read_back(record)))
     return [_axis(name, getattr(shown, name), **part) for name, part in parts]
 
 
@@ -158,7 +158,7 @@ def _axis(name: str, axis: Any, **part: Any) -> dict[str, Any]:
     return {"name": name, "question": _QUESTIONS[name], "word": axis.text, "icon": icon, "family": coloured, **part}
 
 
-def _decided(record: ActionRecord) -> dict[str, Any]:
+def _decider(record: ActionRecord) -> dict[str, Any]:
     """Who decided: nobody yet, the policy, the gate, or whoever the newest vote or the event that says so names."""
     given, approval = record.facts.authorization, record.approval
     proof = [{"href": record.page("approval", approval.id), "word": "approval"}] if approval is not None else []
@@ -171,7 +171,7 @@ def _decided(record: ActionRecord) -> dict[str, Any]:
     return {"actor": actor or _name(record, given.by), "at": given.at or record.action.proposed_at, "proof": proof}
 
 
-def _executed(record: ActionRecord) -> dict[str, Any]:
+def _executor_row(record: ActionRecord) -> dict[str, Any]:
     attempt, answer = record.facts.attempt, record.facts.answer
     if attempt is None:
         return {"actor": "no executor", "at": None, "proof": []}
@@ -209,7 +209,7 @@ def _read_back(record: ActionRecord) -> dict[str, Any]:
 
 def action_timeline(record: ActionRecord) -> list[dict[str, Any]]:
     """Every event of the action in order, as the ledger has it."""
-    return [_event(record, event, detail or {}) for event, _, detail in record.history]
+    return [_event_row(record, event, detail or {}) for event, _, detail in record.history]
 
 
 def event_rows(
@@ -224,7 +224,7 @@ def event_rows(
             "family": "",
             "icon": _icon(event.kind),
             "actor": names.get(event.actor_id, event.actor_kind),
-            "detail": _noted(detail or {}, names, called or {}),
+            "detail": _note_line(detail or {}, names, called or {}),
             "href": "",
             "at": event.at,
         }
@@ -236,8 +236,8 @@ def _icon(kind: str) -> str:
     return EVENT_KINDS[kind].icon if kind in EVENT_KINDS else "dot"
 
 
-def _noted(detail: dict[str, Any], names: dict[UUID, str], called: dict[str, str]) -> str:
-    """What a case's or an incident's event says, in a line."""
+def _note_line(detail: dict[str, Any], names: dict[UUID, str], called: dict[str, str]) -> str:
+    """The text of a case's or an incident's event, in one line."""
     if detail.get("subject_id"):
         return called.get(detail["subject_id"], "")
     if detail.get("runbook"):
@@ -251,7 +251,7 @@ def _noted(detail: dict[str, Any], names: dict[UUID, str], called: dict[str, str
     return until + str(detail.get("reason") or "")
 
 
-def _event(record: ActionRecord, event: Event, detail: dict[str, Any]) -> dict[str, Any]:
+def _event_row(record: ActionRecord, event: Event, detail: dict[str, Any]) -> dict[str, Any]:
     moved = event.state != event.from_state
     word = labels.event_label(event.kind)
     state = labels.step_label("action", event.kind, event.state, detail or None)
@@ -264,13 +264,13 @@ def _event(record: ActionRecord, event: Event, detail: dict[str, Any]) -> dict[s
         "family": family,
         "icon": f"state-{family}" if moved else _icon(event.kind),
         "actor": record.names.get(event.actor_id, event.actor_kind),
-        "detail": _said(detail),
+        "detail": _detail_text(detail),
         "href": record.page("action-entry", record.action.id, event.seq),
         "at": event.at,
     }
 
 
-def _said(detail: dict[str, Any]) -> str:
+def _detail_text(detail: dict[str, Any]) -> str:
     if "attempt" in detail and "executor_id" in detail:
         return f"{detail['executor_id']}, attempt {detail['attempt']}"
     if detail.get("resolution"):

@@ -1,4 +1,4 @@
-"""What else was done for the same end: earlier attempts, near-duplicates, parents and children of an action."""
+"""Related actions: earlier attempts, near-duplicates, parents and children of an action."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def action_replay(request: TenantRequest, action_id: UUID) -> HttpResponse:
         "title": action_title(found.operation_kind, found.target, parse_arguments(payload_of(found))),
         "said": replay_sentences.action_sentence(replay, instead),
         "bundle": reverse("action-replay-bundle", args=[request.tenant.slug, action_id]),
-        "runs": [_shown(request, each, instead) for each in replay.runs],
+        "runs": [_run_row(request, each, instead) for each in replay.runs],
         "choices": [
             {
                 "kind": kind,
@@ -75,7 +75,7 @@ def download_replay_bundle(request: TenantRequest, action_id: UUID) -> HttpRespo
     return answer
 
 
-def _shown(request: TenantRequest, each: RunReplay, instead: dict[str, str]) -> dict[str, Any]:
+def _run_row(request: TenantRequest, each: RunReplay, instead: dict[str, str]) -> dict[str, Any]:
     return {
         "run": each.run,
         "said": replay_sentences.run_sentence(each, instead),

@@ -41,10 +41,10 @@ NEVER: Final = "not there"
 def comparison_table(record: ActionRecord) -> dict[str, Any]:
     """The table of the case page."""
     accounts = _accounts(record)
-    judged = {field: holds for field, holds, _ in _expected(record.found)}
-    written = notations(_requested(record), record.contract)
+    judged = {field: holds for field, holds, _ in _expected_fields(record.found)}
+    written = notations(_requested_fields(record), record.contract)
     ordered = dict.fromkeys(field for account in accounts.values() for field in account)
-    currency, ids = _requested(record).get("currency"), _found_ids(record.found)
+    currency, ids = _requested_fields(record).get("currency"), _found_ids(record.found)
     rows = [
         _row(field, accounts, judged.get(field, ""), written.get(field.rpartition(".")[2], PLAIN), currency)
         | {"ids": ids.get(field, [])}
@@ -62,10 +62,13 @@ def comparison_table(record: ActionRecord) -> dict[str, Any]:
 
 
 def differences(record: ActionRecord) -> list[dict[str, str]]:
-    """Where the newest reading, or else the tool's answer, shows another value than was requested."""
+    """The fields where the newest reading, or else the tool's answer, shows another value than requested."""
     found = record.found.get("layers", {})
     compared = compare_fields(
-        _requested(record), contract=record.contract, answer=found.get("so") or None, reading=found.get("sa") or None
+        _requested_fields(record),
+        contract=record.contract,
+        answer=found.get("so") or None,
+        reading=found.get("sa") or None,
     )
     return [
         {
@@ -115,22 +118,22 @@ def _accounts(record: ActionRecord) -> dict[str, dict[str, Any]]:
     authority = {**_times(effects), **_fields(found.get("sa", {}), effects)}
     reconciled = outcome_of(record.action) is Outcome.VERIFIED
     return {
-        "intended": {**dict.fromkeys(effects, ONCE), **_wanted(record.found)},
-        "requested": _plain(_requested(record)),
-        "observed": {**_claims(found.get("so", {}), effects), **_observed(found.get("so", {}))},
+        "intended": {**dict.fromkeys(effects, ONCE), **_wanted_values(record.found)},
+        "requested": _plain(_requested_fields(record)),
+        "observed": {**_claims(found.get("so", {}), effects), **_observed_fields(found.get("so", {}))},
         "authoritative": authority,
         "believed": authority if reconciled else {},
     }
 
 
-def _requested(record: ActionRecord) -> dict[str, Any]:
+def _requested_fields(record: ActionRecord) -> dict[str, Any]:
     asked = record.found.get("layers", {}).get("sr", parse_arguments(record.payload))
     return asked if isinstance(asked, dict) else {}
 
 
 def _times(effects: Mapping[str, Any]) -> dict[str, str]:
-    """How often each effect is there; one that could not be told is not said."""
-    return {name: _often(one["count"]) for name, one in effects.items() if "count" in one}
+    """The number of times that each effect exists; unknown ones are left out."""
+    return {name: _times_word(one["count"]) for name, one in effects.items() if "count" in one}
 
 
 def _fields(authority: Mapping[str, Any], effects: Mapping[str, Any]) -> dict[str, Any]:
@@ -140,21 +143,21 @@ def _fields(authority: Mapping[str, Any], effects: Mapping[str, Any]) -> dict[st
     return {f"{name}.{field}": value for name, one in effects.items() for field, value in _plain(one).items()}
 
 
-def _often(count: int) -> str:
+def _times_word(count: int) -> str:
     return {0: NEVER, 1: ONCE}.get(count, f"{count} times")
 
 
 def _claims(answer: Mapping[str, Any], effects: Mapping[str, Any]) -> dict[str, str]:
-    """What the tool's answer says about every effect: success claims each of them, a clean failure none."""
+    """The tool's claims about every effect: success claims each of them, a clean failure none."""
     claim = {"success": ONCE, "failed": NEVER}.get(str(answer.get("status", "")).lower())
     return dict.fromkeys(effects, claim) if claim else {}
 
 
-def _wanted(found: Mapping[str, Any]) -> dict[str, Any]:
-    return {field: value for field, _, value in _expected(found) if value is not None}
+def _wanted_values(found: Mapping[str, Any]) -> dict[str, Any]:
+    return {field: value for field, _, value in _expected_fields(found) if value is not None}
 
 
-def _expected(found: Mapping[str, Any]) -> list[tuple[str, str, Any]]:
+def _expected_fields(found: Mapping[str, Any]) -> list[tuple[str, str, Any]]:
     """(field, result, expected value) of every predicate that is about exactly one field of the authority."""
     named = []
     for result in found.get("verdict", {}).get("predicates", []):
@@ -164,7 +167,7 @@ def _expected(found: Mapping[str, Any]) -> list[tuple[str, str, Any]]:
     return named
 
 
-def _observed(answer: Mapping[str, Any]) -> dict[str, Any]:
+def _observed_fields(answer: Mapping[str, Any]) -> dict[str, Any]:
     claimed = answer.get("evidence")
     return _plain(claimed) if isinstance(claimed, Mapping) else {}
 
@@ -214,7 +217,7 @@ def _row(
 
 
 def _is_minor(said: Mapping[str, Any], name: str) -> bool:
-    """Whether a value is an amount in minor units, which nobody reads at a glance."""
+    """Return whether a value is an amount in minor units, which is hard to read."""
     return isinstance(said.get(name), int)
 
 

@@ -85,12 +85,12 @@ def drift_panel(record: ActionRecord, approval: Approval, history: History) -> d
         "drift": _differences([each.document() for each in found.differences]) if found else [],
         "material": bool(found and found.material),
         "untold": found.untold if found else (),
-        **_again(record, approval),
+        **_replacements(record, approval),
     }
 
 
 def target_fields(taken: target_drift.TakenReading | None) -> list[dict[str, str]]:
-    """What a reading shows of the target, in words; whole numbers of minor units as money."""
+    """The fields of the target in a reading, in words; whole numbers of minor units as money."""
     leaves = dict(_leaves(taken)[:MOST])
     return [
         {
@@ -117,8 +117,8 @@ def _condition(each: dict[str, Any]) -> dict[str, Any]:
     return {"icon": icon, "word": word, "text": each["holds"], "read": read or each["reason"]}
 
 
-def _again(record: ActionRecord, approval: Approval) -> dict[str, Any]:
-    """How this approval came in another's place, or which one came in its place, because the target changed."""
+def _replacements(record: ActionRecord, approval: Approval) -> dict[str, Any]:
+    """The approval that this one replaced, or that replaced it, because the target changed."""
     asked = [detail for event, _, detail in record.history if event.kind == "approval_asked_again" and detail]
     came = next((each for each in asked if each["approval_id"] == str(approval.id)), None)
     gone = next((each for each in asked if each["instead_of"] == str(approval.id)), None)

@@ -88,11 +88,11 @@ _IN_WORDS = {"": "newest first", "oldest": "oldest first"}
 def list_actions(request: TenantRequest) -> HttpResponse:
     filters = ActionFilter(request.GET)
     wanted = filters.wanted() if filters.is_valid() else {}
-    named = _uuid(wanted.get("q", ""))
+    named = _parse_uuid(wanted.get("q", ""))
     if named and actions.action(request.tenant.id, named):
         return redirect("action", request.tenant.slug, named)
-    before, sort = _uuid(request.GET.get("before", "")), _sort(request.GET, wanted)
-    found = _sorted(request, wanted, sort, before=before, limit=PAGE + 1)
+    before, sort = _parse_uuid(request.GET.get("before", "")), _sort(request.GET, wanted)
+    found = _sorted_actions(request, wanted, sort, before=before, limit=PAGE + 1)
     context = {
         "here": "actions",
         "filters": filters,
@@ -117,7 +117,7 @@ def _sort(query: QueryDict, wanted: Mapping[str, Any]) -> str:
     return sort if sort in _IN_WORDS or not wanted else ""
 
 
-def _sorted(
+def _sorted_actions(
     request: TenantRequest, wanted: Mapping[str, Any], sort: str, *, before: UUID | None = None, limit: int
 ) -> list[Action]:
     if sort not in _IN_WORDS:
@@ -137,7 +137,7 @@ def exported_rows(request: TenantRequest) -> list[tuple[Action, Mapping[str, Any
     if not filters.is_valid():
         raise FilterNotValid
     wanted = filters.wanted()
-    return table_rows(request, _sorted(request, wanted, _sort(request.GET, wanted), limit=MOST_EXPORTED))
+    return table_rows(request, _sorted_actions(request, wanted, _sort(request.GET, wanted), limit=MOST_EXPORTED))
 
 
 def table_rows(request: TenantRequest, found: list[Action]) -> list[tuple[Action, Mapping[str, Any], str]]:
@@ -151,7 +151,7 @@ def table_rows(request: TenantRequest, found: list[Action]) -> list[tuple[Action
 
 @in_tenant()
 def action(request: TenantRequest, action_id: UUID) -> HttpResponse:
-    found = _found(request, action_id)
+    found = _get_or_404(request, action_id)
     record_page_view(request, "action", found.id)
     if gone := erased_page(request, "action", found.id):
         return gone
@@ -170,7 +170,7 @@ def action(request: TenantRequest, action_id: UUID) -> HttpResponse:
 
 @in_tenant()
 def show_entry(request: TenantRequest, action_id: UUID, seq: int) -> HttpResponse:
-    found = _found(request, action_id)
+    found = _get_or_404(request, action_id)
     history = queries.history(request.tenant.id, found.id)
     if not 1 <= seq <= len(history):
         raise Http404
@@ -195,8 +195,8 @@ def show_entry(request: TenantRequest, action_id: UUID, seq: int) -> HttpRespons
 
 @in_tenant()
 def show_trace(request: TenantRequest, action_id: UUID) -> HttpResponse:
-    """Where the action has been, span by span; each leads to the ledger entry that ended it (R-TR-05)."""
-    found = _found(request, action_id)
+    """Show the action's spans; each links to the ledger entry that ended it (R-TR-05)."""
+    found = _get_or_404(request, action_id)
     if gone := erased_page(request, "action", found.id):
         return gone
     trace = tracing.trace_of(found)
@@ -216,7 +216,7 @@ def show_trace(request: TenantRequest, action_id: UUID) -> HttpResponse:
 @in_tenant("operator")
 @require_POST
 def verify(request: TenantRequest, action_id: UUID) -> HttpResponse:
-    verification.order_reading(_found(request, action_id), at=request.as_of)
+    verification.order_reading(_get_or_404(request, action_id), at=request.as_of)
     messages.success(request, "Re-verification started.")
     return redirect("action", request.tenant.slug, action_id)
 
@@ -224,7 +224,7 @@ def verify(request: TenantRequest, action_id: UUID) -> HttpResponse:
 @in_tenant("operator")
 @require_POST
 def cancel(request: TenantRequest, action_id: UUID) -> HttpResponse:
-    found, form = _found(request, action_id), ReasonForm(request.POST)
+    found, form = _get_or_404(request, action_id), ReasonForm(request.POST)
     if not form.is_valid():
         messages.error(request, "Not cancelled: enter a reason.")
         return redirect("action", request.tenant.slug, action_id)
@@ -242,7 +242,7 @@ def cancel(request: TenantRequest, action_id: UUID) -> HttpResponse:
 @in_tenant("operator")
 @require_POST
 def open_case(request: TenantRequest, action_id: UUID) -> HttpResponse:
-    found, form = _found(request, action_id), ReasonForm(request.POST)
+    found, form = _get_or_404(request, action_id), ReasonForm(request.POST)
     if not form.is_valid():
         messages.error(request, "No case was opened: enter a reason.")
         return redirect("action", request.tenant.slug, action_id)
@@ -257,14 +257,14 @@ def open_case(request: TenantRequest, action_id: UUID) -> HttpResponse:
     return redirect("case", request.tenant.slug, case.id)
 
 
-def _found(request: TenantRequest, action_id: UUID) -> Any:
+def _get_or_404(request: TenantRequest, action_id: UUID) -> Any:
     found = actions.action(request.tenant.id, action_id)
     if found is None:
         raise Http404
     return found
 
 
-def _uuid(text: str) -> UUID | None:
+def _parse_uuid(text: str) -> UUID | None:
     try:
         return UUID(text)
     except ValueError:
@@ -285,7 +285,7 @@ def action_rows(
 
 
 class _Beside(NamedTuple):
-    """What is read beside an action for its row: its arguments, and what a person accepted of it."""
+    """The further data for an action's row: its arguments, and the difference that a person accepted."""
 
     payload: Any
     accepted: str

@@ -59,7 +59,7 @@ class ShownControl:
 
 @dataclass(frozen=True, kw_only=True)
 class ShownWayOut:
-    """Who has to act, in words, and with which controls."""
+    """The party that has to act, in words, and its controls."""
 
     owner: Owner
     owner_word: str
@@ -135,7 +135,7 @@ def usable_controls(shown: ShownWayOut, caller: Caller) -> tuple[ShownControl, .
 
 
 def repeat_refusal(action: Action, *, at: datetime) -> RepeatRefusal | None:
-    """Whether and until when this action keeps its operation from being repeated (R-EX-08)."""
+    """The reason and the end of this action's block on repeating its operation (R-EX-08); None without a block."""
     if not action.mutating:
         return None
     blocks = actions.blocking_actions(action.tenant_id, action.operation_key, at=at)
@@ -174,7 +174,7 @@ def _page(slug: str, name: str, key: Any) -> str:
 
 
 def _text(action: Action, control: Control, children: list[Action]) -> str:
-    """Who has to act next, in a sentence or two."""
+    """The next party to act, in a sentence or two."""
     if control is Control.REPORT:
         attempts = execution_queries.attempts_of(action.tenant_id, action.id)
         until = f" until {_clock(attempts[-1].lease_expires_at)}" if attempts else ""

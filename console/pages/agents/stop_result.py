@@ -1,4 +1,4 @@
-"""What stopping an agent has stopped, what of it still runs, and what can be undone: one account for page and API."""
+"""The result of stopping an agent: what was stopped, what still runs, and what can be undone; for page and API."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MOST_LISTED = 100
 
 @dataclass(frozen=True, kw_only=True)
 class Stopped:
-    """What has been ended, by the events that ended it; `left` is what has not started and is still to be ended."""
+    """The ended work, by the events that ended it; `left` counts unstarted work that is still to be ended."""
 
     actions: Sequence[UUID]
     requests: Sequence[UUID]
@@ -61,7 +61,7 @@ class StopResult:
 
 
 def stop_result(agent: Agent) -> StopResult | None:
-    """What stopping the agent has led to; None if it was never stopped."""
+    """The result of stopping the agent; None if it was never stopped."""
     history = events.history(agent.tenant_id, agent.id)
     places = [place for place, (event, _, _) in enumerate(history) if event.kind == "agent_revoked"]
     if not places:
@@ -76,13 +76,13 @@ def stop_result(agent: Agent) -> StopResult | None:
         at=event.at,
         by=event.actor_id,
         reason=str((detail or {}).get("reason") or ""),
-        stopped=_stopped(agent, since),
+        stopped=_ended_work(agent, since),
         running=[StartedWork(action=action, attempt=attempt) for action, attempt in running],
         undoable=_undoable(agent),
     )
 
 
-def _stopped(agent: Agent, since: Sequence[tuple[Event, Any, Mapping[str, Any] | None]]) -> Stopped:
+def _ended_work(agent: Agent, since: Sequence[tuple[Event, Any, Mapping[str, Any] | None]]) -> Stopped:
     ended = [detail for event, _, detail in since if event.kind == "agent_work_ended" and detail is not None]
     ids = {
         name: [UUID(each) for detail in ended for each in detail[name]] for name in ("actions", "requests", "sessions")

@@ -105,7 +105,7 @@ def exported_rows(request: TenantRequest) -> list[dict[str, Any]]:
 
 @in_tenant()
 def agent(request: TenantRequest, agent_id: str) -> HttpResponse:
-    found = _found(request, agent_id)
+    found = _get_or_404(request, agent_id)
     tenant, slug = request.tenant.id, request.tenant.slug
     over = calls_context.period_ending_at(request.GET.get("period", ""), at=request.as_of)
     about: dict[str, Any] = {"since": over.since, "until": over.until, "agent_id": agent_id}
@@ -129,7 +129,7 @@ def agent(request: TenantRequest, agent_id: str) -> HttpResponse:
             ::-1
         ],
         "sessions": sessions_queries.sessions_of(tenant, agent_id, limit=RECENT),
-        "frozen": _frozen(tenant, agent_id),
+        "frozen": _freezes_of(tenant, agent_id),
         "may_end": bool(set(MAY_END) & request.caller.roles),
     }
     return render(request, "agents/_detail.html" if request.htmx else "agents/detail.html", context)
@@ -139,7 +139,7 @@ def agent(request: TenantRequest, agent_id: str) -> HttpResponse:
 @require_POST
 def revoke(request: TenantRequest, agent_id: str) -> HttpResponse:
     """Stop an agent. Asked once with a reason, then again with what it means (rule 7 of the screen)."""
-    found, form = _found(request, agent_id), LiftFreezeForm(request.POST)
+    found, form = _get_or_404(request, agent_id), LiftFreezeForm(request.POST)
     tenant = request.tenant.id
     if found.revoked_at is not None:
         messages.error(request, "Already stopped; nothing changed.")
@@ -170,8 +170,8 @@ def revoke(request: TenantRequest, agent_id: str) -> HttpResponse:
 
 @in_tenant()
 def show_stop(request: TenantRequest, agent_id: str) -> HttpResponse:
-    """What stopping an agent has stopped, what still runs, and what can be undone."""
-    found = _found(request, agent_id)
+    """Show the result of stopping an agent."""
+    found = _get_or_404(request, agent_id)
     result = stop_result(found)
     if result is None:
         raise Http404
@@ -194,11 +194,11 @@ def show_stop(request: TenantRequest, agent_id: str) -> HttpResponse:
     return render(request, "agents/_stopped.html" if request.htmx else "agents/stopped.html", context)
 
 
-def _frozen(tenant: UUID, agent_id: str) -> list[Any]:
+def _freezes_of(tenant: UUID, agent_id: str) -> list[Any]:
     return [each for each in freezes.freezes_in_force(tenant) if (each.scope, each.value) == ("agent", agent_id)]
 
 
-def _found(request: TenantRequest, agent_id: str) -> Any:
+def _get_or_404(request: TenantRequest, agent_id: str) -> Any:
     found = agents_read.agent(request.tenant.id, agent_id)
     if found is None:
         raise Http404

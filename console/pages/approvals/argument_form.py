@@ -39,12 +39,12 @@ class ArgumentForm(forms.Form):
         self._required = frozenset(schema.get("required", ()))
         self._arguments: dict[str, tuple[str, str]] = {}
         self.arguments: dict[str, Any] = {}
-        for name, kind, given in _posted(data) if data is not None else _first_shown(known, values or {}):
+        for name, kind, given in _posted_inputs(data) if data is not None else _first_shown(known, values or {}):
             key = f"{_PREFIX}{kind}:{quote(name, safe='')}"
             required = name in self._required
             self._arguments[key] = (name, kind)
-            self.fields[key] = _field(kind, known.get(name, {}), name, may_be_left_out=not (required and given))
-            self.initial[key] = _typed(kind, (values or {})[name]) if values and name in values else ""
+            self.fields[key] = _form_field(kind, known.get(name, {}), name, may_be_left_out=not (required and given))
+            self.initial[key] = _input_text(kind, (values or {})[name]) if values and name in values else ""
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Each argument with what its schema says of it, for the page."""
@@ -80,8 +80,8 @@ def _first_shown(known: Mapping[str, Any], values: Mapping[str, Any]) -> Iterato
         yield name, _kind(known.get(name), values.get(name), given=name in values), name in values
 
 
-def _posted(data: Mapping[str, Any]) -> Iterator[tuple[str, str, bool]]:
-    """The same as a form sent it: the names of its inputs say in what each argument was edited."""
+def _posted_inputs(data: Mapping[str, Any]) -> Iterator[tuple[str, str, bool]]:
+    """Parse the posted form; each input's name gives the kind of input in which the argument was edited."""
     for key in data:
         kind, _, name = key.removeprefix(_PREFIX).partition(":")
         if key.startswith(_PREFIX) and kind in _KINDS:
@@ -89,7 +89,7 @@ def _posted(data: Mapping[str, Any]) -> Iterator[tuple[str, str, bool]]:
 
 
 def _kind(described: object, value: Any, *, given: bool) -> str:
-    """What an argument is edited in: the plainest input that gives back the value that the call has."""
+    """The plainest kind of input that reproduces the argument's value exactly."""
     if not isinstance(described, Mapping) or (given and value is None):
         return "json"
     choices, wanted = described.get("enum"), described.get("type")
@@ -104,12 +104,12 @@ def _kind(described: object, value: Any, *, given: bool) -> str:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether an input gives a text back exactly as it is, with nothing in it that nobody sees."""
+    """Return whether an input reproduces a text exactly, with nothing invisible in it."""
     # A browser keeps no lone carriage return, and drops a line break that a text begins with.
     return isinstance(value, str) and not _UNSEEN & set(mark_hidden(value)[1]) and not value.startswith("\n")
 
 
-def _field(kind: str, described: Any, name: str, *, may_be_left_out: bool) -> forms.Field:
+def _form_field(kind: str, described: Any, name: str, *, may_be_left_out: bool) -> forms.Field:
     described = described if isinstance(described, Mapping) else {}
     said = " ".join(each for each in (str(described.get("description", "")), *_limits(described)) if each)
     label = name.replace("_", " ").strip().capitalize() if name.isascii() else name
@@ -129,7 +129,7 @@ def _field(kind: str, described: Any, name: str, *, may_be_left_out: bool) -> fo
 
 
 def _limits(described: Mapping[str, Any]) -> Iterator[str]:
-    """What the schema asks of a value, in words; the gate checks all of it."""
+    """Yield the schema's limits on a value, in words; the gate checks all of them."""
     least, most = described.get("minimum"), described.get("maximum")
     bounds = [f"{word} {each}" for word, each in (("at least", least), ("at most", most)) if each is not None]
     if bounds:
@@ -138,7 +138,7 @@ def _limits(described: Mapping[str, Any]) -> Iterator[str]:
         yield f"Form: {described['pattern']}"
 
 
-def _typed(kind: str, value: Any) -> str:
+def _input_text(kind: str, value: Any) -> str:
     if kind == "json":
         return json.dumps(value, indent=2)
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,4 +1,4 @@
-"""What a person is shown before they vote: the action from its stored bytes, and all that a vote binds to."""
+"""The data for a person who votes: the action from its stored bytes, and everything that a vote binds to."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ PLACES = {"goal": "In the pinned goal", "restated goal": "With the call", "expec
 def agent_contradictions(
     action: Action, session: Session, entry: dict[str, Any], payload: Mapping[str, Any]
 ) -> tuple[Contradiction, ...]:
-    """What the goal, the call and the expectations say otherwise than the payload.
+    """The contradictions between the payload and the agent's goal, call and expectations (B35).
 
-    What a reviewer edited is no contradiction of the agent's: of an edited request only what the agent's own call said
-    otherwise as well is told.
+    A reviewer's edit is no contradiction of the agent's: for an edited request, only contradictions of the agent's own
+    call are reported.
     """
     sent = sent_by_agent(action)
     call = gate_queries.call_of(action.tenant_id, action.session_id, sent.id)
@@ -140,7 +140,7 @@ def approval_context(
 
 
 def _strip(record: ActionRecord, approval: Approval) -> dict[str, Any]:
-    """What somebody who has ten seconds must know: what, how much, can it be undone, who asks why."""
+    """The summary for a quick decision: what, how much, whether it can be undone, and who requests it."""
     payload = parse_arguments(record.payload)
     recovery = record.contract.recovery
     undo = recovery.rollback_tool or recovery.compensation_tool
@@ -183,7 +183,9 @@ def _ballot(record: ActionRecord, approval: Approval) -> dict[str, Any]:
 def _signing(
     record: ActionRecord, approval: Approval, covers: binding.Coverage, caller: Caller, *, needs: str
 ) -> dict[str, Any]:
-    """How this person can sign, and what the page sends along so that no change goes unseen."""
+    """The ways in which this person can sign, and the digest that the page sends along so that no
+    change goes unseen.
+    """
     return {
         "needs": needs,
         "covers": coverage_digest(covers),
@@ -218,12 +220,12 @@ def _goal(session: Any) -> dict[str, Any]:
 
 
 def _claims(record: ActionRecord) -> list[dict[str, str]]:
-    """What the agent adds of its own: it stands apart and decides nothing."""
+    """The agent's own additions: they are shown apart and decide nothing."""
     intended = record.entry["intended_outcome"]
     claims = [{"word": "It says it will", "text": f"act on {intended['target_resource']}"}]
     claims += [
         {"word": "It expects", "text": f"{predicate_sentence(text, record.contract)}: {text}"}
-        for text in _added(record)
+        for text in _added_predicates(record)
     ]
     # A link is text here: where an agent's link leads is nobody's to recommend.
     return claims + [
@@ -235,14 +237,14 @@ _EVIDENCE = {"statement": "It states", "link": "It refers to", "id": "It names"}
 
 
 def _evidence(record: ActionRecord) -> tuple[EvidenceItem, ...]:
-    """What the agent says that its call rests on; what was erased is not shown."""
+    """The evidence that the agent gives for its call; erased evidence is not shown."""
     try:
         return gate_queries.evidence_of(record.action)
     except CannotOpen:
         return ()
 
 
-def _added(record: ActionRecord) -> list[str]:
+def _added_predicates(record: ActionRecord) -> list[str]:
     return [
         text
         for text in record.entry["intended_outcome"]["expected_predicates"]
@@ -254,7 +256,7 @@ def _predicates(record: ActionRecord) -> list[dict[str, Any]]:
     own = [(text, False) for text in record.contract.predicates]
     return [
         {"text": text, "said": predicate_sentence(text, record.contract), "by_agent": by_agent}
-        for text, by_agent in [*own, *((text, True) for text in _added(record))]
+        for text, by_agent in [*own, *((text, True) for text in _added_predicates(record))]
     ]
 
 
@@ -296,7 +298,10 @@ REPLACED = frozenset({Decision.VOIDED, Decision.CHANGES_REQUESTED, Decision.SUPE
 
 
 def verdict_for_agent(action: Action) -> dict[str, Any] | None:
-    """What became of the request to people; nothing where nobody was asked."""
+    """The verdict on a request for its agent: the decision, the reason and the next steps, never who decided.
+
+    None if nobody was asked.
+    """
     approval = approvals.approval(action.tenant_id, action.approval_id) if action.approval_id else None
     if approval is None:
         return None
@@ -320,7 +325,7 @@ def verdict_for_agent(action: Action) -> dict[str, Any] | None:
 
 
 def _reasons(approval: Approval) -> bool:
-    """Whether the policy that asked lets the agent read the reviewers' words."""
+    """Return whether the policy lets the agent read the reviewers' reasons."""
     version = catalogue_queries.policy_version(approval.tenant_id, "approval", approval.policy_version)
     return version is None or policy.load_stored(bytes(version.document)).reasons_to_agents
 

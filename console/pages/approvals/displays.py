@@ -1,4 +1,4 @@
-"""When an approval was displayed to somebody: the access record says it, and votes and reports take it from there."""
+"""The displays of approvals: recorded in the access record, and used by votes and page reports."""
 
 from __future__ import annotations
 

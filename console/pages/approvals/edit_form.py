@@ -31,8 +31,9 @@ LONGEST_REASON = 2000
 
 
 class EditForm(forms.Form):
-    """What an edit consists of beside its arguments: why, the hash of the payload that was shown, and the one of the
-    payload that was previewed last. `payload` is the arguments where they are written as JSON.
+    """An edit beside its arguments: the reason, and the hashes of the displayed and of the last previewed payload.
+
+    `payload` holds the arguments if they are written as JSON.
     """
 
     # What is only looked at, or written in the other way, needs no reason yet.
@@ -74,7 +75,7 @@ def changed_fields(changes: Iterable[FieldChange], before: object, after: object
 
 
 def preview_context(action: Action, seen: EditResult, names: Mapping[UUID, str]) -> dict[str, Any]:
-    """What an edit would make of a request: in words, in money, field by field, and who could approve it."""
+    """The preview of an edit: in words, in money, field by field, and who could approve it."""
     before, after = parse_arguments(payload_of(action)), parse_arguments(seen.payload)
     others = sorted(names.get(each.actor, "somebody") for each in seen.eligible if not each.away)
     return {
@@ -91,7 +92,7 @@ def preview_context(action: Action, seen: EditResult, names: Mapping[UUID, str])
 
 
 def may_edit(approval: Approval, action: Action, roles: frozenset[str]) -> bool:
-    """Whether this person finds the way to an edit; the rules are asked again when they go it."""
+    """Return whether this person is offered an edit; the rules are checked again when they make it."""
     return approval.state == "REQUESTED" and action.ordered_by is None and "reviewer" in roles
 
 
@@ -109,8 +110,8 @@ def revision(record: ActionRecord) -> dict[str, Any] | None:
 
 
 def edit_of(action: Action, names: Mapping[UUID, str]) -> dict[str, Any] | None:
-    """Who edited a request, what and why, and which expectations of its agent that dropped; None if nobody did."""
-    event, note = _proposed(action)
+    """The edit of a request: who, what and why, and the agent's dropped expectations; None if nobody edited it."""
+    event, note = _first_event(action)
     earlier = actions.action(action.tenant_id, action.supersedes) if note is not None and action.supersedes else None
     if note is None or earlier is None:
         return None
@@ -129,7 +130,7 @@ def edit_of(action: Action, names: Mapping[UUID, str]) -> dict[str, Any] | None:
 
 def sent_by_agent(action: Action) -> Any:
     """The request as its agent sent it: the action itself, or the one from which reviewers made it by editing."""
-    while action.supersedes and _proposed(action)[1] is not None:
+    while action.supersedes and _first_event(action)[1] is not None:
         earlier = actions.action(action.tenant_id, action.supersedes)
         if earlier is None:
             break
@@ -137,7 +138,7 @@ def sent_by_agent(action: Action) -> Any:
     return action
 
 
-def _proposed(action: Action) -> tuple[Any, dict[str, Any] | None]:
+def _first_event(action: Action) -> tuple[Any, dict[str, Any] | None]:
     """The first event of an action, and what it says of the edit that made it; None where no edit did."""
     if action.supersedes is None:
         return None, None

@@ -26,11 +26,7 @@ def ineligibility_reason(
     at: datetime,
     context: EligibilityContext | None = None,
 ) -> str:
-    """Why this person's vote would not be taken now, as far as the person is concerned; "" where it would be.
-
-    The inbox, the badge, Home, the approval's page, the API and the notices all go by this, and by nothing else; the
-    vote itself asks the same rules again.
-    """
+    """The reason why this person's vote would be refused now; empty if it would be accepted."""
     bar = binding.voter_refusal(state=approval.state, decide_by=approval.decide_by, roles=roles, at=at)
     if bar is None:
         try:

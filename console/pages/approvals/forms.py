@@ -28,7 +28,7 @@ def _chooser(named: Iterable[tuple[str, str]], nothing: str, label: str | None =
 
 
 class QueueFilter(forms.Form):
-    """Which approvals the inbox shows, and in which order. Everything is optional and lives in the address."""
+    """The filter and order of the inbox. Every field is optional and part of the address."""
 
     who = _chooser((), "Any", "Assignee")
     risk = _chooser(labels.RISKS.items(), "Any risk")

@@ -102,21 +102,21 @@ def _card(
         waits=waits,
         risk=labels.RISKS.get(approval.risk, ""),
         standing=why_not or "You can decide.",
-        stopped=_stopped(approval),
+        stopped=_pause_text(approval),
         may_batch=waits and not why_not and not batches.exclusion_reason(batch_votes.batch_item(approval, action)),
         may_claim=waits and bool(request.caller.roles & {"reviewer", "operator"}),
         **said,
     )
 
 
-def _stopped(approval: Approval) -> str:
+def _pause_text(approval: Approval) -> str:
     if approval.paused_at is None or approval.state not in ("REQUESTED", "APPROVED"):
         return ""
     return "Deadline paused"
 
 
 def _holder(approval: Approval, names: dict[UUID, str], *, me: UUID, at: datetime) -> str:
-    """Who is at it: a claim before an assignment."""
+    """The person who works on it: a claim outranks an assignment."""
     claim = active_claim(approval, at=at)
     if claim is not None:
         return "claimed by you" if claim.by == me else f"claimed by {names.get(claim.by, 'somebody')}"
@@ -143,7 +143,7 @@ def viewers_text(actors: Sequence[UUID], names: dict[UUID, str], *, me: UUID) ->
 
 
 def missing_votes(tenant_id: UUID, found: Sequence[Any]) -> dict[UUID, str]:
-    """Which votes each approval still wants, in words; empty for what is decided."""
+    """The missing votes of each approval, in words; empty for decided ones."""
     votes = votes_queries.votes_by_approval(tenant_id, [each.id for each in found])
     return {each.id: _missing(each, votes.get(each.id, [])) for each in found}
 
@@ -161,7 +161,7 @@ def _missing(approval: Approval, votes: Sequence[Any]) -> str:
 def assignment_panel(
     request: TenantRequest, approval: Approval, eligible: EligibilityContext, called: Mapping[UUID, str]
 ) -> dict[str, Any]:
-    """What the page of one approval shows of the work on it."""
+    """The data of an approval's assignment panel."""
     tenant, me, at = request.tenant, request.caller.actor.id, request.as_of
     lines = votes_queries.thread_lines(tenant.id, approval.id)
     is_open = approval.state in ("PREPARING", "REQUESTED")
@@ -221,7 +221,7 @@ def _thread(lines: Sequence[Any], names: Mapping[UUID, str]) -> list[dict[str, A
 
 
 def eligible_assignees(approval: Approval, context: EligibilityContext | None = None, *, at: datetime) -> list[UUID]:
-    """Whose vote may still decide an approval and who is not away, in the order in which they came to the roster."""
+    """The people whose vote may still decide an approval and who are not away, in the order of the roster."""
     context = context or standing.load_context(approval, at=at)
     voters = standing.voting_status(approval, at=at, context=context).may_vote
     present = {place.actor for place in voters if not place.away}

@@ -113,8 +113,8 @@ def search_events(request: TenantRequest) -> HttpResponse:
     filters = AuditFilter(
         request.GET, people=_people(request, called), kinds=sorted(EVENT_KINDS, key=labels.event_label)
     )
-    wanted = _wanted(request, filters)
-    found = search.search_events(request.tenant.id, wanted, before=_behind(request), limit=PAGE + 1) if wanted else []
+    wanted = _search_query(request, filters)
+    found = search.search_events(request.tenant.id, wanted, before=_cursor(request), limit=PAGE + 1) if wanted else []
     last = search.next_cursor(wanted, found[PAGE - 1]) if wanted and len(found) > PAGE else ""
     order = "oldest first" if _upwards(request) else "newest first"
     context = {
@@ -126,7 +126,7 @@ def search_events(request: TenantRequest) -> HttpResponse:
         "order": f"by action, the {order}" if wanted and wanted.by_action else order,
         **list_context(request, AUDIT_LIST, sort="oldest" if _upwards(request) else ""),
         "older": _address(request, last) if last else "",
-        "newest": _address(request, "") if _behind(request) else "",
+        "newest": _address(request, "") if _cursor(request) else "",
         "empty": "No matching event" if filters.changed_data else "No events yet",
     }
     return render(request, "audit/_list.html" if request.htmx else "audit/list.html", context)
@@ -138,7 +138,7 @@ def exported_events(request: TenantRequest) -> list[dict[str, Any]]:
     filters = AuditFilter(request.GET, people=_people(request, called), kinds=sorted(EVENT_KINDS))
     if not filters.is_valid():
         raise FilterNotValid
-    wanted = _wanted(request, filters)
+    wanted = _search_query(request, filters)
     found = search.search_events(request.tenant.id, wanted, limit=MOST_EXPORTED) if wanted else []
     acted = actions.actions_by_id(request.tenant.id, [each.subject_id for each in found])
     return [
@@ -153,7 +153,7 @@ def exported_events(request: TenantRequest) -> list[dict[str, Any]]:
 
 @in_tenant(*MAY)
 def suggest_objects(request: TenantRequest) -> HttpResponse:
-    """What the text in the filter can mean, to choose from."""
+    """Suggest objects for the text in the filter."""
     typed = request.GET.get("action", "")[:200]
     found = searching.search(request.tenant.id, typed, with_people=False)
     offered = [(target, "Target") for target in found.targets]
@@ -185,7 +185,7 @@ def sightings(request: TenantRequest) -> HttpResponse:
         "rows": _sightings(request, found[:PAGE], called),
         **list_context(request, SIGHTINGS_LIST),
         "older": _address(request, str(found[PAGE - 1].id)) if len(found) > PAGE else "",
-        "newest": _address(request, "") if _behind(request) else "",
+        "newest": _address(request, "") if _cursor(request) else "",
         "empty": "No matching access" if filters.changed_data else "No access yet",
     }
     return render(request, "audit/_sightings.html" if request.htmx else "audit/sightings.html", context)
@@ -227,7 +227,7 @@ def _policy_page(request: TenantRequest, kind: str, detail: dict[str, Any] | Non
 
 
 def audit_tabs(request: TenantRequest, current: str) -> list[dict[str, Any]]:
-    """What the Audit pages lead to."""
+    """The tabs of the Audit pages."""
     return [
         {"word": word, "href": reverse(name, args=[request.tenant.slug]), "current": name == current}
         for name, word in TABS.items()
@@ -235,15 +235,15 @@ def audit_tabs(request: TenantRequest, current: str) -> list[dict[str, Any]]:
 
 
 def _people(request: TenantRequest, names: dict[UUID, str]) -> list[tuple[str, str]]:
-    """Whoever can have done something, by name: people first, then keys, then the console itself."""
+    """The possible actors by name: people first, then keys, then the console itself."""
     people = {each.actor_id: names[each.actor_id] for each in directory.members(request.tenant.id)}
     keys = {each.actor_id: f"{each.name} (key)" for each in directory.api_keys(request.tenant.id)}
     named = [*sorted(people.items(), key=lambda one: one[1]), *sorted(keys.items(), key=lambda one: one[1])]
     return [(str(actor), name) for actor, name in (*named, (SYSTEM_ACTOR, "Counterfoil"))]
 
 
-def _wanted(request: TenantRequest, filters: AuditFilter) -> search.SearchQuery | None:
-    """What the filters ask for; None where they ask for what cannot be."""
+def _search_query(request: TenantRequest, filters: AuditFilter) -> search.SearchQuery | None:
+    """The query of the filters; None if they are contradictory."""
     if not filters.is_valid():
         return None
     chosen, span = filters.cleaned_data, filters.span()
@@ -269,7 +269,9 @@ def _upwards(request: TenantRequest) -> bool:
 
 
 def _subjects(tenant_id: UUID, typed: str, named: UUID | None) -> tuple[UUID, ...]:
-    """What the text in the filter means: one subject by its id, or the few that a search finds, each with its own."""
+    """The subjects meant by the text in the filter: one by its id, or the few that a search finds,
+    each with its own.
+    """
     if named is not None:
         return _around(tenant_id, named)
     found = searching.search(tenant_id, typed, with_people=False) if typed else searching.SearchResult()
@@ -288,7 +290,7 @@ def _around(tenant_id: UUID, subject: UUID) -> tuple[UUID, ...]:
     return (subject, *approvals, *cases)
 
 
-def _behind(request: TenantRequest) -> str:
+def _cursor(request: TenantRequest) -> str:
     """The place in the address: an id, with a number where events of one action are listed; nothing else is one."""
     asked = str(request.GET.get("before", ""))
     named, _, number = asked.partition(".")
@@ -312,7 +314,7 @@ def _seen(request: TenantRequest, filters: SightingFilter, *, limit: int = PAGE 
         actor=UUID(chosen["who"]) if chosen["who"] else None,
         thing=thing,
         kind=chosen["kind"],
-        before=UUID(_behind(request).partition(".")[0]) if _behind(request) else None,
+        before=UUID(_cursor(request).partition(".")[0]) if _cursor(request) else None,
         limit=limit,
         **filters.span(),
     )
@@ -362,7 +364,7 @@ def _cells(
         "event": f'<td class="nowrap"><a class="open" href="{href}" data-inspect>{word}</a></td>',
         "object": f'<td class="clip">{about}</td>',
         "by": f'<td class="nowrap">{plainly(actor)}</td>',
-        "state": f'<td class="nowrap muted roomy">{_moved(event)}</td>',
+        "state": f'<td class="nowrap muted roomy">{_state_change(event)}</td>',
         "index": f'<td class="nowrap mono">{standing(place)}</td>',
         "when": f'<td class="num fit">{when}</td>',
         "kind": f'<td class="nowrap mono">{escape(event.kind)}</td>',
@@ -371,7 +373,7 @@ def _cells(
     }
 
 
-def _moved(event: search.FoundEvent) -> str:
+def _state_change(event: search.FoundEvent) -> str:
     if event.state == event.from_state:
         return ""
     reached = labels.step_label(event.subject_kind, event.kind, event.state)

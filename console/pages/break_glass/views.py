@@ -75,8 +75,10 @@ def _page(
     context = {
         "here": "approvals",
         "approvals_href": reverse("approvals", args=[request.tenant.slug]),
-        "waiting": [_shown(request, each, actions, called, form if each.id == about else None) for each in waiting],
-        "done": [_shown(request, each, actions, called, None) for each in done],
+        "waiting": [
+            _review_row(request, each, actions, called, form if each.id == about else None) for each in waiting
+        ],
+        "done": [_review_row(request, each, actions, called, None) for each in done],
         "findings": FOUND.items(),
         **list_context(request, EMERGENCIES_LIST),
     }
@@ -111,7 +113,7 @@ def _about(used: Any, actions: dict[UUID, Any], names: dict[UUID, str]) -> dict[
     }
 
 
-def _shown(
+def _review_row(
     request: TenantRequest,
     used: Any,
     actions: dict[UUID, Any],

@@ -1,4 +1,4 @@
-"""How calls fared, as the pages show it: periods, rates, charts, and a link to the calls behind every number."""
+"""Call statistics for the pages: periods, rates, charts, and a link to the calls behind every number."""
 
 from __future__ import annotations
 
@@ -71,13 +71,13 @@ def period_ending_at(name: str, *, at: datetime) -> Period:
 
 def chosen_period(given: Mapping[str, str], *, at: datetime) -> Period:
     """The stretch from `from` to `to` where an address names both, else the period that it names, else a week."""
-    since, until = (_moment(given.get(name, "")) for name in ("from", "to"))
+    since, until = (_parse_time(given.get(name, "")) for name in ("from", "to"))
     if since is None or until is None or since >= until:
         return period_ending_at(given.get("period", ""), at=at)
     return Period("", "stretch of time", since, until, until - since)
 
 
-def _moment(text: str) -> datetime | None:
+def _parse_time(text: str) -> datetime | None:
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
@@ -140,14 +140,14 @@ def flag_rows(agent: Agent) -> list[dict[str, Any]]:
         {
             "flag": flag,
             "word": labels.FLAGS.get(flag, labels.sentence_case(flag)),
-            "said": _said(flag, facts),
+            "said": _flag_text(flag, facts),
             "since": datetime.fromisoformat(facts["since"]),
         }
         for flag, facts in sorted(agent.flags.items())
     ]
 
 
-def _said(flag: str, facts: Mapping[str, Any]) -> str:
+def _flag_text(flag: str, facts: Mapping[str, Any]) -> str:
     if flag == acceptance.Flag.PROBING:
         return (
             f"{facts['names']} different tools were tried and refused in one session; {facts['limit']} raise the flag."
@@ -182,7 +182,7 @@ QUIET_AFTER: Final = timedelta(minutes=15)
 
 @dataclass(frozen=True)
 class GateIntake:
-    """When the last call came, and whether that is recent enough to rely on what a list does not show."""
+    """The time of the last call, and whether an empty list can be trusted."""
 
     last_call_at: datetime | None
     healthy: bool
@@ -202,7 +202,7 @@ def gate_intake(tenant_id: UUID, *, at: datetime) -> GateIntake:
 
 
 def patterns_in_period(tenant_id: UUID, *, since: datetime, until: datetime) -> dict[str, int]:
-    """Every pattern by its code (R-HS-15)."""
+    """Count each pattern of hallucinated success in a period, over gate, guard and verification (R-HS-15)."""
     refused = Counter[str]()
     for (code, _), times in gate_queries.count_refusals(tenant_id, since=since, until=until).items():
         refused[code] += times

@@ -86,7 +86,7 @@ HALLUCINATIONS_LIST = ListPage(
 
 
 class CallFilter(forms.Form):
-    """What to list; links are state, so every field stands in the address."""
+    """The filter of calls; every field is part of the address."""
 
     agent = forms.CharField(required=False, max_length=128, widget=forms.TextInput(attrs={"type": "search"}))
     tool = forms.CharField(required=False, max_length=200, widget=forms.TextInput(attrs={"type": "search"}))
@@ -112,7 +112,7 @@ class CallFilter(forms.Form):
 @in_tenant()
 def list_calls(request: TenantRequest) -> HttpResponse:
     form, over = CallFilter(request.GET), calls_context.chosen_period(request.GET, at=request.as_of)
-    found = _found(request, form, over, before=place_in(request, "before"), limit=PAGE + 1)
+    found = _find_calls(request, form, over, before=place_in(request, "before"), limit=PAGE + 1)
     context = {
         "here": "agents",
         "tabs": agent_tabs(request, "calls"),
@@ -132,10 +132,10 @@ def exported_rows(request: TenantRequest) -> list[Any]:
     form = CallFilter(request.GET)
     if not form.is_valid():
         raise FilterNotValid
-    return _found(request, form, calls_context.chosen_period(request.GET, at=request.as_of), limit=MOST_EXPORTED)
+    return _find_calls(request, form, calls_context.chosen_period(request.GET, at=request.as_of), limit=MOST_EXPORTED)
 
 
-def _found(
+def _find_calls(
     request: TenantRequest, form: CallFilter, over: Period, *, before: UUID | None = None, limit: int
 ) -> list[Any]:
     about = form.about(request.tenant.id, over) if form.is_valid() else {}
@@ -162,7 +162,7 @@ def hallucinations(request: TenantRequest) -> HttpResponse:
         "periods": calls_context.period_tabs(request.path, request.GET.dict(), over),
         "period": over,
         "tally": now,
-        "figures": _compared(now, earlier, slug, over),
+        "figures": _compare_figures(now, earlier, slug, over),
         "chart": calls_context.rate_charts(made, over),
         "checklist": acceptance.CHECKLIST,
         "patterns": _patterns(tenant, over),
@@ -213,7 +213,7 @@ def _patterns(tenant_id: UUID, over: Period) -> list[dict[str, Any]]:
     ]
 
 
-def _compared(now: CallTally, earlier: CallTally, slug: str, over: Period) -> list[dict[str, Any]]:
+def _compare_figures(now: CallTally, earlier: CallTally, slug: str, over: Period) -> list[dict[str, Any]]:
     """Each figure beside the one of the period before."""
     figures = calls_context.rate_figures(now, lambda **about: calls_context.calls_href(slug, over, **about))
     past = calls_context.rate_figures(earlier, lambda **about: "")

@@ -1,4 +1,4 @@
-"""What is stopped around an action or a case, what could be, and what a freeze leaves open when it ends."""
+"""The freezes around an action or a case, the possible ones, and what a freeze leaves open when it ends."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def _tools_to_freeze(tenant_id: UUID, system: str) -> list[str]:
 
 
 def freezes_placed_message(form: FreezeForm, placed: list[dict[str, Any]]) -> str:
-    """What whoever placed freezes is told."""
+    """The message for the person who placed freezes."""
     scope, value = form.cleaned_data["scope"], form.cleaned_data["value"]
     if scope == "system":
         tools = ", ".join(each["value"] for each in placed)
@@ -143,7 +143,7 @@ MOST_OFFERED = 200
 
 
 def freeze_choices(tenant_id: UUID) -> dict[str, list[tuple[str, str]]]:
-    """What can be frozen, by kind: what is registered and not revoked, and the targets of the newest actions."""
+    """The choices for a freeze, by kind: registered and not revoked objects, and the targets of the newest actions."""
     agents = [each.agent_id for each in agents_queries.agents(tenant_id, limit=MOST_OFFERED) if not each.revoked_at]
     systems = catalogue_queries.versions_by_system(tenant_id)
     named = {
@@ -179,7 +179,7 @@ def _panel(slug: str, found: dict[str, list[Any]]) -> dict[str, Any]:
         for row in found["incidents"]
     ]
     cases = [
-        {"href": reverse("case", args=[slug, row.id]), "word": f"case “{_called(row)}”"}
+        {"href": reverse("case", args=[slug, row.id]), "word": f"case “{_case_title(row)}”"}
         for row in found["cases"][:MOST_OPEN]
     ]
     return {"links": [*incidents, *cases], "more": max(0, len(found["cases"]) - MOST_OPEN)}
@@ -194,7 +194,7 @@ def open_work_message(tenant: Tenant, freeze: Freeze) -> str:
     return f"Unresolved: {', '.join(each['word'] for each in found['links'])}{more}."
 
 
-def _called(case: Case) -> str:
+def _case_title(case: Case) -> str:
     found = labels.discrepancy_label(case.discrepancy) if case.discrepancy else labels.case_reason_label(case.reason)
     return f"{found}: {case.tool} on {case.target}"
 

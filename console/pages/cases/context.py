@@ -1,4 +1,4 @@
-"""What a person is shown before they settle a case: what was wanted, what was found, and what they may decide."""
+"""The data for a person who settles a case: the request, the findings, and the allowed decisions."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def case_context(tenant: Tenant, case: Case, *, caller: Caller, at: datetime) ->
 
 
 def _evidence_note(checks: list[dict[str, Any]], readings: list[dict[str, Any]]) -> str:
-    """What the folded evidence holds, so that nobody has to open it to know."""
+    """A summary of the folded evidence."""
     fails = sum(each["holds"] == "FALSE" for each in checks)
     said = f"{len(checks)} {'check' if len(checks) == 1 else 'checks'}"
     said += f", {fails} {'does' if fails == 1 else 'do'} not hold" if fails else ""
@@ -142,16 +142,16 @@ def _links(action: Action) -> list[tuple[str, Any]]:
 
 
 def may_work_on(case: Case, caller: Caller) -> bool:
-    """Whether this person may work on a case."""
+    """Return whether this person may work on a case."""
     return "operator" in caller.roles and case.state != "RESOLVED"
 
 
 def _choices(record: ActionRecord, case: Case, caller: Caller, *, at: datetime) -> dict[str, Any]:
-    """What this person may do now; the rules are asked again when they do it."""
+    """The actions open to this person; the rules are checked again when they act."""
     works, tenant_id = may_work_on(case, caller), case.tenant_id
     held = held_action(case)
     allowed = resolutions.allowed_resolutions(held)
-    settled = _settled(record, case) if case.state == "RESOLVED" else None
+    settled = _settlement(record, case) if case.state == "RESOLVED" else None
     sign = settlement_signing.signing_context(
         case, held, caller, challenge_at=record.page("case-challenge", case.id), at=at
     )
@@ -173,13 +173,13 @@ def _choices(record: ActionRecord, case: Case, caller: Caller, *, at: datetime) 
         "suggested": suggest_resolution(ways, case.discrepancy),
         "may_verify": any(str(each) == _ONE_CLICK for each in allowed),
         "lookup_note": describe_consequence(held, Resolution.VERIFY_AGAIN) if held.lookup else "",
-        "proposed": _proposed(record, case, held, sign["policy"]) if case.state == "AWAITING_SECOND" else None,
+        "proposed": _proposal(record, case, held, sign["policy"]) if case.state == "AWAITING_SECOND" else None,
         "settled": settled,
     }
 
 
 def resolution_groups(held: HeldAction, allowed: tuple[Resolution, ...], *, policy: str) -> list[dict[str, Any]]:
-    """What the rules allow, in groups."""
+    """The allowed resolutions, in groups."""
     known = {code for _, codes in _GROUPS for code in codes}
     groups = (*_GROUPS, ("Other", tuple(str(each) for each in allowed if str(each) not in known)))
     ways = [
@@ -214,7 +214,7 @@ def _why_not(case: Case, caller: Caller, allowed: tuple[Any, ...]) -> str:
     return "" if allowed else "Nothing to resolve now: the action is being verified again."
 
 
-def _proposed(record: ActionRecord, case: Any, held: Any, policy: str) -> dict[str, Any]:
+def _proposal(record: ActionRecord, case: Any, held: Any, policy: str) -> dict[str, Any]:
     signed = settlement_signing.signing_terms(
         held, Resolution(case.proposed_resolution), policy=policy, act=Act.CONFIRM
     )
@@ -228,8 +228,8 @@ def _proposed(record: ActionRecord, case: Any, held: Any, policy: str) -> dict[s
     }
 
 
-def _settled(record: ActionRecord, case: Case) -> dict[str, Any]:
-    """Who settled it, why and on what: from the action's own history."""
+def _settlement(record: ActionRecord, case: Case) -> dict[str, Any]:
+    """The settlement of the case, from the action's own history."""
     settlement = settlement_of_case(case, record.history)
     if settlement is None:
         return {
@@ -250,9 +250,9 @@ def _settled(record: ActionRecord, case: Case) -> dict[str, Any]:
 
 
 def _how_it_ended(record: ActionRecord, case: Case) -> str:
-    """How a case that is settled was, or what became of its action by itself; empty while its finding is open."""
+    """The settlement of a case or the outcome of its action; empty while its finding is open."""
     if case.state == "RESOLVED":
-        return str(_settled(record, case)["said"])
+        return str(_settlement(record, case)["said"])
     ended = State(record.action.state) in resolutions.SETTLED and not record.action.contradicted
     return labels.outcome_label(record.action) if ended else ""
 
@@ -271,7 +271,7 @@ _LOOK_FIRST: Final = ("VERIFY_AGAIN", "STRONG_READ")
 
 
 def case_sentence(record: ActionRecord, discrepancy: str) -> str:
-    """What is wrong, with its amount; empty where nothing more is known than the definition of its class."""
+    """The finding with its amount; empty if nothing more is known than the definition of its class."""
     thing, found = record.title, record.found.get("layers", {})
     effects = found.get("sa", {}).get("effects", {})
     more = {name: one["count"] for name, one in effects.items() if one.get("count", 0) > 1}

@@ -1,4 +1,4 @@
-"""How a disputed action stands: what decided about it and why, what was read, and what happens next by itself."""
+"""The decisions about a disputed action: what decided and why, what was read, and what happens next automatically."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _row(record: ActionRecord, under: Any) -> Any:
 
 
 def unknown_action_panel(record: ActionRecord, case: Case, *, at: datetime) -> dict[str, Any]:
-    """What an operator asks first of something unknown: how old, what comes next, how often, and can it be repeated."""
+    """The data about an unknown outcome: its age, the next reading, the attempts, and whether it can be repeated."""
     action, planned = record.action, after.schedule_of(record.action.id)
     return {
         "opened_at": case.opened_at,
@@ -94,7 +94,7 @@ def unknown_action_panel(record: ActionRecord, case: Case, *, at: datetime) -> d
 
 
 def read_back_rows(record: ActionRecord) -> list[dict[str, Any]]:
-    """What the systems of record answered, newest first; a run may have asked several sources."""
+    """The answers of the systems of record, newest first; a run may have asked several sources."""
     return [line for run in reversed(record.runs) for line in _answers(record, run)]
 
 
@@ -121,7 +121,7 @@ def _answers(record: ActionRecord, run: Any) -> list[dict[str, Any]]:
     return [
         {
             **shared,
-            "at": _moment(reading.get("observed_at")) or run.at,
+            "at": _parse_time(reading.get("observed_at")) or run.at,
             "source": reading.get("source", ""),
             "found": reading.get("found", shared["found"]),
             "result": reading.get("result", shared["result"]),
@@ -134,5 +134,5 @@ def _answers(record: ActionRecord, run: Any) -> list[dict[str, Any]]:
     ]
 
 
-def _moment(text: Any) -> datetime | None:
+def _parse_time(text: Any) -> datetime | None:
     return datetime.fromisoformat(text) if isinstance(text, str) else None

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class SettlementDraft:
-    """What somebody is about to sign: how a case ends, or, without a resolution, that they confirm what was proposed.
+    """The settlement to sign: a resolution, or the confirmation of a proposal if `resolution` is None.
 
     `covers` is the digest of what their page showed.
     """
@@ -125,7 +125,7 @@ class GivenProof:
 
 
 def verify_identity(request: HttpRequest, said: Mapping[str, Any], user: User) -> GivenProof:
-    """What somebody has put forward to prove who they are; a wrong password counts towards the lock."""
+    """Verify the proof of identity that somebody gave; a wrong password counts towards the lock."""
     held = {name: said.get(name) for name in ("challenge_id", "assertion")}
     wanted = PASSKEY if held["assertion"] else proof_class(request, user, said.get("password"), said.get("otp"))
     return GivenProof(evidence_class=wanted, covers=said.get("covers") or "", **held)
@@ -135,12 +135,14 @@ def verified_proof(
     request: HttpRequest, caller: Caller, case_id: UUID, given: GivenProof, *, at: datetime
 ) -> settlements.SettlementProof:
     """The proof as the settlement takes it; a passkey's signature is checked here, and its challenge used up."""
-    signed = _signed(request, caller, case_id, given, at=at) if given.assertion else None
+    signed = _signed_statement(request, caller, case_id, given, at=at) if given.assertion else None
     evidence_class, covers = given.evidence_class, given.covers
     return settlement_proof(caller, case_id, evidence_class=evidence_class, covers=covers, signed=signed, at=at)
 
 
-def _signed(request: HttpRequest, caller: Caller, case_id: UUID, given: GivenProof, *, at: datetime) -> SignedStatement:
+def _signed_statement(
+    request: HttpRequest, caller: Caller, case_id: UUID, given: GivenProof, *, at: datetime
+) -> SignedStatement:
     answer = signatures.ChallengeAnswer(
         challenge_id=given.challenge_id or UUID(int=0), session_hash=session_hash(request), assertion=given.assertion
     )
@@ -149,7 +151,7 @@ def _signed(request: HttpRequest, caller: Caller, case_id: UUID, given: GivenPro
 
 
 def signing_terms(held: HeldAction, resolution: Resolution, *, policy: str, act: Act) -> dict[str, str]:
-    """What whoever settles it so signs, what follows, and how strongly they must prove who they are."""
+    """The terms of a settlement: the declaration, the consequence, and the required proof."""
     return {
         "label": labels.resolution_label(str(resolution), held.reading.difference),
         "proof": rules.required_proof(held, resolution, policy=policy),
@@ -159,7 +161,7 @@ def signing_terms(held: HeldAction, resolution: Resolution, *, policy: str, act:
 
 
 def confirm_refusal(case: Case, caller: Caller) -> str:
-    """Why this caller may not confirm what was proposed; "" where they may."""
+    """The reason why this caller may not confirm the proposal; empty if they may."""
     people = [directory.person_of(case.tenant_id, each) for each in (caller.actor.id, case.proposed_by) if each]
     is_proposer = len(set(people)) < 2
     refusal = resolutions.refuse_second(roles=caller.roles, is_proposer=is_proposer)
@@ -167,7 +169,7 @@ def confirm_refusal(case: Case, caller: Caller) -> str:
 
 
 def signing_context(case: Case, held: HeldAction, caller: Caller, *, challenge_at: str, at: datetime) -> dict[str, Any]:
-    """What the page of a case needs to have a settlement signed, and sends along so that no change goes unseen."""
+    """The data with which the page has a settlement signed, and the digest that makes changes visible."""
     return {
         "covers": coverage_digest(settlements.coverage(case, held)),
         "policy": required_class(case, at=at),
@@ -199,7 +201,7 @@ class SettlementRecord:
     at: datetime
 
     def sentence(self, names: Mapping[UUID, str], difference: str = "") -> str:
-        """Who decided what, in words; `difference` is what they accepted, where they did."""
+        """The decision in words; `difference` is the accepted difference, if there is one."""
         done = labels.SETTLED_AS.get(self.resolution, f"decided: {labels.sentence_case(self.resolution).lower()}")
         if self.resolution == Resolution.ACCEPT and difference:
             done += f" ({difference})"
@@ -208,14 +210,14 @@ class SettlementRecord:
 
 
 def settlement_of_action(action: Action, history: Callable[[], Iterable[Any]]) -> SettlementRecord | None:
-    """How a person ended the action; None where none did. Its history is read only where one did."""
+    """The person's decision that ended the action, or None. Its history is read only if there is one."""
     if action.contradicted or action.reached_by not in BY_A_PERSON:
         return None
     return _newest(history(), lambda event, _: event.kind == action.reached_by)
 
 
 def settlement_of_case(case: Case, history: Iterable[Any]) -> SettlementRecord | None:
-    """How a case was settled, from its action's history; None where it is open, or that was erased."""
+    """The settlement of a case, from its action's history; None if it is open, or its history was erased."""
     if case.state != "RESOLVED":
         return None
     return _newest(history, lambda _, detail: detail.get("case_id") == str(case.id))

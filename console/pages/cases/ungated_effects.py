@@ -35,7 +35,7 @@ DEFINITION = "The system changed without a recorded action. Nothing was undone; 
 def ungated_context(tenant: Tenant, case: Case, *, caller: Caller, at: datetime) -> dict[str, Any]:
     """The page's context: nothing in it is decided here."""
     called, history = actor_names(tenant.id), events.history(tenant.id, case.id)
-    found, system = _found(tenant, case)
+    found, system = _stray_effect(tenant, case)
     at_work = may_work_on(case, caller)
     page = {name: reverse(f"case-{name}", args=[tenant.slug, case.id]) for name in PAGES}
     return {
@@ -74,12 +74,12 @@ def ungated_context(tenant: Tenant, case: Case, *, caller: Caller, at: datetime)
         "snooze": SnoozeForm(auto_id="snooze-%s") if at_work else None,
         "why_not": "" if at_work else "Only operators can resolve cases.",
         **_signing(case, caller, page["challenge"], at=at),
-        "settled": _settled(case, history, called) if case.state == "RESOLVED" else None,
+        "settled": _settlement(case, history, called) if case.state == "RESOLVED" else None,
     }
 
 
 def _signing(case: Case, caller: Caller, challenge_at: str, *, at: datetime) -> dict[str, Any]:
-    """How it may be settled, and what is signed."""
+    """The ways to settle it, and the terms to sign."""
     held = resolutions.UNGATED
     sign = settlement_signing.signing_context(case, held, caller, challenge_at=challenge_at, at=at)
     return {
@@ -95,7 +95,7 @@ def _incidents(tenant: Tenant, case: Case) -> list[dict[str, Any]]:
     ]
 
 
-def _found(tenant: Tenant, case: Case) -> tuple[dict[str, Any], str]:
+def _stray_effect(tenant: Tenant, case: Case) -> tuple[dict[str, Any], str]:
     stray = after.ungated_effect_of(tenant.id, case.id)
     if stray is None:
         return {}, ""
@@ -113,7 +113,7 @@ def _plain(found: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in {**shown, **told}.items() if value not in (None, "")}
 
 
-def _settled(case: Case, history: list[Any], called: dict[Any, str]) -> dict[str, Any]:
+def _settlement(case: Case, history: list[Any], called: dict[Any, str]) -> dict[str, Any]:
     by = {str(actor): name for actor, name in called.items()}
     for event, _, detail in reversed(history):
         if event.kind == "case_resolved" and detail:

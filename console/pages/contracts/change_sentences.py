@@ -1,4 +1,4 @@
-"""What changed between two versions of a contract, in words: pure."""
+"""The changes between two versions of a contract, in words: pure."""
 
 from __future__ import annotations
 
@@ -33,25 +33,25 @@ def change_sentence(change: Mapping[str, str]) -> str:
         named = f"Argument {path[2]}"
         if len(path) == 3 and not (before and after):
             return f"{named} is new." if after else f"{named} is gone."
-        return f"{named}{_inside(path[3:])}{_turned(before, after)}"
+        return f"{named}{_inside(path[3:])}{_change_text(before, after)}"
     if path == ["arguments_schema", "required"]:
-        return f"Required arguments{_turned(before, after)}"
+        return f"Required arguments{_change_text(before, after)}"
     known = next((size for size in (2, 1) if "/".join(path[:size]) in _PARTS and len(path) >= size), 0)
     if known:
-        return f"{_PARTS['/'.join(path[:known])]}{_inside(path[known:])}{_turned(before, after)}"
+        return f"{_PARTS['/'.join(path[:known])]}{_inside(path[known:])}{_change_text(before, after)}"
     head = path[0].replace("_", " ").capitalize() if path else "The document"
-    return f"{head}{_inside(path[1:])}{_turned(before, after)}"
+    return f"{head}{_inside(path[1:])}{_change_text(before, after)}"
 
 
 def _inside(path: list[str]) -> str:
     return f", {' '.join(path).replace('_', ' ')}" if path else ""
 
 
-def _turned(before: str, after: str) -> str:
+def _change_text(before: str, after: str) -> str:
     if not before:
-        return f": added {_said(after)}."
+        return f": added {_values_text(after)}."
     if not after:
-        return f": {_said(before)} was removed."
+        return f": {_values_text(before)} was removed."
     then, now = json.loads(before), json.loads(after)
     if isinstance(then, list) and isinstance(now, list):
         gone = [_value(each) for each in then if each not in now]
@@ -61,7 +61,7 @@ def _turned(before: str, after: str) -> str:
     return f": {_value(then)} became {_value(now)}."
 
 
-def _said(text: str) -> str:
+def _values_text(text: str) -> str:
     value = json.loads(text)
     return " and ".join(_value(each) for each in value) if isinstance(value, list) and value else _value(value)
 

@@ -87,7 +87,7 @@ def _systems_of(contract: Contract) -> list[tuple[str, str]]:
 
 
 def predicate_variables(document: Mapping[str, Any]) -> dict[str, Any]:
-    """What the predicates of a document may speak of."""
+    """The variables that the predicates of a document may use."""
     return predicates.typed_variables(document["arguments_schema"], document.get("verification"))
 
 

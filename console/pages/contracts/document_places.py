@@ -1,4 +1,4 @@
-"""Where in a JSON text each of its parts stands: pure."""
+"""The line of each part of a JSON text: pure."""
 
 from __future__ import annotations
 

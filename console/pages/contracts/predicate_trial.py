@@ -27,17 +27,17 @@ def recorded_readings(tenant_id: UUID, tool: str) -> list[tuple[Any, Any]]:
 
 
 def try_predicate(run: VerificationRun, text: str) -> dict[str, str]:
-    """Whether a predicate holds over a recorded reading, and why not where it cannot be told."""
+    """Evaluate a predicate over a recorded reading, with the reason if it cannot be decided."""
     try:
         layers = after.run_findings(run).get("layers")
     except CannotOpen:
         layers = None
     if not layers:
-        return _untold("What was read is not kept any more.")
+        return _undecidable("What was read is not kept any more.")
     try:
         expression = expressions.compile(text)
     except BadExpression as problem:
-        return _untold(problem.detail)
+        return _undecidable(problem.detail)
     view = expressions.view({name: layers.get(name) or {} for name in expressions.VARIABLES})
     found = expressions.evaluate(expression, view)
     sides = expression.sides
@@ -46,5 +46,5 @@ def try_predicate(run: VerificationRun, text: str) -> dict[str, str]:
     return {"holds": str(found.truth), "reason": found.reason, "left": left, "right": right}
 
 
-def _untold(reason: str) -> dict[str, str]:
+def _undecidable(reason: str) -> dict[str, str]:
     return {"holds": str(Truth.UNDECIDABLE), "reason": reason, "left": "", "right": ""}

@@ -76,7 +76,7 @@ class RegisterContractForm(forms.Form):
     checked = forms.CharField(required=False, max_length=64)
 
     def text(self) -> str:
-        """What was sent, whether or not it can be read."""
+        """The text that was sent, whether or not it can be parsed."""
         file = self.files.get("file")
         typed = (
             file.read(contracts.MAX_DOCUMENT + 1).decode(errors="replace") if file else self.data.get("document", "")
@@ -86,7 +86,7 @@ class RegisterContractForm(forms.Form):
 
 @dataclass(frozen=True)
 class PlaceNote:
-    """What there is to say about one place of a document; a fault keeps it from being registered."""
+    """A note on one place of a document; a fault keeps it from being registered."""
 
     line: int
     path: str
@@ -98,7 +98,7 @@ class PlaceNote:
 
 @dataclass(frozen=True)
 class CheckedDocument:
-    """What checking a text found; nothing of it is stored."""
+    """The result of checking a text; nothing of it is stored."""
 
     contract: Contract | None = None
     notes: tuple[PlaceNote, ...] = ()
@@ -119,13 +119,13 @@ def check_document(tenant_id: UUID, text: str) -> CheckedDocument:
         check_sources(tenant_id, contract)
     except contracts.BadContract as refusal:
         faults = [(_place_of(each), each["code"], each["detail"], "", True) for each in refusal.errors]
-        return CheckedDocument(notes=_placed(lines, faults or [("", refusal.code, refusal.detail, "", True)]))
+        return CheckedDocument(notes=_place_notes(lines, faults or [("", refusal.code, refusal.detail, "", True)]))
     weaker = weakening_findings(tenant_id, contract)
     findings = [*weaker, *current_findings(contract, registered_systems(tenant_id))]
     before = catalogue_queries.contract_to_compare(tenant_id, contract.name)
     return CheckedDocument(
         contract=contract,
-        notes=_placed(lines, [(each.path, each.code, each.detail, each.fix, False) for each in findings]),
+        notes=_place_notes(lines, [(each.path, each.code, each.detail, each.fix, False) for each in findings]),
         is_weaker=bool(weaker),
         needs_release=before is not None
         and bool(verification_changes(contracts.read(bytes(before.document)), contracts.read(contract.document))),
@@ -157,12 +157,12 @@ def excerpts(text: str, notes: Iterable[PlaceNote]) -> list[dict[str, Any]]:
     ]
 
 
-def _placed(lines: dict[str, int], told: Iterable[tuple[str, str, str, str, bool]]) -> tuple[PlaceNote, ...]:
+def _place_notes(lines: dict[str, int], told: Iterable[tuple[str, str, str, str, bool]]) -> tuple[PlaceNote, ...]:
     return tuple(PlaceNote(line_of(path, lines), path, code, text, fix, fault) for path, code, text, fix, fault in told)
 
 
 def _place_of(fault: Mapping[str, Any]) -> str:
-    """Where a fault stands; of unknown fields, which are named in the object around them, the first."""
+    """The place of a fault; unknown fields are reported on the object around them, so the first of them is named."""
     if fault["code"] != "UNKNOWN_FIELD":
         return str(fault["path"])
     name = str(fault["detail"]).removeprefix("Unknown field: ").removesuffix(".").partition(", ")[0]
@@ -170,7 +170,7 @@ def _place_of(fault: Mapping[str, Any]) -> str:
 
 
 def _unreadable(text: str, detail: str) -> PlaceNote:
-    """Where a text stops being JSON, as far as that can be said."""
+    """The place at which a text stops being JSON, as far as it can be found."""
     if not text.strip():
         return PlaceNote(1, "", "REQUIRED", "Paste the contract document, or choose its file.", is_fault=True)
     try:

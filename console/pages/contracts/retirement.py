@@ -1,4 +1,4 @@
-"""What retiring a version of a contract ends, and what still rests on it."""
+"""The consequences of retiring a version of a contract, and its dependants."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ MOST_COUNTED = 100
 
 
 def retirement_panel(tenant: Tenant, row: ContractVersion) -> dict[str, Any]:
-    """Which versions end with this one, what waits under them, and which tools name this one as their remedy."""
+    """The versions that end with this one, the actions that wait under them, and the tools with this one as their
+    remedy.
+    """
     in_force = catalogue_queries.contracts_in_force(tenant.id, [row.name]).get(row.name, [])
     leaving = [each for each in in_force if each.id <= row.id]
     ends_tool = len(leaving) == len(in_force)
@@ -26,13 +28,13 @@ def retirement_panel(tenant: Tenant, row: ContractVersion) -> dict[str, Any]:
     return {
         "earlier": [each.version for each in leaving if each.id != row.id],
         "ends_tool": ends_tool,
-        "waiting": _counted(waiting),
+        "waiting": _count_text(waiting),
         "waiting_href": f"{reverse('actions', args=[tenant.slug])}?{listed}",
         "remedy_of": catalogue_queries.tools_remedied_by(tenant.id, row.name) if ends_tool else [],
     }
 
 
-def _counted(waiting: int) -> str:
+def _count_text(waiting: int) -> str:
     if waiting == 1:
         return "1 validated action"
     more = " or more" if waiting == MOST_COUNTED else ""

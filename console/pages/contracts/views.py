@@ -231,7 +231,7 @@ def _contract(
         "versions": [
             _row(request, each, systems) | {"current": each.id == row.id, "state": states[each.id]} for each in versions
         ],
-        "compared": _compared(request, versions, document, row.compared_with if row.weakens else ""),
+        "compared": _changes_since(request, versions, document, row.compared_with if row.weakens else ""),
         "state": state,
         "is_sender": is_same_person(row.sent_by, request.caller.actor.id),
         "sent_by": actor_names(request.tenant.id).get(row.sent_by, "a program") if row.sent_by else "",
@@ -247,7 +247,7 @@ def _contract(
         "may_try": may and known.verifiable,
     }
     if context["may_try"]:
-        context |= _tried(request, known)
+        context |= _trial_context(request, known)
     return render(
         request, "contracts/_detail.html" if request.htmx else "contracts/detail.html", context, status=status
     )
@@ -270,7 +270,7 @@ def _row(request: TenantRequest, row: Any, systems: Collection[str]) -> dict[str
 
 
 def _facts(contract: Contract) -> list[tuple[str, str]]:
-    """How the tool's effect is checked, in pairs of words."""
+    """The facts about how the tool's effect is checked, in pairs of words."""
     path = contract.verification
     facts = [("Target", contract.target_template), ("Operation", contract.operation_kind)]
     if path is None:
@@ -299,10 +299,10 @@ def _parameters(contract: Contract) -> list[dict[str, Any]]:
     ]
 
 
-def _compared(
+def _changes_since(
     request: TenantRequest, versions: list[Any], document: dict[str, Any], weaker_than: str
 ) -> dict[str, Any] | None:
-    """What changed since another version: which one stands in the address, else the one that it is weaker than."""
+    """The changes since another version: the one in the address, else the one that it is weaker than."""
     since = request.GET.get("since", "") or weaker_than
     other = next((each for each in versions if each.version == since), None)
     if other is None:
@@ -313,7 +313,7 @@ def _compared(
     return {"version": other.version, "changes": told}
 
 
-def _tried(request: TenantRequest, contract: Contract) -> dict[str, Any]:
+def _trial_context(request: TenantRequest, contract: Contract) -> dict[str, Any]:
     recorded = predicate_trial.recorded_readings(request.tenant.id, contract.name)
     form = TryPredicateForm(request.GET) if "predicate" in request.GET else TryPredicateForm()
     context: dict[str, Any] = {"recorded": recorded, "form": form}

@@ -1,4 +1,4 @@
-"""Where a tenant's events go outside, for compliance and administrators."""
+"""The outside destinations of a tenant's events, for compliance and administrators."""
 
 from __future__ import annotations
 

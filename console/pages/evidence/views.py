@@ -25,7 +25,7 @@ def evidence(request: TenantRequest, pointer: UUID) -> HttpResponse:
     found = evidence_queries.evidence(request.tenant.id, pointer)
     if found is None:
         raise Http404
-    text, answers, withheld = _content(request, found)
+    text, answers, withheld = _read_content(request, found)
     if not withheld:
         of = {"tenant_id": request.tenant.id, "by": request.caller.actor, "at": request.as_of}
         note_access(request, record_evidence_access, evidence=found, **of)
@@ -40,8 +40,8 @@ def evidence(request: TenantRequest, pointer: UUID) -> HttpResponse:
     return render(request, "evidence/_detail.html" if request.htmx else "evidence/detail.html", context)
 
 
-def _content(request: TenantRequest, found: Any) -> tuple[str, list[tuple[str, str]], str]:
-    """What is in it, what that says to an auditor's five questions, and why it is not shown."""
+def _read_content(request: TenantRequest, found: Any) -> tuple[str, list[tuple[str, str]], str]:
+    """The content, its answers to an auditor's five questions, and the reason if it is not shown."""
     if not may_open_evidence(found, request.caller):
         return "", [], "Only compliance can open raw tool output."
     try:

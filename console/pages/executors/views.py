@@ -57,7 +57,7 @@ def exported_rows(request: TenantRequest) -> list[dict[str, Any]]:
     tenant, keys = request.tenant, _keys(request)
     work = execution_queries.executor_work(tenant.id)
     rows = [
-        {"row": each, "href": reverse("executor", args=[tenant.slug, each.executor_id])} | _seen(each, keys, work)
+        {"row": each, "href": reverse("executor", args=[tenant.slug, each.executor_id])} | _last_sign(each, keys, work)
         for each in execution_queries.executors(tenant.id)
     ]
     return in_order(EXECUTORS_LIST, rows, EXECUTORS_LIST.sort(request.GET))
@@ -65,7 +65,7 @@ def exported_rows(request: TenantRequest) -> list[dict[str, Any]]:
 
 @in_tenant()
 def executor(request: TenantRequest, executor_id: str) -> HttpResponse:
-    tenant, row = request.tenant, _found(request, executor_id)
+    tenant, row = request.tenant, _get_or_404(request, executor_id)
     keys, work = _keys(request), execution_queries.executor_work(tenant.id)
     attempts = execution_queries.latest_attempts(tenant.id, executor_id, limit=RECENT)
     started = actions.actions_by_id(tenant.id, [each.action_id for each in attempts])
@@ -74,7 +74,7 @@ def executor(request: TenantRequest, executor_id: str) -> HttpResponse:
     context = {
         "here": "agents",
         "executor": row,
-        **_seen(row, keys, work),
+        **_last_sign(row, keys, work),
         "tools": [
             {
                 "name": tool,
@@ -94,7 +94,7 @@ def executor(request: TenantRequest, executor_id: str) -> HttpResponse:
 @in_tenant(*MAY_REVOKE)
 @require_POST
 def revoke(request: TenantRequest, executor_id: str) -> HttpResponse:
-    row, form = _found(request, executor_id), LiftFreezeForm(request.POST)
+    row, form = _get_or_404(request, executor_id), LiftFreezeForm(request.POST)
     if row.revoked_at is not None:
         messages.error(request, "Already revoked; nothing changed.")
     elif not form.is_valid():
@@ -114,7 +114,7 @@ def revoke(request: TenantRequest, executor_id: str) -> HttpResponse:
     return redirect("executor", request.tenant.slug, executor_id)
 
 
-def _found(request: TenantRequest, executor_id: str) -> Executor:
+def _get_or_404(request: TenantRequest, executor_id: str) -> Executor:
     row = execution_queries.executor(request.tenant.id, executor_id)
     if row is None:
         raise Http404
@@ -125,8 +125,8 @@ def _keys(request: TenantRequest) -> dict[Any, ApiKey]:
     return {key.actor_id: key for key in directory.api_keys(request.tenant.id)}
 
 
-def _seen(row: Executor, keys: dict[Any, ApiKey], work: dict[str, Any]) -> dict[str, Any]:
-    """When an executor was last heard of: by a claim, or by its own API key where it has one."""
+def _last_sign(row: Executor, keys: dict[Any, ApiKey], work: dict[str, Any]) -> dict[str, Any]:
+    """The last sign of an executor: a claim, or the use of its own API key."""
     key, (claimed_at, running) = keys.get(row.key_actor), work.get(row.executor_id, (None, 0))
     heard = [at for at in (claimed_at, key.last_used_at if key else None) if at is not None]
     return {"key": key, "running": running, "claimed_at": claimed_at, "seen_at": max(heard, default=None)}

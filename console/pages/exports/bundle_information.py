@@ -1,4 +1,4 @@
-"""What a bundle shows beside its evidence: public keys, and the documents that a replay of its runs needs."""
+"""The information in a bundle beside its evidence: public keys, and the documents that a replay of its runs needs."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def public_keys(tenant_id: UUID) -> bytes:
 
 
 def bundle_file_name(*, tenant_id: UUID, export_id: UUID) -> str:
-    """What the file of an export is called where it is handed out; on disk it has the export's id."""
+    """The file name of an export when it is downloaded; on disk it has the export's id."""
     row = exported.export(tenant_id, export_id)
     if row is None:
         raise NotFound("Export")

@@ -31,7 +31,7 @@ EXPORTS_LIST = ListPage(
     "exports",
     columns=(
         sortable("state", "State", lambda row: labels.EXPORTS.get(row["row"].state, row["row"].state)),
-        Column("asked", "Content", lambda row: _asked(row["row"].wanted)),
+        Column("asked", "Content", lambda row: _contents_text(row["row"].wanted)),
         Column("by", "Requested by", lambda row: row["by"]),
         sortable("requested_at", "Requested", lambda row: row["row"].requested_at),
         Column("finished", "Finished", lambda row: row["row"].finished_at),
@@ -79,7 +79,7 @@ def download_bundle(request: TenantRequest, export_id: UUID) -> HttpResponseBase
 
 
 def _page(request: TenantRequest, form: ExportForm, status: int = 200) -> HttpResponse:
-    found = _found(request, before=place_in(request), limit=SHOWN + 1)
+    found = _find_exports(request, before=place_in(request), limit=SHOWN + 1)
     rows = found[:SHOWN]
     called = actor_names(request.tenant.id)
     histories = events.histories(request.tenant.id, [each.id for each in rows])
@@ -87,7 +87,7 @@ def _page(request: TenantRequest, form: ExportForm, status: int = 200) -> HttpRe
         "here": "audit",
         "tabs": audit_tabs(request, "exports"),
         "form": form,
-        "exports": [_shown(request, each, histories[each.id], called) for each in rows],
+        "exports": [_export_row(request, each, histories[each.id], called) for each in rows],
         **pager_context(request, EXPORTS_LIST, found, SHOWN),
         **list_context(request, EXPORTS_LIST),
         "may_export": "compliance" in request.caller.roles,
@@ -96,7 +96,7 @@ def _page(request: TenantRequest, form: ExportForm, status: int = 200) -> HttpRe
     return render(request, "exports/_list.html" if request.htmx else "exports/list.html", context, status=status)
 
 
-def _found(request: TenantRequest, *, before: UUID | None = None, limit: int) -> list[Any]:
+def _find_exports(request: TenantRequest, *, before: UUID | None = None, limit: int) -> list[Any]:
     order = EXPORTS_LIST.sort(request.GET) or "-id"
     return exports_queries.exports(request.tenant.id, order=order, before=before, limit=limit)
 
@@ -104,11 +104,11 @@ def _found(request: TenantRequest, *, before: UUID | None = None, limit: int) ->
 def exported_rows(request: TenantRequest) -> list[dict[str, Any]]:
     """The exports, with who asked for each."""
     called = actor_names(request.tenant.id)
-    found = _found(request, limit=MOST_EXPORTED)
+    found = _find_exports(request, limit=MOST_EXPORTED)
     return [{"row": each, "by": called.get(each.requested_by, "somebody")} for each in found]
 
 
-def _shown(request: TenantRequest, row: Any, history: list[Any], names: dict[UUID, str]) -> dict[str, Any]:
+def _export_row(request: TenantRequest, row: Any, history: list[Any], names: dict[UUID, str]) -> dict[str, Any]:
     slug = request.tenant.slug
     finished = row.state == "FINISHED" and (row.expires_at is None or row.expires_at > request.as_of)
     may_fetch = finished and "compliance" in request.caller.roles
@@ -117,7 +117,7 @@ def _shown(request: TenantRequest, row: Any, history: list[Any], names: dict[UUI
         "word": labels.EXPORTS.get(row.state, labels.sentence_case(row.state)),
         "icon": _ICONS.get(row.state, "dot"),
         "by": names.get(row.requested_by, "somebody"),
-        "asked": _asked(row.wanted),
+        "asked": _contents_text(row.wanted),
         "whole": max(row.end - row.start, 1),
         "done": row.done - row.start,
         "fetched": [
@@ -134,8 +134,8 @@ FORMATS = {"jsonl": "JSON lines", "csv": "JSON lines and CSV", "parquet": "JSON 
 _ICONS = {"REQUESTED": "clock", "FINISHED": "tick", "FAILED": "cross", "EXPIRED": "minus"}
 
 
-def _asked(wanted: dict[str, Any]) -> str:
-    """What was asked for, in a line."""
+def _contents_text(wanted: dict[str, Any]) -> str:
+    """The contents of an export, in one line."""
     said = [
         f"{labels.sentence_case(name).lower()} {value}" for name, value in sorted(wanted.get("filters", {}).items())
     ]

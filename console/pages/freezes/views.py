@@ -62,7 +62,7 @@ def _page(request: TenantRequest, form: FreezeForm | None = None, status: int = 
     may_freeze = bool({"operator", "administrator"} & request.caller.roles)
     form = form or FreezeForm()
     form.offered = freeze_choices(tenant) if may_freeze else {}
-    in_force, past = _in_force(request), _lifted(request, after=place_in(request), limit=PAST + 1)
+    in_force, past = _in_force(request), _lifted_freezes(request, after=place_in(request), limit=PAST + 1)
     context = {
         "here": "incidents",
         "tabs": incident_tabs(request, "freezes"),
@@ -84,14 +84,14 @@ def _in_force(request: TenantRequest) -> list[Freeze]:
     return sorted(found, key=column, reverse=sort.startswith("-"))
 
 
-def _lifted(request: TenantRequest, *, after: UUID | None = None, limit: int) -> list[Freeze]:
+def _lifted_freezes(request: TenantRequest, *, after: UUID | None = None, limit: int) -> list[Freeze]:
     order = FREEZES_LIST.sort(request.GET) or "-id"
     return freezes.lifted_freezes(request.tenant.id, order=order, after=after, limit=limit)
 
 
 def exported_rows(request: TenantRequest) -> list[dict[str, Any]]:
     """The freezes in force, then the lifted ones."""
-    found = [*_in_force(request), *_lifted(request, limit=MOST_EXPORTED)]
+    found = [*_in_force(request), *_lifted_freezes(request, limit=MOST_EXPORTED)]
     called, histories = actor_names(request.tenant.id), events.histories(request.tenant.id, [each.id for each in found])
     return [_who_and_why(each, histories[each.id], called) for each in found]
 
@@ -138,7 +138,7 @@ def _rows(request: TenantRequest, found: list[Any]) -> list[dict[str, Any]]:
         _who_and_why(each, told[each.id], called)
         | {
             "waiting": f"{waiting[each.id]}+" if waiting[each.id] == 100 else waiting[each.id],
-            "waiting_href": _stopped(each, tenant.slug) if waiting[each.id] else "",
+            "waiting_href": _waiting_actions_href(each, tenant.slug) if waiting[each.id] else "",
             "incidents": [
                 {"row": row, "href": reverse("incident", args=[tenant.slug, row.id])} for row in incidents[each.id]
             ],
@@ -159,7 +159,7 @@ def _who_and_why(freeze: Freeze, history: list[Any], names: dict[UUID, str]) -> 
     }
 
 
-def _stopped(freeze: Freeze, slug: str) -> str:
+def _waiting_actions_href(freeze: Freeze, slug: str) -> str:
     """The list of what a freeze keeps waiting."""
     narrowed = {"agent": "agent", "tool": "tool", "target": "q"}.get(freeze.scope)
     wanted = {"state": "VALIDATED"} | ({narrowed: freeze.value} if narrowed else {})

@@ -181,7 +181,7 @@ def case_items(tenant: Tenant, caller: Caller, found: Sequence[Case]) -> list[Aw
             title=_title(actions[each.action_id], payloads.get(each.action_id)) if each.action_id else each.target,
             sub=_case_words(each, actions.get(each.action_id) if each.action_id else None, me=caller.actor.id),
             since=each.opened_at,
-            like=f"cases: {_found(each).lower()}, {each.tool}",
+            like=f"cases: {_case_title(each).lower()}, {each.tool}",
             payload=payloads.get(each.action_id, {}) if each.action_id else {},
             action=actions.get(each.action_id) if each.action_id else None,
             became=_case_outcome(each),
@@ -219,7 +219,7 @@ def _incident_items(tenant: Tenant, found: Iterable[Incident]) -> list[AwaitedDe
 
 
 def decided_items(tenant: Tenant, caller: Caller, ids: Collection[UUID]) -> list[AwaitedDecision]:
-    """What became of approvals, cases and incidents that wait for this person no more."""
+    """The approvals, cases and incidents that no longer wait for this person, with their outcome."""
     named = list(ids)
     incidents = (after.incident(tenant.id, each) for each in named)
     return [
@@ -233,18 +233,18 @@ def _title(action: Action, payload: dict[str, Any] | None = None) -> str:
     return action_title(action.operation_kind, action.target, payload)
 
 
-def _found(case: Case) -> str:
+def _case_title(case: Case) -> str:
     return labels.discrepancy_label(case.discrepancy) if case.discrepancy else labels.case_reason_label(case.reason)
 
 
 def _case_words(case: Case, action: Action | None, *, me: UUID) -> str:
     owner = "you" if case.claimed_by == me else "somebody else"
     owned = f"Owned by {owner}." if case.claimed_by else "Unassigned."
-    return f"{_found(case)}{_by_now(action)}. {owned}"
+    return f"{_case_title(case)}{_by_now(action)}. {owned}"
 
 
 def _by_now(action: Action | None) -> str:
-    """What became of the action without the person who is asked."""
+    """The outcome of the action, if it ended without the person who is asked."""
     if action is None or action.contradicted or action.state not in SETTLED:
         return ""
     return f", {labels.outcome_label(action).lower()} by now"

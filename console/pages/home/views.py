@@ -44,11 +44,11 @@ def page(request: TenantRequest) -> HttpResponse:
         "guide": first_tool_guide(request),
         "figures": _figures(request),
         "waiting": group_like_items(inbox_items(request.tenant, request.caller, at=request.as_of), request.tenant.slug),
-        "troubled": _troubled(request),
+        "troubled": _troubled_rows(request),
         "systems": _systems(request),
-        "refused": _refused(request),
-        "settled": _settled(request),
-        "undelivered": _undelivered(request),
+        "refused": _refused_rows(request),
+        "settled": _settled_rows(request),
+        "undelivered": _count_undelivered(request),
         "stranded": approvals_queries.stranded_approvals(request.tenant.id, limit=MOST_ROWS),
         "flagged": [
             {"agent": each, "flags": calls_context.flag_rows(each)}
@@ -67,8 +67,8 @@ def list_beside(request: TenantRequest) -> HttpResponse:
     return render(request, "_beside.html")
 
 
-def _undelivered(request: TenantRequest) -> int:
-    """How many messages were given up, for those who can do something about it."""
+def _count_undelivered(request: TenantRequest) -> int:
+    """The number of undelivered messages, for people who can act on it."""
     if "administrator" not in request.caller.roles:
         return 0
     return notices.delivery_status(request.tenant.id, at=request.as_of)["undelivered"]
@@ -97,28 +97,28 @@ def _figures(request: TenantRequest) -> list[dict[str, Any]]:
 
 
 def _oldest(asked: list[tuple[datetime, datetime]]) -> tuple[int, datetime | None]:
-    """How many approvals these are, and since when the oldest waits."""
+    """The number of these approvals, and the time since which the oldest waits."""
     return len(asked), min((since for since, _ in asked), default=None)
 
 
 def _incidents(tenant: UUID) -> tuple[int, Any]:
-    """How many incidents are open, and since when the oldest is."""
+    """The number of open incidents, and the time since which the oldest is open."""
     found = after.open_incidents(tenant)
     return len(found), min((each.opened_at for each in found), default=None)
 
 
 def _alerts(tenant: UUID) -> tuple[int, Any]:
-    """How many alerts over the metrics stand, and since when the oldest does."""
+    """The number of open metric alerts, and the time since which the oldest is open."""
     found = metrics.open_alerts(tenant).values()
     return len(found), min((each.raised_at for each in found), default=None)
 
 
-def _troubled(request: TenantRequest) -> list[dict[str, Any]]:
+def _troubled_rows(request: TenantRequest) -> list[dict[str, Any]]:
     found = actions_queries.actions(request.tenant.id, states=[*UNKNOWN, *HELD], limit=MOST_ROWS)
     return [_row(request, each) for each in sorted(found, key=lambda each: each.changed_at)]
 
 
-def _settled(request: TenantRequest) -> list[dict[str, Any]]:
+def _settled_rows(request: TenantRequest) -> list[dict[str, Any]]:
     return [_row(request, each) for each in actions_queries.actions(request.tenant.id, states=list(SETTLED), limit=6)]
 
 
@@ -150,7 +150,7 @@ def _systems(request: TenantRequest) -> list[dict[str, Any]]:
     ]
 
 
-def _refused(request: TenantRequest) -> list[dict[str, Any]]:
+def _refused_rows(request: TenantRequest) -> list[dict[str, Any]]:
     since = request.as_of - timedelta(days=1)
     return [
         {

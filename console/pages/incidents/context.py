@@ -1,4 +1,4 @@
-"""What a person is shown of an incident, and the facts of its post-mortem: both from the record alone."""
+"""The data of an incident's page and of its post-mortem, both from the record alone."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class IncidentParts:
     names: dict[UUID, str]
 
 
-def _gathered(tenant: Tenant, row: Any) -> IncidentParts:
+def _gather_parts(tenant: Tenant, row: Any) -> IncidentParts:
     linked: dict[str, list[UUID]] = {"action": [], "case": [], "freeze": []}
     for link in after.links_of(tenant.id, row.id):
         linked[link.kind].append(link.subject_id)
@@ -62,7 +62,7 @@ def _gathered(tenant: Tenant, row: Any) -> IncidentParts:
 
 def incident_context(tenant: Tenant, row: Incident, *, caller: Caller) -> dict[str, Any]:
     """The incident page's context."""
-    told = _gathered(tenant, row)
+    told = _gather_parts(tenant, row)
     works, is_open = "operator" in caller.roles, row.state == "OPEN"
     held = [each for each in told.freezes.values() if each.lifted_at is None]
     panels = open_work_panels(tenant, held)
@@ -139,7 +139,7 @@ def _book(parts: IncidentParts) -> runbooks.Runbook | None:
 
 
 def _subjects(parts: IncidentParts) -> list[tuple[UUID, str]]:
-    """What the timeline is about, in words."""
+    """The subjects of the timeline, in words."""
     freezes = [(each.id, f"Freeze of {each.scope} {each.value}".strip()) for each in parts.freezes.values()]
     cases = [(each.id, f"Case {str(each.id)[-8:]}") for each in parts.cases.values()]
     actions = [(each.id, action_title(each.operation_kind, each.target)) for each in parts.actions.values()]
@@ -148,7 +148,7 @@ def _subjects(parts: IncidentParts) -> list[tuple[UUID, str]]:
 
 def _timeline(parts: IncidentParts) -> list[dict[str, Any]]:
     """Every event of the incident and of what belongs to it, in the order of time."""
-    called = _called(parts)
+    called = _subject_names(parts)
     lines = [
         {**line, "detail": _about(about, line["detail"]) if subject != parts.row.id else line["detail"]}
         for subject, about in _subjects(parts)
@@ -159,7 +159,7 @@ def _timeline(parts: IncidentParts) -> list[dict[str, Any]]:
 
 
 def _telling(parts: IncidentParts, subject: UUID) -> list[Any]:
-    """Of an action only what came of it; how it began is on its own page."""
+    """The events worth telling: of an action only its outcome, since its beginning is on its own page."""
     history = parts.histories[subject]
     if subject not in parts.actions:
         return history
@@ -179,7 +179,7 @@ _AFTER = frozenset(
 _ON_THE_WAY = frozenset({"PROPOSED", "VALIDATED", "EXECUTING", "ACCEPTED", "PENDING", "COMMITTED"})
 
 
-def _called(parts: IncidentParts) -> dict[str, str]:
+def _subject_names(parts: IncidentParts) -> dict[str, str]:
     return {str(subject): about for subject, about in _subjects(parts)}
 
 
@@ -188,8 +188,8 @@ def _about(about: str, detail: str) -> str:
 
 
 def postmortem_facts(tenant: Tenant, row: Incident, *, as_of: datetime) -> postmortem.PostmortemFacts:
-    """What the post-mortem says."""
-    told = _gathered(tenant, row)
+    """The facts of the post-mortem."""
+    told = _gather_parts(tenant, row)
     listed = _checklist(told, may_tick=False)
     return postmortem.PostmortemFacts(
         id=str(row.id),
@@ -270,7 +270,7 @@ def _lines(parts: IncidentParts) -> tuple[postmortem.TimelineEvent, ...]:
     lines = []
     for subject, about in _subjects(parts):
         history = parts.histories[subject]
-        for (event, _, _), said in zip(history, event_rows(history, parts.names, _called(parts)), strict=True):
+        for (event, _, _), said in zip(history, event_rows(history, parts.names, _subject_names(parts)), strict=True):
             lines.append(
                 postmortem.TimelineEvent(
                     at=event.at,

@@ -60,7 +60,7 @@ def list_incidents(request: TenantRequest) -> HttpResponse:
     tab = request.GET.get("tab", "")
     if tab not in TABS:
         raise Http404
-    after = _uuid(request.GET.get("after", ""))
+    after = _parse_uuid(request.GET.get("after", ""))
     tag = request.GET.get("tag", "")
     found = _found_on(request, tab, after=after, limit=PAGE + 1)
     context = {
@@ -137,8 +137,8 @@ def new_incident(request: TenantRequest) -> HttpResponse:
 
 
 def _about(request: TenantRequest) -> dict[str, Any]:
-    """What the form starts with, from the case or the action that the person came from."""
-    case_id, action_id = _uuid(request.GET.get("case", "")), _uuid(request.GET.get("action", ""))
+    """The initial values of the form, from the case or the action that the person came from."""
+    case_id, action_id = _parse_uuid(request.GET.get("case", "")), _parse_uuid(request.GET.get("action", ""))
     case = queries.case(request.tenant.id, case_id) if case_id else None
     if case is not None:
         found = (
@@ -244,7 +244,7 @@ def reopen(request: TenantRequest, incident_id: UUID) -> HttpResponse:
 @in_tenant()
 def show_postmortem(request: TenantRequest, incident_id: UUID) -> HttpResponse:
     """The post-mortem as a page, from ledger facts only."""
-    row = _found(request, incident_id)
+    row = _get_or_404(request, incident_id)
     context = {
         "here": "incidents",
         "facts": postmortem_facts(request.tenant, row, as_of=request.as_of),
@@ -263,7 +263,7 @@ _FORMATS = {"md": "text/markdown; charset=utf-8", "html": "text/html; charset=ut
 @require_POST
 def export_postmortem(request: TenantRequest, incident_id: UUID) -> HttpResponse:
     """The post-mortem as a file; that it left is on record."""
-    row = _found(request, incident_id)
+    row = _get_or_404(request, incident_id)
     form = request.POST.get("format", "md")
     if form not in _FORMATS:
         raise Http404
@@ -288,7 +288,7 @@ def _page(
     stop: FreezeForm | None = None,
     status: int = 200,
 ) -> HttpResponse:
-    incident = incident_context(request.tenant, _found(request, incident_id), caller=request.caller)
+    incident = incident_context(request.tenant, _get_or_404(request, incident_id), caller=request.caller)
     stop = stop or FreezeForm(auto_id="stop-%s")
     stop.offered = freeze_choices(request.tenant.id) if incident["may_freeze"] else {}
     context = {
@@ -303,14 +303,14 @@ def _page(
     return render(request, name, context, status=status)
 
 
-def _found(request: TenantRequest, incident_id: UUID) -> Any:
+def _get_or_404(request: TenantRequest, incident_id: UUID) -> Any:
     row = queries.incident(request.tenant.id, incident_id)
     if row is None:
         raise Http404
     return row
 
 
-def _uuid(text: str) -> UUID | None:
+def _parse_uuid(text: str) -> UUID | None:
     try:
         return UUID(text)
     except ValueError:

@@ -64,23 +64,23 @@ def _logs(tenant_id: UUID, row: Any, clock: Callable[[], datetime]) -> bool:
             verification_operations.record_progress(row, seen={}, found=found, block=0, carried={}, log=row.log + 1)
         return True
     lost = log_check.unlogged_event(tenant_id)
-    found = [] if lost is None else [_unlogged(*lost)]
+    found = [] if lost is None else [_missing_leaf(*lost)]
     verification_operations.finish_check(row, found=found, at=clock())
     return False
 
 
-def _unlogged(subject_id: UUID, seq: int) -> RecordBroken:
+def _missing_leaf(subject_id: UUID, seq: int) -> RecordBroken:
     place = RecordLocation("subject", str(subject_id), seq)
     return RecordBroken(place, "log", "it has no place in the log, and does not wait for one.")
 
 
 def _log(tenant_id: UUID, row: Any, head: log.LogHead) -> None:
     """One block of a log, or its end. What was read at its begin stays the measure: the log goes on meanwhile."""
-    carried = row.carried or _pinned(tenant_id, head)
+    carried = row.carried or _pin_head(tenant_id, head)
     whole = leaf_blocks(carried["size"])
     places = whole[row.block] if row.block < len(whole) else range(carried["size"], carried["size"])
     try:
-        signed = _signed(tenant_id, head, above=places.start, upto=places.stop)
+        signed = _signed_roots(tenant_id, head, above=places.start, upto=places.stop)
         summit = TreeBuilder(log_check.upper_tiles(tenant_id, head.number), signed)
         if carried["summit"]:
             summit.go_on(carried["summit"])
@@ -96,13 +96,13 @@ def _log(tenant_id: UUID, row: Any, head: log.LogHead) -> None:
     verification_operations.record_progress(row, seen={"leaves": len(places)}, block=row.block + 1, carried=following)
 
 
-def _pinned(tenant_id: UUID, head: log.LogHead) -> dict[str, Any]:
+def _pin_head(tenant_id: UUID, head: log.LogHead) -> dict[str, Any]:
     """The head that a log is held against; nothing larger may have been signed."""
-    _signed(tenant_id, head, above=head.size, upto=LARGEST_SIZE)
+    _signed_roots(tenant_id, head, above=head.size, upto=LARGEST_SIZE)
     return {"size": head.size, "root": head.root.hex(), "summit": None}
 
 
-def _signed(tenant_id: UUID, head: log.LogHead, *, above: int, upto: int) -> dict[int, bytes]:
+def _signed_roots(tenant_id: UUID, head: log.LogHead, *, above: int, upto: int) -> dict[int, bytes]:
     """The roots that the checkpoints between two sizes name."""
     keys = [notes.read_vkey(each) for each in log_check.verifier_keys(tenant_id, head.id)]
     return walks.signed_heads(head, storage.checkpoint_notes(tenant_id, head.number, above=above, upto=upto), keys)

@@ -1,4 +1,4 @@
-"""Whether the log keeps up with the record, in the words of the header: never reassuring without a reason."""
+"""The log's status in the words of the header: never reassuring without a reason."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SILENT = timedelta(seconds=90)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogStatus:
-    """How the newest log stands: a word, the moment it goes with, and whether something is wrong with it."""
+    """The status of the newest log: a word, its time, and whether something is wrong."""
 
     word: str
     at: datetime | None
@@ -25,12 +25,12 @@ class LogStatus:
 
 
 def log_status(tenant_id: UUID, *, at: datetime) -> LogStatus:
-    """How the tenant's newest log stands now."""
+    """The present status of the tenant's newest log."""
     return describe_log(log.log_standing(tenant_id), at=at)
 
 
 def describe_log(found: log.LogStanding, *, at: datetime) -> LogStatus:
-    """How a log stands, in words."""
+    """Describe the state of a log."""
     lag = found.lag
     waiting = min(lag.waiting, log.MANY)
     if found.size is None or found.signed_size is None or found.signed_at is None:

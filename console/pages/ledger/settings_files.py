@@ -48,7 +48,7 @@ def load_authorities(file: Path) -> tuple[x509.Certificate, ...]:
 
 
 def is_plain_http_address(text: str) -> bool:
-    """Whether this is a plain address of HTTP, without a name and password in it."""
+    """Return whether this is a plain HTTP address, without a name and password in it."""
     try:
         parts = urlsplit(text)
         whole = parts.scheme in ("http", "https") and bool(parts.hostname) and "@" not in parts.netloc

@@ -45,7 +45,7 @@ _HASH = re.compile(r"[0-9a-f]{64}")
 def page(request: TenantRequest) -> HttpResponse:
     tenant = request.tenant.id
     logs = log.logs(tenant)
-    head = _chosen(request, logs)
+    head = _chosen_log(request, logs)
     context = {
         "here": "ledger",
         "logs": [_log(request, each, head) for each in logs],
@@ -160,13 +160,13 @@ def change_check(request: TenantRequest, check_id: UUID) -> HttpResponse:
 
 @in_tenant()
 def event_proof(request: TenantRequest, subject_id: UUID, seq: int) -> HttpResponse:
-    """What a browser needs to check one event by itself."""
+    """The data with which a browser checks one event by itself."""
     return _json(lambda: proofs.event_proof(request.tenant.id, subject_id, seq))
 
 
 @in_tenant()
 def consistency_proof(request: TenantRequest, number: int, old: int, new: int) -> HttpResponse:
-    """What a browser needs to see that a log continues what it saw before."""
+    """The data with which a browser checks that a log continues what it saw before."""
     return _json(lambda: proofs.consistency_proof(request.tenant.id, number, old, new))
 
 
@@ -177,7 +177,7 @@ def _json(made: Any) -> HttpResponse:
         return JsonResponse({"code": refusal.code, "detail": refusal.detail}, status=refusal.status)
 
 
-def _chosen(request: TenantRequest, logs: list[log.LogHead]) -> log.LogHead | None:
+def _chosen_log(request: TenantRequest, logs: list[log.LogHead]) -> log.LogHead | None:
     wanted = request.GET.get("log", "")
     return next((each for each in logs if str(each.number) == wanted), logs[0] if logs else None)
 
@@ -211,7 +211,7 @@ def _head(request: TenantRequest, head: log.LogHead) -> dict[str, Any]:
 
 
 def _checks(request: TenantRequest) -> dict[str, Any]:
-    """What was checked before, and the check that is under way."""
+    """The earlier checks, and the one that is under way."""
     called = actor_names(request.tenant.id)
     rows: list[dict[str, Any]] = [
         {
@@ -253,7 +253,7 @@ def _alarms(request: TenantRequest) -> list[dict[str, Any]]:
 
 
 def _stop_of_starts(request: TenantRequest) -> dict[str, Any] | None:
-    """Why nothing starts on this record, and what starts all the same; None where neither is so."""
+    """The reason why nothing starts on this record, and the tools that start all the same; None if neither applies."""
     why: Refused | None
     try:
         why = stop_of_starts(request.tenant.id)
@@ -277,7 +277,7 @@ def _stop_of_starts(request: TenantRequest) -> dict[str, Any] | None:
 
 
 def _proof(request: TenantRequest, head: log.LogHead) -> dict[str, Any]:
-    """What the checker says about the entry that was asked for."""
+    """The checker's result for the entered entry."""
     tenant, asked = request.tenant.id, request.GET["entry"].strip().lower()
     try:
         leaf = _leaf(tenant, head, asked)
@@ -310,7 +310,7 @@ def _leaf(tenant: UUID, head: log.LogHead, asked: str) -> stored.LogLeaf | None:
 
 
 def _growth(request: TenantRequest, head: log.LogHead) -> dict[str, Any]:
-    """What the checker says about two checkpoints."""
+    """The checker's result for two checkpoints."""
     asked = [request.GET.get("from", ""), request.GET.get("to", "") or str(head.signed_size)]
     if not all(each.isascii() and each.isdigit() and len(each) < 16 for each in asked):
         return {"missing": "A size is a number of entries."}

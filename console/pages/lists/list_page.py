@@ -1,4 +1,4 @@
-"""What lists share: their columns on the page and in the CSV, their orders, and which part of an address is a view."""
+"""The shared parts of lists: their columns on the page and in the CSV, their orders, and the view in an address."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class ListPage:
     orders: tuple[str, ...] = ()
 
     def path(self, request: TenantRequest) -> str:
-        """Where the page is, also from a form that was refused there."""
+        """The path of the page, also from a form that was refused there."""
         return reverse(self.page or self.name, args=[request.tenant.slug])
 
     def shown_columns(self, query: QueryDict) -> tuple[Column, ...]:
@@ -108,7 +108,7 @@ class ListPage:
         return kept
 
     def view_query(self, query: QueryDict) -> str:
-        """What of an address makes a view, in one order: the same view is the same text."""
+        """The part of an address that makes a view, in one order: the same view is the same text."""
         return urlencode(sorted(self._pairs(query)))
 
     def address(self, query: QueryDict, **changes: str) -> str:
@@ -117,7 +117,7 @@ class ListPage:
         return urlencode(kept + [(name, value) for name, value in changes.items() if value])
 
     def faults(self, query: QueryDict) -> list[str]:
-        """What an address asks for that the list does not have, in sentences."""
+        """The requests of an address that the list does not support, as sentences."""
         known = {each.name for each in self.columns}
         unknown = [each for each in query.getlist("columns") if each not in known]
         faults = [f"This list has no column “{each[:40]}”; the others are shown." for each in unknown[:3]]
@@ -160,7 +160,7 @@ def in_order(page: ListPage, rows: Iterable[Row], sort: str) -> list[Row]:
 
 
 def list_context(request: TenantRequest, page: ListPage, *, sort: str | None = None) -> dict[str, Any]:
-    """What the templates of a list's tools and headers show; `sort` is its order where the address does not say it."""
+    """The data for a list's tools and headers; `sort` is its order if the address does not name one."""
     sort = page.sort(request.GET) if sort is None else sort
     query, shown = page.view_query(request.GET), page.shown_columns(request.GET)
     headers = [_header(request, page, each, sort) for each in shown]
@@ -220,7 +220,7 @@ def _view_context(request: TenantRequest, page: ListPage, query: str, shown: Seq
 
 
 def _pager_words(sort: str) -> dict[str, str]:
-    """What the links to other pages say in an order that is not the usual one."""
+    """The words of the links to other pages in an order that is not the usual one."""
     if not sort:
         return {}
     if sort == "oldest":

@@ -84,7 +84,7 @@ class SaveViewForm(forms.Form):
 
 @in_tenant()
 def export_list(request: TenantRequest, list_name: str) -> HttpResponse:
-    """What an address shows of a list, as a CSV; who takes it is noted."""
+    """Export the displayed list as a CSV and record who takes it."""
     page = _page(request, list_name)
     record_page_view(request, page.name, uuid5(request.tenant.id, page.name))
     return csv_answer(page.name, *page.table(request.GET, LISTS[page.name][1](request)))

@@ -1,4 +1,4 @@
-"""How a person signs in: their password, authenticator app, recovery codes, passkeys and sessions. Of no tenant."""
+"""A person's own sign-in settings: password, authenticator app, recovery codes, passkeys and sessions. Of no tenant."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def page(request: TenantRequest) -> HttpResponse:
         "app": own.get(Authenticator.Type.TOTP),
         "codes": own.get(Authenticator.Type.RECOVERY_CODES),
         "sessions": factors.sessions(request.user),
-        "providers": _connected(request),
+        "providers": _connected_accounts(request),
         "places": [events.tenant_by_id(each.tenant_id) for each in accounts_queries.memberships(request.user)],
     }
     return render(request, "account/page.html", context)
 
 
-def _connected(request: TenantRequest) -> list[dict[str, Any]]:
+def _connected_accounts(request: TenantRequest) -> list[dict[str, Any]]:
     names = {each["provider_id"]: each["name"] for each in single_sign_on.configured_providers()}
     return [
         {
@@ -52,7 +52,7 @@ def _connected(request: TenantRequest) -> list[dict[str, Any]]:
 
 
 def redirect_after_removal(request: TenantRequest) -> HttpResponse:
-    """Where allauth leads after a passkey was removed."""
+    """Redirect to the page that allauth names after a passkey was removed."""
     return redirect("mfa_index")
 
 

@@ -1,4 +1,4 @@
-"""What the metrics page shows: figures in words, drawings, and the table behind each, from one report."""
+"""The data of the metrics page: figures in words, drawings, and the table behind each, from one report."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def actions_href(slug: str, count: str, since: datetime, until: datetime, about:
         wanted = {"outcome": figures.CALLS_OUTCOME[count], "tool": about.tool, "agent": about.agent}
         named = {name: value for name, value in wanted.items() if value}
         return "&".join(filter(None, (f"{_address('calls', slug)}?{_stretch(since, until)}", urlencode(named))))
-    narrowed = _narrowed(about)
+    narrowed = _filter_query(about)
     start = f"{_address('metric-actions', slug)}?count={count}&{_stretch(since, until)}"
     return f"{start}&{narrowed}" if narrowed else start
 
@@ -137,12 +137,12 @@ def _stretch(since: datetime, until: datetime) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _narrowed(about: MetricFilter) -> str:
+def _filter_query(about: MetricFilter) -> str:
     return urlencode(figures.filter_query(about))
 
 
 @lru_cache(maxsize=1024)
-def _moment(at: datetime, hourly: bool) -> str:
+def _format_time(at: datetime, hourly: bool) -> str:
     return at.strftime("%a %d %b, %H:%M UTC" if hourly else "%a %d %b")
 
 
@@ -152,7 +152,7 @@ def _address(name: str, slug: str) -> str:
 
 
 def _count_of(figure: MetricFigure) -> str:
-    """What the link of a figure leads to: of a delay, those that were read back or that were executed."""
+    """The count behind a figure's link: for a delay, the actions read back or executed."""
     return {"verification": "read_back", "reconcile": "executed"}.get(figure.metric.part, figure.metric.part)
 
 
@@ -169,7 +169,7 @@ def _headline(slug: str, figure: MetricFigure, report: MetricReport) -> dict[str
 
 
 def _card(slug: str, figure: MetricFigure, report: MetricReport) -> dict[str, Any]:
-    points = [_point(slug, figure, each, report) for each in figure.points]
+    points = [_draw_point(slug, figure, each, report) for each in figure.points]
     # One point is no course, and a line along the bottom says less than a number.
     known = [each for each in [*figure.before_points, *(each.value for each in points)] if each is not None]
     moved = len(known) > 1 and any(known)
@@ -205,8 +205,8 @@ def _cases(figure: MetricFigure) -> str:
     return f"{figure.part:,} of {figure.whole:,}" if kind is MetricKind.SHARE else ""
 
 
-def _point(slug: str, figure: MetricFigure, point: FigurePoint, report: MetricReport) -> DrawnPoint:
-    when = _moment(point.since, report.period.step.total_seconds() < 86_400)
+def _draw_point(slug: str, figure: MetricFigure, point: FigurePoint, report: MetricReport) -> DrawnPoint:
+    when = _format_time(point.since, report.period.step.total_seconds() < 86_400)
     of = f" ({point.part:,} of {point.whole:,})" if figure.metric.kind is MetricKind.SHARE else ""
     href = actions_href(slug, _count_of(figure), point.since, point.until, report.about)
     return DrawnPoint(point.value, f"{when}: {format_value(figure, point.value)}{of}", href)

@@ -55,7 +55,7 @@ def draw_series(
         words,
         _lines(earlier, top, "earlier"),
         _lines([each.value for each in points], top, "now"),
-        _bound(limit, top),
+        _draw_limit(limit, top),
         _marks(points, top),
     )
 
@@ -79,7 +79,7 @@ def _lines(values: Sequence[float | None], top: float, name: str) -> SafeString:
     return format_html_join("", '<polyline class="{}" points="{}"/>', drawn)
 
 
-def _bound(limit: float | None, top: float) -> SafeString | str:
+def _draw_limit(limit: float | None, top: float) -> SafeString | str:
     if limit is None:
         return ""
     at = f"{_y(limit, top):.1f}"
@@ -103,7 +103,7 @@ def _marks(points: Sequence[DrawnPoint], top: float) -> SafeString:
 
 
 def draw_bars(parts: Sequence[tuple[str, int]], *, words: str) -> SafeString:
-    """How many delays lie in each stretch, as bars from the left: (what the stretch is called, how many)."""
+    """Draw the number of delays in each interval as bars from the left: (label, count)."""
     most = max((count for _, count in parts), default=0) or 1
     high = 22
     rows = (
@@ -127,7 +127,7 @@ def draw_bars(parts: Sequence[tuple[str, int]], *, words: str) -> SafeString:
 
 
 def draw_flow(total: int, bands: Sequence[DrawnBand], *, words: str) -> SafeString:
-    """How a whole divides: a band for each part, from where it left the whole to where it ended."""
+    """Draw the division of a whole: a band for each part, from where it left the whole to where it ended."""
     if not total:
         return SafeString("")
     high, gap, least = 150, 5, 2.0

@@ -84,7 +84,7 @@ COUNT_WORDS = {
 
 
 class FigureFilterForm(forms.Form):
-    """What figures are about; every field stands in the address."""
+    """The filter of figures; every field is part of the address."""
 
     tool = forms.ChoiceField(required=False, label="Tool")
     agent = forms.ChoiceField(required=False, label="Agent")
@@ -107,7 +107,7 @@ class FigureFilterForm(forms.Form):
 
 
 class ThresholdsForm(forms.Form):
-    """When an alert is raised and cleared, in percent."""
+    """The thresholds at which an alert is raised and cleared, in percent."""
 
     raise_at = forms.DecimalField(min_value=0, max_value=100, max_digits=5, decimal_places=2, label="Raise at, percent")
     clear_at = forms.DecimalField(min_value=0, max_value=100, max_digits=5, decimal_places=2, label="Clear at, percent")
@@ -115,7 +115,7 @@ class ThresholdsForm(forms.Form):
     hold_min = forms.IntegerField(min_value=0, max_value=10_080, initial=15, label="For at least, minutes")
 
     def thresholds(self) -> dict[str, Any]:
-        """What was chosen, as rules take it."""
+        """The chosen thresholds in the form of the rules."""
         chosen = self.cleaned_data
         return {
             "raise_at": int(chosen["raise_at"] * 100),
@@ -290,7 +290,7 @@ class _BehindForm(forms.Form):
 @in_tenant()
 def list_actions(request: TenantRequest) -> HttpResponse:
     form, about = _behind_form(request), _behind_filter(request)
-    rows = _behind(request, before=place_in(request, "before"), limit=PAGE + 1)
+    rows = _actions_behind(request, before=place_in(request, "before"), limit=PAGE + 1)
     shown = {
         "here": "metrics",
         "title": COUNT_WORDS.get(request.GET.get("count", ""), "Actions"),
@@ -305,10 +305,10 @@ def list_actions(request: TenantRequest) -> HttpResponse:
 
 def exported_actions(request: TenantRequest) -> list[Any]:
     """The actions behind a figure."""
-    return _behind(request, limit=MOST_EXPORTED)
+    return _actions_behind(request, limit=MOST_EXPORTED)
 
 
-def _behind(request: TenantRequest, *, before: UUID | None = None, limit: int) -> list[Any]:
+def _actions_behind(request: TenantRequest, *, before: UUID | None = None, limit: int) -> list[Any]:
     form = _behind_form(request)
     if not form.is_valid():
         return []

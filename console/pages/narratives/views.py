@@ -28,7 +28,7 @@ def action(request: TenantRequest, action_id: UUID) -> HttpResponse:
 
 @in_tenant()
 def action_pdf(request: TenantRequest, action_id: UUID) -> HttpResponse:
-    return _printed(request, _of_action(request, action_id), action_id)
+    return _pdf_answer(request, _of_action(request, action_id), action_id)
 
 
 @in_tenant()
@@ -44,7 +44,7 @@ def case_pdf(request: TenantRequest, case_id: UUID) -> HttpResponse:
     found = _case(request, case_id)
     if found.action_id:
         return redirect("action-narrative-pdf", request.tenant.slug, found.action_id)
-    return _printed(request, _of_case(request, found), case_id)
+    return _pdf_answer(request, _of_case(request, found), case_id)
 
 
 def _of_action(request: TenantRequest, action_id: UUID) -> narrative.Narrative:
@@ -83,7 +83,7 @@ def _may_export(request: TenantRequest, kind: str) -> bool:
     return kind == "action" and "compliance" in request.caller.roles
 
 
-def _printed(request: TenantRequest, told: narrative.Narrative, subject: UUID) -> HttpResponse:
+def _pdf_answer(request: TenantRequest, told: narrative.Narrative, subject: UUID) -> HttpResponse:
     record_page_view(request, "narrative", subject)
     answer = HttpResponse(narrative_pdf(told), content_type="application/pdf")
     answer["Content-Disposition"] = f'attachment; filename="narrative-{subject}.pdf"'

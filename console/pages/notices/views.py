@@ -1,4 +1,4 @@
-"""What a person is told, how they want it, and what an administrator lets go out."""
+"""A person's notifications and their settings, and the channels that an administrator allows."""
 
 from __future__ import annotations
 
@@ -216,7 +216,7 @@ def _push(request: TenantRequest) -> dict[str, Any] | None:
 
 
 def _device_name(user_agent: str) -> str:
-    """What a person calls the device: browser and system, as far as the browser says."""
+    """A name for the device: browser and system, as far as the browser tells."""
     browser = next((name for mark, name in _BROWSERS.items() if mark in user_agent), "A browser")
     system = next((name for mark, name in _SYSTEMS.items() if mark in user_agent), "")
     return f"{browser} on {system}" if system else browser
@@ -237,14 +237,14 @@ def _channels(request: TenantRequest, form: ChannelsForm, *, status: int = 200) 
             }
             for name in routing.CHANNELS
         ],
-        "undelivered": _undelivered(request),
+        "undelivered": _undelivered_rows(request),
         "late": notifications_queries.delivery_status(tenant.id, at=request.as_of)["late"],
     }
     name = "notices/_channels.html" if request.htmx else "notices/channels.html"
     return render(request, name, context, status=status)
 
 
-def _undelivered(request: TenantRequest) -> list[dict[str, Any]]:
+def _undelivered_rows(request: TenantRequest) -> list[dict[str, Any]]:
     names = directory.names_of(request.tenant.id)
     return [
         {

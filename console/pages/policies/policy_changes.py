@@ -1,6 +1,6 @@
-"""What differs between two versions of a policy: sentence by sentence, and in the documents place by place.
+"""The differences between two versions of a policy: sentence by sentence, and in the documents place by place.
 
-Rows that have a name are compared with the row of that name, wherever it stands. Where they stand is compared apart,
+Rows that have a name are compared with the row of that name, wherever it is. Their order is compared separately,
 because the first row that fits may be the one that counts. Pure: no clock, no database.
 """
 
@@ -19,7 +19,9 @@ _ROW_NAMES = ("name", "id", "group")
 
 
 def compare_documents(kind: str, was: bytes, now: bytes) -> dict[str, list[Any]]:
-    """What differs between the bytes of two versions: in sentences, where both can be put into any, and in places."""
+    """The differences between the bytes of two versions: in sentences, if both can be expressed in
+    them, and in places.
+    """
     try:
         sentences = sentence_changes(policy_topics(kind, was), policy_topics(kind, now))
     except Refused:
@@ -43,7 +45,7 @@ def sentence_changes(old: Sequence[PolicyTopic], new: Sequence[PolicyTopic]) -> 
 def document_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[dict[str, str]]:
     """Every place where two documents differ, and every list whose rows stand in another order, or are others."""
     was, now = _with_table(old, new), _with_table(new, old)
-    places = diff_documents(*_paired(was, now))
+    places = diff_documents(*_pair_rows(was, now))
     moved = [
         {"path": f"/{name}", "before": f"in the order {before}", "after": f"in the order {after}"}
         for name in sorted(was.keys() & now.keys())
@@ -67,14 +69,14 @@ def _row_name(rows: Any) -> str:
     return next(names, "")
 
 
-def _paired(was: Any, now: Any) -> tuple[Any, Any]:
+def _pair_rows(was: Any, now: Any) -> tuple[Any, Any]:
     """Two values of one place, with the rows under their names where they have names in both."""
     name = _row_name(was)
     if name and name == _row_name(now):
         was, now = ({row[name]: row for row in rows} for rows in (was, now))
     if not isinstance(was, Mapping) or not isinstance(now, Mapping):
         return was, now
-    common = {key: _paired(was[key], now[key]) for key in was.keys() & now.keys()}
+    common = {key: _pair_rows(was[key], now[key]) for key in was.keys() & now.keys()}
     return (
         {**was, **{key: before for key, (before, _) in common.items()}},
         {**now, **{key: after for key, (_, after) in common.items()}},

@@ -70,7 +70,7 @@ _FINDING_WORDS = {
 
 
 def finding_sentences(kind: str, document: bytes) -> tuple[str, ...]:
-    """What stands out in the rules of a version: only approval policies have rules of this kind."""
+    """The findings on the rules of a version: only approval policies have rules of this kind."""
     found = analyse_rules(policy.load_stored(document)) if kind == "approval" else ()
     return tuple(f"“{each.rule}”{_FINDING_WORDS[each.code]} {each.text}" for each in found)
 
@@ -115,7 +115,8 @@ def _always_asked(policy: ApprovalPolicy) -> tuple[str, ...]:
     upper = _or(sorted((_class_name(each) for each in UPPER_CLASSES), reverse=True))
     names = {"side_effect_class": "class", "effect_domain": "domain", "tool": "tool"}
     asked = [
-        " and whose ".join(_named(names[name], name, value) for name, value in each.items()) for each in policy.require
+        " and whose ".join(_condition_text(names[name], name, value) for name, value in each.items())
+        for each in policy.require
     ]
     return (
         "Approval is required for every critical mutation, and for every change that cannot be undone.",
@@ -125,7 +126,7 @@ def _always_asked(policy: ApprovalPolicy) -> tuple[str, ...]:
     )
 
 
-def _named(word: str, name: str, value: str) -> str:
+def _condition_text(word: str, name: str, value: str) -> str:
     return f"{word} is {_class_name(value) if name == 'side_effect_class' else value}"
 
 
@@ -142,9 +143,10 @@ def _rule_sentence(rule: PolicyRule) -> str:
 
 
 def _demands(wanted: Requirements) -> list[str]:
-    """What a rule requires beyond the policy itself."""
+    """The requirements of a rule beyond the policy itself."""
     said = [
-        f"{_count(each.count, 'approval')} from the group {each.group}{_denials(each)}" for each in wanted.thresholds
+        f"{_count_text(each.count, 'approval')} from the group {each.group}{_denials(each)}"
+        for each in wanted.thresholds
     ]
     barred = [words for name, words in _ALSO_BARRED.items() if name in wanted.independence]
     said += [f"{_or(barred)} may not vote"] if barred else []
@@ -166,7 +168,7 @@ def _who_decides(policy: ApprovalPolicy) -> tuple[str, ...]:
     silent = not wanted and any(rule.demands.thresholds for rule in policy.rules)
     said = [
         f"{'Unless a rule says otherwise, the' if silent else 'The'} group {each.group} must give"
-        f" {_count(each.count, 'approval')}; {_count(each.deny, 'vote')} against from it"
+        f" {_count_text(each.count, 'approval')}; {_count_text(each.deny, 'vote')} against from it"
         f" {'ends' if each.deny == 1 else 'end'} the request."
         for each in wanted or ONE_REVIEWER
     ]
@@ -257,7 +259,7 @@ def _standing(policy: ApprovalPolicy) -> tuple[str, ...]:
     named = _or(sorted(f"“{each}”" for each in rule.always_ask))
     return (
         f"Two people may agree to one after {rule.after} verified approvals of one shape in a row; it covers at most"
-        f" {_count(rule.most_passes, 'action', 'actions')} in {_count(rule.most_days, 'day', 'days')}.",
+        f" {_count_text(rule.most_passes, 'action', 'actions')} in {_count_text(rule.most_days, 'day', 'days')}.",
         irreversible,
         *((f"Approval is always required for {named}.",) if named else ()),
     )
@@ -271,7 +273,7 @@ def _break_glass(policy: ApprovalPolicy) -> tuple[str, ...]:
     return (
         f"In an emergency one operator{groups} may approve alone, signed by {_signature(rule.step_up)}.",
         f"Execution must start within {exact_duration(int(RELEASE_WITHIN.total_seconds()))}, and"
-        f" {_count(rule.reviewers, 'other person', 'other people')} must review it within"
+        f" {_count_text(rule.reviewers, 'other person', 'other people')} must review it within"
         f" {exact_duration(rule.review_within_s)}.",
     )
 
@@ -326,10 +328,10 @@ def _autonomy_topics(known: AutonomyPolicy) -> tuple[PolicyTopic, ...]:
 def _outside_sentence(entry: Exclusion) -> str:
     where = f" if {entry.when.text} or if that cannot be evaluated" if entry.when else ""
     said = entry.reason or "The call lies outside the boundary."
-    return f"“{entry.name}”: {_covered(entry.scope)} are refused{where}; the agent reads “{said}”"
+    return f"“{entry.name}”: {_scope_text(entry.scope)} are refused{where}; the agent reads “{said}”"
 
 
-def _covered(scope: Scope) -> str:
+def _scope_text(scope: Scope) -> str:
     parts = [
         f" of {_or(sorted(scope.tools))}" if scope.tools else "",
         f" of class {_or(_class_name(each) for each in SideEffectClass if each in scope.classes)}"
@@ -342,12 +344,12 @@ def _covered(scope: Scope) -> str:
 
 def _budget_sentence(budget: Budget) -> str:
     each = "per session" if budget.per == "session" else f"per agent and {budget.within} (UTC)"
-    most = [_count(budget.calls, "call")] if budget.calls is not None else []
-    most += [_count(budget.readings, "verification read")] if budget.readings is not None else []
+    most = [_count_text(budget.calls, "call")] if budget.calls is not None else []
+    most += [_count_text(budget.readings, "verification read")] if budget.readings is not None else []
     if budget.money is not None:
         sums = _and(format_money(amount, code) for code, amount in sorted(budget.money.most.items()))
         most.append(f"{sums} in {budget.money.amount} (no other currency)")
-    return f"“{budget.name}”: {each}, at most {_and(most)}; counts {_covered(budget.scope)}."
+    return f"“{budget.name}”: {each}, at most {_and(most)}; counts {_scope_text(budget.scope)}."
 
 
 # Verification
@@ -367,7 +369,7 @@ def _verification_topics(document: Mapping[str, Any]) -> tuple[PolicyTopic, ...]
             (
                 f"First {exact_duration(numbers.first_after_s)} after the executor's report; {wait}, and none is"
                 f" much longer than {exact_duration(numbers.max_interval_s)}. A contract may set other times.",
-                f"If {_count(numbers.repeat_limit, 'reading')} could not settle a doubt, a person decides.",
+                f"If {_count_text(numbers.repeat_limit, 'reading')} could not settle a doubt, a person decides.",
             ),
         ),
         PolicyTopic(
@@ -472,13 +474,13 @@ def _recovery_topics(document: bytes) -> tuple[PolicyTopic, ...]:
         PolicyTopic(
             "Retries",
             (
-                f"A change is attempted at most {_count(known.max_attempts, 'time')}; a critical mutation is never"
+                f"A change is attempted at most {_count_text(known.max_attempts, 'time')}; a critical mutation is never"
                 " retried automatically.",
-                f"A read is attempted at most {_count(known.max_read_attempts, 'time')}.",
+                f"A read is attempted at most {_count_text(known.max_read_attempts, 'time')}.",
             ),
         ),
         PolicyTopic(
-            f"Recovery table ({table}, {_count(len(known.rows), 'row')}): the first matching row applies",
+            f"Recovery table ({table}, {_count_text(len(known.rows), 'row')}): the first matching row applies",
             tuple(map(_row_sentence, known.rows)),
             ordered=True,
         ),
@@ -514,11 +516,11 @@ def exact_duration(seconds: int) -> str:
     parts, left = [], seconds
     for word, size in _UNITS:
         count, left = divmod(left, size)
-        parts += [_count(count, word)] if count else []
+        parts += [_count_text(count, word)] if count else []
     return " ".join(parts) or "0 seconds"
 
 
-def _count(number: int, word: str, several: str = "") -> str:
+def _count_text(number: int, word: str, several: str = "") -> str:
     return f"{number} {word if number == 1 else several or f'{word}s'}"
 
 
@@ -531,12 +533,12 @@ def _sentence(text: str) -> str:
 
 
 def _and(words: Iterable[str]) -> str:
-    return _joined(list(words), "and")
+    return _join_words(list(words), "and")
 
 
 def _or(words: Iterable[str]) -> str:
-    return _joined(list(words), "or")
+    return _join_words(list(words), "or")
 
 
-def _joined(words: list[str], last: str) -> str:
+def _join_words(words: list[str], last: str) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} {last} {words[-1]}" if words else ""

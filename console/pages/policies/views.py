@@ -44,7 +44,7 @@ FOLDED_FROM = 15
 def list_policies(request: TenantRequest) -> HttpResponse:
     active = catalogue.active_policies(request.tenant.id)
     rows = [active[kind] for kind in KIND_NAMES if kind in active]
-    shown = [each | _content(each["row"]) for each in _with_history(request, rows)]
+    shown = [each | _version_content(each["row"]) for each in _with_history(request, rows)]
     context = {
         "here": "policies",
         "policies": shown,
@@ -56,14 +56,14 @@ def list_policies(request: TenantRequest) -> HttpResponse:
 
 @in_tenant()
 def policy(request: TenantRequest, policy_kind: str, policy_version: str) -> HttpResponse:
-    return _policy(request, _found(request, policy_kind, policy_version))
+    return _policy(request, _get_or_404(request, policy_kind, policy_version))
 
 
 @in_tenant(*MAY_RELEASE)
 @require_POST
 def roll_back(request: TenantRequest, policy_kind: str, policy_version: str) -> HttpResponse:
     """An earlier version in force again, in one step and by one person."""
-    row, form = _found(request, policy_kind, policy_version), ReleaseWordForm(request.POST)
+    row, form = _get_or_404(request, policy_kind, policy_version), ReleaseWordForm(request.POST)
     operation = partial(release_steps.roll_back, kind=policy_kind, version=policy_version)
     restored, status = apply_word(request, form, operation)
     if restored is None:
@@ -76,7 +76,7 @@ def _may_release(request: TenantRequest) -> bool:
     return bool(frozenset(MAY_RELEASE) & request.caller.roles)
 
 
-def _found(request: TenantRequest, kind: str, version: str) -> PolicyVersion:
+def _get_or_404(request: TenantRequest, kind: str, version: str) -> PolicyVersion:
     row = catalogue.policy_version(request.tenant.id, kind, version) if kind in KIND_NAMES else None
     if row is None:
         raise Http404
@@ -88,14 +88,14 @@ def _policy(
 ) -> HttpResponse:
     policy_kind = row.kind
     may_come_back = word is not None or (_may_release(request) and release_steps.can_come_back(row))
-    found = catalogue.policy_versions(request.tenant.id, policy_kind, before=_before(request), limit=PAGE + 1)
+    found = catalogue.policy_versions(request.tenant.id, policy_kind, before=_cursor(request), limit=PAGE + 1)
     context = {
         "here": "policies",
-        "policy": _with_history(request, [row])[0] | _content(row),
+        "policy": _with_history(request, [row])[0] | _version_content(row),
         "document": format_json(parse(bytes(row.document))),
         "versions": _with_history(request, found[:PAGE]),
         "older": f"{request.path}?before={found[PAGE - 1].id}#versions" if len(found) > PAGE else "",
-        "compared": _compared(request, row),
+        "compared": _differences(request, row),
         "folded_from": FOLDED_FROM,
         "word": (word or ReleaseWordForm()) if may_come_back else None,
         "is_fresh": is_recently_authenticated(request),
@@ -106,8 +106,8 @@ def _policy(
 
 @in_tenant()
 def show_touched_actions(request: TenantRequest, policy_kind: str, policy_version: str) -> HttpResponse:
-    """What the version would have touched in the last month, had it been in force."""
-    row = _found(request, policy_kind, policy_version)
+    """Show the actions of the last month that the version would have affected, had it been in force."""
+    row = _get_or_404(request, policy_kind, policy_version)
     slug, until = request.tenant.slug, request.as_of
     context = {
         "here": "policies",
@@ -162,8 +162,8 @@ def _with_events(
     }
 
 
-def _content(row: PolicyVersion) -> dict[str, Any]:
-    """What a version says, and what stands out in it; or why this program refuses it, which once it did not."""
+def _version_content(row: PolicyVersion) -> dict[str, Any]:
+    """The content of a version and its findings; or the reason why this program refuses it, which it once did not."""
     document = bytes(row.document)
     try:
         return {"topics": policy_topics(row.kind, document), "findings": finding_sentences(row.kind, document)}
@@ -172,8 +172,8 @@ def _content(row: PolicyVersion) -> dict[str, Any]:
         return {"topics": (), "findings": (), "refused": "; ".join([refusal.detail.rstrip("."), *faults])}
 
 
-def _compared(request: TenantRequest, row: PolicyVersion) -> dict[str, Any] | None:
-    """What differs from another version: the one that the address names, else the one before; None for the first."""
+def _differences(request: TenantRequest, row: PolicyVersion) -> dict[str, Any] | None:
+    """The differences from another version: the one in the address, else the one before; None for the first."""
     since = request.GET.get("since", "")
     other = catalogue.policy_version(request.tenant.id, row.kind, since) if since else None
     other = other or next(iter(catalogue.policy_versions(request.tenant.id, row.kind, before=row.id, limit=1)), None)
@@ -186,6 +186,6 @@ def _compared(request: TenantRequest, row: PolicyVersion) -> dict[str, Any] | No
     }
 
 
-def _before(request: TenantRequest) -> UUID | None:
+def _cursor(request: TenantRequest) -> UUID | None:
     asked = request.GET.get("before", "")
     return UUID(asked) if storage.is_uuid(asked) else None

@@ -1,4 +1,4 @@
-"""How people were given the chance to decide, over a period, as far as the tenant lets a reader see it."""
+"""The quality of reviewers' decisions over a period, as far as the tenant lets a reader see it."""
 
 from __future__ import annotations
 
@@ -49,6 +49,6 @@ def reviewer_quality(caller: Caller, *, since: datetime, until: datetime) -> dic
 
 
 def privacy_setting(caller: Caller) -> str:
-    """What the approval policy in force says."""
+    """The setting of the approval policy in force."""
     version = catalogue_queries.active_policies(caller.tenant_id)["approval"]
     return policy.load_stored(bytes(version.document)).reviewer_quality

@@ -62,7 +62,11 @@ RECORDINGS_LIST = ListPage(
 @in_tenant()
 def list_recordings(request: TenantRequest) -> HttpResponse:
     filters = RecordingFilter(request.GET)
-    found = _listed(request, filters, before=place_in(request, "before"), limit=PAGE + 1) if filters.is_valid() else []
+    found = (
+        _find_recordings(request, filters, before=place_in(request, "before"), limit=PAGE + 1)
+        if filters.is_valid()
+        else []
+    )
     context = {
         "here": "agents",
         "tabs": agent_tabs(request, "recordings"),
@@ -79,10 +83,10 @@ def exported_rows(request: TenantRequest) -> list[dict[str, Any]]:
     filters = RecordingFilter(request.GET)
     if not filters.is_valid():
         raise FilterNotValid
-    return _rows(request, _listed(request, filters, limit=MOST_EXPORTED))
+    return _rows(request, _find_recordings(request, filters, limit=MOST_EXPORTED))
 
 
-def _listed(
+def _find_recordings(
     request: TenantRequest, filters: RecordingFilter, *, before: UUID | None = None, limit: int
 ) -> list[Recording]:
     order = RECORDINGS_LIST.sort(request.GET) or "-id"
@@ -99,14 +103,14 @@ def _rows(request: TenantRequest, found: list[Recording]) -> list[dict[str, Any]
 def recording_page(request: TenantRequest, recording_id: UUID) -> HttpResponse:
     if gone := erased_page(request, "recording", recording_id):
         return gone
-    return _recording(request, _found(request, recording_id))
+    return _recording(request, _get_or_404(request, recording_id))
 
 
 @in_tenant()
 def conversation(request: TenantRequest, recording_id: UUID, number: int) -> HttpResponse:
     if gone := erased_page(request, "recording", recording_id):
         return gone
-    row, since = _found(request, recording_id), _number(request.GET.get("from", ""))
+    row, since = _get_or_404(request, recording_id), _number(request.GET.get("from", ""))
     found = recordings_queries.conversation(request.tenant.id, recording_id, number) if number <= LARGEST else None
     if found is None:
         raise Http404
@@ -134,7 +138,7 @@ def conversation(request: TenantRequest, recording_id: UUID, number: int) -> Htt
 @require_POST
 def request_erasure(request: TenantRequest, recording_id: UUID) -> HttpResponse:
     """Ask for it; a second person confirms it where all erasures are confirmed."""
-    form, row = EraseRecordingForm(request.POST), _found(request, recording_id)
+    form, row = EraseRecordingForm(request.POST), _get_or_404(request, recording_id)
     if not form.is_valid():
         return _recording(request, row, form=form, status=422)
     recordings_operations.request_erasure(
@@ -183,7 +187,7 @@ def _recording(
     return render(request, name, context, status=status)
 
 
-def _found(request: TenantRequest, recording_id: UUID) -> Any:
+def _get_or_404(request: TenantRequest, recording_id: UUID) -> Any:
     found = recordings_queries.find_recording(request.tenant.id, recording_id)
     if found is None:
         raise Http404

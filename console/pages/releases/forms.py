@@ -1,4 +1,4 @@
-"""What people type about releases. Bounded here, decided elsewhere."""
+"""Forms of releases. Bounded here, decided elsewhere."""
 
 from __future__ import annotations
 
@@ -94,13 +94,13 @@ class GateSignatureForm(ReleaseWordForm):
 
 
 class EndForm(forms.Form):
-    """Why a draft is withdrawn, or its canary stopped."""
+    """The reason for withdrawing a draft or stopping its canary."""
 
     reason = forms.CharField(max_length=1000, label="Reason", error_messages=_WHY)
 
 
 class CanaryForm(forms.Form):
-    """Which live actions the draft decides first."""
+    """The live actions that the draft decides first."""
 
     tools = forms.CharField(required=False, max_length=20_000, label="Tools, separated by spaces (every tool)")
     share = forms.IntegerField(min_value=1, max_value=100, initial=100, label="Percentage of their actions")

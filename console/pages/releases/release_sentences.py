@@ -1,4 +1,4 @@
-"""Where a release stands, what comes next and what its canary covers, in sentences. Pure: no clock, no database."""
+"""The status, next step and canary of a release, in sentences. Pure: no clock, no database."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _NEXT_WHERE_ENDED = {
 def standing_sentence(
     state: str, *, red: Sequence[str], ran: bool, is_on_canary: bool = False, is_in_force: bool = False
 ) -> str:
-    """Where a release stands: `red` are the gates that are not passed, `ran` whether any was run."""
+    """The status of a release: `red` are the gates that are not passed, `ran` says whether any was run."""
     if state == "DRAFT":
         found = f"{_named(red)} {'is' if len(red) == 1 else 'are'} not passed" if ran else "No gate was run"
         return f"It is a draft and has no effect yet. {found[:1].upper()}{found[1:]}."
@@ -85,7 +85,7 @@ def next_step(
 
 
 def scope_sentence(scope: CanaryScope) -> str:
-    """Which actions a canary decides, and how many must end."""
+    """The actions that a canary decides, and how many must end."""
     which = f"the tools {', '.join(scope.tools)}" if len(scope.tools) > 1 else "every tool"
     which = f"the tool {scope.tools[0]}" if len(scope.tools) == 1 else which
     share = "every action" if scope.share == 100 else f"{scope.share} percent of the actions"

@@ -1,4 +1,4 @@
-"""What a release needs of both neighbours: its draft checked as its kind is, and what follows when it is in force."""
+"""The steps of a release that need both neighbours: checking its draft, and the consequences of putting it in force."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def draft_changes(row: Release) -> list[dict[str, str]]:
 
 
 def compare_contracts(was: bytes, now: bytes) -> dict[str, Any]:
-    """What differs between two documents of a contract, and in what the second is weaker."""
+    """The differences between two documents of a contract, and the ways in which the second is weaker."""
     old, new = (contracts.load_stored(each, expected_digest=digest(each)) for each in (was, now))
     weaker = [each.text for each in weakenings(old, new)]
     parts = verification_changes(contracts.read(was), contracts.read(now))
@@ -131,7 +131,7 @@ def roll_back(
 
 
 def can_come_back(row: PolicyVersion) -> bool:
-    """Whether a version may be put in force again: it was in force, and was not taken back itself."""
+    """Return whether a version may be put in force again: it was in force, and was not rolled back."""
     brought = catalogue_queries.release(row.tenant_id, row.release_id) if row.release_id else None
     taken_back = brought is not None and brought.state == "ROLLED_BACK"
     return not taken_back and events.subject_state(row.tenant_id, row.id) == "SUPERSEDED"

@@ -254,7 +254,7 @@ def _found(request: TenantRequest, release_id: UUID) -> Release:
 def _carried_out(
     request: TenantRequest, form: forms.Form, carry_out: Callable[[], Release]
 ) -> tuple[Release | None, int]:
-    """What came of it; a refusal stands beside the field that it is about, and what was typed is kept."""
+    """The result; a refusal is shown beside its field, and the typed text is kept."""
     try:
         with undo_if_refused(request):
             return carry_out(), 200
@@ -321,7 +321,7 @@ def _name(kind: str, tool: str) -> str:
 
 
 def _in_force(row: Release) -> PolicyVersion | ContractVersion:
-    """What the release would replace, or has replaced; a release is of something that has a version in force."""
+    """The version that the release would replace, or has replaced; there always is one."""
     found = catalogue.version_in_force(row.tenant_id, row.kind, row.tool)
     assert found is not None
     return found
@@ -345,7 +345,7 @@ def _listed(request: TenantRequest, row: Release, names: dict[UUID, str], in_for
 
 
 def _gates_left(row: Release) -> tuple[bool, list[str]]:
-    """Whether any gate was run, and those that are not passed."""
+    """Return whether any gate was run, and those that are not passed."""
     if row.state not in OPEN_STATES:
         return True, []
     found = catalogue.gate_results(row.tenant_id, row.id)
@@ -460,7 +460,9 @@ def _steps(
 
 
 def _compared(request: TenantRequest, row: Release, in_force: Any) -> dict[str, Any] | None:
-    """What differs from the version in force; of a release that ended, from the one that it was last compared with."""
+    """The differences from the version in force; for a release that ended, from the one that it was
+    last compared with.
+    """
     basis = in_force
     if row.state not in OPEN_STATES:
         basis = (
@@ -491,7 +493,7 @@ def _gate(gate: str, result: ReleaseGate | None, names: dict[UUID, str]) -> dict
 
 
 def _evidence_of(tenant_id: UUID, result: ReleaseGate | None) -> dict[str, Any] | None:
-    """What a gate stored when it was run; a signature leads to the run that it signs. None where it cannot be read."""
+    """The evidence that a gate stored; a signature leads to the run that it signs. None if it cannot be read."""
     if result is None:
         return None
     try:
@@ -504,7 +506,7 @@ def _evidence_of(tenant_id: UUID, result: ReleaseGate | None) -> dict[str, Any] 
 
 
 def _touched(request: TenantRequest, row: Release, results: dict[str, ReleaseGate]) -> dict[str, Any] | None:
-    """What RG-01 or the simulation found to go otherwise, each with how; None before it ran."""
+    """The actions whose outcome RG-01 or the simulation found changed; None before it ran."""
     gate = "RG-01" if "RG-01" in required_gates(row.kind) else "SIMULATION"
     told = _evidence_of(request.tenant.id, results.get(gate))
     names = ("changed", "changed_in_all", "replayed") if gate == "RG-01" else ("touched", "touched_in_all", "decided")
@@ -534,7 +536,9 @@ def _outcome_words(outcome: dict[str, str]) -> str:
 
 
 def _canary(request: TenantRequest, row: Release, result: ReleaseGate | None) -> dict[str, Any] | None:
-    """What a canary covers and how its actions and the others stand now; of one that ended, those that it decided."""
+    """The scope of a canary and the figures of its actions and the others; for an ended one, of
+    those that it decided.
+    """
     if row.canary is None:
         return None
     scope = CanaryScope.of(row.canary)
@@ -550,7 +554,7 @@ def _canary(request: TenantRequest, row: Release, result: ReleaseGate | None) ->
 
 
 def _people(row: Release, names: dict[UUID, str]) -> list[tuple[str, str]]:
-    """Who drafted it, who promoted it, and who is missing."""
+    """The people who drafted and promoted it, and those who are missing."""
     missing = "nobody yet" if row.state in OPEN_STATES else "nobody"
     return [
         ("Drafted by", names.get(row.author, "somebody")),

@@ -1,7 +1,7 @@
-"""What an erasure of some actions takes with it: their approvals, cases and sessions, and the actions that mended them.
+"""The further subjects of an erasure of actions: their approvals, cases and sessions, and their recovery actions.
 
-A session goes with its actions only when all of them go or have gone, since its goal was the goal of each. An incident
-that is still open stays. What stays is said, so that whoever asks knows what is not covered.
+A session is erased with its actions only when all of them are, since its goal was the goal of each. An incident that is
+still open stays. Whatever stays is reported, so that the requester knows what is not covered.
 """
 
 from __future__ import annotations

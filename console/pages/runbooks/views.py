@@ -42,16 +42,16 @@ def page(request: TenantRequest) -> HttpResponse:
 @in_tenant("operator")
 @require_POST
 def case_step(request: TenantRequest, case_id: UUID) -> HttpResponse:
-    return _set(request, "case", case_id)
+    return _set_step(request, "case", case_id)
 
 
 @in_tenant("operator")
 @require_POST
 def incident_step(request: TenantRequest, incident_id: UUID) -> HttpResponse:
-    return _set(request, "incident", incident_id)
+    return _set_step(request, "incident", incident_id)
 
 
-def _set(request: TenantRequest, kind: str, subject_id: UUID) -> HttpResponse:
+def _set_step(request: TenantRequest, kind: str, subject_id: UUID) -> HttpResponse:
     form = RunbookStepForm(request.POST)
     if form.is_valid():
         work.set_step(

@@ -44,7 +44,7 @@ class StepView:
 
 @dataclass(frozen=True, kw_only=True)
 class RollbackStatus:
-    """Why a run is taken back, who said so, and, while it waits for a person, the step that it waits at."""
+    """The rollback of a run: its reason, its author, and the step that waits for a person, if one does."""
 
     row: Any
     why: str
@@ -74,12 +74,12 @@ class RunView:
 
     @property
     def count(self) -> int:
-        """How many steps it has."""
+        """The number of steps."""
         return self.earlier + len(self.steps) + self.later
 
     @property
     def words(self) -> str:
-        """How far taking it back has come."""
+        """The progress of the rollback."""
         return _BACK[self.unwinding.state] if self.unwinding else ""
 
 
@@ -121,7 +121,7 @@ def load_run(tenant_id: UUID, run_id: str) -> RunView | None:
 
 
 def rollback_status(tenant_id: UUID, found: RunView) -> RollbackStatus | None:
-    """How and why a run is taken back; the record's first event says why, its last where it stands."""
+    """The status of a run's rollback: the first event has the reason, the last one the state."""
     if found.unwinding is None:
         return None
     event, _, detail = events.history(tenant_id, found.unwinding.id)[0]
@@ -135,7 +135,7 @@ def rollback_status(tenant_id: UUID, found: RunView) -> RollbackStatus | None:
 
 
 def recovery_origin(tenant_id: UUID, action: Action) -> dict[str, Any] | None:
-    """What a recovery action is for: the action behind it, and the decision that ordered it."""
+    """The origin of a recovery action: the action that it repairs, and the decision that ordered it."""
     behind = actions_queries.action(tenant_id, action.parent_id) if action.parent_id else None
     if behind is None:
         return None

@@ -1,4 +1,4 @@
-"""What the search page and the palette show: each thing that was found with its page."""
+"""The results on the search page and in the palette, each with its page."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def pages_named(request: TenantRequest, typed: str) -> list[SearchItem]:
 
 
 def groups_of(request: TenantRequest, found: SearchResult) -> list[SearchGroup]:
-    """What was found, the most exact first; groups without anything are left out."""
+    """The results in groups, most exact first, without empty groups."""
     slug = request.tenant.slug
     payloads = payloads_of(request.tenant.id, found.actions)
     groups = [

@@ -16,7 +16,7 @@ SEE_PEOPLE = frozenset({"reviewer", "compliance", "administrator"})
 
 @in_tenant()
 def page(request: TenantRequest) -> HttpResponse:
-    """What fits `q`; a whole id that is found leads straight to its page."""
+    """Search for `q`; a full id that is found leads straight to its page."""
     typed = request.GET.get("q", "").strip()[:LONGEST]
     found = queries.search(request.tenant.id, typed, with_people=bool(request.caller.roles & SEE_PEOPLE))
     groups = groups_of(request, found)

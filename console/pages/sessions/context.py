@@ -1,4 +1,4 @@
-"""What may be told of a session or a run, as its page shows it: the same words, with the way to each action."""
+"""The report on a session or a run for its page: the same words, with a link to each action."""
 
 from __future__ import annotations
 

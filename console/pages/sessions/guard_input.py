@@ -1,4 +1,4 @@
-"""Who is about to speak: a session with its tools and the calls that the gate refused, as the guard asks for them."""
+"""The guard's input: a session with its tools and the calls that the gate refused."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def build_speaker(session: Session) -> Speaker:
         contracts=given,
         call_ids={call.action_id: call.call_id for call in made if call.action_id is not None},
         refusals={call.action_id: call.reason for call in made if call.action_id is not None and not call.accepted},
-        refused=tuple(_refused(call) for call in made if _is_refused(call)),
+        refused=tuple(_refused_record(call) for call in made if _is_refused(call)),
     )
 
 
@@ -57,7 +57,7 @@ def _is_refused(call: Any) -> bool:
     return not call.accepted and call.action_id is None and bool(call.tool)
 
 
-def _refused(call: Any) -> Record:
+def _refused_record(call: Any) -> Record:
     code, text = NOT_EXECUTED
     return Record(
         action_id=str(call.id),

@@ -1,7 +1,6 @@
-"""What an agent and its user may be told of a session or a run: context, summary, and what to do next.
+"""The texts about a session or a run for an agent and its user: context, summary, and next steps.
 
-The words on actions are the reports' (`reviews.reporting.rules.report`); who knows the session is `approvals`. Both
-meet here.
+The words on actions are the reports' (`reviews.reporting.rules.report`); `approvals` knows the session. Both meet here.
 """
 
 from __future__ import annotations
@@ -110,7 +109,7 @@ def _tools(session: Session) -> Iterable[Capability]:
 
 
 def _stops(session: Session, items: list[ReportedAction]) -> Iterable[str]:
-    """What people or the console have frozen of what this session touches; not why, which is for people."""
+    """The freezes that affect this session; their reasons are for people only."""
     touched = {
         "agent": {session.agent_id},
         "tool": set(session.contract["sub_tools_disclosed"]),

@@ -29,7 +29,7 @@ def calls_sentence(shape: Shape) -> str:
 
 
 def evidence_sentence(shape: Shape, *, count: int, approvers: int, system: str) -> str:
-    """What it was earned by, in one sentence."""
+    """The evidence by which it was earned, in one sentence."""
     people = "1 person" if approvers == 1 else f"{approvers} people"
     bounds = ", ".join(shapes.describe_bounds(shape))
     return (
@@ -56,7 +56,7 @@ def earned_sentence(row: StandingApproval) -> str:
 
 
 def used_sentence(row: StandingApproval) -> str:
-    """How much of the budget is used."""
+    """The used part of the budget."""
     said = f"{row.used_count} of {row.max_count} passed"
     if row.max_minor is None:
         return f"{said}."
@@ -65,7 +65,7 @@ def used_sentence(row: StandingApproval) -> str:
 
 
 def stop_sentence(row: StandingApproval) -> str:
-    """Why nothing passes under it, or what it waits for; empty where it is in force."""
+    """The reason why nothing passes under it, or what it waits for; empty if it is in force."""
     if row.state == standing.StandingState.PAUSED:
         return standing.PAUSE_SENTENCES[standing.PauseReason(row.pause_reason)]
     return {
@@ -78,7 +78,7 @@ def stop_sentence(row: StandingApproval) -> str:
 
 
 def after_pause(row: StandingApproval) -> str:
-    """Whether a paused one can go on, and by whom; empty for any other."""
+    """The way to resume a paused standing approval; empty for any other."""
     if row.state != standing.StandingState.PAUSED:
         return ""
     if row.pause_reason in standing.RESUMABLE:
@@ -90,7 +90,7 @@ def after_pause(row: StandingApproval) -> str:
 
 
 def pass_sentences(tenant_id: UUID, approvals: Collection[Approval]) -> dict[UUID, str]:
-    """Of each of these approvals that passed under a standing approval, which one and as which pass."""
+    """The standing approval and the number of the pass, for each approval that passed under one."""
     passed = [each for each in approvals if each.standing_id is not None]
     if not passed:
         return {}
@@ -105,7 +105,7 @@ def pass_sentences(tenant_id: UUID, approvals: Collection[Approval]) -> dict[UUI
 
 
 def pass_notice(tenant: Tenant, approval: Approval | None) -> dict[str, str] | None:
-    """What a page says of an action that passed under a standing approval, and where that is."""
+    """The notice for an action that passed under a standing approval, with a link."""
     said = pass_sentences(tenant.id, [approval] if approval is not None else [])
     if approval is None or approval.id not in said:
         return None

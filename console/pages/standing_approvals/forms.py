@@ -1,4 +1,4 @@
-"""What people type about standing approvals. Bounded here, decided elsewhere."""
+"""Forms of standing approvals. Bounded here, decided elsewhere."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ledger.catalogue.rules.money import decimal_places
 
 
 class WordForm(IdentityProofForm):
-    """Why somebody agrees or does not, and who it is."""
+    """The reason for agreeing or declining, with proof of identity."""
 
     reason = forms.CharField(
         max_length=4000, label="Reason", error_messages={"required": "Enter a reason. It is kept in the audit log."}

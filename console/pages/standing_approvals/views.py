@@ -170,7 +170,7 @@ def stop(request: TenantRequest, standing_approval_id: UUID) -> HttpResponse:
 def _carried_out(
     request: TenantRequest, form: WordForm, carry_out: Callable[[str], StandingApproval]
 ) -> tuple[StandingApproval | None, int]:
-    """What came of it; a refusal stands beside the field that it is about, and what was typed is kept."""
+    """The result; a refusal is shown beside its field, and the typed text is kept."""
     proof = proof_class(request, request.user, *form.proof())
     try:
         with undo_if_refused(request):

@@ -46,7 +46,7 @@ class SystemStatus:
 
 
 def change_sender(system: System | SystemStatus) -> UUID | None:
-    """Who sent the change of a system that waits."""
+    """The sender of a system's pending change."""
     return UUID(system.proposal["by"]) if system.proposal else None
 
 
@@ -91,7 +91,7 @@ def contracts_by_system(tenant: Tenant) -> dict[str, list[dict[str, Any]]]:
 
 
 def credential_status(tenant: Tenant, system: SystemStatus) -> dict[str, str]:
-    """Where a system's credential belongs, in what form, and what is wrong with the one that is there."""
+    """The place and form of a system's credential, and the fault of the present one."""
     _, missing = plans.system_access(tenant.id, tenant.slug, system.name)
     example = credentials.EXAMPLES.get(system.pattern)
     return {
@@ -103,7 +103,7 @@ def credential_status(tenant: Tenant, system: SystemStatus) -> dict[str, str]:
 
 @dataclass(frozen=True, kw_only=True)
 class VerificationSpending:
-    """What verification has cost: readings of this hour and day, by system and tool of the last week."""
+    """The cost of verification: readings of this hour and day, and by system and tool in the last week."""
 
     in_hour: int
     in_day: int

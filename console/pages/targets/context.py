@@ -1,4 +1,4 @@
-"""What is known of one target: its state as last read, what was done to it, what stops it, and its cases."""
+"""The facts about one target: its state as last read, its actions, its freezes and its cases."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def newest_state(tenant_id: UUID, found: list[Action]) -> TargetNow | None:
     before = {pointer: action for action, pointer in readings.newest_reading_pointers(tenant_id, ids).items()}
     behind = {run.pointer: run.action_id for run in after.last_runs(tenant_id, ids).values()}
     opened = evidence.open_evidence_many(tenant_id, [*before, *behind], leave_out_lost=True)
-    taken = [each for pointer, data in opened.items() if (each := _taken(pointer, orjson.loads(data)))]
+    taken = [each for pointer, data in opened.items() if (each := _state_in(pointer, orjson.loads(data)))]
     if not taken:
         return None
     newest = max(taken, key=lambda each: each.state.observed_at)
@@ -52,7 +52,7 @@ def newest_state(tenant_id: UUID, found: list[Action]) -> TargetNow | None:
     return TargetNow(fields=target_fields(newest), taken=newest, action_id=about)
 
 
-def _taken(pointer: UUID, document: dict[str, Any]) -> target_drift.TakenReading | None:
+def _state_in(pointer: UUID, document: dict[str, Any]) -> target_drift.TakenReading | None:
     """The state in a reading, or in the last reading of a verification run; None where it shows nothing."""
     of_run = document.get("readings")
     reading = of_run[-1] if of_run else document

@@ -105,7 +105,7 @@ def read(request: TenantRequest) -> HttpResponse:
 
 
 def _readable(request: TenantRequest, found: list[Action]) -> bool:
-    """Whether this person can have the target read now."""
+    """Return whether this person can have the target read now."""
     roles = request.caller.roles
     if not roles & {"reviewer", "operator"}:
         return False

@@ -1,4 +1,4 @@
-"""Who looks after an approval, who looks at it now, and what is said about it."""
+"""Assignment, presence and thread of an approval."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def release(request: TenantRequest, approval_id: UUID) -> HttpResponse:
 @in_tenant("reviewer", "operator")
 @require_POST
 def assign(request: TenantRequest, approval_id: UUID) -> HttpResponse:
-    among = eligible_assignees(_found(request, approval_id), at=request.as_of)
+    among = eligible_assignees(_get_or_404(request, approval_id), at=request.as_of)
     try:
         to = UUID(request.POST.get("to", ""))
     except ValueError:
@@ -68,13 +68,13 @@ def assign(request: TenantRequest, approval_id: UUID) -> HttpResponse:
 @in_tenant("reviewer", "operator", "compliance")
 @require_POST
 def comment(request: TenantRequest, approval_id: UUID) -> HttpResponse:
-    return _said(request, approval_id, threads.add_comment)
+    return _add_line(request, approval_id, threads.add_comment)
 
 
 @in_tenant("reviewer", "operator")
 @require_POST
 def ask_agent(request: TenantRequest, approval_id: UUID) -> HttpResponse:
-    return _said(request, approval_id, threads.ask_question)
+    return _add_line(request, approval_id, threads.ask_question)
 
 
 @in_tenant()
@@ -85,7 +85,7 @@ def report_presence(request: TenantRequest, approval_id: UUID) -> HttpResponse:
     The first time the page says that it was opened just now: what its reader was told of it is seen, and the target is
     read again for a reviewer.
     """
-    found, me = _found(request, approval_id), request.caller.actor
+    found, me = _get_or_404(request, approval_id), request.caller.actor
     if "opened" in request.POST:
         notices.mark_seen(tenant_id=request.tenant.id, actor_id=me.id, about=approval_id, at=request.as_of)
         if target_drift.request_reading(found, roles=request.caller.roles, by=me, at=request.as_of):
@@ -97,7 +97,7 @@ def report_presence(request: TenantRequest, approval_id: UUID) -> HttpResponse:
 @in_tenant()
 @require_GET
 def list_presence(request: TenantRequest) -> HttpResponse:
-    """Who has which of the listed approvals open."""
+    """List the people who have the listed approvals open."""
     ids = []
     for text in request.GET.getlist("id")[:MOST_SHOWN]:
         try:
@@ -117,7 +117,7 @@ def _looking(request: TenantRequest, ids: list[UUID]) -> list[dict[str, Any]]:
     return [{"id": one, "words": viewers_text(found.get(one, ()), called, me=me)} for one in ids]
 
 
-def _said(request: TenantRequest, approval_id: UUID, say: Any) -> HttpResponse:
+def _add_line(request: TenantRequest, approval_id: UUID, say: Any) -> HttpResponse:
     form = CommentForm(request.POST)
     if not form.is_valid():
         messages.error(request, "Nothing was written: say something, in at most 4,000 characters.")
@@ -133,7 +133,7 @@ def _said(request: TenantRequest, approval_id: UUID, say: Any) -> HttpResponse:
     return redirect(f"{_page(request, approval_id)}#thread")
 
 
-def _found(request: TenantRequest, approval_id: UUID) -> Any:
+def _get_or_404(request: TenantRequest, approval_id: UUID) -> Any:
     found = approvals.approval(request.tenant.id, approval_id)
     if found is None:
         raise Http404

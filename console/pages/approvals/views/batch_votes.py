@@ -53,7 +53,7 @@ def vote_on_several(request: TenantRequest) -> HttpResponse:
         reason=given["reason"],
         at=request.as_of,
     )
-    return render(request, "approvals/batch_result.html", _told(request, outcomes))
+    return render(request, "approvals/batch_result.html", _results_context(request, outcomes))
 
 
 def _show(request: TenantRequest, ids: list[UUID], form: BatchVoteForm, *, status: int = 200) -> HttpResponse:
@@ -75,7 +75,7 @@ def _show(request: TenantRequest, ids: list[UUID], form: BatchVoteForm, *, statu
             items.append(_item(request, each, actions[each.action_id]))
     context = {"here": "approvals", "items": items, "apart": apart, "form": form, "action": request.path}
     context |= {"approvals_href": reverse("approvals", args=[request.tenant.slug])}
-    context |= {"compared": _compared(items), "at_stake": money_at_stake(each["payload"] for each in items)}
+    context |= {"compared": _compare_items(items), "at_stake": money_at_stake(each["payload"] for each in items)}
     return render(request, "approvals/batch.html", context, status=status)
 
 
@@ -110,8 +110,8 @@ def _item(request: TenantRequest, approval: Approval, action: Action) -> dict[st
     }
 
 
-def _compared(items: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """In which fields the payloads of several items are the same, and in which they differ, with every value."""
+def _compare_items(items: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """The fields in which several items agree and those in which they differ, with every value."""
     found: dict[str, dict[UUID, str]] = {}
     labelled: dict[str, str] = {}
     for item in items:
@@ -132,7 +132,7 @@ def _compared(items: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
 _LOOKS = {"VOTED": ("tick", "Voted"), "DECIDED": ("minus", "Decided by others"), "REFUSED": ("stop", "Not accepted")}
 
 
-def _told(request: TenantRequest, outcomes: list[operations.ItemResult]) -> dict[str, Any]:
+def _results_context(request: TenantRequest, outcomes: list[operations.ItemResult]) -> dict[str, Any]:
     found = approvals.approvals_named(request.tenant.id, [each.approval_id for each in outcomes])
     actions = actions_queries.actions_by_id(request.tenant.id, [each.action_id for each in found.values()])
     items = []

@@ -58,7 +58,7 @@ def edit(request: TenantRequest, approval_id: UUID) -> HttpResponse:
 
 
 def _answer(request: TenantRequest, found: Approval, action: Action, schema: Mapping[str, Any]) -> HttpResponse:
-    """What was written: shown in the other way, previewed, or put in place of the request."""
+    """Answer a posted edit: switch the input mode, preview it, or replace the request."""
     makes = "make" in request.POST
     form = EditForm(request.POST, wants_reason=makes)
     typed = None if "payload" in request.POST else ArgumentForm(schema, data=request.POST)
@@ -128,7 +128,7 @@ def _replace(request: TenantRequest, approval_id: UUID, wanted: edits.Edit) -> H
 
 
 def _leaves_nobody(request: TenantRequest, approval: Approval) -> bool:
-    """Whether nobody could approve an edit by this person, under the terms that the request has now."""
+    """Return whether nobody could approve an edit by this person under the request's present terms."""
     return edits.eligible_if_edited(approval, editor=request.caller.actor.id, at=request.as_of).stranded
 
 
@@ -164,7 +164,7 @@ def _page(
 
 
 def _faults(refusal: Refused | None, rows: list[dict[str, Any]]) -> list[dict[str, str]]:
-    """What the gate found, each with the input that it is about, where there is one."""
+    """The gate's faults, each with its input if there is one."""
     inputs = {row["path"]: row["input"] for row in rows}
     found = []
     for each in refusal.errors if refusal is not None else ():

@@ -61,7 +61,7 @@ def inbox(request: TenantRequest) -> HttpResponse:
     tab = request.GET.get("tab", "")
     if tab not in TABS:
         raise Http404
-    context = _waiting(request) if tab == "" else _settled(request, tab)
+    context = _waiting(request) if tab == "" else _decided_tab(request, tab)
     context |= {"here": "approvals", "tabs": _tabs(request, tab), **list_context(request, APPROVALS_LIST)}
     return render(request, "approvals/_list.html" if request.htmx else "approvals/list.html", context)
 
@@ -69,7 +69,7 @@ def inbox(request: TenantRequest) -> HttpResponse:
 @in_tenant()
 def next_approval(request: TenantRequest) -> HttpResponse:
     """The next one that waits for this person's vote, under the filters with which they last looked at the queue."""
-    query = QueryDict(request.session.get(_kept(request), ""))
+    query = QueryDict(request.session.get(_session_key(request), ""))
     wanted = queue_filter(request, query).wanted(me=request.caller.actor.id)
     wanted |= {"without": request.caller.actor.id}
     passed = request.GET.get("after", "")
@@ -82,7 +82,7 @@ def next_approval(request: TenantRequest) -> HttpResponse:
 
 
 def exported_rows(request: TenantRequest) -> list[dict[str, Any]]:
-    """What the filters leave of a tab; nothing of any payload."""
+    """The rows of a filtered tab, without payloads."""
     tenant, tab = request.tenant.id, request.GET.get("tab", "")
     found = _found_on(request, tab, limit=MOST_EXPORTED)
     actions = actions_queries.actions_by_id(tenant, [each.action_id for each in found])
@@ -130,12 +130,12 @@ def queue_filter(request: TenantRequest, query: QueryDict) -> QueueFilter:
 def _waiting(request: TenantRequest) -> dict[str, Any]:
     filters = queue_filter(request, request.GET)
     wanted = filters.wanted(me=request.caller.actor.id)
-    after = _uuid(request.GET.get("after", ""))
+    after = _parse_uuid(request.GET.get("after", ""))
     found = approvals.queue(request.tenant.id, after=after, limit=PAGE + 1, at=request.as_of, **wanted)
     shown = queue_cards(request, found[:PAGE])
     query = APPROVALS_LIST.view_query(request.GET)
-    if request.session.get(_kept(request)) != query:
-        request.session[_kept(request)] = query
+    if request.session.get(_session_key(request)) != query:
+        request.session[_session_key(request)] = query
     return {
         "cards": shown,
         "at_stake": money_at_stake(each.payload for each in shown),
@@ -150,8 +150,8 @@ def _waiting(request: TenantRequest) -> dict[str, Any]:
     }
 
 
-def _settled(request: TenantRequest, tab: str) -> dict[str, Any]:
-    after = _uuid(request.GET.get("after", ""))
+def _decided_tab(request: TenantRequest, tab: str) -> dict[str, Any]:
+    after = _parse_uuid(request.GET.get("after", ""))
     found = _found_on(request, tab, after=after, limit=PAGE + 1)
     return {
         "cards": queue_cards(request, found[:PAGE]),
@@ -188,7 +188,7 @@ def _tabs(request: TenantRequest, current: str) -> list[dict[str, Any]]:
     ]
 
 
-def _kept(request: TenantRequest) -> str:
+def _session_key(request: TenantRequest) -> str:
     return f"queue:{request.tenant.slug}"
 
 
@@ -196,7 +196,7 @@ def _here(request: TenantRequest) -> str:
     return reverse("approvals", args=[request.tenant.slug])
 
 
-def _uuid(text: str) -> UUID | None:
+def _parse_uuid(text: str) -> UUID | None:
     try:
         return UUID(text)
     except ValueError:

@@ -48,7 +48,7 @@ def vote(request: TenantRequest, approval_id: UUID) -> HttpResponse:
                 voter=_voter(request, proof),
                 seen=form.seen(),
                 reason=form.cleaned_data["reason"],
-                signed=_signed(request, form),
+                signed=_challenge_answer(request, form),
                 at=request.as_of,
             )
     except Refused as refusal:
@@ -62,7 +62,7 @@ def vote(request: TenantRequest, approval_id: UUID) -> HttpResponse:
 @in_tenant("reviewer", "operator")
 @require_POST
 def challenge(request: TenantRequest, approval_id: UUID) -> HttpResponse:
-    """What a passkey is to sign, for the page's script; a refusal as the API words it."""
+    """Create the passkey challenge for the page's script; refusals have the API's form."""
     _check_role(request)
     form = UnsignedVoteForm(request.POST)
     if not form.is_valid():
@@ -89,7 +89,7 @@ def challenge(request: TenantRequest, approval_id: UUID) -> HttpResponse:
 
 @in_tenant()
 def vote_coverage(request: TenantRequest, approval_id: UUID) -> HttpResponse:
-    """What a vote would cover now: the page compares it with what it shows."""
+    """The present coverage of a vote; the page compares it with its display."""
     gone = erased_page(request, "approval", approval_id)
     if gone is not None:
         return gone
@@ -132,7 +132,7 @@ def _voter(request: TenantRequest, proof: str) -> binding.Voter:
     return binding.Voter(actor=str(request.caller.actor.id), roles=request.caller.roles, evidence_class=proof)
 
 
-def _signed(request: TenantRequest, form: VoteForm) -> signatures.ChallengeAnswer | None:
+def _challenge_answer(request: TenantRequest, form: VoteForm) -> signatures.ChallengeAnswer | None:
     held: dict[str, Any] = form.cleaned_data
     if not held["assertion"]:
         return None

@@ -38,7 +38,7 @@ def start_batch(request: TenantRequest) -> HttpResponse:
         tenant_id=request.tenant.id,
         kind=BatchKind(form.cleaned_data["kind"]),
         wanted=form.wanted(as_of=request.as_of),
-        selected=_selected(request, form),
+        selected=_selected_cases(request, form),
         by=request.caller.actor,
         at=request.as_of,
     )
@@ -46,7 +46,7 @@ def start_batch(request: TenantRequest) -> HttpResponse:
     return redirect("batch", request.tenant.slug, row.id)
 
 
-def _selected(request: TenantRequest, form: BatchForm) -> list[UUID]:
+def _selected_cases(request: TenantRequest, form: BatchForm) -> list[UUID]:
     """The ticked cases, or all that match the filter of the page they were seen on."""
     if form.cleaned_data["scope"] != "all":
         return form.cases()
@@ -82,7 +82,7 @@ def show_batch(request: TenantRequest, batch_id: UUID) -> HttpResponse:
         "batches_href": reverse("batches", args=[request.tenant.slug]),
         "batch": _row(request, found, progress, called),
         "items": _items(request, found),
-        "told": _told(found, called),
+        "told": _parameter_words(found, called),
         "timeline": event_rows(events.history(request.tenant.id, found.id), called),
     }
     return render(request, "batches/_detail.html" if request.htmx else "batches/detail.html", context)
@@ -129,8 +129,8 @@ def _items(request: TenantRequest, row: Any) -> list[dict[str, Any]]:
 _ICONS = {"WAITING": "clock", "DONE": "tick", "REFUSED": "stop", "LEFT": "minus"}
 
 
-def _told(row: Any, names: dict[UUID, str]) -> list[tuple[str, str]]:
-    """What the batch was told, in words."""
+def _parameter_words(row: Any, names: dict[UUID, str]) -> list[tuple[str, str]]:
+    """The batch's parameters, in words."""
     told = dict(row.wanted)
     if "to" in told:
         told["to"] = names.get(UUID(told["to"]), "somebody")

@@ -85,7 +85,7 @@ def list_cases(request: TenantRequest) -> HttpResponse:
     if tab not in TABS:
         raise Http404
     filters = case_filter(request)
-    after = _uuid(request.GET.get("after", ""))
+    after = _parse_uuid(request.GET.get("after", ""))
     found = found_cases(request, tab, filters, after=after, limit=PAGE + 1)
     rows = _rows(request, found[:PAGE])
     context = {
@@ -106,7 +106,7 @@ def list_cases(request: TenantRequest) -> HttpResponse:
 
 
 def exported_rows(request: TenantRequest) -> list[dict[str, Any]]:
-    """What the list shows of a tab; of payloads the amount alone, where its column was chosen."""
+    """The rows of a tab; of payloads only the amount, if its column was chosen."""
     tab = request.GET.get("tab", "")
     if tab not in TABS:
         raise Http404
@@ -123,7 +123,7 @@ def exported_rows(request: TenantRequest) -> list[dict[str, Any]]:
             "row": each,
             "payload": payloads.get(each.action_id, {}),
             "owner": called.get(each.claimed_by, "") if each.claimed_by else "",
-            **_found(each, accepted.get(each.action_id, "")),
+            **_case_title(each, accepted.get(each.action_id, "")),
         }
         for each in found
     ]
@@ -166,7 +166,7 @@ def resolve(request: TenantRequest, case_id: UUID) -> HttpResponse:
         with undo_if_refused(request):
             state = settle()
     except Refused as refusal:
-        return _refused(request, case_id, refusal, form)
+        return _render_refusal(request, case_id, refusal, form)
     settled = "Case resolved." if state == "RESOLVED" else "Proposed. A second approver must confirm it."
     messages.success(request, settled)
     return redirect("case", request.tenant.slug, case_id)
@@ -199,7 +199,7 @@ def confirm(request: TenantRequest, case_id: UUID) -> HttpResponse:
                 at=request.as_of,
             )
     except Refused as refusal:
-        return _refused(request, case_id, refusal, None)
+        return _render_refusal(request, case_id, refusal, None)
     messages.success(request, "Confirmed. Case resolved." if form.accepted() else "Returned. The case is open again.")
     return redirect("case", request.tenant.slug, case_id)
 
@@ -214,19 +214,19 @@ def _identify_second(request: TenantRequest, form: ConfirmationForm) -> settleme
 @in_tenant("operator", "reviewer")
 @require_POST
 def challenge(request: TenantRequest, case_id: UUID) -> HttpResponse:
-    """What a passkey is to sign, for the page's script; a refusal as the API words it."""
+    """Create the passkey challenge for the page's script; refusals have the API's form."""
     try:
         with undo_if_refused(request):
             asked = settlement_signing.create_challenge(
-                request, request.caller, case_id, _said(request), at=request.as_of
+                request, request.caller, case_id, _settlement_draft(request), at=request.as_of
             )
     except Refused as refusal:
         return JsonResponse({"code": refusal.code, "detail": refusal.detail}, status=refusal.status)
     return json_response(Challenge.of(asked), 201)
 
 
-def _said(request: TenantRequest) -> settlement_signing.SettlementDraft:
-    """What the page wants signed: a resolution by an operator, else the confirmation of what was proposed."""
+def _settlement_draft(request: TenantRequest) -> settlement_signing.SettlementDraft:
+    """The settlement to sign: a resolution by an operator, else the confirmation of a proposal."""
     if "resolution" not in request.POST:
         form = ConfirmationForm({**request.POST.dict(), "answer": "confirm"})
         covers = form.cleaned_data["covers"] if form.is_valid() else ""
@@ -246,7 +246,9 @@ def _said(request: TenantRequest) -> settlement_signing.SettlementDraft:
     )
 
 
-def _refused(request: TenantRequest, case_id: UUID, refusal: Refused, form: ResolutionForm | None) -> HttpResponse:
+def _render_refusal(
+    request: TenantRequest, case_id: UUID, refusal: Refused, form: ResolutionForm | None
+) -> HttpResponse:
     """The page again as it is now, with what was typed and why it was not taken."""
     if refusal.status == 404:
         raise refusal
@@ -273,15 +275,15 @@ def render_case(
         "cases_href": reverse("cases", args=[request.tenant.slug]),
         "case": page,
         "refusal": refusal,
-        "typed": _unplaced(page, resolution) if refusal else None,
+        "typed": _unoffered_text(page, resolution) if refusal else None,
         "form": resolution or ResolutionForm(allowed=[]),
         "comment_form": remark or RemarkForm(),
     }
     return render(request, "cases/_detail.html" if request.htmx else "cases/detail.html", context, status=status)
 
 
-def _unplaced(page: dict[str, Any], form: ResolutionForm | None) -> dict[str, str] | None:
-    """What was typed into a form that the page does not offer any more: it is shown, so that nothing is lost."""
+def _unoffered_text(page: dict[str, Any], form: ResolutionForm | None) -> dict[str, str] | None:
+    """The text typed into a form that the page no longer offers, so that nothing is lost."""
     offered = {each["code"] for group in page["ways"] for each in group["choices"]} if page["may_settle"] else set()
     if form is None or form.data.get("resolution") in offered:
         return None
@@ -338,7 +340,7 @@ def queue_tabs(request: TenantRequest, current: str) -> list[dict[str, Any]]:
     return [{"href": href, "word": word, "current": name == current} for name, word, href in tabs]
 
 
-def _uuid(text: str) -> UUID | None:
+def _parse_uuid(text: str) -> UUID | None:
     try:
         return UUID(text)
     except ValueError:
@@ -359,7 +361,7 @@ def _rows(request: TenantRequest, found: list[Any]) -> list[dict[str, Any]]:
             else each.target,
             "payload": payloads.get(each.action_id, {}),
             "amount": amount_of(payloads.get(each.action_id)),
-            **_found(each, accepted.get(each.action_id, "")),
+            **_case_title(each, accepted.get(each.action_id, "")),
             "action": actions.get(each.action_id),
             "owner": called.get(each.claimed_by, "") if each.claimed_by else "",
             "snoozed": bool(each.snoozed_until and each.snoozed_until > request.as_of),
@@ -368,8 +370,8 @@ def _rows(request: TenantRequest, found: list[Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _found(case: Case, accepted: str) -> dict[str, str]:
-    """What a case is about; of a settled one how it was settled (with what was accepted), and what had been found."""
+def _case_title(case: Case, accepted: str) -> dict[str, str]:
+    """The title of a case; for a settled one the settlement (with the accepted difference) and the earlier finding."""
     label = labels.discrepancy_label(case.discrepancy) if case.discrepancy else labels.case_reason_label(case.reason)
     if case.state == "RESOLVED":
         settled = labels.resolution_label(case.resolution).lower()

@@ -1,4 +1,4 @@
-"""Who works on a case and when: claiming, assigning, snoozing, reopening, writing to each other."""
+"""Casework: claim, assign, snooze, reopen and comment."""
 
 from __future__ import annotations
 
