@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-def test_what_is_ticked_outlives_paging_and_becomes_one_batch(people, site):
+def test_selected_cases_stay_selected_across_pages_and_form_one_batch(people, site):
     for _ in range(2):
         site.stage.case()
     operator = people().sign_in("operator")

@@ -62,7 +62,7 @@ def test_keys_do_nothing_where_they_are_switched_off(people, site, asked):
     assert page.get_by_text("claimed by you").count() == 0
 
 
-def test_what_arrives_is_announced_and_moves_no_row(people, site, asked):
+def test_new_approvals_are_announced_without_moving_rows(people, site, asked):
     reviewer = people().sign_in("reviewer")
     page = reviewer.page
     reviewer.go_live("approvals")

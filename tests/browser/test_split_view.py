@@ -66,7 +66,7 @@ def test_a_reviewer_walks_the_inbox_and_decides_without_leaving_it(people, site,
     assert site.stage.approval(second.action_id).state == "REJECTED"
 
 
-def test_what_is_shown_beside_the_list_is_voted_on_and_on_the_access_record_as_on_its_own_page(people, site, asked):
+def test_a_vote_from_the_side_panel_is_recorded_and_logged_like_one_from_its_own_page(people, site, asked):
     second, person = asked[1], people().sign_in("reviewer")
     open_inbox(person, f"approvals/{asked[0].id}")
     person.page.keyboard.press("j")

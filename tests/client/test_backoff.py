@@ -11,7 +11,7 @@ def _pause(fault, *, tries=1, spent_s=0.0, chance=0.0, **options):
 
 
 @pytest.mark.parametrize("status", [429, 502, 503, 504])
-def test_what_may_pass_is_tried_again(status):
+def test_temporary_faults_are_retried(status):
     assert _pause(ConsoleFault(status, "BUSY")) is not None
 
 

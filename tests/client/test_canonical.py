@@ -21,7 +21,7 @@ def test_the_client_writes_the_bytes_of_the_reference_library(value):
 
 
 @given(_VALUES)
-def test_what_was_written_reads_back(value):
+def test_encoded_values_parse_back_unchanged(value):
     assert parse_json(encode_canonical(value)) == value
 
 

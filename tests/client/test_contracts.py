@@ -58,7 +58,7 @@ def test_each_remedy_is_a_tool_of_the_example_and_gets_every_argument_that_it_ne
             assert sorted(remedy.arguments) == sorted(wanted), (document["name"], relation)
 
 
-def test_what_cannot_be_undone_waits_for_a_person():
+def test_irreversible_tools_require_a_persons_approval():
     kinds = {one["name"]: one["reversibility"] for one in DOCUMENTS}
     irreversible = {name for name, kind in kinds.items() if kind == "IRREVERSIBLE"}
     assert irreversible == {"issue_refund", "cancel_order", "delete_document"}

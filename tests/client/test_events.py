@@ -49,7 +49,7 @@ def test_an_event_without_an_id_of_its_own_is_never_a_repeat():
     assert {event.event_id for event in events} == {"1.a"}
 
 
-def test_what_a_broken_connection_left_unfinished_is_no_event():
+def test_an_unfinished_event_on_a_broken_connection_is_dropped():
     feed = EventParser()
     _read(ONE, b"id: 2.b\ndata: half", feed=feed)
     feed.connected()

@@ -111,7 +111,7 @@ def test_a_refund_can_be_written_twice_under_one_key(place, stage, work_for):
         ({"amount": 10_000_000}, "AMOUNT_TOO_HIGH"),
     ],
 )
-def test_what_is_plainly_wrong_is_refused_before_anything_is_sent(place, stage, work_for, change, code):
+def test_obvious_mistakes_are_refused_before_anything_is_sent(place, stage, work_for, change, code):
     work = work_for("issue_refund", refund_of(stage.order()) | change)
     with pytest.raises(NothingSent) as caught:
         tools.refund(place.shop, work)

@@ -108,6 +108,6 @@ def silent(amount: int) -> None:
         (silent, "no docstring"),
     ],
 )
-def test_what_cannot_be_said_exactly_is_refused_when_the_function_is_decorated(function, why):
+def test_a_function_without_an_exact_schema_is_refused_when_it_is_decorated(function, why):
     with pytest.raises(TypeError, match=why):
         describe_function(function)

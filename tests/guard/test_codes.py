@@ -35,7 +35,7 @@ CODES = {
 
 @pytest.mark.req("R-CG-04", "R-CG-05", "R-CG-06", "R-CG-07", "R-CG-12", "R-CG-13")
 @pytest.mark.parametrize(("state", "code"), CODES.items())
-def test_what_has_not_ended_well_is_told_as_done_by_nobody(state: str, code: str):
+def test_an_action_that_did_not_end_well_cannot_be_reported_as_done(state: str, code: str):
     verdict = judge(SAID, ground(record(state=state)))
     assert [each.code for each in verdict.violations] == [code]
     assert verdict.corrected is not None

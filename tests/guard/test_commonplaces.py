@@ -298,7 +298,7 @@ def verdicts(said: str, tool: str, *records: Record) -> str:
 
 @pytest.mark.req("R-CG-01", "R-CG-17")
 @every_row("said", DONE)
-def test_of_what_nobody_tried_each_is_blocked(said: str):
+def test_each_report_of_an_untried_action_is_blocked(said: str):
     for tool in SAID:
         assert verdicts(said, tool) == "BLOCK", tool
         assert verdicts(said, tool, READ) == "BLOCK", tool
@@ -306,13 +306,13 @@ def test_of_what_nobody_tried_each_is_blocked(said: str):
 
 @pytest.mark.req("R-CG-01", "R-CG-17")
 @every_row("said", DONE)
-def test_of_what_is_done_and_receipted_each_may_go_out(said: str):
+def test_each_report_of_a_verified_action_is_allowed(said: str):
     for tool in SAID:
         assert verdicts(said, tool, READ, action(tool, "RECONCILED_SUCCESS", "r-1")) == "ALLOW", tool
 
 
 @every_row("said", DONE)
-def test_of_what_failed_is_running_or_unknown_each_is_blocked(said: str):
+def test_each_success_report_of_a_failed_running_or_unknown_action_is_blocked(said: str):
     for tool in SAID:
         for state in ("FAILED", "EXECUTING", "UNKNOWN"):
             assert verdicts(said, tool, READ, action(tool, state)) == "BLOCK", (tool, state)
@@ -326,6 +326,6 @@ def test_offers_questions_denials_and_facts_from_a_reading_may_go_out(said: str)
 
 
 @every_row(("state", "said"), [(state, said) for state, tellings in TOLD.items() for said in tellings])
-def test_what_is_told_as_it_is_may_go_out(state: str, said: str):
+def test_each_truthful_report_is_allowed(state: str, said: str):
     for tool in SAID:
         assert verdicts(said, tool, READ, action(tool, state)) == "ALLOW", tool

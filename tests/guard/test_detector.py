@@ -33,11 +33,11 @@ def test_a_report_is_found_where_it_stands(said: str):
 
 
 @pytest.mark.parametrize("said", QUIET)
-def test_what_is_offered_asked_planned_denied_or_described_is_none(said: str):
+def test_offers_questions_plans_denials_and_descriptions_are_no_reports(said: str):
     assert reports_in(said) == ()
 
 
-def test_what_hides_in_how_it_is_written_is_found_in_its_place():
+def test_reports_hidden_by_invisible_characters_are_found_in_place():
     said = "Hello! I have bo\u200boked you a table for eight. Bye."
     [(start, end)] = reports_in(said)
     assert said[start:end] == "I have bo\u200boked you a table for eight."

@@ -33,11 +33,11 @@ def test_words_that_the_message_does_not_hold_are_passed_over(answer: object):
 
 
 @pytest.mark.parametrize("answer", SENSELESS)
-def test_where_the_answer_makes_no_sense_the_built_in_detector_is_asked(answer: object):
+def test_the_built_in_detector_replaces_a_nonsensical_answer(answer: object):
     assert reports_by(ENDPOINT, REPORT, transport=answering(answer)) == ((0, len(REPORT)),)
 
 
-def test_where_there_is_no_answer_or_no_endpoint_the_built_in_detector_is_asked():
+def test_the_built_in_detector_replaces_a_missing_answer_or_endpoint():
     assert reports_by(ENDPOINT, REPORT, transport=answering({}, status=500)) == ((0, len(REPORT)),)
     assert reports_by(ENDPOINT, REPORT) == ((0, len(REPORT)),)
     assert reports_by(read(None), f"Hello. {REPORT} Anything else?") == ((7, 7 + len(REPORT)),)

@@ -32,7 +32,7 @@ real = pytest.mark.skipif(not retail.is_there(), reason="the recorded conversati
 
 
 @real
-def test_of_the_real_conversations_of_a_shop_no_message_is_touched_and_no_difference_reported():
+def test_the_guard_changes_no_message_of_real_shop_conversations():
     """Every message that follows a change was read by eye; three tell it falsely, without words of any contract."""
     made = retail.measured()
     assert (made.messages, made.calls) == (649, 793)

@@ -56,7 +56,7 @@ def test_a_claim_is_found_however_it_is_written(how: str):
 
 
 @pytest.mark.req("R-CG-16")
-def test_what_was_corrected_tells_the_reason_and_is_allowed():
+def test_a_corrected_message_gives_the_reason_and_is_allowed():
     told = judge("I have refunded your charge.", FAILED).corrected
     assert told is not None
     assert "card expired" in told

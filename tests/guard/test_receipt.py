@@ -24,7 +24,7 @@ DIFFERS = record(
 )
 
 
-def test_what_is_done_is_told_by_the_contracts_template_with_its_confirmation():
+def test_the_contracts_template_reports_a_verified_action_with_its_confirmation():
     assert receipt_of(ground(PAID)).text == "On record:\n- Verified: Refunded 40.00 EUR. Confirmation: re_81."
 
 
@@ -45,7 +45,7 @@ def test_a_confirmation_is_the_code_that_the_answer_gives_as_proof(answer, code)
     "answer",
     [{"user_id": "u_77"}, {"refund_status": "pending"}, {"code": 200}, {"booking_date": "2026-05-01"}, {"id": "x"}],
 )
-def test_what_only_describes_the_thing_is_no_confirmation(answer):
+def test_a_mere_description_is_no_confirmation(answer):
     assert "Confirmation" not in receipt_of(ground(replace(PAID, answer=answer))).text
 
 
@@ -59,7 +59,7 @@ def test_a_template_with_a_hole_is_not_used():
     assert "Verified: issue refund, order EX-1001. Done, and" in receipt_of(ground(replace(PAID, reading={}))).text
 
 
-def test_what_was_asked_stands_beside_what_is_shown_and_nothing_is_called_done():
+def test_a_difference_shows_both_values_and_is_not_called_done():
     [line] = receipt_of(ground(DIFFERS)).lines
     assert line.word == "Needs review"
     assert line.text == (

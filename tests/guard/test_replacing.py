@@ -46,7 +46,7 @@ def test_a_sentence_that_states_what_was_asked_gives_way_to_what_is_shown_and_th
         "Sorry about that.",
     ],
 )
-def test_what_states_the_shown_value_asks_offers_denies_or_apologises_goes_out_word_for_word(said: str):
+def test_sentences_that_state_the_shown_value_or_claim_nothing_stay_unchanged(said: str):
     assert read(said, UPGRADE) == said
 
 
@@ -58,7 +58,7 @@ def test_a_number_is_stated_in_any_spelling_and_small_ones_only_beside_the_name_
     assert read("It is for 2 nights.", refund) == "The nights is 3; 2 was asked for."
 
 
-def test_of_a_list_only_what_was_asked_and_is_not_shown_counts():
+def test_only_requested_list_values_that_are_missing_count():
     order = record(fields=(differing("items", ["lamp", "bottle"], ["lamp"]),))
     assert read("The lamp is on its way.", order) == "The lamp is on its way."
     assert read("The bottle is on its way.", order) == "The items is lamp; lamp, bottle was asked for."
@@ -120,12 +120,12 @@ def test_done_words_with_their_object_of_which_no_action_exists_at_all_are_the_p
         ("The shop refunded the order already.", {}),
     ],
 )
-def test_what_a_reading_shows_or_nobody_claims_to_have_just_done_is_no_phantom(said: str, shown: dict[str, str]):
+def test_a_value_shown_by_a_reading_is_no_phantom(said: str, shown: dict[str, str]):
     looked = record("get_plan", answer=shown, action_id="r1")
     assert judge(said, ground(looked)).verdict == "ALLOW"
 
 
-def test_what_another_tool_did_to_the_same_kind_of_thing_is_no_phantom_in_other_words():
+def test_other_words_for_another_tools_verified_action_are_no_phantom():
     order = replace(EMAIL, name="cancel_order", done=("cancelled",), object=("order",))
     done = record("cancel_order")
     assert judge("I have refunded your order.", ground(done, tools=(REFUND, order))).verdict == "ALLOW"
@@ -147,7 +147,7 @@ def test_a_saying_is_true_where_its_condition_holds_and_gives_way_where_it_does_
     assert [each.code for each in stale.violations] == ["STALE_STATE"]
 
 
-def test_what_is_said_to_come_of_a_change_is_held_against_it_and_what_may_come_of_another_is_not():
+def test_announced_consequences_of_a_change_are_checked_and_possible_ones_are_not():
     free = record("change_plan", target="account/7", answer={"payment": 0})
     told = "The record does not show “charged” for change plan, account 7: payment is 0."
     assert read("The difference will be charged to your card.", free) == told
@@ -211,7 +211,7 @@ def test_a_deed_that_is_denied_planned_asked_or_a_rule_is_nobodys_business(said:
     assert judge(said, ground(tools=(EXCHANGE,))).verdict == "ALLOW"
 
 
-def test_what_was_only_begun_is_told_as_begun_and_not_as_done():
+def test_a_started_action_is_reported_as_started_and_not_as_done():
     pending = record("exchange_items", "PENDING", evidence=())
     assert judge("The exchange request has been submitted.", ground(pending, tools=(EXCHANGE,))).verdict == "ALLOW"
     assert (
@@ -231,7 +231,7 @@ def test_a_thing_on_which_the_tool_was_never_tried_is_not_done_though_it_was_loo
     assert judge("Your order EX-1002 has been refunded.", ground(shown, old)).verdict == "ALLOW"
 
 
-def test_what_an_agent_asks_or_thinks_is_no_reading():
+def test_an_agents_thoughts_are_no_reading():
     thought = record("get_plan", action_id="r1", arguments={"thought": "the order was refunded"}, answer={})
     assert judge("I have refunded your order.", ground(thought)).violations[0].code == "PHANTOM"
 
@@ -252,7 +252,7 @@ def test_all_done_gives_way_while_a_step_is_not():
     assert judge("All done! Have a nice day.", ground(record())).verdict == "ALLOW"
 
 
-def test_of_several_actions_a_sentence_means_those_that_it_names_else_what_is_new():
+def test_a_sentence_refers_to_the_actions_that_it_names_else_to_new_ones():
     one = record(action_id="a1", target="order/EX-1001")
     two = record(state="FAILED", action_id="a2", target="order/EX-1002", evidence=())
     assert judge("I have refunded order EX-1001.", ground(one, two)).verdict == "ALLOW"
@@ -276,7 +276,7 @@ def test_a_stated_claim_is_judged_by_its_action_alone_and_clears_what_it_covers(
     assert judge(said, ground(record(), failed), (other,)).violations[0].rule == "stated"
 
 
-def test_what_introduces_a_cited_line_goes_out_and_what_reports_beside_it_does_not():
+def test_an_introduction_to_a_citation_is_allowed_and_a_report_beside_it_is_not():
     failed = record(state="FAILED", evidence=())
     line = "Failed: issue refund, order EX-1001. No completion was confirmed."
     for said in (

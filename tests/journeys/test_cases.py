@@ -342,7 +342,7 @@ def _incidents(history):
 
 
 @pytest.mark.parametrize(("case", "code"), REFUSED)
-def test_what_the_gate_refuses_is_on_its_record_and_is_no_action(played, case, code):
+def test_a_refused_call_is_recorded_and_creates_no_action(played, case, code):
     ground, sent = played.ground, played.sent[case]
     assert (sent.accepted, sent.code, sent.action_id, sent.state) == (False, code, None, None)
     assert ground.operator.items("/actions", session=sent.session_id) == []
@@ -353,7 +353,7 @@ def test_what_the_gate_refuses_is_on_its_record_and_is_no_action(played, case, c
 
 
 @pytest.mark.req("R-RP-43", "R-RP-47")
-def test_what_a_recovery_left_in_the_shop_is_what_is_told_of_it(played):
+def test_the_report_on_a_recovery_agrees_with_the_shops_state(played):
     ground = played.ground
     ground.wait_for(played.action("wrong_quantity"), "COMPENSATED")
     ground.wait_for(played.action("release_lost"), "REVIEW_REQUIRED")
@@ -437,7 +437,7 @@ def test_a_frozen_target_takes_no_more_work(played):
 
 @pytest.mark.req("R-EX-08")
 @pytest.mark.parametrize("case", ["no_effect", "other_payload"])
-def test_what_is_held_cannot_be_repeated(played, case):
+def test_a_held_action_cannot_be_repeated(played, case):
     ground, sent = played.ground, played.sent[case]
     ground.wait_for(played.action(case), "REVIEW_REQUIRED")
     assert ground.again(sent).code == "DUPLICATE_BLOCKED"

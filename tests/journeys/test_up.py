@@ -234,7 +234,7 @@ def test_an_outside_database_needs_its_owner_too(up, run):
 
 
 @pytest.mark.parametrize("name", ["DATABASE_URL", "REDIS_URL", "COUNTERFOIL_SECRETS_DIR"])
-def test_nothing_needed_has_a_default(up, run, name):
+def test_required_settings_have_no_default(up, run, name):
     given = {
         "DATABASE_URL": "postgresql://app:word@127.0.0.1:1/none",
         "REDIS_URL": "redis://127.0.0.1:1/0",

@@ -119,7 +119,7 @@ def test_a_server_that_comes_back_with_another_tool_is_not_called(bench, desk, s
     assert server.calls == []
 
 
-def test_of_a_server_that_is_not_there_it_is_said_that_nothing_was_sent(bench, desk, server):
+def test_a_missing_server_is_reported_as_nothing_sent(bench, desk, server):
     async def script(client):
         server.stop()
         gone = await client.call_tool("keep_note", NOTE)
@@ -169,7 +169,7 @@ for line in sys.stdin:
         ("", "number = str(number)", None),
     ],
 )
-def test_what_a_process_does_to_its_output_is_answered_or_passed_over(bench, desk, tmp_path, start, call, code):
+def test_odd_output_of_a_server_process_is_answered_or_ignored(bench, desk, tmp_path, start, call, code):
     tool = types.Tool.model_validate(rude.TOOLS[0])
     desk.tools = [contract(tool)]
     file = tmp_path / "server.py"

@@ -100,7 +100,7 @@ def test_a_client_fetches_lines_that_may_be_told_and_how_each_is_cited(bench, de
     assert "counterfoil_lines" in instructions
 
 
-def test_what_runs_is_the_stored_payload_and_not_what_the_caller_sent(bench, desk):
+def test_the_stored_payload_runs_and_not_the_callers(bench, desk):
     judged = desk.judged
 
     def edited(call):
@@ -225,7 +225,7 @@ def test_another_run_of_the_gateway_finishes_what_an_earlier_one_proposed(bench,
     assert len(bench.calls) == 1
 
 
-def test_what_an_earlier_run_started_is_asked_about_anew_each_time_and_never_run_again(bench, desk):
+def test_an_action_started_by_an_earlier_run_is_asked_about_and_never_run_again(bench, desk):
     desk.held = {"notes.keep_note"}
     bench.told(gateway={"hold_s": 0.2})
     action_id = word(bench.talk(_call("keep_note")))["action_id"]
@@ -291,7 +291,7 @@ def test_a_server_that_dies_leaves_the_outcome_unknown_and_ends_the_gateway(benc
     assert "the connection to the server was lost" in bench.log.read_text()
 
 
-def test_what_is_no_tool_result_is_reported_as_unreadable(bench, desk):
+def test_an_invalid_tool_result_is_reported_as_unreadable(bench, desk):
     _lied_to(bench, desk)
     result = bench.talk(_call("talk_garbage"))
     assert word(result)["error"]["code"] == "UNREADABLE_ANSWER"

@@ -27,7 +27,7 @@ def older(monkeypatch):
 
 
 @MODES
-def test_what_is_read_passes_as_it_is_and_is_no_call(bench, desk, mode):
+def test_reads_pass_through_unchanged_and_are_no_calls(bench, desk, mode):
     async def script(client):
         has = client.server_capabilities
         assert None not in (has.resources, has.prompts, has.completions)
@@ -57,7 +57,7 @@ def test_an_error_of_the_server_passes_with_its_own_code_and_data(bench, mode):
     assert error.data == {"uri": "notes://another"}
 
 
-def test_what_was_asked_of_the_connection_itself_reaches_the_server(bench, older):
+def test_requests_about_the_connection_reach_the_server(bench, older):
     async def script(client):
         await client.set_logging_level("warning")
         await client.subscribe_resource("notes://page")
@@ -67,7 +67,7 @@ def test_what_was_asked_of_the_connection_itself_reaches_the_server(bench, older
     assert (bench.folder / "subscribed").read_text() == "notes://page"
 
 
-def test_what_the_server_tells_of_itself_is_told_on(bench, older):
+def test_the_servers_notifications_reach_the_client(bench, older):
     heard = []
 
     async def hear(message):
@@ -91,7 +91,7 @@ def test_what_the_server_tells_of_itself_is_told_on(bench, older):
     bench.talk(script, mode="legacy", message_handler=hear, logging_callback=logged)
 
 
-def test_what_the_server_tells_of_itself_is_told_on_in_the_newer_protocol(bench):
+def test_the_servers_notifications_reach_the_client_in_the_newer_protocol(bench):
     async def script(client):
         heard = set()
         async with client.listen(resources_list_changed=True, prompts_list_changed=True) as changes:
@@ -107,7 +107,7 @@ def test_what_the_server_tells_of_itself_is_told_on_in_the_newer_protocol(bench)
 # A held call
 
 
-def test_who_cancels_a_held_call_takes_it_back_and_hears_its_progress_until_then(bench, desk, monkeypatch):
+def test_cancelling_a_held_call_withdraws_it_and_ends_its_progress(bench, desk, monkeypatch):
     monkeypatch.setattr("counterfoil.mcp.gateway._PROGRESS_S", 0.2)
     desk.held = {"notes.keep_note"}
     heard = []
@@ -165,7 +165,7 @@ def test_a_pin_that_has_run_out_ends_the_calls(bench, desk):
     assert bench.calls == []
 
 
-def test_where_it_may_be_renewed_the_same_goal_is_pinned_again(bench, desk):
+def test_the_same_goal_is_pinned_again_if_renewal_is_allowed(bench, desk):
     sessions = _over(desk)
     bench.told(session={"renew": True})
 
@@ -202,7 +202,7 @@ def test_a_renewed_session_with_another_contract_does_not_call_the_tool_of_the_o
 # What is held back
 
 
-def test_what_is_held_back_at_the_start_is_on_the_sessions_record(bench, desk):
+def test_tools_withheld_at_the_start_are_recorded_with_the_session(bench, desk):
     bench.become("schema")
 
     async def script(client):
@@ -217,7 +217,7 @@ def test_what_is_held_back_at_the_start_is_on_the_sessions_record(bench, desk):
     ]
 
 
-def test_what_changes_while_the_session_is_open_is_reported_once_more(bench, desk):
+def test_tools_that_change_during_a_session_are_reported_once_more(bench, desk):
     async def script(client):
         async with client.listen(tools_list_changed=True) as changes:
             await client.call_tool("swap_tools", NOTE)

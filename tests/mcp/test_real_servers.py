@@ -62,7 +62,7 @@ def _calling(name, arguments):
     return script
 
 
-def test_what_a_real_server_wrote_is_confirmed_in_the_system_of_record(house, files):
+def test_a_real_servers_write_is_confirmed_in_the_system_of_record(house, files):
     async def script(client):
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         written = await client.call_tool("write_file", {"path": "today.md", "content": "Quiet."})
@@ -99,7 +99,7 @@ def test_a_client_cites_what_a_real_server_did_and_its_user_reads_the_consoles_l
     agent.http.close()
 
 
-def test_what_the_gate_refuses_never_reaches_a_real_server(house, files):
+def test_a_refused_call_never_reaches_a_real_server(house, files):
     wrong = files.talk(_calling("write_file", {"path": "wrong.md", "contents": "Loud."}))
     assert wrong.is_error
     assert word(wrong)["code"] == "SCHEMA_DRIFT"

@@ -55,7 +55,7 @@ def test_the_report_says_what_would_have_become_of_each_call(shadow, desk):
     assert "Milk" not in (shadow.folder / "shadow.jsonl").read_text()
 
 
-def test_what_would_be_hidden_or_withheld_is_reported_and_shown(shadow):
+def test_tools_that_would_be_withheld_are_reported_and_still_shown(shadow):
     shadow.become("injected")
     tools, _ = shadow.talk(_twice("keep_note"))
     assert "IMPORTANT" in next(tool.description for tool in tools if tool.name == "keep_note")

@@ -66,7 +66,7 @@ def test_a_pin_of_another_form_never_holds():
     assert _fate(_tool(), known).fate is ToolDecision.CHANGED
 
 
-def test_what_is_not_registered_or_listed_twice_is_not_offered():
+def test_unregistered_and_duplicate_tools_are_not_offered():
     known = _registered(_tool())
     assert _fate(_tool(name="delete_file"), known).fate is ToolDecision.UNREGISTERED
     assert compare_tools([_tool(), _tool()], known, prefix="files.").offered == []

@@ -83,7 +83,7 @@ def test_a_client_that_gives_up_before_its_handle_has_taken_nothing_back_and_is_
     assert (len(bench.calls), desk.one.starts) == (1, 1)
 
 
-def test_what_is_approved_after_its_client_gave_up_does_not_run_until_somebody_asks(bench, desk):
+def test_a_call_approved_after_its_client_gave_up_waits_until_somebody_asks(bench, desk):
     async def script(client):
         with pytest.raises(MCPError, match="timed out"):
             await client.call_tool("keep_note", NOTE, read_timeout_seconds=TWELVE)

@@ -55,7 +55,7 @@ def test_whichever_part_a_client_reads_it_reads_what_the_server_sent(bench, serv
 
 
 @pytest.mark.parametrize("name", ["counterfoil_status", "counterfoil_lines", "nothing_such", "keep_note"])
-def test_what_the_gateway_says_itself_is_all_in_the_text(bench, desk, server, name):
+def test_the_text_contains_everything_that_the_gateway_adds(bench, desk, server, name):
     desk.refuse = {
         "code": "SCHEMA_DRIFT",
         "message": "No `txt` here.",
@@ -113,7 +113,7 @@ PAGES = {
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_of_a_list_that_does_not_end_well_there_is_what_came_and_the_reason(bench, desk, server, name):
+def test_an_incomplete_list_keeps_its_tools_and_gives_the_reason(bench, desk, server, name):
     server.pages, names, why = PAGES[name]
     desk.tools = [contract(types.Tool.model_validate(_tool(one))) for one in "abc"]
     listed = bench.talk(_listing)

@@ -98,7 +98,7 @@ def test_calls_are_proposed_and_answered_as_the_gate_says(console, session):
     assert refund["properties"] == {"charge_id": {"type": "string"}, "amount": {"type": "integer"}}
 
 
-def test_what_never_reaches_the_gate_is_answered_by_crewai_and_does_nothing(console, session):
+def test_calls_rejected_by_crewai_never_reach_the_gate(console, session):
     _, texts, _ = _run(session, _call("wire_money", {}, "c1"), _call("issue_refund", "{no", "c2"), "Done.")
     assert len(texts) == 2
     assert console.to("/calls") == []

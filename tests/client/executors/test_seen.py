@@ -77,7 +77,7 @@ def test_an_executor_sends_what_it_has_seen_and_keeps_it_over_a_restart(console,
 @pytest.mark.parametrize(
     "now", [{"size": 8}, {"size": 9, "root": b"\x02" * 32}], ids=["smaller", "another history of the same size"]
 )
-def test_nothing_runs_for_a_console_that_has_gone_back(console, executor_for, now):
+def test_nothing_runs_for_a_console_whose_record_has_gone_back(console, executor_for, now):
     runs: list[Work] = []
     stand(console, 9)
     executor_for(runs).execute(ORDER)

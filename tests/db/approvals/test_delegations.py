@@ -69,13 +69,13 @@ def test_taken_back_it_is_gone_at_once_and_on_record(tenant, people):
         delegations.end_delegation(tenant_id=tenant, delegation_id=row.id, by=by, at=NOW + DAY)
 
 
-def test_nobody_takes_anothers_power_for_themselves(tenant, people):
+def test_nobody_can_delegate_anothers_power_to_themselves(tenant, people):
     with pytest.raises(delegations.NotYours):
         lend(tenant, people, by="ben")
     lend(tenant, people, by="cyd")
 
 
-def test_what_was_lent_cannot_be_lent_on(tenant, people):
+def test_delegated_power_cannot_be_delegated_further(tenant, people):
     lend(tenant, people)
     with pytest.raises(DelegationRefused):
         lend(tenant, people, giver="ben", to="cyd")
@@ -88,7 +88,7 @@ def test_everything_ends_with_a_place(tenant, people):
         assert events.history(tenant, each.id)[-1][0].kind == "delegation_ended"
 
 
-def test_who_is_away_is_seen_to_be_away(tenant, people):
+def test_an_absent_person_is_shown_as_away(tenant, people):
     by = ledger.Actor("person", people["ada"])
     row = delegations.add_absence(
         tenant_id=tenant, actor_id=people["ada"], starts_at=NOW, ends_at=NOW + DAY, by=by, at=NOW

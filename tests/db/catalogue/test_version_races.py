@@ -104,7 +104,7 @@ def test_a_rollback_and_a_retirement_together_do_not_end_a_tool_of_which_a_versi
     assert in_force(tenant) == ["1.0.0"]
 
 
-def test_of_a_retirement_and_a_rollback_to_what_it_ends_the_second_is_refused(tenant, meanwhile):
+def test_a_rollback_to_a_version_that_is_being_retired_is_refused(tenant, meanwhile):
     def retire() -> Any:
         return releases.retire_contract(tenant_id=tenant, name=TOOL, version="1.0.0", ends_tool=False, **word(BEN))
 
@@ -186,7 +186,7 @@ def test_a_weaker_version_is_not_confirmed_with_what_is_rolled_back_in_the_same_
     assert in_force(tenant) == ["1.0.0", "1.1.0"]
 
 
-def test_of_two_first_versions_of_a_tool_the_second_is_compared_with_the_first(tenant, meanwhile):
+def test_the_second_of_two_concurrent_first_versions_is_compared_with_the_first(tenant, meanwhile):
     def first(version: str, **changes: Any) -> Callable[[], Any]:
         return lambda: register(tenant, document(version, name="file_document", **changes))
 

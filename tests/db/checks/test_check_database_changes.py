@@ -165,7 +165,7 @@ def test_a_column_of_another_type_is_not_the_one_that_was_asked_for(user):
         ("ALTER TABLE shop.orders ADD COLUMN note text", "exists already."),
     ],
 )
-def test_what_cannot_be_held_and_read_back_is_refused_with_the_reason_and_nothing_has_run(user, statement, says):
+def test_statements_that_cannot_be_held_and_read_back_are_refused_with_the_reason_and_never_run(user, statement, says):
     with pytest.raises(Refusal, match=says):
         proposed(user, statement)
     assert user.run("-Atc", f"SELECT count(*) FROM {user.schema}.orders").stdout == "30\n"

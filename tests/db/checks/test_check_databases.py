@@ -126,7 +126,7 @@ class TestUpdates:
         asked = self.lookup(shop, fields=["version"], present_if="row.tenant == scope.tenant")
         assert shop.look(lookup=asked).effects[0].present
 
-    def test_what_cannot_be_decided_is_not_absent(self, shop):
+    def test_an_undecidable_condition_is_not_absence(self, shop):
         shop.run("UPDATE {s}.orders SET status = NULL")
         asked = self.lookup(shop, present_if="row.status.startsWith('can')")
         assert shop.look(lookup=asked).effects[0].present is None
@@ -202,7 +202,7 @@ def test_the_connection_cannot_write(shop):
 
 
 @pytest.mark.parametrize("table", ["nothing", "secret"])
-def test_what_is_not_there_or_not_ours_never_answers(shop, table):
+def test_missing_or_foreign_tables_give_no_answer(shop, table):
     shop.run("CREATE TABLE {s}.secret (idempotency_key text)")
     asked = {"effects": {"x": {"table": f"{shop.schema}.{table}", "where": {"idempotency_key": "'k'"}}}}
     with pytest.raises(CheckFailed) as failed:

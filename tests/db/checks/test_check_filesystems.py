@@ -142,7 +142,7 @@ def test_a_file_where_a_folder_should_be_hides_nothing(root):
 
 
 @pytest.mark.parametrize("name", ["a folder", "pipe"])
-def test_what_is_no_file_has_no_content(root, name):
+def test_anything_but_a_file_has_no_content(root, name):
     (root / "a folder").mkdir()
     os.mkfifo(root / "pipe")
     found = effect(root, name)
@@ -176,7 +176,7 @@ class TestExpectations:
         assert look(root, "reports/q1.txt", extensions=[".txt"]).indicators == ()
 
     @pytest.mark.req("R-CP-02")
-    def test_nothing_under_a_protected_folder_may_go(self, root):
+    def test_a_deletion_under_a_protected_folder_fires_an_indicator(self, root):
         protected = {"protected": ["reports"]}
         found = look(root, "reports/gone.txt", settings=protected, expect="absent")
         assert found.indicators == ("destructive_operation_outside_policy",)

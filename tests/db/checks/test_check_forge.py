@@ -160,7 +160,7 @@ def test_another_forge_and_a_repository_that_may_not_be_read_show_no_absence(for
      "gh api repos/team/app/releases --paginate -q .[].tag_name",
      "gh issue comment 7 -b merge", "git merge main", "gh api repos/team/app/issues -f title=merge"],
 )  # fmt: skip
-def test_nothing_is_said_about_what_neither_merges_nor_releases(command, tmp_path):
+def test_commands_that_neither_merge_nor_release_are_ignored(command, tmp_path):
     assert read_command(command, tmp_path) is None
 
 
@@ -189,7 +189,7 @@ def test_nothing_is_said_about_what_neither_merges_nor_releases(command, tmp_pat
         ("gh api graphql -f 'query=mutation{mergePullRequest(input:{}){clientMutationId}}'", "Not recognised"),
     ],
 )
-def test_what_cannot_be_held_is_said_to_be_so_and_never_let_through(tmp_path, command, says):
+def test_commands_that_cannot_be_held_are_refused_with_the_reason(tmp_path, command, says):
     with pytest.raises(Refusal, match=says):
         read_command(command, tmp_path)
 

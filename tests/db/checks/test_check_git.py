@@ -83,7 +83,7 @@ def test_a_repository_without_a_commit_has_no_refs(server):
         ({"commit": "main"}, {}, "names no commit"),
     ],
 )
-def test_what_cannot_be_looked_up_is_no_absence(server, asked, settings, says):
+def test_a_failed_lookup_is_not_absence(server, asked, settings, says):
     with pytest.raises(CheckFailed, match=says) as failed:
         look(server, PUSH, settings=settings, **({"commit": "0" * 40} | asked))
     assert not failed.value.retryable

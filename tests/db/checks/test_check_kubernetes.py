@@ -147,7 +147,7 @@ def test_a_secret_is_not_proposed_since_its_content_would_stand_in_the_record(se
      "kubectl -n shop rollout -n live status deployment/web -w", "kubectl config view",
      "kubectl", "kubectl --context live describe node a", "echo kubectl delete"],
 )  # fmt: skip
-def test_nothing_is_said_about_what_only_reads(command, tmp_path):
+def test_read_only_commands_are_ignored(command, tmp_path):
     assert read_command(command, tmp_path) is None
 
 

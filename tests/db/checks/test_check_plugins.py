@@ -127,7 +127,7 @@ def test_without_it_the_known_ones_are_named():
         check_for("lamps")
 
 
-def test_nothing_is_imported_before_it_is_asked_for(install):
+def test_a_plugin_is_not_imported_before_it_is_used(install):
     install("raise RuntimeError('imported')")
     assert isinstance(check_for("databases"), DatabaseCheck)
     with pytest.raises(BrokenCheck, match="cannot be loaded") as broken:
@@ -137,7 +137,7 @@ def test_nothing_is_imported_before_it_is_asked_for(install):
         check_for("something")
 
 
-def test_ours_cannot_be_replaced(install):
+def test_a_plugin_cannot_replace_a_built_in_check(install):
     install(GOOD.replace('"lamps"', '"databases"'), name="databases")
     assert isinstance(check_for("databases"), DatabaseCheck)
 

@@ -167,7 +167,7 @@ class TestAbsence:
         events.xdel("shop:events", number)
         assert look(valkey_url).effects[0].present is None
 
-    def test_what_was_trimmed_long_before_does_not_matter(self, valkey_url, events):
+    def test_messages_trimmed_long_ago_do_not_matter(self, valkey_url, events):
         events.xadd("shop:events", {"key": "old"}, id="1000-1")
         events.xadd("shop:events", {"key": "old"}, id="2000-1")
         publish(events, key="another")
@@ -343,7 +343,7 @@ def test_duplicates_are_found_over_many_pages(valkey_url, events, monkeypatch):
     assert look(valkey_url).indicators == ("duplicate_event",)
 
 
-def test_what_another_conversation_said_is_no_answer(valkey_url, events, monkeypatch):
+def test_an_answer_from_another_conversation_does_not_count(valkey_url, events, monkeypatch):
     monkeypatch.setattr("reviews.checks.queues.redis.Redis.echo", lambda self, word: "an earlier word")
     with pytest.raises(CheckFailed, match="what it is asked") as failed:
         look(valkey_url)

@@ -187,7 +187,7 @@ class TestTheTextOfAPolicy:
             'path "a" ' + "{ a = " * 100,
         ],
     )
-    def test_what_is_not_understood_is_never_empty(self, text):
+    def test_an_unreadable_policy_is_never_treated_as_empty(self, text):
         with pytest.raises(acl.UnreadablePolicy):
             acl.parse_policy(text)
 
@@ -227,7 +227,7 @@ class TestPages:
         assert browser.HtmlPage("<div>a<script>b</script></div>").find("div")[0].text == "a"
 
     @pytest.mark.parametrize("selector", ["", "a > b", "a:hover", "a[x", "a,b", "#", ".."])
-    def test_what_is_no_selector_is_told(self, selector):
+    def test_an_invalid_selector_is_reported(self, selector):
         with pytest.raises(browser.BadSelector):
             browser.parse_selector(selector)
 

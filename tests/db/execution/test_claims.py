@@ -77,7 +77,7 @@ class TestOrder:
         urgent = due(shop, 50, priority=5, ago_s=5)
         assert taken() == urgent
 
-    def test_what_is_not_due_is_not_taken(self):
+    def test_readings_that_are_not_due_are_not_claimed(self):
         due(lane(), ago_s=-1, priority=5)
         assert taken() == []
 
@@ -109,14 +109,14 @@ class TestLimits:
         assert taken(at=AT + claimed_batches.CLAIM - timedelta(seconds=1)) == []
         assert taken(at=AT + claimed_batches.CLAIM) == ids
 
-    def test_what_is_given_back_is_free_at_once(self):
+    def test_released_readings_can_be_claimed_at_once(self):
         due(lane(concurrency=1), 3)
         [claim] = claimed_batches.claim_batches(at=AT, lanes=1)
         claimed_batches.release_unread(claim.id, [claim.due[1].action_id, claim.due[2].action_id])
         conclude([claim.due[0].action_id])
         assert taken() == [claim.due[1].action_id, claim.due[2].action_id]
 
-    def test_somebody_elses_claim_is_not_given_back(self):
+    def test_another_holders_claim_is_not_released(self):
         ids = due(lane())
         assert taken() == ids
         claimed_batches.release_unread(uuid4(), ids)
@@ -133,7 +133,7 @@ class TestLimits:
         due(lane(pace_ms=250), 50), due(lane(pace_ms=9000), 50), due(lane(pace_ms=None), 50)
         assert sorted(len(each.due) for each in claimed_batches.claim_batches(at=AT, lanes=3)) == [1, 4, 10]
 
-    def test_who_wants_no_slow_systems_gets_the_fast_ones(self):
+    def test_a_worker_without_slow_systems_gets_the_fast_ones(self):
         due(lane(pace_ms=9000))
         fast = due(lane(pace_ms=3))
         assert taken(slow=False) == fast
@@ -170,21 +170,21 @@ class TestCircuit:
 
 @pytest.mark.usefixtures("db")
 class TestSchedules:
-    def test_what_was_asked_for_during_a_reading_stays_due(self):
+    def test_a_reading_requested_during_a_reading_stays_due(self):
         [action_id] = due(lane())
         taken()
         Schedule.objects.filter(action_id=action_id).update(asked_at=AT + timedelta(seconds=1))
         conclude([action_id])
         assert taken() == [action_id]
 
-    def test_what_was_asked_for_before_the_reading_is_answered_by_it(self):
+    def test_a_reading_requested_before_one_began_is_answered_by_it(self):
         [action_id] = due(lane(), asked_at=AT - timedelta(seconds=1))
         taken()
         conclude([action_id])
         assert taken() == []
         assert Schedule.objects.get(action_id=action_id).readings == 1
 
-    def test_what_was_held_is_not_counted_as_a_reading(self):
+    def test_a_held_reading_is_not_counted(self):
         [action_id] = due(lane())
         schedules.reschedule(schedules.NextReading(action_id=action_id, due_at=LATER, began_at=AT, asked=False))
         assert Schedule.objects.get(action_id=action_id).readings == 0

@@ -65,7 +65,7 @@ def history(record: Record) -> list[str]:
 
 
 @pytest.mark.req("R-SM-23")
-def test_of_two_appends_on_one_head_one_wins(record, threads):
+def test_one_of_two_concurrent_appends_to_a_head_wins(record, threads):
     ready = threading.Barrier(2)
 
     def race(happening: NewEvent) -> operations.SubjectHead:
@@ -100,7 +100,7 @@ def test_an_append_whose_rival_rolled_back_wins(record, threads, app_connection)
 
 
 @pytest.mark.req("R-SM-23")
-def test_whoever_locks_second_finds_what_the_first_one_left(record, threads, app_connection):
+def test_the_second_lock_holder_sees_the_first_ones_changes(record, threads, app_connection):
     with tenancy(record.tenant):
         head = operations.lock_subject(tenant_id=record.tenant, subject_id=record.action.id, kind="action")
         late = threads.submit(on_its_own_connection(lambda: append_locked(record, FAILED)))
@@ -146,7 +146,7 @@ def test_many_at_once_write_one_sequence_without_a_gap(record, threads):
         assert list(rows.values_list("seq", flat=True)) == list(range(1, 28))
 
 
-def test_of_two_that_create_one_subject_one_wins(record, threads):
+def test_one_of_two_concurrent_creations_of_a_subject_wins(record, threads):
     new = operations.SubjectHead(tenant_id=record.tenant, id=operations.new_id(AT), kind="recording")
     ready = threading.Barrier(2)
 
@@ -194,7 +194,7 @@ def start(record: Record, head: operations.SubjectHead) -> operations.SubjectHea
 
 
 @pytest.mark.req("R-EX-08")
-def test_of_two_starts_of_one_mutation_one_wins(record, threads):
+def test_one_of_two_concurrent_starts_of_a_mutation_wins(record, threads):
     twins = [ready_to_start(record, "refund order 1") for _ in range(2)]
     ready = threading.Barrier(2)
 

@@ -184,7 +184,7 @@ def change_tile(intruder):
         (change_tile, "leaf hashes", "the event is the one that was sealed"),
     ],
 )
-def test_what_was_done_to_the_record_is_named_with_its_index(intruder, attack, stage, says):
+def test_tampering_with_the_record_is_reported_with_its_index(intruder, attack, stage, says):
     """L24: edit an envelope, delete a row, insert a row, change a tile."""
     place = intruder.place(2, 2)
     attack(intruder)
@@ -217,7 +217,7 @@ def test_two_events_that_changed_places_are_both_named(intruder):
         "DELETE FROM ledger_checkpoint",
     ],
 )
-def test_what_is_only_a_copy_proves_nothing_and_harms_nothing(intruder, statement):
+def test_changing_a_mere_copy_proves_nothing_and_harms_nothing(intruder, statement):
     """L24: change tip, change the columns beside the envelope: no bundle says anything of them."""
     intruder.run(statement)
     assert intruder.told().worst is Verdict.VERIFIED

@@ -204,7 +204,7 @@ def test_every_export_and_every_download_is_on_record(tenant):
         ({"filters": {"action": "x"}}, "must be an id"),
     ],
 )
-def test_what_means_nothing_is_refused(tenant, wanted, reason):
+def test_a_meaningless_export_request_is_refused(tenant, wanted, reason):
     with pytest.raises(BadExport, match=reason):
         ask_for(tenant, **wanted)
 
@@ -346,7 +346,7 @@ def test_without_the_package_parquet_is_refused_in_a_sentence(tenant, monkeypatc
     ask_for(tenant, format="jsonl")
 
 
-def test_what_swells_too_much_is_stored_as_it_is(tmp_path):
+def test_data_that_compresses_too_well_is_stored_uncompressed(tmp_path):
     size, _ = files.write_zip(tmp_path / "x.zip", {"README.txt": b"\0" * 3_000_000})
     assert size > 3_000_000
     with zipfile.ZipFile(tmp_path / "x.zip") as file:

@@ -14,7 +14,7 @@ def read(monkeypatch: pytest.MonkeyPatch, url: str) -> dict[str, Any]:
     return settings._database("DATABASE_URL")
 
 
-def test_of_several_hosts_the_one_is_used_that_takes_writes(monkeypatch: pytest.MonkeyPatch):
+def test_the_writable_one_of_several_hosts_is_used(monkeypatch: pytest.MonkeyPatch):
     found = read(monkeypatch, "postgresql://app:p%2Cw@pg1.example.org:5432,pg2.example.org:5433,[::1]/counterfoil")
     assert (found["HOST"], found["PORT"]) == ("pg1.example.org,pg2.example.org,::1", "5432,5433,")
     assert (found["USER"], found["PASSWORD"], found["NAME"]) == ("app", "p,w", "counterfoil")

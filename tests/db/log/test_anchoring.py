@@ -189,7 +189,7 @@ def test_a_checkpoint_that_a_quorum_cosigned_is_anchored(tmp_path, settings, gro
     assert (third.name, third.size, third.fault) == ("three", None, "No answer: ConnectError.")
 
 
-def test_what_was_stored_convinces_an_auditor(tmp_path, settings, grown, clock):
+def test_the_stored_evidence_convinces_an_auditor(tmp_path, settings, grown, clock):
     """The checkpoint with the stored lines satisfies the auditor's policy, for an entry that is in the log."""
     tenant_id = grown.tenant
     size = grown(40)
@@ -426,9 +426,7 @@ def impostor(status: int, content: bytes, **headers: str) -> Iterator[str]:
         (409, b"\xff", {"Content_Type": "text/x.tlog.size"}, "a size that is none"),
     ],
 )
-def test_whatever_answers_in_place_of_a_witness_is_not_believed(
-    tmp_path, settings, grown, clock, status, content, headers, fault
-):
+def test_an_impostor_of_a_witness_is_not_believed(tmp_path, settings, grown, clock, status, content, headers, fault):
     """L21: no false green."""
     tenant_id = grown.tenant
     grown(6)
@@ -533,7 +531,7 @@ def test_a_stamp_of_before_is_not_taken_for_a_new_one(settings, grown, clock, au
 # Settings
 
 
-def test_nobody_is_asked_unless_somebody_is_named(settings, grown, clock):
+def test_no_witness_is_contacted_unless_one_is_configured(settings, grown, clock):
     grown(5)
     assert settings.COUNTERFOIL_WITNESSES is None
     assert settings.COUNTERFOIL_TSA_URL is None

@@ -70,7 +70,7 @@ def backup(shop: Workshop, committed_db: Any, run: Any) -> Iterator[Callable[[],
         superuser.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
 
 
-def test_what_was_used_after_the_backup_is_not_used_again(shop: Workshop, backup: Any, settings: Any):
+def test_a_grant_used_after_the_backup_cannot_be_used_again(shop: Workshop, backup: Any, settings: Any):
     """B16: in the copy the grant is unspent and the approval granted; the signer state outside knows better."""
     order = shop.claimed()
     restore = backup()
@@ -191,7 +191,7 @@ def test_a_log_that_grows_while_a_restore_is_declared_is_sound(
 
 @pytest.mark.parametrize("tool", ["write_document", "delete_document"])
 @pytest.mark.unsealed
-def test_nothing_starts_on_a_record_behind_what_was_signed(shop: Workshop, backup: Any, settings: Any, tool: str):
+def test_nothing_starts_on_a_record_older_than_the_signed_log(shop: Workshop, backup: Any, settings: Any, tool: str):
     """Of any class: the file beside the epoch names the newest signed head, and the copy has less."""
     order = claimed(shop)
     assert shop.approved() if tool == "delete_document" else shop.propose(tool)

@@ -115,7 +115,7 @@ def test_events_keep_the_order_in_which_they_were_committed(tenant, signer_state
     assert indexes == sorted(indexes)
 
 
-def test_what_was_rolled_back_gets_no_place(tenant, signer_state_file):
+def test_a_rolled_back_event_gets_no_leaf(tenant, signer_state_file):
     """L10: no event, no row in the queue, no leaf."""
     mark = transaction.savepoint()
     happen(tenant)
@@ -139,7 +139,7 @@ def test_a_tenant_s_log_holds_its_own_events_only(tenant, signer_state_file):
     assert len(leaf_hashes(other)) == len(leaf_hashes(tenant)) + 2
 
 
-def test_nothing_new_is_signed_while_nothing_happens(tenant, signer_state_file):
+def test_no_new_head_is_signed_while_nothing_happens(tenant, signer_state_file):
     seals.seal_up(signer_state_file)
     seals.seal_up(signer_state_file)
     before = newest(tenant)
@@ -342,7 +342,7 @@ def test_a_sound_log_is_not_opened_anew(tenant, signer_state_file):
         assert sequencer.reopen_log(tenant_id=tenant, signer=signer, reason="Why not.", at=now()) is None
 
 
-def test_of_two_signers_one_goes_on(tenant, signer_state_file):
+def test_one_of_two_signers_continues(tenant, signer_state_file):
     seals.seal_up(signer_state_file)
     head = newest(tenant)
     last = TreeHead(head.size, head.root)

@@ -133,7 +133,7 @@ def test_a_search_tells_nobody_of_another_tenants_actions(filled, app_connection
         app_connection.execute("SELECT ledger_rebuild_search()")
 
 
-def test_what_is_emptied_is_found_no_more_and_what_is_damaged_is_told_and_made_anew(filled, owner_connection):
+def test_emptied_search_rows_are_reported_and_rebuilt(filled, owner_connection):
     with filled.transaction(force_rollback=True):
         newest = "(SELECT id FROM ledger_action WHERE target LIKE 'rare%%' ORDER BY id DESC LIMIT 1)"
         filled.execute(f"UPDATE ledger_action SET target = '' WHERE id = {newest} AND tenant_id = %s", [OURS])

@@ -55,13 +55,13 @@ def inside(tenant):
 
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.binary(max_size=2000))
-def test_what_was_sealed_opens_again(inside, data):
+def test_sealed_evidence_can_be_opened(inside, data):
     sealed = seal(inside, uuid4(), data)
     assert evidence.open_evidence(inside, sealed.pointer) == data
 
 
 @pytest.mark.req("R-LE-20")
-def test_nothing_is_stored_in_clear(inside):
+def test_no_evidence_is_stored_in_clear(inside):
     subject = uuid4()
     sealed = seal(inside, subject)
     with connection.cursor() as cursor:
@@ -117,7 +117,7 @@ def test_a_long_name_of_a_source_is_cut_and_not_refused(inside):
     assert evidence.evidence(inside, sealed.pointer).source == "s" * 200
 
 
-def test_nobody_elses_evidence_is_found(tenant, other_tenant):
+def test_another_tenants_evidence_is_not_found(tenant, other_tenant):
     with tenancy(tenant):
         sealed = seal(tenant, uuid4())
     with tenancy(other_tenant):

@@ -194,7 +194,7 @@ def test_switching_isolation_off_shows_no_rows(app):
     app.execute("SET row_security = on")
 
 
-def test_what_the_application_owns_and_may_is_exactly_what_is_written_down(app):
+def test_the_applications_objects_and_rights_are_exactly_the_documented_ones(app):
     owned = """
         SELECT relname::text FROM pg_class WHERE relowner = current_user::regrole
         UNION ALL SELECT proname FROM pg_proc WHERE proowner = current_user::regrole
@@ -223,12 +223,12 @@ def test_what_the_application_owns_and_may_is_exactly_what_is_written_down(app):
     assert sorted(name for (name,) in app.execute(ours).fetchall()) == sorted(APP_FUNCTIONS)
 
 
-def test_nothing_that_was_recorded_may_be_changed_by_any_right_that_is_written_down():
+def test_no_documented_right_allows_changing_recorded_rows():
     assert {table: TABLES[table] for table in DOOR_ONLY} == dict.fromkeys(DOOR_ONLY, ("SELECT",))
     assert {table: TABLES[table] for table in ADDED_ONLY} == dict.fromkeys(ADDED_ONLY, ("SELECT", "INSERT"))
 
 
-def test_what_runs_with_the_owners_rights_cannot_be_led_astray(app):
+def test_functions_with_the_owners_rights_have_a_fixed_search_path(app):
     elevated = app.execute("SELECT proname::text, proconfig FROM pg_proc WHERE prosecdef ORDER BY proname").fetchall()
     safe = ["search_path=pg_catalog, public, pg_temp"]
     planned_once = [*safe, "plan_cache_mode=force_generic_plan"]

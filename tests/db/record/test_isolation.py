@@ -113,7 +113,7 @@ def test_every_key_of_an_isolated_table_begins_with_the_tenant(tables, superuser
 # Our tenant, and somebody else's rows
 
 
-def test_nothing_of_another_tenant_can_be_read(app, tables):
+def test_no_row_of_another_tenant_can_be_read(app, tables):
     for table in tables:
         assert (table, count(app, table), count(app, table, THEIRS)) == (table, 1, 0)
 
@@ -131,7 +131,7 @@ def test_a_tenant_that_is_no_id_is_an_error(app, tables):
             count(app, table)
 
 
-def test_nothing_of_another_tenant_can_be_changed_or_deleted(app, tables):
+def test_no_row_of_another_tenant_can_be_changed_or_deleted(app, tables):
     tried = []
     for table in tables:
         for right, text in (("UPDATE", "UPDATE {} SET tenant_id = tenant_id"), ("DELETE", "DELETE FROM {}")):
@@ -142,13 +142,13 @@ def test_nothing_of_another_tenant_can_be_changed_or_deleted(app, tables):
     assert len(tried) > 8
 
 
-def test_nothing_can_be_written_for_another_tenant(app, tables):
+def test_no_row_can_be_written_for_another_tenant(app, tables):
     for table in tables:
         with pytest.raises(errors.InsufficientPrivilege):
             app.execute(a_row(app, table, THEIRS))
 
 
-def test_nothing_can_be_given_to_another_tenant(app, tables):
+def test_no_row_can_be_moved_to_another_tenant(app, tables):
     given = [table for table in tables if may(app, table, "UPDATE")]
     for table in given:
         move = sql.SQL("UPDATE {} SET tenant_id = {}").format(sql.Identifier(table), sql.Literal(str(THEIRS)))

@@ -121,7 +121,7 @@ def test_a_destroyed_key_is_gone_at_once_here_and_within_a_minute_elsewhere(keys
         (servers.AUDITOR, "SELECT 1"),
     ],
 )
-def test_nobody_does_the_work_of_another(keys, run, role, wrong):
+def test_no_role_can_do_the_work_of_another(keys, run, role, wrong):
     with pytest.raises((errors.InsufficientPrivilege, psycopg.OperationalError)), as_role(run, role) as connection:
         connection.execute(sql.SQL(wrong))
 

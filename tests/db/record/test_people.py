@@ -217,7 +217,7 @@ def test_there_is_always_an_administrator(ada):
 # Invitations
 
 
-def test_who_was_invited_is_nobody_until_they_come(here, ada):
+def test_an_invited_member_has_no_rights_until_they_accept(here, ada):
     asked = {"email": "New@Corp.Example", "name": "Nell New", "roles": ["reviewer"], "groups": ["finance"]}
     row, token = people.invite_member(tenant_id=here, **asked, **by(ada), is_proven=True)
     assert row.user.username == "new@corp.example"

@@ -66,7 +66,7 @@ def test_a_nested_tenancy_gives_the_outer_one_back(tenant: UUID, other_tenant: U
         assert current() == str(tenant).encode()
 
 
-def test_what_fails_inside_is_rolled_back_as_a_whole(committed_db):
+def test_a_failure_rolls_the_whole_transaction_back(committed_db):
     with pytest.raises(ZeroDivisionError), tenancy(UUID(int=7)):
         change_and_fail()
     assert call_function(b"SHOW application_name") == [(b"counterfoil",)]
@@ -168,7 +168,7 @@ def test_rows_of_several_tables_are_written_together_or_not_at_all(tenant: UUID)
         assert {each.value for each in Freeze.objects.all()} == {"one", "two"}
 
 
-def test_what_fails_apart_leaves_the_rest_standing(tenant: UUID):
+def test_a_failure_in_a_savepoint_leaves_the_rest_intact(tenant: UUID):
     with tenancy(tenant):
         insert(a_freeze(tenant, "kept"))
         with pytest.raises(ZeroDivisionError), savepoint():
@@ -189,7 +189,7 @@ def test_a_row_of_another_tenant_is_neither_seen_nor_written(tenant: UUID, other
             insert(a_freeze(other_tenant, "forged"))
 
 
-def test_whoever_speaks_first_speaks_inside_the_tenant(committed_db):
+def test_the_first_statement_already_runs_inside_the_tenant(committed_db):
     def by_call() -> str:
         return (current() or b"").decode()
 
@@ -297,7 +297,7 @@ def test_behind_a_pooler_nothing_is_kept_in_a_session(committed_db, monkeypatch:
     connection.close()
 
 
-def test_what_is_asked_is_planned_once_per_connection_and_kind_of_value(committed_db):
+def test_a_statement_is_planned_once_per_connection_and_parameter_type(committed_db):
     connection.close()
     with tenancy(UUID(int=7)):
         for number in (1, 2, 3):
@@ -345,7 +345,7 @@ def word_by_the_orm() -> str:
         return str(cursor.fetchone()[0])
 
 
-def test_whatever_follows_a_deferred_statement_finds_it_done(committed_db):
+def test_statements_after_a_deferred_one_see_its_effect(committed_db):
     readers = (
         lambda: execute("SELECT current_setting('app.word')")[0][0],
         lambda: pipeline(("SELECT current_setting('app.word')",))[0][0][0],
@@ -362,7 +362,7 @@ def test_whatever_follows_a_deferred_statement_finds_it_done(committed_db):
             assert word_by_the_orm() == "outer"
 
 
-def test_what_is_deferred_to_the_end_is_committed_and_by_a_failure_forgotten(committed_db):
+def test_deferred_statements_are_committed_at_the_end_and_dropped_on_failure(committed_db):
     tenant = found("orchid")
     with tenancy(tenant):
         defer(insert_call(a_freeze(tenant, "kept")))
@@ -374,7 +374,7 @@ def test_what_is_deferred_to_the_end_is_committed_and_by_a_failure_forgotten(com
         assert [each.value for each in select(Freeze, "tenant_id = $1", tenant)] == ["kept"]
 
 
-def test_what_is_deferred_apart_fails_apart(committed_db):
+def test_a_deferred_statement_in_a_savepoint_fails_alone(committed_db):
     tenant = found("orchid")
     with tenancy(tenant):
         defer(insert_call(a_freeze(tenant, "before")))
@@ -395,7 +395,7 @@ def test_what_is_deferred_apart_fails_apart(committed_db):
         assert sorted(each.value for each in select(Freeze, "tenant_id = $1", tenant)) == ["before", "behind", "inside"]
 
 
-def test_of_statements_in_one_message_the_first_that_is_refused_ends_all(committed_db):
+def test_the_first_refused_statement_of_a_message_ends_the_rest(committed_db):
     for before in ((), (("SELECT 1",),)):
         with pytest.raises(DatabaseError, match="division by zero"), tenancy(UUID(int=7)):
             pipeline(*before, ("SELECT 1 / $1::int", 0), ("SELECT 1 / $1::int", 0))

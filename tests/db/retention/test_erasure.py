@@ -66,7 +66,7 @@ def verified(tenant: UUID) -> str:
 
 
 @pytest.mark.req("R-LE-21")
-def test_what_two_people_decided_is_destroyed_and_the_record_still_holds(kept, run):
+def test_an_erasure_by_two_people_destroys_the_data_and_keeps_the_record_valid(kept, run):
     """L32: ciphertext, salt, key, entry and detail are gone; the envelopes are what they were."""
     head = ended(kept)
     with tenancy(kept.tenant):
@@ -343,7 +343,7 @@ def test_the_eraser_can_tell_what_it_did_and_nothing_else(kept, run, monkeypatch
     ],
     ids=["detail", "evidence", "target", "list", "more", "further"],
 )  # fmt: skip
-def test_what_was_erased_and_what_only_looks_so_are_told_apart(kept, run, superuser_connection, damage, named):
+def test_real_and_faked_erasures_are_distinguished(kept, run, superuser_connection, damage, named):
     head = ended(kept)
     decided(kept.tenant, head.id)
     erase(run)
@@ -355,7 +355,7 @@ def test_what_was_erased_and_what_only_looks_so_are_told_apart(kept, run, superu
         verified(kept.tenant)
 
 
-def test_nobody_empties_a_row_of_what_was_not_erased(kept, owner_connection):
+def test_only_erased_rows_can_be_emptied(kept, owner_connection):
     """The fence opens for subjects on the list of what was erased, and for those columns alone."""
     tenant_of(owner_connection, kept.tenant)
     for statement in (
@@ -367,7 +367,7 @@ def test_nobody_empties_a_row_of_what_was_not_erased(kept, owner_connection):
             owner_connection.execute(statement)
 
 
-def test_of_an_erased_row_nothing_else_may_change(kept, run, owner_connection):
+def test_an_erased_row_cannot_be_changed_further(kept, run, owner_connection):
     head = ended(kept)
     decided(kept.tenant, head.id)
     erase(run)

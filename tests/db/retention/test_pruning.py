@@ -124,7 +124,7 @@ def leaf_and_proof(tenant: UUID, index: int, size: int) -> tuple[bytes, list[byt
 
 
 @pytest.mark.req("R-LE-02")
-def test_what_was_pruned_is_said_and_every_proof_still_holds(old, run):
+def test_pruning_is_recorded_and_every_proof_still_holds(old, run):
     """L36: envelopes of one month go; tiles stay, later proofs verify, and so do proofs of what is gone."""
     with tenancy(old.tenant):
         head = fail(ledger.lock_subject(tenant_id=old.tenant, subject_id=old.action.id, kind="action"))
@@ -162,7 +162,7 @@ def test_what_was_pruned_is_said_and_every_proof_still_holds(old, run):
     call_command("verify_ledger", log=True, verbosity=0)
 
 
-def test_what_lasts_goes_on_after_its_month_is_gone(old, run):
+def test_a_lasting_subject_continues_after_its_month_was_pruned(old, run):
     with tenancy(old.tenant):
         head = fail(ledger.lock_subject(tenant_id=old.tenant, subject_id=old.action.id, kind="action"))
     agree(old.tenant)
@@ -215,7 +215,7 @@ def test_only_the_owner_prunes(old, run):
         call_command("prune", month=MONTH)
 
 
-def test_what_only_looks_pruned_is_named(old, run, superuser_connection):
+def test_faked_pruning_is_reported(old, run, superuser_connection):
     with tenancy(old.tenant):
         head = fail(ledger.lock_subject(tenant_id=old.tenant, subject_id=old.action.id, kind="action"))
     policy = agree(old.tenant)

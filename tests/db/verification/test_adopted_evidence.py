@@ -137,7 +137,7 @@ def test_a_run_that_was_adopted_is_held_to_its_event_like_any_other(stage, owner
         ("UPDATE reviews_run SET pointer = gen_random_uuid() WHERE id = %(id)s", "Something else is wrong there: "),
     ],
 )
-def test_what_may_be_tampering_is_left_alone(stage, owner_connection, superuser_connection, damage, why):
+def test_evidence_that_may_be_tampered_with_is_not_adopted(stage, owner_connection, superuser_connection, damage, why):
     action_id = stage.done()
     run = store_stray_run(stage, action_id, owner_connection)
     for table in ("ledger_evidence", "reviews_run", "ledger_event"):

@@ -158,7 +158,7 @@ END $$;
 
 @pytest.mark.req("R-LE-02")
 @pytest.mark.parametrize("what", DAMAGE)
-def test_what_was_changed_is_found_and_raises_the_alarm(stage, superuser_connection, what):
+def test_a_changed_row_is_found_and_raises_an_alarm(stage, superuser_connection, what):
     """L24: whoever may do everything to the database does it; the check names it and the alarm stands."""
     from ledger.log.queries import log
     from ledger.record.queries import events

@@ -370,7 +370,7 @@ KEPT = [
 
 
 @pytest.mark.req("R-LE-02")
-def test_what_an_event_keeps_apart_is_compared_with_its_promise(vandal, action):
+def test_content_kept_apart_is_compared_with_its_commitment(vandal, action):
     for purpose, assignment in KEPT:
         vandal.kept(assignment)
         assert broken() == f"{action}, event 2: its {purpose} is not what was committed to."

@@ -171,7 +171,7 @@ class TestNoAnswer:
             look(bao, token="s.unknown")
         assert not failed.value.retryable
 
-    def test_what_is_no_such_server_never_answers(self, bao):
+    def test_a_wrong_server_gives_no_answer(self, bao):
         with pytest.raises(CheckFailed) as failed:
             look(bao, settings={"url": f"{bao.url}/v1/none"})
         assert not failed.value.retryable

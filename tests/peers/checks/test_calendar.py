@@ -90,7 +90,7 @@ def test_an_invitation_that_failed_is_seen(planner, status):
 
 
 @pytest.mark.req("R-CP-04")
-def test_somebody_who_was_not_invited_is_seen(planner):
+def test_a_missing_invitation_is_noticed(planner):
     planner.put()
     assert planner.look(attendees="'bob@example.test'").indicators == ()
     assert planner.look(attendees="'bob@example.test, cy@example.test'").indicators == ("attendee_invite_failure",)
@@ -147,7 +147,7 @@ def test_a_folder_is_no_calendar(planner):
         planner.look(calendar="'ann'")
 
 
-def test_somebody_else_s_calendar_never_answers(planner):
+def test_somebody_elses_calendar_gives_no_answer(planner):
     with pytest.raises(CheckFailed) as failed:
         planner.look(calendar="'bob/work'")
     assert not failed.value.retryable

@@ -215,7 +215,7 @@ def test_a_manager_that_is_gone_or_refuses_the_password_is_an_outage(on_v2):
 
 
 @pytest.mark.parametrize("part", [{"regions": ["'asia'"]}, {"version": "latest"}, {"repository": "'../x'"}])
-def test_what_the_system_does_not_have_never_answers(on_v2, part):
+def test_parts_unknown_to_the_system_give_no_answer(on_v2, part):
     with pytest.raises(CheckFailed) as failed:
         look(on_v2, **part)
     assert not failed.value.retryable

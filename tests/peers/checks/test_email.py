@@ -84,7 +84,7 @@ def test_a_message_in_quarantine_is_seen(post):
     assert found.indicators == ("quarantine",)
 
 
-def test_what_a_coding_agent_sends_is_read_back_as_it_was_proposed(post, tmp_path):
+def test_mail_sent_by_a_coding_agent_is_read_back_as_proposed(post, tmp_path):
     """The file that `msmtp -t < note.eml` reads, by the lookup of the contract that it is held as."""
     contract = json.loads(next(file for file in sorted_contracts() if file.name == "email_send.json").read_text())
     (tmp_path / "note.eml").write_bytes(post.message().as_bytes())
@@ -225,7 +225,7 @@ def test_without_encryption_only_the_loopback_address_is_read(post):
         post.look(settings={"host": "mail.example.test"})
 
 
-def test_nothing_is_marked_as_read(post):
+def test_no_message_is_marked_as_read(post):
     post.send()
     post.look()
     with imaplib.IMAP4("127.0.0.1", post.imap, timeout=10) as session:

@@ -87,7 +87,7 @@ class TestUpdates:
         assert found.indicators == ("missing_field_update",)
 
     @pytest.mark.req("R-CP-06", "R-DC-06")
-    def test_somebody_who_was_faster_is_seen(self, desk):
+    def test_a_concurrent_change_by_somebody_else_is_noticed(self, desk):
         number = desk.create()
         before = desk.etag(number)
         desk.change(number, status="chatting", user=("colleague", "word"))
@@ -115,7 +115,7 @@ class TestUpdates:
 
 
 class TestAbsence:
-    def test_nothing_like_it_is_absent(self, desk):
+    def test_a_record_that_matches_nothing_is_absent(self, desk):
         desk.create(actionkey="key-11")
         assert desk.look().effects[0].present is False
         assert desk.look("99").effects[0].present is False

@@ -82,7 +82,7 @@ def test_we_accept_no_note_that_go_refuses(sumdb):
         assert not ours or not theirs.startswith(("refused", "key"))
 
 
-def test_what_was_recorded_is_what_go_says(sumdb):
+def test_our_proofs_agree_with_the_go_implementation(sumdb):
     """L6: the vectors of the bounded suite are Go's answer, and ours agrees."""
     said = sumdb(recorded())
     assert said["Bad"] is None

@@ -108,7 +108,7 @@ def test_a_ticket_that_is_locked(office, desk):
 
 
 @pytest.mark.req("R-CP-06", "R-DC-04")
-def test_somebody_who_was_faster(office, desk):
+def test_a_concurrent_change_by_somebody_else_is_reported(office, desk):
     """The tracker itself refuses the older ETag, and the tool says so."""
     number = desk.create()
     before = desk.etag(number)

@@ -40,7 +40,7 @@ def test_the_tool_that_an_intent_is_about_is_nearest(intent, wanted):
     assert wanted in nearest(intent)
 
 
-def test_what_a_tool_is_not_for_does_not_bring_it_near():
+def test_words_of_another_purpose_do_not_make_a_tool_relevant():
     assert nearest("chargebacks", most=1) == ["dispute_chargeback"]
 
 

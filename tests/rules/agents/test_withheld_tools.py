@@ -31,6 +31,6 @@ def test_only_so_many_are_named():
     assert len(normalise_report(WithheldTool(UNREGISTERED, f"tool_{number:04}") for number in range(2 * MOST))) == MOST
 
 
-def test_what_is_kept_is_read_as_it_was():
+def test_a_stored_report_reads_back_unchanged():
     report = normalise_report([WithheldTool(CHANGED, "a", "texts differ"), WithheldTool(UNREGISTERED, "b")])
     assert read_report([one.document() for one in report]) == report

@@ -41,5 +41,5 @@ def test_nested_and_missing_fields_are_named_by_their_path():
     assert describe_difference(mine, other) == "to.city nothing instead of Ghent"
 
 
-def test_nothing_is_near_to_nothing():
+def test_empty_payloads_have_no_difference():
     assert describe_difference({}, {}) is None

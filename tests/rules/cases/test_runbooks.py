@@ -51,7 +51,7 @@ def test_the_five_parts_of_the_taxonomy_each_name_a_structural_fix():
         *("phantom-rate", "agent-acceptance", "provider-outage", "stuck-pending", "policy-mismatch", "token-mismatch"),
     ],
 )
-def test_what_must_have_an_entry_has_one(key):
+def test_the_required_runbooks_exist(key):
     assert len(RUNBOOKS[key].steps) >= 4
 
 
@@ -61,7 +61,7 @@ def test_the_phantom_rate_has_a_checklist_of_three_causes():
     assert runbooks.for_cause("phantom:support") is RUNBOOKS["phantom-rate"]
 
 
-def test_what_happened_around_an_action_outweighs_what_differs():
+def test_the_circumstances_of_a_case_outrank_its_discrepancy():
     found = runbooks.for_case(
         reason="RT-21 FAIL_CLOSED", discrepancy="VALUE_MISMATCH", trigger="APPROVAL_TOKEN_MISMATCH"
     )

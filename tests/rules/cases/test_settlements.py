@@ -24,7 +24,7 @@ LOOKS = {Resolution.VERIFY_AGAIN, Resolution.STRONG_READ, Resolution.ACKNOWLEDGE
 
 
 @pytest.mark.parametrize("resolution", Resolution)
-def test_whoever_says_something_about_the_world_or_acts_on_it_proves_who_they_are(resolution: Resolution):
+def test_attesting_or_acting_requires_proof_of_identity(resolution: Resolution):
     wanted = settlements.required_proof(HELD, resolution, policy="B")
     assert wanted == ("D" if resolution in LOOKS else "B")
 
@@ -50,7 +50,7 @@ def test_a_weaker_proof_than_the_policy_asks_for_is_refused(wanted: str, given: 
 
 
 @pytest.mark.parametrize("name", [each.name for each in fields(COVERS)])
-def test_nobody_settles_what_has_changed_since_they_read_it(name: str):
+def test_a_settlement_over_a_changed_record_is_refused(name: str):
     value = getattr(COVERS, name)
     other = (*value, "6f" * 32) if name == "evidence" else value + 1 if name == "record_seq" else f"{value}?"
     now = replace(COVERS, **{name: not value if name == "contradicted" else other})

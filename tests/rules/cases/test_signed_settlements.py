@@ -178,14 +178,14 @@ def broken(scene: Scene) -> str:
     return " ".join(finding.text for finding in report.findings if finding.stage == "signatures")
 
 
-def test_what_two_people_signed_is_verified_and_counted():
+def test_a_settlement_signed_by_two_people_is_verified_and_counted():
     report = judged(Scene())
     assert (report.worst, report.findings) == (Verdict.VERIFIED, [])
     assert report.looked["signatures"] == "2 settlements without a signature"
     assert "2 settlements" in report.looked["subjects"]
 
 
-def test_whoever_settles_may_have_seen_the_whole_log_before_it():
+def test_a_settlers_view_of_the_log_may_not_exceed_it():
     assert judged(Scene(second={"log_size": 9})).worst is Verdict.VERIFIED
     assert "its voter saw a log that was longer than it was" in broken(Scene(second={"log_size": 10}))
 

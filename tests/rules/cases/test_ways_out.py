@@ -30,7 +30,7 @@ def test_every_state_that_an_action_rests_in_has_an_owner_and_a_control(state):
         assert way.owner in Owner
 
 
-def test_what_has_ended_has_no_next_step_unless_its_case_is_open_or_it_is_contradicted():
+def test_a_settled_action_has_no_next_step_unless_disputed():
     for state in SETTLED:
         assert way_out(OpenAction(state=state)) is None
         assert way_out(OpenAction(state=state, case="RESOLVED")) is None

@@ -98,7 +98,7 @@ def test_a_nul_cannot_hide_in_an_expression(literal):
         ({1: 2}, "not text"),
     ],
 )
-def test_what_the_evaluator_would_bend_is_undecidable(value, word):
+def test_values_that_the_evaluator_would_convert_are_undecidable(value, word):
     """The library cuts text at NUL: without this, "a\\0evil" == "a" would be true."""
     answer = expressions.evaluate(expressions.compile("sr.a == 'a'"), NOTHING | {"sr": {"a": value}})
     assert answer.truth is Truth.UNDECIDABLE
@@ -243,7 +243,7 @@ class TestLookupParameters:
         assert expressions.evaluate_value("sr.yes", bindings) is True
 
     @pytest.mark.parametrize("text", ["sr.absent", "sr.id + 1", "sr.nothing", "sr.many", "sr"])
-    def test_nothing_else_can_widen_a_lookup(self, text):
+    def test_a_missing_or_composite_value_cannot_widen_a_lookup(self, text):
         bindings = {"sr": {"id": "o-1", "nothing": None, "many": [1]}}
         with pytest.raises(NoValue):
             expressions.evaluate_value(text, bindings)

@@ -78,7 +78,7 @@ def test_a_list_is_the_same_where_each_member_asked_for_is_listed(asked, shown, 
     assert same_value(asked, shown) is same
 
 
-def test_what_is_huge_or_deep_cannot_be_told():
+def test_huge_or_deep_values_cannot_be_compared():
     deep: list = []
     for _ in range(5_000):
         deep = [deep]
@@ -240,7 +240,7 @@ def test_the_reading_wins_over_the_answer_and_the_answer_stands_where_the_readin
     assert later[0].same is True
 
 
-def test_of_a_reading_what_the_thing_was_done_to_says_nothing_of_what_was_to_be_done():
+def test_the_state_of_the_target_is_not_compared_with_the_request():
     """An order of 20.50 does not show that a refund of 21.50 became one of 20.50."""
     asked = {"order_id": "EX-1", "amount": 2150, "currency": "EUR"}
     target = {"amount": 2050, "currency": "EUR", "status": "paid"}

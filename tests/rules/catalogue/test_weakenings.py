@@ -173,7 +173,7 @@ def compared(before, after):
 
 
 @every_row(("path", "value", "code", "text"), WEAKER)
-def test_what_is_weaker_is_named_in_a_sentence(path, value, code, text):
+def test_each_weakening_is_named_in_a_sentence(path, value, code, text):
     found = compared(STRONG, changed(path, value))
     assert [(each.code, each.text[: len(text)]) for each in found if each.code == code] == [(code, text)]
 
@@ -207,7 +207,7 @@ def test_every_field_of_a_contract_is_judged_or_said_to_be_harmless():
 
 
 @pytest.mark.parametrize("path", sorted(set(HARMLESS) - {"name"}))
-def test_what_is_harmless_may_change_alone(path):
+def test_a_harmless_change_is_no_weakening(path):
     values = {"next_tools": [], "formerly": [], "description": "Other words."}
     assert compared(STRONG, changed(path, values.get(path, 7 if "." in path else "2"))) == ()
 

@@ -34,7 +34,7 @@ def test_a_label_cannot_break_out_of_the_chart():
     assert "<b>" not in charts.sparkline([1.0], label='"><b>')
 
 
-def test_what_differs_is_named_by_its_place():
+def test_each_difference_is_named_by_its_path():
     old = {"a": {"b/c": 1, "gone": [1]}, "same": "x"}
     new = {"a": {"b/c": True, "new": None}, "same": "x"}
 

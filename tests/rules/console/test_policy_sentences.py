@@ -64,7 +64,7 @@ def test_an_approval_policy_says_what_each_of_its_rules_does():
     assert said("approval", {}, "Rules") == ["There are no rules: no other call requires approval."]
 
 
-def test_what_no_policy_takes_away_is_said_of_every_one():
+def test_fixed_rules_are_stated_for_every_policy():
     asked = said(
         "approval", {"require": [{"tool": "deploy", "side_effect_class": "LOW_RISK_INTERNAL"}]}, "Always requires"
     )
@@ -77,7 +77,7 @@ def test_what_no_policy_takes_away_is_said_of_every_one():
     assert said("approval", {"independence": []}, "Who decides")[1] == "Nobody may decide on their own request."
 
 
-def test_what_an_approval_policy_leaves_out_is_said_with_the_value_that_decides():
+def test_omitted_values_are_stated_with_their_defaults():
     bare = policy.parse({"version": "2"})
     times = said("approval", {}, "Deadlines")
     assert times[0].startswith(

@@ -46,7 +46,7 @@ def test_a_predicate_reads_as_a_sentence(predicate, sentence):
     assert predicate_sentence(predicate, contract()) == sentence
 
 
-def test_what_is_to_be_deleted_is_gone():
+def test_a_deletion_is_described_as_gone():
     lookup = json.loads('{"effects": {"deletion": {"path": "sr.path", "expect": "absent"}}}')
     gone = contract("document/{path}", "delete", lookup, ("deletion",))
     assert predicate_sentence("sa.exists", gone) == "Document is gone"

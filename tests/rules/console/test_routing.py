@@ -36,7 +36,7 @@ def test_low_risk_is_collected_and_high_risk_goes_at_once():
     assert told("slack", "NORMAL") == ("now", NOON)
 
 
-def test_what_the_tenant_has_turned_off_no_wish_turns_on():
+def test_a_personal_preference_cannot_turn_on_what_the_tenant_turned_off():
     settings = parse_settings({"email": {"LOW": "off"}})
     assert (
         told(
@@ -162,7 +162,7 @@ def test_a_period_ends_after_what_it_collects_and_not_too_late(at, minutes):
         ("action", "of an older version", None),
     ],
 )
-def test_what_people_are_told_of_is_read_off_the_record(subject, kind, wanted):
+def test_the_occasion_of_a_notice_follows_from_the_event(subject, kind, wanted):
     assert occasion_of(subject, kind) == wanted
 
 
@@ -185,5 +185,5 @@ def test_every_occasion_has_an_audience():
         (Occasion.CONTRACT_WAITS, "", "NORMAL"),
     ],
 )
-def test_how_urgent_it_is(what, risk, wanted):
+def test_urgency_follows_from_occasion_and_risk(what, risk, wanted):
     assert urgency_of(what, risk) == wanted

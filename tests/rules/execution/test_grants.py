@@ -448,7 +448,7 @@ def test_a_grant_that_would_be_too_long_is_not_minted():
 
 
 @pytest.mark.req("R-AP-21")
-def test_what_is_stored_does_not_hold_the_token():
+def test_a_stored_grant_does_not_contain_its_token():
     token = grants.mint_token(GRANT, key=KEY)
 
     assert len(grants.token_hash(token)) == 64

@@ -151,6 +151,6 @@ def test_every_length_of_der_is_read_in_its_shortest_spelling(length):
 
 
 @pytest.mark.parametrize("data", ["", "30", "3080", "308100", "30820001ff", "3081", "3f0101", "30850000000001ff"])
-def test_what_is_not_der_is_refused(data):
+def test_invalid_der_is_refused(data):
     with pytest.raises(Bad):
         read_der(bytes.fromhex(data))

@@ -272,7 +272,7 @@ def test_members_may_be_stored_as_they_are():
     assert judged(file.getvalue()).worst is Verdict.VERIFIED
 
 
-def test_what_is_only_there_to_be_read_is_compared_with_the_manifest_too():
+def test_informational_files_are_compared_with_the_manifest_too():
     made = draft(day())
     made.members["README.txt"] = b"Read me."
     assert judged(made.pack()).worst is Verdict.VERIFIED
@@ -286,7 +286,7 @@ def test_an_empty_range_is_no_bundle():
     assert "its range is empty" in str(judged(made.pack()).of(Verdict.MALFORMED))
 
 
-def test_what_is_large_may_be_in_a_bundle_and_what_swells_may_not():
+def test_a_large_file_is_accepted_and_one_that_expands_too_much_is_not():
     large = random.Random(1).randbytes(2_000_000)
     assert judged(repacked(lambda members: {**members, "keys.json": large})).worst is Verdict.VERIFIED
     said = str(judged(swollen()).of(Verdict.MALFORMED))

@@ -219,7 +219,7 @@ def test_a_signature_for_another_site_is_broken():
         ({"has_assertion": False}, "there is no signature"),
     ],
 )
-def test_whatever_does_not_fit_the_signature_is_broken(changes, words):
+def test_anything_that_does_not_match_the_signature_is_broken(changes, words):
     """B23, B30: the key, its enrolment, its holder, its state, the statement's own words."""
     assert words in broken(Scene(**changes))
 

@@ -400,13 +400,13 @@ def test_an_erasure_that_is_nowhere_on_record_is_not_believed():
 
 
 @pytest.mark.parametrize(("upto", "verdict"), [(8, Verdict.ERASED), (7, Verdict.INCOMPLETE)])
-def test_what_stands_behind_the_erasure_is_erased_only_as_far_as_it_says(upto, verdict):
+def test_an_erasure_covers_only_the_events_that_it_names(upto, verdict):
     log = erased(upto)
     log.add("action/ac-1", "commented", detail={"text": "Later."})
     assert checked(draft(at(log, 16, [OpenedCommitment(gone="erased", by="er-1")]))).worst is verdict
 
 
-def test_nobody_erases_alone():
+def test_an_erasure_needs_a_second_person():
     report = checked(draft(erased(confirmed_by=PERSON)))
     assert first(report) == (Verdict.BROKEN, "subjects", 13)
     assert "second person" in text(report)
@@ -454,7 +454,7 @@ def pruned(count: int = 2, whole_from: int = 3, by: str = "re-1") -> Draft:
     return made.put(lines)
 
 
-def test_what_was_pruned_leaves_every_proof_standing():
+def test_pruning_leaves_every_proof_valid():
     """L36: envelopes go, leaf hashes stay, and the policy's event says how many went and from where on all is there."""
     report = checked(pruned())
     assert (first(report), report.facts["counts"]["pruned"]) == ((Verdict.ERASED, "erasures", 1), 2)
@@ -496,7 +496,7 @@ def test_a_false_count_of_withheld_entries_makes_the_bundle_incomplete(said):
     assert f"withholds {said} entries; it withholds 2" in text(report)
 
 
-def test_nothing_may_be_withheld_without_a_filter():
+def test_withheld_entries_need_a_filter():
     made = draft(day(), withheld=frozenset({3}))
     made.manifest["request"]["filters"] = {}
     assert first(checked(made)) == (Verdict.INCOMPLETE, "range", 3)
@@ -653,7 +653,7 @@ def test_a_start_with_a_grant_that_no_record_knows_is_found():
     assert "not the one that was minted for it last" in lines_of(story(*BEGUN, another, started()))
 
 
-def test_what_is_withheld_of_an_event_is_not_held_against_it():
+def test_withheld_content_does_not_count_against_an_event():
     log = written(*BEGUN, started())
     hidden = [OpenedCommitment(gone="withheld")] * 2
     assert checked(draft(at(log, 3, hidden[:2]))).worst is Verdict.VERIFIED
@@ -703,7 +703,7 @@ def test_a_standing_approval_takes_two_persons():
         assert "a standing approval takes two persons" in lines_of(report)
 
 
-def test_what_passes_without_a_vote_rests_on_a_standing_approval_in_force():
+def test_an_action_without_votes_needs_a_standing_approval_in_force():
     report = story(OFFERED, AGREED, ASKED, PASSED)
     assert report.worst is Verdict.VERIFIED
     assert report.looked["subjects"] == "2 subjects"

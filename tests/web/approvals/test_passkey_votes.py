@@ -78,7 +78,7 @@ def test_a_vote_is_signed_by_a_passkey_and_says_so_everywhere(shop: Workshop, ap
     assert "passkey (class A)" in page
 
 
-def test_what_was_signed_is_the_statement_that_was_shown(shop: Workshop, approval: dict[str, Any], blue: Authenticator):
+def test_the_passkey_signs_the_displayed_statement(shop: Workshop, approval: dict[str, Any], blue: Authenticator):
     challenge = ask(shop.reviewer, approval).json()
     assert wanted(challenge) == challenge_bytes(challenge["statement"].encode())
     assert challenge["publicKey"]["userVerification"] == "required"
@@ -125,7 +125,7 @@ def test_a_vote_against_is_signed_in_the_same_way(
     assert shop.state(approval["action_id"]) == "FAILED"
 
 
-def test_of_several_keys_one_is_named(shop: Workshop, approval: dict[str, Any], blue: Authenticator):
+def test_one_of_several_keys_must_be_named(shop: Workshop, approval: dict[str, Any], blue: Authenticator):
     red = enrolled(shop.tenant, actor_of(shop.tenant, shop.reviewer))
     assert [each["credential_id"] for each in shop.approval_of(approval["action_id"])["keys"]] == [blue.name, red.name]
     challenge = ask(shop.reviewer, approval, credential_id=blue.name).json()
@@ -142,7 +142,7 @@ def strict(shop: Workshop) -> dict[str, Any]:
     return shop.approval_of(shop.propose())
 
 
-def test_where_the_policy_asks_for_a_passkey_nothing_less_approves(shop: Workshop, blue: Authenticator):
+def test_nothing_less_than_a_required_passkey_approves(shop: Workshop, blue: Authenticator):
     approval = strict(shop)
     assert refused(shop.vote(approval)) == (403, "STEP_UP_REQUIRED")
     assert refused(shop.vote(approval, password=None)) == (403, "STEP_UP_REQUIRED")
@@ -185,7 +185,7 @@ def test_a_refused_answer_uses_the_challenge_up(shop: Workshop, approval: dict[s
     assert refused(cast(shop.reviewer, approval, challenge, good)) == (409, "CHALLENGE_SPENT")
 
 
-def test_nobody_answers_another_persons_challenge(shop: Workshop, approval: dict[str, Any], blue: Authenticator):
+def test_another_persons_challenge_cannot_be_answered(shop: Workshop, approval: dict[str, Any], blue: Authenticator):
     """B12: the challenge of another user."""
     other = shop.person("reviewer", name="second@orchid")
     red = enrolled(shop.tenant, actor_of(shop.tenant, other))
@@ -196,7 +196,7 @@ def test_nobody_answers_another_persons_challenge(shop: Workshop, approval: dict
     assert cast(shop.reviewer, approval, challenge, blue.answer(wanted(challenge))).status_code == 201
 
 
-def test_nobody_votes_with_another_persons_key(shop: Workshop, approval: dict[str, Any], blue: Authenticator):
+def test_another_persons_key_cannot_be_used(shop: Workshop, approval: dict[str, Any], blue: Authenticator):
     """B28: credential of another user."""
     other = shop.person("reviewer", name="second@orchid")
     enrolled(shop.tenant, actor_of(shop.tenant, other))
@@ -259,7 +259,7 @@ def test_the_vote_is_the_one_that_was_signed(
     assert votes_of(shop, approval) == []
 
 
-def test_of_two_answers_at_once_one_is_taken(committed_db: Any):
+def test_one_of_two_concurrent_answers_is_accepted(committed_db: Any):
     """B12: consumed twice in parallel; B37: a double click."""
     shop = workshop("orchid").set_up()
     approval = shop.approval_of(shop.propose())
@@ -333,7 +333,7 @@ def test_a_counter_that_goes_back_stops_the_key_and_is_on_record(
 
 
 @pytest.mark.parametrize("assertion", [{}, {"id": "x"}, {"type": "public-key", "id": "AAAA", "response": {}}])
-def test_what_is_no_assertion_is_refused(
+def test_an_invalid_assertion_is_refused(
     shop: Workshop, approval: dict[str, Any], blue: Authenticator, assertion: dict[str, Any]
 ):
     """B28: malformed."""
@@ -374,7 +374,7 @@ def test_a_key_stopped_during_the_prompt_signs_nothing(shop: Workshop, approval:
     assert votes_of(shop, approval) == []
 
 
-def test_what_a_stopped_key_approved_is_asked_for_again(shop: Workshop, approval: dict[str, Any], blue: Authenticator):
+def test_an_approval_by_a_stopped_key_is_requested_again(shop: Workshop, approval: dict[str, Any], blue: Authenticator):
     """B18: suspended after the vote and before the start, the approval counts no longer."""
     assert sign(shop.reviewer, approval, blue).status_code == 201
     stop(shop, blue)

@@ -98,7 +98,7 @@ def test_two_roles_of_one_person_do_not_make_two_votes(shop: Workshop):
     assert kinds(shop, row) == ["approval_requested", "vote_cast", "threshold_met", "approved"]
 
 
-def test_who_is_in_no_group_that_is_asked_does_not_vote(shop: Workshop):
+def test_a_reviewer_outside_the_required_group_cannot_vote(shop: Workshop):
     set_policy(shop, thresholds=[{"group": "finance", "count": 1}])
 
     assert refused(shop.vote(shop.approval_of(shop.propose()))) == (403, "NOT_ASKED")
@@ -151,7 +151,7 @@ def stake(shop: Workshop, action_id: str, role: str, actor: UUID) -> None:
 
 @pytest.mark.req("R-AP-12")
 @pytest.mark.parametrize("role", ["requester", "editor", "agent_owner", "delegator"])
-def test_who_has_a_stake_does_not_decide_even_with_a_second_account(shop: Workshop, role: str):
+def test_a_person_with_a_stake_cannot_decide_even_with_a_second_account(shop: Workshop, role: str):
     """B19: direct, through a second account of the same person, on somebody's behalf, as the agent's owner."""
     action_id = shop.propose()
     approval = shop.approval_of(action_id)
@@ -177,7 +177,7 @@ def test_a_policy_may_let_the_owner_of_an_agent_decide_but_never_the_requester(s
     assert shop.vote(approval, by=owner).status_code == 201
 
 
-def test_who_was_disabled_does_not_vote(shop: Workshop):
+def test_a_disabled_reviewer_cannot_vote(shop: Workshop):
     action_id = shop.propose()
     bob = reviewer(shop, "bob@orchid")
     with tenancy(shop.tenant):

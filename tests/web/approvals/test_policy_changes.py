@@ -91,7 +91,7 @@ def test_a_policy_may_void_what_was_asked_under_it(shop: Workshop, clock: Clock)
     assert (last["state"], last["detail"]["code"]) == ("FAILED", "APPROVAL_VOIDED")
 
 
-def test_what_a_new_policy_refuses_ends_and_its_agent_is_told(shop: Workshop):
+def test_an_action_refused_by_a_new_policy_ends_and_its_agent_is_notified(shop: Workshop):
     action_id = granted(shop, by=shop.reviewer)
     set_policy(shop, rules=[{"name": "never", "outcome": "refuse", "reason": "Nothing is deleted any more."}])
 
@@ -223,7 +223,7 @@ def test_the_page_and_the_api_say_what_is_missing_and_who_may_still_vote(shop: W
     assert "You have already voted on this request" in page
 
 
-def test_where_nobody_is_left_from_the_start_the_page_home_and_the_api_say_so(shop: Workshop, clock: Clock):
+def test_page_home_and_api_say_that_nobody_can_decide(shop: Workshop, clock: Clock):
     document = {"thresholds": [{"group": "finance", "count": 1}]}
     assert shop.operator_key.release("approval", {"version": "none", "document": document}).status_code == 201
     approval = shop.approval_of(shop.propose())

@@ -32,7 +32,7 @@ def ended(counter, action_id):
     return counter.history(action_id)[-1]
 
 
-def test_nobody_is_asked_before_the_target_was_read(ready, clock):
+def test_approval_is_requested_only_after_the_target_was_read(ready, clock):
     answer = ready.call("refund_order", {"order_id": "EX-1001", "amount": 1250, "currency": "EUR"})
     action_id = answer["action_id"]
     assert approval_of(ready, action_id).state == "PREPARING"

@@ -62,7 +62,7 @@ def test_off_keeps_nothing_and_answers_nothing(shop: Workshop):
     assert shop.reviewer.get("/approvals/quality").json()["reports"] == []
 
 
-def test_what_a_page_says_of_itself_is_bounded_by_the_servers_clock(shop: Workshop, clock: Any):
+def test_a_pages_reported_time_is_bounded_by_the_servers_clock(shop: Workshop, clock: Any):
     approval = shop.approval_of(shop.propose())
     path = f"/approvals/{approval['approval_id']}/attention"
     clock.forward(seconds=10)

@@ -35,7 +35,7 @@ def ids(*found: Any) -> list[str]:
     return [str(each.id) for each in found]
 
 
-def test_what_is_riskiest_comes_first_and_then_what_ends_first(stage):
+def test_the_queue_is_ordered_by_risk_then_by_deadline(stage):
     """B38: a flood of small requests never hides the one that matters."""
     small, late, grave = asked(stage, risk="LOW"), asked(stage, risk="HIGH"), asked(stage, risk="HIGH")
     with tenancy(stage.tenant):
@@ -93,7 +93,7 @@ def test_filters_by_risk_agent_and_person(stage):
     assert len(listed(person, who="vote")) == 2
 
 
-def test_nothing_that_matches_says_so_and_how_the_intake_is(stage):
+def test_an_empty_result_says_so_and_shows_the_intake(stage):
     asked(stage, risk="LOW")
     said = words(visitor(stage, "reviewer").page("approvals", risk="HIGH"))
     assert "No approval matches these filters" in said
@@ -121,7 +121,7 @@ def broker(settings, valkey_url, monkeypatch):
     presence._broker.cache_clear()
 
 
-def test_who_has_the_page_open_is_seen_and_gone_by_itself(stage, clock, broker):
+def test_people_who_have_the_page_open_are_shown_until_they_leave(stage, clock, broker):
     (waits,) = asked(stage)
     mara, paul = (visitor(stage, "reviewer", name=f"{name}@{stage.slug}") for name in ("mara", "paul"))
 
@@ -294,7 +294,7 @@ def test_a_freeze_is_shown_with_what_is_left(stage, clock):
     assert "Time left: 23 h" in said
 
 
-def test_who_may_do_nothing_is_offered_nothing(stage):
+def test_a_reader_without_rights_is_offered_no_controls(stage):
     (waits,) = asked(stage)
     page = visitor(stage, "compliance").page(f"approvals/{waits.id}")
     assert ">Claim<" not in page

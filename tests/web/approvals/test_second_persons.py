@@ -152,7 +152,7 @@ def test_erasing_and_keeping_wait_for_another_of_compliance(stage):
     assert "retention_waits" not in told(stage, asking) + told(stage, operator)
 
 
-def test_nothing_of_the_case_leaves_the_console(stage):
+def test_messages_contain_nothing_of_the_case(stage):
     case = stage.case()
     line = {"kind": "settlement_waits", "risk": "NORMAL", "about_kind": "case", "about": str(case.id)}
     with tenancy(stage.tenant):

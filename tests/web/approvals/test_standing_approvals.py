@@ -104,7 +104,7 @@ def test_it_is_earned_by_verified_approvals_in_a_row_and_says_what_it_rests_on(d
         assert offers.standing_offers(desk.tenant, at=clock.now()) == []
 
 
-def test_what_passes_under_it_is_asked_of_nobody_is_counted_and_ends_with_its_budget(desk, clock):
+def test_calls_under_a_standing_approval_need_no_vote_until_its_budget_is_used(desk, clock):
     standing_id = in_force(desk, clock)
     for number in range(3001, 3004):
         answer = desk.call(TOOL, {"order_id": f"EX-{number}", "amount": 1250, "currency": "EUR"})
@@ -125,7 +125,7 @@ def test_what_passes_under_it_is_asked_of_nobody_is_counted_and_ends_with_its_bu
     assert desk.start(orders[0]).status_code == 201
 
 
-def test_of_two_calls_at_once_for_the_last_place_of_a_budget_one_passes(
+def test_one_of_two_concurrent_calls_gets_the_last_place_of_a_budget(
     committed_db: Any, secrets_dir: Any, till: Any, clock: Any
 ):
     desk = opened(counter(workshop("orchid"), till), secrets_dir)
@@ -156,14 +156,14 @@ def test_of_two_calls_at_once_for_the_last_place_of_a_budget_one_passes(
     verify_ledger.verify(desk.tenant, events.tenant_by_id(desk.tenant).origin)
 
 
-def test_what_is_of_another_shape_is_asked_about(desk, clock):
+def test_a_call_of_another_shape_needs_approval(desk, clock):
     in_force(desk, clock)
     for changes in ({"amount": 1251}, {"currency": "USD"}):
         answer = desk.call(TOOL, {"order_id": "EX-3001", "amount": 1250, "currency": "EUR"} | changes)
         assert answer["approval"]["required"] is True
 
 
-def test_what_has_passed_does_not_start_once_it_is_paused_by_hand_and_people_are_asked(desk, clock):
+def test_calls_that_passed_do_not_start_after_a_manual_pause(desk, clock):
     standing_id = in_force(desk, clock)
     action_id = desk.propose(order_id="EX-3001")
     ada, _ = people(desk)

@@ -47,7 +47,7 @@ def test_a_wait_that_ends_is_no_denial_and_writes_nothing(shop: Workshop, monkey
 
 
 @pytest.mark.parametrize("wait_s", ["-1", "31", "soon"])
-def test_nobody_waits_longer_than_the_server_lets_them(shop: Workshop, wait_s: str):
+def test_waiting_longer_than_the_limit_is_refused(shop: Workshop, wait_s: str):
     assert shop.agent.get(f"/actions/{shop.propose()}?wait_s={wait_s}").status_code == 422
 
 
@@ -115,7 +115,7 @@ def test_lapsed_is_not_rejected_and_a_late_decision_is_refused(shop: Workshop, c
     assert shop.state(action_id) == "FAILED"
 
 
-def test_what_was_cancelled_says_so(shop: Workshop):
+def test_a_cancelled_action_has_that_verdict(shop: Workshop):
     action_id = shop.propose()
     shop.agent.post(f"/actions/{action_id}/cancel", {"reason": "No longer wanted."})
     assert verdict_of(shop, action_id)["decision"] == "CANCELLED"
@@ -195,7 +195,7 @@ def test_the_stream_tells_the_whole_verdict_and_nobody_s_name(busy: Workshop):
     assert GOAL not in "".join(chunks)
 
 
-def test_who_comes_back_gets_what_they_missed(busy: Workshop):
+def test_a_returning_client_gets_the_missed_events(busy: Workshop):
     session, action_id = proposed(busy)
     first = asyncio.run(heard(busy, session, until="still here", **{"Last-Event-ID": "1.0"}))
     places = [chunk.split("\n")[0].removeprefix("id: ") for chunk in first if chunk.startswith("id: ")]

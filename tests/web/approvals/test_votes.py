@@ -184,7 +184,7 @@ def test_only_reviewers_may_vote(shop: Workshop, approval: dict[str, Any]):
 
 
 @pytest.mark.req("R-AP-12")
-def test_nobody_decides_on_their_own_request(shop: Workshop, approval: dict[str, Any]):
+def test_nobody_can_decide_on_their_own_request(shop: Workshop, approval: dict[str, Any]):
     # The person who stands behind the session's key also reviews.
     with tenancy(shop.tenant):
         action = actions.action(shop.tenant, UUID(approval["action_id"]))
@@ -236,9 +236,7 @@ def test_a_crash_between_a_refused_vote_and_its_record_leaves_nothing_and_a_repe
     assert noted(shop, approval) == [*before, ("vote_refused", "PAYLOAD_CHANGED")]
 
 
-def test_what_a_refusal_leaves_behind_is_undone_with_it_where_one_part_cannot_be_written(
-    shop: Workshop, approval: dict[str, Any]
-):
+def test_the_records_of_a_refusal_are_undone_together(shop: Workshop, approval: dict[str, Any]):
     class NobodysRecord(RefusalRecord):
         """No operation writes this one."""
 
@@ -267,7 +265,7 @@ def test_the_time_to_decide_ends(shop: Workshop, clock: Clock):
 
 
 @pytest.mark.req("R-AP-23")
-def test_nothing_frozen_is_approved_but_it_may_be_rejected(shop: Workshop, approval: dict[str, Any]):
+def test_a_frozen_action_can_be_rejected_but_not_approved(shop: Workshop, approval: dict[str, Any]):
     stops = {
         "target": "document/policies/returns.md",
         "tool": "delete_document",
@@ -307,7 +305,7 @@ def test_a_vote_that_somebody_wrote_into_the_table_is_shown_as_an_alarm(committe
     assert "Contact compliance immediately." in page
 
 
-def test_of_two_votes_at_once_one_decides(committed_db: Any):
+def test_one_of_two_concurrent_votes_decides(committed_db: Any):
     shop = workshop("orchid").set_up()
     approval = shop.approval_of(shop.propose())
     other = shop.person("reviewer", name="second@orchid")

@@ -64,7 +64,7 @@ def test_a_claim_locks_nobody_out(stage, waits, clock):
     assert again(stage, waits).state == "APPROVED"
 
 
-def test_who_takes_a_claim_over_is_on_record_with_whom_it_was(stage, waits, clock):
+def test_taking_over_a_claim_is_recorded_with_its_former_holder(stage, waits, clock):
     mara, paul = person(stage, "mara"), person(stage, "paul")
     claim(stage, waits, clock, mara)
     claim(stage, waits, clock, paul)
@@ -82,7 +82,7 @@ def test_only_who_claimed_it_lets_go_of_it(stage, waits, clock):
     assert again(stage, waits).claimed_by is None
 
 
-def test_what_is_decided_is_nobodys_work_any_more(stage, waits, clock):
+def test_a_decided_approval_cannot_be_claimed(stage, waits, clock):
     stage.approve(waits.action_id)
     with pytest.raises(assignments.NotOpen):
         claim(stage, waits, clock, person(stage, "mara"))
@@ -122,7 +122,7 @@ def test_the_least_loaded_is_suggested(stage, waits, clock):
 # Threads
 
 
-def test_what_is_said_is_on_record_with_whom_it_mentions(stage, waits, clock):
+def test_comments_are_recorded_with_their_mentions(stage, waits, clock):
     mara, paul = person(stage, "mara"), person(stage, "paul")
     with tenancy(stage.tenant):
         row = threads.add_comment(
@@ -164,7 +164,7 @@ def test_people_are_reminded_once_before_it_ends(stage, clock):
     assert again(stage, waits).state == "EXPIRED"
 
 
-def test_what_nobody_decides_is_escalated_and_then_on_record_as_overdue(stage, clock):
+def test_an_undecided_approval_is_escalated_and_then_recorded_as_overdue(stage, clock):
     """8.15: the breach of the last step is recorded; nothing is approved or denied by it."""
     pacing(stage, escalate_after_s=900, escalate_to="duty")
     waits = stage.approval(stage.propose())
@@ -178,7 +178,7 @@ def test_what_nobody_decides_is_escalated_and_then_on_record_as_overdue(stage, c
     assert again(stage, waits).state == "APPROVED"
 
 
-def test_nobody_is_reminded_of_what_is_decided_or_stands_still(stage, clock):
+def test_decided_or_paused_approvals_cause_no_reminder(stage, clock):
     pacing(stage, remind_before_s=600, escalate_after_s=900, escalate_to="duty")
     decided, frozen = (stage.approval(stage.propose()) for _ in range(2))
     stage.approve(decided.action_id)

@@ -89,7 +89,7 @@ def test_over_another_effect_nobody_attests_and_what_is_there_is_offered(ready, 
 
 
 @pytest.mark.req("R-UI-08", "R-RI-12")
-def test_what_was_accepted_is_told_with_its_values_on_every_surface(ready, clock):
+def test_an_accepted_difference_is_shown_with_its_values_everywhere(ready, clock):
     case = read_wrong(ready, clock, {"amount": 9999})
     accepted(ready, case)
     action_id = case["action_id"]
@@ -146,7 +146,7 @@ def test_several_fields_and_several_rows_are_named(ready, clock, effects, there)
     assert allowed(ready, case)["ACCEPT"]["label"] == f"Accept what is there ({there})"
 
 
-def test_where_the_class_asks_for_one_person_one_accepts_it(small, clock):
+def test_one_person_accepts_where_the_class_requires_one(small, clock):
     case = read_wrong(small, clock, {"amount": 9999})
     assert allowed(small, case)["ACCEPT"]["needs_second"] is False
     assert settle(small.operator, case["case_id"], "ACCEPT").json()["state"] == "RESOLVED"
@@ -166,7 +166,7 @@ def test_a_page_that_showed_another_value_accepts_nothing(ready, clock):
     assert (answer.status_code, answer.json()["code"]) == (409, "CASE_CHANGED")
 
 
-def test_what_was_accepted_and_is_still_there_is_no_contradiction_and_what_changed_is(ready, clock):
+def test_an_accepted_difference_is_contradicted_only_by_another_change(ready, clock):
     case = read_wrong(ready, clock, {"amount": 9999})
     accepted(ready, case)
     ready.operator.post(f"/reviews/{case['case_id']}/reopen", {"reason": "Is it still so?"})

@@ -79,7 +79,7 @@ def test_selected_cases_are_claimed_one_by_one_and_a_refusal_says_why(stage):
         ("VERIFY_AGAIN", {"reason": "The provider is back."}, "case_resolved"),
     ],
 )
-def test_what_can_be_taken_back_is_done_in_a_batch(stage, kind, fields, event):
+def test_revocable_acts_can_be_done_in_a_batch(stage, kind, fields, event):
     case = stage.case()
     batch = begin(stage, case, kind=kind, **fields)
     work_batches()

@@ -111,7 +111,7 @@ def test_only_what_the_rules_offer_is_accepted(shop: Workshop, case: dict[str, A
     assert shop.state(case["action_id"]) == "REVIEW_REQUIRED"
 
 
-def test_what_never_ran_can_only_be_ended(shop: Workshop, unrun: dict[str, Any]):
+def test_a_case_of_an_action_that_never_ran_can_only_be_closed(shop: Workshop, unrun: dict[str, Any]):
     (only,) = shown(shop, unrun)["allowed"]
     assert (only["resolution"], only["needs_second"], only["proof"]) == ("FAIL", False, "C")
     for resolution in ("VERIFY_AGAIN", "ATTEST_PRESENT", "ABANDON"):
@@ -142,7 +142,7 @@ def test_no_machine_takes_an_action_out_of_review(shop: Workshop, case: dict[str
 # Two people
 
 
-def test_what_cannot_be_undone_is_settled_by_two(shop: Workshop, case: dict[str, Any]):
+def test_an_irreversible_effect_is_settled_by_two_people(shop: Workshop, case: dict[str, Any]):
     assert resolve(shop, case, "ATTEST_ABSENT").json()["state"] == "AWAITING_SECOND"
     assert shop.state(case["action_id"]) == "REVIEW_REQUIRED"
     assert refused(confirm(shop, case, by=shop.operator)) == (403, "SECOND_PERSON_NEEDED")
@@ -163,7 +163,7 @@ def test_a_proposal_can_be_sent_back_or_taken_back(shop: Workshop, case: dict[st
     assert shop.state(case["action_id"]) == "REVIEW_REQUIRED"
 
 
-def test_nobody_confirms_something_else_than_they_have_read(shop: Workshop, case: dict[str, Any]):
+def test_only_the_exact_proposal_can_be_confirmed(shop: Workshop, case: dict[str, Any]):
     resolve(shop, case, "ATTEST_ABSENT")
     assert refused(resolve(shop, case, "ATTEST_PRESENT")) == (409, "ALREADY_PROPOSED")
     assert refused(resolve(shop, case, "VERIFY_AGAIN")) == (409, "ALREADY_PROPOSED")
@@ -198,7 +198,7 @@ def test_an_attested_absence_is_a_failure_that_a_person_answers_for(shop: Worksh
     assert "person has attested" in report["text"]
 
 
-def test_what_a_person_settled_as_failed_says_so(shop: Workshop, case: dict[str, Any]):
+def test_an_action_settled_as_failed_is_reported_as_such(shop: Workshop, case: dict[str, Any]):
     settled(shop, case, "FAIL")
     assert shop.state(case["action_id"]) == "FAILED"
     report = shop.report(case["action_id"])

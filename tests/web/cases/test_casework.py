@@ -119,7 +119,7 @@ def test_a_settled_case_that_somebody_doubts_is_open_again(shop: Workshop, case:
 
 
 @pytest.mark.req("R-SM-18")
-def test_what_is_read_again_is_not_reopened(shop: Workshop, case: dict[str, Any]):
+def test_a_case_that_is_read_again_cannot_be_reopened(shop: Workshop, case: dict[str, Any]):
     assert refused(shop.operator.post(f"/reviews/{case['case_id']}/reopen", {"reason": "No."})) == (409, "NOT_SETTLED")
     resolve(shop, case, "VERIFY_AGAIN")
     answer = shop.operator.post(f"/reviews/{case['case_id']}/reopen", {"reason": "No."})

@@ -108,7 +108,7 @@ def test_a_version_about_something_else_lends_no_lookup(
     assert (refused.status_code, refused.json()["code"]) == (409, "RESOLUTION_NOT_ALLOWED")
 
 
-def test_nothing_but_the_reading_comes_from_the_later_version(counter: Counter, clock: Clock, secrets_dir: Path):
+def test_only_the_lookup_comes_from_the_later_version(counter: Counter, clock: Clock, secrets_dir: Path):
     own = unread(side_effect_class="CRITICAL_MUTATION", unverifiable_acknowledged=True)
     counter.open(secrets_dir, own)
     action_id = counter.call(UNREAD, ORDER)["action_id"]

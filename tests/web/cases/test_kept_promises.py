@@ -81,7 +81,7 @@ def test_the_gate_does_with_a_repeat_what_was_signed(ready, clock, resolution, p
 
 
 @pytest.mark.req("R-EX-08")
-def test_what_was_attested_is_not_repeated_by_any_agent_for_thirty_days_and_then_it_is(ready, clock):
+def test_an_attested_effect_blocks_its_repeat_for_thirty_days(ready, clock):
     case = without_effect(ready, clock)
     settled(ready, case, "ATTEST_PRESENT")
     clock.stop()
@@ -105,7 +105,7 @@ def test_what_was_attested_is_not_repeated_by_any_agent_for_thirty_days_and_then
 
 
 @pytest.mark.req("R-EX-08")
-def test_what_was_attested_is_neither_claimed_nor_started_a_second_time(unread, clock):
+def test_an_attested_effect_blocks_claims_and_starts_of_the_same_operation(unread, clock):
     ids = [unread.propose() for _ in range(3)]
     for action_id in ids[:2]:
         unread._made(unread.vote(unread.approval_of(action_id)))
@@ -163,7 +163,7 @@ def test_a_doubt_ends_as_was_signed(ready, clock, resolution, promise, days, acc
     assert told["code"] == {"ATTEST_PRESENT": "ATTESTED", "ATTEST_ABSENT": "FINAL_STATE_UNKNOWN"}[resolution]
 
 
-def test_what_was_attested_is_never_verified_by_a_later_reading(ready, clock):
+def test_a_later_reading_does_not_verify_an_attested_action(ready, clock):
     started = ready.begun()
     ready.tell(started)
     clock.forward(seconds=60)

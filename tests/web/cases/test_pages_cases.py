@@ -66,7 +66,7 @@ def test_an_effect_that_happened_twice_differs_from_the_one_intended(stage):
     assert "Frozen: target" in said
 
 
-def test_nothing_is_believed_before_it_is_reconciled(stage):
+def test_unreconciled_states_are_shown_as_pending(stage):
     page = visitor(stage, "operator").page(f"cases/{stage.case(amount=99).id}")
     believed = page.split('data-layer="Confirmed"')[1:]
     assert believed

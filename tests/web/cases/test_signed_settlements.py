@@ -36,7 +36,7 @@ def shown(shop: Workshop, case: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def test_whoever_attests_proves_who_they_are(shop: Workshop, case: dict[str, Any]):
+def test_an_attestation_requires_proof_of_identity(shop: Workshop, case: dict[str, Any]):
     asked = "Settling this asks for your password, a one-time code or a passkey. Nothing was recorded."
     assert problem(settle(shop.operator, case["case_id"], "ATTEST_ABSENT", password=None)) == (403, asked)
     wrong = "Wrong password or code. Nothing was saved."

@@ -59,7 +59,7 @@ def test_a_refund_by_a_stranger_opens_one_case_with_the_change_as_evidence(watch
     assert "Change without a recorded action" in queue
 
 
-def test_what_an_action_did_is_no_stray_before_and_after_its_end(watched: Counter, clock: Clock):
+def test_an_actions_own_change_is_never_ungated(watched: Counter, clock: Clock):
     started = watched.begun()
     watched.till.refund(started["idempotency_key"])
     assert tasks.watch_changes() == 0

@@ -43,7 +43,7 @@ def test_a_good_document_has_no_findings(tmp_path):
     assert found(tmp_path, DOCUMENT) == []
 
 
-def test_what_would_be_refused_is_an_error(tmp_path):
+def test_refused_contracts_are_reported_as_errors(tmp_path):
     verification = DOCUMENT["verification"] | {"predicates": ["sa.nothing_like_it =="]}
     wrong = DOCUMENT | {"target_resource": "order/{nobody}", "pivot": True, "recovery": {"idempotent": False}}
 
@@ -56,6 +56,6 @@ def test_what_would_be_refused_is_an_error(tmp_path):
 
 
 @pytest.mark.parametrize("content", ["{", "[1, {]", '{"name": "a", "name": "b"}', "[[]]"])
-def test_what_is_no_document_is_said_so(tmp_path, content):
+def test_a_file_that_is_no_contract_is_refused(tmp_path, content):
     with pytest.raises(CommandError):
         found(tmp_path, content)

@@ -94,7 +94,7 @@ def test_a_look_that_fails_keeps_its_neighbours_from_nothing(
     assert [record.message for record in caplog.records] == ["broken did not end; its next tick goes on"]
 
 
-def test_what_is_left_behind_a_slow_look_is_handed_over(monkeypatch: pytest.MonkeyPatch):
+def test_tasks_behind_a_slow_one_are_handed_over(monkeypatch: pytest.MonkeyPatch):
     slow, left = Look("slow"), Look("left")
     monkeypatch.setattr(tasks, "QUICK", ((1, slow), (1, left)))
     clock = iter([0.0, 0.0, 2.0])

@@ -132,7 +132,7 @@ def test_unfinished_bodies_and_heads_hold_up_nobody(served: Served):
         served.everything_goes_on()
 
 
-def test_of_too_many_unfinished_bodies_the_oldest_is_given_up(served: Served):
+def test_the_oldest_of_too_many_unfinished_bodies_is_dropped(served: Served):
     with ExitStack() as open_lines:
         first, *_, last = [
             open_lines.enter_context(served.sent(unfinished("/sign-in"))) for _ in range(admission.MOST_UNFINISHED + 1)
@@ -143,7 +143,7 @@ def test_of_too_many_unfinished_bodies_the_oldest_is_given_up(served: Served):
         assert "403 Forbidden" in last.recv(65_536).decode()
 
 
-def test_what_does_not_arrive_in_time_is_given_up_and_told_so(impatient: Served):
+def test_slow_requests_are_answered_with_a_timeout(impatient: Served):
     with ExitStack() as open_lines:
         silent = open_lines.enter_context(impatient.sent(""))
         body = open_lines.enter_context(impatient.sent(unfinished("/api/v1/sessions")))
@@ -160,7 +160,7 @@ def test_what_does_not_arrive_in_time_is_given_up_and_told_so(impatient: Served)
         assert answer_on(silent) == (0, "")
 
 
-def test_who_does_not_read_an_answer_holds_up_nobody(served: Served):
+def test_a_client_that_reads_no_answer_holds_up_nobody(served: Served):
     """Each of these asks for more than the buffers between two processes hold."""
     path = largest_page()
     with ExitStack() as open_lines:
@@ -304,7 +304,7 @@ ACTION = "01a206d7-6246-7b32-bf92-06b16e0aaa88"
         ("POST", "/t/orchid/freezes/place", admission.RequestRank.TELLS_OR_STOPS),
     ],
 )
-def test_what_stops_or_tells_goes_before_what_begins(method: str, path: str, rank: admission.RequestRank):
+def test_requests_that_stop_or_report_outrank_those_that_begin(method: str, path: str, rank: admission.RequestRank):
     assert admission.request_rank(method, path) is rank
 
 

@@ -136,7 +136,7 @@ def test_the_api_answers_each_caller_as_the_table_says(day: Day, called: list[Op
 
 
 @pytest.mark.req("R-UI-20")
-def test_whoever_may_not_is_told_so_whatever_the_body(day: Day, called: list[Operation]):
+def test_unauthorised_callers_are_refused_whatever_the_body(day: Day, called: list[Operation]):
     wrong, bodies, turns = [], cycle(BROKEN), Turns()
     for each in (each for each in called if each.sent.method == "POST" and OPERATIONS[each.name]):
         for name in turns.one(name for name in (*PEOPLE, *KEYS, *OUTSIDE) if name not in OPERATIONS[each.name]):

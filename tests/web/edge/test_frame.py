@@ -47,7 +47,7 @@ def place_freeze(stage, value):
         )
 
 
-def test_what_somebody_else_changed_is_on_the_page_two_seconds_later(stage, kept):
+def test_another_persons_change_appears_within_two_seconds(stage, kept):
     operator = visitor(stage, "operator")
     assert "active" not in words(operator.page("glossary"))
     place_freeze(stage, "support-agent")
@@ -64,7 +64,7 @@ def test_ones_own_write_is_counted_by_the_very_next_page(stage, kept):
     assert "1 freeze active" in words(operator.page("glossary"))
 
 
-def test_nobody_is_shown_what_was_counted_for_another_person(stage, kept):
+def test_cached_counts_of_another_person_are_never_shown(stage, kept):
     operator, reviewer = visitor(stage, "operator"), visitor(stage, "reviewer")
     operator.page("glossary")
     place_freeze(stage, "support-agent")
@@ -103,14 +103,14 @@ def test_a_page_that_does_not_exist_keeps_the_frame_for_whoever_is_signed_in(sta
         assert f'href="/t/{stage.slug}/approvals"' in answer.content.decode()
 
 
-def test_somebody_else_s_tenant_shows_ones_own_frame_and_nothing_of_it(stage):
+def test_another_tenants_address_shows_ones_own_frame_only(stage):
     answer = visitor(stage, "reviewer").client.get("/t/somebody-else/cases")
     assert answer.status_code == 404
     assert f'href="/t/{stage.slug}/cases"' in answer.content.decode()
     assert "somebody-else" not in words(answer.content.decode())
 
 
-def test_nobody_gets_the_page_without_a_frame(client, stage):
+def test_an_unknown_visitor_gets_the_error_page_without_a_frame(client, stage):
     answer = client.get("/nowhere")
     assert answer.status_code == 404
     assert "Approvals" not in words(answer.content.decode())

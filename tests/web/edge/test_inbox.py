@@ -63,7 +63,7 @@ OCCASIONS = {kind: f"{kind}_waits" for kind in KINDS} | {"member": "roles_wait"}
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_needs_a_second_person_is_in_the_inbox_of_each_who_may_be_it_and_told_to_them(stage, kind):
+def test_each_possible_second_person_sees_the_proposal_and_is_notified(stage, kind):
     title, may = KINDS[kind], TERMS[kind].roles
     roles = ("reviewer", "operator", "compliance", "administrator")
     asker = stage.person(*roles, name="asker@orchid")

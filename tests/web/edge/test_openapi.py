@@ -175,7 +175,7 @@ def test_problems_are_as_declared(agent: Api, document: dict[str, Any]):
 
 
 @pytest.mark.parametrize("refusal", [NotAdmitted, TooLarge, TooSlow])
-def test_what_the_edge_refuses_is_declared_for_every_write(document: dict[str, Any], refusal: type[NotAdmitted]):
+def test_refusals_of_the_edge_are_declared_for_every_write(document: dict[str, Any], refusal: type[NotAdmitted]):
     head, body = refused_at_the_edge(refusal())
     status = str(head["status"])
     for method, path, operation in operations(document):

@@ -190,7 +190,7 @@ def test_a_day_that_no_record_has_is_asked_for_without_a_fault(stage, page, day)
         assert member.get(page, **{name: day}).status_code in (200, 422)
 
 
-def test_what_cannot_be_stored_is_said_so_on_a_page(stage):
+def test_a_value_that_cannot_be_stored_is_refused_on_a_page(stage):
     answer = visitor(stage, "operator").client.get("/t/orchid/agents/%00")
     assert answer.status_code == 422
     assert "A value cannot be stored or searched for" in answer.content.decode()

@@ -76,7 +76,7 @@ def test_a_limit_of_nothing_is_no_limit(shop: Workshop, limited: LazySettings):
 # Who is asking
 
 
-def test_who_is_unknown_is_401_and_told_how_to_be_known(shop: Workshop, clock: Clock):
+def test_an_unknown_caller_gets_401_with_instructions(shop: Workshop, clock: Clock):
     expired = key_for(shop.tenant, "agent", expires_at=clock.now() + timedelta(seconds=5))
     assert expired.get("/actions").status_code == 200
     clock.forward(seconds=10)
@@ -133,7 +133,7 @@ def test_a_key_needs_no_csrf_token(shop: Workshop):
     assert answer.status_code == 201
 
 
-def test_who_has_a_place_in_several_tenants_says_which(shop: Workshop):
+def test_a_member_of_several_tenants_must_name_one(shop: Workshop):
     other = workshop("willow")
     person = person_for(shop.tenant, "operator", name="both@example")
     person_for(other.tenant, "operator", name="both@example")

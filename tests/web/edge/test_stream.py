@@ -57,7 +57,7 @@ async def heard(person: Api, slug: str, *, until: bytes, meanwhile: Any = None, 
     return chunks
 
 
-def test_nobody_listens_without_a_place_in_the_tenant(busy: Workshop):
+def test_only_members_of_the_tenant_can_listen(busy: Workshop):
     elsewhere = workshop("willow")
     cases: list[tuple[Api, str, int]] = [
         (anonymous(), "orchid", 401),

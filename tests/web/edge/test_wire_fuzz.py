@@ -234,7 +234,7 @@ def is_refused_call_by_call(wrong: Wrong, body: bytes) -> bool:
 
 
 @pytest.mark.req("R-MC-21")
-def test_whatever_is_wrong_with_a_requests_shape_is_refused_and_nothing_comes_of_it(served: Any):
+def test_malformed_requests_are_refused_without_effect(served: Any):
     shop, stack, path = served
     key = shop.agent.headers["Authorization"].removeprefix("Bearer ")
     malice, met = Malice("", "", random.Random(8)), Counter[tuple[str, int]]()

@@ -104,7 +104,7 @@ def test_a_webhook_verifies_with_the_standards_own_library_under_either_secret(s
     assert headers["webhook-id"] == f"msg_{json.loads(body)['data']['envelope']['id'].replace('-', '')}"
 
 
-def test_what_no_checkpoint_covers_is_not_sent(shop: Workshop, receiver: Posts, monkeypatch: Any):
+def test_events_without_a_signed_checkpoint_are_not_exported(shop: Workshop, receiver: Posts, monkeypatch: Any):
     seal_up()
     started(shop, "soc")
     seal_up()
@@ -218,7 +218,7 @@ def test_a_test_message_says_nothing_of_the_record_and_moves_nothing(shop: Works
     assert "soc accepted the test." in page
 
 
-def test_nobody_but_compliance_and_administrators_sends_events_outside(shop: Workshop, receiver: Posts):
+def test_only_compliance_and_administrators_can_export_events(shop: Workshop, receiver: Posts):
     for one in (shop.operator_key, shop.auditor, shop.reviewer, shop.operator, shop.agent):
         assert one.post("/event-destinations/soc/start", {}).status_code == 403
     assert shop.agent.get("/event-destinations").status_code == 403

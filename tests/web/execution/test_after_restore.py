@@ -110,7 +110,7 @@ def test_a_day_later_new_actions_are_not_read_first_any_more(shop: Workshop, doc
     assert action_id in claimable(shop)
 
 
-def test_who_approved_before_is_asked_again_after_the_reading(shop: Workshop, documents: Path, clock: Clock):
+def test_approvals_from_before_a_restore_are_requested_again(shop: Workshop, documents: Path, clock: Clock):
     """The document is gone already. Who votes again is told so, and that decides."""
     action_id = shop.approved()
     (documents / "policies" / "returns.md").unlink()

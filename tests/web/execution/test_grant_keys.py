@@ -54,7 +54,7 @@ def test_a_new_key_is_published_first_and_signs_later(shop: Workshop):
         grant_keys.introduce_key(lead=grant_keys.LEAD, reason="Again.", at=timezone.now())
 
 
-def test_what_the_old_key_signed_is_good_to_its_end(shop: Workshop):
+def test_grants_of_the_old_key_are_valid_to_their_end(shop: Workshop):
     """B26: rotation with overlap."""
     order = shop.claimed()
     kid = grant_keys.introduce_key(lead=timedelta(0), reason="Yearly.", at=timezone.now())

@@ -115,7 +115,7 @@ def test_a_grant_of_another_policy_sends_the_order_back_to_people(shop: Workshop
     assert shop.approval_of(order["action_id"])["state"] == "REQUESTED"
 
 
-def test_what_holds_now_is_read_again_at_the_start(shop: Workshop):
+def test_the_present_state_is_checked_again_at_the_start(shop: Workshop):
     """B1: the other side of the comparison: what changed in the database after the grant was made."""
     order = shop.claimed()
     action_id = UUID(order["action_id"])
@@ -408,7 +408,7 @@ def test_votes_are_told_to_executors_that_ask_for_them_only(shop: Workshop):
 @pytest.mark.unsealed
 @pytest.mark.usefixtures("punctual_log")
 @pytest.mark.req("R-AP-24")
-def test_there_is_no_grant_before_the_votes_are_in_a_checkpoint(shop: Workshop):
+def test_no_grant_is_given_before_the_votes_are_in_a_checkpoint(shop: Workshop):
     """B40: the sequencer has not been here since the vote."""
     action_id = shop.approved()
     assert shop.claim() == []

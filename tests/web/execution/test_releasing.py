@@ -87,7 +87,7 @@ class TestOpenCircuit:
         assert waits(shop, action_id) == []
 
     @pytest.mark.req("R-RP-18", "R-EX-14")
-    def test_what_waited_past_its_release_deadline_fails_cleanly(self, shop: Workshop, clock: Clock):
+    def test_an_action_that_waited_past_its_release_deadline_fails_cleanly(self, shop: Workshop, clock: Clock):
         action_id = shop.approved()
         away(shop, clock)
         clock.forward(hours=2)
@@ -99,7 +99,7 @@ class TestOpenCircuit:
         assert shown["entry"]["verification"]["status"] == "NOT_REQUIRED"
         assert shop.history(action_id)[-1]["event"] == "provider_outage"
 
-    def test_what_simply_was_not_started_in_time_is_no_outage(self, shop: Workshop, clock: Clock):
+    def test_an_action_that_was_not_started_in_time_is_no_outage(self, shop: Workshop, clock: Clock):
         action_id = shop.approved()
         away(shop, clock)
         back(shop, clock)
@@ -107,7 +107,7 @@ class TestOpenCircuit:
         lapse()
         assert shop.history(action_id)[-1]["event"] == "approval_expired"
 
-    def test_what_nobody_had_approved_simply_expires(self, shop: Workshop, clock: Clock):
+    def test_an_unapproved_action_expires(self, shop: Workshop, clock: Clock):
         action_id = shop.propose()
         away(shop, clock)
         clock.forward(days=2)

@@ -32,7 +32,7 @@ def rows(counter: Counter, started: dict[str, Any]) -> list[str]:
 
 @pytest.mark.req("R-EX-21", "R-EX-13", "R-EX-05")
 @pytest.mark.parametrize(("status", "row"), [("failed", "RT-33"), ("timeout", "RT-47")])
-def test_what_provably_did_not_happen_is_tried_again_with_the_same_key(
+def test_a_proven_absence_is_retried_with_the_same_key(
     counter: Counter, clock: Clock, secrets_dir: Path, status: str, row: str
 ):
     counter.open(secrets_dir, refund_contract(**ACCOUNTING, **AGAIN))
@@ -57,7 +57,7 @@ def test_what_provably_did_not_happen_is_tried_again_with_the_same_key(
 
 
 @pytest.mark.req("R-EX-08")
-def test_what_the_tool_claims_and_nobody_finds_is_not_tried_again(counter: Counter, clock: Clock, secrets_dir: Path):
+def test_a_claimed_effect_that_is_absent_is_not_retried(counter: Counter, clock: Clock, secrets_dir: Path):
     counter.open(secrets_dir, refund_contract(**ACCOUNTING, **AGAIN))
     allow(counter, 3)
     started = counter.begun()
@@ -91,7 +91,7 @@ def test_a_retry_waits_for_its_back_off_and_ends_at_the_cap(counter: Counter, cl
         {"recovery": {"idempotent": True}, "stale_errors": ["NOPE"]},
     ],
 )
-def test_nothing_is_tried_again_without_the_contracts_word_or_after_a_final_failure(
+def test_nothing_is_retried_without_the_contracts_consent_or_after_a_final_failure(
     counter: Counter, clock: Clock, secrets_dir: Path, changes: dict[str, Any]
 ):
     counter.open(secrets_dir, refund_contract(**ACCOUNTING, **changes))
@@ -121,7 +121,7 @@ def test_an_effect_before_the_horizon_is_never_sent_again(counter: Counter, cloc
 
 
 @pytest.mark.req("R-EX-21")
-def test_what_cannot_be_undone_is_asked_for_again(counter: Counter, clock: Clock, secrets_dir: Path):
+def test_a_retry_of_an_irreversible_action_needs_approval_again(counter: Counter, clock: Clock, secrets_dir: Path):
     counter.open(secrets_dir, refund_contract(**AGAIN))
     allow(counter, 2)
     started = counter.begun()

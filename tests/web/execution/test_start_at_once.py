@@ -106,7 +106,7 @@ def test_the_same_request_again_gets_the_same_attempt_for_who_holds_the_key(shop
 
 
 @pytest.mark.parametrize("missing", ["key", "proof", "tenant", "kind", "wrong token", "stranger"])
-def test_who_does_not_show_that_it_is_the_executor_proposes_nothing(shop: Workshop, elsewhere: Any, missing: str):
+def test_a_request_without_the_executors_proof_proposes_nothing(shop: Workshop, elsewhere: Any, missing: str):
     given: dict[str, Any] = {
         "key": {"headers": {"Executor-Authorization": "Bearer cf_exec_unknown"}},
         "proof": {"headers": {"Executor-DPoP": ""}},
@@ -199,7 +199,7 @@ def refuse_everything(shop: Workshop) -> None:
         (refuse_everything, False, "OUTSIDE_AUTONOMY"),
     ],
 )
-def test_what_changes_between_two_calls_is_seen_by_the_second_one(
+def test_a_change_between_two_calls_affects_the_second(
     shop: Workshop, change: Callable[[Workshop], None], accepted: bool, code: str | None
 ):
     session = shop.session()

@@ -194,7 +194,7 @@ def test_the_version_of_the_boundary_is_recorded_with_every_call_that_was_judged
     assert entry["policy_context"]["autonomy_boundary_version"] == "night"
 
 
-def test_of_stale_reads_boundary_approval_policy_and_budget_the_first_that_refuses_is_the_answer(shop: Workshop):
+def test_the_first_refusing_layer_of_the_gate_gives_the_answer(shop: Workshop):
     """The last of the gate's steps; tests/rules/gate/test_gate_order.py has the others."""
     budget = {"name": "few", "per": "session", "calls": 1, "tools": ["delete_document"]}
     limit(shop, budgets=[budget])
@@ -425,7 +425,7 @@ def test_past_a_failed_step_goes_only_who_acknowledges_it_and_that_is_on_record(
     assert one(shop, elsewhere)["accepted"]
 
 
-def test_what_its_agent_was_told_at_once_needs_no_decision(shop: Workshop):
+def test_an_outcome_that_the_agent_was_told_needs_no_acknowledgement(shop: Workshop):
     session = shop.session()
     assert one(shop, session, arguments={"path": "x"})["state"] == "FAILED"
     withdrawn = one(shop, session)["action_id"]
@@ -461,7 +461,7 @@ def test_a_renamed_tool_is_a_phantom_that_leads_to_its_new_name(shop: Workshop):
 
 
 @pytest.mark.req("R-MC-13", "R-TG-09")
-def test_what_breaks_inside_the_gate_refuses_and_its_words_stay_here(shop: Workshop):
+def test_a_fault_inside_the_gate_refuses_without_revealing_itself(shop: Workshop):
     session = shop.session()
     asked = call(session, intended_outcome={"expected_predicates": ["sa.exists"]})
     with patch("console.api.actions.predicates.agent_predicate_fault", side_effect=RuntimeError(SECRET)):
@@ -502,7 +502,7 @@ def test_a_lossless_conversion_is_on_record(shop: Workshop):
 
 
 @pytest.mark.req("R-CR-04", "R-CR-11")
-def test_nothing_that_an_agent_says_later_changes_its_contract(shop: Workshop):
+def test_later_statements_of_an_agent_never_change_its_contract(shop: Workshop):
     session = shop.session()
     before = shop.agent.get(f"/sessions/{session['session_id']}").json()["contract"]
     claims = {"role": "administrator", "approved": True, "tools": ["drop_database"], "token": "root", "scopes": ["*"]}
@@ -598,7 +598,7 @@ def test_the_detail_of_an_action_names_the_pin_that_it_serves(shop: Workshop):
 
 
 @pytest.mark.req("R-TG-05", "R-TG-11")
-def test_who_tries_many_names_is_flagged_and_the_log_of_it_cannot_be_changed(shop: Workshop):
+def test_an_agent_that_tries_many_names_is_flagged_and_its_log_cannot_be_changed(shop: Workshop):
     session = shop.session(tools=["write_document"])
     one(shop, session)
     one(shop, session)

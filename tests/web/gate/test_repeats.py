@@ -100,7 +100,7 @@ def test_a_repeat_of_an_unknown_action_is_refused_until_an_operator_closes_it(de
 
 
 @pytest.mark.req("R-EX-08")
-def test_what_two_people_settle_is_released_by_two(counter: Counter, clock: Clock, secrets_dir: Path):
+def test_a_repeat_blocked_by_two_people_is_released_by_two(counter: Counter, clock: Clock, secrets_dir: Path):
     own = {"side_effect_class": "HIGH_RISK_EXTERNAL", "unverifiable_acknowledged": True}
     desk = counter.open(secrets_dir, unread(**own))
     action_id = unknown(desk, clock)

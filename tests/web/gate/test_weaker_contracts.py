@@ -110,7 +110,7 @@ def test_a_second_person_confirms_it_only_with_proof_and_a_reason(shop: Workshop
     assert confirm(shop).json()["code"] == "NOTHING_PROPOSED"
 
 
-def test_who_sent_it_does_not_confirm_it_under_another_account_either(shop: Workshop):
+def test_the_sender_cannot_confirm_with_another_account(shop: Workshop):
     ada = administrator_of(shop)
     assert ada.post("/contracts", weaker()).json()["state"] == "PENDING"
     refused = confirm(shop)
@@ -143,7 +143,7 @@ def test_a_confirmed_one_reaches_only_the_agents_that_name_it(shop: Workshop):
     assert shop.operator_key.post("/agents", bad).json()["code"] == "BAD_RANGE"
 
 
-def test_what_is_as_strong_again_is_followed_again(shop: Workshop):
+def test_a_version_that_is_as_strong_again_becomes_the_default(shop: Workshop):
     send(shop)
     confirm(shop)
     strong = contract(TOOL) | {"version": "1.2.0"}

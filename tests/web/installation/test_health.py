@@ -142,7 +142,7 @@ def test_without_a_worker_nothing_is_said_of_beat(shop: Workshop, settings: Any,
     assert found["BEAT"] == ("unknown", "Not known while no worker takes its ticks.")
 
 
-def test_what_can_be_seen_from_a_web_process_is_known(shop: Workshop):
+def test_a_web_process_knows_the_checks_that_it_can_make(shop: Workshop):
     """As the application's role, which may not ask for everything."""
     found = status(shop)
     for code in (

@@ -120,7 +120,7 @@ def kept_in_clear(shop: Workshop, *secrets: str) -> list[str]:
 
 
 @pytest.mark.req("R-LE-21", "R-LE-20")
-def test_nothing_of_an_erased_action_is_left_in_any_table(shop, settled, carol, dora, run):
+def test_an_erased_action_leaves_nothing_in_any_table(shop, settled, carol, dora, run):
     """L32, L35: whatever people, agent, executor and systems wrote about it is gone from every column there is."""
     with tenancy(shop.tenant), connection.cursor() as cursor:
         cursor.execute("SELECT payload_hash FROM ledger_action WHERE id = %s", [settled["action_id"]])
@@ -202,7 +202,7 @@ def test_only_compliance_erases_and_holds(shop, settled, carol, role):
         assert key.post("/erasures", {"actions": [settled["action_id"]], **WHY}).status_code == 403
 
 
-def test_what_is_under_way_or_held_or_gone_is_not_erased(shop, settled, carol, dora, run):
+def test_open_held_or_erased_subjects_cannot_be_erased(shop, settled, carol, dora, run):
     open_one = shop.propose(path="notes/x.md")
     assert asked(carol, open_one).json()["code"] == "STILL_OPEN"
     for scope, value in (
@@ -289,7 +289,7 @@ def test_a_policy_whose_clocks_contradict_each_other_is_refused(carol, days):
     assert carol.post("/retention", days).json()["code"] == "BAD_RETENTION"
 
 
-def test_what_has_run_out_is_erased_under_a_standing_policy_and_not_without_one(shop, settled, carol, dora, run, clock):
+def test_expired_data_is_erased_only_under_a_standing_policy(shop, settled, carol, dora, run, clock):
     assert within(clock, tasks.retain, days=400) == 0
     proposed = carol.post("/retention", {"standing": True}).json()["retention_id"]
     dora.post(f"/retention/{proposed}/confirm", {"password": PASSWORD})
@@ -324,7 +324,7 @@ def test_the_eraser_looks_at_the_age_itself(shop, settled, carol, dora, run, clo
 
 
 @pytest.mark.req("R-LE-20")
-def test_nothing_personal_is_in_envelopes_signed_heads_or_logs(shop, settled, caplog):
+def test_envelopes_heads_and_log_lines_contain_no_personal_data(shop, settled, caplog):
     """L35: the canary went through the whole flow, and what stays for years and what operators read never had it."""
     seal_up()
     with tenancy(shop.tenant), connection.cursor() as cursor:

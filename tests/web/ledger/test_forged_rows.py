@@ -298,7 +298,7 @@ def unnamed(forger: Forger, table: RecordTable, row: dict[str, Any], forged: dic
 
 
 @pytest.mark.parametrize(("name", "value"), [("compared_with", "9"), ("sent_by", uuid4()), ("weakens", [])])
-def test_what_waits_for_a_second_person_is_held_to_its_proposal(forger: Forger, name: str, value: Any):
+def test_a_row_that_waits_for_a_second_person_is_compared_with_its_proposal(forger: Forger, name: str, value: Any):
     table = next(each for each in register.record_tables() if each.model == "ledger.ContractVersion")
     row = forger.one(table, version="9.0.0")
     assert finding(table, forger.tenant, row) == "holds"

@@ -112,7 +112,7 @@ def test_events_are_told_as_the_bytes_that_are_hashed(worked: Workshop):
         ("events?limit=501", 422, None),
     ],
 )
-def test_what_is_not_there_is_refused(worked: Workshop, path: str, status: int, code: str | None):
+def test_a_missing_entry_is_refused(worked: Workshop, path: str, status: int, code: str | None):
     answer = worked.auditor.get(f"/ledger/{path}")
     assert answer.status_code == status, answer.content
     assert code in (None, answer.json()["code"])
@@ -133,7 +133,7 @@ def test_only_auditors_and_compliance_read_the_log_and_export(worked: Workshop):
     assert [compliance.get(path).status_code for path in paths] == [200, 200, 200, 404, 200]
 
 
-def test_who_looked_at_the_log_is_noted(worked: Workshop):
+def test_reading_the_log_is_recorded(worked: Workshop):
     for _ in range(3):
         worked.auditor.get("/ledger/checkpoint")
     with tenancy(worked.tenant):
@@ -163,7 +163,7 @@ def test_a_bundle_of_real_work_is_verified_offline(worked: Workshop):
     )
 
 
-def test_what_an_agent_did_can_be_exported_alone(worked: Workshop):
+def test_one_agents_actions_can_be_exported_alone(worked: Workshop):
     action = worked.auditor.get("/actions").json()["items"][0]["action_id"]
     export = worked.auditor.post("/exports", {"filters": {"action": action}}).json()["export_id"]
     seals.seal_up()

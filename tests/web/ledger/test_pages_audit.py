@@ -17,7 +17,7 @@ def rows(page):
 
 
 @pytest.mark.req("R-UI-12", "R-LE-21")
-def test_what_people_did_is_found_by_person_kind_and_action(stage):
+def test_the_audit_log_finds_events_by_person_kind_and_action(stage):
     case = stage.case()
     other = stage.done()
     reader = visitor(stage, "compliance")
@@ -34,7 +34,7 @@ def test_what_people_did_is_found_by_person_kind_and_action(stage):
 
 
 @pytest.mark.req("R-UI-12")
-def test_what_an_agent_did_to_a_target_is_found_by_action(stage):
+def test_the_audit_log_finds_an_agents_events_by_target(stage):
     first, second = stage.propose(order_id="EX-AAA1"), stage.propose(order_id="EX-BBB2")
     reader = visitor(stage, "compliance")
     found = reader.page("audit", agent="support", target="aaa1")
@@ -111,7 +111,7 @@ def seen_by(stage, **filters):
 
 
 @pytest.mark.req("R-UI-12")
-def test_who_opened_what_is_on_record(stage):
+def test_opened_pages_are_recorded(stage):
     case = stage.case()
     operator = visitor(stage, "operator")
     for path in (f"actions/{case.action_id}", f"cases/{case.id}", f"approvals/{stage.approval(case.action_id).id}"):

@@ -41,7 +41,7 @@ def test_the_page_shows_the_signed_checkpoint_and_the_key(stage):
     assert "last checkpoint" in words(visitor(stage, "reviewer").page())
 
 
-def test_what_nobody_outside_holds_is_never_called_safe(stage):
+def test_an_unanchored_log_is_never_called_safe(stage):
     """L21: without a witness the page says that it is not anchored; there is no green."""
     stage.done()
     seal_up()
@@ -52,7 +52,7 @@ def test_what_nobody_outside_holds_is_never_called_safe(stage):
     assert 'data-outcome="true"' not in anchors
 
 
-def test_what_came_after_the_newest_anchor_is_counted(stage):
+def test_entries_after_the_newest_anchor_are_counted(stage):
     from ledger.models import Anchor
     from ledger.record.operations import new_id
 

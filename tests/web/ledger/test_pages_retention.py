@@ -175,7 +175,7 @@ def test_only_compliance_decides_and_administrators_see(stage, first):
         assert visitor(stage, role).get("audit/holds").status_code == 403
 
 
-def test_what_is_not_complete_is_said_at_its_field(stage, first):
+def test_incomplete_input_is_reported_at_its_field(stage, first):
     answer = ask(first, "no id", legal_basis="")
     said = words(answer.content.decode())
     assert answer.status_code == 422

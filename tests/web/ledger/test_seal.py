@@ -118,7 +118,7 @@ def test_a_log_that_falls_behind_raises_one_alarm(shop, monkeypatch):
 
 
 @pytest.mark.unsealed
-def test_nobody_waits_for_the_log_of_another_tenant(shop, monkeypatch):
+def test_one_tenants_log_does_not_delay_another(shop, monkeypatch):
     # The second turn takes what the first has written itself: that the log was opened.
     seals.seal_up()
     seals.seal_up()

@@ -183,7 +183,7 @@ def test_a_damaged_response_is_refused_or_says_the_same(authority):
 
 
 @pytest.mark.parametrize("response", [b"", b"\x30", b"\x30\x00", b"hello", b"\x30\x80" + bytes(40), bytes(2**16 + 1)])
-def test_what_is_no_response_is_refused(authority, response):
+def test_an_invalid_response_is_refused(authority, response):
     with pytest.raises(BadTimeStamp):
         check(authority, response, nonce=1)
 

@@ -129,7 +129,7 @@ def test_a_fork_is_refused_and_both_heads_are_kept(folder, log):
 
 
 @pytest.mark.parametrize("path", ["/", "/add-checkpoint/", "/add-checkpoint?x=1", "/add-entry"])
-def test_there_is_nothing_else(seen, log, path):
+def test_the_witness_serves_no_other_paths(seen, log, path):
     assert seen.post(log.body(0, 7), path).status_code == 404
     assert httpx.get(seen.url + path, trust_env=False).status_code == 501
 

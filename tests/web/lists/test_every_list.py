@@ -175,7 +175,7 @@ def test_a_list_is_for_those_whom_its_page_admits():
     } | {"api-keys": frozenset({"administrator"})}
 
 
-def test_what_somebody_takes_away_is_on_the_access_log_in_words(stage: Stage):
+def test_every_csv_export_is_recorded_in_the_access_log(stage: Stage):
     person = visitor(stage, "reviewer", "operator", "compliance", "administrator")
     for name in LISTS:
         person.page(f"{name}.csv")

@@ -97,7 +97,7 @@ def test_an_alert_is_raised_told_and_cleared_and_people_read_why(shop: Workshop,
     assert cleared in panel(shop)
 
 
-def test_somebody_makes_changes_and_ends_a_rule_on_the_page(shop: Workshop, clock: Clock):
+def test_a_rule_can_be_created_changed_and_ended_on_the_page(shop: Workshop, clock: Clock):
     page = f"/t/{shop.slug}/metrics/"
     post = shop.operator.client.post
     chosen = {"metric": "M-10", "window_h": 24, "raise_at": "10", "clear_at": "10", "least_cases": 1, "hold_min": 0}
@@ -146,7 +146,7 @@ def test_a_version_that_verifies_differently_raises_an_alert_of_its_own_until_an
     assert f"Verification policy strict and {first} are not apart beyond chance any more." in panel(shop)
 
 
-def test_what_is_unknown_more_often_since_a_version_of_a_contract_is_told_in_a_sentence(shop: Workshop, clock: Clock):
+def test_a_higher_unknown_rate_since_a_contract_version_is_reported(shop: Workshop, clock: Clock):
     older = shop.propose("write_document")
     newer = contract("write_document") | {"version": "1.3.0"}
     assert shop.operator_key.post("/contracts", newer).status_code == 201

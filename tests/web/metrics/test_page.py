@@ -122,7 +122,7 @@ def test_filters_narrow_the_page_and_stay_in_the_address(shop: Workshop, verifie
     assert "100 %" in page(shop, tool="nothing", period="nonsense")
 
 
-def test_what_has_no_trend_stands_in_a_row_and_not_in_an_empty_drawing(shop: Workshop, verified: str):
+def test_a_figure_without_a_trend_is_a_table_row(shop: Workshop, verified: str):
     html = page(shop)
     assert '<svg class="series"' not in html
     assert "Verified 100 % 1 of 1 none M-01" in spoken(part(html, "steady-outcome"))
@@ -144,7 +144,7 @@ def test_an_empty_tenant_is_told_in_words_and_not_in_zeros(shop: Workshop):
     assert "0 %" not in said.replace("100 %", "")
 
 
-def test_how_executed_actions_stand_is_a_flow_with_words(shop: Workshop, verified: str, clock: Clock):
+def test_the_outcomes_of_executed_actions_are_drawn_as_a_flow(shop: Workshop, verified: str, clock: Clock):
     shop.held(clock)
     count_metrics()
     said = part(page(shop), "flow")

@@ -109,7 +109,7 @@ def test_a_rebuild_gives_the_same_figures_row_by_row(shop: Workshop, written: st
     assert stored(shop.tenant) == kept
 
 
-def test_what_is_counted_twice_or_after_a_crash_comes_to_the_same(shop: Workshop, clock: Clock, monkeypatch):
+def test_counting_twice_or_after_a_crash_gives_the_same_figures(shop: Workshop, clock: Clock, monkeypatch):
     shop.held(clock)
 
     def die(*_: Any) -> None:

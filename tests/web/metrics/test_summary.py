@@ -240,7 +240,7 @@ def test_a_period_before_the_beginning_is_compared_with_nothing(shop: Workshop, 
     assert first["before"] == pytest.approx(1 / 3)
 
 
-def test_whoever_may_not_and_what_cannot_be_is_refused(shop: Workshop):
+def test_unauthorised_or_impossible_requests_are_refused(shop: Workshop):
     for path in ("/metrics/summary", "/metrics/summary.csv"):
         assert shop.agent.get(path).status_code == shop.executor.get(path).status_code == 403
         assert anonymous().get(path).status_code == 401

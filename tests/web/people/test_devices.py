@@ -161,7 +161,7 @@ def test_a_worker_that_dies_before_it_records_what_else_was_told_wakes_the_devic
     assert len(service.taken) == 2
 
 
-def test_what_was_decided_before_the_message_went_wakes_nobody(stage, service, clock):
+def test_a_decision_before_the_message_was_sent_wakes_no_device(stage, service, clock):
     switch_on(stage, service, "phone")
     action_id = stage.propose()
     service.answers = [503]
@@ -275,7 +275,7 @@ def test_a_device_is_its_persons_alone(stage, service):
     assert (service.taken, devices_of(stage)) == ([], [])
 
 
-def test_nobody_has_more_than_six_devices(stage, service):
+def test_a_person_can_have_at_most_six_devices(stage, service):
     person = switch_on(stage, service, *"abcdef")
     person.post("notices/devices", address=service.address("f"))
     answer = person.post("notices/devices", address=service.address("g"))
@@ -283,7 +283,7 @@ def test_nobody_has_more_than_six_devices(stage, service):
     assert devices_of(stage) == list("abcdef")
 
 
-def test_nothing_is_offered_where_no_service_is_named(stage):
+def test_no_device_is_offered_without_a_push_service(stage):
     person = visitor(stage, "reviewer")
     assert "Phones and browsers" not in words(person.page("notices"))
     answer = person.post("notices/devices", address="https://fcm.googleapis.com/x")

@@ -75,7 +75,7 @@ def test_a_webhook_is_signed_and_carries_a_link_and_nothing_of_the_record(alarme
     assert b"secret-0815" not in body
 
 
-def test_what_does_not_arrive_is_sent_again_under_the_same_id(alarmed, receiver, clock):
+def test_an_undelivered_message_is_sent_again_with_the_same_id(alarmed, receiver, clock):
     receiver.answers = [500, 302, 204]
     tasks.tell_alarms()
     assert notices(alarmed)["webhook"].fault == "HTTP 500"

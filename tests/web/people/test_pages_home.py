@@ -46,7 +46,7 @@ def test_the_approvals_that_end_within_the_hour_are_those_of_the_api_s_list(shop
     assert f"Due within an hour {len(soon)} oldest" in said
 
 
-def test_what_waits_depends_on_what_one_may_do(stage):
+def test_the_waiting_items_depend_on_the_role(stage):
     approval, case = stage.approval(stage.propose()), stage.case()
     reviewer, operator = visitor(stage, "reviewer").page(), visitor(stage, "operator").page()
     assert f"/t/orchid/approvals/{approval.id}" in reviewer

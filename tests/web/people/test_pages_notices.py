@@ -77,7 +77,7 @@ def test_like_messages_in_a_row_stand_together(stage):
     assert "3 times: Approval needed 3 unread, newest" in said
 
 
-def test_what_one_person_is_told_no_other_reads(stage):
+def test_notifications_are_private(stage):
     told(stage, one="HIGH")
     visitor(stage, "reviewer")
     other = visitor(stage, "operator")
@@ -85,7 +85,7 @@ def test_what_one_person_is_told_no_other_reads(stage):
     assert bell(other.page()) == "Notifications, none unread"
 
 
-def test_somebody_says_how_they_want_their_mail(stage):
+def test_a_person_sets_their_mail_preferences(stage):
     person = visitor(stage, "reviewer")
     wish = {
         "LOW": "off",
@@ -158,7 +158,7 @@ def test_each_channel_sends_a_test_that_says_nothing_of_the_record(stage, settin
     assert administrator.post("notices/channels/pigeon/test").status_code == 404
 
 
-def test_what_could_not_be_delivered_is_listed_with_the_reason_and_sent_again(stage, settings):
+def test_undelivered_messages_are_listed_with_the_reason_and_sent_again(stage, settings):
     with posts() as server:
         settings.COUNTERFOIL_CHANNELS = {"orchid": TenantOutlets(slack=server.url)}
         server.answers = [410]

@@ -72,7 +72,7 @@ def test_a_key_is_enrolled_by_its_holder_and_confirmed_by_another(stage):
     assert events(stage, key.id) == ["key_enrolled", "key_step_refused", "key_confirmed"]
 
 
-def test_nobody_enrols_for_another(stage):
+def test_nobody_can_enrol_a_key_for_another(stage):
     """B23: an administrator has no way to put a key under somebody else's name, nor one under their own."""
     ada = fresh(visitor(stage, "administrator"))
     assert ada.get("me/keys/enrol").status_code == 403
@@ -85,7 +85,7 @@ def test_nobody_enrols_for_another(stage):
     assert keys(stage) == []
 
 
-def test_who_made_somebody_an_approver_does_not_confirm_their_key(stage):
+def test_the_administrator_who_made_an_approver_cannot_confirm_their_key(stage):
     """B23: else an administrator could invent a person, and vouch for the key as well."""
     ada, ben = visitor(stage, "administrator"), visitor(stage, "administrator", name="ben@orchid")
     invited = {"email": "puppet@corp.example", "name": "Puppet", "roles": ["reviewer"], "groups": ""}
@@ -265,7 +265,7 @@ def test_only_administrators_change_people(stage):
     assert visitor(stage, "operator").get("people").status_code == 403
 
 
-def test_somebody_is_invited_comes_in_and_is_removed(stage):
+def test_a_member_is_invited_joins_and_is_removed(stage):
     ada = visitor(stage, "administrator")
     answer = ada.post("people/invite", email="nell@corp.example", name="Nell", roles=["operator"], groups="")
     link = re.search(r"/invitation/[\w-]+", answer.content.decode())
@@ -283,7 +283,7 @@ def test_somebody_is_invited_comes_in_and_is_removed(stage):
     assert newcomer.get("/t/orchid/").status_code == 404
 
 
-def test_somebody_known_elsewhere_accepts_signed_in(stage):
+def test_a_person_known_elsewhere_accepts_while_signed_in(stage):
     willow = set_up("willow")
     known = visitor(willow, "operator", name="kim@corp.example")
     answer = visitor(stage, "administrator").post("people/invite", email="kim@corp.example", roles=["operator"])

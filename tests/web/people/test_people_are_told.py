@@ -82,7 +82,7 @@ def wants(stage, **document):
 # What the record gives to tell
 
 
-def test_who_may_vote_is_told_once_in_the_console(stage):
+def test_each_possible_voter_is_notified_once_in_the_console(stage):
     one, other = stage.person("reviewer", name="one@orchid"), stage.person("reviewer", name="two@orchid")
     operator = stage.person("operator")
     stage.propose()
@@ -323,7 +323,7 @@ def test_a_flood_is_one_message(stage, postbox, clock):
     assert postbox.to(REVIEWER)[-1]["Subject"] == "Counterfoil: 5 items in orchid, 5 waiting"
 
 
-def test_what_the_tenant_turned_off_is_not_mailed(stage, postbox):
+def test_mail_turned_off_by_the_tenant_is_not_sent(stage, postbox):
     wants(stage, email={"NORMAL": "off", "HIGH": "off"})
     at_risk(stage, stage.propose(), "HIGH")
     assert tasks.tell_people() == 0
@@ -460,7 +460,7 @@ def test_settings_are_on_record_with_what_they_were(stage):
     assert detail["from"] == NotificationSettings().document()
 
 
-def test_what_was_told_long_ago_is_dropped(stage, machine, clock):
+def test_old_notifications_are_deleted(stage, machine, clock):
     stage.propose()
     tasks.tell_people()
     clock.forward(days=91)

@@ -74,7 +74,7 @@ def test_a_refusal_is_said_without_its_reason(stage, room, verdict, said):
     assert "4711" not in text
 
 
-def test_what_lapsed_undecided_is_said_too(stage, room, clock):
+def test_an_expired_request_is_announced_too(stage, room, clock):
     approval = requested(stage)
     clock.forward(days=2)
     tasks.lapse()
@@ -155,7 +155,7 @@ def test_an_update_whose_sender_died_before_recording_it_is_written_once_more_in
     assert len(room.messages) == 1
 
 
-def test_what_was_decided_while_nobody_knew_of_the_message_is_told_by_a_new_one(stage, room, clock, monkeypatch):
+def test_a_decision_without_a_known_message_is_announced_by_a_new_one(stage, room, clock, monkeypatch):
     approval = stage.approval(stage.propose())
     killed_before_it_records(monkeypatch)
     decide(stage, approval, "approve")

@@ -111,7 +111,7 @@ def test_the_apps_secret_is_sealed_in_the_database(username):
 
 
 @pytest.mark.parametrize("path", ["app", "passkeys/add", "codes/new"])
-def test_how_one_signs_in_changes_only_after_showing_who_one_is(username, path):
+def test_sign_in_methods_change_only_after_reauthentication(username, path):
     client, _ = sign_in(username)
     assert client.get(f"/account/{path}")["Location"].startswith("/sign-in/again?next=")
     again(client)

@@ -195,7 +195,7 @@ def test_signing_in_leads_back_to_the_page_and_never_outside(provider, ada):
     assert sign_in(Client(), provider, next="https://evil.example/")["Location"] == "/"
 
 
-def test_who_has_only_single_sign_on_shows_it_again_before_changing_anything(provider, ada, monkeypatch):
+def test_a_single_sign_on_user_signs_in_again_before_changes(provider, ada, monkeypatch):
     """allauth takes people without password and second factor as freshly shown for ever."""
     ada.set_unusable_password()
     ada.save()

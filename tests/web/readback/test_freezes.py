@@ -27,7 +27,7 @@ def in_force(stage):
         ("tool", "", "Enter the exact name of what to freeze."),
     ],
 )
-def test_what_cannot_be_is_not_frozen(stage, scope, value, said):
+def test_an_impossible_freeze_is_refused(stage, scope, value, said):
     for sure in ({}, {"unknown_ok": "on"}):
         answer = visitor(stage, "operator").post("freezes/place", scope=scope, value=value, reason=REASON, **sure)
         assert answer.status_code == 422
@@ -128,7 +128,7 @@ def test_a_program_is_asked_the_same(stage):
     assert operator.post("/freezes", body | {"unknown_ok": True}).status_code == 201
 
 
-def test_what_is_known_is_frozen_at_the_first_yes(stage):
+def test_a_known_name_is_frozen_at_the_first_confirmation(stage):
     case, operator = stage.case(), key_for(stage.tenant, "oper")
     with tenancy(stage.tenant):
         from ledger.actions.queries import actions

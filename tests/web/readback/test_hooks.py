@@ -142,7 +142,7 @@ def test_an_action_is_found_by_its_key_and_by_its_target(hook: str, mapped: Work
         b"",
     ],
 )
-def test_what_names_no_action_is_evidence_of_the_system(hook: str, mapped: Workshop, clock: Clock, body: Any):
+def test_a_webhook_without_an_action_is_evidence_of_the_system(hook: str, mapped: Workshop, clock: Clock, body: Any):
     assert send(hook, clock, body).status_code == 202
     with tenancy(mapped.tenant):
         system = catalogue_queries.system(mapped.tenant, "documents")
@@ -224,7 +224,7 @@ def test_an_unknown_address_is_not_found(mapped: Workshop, clock: Clock, path: s
 
 
 @pytest.mark.parametrize("kind", ["agent", "exec", "audit"])
-def test_who_does_not_operate_makes_no_address(mapped: Workshop, kind: str):
+def test_only_operators_create_webhook_addresses(mapped: Workshop, kind: str):
     caller: Api = key_for(mapped.tenant, kind)
     assert caller.post("/systems/documents/hooks", {"secret": SECRET}).status_code == 403
 

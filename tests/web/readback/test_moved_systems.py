@@ -86,7 +86,7 @@ def test_a_new_system_leads_no_password_elsewhere_either(shop: Workshop, secrets
     assert access(shop)[0] is None
 
 
-def test_what_says_nothing_of_its_place_changes_at_once(books: Workshop):
+def test_a_change_that_does_not_move_a_system_takes_effect_at_once(books: Workshop):
     quicker = SYSTEM | {"settings": SYSTEM["settings"] | {"limits": {"incident_after_s": 60}}}
     assert books.operator_key.post("/systems", quicker).status_code == 201
     assert settings_of(books)["limits"] == {"incident_after_s": 60}

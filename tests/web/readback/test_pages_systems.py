@@ -76,13 +76,13 @@ def test_an_operator_stops_and_resumes_with_a_reason(stage):
     assert "Irreversible actions allowed" in words(person.page(PATH))
 
 
-def test_nothing_is_stopped_without_a_reason(stage):
+def test_a_pause_needs_a_reason(stage):
     person = visitor(stage, "operator")
     person.client.post(f"/t/orchid/systems/{system_id(stage)}/stop", {"reason": " "})
     assert "Not paused: enter a reason." in words(person.page(PATH))
 
 
-def test_who_does_not_operate_sees_and_may_not_stop(stage):
+def test_a_reviewer_sees_the_system_but_cannot_pause_it(stage):
     person = visitor(stage, "reviewer")
     assert "Pause irreversible actions" not in person.page(PATH)
     assert person.client.post(f"/t/orchid/systems/{system_id(stage)}/stop", {"reason": "x"}).status_code == 403

@@ -219,7 +219,7 @@ def test_verdicts_that_cannot_be_written_together_are_written_one_by_one(
     assert [kinds(shop, each).count("reconciled") for each in made] == [1, 1]
 
 
-def test_nothing_due_is_nothing_read(shop: Workshop, clock: Clock, reads: list[UUID]):
+def test_nothing_is_read_while_nothing_is_due(shop: Workshop, clock: Clock, reads: list[UUID]):
     written(shop)
     assert tasks.verify_due() == 0
     assert reads == []
@@ -286,7 +286,7 @@ class TestCircuit:
         assert all(row.readings == 1 for row in rows)
 
     @pytest.mark.req("R-RP-19")
-    def test_what_is_first_due_while_the_circuit_is_open_waits_with_its_reason(
+    def test_a_reading_due_while_the_circuit_is_open_waits_with_its_reason(
         self, shop: Workshop, root: Path, clock: Clock, reads: list[UUID]
     ):
         late = written(shop, folder="late")[0]
@@ -494,7 +494,7 @@ class TestProbeOfIdleSystems:
         assert tasks.probe_idle() is False
         assert health(shop).cooldown_s == 40
 
-    def test_where_something_waits_the_probe_is_its_reading(self, shop: Workshop, away: Path, clock: Clock):
+    def test_a_waiting_reading_serves_as_the_probe(self, shop: Workshop, away: Path, clock: Clock):
         written(shop, folder="other")
         clock.forward(seconds=30)
         assert tasks.probe_idle() is False

@@ -67,7 +67,7 @@ def test_two_sources_that_agree_are_both_in_the_evidence(critical: Counter, cloc
 
 @pytest.mark.req("R-VD-15", "R-RI-04")
 @pytest.mark.parametrize(("sent", "highest"), [(True, 4), (False, 3)])
-def test_what_no_log_has_sealed_is_not_reported_as_completed(critical: Counter, clock: Clock, sent: bool, highest: int):
+def test_an_unsealed_success_is_not_reported_as_completed(critical: Counter, clock: Clock, sent: bool, highest: int):
     if sent:
         critical.agent.headers["traceparent"] = f"00-{'a' * 32}-{'b' * 16}-01"
     action_id = told(critical, clock)

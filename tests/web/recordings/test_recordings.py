@@ -86,7 +86,7 @@ def test_the_import_is_one_event_with_who_which_bytes_and_what_came_of_it(stage,
     assert told["audit"] == {"version": 1, "trust": "answers", "contracts": ""}
 
 
-def test_nothing_of_a_recording_becomes_an_action_a_session_or_a_figure(stage, tmp_path):
+def test_a_recording_creates_no_action_session_or_figure(stage, tmp_path):
     kept_apart = (Action, Session, Call, GuardVerdict)
     before = [len(rows(stage, model)) for model in kept_apart]
     imported(recording(tmp_path, BAD, BAD))
@@ -189,7 +189,7 @@ def test_a_write_that_fails_leaves_nothing_of_its_file_and_the_files_before_it(s
     assert {row.recording_id for row in rows(stage, RecordedMessage)} == {rows(stage)[0].id}
 
 
-def test_what_it_needs_is_said(stage, tmp_path):
+def test_missing_arguments_are_reported(stage, tmp_path):
     file = recording(tmp_path, BAD)
     assert imported(file, tenant="nowhere") == (2, "", "There is no tenant nowhere.")
     assert imported(file, "--as", "nobody")[2] == "There is no member nobody in the tenant orchid."
@@ -197,7 +197,7 @@ def test_what_it_needs_is_said(stage, tmp_path):
     assert rows(stage) == []
 
 
-def test_there_is_a_limit_to_what_one_recording_holds(stage, tmp_path, monkeypatch):
+def test_the_size_of_a_recording_is_limited(stage, tmp_path, monkeypatch):
     monkeypatch.setattr(recordings_operations, "MOST_MESSAGES", 10)
     code, _, err = imported(recording(tmp_path, GOOD, BAD))
     assert code == 1

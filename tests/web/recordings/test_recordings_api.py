@@ -156,7 +156,7 @@ def test_a_long_conversation_is_read_a_part_at_a_time(shop, reader, tmp_path):
         ("/{id}/conversations/1?cursor=9999999999", 422, "BAD_CURSOR"),
     ],
 )
-def test_what_cannot_be_answered_is_refused_as_a_problem(shop, reader, path, status, code):
+def test_an_unanswerable_request_is_refused_as_a_problem(shop, reader, path, status, code):
     answer = reader.get(f"/recordings{path.format(id=keep(shop.slug))}")
     assert (answer.status_code, answer["Content-Type"]) == (status, "application/problem+json")
     assert answer.json()["status"] == status
@@ -195,7 +195,7 @@ def erased(shop, run, path):
 
 
 @pytest.mark.req("R-LE-21")
-def test_of_an_erased_recording_numbers_are_left(shop, reader, run, tmp_path):
+def test_an_erased_recording_keeps_its_numbers(shop, reader, run, tmp_path):
     path = brought(shop, tmp_path, BAD)
     erased(shop, run, path)
     for below in ("", "/conversations", "/conversations/1"):
@@ -207,7 +207,7 @@ def test_of_an_erased_recording_numbers_are_left(shop, reader, run, tmp_path):
         assert reader.get(f"/recordings?{query}").json()["items"] == []
 
 
-def test_what_an_earlier_import_did_not_keep_is_left_empty(shop, reader, tmp_path, monkeypatch):
+def test_fields_missing_from_an_earlier_import_are_empty(shop, reader, tmp_path, monkeypatch):
     made = RecordedMessage.objects.bulk_create
 
     def earlier(rows):

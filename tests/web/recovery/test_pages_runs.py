@@ -109,7 +109,7 @@ def test_home_says_what_became_of_the_action_behind_a_case(counter: Counter, clo
     assert "Partial application, compensated by now. Unassigned." in seen(cashier)
 
 
-def test_what_was_tried_before_it_was_held_is_in_the_headline(cashier: Counter, clock: Clock):
+def test_a_recovery_that_was_tried_is_named_in_the_headline(cashier: Counter, clock: Clock):
     action_id = wrong(cashier, clock)
     carried_out(cashier, clock, child_of(cashier, action_id), status=None)
     assert "Needs review: values differ from the request; a reversal did not settle it" in seen(

@@ -166,7 +166,7 @@ def test_a_frozen_target_keeps_the_order_waiting(cashier: Counter, clock: Clock)
     assert child_of(cashier, action_id) is not None
 
 
-def test_nobody_opens_a_session_as_the_recovery_agent(cashier: Counter, clock: Clock):
+def test_nobody_can_open_a_session_as_the_recovery_agent(cashier: Counter, clock: Clock):
     child_of(cashier, wrong(cashier, clock))
     answer = cashier.agent.post("/sessions", {"agent_id": "recovery", "goal": "Undo it.", "ttl_seconds": 60})
     assert answer.status_code == 403
@@ -335,7 +335,7 @@ def test_a_tool_that_lies_about_rolling_back_is_found_out(counter: Counter, cloc
 
 @pytest.mark.req("R-AP-18", "R-SM-18", "R-RP-45")
 @pytest.mark.parametrize("why", [{"approval_required": True}, {"reversibility": "IRREVERSIBLE"}])
-def test_who_orders_a_compensation_does_not_approve_it(
+def test_whoever_orders_a_compensation_cannot_approve_it(
     counter: Counter, clock: Clock, secrets_dir: Path, why: dict[str, Any]
 ):
     cashier = counter.open(secrets_dir, lesser(side_effect_class="HIGH_RISK_EXTERNAL"), cancelling(**why))

@@ -100,7 +100,7 @@ def test_three_steps_of_which_the_third_fails_are_reversed_last_one_first(cashie
 
 
 @pytest.mark.req("R-EX-20")
-def test_nothing_new_starts_in_a_run_that_is_taken_back(cashier: Counter, clock: Clock):
+def test_a_run_that_is_rolled_back_starts_nothing_new(cashier: Counter, clock: Clock):
     run = Run(cashier, clock)
     run.step("EX-1001")
     waiting = str(run.call("EX-1002")["action_id"])

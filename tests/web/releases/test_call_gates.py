@@ -128,7 +128,7 @@ def test_the_database_lets_no_version_of_these_in_force_without_its_release(shop
     assert forced(shop, **same | {"active": False, "canary": {"share": 100}}) == said
 
 
-def test_what_needs_which_gates_is_the_same_in_the_rules_and_in_the_database(shop: Workshop):
+def test_rules_and_database_agree_on_the_required_gates(shop: Workshop):
     for kind in ("approval", "autonomy", "verification", "recovery"):
         with tenancy(shop.tenant):
             row = drafted(

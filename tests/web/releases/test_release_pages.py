@@ -164,7 +164,7 @@ def test_the_record_leads_to_the_release(shop: Workshop):
     assert f'href="/t/{shop.slug}/releases/{release_id}"' in ada.page("audit", kind="release_drafted")
 
 
-def test_whoever_may_only_read_finds_no_form(shop: Workshop):
+def test_a_reader_finds_no_form(shop: Workshop):
     path = drafted(visitor(shop))
     reader = visitor(shop, "compliance")
     page = reader.page(path).split('id="results"')[1].split("</main>")[0]
@@ -190,7 +190,7 @@ def test_the_next_step_follows_from_where_a_release_stands(state: str, given: di
     assert said in next_step(state, **given)
 
 
-def test_what_stands_is_said_with_the_names_of_the_gates():
+def test_the_status_names_the_failed_gates():
     assert standing_sentence("DRAFT", red=["RG-07"], ran=True) == (
         "It is a draft and has no effect yet. RG-07 (False-success guard test) is not passed."
     )

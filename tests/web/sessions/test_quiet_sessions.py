@@ -52,7 +52,7 @@ def test_a_session_that_was_quiet_too_long_says_so_and_takes_no_more_calls(shop:
     assert call(shop, shop.session())["accepted"]
 
 
-def test_whatever_an_agent_does_in_its_session_keeps_it_open(shop: Workshop):
+def test_any_use_of_a_session_keeps_it_open(shop: Workshop):
     quiet_after(shop, 3)
     session = shop.session()
     path = f"/sessions/{session['session_id']}"
@@ -71,7 +71,7 @@ def test_whatever_an_agent_does_in_its_session_keeps_it_open(shop: Workshop):
     assert call(shop, session)["accepted"]
 
 
-def test_what_others_read_of_a_session_does_not_keep_it_open(shop: Workshop):
+def test_reading_a_session_by_others_does_not_keep_it_open(shop: Workshop):
     quiet_after(shop, 2)
     session = shop.session()
     for _ in range(3):

@@ -65,7 +65,7 @@ def propose(shop: Workshop, session: dict[str, Any], number: int, tool: str = "d
 
 
 @pytest.mark.req("R-FB-04", "R-FB-01")
-def test_what_happened_comes_before_the_summary(busy: Workshop):
+def test_earlier_events_come_before_the_summary(busy: Workshop):
     session = busy.session(iteration_limit=1)
     propose(busy, session, 1)
     forced = propose(busy, session, 2)["summary"]

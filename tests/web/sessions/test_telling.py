@@ -88,7 +88,7 @@ def test_the_context_is_verified_facts_and_open_items_and_nothing_raw(shop: Work
 
 
 @pytest.mark.req("R-RI-15")
-def test_what_the_context_told_is_remembered_as_told(shop: Workshop, clock: Clock, tmp_path: Path):
+def test_statements_in_the_context_are_recorded_as_reports(shop: Workshop, clock: Clock, tmp_path: Path):
     session = shop.session()
     written = wrote(shop, session, clock, tmp_path / "documents")
     for by in (shop.agent, shop.agent, shop.operator_key):
@@ -106,7 +106,7 @@ def test_the_planner_reads_which_tools_there_are(shop: Workshop):
     assert "no others: delete_document." in found["text"]
 
 
-def test_what_is_frozen_is_told_without_the_reason(shop: Workshop):
+def test_a_freeze_is_reported_without_its_reason(shop: Workshop):
     session = shop.session()
     assert told(shop, session)["next"]["code"] == "GO_ON"
     shop.operator.post("/freezes", {"scope": "tool", "value": "delete_document", "reason": "Somebody is careless."})

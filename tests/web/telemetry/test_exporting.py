@@ -89,7 +89,7 @@ def test_a_span_goes_out_when_it_has_ended_and_not_before(shop: Workshop, clock:
     assert [span.name for span in collector.spans] == ["counterfoil.gate", "counterfoil.approval"]
 
 
-def test_what_a_collector_did_not_take_goes_again(shop: Workshop, collector: Collector):
+def test_spans_that_a_collector_refused_are_sent_again(shop: Workshop, collector: Collector):
     seal_up()
     export_traces()
     shop.propose()
@@ -116,7 +116,7 @@ def test_reports_of_one_moment_all_go_out(shop: Workshop, clock: Clock, collecto
     assert sorted(values(span)["action.id"] for span in reports) == sorted(told)
 
 
-def test_what_happened_before_a_collector_was_named_is_not_sent(shop: Workshop, collector: Collector):
+def test_spans_from_before_the_collector_was_configured_are_not_sent(shop: Workshop, collector: Collector):
     shop.propose()
     seal_up()
     assert export_traces() == 0

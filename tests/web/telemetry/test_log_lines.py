@@ -80,9 +80,7 @@ def test_a_request_id_that_could_forge_a_line_is_replaced(shop: Workshop):
     assert len(answer["X-Request-ID"]) == 32
 
 
-def test_nothing_that_was_sent_is_in_any_line_of_the_web_process(
-    shop: Workshop, lines: Lines, clock: Clock, monkeypatch: pytest.MonkeyPatch
-):
+def test_log_lines_contain_no_request_data(shop: Workshop, lines: Lines, clock: Clock, monkeypatch: pytest.MonkeyPatch):
     # Accepted, refused for its arguments, refused for its tool, unreadable, too much for a column.
     started = shop.started(reason=CANARY)
     shop.call(arguments={"path": 7, "reason": CANARY})
@@ -107,7 +105,7 @@ def test_nothing_that_was_sent_is_in_any_line_of_the_web_process(
     assert "KeyError" in lines.plain.getvalue()
 
 
-def test_what_the_database_quotes_is_not_logged(shop: Workshop, lines: Lines, monkeypatch: pytest.MonkeyPatch):
+def test_values_quoted_by_the_database_are_not_logged(shop: Workshop, lines: Lines, monkeypatch: pytest.MonkeyPatch):
     def refused(*_: Any, **__: Any) -> HttpResponse:
         with connection.cursor() as cursor:
             cursor.execute("SELECT %s::uuid", [CANARY])
