@@ -199,7 +199,7 @@ def test_only_the_sequencer_locks_for_a_session():
     assert found == {"ledger/management/commands/sequencer.py"}
 
 
-def test_nothing_happens_behind_a_signal():
+def test_no_signals_are_imported():
     wrong = [
         f"{file.path}:{node.lineno}"
         for file in source(*PRODUCT)

@@ -103,7 +103,7 @@ def test_an_answer_is_observed_by_marks_that_can_be_named(answer, status, state)
     assert str(believed_state(act, TrustRequirement.ANSWERS)) == state
 
 
-def test_what_a_read_returns_is_a_thing_and_its_status_is_not_the_reads():
+def test_the_status_of_a_record_read_is_not_the_status_of_the_read():
     act = only(run(asks("get_reservation", {"reservation_id": ID, "status": "failed"}, reservation_id=ID)))
 
     assert act.told is not None
@@ -224,7 +224,7 @@ def test_a_change_that_was_made_over_is_not_held_against_the_first():
     ("answer", "contradicted", "basis"),
     [({"path": "/a.txt", "text": "x"}, True, "answer"), ("Error: no such file", False, "read")],
 )
-def test_what_is_read_after_its_deletion_is_still_there(answer, contradicted, basis):
+def test_a_read_after_a_deletion_is_evidence_about_it(answer, contradicted, basis):
     found = run(asks("delete_file", "ok", path="/a.txt"), asks("read_file", answer, path="/a.txt"))
 
     assert found.acts[0].contradicted is contradicted

@@ -38,7 +38,7 @@ def test_each_claim_is_held_against_what_had_happened(before, message, code):
     assert codes(before, message) == [code]
 
 
-def test_what_comes_after_a_message_does_not_bear_it_out():
+def test_an_act_after_a_message_does_not_bear_it_out():
     assert codes(DONE, CANCELLED) == ["PHANTOM"]
 
 
@@ -84,7 +84,7 @@ def test_a_blocked_message_comes_with_what_might_have_been_said():
     assert f"cancelled your reservation {ID}." not in found.corrected[3]
 
 
-def test_what_no_tool_has_words_for_is_nobodys_business():
+def test_a_claim_that_no_tool_has_words_for_is_ignored():
     assert codes(agent("I have booked a table at the restaurant for you.")) == []
 
 

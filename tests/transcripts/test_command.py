@@ -139,7 +139,7 @@ def test_drafts_are_written_out_and_taken_back(tmp_path):
         ('[{"role": "user", "content": "x"}]', ["--fail-on-findings"], 0, ""),
     ],
 )
-def test_how_it_ends_says_what_could_be_done(tmp_path, text, arguments, code, said):
+def test_the_exit_code_and_message_say_what_could_be_read(tmp_path, text, arguments, code, said):
     file = tmp_path / "recording.json"
     if text is not None:
         file.write_text(text)

@@ -76,7 +76,7 @@ def test_every_kind_of_tool_list_becomes_a_contract(tmp_path, value):
     assert not found.arguments_validator.is_valid({"reservation_id": "A", "reason": "a", "more": 1})
 
 
-def test_what_is_written_out_can_be_edited_and_given_back(tmp_path):
+def test_written_contracts_can_be_edited_and_given_back(tmp_path):
     first = load(tmp_path, [OPENAI, {**MCP, "name": "send_money"}])
     again = load(tmp_path, first.documents(), "documents.json")
 

@@ -368,7 +368,7 @@ def test_packed_files_are_read_as_they_are(tmp_path):
         ("[1] and more", "$", "text after the end"),
     ],
 )
-def test_what_cannot_be_read_is_named_with_file_and_path(tmp_path, text, path, reason):
+def test_unreadable_input_is_named_with_file_and_path(tmp_path, text, path, reason):
     found = [each for each in read(tmp_path, text) if isinstance(each, TranscriptFault)]
 
     assert any(each.path == path and reason in each.reason for each in found), found

@@ -305,7 +305,7 @@ UNREAD = {
 
 
 @pytest.mark.parametrize("name", UNREAD)
-def test_what_is_not_read_is_named_with_its_place_and_nobody_is_accused(tmp_path, name):
+def test_unread_parts_are_named_with_their_place_and_nobody_is_accused(tmp_path, name):
     parts, places = UNREAD[name]
     file = tmp_path / "recording.jsonl"
     messages = [user("Cancel it."), *parts, agent(SAID)]

@@ -50,7 +50,7 @@ def test_the_last_member_of_a_list_may_be_the_reason_and_the_word_of_the_call_it
     assert (found.words, found.when) == (("charged",), 'so.payments[size(so.payments) - 1].kind == "payment"')
 
 
-def test_what_chance_would_make_as_well_is_not_suggested():
+def test_words_that_chance_explains_are_not_suggested():
     told = [(20, PAID)] * 3 + [(20, FREE)] * 9 + [(-5, FREE)] * 3
     assert suggest_sayings(run(*talk(*each, number)) for number, each in enumerate(told)) == []
 

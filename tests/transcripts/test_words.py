@@ -50,7 +50,7 @@ def matches(asked, text):
         ("y" * 70, "y" * 64 + "z", True),
     ],
 )
-def test_what_a_search_finds(asked, text, found):
+def test_a_search_matches_as_expected(asked, text, found):
     assert matches(asked, text) is found
 
 

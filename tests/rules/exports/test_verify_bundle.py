@@ -754,7 +754,7 @@ def test_a_vote_is_about_what_it_votes_on():
     assert checked(draft(log)).worst is Verdict.VERIFIED
 
 
-def test_what_a_filter_hides_between_two_events_is_no_break():
+def test_entries_hidden_by_a_filter_are_no_break():
     for hidden in ({2}, {3}, {2, 3, 9}, {0, 1, 4, 5, 6}, {6}, {5, 6}):
         assert checked(draft(day(), withheld=frozenset(hidden))).worst is Verdict.VERIFIED
     report = checked(draft(day(), withheld=frozenset({4, 5, 6})))

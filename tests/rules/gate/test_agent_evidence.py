@@ -13,7 +13,7 @@ SENT = [
 ]
 
 
-def test_what_was_sent_is_kept_as_it_was():
+def test_sent_evidence_is_kept_unchanged():
     items = read_evidence(SENT)
     assert items == (
         EvidenceItem(statement=SENT[0]["statement"]),

@@ -96,7 +96,7 @@ def test_every_step_is_asked_about_the_caller_about_the_target_or_about_policies
     assert (*REFUSED_BY, *policies) == tuple(Step)
 
 
-def test_what_nothing_spoils_is_accepted():
+def test_a_clean_call_is_accepted():
     assert judge().accepted
 
 
@@ -109,5 +109,5 @@ def test_each_step_refuses_in_words_of_its_own(step: Step):
 
 
 @pytest.mark.parametrize(("earlier", "later"), [*pairwise(REFUSED_BY)], ids=lambda step: step.name)
-def test_of_two_neighbouring_steps_that_would_refuse_the_earlier_is_the_answer(earlier: Step, later: Step):
+def test_the_earlier_of_two_refusing_steps_answers(earlier: Step, later: Step):
     assert said(judge(later, earlier)) == said(judge(earlier))

@@ -101,7 +101,7 @@ def test_amounts_in_lists_and_below_are_found():
     assert said("Refund 8 EUR", payload=payload) == ["The agent said 8 EUR, the payload says 1.00 EUR, 9.90 EUR."]
 
 
-def test_what_is_quoted_is_made_visible_and_what_is_cut_says_so():
+def test_quotes_are_made_visible_and_cuts_are_announced():
     """B34 and B35: the agent's words cannot reorder or flood the line that quotes them."""
     hidden = said("Refund charge ch_8813", payload={"charge_id": "ch_8812"})
     assert hidden == ["The agent said ch_8813, the payload says ch_8812."]

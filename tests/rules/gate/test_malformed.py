@@ -71,7 +71,7 @@ def test_a_renamed_parameter_is_drift_and_the_hint_names_the_real_one():
     assert mistake.hint == "Use `value` instead of `content`."
 
 
-def test_of_several_unknown_parameters_each_gets_the_near_name():
+def test_each_of_several_unknown_parameters_gets_its_near_name():
     mistake = found({"pth": "a", "valu": 7})
 
     assert "`path` instead of `pth`" in mistake.hint
@@ -130,7 +130,7 @@ def test_a_whole_call_sent_as_its_own_arguments_is_a_wrapping(sent):
     assert mistake.errors[0]["path"] in ("/arguments", "/input")
 
 
-def test_what_stands_beside_a_parameter_is_no_wrapping():
+def test_a_parameter_beside_the_wrapper_is_no_wrapping():
     assert found({"value": 7, "args": {"path": "a"}}).code == "SCHEMA_DRIFT"
 
 
@@ -265,7 +265,7 @@ def test_a_shown_name_is_harmless(name):
         st.none() | st.booleans() | st.integers() | st.text(), lambda c: st.lists(c) | st.dictionaries(st.text(), c)
     )
 )
-def test_whatever_is_sent_is_read_or_answered(raw):
+def test_any_input_is_read_or_answered(raw):
     arguments = malformed.read_arguments(raw)
 
     assert isinstance(arguments, Malformed) or found(arguments) is None or found(arguments).code

@@ -77,7 +77,7 @@ def test_an_entry_whose_bytes_were_changed_is_named(index):
     assert log.broken().index == index
 
 
-def test_of_several_the_first_is_named():
+def test_the_first_of_several_broken_leaves_is_named():
     log = Kept(699)
     for index in (600, 300, 301):
         log.replace(index, b"other")
@@ -125,7 +125,7 @@ def test_each_level_of_tiles_is_compared():
         assert log.broken().index == index, tile
 
 
-def test_what_was_rewritten_in_harmony_is_found_behind_the_last_signed_head_that_holds():
+def test_a_consistent_rewrite_is_found_behind_the_last_signed_head_that_holds():
     """L24: events, hashes, tiles and tip were rewritten; what was signed before cannot be."""
     log = Kept(3000, marks=(100, 1500, 2048, 3000))
     log.replace(1700, b"other")

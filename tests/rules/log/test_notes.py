@@ -123,7 +123,7 @@ def test_the_example_checkpoint_is_read():
 # Who signed
 
 
-def test_what_a_key_signed_it_verifies():
+def test_a_signature_verifies_under_its_own_key():
     assert verify_signatures(notes.parse(notes.write(SIGNED)), [OURS]) == SIGNED.signatures
     assert vkey(NAME, KEY.public_key()) == write_vkey(OURS)
     assert read_vkey(vkey(NAME, KEY.public_key())) == OURS
@@ -187,7 +187,7 @@ def test_a_note_may_have_many_signatures(count):
     assert verify_signatures(notes.parse(notes.write(note)), [OURS]) == SIGNED.signatures
 
 
-def test_there_is_a_limit():
+def test_notes_have_a_size_limit():
     lines = notes.write_signatures([unknown(number) for number in range(101)])
     with pytest.raises(BadNote):
         notes.parse(f"{TEXT}\n{lines}".encode())
@@ -244,7 +244,7 @@ def test_a_note_is_written_as_it_is_read_or_not_at_all(text, signatures):
 
 
 @given(st.binary(max_size=300))
-def test_whatever_is_read_has_no_other_spelling(data):
+def test_a_note_that_parses_has_only_one_spelling(data):
     for content in (data, EXAMPLE.encode()[: len(data) % 40] + data, TEXT.encode() + b"\n" + data):
         try:
             note = notes.parse(content)

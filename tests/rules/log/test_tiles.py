@@ -175,7 +175,7 @@ def test_a_proof_is_read_from_a_handful_of_tiles_at_any_size():
         assert len(tiles_for_consistency(size // 3, size)) <= 3 * 8
 
 
-def test_what_is_not_in_the_log_is_not_proved():
+def test_leaves_outside_the_log_are_not_proved():
     for index, size in [(0, 0), (5, 5), (-1, 5)]:
         with pytest.raises(ValueError, match="no such leaf"):
             prove_inclusion(index, size, everything())
@@ -204,7 +204,7 @@ def test_a_log_is_the_same_however_it_grew(steps, start):
     assert kept == exactly(size, [tile for tile in everything() if width(tile, size)])
 
 
-def test_nothing_new_changes_nothing():
+def test_an_empty_extension_changes_nothing():
     for size in (0, 1, 256, 300):
         assert extend(size, exactly(size, right_edge(size)), []) == (size, textbook(0, size), {})
 

@@ -84,7 +84,7 @@ def told(now: dict[str, int], earlier: dict[str, int], parts: dict | None = None
     return [each.sentence for each in observe_changes(now, earlier, parts=parts or {}, period="7 days")]
 
 
-def test_what_doubled_is_told_with_the_tool_that_accounts_for_it():
+def test_a_doubled_rate_is_told_with_the_tool_that_accounts_for_it():
     now, earlier = {"executed": 1_000, "unknown": 80}, {"executed": 1_000, "unknown": 40}
     parts = {
         ("tool", "issue_refund"): ({"executed": 300, "unknown": 62}, {"executed": 300, "unknown": 20}),

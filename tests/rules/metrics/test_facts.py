@@ -117,7 +117,7 @@ def test_a_later_contradiction_takes_the_success_back_and_counts_as_disproved():
     assert {"verification_failed", "mismatched", "unsettled"} <= found.counts.keys()
 
 
-def test_what_a_person_attested_is_settled_by_word_and_not_verified():
+def test_an_attested_outcome_is_settled_by_word_and_not_verified():
     found = measure_action(
         history(
             ("outcome_unknown", "UNKNOWN", 90),

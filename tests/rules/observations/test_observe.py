@@ -129,7 +129,7 @@ def test_sub_results_must_be_a_list():
         (seen("success", error=None), State.PENDING),
     ],
 )
-def test_where_an_answer_leads(observation, state):
+def test_each_answer_leads_to_its_state(observation, state):
     assert next_state(observation, State.EXECUTING) is state
 
 
@@ -175,7 +175,7 @@ def test_each_answer_is_a_legal_event_that_points_to_it(state, observation):
     fits(event.state, after)
 
 
-def test_where_nothing_can_be_read_a_call_that_never_left_has_nothing_to_verify():
+def test_a_call_that_never_left_needs_no_verification_where_nothing_can_be_read():
     event = answer_step(before_send(), state=State.EXECUTING, entry=entry(), pointer="ob-1", at=LATER)
     after = amend(entry(State.EXECUTING), event.entry)
     assert after["verification"]["status"] == "NOT_REQUIRED"

@@ -32,7 +32,7 @@ def test_the_published_example_of_standard_webhooks_verifies():
     )
 
 
-def test_what_was_signed_with_one_of_the_secrets_passes():
+def test_a_signature_with_one_of_the_secrets_passes():
     webhooks.verify_signature(signed(), BODY, secrets=[SECRET], at=AT)
     webhooks.verify_signature(signed(), BODY, secrets=[OTHER, SECRET], at=AT)
 
@@ -59,7 +59,7 @@ def test_one_good_signature_among_others_passes():
         (SignedHeaders("msg_1", "9" * 400, signed().signature), BODY),
     ],
 )
-def test_what_was_not_signed_so_is_refused(given, body):
+def test_other_signatures_are_refused(given, body):
     with pytest.raises(SignatureInvalid):
         webhooks.verify_signature(given, body, secrets=[SECRET], at=AT)
 
@@ -83,7 +83,7 @@ def test_clocks_may_differ_by_five_minutes(off):
 @pytest.mark.parametrize(
     "secret", ["", "whsec_", "whsec_!!", "abc", SECRET[6:], "whsec_" + "QUJD", "whsec_" + "A" * 400]
 )
-def test_what_is_no_secret_is_refused(secret):
+def test_malformed_secrets_are_refused(secret):
     with pytest.raises(BadSecret):
         webhooks.decode_secret(secret)
 

@@ -29,7 +29,7 @@ def at(text):
         ("2030-07-08T15:00:00+00:00", False),
     ],
 )
-def test_what_the_clock_on_the_wall_there_shows_counts(moment, is_open):
+def test_hours_are_read_on_the_local_clock(moment, is_open):
     assert allowed_hours.are_open([allowed_hours.read(OFFICE)], at=at(moment)) is is_open
 
 

@@ -80,7 +80,7 @@ def test_a_call_lies_outside_when_an_entry_covers_it_and_its_condition_is_not_fa
         assert (refusal.code, refusal.message) == ("OUTSIDE_AUTONOMY", "People refund.")
 
 
-def test_what_could_not_be_told_says_so():
+def test_a_condition_that_cannot_be_decided_says_so():
     policy = autonomy.parse({"outside": [{"name": "odd", "when": "args.nothing == 1"}]})
     refusal = autonomy.check_boundary(policy, TOOL, facts())
 

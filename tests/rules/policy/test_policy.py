@@ -214,7 +214,7 @@ def test_behind_an_exemption_only_what_could_refuse_still_holds_when_it_is_uncle
     assert held(exempt, rule("refuse", "unclear", when="args.missing == 1")).outcome == "hold"
 
 
-def test_what_several_rules_ask_for_is_added_up():
+def test_the_requirements_of_several_rules_add_up():
     asked = held(
         rule(
             name="large",
@@ -288,7 +288,7 @@ def test_a_session_that_misbehaved_is_of_high_risk():
         ("CRITICAL_MUTATION", "REVERSIBLE", True),
     ],
 )
-def test_what_cannot_be_undone_waits_for_the_seal_whatever_the_policy_says(kind, reversibility, waits):
+def test_an_irreversible_action_always_waits_for_the_seal(kind, reversibility, waits):
     """B40: `wait_for_seal: false` counts for reversible actions only."""
     asked = held(contract=tool(side_effect_class=kind, reversibility=reversibility), wait_for_seal=False)
 
@@ -343,7 +343,7 @@ def test_an_amount_is_read_exactly(args, minor):
         {"amount": None, "currency": "EUR"},
     ],
 )
-def test_what_cannot_be_read_exactly_is_no_amount(args):
+def test_an_amount_that_is_not_exact_is_no_amount(args):
     assert facts.money_amount(args) == {}
 
 

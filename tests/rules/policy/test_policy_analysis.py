@@ -90,5 +90,5 @@ def test_a_refusal_of_every_call_leaves_nothing_to_the_others_but_the_reasons_be
     }
 
 
-def test_nothing_is_said_of_rules_that_do_their_work():
+def test_working_rules_get_no_findings():
     assert said(rule("small", "auto", "args.a"), rule("large", "hold", "args.b"), rule("no", "refuse", "args.c")) == {}

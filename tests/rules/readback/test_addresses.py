@@ -86,7 +86,7 @@ def test_the_credentials_own_address_is_filled_in():
     assert resolve_address({"host": "mail.example"}, MAIL)[0] == {"host": "mail.example", "port": 993}
 
 
-def test_what_is_a_secret():
+def test_secrets_in_an_address_are_recognised():
     assert holds_secret(BOOKS)
     assert holds_secret(BANK)
     assert holds_secret({"url": "postgresql://books.example/books?password=word"})
@@ -95,6 +95,6 @@ def test_what_is_a_secret():
     assert not holds_secret({"url": "postgresql://books.example/books", "root": "/srv"})
 
 
-def test_what_is_this_machine():
+def test_loopback_addresses_are_recognised():
     assert all(map(is_loopback, ("localhost", "127.0.0.1", "127.8.8.8", "::1", "[::1]", "/run/postgresql")))
     assert not any(map(is_loopback, ("localhost.evil.example", "10.0.0.1", "example.com", "", "0.0.0.0")))

@@ -45,5 +45,5 @@ def test_a_wrong_budget_is_refused(part):
         check_policy("verification", {"budget": part})
 
 
-def test_what_a_policy_says_is_read_from_it():
+def test_the_reading_budget_comes_from_the_policy():
     assert reading_budget({"budget": {"readings_per_day": 5}}) == ReadingBudget(readings_per_day=5)

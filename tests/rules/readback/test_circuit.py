@@ -98,5 +98,5 @@ def test_never_more_than_one_reading_passes_an_open_circuit(outcomes):
 
 
 @pytest.mark.parametrize("wanted", [0, 1, 7])
-def test_nothing_wanted_is_nothing_allowed(wanted):
+def test_no_readings_are_allowed_when_none_are_wanted(wanted):
     assert circuit.allowed_readings(Circuit(), wanted=wanted, in_flight=0, at=AT) == wanted

@@ -14,7 +14,7 @@ def test_a_system_without_limits_has_the_defaults():
     assert limits.limits_of({"root": "/srv"}) == SystemLimits()
 
 
-def test_what_is_given_stands_and_the_rest_is_default():
+def test_given_limits_stand_and_the_rest_are_defaults():
     assert limits.limits_of({"limits": {"concurrency": 1}}) == SystemLimits(concurrency=1)
 
 
@@ -37,7 +37,7 @@ def test_a_wrong_limit_is_named(given, path, said):
     assert said in refusal.value.errors[0]["detail"]
 
 
-def test_who_has_not_read_may_read_a_seconds_worth():
+def test_the_first_readings_may_fill_one_second():
     assert limits.readings_within_rate(reads_per_minute=600, paid_until=None, at=AT) == 10
     assert limits.readings_within_rate(reads_per_minute=600, paid_until=AT - timedelta(hours=1), at=AT) == 10
 

@@ -45,7 +45,7 @@ def with_lookup(**part):
 
 
 @pytest.mark.req("R-VD-05")
-def test_what_a_high_risk_class_requires_is_covered_by_the_contracts_own_words():
+def test_the_contract_covers_the_checks_that_a_high_risk_class_requires():
     assert covering() == {
         "provider_transaction_id": CheckEvidence.EFFECTS,
         "delivery_status": CheckEvidence.PREDICATES,
@@ -72,7 +72,7 @@ def test_each_class_requires_its_own_checks(kind, check):
     assert set(depth.REQUIRED[SideEffectClass(kind)]) <= set(covering(side_effect_class=kind))
 
 
-def test_what_nothing_checks_is_said():
+def test_checks_that_nothing_covers_are_listed():
     plain = with_lookup(target_column=None, where={"id": "sr.amount"})
     assert set(asked(**plain).uncovered) == {"recipient_or_target", "idempotency_key"}
 
@@ -101,7 +101,7 @@ def test_a_high_input_deepens_a_lesser_class_and_never_makes_it_shallower(name):
 
 
 @pytest.mark.req("R-VD-07")
-def test_what_cannot_be_undone_is_looked_at_more_deeply():
+def test_an_irreversible_action_is_checked_more_deeply():
     lasting = asked(side_effect_class="LOW_RISK_INTERNAL", reversibility="IRREVERSIBLE")
     assert lasting.level is SideEffectClass.MEDIUM_RISK_WRITE
     assert lasting.because == ("it is irreversible",)
@@ -129,7 +129,7 @@ def made(outcome):
 
 
 @pytest.mark.req("R-VD-05", "R-VD-10")
-def test_what_the_class_demands_and_nobody_could_check_prevents_success():
+def test_a_required_check_that_nobody_could_make_prevents_success():
     outcome, passed, _ = walk(inputs(reading(), facts=deep(AMOUNT, NOBODY)))
     assert made(outcome) == {"amount": "CHECKED", "delivery_status": "UNCHECKED"}
     assert passed == ["UNKNOWN", "REVIEW_REQUIRED"]
@@ -226,7 +226,7 @@ def test_an_outage_of_a_moment_calls_nobody():
     assert noticed(failure=ReadFailure("Down.", retryable=True)) == ()
 
 
-def test_nothing_calls_a_person_when_all_is_well():
+def test_nobody_is_called_when_all_is_well():
     assert noticed(reading()) == ()
     assert not walk(inputs(reading()))[0].case
 

@@ -43,7 +43,7 @@ def test_the_first_of_several_decides_and_the_rest_are_kept():
         assert rank_discrepancies([second, first, second]) == (first, second)
 
 
-def test_nothing_found_has_no_class():
+def test_no_discrepancies_have_no_class():
     assert rank_discrepancies([]) == ()
 
 

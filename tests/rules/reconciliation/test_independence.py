@@ -78,5 +78,5 @@ def test_one_reading_has_nothing_to_be_compared_with():
     assert independent(SHOP) is None
 
 
-def test_what_was_stored_before_origins_were_kept_is_judged_as_it_was():
+def test_readings_stored_before_origins_existed_are_judged_as_before():
     assert independent(SHOP, None) is None

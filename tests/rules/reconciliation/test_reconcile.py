@@ -460,7 +460,7 @@ class TestReadOnly:
         assert outcome.verdict.discrepancy == "WRONG_TARGET_MODIFIED"
         assert outcome.freeze == ()
 
-    def test_what_is_only_looked_up_may_be_there_twice(self):
+    def test_an_effect_that_is_only_looked_up_may_be_there_twice(self):
         facts = replace(self.FACTS, required_effects=("refund",), predicates=())
         assert walk(inputs(reading(refund(count=3)), facts=facts))[1] == SUCCEEDED
 
@@ -557,7 +557,7 @@ class TestWitnesses:
             (refund(scope={"target": ("o-18",)}), "WRONG_TARGET_MODIFIED"),
         ],
     )
-    def test_what_is_grave_in_any_source_is_grave(self, found, discrepancy):
+    def test_a_grave_discrepancy_in_any_source_is_grave(self, found, discrepancy):
         outcome, passed, _ = walk(inputs(reading(), bank(found), facts=self.FACTS))
         assert (outcome.verdict.discrepancy, passed) == (discrepancy, REVIEWED)
 
@@ -613,7 +613,7 @@ class TestRecoveryBelowHighRisk:
         assert passed[-1] == "COMPENSATING"
         assert outcome.case
 
-    def test_nothing_is_compensated_that_never_happened(self):
+    def test_an_effect_that_never_happened_is_not_compensated(self):
         never = inputs(reading(no_refund()), facts=MEDIUM, recovery_tools=TOOLS)
         outcome, passed, _ = walk(never)
         assert passed == REVIEWED
@@ -638,7 +638,7 @@ class TestRecoveryBelowHighRisk:
         assert walk(inputs(reading(), **said))[1] == ["PENDING", *SUCCEEDED]
 
     @pytest.mark.req("R-RP-36", "R-SM-17")
-    def test_what_a_tool_says_of_its_rollback_is_kept_until_absence_can_be_believed(self):
+    def test_a_reported_rollback_is_kept_until_absence_can_be_believed(self):
         local = replace(MEDIUM, boundary=Boundary.LOCAL_TRANSACTION)
         said = {"facts": local, "state": State.EXECUTING, "observation": failed("CONFLICT", "rolled_back")}
         early = inputs(reading(no_refund(), observed_at=at(0)), **said)
@@ -654,7 +654,7 @@ class TestRecoveryBelowHighRisk:
         assert walk(inputs(**said | {"facts": never}))[1][:2] == ["PENDING", "UNKNOWN"]
 
     @pytest.mark.req("R-DC-11")
-    def test_what_took_effect_in_a_run_that_is_taken_back_is_reversed(self):
+    def test_an_effect_in_an_unwinding_run_is_reversed(self):
         given = inputs(reading(), facts=MEDIUM, recovery_tools=TOOLS, unwinding=True)
         outcome, passed, _ = walk(given)
         assert (outcome.decision.row, passed[-1]) == ("RT-51", "COMPENSATING")
@@ -778,7 +778,7 @@ def any_inputs(draw):
 
 @pytest.mark.req("R-RC-01", "R-VD-09", "R-CX-04", "R-SM-21")
 @given(any_inputs())
-def test_whatever_is_found_the_way_is_legal_and_success_is_proven(case):
+def test_every_path_is_legal_and_success_is_proven(case):
     """Every step is legal on grounds that were shown, every entry is valid, and nothing passes unproven."""
     outcome, _, _ = walk(case)
     found = outcome.verdict

@@ -44,11 +44,11 @@ def test_two_effects_are_found_where_one_was_reported():
 
 
 @pytest.mark.parametrize("effects", [(), ("refund",), ({"effect": "refund", "id": "re_1"},)])
-def test_what_was_wanted_and_reported_once_or_not_at_all_is_a_success(effects):
+def test_a_wanted_effect_reported_at_most_once_is_a_success(effects):
     assert reconcile(inputs(reading(), observation=said(*effects))).result is VerificationResult.SUCCESS
 
 
-def test_what_is_reported_is_no_effect():
+def test_a_reported_effect_does_not_replace_a_read_one():
     verdict = reconcile(inputs(reading(no_refund()), observation=said("refund", "refund")))
     assert verdict.discrepancy is Discrepancy.NO_OP_FAILURE
 

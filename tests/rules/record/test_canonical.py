@@ -216,7 +216,7 @@ def test_json_outside_the_profile_is_refused_and_not_repaired(text):
     ],
     ids=repr,
 )
-def test_what_is_not_json_is_said_to_be_no_json(data):
+def test_text_that_is_not_json_is_refused_as_such(data):
     with pytest.raises(NotJson):
         read(data)
 
@@ -230,14 +230,14 @@ def test_another_spelling_of_the_same_value_is_readable_and_not_canonical(data):
         parse(data)
 
 
-def test_what_people_send_is_bounded():
+def test_input_from_people_is_bounded():
     fits = b'"' + b"a" * (MAX_BYTES - 2) + b'"'
     assert len(read(fits)) == MAX_BYTES - 2
     with pytest.raises(NotCanonical):
         read(fits + b" ")
 
 
-def test_what_is_written_is_bounded_and_all_of_it_can_be_read_back():
+def test_written_documents_are_bounded_and_can_be_read_back():
     fits = "a" * (MAX_STORED_BYTES - 2)
     assert parse(canonical(fits)) == fits
     for refused in (lambda: canonical(fits + "a"), lambda: parse(b'"' + fits.encode() + b'a"')):

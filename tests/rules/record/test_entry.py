@@ -221,7 +221,7 @@ def test_a_leap_second_cannot_be_compared():
 
 
 @given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists, max_leaves=5))
-def test_what_is_no_block_is_refused(value):
+def test_malformed_blocks_are_refused(value):
     for block in SCHEMA["required"]:
         if block not in ("action_id", "workflow_run_id", "tenant_id", "principal_id", "side_effect_class"):
             with pytest.raises(BadEntry):
@@ -307,11 +307,11 @@ def test_the_idempotency_record_follows_the_state(state):
 
 @pytest.mark.req("R-EX-05")
 @pytest.mark.parametrize("state", State)
-def test_what_was_never_started_has_no_status(state):
+def test_an_action_that_never_started_has_no_status(state):
     assert entered(state, None)["idempotency"]["status"] is None
 
 
-def test_whoever_has_shown_that_it_may_be_tried_again_says_so():
+def test_a_retryable_failure_is_kept_as_such():
     again = {"idempotency": {"status": "FAILED_RETRYABLE"}}
     assert entered(State.FAILED, changes=again)["idempotency"]["status"] == "FAILED_RETRYABLE"
 

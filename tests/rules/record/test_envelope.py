@@ -76,7 +76,7 @@ def envelopes(draw):
 
 
 @given(envelopes())
-def test_what_is_written_is_read_back(envelope):
+def test_a_written_envelope_is_read_back(envelope):
     assert parse(write(envelope)) == envelope
     assert write(parse(write(envelope))) == write(envelope)
 
@@ -197,7 +197,7 @@ def test_a_member_of_the_wrong_form_is_refused(name, values):
 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b"1", b"null", b"{}", b'"v"', b"\xff"], ids=repr)
-def test_what_is_no_envelope_is_refused(data):
+def test_malformed_envelopes_are_refused(data):
     with pytest.raises(Refused):
         parse(data)
 

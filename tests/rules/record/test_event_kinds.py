@@ -130,7 +130,7 @@ def test_every_occasion_comes_from_an_event_but_what_is_seen_by_waiting():
     assert set(NOTICE_SUBJECTS) <= set(MACHINES)
 
 
-def test_what_reads_kinds_reads_only_such_as_there_are():
+def test_every_kind_that_a_fold_reads_exists():
     folded = [
         (table.model, kind)
         for tables in (LEDGER_TABLES, APPROVALS_TABLES, REVIEWS_TABLES, CONSOLE_TABLES)

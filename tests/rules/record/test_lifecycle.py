@@ -125,7 +125,7 @@ def test_each_ground_that_is_missing_stops_the_step(start, target):
             next_state("action", start, target, by="person", grounds=EVERY_GROUND - {missing, STANDS_FOR.get(missing)})
 
 
-def test_of_what_changes_nothing_no_reading_is_asked_and_nothing_else_is_spared():
+def test_only_an_action_that_changes_nothing_is_spared_the_decisive_reading():
     read = NEEDS[State.PENDING, State.COMMITTED] - {Ground.DECISIVE_READ} | {Ground.CHANGES_NOTHING}
     assert next_state("action", State.PENDING, State.COMMITTED, by="system", grounds=read) == State.COMMITTED
     with pytest.raises(GroundsMissing, match="effect_or_claim"):
@@ -200,7 +200,7 @@ def test_an_event_that_moves_nothing_is_legal_in_every_state(kind, target):
 
 @every_row("kind", sorted(MACHINES))
 @every_row("target", [None, ""])
-def test_nothing_happens_to_what_does_not_exist(kind, target):
+def test_a_thing_must_be_created_before_it_changes(kind, target):
     with pytest.raises(IllegalTransition, match="must be created"):
         next_state(kind, "", target, by="system")
 
@@ -287,7 +287,7 @@ def test_a_replay_finds_a_move_that_was_cut_out(run, data):
             replay("action", run[:place] + run[place + 1 :])
 
 
-def test_nothing_replays_to_nothing():
+def test_no_events_replay_to_no_state():
     assert replay("action", []) == ""
 
 

@@ -39,7 +39,7 @@ def test_every_outcome_has_a_word_of_its_own():
         ("failed", "Failed"),
     ],
 )
-def test_what_came_to_nothing_says_why(reached_by: str, said: str):
+def test_a_failed_action_says_why(reached_by: str, said: str):
     assert word(State.FAILED, reached_by) == said
 
 
@@ -67,7 +67,7 @@ def test_a_read_is_answered_and_nothing_more():
     assert word(State.RECONCILED_SUCCESS, "attested_present", side_effect_class="READ_ONLY") != "Answered"
 
 
-def test_what_waits_for_people_is_told_apart_from_what_may_run():
+def test_waiting_for_approval_and_ready_to_run_have_different_words():
     assert word(State.VALIDATED, "validated") == "Waiting for approval"
     assert word(State.VALIDATED, "approval_granted") == "Approved, ready to run"
     assert word(State.VALIDATED, "approval_asked_again") == "Waiting for approval"

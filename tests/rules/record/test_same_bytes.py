@@ -41,7 +41,7 @@ def test_executor_console_and_auditor_read_canonical_bytes_alike(value):
 
 
 @given(st.one_of(PIECES, VALUES.map(json.dumps), VALUES.map(lambda v: json.dumps(v, indent=1, ensure_ascii=False))))
-def test_what_the_console_takes_means_the_same_to_the_executor(text):
+def test_the_console_and_the_executor_read_the_same_values(text):
     """B2, B3: whatever the console accepts, the executor reads as the same value with the same digest."""
     try:
         value = console.read(text)
@@ -93,7 +93,7 @@ def test_the_same_meaning_in_other_bytes_is_one_payload_hash(one, other):
         '{"a":9007199254740993}',
     ],
 )
-def test_what_could_mean_two_things_is_refused(text):
+def test_ambiguous_documents_are_refused(text):
     """B2: duplicate names, 1 and 1.0, numbers that not every reader holds."""
     with pytest.raises(Refused):
         console.read(text)

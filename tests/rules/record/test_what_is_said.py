@@ -164,7 +164,7 @@ def test_completed_and_green_are_what_a_reading_settled_as_done():
             assert borne_out <= good, (found, outcome)
 
 
-def test_what_a_person_settled_says_that_it_was_a_person_on_every_surface():
+def test_every_surface_says_that_a_person_settled_an_attested_outcome():
     by_word = [walk for walk in random_walks(WALKS) if outcome_of(walk) in {Outcome.ATTESTED, Outcome.ATTESTED_ABSENT}]
     assert by_word
     for walk in by_word:

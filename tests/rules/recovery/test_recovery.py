@@ -208,7 +208,7 @@ def test_a_decision_names_row_and_action():
         ("RT-54", True, None),
     ],
 )
-def test_what_freezes_and_who_is_told(row, freeze, incident):
+def test_each_row_freezes_and_informs_as_documented(row, freeze, incident):
     found = decided(row)
     assert (found.freeze, found.incident) == (freeze, incident)
     assert found.case
@@ -242,7 +242,7 @@ def test_rows_that_wait_read_again_and_move_nothing(row):
     ],
 )
 @every_row("row", ["RT-03", "RT-05", "RT-09", "RT-10", "RT-35", "RT-51"])
-def test_what_a_row_wants_may_have_to_wait_for_a_person(row, means, policy, because):
+def test_a_recovery_may_have_to_wait_for_a_person(row, means, policy, because):
     found = decided(row, means=means, policy=policy)
     assert found.held
     assert because in found.held_because
@@ -260,7 +260,7 @@ def test_otherwise_it_runs_without_one():
 
 
 @pytest.mark.req("R-RP-46")
-def test_what_may_never_have_happened_is_compensated_only_where_that_is_safe():
+def test_an_unseen_effect_is_compensated_only_where_that_is_safe():
     unseen = replace(EVERYTHING, effect_seen=False, safe_without_effect=True)
     assert decided("RT-05", means=unseen).path[-1] is State.COMPENSATING
     assert decided("RT-10", means=unseen).held

@@ -57,7 +57,7 @@ def test_an_open_step_is_waited_for(state):
     assert [one.id for one in unresolved_steps([step(1), step(2, state)])] == ["s2"]
 
 
-def test_what_was_only_read_and_is_unknown_is_not_waited_for():
+def test_an_unknown_step_that_only_read_is_not_waited_for():
     assert unresolved_steps([step(1, State.UNKNOWN, mutating=False), step(2, State.FAILED)]) == []
 
 

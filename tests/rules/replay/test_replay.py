@@ -77,7 +77,7 @@ WRONG = as_contracted(inputs(reading(refund(fields={"amount": 1, "currency": "EU
 @pytest.mark.req("R-RC-14", "R-LE-15")
 @settings(max_examples=100, deadline=None)
 @given(any_inputs())
-def test_what_evidence_keeps_of_a_run_gives_the_same_inputs_and_the_same_judgement(case):
+def test_the_evidence_of_a_run_gives_the_same_inputs_and_judgement(case):
     case = replace(
         as_contracted(case),
         silent=(ReadFailure("down", retryable=True, indicators=("lock_timeout",), source="books"),),

@@ -148,7 +148,7 @@ NEVER_RAN = {"blocks": {"execution": "NOT_EXECUTED", "verification": "NOT_REQUIR
 
 
 @pytest.mark.req("R-RI-01")
-def test_what_failed_before_it_ran_was_not_executed():
+def test_a_failure_before_the_run_counts_as_not_executed():
     found = told(State.FAILED, attempts=(), readings=(), **NEVER_RAN)
     assert found.code is StatusCode.NOT_EXECUTED
     assert found.text == TEXTS["VALIDATED"]
@@ -219,7 +219,7 @@ def partial(state, **options):
     return told(state, parts=PARTS, **(usual | options)).text
 
 
-def test_what_was_done_in_part_is_told_until_it_is_settled():
+def test_a_partial_result_is_told_until_it_is_settled():
     assert partial(State.PARTIALLY_COMMITTED) == f"Done in part: {CLAUSE}."
     held = partial(State.REVIEW_REQUIRED)
     assert held.startswith(f"Done in part: {CLAUSE}. Not settled. A person decides what follows")
@@ -229,7 +229,7 @@ def test_what_was_done_in_part_is_told_until_it_is_settled():
     assert forward.endswith("the forward recovery is settled, and the whole is being read again.")
 
 
-def test_what_was_done_in_part_is_told_after_it_was_settled():
+def test_a_partial_result_is_told_after_it_was_settled():
     finished = told(State.RECONCILED_SUCCESS, parts=PARTS, remedies={"forward": 6}).text
     assert finished.endswith(
         f" At first it was done in part: {CLAUSE}. After a forward recovery a reading showed all of it."
@@ -278,7 +278,7 @@ def test_each_finding_of_a_part_has_its_words():
     ]
 
 
-def test_what_was_attested_is_told_as_attested():
+def test_an_attested_result_is_told_as_attested():
     """And never as completed, whatever a reading before it had shown."""
     unread = {"readings": ()}
     done = told(State.RECONCILED_SUCCESS, reached_by="attested_present", trust_level=4, **unread)
@@ -290,7 +290,7 @@ def test_what_was_attested_is_told_as_attested():
     assert failed.text == "A person settled it as failed; it was not verified by a reading."
 
 
-def test_what_cannot_be_checked_says_so():
+def test_an_unverifiable_action_says_so():
     found = told(State.UNKNOWN, is_unverifiable=True)
     assert found.code is StatusCode.FINAL_STATE_UNKNOWN
     assert found.text == "The final state is not known: there is no reliable way to check it."

@@ -64,7 +64,7 @@ def test_no_reading_is_said_only_where_nothing_was_read(outcome: Outcome, shown:
         assert ("no reading" in said) <= (shown is Shown.NOT_READ), said
 
 
-def test_what_was_accepted_is_told_with_its_values_until_they_are_erased_and_after_it_was_put_right():
+def test_accepted_values_are_told_until_they_are_erased():
     there = word_texts(Outcome.ACCEPTED_AS_IT_IS, read(Shown.DIFFERENT))
     erased = word_texts(Outcome.ACCEPTED_AS_IT_IS, LastReading(shown=Shown.DIFFERENT))
     later = word_texts(Outcome.ACCEPTED_AS_IT_IS, read(Shown.AS_REQUESTED))
@@ -125,7 +125,7 @@ def test_a_difference_is_named_with_its_values(findings: dict[str, object], said
     assert describe_difference(findings, None) == said
 
 
-def test_what_is_compared_later_is_neither_cut_nor_left_out():
+def test_differences_are_compared_uncut():
     one, other = (found({"title": "zero"}, {"title": "y" * 99 + end}) for end in "ab")
     assert describe_difference(one, None) == describe_difference(other, None)
     assert exact_difference(one, None) != exact_difference(other, None)

@@ -34,7 +34,7 @@ def test_only_others_are_warned_of_a_claim():
     assert assignments.claim_of_another(None, me=PAUL) is None
 
 
-def test_who_has_least_to_do_is_suggested():
+def test_the_least_busy_person_is_suggested():
     assert assignments.least_loaded([MARA, PAUL, INES], {MARA: 3, PAUL: 1, INES: 1}) == PAUL
     assert assignments.least_loaded([MARA, PAUL], {MARA: 1}) == PAUL
     assert assignments.least_loaded([], {}) is None
@@ -123,7 +123,7 @@ def test_items_of_one_kind_and_low_risk_are_a_batch():
         ({"allowed": False}, "policy"),
     ],
 )
-def test_what_matters_is_never_in_a_batch(change, said):
+def test_risky_items_are_never_in_a_batch(change, said):
     """B39: whatever the policy says, an item that is grave is decided on its own page."""
     with pytest.raises(batches.NotForBatches, match=said):
         batches.check_batch([ITEM, replace(ITEM, **change)])

@@ -32,7 +32,7 @@ def read(*stops: Stop, at: float, patience: timedelta = NONE) -> clocks.Clock:
     return clocks.compute_clock(began=NOON, allowed=HOUR, stops=stops, patience=patience, at=NOON + minutes(at))
 
 
-def test_nothing_stops_a_clock_that_nothing_covers():
+def test_an_unrelated_stop_leaves_the_clock_running():
     clock = read(at=20)
     assert (clock.ran, clock.left, clock.ends_at) == (minutes(20), minutes(40), NOON + HOUR)
     assert (clock.stopped_at, clock.is_over) == (None, False)
@@ -65,7 +65,7 @@ def test_one_freeze_after_another_without_a_gap_is_one_stop():
     assert read(frozen(10, 20), frozen(20), at=30).stopped_at == NOON + minutes(10)
 
 
-def test_what_was_over_before_the_freeze_stays_over():
+def test_a_clock_that_ended_before_the_freeze_stays_ended():
     clock = read(frozen(61), at=70)
     assert (clock.is_over, clock.ends_at) == (True, NOON + HOUR)
 

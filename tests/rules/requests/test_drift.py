@@ -69,7 +69,7 @@ def test_an_effect_that_somebody_else_brought_meanwhile_is_drift():
     }
 
 
-def test_what_one_of_the_readings_could_not_tell_is_named_and_is_no_difference():
+def test_an_effect_that_a_reading_could_not_tell_is_no_difference():
     untold = [{"name": "refund", "present": None, "count": 0, "fields": {}, "scope": {}}]
     drift = compare(state_of(reading()), state_of(reading(effects=untold)))
     assert (drift.differences, drift.untold) == ((), ("refund",))

@@ -62,20 +62,20 @@ def reviewed(text, target="order/7", **edited):
         ("sr.amount == 2050", {"amount": "2050"}, ("amount",)),
     ],
 )
-def test_what_names_an_edited_field_is_dropped(text, edited, fields):
+def test_an_expectation_about_an_edited_field_is_dropped(text, edited, fields):
     found = reviewed(text, **edited)
     assert (found.contradicted, found.kept) == ((), ())
     assert [(each.text, each.fields) for each in found.dropped] == [(text, fields)]
 
 
 @pytest.mark.parametrize("text", ["pre.status == 'paid'", "sa.target.version == 3", "scope.target == 'order/7'"])
-def test_what_speaks_of_the_target_is_dropped_when_the_edit_names_another(text):
+def test_an_expectation_about_the_target_is_dropped_when_the_target_was_edited(text):
     found = reviewed(text, target="order/8", order_id="8")
     assert found.dropped[0].why == "It names `target_resource`, which was edited."
     assert reviewed(text, amount=1800).kept == (text,)
 
 
-def test_why_it_was_dropped_is_a_sentence():
+def test_the_reason_for_dropping_is_a_sentence():
     (one,) = reviewed("sa.amount == 2050", amount=1800).dropped
     assert one.why == "It names `amount`, which was edited."
     (three,) = reviewed("sr == {}", amount=1, currency="USD", note="").dropped
@@ -94,7 +94,7 @@ def test_why_it_was_dropped_is_a_sentence():
         "si.target_resource == 'order/8'",
     ],
 )
-def test_what_cannot_hold_for_the_edited_payload_is_named(text):
+def test_an_expectation_that_the_edit_contradicts_is_named(text):
     found = reviewed(text, amount=1800)
     assert (found.dropped, found.contradicted, found.kept) == ((), (text,), ())
 
@@ -117,7 +117,7 @@ def test_what_cannot_hold_for_the_edited_payload_is_named(text):
         "sr.reason == 'damaged'",
     ],
 )
-def test_what_holds_or_cannot_be_told_from_the_request_stays(text):
+def test_an_expectation_that_holds_or_cannot_be_told_stays(text):
     found = reviewed(text, amount=1800)
     assert (found.dropped, found.contradicted, found.kept) == ((), (), (text,))
 

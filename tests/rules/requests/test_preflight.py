@@ -52,7 +52,7 @@ def test_a_contract_may_say_in_its_own_words_what_is_wrong():
     assert over(exists=False).message.startswith("There is no such charge. Read")
 
 
-def test_what_cannot_be_told_refuses_nothing_and_raises_the_risk():
+def test_an_undecided_preflight_refuses_nothing_and_raises_the_risk():
     flight = over(known=False)
     assert flight.refusals == ()
     assert flight.raises == ("BASELINE_UNKNOWN", "PREFLIGHT_UNDECIDED")
@@ -64,7 +64,7 @@ def test_values_of_another_tenants_target_are_told_to_nobody():
     assert flight.refusals[0].read == ()
 
 
-def test_what_was_read_is_shown_without_hidden_characters_and_clipped():
+def test_read_values_are_shown_clipped_without_hidden_characters():
     wishes = read({"preflight": ["pre.target.note == 'x'"]})
     message = over(wishes, note="\u202ey" + "z" * 500).message
     assert "⟦U+202E⟧yzz" in message
@@ -112,7 +112,7 @@ def test_wishes_that_could_never_be_judged_are_refused_at_registration(approval,
     assert [fault["code"] for fault in refused.value.errors] == [code]
 
 
-def test_nothing_can_be_read_before_where_nothing_can_be_read_after():
+def test_a_baseline_needs_a_verification_to_read_it_with():
     blind = {name: part for name, part in REFUND.items() if name != "verification"}
     blind |= {"unverifiable_acknowledged": True, "approval": {"baseline": True}}
     with pytest.raises(BadContract) as refused:

@@ -66,7 +66,7 @@ def test_ten_thousand_values_are_ten_thousand_fields():
         ("\u05e9\u05dc", "\u05e9\u05dc", "RIGHT_TO_LEFT"),
     ],
 )
-def test_what_cannot_be_seen_or_misleads_is_marked_and_warned_about(value, display, warning):
+def test_hidden_and_misleading_characters_are_marked_and_warned_about(value, display, warning):
     field = only(value)
 
     assert field.display == display
@@ -117,7 +117,7 @@ def test_two_long_values_that_differ_beyond_the_fold_are_shown_differently():
     assert only("x" * 999 + "a").display != only("x" * 999 + "b").display
 
 
-def test_what_hides_beyond_the_fold_is_warned_about():
+def test_characters_hidden_beyond_the_fold_are_warned_about():
     assert "BIDI" in only("x" * 999 + "\u202e").warnings
 
 
@@ -135,7 +135,7 @@ def test_two_payloads_never_share_a_rendering(one, other):
 
 
 @given(text)
-def test_nothing_unseen_is_left(value):
+def test_no_hidden_character_is_left(value):
     shown, _ = mark_hidden(value)
 
     assert not set(shown) & set("\u202e\u200b\u0000\u001b\u2066\u00ad")

@@ -32,7 +32,7 @@ def test_every_field_that_differs_is_told_with_both_sides(after, change):
     assert told(BEFORE | after) == [change]
 
 
-def test_what_went_is_told_too():
+def test_a_removed_value_is_listed():
     assert told({name: value for name, value in BEFORE.items() if name != "currency"}) == [("/currency", "EUR", None)]
 
 
@@ -53,7 +53,7 @@ def test_folding_hides_no_change():
         ({}, ""),
     ],
 )
-def test_what_changed_is_said_in_one_line(after, line):
+def test_changes_are_summarised_in_one_line(after, line):
     assert summarise_changes(BEFORE, BEFORE | after) == line
 
 

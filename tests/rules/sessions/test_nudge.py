@@ -61,13 +61,13 @@ def test_refused_calls_are_corrected_before_anything_else():
 
 @pytest.mark.req("R-MC-11")
 @pytest.mark.parametrize("code", ["TARGET_FROZEN", "BUDGET_EXCEEDED", "DUPLICATE_BLOCKED", "UNRESOLVED_DEPENDENCY"])
-def test_what_is_frozen_or_spent_or_depends_on_something_open_is_waited_for(code: str):
+def test_frozen_spent_or_dependent_steps_are_waited_for(code: str):
     advice = choose_nudge([None], refused=[code, "PHANTOM_TOOL"], steps=("list_orders",))
     assert advice.wait
     assert "do not repeat" in advice.text
 
 
-def test_what_policy_refuses_is_not_tried_again():
+def test_a_call_that_the_policy_refuses_is_not_tried_again():
     assert choose_nudge([], refused=["OUTSIDE_AUTONOMY"]).move is NextMove.ASK
 
 

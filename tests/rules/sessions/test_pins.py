@@ -84,7 +84,7 @@ def test_goal_and_hash_must_both_match_when_both_are_sent():
     assert not pins.compare_goal(good, goal="another", sent_hash=good.hash, at=NOW).match
 
 
-def test_nothing_restated_is_no_match():
+def test_an_absent_goal_does_not_match():
     assert not pins.compare_goal(pinned(), at=NOW).match
     assert not pins.compare_goal(pinned(), sent_hash="", at=NOW).match
     assert not pins.compare_goal(pinned(), sent_hash="\ud800", at=NOW).match

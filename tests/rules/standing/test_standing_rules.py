@@ -92,12 +92,12 @@ def test_an_argument_that_varies_more_than_people_can_look_over_makes_no_shape()
         {"approval_state": "REJECTED", "state": "FAILED", "attempts": 0},
     ],
 )
-def test_whatever_is_not_a_verified_unedited_first_success_breaks_the_row(changes):
+def test_only_a_verified_unedited_first_success_continues_the_row(changes):
     assert len(standing.earned_row([WELL, WELL, replace(WELL, **changes), WELL])) == 2
 
 
 @pytest.mark.parametrize("changes", [{"state": "PENDING"}, {"passed": True, "voted": False}, {"follows_up": True}])
-def test_what_is_under_way_or_nobody_decided_neither_counts_nor_breaks_the_row(changes):
+def test_open_and_undecided_actions_neither_count_nor_break_the_row(changes):
     assert len(standing.earned_row([WELL, replace(WELL, **changes), WELL])) == 2
 
 
@@ -138,7 +138,7 @@ def test_what_is_under_way_or_nobody_decided_neither_counts_nor_breaks_the_row(c
         ),
     ],
 )
-def test_what_always_takes_a_person_is_never_covered(policy, reasons, terms, why):
+def test_an_action_that_always_takes_a_person_is_never_covered(policy, reasons, terms, why):
     found = standing.reason_for_a_person(policy, tool="refund", reasons=reasons, terms=ApprovalTerms(**terms))
     assert found == why
 
@@ -175,7 +175,7 @@ def test_a_budget_has_a_count_a_sum_where_there_is_money_and_an_end():
     assert faults(sum_minor=6001) == ["The sum is at least 1 and at most the count times the largest amount."]
 
 
-def test_nothing_passes_beyond_the_budget_or_after_its_end():
+def test_a_standing_budget_ends_with_its_count_sum_and_date():
     budget = StandingBudget(count=3, sum_minor=5000, ends_at=NOW + timedelta(days=1))
     room = {"used_count": 2, "used_minor": 4000, "minor": 1000, "at": NOW}
     assert standing.has_room(budget, **room)

@@ -74,7 +74,7 @@ def test_a_row_that_is_as_its_events_say_has_no_fault():
     assert fault(THINGS, MADE, row()) is None
 
 
-def test_what_differs_is_missing_or_was_never_made_is_named():
+def test_wrong_missing_and_invented_rows_are_named():
     assert fault(THINGS, MADE, row(name="a")) == "its row in things has another name than its events say."
     assert fault(THINGS, MADE) == "its row in things is missing."
     other = str(uuid4())
@@ -82,13 +82,13 @@ def test_what_differs_is_missing_or_was_never_made_is_named():
     assert fault(THINGS, [], row()) == f"no event made its row {SUBJECT} in things."
 
 
-def test_of_an_erased_event_only_the_envelope_is_compared():
+def test_only_the_envelope_of_an_erased_event_is_compared():
     erased = [event("made", None)]
     assert fault(THINGS, erased, row(name="")) is None
     assert fault(THINGS, erased, row(state="DONE")) == "its row in things has another state than its events say."
 
 
-def test_what_an_older_event_left_unsaid_is_not_compared():
+def test_a_column_that_older_events_leave_out_is_not_compared():
     assert fault(THINGS, [event("made", {})], row(name="whatever")) is None
 
 

@@ -84,7 +84,7 @@ def test_a_reading_that_does_not_show_the_effect_lifts_to_no_level(found, becaus
     assert {rung.because for rung in ladder.rungs[2:4]} == {because}
 
 
-def test_what_was_shown_and_then_reversed_stays_a_verified_observation():
+def test_an_observation_that_was_reversed_later_stays_verified():
     ladder = trust_ladder(read("COMPENSATED", discrepancy_class="VALUE_MISMATCH"), sealed=True)
     assert (ladder.level, ladder.rungs[3].because) == (2, "It was reversed afterwards.")
 
@@ -131,7 +131,7 @@ def test_a_critical_completion_needs_every_binding_but_a_trace_that_its_agent_di
     assert not trust_ladder(read("REVIEW_REQUIRED", discrepancy_class="VALUE_MISMATCH"), sealed=True).completes_critical
 
 
-def test_what_needs_no_key_or_approval_does_not_miss_it():
+def test_an_action_that_needs_no_key_or_approval_does_not_miss_it():
     read = proven(side_effect_class="READ_ONLY", approval={"required": False, "approver_id": None})
     del read["idempotency"]
     assert level(read) == 4

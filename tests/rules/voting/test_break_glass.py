@@ -22,13 +22,13 @@ def test_it_is_off_in_a_policy_that_does_not_speak_of_it():
     assert not break_glass.read_rule({"version": "1", "break_glass": {"enabled": "yes"}}).enabled
 
 
-def test_what_the_policy_leaves_out_is_strict():
+def test_the_defaults_of_a_break_glass_rule_are_strict():
     rule = break_glass.read_rule({"version": "1", "break_glass": {"enabled": True}})
     assert rule == BreakGlassRule(enabled=True, groups=frozenset(), review_within_s=86_400, reviewers=2, step_up="A")
 
 
 @pytest.mark.req("R-AP-15")
-def test_nobody_breaks_glass_that_is_switched_off():
+def test_break_glass_that_is_switched_off_is_refused():
     with pytest.raises(break_glass.BreakGlassOff):
         break_glass.check_use(BreakGlassRule(), roles={"operator", "reviewer", "administrator"}, groups={"on-call"})
 
@@ -40,14 +40,14 @@ def test_only_an_operator_breaks_it(roles):
     break_glass.check_use(BreakGlassRule(enabled=True), roles=roles | {"operator"}, groups=set())
 
 
-def test_where_groups_are_named_the_operator_is_in_one():
+def test_named_groups_limit_who_may_break_glass():
     rule = BreakGlassRule(enabled=True, groups=frozenset({"on-call", "duty"}))
     with pytest.raises(NotEligible, match="Only an operator named in the policy"):
         break_glass.check_use(rule, roles={"operator"}, groups={"finance"})
     break_glass.check_use(rule, roles={"operator"}, groups={"finance", "duty"})
 
 
-def test_what_it_grants_lives_for_minutes_and_never_longer_than_the_policy_says():
+def test_the_release_deadline_is_minutes_away_and_never_beyond_the_policys():
     assert break_glass.release_deadline(policy_says=NOW + timedelta(hours=1), used_at=NOW) == NOW + timedelta(minutes=5)
     assert break_glass.release_deadline(policy_says=NOW + timedelta(minutes=1), used_at=NOW) == NOW + timedelta(
         minutes=1

@@ -58,6 +58,6 @@ def test_what_was_lent_cannot_be_lent_on():
     ],
     ids=["no giver", "no receiver", "giver left", "receiver left", "both one person"],
 )
-def test_who_decides_not_neither_lends_nor_receives(giver, receiver):
+def test_people_who_may_not_decide_neither_lend_nor_receive(giver, receiver):
     with pytest.raises(DelegationRefused):
         check_delegation(giver, receiver, ["finance"])

@@ -42,7 +42,7 @@ def test_approved_is_never_told_as_done(state):
         ("VOIDED", "SOMETHING_NEW", Decision.VOIDED),
     ],
 )
-def test_how_it_ended_is_told_exactly(state, code, wanted):
+def test_each_end_has_its_own_decision(state, code, wanted):
     assert decision_outcome(state, ended={"code": code, "reason": "Why."}).decision is wanted
 
 
@@ -57,6 +57,6 @@ def test_the_reviewers_words_are_told_where_the_policy_lets_them():
     assert told.more == {"conditions": [{"name": "open"}]}
 
 
-def test_what_was_replaced_leads_to_what_replaced_it():
+def test_a_replaced_request_leads_to_its_successor():
     assert decision_outcome("VOIDED", superseded=True).next == "FOLLOW"
     assert decision_outcome("REJECTED", ended={"code": "REJECTED"}, superseded=True).decision is Decision.REJECTED

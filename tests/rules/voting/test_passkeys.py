@@ -295,7 +295,7 @@ def test_client_data_that_can_be_read_in_two_ways_is_refused():
         lambda said: said["response"].update(signature=b64(b"x" * 20_000)),
     ],
 )
-def test_what_is_no_assertion_is_refused_before_anything_else(bend):
+def test_a_malformed_assertion_is_refused_first(bend):
     said = device().answer(CHALLENGE)
     bend(said)
     with pytest.raises(AssertionInvalid):
@@ -303,7 +303,7 @@ def test_what_is_no_assertion_is_refused_before_anything_else(bend):
 
 
 @pytest.mark.parametrize("said", [None, [], "assertion", 1, {}])
-def test_what_is_no_document_is_refused(said):
+def test_an_assertion_that_is_not_json_is_refused(said):
     with pytest.raises(AssertionInvalid):
         passkeys.read_assertion(said)
 
@@ -332,7 +332,7 @@ def test_one_bent_bit_anywhere_is_refused(place, bit):
             )
 
 
-def test_what_is_kept_of_an_assertion_can_be_checked_again():
+def test_a_stored_assertion_can_be_checked_again():
     """B30: the stored bytes hold everything that the browser gave."""
     one = device()
     answer = one.answer(CHALLENGE)
@@ -374,7 +374,7 @@ def test_a_registration_without_verification_or_from_elsewhere_is_refused(how):
 
 
 @pytest.mark.parametrize("said", [None, {}, {"response": {}}, {"response": {"clientDataJSON": "AA"}}])
-def test_what_is_no_registration_is_refused(said):
+def test_a_malformed_registration_is_refused(said):
     with pytest.raises(AssertionInvalid):
         passkeys.read_registration(said, party=PARTY, wanted=CHALLENGE)
 

@@ -90,7 +90,7 @@ def test_the_figures():
         ({"verdict": "reject", "state": "FAILED"}, None),
     ],
 )
-def test_what_is_not_settled_is_neither_right_nor_wrong(changes, wrong):
+def test_an_unsettled_vote_is_neither_right_nor_wrong(changes, wrong):
     assert vote(**changes).wrong is wrong
 
 

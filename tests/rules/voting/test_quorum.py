@@ -94,7 +94,7 @@ def test_a_denial_of_zero_is_one():
     assert quorum.tally_votes(odd, [vote("ann", "reject")]).state == "rejected"
 
 
-def test_who_says_yes_and_no_with_two_accounts_has_said_no():
+def test_a_yes_and_a_no_from_two_accounts_of_one_person_are_a_no():
     patient = ApprovalTerms(thresholds=(Threshold(group="reviewers", count=1, deny=2),))
 
     assert quorum.tally_votes(patient, [vote("ann"), vote("ann", "reject", account="ann-2")]).state == "open"
@@ -140,7 +140,7 @@ def test_terms_without_thresholds_are_never_met():
 
 @pytest.mark.req("R-AP-12")
 @pytest.mark.parametrize("independence", [frozenset(), frozenset(quorum.INDEPENDENCE)])
-def test_nobody_decides_on_their_own_request_whatever_the_policy_says(independence):
+def test_the_requester_is_always_barred_from_voting(independence):
     """B19: the requester is barred under every policy."""
     assert quorum.barred_people(ApprovalTerms(independence=independence), {"requester": ["ann"]}) == {
         "ann": "requester"

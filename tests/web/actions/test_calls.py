@@ -204,7 +204,7 @@ def test_a_target_is_one_in_any_spelling_at_every_door(
     assert again["result"]["error"]["code"] == "TARGET_FROZEN"
 
 
-def test_nobody_without_a_key_gets_in(db: None):
+def test_a_request_without_a_key_is_refused(db: None):
     from django.test import Client
 
     answer = Client().get("/api/v1/actions")

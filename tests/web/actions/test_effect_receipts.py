@@ -78,7 +78,7 @@ def test_a_verified_deletion_says_who_allowed_it_what_ran_what_was_read_and_wher
     assert "returns.md" not in json.dumps(said)
 
 
-def test_what_nobody_has_read_is_not_verified(shop: Workshop):
+def test_an_unread_effect_is_not_verified(shop: Workshop):
     started = shop.started()
     shop.observe(started)
     said = checked(shop, started["action_id"])["predicate"]

@@ -169,7 +169,7 @@ def test_two_at_once_are_one_write(committed_db: Any):
 
 
 @pytest.mark.req("R-AP-21")
-def test_what_is_kept_of_an_answer_tells_nobody_anything(shop: Workshop):
+def test_a_kept_answer_reveals_nothing(shop: Workshop):
     action_id = shop.approved()
     claim = once(shop.executor, "/executions/claim", {"executor_id": "runner", "limit": 10})
     order = claim.json()["orders"][0]
@@ -184,7 +184,7 @@ def test_what_is_kept_of_an_answer_tells_nobody_anything(shop: Workshop):
         assert secret.encode() not in kept
 
 
-def test_what_is_kept_of_a_request_cannot_be_guessed_from_its_hash(shop: Workshop):
+def test_a_kept_request_cannot_be_guessed_from_its_hash(shop: Workshop):
     approval = shop.approval_of(shop.propose())
     body = {
         "verdict": "approve",
@@ -254,7 +254,7 @@ def test_documents_written_twice_are_one_action(shop: Workshop):
     assert len(shop.agent.get("/actions").json()["items"]) == 1
 
 
-def test_what_nobody_can_repeat_any_more_is_forgotten(shop: Workshop, clock: Clock):
+def test_answers_that_can_no_longer_be_repeated_are_deleted(shop: Workshop, clock: Clock):
     shop.started()
     assert once(shop.operator, "/freezes", FREEZE).status_code == 201
     clock.forward(days=1)

@@ -46,7 +46,7 @@ def test_it_has_none_before_the_start_is_pending_then_and_completed_by_a_reading
     assert settled(cashier, clock, started) == "COMPLETED"
 
 
-def test_what_was_cancelled_before_its_start_never_had_one(cashier: Counter):
+def test_an_action_cancelled_before_its_start_has_no_status(cashier: Counter):
     action_id = cashier.propose()
     cashier.agent.post(f"/actions/{action_id}/cancel")
     assert (cashier.state(action_id), status(cashier, action_id)) == ("FAILED", None)
@@ -136,7 +136,7 @@ def test_it_expires_where_nobody_settles_it_and_a_person_still_can(shop: Worksho
     assert status(shop, case["action_id"]) == "FAILED_FINAL"
 
 
-def test_what_has_ended_does_not_expire(cashier: Counter, clock: Clock):
+def test_an_ended_record_does_not_expire(cashier: Counter, clock: Clock):
     started = cashier.begun()
     cashier.till.refund(started["idempotency_key"])
     cashier.tell(started)

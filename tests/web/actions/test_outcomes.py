@@ -155,7 +155,7 @@ def test_an_action_carries_one_word_on_every_surface(
 
 
 @pytest.mark.req("R-UI-08")
-def test_what_a_person_attested_is_nowhere_said_to_be_verified(shop: Workshop, clock: Clock):
+def test_no_surface_calls_an_attested_outcome_verified(shop: Workshop, clock: Clock):
     case = shop.held(clock)
     settled(shop, case, "ATTEST_PRESENT")
     action_id = case["action_id"]

@@ -78,7 +78,7 @@ def test_a_story_whose_bytes_were_changed_says_so_in_its_place(stage, monkeypatc
     assert said.count("The stored envelope does not have the stored hash.") == 1
 
 
-def test_what_was_erased_is_said_to_be_and_its_hash_still_fits(stage, monkeypatch):
+def test_an_erased_entry_is_marked_and_its_hash_still_fits(stage, monkeypatch):
     from ledger.record.queries import events as events_queries
 
     action_id, real = stage.done(), events_queries.history
@@ -109,7 +109,7 @@ def test_the_same_story_is_the_same_bytes_on_paper(stage):
     assert printed(stage, action_id) == first
 
 
-def test_nothing_in_a_story_acts_as_markup_on_paper():
+def test_a_story_cannot_inject_markup_into_the_pdf():
     from datetime import UTC, datetime
     from uuid import UUID
 

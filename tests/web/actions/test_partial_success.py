@@ -73,7 +73,7 @@ def told_everywhere(cashier: Counter, action_id: str) -> dict[str, Any]:
 
 
 @pytest.mark.req("R-RI-06", "R-RI-16", "R-PL-02", "R-HS-04", "R-UI-25")
-def test_what_is_finished_forward_is_told_as_a_part_until_all_of_it_was_read(
+def test_a_forward_recovery_is_told_as_partial_until_all_of_it_was_read(
     counter: Counter, clock: Clock, secrets_dir: Path
 ):
     cashier = counter.open(secrets_dir, in_parts(pivot=True, approval_required=True), cancelling(), refund_part())
@@ -111,7 +111,7 @@ def test_what_is_finished_forward_is_told_as_a_part_until_all_of_it_was_read(
 
 
 @pytest.mark.req("R-RI-16", "R-PL-02", "R-HS-04")
-def test_what_is_reversed_is_told_as_a_part_that_is_being_reversed_and_was(
+def test_a_reversal_of_a_partial_result_is_told_while_and_after_it_runs(
     counter: Counter, clock: Clock, secrets_dir: Path
 ):
     cashier = counter.open(secrets_dir, in_parts(), cancelling(), refund_part())
@@ -134,7 +134,7 @@ def test_what_is_reversed_is_told_as_a_part_that_is_being_reversed_and_was(
     ("resolution", "code"),
     [("ACCEPT", "ACCEPTED_AS_IT_IS"), ("ABANDON", "ABANDONED_UNRESOLVED")],
 )
-def test_what_is_held_in_part_is_for_a_person_and_keeps_its_parts_when_they_have_settled_it(
+def test_a_partial_result_held_for_a_person_keeps_its_parts_after_the_settlement(
     counter: Counter, clock: Clock, secrets_dir: Path, resolution: str, code: str
 ):
     cashier = counter.open(secrets_dir, in_parts(recovery={"idempotent": True}))

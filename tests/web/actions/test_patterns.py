@@ -220,7 +220,7 @@ def processor() -> Iterator[str]:
 
 
 @pytest.mark.req("R-HS-08")
-def test_what_a_cache_remembers_is_tagged_and_reconciles_nothing(
+def test_a_reading_from_a_cache_is_tagged_and_reconciles_nothing(
     counter: Counter, clock: Clock, secrets_dir: Path, processor: str
 ):
     charge = {"kind": "charge", "match": {"metadata.key": "scope.idempotency_key"}, "target_field": "metadata.order"}
@@ -254,7 +254,7 @@ def test_what_a_cache_remembers_is_tagged_and_reconciles_nothing(
 
 
 @pytest.mark.req("R-HS-09")
-def test_what_is_published_is_done_when_it_was_handled(
+def test_a_published_message_is_done_when_it_was_handled(
     counter: Counter, clock: Clock, secrets_dir: Path, valkey_url: str
 ):
     published = {

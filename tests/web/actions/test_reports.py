@@ -87,7 +87,7 @@ def test_a_status_carries_the_time_at_which_it_was_so_and_a_refreshed_one_the_ne
 
 
 @pytest.mark.req("R-RI-01", "R-RI-02", "R-RI-03", "R-RI-05", "R-RI-09", "R-RI-10", "R-RI-13", "R-OB-07")
-def test_nothing_is_called_done_on_the_way_to_being_done(shop: Workshop, clock: Clock, tmp_path: Any):
+def test_an_action_is_not_called_completed_before_it_is(shop: Workshop, clock: Clock, tmp_path: Any):
     codes = []
 
     def look(action_id: str) -> None:
@@ -157,7 +157,7 @@ def test_silence_is_unknown_until_the_system_was_read(shop: Workshop, clock: Clo
 
 
 @pytest.mark.req("R-TC-17", "R-AP-10")
-def test_what_was_refused_or_taken_back_was_not_executed(shop: Workshop):
+def test_refused_and_cancelled_actions_were_not_executed(shop: Workshop):
     invalid = shop.call(arguments={"path": "policies/returns.md", "reason": 7})
     assert invalid["state"] == "FAILED"
     cancelled = shop.propose()

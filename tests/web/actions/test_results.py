@@ -244,9 +244,7 @@ def test_a_refund_of_which_the_till_can_say_too_little_is_unknown_for_an_operato
 
 
 @pytest.mark.req("R-HO-07")
-def test_what_is_pending_unknown_unverifiable_or_waits_for_a_system_that_is_away_is_found_by_its_state(
-    counter: Counter, clock: Clock, secrets_dir: Path
-):
+def test_open_actions_are_found_by_their_state(counter: Counter, clock: Clock, secrets_dir: Path):
     unchecked = refund_contract(
         name="note_refund", verification=None, side_effect_class="LOW_RISK_INTERNAL", unverifiable_acknowledged=True
     )
@@ -328,7 +326,7 @@ def test_incidents_tell_of_wrong_targets_duplicates_and_what_nobody_can_tell_at_
 
 
 @pytest.mark.req("R-RC-08")
-def test_nothing_but_a_reading_or_a_settlement_changes_what_a_model_is_told(shop: Workshop, clock: Clock):
+def test_only_a_reading_or_a_settlement_changes_what_a_model_is_told(shop: Workshop, clock: Clock):
     started = shop.started()
     action_id = started["action_id"]
     session = shop.operator_key.get(f"/actions/{action_id}").json()["session_id"]

@@ -72,7 +72,7 @@ def test_a_settled_case_says_who_settled_it_and_how_and_its_finding_as_past(
     assert found in page(counter, "actions")
 
 
-def test_what_was_found_wrong_is_past_once_it_was_reversed(counter: Counter, clock: Clock, secrets_dir: Path):
+def test_a_finding_is_past_once_the_effect_was_reversed(counter: Counter, clock: Clock, secrets_dir: Path):
     cashier = counter.open(secrets_dir, lesser(), cancelling())
     action_id = wrong(cashier, clock)
     assert "Value mismatch" in page(cashier, "actions")

@@ -182,7 +182,7 @@ def test_the_published_vectors_come_out_as_published(case: dict[str, Any]):
 
 
 @pytest.mark.parametrize(("secret", "public", "message", "signature"), SIGNATURES, ids=["1", "2", "3"])
-def test_what_we_sign_with_signs_as_rfc_8032_does(secret: str, public: str, message: str, signature: str):
+def test_our_keys_sign_as_rfc_8032_does(secret: str, public: str, message: str, signature: str):
     key = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(secret))
     assert key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw).hex() == public
     assert key.sign(bytes.fromhex(message)).hex() == signature

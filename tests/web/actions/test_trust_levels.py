@@ -162,7 +162,7 @@ def unreadable(shop: Workshop) -> Workshop:
     return shop
 
 
-def test_where_nothing_can_be_read_every_sentence_says_on_whose_word_it_failed(unreadable: Workshop, clock: Clock):
+def test_every_sentence_names_whose_word_a_failure_rests_on(unreadable: Workshop, clock: Clock):
     shop, started = unreadable, unreadable.started()
     action_id = started["action_id"]
     assert unsent(shop, started) == "FAILED"
@@ -180,7 +180,7 @@ def test_where_nothing_can_be_read_every_sentence_says_on_whose_word_it_failed(u
     assert "that is its word, and no reading" in said
 
 
-def test_where_nothing_can_be_read_a_repeat_waits_for_the_late_horizon(unreadable: Workshop, clock: Clock):
+def test_a_repeat_waits_for_the_late_horizon_where_nothing_can_be_read(unreadable: Workshop, clock: Clock):
     shop, started = unreadable, unreadable.started()
     assert unsent(shop, started) == "FAILED"
     assert shop.call()["result"]["error"]["code"] == "DUPLICATE_BLOCKED"

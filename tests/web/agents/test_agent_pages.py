@@ -57,7 +57,7 @@ def test_a_flagged_agent_comes_first_on_its_page_and_on_home_until_it_is_healthy
 
 
 @pytest.mark.req("R-RB-08")
-def test_who_is_told_of_too_many_invented_tools_is_led_to_the_runbook_with_its_three_causes(shop: Workshop):
+def test_a_notice_of_invented_tools_leads_to_the_runbook_with_its_causes(shop: Workshop):
     told = shop.person("administrator", name="admin@orchid")
     flagged(shop)
     notices.tell_people()

@@ -136,7 +136,7 @@ def test_a_handshake_may_ask_for_a_fresh_registration(shop: Workshop, clock: Clo
 
 
 @pytest.mark.req("R-CR-03", "R-CR-10", "R-CR-11")
-def test_what_an_agent_says_it_can_do_carries_no_weight(shop: Workshop):
+def test_an_agents_claimed_abilities_carry_no_weight(shop: Workshop):
     body = {"agent_id": "librarian", "goal": GOAL, "ttl_seconds": 60}
     wished = shop.agent.post("/sessions", body | {"tools": ["delete_document", "everything"]})
     assert refused(wished) == (403, "CAPABILITY_NOT_REGISTERED")
@@ -217,7 +217,7 @@ def test_a_registration_is_linted(operator_key: Api):
 
 
 @pytest.mark.req("R-MC-20")
-def test_of_a_large_registry_a_session_gets_the_tools_near_its_intent(shop: Workshop):
+def test_a_session_on_a_large_registry_gets_the_tools_near_its_intent(shop: Workshop):
     names = [f"tidy_shelf_{number}" for number in range(40)]
     for name in names:
         shop.operator_key.post("/contracts", contract("write_document") | {"name": name})
@@ -444,7 +444,7 @@ def test_a_contract_that_names_an_unregistered_system_says_so_until_it_is_regist
 
 
 @pytest.mark.parametrize("odd", ["\0", "9999-12-31T23:59:59Z", 2**53 - 1, None, ["\0"], {"\0": "x"}, [[]]])
-def test_whatever_stands_in_a_lookup_is_a_fault_that_is_named_and_never_ours(odd: Any):
+def test_any_faulty_lookup_is_refused_with_its_fault(odd: Any):
     document = contract("issue_refund")
     for place in (("target",), ("target", "fields"), ("target", "where"), ("effects",), ("effects", "refund")):
         copy = json.loads(json.dumps(document))

@@ -114,7 +114,7 @@ def test_a_started_attempt_of_a_stopped_agent_is_listed_observed_and_read_back(
     assert shop.operator_key.get("/agents/librarian/revocation").json()["running"] == []
 
 
-def test_what_was_written_and_verified_is_listed_as_what_can_be_undone(shop: Workshop, clock: Clock):
+def test_a_verified_write_is_listed_as_reversible(shop: Workshop, clock: Clock):
     reversible = contract("write_document") | {
         "version": "1.1.0",
         "recovery": {
@@ -154,7 +154,7 @@ def test_a_stopped_agent_that_is_registered_again_gets_back_neither_sessions_nor
     assert [each["action_id"] for each in shop.claim()] == [again]
 
 
-def test_nothing_comes_back_even_before_the_work_of_before_is_ended(shop: Workshop, monkeypatch: pytest.MonkeyPatch):
+def test_a_stopped_agent_starts_nothing_before_its_old_work_is_ended(shop: Workshop, monkeypatch: pytest.MonkeyPatch):
     """The tidying has not come to it, as after a crash: the registry alone refuses."""
     session = shop.session()
     call(shop, session, "write_document", document("notes/a.md", "A."))

@@ -28,7 +28,7 @@ def session(shop: Workshop) -> str:
     return str(shop.session()["session_id"])
 
 
-def test_what_is_held_back_is_on_record_and_can_be_read(shop: Workshop, session: str):
+def test_withheld_tools_are_on_record_and_can_be_read(shop: Workshop, session: str):
     assert shop.agent.get(f"/sessions/{session}").json()["surface"] == {"withheld": [], "at": None}
     answer = report(shop, session, EXTRA, CHANGED)
     assert answer.status_code == 200
@@ -68,7 +68,7 @@ def test_the_sessions_page_shows_it_beside_the_contract_and_as_plain_text(shop: 
     assert 'Withheld tools</dt><dd data-part="surface">none' in shop.reviewer.client.get(page).content.decode()
 
 
-def test_nobody_else_reports_for_a_session(shop: Workshop, session: str):
+def test_only_the_sessions_own_agent_reports_for_it(shop: Workshop, session: str):
     path, body = f"/sessions/{session}/surface", {"withheld": [CHANGED]}
     for other in (shop.operator_key, shop.auditor, shop.executor):
         assert other.post(path, body).status_code == 403

@@ -89,7 +89,7 @@ def test_a_key_signs_only_after_another_person_confirmed_it(stage, people, key):
 
 
 @pytest.mark.parametrize("alias", [False, True])
-def test_nobody_confirms_their_own_key(stage, people, key, alias):
+def test_confirming_ones_own_key_is_refused(stage, people, key, alias):
     """B23: not with the same account, and not with another account of the same human."""
     holder, other, _ = people
     with pytest.raises(SecondPersonNeeded):

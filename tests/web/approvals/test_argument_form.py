@@ -105,7 +105,7 @@ def test_an_empty_input_leaves_its_argument_out_and_a_required_text_is_empty():
         ("argument:boolean:urgent", "maybe", "Select a valid choice"),
     ],
 )
-def test_what_cannot_be_read_is_said_at_its_input(key, text, said):
+def test_an_unreadable_argument_is_reported_at_its_input(key, text, said):
     form = ArgumentForm(SCHEMA, data=sent(ArgumentForm(SCHEMA, values=PLAIN)) | {key: text})
     assert not form.is_valid()
     assert said in str(form.errors[key])

@@ -61,7 +61,7 @@ def test_each_item_gets_a_vote_and_a_statement_over_its_own_hash(shop):
         assert (shown["state"], len(shown["votes"])) == ("APPROVED", 1)
 
 
-def test_what_others_decided_meanwhile_is_skipped_and_counted(shop):
+def test_requests_that_others_decided_meanwhile_are_skipped_and_counted(shop):
     rule(shop)
     first, second = notes(shop)
     shop.vote(first, by=shop.person("reviewer", name="faster@orchid"))
@@ -104,7 +104,7 @@ def test_the_digests_of_one_item_do_not_serve_another(shop):
     assert told["items"][0]["result"] == "REFUSED"
 
 
-def test_what_is_grave_is_in_no_batch_whatever_the_policy_says(shop):
+def test_grave_actions_are_in_no_batch_whatever_the_policy_says(shop):
     classes = ["EPHEMERAL_WRITE", "CRITICAL_MUTATION", "HIGH_RISK_EXTERNAL"]
     rule(shop, batch={"most": 10, "side_effect_classes": classes})
     grave = shop.approval_of(shop.propose())
@@ -203,7 +203,7 @@ def test_an_item_that_the_page_did_not_hold_is_refused(shop):
     assert {state(shop, each) for each in (first, hidden)} == {"REQUESTED"}
 
 
-def test_what_cannot_be_batched_is_named_and_apart(shop):
+def test_requests_that_cannot_be_batched_are_named_apart(shop):
     rule(shop)
     (first,) = notes(shop, 1)
     grave = shop.approval_of(shop.propose())
@@ -227,13 +227,13 @@ def test_an_agent_that_floods_is_refused_until_people_have_caught_up(shop):
     assert shop.call("write_document", note(6))["state"] == "VALIDATED"
 
 
-def test_what_needs_no_people_is_no_flood(shop):
+def test_actions_that_need_no_approval_do_not_count_as_waiting(shop):
     rule(shop, limits={"waiting_per_agent": 1}, require=[])
     shop.propose()
     assert shop.call("write_document", note(1))["state"] == "VALIDATED"
 
 
-def test_nobody_votes_faster_than_the_policy_believes_that_they_read(shop):
+def test_votes_faster_than_the_policy_allows_are_refused(shop):
     """B38: 429 with the seconds to wait; in a batch the rest is left as it was."""
     rule(shop, limits={"votes_per_minute": 2})
     asked = notes(shop, 3)

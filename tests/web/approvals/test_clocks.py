@@ -100,7 +100,7 @@ def test_ticks_that_were_missed_change_nothing(stage, waits, clock):
     assert "clock_resumed" in told(stage, waits)
 
 
-def test_what_had_lapsed_before_the_freeze_stays_lapsed(stage, waits, clock):
+def test_a_request_that_lapsed_before_the_freeze_stays_lapsed(stage, waits, clock):
     clock.forward(days=2)
     row = freeze(stage, clock)
     tasks.lapse()

@@ -147,7 +147,7 @@ def test_pages_and_api_show_row_and_version_by_the_policy_that_decided(cashier: 
 
 
 @pytest.mark.req("R-RP-24")
-def test_what_the_console_decides_by_itself_is_not_called_a_policy(cashier: Counter):
+def test_the_consoles_own_decision_is_not_called_a_policy(cashier: Counter):
     cashier.propose()
     [order] = cashier.claim()
     assert cashier.start(order, payload_hash="0" * 64).status_code == 409

@@ -69,7 +69,7 @@ def test_a_target_that_changed_before_the_vote_refuses_it_and_people_are_asked_a
     assert ready.vote(ready.approval_of(action_id)).status_code == 201
 
 
-def test_what_led_to_asking_again_is_on_record(ready, till, clock):
+def test_the_reason_for_asking_again_is_on_record(ready, till, clock):
     action_id = asked(ready, clock)
     till.till.execute(CHANGED)
     opened(ready, action_id, clock)
@@ -142,7 +142,7 @@ def test_the_payload_is_the_same_and_what_it_refers_to_is_not(ready, till, clock
     assert [each["field"] for each in last["detail"]["changed"]] == ["target.version"]
 
 
-def test_what_is_doomed_by_now_is_not_asked_about_again(ready, till, clock):
+def test_an_action_that_the_reading_rules_out_is_not_asked_about_again(ready, till, clock):
     action_id = approved(ready, clock)
     till.till.execute(DOOMED)
     assert ordered(ready, action_id, clock) is None
@@ -235,7 +235,7 @@ def test_the_page_of_a_request_that_was_asked_again_leads_to_the_newer_one(ready
     assert f'/approvals/{old["approval_id"]}">an earlier request' in page(ready, new)
 
 
-def test_what_a_reviewers_client_reports_over_the_api_asks_for_a_reading(ready, clock):
+def test_attention_reported_over_the_api_asks_for_a_reading(ready, clock):
     action_id = asked(ready, clock)
     clock.forward(seconds=30)
     approval_id = ready.approval_of(action_id)["approval_id"]
@@ -244,7 +244,7 @@ def test_what_a_reviewers_client_reports_over_the_api_asks_for_a_reading(ready, 
     assert [each["event"] for each in ready.history(action_id)[count:]] == ["reading_wanted"]
 
 
-def test_whoever_may_not_vote_asks_for_no_reading_by_looking(ready, clock):
+def test_a_person_who_may_not_vote_asks_for_no_reading_by_looking(ready, clock):
     action_id = asked(ready, clock)
     clock.forward(seconds=30)
     auditor = ready.person("compliance")

@@ -212,7 +212,7 @@ def test_an_edited_amount_is_executed_and_verified_without_a_mismatch(ready, clo
     assert ready.case_of(made["action_id"]) is None
 
 
-def test_what_an_edit_dropped_is_on_record_and_the_agent_is_told_why(ready):
+def test_dropped_expectations_are_on_record_and_the_agent_is_told_why(ready):
     action_id = expecting(ready, *EXPECTED)
     made = edit(ready, ready.approval_of(action_id), payload=ORDER | {"amount": 1800}).json()
     first = ready.history(made["action_id"])[0]
@@ -252,7 +252,7 @@ def test_the_new_request_is_headed_by_who_edited_what_and_why_and_accuses_nobody
     assert told["edit"]["expectations_dropped"] == DROPPED
 
 
-def test_what_the_agent_itself_contradicted_is_still_said_of_the_edited_request(ready):
+def test_a_contradiction_by_the_agent_itself_stays_on_the_edited_request(ready):
     """Only what the reviewer wrote is no contradiction of the agent's."""
     goal = "Refund 20.50 EUR to order EX-1002."
     made = edit(ready, ready.approval_of(expecting(ready, goal=goal)), payload=ORDER | {"amount": 1800}).json()
@@ -367,7 +367,7 @@ def test_the_page_shows_what_the_agent_does_not_expect_before_anything_is_made(r
         (json.dumps(ORDER), 422, "The edited payload is identical to the original."),
     ],
 )
-def test_what_the_gate_refuses_stays_in_the_form(ready, payload, status, told):
+def test_values_that_the_gate_refuses_stay_in_the_form(ready, payload, status, told):
     action_id = ready.propose()
     answer = form_of(ready, ready.approval_of(action_id), payload=payload, make="yes")
     shown = answer.content.decode()
@@ -453,7 +453,7 @@ def test_while_somebody_types_the_difference_follows_and_nothing_is_refused_yet(
     assert ready.state(action_id) == "VALIDATED"
 
 
-def test_what_is_replaced_is_what_was_previewed(ready):
+def test_an_edit_other_than_the_previewed_one_is_refused(ready):
     action_id = ready.propose()
     approval = ready.approval_of(action_id)
     sent = typed(approval) | {"make": "yes", "previewed": "0" * 64}
@@ -496,7 +496,7 @@ def test_an_edit_that_leaves_nobody_to_approve_it_says_so_first_and_over_the_api
     assert not ready.reviewer.post(f"/approvals/{approval['approval_id']}/edit-preview", body).json()["leaves_nobody"]
 
 
-def test_who_may_approve_an_edit_follows_the_rule_that_the_new_amount_meets(ready):
+def test_the_new_amount_decides_who_may_approve_an_edit(ready):
     """Two of finance for large amounts: one other reviewer is enough for a small edit and not for a large one."""
     rule = {"name": "large", "when": "amount.minor > 100000", "outcome": "hold"}
     wanted = {"thresholds": [{"group": "reviewers", "count": 2}]}

@@ -99,7 +99,7 @@ def test_a_freeze_stops_it_like_anything_else(shop: Workshop):
 
 
 @pytest.mark.req("R-AP-08")
-def test_what_it_grants_is_over_after_five_minutes(shop: Workshop, clock: Clock):
+def test_a_break_glass_grant_ends_after_five_minutes(shop: Workshop, clock: Clock):
     policy(shop)
     action_id = shop.propose()
     broken(shop, action_id)
@@ -183,7 +183,7 @@ def test_it_is_used_and_reviewed_on_the_pages(shop: Workshop):
     assert "found it justified" in shop.reviewer.client.get(f"/t/{shop.slug}/emergencies").content.decode()
 
 
-def test_who_changed_the_policy_last_does_not_break_the_glass_under_it_where_it_says_so(shop: Workshop):
+def test_the_policys_last_author_may_not_break_the_glass_where_it_says_so(shop: Workshop):
     """Otherwise one person alone could switch it on and use it."""
     both = shop.person("operator", "administrator", name="both@orchid")
     document = {"break_glass": RULE, "independence": ["requester", "policy_author"]}

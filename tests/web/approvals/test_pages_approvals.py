@@ -39,7 +39,7 @@ def test_the_inbox_without_anything_says_as_of_when_and_whether_calls_come(stage
     assert "no calls yet" in said
 
 
-def test_what_was_decided_has_a_list_of_its_own(stage):
+def test_decided_requests_have_their_own_list(stage):
     action_id = stage.propose()
     vote(stage, action_id, "reject")
     page = visitor(stage, "operator").page("approvals", tab="decided")
@@ -89,7 +89,7 @@ def test_an_earlier_action_on_the_same_target_is_in_sight(stage):
     assert "Refund 125.00 EUR to order" in words(page.split('data-part="kin"')[1].split("</section>")[0])
 
 
-def test_what_another_tool_did_to_the_target_is_in_sight(shop):
+def test_another_tools_change_to_the_target_is_in_sight(shop):
     written = shop.propose("write_document", **document("policies/draft.md", "Quiet."))
     asked = shop.approval_of(shop.propose(path="policies/draft.md"))
     page = shop.reviewer.client.get(f"/t/orchid/approvals/{asked['approval_id']}").content.decode()
@@ -161,7 +161,7 @@ def test_a_second_vote_is_refused_in_a_sentence(stage):
 
 
 @pytest.mark.req("R-UI-07")
-def test_who_may_not_vote_is_offered_no_form(stage):
+def test_a_person_who_may_not_vote_is_offered_no_form(stage):
     path = f"approvals/{stage.approval(stage.propose()).id}"
     page = visitor(stage, "operator").page(path)
     assert "Reviewers only." in page
