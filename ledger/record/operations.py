@@ -8,7 +8,7 @@ the caller's commit, nothing was written.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache, lru_cache
@@ -134,39 +134,29 @@ def lock_subject(*, tenant_id: UUID, subject_id: UUID, kind: str) -> SubjectHead
     return SubjectHead(**head)
 
 
-def lock_behind_tenant(*, tenant_id: UUID, subject_id: UUID, kind: str) -> SubjectHead:
-    """Lock the tenant's gate and a subject: no policy, freeze, executor or approver changes until the transaction ends.
-
-    Call it before anything else is locked. A change of one of those waits for this transaction, or this one for it.
-    """
-    head = queries.head_for_update(tenant_id, subject_id, kind, through_gate=True)
-    if head is None:
-        raise NotFound
-    return SubjectHead(**head)
-
-
 def lock_and_read(
     *reads: tuple[Any, ...], tenant_id: UUID, subject_id: UUID, kind: str, behind_tenant: bool = False
 ) -> tuple[SubjectHead, list[list[tuple[Any, ...]]]]:
-    """Lock a subject, the tenant's gate first if `behind_tenant`, and run these statements behind the locks, in one
-    message.
+    """Lock a subject and run these statements behind the lock, in one message.
+
+    With `behind_tenant` the tenant's gate is locked first: no policy, freeze, executor or approver changes until the
+    transaction ends. Lock nothing else before it. A change of one of those waits for this transaction, or this one for
+    it.
     """
-    head, found = queries.lock_and_read(tenant_id, subject_id, kind, *reads, through_gate=behind_tenant)
-    if head is None:
+    locks = [queries.lock_call(subject_id, kind, through_gate=behind_tenant)]
+    heads, found = queries.heads_for_update(tenant_id, locks, reads)
+    if not heads:
         raise NotFound
-    return SubjectHead(**head), found
+    return SubjectHead(**heads[0]), found
 
 
-def lock_subjects(*, tenant_id: UUID, subject_ids: Iterable[UUID], kind: str) -> list[SubjectHead]:
-    """Lock those of these subjects that exist, in the order of their ids and in one message."""
-    return [SubjectHead(**head) for head in queries.heads_for_update(tenant_id, sorted(subject_ids), kind)]
-
-
-def lock_by_statement(
-    tenant_id: UUID, statement: bytes, *values: UUID, reads: Iterable[tuple[Any, ...]] = ()
+def lock_subjects(
+    *reads: tuple[Any, ...], tenant_id: UUID, locks: Sequence[RawCall]
 ) -> tuple[list[SubjectHead], list[list[tuple[Any, ...]]]]:
-    """Lock subjects by a statement of the caller, in its order, and read behind the locks (`queries.heads_locked`)."""
-    heads, found = queries.heads_locked(tenant_id, statement, *values, reads=reads)
+    """Lock those subjects that exist by calls of `queries.lock_call` or of a statement like it, in the order of the
+    calls, and run these statements behind the locks, all in one message.
+    """
+    heads, found = queries.heads_for_update(tenant_id, locks, reads)
     return [SubjectHead(**head) for head in heads], found
 
 

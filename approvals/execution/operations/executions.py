@@ -6,7 +6,7 @@ What must be true after a crash (docs/architecture.md, "After a crash"):
 - After it, the action is EXECUTING whether or not the executor ever hears of it; the end of the lease ends that.
 - The grant is never usable twice: one conditional write spends it, and the attempt names it under a unique constraint.
 
-A start passes the tenant's gate before it reads anything (`ledger.lock_behind_tenant`): a policy, a freeze, an executor
+A start passes the tenant's gate before it reads anything (`behind_tenant`): a policy, a freeze, an executor
 or a right to decide changes before all of it or after all of it (B17, B18, B22). The clock of the database decides what
 is over, at the statement that asks, however long the transaction has run and whatever the clock of the web host says
 (B14).

@@ -8,6 +8,7 @@ action, it is put on record there, too, and the action does not run again withou
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -19,6 +20,7 @@ from ledger.log.operations.logs import raise_alarm
 from ledger.log.queries import log
 from ledger.record import operations as ledger
 from ledger.record.rules.envelope import instant
+from ledger.record.rules.refusals import NotFound
 
 ALARM = "EFFECT_WITHOUT_RECORD"
 
@@ -51,7 +53,9 @@ def take_in_starts(
     for each in new:
         event = _start_event(each, executor_id)
         head = ledger.append(head, event, actor=by, at=at)
-        for action in ledger.lock_subjects(tenant_id=tenant_id, subject_ids=[each.action_id], kind="action"):
+        # The record may have lost the action, too.
+        with suppress(NotFound):
+            action = ledger.lock_subject(tenant_id=tenant_id, subject_id=each.action_id, kind="action")
             ledger.append(action, event, actor=by, at=at)
     if new:
         detail = f"Executors started {len(new)} actions that this record does not have; see the Ledger page."

@@ -33,7 +33,7 @@ from ledger.actions.queries import actions, runs
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.rules.contract import Contract
 from ledger.catalogue.rules.policies import policy_context
-from ledger.db import defer, insert, insert_call
+from ledger.db import RawCall, defer, insert, insert_call
 from ledger.record import operations as ledger
 from ledger.record.rules.canonical import digest, parse
 from ledger.record.rules.envelope import instant
@@ -305,7 +305,8 @@ def lock_with_action(
     tenant_id: UUID, approval_id: UUID, *reads: tuple[Any, ...]
 ) -> tuple[ledger.SubjectHead, ledger.SubjectHead, list[list[tuple[Any, ...]]]]:
     """Lock the action of an approval and the approval, and run these statements behind the locks, in one message."""
-    heads, found = ledger.lock_by_statement(tenant_id, _LOCK_WITH_ACTION, tenant_id, approval_id, reads=reads)
+    lock = RawCall(_LOCK_WITH_ACTION, (tenant_id.bytes, approval_id.bytes))
+    heads, found = ledger.lock_subjects(*reads, tenant_id=tenant_id, locks=[lock])
     if len(heads) != 2:
         raise NotFound("Approval")
     return heads[0], heads[1], found

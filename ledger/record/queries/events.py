@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import Any
@@ -11,7 +11,7 @@ from uuid import UUID
 import orjson
 from django.db.models import Count, F
 
-from ledger.db import RawCall, call_function, call_functions, columns, execute, load_models, pipeline, select
+from ledger.db import RawCall, call_function, columns, execute, load_models, pipeline, select
 from ledger.models import (
     Entry,
     Event,
@@ -22,58 +22,42 @@ from ledger.record.rules import envelope
 from ledger.record.rules.ids import lower_bound
 
 _LOCK_HEAD = b"SELECT state, seq, head, entry FROM ledger_lock($1, $2)"
+_LOCK_ONE = b"SELECT $1::uuid, $2::text, state, seq, head, entry FROM ledger_lock($1, $2)"
+_LOCK_BEHIND_GATE = b"SELECT $1::uuid, $2::text, state, seq, head, entry FROM ledger_enter($1, $2)"
 
 
-_LOCK_HEAD_AND_GATE = b"SELECT state, seq, head, entry FROM ledger_enter($1, $2)"
-
-
-def head_for_update(
-    tenant_id: UUID, subject_id: UUID, kind: str, *, through_gate: bool = False
-) -> dict[str, Any] | None:
-    """Lock the head of a subject until the transaction ends; the fields of `operations.SubjectHead`.
-
-    `through_gate` first takes the tenant's gate in shared mode (docs/decisions/0021).
-    """
-    rows = call_function(_LOCK_HEAD_AND_GATE if through_gate else _LOCK_HEAD, subject_id.bytes, kind, prepared=True)
-    return _head_fields(tenant_id, subject_id, kind, rows[0]) if rows else None
-
-
-def lock_and_read(
-    tenant_id: UUID, subject_id: UUID, kind: str, *reads: tuple[Any, ...], through_gate: bool = False
-) -> tuple[dict[str, Any] | None, list[list[tuple[Any, ...]]]]:
-    """Lock as `head_for_update` does and run more statements behind the lock, all in one message."""
-    lock = RawCall(_LOCK_HEAD_AND_GATE if through_gate else _LOCK_HEAD, (subject_id.bytes, kind))
-    rows, *found = pipeline(lock, *reads)
+def head_for_update(tenant_id: UUID, subject_id: UUID, kind: str) -> dict[str, Any] | None:
+    """Lock the head of a subject until the transaction ends; the fields of `operations.SubjectHead`."""
+    rows = call_function(_LOCK_HEAD, subject_id.bytes, kind, prepared=True)
     if not rows:
-        return None, found
+        return None
     state, seq, head, entry = rows[0]
-    return _head(tenant_id, subject_id, kind, state, seq, head, entry), found
-
-
-def heads_for_update(tenant_id: UUID, subject_ids: list[UUID], kind: str) -> list[dict[str, Any]]:
-    """Lock the heads of those of these subjects that exist, in this order."""
-    results = call_functions(_LOCK_HEAD, [(subject_id.bytes, kind) for subject_id in subject_ids])
-    return [
-        _head_fields(tenant_id, each, kind, rows[0]) for each, rows in zip(subject_ids, results, strict=True) if rows
-    ]
-
-
-def heads_locked(
-    tenant_id: UUID, statement: bytes, *values: UUID, reads: Iterable[tuple[Any, ...]] = ()
-) -> tuple[list[dict[str, Any]], list[list[tuple[Any, ...]]]]:
-    """Lock heads by a statement, in its order, and run more statements behind the locks, all in one message.
-
-    Its rows are a subject's id, kind, state, seq, head and entry, the last four as `ledger_lock` returns them.
-    """
-    rows, *found = pipeline(RawCall(statement, [value.bytes for value in values]), *reads)
-    return [_head(tenant_id, *row) for row in rows], found
-
-
-def _head_fields(tenant_id: UUID, subject_id: UUID, kind: str, row: tuple[bytes | None, ...]) -> dict[str, Any]:
-    state, seq, head, entry = row
     assert state is not None
     assert seq is not None
     return _head(tenant_id, subject_id, kind, state.decode(), int.from_bytes(seq), head, entry)
+
+
+def lock_call(subject_id: UUID, kind: str, *, through_gate: bool = False) -> RawCall:
+    """The call for `heads_for_update` that locks one subject.
+
+    `through_gate` first takes the tenant's gate in shared mode (docs/decisions/0021).
+    """
+    return RawCall(_LOCK_BEHIND_GATE if through_gate else _LOCK_ONE, (subject_id.bytes, kind))
+
+
+def heads_for_update(
+    tenant_id: UUID, locks: Sequence[RawCall], reads: Iterable[tuple[Any, ...]] = ()
+) -> tuple[list[dict[str, Any]], list[list[tuple[Any, ...]]]]:
+    """Lock the heads of subjects by these calls, in their order, and run more statements behind the locks, all in one
+    message; the heads of those that exist.
+
+    The rows of a call are a subject's id, kind, state, seq, head and entry, the last four as `ledger_lock` returns
+    them.
+    """
+    calls = (*locks, *reads)
+    results = pipeline(*calls) if calls else []
+    heads = [_head(tenant_id, *row) for rows in results[: len(locks)] for row in rows]
+    return heads, results[len(locks) :]
 
 
 def _head(

@@ -19,6 +19,7 @@ from ledger.actions.queries import actions
 from ledger.catalogue.rules.policies import DecidingPolicy, policy_context
 from ledger.db import defer, insert, insert_call, insert_each, tenancy
 from ledger.record import operations as ledger
+from ledger.record.queries import events as events_queries
 from ledger.record.queries import evidence
 from ledger.record.rules.envelope import instant
 from ledger.record.rules.lifecycle import State
@@ -188,7 +189,8 @@ def conclude_successes(
     decided (a pivot, a failure, an order, a case) is left to `conclude_run`, and so is all that comes unexpected.
     """
     by_action = {each.plan.action_id: each for each in read if not each.plan.contract.pivot}
-    heads = ledger.lock_subjects(tenant_id=tenant_id, subject_ids=by_action, kind="action")
+    locks = [events_queries.lock_call(action_id, "action") for action_id in sorted(by_action)]
+    heads, _ = ledger.lock_subjects(tenant_id=tenant_id, locks=locks)
     ids = [head.id for head in heads]
     found, due = actions.actions_by_id(tenant_id, ids), queries.schedules_of(ids)
     numbers, keys = queries.last_run_numbers(tenant_id, ids), evidence.key_ids(tenant_id, ids)
