@@ -29,6 +29,7 @@ from console.web.http import TenantRequest, in_tenant, undo_if_refused
 from console.web.spreadsheets import MOST_EXPORTED
 from ledger.actions.queries import actions as actions_queries
 from ledger.catalogue.rules.money import to_decimal
+from ledger.people.queries import is_same_person
 from ledger.record.rules.refusals import NotFound, ProofNeeded, Refused
 
 if TYPE_CHECKING:
@@ -305,7 +306,7 @@ def _detail(
         "case": reverse("case", args=[slug, row.case_id]) if row.case_id else "",
         "record": reverse("event", args=[slug, row.id, 1]),
         "bounds": shapes.describe_bounds(shapes.read_shape(row.shape)),
-        "may_answer": reviewer and row.state == "PROPOSED" and row.proposed_by != me,
+        "may_answer": reviewer and row.state == "PROPOSED" and not is_same_person(row.proposed_by, me),
         "may_resume": reviewer and row.state == "PAUSED" and row.pause_reason in standing.RESUMABLE,
         "may_pause": row.state == "ACTIVE" and bool({"reviewer", "operator"} & request.caller.roles),
         "may_end": row.state in queries.LIVE and bool({"reviewer", "operator"} & request.caller.roles),

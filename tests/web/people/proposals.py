@@ -11,6 +11,7 @@ from uuid import UUID
 
 from approvals.models import ApproverKey
 from console.accounts.members import operations as people
+from console.models import ApiKey
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.operations import registration, releases, second_person
 from ledger.catalogue.rules import contract as contracts
@@ -29,7 +30,8 @@ def now() -> datetime:
 
 
 def by(place: Any) -> Actor:
-    return Actor("person", place.actor_id)
+    """A member, or an API key of an operator."""
+    return Actor("operator" if isinstance(place, ApiKey) else "person", place.actor_id)
 
 
 def weaker_contract(stage: Stage, place: Any) -> str:

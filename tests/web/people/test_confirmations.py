@@ -9,11 +9,13 @@ import pytest
 
 from console import tasks
 from console.accounts.members import operations as people
+from console.accounts.operations import create_key
+from console.models import ApiKey, Message
 from console.web.confirmations import KINDS
 from ledger.db import tenancy
 from ledger.models import Event
 from ledger.people.rules.confirmation import TERMS, Answer, Proof
-from ledger.record.operations import SYSTEM
+from ledger.record.operations import SYSTEM, Actor
 from tests.support import admissions
 from tests.support.api_tenant import Clock
 from tests.support.browser_users import visitor
@@ -76,6 +78,25 @@ def test_another_person_confirms_with_proof_and_reason_and_the_proposer_under_no
         assert refused(scene.confirm("second", reason=" ")) == (422, "REASON_REQUIRED")
     assert scene.confirm("second").status_code == 200
     assert scene.confirm("second").status_code == 409
+
+
+@pytest.mark.parametrize("kind", ["contract", "system"])
+def test_whoever_made_the_key_that_proposed_it_is_not_another_person(scene: Scene, kind: str):
+    """They hold its secret, so that they could propose by it and confirm by hand."""
+    asker = Actor("person", scene.places["asker"].actor_id)
+    create_key(tenant_id=scene.stage.tenant, kind="oper", name="pipeline", by=asker, at=datetime.now(UTC))
+    key = ApiKey.objects.get(tenant_id=scene.stage.tenant, name="pipeline")
+    scene.kind, scene.path = kind, PROPOSALS[kind].propose(scene.stage, key)
+    for name in ("asker", "alias"):
+        assert refused(scene.confirm(name)) == (403, "SECOND_PERSON_NEEDED"), name
+        waits = visitor(scene.stage, *ROLES, name=f"{name}@orchid").client.get("/api/v1/inbox").json()["items"]
+        assert "confirmation" not in {each["kind"] for each in waits}
+    for _ in range(3):
+        tasks.tell_people()
+    with tenancy(scene.stage.tenant):
+        told = set(Message.objects.filter(kind=f"{kind}_waits").values_list("actor_id", flat=True))
+    assert told == {scene.places["second"].actor_id}
+    assert scene.confirm("second").status_code == 200
 
 
 STOPS = [(kind, stop) for kind, proposal in PROPOSALS.items() for stop in proposal.stops]
