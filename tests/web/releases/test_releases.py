@@ -11,12 +11,15 @@ import pytest
 from django.core.management import call_command
 from django.db import DatabaseError, transaction
 
+from console.accounts.members import operations as people
+from console.models import Membership
 from ledger.catalogue import queries
 from ledger.catalogue.operations import registration
 from ledger.catalogue.rules.policies import default_policy
 from ledger.catalogue.rules.releases import GATES, required_gates
 from ledger.db import execute, tenancy
-from ledger.models import PolicyVersion
+from ledger.models import PolicyVersion, Release
+from ledger.record import operations as ledger
 from ledger.record.operations import SYSTEM
 from tests.support.api_tenant import PASSWORD, Workshop
 from tests.support.callers import drafted, pass_gates, put_in_force
@@ -160,6 +163,23 @@ def test_the_database_lets_no_version_in_force_without_its_release(shop: Worksho
     assert forced(shop, **same | {"digest": "1" * 64}) == (
         "the verification policy 9 is not released: its release is of another draft"
     )
+
+
+@pytest.mark.req("R-RG-09")
+def test_the_database_takes_two_accounts_of_one_person_for_one(shop: Workshop):
+    at = datetime.now(UTC)
+    ada, alias = (shop.person("administrator", name=f"{name}@orchid") for name in ("ada", "alias"))
+    with tenancy(shop.tenant):
+        row = drafted(shop.tenant, "verification", "9", {"lease_s": 7}, at=at)
+        places = [Membership.objects.get(tenant_id=shop.tenant, user=each.user) for each in (ada, alias)]
+        people.link_accounts(tenant_id=shop.tenant, member_ids=[each.id for each in places], by=SYSTEM, at=at)
+        head = ledger.lock_subject(tenant_id=shop.tenant, subject_id=row.id, kind="release")
+        first, second = (ledger.Actor("person", each.actor_id) for each in places)
+        head = ledger.append(head, ledger.NewEvent(kind="release_confirmed"), actor=first, at=at)
+        ledger.append(head, ledger.NewEvent(kind="release_promoted", to="PROMOTED"), actor=second, at=at)
+        Release.objects.filter(tenant_id=shop.tenant, id=row.id).update(first_by=first.id, promoted_by=second.id)
+    same = {"digest": row.digest, "document": bytes(row.document), "release_id": row.id}
+    assert forced(shop, **same) == "the verification policy 9 is not released: two people have not promoted it"
 
 
 @pytest.mark.req("R-RG-09")
