@@ -207,6 +207,9 @@ def _run_by(command: Command, script: Script, depth: int) -> Iterator[Command]:
         is_option, takes_this = word.code.startswith("-"), place == 1 and name in _TAKES_OPERAND
         is_value = bool(re.fullmatch(r"-[A-Za-z]|--[a-z-]+", before.code))
         if found := re.fullmatch(scripts, f"{before.code} {word.code}", re.S):
+            # `env -S` divides words at these (\x01 is a carriage return here), and has escapes of its own.
+            if name == "env" and re.search(r"[\\\x01\f\v]", found[1]):
+                raise Refusal(_WRITE_OUT)
             inner = Command((ShellWord(("eval",), True, "eval"), ShellWord((), False, found[1])), folders=folders)
             yield from _handed_on(inner, script, depth + 1)
         elif word.last_name in _KNOWN and not is_option:

@@ -223,6 +223,12 @@ def test_a_push_inside_another_construct_of_the_shell_is_seen(command, tmp_path)
         read_command(command, tmp_path)
 
 
+@pytest.mark.parametrize("space", "\r\f\v")
+def test_what_divides_words_for_env_and_not_for_bash_is_refused(space, tmp_path):
+    with pytest.raises(Refusal, match="Not plain"):
+        read_command(f"env -S 'git{space}push --force origin HEAD:main'", tmp_path)
+
+
 @pytest.mark.parametrize("command", ["git commit -m \"say `date`, then 'git push'\"", 'echo "\\$(git push)"'])
 def test_words_that_only_speak_of_a_push_are_none(command, tmp_path):
     assert read_command(command, tmp_path) is None
