@@ -60,17 +60,9 @@ def ask(
         raise Refusal(f"{program} could not say what this would change: {type(fault).__name__}.") from fault
 
 
-def ask_document(
-    program: str,
-    words: Sequence[str],
-    folder: Path,
-    *,
-    seconds: float = 40,
-    variables: Sequence[str] = (),
-    settings: Mapping[str, str] | None = None,
-) -> Any:
-    """The document that a program answers, asked by `ask`; `Refusal` with its own reason where it has none."""
-    said = ask(program, words, folder, seconds=seconds, variables=variables, settings=settings)
+def ask_document(program: str, words: Sequence[str], folder: Path, **how: Any) -> Any:
+    """The document that a program answers, asked as by `ask`; `Refusal` with its own reason where it has none."""
+    said = ask(program, words, folder, **how)
     if said.returncode:
         lines = [line.strip() for line in said.stderr.splitlines() if line.strip()] or ["no reason given"]
         why = next((line for line in lines if "error" in line.lower()), lines[-1])

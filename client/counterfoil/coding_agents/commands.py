@@ -193,11 +193,7 @@ def _run_by(command: Command, script: Script, depth: int) -> Iterator[Command]:
     """The commands that may be meant behind a program that runs another one, and scripts among its words."""
     name, words, folders = command.name, list(command.words), command.folders
     if name in ("xargs", "parallel"):
-        marks = {"{}"} | {after.code for word, after in pairwise(words) if word.text == "-I"}
-        marks |= {found[1] for word in words if (found := _REPLACED.fullmatch(word.code))}
-        for mark in marks:
-            words = [_filled(word, mark, "${1}") for word in words]
-        words.append(UNTOLD)
+        words = [*_with_gaps(words), UNTOLD]
         _refuse_mention(command.fed.code if command.fed else "")
     if name in ("env", "sudo", "doas") and any(re.match(r"-C|--chdir|-D", word.code) for word in words):
         folders = frozenset({None})
@@ -219,11 +215,24 @@ def _run_by(command: Command, script: Script, depth: int) -> Iterator[Command]:
             # It may be the value of an option, or what is taken before the command, which comes later then.
             if not is_value and not takes_this:
                 return
+            is_awaited = False
         elif word.text is None and not is_option and (mentions(script.text) or (is_awaited and word is not UNTOLD)):
             raise Refusal(_WRITE_OUT)
         else:
             _refuse_mention(word.code)
             is_awaited &= is_option or is_value or takes_this or bool(_NO_PROGRAM.fullmatch(word.code))
+
+
+def _with_gaps(words: Sequence[ShellWord]) -> list[ShellWord]:
+    """The words of `xargs`, in which what it puts in from its input is left open."""
+    marks = {"{}"} | {after.code for word, after in pairwise(words) if word.text == "-I"}
+    marks |= {found[1] for word in words if (found := _REPLACED.fullmatch(word.code))}
+    filled = [*words[:1]]
+    for before, word in pairwise(words):
+        for mark in marks if before.text != "-I" else ():
+            word = _filled(word, mark, "${1}")
+        filled.append(word)
+    return filled
 
 
 def _run_by_find(command: Command, script: Script, depth: int) -> Iterator[Command]:
@@ -248,8 +257,8 @@ def _filled(word: ShellWord, mark: str, text: str) -> ShellWord:
     """A word, or a script, in which another program replaces a mark: by a file, or by what nobody knows (`${1}`)."""
     if mark not in word.code:
         return word
-    code = word.code.replace(mark, text)
-    return ShellWord(() if "$" in text else (code,), False, code)
+    values = () if "$" in text else tuple(value.replace(mark, text) for value in word.values)
+    return ShellWord(values, False, word.code.replace(mark, text))
 
 
 def _named_by(command: Command, script: Script) -> Iterator[Command]:
