@@ -48,7 +48,7 @@ _KNOWN: Final = _PROSE | (_SHELLS - {"."}) | _RUNNERS | PROGRAMS.keys() | files.
 _REQUESTS: Final = table("requests")
 _RUNS, _EVALUATES, _RUN_VARIABLES = (re.compile(_SHELL[name]) for name in ("runs", "evaluates", "run_variables"))
 _REPLACED: Final = re.compile(r"(?:-I|-i|--replace=)(.+)", re.S)
-_NO_PROGRAM: Final = re.compile(r"[\d.]+[smhd]?|\w+=.*|run|exec|x|--", re.S)
+_NO_PROGRAM: Final = re.compile(r"[\d.]+[smhd]?|run|exec|x")
 """Words that stand between a program that runs others and the one that it runs."""
 _DEEPEST: Final = 6
 _WRITE_OUT: Final = (
@@ -200,7 +200,9 @@ def _run_by(command: Command, script: Script, depth: int) -> Iterator[Command]:
     scripts = next((text for names, text in _SHELL["scripts"].items() if name in names.split()), r"(?!)")
     is_awaited = True
     for place, (before, word) in enumerate(pairwise(words), 1):
-        is_option, takes_this = word.code.startswith("-"), place == 1 and name in _TAKES_OPERAND
+        # A variable for `env` is no program either.
+        is_option = bool(re.match(r"-|\w+=", word.code))
+        takes_this = place == 1 and name in _TAKES_OPERAND
         is_value = bool(re.fullmatch(r"-[A-Za-z]|--[a-z-]+", before.code))
         if found := re.fullmatch(scripts, f"{before.code} {word.code}", re.S):
             # `env -S` divides words at these (\x01 is a carriage return here), and has escapes of its own.
