@@ -198,7 +198,7 @@ def _run_by(command: Command, script: Script, depth: int) -> Iterator[Command]:
     if name in ("env", "sudo", "doas") and any(re.match(r"-C|--chdir|-D", word.code) for word in words):
         folders = frozenset({None})
     scripts = next((text for names, text in _SHELL["scripts"].items() if name in names.split()), r"(?!)")
-    is_awaited = True
+    is_awaited, is_found = True, False
     for place, (before, word) in enumerate(pairwise(words), 1):
         # A variable for `env` is no program either.
         is_option = bool(re.match(r"-|\w+=", word.code))
@@ -210,15 +210,19 @@ def _run_by(command: Command, script: Script, depth: int) -> Iterator[Command]:
                 raise Refusal(_WRITE_OUT)
             inner = Command((ShellWord(("eval",), True, "eval"), ShellWord((), False, found[1])), folders=folders)
             yield from _handed_on(inner, script, depth + 1)
-        elif word.last_name in _KNOWN and not is_option:
+        # Behind a program that is not known, only one of these is looked for, as in its words elsewhere.
+        elif word.last_name in (_KNOWN if is_awaited else PROGRAMS) and not is_option:
             inner = replace(command.from_word(0), words=tuple(words[place:]), folders=folders)
             yield inner
             yield from _handed_on(inner, script, depth + 1)
             # It may be the value of an option, or what is taken before the command, which comes later then.
             if not is_value and not takes_this:
                 return
-            is_awaited = False
-        elif word.text is None and not is_option and (mentions(script.text) or (is_awaited and word is not UNTOLD)):
+            is_found = True
+        elif word is UNTOLD and name == "xargs":
+            # Without a program it prints.
+            return
+        elif word.text is None and not is_option and (mentions(script.text) or (is_awaited and not is_found)):
             raise Refusal(_WRITE_OUT)
         else:
             _refuse_mention(word.code)
