@@ -100,15 +100,17 @@ SELECT {columns(Action, "a")}, clock_timestamp(),
     {_STANDING_COLUMNS}, {extra_columns}
 FROM ledger_action a JOIN {_STANDING_TABLES} LEFT JOIN ledger_idempotency i ON i.tenant_id = $1 AND i.action_id = a.id
 LEFT JOIN LATERAL (
-    SELECT g.origin, l.index, t.signed_size,
-        NOT EXISTS (SELECT FROM ledger_log n WHERE n.tenant_id = $1 AND n.number > l.log) AS current
+    SELECT g.origin, l.index, t.signed_size, n.current
     FROM (SELECT e.seq FROM ledger_event e WHERE e.tenant_id = $1 AND e.subject_id = a.approval_id
             AND e.state = 'APPROVED' AND e.from_state <> 'APPROVED' OFFSET 0) e
     CROSS JOIN LATERAL (SELECT l.log, l.index FROM ledger_leaf l
             WHERE l.tenant_id = $1 AND l.subject_id = a.approval_id AND l.seq = e.seq OFFSET 0) l
     JOIN ledger_tip t ON t.tenant_id = $1 AND t.log = l.log
     JOIN ledger_log g ON g.tenant_id = $1 AND g.number = l.log
-    WHERE l.index < t.signed_size
+    CROSS JOIN LATERAL (SELECT NOT EXISTS (SELECT FROM ledger_log n WHERE n.tenant_id = $1 AND n.number > l.log)
+            AS current) n
+    -- A decision in a log that a restore closed is asked for again, signed or not.
+    WHERE l.index < t.signed_size OR NOT n.current
 ) d ON true {joins}
 WHERE a.tenant_id = $1 AND a.id = $2
 """

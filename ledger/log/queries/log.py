@@ -247,15 +247,18 @@ def backlog() -> Lag:
 
 STANDING: Final[LiteralString] = f"""
     SELECT tip.size, tip.signed_size, tip.signed_at, queue.count, queue.age,
-           (SELECT extract(epoch FROM clock_timestamp() - integrated_at)::float8 FROM ledger_tip
-             WHERE tenant_id = $1 AND signed_size < size ORDER BY log DESC LIMIT 1) AS unsigned
+           CASE WHEN tip.signed_size < tip.size
+             THEN extract(epoch FROM clock_timestamp() - tip.integrated_at)::float8 END AS unsigned
       FROM (SELECT count(*), extract(epoch FROM clock_timestamp() - min(at))::float8 AS age
               FROM (SELECT at FROM ledger_pending WHERE tenant_id = $1 ORDER BY position LIMIT {MANY + 1}) AS waiting
            ) AS queue
-      LEFT JOIN LATERAL (SELECT size, signed_size, signed_at FROM ledger_tip
+      LEFT JOIN LATERAL (SELECT size, signed_size, signed_at, integrated_at FROM ledger_tip
              WHERE tenant_id = $1 ORDER BY log DESC LIMIT 1) AS tip ON true
 """
-"""The columns of a LogStanding, in one row, by the clock of the database; `$1` is the tenant."""
+"""The columns of a LogStanding, in one row, by the clock of the database; `$1` is the tenant.
+
+What was never signed of a log that a restore closed waits for nothing, so only the newest log counts.
+"""
 
 
 def log_standing(tenant_id: UUID) -> LogStanding:
