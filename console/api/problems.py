@@ -12,10 +12,11 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.http.multipartparser import MultiPartParserError
 from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
-from psycopg.errors import UniqueViolation
+from psycopg.errors import ObjectNotInPrerequisiteState, UniqueViolation
 
 from console.api.auth import NotSignedIn
 from console.telemetry import health
+from ledger.record.operations import clear_origin_cache
 from ledger.record.rules.refusals import RateExceeded, Refused
 
 log = logging.getLogger(__name__)
@@ -125,9 +126,15 @@ def _conflict(request: HttpRequest, error: Exception) -> HttpResponse:
 
 
 def _unavailable(request: HttpRequest, error: Exception) -> HttpResponse:
-    log.exception("a database did not answer")
-    health.note_database_error(error)
-    response = problem_response(503, "UNAVAILABLE", "A database is unavailable; nothing was done. Try again.")
+    if isinstance(error.__cause__, ObjectNotInPrerequisiteState):
+        log.warning("a write was for the log before a restore: %s", error)
+        clear_origin_cache()
+        detail = "The record was just declared restored; nothing was done. Try again."
+    else:
+        log.exception("a database did not answer")
+        health.note_database_error(error)
+        detail = "A database is unavailable; nothing was done. Try again."
+    response = problem_response(503, "UNAVAILABLE", detail)
     response["Retry-After"] = str(UNAVAILABLE_FOR_S)
     return response
 

@@ -19,7 +19,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import orjson
-from django.db import IntegrityError
+from django.db import OperationalError
 
 from ledger import keystore
 from ledger.db import RawCall, call_function, call_functions, insert
@@ -178,7 +178,7 @@ def write_events(*drafts: EventDraft) -> None:
         else:
             statement, values = events_call(*drafts)
             call_function(statement, *values, prepared=True)
-    except IntegrityError:
+    except OperationalError:
         # The tenant may have another log since a restore; whoever tries again finds out.
         clear_origin_cache()
         raise

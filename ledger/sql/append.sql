@@ -29,7 +29,8 @@ BEGIN
         RAISE EXCEPTION 'no tenant is set' USING ERRCODE = 'insufficient_privilege';
     END IF;
     IF e ->> 'origin' IS DISTINCT FROM (SELECT origin FROM ledger_tenant WHERE id = v_tenant) THEN
-        RAISE EXCEPTION 'the envelope is of another log' USING ERRCODE = 'integrity_constraint_violation';
+        -- A restore opened another log meanwhile. Whoever sends the same again writes to that.
+        RAISE EXCEPTION 'the envelope is of another log' USING ERRCODE = 'object_not_in_prerequisite_state';
     END IF;
 
     IF v_seq = 1 THEN

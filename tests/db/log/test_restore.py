@@ -14,7 +14,7 @@ from uuid import uuid4
 import psycopg
 import pytest
 from django.core.management import call_command
-from django.db import IntegrityError, connections, transaction
+from django.db import IntegrityError, OperationalError, connections, transaction
 from psycopg import sql
 
 from approvals.models import StartOverride
@@ -29,7 +29,7 @@ from ledger.management.commands.sequencer import Sequencer
 from ledger.record import operations as ledger
 from reviews.readback.operations import readings, schedules
 from tests.conftest import _use
-from tests.support.api_tenant import Workshop, workshop
+from tests.support.api_tenant import Workshop, document, workshop
 from tests.support.callers import found
 from tests.support.seals import as_sequencer, new_signer_state, seal_up, signer, signer_state_file
 
@@ -142,6 +142,52 @@ def seal_meanwhile(tenant_id: Any) -> None:
 
     with ThreadPoolExecutor(1) as threads:
         threads.submit(seal).result()
+
+
+def test_a_call_to_a_process_that_knows_only_the_closed_log_is_sent_again(shop: Workshop):
+    """It is answered 503 with the time to come back, and never refused; the next is let in."""
+    seal_up()
+    session = shop.session()
+    call = {"call_id": "c1", "tool": "write_document", "arguments": document("notes/today.md", "Quiet.")}
+    call["pin_hash"] = session["pin"]["hash"]
+    with as_sequencer():
+        execute("UPDATE ledger_tenant SET origin = origin || '/2' WHERE id = $1", shop.tenant)
+    answers = [shop.agent.post(f"/sessions/{session['session_id']}/calls", {"calls": [call]}) for _ in range(2)]
+    assert [each.status_code for each in answers] == [503, 200]
+    assert answers[0].json()["detail"] == "The record was just declared restored; nothing was done. Try again."
+    assert answers[0].headers["Retry-After"] == "2"
+    assert answers[1].json()["results"][0]["accepted"]
+
+
+def test_an_end_of_the_log_that_was_never_signed_holds_nothing_up(shop: Workshop, backup: Any):
+    """The votes stand in the part that a restore closes, an hour old and unsigned: they are asked for again."""
+    shop.propose("write_document")
+    seal_up()
+    action_id = shop.approved()
+    with as_sequencer(), signer() as signing:
+        positions, long_ago = queries.pending_events()[shop.tenant], datetime.now(UTC) - timedelta(hours=1)
+        sequencer.integrate_events(tenant_id=shop.tenant, positions=positions, state=signing.state, at=long_ago)
+    restore = backup()
+    shop.propose("write_document")
+    seal_up()
+    restore()
+    with as_sequencer():
+        call_command("log", "restored", "--reason", "The disk failed.", verbosity=0)
+    with tenancy(shop.tenant):
+        current, closed = queries.logs(shop.tenant)
+    assert closed.signed_size < closed.size
+    assert current.signed_size == current.size
+    claim_of_delete(shop)
+    [(tenant_id, read)] = schedules.requested_readings()
+    assert (tenant_id, str(read)) == (shop.tenant, action_id)
+    assert readings.read_baseline(tenant_id=tenant_id, action_id=read, clock=lambda: datetime.now(UTC))
+    assert claim_of_delete(shop) == []
+    assert shop.vote(shop.approval_of(action_id)).status_code == 201
+    assert [order["action_id"] for order in claim_of_delete(shop)] == [action_id]
+
+
+def claim_of_delete(shop: Workshop) -> list[dict[str, Any]]:
+    return shop.claim(tools=["delete_document"])
 
 
 @pytest.mark.unsealed
@@ -367,6 +413,6 @@ def test_a_process_that_was_never_stopped_learns_of_the_new_log_at_its_first_wri
     happen()
     with as_sequencer():
         execute("UPDATE ledger_tenant SET origin = origin || '/2' WHERE id = $1", tenant)
-    with pytest.raises(IntegrityError), transaction.atomic():
+    with pytest.raises(OperationalError, match="of another log"), transaction.atomic():
         happen()
     happen()
