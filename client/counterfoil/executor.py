@@ -83,6 +83,8 @@ class Order:
 
 SKEW_S = 2.0
 """Clocks that differ by more are named, in the log and where an order did not start."""
+OFF_AFTER = 3
+"""A clock is named in the log once so many answers in a row have shown it to be off; one may just have been late."""
 
 
 class NotStarted(Exception):
@@ -151,6 +153,7 @@ class Executor:
         self._stop = threading.Event()
         self._waiting = threading.Event()
         self._clock_is_off = False
+        self._answers_off = 0
 
     @property
     def tools(self) -> list[str]:
@@ -263,11 +266,13 @@ class Executor:
     def _name_clock(self) -> None:
         """Log when this host's clock begins to be off, and when it is right again."""
         sentence = _clock_difference(self._connection.clock_difference_s)
-        if sentence and not self._clock_is_off:
+        self._answers_off = self._answers_off + 1 if sentence else 0
+        if self._answers_off == OFF_AFTER:
             log.warning("CLOCK: %s Orders are judged by the console's clock: have this host synchronised.", sentence)
+            self._clock_is_off = True
         elif self._clock_is_off and not sentence:
             log.info("CLOCK: this host's clock and the console's agree again.")
-        self._clock_is_off = bool(sentence)
+            self._clock_is_off = False
 
     def _execute_next(self, order: Order) -> None:
         try:

@@ -84,9 +84,8 @@ def test_a_wrong_clock_is_named_once_while_it_is_wrong(console, executor_for, ca
 
     def claim(seen):
         claims.append(seen)
-        if len(claims) == 3:
-            console.ahead_s = 0.0
-        if len(claims) == 5:
+        console.ahead_s = {1: -600.0, 2: 0.0, 3: -600.0, 7: 0.0}.get(len(claims), console.ahead_s)
+        if len(claims) == 9:
             executor.stop()
         return Answer(200, {"orders": []})
 
