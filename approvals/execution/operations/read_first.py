@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
 
 from approvals.execution.operations.release_check import ReleaseContext
 from approvals.requests.operations.requests import request_again, reserve_key
@@ -24,6 +25,11 @@ from ledger.actions.queries import readings
 from ledger.actions.queries.readings import ReadingsSince
 from ledger.record import operations as ledger
 from ledger.record.rules.envelope import instant
+
+if TYPE_CHECKING:
+    from approvals.models import Approval
+    from ledger.catalogue.rules.contract import Contract
+    from ledger.models import Action
 
 READ_FIRST_FOR = timedelta(hours=24)
 """The time after a restore in which new actions are read first: as long as a session lasts at most."""
@@ -40,19 +46,36 @@ class EffectKnowledge(StrEnum):
     UNTOLD = "untold"
 
 
+class EffectQuestion(NamedTuple):
+    """Was the effect of an action had on the part of the record that is gone? What is known, and from which events."""
+
+    finding: EffectKnowledge
+    since: ReadingsSince
+
+
+def effect_question(
+    action: Action, contract: Contract, restored_at: datetime | None, *, at: datetime
+) -> EffectQuestion | None:
+    """What is known of the effect of an action that a restore put in question; None where none did."""
+    if restored_at is None or not action.mutating or action.proposed_at >= restored_at + READ_FIRST_FOR:
+        return None
+    since = readings.readings_since(action.tenant_id, action.id, restored_at)
+    return EffectQuestion(_finding(contract, since, at=at), since)
+
+
 def waits_for_reading(context: ReleaseContext, *, at: datetime) -> bool:
     """True while an action waits for the reading of its target that a restore demands."""
-    since = _readings_since_restore(context)
-    return since is not None and not since.held and _finding(context, since, at=at) is EffectKnowledge.WANTED
+    question = _effect_question(context, at=at)
+    return question is not None and not question.since.held and question.finding is EffectKnowledge.WANTED
 
 
 def settle_first(head: ledger.SubjectHead, context: ReleaseContext, *, by: ledger.Actor, at: datetime) -> bool:
     """True if a locked action may be granted after a restore; otherwise request what is needed first."""
-    since = _readings_since_restore(context)
-    if since is None or since.held:
+    question = _effect_question(context, at=at)
+    if question is None or question.since.held:
         return True
-    finding = _finding(context, since, at=at)
-    if finding is EffectKnowledge.ABSENT or _was_decided_since(context, since):
+    finding, since = question
+    if finding is EffectKnowledge.ABSENT or was_decided_since(context.approval, since):
         return True
     if finding is EffectKnowledge.WANTED:
         if since.wanted_at is None:
@@ -72,16 +95,12 @@ _WHY = {
 }
 
 
-def _readings_since_restore(context: ReleaseContext) -> ReadingsSince | None:
-    """The readings of an action since the restore that puts it in question; None where none does."""
-    restored_at, action = context.record.standing.restored_at, context.action
-    if restored_at is None or not action.mutating or action.proposed_at >= restored_at + READ_FIRST_FOR:
-        return None
-    return readings.readings_since(action.tenant_id, action.id, restored_at)
+def _effect_question(context: ReleaseContext, *, at: datetime) -> EffectQuestion | None:
+    return effect_question(context.action, context.contract, context.record.standing.restored_at, at=at)
 
 
-def _finding(context: ReleaseContext, since: ReadingsSince, *, at: datetime) -> EffectKnowledge:
-    if context.contract.verification is None:
+def _finding(contract: Contract, since: ReadingsSince, *, at: datetime) -> EffectKnowledge:
+    if contract.verification is None:
         return EffectKnowledge.UNTOLD
     if since.effect is not None:
         return EffectKnowledge(since.effect)
@@ -90,9 +109,9 @@ def _finding(context: ReleaseContext, since: ReadingsSince, *, at: datetime) -> 
     return EffectKnowledge.WANTED
 
 
-def _was_decided_since(context: ReleaseContext, since: ReadingsSince) -> bool:
+def was_decided_since(approval: Approval | None, since: ReadingsSince) -> bool:
     """True if people approved the action when they could know what the reading found, or that there was none."""
-    decided_at = context.approval.decided_at if context.approval is not None else None
+    decided_at = approval.decided_at if approval is not None else None
     if since.taken_at is not None:
         known_at = since.taken_at
     elif since.wanted_at is not None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from approvals.sessions import queries as sessions_queries
 from console.api.auth import Caller
 from console.pages.actions.action_record import ActionRecord, action_timeline, format_json, outcome_axes
+from console.pages.actions.after_restore import restore_notice
 from console.pages.actions.related_actions import find_related
 from console.pages.actions.state_comparison import differences
 from console.pages.actions.ways_out import repeat_refusal, shown_way_out, usable_controls
@@ -24,7 +25,7 @@ from reviews.reporting.operations.reports import report_on, trust_of
 from reviews.reporting.rules import sentences
 
 if TYPE_CHECKING:
-    from ledger.models import Evidence
+    from ledger.models import Evidence, Tenant
 
 
 def required_checks(record: ActionRecord) -> dict[str, Any]:
@@ -47,7 +48,7 @@ def _check_source(record: ActionRecord, by: str) -> str:
     return "; ".join(text if known.get(text, CUSTOM) == CUSTOM else known[text] for text in by.split("; "))
 
 
-def action_context(record: ActionRecord, *, caller: Caller, at: datetime) -> dict[str, Any]:
+def action_context(record: ActionRecord, tenant: Tenant, *, caller: Caller, at: datetime) -> dict[str, Any]:
     """The action page's context."""
     action, event = record.action, record.history[-1][0]
     way = shown_way_out(action, slug=record.slug)
@@ -61,6 +62,7 @@ def action_context(record: ActionRecord, *, caller: Caller, at: datetime) -> dic
         "settled": _settlement(record),
         "axes": outcome_axes(record),
         "trust": trust_of(action, record.entry),
+        "restored": restore_notice(tenant, record, at=at),
         "policies": applied_policies(record),
         "cases": _cases(record),
         "way_out": way,

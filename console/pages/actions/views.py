@@ -159,7 +159,7 @@ def action(request: TenantRequest, action_id: UUID) -> HttpResponse:
     context = {
         "here": "actions",
         "actions_href": reverse("actions", args=[request.tenant.slug]),
-        "shown": action_context(record, caller=request.caller, at=request.as_of),
+        "shown": action_context(record, request.tenant, caller=request.caller, at=request.as_of),
         "proof": proof_panel(request.tenant.slug, request.tenant.id, record.history[-1][0], now=True),
         "strip": runs_context.run_strip(request.tenant.id, found),
         "origin": runs_context.recovery_origin(request.tenant.id, found),

@@ -28,6 +28,7 @@ from console.pages.actions.action_record import (
     parse_arguments,
     payload_of,
 )
+from console.pages.actions.after_restore import restore_notice
 from console.pages.actions.related_actions import find_related
 from console.pages.approvals import edit_form
 from console.pages.approvals import eligibility as eligibility_approvals
@@ -107,6 +108,7 @@ def approval_context(
         "strip": _strip(record, approval),
         "decision": None if approval.state == "REQUESTED" else {"icon": icon, "word": word},
         "passed": pass_notice(tenant, approval),
+        "restored": restore_notice(tenant, record, at=at) if approval.id == action.approval_id else None,
         "covers": covers,
         "goal": _goal(session),
         "contradicted": contradiction_rows(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from ledger.log.signer_state import SignerState
 from reviews.cases.operations import cases
 from reviews.readback.operations import readings, schedules
 from tests.support.api_tenant import Clock, Workshop
+from tests.support.browser_users import words
 from tests.support.seals import as_sequencer, seal_up, signer_state_file
 
 THE_TEXT = "Quiet."
@@ -174,3 +176,75 @@ def test_the_record_of_all_this_holds(shop: Workshop, documents: Path, clock: Cl
     verify_ledger.verify(shop.tenant, events.tenant_by_id(shop.tenant).origin)
     assert json.dumps(shop.history(action_id)).count("held_after_restore") == 1
     assert UUID(action_id)
+
+
+def notice_on(shop: Workshop, page: str) -> str:
+    """The notice about the restore that a reviewer finds on a page, without its times; empty where there is none."""
+    shop.reviewer.sign_in()
+    answer = shop.reviewer.client.get(f"/t/{shop.slug}/{page}")
+    assert answer.status_code == 200
+    found = re.search(r'<p class="notice" data-part="restored">(.*?)</p>', answer.content.decode(), re.DOTALL)
+    said = words(re.sub("<(time|relative-time).*?</\\1>", "then", found[1], flags=re.DOTALL)).strip() if found else ""
+    return re.sub(r" (?=[.)])", "", said)
+
+
+SET_BACK = "The record was set back, declared then. "
+SHOWN = SET_BACK + "Its target shows the effect: it may have been done (read then). "
+
+
+def test_who_votes_again_is_told_on_the_page_what_the_reading_found(shop: Workshop, documents: Path, clock: Clock):
+    action_id = shop.approved()
+    page = f"actions/{action_id}"
+    assert notice_on(shop, page) == ""
+    (documents / "policies" / "returns.md").unlink()
+    declare_restored(clock)
+    waits = "It may have been done before that, so its target is read before it may start"
+    assert notice_on(shop, page) == f"{SET_BACK}{waits}."
+    claimable(shop)
+    assert notice_on(shop, page) == f"{SET_BACK}{waits} (asked then)."
+    take_readings(clock)
+    assert notice_on(shop, page) == SHOWN + "It starts only if it is approved after that."
+    claimable(shop)
+    asked = shop.approval_of(action_id)
+    assert notice_on(shop, f"approvals/{asked['approval_id']}") == notice_on(shop, page)
+    assert notice_on(shop, page) == SHOWN + "It starts only if it is approved after that."
+    assert shop.vote(asked).status_code == 201
+    assert notice_on(shop, page) == SHOWN + "It may start."
+    clock.forward(seconds=1)
+    [order] = shop.claim()
+    assert shop.start(order).status_code == 201
+    assert notice_on(shop, page) == ""
+
+
+@pytest.mark.parametrize(
+    ("there", "known"),
+    [
+        (None, SET_BACK + "Its target does not show the effect (read then). It may start."),
+        (THE_TEXT, SHOWN + "It is held for review."),
+    ],
+    ids=["absent", "present"],
+)
+def test_an_action_that_nobody_approves_says_what_its_reading_found(
+    shop: Workshop, documents: Path, clock: Clock, there: str | None, known: str
+):
+    action_id = shop.propose("write_document")
+    if there is not None:
+        (documents / "notes" / "today.md").write_text(there)
+    declare_restored(clock)
+    claimable(shop)
+    take_readings(clock)
+    if there is not None:
+        claimable(shop)
+    assert notice_on(shop, f"actions/{action_id}") == known
+
+
+def test_a_target_that_could_not_be_read_is_named_as_such(shop: Workshop, documents: Path, clock: Clock):
+    action_id = shop.propose("write_document")
+    shutil.rmtree(documents)
+    declare_restored(clock)
+    claimable(shop)
+    clock.forward(minutes=11)
+    unread = SET_BACK + "Its target could not be read: it may have been done (asked then). "
+    assert notice_on(shop, f"actions/{action_id}") == unread + "It is held for review before it starts."
+    claimable(shop)
+    assert notice_on(shop, f"actions/{action_id}") == unread + "It is held for review."
