@@ -22,7 +22,7 @@ from console.metrics.rules.periods import MetricPeriod
 from console.pages.contracts.contract_check import current_findings, registered_systems
 from console.pages.systems import context as systems
 from console.web.spreadsheets import spreadsheet_cell
-from ledger.actions.queries import actions
+from ledger.actions.queries import actions, readings
 from ledger.catalogue import queries as catalogue
 from ledger.catalogue.rules.contract import load_stored, read
 from ledger.catalogue.rules.depth import verification_depth
@@ -43,6 +43,7 @@ HANDOFFS: Final[Mapping[str, Any]] = {
         schemas.DependenciesHandoff,
         schemas.ResourcesHandoff,
         schemas.ReviewsHandoff,
+        schemas.UnrecordedHandoff,
         schemas.TelemetryHandoff,
         schemas.ReferenceHandoff,
     )
@@ -329,6 +330,27 @@ def _reviews(tenant_id: UUID, period: MetricPeriod, at: datetime) -> Rows:
     return rows
 
 
+def _unrecorded(tenant_id: UUID, period: MetricPeriod, at: datetime) -> Rows:
+    told = [
+        start
+        for start in reversed(readings.unrecorded_starts(tenant_id))
+        if period.since <= start["told_at"] < period.until
+    ]
+    known = actions.actions_by_id(tenant_id, [UUID(start["action_id"]) for start in told])
+    same = ("action_id", "attempt", "executor_id", "tool", "payload_hash", "started_at")
+    return [
+        schemas.UnrecordedRow.of(
+            {
+                **{name: start[name] for name in same},
+                "tool_status": start["status"] or None,
+                "reported_at": start["told_at"],
+                "action_state": known[action_id].state if (action_id := UUID(start["action_id"])) in known else None,
+            }
+        )
+        for start in told
+    ]
+
+
 def _telemetry(tenant_id: UUID, period: MetricPeriod, at: datetime) -> Rows:
     return [
         schemas.TelemetryRow.of(
@@ -414,6 +436,7 @@ _ROWS: Final[Mapping[str, Callable[[UUID, MetricPeriod, datetime], Rows]]] = {
     "dependencies": _dependencies,
     "resources": _resources,
     "reviews": _reviews,
+    "unrecorded": _unrecorded,
     "telemetry": _telemetry,
     "reference": _reference,
 }
@@ -424,6 +447,7 @@ _DETAILS: Final[Mapping[str, tuple[str, ...]]] = {
     "dependencies": ("GET /systems",),
     "resources": ("GET /metrics/actions?count=&from=&to=&tool=&agent=",),
     "reviews": ("GET /reviews/{case_id}", "GET /actions/{action_id}/report"),
+    "unrecorded": ("GET /ledger/standing", "GET /actions/{action_id}"),
     "telemetry": ("GET /metrics/summary", "GET /actions/{action_id}/trace"),
     "reference": ("GET /openapi.json",),
 }

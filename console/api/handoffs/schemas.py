@@ -139,6 +139,18 @@ class ReviewRow(Answer):
     details: str = Field(description="The API call for the whole case.")
 
 
+class UnrecordedRow(Answer):
+    action_id: UUID
+    attempt: int
+    executor_id: str
+    tool: str
+    payload_hash: str
+    started_at: Time = Field(description="By the executor's clock.")
+    tool_status: str | None = Field(description="What the tool answered, says the executor; null if it never did.")
+    reported_at: Time = Field(description="When the executor told the console, which was after the restore.")
+    action_state: State | None = Field(description="Null if the record does not have the action at all.")
+
+
 class TelemetryRow(Answer):
     metric: str
     name: str
@@ -201,6 +213,13 @@ class ReviewsHandoff(Handoff[ReviewRow]):
     version: Literal[1] = 1
 
 
+class UnrecordedHandoff(Handoff[UnrecordedRow]):
+    """Effects without a record: starts that executors kept and that a restored record has lost, newest first."""
+
+    handoff: Literal["unrecorded"] = "unrecorded"
+    version: Literal[1] = 1
+
+
 class TelemetryHandoff(Handoff[TelemetryRow]):
     """The twenty-five metrics, beside the same length of time before."""
 
@@ -223,13 +242,22 @@ AnyHandoff = Annotated[
         DependenciesHandoff,
         ResourcesHandoff,
         ReviewsHandoff,
+        UnrecordedHandoff,
         TelemetryHandoff,
         ReferenceHandoff,
     ],
     Field(discriminator="handoff"),
 ]
 HandoffName = Literal[
-    "contracts", "pathologies", "permissions", "dependencies", "resources", "reviews", "telemetry", "reference"
+    "contracts",
+    "pathologies",
+    "permissions",
+    "dependencies",
+    "resources",
+    "reviews",
+    "unrecorded",
+    "telemetry",
+    "reference",
 ]
 
 

@@ -9,7 +9,14 @@ from tests.support.api_tenant import Clock, Workshop
 from tests.support.browser_users import words
 from tests.support.callers import key_for
 from tests.support.seals import seal_up
-from tests.web.execution.test_after_restore import claimable, declare_restored, documents, take_readings
+from tests.web.execution.test_after_restore import (
+    SET_BACK,
+    claimable,
+    declare_restored,
+    documents,
+    notice_on,
+    take_readings,
+)
 
 __all__ = ["documents"]
 
@@ -66,8 +73,29 @@ def test_an_action_of_which_an_executor_kept_a_start_does_not_run_again_by_itsel
     declare_restored(clock)
     assert claimable(shop) == []
     take_readings(clock)
+    known = "An executor started it, which this record does not have: it may have been done (told then)."
+    assert notice_on(shop, f"actions/{action_id}") == f"{SET_BACK}{known} It is held for review."
     assert claimable(shop) == []
     assert shop.state(action_id) == "REVIEW_REQUIRED"
+
+
+def test_the_hand_off_names_each_lost_start_and_whether_the_record_has_its_action(shop: Workshop, clock: Clock):
+    """For who owns the system: no target and no payload in it, but what must be looked for there."""
+    action_id, gone = shop.propose("write_document"), str(uuid4())
+    seal_up()
+    assert tell(shop, kept(gone, clock, status=""), kept(action_id, clock)).json() == {"unrecorded": 2}
+    handoff = shop.auditor.get("/handoffs/unrecorded")
+    assert b"today.md" not in handoff.content
+    rows = {row["action_id"]: row for row in handoff.json()["rows"]}
+    assert {name: (row["tool_status"], row["action_state"]) for name, row in rows.items()} == {
+        gone: (None, None),
+        action_id: ("success", "VALIDATED"),
+    }
+    same = {"attempt": 1, "executor_id": "runner", "tool": "write_document", "payload_hash": "44" * 32}
+    assert same.items() <= rows[gone].items()
+    assert rows[gone]["started_at"] <= rows[gone]["reported_at"]
+    earlier = shop.auditor.get("/handoffs/unrecorded?from=2026-01-01T00:00:00Z&to=2026-01-02T00:00:00Z").json()
+    assert earlier["rows"] == []
 
 
 def test_only_its_own_key_tells_an_executor_s_starts(shop: Workshop, clock: Clock):

@@ -152,6 +152,7 @@ SHAPES = {
     ("dependencies", 1): "47e1d02cf591",
     ("resources", 1): "9fc9f2348e42",
     ("reviews", 1): "35c178b55fd0",
+    ("unrecorded", 1): "77034aff9ca5",
     ("telemetry", 1): "fd7ffba5fad8",
     ("reference", 1): "4168e060f507",
 }
