@@ -82,6 +82,8 @@ class Client:
                 return f"HOOK MISSING from the client's settings ({event})"
             if not all(f" -I -m {MARK} " in json.dumps(each) for each in ours):
                 return "HOOK OF AN OLDER VERSION, which imports from the agent's folder: run `onboard` again"
+            if not all(each == self.entry(event, _command_in(each)) for each in ours):
+                return f"HOOK CHANGED, it may run for other tools or not stop them ({event}): run `onboard` again"
         return ""
 
 
@@ -91,6 +93,11 @@ MARK: Final = "counterfoil.coding_agents"
 def is_ours(entry: object) -> bool:
     """Whether an entry of a client's hooks is this program's."""
     return MARK in json.dumps(entry)
+
+
+def _command_in(entry: Mapping[str, Any]) -> str:
+    holders = (entry, *entry.get("hooks", ()))
+    return next((str(each[name]) for each in holders for name in ("command", "bash") if name in each), "")
 
 
 _TABLE: Final = tomllib.loads((files("counterfoil.coding_agents") / "clients.toml").read_text())

@@ -262,6 +262,20 @@ def test_status_tells_of_a_hook_that_gemini_disables_by_its_name(home, capsys):
         assert f"DISABLED by hooksConfig.disabled in {path}" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("client", sorted(CLIENTS))
+def test_status_tells_of_a_hook_whose_entry_was_changed(home, capsys, client):
+    assert run("onboard", client, "--shadow", "--url", "http://127.0.0.1:9") == 0
+    path, event = home / CLIENTS[client].hooks_file, CLIENTS[client].events[0]
+    document = json.loads(path.read_text())
+    run("status")
+    assert f"{CLIENTS[client].title}: shadow, hook installed" in capsys.readouterr().out
+    (entry,) = [each for each in document["hooks"][event] if is_ours(each)]
+    entry["matcher"] = "Nothing"
+    path.write_text(json.dumps(document))
+    assert run("status") == 1
+    assert f"HOOK CHANGED, it may run for other tools or not stop them ({event})" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("client", sorted(name for name, each in CLIENTS.items() if each.moved_by))
 def test_status_tells_that_a_client_keeps_its_settings_elsewhere(home, monkeypatch, capsys, client):
     assert run("onboard", client, "--shadow", "--url", "http://127.0.0.1:9") == 0
