@@ -70,7 +70,7 @@ def _parser() -> argparse.ArgumentParser:
         "--unattended",
         choices=("refuse", "defer"),
         default="refuse",
-        help="what a Claude Code that asks nobody hears while people decide; defer: it ends, to be resumed (not tried)",
+        help="what Claude Code hears in its mode dontAsk while people decide; defer: it ends, to be resumed (untried)",
     )
     onboard.add_argument("--url", default=os.environ.get("COUNTERFOIL_URL", "http://localhost:8000"))
     onboard.add_argument("--keys", type=Path, metavar="FILE", help="file with the keys, as printed by `make up`")
