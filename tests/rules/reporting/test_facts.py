@@ -16,6 +16,7 @@ from tests.support.pure.bearing_out import (
     answers,
     decisive,
     false_words,
+    kinds,
     newest,
     of_attempt,
     said,
@@ -128,6 +129,36 @@ def test_every_moment_is_told_from_what_was_on_record_by_then() -> None:
                 assert faults(events) == []
                 told = [seq for _, claims in sentences(events).values() for _, seqs in claims for seq in seqs]
                 assert all(1 <= seq <= end for seq in told)
+
+
+def test_each_fact_is_what_its_event_says() -> None:
+    """What pages show beside the sentences: who, when, on what evidence."""
+    for walk in random_walks(BOUNDED):
+        facts, events = facts_of(walk.events), walk.events
+        starts = [each for each in events if each.kind == "execution_started"]
+        assert [(each.number, each.executor, each.seq, each.at) for each in facts.attempts] == [
+            (each.detail["attempt"], each.detail["executor_id"], each.seq, each.at) for each in starts
+        ]
+        told = [each for each in events if each.detail.get("observation", {}).get("source") == "executor"]
+        assert sorted((each.seq, each.status, each.at) for one in facts.attempts for each in one.answers) == [
+            (each.seq, each.detail["status"], each.at) for each in told
+        ]
+        listed = [each for each in events if "listed" in each.detail]
+        assert [(each.run, each.seqs[0], each.at, each.source) for each in facts.readings] == [
+            (each.detail["run"], each.seq, each.at, each.detail["listed"]["source"]) for each in listed
+        ]
+        assert facts.is_answer_only == bool(kinds(events) & {"answer_awaited", "answer_checked", "answer_refused"})
+        assert facts.is_unverifiable == (walk.entry["verification"]["status"] == "UNVERIFIABLE")
+        proposed = [each.seq for each in events if each.kind == "recovery_proposed"]
+        assert set(facts.remedies.values()) <= set(proposed)
+        assert bool(facts.remedies) == bool(proposed)
+        if facts.word is not None:
+            spoken = events[facts.word.seq - 1]
+            assert (facts.word.by, facts.word.at) == (spoken.detail["by"], spoken.at)
+            assert facts.word.second == (spoken.detail["confirmed_by"] or "")
+        decided = events[facts.authorization.seqs[0] - 1]
+        if decided.kind != "proposed":
+            assert (facts.authorization.by, facts.authorization.at) == (decided.actor_id, decided.at)
 
 
 def test_the_histories_come_to_every_outcome() -> None:

@@ -172,6 +172,7 @@ def test_a_start_that_the_record_lost_is_not_told_as_never_attempted():
 
 def test_nothing_happened_is_said_only_where_absence_was_read_and_no_effect_before():
     assert told(State.FAILED, readings=()).text == "Failed. No completion was confirmed."
+    assert told(State.ROLLED_BACK, readings=()).text == TEXTS["ROLLED_BACK"]
     wrong = reading(Shown.DIFFERENT, "VALUE_MISMATCH", difference="quantity 10 instead of 1")
     for seen, was in (
         (wrong, "It took effect, not as requested (quantity 10 instead of 1), and was"),

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from ledger.record.rules.lifecycle import State
+from ledger.record.rules.outcomes import NEVER_RAN
 from reviews.reconciliation.rules.shown import Shown
 from reviews.reporting.rules.facts import Authorization, DoubtSource, Facts, Permission
-from reviews.reporting.rules.sentences import OutcomeFamily, axes, headline, payload_note
+from reviews.reporting.rules.sentences import FAMILIES, OutcomeFamily, axes, headline, payload_note
 from tests.support.pure.facts import answer, attempt, doubt, facts_in, reading
 
 TEN = "quantity 10 instead of 1"
@@ -239,6 +240,34 @@ def test_a_failure_on_the_executors_word_says_whose_word_it_is() -> None:
 )
 def test_what_is_held_says_what_was_read_of_it(found: tuple[Any, ...], effect: str, line: str) -> None:
     assert shown(facts_in(State.REVIEW_REQUIRED, readings=found)) == (line, effect)
+
+
+LOOKS = {
+    OutcomeFamily.TRUE: {"VERIFIED"},
+    OutcomeFamily.FALSE: {"FAILED"},
+    OutcomeFamily.UNKNOWN: {"UNKNOWN", "CONTRADICTED", "CLOSED_UNRESOLVED"},
+    OutcomeFamily.HELD: {"NEEDS_REVIEW"},
+    OutcomeFamily.PARTIAL: {"PARTIALLY_APPLIED", "RECOVERING"},
+    OutcomeFamily.REVERSED: {"COMPENSATED", "ROLLED_BACK"},
+    OutcomeFamily.ATTESTED: {"ATTESTED", "ACCEPTED_AS_IT_IS", "ATTESTED_ABSENT", "COMPENSATED_AS_ATTESTED"},
+    OutcomeFamily.WAITING: {"PROPOSED", "WAITING_FOR_APPROVAL", "READY", "APPROVED"},
+    OutcomeFamily.RUNNING: {"EXECUTING", "COMPENSATING", "ROLLING_BACK"},
+    OutcomeFamily.VERIFYING: {"VERIFYING"},
+    OutcomeFamily.ENDED: {"ANSWERED", "SETTLED_AS_FAILED", *NEVER_RAN},
+}
+
+
+def test_green_is_what_a_reading_showed_and_red_what_came_to_nothing() -> None:
+    assert {outcome: str(family) for outcome, family in FAMILIES.items()} == {
+        outcome: str(family) for family, outcomes in LOOKS.items() for outcome in outcomes
+    }
+
+
+def test_what_is_not_read_waits_only_where_it_will_be_read() -> None:
+    held = axes(facts_in(State.REVIEW_REQUIRED, readings=())).effect
+    assert (held.text, held.family) == ("Not read", OutcomeFamily.UNKNOWN)
+    running = axes(facts_in(State.EXECUTING)).effect
+    assert (running.text, running.family) == ("Not read yet", OutcomeFamily.WAITING)
 
 
 def test_what_cannot_be_checked_says_so_once_nothing_is_tried_any_more() -> None:
