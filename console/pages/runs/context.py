@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from console.pages.actions.action_record import actor_names
@@ -11,7 +11,9 @@ from console.web import labels as words
 from console.web.labels import action_title
 from ledger.actions.queries import actions as actions_queries
 from ledger.actions.queries import runs
+from ledger.catalogue.rules.effects import Reversibility
 from ledger.record.queries import events
+from ledger.record.rules.outcomes import Outcome, outcome_of
 from reviews.recovery.operations import run_compensation
 from reviews.recovery.rules import sagas
 from reviews.recovery.rules.sagas import Region, SagaStep, SilentStep
@@ -54,13 +56,16 @@ class RollbackStatus:
 
 @dataclass(frozen=True, kw_only=True)
 class RunView:
-    """A run: `complete` says that every step was done and stands, `has_pivot` that one is the point of no return."""
+    """A run: `complete` says that every step was done and stands, `outcomes` what its steps came to, `can_return` that
+    none has begun that cannot be undone, but for what is known to have had no effect.
+    """
 
     run_id: str
     steps: list[StepView]
     unwinding: Any | None
     complete: bool
-    has_pivot: bool
+    outcomes: frozenset[Outcome]
+    can_return: bool
     earlier: int = 0
     later: int = 0
 
@@ -76,6 +81,16 @@ class RunView:
     def count(self) -> int:
         """The number of steps."""
         return self.earlier + len(self.steps) + self.later
+
+    @property
+    def ending(self) -> str:
+        """How far it has come as a whole."""
+        if not self.complete:
+            return "incomplete"
+        if self.outcomes == {Outcome.VERIFIED}:
+            return "complete; every step verified"
+        by_reading = self.outcomes <= {Outcome.VERIFIED, Outcome.ANSWERED}
+        return "complete; every change verified" if by_reading else "complete; not every step verified"
 
     @property
     def words(self) -> str:
@@ -116,8 +131,18 @@ def load_run(tenant_id: UUID, run_id: str) -> RunView | None:
         ],
         unwinding=runs.unwinding(tenant_id, run_id),
         complete=sagas.is_complete(ordered),
-        has_pivot=Region.AT_PIVOT in regions.values(),
+        outcomes=frozenset(outcome_of(each) for each in actions if not each.relation),
+        can_return=not any(_is_past_return(each, steps[str(each.id)]) for each in actions if not each.relation),
     )
+
+
+_WITHOUT_EFFECT: Final = frozenset({Outcome.FAILED, Outcome.ROLLED_BACK, Outcome.ATTESTED_ABSENT})
+
+
+def _is_past_return(action: Action, step: SagaStep) -> bool:
+    """Whether what cannot be undone was begun, and nothing shows that it had no effect."""
+    final = step.pivot or (action.mutating and action.reversibility == Reversibility.IRREVERSIBLE)
+    return final and action.attempt_count > 0 and outcome_of(action) not in _WITHOUT_EFFECT
 
 
 def rollback_status(tenant_id: UUID, found: RunView) -> RollbackStatus | None:

@@ -119,7 +119,7 @@ def test_a_recovery_that_was_tried_is_named_in_the_headline(cashier: Counter, cl
 
 def test_a_page_of_a_long_run_shows_the_newest_steps_or_those_around_an_action():
     steps = [SimpleNamespace(row=SimpleNamespace(id=place)) for place in range(100)]
-    run = RunView(run_id="r", steps=steps, unwinding=None, complete=False, has_pivot=False)
+    run = RunView(run_id="r", steps=steps, unwinding=None, complete=False, outcomes=frozenset(), can_return=True)
     newest, around, first = run.around(None, 10), run.around(50, 10), run.around(0, 10)
     assert ([each.row.id for each in newest.steps], newest.earlier, newest.later) == (list(range(90, 100)), 90, 0)
     assert ([each.row.id for each in around.steps], around.earlier, around.later) == (list(range(46, 56)), 46, 44)
