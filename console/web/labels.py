@@ -28,7 +28,7 @@ SIDE_EFFECT_CLASSES: Final[dict[str, str]] = {
 WEIGHTY: Final = frozenset({"HIGH_RISK_EXTERNAL", "CRITICAL_MUTATION", "IRREVERSIBLE"})
 REVERSIBILITY: Final[dict[str, str]] = {
     "REVERSIBLE": "Reversible",
-    "COMPENSABLE": "Can be compensated",
+    "COMPENSABLE": "Declared compensable",
     "IRREVERSIBLE": "Irreversible",
 }
 
@@ -177,7 +177,7 @@ APPROVALS: Final[dict[str, tuple[str, str]]] = {
     "PREPARING": ("clock", "Reading target first"),
     "REQUESTED": ("clock", "Waiting for approval"),
     "APPROVED": ("tick", "Approved, not yet executed"),
-    "CONSUMED": ("tick", "Executed"),
+    "CONSUMED": ("tick", "Approved, started"),
     "REJECTED": ("cross", "Rejected"),
     "EXPIRED": ("clock", "Expired"),
     "VOIDED": ("stop", "Superseded"),

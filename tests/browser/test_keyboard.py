@@ -59,11 +59,11 @@ def test_an_entry_opens_beside_the_page_and_closes_again(people, site):
     action_id = site.stage.done()
     person = people().sign_in("compliance")
     person.go(f"actions/{action_id}")
-    person.page.get_by_role("link", name="audit log entry 2").click()
+    person.page.get_by_role("link", name="event 2").click()
     person.page.get_by_role("complementary", name="Inspector").get_by_text("Envelope, as hashed").wait_for()
     assert focused(person.page) == "Entry 2"
     person.page.keyboard.press("Escape")
-    assert focused(person.page) == "audit log entry 2"
+    assert focused(person.page) == "event 2"
 
 
 def test_a_hash_is_copied_whole(people, site):

@@ -23,6 +23,7 @@ from ledger.record.queries import evidence as evidence_queries
 from reviews import queries as after
 from reviews.reporting.operations.reports import report_on, trust_of
 from reviews.reporting.rules import sentences
+from reviews.reporting.rules.facts import Facts
 
 if TYPE_CHECKING:
     from ledger.models import Evidence, Tenant
@@ -95,11 +96,11 @@ def action_context(record: ActionRecord, tenant: Tenant, *, caller: Caller, at: 
 def _stages(record: ActionRecord) -> list[LifecycleStage]:
     action = record.action
     session = sessions_queries.session(action.tenant_id, action.session_id)
-    reports = after.reports_of(action.tenant_id, action.id)
     return lifecycle_stages(
+        record.facts,
         record.history,
         pinned_at=session.pinned_at if session is not None else None,
-        told_at=min((each.at for each in reports), default=None),
+        told=[each.at for each in after.reports_of(action.tenant_id, action.id)],
     )
 
 
@@ -162,33 +163,33 @@ class LifecycleStage:
     at: datetime | None
 
 
-_BY_EVENT: Final = (
-    ("Proposed", "the agent requested it", frozenset({"proposed"})),
-    ("Validated", "the gate accepted it", frozenset({"validated"})),
-    ("Attempted", "an executor started it", frozenset({"execution_started"})),
-    ("Observed", "the tool answered", frozenset({"observed", "webhook_received"})),
-    ("Verified", "a decisive reading of the system of record was taken", frozenset({"verified"})),
-    (
-        "Reconciled",
-        "what was found was compared with what was intended",
-        frozenset({"reconciled", "partially_reconciled", "reconciliation_failed", "answered", "answer_refused"}),
-    ),
+_COMPARED: Final = frozenset(
+    {"reconciled", "partially_reconciled", "reconciliation_failed", "answered", "answer_refused"}
 )
 
 
 def lifecycle_stages(
-    history: Iterable[tuple[Any, Any, Any]], *, pinned_at: datetime | None, told_at: datetime | None
+    facts: Facts, history: Iterable[tuple[Any, Any, Any]], *, pinned_at: datetime | None, told: Iterable[datetime]
 ) -> list[LifecycleStage]:
-    """The eight stages (R-CX-01) in order, from an action's events, its session's pin, and its first report."""
+    """The eight stages (R-CX-01) in order, from an action's facts and events, its session's pin, and its reports.
+
+    A report that was given before the action came to stand as it does is not the report of this outcome.
+    """
+    at = {event.seq: event.at for event, _, _ in history}
     first: dict[str, datetime] = {}
     for event, _, _ in history:
         first.setdefault(event.kind, event.at)
-    middle = [
-        LifecycleStage(name, means, min((first[kind] for kind in kinds if kind in first), default=None))
-        for name, means, kinds in _BY_EVENT
-    ]
+    answers = [answer.at for attempt in facts.attempts for answer in attempt.answers]
+    read = [reading.at for reading in facts.readings if reading.is_decisive]
+    compared = [first[kind] for kind in _COMPARED if kind in first]
+    reported = [each for each in told if each >= at[facts.reached_at]]
     return [
         LifecycleStage("Planned", "the goal was pinned", pinned_at),
-        *middle,
-        LifecycleStage("Reported", "it was first reported", told_at),
+        LifecycleStage("Proposed", "the agent requested it", first.get("proposed")),
+        LifecycleStage("Validated", "the gate accepted it", first.get("validated")),
+        LifecycleStage("Attempted", "an executor started it", first.get("execution_started")),
+        LifecycleStage("Observed", "the tool answered", min(answers, default=None)),
+        LifecycleStage("Verified", "a decisive reading of the system of record was taken", min(read, default=None)),
+        LifecycleStage("Reconciled", "what was found was compared with what was intended", min(compared, default=None)),
+        LifecycleStage("Reported", "its outcome was reported", min(reported, default=None)),
     ]

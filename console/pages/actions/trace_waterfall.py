@@ -39,7 +39,7 @@ def waterfall(trace: ActionTrace, *, slug: str, action_id: UUID, as_of: datetime
     parents = {span.span_id: span.parent_id for span in trace.spans}
     return [
         {
-            "word": WORDS[span.stage],
+            "word": _word(span),
             "span": span,
             "depth": _depth(span.span_id, parents),
             "took": _spell_duration((span.end or max(as_of, span.start)) - span.start),
@@ -48,6 +48,13 @@ def waterfall(trace: ActionTrace, *, slug: str, action_id: UUID, as_of: datetime
         }
         for span in trace.spans
     ]
+
+
+def _word(span: Span) -> str:
+    """What a span was; a target that was only to be read has not been."""
+    if span.stage is Stage.PREFLIGHT and (span.end is None or span.status == "error"):
+        return "Read of the target requested before the start"
+    return WORDS[span.stage]
 
 
 def _depth(span_id: str, parents: dict[str, str | None]) -> int:

@@ -1,0 +1,145 @@
+"""What goes out about an action is what its events bear out, on the page and in the API alike."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from ledger.db import tenancy
+from reviews.models import Report
+from tests.support.api_tenant import Clock, Workshop
+from tests.support.browser_users import words
+from tests.support.preparing import prepared_contract
+from tests.support.refund_shop import Counter
+from tests.web.actions.test_stages import stages
+from tests.web.cases.test_cases import settled
+from tests.web.execution.test_executions import lapse
+
+
+def page(shop: Any, path: str) -> str:
+    answer = shop.reviewer.client.get(f"/t/{shop.slug}/{path}")
+    assert answer.status_code == 200
+    return words(answer.content.decode())
+
+
+def axes(shop: Any, action_id: str) -> dict[str, str]:
+    """The three axes; what the API says stands on the page as well."""
+    told: dict[str, str] = shop.agent.get(f"/actions/{action_id}").json()["axes"]
+    shown = page(shop, f"actions/{action_id}")
+    for question, name in (("Authorization", "decision"), ("Execution", "execution"), ("Verification", "effect")):
+        assert f"{question} {told[name]}" in shown, told[name]
+    return told
+
+
+def entry(shop: Any, action_id: str) -> dict[str, Any]:
+    found: dict[str, Any] = shop.operator_key.get(f"/actions/{action_id}").json()["entry"]
+    return found
+
+
+def delete(shop: Workshop) -> None:
+    (Path(shop.root) / "policies" / "returns.md").unlink()
+
+
+@pytest.mark.parametrize(("works", "effect"), [(True, "Confirmed"), (False, "None, confirmed")])
+def test_an_executor_that_never_answered_is_told_as_silent_whatever_is_read(
+    shop: Workshop, clock: Clock, works: bool, effect: str
+):
+    """Trap: a reading writes COMMITTED or FAILED into the entry's execution."""
+    started = shop.started()
+    if works:
+        delete(shop)
+    clock.forward(seconds=90)
+    lapse()
+    assert axes(shop, started["action_id"])["execution"] == "Started; the executor never answered"
+    clock.forward(seconds=7200)
+    shop.read_back(started["action_id"], clock)
+    told = axes(shop, started["action_id"])
+    assert (told["execution"], told["effect"]) == ("Started; the executor never answered", effect)
+
+
+def test_a_reported_success_stays_reported_after_a_person_attests_that_nothing_happened(shop: Workshop, clock: Clock):
+    case = shop.held(clock)
+    settled(shop, case, "ATTEST_ABSENT")
+    assert axes(shop, case["action_id"])["execution"] == "Reported success (unverified)"
+
+
+def test_a_dispute_is_told_as_a_persons_and_not_as_a_later_reading(shop: Workshop, clock: Clock):
+    case = shop.held(clock)
+    settled(shop, case, "ATTEST_ABSENT")
+    reopened = shop.operator.post(f"/reviews/{case['case_id']}/reopen", {"reason": "A customer says it is gone."})
+    assert reopened.status_code == 200, reopened.content
+    told = axes(shop, case["action_id"])
+    assert told["effect"] == "Disputed by a person"
+    text = shop.report(case["action_id"])["text"]
+    assert text == "It was settled, but a person disputes that. The final state is not known."
+
+
+def test_a_payload_that_was_never_handed_out_is_not_said_to_have_run(shop: Workshop):
+    waiting = shop.propose()
+    assert "as stored; nothing was executed" in page(shop, f"actions/{waiting}")
+    begun = shop.started()["action_id"]
+    assert "as stored and as handed to the executor" in page(shop, f"actions/{begun}")
+
+
+def test_a_report_before_the_start_is_not_the_report_of_the_outcome(shop: Workshop, clock: Clock):
+    """Trap: the first report of any kind stood as Reported before Attempted."""
+    order = shop.claimed()
+    shop.report(order["action_id"])
+    started = shop.start(order).json()
+    with tenancy(shop.tenant):
+        assert Report.objects.filter(action_id=UUID(order["action_id"])).exists()
+    assert not stages(shop, order["action_id"])["Reported"]
+    shop.observe(started)
+    clock.forward(seconds=90)
+    shop.read_back(order["action_id"], clock)
+    shop.report(order["action_id"])
+    found = stages(shop, order["action_id"])
+    # It was not deleted: the reading that showed that is a decisive one.
+    assert found["Verified"]
+    assert found["Reported"] >= found["Reconciled"]
+
+
+def test_the_timeline_numbers_the_events_of_the_action(shop: Workshop):
+    shown = page(shop, f"actions/{shop.propose()}")
+    assert "event 1" in shown
+    assert "audit log entry 1" not in shown
+
+
+def test_a_target_that_was_only_to_be_read_is_not_traced_as_read(counter: Counter, clock: Clock, secrets_dir: Path):
+    ready = counter.open(secrets_dir, prepared_contract())
+    action_id = ready.propose()
+    shown = page(ready, f"actions/{action_id}/trace")
+    assert "Read of the target requested before the start" in shown
+    assert "Target read before the start" not in shown
+
+
+def test_a_run_of_what_cannot_be_undone_is_not_said_to_stand_before_its_point_of_no_return(
+    shop: Workshop, clock: Clock
+):
+    started = shop.started()
+    run_id = entry(shop, started["action_id"])["workflow_run_id"]
+    assert "no point of no return reached" not in page(shop, f"runs/{run_id}")
+    delete(shop)
+    shop.observe(started)
+    clock.forward(seconds=90)
+    shop.read_back(started["action_id"], clock)
+    shown = page(shop, f"runs/{run_id}")
+    assert "complete; every step verified" in shown
+    assert "no point of no return reached" not in shown
+
+
+def test_a_run_with_an_attested_step_is_not_said_to_be_verified(shop: Workshop, clock: Clock):
+    case = shop.held(clock)
+    settled(shop, case, "ATTEST_PRESENT")
+    run_id = entry(shop, case["action_id"])["workflow_run_id"]
+    assert "complete; not every step verified" in page(shop, f"runs/{run_id}")
+
+
+def test_an_approval_that_was_used_is_not_called_executed(shop: Workshop):
+    approval_id = entry(shop, shop.started()["action_id"])["approval"]["approval_id"]
+    shown = page(shop, f"approvals/{approval_id}")
+    assert "Approved, started" in shown
+    assert "Executed" not in shown
