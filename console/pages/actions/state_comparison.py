@@ -7,6 +7,9 @@ L3  Believed changes only by reconciliation: until an action is reconciled, noth
 L4  A field whose predicate holds does not differ, however differently it is written. Else the authority differs from
     what was intended (or requested, where nothing was intended), and an observation differs from the authority, by the
     comparison of `ledger.catalogue.rules.fields`. What that cannot tell differs where the predicate fails.
+L5  Where nothing was read, a field is "not read"; where an effect was read and is not there, "absent"; where a reading
+    says nothing of a field, "not compared". A field has one row, also where accounts name it with and without its
+    effect.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from console.web.predicate_sentences import predicate_sentence
 from ledger.catalogue.rules.fields import FieldSource, compare_fields, notations
 from ledger.catalogue.rules.money import format_money
 from ledger.catalogue.rules.value_comparison import PLAIN, Notation, same_value
+from ledger.record.rules.lifecycle import OPEN
 from ledger.record.rules.outcomes import Outcome, outcome_of
 
 _COLUMNS: Final = (
@@ -30,7 +34,6 @@ _COLUMNS: Final = (
     ("authoritative", "System of record", ""),
     ("believed", "Confirmed", "after reconciliation"),
 )
-_SILENCE: Final = {"believed": "pending", "authoritative": "not found"}
 _FIELD: Final = re.compile(r"\bsa\.(?:effects\.)?([a-z_]\w*(?:\.[a-z_]\w*)?)", re.ASCII)
 _MOST: Final = 40
 _BY: Final = {FieldSource.READ: "the system of record", FieldSource.ANSWER: "the tool's answer, not verified"}
@@ -41,13 +44,15 @@ NEVER: Final = "not there"
 def comparison_table(record: ActionRecord) -> dict[str, Any]:
     """The table of the case page."""
     accounts = _accounts(record)
-    judged = {field: holds for field, holds, _ in _expected_fields(record.found)}
+    named = _row_names(record, [field for account in accounts.values() for field in account])
+    accounts = {name: {named[field]: value for field, value in said.items()} for name, said in accounts.items()}
+    judged = {named.get(field, field): holds for field, holds, _ in _expected_fields(record.found)}
     written = notations(_requested_fields(record), record.contract)
     ordered = dict.fromkeys(field for account in accounts.values() for field in account)
     currency, ids = _requested_fields(record).get("currency"), _found_ids(record.found)
     rows = [
         _row(field, accounts, judged.get(field, ""), written.get(field.rpartition(".")[2], PLAIN), currency)
-        | {"ids": ids.get(field, [])}
+        | {"ids": ids.get(field, []), "silences": _silences(record, field)}
         for field in list(ordered)[:_MOST]
     ]
     different = sum(any(cell["differs"] for cell in row["cells"]) for row in rows)
@@ -123,6 +128,37 @@ def _accounts(record: ActionRecord) -> dict[str, dict[str, Any]]:
         "observed": {**_claims(found.get("so", {}), effects), **_observed_fields(found.get("so", {}))},
         "authoritative": authority,
         "believed": authority if reconciled else {},
+    }
+
+
+def _effects(found: Mapping[str, Any]) -> Mapping[str, Any]:
+    effects: Mapping[str, Any] = found.get("layers", {}).get("sa", {}).get("effects", {})
+    return effects
+
+
+def _row_names(record: ActionRecord, fields: list[str]) -> dict[str, str]:
+    """The name of the row that each field stands in: with its effect only where there are several (L5)."""
+    effects = tuple(_effects(record.found)) or record.contract.required_effects
+    whole: dict[str, list[str]] = {}
+    for field in dict.fromkeys(fields):
+        effect, _, plain = field.partition(".")
+        if plain and effect in effects:
+            whole.setdefault(plain, []).append(field)
+    if len(effects) < 2:
+        plainly = {field: plain for plain, named in whole.items() for field in named}
+        return {field: plainly.get(field, field) for field in fields}
+    return {field: whole[field][0] if len(whole.get(field, ())) == 1 else field for field in fields}
+
+
+def _silences(record: ActionRecord, field: str) -> dict[str, str]:
+    """What stands where an account says nothing of a field (L3, L5)."""
+    effects = _effects(record.found)
+    about = [one for name, one in effects.items() if len(effects) == 1 or name == field.partition(".")[0]]
+    absent = bool(about) and about[0].get("count") == 0
+    read = "absent" if absent else "not compared"
+    return {
+        "authoritative": read if record.found.get("readings") else "not read",
+        "believed": "pending" if record.facts.state in OPEN else "not confirmed",
     }
 
 
@@ -204,8 +240,8 @@ def _row(
     cells = [
         {
             "word": word,
+            "account": name,
             "said": name in said,
-            "silence": _SILENCE.get(name, "\u2013"),
             "value": format_value(said.get(name)),
             "money": format_money(said[name], currency) if field.endswith("amount") and _is_minor(said, name) else "",
             "differs": name in differing,

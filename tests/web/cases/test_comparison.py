@@ -1,0 +1,71 @@
+"""The comparison of a case: what was not read, what was read and not compared, and what is not there."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from console.pages.actions.state_comparison import comparison_table
+from ledger.catalogue.rules.contract import parse_document
+from ledger.record.rules.canonical import canonical
+from ledger.record.rules.lifecycle import State
+from reviews.reporting.rules.facts import Facts
+from tests.support.pure.facts import facts_in
+from tests.support.refund_shop import refund_contract
+
+ASKED = {"order_id": "EX-1", "amount": 1250, "currency": "EUR"}
+SOURCE = {"source": "shop", "consistency": "PRIMARY"}
+
+
+def table(facts: Facts, authority: dict[str, Any] | None, *predicates: str) -> dict[str, dict[str, str]]:
+    """By field what each column says, or what stands where it says nothing."""
+    found: dict[str, Any] = {}
+    if authority is not None:
+        results = [
+            {"text": text, "holds": "TRUE", "expected": 1250, "actual": 1250, "origin": "contract"}
+            for text in predicates
+        ]
+        layers = {"sr": ASKED, "sa": authority}
+        found = {"layers": layers, "readings": [SOURCE], "verdict": {"predicates": results}}
+    record = SimpleNamespace(
+        found=found,
+        payload=canonical(ASKED),
+        facts=facts,
+        action=facts,
+        contract=parse_document(refund_contract()),
+    )
+    rows = comparison_table(record)["rows"]  # type: ignore[arg-type]
+    silent = {row["field"]: row["silences"] for row in rows}
+    said = {row["field"]: {cell["account"]: cell["value"] for cell in row["cells"] if cell["said"]} for row in rows}
+    return {field: silent[field] | said[field] for field in silent}
+
+
+def test_what_was_not_read_is_not_told_as_not_found() -> None:
+    unread = table(facts_in(State.UNKNOWN, readings=()), None)
+    assert {row["authoritative"] for row in unread.values()} == {"not read"}
+    assert {row["believed"] for row in unread.values()} == {"pending"}
+
+
+def test_what_a_reading_says_nothing_of_is_told_as_not_compared_and_what_is_not_there_as_absent() -> None:
+    there = {"effects": {"refund": {"count": 1}}, "amount": 1250}
+    assert table(facts_in(State.REVIEW_REQUIRED), there)["order_id"]["authoritative"] == "not compared"
+    gone = {"effects": {"refund": {"count": 0}}}
+    assert table(facts_in(State.REVIEW_REQUIRED), gone)["amount"]["authoritative"] == "absent"
+
+
+def test_what_was_settled_and_not_confirmed_is_pending_no_more() -> None:
+    there = {"effects": {"refund": {"count": 1}}, "amount": 1250}
+    attested = facts_in(State.RECONCILED_SUCCESS, reached_by="attested_present")
+    assert table(attested, there)["amount"]["believed"] == "not confirmed"
+    assert table(facts_in(State.RECONCILED_SUCCESS), there)["amount"]["believed"] == "1250"
+
+
+def test_a_field_has_one_row_with_and_without_its_effect() -> None:
+    named = "sa.effects.refund.amount == sr.amount"
+    one = table(facts_in(State.REVIEW_REQUIRED), {"effects": {"refund": {"count": 1}}, "amount": 1250}, named)
+    assert "refund.amount" not in one
+    assert (one["amount"]["intended"], one["amount"]["requested"], one["amount"]["authoritative"]) == ("1250",) * 3
+    effects = {"refund": {"count": 1, "amount": 1250}, "notice": {"count": 1}}
+    several = table(facts_in(State.REVIEW_REQUIRED), {"effects": effects}, named)
+    assert "amount" not in several
+    assert (several["refund.amount"]["requested"], several["refund.amount"]["authoritative"]) == ("1250", "1250")
