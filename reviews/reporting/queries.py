@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -11,7 +11,9 @@ import orjson
 from ledger.catalogue import queries as catalogue_queries
 from ledger.record.queries import events, evidence
 from ledger.record.rules.encryption import CannotOpen
-from reviews.reconciliation.rules.shown import Shown, describe_difference
+from reviews.models import VerificationRun
+from reviews.reconciliation.rules.shown import DECISIVE, Shown, describe_difference
+from reviews.reporting.rules.at_stake import MoneyDifference, money_difference
 from reviews.reporting.rules.facts import Facts, fold
 
 if TYPE_CHECKING:
@@ -36,6 +38,15 @@ def facts_of_each(
         id_: _with_values(action, fold((row for row in told[id_] if row[0].seq <= action.seq), entries[id_]))
         for id_, action in kept.items()
     }
+
+
+def money_differences(tenant_id: UUID, action_ids: Collection[UUID]) -> dict[UUID, MoneyDifference]:
+    """How much more or less the newest decisive reading of each of these actions found than was requested."""
+    runs = VerificationRun.objects.filter(tenant_id=tenant_id, action_id__in=action_ids, result__in=DECISIVE)
+    newest = {run.pointer: run.action_id for run in runs.order_by("action_id", "-number").distinct("action_id")}
+    opened = evidence.open_evidence_many(tenant_id, list(newest), leave_out_lost=True) if newest else {}
+    found = {newest[pointer]: money_difference(orjson.loads(data)) for pointer, data in opened.items()}
+    return {action_id: difference for action_id, difference in found.items() if difference is not None}
 
 
 def _with_values(action: Action, facts: Facts) -> Facts:

@@ -96,6 +96,7 @@ def group_like_items(items: Iterable[AwaitedDecision], slug: str) -> list[dict[s
                 "items": members,
                 "word": f"{len(members)} {members[0].like}",
                 "at_stake": money_at_stake(each.payload for each in members),
+                "stake": "Requested" if members[0].kind == "case" else "At stake",
                 "together": _together(members, slug),
             }
         )

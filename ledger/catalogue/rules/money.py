@@ -68,11 +68,14 @@ def amount_of(arguments: Mapping[str, Any] | None) -> str:
 
 def money_at_stake(calls: Iterable[Mapping[str, Any]]) -> str:
     """The total amount in the arguments of several calls, by currency; empty where none names an amount."""
+    worths = ((to_decimal(each.get("amount"), each.get("currency")), each.get("currency")) for each in calls)
+    return format_totals((worth, str(currency).upper()) for worth, currency in worths if worth is not None)
+
+
+def format_totals(amounts: Iterable[tuple[Decimal, str]]) -> str:
+    """The total of amounts in whole units, by currency; empty where there is none but zero."""
     totals: dict[str, Decimal] = {}
-    for each in calls:
-        worth = to_decimal(each.get("amount"), each.get("currency"))
-        if worth is not None:
-            code = str(each["currency"]).upper()
-            totals[code] = totals.get(code, Decimal(0)) + worth
-    said = [f"{total:,.{decimal_places(code)}f} {code}" for code, total in sorted(totals.items())]
+    for amount, code in amounts:
+        totals[code] = totals.get(code, Decimal(0)) + amount
+    said = [f"{total:,.{decimal_places(code)}f} {code}" for code, total in sorted(totals.items()) if total]
     return " and ".join(said)

@@ -213,8 +213,8 @@ def test_lists_say_the_amounts_and_what_is_at_stake_with_one_reading_of_the_payl
     monkeypatch.setattr(evidence, "open_evidence_many", count)
     person = visitor(stage, "operator", "reviewer")
     cases, approvals, actions = (words(person.page(path)) for path in ("cases", "approvals", "actions"))
-    assert opened == [2, 3, 5]
-    assert "At stake on this page: 250.00 EUR" in cases
+    assert opened == [2, 2, 3, 5]
+    assert "At stake on this page: 250.00 EUR less than requested" in cases
     assert cases.count("125.00 EUR") == 2
     assert "At stake on this page: 375.00 EUR" in approvals
     assert actions.count("125.00 EUR") == 5

@@ -27,12 +27,14 @@ from console.web.http import TenantRequest, in_tenant, record_page_view, undo_if
 from console.web.labels import action_title
 from console.web.spreadsheets import MOST_EXPORTED
 from ledger.actions.queries import actions as actions_queries
-from ledger.catalogue.rules.money import amount_of, money_at_stake
+from ledger.catalogue.rules.money import amount_of
 from ledger.record.rules.refusals import ProofNeeded, Refused
 from reviews import queries
 from reviews.cases.operations import cases
 from reviews.cases.rules import resolutions
 from reviews.cases.rules.batches import MOST
+from reviews.reporting.queries import money_differences
+from reviews.reporting.rules.at_stake import describe_stake
 
 if TYPE_CHECKING:
     from reviews.models import Case
@@ -90,7 +92,7 @@ def list_cases(request: TenantRequest) -> HttpResponse:
     rows = _rows(request, found[:PAGE])
     context = {
         "here": "cases",
-        "at_stake": "" if tab == "settled" else money_at_stake(row["payload"] for row in rows),
+        "at_stake": "" if tab == "settled" else _at_stake(request.tenant.id, rows),
         "tabs": queue_tabs(request, tab),
         "batch": _batch(request),
         "beside": f"cases?{request.GET.urlencode()}".rstrip("?") if tab in ("", "mine", "free") else "",
@@ -103,6 +105,11 @@ def list_cases(request: TenantRequest) -> HttpResponse:
         "empty": _EMPTY.get(tab, "No open case here"),
     }
     return render(request, "cases/_list.html" if request.htmx else "cases/list.html", context)
+
+
+def _at_stake(tenant_id: UUID, rows: list[dict[str, Any]]) -> str:
+    known = money_differences(tenant_id, [row["row"].action_id for row in rows if row["action"] is not None])
+    return describe_stake((row["payload"], known.get(row["row"].action_id)) for row in rows)
 
 
 def exported_rows(request: TenantRequest) -> list[dict[str, Any]]:

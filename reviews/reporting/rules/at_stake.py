@@ -1,0 +1,67 @@
+"""Money at stake in cases: how much more or less was found than requested, and what was requested where nobody knows.
+
+A difference is told only where the reading shows each effect with its amount, in the notation and the currency of the
+request; else the whole request counts as not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Final
+
+from ledger.catalogue.rules.money import format_totals, to_decimal
+
+
+@dataclass(frozen=True)
+class MoneyDifference:
+    """How much more was found than requested, in whole units of the currency; negative where less."""
+
+    amount: Decimal
+    currency: str
+
+
+def money_difference(findings: Mapping[str, Any]) -> MoneyDifference | None:
+    """The difference that a run's findings show; None where they do not tell."""
+    asked, effects = findings.get("layers", {}).get("sr"), findings.get("verdict", {}).get("effects", ())
+    readings = findings.get("readings") or ()
+    if not isinstance(asked, Mapping) or len(effects) != 1 or not readings:
+        return None
+    wanted = to_decimal(asked.get("amount"), asked.get("currency"))
+    seen = next((each for each in readings[0].get("effects", ()) if each["name"] == effects[0]["name"]), None)
+    there = _amounts(seen, asked) if seen is not None and wanted is not None else None
+    if wanted is None or there is None:
+        return None
+    return MoneyDifference(sum(there, Decimal(0)) - wanted, str(asked["currency"]).upper())
+
+
+def _amounts(seen: Mapping[str, Any], asked: Mapping[str, Any]) -> list[Decimal] | None:
+    """The amount of each effect that is there; None where one is not shown, or written otherwise than the request."""
+    count = seen.get("count", 0)
+    each = seen.get("instances") or ([seen.get("fields") or {}] if count == 1 else [])
+    if seen.get("present") is None or len(each) != count:
+        return None
+    same = all(
+        type(one.get("amount")) is type(asked["amount"])
+        and str(one.get("currency", asked["currency"])).upper() == str(asked["currency"]).upper()
+        for one in each
+    )
+    found = [to_decimal(one.get("amount"), asked["currency"]) for one in each] if same else [None]
+    return None if None in found else [one for one in found if one is not None]
+
+
+_PARTS: Final = ("{} more than requested", "{} less than requested", "{} requested, outcome not known")
+
+
+def describe_stake(cases: Iterable[tuple[Mapping[str, Any], MoneyDifference | None]]) -> str:
+    """What is at stake in cases, each with its request and its difference; empty where no money is."""
+    more, less, unknown = list[MoneyDifference](), list[MoneyDifference](), list[MoneyDifference]()
+    for asked, known in cases:
+        wanted = to_decimal(asked.get("amount"), asked.get("currency"))
+        if known is not None:
+            (more if known.amount > 0 else less).append(MoneyDifference(abs(known.amount), known.currency))
+        elif wanted is not None:
+            unknown.append(MoneyDifference(wanted, str(asked["currency"]).upper()))
+    totals = [format_totals((each.amount, each.currency) for each in part) for part in (more, less, unknown)]
+    return "; ".join(text.format(total) for text, total in zip(_PARTS, totals, strict=True) if total)

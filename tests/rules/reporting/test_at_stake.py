@@ -1,0 +1,63 @@
+"""Money at stake in cases: the difference, not the request."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from reviews.reporting.rules.at_stake import MoneyDifference, describe_stake, money_difference
+
+ASKED = {"amount": 4700, "currency": "EUR"}
+
+
+def findings(*amounts: Any, count: int | None = None, currency: str = "EUR", **changes: Any) -> dict[str, Any]:
+    """A reading that shows these amounts, each as an effect of its own."""
+    there = [{"amount": amount, "currency": currency} for amount in amounts]
+    effect = {"name": "refund", "present": bool(there), "count": len(there) if count is None else count}
+    effect |= {"instances": there, "fields": there[0] if there else {}} | changes
+    verdict = {"effects": [{"name": "refund", "found": "PRESENT", "count": effect["count"]}]}
+    return {"layers": {"sr": ASKED}, "readings": [{"effects": [effect]}], "verdict": verdict}
+
+
+@pytest.mark.parametrize(
+    ("found", "difference"),
+    [
+        (findings(47000), "423.00"),
+        (findings(1200), "-35.00"),
+        (findings(4700, 4700), "47.00"),
+        (findings(4700), "0.00"),
+        (findings(), "-47.00"),
+        (findings(4700, instances=()), "0.00"),
+    ],
+)
+def test_the_difference_is_what_was_found_less_what_was_requested(found: dict[str, Any], difference: str) -> None:
+    assert money_difference(found) == MoneyDifference(Decimal(difference), "EUR")
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        {},
+        {"layers": {"sr": ASKED}, "readings": [], "verdict": {"effects": []}},
+        findings(4700, count=2),  # one of two is not shown
+        findings("4700"),  # whole units or minor ones: written otherwise than the request
+        findings(4700, currency="USD"),
+        findings(4700, present=None),
+        findings(None),
+        findings(4700) | {"layers": {"sr": {"quantity": 1}}},
+    ],
+)
+def test_what_a_reading_does_not_show_is_no_difference(found: dict[str, Any]) -> None:
+    assert money_difference(found) is None
+
+
+def test_what_is_at_stake_is_told_by_direction_and_what_nobody_knows_apart() -> None:
+    more, less = MoneyDifference(Decimal("423.00"), "EUR"), MoneyDifference(Decimal("-35.00"), "EUR")
+    same = MoneyDifference(Decimal(0), "EUR")
+    told = describe_stake([(ASKED, more), (ASKED, less), (ASKED, same), (ASKED, None), ({}, None)])
+    assert (
+        told == "423.00 EUR more than requested; 35.00 EUR less than requested; 47.00 EUR requested, outcome not known"
+    )
+    assert describe_stake([(ASKED, same), ({}, None)]) == ""
