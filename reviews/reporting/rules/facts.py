@@ -75,7 +75,6 @@ class Answer:
     status: str
     claims_success: bool
     nothing_sent: bool
-    late: bool
     pointer: str
     at: datetime
 
@@ -367,7 +366,6 @@ class _Fold:
                 status=str(seen.get("status")),
                 claims_success=bool(seen.get("claimed_success")),
                 nothing_sent=Ground.NOTHING_SENT in (detail.get("grounds") or ()),
-                late=bool(seen.get("late") or attempt.silent),
                 pointer=str(seen.get("pointer") or ""),
                 at=event.at,
             )

@@ -158,6 +158,8 @@ def test_what_was_attempted_before_is_not_told_as_never_attempted():
     """Trap: a retry begins the entry anew, and the attempt before it stays in the events."""
     again = told(State.VALIDATED, attempts=(attempt(),), readings=(reading(Shown.NO_EFFECT),))
     assert again.text == "An attempt was made and had no effect; it may be tried again."
+    unread = told(State.VALIDATED, attempts=(attempt(),))
+    assert unread.text == "An attempt was made and came to nothing; it may be tried again."
     unsent = told(State.VALIDATED, attempts=(attempt(answers=(answer("failed", unsent=True),)),))
     assert unsent.text == "An attempt was made and sent nothing, on the executor's word; it may be tried again."
     ended = told(State.FAILED, readings=(reading(Shown.NO_EFFECT),), **NEVER_RAN)

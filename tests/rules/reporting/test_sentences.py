@@ -11,7 +11,16 @@ from ledger.record.rules.lifecycle import State
 from ledger.record.rules.outcomes import NEVER_RAN
 from reviews.reconciliation.rules.shown import Shown
 from reviews.reporting.rules.facts import Authorization, DoubtSource, Facts, Permission
-from reviews.reporting.rules.sentences import FAMILIES, OutcomeFamily, axes, headline, payload_note
+from reviews.reporting.rules.sentences import (
+    FAMILIES,
+    Claim,
+    Claims,
+    OutcomeFamily,
+    authorization,
+    axes,
+    headline,
+    payload_note,
+)
 from tests.support.pure.facts import answer, attempt, doubt, facts_in, reading
 
 TEN = "quantity 10 instead of 1"
@@ -91,6 +100,17 @@ def test_a_target_that_is_read_before_anybody_is_asked_says_so() -> None:
     assert axes(asked, preparing=True).decision.text == "Target being read first"
     approved = facts_in(State.VALIDATED)
     assert axes(approved, preparing=True).decision.text == "Approved"
+    assert authorization(asked).text == "Waiting for approval"
+
+
+def test_a_decision_names_the_event_that_bears_it_out() -> None:
+    def claims(how: Permission) -> Claims:
+        return authorization(facts_in(State.VALIDATED, authorization=Authorization(how=how, seqs=(2,)))).claims
+
+    granted = {how for how in Permission if claims(how) == ((Claim.APPROVED, (2,)),)}
+    ended = {how for how in Permission if claims(how) == ((Claim.ENDED_UNSTARTED, (2,)),)}
+    assert granted == {Permission.APPROVED, Permission.STANDING}
+    assert set(Permission) - granted - ended == {Permission.UNCHECKED, Permission.NOT_NEEDED, Permission.WAITING}
 
 
 SAID = {
@@ -208,6 +228,11 @@ def test_a_failure_on_the_executors_word_says_whose_word_it_is() -> None:
         "Nothing was sent, on the executor's word",
     )
     assert axes(facts).execution.text == "Reported that nothing was sent"
+    assert axes(facts).effect.claims == ((Claim.SAID_UNSENT, (4,)), (Claim.NOT_READ, ()))
+
+
+def test_a_failure_without_a_reading_is_told_as_unread_and_not_as_a_read() -> None:
+    assert shown(facts_in(State.FAILED, readings=())) == ("Failed", "Not read")
 
 
 @pytest.mark.parametrize(

@@ -44,9 +44,7 @@ def attempt(number: int = 1, *, seq: int = 3, silent: int | None = None, answers
 
 def answer(status: str = "success", *, seq: int = 4, unsent: bool = False) -> Answer:
     claims = status == "success"
-    return Answer(
-        seq=seq, status=status, claims_success=claims, nothing_sent=unsent, late=False, pointer="o-1", at=START
-    )
+    return Answer(seq=seq, status=status, claims_success=claims, nothing_sent=unsent, pointer="o-1", at=START)
 
 
 def reading(shown: Shown, discrepancy: str = "", *, seq: int = 5, difference: str = "") -> RunReading:
