@@ -21,7 +21,7 @@ from approvals.voting.operations import votes
 from approvals.voting.operations.refusal_records import write_refusal_records
 from approvals.voting.rules import batches, binding
 from ledger.actions.queries import actions as actions_queries
-from ledger.record.rules.refusals import AlreadyDecided, NotFound, Refused
+from ledger.record.rules.refusals import AlreadyDecided, NotFound, NothingSelected, Refused, TooManySelected
 
 if TYPE_CHECKING:
     from ledger.models import Action
@@ -90,9 +90,9 @@ def batch_item(approval: Approval, action: Action) -> batches.BatchItem:
 
 def _find_approvals(tenant_id: UUID, shown: Sequence[DisplayedItem]) -> dict[UUID, Approval]:
     if not shown:
-        raise batches.NothingChosen
+        raise NothingSelected("Select the items to decide.")
     if len(shown) > batches.MOST:
-        raise batches.TooManyAtOnce(f"A batch holds {batches.MOST} at most.")
+        raise TooManySelected(f"A batch holds {batches.MOST} at most.")
     found = {each.approval_id: approvals.approval(tenant_id, each.approval_id) for each in shown}
     known = {approval_id: one for approval_id, one in found.items() if one is not None}
     if len(known) != len(shown):

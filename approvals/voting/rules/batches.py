@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from ledger.record.rules.refusals import Refused
+from ledger.record.rules.refusals import NothingSelected, Refused, TooManySelected
 
 MOST = 50
 _NEVER_CLASSES = frozenset({"CRITICAL_MUTATION"})
@@ -28,24 +28,10 @@ class NotOfOneKind(Refused):
     status = 422
 
 
-class TooManyAtOnce(Refused):
-    """Too many items for one batch."""
-
-    code = "BATCH_TOO_LARGE"
-    status = 422
-
-
 class NotForBatches(Refused):
     """This must be decided on its own page."""
 
     code = "NOT_BATCHABLE"
-    status = 422
-
-
-class NothingChosen(Refused):
-    """Select the items to decide."""
-
-    code = "BATCH_EMPTY"
     status = 422
 
 
@@ -85,7 +71,7 @@ def exclusion_reason(item: BatchItem) -> str:
 def check_batch(items: Sequence[BatchItem]) -> None:
     """Refuse items that may not form a batch (rules 1 to 3)."""
     if not items:
-        raise NothingChosen
+        raise NothingSelected("Select the items to decide.")
     if len({item.kind for item in items}) > 1:
         raise NotOfOneKind
     for item in items:
@@ -93,4 +79,4 @@ def check_batch(items: Sequence[BatchItem]) -> None:
             raise NotForBatches(f"{said} It must be decided on its own page.")
     most = min(MOST, min(item.most for item in items))
     if len(items) > most:
-        raise TooManyAtOnce(f"A batch of these holds {most} at most.")
+        raise TooManySelected(f"A batch of these holds {most} at most.")

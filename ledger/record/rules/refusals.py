@@ -111,3 +111,17 @@ class RateExceeded(Refused):
     def __init__(self, detail: str | None = None, *, retry_after_s: int = 1) -> None:
         super().__init__(detail)
         self.retry_after_s = retry_after_s
+
+
+class NothingSelected(Refused):
+    """Select at least one item."""
+
+    code = "NOTHING_SELECTED"
+    status = 422
+
+
+class TooManySelected(Refused):
+    """Too many items for one batch."""
+
+    code = "TOO_MANY_SELECTED"
+    status = 422

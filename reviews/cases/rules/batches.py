@@ -16,7 +16,7 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
-from ledger.record.rules.refusals import Refused
+from ledger.record.rules.refusals import NothingSelected, Refused, TooManySelected
 
 MOST = 500
 
@@ -41,20 +41,6 @@ NEEDS: dict[BatchKind, tuple[str, ...]] = {
     BatchKind.FREEZE_TARGETS: ("reason",),
 }
 """What each kind must be told."""
-
-
-class NothingSelected(Refused):
-    """No case was selected."""
-
-    code = "NOTHING_SELECTED"
-    status = 422
-
-
-class TooManySelected(Refused):
-    """A batch takes at most five hundred cases; narrow the filter."""
-
-    code = "TOO_MANY_SELECTED"
-    status = 422
 
 
 class BatchParameterMissing(Refused):
@@ -85,9 +71,9 @@ def check_selection(
     """The parameters of the batch and its cases, each once (rule 2)."""
     once = tuple(dict.fromkeys(cases))
     if not once:
-        raise NothingSelected
+        raise NothingSelected("No case was selected.")
     if len(once) > MOST:
-        raise TooManySelected
+        raise TooManySelected("A batch takes at most five hundred cases; narrow the filter.")
     told = {name: wanted.get(name) for name in NEEDS[kind]}
     if not all(str(value or "").strip() for value in told.values()):
         raise BatchParameterMissing

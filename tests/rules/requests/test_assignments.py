@@ -11,7 +11,7 @@ import pytest
 from approvals.gate.rules import proposals
 from approvals.requests.rules import assignments, threads
 from approvals.voting.rules import batches
-from ledger.record.rules.refusals import RateExceeded
+from ledger.record.rules.refusals import NothingSelected, RateExceeded, TooManySelected
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 MARA, PAUL, INES = uuid4(), uuid4(), uuid4()
@@ -136,11 +136,11 @@ def test_items_of_another_kind_are_no_batch(change):
 
 
 def test_a_batch_is_capped_by_its_policy_and_by_the_product():
-    with pytest.raises(batches.TooManyAtOnce, match="3 at most"):
+    with pytest.raises(TooManySelected, match="3 at most"):
         batches.check_batch([replace(ITEM, id=uuid4()) for _ in range(4)])
-    with pytest.raises(batches.TooManyAtOnce, match="50 at most"):
+    with pytest.raises(TooManySelected, match="50 at most"):
         batches.check_batch([replace(ITEM, id=uuid4(), most=1000) for _ in range(51)])
-    with pytest.raises(batches.NothingChosen):
+    with pytest.raises(NothingSelected):
         batches.check_batch([])
 
 

@@ -126,7 +126,7 @@ def test_items_of_two_kinds_are_no_batch(shop):
 def test_a_batch_holds_no_more_than_the_policy_allows(shop):
     rule(shop)
     answer = vote(shop, [item(each) for each in notes(shop, 4)])
-    assert (answer.status_code, answer.json()["code"]) == (422, "BATCH_TOO_LARGE")
+    assert (answer.status_code, answer.json()["code"]) == (422, "TOO_MANY_SELECTED")
 
 
 def test_without_a_rule_for_batches_there_are_none(shop):
