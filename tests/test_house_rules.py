@@ -314,11 +314,30 @@ def refusals(kind: type[Refused] = Refused) -> Iterator[type[Refused]]:
         yield from refusals(each)
 
 
-def test_every_refusal_is_a_sentence_with_a_code():
+def own_refusals() -> list[type[Refused]]:
     for file in source(*PRODUCT):
         if in_room(file.path, "rules", "operations", "api") and not file.path.endswith("__init__.py"):
             import_module(file.path.removesuffix(".py").replace("/", "."))
-    ours = [each for each in refusals() if each.__module__.split(".")[0] in PRODUCT]
+    return [each for each in refusals() if each.__module__.split(".")[0] in PRODUCT]
+
+
+SHARED_CODES = {
+    # A replayed proof is put on record by the edge, a wrong grant by the start.
+    "GRANT_INVALID",
+    # Who may not vote is refused as a person (403), who cannot be assigned as a value (422).
+    "NOT_ELIGIBLE",
+    # A form shows each beside another field.
+    "NOT_REGISTERED",
+}
+
+
+def test_a_code_belongs_to_one_class_of_refusal():
+    codes = Counter(each.code for each in own_refusals())
+    assert {code for code, count in codes.items() if count > 1} == SHARED_CODES
+
+
+def test_every_refusal_is_a_sentence_with_a_code():
+    ours = own_refusals()
     assert len(ours) > 20
     wrong = [
         each.__qualname__

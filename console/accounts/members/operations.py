@@ -36,7 +36,7 @@ from ledger.record import operations as ledger
 from ledger.record.queries import events
 from ledger.record.rules.canonical import digest
 from ledger.record.rules.envelope import instant
-from ledger.record.rules.refusals import NotFound, ProofNeeded, Refused
+from ledger.record.rules.refusals import NotFound, NothingProposed, ProofNeeded, Refused
 
 INVITED_FOR = timedelta(days=7)
 TOKEN_BYTES = 32
@@ -72,12 +72,6 @@ class NoApprover(Refused):
 
     code = "NO_APPROVER"
     status = 403
-
-
-class NothingProposed(Refused):
-    """There is nothing to confirm for this person."""
-
-    code = "NOTHING_PROPOSED"
 
 
 class AlreadyLinked(Refused):
@@ -243,7 +237,7 @@ def answer_proposal(
     """Confirm or decline what was proposed about a member as the second administrator; whoever asked may decline it."""
     row = _lock_member(tenant_id, member_id)
     if row.proposal is None:
-        raise NothingProposed
+        raise NothingProposed("There is nothing to confirm for this person.")
     asked: dict[str, Any] = row.proposal
     note = {"code": SecondPersonNeeded.code, "what": asked["what"]}
     check_answer(

@@ -18,13 +18,7 @@ from ledger.people.queries import is_same_person
 from ledger.people.rules.confirmation import Answer, check_answer, has_expired
 from ledger.record.operations import Actor, NewEvent, append, lock_subject
 from ledger.record.rules.envelope import instant
-from ledger.record.rules.refusals import NotFound, Refused
-
-
-class NothingWaits(Refused):
-    """Nothing is waiting for confirmation."""
-
-    code = "NOTHING_PROPOSED"
+from ledger.record.rules.refusals import NotFound, NothingProposed
 
 
 def decide_contract_change(
@@ -45,7 +39,7 @@ def decide_contract_change(
     lock_versions(CONTRACT, name)
     head = lock_subject(tenant_id=tenant_id, subject_id=row.id, kind="contract")
     if head.state != "PENDING":
-        raise NothingWaits
+        raise NothingProposed
     check_answer(
         "contract",
         answer,
@@ -119,7 +113,7 @@ def decide_system_change(
     head = lock_subject(tenant_id=tenant_id, subject_id=known.id, kind="system")
     known = catalogue_queries.system(tenant_id, name)
     if known is None or known.proposal is None:
-        raise NothingWaits
+        raise NothingProposed
     check_answer(
         "system",
         answer,

@@ -90,6 +90,18 @@ class ReasonMissing(Refused):
     status = 422
 
 
+class AlreadyProposed(Refused):
+    """A proposal is waiting for its confirmation; confirm or withdraw it first."""
+
+    code = "ALREADY_PROPOSED"
+
+
+class NothingProposed(Refused):
+    """Nothing is waiting for confirmation."""
+
+    code = "NOTHING_PROPOSED"
+
+
 class AlreadyDecided(Refused):
     """The request has already been decided."""
 

@@ -11,7 +11,7 @@ from ledger.models import LegalHold, Retention
 from ledger.people.queries import is_same_person
 from ledger.people.rules.confirmation import Answer, check_answer
 from ledger.record.operations import Actor, NewEvent, SubjectHead, append, lock_subject, new_id
-from ledger.record.rules.refusals import AlreadyDecided
+from ledger.record.rules.refusals import AlreadyDecided, AlreadyProposed
 from ledger.retention import queries
 from ledger.retention.rules import retention as rules
 from ledger.retention.rules.retention import HoldScope, RetentionPolicy
@@ -51,7 +51,9 @@ def propose_policy(*, tenant_id: UUID, policy: RetentionPolicy, by: Actor, at: d
     """Propose a retention policy; it takes effect once another person has confirmed it."""
     rules.check_policy(policy)
     if Retention.objects.filter(tenant_id=tenant_id, state="PROPOSED").exists():
-        raise rules.AlreadyProposed
+        raise AlreadyProposed(
+            "Another retention policy is waiting for its second approver; confirm or withdraw it first."
+        )
     row = Retention.objects.create(
         tenant_id=tenant_id, id=new_id(at), state="PROPOSED", proposed_by=by.id, proposed_at=at, **policy.document()
     )

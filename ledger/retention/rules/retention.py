@@ -86,12 +86,6 @@ class AlreadyHeld(Refused):
     code = "ALREADY_HELD"
 
 
-class AlreadyProposed(Refused):
-    """Another retention policy is waiting for its second approver; confirm or withdraw it first."""
-
-    code = "ALREADY_PROPOSED"
-
-
 class HoldScope(StrEnum):
     """The kinds of scope that a hold can have."""
 

@@ -28,7 +28,7 @@ from ledger.record import operations as ledger
 from ledger.record.queries import events
 from ledger.record.rules.envelope import instant
 from ledger.record.rules.lifecycle import State
-from ledger.record.rules.refusals import NotFound, ReasonMissing, Refused
+from ledger.record.rules.refusals import AlreadyProposed, NotFound, NothingProposed, ReasonMissing, Refused
 from reviews import queries
 from reviews.cases.operations import settlements
 from reviews.cases.rules import resolutions, runbooks
@@ -58,18 +58,6 @@ class AlreadyResolved(Refused):
     """This case is settled."""
 
     code = "ALREADY_RESOLVED"
-
-
-class AlreadyProposed(Refused):
-    """A resolution is waiting for a second approver; confirm or return it before proposing another."""
-
-    code = "ALREADY_PROPOSED"
-
-
-class NothingProposed(Refused):
-    """Nothing is waiting for a second approver."""
-
-    code = "NOTHING_TO_CONFIRM"
 
 
 class NotSettled(Refused):
@@ -427,7 +415,9 @@ def _decide(
     """What a first person does with a case, and what they stand for; else the refusal."""
     if case.state == "AWAITING_SECOND":
         # Else the second person could confirm something else than they have read.
-        raise AlreadyProposed
+        raise AlreadyProposed(
+            "A resolution is waiting for a second approver; confirm or return it before proposing another."
+        )
     resolutions.check_resolution(held, resolution, reason=reason, evidence=evidence)
     act = act_of(held, resolution)
     made = settlements.accept_statement(
@@ -485,7 +475,7 @@ def confirm(
     """
     head, case = lock_open_case(tenant_id, case_id)
     if case.state != "AWAITING_SECOND":
-        raise NothingProposed
+        raise NothingProposed("Nothing is waiting for a second approver.")
     if not accept:
         ledger.append(head, ledger.NewEvent(kind="resolution_declined", to="OPEN"), actor=by, at=at)
         Case.objects.filter(tenant_id=tenant_id, id=case_id).update(**NOT_PROPOSED, state="OPEN")
@@ -543,7 +533,7 @@ def _confirm_proposal(
 ) -> _Ending:
     """The end that was proposed, if this person may confirm exactly that."""
     if case.state != "AWAITING_SECOND":
-        raise NothingProposed
+        raise NothingProposed("Nothing is waiting for a second approver.")
     if case.proposed_by == by.id:
         raise SecondPersonNeeded
     held, proof = held_action(case), proof or settlements.SettlementProof(person=str(by.id))

@@ -159,7 +159,7 @@ def test_a_proposal_can_be_sent_back_or_taken_back(shop: Workshop, case: dict[st
         resolve(shop, case, "ATTEST_PRESENT")
         assert confirm(shop, case, by=person, accept=False).json()["state"] == "OPEN"
         assert shown(shop, case)["proposed_resolution"] is None
-    assert refused(confirm(shop, case)) == (409, "NOTHING_TO_CONFIRM")
+    assert refused(confirm(shop, case)) == (409, "NOTHING_PROPOSED")
     assert shop.state(case["action_id"]) == "REVIEW_REQUIRED"
 
 
