@@ -77,12 +77,6 @@ def name_of(row: Membership) -> str:
     return known or row.user.get_username()
 
 
-def person_of(tenant_id: UUID, actor_id: UUID) -> UUID:
-    """The human behind an account of this tenant, whatever its roles; an account without a place is its own."""
-    row = Membership.objects.filter(tenant_id=tenant_id, actor_id=actor_id).first()
-    return row.person_id if row is not None and row.person_id is not None else actor_id
-
-
 def operators(tenant_id: UUID) -> dict[UUID, str]:
     """The pseudonym and name of every operator."""
     return {

@@ -13,7 +13,6 @@ from django.http import HttpRequest
 from approvals.policy.operations import policy_evaluation
 from approvals.voting.operations import challenges, signatures
 from approvals.voting.queries import approvers
-from console.accounts import queries as directory
 from console.accounts.sign_in.queries import authenticator_app
 from console.accounts.step_up import proof_class, session_hash
 from console.api.auth import Caller
@@ -21,6 +20,7 @@ from console.web import labels
 from ledger.actions.queries import actions
 from ledger.catalogue import queries as catalogue_queries
 from ledger.people.operations.statements import SignedStatement, signed_log_head
+from ledger.people.queries import is_same_person, person_behind
 from ledger.people.rules.statements import coverage_digest
 from ledger.record.rules.outcomes import PASSKEY
 from ledger.record.rules.refusals import NotFound
@@ -75,7 +75,7 @@ def settlement_proof(
     if case is None:
         raise NotFound("Case")
     return settlements.SettlementProof(
-        person=str(directory.person_of(caller.tenant_id, caller.actor.id)),
+        person=str(person_behind(caller.actor.id)),
         evidence_class=evidence_class,
         policy=required_class(case, at=at),
         seen=covers,
@@ -162,8 +162,7 @@ def signing_terms(held: HeldAction, resolution: Resolution, *, policy: str, act:
 
 def confirm_refusal(case: Case, caller: Caller) -> str:
     """The reason why this caller may not confirm the proposal; empty if they may."""
-    people = [directory.person_of(case.tenant_id, each) for each in (caller.actor.id, case.proposed_by) if each]
-    is_proposer = len(set(people)) < 2
+    is_proposer = is_same_person(case.proposed_by, caller.actor.id)
     refusal = resolutions.refuse_second(roles=caller.roles, is_proposer=is_proposer)
     return refusal.detail if refusal else ""
 

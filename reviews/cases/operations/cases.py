@@ -22,6 +22,7 @@ from ledger.catalogue.rules.lent_lookups import lends_lookup
 from ledger.catalogue.rules.remedies import Relation
 from ledger.db import tenancy
 from ledger.people.operations.statements import SignedStatement
+from ledger.people.queries import is_same_person
 from ledger.people.rules.confirmation import SecondPersonNeeded
 from ledger.people.rules.statements import statement_hash
 from ledger.record import operations as ledger
@@ -534,7 +535,7 @@ def _confirm_proposal(
     """The end that was proposed, if this person may confirm exactly that."""
     if case.state != "AWAITING_SECOND":
         raise NothingProposed("Nothing is waiting for a second approver.")
-    if case.proposed_by == by.id:
+    if is_same_person(case.proposed_by, by.id):
         raise SecondPersonNeeded
     held, proof = held_action(case), proof or settlements.SettlementProof(person=str(by.id))
     resolution, evidence = Resolution(case.proposed_resolution), list(case.proposed_evidence)

@@ -9,7 +9,7 @@ import pytest
 from approvals.models import Agent
 from console import tasks
 from console.accounts.members import operations as people
-from console.models import Membership, Message
+from console.models import Message
 from console.notifications.facts import load_facts
 from console.notifications.messages import render_message
 from ledger.catalogue import queries as catalogue_queries
@@ -98,7 +98,8 @@ def test_a_settlement_asks_those_who_may_confirm_it_and_not_who_proposed_it(stag
 
 def test_a_second_account_of_the_same_human_is_neither_asked_nor_taken(stage):
     first, second = stage.person("operator"), stage.person("operator", name="second@orchid")
-    Membership.objects.filter(id=second.id).update(person_id=first.person_id)
+    with tenancy(stage.tenant):
+        people.link_accounts(tenant_id=stage.tenant, member_ids=[first.id, second.id], by=ledger.SYSTEM, at=now())
     case = stage.case()
     settle_on_page(visitor(stage, "operator"), case.id, "ATTEST_ABSENT", **WHY)
     gathered()

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
 import pytest
 
+from console.accounts.members import operations as people
+from console.models import Membership
 from ledger.db import tenancy
+from ledger.record.operations import SYSTEM
 from ledger.record.queries import events, evidence
 from ledger.verify_bundle import Verdict
 from tests.support import exported
@@ -93,6 +97,18 @@ def test_the_second_person_signs_over_what_the_first_signed(shop: Workshop, case
     assert second["covers"]["action_id"] == case["action_id"]
     assert len(second["covers"]["evidence"]) >= 3
     assert second["settlement"]["by"] == str(actor_of(shop.tenant, shop.reviewer))
+
+
+@pytest.mark.req("R-CX-09")
+def test_accounts_that_are_linked_after_the_proposal_are_one_person(shop: Workshop, case: dict[str, Any]):
+    """The first statement names the person that its account was then; the account is another one's now."""
+    late = shop.person("operator", name="late@orchid")
+    settle(late, case["case_id"], "ATTEST_ABSENT")
+    places = [Membership.objects.get(tenant_id=shop.tenant, user=each.user).id for each in (shop.reviewer, late)]
+    with tenancy(shop.tenant):
+        people.link_accounts(tenant_id=shop.tenant, member_ids=places, by=SYSTEM, at=datetime.now(UTC))
+    refused = confirm(shop.reviewer, case["case_id"])
+    assert (refused.status_code, refused.json()["code"]) == (403, "SECOND_PERSON_NEEDED")
 
 
 @pytest.mark.req("R-CX-09")
