@@ -19,6 +19,7 @@ from approvals.voting.queries import approvers
 from approvals.voting.rules import binding, break_glass
 from ledger.catalogue import queries as catalogue_queries
 from ledger.db import insert
+from ledger.people.queries import person_behind
 from ledger.record import operations as ledger
 from ledger.record.queries import events
 from ledger.record.rules.envelope import instant
@@ -135,11 +136,11 @@ def review_use(
     if used is None:
         raise NotFound("Break-glass use")
     wanted = _reviewers_required(used)
-    before = [each["person"] for each in used.reviews]
-    person = str(approvers.person_of(tenant_id, by.id))
+    before = [str(person_behind(UUID(each["actor"]))) for each in used.reviews]
+    person = str(person_behind(by.id))
     break_glass.check_review(
         reviewer=person,
-        used_by=str(approvers.person_of(tenant_id, used.used_by)),
+        used_by=str(person_behind(used.used_by)),
         reviewed_by=before,
         wanted=wanted,
     )

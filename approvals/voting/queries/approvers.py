@@ -100,12 +100,6 @@ def approver_key_by_credential(tenant_id: UUID, credential_id: str) -> ApproverK
     return ApproverKey.objects.filter(tenant_id=tenant_id, credential_id=credential_id).first()
 
 
-def person_of(tenant_id: UUID, actor_id: UUID) -> UUID:
-    """The person behind an account; an account outside the roster counts as its own person."""
-    row = approver(tenant_id, actor_id)
-    return row.person_id if row is not None else actor_id
-
-
 def emergency(tenant_id: UUID, emergency_id: UUID) -> BreakGlassUse | None:
     return fetch_one(BreakGlassUse, "tenant_id = $1 AND id = $2", tenant_id, emergency_id)
 

@@ -20,6 +20,7 @@ from console.web.forms import BreakGlassReviewForm
 from console.web.http import TenantRequest, in_tenant
 from console.web.spreadsheets import MOST_EXPORTED
 from ledger.actions.queries import actions as actions_queries
+from ledger.people.queries import is_same_person
 
 REVIEWERS = ("reviewer", "operator", "compliance", "administrator")
 EMERGENCIES_LIST = ListPage(
@@ -120,11 +121,11 @@ def _review_row(
     names: dict[UUID, str],
     form: BreakGlassReviewForm | None,
 ) -> dict[str, Any]:
-    mine = approvers.person_of(request.tenant.id, request.caller.actor.id)
-    gone = {each["person"] for each in used.reviews} | {str(approvers.person_of(request.tenant.id, used.used_by))}
+    mine = request.caller.actor.id
+    gone = [used.used_by, *(UUID(each["actor"]) for each in used.reviews)]
     return _about(used, actions, names) | {
         "late": used.reviewed_at is None and used.review_by <= request.as_of,
-        "may_review": used.reviewed_at is None and str(mine) not in gone,
+        "may_review": used.reviewed_at is None and not any(is_same_person(each, mine) for each in gone),
         "approval_href": reverse("approval", args=[request.tenant.slug, used.approval_id]),
         "href": reverse("emergency-review", args=[request.tenant.slug, used.id]),
         "form": form,

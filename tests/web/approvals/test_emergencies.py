@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -9,7 +10,10 @@ import pytest
 
 from approvals import tasks as before
 from console import tasks
+from console.accounts.members import operations as people
+from console.models import Membership
 from ledger.db import tenancy
+from ledger.record.operations import SYSTEM
 from ledger.record.queries import events
 from tests.support.api_tenant import PASSWORD, Clock, Workshop
 from tests.support.callers import Api
@@ -129,6 +133,19 @@ def test_two_others_review_it_and_nobody_twice(shop: Workshop):
     assert shop.operator.get("/emergencies").json()["items"] == []
     done = shop.operator.get("/emergencies?reviewed=true").json()["items"]
     assert [each["finding"] for each in done[0]["reviews"]] == ["justified", "justified"]
+
+
+@pytest.mark.req("R-AP-14")
+def test_two_accounts_of_one_person_are_one_review_also_when_they_are_linked_afterwards(shop: Workshop):
+    policy(shop)
+    broken(shop, shop.propose())
+    late = shop.person("compliance", name="late@orchid")
+    assert look(shop, late).json()["state"] == "USED"
+    places = [Membership.objects.get(tenant_id=shop.tenant, user=each.user).id for each in (shop.reviewer, late)]
+    with tenancy(shop.tenant):
+        people.link_accounts(tenant_id=shop.tenant, member_ids=places, by=SYSTEM, at=datetime.now(UTC))
+    assert look(shop, shop.reviewer).json()["code"] == "ALREADY_DECIDED"
+    assert look(shop, shop.person("administrator")).json()["state"] == "REVIEWED"
 
 
 def test_a_use_without_review_raises_the_alarm_once(shop: Workshop, clock: Clock):
