@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import ceil
 
 from console.local.servers import ServerFailed
 from deploy.drills.installation import CannotRun, DrillFailed, Installation, Shape, installation
@@ -32,7 +33,7 @@ class Drill:
     rounds: int
     one_round: Round
     shape: Callable[[Options], Shape] = lambda _: Shape()
-    pace: Callable[[Options], Pace] = lambda options: Pace(per_s=options.per_s)
+    pace: Callable[[Options], Pace] = lambda options: Pace(per_s=options.per_s, callers=ceil(options.per_s / 2))
     add_options: Callable[[argparse.ArgumentParser], None] = lambda _: None
     loses: Callable[[Options], bool] = lambda _: False
     per_s: float = 2.0
