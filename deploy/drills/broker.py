@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import shutil
-import sys
 import time
 from collections import Counter
 
@@ -62,4 +61,4 @@ DRILL = Drill(
 )
 
 if __name__ == "__main__":
-    sys.exit(DRILL.run(sys.argv[1:]))
+    DRILL.main()

@@ -7,11 +7,13 @@ where the drill itself could not go on; 3 where a program or a right of this mac
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil
+from typing import NoReturn
 
 from console.local.servers import ServerFailed
 from deploy.drills.installation import CannotRun, DrillFailed, Installation, Shape, installation
@@ -37,6 +39,12 @@ class Drill:
     add_options: Callable[[argparse.ArgumentParser], None] = lambda _: None
     loses: Callable[[Options], bool] = lambda _: False
     per_s: float = 2.0
+
+    def main(self) -> NoReturn:
+        """Run the drill for the command line. Whoever ends it ends all that it started, too."""
+        for each in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(each, lambda number, _: sys.exit(128 + number))
+        sys.exit(self.run(sys.argv[1:]))
 
     def run(self, words: list[str]) -> int:
         """Run the drill; the exit code."""

@@ -10,7 +10,6 @@ with 200; the server stays away until that has happened. The client library send
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from collections import Counter
 
@@ -79,4 +78,4 @@ DRILL = Drill(
 )
 
 if __name__ == "__main__":
-    sys.exit(DRILL.run(sys.argv[1:]))
+    DRILL.main()

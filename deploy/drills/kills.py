@@ -8,7 +8,6 @@ again two seconds later (the executor is started by its supervisor). Nothing may
 
 from __future__ import annotations
 
-import sys
 import time
 
 from deploy.drills.drill import Drill, Options
@@ -38,4 +37,4 @@ def _kill(place: Installation, traffic: Traffic, options: Options, number: int) 
 DRILL = Drill(name="kills", about="Kill processes while work goes on.", rounds=12, one_round=_kill)
 
 if __name__ == "__main__":
-    sys.exit(DRILL.run(sys.argv[1:]))
+    DRILL.main()

@@ -10,7 +10,6 @@ the pooler again under it. At the end no lock of a session is left behind on any
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 
 from console.local.processes import spawn
@@ -50,4 +49,4 @@ DRILL = Drill(
 )
 
 if __name__ == "__main__":
-    sys.exit(DRILL.run(sys.argv[1:]))
+    DRILL.main()

@@ -14,7 +14,6 @@ costs; they are counted and fail the drill only with `--synchronous`.
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from contextlib import suppress
 
@@ -70,4 +69,4 @@ DRILL = Drill(
 )
 
 if __name__ == "__main__":
-    sys.exit(DRILL.run(sys.argv[1:]))
+    DRILL.main()

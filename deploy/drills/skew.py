@@ -10,7 +10,6 @@ clock. Each round takes another difference, the smallest of 3.5 seconds.
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from pathlib import Path
 
@@ -90,4 +89,4 @@ DRILL = Drill(
 )
 
 if __name__ == "__main__":
-    sys.exit(DRILL.run(sys.argv[1:]))
+    DRILL.main()
