@@ -163,13 +163,15 @@ class Traffic:
     # The person
 
     def _approve(self) -> None:
-        reviewer, password = self.place.person("reviewer")
+        signed_in: tuple[httpx.Client, str] | None = None
         while not self.ended.wait(0.5):
             with suppress(httpx.HTTPError, KeyError, ValueError, DrillFailed):
+                signed_in = signed_in or self.place.person("reviewer")
+                reviewer, password = signed_in
                 answer = reviewer.get("/api/v1/approvals", params={"state": "REQUESTED", "limit": 50})
                 if answer.status_code in (401, 403):
                     # The database that went back has forgotten the session.
-                    reviewer, password = self.place.person("reviewer")
+                    signed_in = None
                     continue
                 for each in answer.json()["items"]:
                     shown = reviewer.get(f"/api/v1/approvals/{each['approval_id']}").json()
