@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from ledger.record.rules.lifecycle import Ground, State
 from ledger.record.rules.outcomes import Outcome, outcome_of
 from reviews.reporting.rules.facts import Facts, fold
 from reviews.reporting.rules.report import StatusCode, StatusReport, build_report
@@ -23,7 +24,7 @@ from tests.support.pure.bearing_out import (
     standing_doubt,
     unborne,
 )
-from tests.support.pure.histories import DIFFERENCES, Happening, Walk, history, random_walks, walks
+from tests.support.pure.histories import DIFFERENCES, Happening, Walk, history, move, random_walks, walks
 
 LONG = settings(max_examples=3000, deadline=None, suppress_health_check=list(HealthCheck))
 BOUNDED = 1500
@@ -64,7 +65,7 @@ def left_out(walk: Walk) -> list[str]:
     """What stands on record and is not told: too little misleads as well."""
     events, told = walk.events, sentences(walk.events)
     execution, (effect, claims) = told["execution"][0].lower(), told["effect"]
-    kinds = {claim for claim, _ in claims}
+    claimed = {claim for claim, _ in claims}
     ran = bool(of_attempt(events))
     here = [
         ("a claim of success", any(said(each, "success") for each in answers(events)), "reported success" in execution),
@@ -74,16 +75,21 @@ def left_out(walk: Walk) -> list[str]:
             any("nothing_sent" in each.detail.get("grounds", ()) for each in answers(events)),
             "nothing was sent" in execution,
         ),
-        ("a silence", ran and not answers(events), "answer" in execution),
+        ("that no answer came", ran and not answers(events), "answer" in execution),
+        (
+            "an executor that fell silent",
+            "lease_ended" in kinds(of_attempt(events)) and not answers(events),
+            "never answered" in execution,
+        ),
         (
             "a doubt",
             standing_doubt(events) is not None,
-            Claim.CONTRADICTED in kinds and "It was settled, but" in told["report"][0],
+            Claim.CONTRADICTED in claimed and "It was settled, but" in told["report"][0],
         ),
         (
             "a decisive reading",
             bool(decisive(of_attempt(events))) and standing_doubt(events) is None,
-            bool(kinds & {Claim.SAW_REQUESTED, Claim.SAW_NOTHING, Claim.SAW_OTHERWISE, Claim.REVERSED}),
+            bool(claimed & {Claim.SAW_REQUESTED, Claim.SAW_NOTHING, Claim.SAW_OTHERWISE, Claim.REVERSED}),
         ),
         (
             "a person's word",
@@ -147,6 +153,8 @@ def test_each_fact_is_what_its_event_says() -> None:
         assert [(each.run, each.seqs[0], each.at, each.source) for each in facts.readings] == [
             (each.detail["run"], each.seq, each.at, each.detail["listed"]["source"]) for each in listed
         ]
+        of_run = {each.run: tuple(e.seq for e in events if e.detail.get("run") == each.run) for each in facts.readings}
+        assert {each.run: each.seqs for each in facts.readings} == of_run
         assert facts.is_answer_only == bool(kinds(events) & {"answer_awaited", "answer_checked", "answer_refused"})
         assert facts.is_unverifiable == (walk.entry["verification"]["status"] == "UNVERIFIABLE")
         proposed = [each.seq for each in events if each.kind == "recovery_proposed"]
@@ -159,6 +167,18 @@ def test_each_fact_is_what_its_event_says() -> None:
         decided = events[facts.authorization.seqs[0] - 1]
         if decided.kind != "proposed":
             assert (facts.authorization.by, facts.authorization.at) == (decided.actor_id, decided.at)
+
+
+def test_a_run_that_ended_an_action_without_effect_showed_no_effect_whatever_its_class() -> None:
+    """A stale target is a mismatch, and still nothing happened."""
+    walk = Walk(lambda options: options[0])
+    move(walk, State.VALIDATED)
+    move(walk, State.EXECUTING)
+    walk.answer("failed", State.PENDING)
+    grounds = (Ground.DECISIVE_READ, Ground.NO_EFFECT_NO_CLAIM)
+    walk.step("failed", State.FAILED, walk.read("MISMATCH", "STALE_STATE"), grounds=grounds)
+    assert report_of(walk.events).text == "Failed. The system of record shows that nothing happened."
+    assert sentences(walk.events)["effect"][0] == "None, confirmed"
 
 
 def test_the_histories_come_to_every_outcome() -> None:
