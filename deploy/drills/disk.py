@@ -19,7 +19,7 @@ from pathlib import Path
 from console.local.processes import wait_until
 from deploy.drills.drill import Drill, Options
 from deploy.drills.installation import Installation, Shape
-from deploy.drills.keys import add_away, wait_for_denials, wait_until_ready
+from deploy.drills.keys import DENIED_WITHIN_S, add_away, wait_for_denials, wait_until_ready
 from deploy.drills.traffic import Traffic
 
 DISK_MB = 400
@@ -32,13 +32,14 @@ def _fill(place: Installation, traffic: Traffic, options: Options, number: int) 
     ballast = server.folder / "ballast"
     named: set[str] = set()
 
-    def is_named() -> bool:
+    def is_named_and_refused() -> bool:
         # Removed tables and recycled log leave room again, which is taken, too.
         _fill_up(ballast)
         named.update(TOLD & set(place.failed_parts()))
-        return bool(named)
+        return bool(named and traffic.denials_since(began))
 
-    if not wait_until(is_named, within_s=max(options.away, 60), every_s=0.5):
+    wait_until(is_named_and_refused, within_s=max(options.away, DENIED_WITHIN_S), every_s=0.5)
+    if not named:
         traffic.amiss.append("/statusz named neither DISK nor DATABASE")
     named_s = time.time() - began
     denials = wait_for_denials(traffic, began, options.away)

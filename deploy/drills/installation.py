@@ -182,6 +182,7 @@ class Installation:
         self.executors: dict[str, Child] = {}
         self.endings: list[tuple[str, int]] = []
         self.known: dict[str, Any] = {}
+        self.clients: list[httpx.Client] = []
         self._environments: dict[str, Mapping[str, str]] = {}
         self._ended = threading.Event()
 
@@ -251,6 +252,8 @@ class Installation:
     def end(self) -> None:
         self._ended.set()
         time.sleep(1.5)
+        for client in self.clients:
+            client.close()
         if self.proxy is not None:
             self.proxy.stop()
         stop_children([*self.executors.values(), *self.children.values(), *self.record.running.values()])
@@ -330,6 +333,7 @@ class Installation:
         """A signed-in person and their password."""
         who = next(each for each in self.known["people"] if each["role"] == role)
         http = httpx.Client(base_url=self.url, timeout=20)
+        self.clients.append(http)
         http.get("/sign-in")
         form = {"username": who["username"], "password": who["password"]}
         answer = http.post("/sign-in", data=form | {"csrfmiddlewaretoken": http.cookies["csrftoken"]})
@@ -340,6 +344,7 @@ class Installation:
 
     def register(self) -> None:
         operator = self.machine("oper")
+        self.clients.append(operator)
         bodies = [
             ("/systems", {"name": "documents", "pattern": "filesystems", "settings": {"root": str(self.documents)}}),
             *(("/contracts", json.loads((CONTRACTS / f"{tool}.json").read_text())) for tool in TOOLS),

@@ -247,6 +247,7 @@ class Caller:
         self._traffic = traffic
         place = traffic.place
         http = httpx.Client(timeout=20, event_hooks={"response": [self._note]})
+        place.clients.append(http)
         self._agent = Agent(
             url=place.url, key=place.known["keys"]["agent"], agent_id="clerk", http=http, backoff=PATIENCE
         )

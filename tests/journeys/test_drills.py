@@ -11,7 +11,9 @@ from deploy.drills.drill import Drill
 
 CANNOT_RUN = 3
 
-pytestmark = pytest.mark.long
+# A drill kills what its threads talk to, and ends while some of them wait.
+IGNORED = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+pytestmark = [pytest.mark.long, IGNORED]
 
 
 def passes(drill: Drill, capsys: pytest.CaptureFixture[str], *words: str) -> bool:
