@@ -1,4 +1,4 @@
-"""How this package's rows follow from their events, for `ledger.register` and `manage.py verify_ledger`."""
+"""The rules by which rows of this package follow from events, for `ledger.register` and `manage.py verify_ledger`."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ _FIRST = _ReportedCode(state="", entry=None, reached_by="", contradicted=False, 
 
 
 def _fold_reports(rows: dict[Any, Row], event: VerifiedEvent) -> None:
-    """What a report may say that is given on this event."""
+    """Keep the status code that a report on the action has after this event."""
     envelope = event.envelope
     before: _ReportedCode = next((row["code"] for row in reversed(rows.values())), _FIRST)
     turned = lifecycle.changes_outcome(envelope.kind, envelope.from_state, envelope.to_state)
@@ -100,13 +100,13 @@ def _says_completed_rightly(row: Mapping[str, Any]) -> bool:
     return bool(row["completed"] == (row["code"] in (StatusCode.COMPLETED, StatusCode.ANSWERED)))
 
 
-def _guarded(event: VerifiedEvent) -> Any:
+def _guard_verdict(event: VerifiedEvent) -> Any:
     """The guard's verdict: the kind of the event."""
     return "BLOCK" if event.envelope.kind == "message_blocked" else "ALLOW"
 
 
 def _fold_case(rows: dict[Any, Row], event: VerifiedEvent) -> None:
-    """How opening and reopening change a case."""
+    """Apply opening and reopening to the row of a case."""
     row, envelope = rows.get(envelope_id := event.envelope.subject_id), event.envelope
     if row is None:
         return
@@ -133,8 +133,8 @@ def _stray_case(event: VerifiedEvent) -> Any:
     return UNKNOWN if place is UNKNOWN else KEEP if place is None else event.envelope.subject_id
 
 
-def _linked(event: VerifiedEvent) -> str:
-    return event.envelope.kind.removesuffix("_linked")
+def _link_relation(event: VerifiedEvent) -> str:
+    return event.envelope.kind.removesuffix("_link_relation")
 
 
 _NOT_PROPOSED = {
@@ -226,7 +226,9 @@ RECORD_TABLES = (
         place="incident_id",
         key=("kind", "subject_id"),
         events={
-            f"{kind}_linked": creates_row(lambda event: (_linked(event), event.said("subject_id")), at=event_time)
+            f"{kind}_link_relation": creates_row(
+                lambda event: (_link_relation(event), event.said("subject_id")), at=event_time
+            )
             for kind in ("action", "case", "freeze")
         },
         outside={"id": "a number of the row"},
@@ -314,7 +316,7 @@ RECORD_TABLES = (
         events={
             kind: creates_row(
                 lambda event: event.envelope.id,
-                verdict=_guarded,
+                verdict=_guard_verdict,
                 codes=detail_field("codes"),
                 tags=detail_field("tags"),
                 claims=detail_field("claims"),

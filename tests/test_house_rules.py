@@ -41,6 +41,13 @@ OWN_WORDS = (
     "ledger/verify_bundle.py",
     "console/api/auth.py",
 )
+# How a docstring does not begin, and what a private function is not called, but in one package.
+# The numbers may only go down.
+CLAUSE = re.compile(r"(What|Whether|How|Where|Who|Whose|Why|Of|When|Which|Whatever|Whoever)\b")
+PARTICIPLE = re.compile(rf"_([a-z]+ed|{'|'.join(sorted(RIDDLES))}|asked|meant|brought|chosen)")
+NOT_YET = "client/counterfoil/coding_agents/"
+MOST_CLAUSES = 10
+MOST_PARTICIPLES = 10
 MOST_MODULES = 24
 MOST_MODULES_AT_A_ROOT = 10
 
@@ -251,6 +258,33 @@ def test_no_public_name_is_a_bare_participle_or_preposition():
         and node.name not in PLAIN
     ]
     assert wrong == []
+
+
+def functions(*tops: str) -> Iterator[tuple[File, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    yield from (
+        (file, node)
+        for file in source(*tops)
+        for node in file.nodes
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    )
+
+
+def test_docstrings_of_functions_begin_as_an_instruction_or_a_definition():
+    clauses = [
+        f"{file.at(node)} {node.name}"
+        for file, node in functions(*PRODUCT, "client/counterfoil")
+        if not file.path.startswith(NOT_YET) and CLAUSE.match(ast.get_docstring(node) or "")
+    ]
+    assert len(clauses) <= MOST_CLAUSES, clauses
+
+
+def test_private_functions_are_named_for_what_they_do_or_return():
+    participles = [
+        f"{file.at(node)} {node.name}"
+        for file, node in functions(*PRODUCT, "client/counterfoil")
+        if not file.path.startswith(NOT_YET) and PARTICIPLE.fullmatch(node.name)
+    ]
+    assert len(participles) <= MOST_PARTICIPLES, participles
 
 
 def test_no_class_name_stands_twice_in_a_package():

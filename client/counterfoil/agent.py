@@ -376,7 +376,7 @@ class SessionRequests(ActionRequests):
         language: str = "en",
         receipt: ReceiptForm | None = "text",
     ) -> Plan[str]:
-        """What may be sent to the user: the message as the guard lets it go out, and behind it the receipt.
+        """The text for the user: the message as the guard lets it go out, and behind it the receipt.
 
         The message may cite: `{{action:CALL_ID}}` becomes the line of that action, `{{CALL_ID.amount}}` a value.
         """
@@ -398,7 +398,7 @@ class SessionRequests(ActionRequests):
 
     @property
     def seen(self) -> SeenCheckpoints:
-        """What this connection has seen of the console's record."""
+        """The parts of the console's record that this connection has seen."""
         return self._connection.seen
 
     @property

@@ -362,7 +362,7 @@ class Executor:
         return result, partial(self._carried_out, work, claims)
 
     def _both(self, path: str) -> dict[str, str]:
-        """Who the executor is, in a request of an agent: its own key, and that it holds the key of its grants."""
+        """The headers that name the executor in an agent's request: its own key, and proof of the key of its grants."""
         key = self._connection.authorization
         proof = self._possession(path, key.removeprefix("Bearer "))["DPoP"]
         return {"Executor-Authorization": key, "Executor-DPoP": proof, **self._seen.header}

@@ -163,7 +163,7 @@ def sightings(
     before: UUID | None = None,
     limit: int = 50,
 ) -> list[PageView]:
-    """Who opened which page, newest first, behind the row `before`; of a `thing` also what belongs to it."""
+    """The pages that people opened, newest first, behind the row `before`; for a `thing` also what belongs to it."""
     wanted = Q(tenant_id=tenant_id)
     for given, asked in (
         (actor, Q(actor_id=actor)),

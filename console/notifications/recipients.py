@@ -103,7 +103,7 @@ def _operators(tenant_id: UUID, scene: EventContext, people: TenantPeople) -> se
 
 
 def _seconds(tenant_id: UUID, scene: EventContext, people: TenantPeople) -> set[UUID]:
-    """Who may confirm what was proposed; nobody where a policy asks that two people have agreed on before."""
+    """The people who may confirm a proposal; nobody where a retention policy asks, since two have agreed to that."""
     if scene.detail.get("retention"):
         return set()
     concerned = {each.person_id for each in people.members.values() if each.id == scene.subject_id}

@@ -140,7 +140,7 @@ def choose_route(
     lately: int = 0,
     at: datetime,
 ) -> DeliveryRoute | None:
-    """How this goes out by a channel (rules 2 to 6); None where it does not. `wish` is the person's own."""
+    """Choose how this goes out by a channel (rules 2 to 6); None where it does not. `wish` is the person's own."""
     manner: str = getattr(settings, channel)[risk]
     if manner == "off" or channel == "webhook":
         return None if manner == "off" else DeliveryRoute("now", at)

@@ -13,7 +13,7 @@ from ledger.record.rules.event_kinds import EVENT_KINDS
 
 
 class Occasion(StrEnum):
-    """Why somebody is notified."""
+    """The occasion of a notice."""
 
     REQUESTED = "requested"
     REMINDED = "reminded"
@@ -57,7 +57,7 @@ class Occasion(StrEnum):
 
 
 class Audience(StrEnum):
-    """Who is concerned."""
+    """The people whom a notice concerns."""
 
     APPROVERS = "approvers"  # who may still vote
     ESCALATION = "escalation"  # the group it was escalated to, else who may vote

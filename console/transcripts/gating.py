@@ -84,7 +84,7 @@ class RecordedGate:
             verdict, notes = self._by_schema(verdict, asked), [FRACTION]
         elif _is_for_its_target(verdict, asked):
             verdict = self._by_schema(verdict, asked)
-        verdict = gate.check_preconditions(verdict, proposal, self._around(verdict, proposal.depends_on))
+        verdict = gate.check_preconditions(verdict, proposal, self._target_context(verdict, proposal.depends_on))
         act = AuditedAct(
             number=number,
             turn=turn,
@@ -122,7 +122,7 @@ class RecordedGate:
         found = {self._sources[one] for one in wording.identifiers(asked) if one in self._sources}
         return sorted(number for number in found if self._acts[number].mutating)
 
-    def _around(self, verdict: GateVerdict, depends_on: Iterable[str]) -> TargetContext:
+    def _target_context(self, verdict: GateVerdict, depends_on: Iterable[str]) -> TargetContext:
         dependencies = {one: self._dependency(self._acts[int(one)]) for one in depends_on}
         before = self._changes.get(verdict.operation_hash) if verdict.accepted else None
         is_open = before is not None and (before.told is None or before.told.status in _OPEN) and not before.seen_by

@@ -118,7 +118,7 @@ class Confirmation:
 
 
 def confirmations_for(caller: Caller, tenant_id: UUID) -> list[Confirmation]:
-    """What this person may decide as the second one, the oldest first."""
+    """The proposals that this person may decide as the second one, oldest first."""
     kinds = [kind for kind, terms in TERMS.items() if terms.roles & caller.roles]
     return [Confirmation(*row) for row in execute(_FOR_PERSON, tenant_id, caller.actor.id, kinds)] if kinds else []
 

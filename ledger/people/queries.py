@@ -8,7 +8,7 @@ from ledger.db import execute
 
 
 def is_same_person(one: UUID | None, other: UUID) -> bool:
-    """Whether one human is behind two accounts or keys of the tenant; None is nobody."""
+    """Return whether one human is behind two accounts or keys of the tenant; None is nobody."""
     if one is None or one == other:
         return one == other
     return bool(execute("SELECT ledger_person($1) = ledger_person($2)", one, other)[0][0])

@@ -83,7 +83,7 @@ class PageElement:
     def value(self) -> str:
         """The value of a field, as it would be sent again."""
         if self.tag == "select":
-            options = [one for one in _below(self) if one.tag == "option"]
+            options = [one for one in _descendants(self) if one.tag == "option"]
             chosen = next((one for one in options if "selected" in one.attributes), options[0] if options else None)
             return "" if chosen is None else chosen.attributes.get("value", chosen.text)
         if self.tag == "textarea":
@@ -198,11 +198,11 @@ def _fits(node: PageElement, steps: tuple[SelectorStep, ...]) -> bool:
     return not left
 
 
-def _below(node: PageElement) -> Iterator[PageElement]:
+def _descendants(node: PageElement) -> Iterator[PageElement]:
     for piece in node.pieces:
         if isinstance(piece, PageElement):
             yield piece
-            yield from _below(piece)
+            yield from _descendants(piece)
 
 
 _EFFECT = frozenset(

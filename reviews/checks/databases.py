@@ -196,7 +196,7 @@ def _rows(connection: psycopg.Connection[Row], part: Mapping[str, Any], bindings
     where = {column: lookups.fill_template(text, bindings) for column, text in part["where"].items()}
     columns = [sql.SQL("xmin::text AS {}").format(sql.Identifier(_XMIN))]
     query = sql.SQL("SELECT {} FROM {} WHERE {} ORDER BY ctid LIMIT {}").format(
-        sql.SQL(", ").join([*columns, *map(sql.Identifier, _wanted(part))]),
+        sql.SQL(", ").join([*columns, *map(sql.Identifier, _columns_to_fetch(part))]),
         sql.Identifier(*part["table"].split(".")),
         sql.SQL(" AND ").join(sql.SQL("{} = {}").format(sql.Identifier(column), sql.Placeholder()) for column in where),
         sql.Literal(MAX_ROWS),
@@ -204,7 +204,7 @@ def _rows(connection: psycopg.Connection[Row], part: Mapping[str, Any], bindings
     return connection.execute(query, list(where.values())).fetchall()
 
 
-def _wanted(part: Mapping[str, Any]) -> list[str]:
+def _columns_to_fetch(part: Mapping[str, Any]) -> list[str]:
     """The columns to fetch: those to show or compare, and those that `present_if` asks about."""
     named = [part[name] for name in part if name.endswith("_column")]
     asked = expressions.fields_of(part["present_if"], "row", _ROW_VARIABLES) if "present_if" in part else ()

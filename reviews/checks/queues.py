@@ -174,7 +174,7 @@ def _check_streams(system: SystemAccess, filled: Mapping[str, Mapping[str, Any]]
 @contextmanager
 def redis_session(system: SystemAccess, timeout_s: float) -> Iterator[redis.Redis]:
     """A client whose whole conversation has a deadline, and whose connection was tested."""
-    with ConversationDeadline(deadline_after(timeout_s)) as limit, _connected(system, timeout_s) as client:
+    with ConversationDeadline(deadline_after(timeout_s)) as limit, _open_broker(system, timeout_s) as client:
         pool = client.connection_pool
         pool.connection_class = _watched_connection(pool.connection_class, limit)
         _challenge(client)
@@ -202,7 +202,7 @@ def _challenge(client: redis.Redis) -> None:
             raise CheckFailed("The broker does not answer what it is asked.", retryable=True)
 
 
-def _connected(system: SystemAccess, timeout_s: float) -> redis.Redis:
+def _open_broker(system: SystemAccess, timeout_s: float) -> redis.Redis:
     address = system.credential.get("url") or system.settings.get("url")
     if not isinstance(address, str):
         raise CheckFailed("The system has no address.", retryable=False)

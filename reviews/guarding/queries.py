@@ -80,7 +80,7 @@ def message_rule_of(tenant_id: UUID, agent_id: str) -> MessageRule:
 def untold_changes(tenant_id: UUID, session_id: UUID) -> list[Any]:
     """The changes of a session whose outcome no guarded message has followed; what recovery did is not the agent's."""
     made = actions_queries.actions(tenant_id, session=session_id, relation="", limit=MOST)
-    return _unreported(made, {session_id: _known_before(tenant_id, session_id)})
+    return _unreported_changes(made, {session_id: _known_before(tenant_id, session_id)})
 
 
 def count_unreported(tenant_id: UUID, agent_id: str) -> int:
@@ -88,10 +88,10 @@ def count_unreported(tenant_id: UUID, agent_id: str) -> int:
     made = actions_queries.actions(tenant_id, agent=agent_id, relation="", limit=MOST)
     verdicts = GuardVerdict.objects.filter(tenant_id=tenant_id, session_id__in={each.session_id for each in made})
     last = verdicts.order_by("session_id", "-id").distinct("session_id")
-    return len(_unreported(made, {each.session_id: _outcomes(each) for each in last}))
+    return len(_unreported_changes(made, {each.session_id: _outcomes(each) for each in last}))
 
 
-def _unreported(made: list[Any], known: Mapping[UUID, Mapping[str, str]]) -> list[Any]:
+def _unreported_changes(made: list[Any], known: Mapping[UUID, Mapping[str, str]]) -> list[Any]:
     changes = (each for each in made if each.mutating)
     return [each for each in changes if known.get(each.session_id, {}).get(str(each.id)) != str(outcome_of(each))]
 

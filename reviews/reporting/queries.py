@@ -56,7 +56,7 @@ def _with_values(action: Action, facts: Facts) -> Facts:
 
 
 def _difference(action: Action, run: UUID) -> str:
-    """What a run showed instead of the request; empty where that was erased."""
+    """The words for the difference that a run showed; empty where its evidence was erased."""
     try:
         data = evidence.open_evidence(action.tenant_id, run)
         contract = catalogue_queries.registered_contract(action.tenant_id, action.contract_digest)

@@ -89,7 +89,7 @@ def propose(
         "ends_at": instant(row.ends_at),
         "evidence": row.evidence,
         "approvers": row.approvers,
-        **_said(ballot, reason, row.policies),
+        **_ballot_detail(ballot, reason, row.policies),
     }
     happening = ledger.NewEvent(
         kind="standing_approval_proposed",
@@ -135,7 +135,7 @@ def answer(
     to = StandingState.ACTIVE if agrees else StandingState.DECLINED
     kind = "standing_approval_agreed" if agrees else "standing_approval_declined"
     _move(row, state=to, answered_by=by.id, answered_person=UUID(second.person), answered_at=at)
-    happening = ledger.NewEvent(kind=kind, to=to, detail=_said(second, reason, row.policies))
+    happening = ledger.NewEvent(kind=kind, to=to, detail=_ballot_detail(second, reason, row.policies))
     ledger.append(head, happening, actor=by, at=at)
     return row
 
@@ -168,7 +168,7 @@ def propose_resume(
     happening = ledger.NewEvent(
         kind="standing_approval_resume_proposed",
         to=StandingState.PROPOSED,
-        detail=_said(ballot, reason, row.policies),
+        detail=_ballot_detail(ballot, reason, row.policies),
         digests=row.policies,
     )
     ledger.append(head, happening, actor=by, at=at)
@@ -254,7 +254,7 @@ def _place(actor: UUID, newest: Approval, evidence_class: str, *, at: datetime) 
     )
 
 
-def _said(ballot: Ballot, reason: str, policies: Mapping[str, Any]) -> dict[str, Any]:
+def _ballot_detail(ballot: Ballot, reason: str, policies: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "person": ballot.person,
         "evidence_class": ballot.evidence_class,

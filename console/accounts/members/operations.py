@@ -249,7 +249,7 @@ def answer_proposal(
         reason="",
         proposed_at=datetime.fromisoformat(asked["at"]),
         at=at,
-        records=(_unconfirmed(row, note, by, at=at),),
+        records=(_unconfirmed_event(row, note, by, at=at),),
     )
     row.proposal = None
     row.save(update_fields=["proposal"])
@@ -353,7 +353,7 @@ def confirm_key(*, tenant_id: UUID, key_id: UUID, by: ledger.Actor, by_person: U
         note = {"code": SecondPersonNeeded.code, "what": "key", "key_id": str(key_id)}
         raise SecondPersonNeeded(
             "The person who made them an approver cannot also confirm their passkey.",
-            records=(_unconfirmed(holder, note, by, at=at),),
+            records=(_unconfirmed_event(holder, note, by, at=at),),
         )
     approver_keys.confirm(tenant_id=tenant_id, key_id=key_id, by=by, person_id=by_person, at=at)
 
@@ -488,7 +488,9 @@ def _may_approve(row: Membership) -> bool:
     return row.is_reviewer and is_here
 
 
-def _unconfirmed(row: Membership, detail: dict[str, Any], by: ledger.Actor, *, at: datetime) -> ledger.RefusedEvent:
+def _unconfirmed_event(
+    row: Membership, detail: dict[str, Any], by: ledger.Actor, *, at: datetime
+) -> ledger.RefusedEvent:
     """The event of a proposal that could not be confirmed, for the member's record."""
     return ledger.RefusedEvent(
         subject_kind="member",

@@ -133,7 +133,7 @@ def unanswered_questions(tenant_id: UUID, asked: Iterable[Any]) -> list[Question
 
 
 def _settlement(action: models.Action, caller: Caller, difference: str) -> Settlement | None:
-    """How a person ended the action; an agent learns what was decided and when, and neither by whom nor why."""
+    """The person's decision that ended the action; an agent learns what and when, neither by whom nor why."""
     found = settlement_of_action(action, lambda: events.history(action.tenant_id, action.id))
     if found is None:
         return None

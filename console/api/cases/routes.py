@@ -68,7 +68,7 @@ def get_case(request: HttpRequest, case_id: UUID) -> schemas.Case:
     allowed = resolutions.allowed_resolutions(held) if case.state != "RESOLVED" else ()
     return schemas.Case.of(
         case,
-        allowed=[_allowed(held, each, policy) for each in allowed],
+        allowed=[_allowed_resolution(held, each, policy) for each in allowed],
         proposal=_proposal(case, held, policy, caller) if case.state == "AWAITING_SECOND" else None,
         covers=asdict(covers),
         covers_digest=coverage_digest(covers),
@@ -78,7 +78,7 @@ def get_case(request: HttpRequest, case_id: UUID) -> schemas.Case:
     )
 
 
-def _allowed(held: HeldAction, resolution: Resolution, policy: str) -> schemas.Allowed:
+def _allowed_resolution(held: HeldAction, resolution: Resolution, policy: str) -> schemas.Allowed:
     return schemas.Allowed(
         resolution=resolution,
         needs_second=resolutions.needs_second(held, resolution),
@@ -166,7 +166,7 @@ def challenge(request: HttpRequest, case_id: UUID, body: schemas.SettlementChall
 @admits("operator")
 def resolve(request: HttpRequest, case_id: UUID, body: schemas.ResolveBody) -> HttpResponse | None:
     def write() -> schemas.CaseState:
-        given = _given(request, body)
+        given = _given_proof(request, body)
         caller, at = caller_of(request), timezone.now()
         state = operations.resolve(
             tenant_id=caller.tenant_id,
@@ -193,7 +193,7 @@ def resolve(request: HttpRequest, case_id: UUID, body: schemas.ResolveBody) -> H
 @admits("operator", "reviewer")
 def confirm(request: HttpRequest, case_id: UUID, body: schemas.ConfirmBody) -> HttpResponse | None:
     def write() -> schemas.CaseState:
-        given = _given(request, body)
+        given = _given_proof(request, body)
         caller, at = caller_of(request), timezone.now()
         state = operations.confirm(
             tenant_id=caller.tenant_id,
@@ -208,7 +208,7 @@ def confirm(request: HttpRequest, case_id: UUID, body: schemas.ConfirmBody) -> H
     return run_once(request, write)
 
 
-def _given(request: HttpRequest, body: schemas.SignatureBody) -> settlement_signing.GivenProof:
+def _given_proof(request: HttpRequest, body: schemas.SignatureBody) -> settlement_signing.GivenProof:
     given = settlement_signing.verify_identity(request, body.model_dump(), caller_of(request).user)
     if not given.evidence_class:
         raise ProofNeeded("Wrong password or code. Nothing was saved.")

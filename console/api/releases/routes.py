@@ -49,7 +49,7 @@ def draft(request: HttpRequest, body: schemas.ReleaseBody) -> schemas.Release:
         by=caller.actor,
         at=timezone.now(),
     )
-    return _shown(row)
+    return _release_schema(row)
 
 
 @router.post(
@@ -65,7 +65,7 @@ def draft_contract(request: HttpRequest, wanted: Query[schemas.ContractReleaseRe
     row = release_steps.draft_contract(
         caller.tenant_id, read(request.body), reason=wanted.reason, by=caller.actor, at=timezone.now()
     )
-    return _shown(row)
+    return _release_schema(row)
 
 
 @router.get("/releases", summary="Releases, newest first", response=Page[schemas.ReleaseSummary])
@@ -82,7 +82,7 @@ def list_releases(request: HttpRequest, wanted: Query[Paged]) -> Page[schemas.Re
 @admits(*DRAFTERS, "audit", "person")
 @in_tenancy
 def get_release(request: HttpRequest, release_id: UUID) -> schemas.Release:
-    return _shown(_found(request, release_id))
+    return _release_schema(_release_or_404(request, release_id))
 
 
 @router.post(
@@ -93,7 +93,9 @@ def get_release(request: HttpRequest, release_id: UUID) -> schemas.Release:
 @admits(*DRAFTERS)
 @in_tenancy
 def run_gates(request: HttpRequest, release_id: UUID) -> schemas.Release:
-    return _shown(release_steps.run_gates(_found(request, release_id), by=caller_of(request).actor, at=timezone.now()))
+    return _release_schema(
+        release_steps.run_gates(_release_or_404(request, release_id), by=caller_of(request).actor, at=timezone.now())
+    )
 
 
 @router.post(
@@ -105,14 +107,14 @@ def run_gates(request: HttpRequest, release_id: UUID) -> schemas.Release:
 @in_tenancy
 def sign(request: HttpRequest, release_id: UUID, body: schemas.GateSignatureBody) -> schemas.Release:
     signed = release_steps.sign_gate(
-        _found(request, release_id),
+        _release_or_404(request, release_id),
         gate=body.gate,
         reason=body.reason,
         by=caller_of(request).actor,
         is_proven=is_proven(request, body.password, body.otp),
         at=timezone.now(),
     )
-    return _shown(signed)
+    return _release_schema(signed)
 
 
 @router.post(
@@ -126,7 +128,7 @@ def start_canary(request: HttpRequest, release_id: UUID, body: schemas.CanaryBod
     caller, at = caller_of(request), timezone.now()
     scope = CanaryScope(tools=tuple(body.tools), share=body.share, actions=body.actions, since=at)
     row = releases.start_canary(tenant_id=caller.tenant_id, release_id=release_id, scope=scope, by=caller.actor, at=at)
-    return _shown(row)
+    return _release_schema(row)
 
 
 @router.post("/releases/{release_id}/end", summary="Stop its canary, or withdraw the draft", response=schemas.Release)
@@ -137,7 +139,7 @@ def end(request: HttpRequest, release_id: UUID, body: ReasonBody) -> schemas.Rel
     row = releases.end_release(
         tenant_id=caller.tenant_id, release_id=release_id, reason=body.reason, by=caller.actor, at=timezone.now()
     )
-    return _shown(row)
+    return _release_schema(row)
 
 
 @router.post(
@@ -149,13 +151,13 @@ def end(request: HttpRequest, release_id: UUID, body: ReasonBody) -> schemas.Rel
 @in_tenancy
 def promote(request: HttpRequest, release_id: UUID, body: schemas.ReleaseWordBody) -> schemas.Release:
     promoted = release_steps.promote(
-        _found(request, release_id),
+        _release_or_404(request, release_id),
         reason=body.reason,
         by=caller_of(request).actor,
         is_proven=is_proven(request, body.password, body.otp),
         at=timezone.now(),
     )
-    return _shown(promoted)
+    return _release_schema(promoted)
 
 
 @router.post(
@@ -204,14 +206,14 @@ def roll_back_contract(
     return schemas.ContractInForce(name=row.name, version=row.version, digest=row.digest)
 
 
-def _found(request: HttpRequest, release_id: UUID) -> Release:
+def _release_or_404(request: HttpRequest, release_id: UUID) -> Release:
     row = queries.release(caller_of(request).tenant_id, release_id)
     if row is None:
         raise NotFound
     return row
 
 
-def _shown(row: Release) -> schemas.Release:
+def _release_schema(row: Release) -> schemas.Release:
     gates = queries.gate_results(row.tenant_id, row.id)
     return schemas.Release.of(
         row,

@@ -67,8 +67,8 @@ class Command(BaseCommand):
 
     def _request(self, tenant_id: UUID, options: dict[str, Any]) -> UUID:
         wanted = {
-            "from": _bound(options["start"]),
-            "to": _bound(options["end"]),
+            "from": _parse_bound(options["start"]),
+            "to": _parse_bound(options["end"]),
             "filters": dict(each.partition("=")[::2] for each in options["filter"]),
             "format": options["format"],
             "payloads": not options["no_payloads"],
@@ -98,5 +98,5 @@ class Command(BaseCommand):
                 time.sleep(PAUSE_S)
 
 
-def _bound(text: str | None) -> int | str | None:
+def _parse_bound(text: str | None) -> int | str | None:
     return int(text) if text is not None and text.isdecimal() else text

@@ -42,7 +42,7 @@ class Command(BaseCommand):
     def handle(
         self, *args: Any, files: list[str], json: bool, strict: bool, tenant: str | None = None, **options: Any
     ) -> None:
-        found = list(_found(files, _tenant_named(tenant) if tenant else None))
+        found = list(_findings_of_files(files, _tenant_named(tenant) if tenant else None))
         self.stdout.write(_as_json(found) if json else "\n".join(map(_line, found)) or "No findings.")
         levels = {each["level"] for each in found}
         if "error" in levels or (strict and levels):
@@ -56,11 +56,11 @@ def _tenant_named(slug: str) -> UUID:
     return found.id
 
 
-def _found(files: list[str], tenant_id: UUID | None = None) -> Iterator[Told]:
+def _findings_of_files(files: list[str], tenant_id: UUID | None = None) -> Iterator[Told]:
     names = []
     for file in files:
         for document in _documents(file):
-            told = list(_of(document, tenant_id))
+            told = list(_findings_of_document(document, tenant_id))
             yield from ({"file": file, "contract": str(document.get("name", ""))[:128]} | each for each in told)
             names.append(str(document.get("name", "")))
     for each in registry.findings(names, contracts=names) if len(set(names)) > 1 else ():
@@ -87,7 +87,7 @@ def _document(file: str, text: str) -> dict[str, Any]:
         raise CommandError(f"{file}: {refusal.detail}") from None
 
 
-def _of(document: dict[str, Any], tenant_id: UUID | None) -> Iterator[Told]:
+def _findings_of_document(document: dict[str, Any], tenant_id: UUID | None) -> Iterator[Told]:
     try:
         contract = contract_check.validate_contract(document)
     except Refused as refusal:

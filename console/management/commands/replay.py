@@ -65,7 +65,9 @@ class Command(BaseCommand):
             seen: Counter[str] = Counter()
             asked = dict(each.partition(":")[::2] for each in options["policy"])
             made = (
-                _bundled(options["bundle"], asked, drafts) if options["bundle"] else _replays(tenant, options, drafts)
+                _replay_bundles(options["bundle"], asked, drafts)
+                if options["bundle"]
+                else _replays(tenant, options, drafts)
             )
             for found in made:
                 self._tell(found, seen, verbosity)
@@ -99,7 +101,7 @@ def _replays(
             if options["action"] is not None and events.subject_state(each.id, options["action"]) is None:
                 continue
             held = True
-            under: dict[str, DecidingPolicy] = {**_under(each, options["policy"]), **drafts}
+            under: dict[str, DecidingPolicy] = {**_named_policies(each, options["policy"]), **drafts}
             instead = {kind: policy.version for kind, policy in under.items()}
             if options["action"] is not None:
                 yield replays.replay_actions(each.id, [options["action"]], under=under)[0], instead
@@ -111,7 +113,7 @@ def _replays(
         raise CommandError(f"There is no action {options['action']}.", returncode=2)
 
 
-def _bundled(
+def _replay_bundles(
     paths: list[Path], asked: Mapping[str, str], drafts: dict[str, StoredPolicy]
 ) -> Iterator[tuple[ActionReplay, Mapping[str, str]]]:
     """Replay the actions of these bundles from the bundles alone."""
@@ -120,7 +122,7 @@ def _bundled(
             runs, documents = _read_bundle(file)
         except (OSError, zipfile.BadZipFile, ValueError, KeyError, TypeError, bundles.BadBundle) as problem:
             raise CommandError(f"{file}: {problem}", returncode=2) from None
-        under: dict[str, DecidingPolicy] = {**_chosen(file, asked, documents), **drafts}
+        under: dict[str, DecidingPolicy] = {**_policies_in_bundle(file, asked, documents), **drafts}
         instead = {kind: policy.version for kind, policy in under.items()}
         for action_id in dict.fromkeys(run.action_id for run in runs):
             own = sorted((run for run in runs if run.action_id == action_id), key=lambda run: run.number)
@@ -140,7 +142,9 @@ def _read_bundle(file: Path) -> tuple[list[StoredRun], bundles.Documents]:
         return list(bundles.read_export(lines, documents)), documents
 
 
-def _chosen(file: Path, asked: Mapping[str, str], documents: bundles.Documents) -> dict[str, DecidingPolicy]:
+def _policies_in_bundle(
+    file: Path, asked: Mapping[str, str], documents: bundles.Documents
+) -> dict[str, DecidingPolicy]:
     found: dict[str, DecidingPolicy] = {}
     for kind, version in asked.items():
         held = [each for each in documents.policies.values() if (each.kind, each.version) == (kind, version)]
@@ -150,7 +154,7 @@ def _chosen(file: Path, asked: Mapping[str, str], documents: bundles.Documents) 
     return found
 
 
-def _under(tenant: Tenant, named: list[str]) -> dict[str, DecidingPolicy]:
+def _named_policies(tenant: Tenant, named: list[str]) -> dict[str, DecidingPolicy]:
     return replays.named_policies(tenant.id, dict(each.partition(":")[::2] for each in named))
 
 

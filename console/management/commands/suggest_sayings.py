@@ -41,7 +41,7 @@ class Command(BaseCommand):
             given = contracts.load_catalogue(options["contracts"]) if options["contracts"] else ContractCatalogue()
         except Refused as refusal:
             raise CommandError(str(refusal.detail), returncode=2) from None
-        found = suggest_sayings(self._audited(files, OfferCache(given)))
+        found = suggest_sayings(self._audit_files(files, OfferCache(given)))
         for each in found:
             words = ", ".join(each.words)
             against = (
@@ -58,7 +58,7 @@ class Command(BaseCommand):
         document = {tool: {"claims": {"sayings": [each.document() for each in group]}} for tool, group in grouped}
         self.stdout.write(json.dumps(document, ensure_ascii=False, indent=2))
 
-    def _audited(self, files: list[Path], offers: OfferCache) -> Iterator[ConversationAudit]:
+    def _audit_files(self, files: list[Path], offers: OfferCache) -> Iterator[ConversationAudit]:
         for file in files:
             for found in intake.read_conversations(file):
                 if isinstance(found, Transcript):

@@ -151,7 +151,9 @@ def _minutes(length: timedelta) -> str:
 
 def describe_regression(about: str, versions: tuple[str, str], old: Counts, new: Counts) -> str:
     """The sentence of a regression between two versions, oldest first; empty where chance explains it (rule 5)."""
-    told = [_apart(each, versions[0], old, new) for each in COMPARED if _is_apart(each, old, new, BEYOND_CHANCE)]
+    told = [
+        _difference_text(each, versions[0], old, new) for each in COMPARED if _is_apart(each, old, new, BEYOND_CHANCE)
+    ]
     return f"{about} {versions[1]}: {'; '.join(told)}. Chance does not explain it." if told else ""
 
 
@@ -164,7 +166,7 @@ def _is_apart(metric: Metric, old: Counts, new: Counts, bound: float) -> bool:
     return exceeds_chance(old, new, metric.part, metric.whole, bound=bound)
 
 
-def _apart(metric: Metric, previous: str, old: Counts, new: Counts) -> str:
+def _difference_text(metric: Metric, previous: str, old: Counts, new: Counts) -> str:
     before, now = (each.get(metric.part, 0) / each[metric.whole] for each in (old, new))
     return (
         f"{metric.words}: {describe_change(before, now)}, from {format_share(before)} of {old[metric.whole]} under"

@@ -59,12 +59,12 @@ class ActionRecord:
 
     @property
     def difference(self) -> str:
-        """What the newest decisive reading showed instead of the request; empty where it showed nothing else."""
+        """The difference that the newest decisive reading showed; empty where it showed none."""
         return self.facts.last_reading.difference
 
     @property
     def preparing(self) -> bool:
-        """Whether its target is read before anybody is asked."""
+        """Return whether its target is read before anybody is asked."""
         return self.approval is not None and self.approval.state == "PREPARING"
 
     def page(self, name: str, *args: Any) -> str:
@@ -159,7 +159,7 @@ def _axis(name: str, axis: Any, **part: Any) -> dict[str, Any]:
 
 
 def _decider(record: ActionRecord) -> dict[str, Any]:
-    """Who decided: nobody yet, the policy, the gate, or whoever the newest vote or the event that says so names."""
+    """The decider: nobody yet, the policy, the gate, or the person whom the newest vote or the event names."""
     given, approval = record.facts.authorization, record.approval
     proof = [{"href": record.page("approval", approval.id), "word": "approval"}] if approval is not None else []
     if given.how in (Permission.UNCHECKED, Permission.WAITING):
@@ -187,7 +187,7 @@ def _name(record: ActionRecord, actor: Any) -> str:
 
 
 def _read_back(record: ActionRecord) -> dict[str, Any]:
-    """Who read what; of what a person's word settled, that person and who confirmed it."""
+    """The reader and the reading; for an outcome by a person's word, that person and who confirmed it."""
     word, reading = record.facts.word, record.facts.best
     if word is not None:
         by = _name(record, word.by) + (f", confirmed by {_name(record, word.second)}" if word.second else "")

@@ -169,7 +169,7 @@ def exported_sightings(request: TenantRequest) -> list[dict[str, Any]]:
     filters = SightingFilter(request.GET, people=_people(request, called))
     if not filters.is_valid():
         raise FilterNotValid
-    found = _seen(request, filters, limit=MOST_EXPORTED)
+    found = _filtered_sightings(request, filters, limit=MOST_EXPORTED)
     return [{"seen": each, "who": called.get(each.actor_id, "somebody")} for each in found]
 
 
@@ -177,7 +177,7 @@ def exported_sightings(request: TenantRequest) -> list[dict[str, Any]]:
 def sightings(request: TenantRequest) -> HttpResponse:
     called = actor_names(request.tenant.id)
     filters = SightingFilter(request.GET, people=_people(request, called))
-    found = _seen(request, filters)
+    found = _filtered_sightings(request, filters)
     context = {
         "here": "audit",
         "tabs": audit_tabs(request, "sightings"),
@@ -273,17 +273,17 @@ def _subjects(tenant_id: UUID, typed: str, named: UUID | None) -> tuple[UUID, ..
     each with its own.
     """
     if named is not None:
-        return _around(tenant_id, named)
+        return _related_subjects(tenant_id, named)
     found = searching.search(tenant_id, typed, with_people=False) if typed else searching.SearchResult()
     ids = dict.fromkeys([each.id for each in found.subjects] + [each.id for each in found.actions])
-    return tuple(dict.fromkeys(each for one in ids for each in _around(tenant_id, one)))
+    return tuple(dict.fromkeys(each for one in ids for each in _related_subjects(tenant_id, one)))
 
 
 def _is_person(request: TenantRequest, actor: UUID) -> bool:
     return any(each.actor_id == actor for each in directory.members(request.tenant.id))
 
 
-def _around(tenant_id: UUID, subject: UUID) -> tuple[UUID, ...]:
+def _related_subjects(tenant_id: UUID, subject: UUID) -> tuple[UUID, ...]:
     """A subject and what belongs to it: an action with its approvals and cases."""
     approvals = [each.id for each in approvals_queries.approvals_of(tenant_id, subject)]
     cases = [each.id for each in after.cases_of(tenant_id, subject)]
@@ -303,7 +303,7 @@ def _address(request: TenantRequest, last: str) -> str:
     return f"{request.path}?{urlencode({**kept, 'before': last} if last else kept)}"
 
 
-def _seen(request: TenantRequest, filters: SightingFilter, *, limit: int = PAGE + 1) -> list[Any]:
+def _filtered_sightings(request: TenantRequest, filters: SightingFilter, *, limit: int = PAGE + 1) -> list[Any]:
     if not filters.is_valid():
         return []
     chosen, thing = filters.cleaned_data, filters.subject()

@@ -89,7 +89,7 @@ def case_context(tenant: Tenant, case: Case, *, caller: Caller, at: datetime) ->
         "depth": required_checks(record),
         "timeline": _timeline(record, history),
         "kin": find_related(record),
-        **_around(record, case),
+        **_discussion(record, case),
         "containment": containment_panel(tenant, caller, agent=action.agent, tool=action.tool, target=action.target),
         "checklist": checklist_panel(
             book,
@@ -116,7 +116,7 @@ def _evidence_note(checks: list[dict[str, Any]], readings: list[dict[str, Any]])
 PAGES = ("claim", "release", "assign", "snooze", "wake", "reopen", "comment", "resolve", "confirm", "challenge")
 
 
-def _around(record: ActionRecord, case: Case) -> dict[str, Any]:
+def _discussion(record: ActionRecord, case: Case) -> dict[str, Any]:
     """The thread of a case and the incidents that it belongs to."""
     tenant_id = case.tenant_id
     return {

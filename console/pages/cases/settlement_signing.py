@@ -70,7 +70,7 @@ def settlement_proof(
     signed: SignedStatement | None = None,
     at: datetime,
 ) -> settlements.SettlementProof:
-    """How this caller stands for what they settle."""
+    """The proof with which this caller stands for a settlement."""
     case = queries.case(caller.tenant_id, case_id)
     if case is None:
         raise NotFound("Case")

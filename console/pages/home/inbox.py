@@ -97,13 +97,13 @@ def group_like_items(items: Iterable[AwaitedDecision], slug: str) -> list[dict[s
                 "word": f"{len(members)} {members[0].like}",
                 "at_stake": money_at_stake(each.payload for each in members),
                 "stake": "Requested" if members[0].kind == "case" else "At stake",
-                "together": _together(members, slug),
+                "together": _batch_page(members, slug),
             }
         )
     return sorted(found, key=lambda group: group["items"][0].since)
 
 
-def _together(members: list[AwaitedDecision], slug: str) -> str:
+def _batch_page(members: list[AwaitedDecision], slug: str) -> str:
     """The page on which these are decided at once; empty where the policy wants each decided alone."""
     if not all(each.may_batch for each in members):
         return ""

@@ -220,7 +220,7 @@ def remove(request: TenantRequest, member_id: UUID) -> HttpResponse:
 @in_tenant("administrator")
 @require_POST
 def link(request: TenantRequest, member_id: UUID) -> HttpResponse:
-    other = _known(request, _uuid(request.POST.get("with", "")))
+    other = _member_or_404(request, _uuid(request.POST.get("with", "")))
     people.link_accounts(
         tenant_id=request.tenant.id, member_ids=[member_id, other.id], by=request.caller.actor, at=request.as_of
     )
@@ -358,7 +358,7 @@ def _page(request: TenantRequest, *, status: int = 200, **shown: Any) -> HttpRes
 def exported_members(request: TenantRequest) -> list[dict[str, Any]]:
     """Everybody who belongs here, in the order that the address asks for."""
     away = approvers.absent_approvers(request.tenant.id, request.as_of)
-    rows = [_told(request, row, away) for row in members_queries.members(request.tenant.id)]
+    rows = [_member_row(request, row, away) for row in members_queries.members(request.tenant.id)]
     return in_order(PEOPLE_LIST, rows, PEOPLE_LIST.sort(request.GET))
 
 
@@ -382,7 +382,7 @@ def exported_keys(request: TenantRequest) -> list[Any]:
 def _member(
     request: TenantRequest, member_id: UUID, *, link: str = "", place: RolesForm | None = None, status: int = 200
 ) -> HttpResponse:
-    row = _known(request, member_id)
+    row = _member_or_404(request, member_id)
     now, called = current_roles(row), action_record.actor_names(request.tenant.id)
     rows = members_queries.members(request.tenant.id)
     keys = approvers.approver_keys(request.tenant.id, actor_id=row.actor_id)
@@ -392,7 +392,7 @@ def _member(
         "may_change": "administrator" in request.caller.roles,
         "is_fresh": is_recently_authenticated(request),
         "may_answer": bool(request.caller.roles & set(MAY_ANSWER_KEYS)),
-        "one": _told(request, row, approvers.absent_approvers(request.tenant.id, request.as_of)),
+        "one": _member_row(request, row, approvers.absent_approvers(request.tenant.id, request.as_of)),
         "link": link,
         "place": place or RolesForm({"roles": sorted(now.roles), "groups": " ".join(sorted(now.groups))}),
         "keys": [_key(request, key, called) for key in keys],
@@ -409,7 +409,7 @@ def _template(request: TenantRequest, name: str) -> str:
     return f"people/_{name}.html" if request.htmx else f"people/{name}.html"
 
 
-def _told(request: TenantRequest, row: Any, away: set[UUID]) -> dict[str, Any]:
+def _member_row(request: TenantRequest, row: Any, away: set[UUID]) -> dict[str, Any]:
     now = current_roles(row)
     return {
         "row": row,
@@ -459,7 +459,7 @@ def _about(request: TenantRequest, member_id: UUID) -> dict[str, Any]:
     }
 
 
-def _known(request: TenantRequest, member_id: UUID | None) -> Any:
+def _member_or_404(request: TenantRequest, member_id: UUID | None) -> Any:
     row = members_queries.member_by_id(request.tenant.id, member_id) if member_id else None
     if row is None:
         raise Http404("Member not found.")

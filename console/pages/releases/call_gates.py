@@ -39,7 +39,7 @@ def run_call_gates(row: Release, *, changes: Sequence[Mapping[str, str]], by: Ac
         row.tenant_id, row.kind, parse(bytes(row.document)), since=at - SIMULATED, until=at
     )
     results = [
-        _simulated(simulation),
+        _simulation_gate(simulation),
         _difference(in_force.version, changes, simulation),
         _readable(row),
     ]
@@ -53,7 +53,7 @@ def loosened_calls(simulation: PolicySimulation) -> list[TouchedAction]:
     return [each for each in simulation.touched if each.now == PolicyOutcome.LET_THROUGH]
 
 
-def _simulated(simulation: PolicySimulation) -> GateResult:
+def _simulation_gate(simulation: PolicySimulation) -> GateResult:
     """Passed by itself where the draft lets nothing through that was held or refused; else a person signs the list."""
     loose = loosened_calls(simulation)
     said = simulation.text

@@ -36,7 +36,7 @@ def standing_sentence(
 ) -> str:
     """The status of a release: `red` are the gates that are not passed, `ran` says whether any was run."""
     if state == "DRAFT":
-        found = f"{_named(red)} {'is' if len(red) == 1 else 'are'} not passed" if ran else "No gate was run"
+        found = f"{_join_gates(red)} {'is' if len(red) == 1 else 'are'} not passed" if ran else "No gate was run"
         return f"It is a draft and has no effect yet. {found[:1].upper()}{found[1:]}."
     if state == "CHECKED":
         return "Every gate except the canary has passed. It has no effect yet."
@@ -58,7 +58,7 @@ def next_step(
     is_on_canary: bool = False,
     left: int = 0,
 ) -> str:
-    """What must happen next: `first_by` promoted it first, `left` actions of its canary have yet to end."""
+    """The next step, as a sentence: `first_by` promoted it first, `left` actions of its canary have yet to end."""
     if is_basis_old and state in OPEN_STATES:
         over = "Stop it" if is_on_canary else "Withdraw it"
         again = "Run the gates again." if state in ("DRAFT", "CHECKED") else f"{over} and create a new draft."
@@ -68,7 +68,7 @@ def next_step(
         if not ran:
             return "Run the gates."
         if set(unsigned) <= set(SIGNED):
-            return f"A person who did not draft it must sign {_named(unsigned)}."
+            return f"A person who did not draft it must sign {_join_gates(unsigned)}."
         return "Failures are listed below. If the draft is wrong, withdraw it and create a new one."
     if state == "CHECKED":
         return "Start the canary."
@@ -112,6 +112,6 @@ def gate_label(gate: str) -> str:
     return f"{gate} ({name})" if gate.startswith("RG-") else f"the {name.lower()}"
 
 
-def _named(gates: Iterable[str]) -> str:
+def _join_gates(gates: Iterable[str]) -> str:
     words = [gate_label(gate) for gate in gates]
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

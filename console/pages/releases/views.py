@@ -73,7 +73,7 @@ def list_releases(request: TenantRequest) -> HttpResponse:
     in_force = {what: _in_force(row) for what, row in newest.items()}
     context = {
         "here": "policies",
-        "releases": [_listed(request, row, names, in_force[row.kind, row.tool]) for row in found[:PAGE]],
+        "releases": [_release_row(request, row, names, in_force[row.kind, row.tool]) for row in found[:PAGE]],
         **pager_context(request, RELEASES_LIST, found, PAGE),
         **list_context(request, RELEASES_LIST),
         "kinds": list(KIND_NAMES.items()),
@@ -101,7 +101,7 @@ def draft(request: TenantRequest) -> HttpResponse:
         kind = request.GET.get("kind", "")
         if kind == CONTRACT:
             return _draft_page(request, _begun_contract(request, request.GET.get("tool", "")))
-        return _draft_page(request, _begun(request, kind if kind in KIND_NAMES else FIRST_KIND))
+        return _draft_page(request, _draft_form(request, kind if kind in KIND_NAMES else FIRST_KIND))
     form = DraftForm(request.POST)
     if not form.is_valid():
         return _draft_page(request, form, status=422)
@@ -136,7 +136,7 @@ def draft(request: TenantRequest) -> HttpResponse:
 @in_tenant(*MAY)
 @require_POST
 def run_gates(request: TenantRequest, release_id: UUID) -> HttpResponse:
-    form, row = forms.Form(request.POST), _found(request, release_id)
+    form, row = forms.Form(request.POST), _release_or_404(request, release_id)
     done, status = _carried_out(
         request, form, lambda: release_steps.run_gates(row, by=request.caller.actor, at=request.as_of)
     )
@@ -149,7 +149,7 @@ def run_gates(request: TenantRequest, release_id: UUID) -> HttpResponse:
 @in_tenant(*MAY)
 @require_POST
 def sign(request: TenantRequest, release_id: UUID) -> HttpResponse:
-    row, gate = _found(request, release_id), request.POST.get("gate", "")
+    row, gate = _release_or_404(request, release_id), request.POST.get("gate", "")
     form = GateSignatureForm(request.POST, auto_id=f"id_{gate if gate in SIGNED else 'gate'}_%s")
     if not form.is_valid():
         return _detail(request, release_id, status=422, signature=form)
@@ -176,7 +176,7 @@ def sign(request: TenantRequest, release_id: UUID) -> HttpResponse:
 @require_POST
 def start_canary(request: TenantRequest, release_id: UUID) -> HttpResponse:
     form = CanaryForm(request.POST, auto_id="id_canary_%s")
-    _found(request, release_id)
+    _release_or_404(request, release_id)
     if not form.is_valid():
         return _detail(request, release_id, status=422, canary=form)
     scope = CanaryScope(**form.cleaned_data, since=request.as_of)
@@ -196,7 +196,7 @@ def start_canary(request: TenantRequest, release_id: UUID) -> HttpResponse:
 @in_tenant(*MAY)
 @require_POST
 def promote(request: TenantRequest, release_id: UUID) -> HttpResponse:
-    form, row = ReleaseWordForm(request.POST, auto_id="id_promote_%s"), _found(request, release_id)
+    form, row = ReleaseWordForm(request.POST, auto_id="id_promote_%s"), _release_or_404(request, release_id)
     if not form.is_valid():
         return _detail(request, release_id, status=422, promotion=form)
     proven = is_proven(request, *form.proof())
@@ -219,7 +219,7 @@ def promote(request: TenantRequest, release_id: UUID) -> HttpResponse:
 @in_tenant(*MAY)
 @require_POST
 def end(request: TenantRequest, release_id: UUID) -> HttpResponse:
-    form, row = EndForm(request.POST, auto_id="id_end_%s"), _found(request, release_id)
+    form, row = EndForm(request.POST, auto_id="id_end_%s"), _release_or_404(request, release_id)
     if not form.is_valid():
         return _detail(request, release_id, status=422, end=form)
     done, status = _carried_out(
@@ -244,7 +244,7 @@ def _may(request: TenantRequest) -> bool:
     return bool(frozenset(MAY) & request.caller.roles)
 
 
-def _found(request: TenantRequest, release_id: UUID) -> Release:
+def _release_or_404(request: TenantRequest, release_id: UUID) -> Release:
     row = catalogue.release(request.tenant.id, release_id)
     if row is None:
         raise Http404
@@ -280,7 +280,7 @@ def _carried_out(
 # The form of a draft
 
 
-def _begun(request: TenantRequest, kind: str) -> DraftForm:
+def _draft_form(request: TenantRequest, kind: str) -> DraftForm:
     document = parse(bytes(catalogue.active_policies(request.tenant.id)[kind].document))
     document.pop("version", None)
     return DraftForm(initial={"kind": kind, "document": format_json(document)})
@@ -333,7 +333,7 @@ def _version_href(request: TenantRequest, kind: str, tool: str, version: str) ->
     return reverse("policy", args=[request.tenant.slug, kind, version])
 
 
-def _listed(request: TenantRequest, row: Release, names: dict[UUID, str], in_force: Any) -> dict[str, Any]:
+def _release_row(request: TenantRequest, row: Release, names: dict[UUID, str], in_force: Any) -> dict[str, Any]:
     ran, red = _gates_left(row)
     return {
         "row": row,
@@ -378,7 +378,7 @@ def _standing(
 
 def _detail(request: TenantRequest, release_id: UUID, *, status: int = 200, **typed: forms.Form) -> HttpResponse:
     """The page of a release; `typed` are forms that were refused, by their step."""
-    row, tenant_id = _found(request, release_id), request.tenant.id
+    row, tenant_id = _release_or_404(request, release_id), request.tenant.id
     names, in_force = actor_names(tenant_id), _in_force(row)
     results = catalogue.gate_results(tenant_id, row.id)
     red = [gate for gate in required_gates(row.kind) if gate not in results or not results[gate].passed]
@@ -400,8 +400,8 @@ def _detail(request: TenantRequest, release_id: UUID, *, status: int = 200, **ty
         **_standing(row, in_force, ran=bool(results), red=red, names=names, left=left),
         "author": names.get(row.author, "somebody"),
         "policy_href": _version_href(request, row.kind, row.tool, row.version) if version else "",
-        "compared": _compared(request, row, in_force),
-        "touched": _touched(request, row, results),
+        "compared": _comparison(request, row, in_force),
+        "touched": _touched_actions(request, row, results),
         "gates": [_gate(gate, results.get(gate), names) for gate in required_gates(row.kind)],
         "passed": len(required_gates(row.kind)) - len(red),
         "canary": canary,
@@ -459,7 +459,7 @@ def _steps(
     }
 
 
-def _compared(request: TenantRequest, row: Release, in_force: Any) -> dict[str, Any] | None:
+def _comparison(request: TenantRequest, row: Release, in_force: Any) -> dict[str, Any] | None:
     """The differences from the version in force; for a release that ended, from the one that it was
     last compared with.
     """
@@ -505,7 +505,7 @@ def _evidence_of(tenant_id: UUID, result: ReleaseGate | None) -> dict[str, Any] 
     return dict(told)
 
 
-def _touched(request: TenantRequest, row: Release, results: dict[str, ReleaseGate]) -> dict[str, Any] | None:
+def _touched_actions(request: TenantRequest, row: Release, results: dict[str, ReleaseGate]) -> dict[str, Any] | None:
     """The actions whose outcome RG-01 or the simulation found changed; None before it ran."""
     gate = "RG-01" if "RG-01" in required_gates(row.kind) else "SIMULATION"
     told = _evidence_of(request.tenant.id, results.get(gate))

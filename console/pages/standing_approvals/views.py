@@ -199,13 +199,13 @@ def _list(request: TenantRequest, *, form: StandingProposalForm | None = None, s
     offered = offers.standing_offers(tenant_id, at=request.as_of)
     called = actor_names(tenant_id)
     about = form.data.get("shape_digest") if form is not None else ""
-    gone = _found(request, GONE, before=place_in(request), limit=SHOWN + 1)
+    gone = _listed_approvals(request, GONE, before=place_in(request), limit=SHOWN + 1)
     shown = {
         "here": "approvals",
         "approvals_href": reverse("approvals", args=[request.tenant.slug]),
         "offers": [_offer(request, each, form if each.shape.digest == about else None) for each in offered],
         "lost": form if form is not None and about not in {each.shape.digest for each in offered} else None,
-        "live": [_row(request, each, called) for each in _found(request, queries.LIVE, limit=MOST_EXPORTED)],
+        "live": [_row(request, each, called) for each in _listed_approvals(request, queries.LIVE, limit=MOST_EXPORTED)],
         "gone": [_row(request, each, called) for each in gone[:SHOWN]],
         **pager_context(request, STANDING_LIST, gone, SHOWN),
         **list_context(request, STANDING_LIST),
@@ -217,7 +217,7 @@ def _list(request: TenantRequest, *, form: StandingProposalForm | None = None, s
     return render(request, name, shown, status=status)
 
 
-def _found(
+def _listed_approvals(
     request: TenantRequest, states: Collection[str], *, before: UUID | None = None, limit: int
 ) -> list[StandingApproval]:
     order = STANDING_LIST.sort(request.GET) or "-id"
@@ -227,7 +227,9 @@ def _found(
 def exported_rows(request: TenantRequest) -> list[dict[str, Any]]:
     """The standing approvals that live, then those that are gone."""
     called = actor_names(request.tenant.id)
-    found = [each for states in (queries.LIVE, GONE) for each in _found(request, states, limit=MOST_EXPORTED)]
+    found = [
+        each for states in (queries.LIVE, GONE) for each in _listed_approvals(request, states, limit=MOST_EXPORTED)
+    ]
     return [{"row": each, **_people(each, called)} for each in found]
 
 

@@ -82,7 +82,7 @@ def _page(
     context = {
         "here": "systems",
         "systems": [
-            _shown(request, each)
+            _system_context(request, each)
             | {
                 "contracts": resting.get(each.name, []),
                 "credential": systems_context.credential_status(tenant, each) if _may_test(request) else None,
@@ -217,7 +217,7 @@ def _waits(request: TenantRequest, seen: systems_context.SystemStatus) -> dict[s
     }
 
 
-def _shown(request: TenantRequest, seen: systems_context.SystemStatus) -> dict[str, Any]:
+def _system_context(request: TenantRequest, seen: systems_context.SystemStatus) -> dict[str, Any]:
     tenant = request.tenant
     hooks = after.hooks_of(tenant.id, seen.id)
     taken = after.last_deliveries(tenant.id, [each.id for each in hooks])
@@ -228,7 +228,7 @@ def _shown(request: TenantRequest, seen: systems_context.SystemStatus) -> dict[s
         "waits": _waits(request, seen) if seen.proposal else None,
         "badge": {"family": FAMILIES.get(stands, "waiting"), "word": WORDS[stands]},
         "stop": STOPS.get(str(seen.stop), "") if seen.stop is not None else "",
-        "limits": [{"word": _said(name), "value": value} for name, value in seen.limits.items()],
+        "limits": [{"word": _limit_label(name), "value": value} for name, value in seen.limits.items()],
         "hooks": [{"row": each, "taken_at": taken.get(each.id)} for each in hooks],
         "incident": {"title": incident.title, "href": reverse("incident", args=[tenant.slug, incident.id])}
         if incident is not None
@@ -238,7 +238,7 @@ def _shown(request: TenantRequest, seen: systems_context.SystemStatus) -> dict[s
     }
 
 
-def _said(name: str) -> str:
+def _limit_label(name: str) -> str:
     return {
         "concurrency": "Concurrent reads",
         "reads_per_minute": "Reads per minute",

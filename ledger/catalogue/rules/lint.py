@@ -194,11 +194,11 @@ def _schema(part: Any, path: str, name: str) -> Iterator[LintFinding]:
     yield from _openness(part, path)
     if name:
         yield from _parameter(name, part, path)
-    for step, below, called in _below(part, name):
+    for step, below, called in _subschemas(part, name):
         yield from _schema(below, path + step, called)
 
 
-def _below(part: Mapping[str, Any], name: str) -> Iterator[tuple[str, Any, str]]:
+def _subschemas(part: Mapping[str, Any], name: str) -> Iterator[tuple[str, Any, str]]:
     """(path step, schema, name of the parameter) of everything that a schema holds."""
     for keyword in ("properties", "$defs"):
         declared = part.get(keyword)

@@ -1,4 +1,4 @@
-"""What every statement declares when it is written, and a statement that counts.
+"""The declaration that every statement makes when it is written, and a statement that counts.
 
 `rules/statements.py` says what a statement is; a challenge for a passkey and the check of its answer are in
 approvals/voting/operations, beside the keys.
@@ -39,7 +39,7 @@ class SignedStatement:
 
     @property
     def pieces(self) -> dict[str, bytes]:
-        """What is kept as evidence, by purpose."""
+        """The evidence to keep, by purpose."""
         return {"statement": self.statement} | ({"assertion": self.assertion} if self.assertion else {})
 
 

@@ -34,7 +34,7 @@ class ProposalExpired(Refused):
 
 
 class Answer(StrEnum):
-    """What somebody says to a proposal."""
+    """An answer to a proposal."""
 
     CONFIRM = "confirm"
     DECLINE = "decline"
@@ -42,7 +42,7 @@ class Answer(StrEnum):
 
 
 class Proof(StrEnum):
-    """How somebody who confirms shows who they are."""
+    """The proof of identity that a confirmation takes."""
 
     SESSION = "session"
     FRESH = "fresh"
@@ -53,7 +53,7 @@ class Proof(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class ConfirmationTerms:
-    """What it takes to confirm one kind of proposal.
+    """The terms of confirming one kind of proposal.
 
     `roles` may answer, and `reasons` are the answers that need a reason. `withdrawn_apart`: the proposer withdraws by a
     step of its own. `owner_confirms`: so may the owner of the installation, by a command on its machine.
@@ -130,6 +130,6 @@ def check_answer(
 
 
 def has_expired(kind: str, proposed_at: datetime, *, at: datetime) -> bool:
-    """Whether a proposal of this kind can no longer be confirmed (rule 4)."""
+    """Return whether a proposal of this kind is too old to be confirmed (rule 4)."""
     lives = TERMS[kind].lives
     return lives is not None and at >= proposed_at + lives

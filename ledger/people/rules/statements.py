@@ -57,7 +57,7 @@ class Declaration:
     log_root: str
 
     def says(self, **meant: Any) -> bool:
-        """Whether it declares exactly these values."""
+        """Return whether it declares exactly these values."""
         return all(getattr(self, name) == value for name, value in meant.items())
 
 
@@ -98,13 +98,13 @@ class StatementForm(Generic[C, D]):
         )
 
     def read(self, data: bytes) -> tuple[C, D, str]:
-        """What a statement covers, what it declares, and what that means in words."""
+        """Read a statement: its coverage, its declaration, and the meaning in words."""
         try:
             document = parse(data)
             version, said = document["version"], dict(document[self.name])
             meaning = said.pop("meaning")
-            covers = self.covers(**_typed(self.covers, {**document["covers"], **self.older.get(version, {})}))
-            declaration = self.declares(**_typed(self.declares, said))
+            covers = self.covers(**_typed_members(self.covers, {**document["covers"], **self.older.get(version, {})}))
+            declaration = self.declares(**_typed_members(self.declares, said))
             is_exact = self.write(covers, declaration, meaning=meaning, version=version) == data
         except (NotCanonical, KeyError, TypeError, ValueError, AttributeError):
             is_exact = False
@@ -153,7 +153,7 @@ def _types(kind: type) -> Mapping[str, Any]:
     return get_type_hints(kind)
 
 
-def _typed(kind: type, plain: Mapping[str, Any]) -> dict[str, Any]:
+def _typed_members(kind: type, plain: Mapping[str, Any]) -> dict[str, Any]:
     """The members, each of exactly the type that its field has."""
     return {name: _typed_value(_types(kind)[name], value) for name, value in plain.items()}
 

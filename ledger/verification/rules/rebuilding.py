@@ -118,7 +118,7 @@ Fold = Callable[[dict[Any, Row], VerifiedEvent], None]
 
 @dataclass(frozen=True, kw_only=True)
 class RecordTable:
-    """How the rows of one table follow from the events of subjects of these kinds.
+    """The rule by which the rows of one table follow from the events of subjects of these kinds.
 
     `place` is the column that names the subject, `key` the columns that tell the rows of one subject apart. A table
     whose `place` is empty is one of the whole tenant: its rows follow from the events of all those subjects. `always`

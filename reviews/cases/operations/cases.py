@@ -413,7 +413,7 @@ def _decide(
     *,
     at: datetime,
 ) -> tuple[Act, SignedStatement]:
-    """What a first person does with a case, and what they stand for; else the refusal."""
+    """The first person's act on a case, and the statement that they stand for; else the refusal."""
     if case.state == "AWAITING_SECOND":
         # Else the second person could confirm something else than they have read.
         raise AlreadyProposed(

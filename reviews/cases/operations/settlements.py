@@ -50,7 +50,7 @@ class SettlementProof:
 
 
 def statement_detail(made: SignedStatement) -> dict[str, str]:
-    """What the event says of a statement; with the salt a reader can check the words against it."""
+    """The event's part about a statement; with the salt a reader can check the words against it."""
     return {
         "statement_hash": statement_hash(made.statement),
         "evidence_class": made.evidence_class,

@@ -39,7 +39,7 @@ def rewritten(message: str, changes: Iterable[Replacement]) -> str:
             made.append(before.rstrip(" "))
         else:
             made.append(before)
-            made.append(_apart(made, change.text) if start == end and change.is_line else change.text)
+            made.append(_separate(made, change.text) if start == end and change.is_line else change.text)
         if change.is_line:
             told.add(change.text)
         at = end
@@ -47,7 +47,7 @@ def rewritten(message: str, changes: Iterable[Replacement]) -> str:
     return "".join(made)
 
 
-def _apart(made: Sequence[str], text: str) -> str:
+def _separate(made: Sequence[str], text: str) -> str:
     """A line that stands at the end of a message, apart from what stands before it."""
     return f"\n{text}" if "".join(made).strip() else text
 

@@ -128,7 +128,7 @@ def _scope_results(reading: Reading, scope: Mapping[str, Any], target_resource: 
 
 def _scope_result(reading: Reading, effect: ReadEffect, kind: str, allowed: set[str]) -> PredicateResult:
     found = effect.scope.get(kind)
-    holds, reason = _within(found, allowed, kind)
+    holds, reason = _check_within(found, allowed, kind)
     if not effect.present and holds is PredicateOutcome.UNDECIDABLE:
         holds, reason = PredicateOutcome.NOT_APPLICABLE, "Nothing of this effect was found."
     return _result_of(
@@ -142,7 +142,7 @@ def _scope_result(reading: Reading, effect: ReadEffect, kind: str, allowed: set[
     )
 
 
-def _within(found: tuple[Any, ...] | None, allowed: set[str], kind: str) -> tuple[PredicateOutcome, str]:
+def _check_within(found: tuple[Any, ...] | None, allowed: set[str], kind: str) -> tuple[PredicateOutcome, str]:
     if found is None:
         return PredicateOutcome.NOT_APPLICABLE, f"The lookup declares no {kind} to compare."
     if not allowed:

@@ -1,4 +1,4 @@
-"""Whether the effect of an action that has not started is there already, by a reading.
+"""Tell by a reading whether the effect of an action that has not started is there already.
 
 This is asked after a restore, when the record may have lost an attempt.
 

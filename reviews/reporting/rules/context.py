@@ -134,7 +134,7 @@ def build_context(items: Iterable[ReportedAction], scene: SessionScene, *, at: d
         f"{_OPENING} As of {instant(at)}.",
         *_list_lines("Settled", facts, more[0], nothing="Settled: nothing so far."),
         *_list_lines("Not settled", unresolved, more[1], nothing="Not settled: nothing."),
-        *_around(scene),
+        *_scene_lines(scene),
     ]
     return ModelContext(
         facts=facts, unresolved=unresolved, more_facts=more[0], more_unresolved=more[1], text="\n".join(lines)
@@ -157,7 +157,7 @@ def _line(item: ReportedAction) -> str:
     )
 
 
-def _around(scene: SessionScene) -> list[str]:
+def _scene_lines(scene: SessionScene) -> list[str]:
     lines = []
     if scene.unseen:
         lines.append(f"{scene.unseen} more actions are on record that nothing is told of here.")

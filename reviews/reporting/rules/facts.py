@@ -38,7 +38,7 @@ class RecordedEvent(Protocol):
 
 
 class Permission(StrEnum):
-    """How an action stands with the permission to run."""
+    """The standing of an action's permission to run."""
 
     UNCHECKED = "UNCHECKED"
     NOT_NEEDED = "NOT_NEEDED"
@@ -59,7 +59,7 @@ class Permission(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Authorization:
-    """What was decided about an action; `by` is the actor of the event that says so."""
+    """The decision about an action; `by` is the actor of the event that says so."""
 
     how: Permission
     seqs: Seqs
@@ -114,12 +114,12 @@ class RunReading:
 
     @property
     def is_decisive(self) -> bool:
-        """Whether it showed what came of the action."""
+        """Return whether it showed the result of the action."""
         return self.shown in _DECIDED
 
     @property
     def is_as_requested(self) -> bool:
-        """Whether it showed the effect as it was requested; one that must be reversed was there first."""
+        """Return whether it showed the effect as requested; one that must be reversed was there first."""
         return self.shown is Shown.AS_REQUESTED or self.discrepancy == Discrepancy.COMPENSATION_REQUIRED
 
 
@@ -128,7 +128,7 @@ _UNDECIDED: Final = (Shown.NOT_READ, Shown.WEAK, Shown.UNDECIDED)
 
 
 class DoubtSource(StrEnum):
-    """What speaks against an outcome that was settled."""
+    """The source that speaks against a settled outcome."""
 
     READING = "READING"
     PERSON = "PERSON"
@@ -137,7 +137,7 @@ class DoubtSource(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """What stands against the settled outcome."""
+    """The event that speaks against the settled outcome."""
 
     source: DoubtSource
     seq: int
@@ -183,12 +183,12 @@ class Facts:
 
     @property
     def contradicted(self) -> bool:
-        """Whether something speaks against the settled outcome."""
+        """Return whether something speaks against the settled outcome."""
         return self.doubt is not None
 
     @property
     def approval_id(self) -> str | None:
-        """Whether anybody was to be asked, as an action's view says it: None where nobody was."""
+        """The approval as the action's view names it: a constant where anybody was to be asked, else None."""
         return None if self.authorization.how is Permission.NOT_NEEDED else "asked"
 
     @property

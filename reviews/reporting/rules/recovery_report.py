@@ -23,7 +23,7 @@ from reviews.reporting.rules.facts import Facts
 
 
 class PartOutcome(StrEnum):
-    """What a reading found of one part of an action."""
+    """A reading's finding about one part of an action."""
 
     APPLIED = "APPLIED"
     APPLIED_DIFFERENTLY = "APPLIED_DIFFERENTLY"  # it is there, with other values than were asked for
@@ -58,7 +58,7 @@ class Part:
 
     @property
     def words(self) -> str:
-        """What was found of it."""
+        """The finding in words."""
         return PART_WORDS[self.outcome]
 
 
@@ -82,10 +82,10 @@ def _outcome(effect: Mapping[str, Any], false: Sequence[str]) -> PartOutcome:
 def join_parts(parts: Sequence[Part]) -> str:
     """The parts in one clause: "euros and dollars took effect; pounds did not take effect"."""
     groups = [(words, [part.name for part in parts if part.outcome is one]) for one, words in PART_WORDS.items()]
-    return "; ".join(f"{_joined(names)} {words}" for words, names in groups if names)
+    return "; ".join(f"{_join_names(names)} {words}" for words, names in groups if names)
 
 
-def _joined(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
@@ -106,12 +106,12 @@ class OngoingRecovery:
 
     @property
     def has_begun(self) -> bool:
-        """Whether there is a recovery action already."""
+        """Return whether a recovery action exists already."""
         return self.stage is not RecoveryStage.ORDERED
 
     @property
     def text(self) -> str:
-        """What is being done and what comes after it, as a sentence."""
+        """The recovery under way and the reading after it, as a sentence."""
         name, (doing, thing_read) = NAMES[self.relation], _WORDS[self.relation]
         if self.stage is RecoveryStage.VERIFIED:
             return f"{doing}: the {name} is settled, and {thing_read} is being read again."

@@ -139,7 +139,7 @@ def build_report(
     code = _CODES_OF_A_WORD.get(facts.outcome) or _code(facts.state, entry, recovery, bound=bound)
     code = StatusCode.FINAL_STATE_UNKNOWN if facts.doubt is not None else code
     otherwise = None if code is StatusCode.NOT_EXECUTED else _settled_otherwise(facts)
-    said = otherwise or _told(facts, code)
+    said = otherwise or _sentence_of_code(facts, code)
     text = said.text
     if parts:
         text = partial_report_text(facts, text, parts, settled_otherwise=otherwise is not None)
@@ -150,7 +150,7 @@ def build_report(
 
 
 def _settled_otherwise(facts: Facts) -> Wording | None:
-    """What is told where something else than the reading says what is so: a contradiction, or a person's word."""
+    """The sentence of an outcome settled by a contradiction or by a person's word; None where a reading settled it."""
     if facts.doubt is not None:
         text = f"It was settled, but {_DOUBTED[facts.doubt.source]}. The final state is not known."
         return Wording(text, claims=effect(facts).claims)
@@ -195,7 +195,7 @@ def _is_recovering(state: State, recovery: OngoingRecovery | None) -> bool:
 
 
 def _is_answered(entry: Mapping[str, Any]) -> bool:
-    """Whether this is a read that was answered, with nothing read back."""
+    """Return whether this is a read that was answered, with nothing read back."""
     reads = entry["side_effect_class"] == SideEffectClass.READ_ONLY
     ended = entry["reconciliation"]["status"] == "RECONCILED_SUCCESS"
     return reads and ended and entry["verification"]["verified_state_pointer"] is None
@@ -207,20 +207,20 @@ _CODES_OF_A_WORD = {
 }
 
 
-def _told(facts: Facts, code: StatusCode) -> Wording:
+def _sentence_of_code(facts: Facts, code: StatusCode) -> Wording:
     """The sentence of a code, as the events of this action bear it out (rule 5)."""
     attempt, found = facts.attempt, facts.found
     shown = effect(facts).claims
     if code is StatusCode.NOT_EXECUTED:
-        return _told_unexecuted(facts)
+        return _unexecuted_sentence(facts)
     if attempt is not None and (text := _text_of_a_read(facts, code)):
         return Wording(text, claims=((Claim.STARTED, (attempt.seq,)),))
     if code is StatusCode.RESPONSE_RECEIVED_VERIFICATION_PENDING and facts.answer is None:
         return Wording(_TEXTS[StatusCode.ATTEMPTED_RESULT_UNKNOWN], claims=((Claim.NO_ANSWER, ()),))
     if code is StatusCode.COMPENSATED:
-        return _told_reversed(facts)
+        return _reversal_sentence(facts)
     if code in (StatusCode.FAILED, StatusCode.ROLLED_BACK) and found is not None and found.shown is Shown.NO_EFFECT:
-        return _told_absent(facts, found)
+        return _absence_sentence(facts, found)
     return Wording(_text(facts, code), claims=shown)
 
 
@@ -234,7 +234,7 @@ def _text(facts: Facts, code: StatusCode) -> str:
     return _TEXTS[code]
 
 
-def _told_unexecuted(facts: Facts) -> Wording:
+def _unexecuted_sentence(facts: Facts) -> Wording:
     if facts.attempt is None:
         text = _LOST if facts.lost_start is not None else _TEXTS[StatusCode.NOT_EXECUTED]
         return Wording(text, claims=((Claim.NOT_STARTED, ()),))
@@ -257,13 +257,13 @@ def _is_partial(facts: Facts) -> bool:
 
 
 def _deviation(facts: Facts) -> str:
-    """What came of an action that is being recovered."""
+    """The result of an action that is being recovered, as a sentence."""
     if facts.found is None:
         return "What came of it is not known."
     return "It took effect." if facts.found.is_as_requested else _UNPLANNED
 
 
-def _told_reversed(facts: Facts) -> Wording:
+def _reversal_sentence(facts: Facts) -> Wording:
     if facts.effect is None:
         text = "It was reversed, and the reversal is confirmed; no reading had shown that it took effect."
         return Wording(text, claims=effect(facts).claims)
@@ -271,8 +271,8 @@ def _told_reversed(facts: Facts) -> Wording:
     return Wording(text, claims=(*effect(facts).claims, *saw(facts.effect)))
 
 
-def _told_absent(facts: Facts, found: RunReading) -> Wording:
-    """What is told where a reading showed no effect: none at all, or none any more."""
+def _absence_sentence(facts: Facts, found: RunReading) -> Wording:
+    """The sentence where a reading showed no effect: none at all, or none any more."""
     if facts.effect is not None:
         text = f"{_was_there(facts.effect)} then taken back; the system of record shows no effect any more."
         return Wording(text, claims=(*saw(facts.effect), *saw(found)))
@@ -280,7 +280,7 @@ def _told_absent(facts: Facts, found: RunReading) -> Wording:
 
 
 def _text_of_a_read(facts: Facts, code: StatusCode) -> str:
-    """What is told of a tool that only reads, where it brought no answer that can be used; else empty."""
+    """The text for a read that brought no usable answer; else empty."""
     if facts.side_effect_class != SideEffectClass.READ_ONLY:
         return ""
     if code is StatusCode.FINAL_STATE_UNKNOWN:

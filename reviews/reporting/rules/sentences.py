@@ -70,7 +70,7 @@ FAMILIES: dict[Outcome, OutcomeFamily] = {
 
 
 class Claim(StrEnum):
-    """What a sentence may claim of an action, or of its newest attempt."""
+    """A claim that a sentence may make about an action, or about its newest attempt."""
 
     STARTED = "STARTED"
     NOT_STARTED = "NOT_STARTED"
@@ -175,20 +175,20 @@ def execution(facts: Facts) -> Wording:
 
 
 def saw(reading: RunReading) -> Claims:
-    """What a decisive reading bears out."""
+    """The claims that a decisive reading bears out."""
     if reading.shown is Shown.NO_EFFECT:
         return ((Claim.SAW_NOTHING, reading.seqs),)
     return ((Claim.SAW_REQUESTED if reading.is_as_requested else Claim.SAW_OTHERWISE, reading.seqs),)
 
 
 def by_word(facts: Facts) -> WordTexts | None:
-    """What is told of an action that a person's word settled; None of any other."""
+    """The texts of an action that a person's word settled; None for any other."""
     to_reverse = facts.word is not None and facts.word.discrepancy == Discrepancy.COMPENSATION_REQUIRED
     return word_texts(facts.outcome, facts.last_reading, to_reverse=to_reverse)
 
 
 def beside_word(facts: Facts) -> Claims:
-    """What a person's word claims, and the reading that it is told with."""
+    """The claims of a person's word, and those of the reading that is told with it."""
     word, best = facts.word, facts.best
     said: Claims = ((Claim.PERSON_SAID, (word.seq,)),) if word else ()
     if word is None and facts.reversal is not None:
@@ -215,7 +215,7 @@ _FINDINGS: Final[Mapping[str, str]] = {
 
 
 def _finding(facts: Facts) -> str:
-    """What the newest decisive reading found wrong, else why the newest one decided nothing."""
+    """The fault that the newest decisive reading found, else the reason why the newest one decided nothing."""
     read = facts.of_attempt
     reading = facts.found or (read[-1] if read else None)
     return _FINDINGS.get(reading.discrepancy, "") if reading is not None else ""
@@ -303,14 +303,14 @@ def _unread(facts: Facts) -> Wording:
 
 
 def is_read_to_its_end(facts: Facts) -> bool:
-    """Whether this is a read that was answered, or brought no answer that can be used."""
+    """Return whether this is a read that was answered, or that brought no usable answer."""
     if facts.state is State.FAILED:
         return facts.side_effect_class == SideEffectClass.READ_ONLY and facts.found is None
     return facts.outcome is Outcome.ANSWERED
 
 
 def is_unsent(facts: Facts) -> bool:
-    """Whether the last attempt failed before anything was sent, and only its executor says so."""
+    """Return whether the last attempt failed before anything was sent, by its executor's word alone."""
     answer = facts.answer
     return facts.state is State.FAILED and facts.found is None and bool(answer and answer.nothing_sent)
 
@@ -392,11 +392,11 @@ def _headline_of_state(facts: Facts) -> str:
     if facts.state is State.FORWARD_RECOVERY and finding == _FINDINGS[Discrepancy.PARTIAL_APPLICATION]:
         return "Partially applied, recovering"
     said = f": {finding}" if finding and finding != text.lower() and facts.state not in _WITHOUT_FINDING else ""
-    return text + said + (_tried(facts) if facts.state is State.REVIEW_REQUIRED else "")
+    return text + said + (_tried_recoveries_clause(facts) if facts.state is State.REVIEW_REQUIRED else "")
 
 
-def _tried(facts: Facts) -> str:
-    """What recovery was tried before it was held: nobody should order the same again unawares."""
+def _tried_recoveries_clause(facts: Facts) -> str:
+    """A clause with the recoveries that were tried before it was held, so that nobody orders one again unawares."""
     tried = [word for relation, word in _TRIED.items() if relation in facts.remedies]
     return f"; {' and '.join(tried)} did not settle it" if tried else ""
 

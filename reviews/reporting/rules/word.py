@@ -75,7 +75,7 @@ def word_texts(outcome: Outcome, reading: LastReading, *, to_reverse: bool = Fal
     `to_reverse`: what they accepted was there as requested, in a run that was being taken back.
     """
     if outcome is Outcome.ACCEPTED_AS_IT_IS:
-        return _TO_REVERSE if to_reverse else _accepted(reading)
+        return _TO_REVERSE if to_reverse else _acceptance_texts(reading)
     if outcome in _SETTLED:
         said, (told, brief) = _SETTLED[outcome], _READ[reading.shown]
         told, brief = (text.format(reading.difference or _ERASED) for text in (told, brief))
@@ -84,7 +84,7 @@ def word_texts(outcome: Outcome, reading: LastReading, *, to_reverse: bool = Fal
     return {Outcome.COMPENSATED_AS_ATTESTED: _REVERSED, Outcome.CLOSED_UNRESOLVED: _CLOSED}.get(outcome)
 
 
-def _accepted(reading: LastReading) -> WordTexts:
+def _acceptance_texts(reading: LastReading) -> WordTexts:
     if reading.shown is Shown.AS_REQUESTED:
         return WordTexts(
             "It was not as requested, and a person accepted that. The newest reading shows it as requested.",

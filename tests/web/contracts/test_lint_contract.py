@@ -20,7 +20,7 @@ DOCUMENT = json.loads((ROOT / "client/example/contracts/issue_refund.json").read
 def found(tmp_path, content):
     file = tmp_path / "contract.json"
     file.write_text(content if isinstance(content, str) else json.dumps(content))
-    return [(each["level"], each["code"]) for each in lint_contract._found([str(file)])]
+    return [(each["level"], each["code"]) for each in lint_contract._findings_of_files([str(file)])]
 
 
 @pytest.mark.req("R-MC-17", "R-MC-18")

@@ -161,4 +161,4 @@ def test_a_brokers_password_leaves_this_machine_only_under_tls():
     from reviews.checks import queues
 
     with pytest.raises(CheckFailed, match=r"without TLS \(rediss\)"):
-        queues._connected(SystemAccess("events", "queues_events", {}, {"url": "redis://:word@events.example"}), 1)
+        queues._open_broker(SystemAccess("events", "queues_events", {}, {"url": "redis://:word@events.example"}), 1)
