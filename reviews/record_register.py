@@ -134,7 +134,7 @@ def _stray_case(event: VerifiedEvent) -> Any:
 
 
 def _link_relation(event: VerifiedEvent) -> str:
-    return event.envelope.kind.removesuffix("_link_relation")
+    return event.envelope.kind.removesuffix("_linked")
 
 
 _NOT_PROPOSED = {
@@ -226,7 +226,7 @@ RECORD_TABLES = (
         place="incident_id",
         key=("kind", "subject_id"),
         events={
-            f"{kind}_link_relation": creates_row(
+            f"{kind}_linked": creates_row(
                 lambda event: (_link_relation(event), event.said("subject_id")), at=event_time
             )
             for kind in ("action", "case", "freeze")
