@@ -41,7 +41,7 @@ def facts_of_each(
 
 
 def money_differences(tenant_id: UUID, action_ids: Collection[UUID]) -> dict[UUID, MoneyDifference]:
-    """How much more or less the newest decisive reading of each of these actions found than was requested."""
+    """Return by how much the newest decisive reading of each action differs from the request."""
     runs = VerificationRun.objects.filter(tenant_id=tenant_id, action_id__in=action_ids, result__in=DECISIVE)
     newest = {run.pointer: run.action_id for run in runs.order_by("action_id", "-number").distinct("action_id")}
     opened = evidence.open_evidence_many(tenant_id, list(newest), leave_out_lost=True) if newest else {}

@@ -47,7 +47,7 @@ class EffectKnowledge(StrEnum):
 
 
 class EffectQuestion(NamedTuple):
-    """Was the effect of an action had on the part of the record that is gone? What is known, and from which events."""
+    """The knowledge of an effect that the lost part of the record may have held, and from which events."""
 
     finding: EffectKnowledge
     since: ReadingsSince
@@ -56,7 +56,7 @@ class EffectQuestion(NamedTuple):
 def effect_question(
     action: Action, contract: Contract, restored_at: datetime | None, *, at: datetime
 ) -> EffectQuestion | None:
-    """What is known of the effect of an action that a restore put in question; None where none did."""
+    """Return what is known of an effect that a restore put in question, or None if no restore did."""
     if restored_at is None or not action.mutating or action.proposed_at >= restored_at + READ_FIRST_FOR:
         return None
     since = readings.readings_since(action.tenant_id, action.id, restored_at)

@@ -97,7 +97,7 @@ def _say(line: str = "") -> None:
     sys.stdout.write(line + "\n")
 
 
-def _chosen(names: Sequence[str], places: Places) -> list[Client]:
+def _choose_clients(names: Sequence[str], places: Places) -> list[Client]:
     if unknown := [name for name in names if name not in CLIENTS]:
         raise NotDone(f"Unknown client {unknown[0]} (known: {', '.join(CLIENTS)}).")
     found = [CLIENTS[name] for name in names] or onboarding.find_clients(places)
@@ -122,7 +122,7 @@ def _catalogue(options: argparse.Namespace, _: Places) -> int:
 
 
 def _discover(options: argparse.Namespace, places: Places) -> int:
-    found = [_described(client, places) for client in onboarding.find_clients(places)]
+    found = [_client_status(client, places) for client in onboarding.find_clients(places)]
     plain = [each for place in SERVER_FILES for each in _servers(places, place)]
     if options.json:
         _say(json.dumps({"clients": found, "other_servers": plain}, indent=2))
@@ -138,7 +138,7 @@ def _discover(options: argparse.Namespace, places: Places) -> int:
     return 0
 
 
-def _described(client: Client, places: Places) -> dict[str, Any]:
+def _client_status(client: Client, places: Places) -> dict[str, Any]:
     servers, faults = [], []
     try:
         servers = _servers(places, client.servers)
@@ -167,7 +167,7 @@ def _spell_server(server: Mapping[str, Any]) -> str:
 def _onboard(options: argparse.Namespace, places: Places) -> int:
     if not options.mode and not options.dry_run:
         raise NotDone("Say --shadow or --enforce, or --dry-run to see the change.")
-    changes = [onboarding.plan_change(client, places) for client in _chosen(options.clients, places)]
+    changes = [onboarding.plan_change(client, places) for client in _choose_clients(options.clients, places)]
     if options.dry_run:
         for change in changes:
             before = (change.before or b"").decode().splitlines()
@@ -294,7 +294,7 @@ def _offboard(options: argparse.Namespace, places: Places) -> int:
     names = options.clients or [each.name for each in CLIENTS.values() if places.backup(each).exists()]
     if not names:
         raise NotDone("No client is onboarded.")
-    for client in _chosen(names, places):
+    for client in _choose_clients(names, places):
         _say(f"{client.title}: {onboarding.restore(client, places)}")
     return 0
 

@@ -74,7 +74,7 @@ def ask_document(program: str, words: Sequence[str], folder: Path, **how: Any) -
 
 
 def is_inside(tree: Path, path: str | Path) -> bool:
-    """Whether a path, as written or followed, is inside a folder."""
+    """True if a path is inside a folder, as written or with its links followed."""
     return Path(path).is_relative_to(tree) or Path(path).resolve().is_relative_to(tree)
 
 
@@ -86,7 +86,7 @@ def _leads_into(tree: Path, value: str, folder: Path) -> bool:
 
 
 @contextmanager
-def _opened(file: Path, most: int) -> Iterator[BinaryIO]:
+def _open_regular_file(file: Path, most: int) -> Iterator[BinaryIO]:
     try:
         descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as fault:
@@ -102,13 +102,13 @@ def _opened(file: Path, most: int) -> Iterator[BinaryIO]:
 
 def content(file: Path, most: int = MOST_TEXT) -> bytes:
     """The bytes of a file (rule 2)."""
-    with _opened(file, most) as found:
+    with _open_regular_file(file, most) as found:
         return found.read(most)
 
 
 def digest_and_size(file: Path) -> tuple[str, int]:
     """The SHA-256 of a file and its size in bytes (rule 2)."""
-    with _opened(file, MOST_BYTES) as found:
+    with _open_regular_file(file, MOST_BYTES) as found:
         digest = hashlib.sha256()
         while part := found.read(1 << 20):
             digest.update(part)

@@ -102,10 +102,10 @@ COMMANDS: Final = (
 def describe_commands() -> list[dict[str, Any]]:
     """Each command with its tools, and of each tool what its contract says."""
     contracts = {each["name"]: each for each in (json.loads(file.read_text()) for file in sorted_contracts())}
-    return [asdict(each) | {"tools": [_described(contracts[name]) for name in each.tools]} for each in COMMANDS]
+    return [asdict(each) | {"tools": [_catalogue_row(contracts[name]) for name in each.tools]} for each in COMMANDS]
 
 
-def _described(contract: Mapping[str, Any]) -> dict[str, str]:
+def _catalogue_row(contract: Mapping[str, Any]) -> dict[str, str]:
     return {
         "name": contract["name"],
         "class": contract["side_effect_class"],

@@ -74,7 +74,7 @@ class Client:
         return {**rest, "hooks": kept} if kept else rest
 
     def fault(self, document: Mapping[str, Any]) -> str:
-        """What is wrong with the hook in the client's settings; empty where it stands under every event."""
+        """The fault of the hook in the client's settings; empty if it is installed for every event."""
         hooks = document.get("hooks", {})
         for event in self.events:
             ours = [each for each in hooks.get(event, []) if is_ours(each)]
@@ -91,7 +91,7 @@ MARK: Final = "counterfoil.coding_agents"
 
 
 def is_ours(entry: object) -> bool:
-    """Whether an entry of a client's hooks is this program's."""
+    """True if an entry of a client's hooks starts this program."""
     return MARK in json.dumps(entry)
 
 

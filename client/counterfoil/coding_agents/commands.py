@@ -89,7 +89,7 @@ def read_command(command: str, folder: Path) -> Effect | None:
 
 
 def read_back(effect: Effect, folder: Path) -> SystemReading | None:
-    """What the system shows after a command, asked with the user's own access; None where it cannot be read from here.
+    """Read the system after a command, with the user's own access; None if it cannot be read from here.
 
     Only a push names where it can be read: an index, a database and a cluster are read by the console.
     """
@@ -103,7 +103,7 @@ def _program_of(command: Command) -> Program | None:
 
 
 def _is_own_name(command: Command) -> bool:
-    """Whether a program is named as what is asked about it here is: by its name, or by where that name leads."""
+    """True if a command names the same program that the hook itself would ask."""
     text, name = command.words[0].text, command.name
     return text in (name, shutil.which(name), f"/usr/sbin/{name}") and not name.startswith("git-")
 
@@ -181,7 +181,7 @@ def _script_of(command: Command, script: Script) -> Sequence[ShellWord]:
 
 
 def _is_written_by(script: Script, file: str) -> bool:
-    """Whether a script may write the file that it then runs."""
+    """True if a script may write the file that it then runs."""
     name, commands = file.rpartition("/")[2], script.commands
     written = [word for command in commands for word in command.targets]
     written += [word for command in commands if command.name in ("tee", "dd") for word in command.words[1:]]
@@ -236,7 +236,7 @@ def _with_gaps(words: Sequence[ShellWord]) -> list[ShellWord]:
     filled = [*words[:1]]
     for before, word in pairwise(words):
         for mark in marks if before.text != "-I" else ():
-            word = _filled(word, mark, "${1}")
+            word = _fill_mark(word, mark, "${1}")
         filled.append(word)
     return filled
 
@@ -252,15 +252,15 @@ def _run_by_find(command: Command, script: Script, depth: int) -> Iterator[Comma
             end = next((at for at in range(place, len(words)) if words[at].text in (";", "+")), len(words))
             run = list[ShellWord]()
             for each in words[place + 1 : end]:
-                filled = _filled(each, "{}", "${1}" if ".." in each.code else below)
+                filled = _fill_mark(each, "{}", "${1}" if ".." in each.code else below)
                 run += roots if each.text == "{}" else [filled]
             inner = replace(command, words=tuple(run), assigned=(), targets=())
             yield inner
             yield from _handed_on(inner, script, depth + 1) if run else ()
 
 
-def _filled(word: ShellWord, mark: str, text: str) -> ShellWord:
-    """A word, or a script, in which another program replaces a mark: by a file, or by what nobody knows (`${1}`)."""
+def _fill_mark(word: ShellWord, mark: str, text: str) -> ShellWord:
+    """Replace a mark in a word or script, as xargs and find do; `${1}` stands for unknown text."""
     if mark not in word.code:
         return word
     values = () if "$" in text else tuple(value.replace(mark, text) for value in word.values)

@@ -103,7 +103,7 @@ class ToolCall:
     permission_mode: str = ""
 
     def effect(self) -> Effect | None:
-        """What it would do, as far as this program knows; None where there is nothing to say; or `Refusal`."""
+        """The effect that a call would have; None if it has none to propose. Raises `Refusal`."""
         if not self.files:
             return read_command(self.command, self.folder)
         found = [read_file_tool(each.path, each.content, self.folder) for each in self.files]
@@ -175,7 +175,7 @@ def _read_files(tool: str, command: str, given: Mapping[str, Any]) -> tuple[File
 
 
 def _read_answer(payload: Mapping[str, Any]) -> Result | None:
-    """What the client says of the call afterwards; only what says that it ended is a success."""
+    """Parse the client's report on a call; only a report that it ended counts as success."""
     event = _event(payload).lower()
     said = next((payload[name] for name in ("tool_response", "toolResult", "output") if name in payload), None)
     if said is None and not event.startswith(("post", "after")):
@@ -204,7 +204,7 @@ class Hook:
         self._agent.close()
 
     def before(self, call: ToolCall) -> HookDecision:
-        """Whether a command may run now (rules 1, 2 and 4)."""
+        """Decide before a command whether it may run (rules 1, 2 and 4)."""
         if self._settings.mode == "shadow":
             self._note_call(call)
             return NOTHING
@@ -229,7 +229,7 @@ class Hook:
                 action_id=action_id,
                 attempt=str(began["attempt"]),
                 tool=str(began["tool"]),
-                result=_compared(call, began),
+                result=_compare_with_reading(call, began),
             )
         until = time.monotonic() + SETTLE_S
         while True:
@@ -249,7 +249,7 @@ class Hook:
             "commit": "0" * 40,
         }
         result = self._propose(call, Effect("git_push", arguments), dry_run=True)
-        said = "it would pass" if result.accepted else _refused(result)
+        said = "it would pass" if result.accepted else _refusal_text(result)
         return str(self._session(call, renew=False)["session_id"]), said
 
     def _note_call(self, call: ToolCall) -> None:
@@ -295,7 +295,7 @@ class Hook:
                     return HookDecision(False, f"Refused ({result.code}). {result.message} {_AGAIN}")
                 self._take("held", asked)
                 late = result.code in _UNSETTLED and any(map(self._is_pending, _named_actions(result)))
-                return HookDecision(False, f"{_refused(result)} {_MAY_ARRIVE if late else ''}".strip())
+                return HookDecision(False, f"{_refusal_text(result)} {_MAY_ARRIVE if late else ''}".strip())
             action_id = str(result.action_id)
             self._write("held", asked, {"action_id": action_id})
         while True:
@@ -413,7 +413,7 @@ class Hook:
         return found
 
     def _outcome(self, action_id: str, status: Mapping[str, Any]) -> str:
-        """Why an action does not run, in the words of whoever decided it where they gave any."""
+        """The reason why an action does not run, in the words of whoever decided it if they gave any."""
         if not status:
             return "The console no longer knows it."
         verdict = status.get("approval")
@@ -431,7 +431,7 @@ class Hook:
         acknowledges: Sequence[str] = (),
         call_id: str = "",
     ) -> CallResult:
-        """What the gate says to a call, in the client's session; one that is over is opened anew."""
+        """Propose a call in the client's session, and open a new session if that one is over."""
         body = {
             "call_id": call_id or uuid4().hex,
             "tool": effect.tool,
@@ -439,12 +439,12 @@ class Hook:
             **({"dry_run": True} if dry_run else {}),
             **({"acknowledges": list(acknowledges)} if acknowledges else {}),
         }
-        result = self._sent(self._session(call, renew=False), body)
+        result = self._send_call(self._session(call, renew=False), body)
         if result.code in SESSION_OVER:
-            result = self._sent(self._session(call, renew=True), body)
+            result = self._send_call(self._session(call, renew=True), body)
         return result
 
-    def _sent(self, session: Mapping[str, Any], body: Mapping[str, Any]) -> CallResult:
+    def _send_call(self, session: Mapping[str, Any], body: Mapping[str, Any]) -> CallResult:
         calls = [{**body, "pin_hash": session["pin_hash"]}]
         answer = self._agent.write(f"/sessions/{session['session_id']}/calls", {"calls": calls}, give_up_after_s=10.0)
         return read_first_result(answer)
@@ -452,7 +452,7 @@ class Hook:
     def _session(self, call: ToolCall, *, renew: bool) -> Mapping[str, Any]:
         """The console's session for the client's own; several hooks at once open one (rule 2)."""
         name = digest({"session": call.session, "folder": str(call.folder)})
-        with self._locked():
+        with self._state_lock():
             known = None if renew else self._read("sessions", name)
             if known is not None and known["until"] > time.time():
                 return known
@@ -483,7 +483,7 @@ class Hook:
     # What is kept between two starts of this program: names are hashes, contents ids
 
     @contextmanager
-    def _locked(self) -> Iterator[None]:
+    def _state_lock(self) -> Iterator[None]:
         with (self._state / "lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
@@ -518,8 +518,8 @@ class Hook:
             report.write(json.dumps({"at": at, "client": self._settings.client, **about, **line}) + "\n")
 
 
-def _compared(call: ToolCall, began: Mapping[str, Any]) -> Result:
-    """What a client said of a command; where a reading from here shows otherwise, that it does (rule 3)."""
+def _compare_with_reading(call: ToolCall, began: Mapping[str, Any]) -> Result:
+    """The client's result of a command, or a contradiction if the hook's own reading shows otherwise (rule 3)."""
     assert call.answer is not None
     effect, folder = Effect(str(began["tool"]), dict(began["arguments"])), Path(began["folder"])
     reading = read_back(effect, folder) if call.answer.status == "success" else None
@@ -533,7 +533,7 @@ def _never(_: object) -> Result:
     raise AssertionError("the client runs the command, not this program")
 
 
-def _refused(result: CallResult) -> str:
+def _refusal_text(result: CallResult) -> str:
     return f"Refused ({result.code}). {' '.join(filter(None, [result.message, result.hint]))}".strip()
 
 

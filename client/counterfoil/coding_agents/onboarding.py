@@ -79,7 +79,7 @@ def find_clients(places: Places) -> list[Client]:
 
 
 def plan_change(client: Client, places: Places) -> PlannedChange:
-    """What `onboard` would write for a client; `Unreadable` where its file is not in the documented form."""
+    """The change that `onboard` would make for a client. Raises `Unreadable` if its file has another form."""
     path = places.home / client.hooks_file
     document = read_settings(path)
     before = path.read_bytes() if path.exists() else None
@@ -96,10 +96,10 @@ def register_tools(*, url: str, operator_key: str, agents: Mapping[str, str]) ->
     connection = Connection(url=url, key=operator_key)
     try:
         for contract in contracts:
-            done.append(_registered(connection, "/contracts", contract, f"contract {contract['name']}"))
+            done.append(_register_one(connection, "/contracts", contract, f"contract {contract['name']}"))
         for agent_id in agents:
             body = {"agent_id": agent_id, "version": f"tools-{version}", "tools": tools}
-            done.append(_registered(connection, "/agents", body, f"agent {agent_id}"))
+            done.append(_register_one(connection, "/agents", body, f"agent {agent_id}"))
     finally:
         connection.close()
     return done
@@ -111,7 +111,7 @@ def sorted_contracts() -> list[Path]:
     return sorted(folder.glob("*.json"))
 
 
-def _registered(connection: Connection, path: str, body: Mapping[str, Any], name: str) -> str:
+def _register_one(connection: Connection, path: str, body: Mapping[str, Any], name: str) -> str:
     try:
         connection.write(path, body, give_up_after_s=_GIVE_UP_AFTER_S)
     except NotNow as known:
@@ -139,7 +139,7 @@ def apply_change(change: PlannedChange, settings: HookSettings, places: Places) 
 
 
 def _key_name(folder: Path) -> str:
-    """What tells this executor from the same client's on another machine: the beginning of its key's digest.
+    """The first digits of its key's digest, which differ between machines with the same client.
 
     An id that two keys share belongs to whoever registered last, and grants of the other are refused.
     """
@@ -196,7 +196,7 @@ def restore(client: Client, places: Places) -> str:
 
 
 def stored_settings(client: Client, places: Places) -> HookSettings | None:
-    """What `onboard` wrote for a client; None where it did not."""
+    """The settings that `onboard` wrote for a client; None if it wrote none."""
     try:
         return HookSettings(**json.loads((places.of(client) / "settings.json").read_text()))
     except FileNotFoundError:
@@ -204,7 +204,7 @@ def stored_settings(client: Client, places: Places) -> HookSettings | None:
 
 
 def hook_fault(client: Client, places: Places, project: Path) -> str:
-    """Why the hook would not run for a project: missing, of an older version, switched off; empty where it would."""
+    """The reason why the hook would not run for a project: missing, outdated or switched off; empty if it would."""
     if moved := os.environ.get(client.moved_by):
         return f"NOT KNOWN: {client.moved_by} has the client read its settings in {moved}"
     try:

@@ -93,7 +93,7 @@ def read_options(words: Sequence[str | None], *names: str, up_to_operand: bool =
 
 
 def changes_nothing(words: Sequence[str | None], program: str) -> bool:
-    """Whether words after a program, by its table, only read or only show its help; false where they do not tell."""
+    """True if these words make a program only read or show its help, by its table; false in doubt."""
     try:
         given = read_options(words, program, up_to_operand=True)
         verb, *rest = given.operands or [""]

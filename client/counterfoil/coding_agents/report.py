@@ -268,7 +268,7 @@ def _sections(found: ShadowReport) -> Iterable[tuple[str, Sequence[str]]]:
         f"Systems read after {found.readings} of these calls; {len(found.mismatches)} said done and were not:",
         [f"{_spell_time(one.at)} {one.client}, {one.tool}: {one.shown}" for one in found.mismatches],
     )
-    claims = [f"{claim.session}: “{claim.sentence}” {_beside(claim)}" for claim in found.audited.false]
+    claims = [f"{claim.session}: “{claim.sentence}” {_shown_instead(claim)}" for claim in found.audited.false]
     yield _audited_line(found.audited), [*claims, *found.audited.unread]
 
 
@@ -298,7 +298,7 @@ def render_page(found: ShadowReport) -> str:
     )
 
 
-def _beside(claim: FalseClaim) -> str:
+def _shown_instead(claim: FalseClaim) -> str:
     return (
         f"The system showed: {claim.shown}." if claim.shown else claim.detail or "Nothing in the session bears it out."
     )

@@ -78,7 +78,7 @@ class ShellWord:
 
     @property
     def last_name(self) -> str | None:
-        """What stands behind the last slash, where at least that is certain."""
+        """The part after the last slash, if at least that is certain."""
         if self.text is not None:
             return self.text.rpartition("/")[2]
         _, slash, name = self.code.rpartition("/")
@@ -219,7 +219,7 @@ class _Reader:
             plain, pattern, code = plain and is_plain, pattern or is_pattern, code + self._code(part)
         values = [two if pattern else one for one, two in made]
         if not plain:
-            values = [each for value in values for each in _unfolded(value)]
+            values = [each for value in values for each in _expand_braces(value)]
         if len(values) > _MOST_VALUES or any("\0" in value for value in values):
             values = []
         return ShellWord(tuple(values), plain and bool(values), code, pattern)
@@ -242,7 +242,7 @@ class _Reader:
             return texts, all(is_plain for _, is_plain, _ in inner), False
         if kind == "ParamExp" and set(part) <= {"Type", "Pos", "End", "Dollar", "Short", "Rbrace", "Param"}:
             return self._values_of(part["Param"]["Value"], quoted=quoted), False, False
-        known = {"ArithmExp": "0", "ProcSubst": "/dev/fd/63", "CmdSubst": self._printed(part)}.get(kind)
+        known = {"ArithmExp": "0", "ProcSubst": "/dev/fd/63", "CmdSubst": self._printed_path(part)}.get(kind)
         return [known] if known else [], False, False
 
     def _bare(self, raw: str, *, first: bool) -> tuple[list[str], bool, bool]:
@@ -265,8 +265,8 @@ class _Reader:
     def _raw(self, node: Any) -> str:
         return self.source[_offset(node["Pos"]) : _offset(node["End"])].decode(errors="surrogateescape")
 
-    def _printed(self, part: Any) -> str:
-        """The folder or file that a substitution is which only asks for one; empty for any other."""
+    def _printed_path(self, part: Any) -> str:
+        """The path that a substitution such as `$(pwd)` prints; empty for any other."""
         (here,) = self._here if len(self._here) == 1 else (None,)
         asked = self._raw(part).strip("$()` ")
         if asked in ("mktemp", "mktemp -d"):
@@ -311,14 +311,14 @@ class _Reader:
             self.walk(node["X"], here)
             begin = len(self.commands)
             self.walk(node["Y"], here)
-            self._feed(begin, UNTOLD)
+            self._set_input(begin, UNTOLD)
             return here
         after = self.walk(node["X"], here)
         if node["Op"] == "&&":
             return self.walk(node["Y"], after)
         return after | self.walk(node["Y"], after | here)
 
-    def _feed(self, begin: int, text: ShellWord) -> None:
+    def _set_input(self, begin: int, text: ShellWord) -> None:
         for place, command in enumerate(self.commands[begin:], begin):
             if command.fed is None:
                 self.commands[place] = replace(command, fed=text)
@@ -328,20 +328,20 @@ class _Reader:
         redirections = node.get("Redirs") or ()
         targets = tuple(self.word(each["Word"]) for each in redirections if each["Op"] in _OUTPUTS)
         inputs = tuple(self.word(each["Word"]) for each in redirections if each["Op"] == "<")
-        texts = [self._fed(each) for each in redirections if each["Op"].startswith("<<")]
+        texts = [self._here_text(each) for each in redirections if each["Op"].startswith("<<")]
         texts += [UNTOLD for word in inputs if not word.plain]
         self.walk([[each.get("Word"), each.get("Hdoc")] for each in redirections], here)
         begin, command = len(self.commands), node.get("Cmd") or {}
         after = self.walk(command, here)
         if texts:
-            self._feed(begin, texts[-1])
+            self._set_input(begin, texts[-1])
         if command.get("Type") == "CallExpr" and len(self.commands) > begin:
             self.commands[-1] = replace(self.commands[-1], targets=targets, inputs=inputs)
         elif targets or inputs:
             self.commands.append(Command((), targets=targets, inputs=inputs, folders=here))
         return here if node.get("Background") or node.get("Coprocess") else after
 
-    def _fed(self, redirection: Any) -> ShellWord:
+    def _here_text(self, redirection: Any) -> ShellWord:
         """The text of a here-document or a here-string."""
         if not redirection.get("Hdoc"):
             return self.word(redirection["Word"])
@@ -366,7 +366,7 @@ class _Reader:
         self.commands.append(made)
         if made.name in self._functions and self._changes_folder():
             return frozenset({None})
-        return _moved(made, here, searches="CDPATH" in self.variables or bool(os.environ.get("CDPATH")))
+        return _change_folder(made, here, searches="CDPATH" in self.variables or bool(os.environ.get("CDPATH")))
 
     def alone(self, nodes: Sequence[Any]) -> Command | None:
         """The one plain command of a script, in the folder that `cd FOLDER &&` before it names."""
@@ -386,8 +386,8 @@ class _Reader:
         return found if found.words and known and all(word.plain for word in words) else None
 
 
-def _moved(command: Command, here: Folders, *, searches: bool) -> Folders:
-    """The folders after a command: where it changes the folder, and where that may fail."""
+def _change_folder(command: Command, here: Folders, *, searches: bool) -> Folders:
+    """The possible folders after a command, which may change the folder or fail to."""
     words = list(command.words)
     while words and words[0].text in ("builtin", "command"):
         words.pop(0)
@@ -399,11 +399,13 @@ def _moved(command: Command, here: Folders, *, searches: bool) -> Folders:
         return frozenset({Path.home()})
     if len(to) != 1 or not to[0].values or to[0].pattern or name == "popd":
         return frozenset({None})
-    return frozenset(each for folder in here for value in to[0].values for each in _entered(folder, value, searches))
+    return frozenset(
+        each for folder in here for value in to[0].values for each in _folders_entered(folder, value, searches)
+    )
 
 
-def _entered(folder: Path | None, value: str, searches: bool) -> list[Path | None]:
-    """The folder that `cd VALUE` leads to; none is certain where bash and the system may differ (links, CDPATH)."""
+def _folders_entered(folder: Path | None, value: str, searches: bool) -> list[Path | None]:
+    """The possible folders after `cd VALUE`; None where bash and the system may differ (links, CDPATH)."""
     searched = searches and not value.startswith(("/", "."))
     if value.startswith(("-", "+")) or not value or searched or (folder is None and not value.startswith("/")):
         return [None]
@@ -447,8 +449,8 @@ def _ansi_c(text: str) -> list[str]:
     return [text.encode().decode("unicode_escape")]
 
 
-def _unfolded(text: str) -> list[str]:
-    """The words that `a{b,c}d` and `a{1..9}d` are for bash; of a range of numbers one, without it."""
+def _expand_braces(text: str) -> list[str]:
+    """Expand braces as bash does; a range of numbers becomes one word without it."""
     found = _BRACES.search(text)
     if found is None:
         return [text]
@@ -456,7 +458,7 @@ def _unfolded(text: str) -> list[str]:
         return []
     before, after = text[: found.start()], text[found.end() :]
     parts = [chr(each) for each in range(ord(found[2]), ord(found[3]) + 1)] if found[2] else (found[1] or "").split(",")
-    return [one for part in parts for one in _unfolded(before + part + after)]
+    return [one for part in parts for one in _expand_braces(before + part + after)]
 
 
 def without_secret(remote: str) -> str:

@@ -330,7 +330,7 @@ def _reviews(tenant_id: UUID, period: MetricPeriod, at: datetime) -> Rows:
     return rows
 
 
-def _unrecorded(tenant_id: UUID, period: MetricPeriod, at: datetime) -> Rows:
+def _unrecorded_rows(tenant_id: UUID, period: MetricPeriod, at: datetime) -> Rows:
     told = [
         start
         for start in reversed(readings.unrecorded_starts(tenant_id))
@@ -436,7 +436,7 @@ _ROWS: Final[Mapping[str, Callable[[UUID, MetricPeriod, datetime], Rows]]] = {
     "dependencies": _dependencies,
     "resources": _resources,
     "reviews": _reviews,
-    "unrecorded": _unrecorded,
+    "unrecorded": _unrecorded_rows,
     "telemetry": _telemetry,
     "reference": _reference,
 }

@@ -35,10 +35,10 @@ def restore_notice(tenant: Tenant, record: ActionRecord, *, at: datetime) -> Res
     question = effect_question(record.action, record.contract, tenant.restored_at, at=at)
     if question is None or (record.action.state == State.REVIEW_REQUIRED and not question.since.held):
         return None
-    return RestoreNotice(question.since.restored_at, *_known(record, question), _follows(record, question))
+    return RestoreNotice(question.since.restored_at, *_describe_finding(record, question), _follows(record, question))
 
 
-def _known(record: ActionRecord, question: EffectQuestion) -> tuple[str, str, datetime | None]:
+def _describe_finding(record: ActionRecord, question: EffectQuestion) -> tuple[str, str, datetime | None]:
     finding, since = question
     if since.told:
         return "An executor started it, which this record does not have: it may have been done", "told", since.taken_at

@@ -151,7 +151,7 @@ def _row_names(record: ActionRecord, fields: list[str]) -> dict[str, str]:
 
 
 def _silences(record: ActionRecord, field: str) -> dict[str, str]:
-    """What stands where an account says nothing of a field (L3, L5)."""
+    """The words for a field that an account says nothing about (L3, L5)."""
     effects = _effects(record.found)
     about = [one for name, one in effects.items() if len(effects) == 1 or name == field.partition(".")[0]]
     absent = bool(about) and about[0].get("count") == 0

@@ -51,7 +51,7 @@ def waterfall(trace: ActionTrace, *, slug: str, action_id: UUID, as_of: datetime
 
 
 def _word(span: Span) -> str:
-    """What a span was; a target that was only to be read has not been."""
+    """The label of a span. A target whose reading was only requested is not called read."""
     if span.stage is Stage.PREFLIGHT and (span.end is None or span.status == "error"):
         return "Read of the target requested before the start"
     return WORDS[span.stage]

@@ -84,7 +84,7 @@ class RunView:
 
     @property
     def ending(self) -> str:
-        """How far it has come as a whole."""
+        """Summarise the state of the whole run."""
         if not self.complete:
             return "incomplete"
         if self.outcomes == {Outcome.VERIFIED}:
@@ -140,7 +140,7 @@ _WITHOUT_EFFECT: Final = frozenset({Outcome.FAILED, Outcome.ROLLED_BACK, Outcome
 
 
 def _is_past_return(action: Action, step: SagaStep) -> bool:
-    """Whether what cannot be undone was begun, and nothing shows that it had no effect."""
+    """True once an irreversible step was started, unless a reading shows that it had no effect."""
     final = step.pivot or (action.mutating and action.reversibility == Reversibility.IRREVERSIBLE)
     return final and action.attempt_count > 0 and outcome_of(action) not in _WITHOUT_EFFECT
 

@@ -55,7 +55,7 @@ _PARTS: Final = ("{} more than requested", "{} less than requested", "{} request
 
 
 def describe_stake(cases: Iterable[tuple[Mapping[str, Any], MoneyDifference | None]]) -> str:
-    """What is at stake in cases, each with its request and its difference; empty where no money is."""
+    """Describe the money at stake in cases, from each one's request and difference; empty if there is none."""
     more, less, unknown = list[MoneyDifference](), list[MoneyDifference](), list[MoneyDifference]()
     for asked, known in cases:
         wanted = to_decimal(asked.get("amount"), asked.get("currency"))

@@ -57,7 +57,7 @@ def read_files(script: Script, commands: Sequence[Command], folder: Path) -> Eff
 
 
 def read_file_tool(path: str, content: str | None, folder: Path) -> Effect | None:
-    """What a file tool of the client would write outside the tree; None inside it; `content` is None for an edit."""
+    """The write of a client's file tool outside the tree; None inside it. `content` is None for an edit."""
     target = folder / os.path.expanduser(path)
     if not _is_outside(str(target), project_of(folder), removes=False):
         return None
@@ -68,7 +68,7 @@ def read_file_tool(path: str, content: str | None, folder: Path) -> Effect | Non
 
 
 def machine() -> str:
-    """What tells this machine from others, and nothing else."""
+    """An identifier of this machine that says nothing else about it."""
     try:
         return hashlib.sha256(b"counterfoil " + Path("/etc/machine-id").read_bytes().strip()).hexdigest()[:32]
     except OSError as fault:
@@ -81,29 +81,29 @@ def _write(path: Path, digest: str, size: int) -> Effect:
     if path.is_symlink():
         raise Refusal(f"{path} is a link; write to the file it points to.")
     about = {"sha256": digest, "size": size}
-    return Effect("file_write", {"machine": machine(), "path": _resolved(path), **about})
+    return Effect("file_write", {"machine": machine(), "path": _resolve_parent(path), **about})
 
 
 def _removal(path: Path) -> Effect:
     if not path.is_file() and not path.is_symlink():
         raise Refusal(f"{path} does not exist, so nothing would be removed.")
-    return Effect("file_remove", {"machine": machine(), "path": _resolved(path)})
+    return Effect("file_remove", {"machine": machine(), "path": _resolve_parent(path)})
 
 
-def _resolved(path: Path) -> str:
+def _resolve_parent(path: Path) -> str:
     return str(path.parent.resolve() / path.name).lstrip("/")
 
 
 def _leads_out(command: Command, tree: Path) -> bool:
-    """Whether a command writes or removes a file outside; `Refusal` where that cannot be told (rule 3)."""
+    """True if a command writes or removes a file outside. Raises `Refusal` in doubt (rule 3)."""
     found = [(word, False) for word in command.targets]
     for row in WRITERS.get(command.name, ()):
-        found += _written(command.words[1:], row)
+        found += _written_paths(command.words[1:], row)
     return any(_goes_outside(word, command, tree, removes=removes) for word, removes in found)
 
 
-def _written(words: Sequence[ShellWord], row: Mapping[str, Any]) -> Iterator[tuple[ShellWord, bool]]:
-    """The words that are paths which a program writes, as a row of its table says, and whether it removes the name."""
+def _written_paths(words: Sequence[ShellWord], row: Mapping[str, Any]) -> Iterator[tuple[ShellWord, bool]]:
+    """The paths that a program writes, by a row of its table, each with True if it removes the name."""
     if not re.search(row.get("when", ""), " ".join(word.code for word in words), re.S):
         return
     rest, operands, named = list(words), list[ShellWord](), list[ShellWord]()
@@ -142,7 +142,7 @@ def _goes_outside(word: ShellWord, command: Command, tree: Path, *, removes: boo
 
 
 def _is_outside(written: str, tree: Path, *, removes: bool) -> bool:
-    """Whether a file is outside once every link is followed (but the last where the name itself is removed)."""
+    """True if a file is outside with every link followed (all but the last if the name itself is removed)."""
     found = Path(os.path.realpath(written))
     above, _, name = written.rpartition("/")
     if removes and name not in ("", "..", "."):

@@ -55,7 +55,7 @@ def _changes(command: Command, _: Script) -> bool:
 
 
 def _sends(words: Sequence[str | None]) -> bool:
-    """Whether `gh api` with these words may change what is held: by its method and path, or a query of GraphQL."""
+    """True if `gh api` with these words may change a guarded thing, by method and path or GraphQL query."""
     try:
         given = read_options(words, "gh", "api")
     except UnknownOption:
@@ -142,7 +142,7 @@ class _Forge:
         self._folder = folder
 
     def ask(self, path: str) -> dict[str, Any]:
-        """What the forge answers, as a document."""
+        """Ask the forge and parse its answer."""
         named = ["--hostname", self._host] if self._host else []
         words = ["api", *named, f"repos/{self._repository}/{path}"]
         found = ask_document("gh", words, self._folder, variables=("GH_", "GIT_"))

@@ -51,7 +51,7 @@ _PROTOCOLS: Final = ("https://", "http://", "ssh://", "git://", "file://")
 
 
 def _changes(command: Command, script: Script) -> bool:
-    """Whether words of git may change a remote: where they do not tell, they may."""
+    """True if words of git may change a remote, and in doubt."""
     given = command.texts[1:]
     if command.name != "git":
         given = [command.name.removeprefix("git-"), *given]
@@ -77,7 +77,7 @@ def _sends_nothing(rest: Sequence[str | None]) -> bool:
 
 
 def _runs_a_push(verb: str, rest: Sequence[str | None], command: Command) -> bool:
-    """Whether a command of git has a sub-command that pushes, or runs its words, and these push."""
+    """True if a git command has a sub-command that pushes, or runs words that push."""
     if verb in _CHANGES_WITH:
         return None in rest or _CHANGES_WITH[verb] in rest
     if verb == "config" and any(word and word.lower().startswith("alias.") for word in rest):
@@ -91,7 +91,7 @@ def _runs_a_push(verb: str, rest: Sequence[str | None], command: Command) -> boo
 
 
 def _is_alias_of_a_push(verb: str, before: Sequence[str | None], command: Command, script: Script) -> bool:
-    """Whether a name that is not git's own stands for a push, by the user's settings; one that is set here may."""
+    """True if a name may stand for a push, as an alias in the user's settings or one that the command sets."""
     if not re.fullmatch(r"[\w-]+", verb):
         return False
     if "-c" in before or "--config-env" in before or "alias" in script.text or command.assigned:
@@ -119,13 +119,13 @@ def _read(words: Sequence[str], folder: Path) -> Effect | None:
             )
     if given.options.get("dry-run") is True:
         return None
-    return _pushed(folder, given)
+    return _push_effect(folder, given)
 
 
 PUSH: Final = Program(title="git push", names=("git",), changes=_changes, read=_read)
 
 
-def _pushed(folder: Path, given: Given) -> Effect | None:
+def _push_effect(folder: Path, given: Given) -> Effect | None:
     _refuse_settings(folder)
     words = [f"--{'' if value else 'no-'}{name}" for name, value in given.options.items() if name in _ASKS]
     words += [f"--{name}={value}" if isinstance(value, str) else f"--{'' if value else 'no-'}{name}"
@@ -230,7 +230,7 @@ def repository_of(remote: str) -> str:
 
 
 def read_back(effect: Effect, folder: Path) -> SystemReading | None:
-    """What the remote shows of a push, asked of it as git asks; None where it cannot be read."""
+    """Read the remote after a push; None if it cannot be read."""
     address, ref = str(effect.arguments["remote"]), str(effect.arguments["ref"])
     try:
         _refuse_settings(folder)
@@ -243,7 +243,7 @@ def read_back(effect: Effect, folder: Path) -> SystemReading | None:
 
 
 def _ref_of(folder: Path, remote: str, ref: str) -> str:
-    """What a remote says that a ref names, empty where it has no such ref."""
+    """The object that a ref names on a remote; empty if there is no such ref."""
     said = _git(folder, "ls-remote", "--quiet", "--", remote, ref)
     if said.returncode:
         raise Refusal(f"git cannot read the remote: {said.stderr.strip()[:200]}")

@@ -58,13 +58,15 @@ def _read(words: Sequence[str], folder: Path) -> Effect | None:
             raise Refusal("A Secret cannot be proposed: its content would be recorded. A person can apply it.")
         found.get("metadata", {}).pop("creationTimestamp", None)
         found.pop("status", None)
-        return Effect("kubectl_apply", {**_named(found, cluster), "manifest": json.dumps(found, sort_keys=True)})
+        return Effect(
+            "kubectl_apply", {**_object_arguments(found, cluster), "manifest": json.dumps(found, sort_keys=True)}
+        )
     found = cluster.ask("get", *(("-f", files[0]) if files else names))
     if verb == "delete":
-        return Effect("kubectl_delete", {**_named(found, cluster), "uid": str(found["metadata"]["uid"])})
+        return Effect("kubectl_delete", {**_object_arguments(found, cluster), "uid": str(found["metadata"]["uid"])})
     if not re.fullmatch(r"\d{1,5}", given.text("replicas")):
         raise Refusal(f"Give the number of replicas with --replicas=N. {_HOW}")
-    return Effect("kubectl_scale", {**_named(found, cluster), "replicas": int(given.text("replicas"))})
+    return Effect("kubectl_scale", {**_object_arguments(found, cluster), "replicas": int(given.text("replicas"))})
 
 
 def _options(words: Sequence[str | None], verb: str) -> Given:
@@ -79,7 +81,7 @@ def _options(words: Sequence[str | None], verb: str) -> Given:
 KUBECTL: Final = Program(title="kubectl", names=("kubectl",), changes=_changes, read=_read)
 
 
-def _named(found: dict[str, Any], cluster: _Cluster) -> dict[str, Any]:
+def _object_arguments(found: dict[str, Any], cluster: _Cluster) -> dict[str, Any]:
     about = found.get("metadata", {})
     if found.get("kind") == "List" or "items" in found or not about.get("name"):
         raise Refusal("Change one object at a time, so that each is approved and read back by itself.")
@@ -100,10 +102,10 @@ class _Cluster:
         self._folder = folder
 
     def uid(self) -> str:
-        """What tells a cluster from others: the uid of its namespace `kube-system`."""
+        """The identity of a cluster: the uid of its namespace `kube-system`."""
         return str(self.ask("get", "namespace", "kube-system")["metadata"]["uid"])
 
     def ask(self, *words: str) -> dict[str, Any]:
-        """What kubectl answers, as a document."""
+        """Ask kubectl and parse its answer."""
         asked = [*self._connection, *words, "-o", "json"]
         return dict(ask_document("kubectl", asked, self._folder, variables=("KUBE",)))

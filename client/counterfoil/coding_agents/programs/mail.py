@@ -37,7 +37,7 @@ _HOW: Final = (
 
 
 def _changes(command: Command, _: Script) -> bool:
-    """Whether a simple command may send mail; these programs also show mail, which is not held."""
+    """True if a command may send mail; these programs also show mail, which is not held."""
     name, rest = command.words[0].last_name, command.texts[1:]
     if name in ("mail", "mailx", "s-nail", "mutt", "neomutt"):
         return "-s" in rest or any(word is None or "@" in word for word in rest)
@@ -61,7 +61,7 @@ def _read(words: Sequence[str], folder: Path) -> Effect | None:
         )
     if not given.options.get("read-recipients"):
         raise Refusal(f"Send it with -t: the recipients must be the ones named in the message. {_HOW}")
-    return Effect("email_send", _told(_message(folder / rest[-1])))
+    return Effect("email_send", _message_arguments(_message(folder / rest[-1])))
 
 
 def _message(file: Path) -> EmailMessage:
@@ -71,8 +71,8 @@ def _message(file: Path) -> EmailMessage:
     return found
 
 
-def _told(message: EmailMessage) -> dict[str, str]:
-    """What is proposed of a message (rules 1 and 2)."""
+def _message_arguments(message: EmailMessage) -> dict[str, str]:
+    """The arguments proposed for a message (rules 1 and 2)."""
     hidden = next((name for name in _HIDDEN if name in message), "")
     if hidden:
         raise Refusal(f"Send it without {hidden}: no copy would show who received it. {_HOW}")

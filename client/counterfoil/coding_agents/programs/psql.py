@@ -128,7 +128,7 @@ def _rows(change: sql.RowChange, text: str, database: _Database) -> dict[str, An
         " 'key', (SELECT json_agg(a.attname ORDER BY array_position(i.indkey::int2[], a.attnum)) FROM pg_index i"
         "   JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = ANY (i.indkey)"
         "   WHERE i.indrelid = c.oid AND i.indisprimary))"
-        f" FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = {_quoted(name)}::regclass"
+        f" FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = {_quote_text(name)}::regclass"
     )
     if about["kind"] not in ("r", "p") or not about["key"]:
         raise Refusal(f"{name} is not a table with a primary key, so its rows could not be identified afterwards.")
@@ -210,34 +210,36 @@ def _object(change: sql.SchemaChange) -> str:
     parts = [sql.bare(each) for each in change.name.split(" . ")]
     if change.kind == "schema":
         return _object_row(
-            _quoted(parts[0]), [], f"EXISTS (SELECT FROM pg_namespace WHERE nspname = {_quoted(parts[0])})"
+            _quote_text(parts[0]), [], f"EXISTS (SELECT FROM pg_namespace WHERE nspname = {_quote_text(parts[0])})"
         )
     column = parts.pop() if change.kind == "column" else ""
     owner = change.beside or (" . ".join(change.name.split(" . ")[:-1]) if column else change.name)
-    relation = f"to_regclass({_quoted(owner.replace(' . ', '.'))})"
+    relation = f"to_regclass({_quote_text(owner.replace(' . ', '.'))})"
     found = f"(SELECT n.nspname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = {relation})"
     told = owner.split(" . ")
-    schema = _quoted(sql.bare(told[0])) if len(told) == 2 else f"coalesce({found}, current_schema())"
-    kinds = ", ".join(_quoted(each) for each, kind in _KINDS.items() if kind in (change.kind, column and "table"))
+    schema = _quote_text(sql.bare(told[0])) if len(told) == 2 else f"coalesce({found}, current_schema())"
+    kinds = ", ".join(_quote_text(each) for each, kind in _KINDS.items() if kind in (change.kind, column and "table"))
     there = (
         f"SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = {schema}"
-        f" AND c.relname = {_quoted(parts[-1])}"
+        f" AND c.relname = {_quote_text(parts[-1])}"
     )
     if not column:
         return _object_row(schema, parts[-1:], f"EXISTS ({there} AND c.relkind IN ({kinds}))")
-    attribute = f" AND a.attname = {_quoted(column)} AND a.attnum > 0 AND NOT a.attisdropped"
+    attribute = f" AND a.attname = {_quote_text(column)} AND a.attnum > 0 AND NOT a.attisdropped"
     there = there.replace(" WHERE ", " JOIN pg_attribute a ON a.attrelid = c.oid WHERE ", 1) + attribute
-    return _object_row(schema, [parts[-1], column], f"EXISTS ({there})", f"to_regtype({_quoted(change.type_)})::text")
+    return _object_row(
+        schema, [parts[-1], column], f"EXISTS ({there})", f"to_regtype({_quote_text(change.type_)})::text"
+    )
 
 
 def _object_row(schema: str, names: Sequence[str], there: str, type_: str = "NULL") -> str:
-    listed = ", ".join(map(_quoted, names))
+    listed = ", ".join(map(_quote_text, names))
     return (
         f"json_build_object('schema', {schema}, 'names', json_build_array({listed}), 'there', {there}, 'type', {type_})"
     )
 
 
-def _quoted(text: str) -> str:
+def _quote_text(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 

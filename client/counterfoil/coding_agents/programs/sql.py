@@ -124,7 +124,7 @@ def as_written(words: Sequence[Word]) -> str:
 
 
 def not_recognised(why: str) -> Refusal:
-    """What a statement is refused with that no form here fits."""
+    """The refusal of a statement that fits no form here."""
     return Refusal(
         f"Not recognised: {why}. What this statement would change cannot be known in advance, so it was neither held "
         "for approval nor treated as harmless. Supported are plain SELECT, INSERT ... VALUES, UPDATE and DELETE ... "
@@ -134,13 +134,13 @@ def not_recognised(why: str) -> Refusal:
 
 
 def only_reads(statement: Statement) -> bool:
-    """Whether a statement reads; `Refusal` for one that reads with functions that are not known to do nothing else."""
+    """True if a statement only reads. Raises `Refusal` if it calls functions that may do more."""
     if statement[0].folded not in _READS:
         return False
     for word in statement:
         if word.folded in ("into", "analyze", "update", "share", "insert", "delete"):
             raise not_recognised(f"{word.text.upper()} in a query may change something")
-    for name in _called(statement):
+    for name in _called_functions(statement):
         if name not in _FUNCTIONS | _KEYWORDS | _TYPES:
             raise not_recognised(f"the function {name}() may change something")
     return True
@@ -151,22 +151,22 @@ def row_change(statement: Statement) -> RowChange | None:
     kind = statement[0].folded
     if kind not in ("insert", "update", "delete"):
         return None
-    words = _before(statement, "returning")
+    words = _words_before(statement, "returning")
     if kind == "insert":
         return _insert(words)
-    head, condition = _parted(words, "where")
+    head, condition = _split_at(words, "where")
     if condition is None:
         raise not_recognised(f"a {kind.upper()} without WHERE changes every row; name the rows")
     assignments: Statement | None = ()
     if kind == "update":
-        head, assignments = _parted(head, "set")
+        head, assignments = _split_at(head, "set")
     opening = r"update" if kind == "update" else r"delete from"
     form = re.fullmatch(rf"{opening} (?:only )?({_NAME})(?: (?:as )?({_NAMED}))?", as_compared(head))
     if form is None or assignments is None:
         raise not_recognised(f"it is no {kind.upper()} of one table")
     columns, values = list[str](), list[Statement]()
-    for assignment in _listed(assignments):
-        left, right = _parted(assignment, "=")
+    for assignment in _split_list(assignments):
+        left, right = _split_at(assignment, "=")
         if right is None or not re.fullmatch(_NAMED, as_compared(left)):
             raise not_recognised(f"{as_written(assignment)!r} sets no single column")
         columns.append(bare(as_compared(left)))
@@ -175,16 +175,16 @@ def row_change(statement: Statement) -> RowChange | None:
 
 
 def _insert(words: Statement) -> RowChange:
-    head, rows = _parted(words, "values")
+    head, rows = _split_at(words, "values")
     form = re.fullmatch(rf"insert into ({_NAME}) \( ({_NAMED}(?: , {_NAMED})*) \)", as_compared(head))
     if form is None or rows is None:
         raise not_recognised("an INSERT names its columns and its VALUES")
     columns = tuple(bare(each) for each in form[2].split(" , "))
     found = []
-    for row in _listed(rows):
+    for row in _split_list(rows):
         if len(row) < 2 or row[0].text != "(" or row[-1].text != ")":
             raise not_recognised("an INSERT names its columns and its VALUES")
-        found.append(tuple(_listed(row[1:-1])))
+        found.append(tuple(_split_list(row[1:-1])))
         if len(found[-1]) != len(columns):
             raise not_recognised("an INSERT gives a value for each of its columns")
     return RowChange("insert", form[1], "", (), columns, tuple(found))
@@ -200,7 +200,7 @@ def refuse_unless_plain(words: Statement, known: Collection[str]) -> None:
             raise not_recognised("its brackets do not match")
     if depth or not words:
         raise not_recognised("its brackets do not match" if depth else "a value is missing")
-    called = set(_called(words))
+    called = set(_called_functions(words))
     for word in words:
         if word.kind not in ("name", "quoted"):
             continue
@@ -214,7 +214,7 @@ def refuse_unless_plain(words: Statement, known: Collection[str]) -> None:
 
 
 def schema_changes(statement: Statement) -> list[SchemaChange]:
-    """What a statement makes and removes in the schema; empty where it is no such statement."""
+    """The schema changes of a statement; empty if it changes no schema."""
     text = as_compared(statement)
     kinds = "table|index|view|sequence|schema"
     if form := re.match(rf"create (?:unlogged )?table (?:if not exists )?({_NAME}) \(", text):
@@ -232,11 +232,11 @@ def schema_changes(statement: Statement) -> list[SchemaChange]:
     if form := re.match(rf"alter table (?:if exists )?(?:only )?({_NAME}) ", text):
         table = form[1]
         rest = statement[len(form[0].split()) :]
-        return [change for action in _listed(rest) for change in _altered(table, as_compared(action))]
+        return [change for action in _split_list(rest) for change in _column_changes(table, as_compared(action))]
     return []
 
 
-def _altered(table: str, action: str) -> list[SchemaChange]:
+def _column_changes(table: str, action: str) -> list[SchemaChange]:
     if form := re.match(
         rf"add (?!constraint|primary|unique|foreign|check|exclude)(?:column )?(?:if not exists )?({_NAMED}) (\w+)",
         action,
@@ -260,7 +260,7 @@ def bare(name: str) -> str:
     return name[1:-1].replace('""', '"') if name.startswith('"') else name
 
 
-def _called(words: Sequence[Word]) -> Iterator[str]:
+def _called_functions(words: Sequence[Word]) -> Iterator[str]:
     for word, after in pairwise(words):
         if word.kind in ("name", "quoted") and after.text == "(":
             yield bare(word.folded)
@@ -274,19 +274,19 @@ def _outside_brackets(words: Statement) -> Iterator[tuple[int, Word]]:
         depth += (word.text in ("(", "[")) - (word.text in (")", "]"))
 
 
-def _parted(words: Statement, at: str) -> tuple[Statement, Statement | None]:
-    """What stands before and after the first such word outside brackets; None after it where there is none."""
+def _split_at(words: Statement, at: str) -> tuple[Statement, Statement | None]:
+    """Split at the first such word outside brackets; the second part is None if there is none."""
     for place, word in _outside_brackets(words):
         if word.kind != "quoted" and word.folded == at:
             return words[:place], words[place + 1 :]
     return words, None
 
 
-def _before(words: Statement, at: str) -> Statement:
-    return _parted(words, at)[0]
+def _words_before(words: Statement, at: str) -> Statement:
+    return _split_at(words, at)[0]
 
 
-def _listed(words: Statement) -> list[Statement]:
+def _split_list(words: Statement) -> list[Statement]:
     """The parts of a list that commas outside brackets divide."""
     places = [place for place, word in _outside_brackets(words) if word.text == ","]
     return [words[begin + 1 : end] for begin, end in zip([-1, *places], [*places, len(words)], strict=True) if words]

@@ -44,7 +44,7 @@ def _read(words: Sequence[str], folder: Path) -> Effect | None:
     folder = folder / (given.text("chdir") or ".")
     verb, *rest = map(str, given.operands)
     if verb == "apply":
-        return _applied(words[0], rest, folder)
+        return _apply_effect(words[0], rest, folder)
     if verb == "destroy":
         raise Refusal("Plan it first: `terraform plan -destroy -out=FILE`, then `terraform apply FILE`.")
     raise Refusal(f"Not recognised: what `{words[0]} {verb}` changes cannot be held for approval and read back. {_HOW}")
@@ -53,7 +53,7 @@ def _read(words: Sequence[str], folder: Path) -> Effect | None:
 TERRAFORM: Final = Program(title="terraform", names=("terraform", "tofu"), changes=_changes, read=_read)
 
 
-def _applied(program: str, words: Sequence[str], folder: Path) -> Effect | None:
+def _apply_effect(program: str, words: Sequence[str], folder: Path) -> Effect | None:
     # What stands in the environment, the program puts before the words of the command.
     words = [*shlex.split(" ".join(os.environ.get(name, "") for name in _ARGUMENTS)), *words]
     given = read_options(words, "terraform", "apply", how=_HOW)
@@ -62,7 +62,7 @@ def _applied(program: str, words: Sequence[str], folder: Path) -> Effect | None:
     if len(given.operands) != 1 or not (folder / str(given.operands[0])).is_file():
         raise Refusal(f"Without a saved plan nobody could approve what will run. {_HOW}")
     _refuse_own_providers(folder)
-    return _planned(program, str(given.operands[0]), folder)
+    return _plan_effect(program, str(given.operands[0]), folder)
 
 
 def _refuse_own_providers(folder: Path) -> None:
@@ -77,9 +77,9 @@ def _refuse_own_providers(folder: Path) -> None:
         )
 
 
-def _planned(program: str, plan: str, folder: Path) -> Effect | None:
+def _plan_effect(program: str, plan: str, folder: Path) -> Effect | None:
     digest = digest_and_size(folder / plan)[0]
-    found = _asked(program, folder, "show", "-json", "-no-color", plan)
+    found = _show_json(program, folder, "show", "-json", "-no-color", plan)
     if digest_and_size(folder / plan)[0] != digest:
         raise Refusal(f"{plan} changed while it was read. Send the command again.")
     changes = [*map(_change, filter(_is_change, found.get("resource_changes", ()))), *_output_changes(found)]
@@ -103,7 +103,7 @@ def _planned(program: str, plan: str, folder: Path) -> Effect | None:
 
 
 def _is_change(found: Mapping[str, Any]) -> bool:
-    """Whether something is to be otherwise afterwards: an import and a move are no actions of their own."""
+    """True if a planned entry changes something; imports and moves alone do not."""
     other_place = "previous_address" in found or "importing" in found["change"]
     return found["mode"] == "managed" and (other_place or found["change"]["actions"] != ["no-op"])
 
@@ -178,16 +178,16 @@ def _place(program: str, folder: Path) -> dict[str, str]:
     if kind == "http":
         address = str(settings.get("address") or os.environ.get("TF_HTTP_ADDRESS", ""))
         return {"backend": kind, "place": without_secret(address).partition("?")[0]}
-    workspace = _said(program, folder, "workspace", "show").strip()
+    workspace = _run_terraform(program, folder, "workspace", "show").strip()
     if kind == "pg":
         schema = settings.get("schema_name") or os.environ.get("PG_SCHEMA_NAME") or "terraform_remote_state"
         return {"backend": kind, "place": f"{schema}/{workspace}"}
     return {"backend": kind, "place": workspace}
 
 
-def _asked(program: str, folder: Path, *words: str) -> dict[str, Any]:
+def _show_json(program: str, folder: Path, *words: str) -> dict[str, Any]:
     try:
-        found = json.loads(_said(program, folder, *words))
+        found = json.loads(_run_terraform(program, folder, *words))
     except ValueError as fault:
         raise Refusal(f"{program} cannot say what this plan would change.") from fault
     if not isinstance(found, dict) or "resource_changes" not in found:
@@ -195,7 +195,7 @@ def _asked(program: str, folder: Path, *words: str) -> dict[str, Any]:
     return found
 
 
-def _said(program: str, folder: Path, *words: str) -> str:
+def _run_terraform(program: str, folder: Path, *words: str) -> str:
     own = dict.fromkeys((*(each for each in os.environ if each.startswith("TF_CLI_ARGS")), "TF_REATTACH_PROVIDERS"), "")
     said = ask(program, words, folder, seconds=_ASK_S, variables=("TF_CLI_CONFIG_FILE", "TF_PLUGIN"), settings=own)
     if said.returncode:

@@ -74,7 +74,7 @@ def _read(words: Sequence[str], folder: Path) -> Effect:
 
 
 def _index_address(repository: str, settings: Path, folder: Path) -> str:
-    """Where a repository's name leads, by the user's `.pypirc`, else by what twine knows itself."""
+    """The address of a named repository, from the user's `.pypirc` or twine's own defaults."""
     known = configparser.RawConfigParser()
     try:
         if (folder / settings.expanduser()).exists():
