@@ -401,7 +401,7 @@ def test_rules_need_neither_framework_nor_server(domain):
 
 
 @pytest.mark.req("R-CX-05")
-def test_it_is_a_django_application_on_the_libraries_that_were_asked_for():
+def test_the_project_depends_on_the_required_libraries():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     named = {re.match("[a-z0-9-]+", each)[0] for each in project["dependencies"]}
     assert {"django", "django-htmx", "celery", "redis", "psycopg"} <= named

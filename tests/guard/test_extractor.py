@@ -18,7 +18,7 @@ def answering(content: object, status: int = 200) -> httpx.MockTransport:
     return httpx.MockTransport(lambda _: httpx.Response(status, json={"choices": [{"message": {"content": text}}]}))
 
 
-def test_it_finds_the_places_of_reports():
+def test_the_extractor_finds_where_reports_stand_in_a_message():
     said = f"Hello. {SLY}"
     assert reports_by(ENDPOINT, said, transport=answering({"reports": [SLY]})) == ((7, len(said)),)
 

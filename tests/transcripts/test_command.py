@@ -41,7 +41,7 @@ def audit(*arguments):
     return code, out.getvalue(), err.getvalue()
 
 
-def test_it_prints_the_totals_and_the_gravest_conversations(tmp_path):
+def test_audit_transcripts_prints_totals_and_the_worst_conversations(tmp_path):
     code, out, err = audit(recording(tmp_path, GOOD, BAD, GOOD))
 
     assert (code, err) == (0, "")
@@ -100,7 +100,7 @@ def test_a_refused_contract_that_a_recording_carries_makes_no_phantom_of_its_too
     assert "archive_order: " in err
 
 
-def test_its_json_is_of_the_schema_that_is_documented(tmp_path):
+def test_the_json_report_matches_its_published_schema(tmp_path):
     schema = json.loads((ROOT / "console/transcripts/report.schema.json").read_bytes())
     out = tmp_path / "report.json"
     late = [*asks("cancel_reservation", "timed out", reservation_id=ID), {"odd": 1}, *asks("read_file", path="a")]
@@ -209,7 +209,7 @@ def test_the_page_asks_nothing_of_anybody_and_stays_small(tmp_path, monkeypatch)
     assert len(text) < 40_000
 
 
-def test_it_needs_no_installation_no_keys_and_no_server(tmp_path):
+def test_audit_transcripts_needs_no_installation_no_keys_and_no_server(tmp_path):
     file = recording(tmp_path, BAD)
     bare = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
     command = [sys.executable, "manage.py", "audit_transcripts", str(file), "--fail-on-findings"]

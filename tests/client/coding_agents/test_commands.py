@@ -120,7 +120,7 @@ def test_one_ref_at_a_time(clone):
         read_command("git push origin HEAD:refs/heads/a HEAD:refs/heads/b", clone)
 
 
-def test_what_the_remote_would_reject_is_told_before(server, clone):
+def test_a_push_that_the_remote_would_reject_is_reported_first(server, clone):
     git(clone, "fetch", "-q")
     git(clone, "checkout", "-q", "--orphan", "apart")
     commit(clone, "unrelated")
@@ -224,7 +224,7 @@ def test_a_push_inside_another_construct_of_the_shell_is_seen(command, tmp_path)
 
 
 @pytest.mark.parametrize("space", "\r\f\v")
-def test_what_divides_words_for_env_and_not_for_bash_is_refused(space, tmp_path):
+def test_text_that_env_splits_differently_from_bash_is_refused(space, tmp_path):
     with pytest.raises(Refusal, match="Not plain"):
         read_command(f"env -S 'git{space}push --force origin HEAD:main'", tmp_path)
 

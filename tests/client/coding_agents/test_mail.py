@@ -119,5 +119,5 @@ def test_a_message_that_cannot_be_compared_again_is_refused(folder, before, afte
 @pytest.mark.parametrize(
     "command", ["mail", "mutt -R", "himalaya envelope list", "msmtp --version", "sendmail -bp", "grep mail note.eml"]
 )
-def test_what_shows_mail_and_sends_none_is_not_ours(folder, command):
+def test_programs_that_only_show_mail_are_not_held(folder, command):
     assert read_command(command, folder) is None

@@ -120,7 +120,7 @@ def test_onboarding_twice_keeps_the_first_backup_and_one_hook(home):
     assert contents(home) == before
 
 
-def test_what_somebody_changed_since_is_not_thrown_away(home, capsys):
+def test_a_later_change_by_somebody_else_is_kept(home, capsys):
     assert run("onboard", "cursor", "--shadow") == 0
     path = home / ".cursor/hooks.json"
     document = json.loads(path.read_text())
@@ -158,7 +158,7 @@ def test_a_file_in_another_form_is_left_as_it_is(home, text):
         (("validate", "--live"), "No client is onboarded."),
     ],
 )
-def test_what_cannot_be_done_is_one_sentence(home, words, says):
+def test_a_refusal_of_the_command_is_one_sentence(home, words, says):
     before = contents(home)
     assert run(*words) == f"counterfoil-agents: {says}"
     assert contents(home) == before

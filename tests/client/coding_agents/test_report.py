@@ -148,7 +148,7 @@ def test_each_rule_costs_what_it_holds_and_what_it_alone_holds():
     assert "40 minutes a decision, an assumption" in said
 
 
-def test_what_a_note_holds_is_shown_as_text():
+def test_the_content_of_a_note_is_escaped():
     bad = {"at": NOW.isoformat(), "client": "codex", "tool": "<script>", "would": "hold", "rules": ["RULE <b>"]}
     page = render_page(make_report([bad], AuditedSessions(), since=NOW, until=NOW, minutes=1))
     assert "&lt;script&gt;" in page

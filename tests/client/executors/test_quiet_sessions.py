@@ -53,7 +53,7 @@ def test_the_next_call_opens_another_session_of_the_same_run_and_is_sent_again_t
     assert len(console.to("/sessions")) == 2
 
 
-def test_so_it_is_when_awaited(console):
+def test_an_awaited_session_is_renewed_the_same_way(console):
     async def there() -> None:
         async with AsyncAgent(url=console.url, key="k", agent_id="cashier") as agent:
             session = await agent.open_session(goal="Refund charge 1", ttl_seconds=3600, tools=["issue_refund"])
@@ -63,7 +63,7 @@ def test_so_it_is_when_awaited(console):
     assert_followed(console)
 
 
-def test_it_has_the_goal_the_tools_and_the_rest_of_the_life_of_the_one_before(console):
+def test_a_renewed_session_keeps_goal_tools_and_remaining_life(console):
     with Agent(url=console.url, key="k", agent_id="cashier") as agent:
         assert opened(agent).call(CALL).accepted
     assert_followed(console)

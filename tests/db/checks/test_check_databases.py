@@ -122,7 +122,7 @@ class TestUpdates:
         assert effect.present
         assert effect.fields == {"status": "cancelled", "version": 4}
 
-    def test_it_may_ask_for_columns_that_are_not_shown(self, shop):
+    def test_a_condition_may_use_columns_that_are_not_returned(self, shop):
         asked = self.lookup(shop, fields=["version"], present_if="row.tenant == scope.tenant")
         assert shop.look(lookup=asked).effects[0].present
 

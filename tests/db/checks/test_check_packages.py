@@ -76,7 +76,7 @@ def test_a_file_that_should_be_gone_is_there_until_it_is_removed(server, tmp_pat
         ({"project": "other"}, {"projects": ["app"]}, "not among the projects"),
     ],
 )
-def test_what_cannot_be_looked_up_is_no_absence(server, asked, settings, says):
+def test_an_impossible_lookup_is_not_absence(server, asked, settings, says):
     with pytest.raises(CheckFailed, match=says) as failed:
         look(server, settings=settings, **asked)
     assert not failed.value.retryable

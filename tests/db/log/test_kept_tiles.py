@@ -50,7 +50,7 @@ def test_another_tenant_gets_none_of_what_is_kept(stored):
     assert read(uuid4()) == {}
 
 
-def test_so_many_are_kept_and_the_one_that_was_used_last_is_given_up_last(stored, monkeypatch):
+def test_the_tile_cache_evicts_the_least_recently_used(stored, monkeypatch):
     tenant, asked, superuser = stored
     superuser.execute(ADD, [tenant, 1, 0, b"u" * 8192])
     monkeypatch.setattr(log, "MOST_KEPT_TILES", 1)

@@ -124,7 +124,7 @@ def kill(child):
     child.process.wait()
 
 
-def test_it_seals_what_happens_and_ends_when_asked(process, tenant):
+def test_the_sequencer_seals_new_events_and_stops_on_request(process, tenant):
     child = process.start()
     happen(tenant, 5)
     assert processes.wait_until(lambda: all_is_sealed(tenant), within_s=PATIENCE_S), process.log.read_text()

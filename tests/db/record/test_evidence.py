@@ -170,7 +170,7 @@ def test_evidence_whose_key_was_destroyed_is_unreadable_and_its_promise_stays(co
 class TestEvidenceWithoutAnEvent:
     """At its commit the database asks each piece of evidence for an event that commits to it."""
 
-    def test_it_is_refused_at_the_commit(self, committed_db):
+    def test_evidence_without_an_event_is_refused_at_the_commit(self, committed_db):
         tenant = registration.set_up_tenant(
             tenant_id=operations.new_id(AT), slug="orchid", name="Orchid", host="console.test", at=AT
         ).id

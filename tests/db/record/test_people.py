@@ -205,7 +205,7 @@ def test_nor_another_group_for_their_own_votes(ben):
     assert change(cyd, ben, "administrator", "reviewer", groups=("finance",))
 
 
-def test_there_is_always_an_administrator(ada):
+def test_the_last_administrator_cannot_be_removed_or_demoted(ada):
     with pytest.raises(people.LastAdministrator):
         change(ada, ada, "operator")
     with pytest.raises(people.LastAdministrator):

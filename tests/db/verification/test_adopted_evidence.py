@@ -185,7 +185,7 @@ def test_stray_evidence_that_was_erased_with_its_action_needs_no_adoption(stage,
     assert "intact" in verify()
 
 
-def test_it_says_what_it_needs(stage):
+def test_adopt_evidence_names_the_missing_options(stage):
     for options, message in (
         (["--reason", "Why"], "Use --by to name the member who asks for it."),
         (["--by", "nobody"], "There is no member nobody in the tenant orchid."),

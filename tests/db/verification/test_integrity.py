@@ -93,7 +93,7 @@ def test_steps_are_small_and_a_worker_that_dies_leaves_where_it_was(stage, monke
     assert result(stage, row).state == "HELD"
 
 
-def test_it_is_paused_resumed_and_cancelled(stage):
+def test_an_integrity_check_is_paused_resumed_and_cancelled(stage):
     from ledger.record.operations import SYSTEM
     from ledger.verification import operations as verification_operations
 

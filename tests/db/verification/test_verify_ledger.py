@@ -139,7 +139,7 @@ def test_an_empty_installation_holds(committed_db):
 
 
 @pytest.mark.parametrize(("subjects", "events", "blobs"), [(1, 1, 1), (2, 3, 1), (3, 2, 2), (13, 5, 16)])
-def test_it_reads_the_same_in_pages_of_any_size(committed_db, monkeypatch, subjects, events, blobs):
+def test_verify_ledger_gives_the_same_result_with_any_page_size(committed_db, monkeypatch, subjects, events, blobs):
     for name, size in (("SUBJECTS", subjects), ("EVENTS", events), ("BLOBS", blobs)):
         monkeypatch.setattr(verify_ledger, name, size)
     fill("orchid", actions=6)
@@ -164,7 +164,7 @@ def test_a_writer_at_work_never_looks_like_a_break(committed_db, monkeypatch):
     assert "25 events" in verified()
 
 
-def test_it_looks_at_every_tenant_or_at_one(vandal):
+def test_verify_ledger_checks_every_tenant_or_the_named_one(vandal):
     fill("willow")
     vandal.event("actor_kind = 'person'")
     assert verified("--tenant", "willow").startswith("Tenant willow: 9 subjects")

@@ -45,7 +45,7 @@ def test_a_message_that_arrived_is_there(post):
 
 
 @pytest.mark.req("R-CP-03")
-def test_it_is_found_by_its_message_id_and_nothing_like_it(post):
+def test_a_message_is_found_by_its_exact_message_id(post):
     post.send(key="key-11")
     post.send()
     found = post.look(match=None, message_id="'<' + scope.idempotency_key + '@example.test>'")

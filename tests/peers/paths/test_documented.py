@@ -22,13 +22,13 @@ def test_every_indicator_stands_in_the_docs_once():
 
 
 @every_row(("pattern", "indicator", "discrepancy", "row"), ROWS)
-def test_it_leads_where_the_tables_say(pattern, indicator, discrepancy, row):
+def test_every_indicator_leads_to_the_documented_row(pattern, indicator, discrepancy, row):
     assert discrepancy == INDICATORS[indicator]
     weak = {"RT-02"} if indicator == "freshness_not_guaranteed" else set()
     assert row in STATES[discrepancy][0] | weak
 
 
 @every_row(("pattern", "indicator", "discrepancy", "row"), ROWS)
-def test_it_is_provoked_on_the_whole_path(pattern, indicator, discrepancy, row):
+def test_every_documented_indicator_is_provoked_on_a_real_path(pattern, indicator, discrepancy, row):
     files = (ROOT / "tests" / "peers" / "paths").glob("test_path_*.py")
     assert any(f'"{indicator}"' in file.read_text() for file in files)

@@ -36,6 +36,6 @@ def test_a_group_is_a_plain_word_and_never_everybody(name):
         MemberRoles.of(["reviewer"], [name])
 
 
-def test_there_are_four_roles():
+def test_an_unknown_role_is_refused():
     with pytest.raises(UnknownRole):
         MemberRoles.of(["superuser"], [])

@@ -11,7 +11,7 @@ from console.metrics.rules.observations import observe_changes
 from console.metrics.rules.regression import compare_versions
 
 
-def test_there_are_twenty_five_and_each_counts_what_is_counted():
+def test_the_catalogue_has_twenty_five_metrics_each_with_its_counts():
     assert [each.id for each in METRICS] == [f"M-{number:02}" for number in range(1, 26)]
     assert len({each.name for each in METRICS}) == len({each.words for each in METRICS}) == 25
     for each in METRICS:

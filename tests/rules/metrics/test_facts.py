@@ -81,7 +81,7 @@ def test_an_action_that_a_reading_proved_counts_as_executed_read_back_and_verifi
     assert found.version_digest == "v1"
 
 
-def test_it_stands_at_the_time_of_its_first_start_however_late_it_settles_and_however_often_it_starts():
+def test_an_action_counts_in_the_period_of_its_first_start():
     later = history(
         ("failed", "FAILED", 100),
         ("retry_allowed", "VALIDATED", 110),

@@ -58,7 +58,7 @@ def test_the_proposer_takes_it_back_without_a_proof_at_any_time(kind: str):
 
 
 @pytest.mark.parametrize("kind", MORTAL)
-def test_what_is_too_old_is_not_confirmed_and_is_ended_by_the_console_alone(kind: str):
+def test_an_expired_proposal_cannot_be_confirmed_and_only_the_console_ends_it(kind: str):
     lives = TERMS[kind].lives
     assert lives is not None
     answer(kind, Answer.CONFIRM, at=AT + lives - timedelta(microseconds=1))

@@ -81,7 +81,7 @@ def test_four_checks_passed_are_an_answer_and_no_more():
     assert outcome.next_read_at is None
 
 
-def test_its_events_say_by_kind_and_ground_that_nothing_was_read_back():
+def test_events_of_an_answer_check_state_that_nothing_was_read_back():
     outcome, _, snapshot = ended(read())
     assert [step.kind for step in outcome.steps] == ["answer_checked", "answered"]
     assert Ground.CHANGES_NOTHING in outcome.steps[0].grounds

@@ -273,7 +273,7 @@ class TestNoOps:
         assert outcome.decision.row == "RT-31"
         assert snapshot["reconciliation"]["discrepancy_class"] == "NO_OP_SUCCESS"
 
-    def test_and_is_held_where_it_does_not(self):
+    def test_a_changed_baseline_holds_the_action_for_review(self):
         outcome, passed, _ = walk(inputs(reading(), baseline=reading()))
         assert passed == REVIEWED
         assert outcome.decision.row == "RT-32"
@@ -308,7 +308,7 @@ class TestWeakReadings:
         weak = reading(source="replica", consistency=Consistency.REPLICA)
         assert judge_run(inputs(reading(), weak)).decision.row == "RT-02"
 
-    def test_it_times_out_when_nothing_strong_ever_answers(self):
+    def test_verification_times_out_without_a_strong_answer(self):
         weak = reading(consistency=Consistency.REPLICA)
         _, passed, snapshot = walk(inputs(weak, at=SLA))
         assert passed == ["VERIFICATION_TIMEOUT", "UNKNOWN", "REVIEW_REQUIRED"]
@@ -584,7 +584,7 @@ class TestAlternates:
 
 
 class TestRecoveryBelowHighRisk:
-    def test_it_is_held_where_the_installation_may_not_act_alone(self):
+    def test_a_remedy_is_held_if_the_policy_allows_no_automatic_recovery(self):
         nobody = RecoveryPolicy(ROWS, "", automatic=frozenset())
         wrong = inputs(
             reading(refund(fields=FIELDS | {"amount": 1})), facts=MEDIUM, recovery_tools=TOOLS, policy=nobody
@@ -595,7 +595,7 @@ class TestRecoveryBelowHighRisk:
         assert "without a person" in str(outcome.decision.held_because)
 
     @pytest.mark.req("R-RP-03", "R-RP-50")
-    def test_it_runs_without_a_person_where_it_may(self):
+    def test_a_remedy_runs_without_a_person_if_the_policy_allows_it(self):
         wrong = inputs(
             reading(refund(fields=FIELDS | {"amount": 1})),
             facts=MEDIUM,

@@ -14,7 +14,7 @@ SEALED = seal(KEY, NONCE, b'{"amount":100}', PLACE)
 
 
 @given(st.binary(max_size=200), st.binary(min_size=32, max_size=32), st.binary(min_size=12, max_size=12), st.text())
-def test_what_was_sealed_opens_again(data, key, nonce, place):
+def test_sealed_data_can_be_opened_again(data, key, nonce, place):
     place = place.encode("utf-8", "replace").decode()
     assert open_sealed(key, seal(key, nonce, data, place), place) == data
 

@@ -49,7 +49,7 @@ def test_the_difference_is_what_was_found_less_what_was_requested(found: dict[st
         findings(4700) | {"layers": {"sr": {"quantity": 1}}},
     ],
 )
-def test_what_a_reading_does_not_show_is_no_difference(found: dict[str, Any]) -> None:
+def test_a_field_missing_from_a_reading_is_not_a_difference(found: dict[str, Any]) -> None:
     assert money_difference(found) is None
 
 

@@ -195,7 +195,7 @@ def test_a_reversal_of_what_no_reading_had_shown_does_not_say_that_it_was_done()
     assert told(State.COMPENSATED, readings=(to_reverse,)).text == TEXTS["COMPENSATED"]
 
 
-def test_what_is_recovered_is_told_by_what_was_read():
+def test_a_recovery_is_reported_by_its_reading():
     for state in (State.COMPENSATING, State.FORWARD_RECOVERY):
         assert told(state, readings=()).text == "What came of it is not known."
         to_reverse = reading(Shown.DIFFERENT, "COMPENSATION_REQUIRED")

@@ -196,7 +196,7 @@ def test_a_doubt_says_who_or_what_speaks_against_it(source: DoubtSource, effect:
         ("provider_outage", "Ended: its system did not answer in time: not executed"),
     ],
 )
-def test_what_never_ran_says_why_and_that_nothing_was_executed(kind: str, line: str) -> None:
+def test_an_action_that_never_ran_says_why(kind: str, line: str) -> None:
     ends = {"rejected": "REJECTED", "validation_failed": "BLOCKED", "provider_outage": "OUTAGE"}
     ended = Authorization(how=Permission(ends[kind]), seqs=(2,))
     never: dict[str, Any] = {"attempts": (), "readings": (), "reached_by": kind, "authorization": ended}
@@ -295,7 +295,7 @@ def test_what_is_not_read_waits_only_where_it_will_be_read() -> None:
     assert (running.text, running.family) == ("Not read yet", OutcomeFamily.WAITING)
 
 
-def test_what_cannot_be_checked_says_so_once_nothing_is_tried_any_more() -> None:
+def test_an_uncheckable_action_says_so_once_no_reading_is_planned() -> None:
     assert axes(facts_in(State.UNKNOWN, is_unverifiable=True)).effect.text == "Cannot be checked"
     assert axes(facts_in(State.PENDING, is_unverifiable=True)).effect.text == "Verifying"
 

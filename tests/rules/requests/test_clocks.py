@@ -124,7 +124,7 @@ stops = st.builds(
 
 
 @given(st.lists(stops, max_size=5), st.integers(0, 90), st.integers(0, 300), st.integers(0, 120))
-def test_it_never_runs_backwards_and_never_longer_than_allowed(found, patience, at, later):
+def test_a_clock_never_runs_backwards_or_longer_than_allowed(found, patience, at, later):
     one = clocks.compute_clock(began=NOON, allowed=HOUR, stops=found, patience=minutes(patience), at=NOON + minutes(at))
     two = clocks.compute_clock(
         began=NOON, allowed=HOUR, stops=found, patience=minutes(patience), at=NOON + minutes(at + later)

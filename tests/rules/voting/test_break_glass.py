@@ -16,7 +16,7 @@ NOW = datetime(2026, 11, 22, 9, tzinfo=UTC)
 
 
 @pytest.mark.req("R-AP-15")
-def test_it_is_off_in_a_policy_that_does_not_speak_of_it():
+def test_break_glass_is_off_unless_the_policy_enables_it():
     assert not break_glass.read_rule({"version": "1"}).enabled
     assert not break_glass.read_rule({"version": "1", "break_glass": {}}).enabled
     assert not break_glass.read_rule({"version": "1", "break_glass": {"enabled": "yes"}}).enabled

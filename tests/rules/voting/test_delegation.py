@@ -32,7 +32,7 @@ def test_thirty_days_and_not_a_second_more():
             check_period(starts, ends, at=NOW)
 
 
-def test_only_what_is_ones_own_can_be_lent():
+def test_only_ones_own_rights_can_be_delegated():
     check_delegation(ADA, BEN, ["finance"])
     check_delegation(ADA, BEN, ["reviewers"])
     for groups in ([], ["legal"], ["finance", "legal"]):
@@ -40,7 +40,7 @@ def test_only_what_is_ones_own_can_be_lent():
             check_delegation(ADA, BEN, groups)
 
 
-def test_what_was_lent_cannot_be_lent_on():
+def test_a_delegation_cannot_be_delegated_further():
     """Depth one: Ben decides for finance by Ada's loan, which gives him no group that he could lend to Cyd."""
     with pytest.raises(DelegationRefused):
         check_delegation(BEN, CYD, ["finance"])

@@ -157,7 +157,7 @@ def test_the_policy_bars_whoever_has_a_stake(role):
 # Whether anybody can decide
 
 
-def test_it_is_told_when_nobody_can_decide_any_more():
+def test_a_quorum_that_can_no_longer_be_reached_is_reported():
     assert quorum.best_case_tally(TWO, [], []).state == "open"
     assert quorum.best_case_tally(TWO, [], [vote("ann")]).state == "open"
     assert quorum.best_case_tally(TWO, [vote("bob")], [vote("ann")]).state == "approved"

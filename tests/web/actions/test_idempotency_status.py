@@ -35,7 +35,7 @@ def cashier(counter: Counter, secrets_dir: Path) -> Counter:
     return counter.open(secrets_dir, lesser(), cancelling())
 
 
-def test_it_has_none_before_the_start_is_pending_then_and_completed_by_a_reading(cashier: Counter, clock: Clock):
+def test_the_idempotency_status_is_none_then_pending_then_completed_by_a_reading(cashier: Counter, clock: Clock):
     action_id = cashier.propose()
     assert status(cashier, action_id) is None
     started = cashier.start(cashier.claim()[0]).json()
@@ -64,7 +64,7 @@ def test_a_proven_absence_may_be_tried_again_unless_the_target_moved_on(
 
 
 @pytest.mark.req("R-LE-06", "R-LE-09")
-def test_it_is_compensated_once_a_reversal_was_verified(cashier: Counter, clock: Clock):
+def test_the_idempotency_status_is_compensated_after_a_verified_reversal(cashier: Counter, clock: Clock):
     action_id = wrong(cashier, clock)
     assert (cashier.state(action_id), status(cashier, action_id)) == ("COMPENSATING", "PENDING")
     carried_out(cashier, clock, child_of(cashier, action_id))
@@ -75,7 +75,7 @@ def test_it_is_compensated_once_a_reversal_was_verified(cashier: Counter, clock:
     assert all("idempotency" in event["entry"] for event in history)
 
 
-def test_it_is_compensated_where_a_success_was_taken_back_with_its_run(cashier: Counter, clock: Clock):
+def test_the_idempotency_status_is_compensated_after_its_run_was_rolled_back(cashier: Counter, clock: Clock):
     for order in ("EX-1002", "EX-1003"):
         cashier.till.order(order)
     run = Run(cashier, clock)
@@ -87,7 +87,7 @@ def test_it_is_compensated_where_a_success_was_taken_back_with_its_run(cashier: 
     assert (cashier.state(first), status(cashier, first)) == ("RECONCILED_SUCCESS", "COMPENSATED")
 
 
-def test_it_is_final_where_a_local_transaction_was_rolled_back(counter: Counter, clock: Clock, secrets_dir: Path):
+def test_a_rolled_back_local_transaction_is_final(counter: Counter, clock: Clock, secrets_dir: Path):
     cashier = counter.open(secrets_dir, local(), cancelling())
     started = cashier.begun()
     rolled_back = {"code": "CONFLICT", "message": "Serialization failure.", "phase": "rolled_back"}
@@ -121,7 +121,7 @@ def test_looking_again_goes_on_waiting(shop: Workshop, clock: Clock):
 
 
 @pytest.mark.req("R-EX-22")
-def test_it_expires_where_nobody_settles_it_and_a_person_still_can(shop: Workshop, clock: Clock):
+def test_an_idempotency_record_expires_unsettled_and_a_person_can_still_settle_it(shop: Workshop, clock: Clock):
     case = shop.held(clock)
     clock.forward(days=29)
     assert observations.expire_records(at=clock.now()) == 0

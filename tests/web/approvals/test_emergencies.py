@@ -79,12 +79,12 @@ def test_an_operator_lets_it_run_alone_and_the_review_is_open_with_it(shop: Work
 
 @pytest.mark.req("R-AP-15")
 @pytest.mark.parametrize("reason", ["", "   "])
-def test_it_takes_a_reason(shop: Workshop, reason: str):
+def test_break_glass_requires_a_reason(shop: Workshop, reason: str):
     policy(shop)
     assert broken(shop, shop.propose(), reason=reason).json()["code"] == "REASON_REQUIRED"
 
 
-def test_it_takes_the_signature_that_the_policy_asks_for(shop: Workshop):
+def test_break_glass_requires_the_policys_step_up(shop: Workshop):
     policy(shop, step_up="A")
     assert broken(shop, shop.propose()).json()["code"] == "STEP_UP_REQUIRED"
 
@@ -183,7 +183,7 @@ def test_the_page_offers_it_to_operators_only_and_only_where_it_is_switched_on(s
     assert "Use break-glass" not in shop.reviewer.client.get(path).content.decode()
 
 
-def test_it_is_used_and_reviewed_on_the_pages(shop: Workshop):
+def test_break_glass_is_used_and_reviewed_on_the_pages(shop: Workshop):
     policy(shop)
     approval = shop.approval_of(shop.propose())
     path = f"/t/{shop.slug}/approvals/{approval['approval_id']}"

@@ -120,7 +120,7 @@ def test_a_rejection_needs_its_reason(stage):
     assert stage.state(action_id) == "FAILED"
 
 
-def test_another_one_may_be_asked_for(stage):
+def test_changes_may_be_requested(stage):
     action_id = stage.propose()
     vote(stage, action_id, "request_changes")
     assert "requested changes" in words(visitor(stage, "operator").page(f"approvals/{stage.approval(action_id).id}"))

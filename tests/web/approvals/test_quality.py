@@ -105,7 +105,7 @@ def test_a_no_needs_no_dwell(shop: Workshop):
     assert shop.vote(shop.approval_of(action_id), verdict="reject", reason="No.").status_code == 201
 
 
-def test_it_is_dropped_when_its_time_is_over(shop: Workshop, clock: Any):
+def test_a_quality_record_is_dropped_after_its_retention_period(shop: Workshop, clock: Any):
     shop.approved()
     assert len(kept(shop)) == 1
     clock.ahead += timedelta(days=181)

@@ -239,7 +239,7 @@ def test_the_page_warns_of_a_claim_and_lets_one_vote_all_the_same(stage):
     assert (vote.status_code, stage.approval(waits.action_id).state) == (302, "APPROVED")
 
 
-def test_it_is_given_to_the_least_loaded_who_is_offered_first(stage):
+def test_the_least_loaded_reviewer_is_offered_first(stage):
     (waits,) = asked(stage)
     mara = stage.person("reviewer", name=f"mara@{stage.slug}").actor_id
     operator = visitor(stage, "operator")

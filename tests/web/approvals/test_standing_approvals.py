@@ -95,7 +95,7 @@ def standing_of(desk: Counter, standing_id: UUID) -> StandingApproval:
     return row
 
 
-def test_it_is_earned_by_verified_approvals_in_a_row_and_says_what_it_rests_on(desk, clock):
+def test_a_standing_approval_is_offered_after_verified_approvals_in_a_row_and_names_its_evidence(desk, clock):
     found = earned(desk, clock)
     assert [(len(each.evidence), each.approvers, each.system) for each in found] == [(3, 1, "till")]
     assert shapes.describe_bounds(found[0].shape) == ("amount up to 12.50 EUR", "any order id")
@@ -212,7 +212,7 @@ def test_a_policy_that_changes_pauses_it_and_two_persons_let_it_go_on(desk, cloc
     assert answer["approval"]["required"] is False
 
 
-def test_its_end_date_ends_it(desk, clock):
+def test_a_standing_approval_ends_on_its_end_date(desk, clock):
     standing_id = in_force(desk, clock)
     clock.forward(days=8)
     assert tasks.watch_standing_approvals() == 0

@@ -98,7 +98,7 @@ def assign(stage: Stage, waits: Any, clock: Clock, to: UUID, among: list[UUID]) 
         )
 
 
-def test_it_is_given_to_somebody_who_may_decide(stage, waits, clock):
+def test_an_approval_is_assigned_only_to_an_eligible_person(stage, waits, clock):
     mara = person(stage, "mara")
     with pytest.raises(assignments.AssigneeNotEligible):
         assign(stage, waits, clock, uuid4(), [mara.id])

@@ -40,20 +40,20 @@ def table(facts: Facts, authority: dict[str, Any] | None, *predicates: str) -> d
     return {field: silent[field] | said[field] for field in silent}
 
 
-def test_what_was_not_read_is_not_told_as_not_found() -> None:
+def test_an_unread_field_is_not_reported_as_not_found() -> None:
     unread = table(facts_in(State.UNKNOWN, readings=()), None)
     assert {row["authoritative"] for row in unread.values()} == {"not read"}
     assert {row["believed"] for row in unread.values()} == {"pending"}
 
 
-def test_what_a_reading_says_nothing_of_is_told_as_not_compared_and_what_is_not_there_as_absent() -> None:
+def test_fields_are_called_not_compared_or_absent_as_the_reading_shows() -> None:
     there = {"effects": {"refund": {"count": 1}}, "amount": 1250}
     assert table(facts_in(State.REVIEW_REQUIRED), there)["order_id"]["authoritative"] == "not compared"
     gone = {"effects": {"refund": {"count": 0}}}
     assert table(facts_in(State.REVIEW_REQUIRED), gone)["amount"]["authoritative"] == "absent"
 
 
-def test_what_was_settled_and_not_confirmed_is_pending_no_more() -> None:
+def test_a_settled_action_without_confirmation_is_not_pending() -> None:
     there = {"effects": {"refund": {"count": 1}}, "amount": 1250}
     attested = facts_in(State.RECONCILED_SUCCESS, reached_by="attested_present")
     assert table(attested, there)["amount"]["believed"] == "not confirmed"

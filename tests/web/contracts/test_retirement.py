@@ -126,7 +126,7 @@ def test_a_page_on_which_another_version_was_to_stay_does_not_end_the_tool(shop:
     assert states(shop)["1.0.0"] == "REGISTERED"
 
 
-def test_it_is_retired_on_the_page_which_says_whose_remedy_it_was(shop: Workshop):
+def test_a_contract_is_retired_on_its_page_which_names_the_tools_it_compensated(shop: Workshop):
     remedied = contract("delete_document") | {"name": "drop_document", "target_resource": "document/{path}"}
     remedied["recovery"] = {"compensation_tool": TOOL, "compensation_arguments": {"path": "sr.path"}}
     assert shop.operator_key.post("/contracts", remedied).status_code == 201

@@ -35,7 +35,9 @@ def test_a_broker_that_is_away_is_one_line_and_no_traceback(ticks: Ticks, caplog
     assert ours[0].exc_info is None
 
 
-def test_that_it_is_back_is_said_once(ticks: Ticks, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch):
+def test_the_return_of_the_broker_is_logged_once(
+    ticks: Ticks, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+):
     ticks.apply_entry(ticks.schedule["tick"])
     sent: list[Any] = []
     monkeypatch.setattr(ticks, "apply_async", lambda entry, **_: sent.append(entry))

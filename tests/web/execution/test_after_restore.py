@@ -192,7 +192,7 @@ SET_BACK = "The record was set back, declared then. "
 SHOWN = SET_BACK + "Its target shows the effect: it may have been done (read then). "
 
 
-def test_who_votes_again_is_told_on_the_page_what_the_reading_found(shop: Workshop, documents: Path, clock: Clock):
+def test_voters_after_a_restore_see_the_finding_of_the_reading(shop: Workshop, documents: Path, clock: Clock):
     action_id = shop.approved()
     page = f"actions/{action_id}"
     assert notice_on(shop, page) == ""

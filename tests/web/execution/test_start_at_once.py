@@ -66,7 +66,7 @@ def test_a_call_that_nothing_holds_back_is_proposed_claimed_and_started_in_one_r
     assert (again.status_code, again.json()["code"]) == (409, "GRANT_CONSUMED")
 
 
-def test_its_observation_is_taken_as_any_other_and_answers_with_what_may_be_told(shop: Workshop):
+def test_an_observation_after_an_immediate_start_returns_the_report(shop: Workshop):
     started = only(send(shop))["started"]
     path = f"/actions/{started['action_id']}/executions/1/observations"
     answer = shop.executor.post(f"{path}?report=true", {"result": {"tool": "write_document", "status": "success"}})

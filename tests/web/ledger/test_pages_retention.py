@@ -90,7 +90,7 @@ def later(monkeypatch):
     monkeypatch.setattr("console.accounts.step_up.time.time", lambda: at)
 
 
-def test_who_signs_in_elsewhere_and_has_no_password_confirms_on_the_page(stage, first, provider, monkeypatch):
+def test_a_person_with_single_sign_on_and_no_password_confirms_on_the_page(stage, first, provider, monkeypatch):
     ask(first, over(stage))
     path = path_of(first.page("audit/holds"), "erasures")
     law = by_single_sign_on(stage, provider)
@@ -105,7 +105,7 @@ def test_who_signs_in_elsewhere_and_has_no_password_confirms_on_the_page(stage, 
 
 
 @pytest.mark.parametrize("kind", ["erasures", "retention"])
-def test_who_signs_in_elsewhere_and_has_no_password_confirms_over_the_api(stage, first, provider, monkeypatch, kind):
+def test_a_person_with_single_sign_on_and_no_password_confirms_over_the_api(stage, first, provider, monkeypatch, kind):
     if kind == "erasures":
         ask(first, over(stage))
     else:

@@ -317,7 +317,7 @@ def test_the_list_of_logs_is_read_again_on_request(folder, log):
         assert running.post(log.body(0, 5)).status_code == 200
 
 
-def test_it_needs_nothing_of_the_console():
+def test_the_witness_imports_nothing_of_the_console():
     """Its process loads neither the framework nor the settings nor a database driver."""
     text = "import sys, console.witness.start; print(*sys.modules)"
     ran = subprocess.run([sys.executable, "-c", text], cwd=ROOT, env=environment(), capture_output=True, text=True)
@@ -325,7 +325,7 @@ def test_it_needs_nothing_of_the_console():
     assert {"django", "psycopg", "celery", "redis", "console.settings"}.isdisjoint(ran.stdout.split())
 
 
-def test_it_listens_on_the_loopback_address_unless_told_otherwise(seen):
+def test_the_witness_listens_on_the_loopback_address_by_default(seen):
     assert seen.url.startswith("http://127.0.0.1:")
 
 

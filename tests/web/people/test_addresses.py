@@ -57,7 +57,7 @@ def test_an_invitation_under_another_spelling_is_for_the_same_account(stage: Any
 
 
 @pytest.mark.parametrize("typed", SPELLINGS)
-def test_they_sign_in_and_are_locked_under_every_spelling(stage: Any, settings: Any, typed: str):
+def test_sign_in_and_lockout_hold_for_every_spelling_of_an_address(stage: Any, settings: Any, typed: str):
     settings.AXES_FAILURE_LIMIT = 3
     stage.person("operator", name=KNOWN)
     assert new_client().post("/sign-in", {"username": typed, "password": PASSWORD}).status_code == 302

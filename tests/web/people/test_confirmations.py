@@ -81,7 +81,7 @@ def test_another_person_confirms_with_proof_and_reason_and_the_proposer_under_no
 
 
 @pytest.mark.parametrize("kind", ["contract", "system"])
-def test_whoever_made_the_key_that_proposed_it_is_not_another_person(scene: Scene, kind: str):
+def test_the_maker_of_a_key_cannot_confirm_its_proposal(scene: Scene, kind: str):
     """They hold its secret, so that they could propose by it and confirm by hand."""
     asker = Actor("person", scene.places["asker"].actor_id)
     create_key(tenant_id=scene.stage.tenant, kind="oper", name="pipeline", by=asker, at=datetime.now(UTC))
@@ -103,7 +103,7 @@ STOPS = [(kind, stop) for kind, proposal in PROPOSALS.items() for stop in propos
 
 
 @pytest.mark.parametrize(("kind", "stop"), STOPS)
-def test_what_was_declined_or_withdrawn_cannot_be_confirmed(scene: Scene, kind: str, stop: str):
+def test_a_declined_or_withdrawn_proposal_cannot_be_confirmed(scene: Scene, kind: str, stop: str):
     scene.propose(kind)
     end, body = PROPOSALS[kind].stops[stop]
     if Answer(stop) in TERMS[kind].reasons:
@@ -117,7 +117,7 @@ def test_what_was_declined_or_withdrawn_cannot_be_confirmed(scene: Scene, kind: 
 
 
 @pytest.mark.parametrize("kind", [kind for kind in PROPOSALS if TERMS[kind].lives])
-def test_what_nobody_confirmed_in_time_is_ended_by_the_console(scene: Scene, kind: str, clock: Clock):
+def test_an_unconfirmed_proposal_is_ended_by_the_console_after_its_time(scene: Scene, kind: str, clock: Clock):
     scene.propose(kind)
     clock.forward(days=30)
     assert refused(scene.confirm("second")) == (409, "PROPOSAL_EXPIRED")
@@ -130,7 +130,7 @@ def test_what_nobody_confirmed_in_time_is_ended_by_the_console(scene: Scene, kin
 
 
 @pytest.mark.parametrize("kind", [kind for kind in PROPOSALS if TERMS[kind].lives])
-def test_what_can_still_be_confirmed_is_not_ended(scene: Scene, kind: str, clock: Clock):
+def test_an_open_proposal_within_its_time_is_not_ended(scene: Scene, kind: str, clock: Clock):
     scene.propose(kind)
     clock.forward(days=29)
     assert tasks.end_expired_proposals() == 0

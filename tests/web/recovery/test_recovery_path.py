@@ -335,7 +335,7 @@ def test_a_tool_that_lies_about_rolling_back_is_found_out(counter: Counter, cloc
 
 @pytest.mark.req("R-AP-18", "R-SM-18", "R-RP-45")
 @pytest.mark.parametrize("why", [{"approval_required": True}, {"reversibility": "IRREVERSIBLE"}])
-def test_whoever_orders_a_compensation_cannot_approve_it(
+def test_the_person_who_ordered_a_compensation_cannot_approve_it(
     counter: Counter, clock: Clock, secrets_dir: Path, why: dict[str, Any]
 ):
     cashier = counter.open(secrets_dir, lesser(side_effect_class="HIGH_RISK_EXTERNAL"), cancelling(**why))

@@ -96,7 +96,7 @@ def test_a_version_that_verifies_otherwise_is_not_registered_and_says_the_way(sh
 
 
 @pytest.mark.req("R-RG-09", "R-RG-10", "R-RG-12")
-def test_it_comes_in_force_by_its_gates_and_two_people_and_goes_back_in_one_step(shop: Workshop):
+def test_a_contract_release_passes_its_gates_and_two_people_and_rolls_back_in_one_step(shop: Workshop):
     made = draft(shop, other(predicates=LOOSER))
     assert (made["kind"], made["tool"], made["state"]) == ("contract", TOOL, "DRAFT")
     assert made["needs"] == ["RG-01", "RG-02", "RG-04", "RG-06", "RG-07", "RG-08"] == list(required_gates("contract"))
@@ -196,7 +196,7 @@ def test_a_tool_nobody_has_registered_has_nothing_to_release(shop: Workshop):
     assert refused(shop.agent.post(path, other(predicates=STRICTER))) == (403, "FORBIDDEN")
 
 
-def test_it_is_drafted_and_rolled_back_on_the_pages(shop: Workshop):
+def test_a_contract_release_is_drafted_and_rolled_back_on_the_pages(shop: Workshop):
     person = Visitor(shop.person("administrator").client, shop.slug)
     assert "Draft a new version" in words(person.page(f"contracts/{TOOL}/1.0.0"))
     assert "Draft: contract of write_document" in words(person.page(f"releases/draft?kind=contract&tool={TOOL}"))
