@@ -65,7 +65,7 @@ def test_the_log_must_continue_what_the_browser_saw_before(people, site, sealed)
 def test_an_entry_beside_the_page_is_checked_on_request(people, site, sealed):
     person = people().sign_in("compliance")
     person.go(f"actions/{sealed}")
-    person.page.get_by_role("link", name="entry 2").click()
+    person.page.get_by_role("link", name="event 2").click()
     inspector = person.page.get_by_role("complementary", name="Inspector")
     inspector.get_by_role("button", name="Check in this browser").click()
     inspector.locator("[data-proof][data-outcome=holds]").wait_for()

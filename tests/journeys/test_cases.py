@@ -7,6 +7,7 @@ All of them are sent at once to one console with real systems behind it; each te
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from importlib.resources import files
@@ -29,7 +30,9 @@ SILENT = (*STARTED, "UNKNOWN", "PENDING")
 
 CONFIRMED = "Done, and confirmed in the system of record."
 ABSENT = "Failed. The system of record shows that nothing happened."
-REVERSED = "It was done and then reversed; the reversal is confirmed."
+REVERSED = (
+    "It took effect, not as requested (quantity N0 instead of N), and was then reversed; the reversal is confirmed."
+)
 HELD = "Not settled. It waits for a person to review it."
 OPEN = "Not settled. A person decides what follows: to reverse it, to finish it, or to leave it as it is."
 UNTRIED = "Not executed. Nothing has been attempted."
@@ -317,7 +320,9 @@ def test_a_case_ends_as_the_table_says(played, row):
     assert _incidents(history) == ([row.incident] if row.incident else [])
     assert bool(entry.get("recovery", {}).get("incident_id")) == bool(row.incident)
     report = ground.agent.report(action_id)
-    assert (report.code, report.text) == row.told
+    # The order's own quantity differs between runs; ten times as much is reserved.
+    text = re.sub(r"quantity (\d+)0 instead of \1\b", "quantity N0 instead of N", report.text)
+    assert (report.code, text) == row.told
     assert report.code in REPORTS[row.path[-1]]["allowed"]
     assert report.completed is (row.path[-1] == "RECONCILED_SUCCESS")
     assert {table: len(ground.rows(table, played.order(row.name))) for table in row.left} == row.left
