@@ -93,7 +93,7 @@ class Desk:
     def asked(self, tool: str) -> tuple[UUID, UUID]:
         """The action and the approval of a new call."""
         from approvals.gate.operations import calls
-        from console.api.actions import predicates
+        from console.actions import predicates
         from ledger.db import tenancy
 
         name = uuid4().hex

@@ -17,8 +17,8 @@ from django.conf import settings
 from django.core.asgi import get_asgi_application
 from django.db import close_old_connections
 
-from console.web import admission
-from console.web.admission import Message, Receive, Send
+from console.edge import admission
+from console.edge.admission import Message, Receive, Send
 from console.wsgi import application as pages
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
@@ -61,7 +61,7 @@ class Readiness:
 
 def _look() -> dict[str, object]:
     # Imported when Django is set up, which importing console.wsgi has done.
-    from console.api.installation.routes import readiness
+    from console.installation.routes import readiness
 
     try:
         return readiness().model_dump()

@@ -587,7 +587,7 @@ class MetricDelay(MetricDimensions):
 
 class SearchTerm(models.Model):
     """A word by which an action is found: the hash of its payload, or the keyed hash of an amount or of a code
-    (`console.searching.rules`). Once the action is erased they are empty.
+    (`console.search.rules`). Once the action is erased they are empty.
     """
 
     pk = models.CompositePrimaryKey("tenant_id", "action_id", "number")

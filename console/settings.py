@@ -12,17 +12,12 @@ from typing import Any, NoReturn, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from console.accounts.sign_in.providers import BadProviderSettings, load_providers
+from console.edge.settings_files import UnusableFile, is_plain_http_address, load_authorities, load_witness_policy
 from console.event_export.destinations import load_destinations
 from console.local.keys import PUSH_KEY, find_missing_keys
 from console.notifications.channels import load_outlets
 from console.notifications.web_push import PushSender, load_push_sender
-from console.pages.ledger.settings_files import (
-    UnusableFile,
-    is_plain_http_address,
-    load_authorities,
-    load_witness_policy,
-)
-from console.pages.sessions.extractor import load_extractor
+from console.sessions.extractor import load_extractor
 
 T = TypeVar("T")
 
@@ -219,8 +214,8 @@ MIDDLEWARE = [
     "console.telemetry.logging_lines.name_requests",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    "console.web.http_protocol.compress_pages",
-    "console.web.http_protocol.security_headers",
+    "console.edge.http_protocol.compress_pages",
+    "console.edge.http_protocol.security_headers",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -231,8 +226,8 @@ MIDDLEWARE = [
     "django_htmx.middleware.HtmxMiddleware",
     "allauth.account.middleware.AccountMiddleware",
     "axes.middleware.AxesMiddleware",
-    "console.web.form_pages.redirect_to_form_page",
-    "console.pages.home.split_view.lead_to_next_item",
+    "console.edge.form_pages.redirect_to_form_page",
+    "console.home.split_view.lead_to_next_item",
 ]
 ROOT_URLCONF = "console.urls"
 WSGI_APPLICATION = "console.wsgi.application"
@@ -247,7 +242,7 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
-                "console.web.layout.page_layout",
+                "console.home.layout.page_layout",
             ]
         },
     }
@@ -343,7 +338,7 @@ SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = _https
 SESSION_ENGINE = "console.accounts.sign_in.sessions"
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_AGE = 12 * 3600
-CSRF_FAILURE_VIEW = "console.web.error_pages.form_expired"
+CSRF_FAILURE_VIEW = "console.edge.error_pages.form_expired"
 CSRF_TRUSTED_ORIGINS = [COUNTERFOIL_PUBLIC_URL]
 SECURE_SSL_REDIRECT = _https and _flag("COUNTERFOIL_SSL_REDIRECT", True)
 SECURE_REDIRECT_EXEMPT = [r"^livez$", r"^readyz$", r"^statusz$"]
@@ -352,7 +347,7 @@ SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = _https
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1_048_576
-# A body is in memory, whole and bounded, before Django sees it (console/web/admission.py): nothing goes to a disk.
+# A body is in memory, whole and bounded, before Django sees it (console/edge/admission.py): nothing goes to a disk.
 FILE_UPLOAD_HANDLERS = ["django.core.files.uploadhandler.MemoryFileUploadHandler"]
 # How many seconds a head, a body, and a client that reads an answer may take, each.
 COUNTERFOIL_REQUEST_WITHIN_S = _number("COUNTERFOIL_REQUEST_WITHIN_S", 20)

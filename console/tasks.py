@@ -20,18 +20,18 @@ from approvals.execution.queries import stopped_agents
 from approvals.voting.operations import attention
 from console.accounts import operations as accounts_operations
 from console.accounts import queries as accounts_queries
+from console.break_glass import context as break_glass_context
 from console.event_export import sending as event_sending
+from console.exports import bundle_information
+from console.ledger import integrity_step
 from console.metrics import operations as metrics
 from console.metrics.alerts import operations as alerts
 from console.notifications import collect, sending
 from console.notifications import operations as notices
 from console.notifications import queries as notice_queries
-from console.pages.break_glass import context as break_glass_context
-from console.pages.exports import bundle_information
-from console.pages.ledger import integrity_step
-from console.pages.retention import erasure
-from console.pages.standing_approvals import pauses
-from console.searching import operations as searching
+from console.retention import erasure
+from console.search import operations as searching
+from console.standing_approvals import pauses
 from console.telemetry import exporting
 from console.web import confirmations
 from ledger import processes

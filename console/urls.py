@@ -10,49 +10,50 @@ from django.contrib.auth.views import LogoutView
 from django.urls import URLPattern, URLResolver, include, path
 
 from console.accounts import step_up
-from console.api.actions import effect_receipts, signed_receipts
-from console.api.installation import routes as installation
+from console.actions import replay as replays
+from console.actions import views as actions
+from console.actions.routes import effect_receipts, signed_receipts
+from console.agents import views as agents
 from console.api.root import api
-from console.pages.actions import replay as replays
-from console.pages.actions import views as actions
-from console.pages.agents import views as agents
-from console.pages.approvals.views import approvals, assignment, batch_votes, edits, queue, voting
-from console.pages.audit import views as audit
-from console.pages.break_glass import views as break_glass
-from console.pages.calls import views as calls
-from console.pages.cases.views import batches, cases, casework
-from console.pages.contracts import views as contracts
-from console.pages.entrance import views as entrance
-from console.pages.event_export import views as event_export
-from console.pages.evidence import views as evidence
-from console.pages.executors import views as executors
-from console.pages.exports import views as exports
-from console.pages.freezes import views as freezes
-from console.pages.glossary import views as glossary
-from console.pages.home import views as home
-from console.pages.incidents import views as incidents
-from console.pages.installation import views as installation_status
-from console.pages.ledger import views as ledger
-from console.pages.lists import views as lists
-from console.pages.me import sign_in_views
-from console.pages.me import views as me
-from console.pages.metrics import views as metrics
-from console.pages.narratives import views as narratives
-from console.pages.notices import views as notices
-from console.pages.people import views as people
-from console.pages.policies import views as policies
-from console.pages.quality import views as quality
-from console.pages.recordings import views as recordings
-from console.pages.releases import views as releases
-from console.pages.retention import views as retention
-from console.pages.runbooks import views as runbooks
-from console.pages.runs import views as runs
-from console.pages.search import views as search
-from console.pages.sessions import views as sessions
-from console.pages.standing_approvals import views as standing_approvals
-from console.pages.systems import views as systems
-from console.pages.targets import views as targets
-from console.web import session_stream, stream
+from console.approvals.views import approvals, assignment, batch_votes, edits, queue, voting
+from console.audit import views as audit
+from console.break_glass import views as break_glass
+from console.calls import views as calls
+from console.cases.views import batches, cases, casework
+from console.contracts import views as contracts
+from console.edge import stream
+from console.entrance import views as entrance
+from console.event_export import views as event_export
+from console.evidence import views as evidence
+from console.execution import views as executors
+from console.exports import views as exports
+from console.freezes import views as freezes
+from console.glossary import views as glossary
+from console.home import views as home
+from console.incidents import views as incidents
+from console.installation import routes as installation
+from console.installation import views as installation_status
+from console.ledger import views as ledger
+from console.lists import views as lists
+from console.me import sign_in_views
+from console.me import views as me
+from console.metrics import views as metrics
+from console.narratives import views as narratives
+from console.notifications import views as notices
+from console.people import views as people
+from console.policies import views as policies
+from console.quality import views as quality
+from console.recordings import views as recordings
+from console.releases import views as releases
+from console.retention import views as retention
+from console.runbooks import views as runbooks
+from console.runs import views as runs
+from console.search import views as search
+from console.sessions import session_stream
+from console.sessions import views as sessions
+from console.standing_approvals import views as standing_approvals
+from console.systems import views as systems
+from console.targets import views as targets
 
 # Pages of one tenant: /t/<slug>/…
 pages: list[URLPattern | URLResolver] = [
@@ -265,8 +266,8 @@ pages: list[URLPattern | URLResolver] = [
     path("freezes/<uuid:freeze_id>/lift", freezes.lift, name="freeze-lift"),
 ]
 
-handler404 = "console.web.error_pages.not_found"
-handler403 = "console.web.error_pages.access_denied"
+handler404 = "console.edge.error_pages.not_found"
+handler403 = "console.edge.error_pages.access_denied"
 
 urlpatterns: list[URLPattern | URLResolver] = [
     # They are compared in turn, and machines ask most.

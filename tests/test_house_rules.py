@@ -21,6 +21,7 @@ from pathlib import Path
 import pytest
 
 from ledger.record.rules.refusals import Refused
+from tests import house
 
 ROOT = Path(__file__).resolve().parent.parent
 DOMAINS = ("ledger", "approvals", "reviews")
@@ -39,7 +40,7 @@ PLAIN = {"succeeded", "failed", "gated", "unwinding", "undelivered"}
 OWN_WORDS = (
     "console/templatetags/",
     "ledger/verify_bundle.py",
-    "console/api/auth.py",
+    "console/edge/auth.py",
 )
 # How a docstring does not begin, and what a private function is not called.
 CLAUSE = re.compile(r"(What|Whether|How|Where|Who|Whose|Why|Of|When|Which|Whatever|Whoever)\b")
@@ -61,16 +62,18 @@ CLOCKS = (
     "time.time_ns",
 )
 CHANCE = ("uuid4", "uuid1", "uuid.uuid7", "os.urandom", "token_bytes", "token_hex", "token_urlsafe", "random.random")
-EDGES = ("/views.py", "/views/", "_views.py", "console/api/", "/management/commands/", "/tasks.py")
+EDGES = (
+    *("/views.py", "/views/", "_views.py", "/routes.py", "/routes/"),
+    *("console/edge/", "/management/commands/", "/tasks.py"),
+)
 MORE_EDGES = {
-    "console/web/http.py": "the edge of every page: reads the clock once per request",
+    "console/actions/envelope.py": "the answer about one action: how long ago it was read",
     "console/witness/server.py": "the edge of the witness: states when it saw a head",
     "console/accounts/sign_in/sessions.py": "the edge of signing in: whether a session has run out",
     "console/accounts/step_up.py": "the edge of signing in: how long ago somebody showed who they are",
     "console/telemetry/health.py": "the edge of health: compares this process's clock with the database's",
     "console/accounts/sign_in/single_sign_on.py": "the edge of single sign-on: reads the clock once per sign-in",
-    "console/web/stream.py": "the edge of live updates: looks again and again, so each look has a time of its own",
-    "console/web/session_stream.py": "the edge of an agent's updates: the same",
+    "console/sessions/session_stream.py": "the edge of an agent's updates: the same",
 }
 BANNED_NAMES = {
     "utils",
@@ -142,11 +145,15 @@ def test_no_folder_is_a_heap():
     assert heaps == []
 
 
+def test_pages_and_api_of_a_subject_know_each_other_only_through_what_they_share():
+    assert house.upward_imports(house.product()) == []
+
+
 def test_only_operations_write_through_the_models():
     wrong = [
         file.at(call)
         for file in source(*PRODUCT)
-        if not in_room(file.path, "operations") or file.path.startswith("console/api/")
+        if not in_room(file.path, "operations")
         for call, name in file.calls
         if (name.rpartition(".")[2] in WRITES and (".objects" in name or name.endswith((".save", "bulk_create"))))
         or name == "insert"
@@ -158,7 +165,7 @@ def test_only_queries_and_operations_know_the_tables():
     wrong = [
         f"{file.path}:{node.lineno}"
         for file in source(*PRODUCT)
-        if not in_room(file.path, "queries", "operations") or file.path.startswith("console/api/")
+        if not in_room(file.path, "queries", "operations")
         for node in file.nodes
         if isinstance(node, ast.Attribute) and node.attr == "objects"
     ]

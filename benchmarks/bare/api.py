@@ -11,8 +11,8 @@ from django.utils import timezone
 from ninja import NinjaAPI, Schema
 
 from benchmarks.bare.models import Row
-from console.api.auth import Key
-from console.api.transaction import StrictParser, json_response
+from console.edge.auth import Key
+from console.edge.transaction import StrictParser, json_response
 
 api = NinjaAPI(auth=[Key("agent")], parser=StrictParser(), urls_namespace="bare", docs_url=None, openapi_url=None)
 

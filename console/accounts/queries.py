@@ -9,11 +9,13 @@ from uuid import UUID
 
 from django.db.models import Q
 
+from approvals.agents import queries as agents
 from approvals.requests.rules import threads
 from console.accounts.addresses import normal_form
 from console.models import AnsweredWrite, ApiKey, Membership, PageView, SavedView, User
 from ledger import keystore
 from ledger.db import execute, fetch_one, select
+from ledger.record.operations import SYSTEM_ACTOR
 from ledger.record.rules import encryption
 from ledger.record.rules.canonical import digest
 from ledger.record.rules.ids import lower_bound
@@ -97,6 +99,11 @@ def mention_names(tenant_id: UUID) -> dict[str, UUID]:
 def names_of(tenant_id: UUID) -> dict[UUID, str]:
     """The name of each pseudonym in the record: people by their names, machines by their keys' names."""
     return {actor_id: str(name) for actor_id, name in execute(_NAMES, tenant_id)}
+
+
+def actor_names(tenant_id: UUID) -> dict[UUID, str]:
+    """The names of all pseudonyms in the record: people, machines, agents and the console itself."""
+    return {**names_of(tenant_id), **agents.agent_names(tenant_id), SYSTEM_ACTOR: "Counterfoil"}
 
 
 # A person's name as `name_of` gives it; where a machine's key has the same pseudonym, the person counts.

@@ -12,44 +12,88 @@ from django.urls import URLPattern, re_path
 from ninja import NinjaAPI
 from ninja.operation import Operation
 
-from console.api import openapi, problems
-from console.api.actions import effect_receipts, signed_receipts, verification_runs
-from console.api.actions import routes as actions
-from console.api.agents import routes as agents
-from console.api.approvals import assignment, batch_votes, edits, votes
-from console.api.approvals import routes as approvals
-from console.api.auth import BrowserSession, Key
-from console.api.break_glass import routes as break_glass
-from console.api.cases import batches
-from console.api.cases import routes as cases
+from console.actions.routes import actions as actions
+from console.actions.routes import effect_receipts, signed_receipts, verification_runs
+from console.agents import routes as agents
 from console.api.docs import Docs
-from console.api.event_export import routes as event_export
-from console.api.evidence import routes as evidence
-from console.api.execution import routes as execution
-from console.api.exports import routes as exports
-from console.api.freezes import routes as freezes
-from console.api.guard import routes as guard
-from console.api.handoffs import routes as handoffs
-from console.api.inbox import routes as inbox
-from console.api.incidents import routes as incidents
-from console.api.installation import routes as installation
-from console.api.ledger import routes as ledger
-from console.api.metrics import alerts as metric_alerts
-from console.api.metrics import routes as metrics
-from console.api.metrics import summary as metrics_summary
-from console.api.notices import routes as notices
-from console.api.people import routes as people_routes
-from console.api.quality import routes as quality
-from console.api.recordings import routes as recordings
-from console.api.registry import routes as registry
-from console.api.releases import routes as releases
-from console.api.retention import routes as retention
-from console.api.sessions import routes as sessions
-from console.api.sessions import session_reports
-from console.api.standing_approvals import routes as standing_approvals
-from console.api.systems import routes as systems
-from console.api.transaction import StrictParser
-from console.api.workflows import routes as workflows
+from console.approvals.routes import approvals as approvals
+from console.approvals.routes import assignment, batch_votes, edits, votes
+from console.break_glass import routes as break_glass
+from console.cases.routes import batches
+from console.cases.routes import cases as cases
+from console.contracts import routes as registry
+from console.edge import openapi, problems
+from console.edge.auth import BrowserSession, Key
+from console.edge.transaction import StrictParser
+from console.event_export import routes as event_export
+from console.evidence import routes as evidence
+from console.execution import routes as execution
+from console.exports import routes as exports
+from console.freezes import routes as freezes
+from console.guard import routes as guard
+from console.handoffs import routes as handoffs
+from console.home import routes as inbox
+from console.incidents import routes as incidents
+from console.installation import routes as installation
+from console.ledger import routes as ledger
+from console.metrics.routes import alerts as metric_alerts
+from console.metrics.routes import metrics as metrics
+from console.metrics.routes import summary as metrics_summary
+from console.notifications import routes as notices
+from console.people import routes as people_routes
+from console.quality import routes as quality
+from console.recordings import routes as recordings
+from console.releases import routes as releases
+from console.retention import routes as retention
+from console.runs import routes as workflows
+from console.sessions.routes import session_reports
+from console.sessions.routes import sessions as sessions
+from console.standing_approvals import routes as standing_approvals
+from console.systems import routes as systems
+
+# The first part of each operation's id (`execution_start`), and the module of its routes, in the order of the document.
+ROUTES = {
+    "agents": agents,
+    "registry": registry,
+    "releases": releases,
+    "systems": systems,
+    "sessions": sessions,
+    "sessions_session_reports": session_reports,
+    "guard": guard,
+    "recordings": recordings,
+    "actions": actions,
+    "actions_verification_runs": verification_runs,
+    "actions_effect_receipts": effect_receipts,
+    "actions_signed_receipts": signed_receipts,
+    "execution": execution,
+    "quality": quality,
+    "approvals": approvals,
+    "people": people_routes,
+    "approvals_votes": votes,
+    "approvals_edits": edits,
+    "approvals_assignment": assignment,
+    "approvals_batch_votes": batch_votes,
+    "cases": cases,
+    "evidence": evidence,
+    "freezes": freezes,
+    "cases_batches": batches,
+    "break_glass": break_glass,
+    "standing_approvals": standing_approvals,
+    "inbox": inbox,
+    "incidents": incidents,
+    "workflows": workflows,
+    "retention": retention,
+    "ledger": ledger,
+    "exports": exports,
+    "event_export": event_export,
+    "notices": notices,
+    "installation": installation,
+    "metrics": metrics,
+    "metrics_summary": metrics_summary,
+    "handoffs": handoffs,
+    "metrics_alerts": metric_alerts,
+}
+_PREFIXES = {module.__name__: prefix for prefix, module in ROUTES.items()}
 
 
 class Api(NinjaAPI):
@@ -64,9 +108,8 @@ class Api(NinjaAPI):
         return [*patterns, re_path("", _answers_with_problems(_nowhere, ""))], app, namespace
 
     def get_openapi_operation_id(self, operation: Operation) -> str:
-        """Subject and operation (`execution_start`), wherever in the tree the view stands."""
-        _, _, *place = operation.view_func.__module__.split(".")
-        return "_".join([*place, operation.view_func.__name__]).replace("routes_", "")
+        view = operation.view_func
+        return f"{_PREFIXES[view.__module__]}_{view.__name__}"
 
     def get_openapi_schema(self, **options: Any) -> Any:
         return openapi.complete_document(super().get_openapi_schema(**options))
@@ -112,45 +155,5 @@ api = Api(
     urls_namespace="api",
 )
 problems.install_handlers(api)
-for router in (
-    agents,
-    registry,
-    releases,
-    systems,
-    sessions,
-    session_reports,
-    guard,
-    recordings,
-    actions,
-    verification_runs,
-    effect_receipts,
-    signed_receipts,
-    execution,
-    quality,
-    approvals,
-    people_routes,
-    votes,
-    edits,
-    assignment,
-    batch_votes,
-    cases,
-    evidence,
-    freezes,
-    batches,
-    break_glass,
-    standing_approvals,
-    inbox,
-    incidents,
-    workflows,
-    retention,
-    ledger,
-    exports,
-    event_export,
-    notices,
-    installation,
-    metrics,
-    metrics_summary,
-    handoffs,
-    metric_alerts,
-):
-    api.add_router("", router.router)
+for module in ROUTES.values():
+    api.add_router("", module.router)

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from console.edge.settings_files import UnusableFile
 from console.notifications.channels import EVERY_TENANT, is_safe_address, read_secret_document
-from console.pages.ledger.settings_files import UnusableFile
 from reviews.observations.rules import webhooks
 
 _FIELDS: Final = {"webhook": {"kind", "url", "secrets"}, "otlp": {"kind", "url", "headers"}}

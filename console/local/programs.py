@@ -19,7 +19,7 @@ def web_program(*, port: int, environment: Mapping[str, str], log: Path) -> Prog
     """Pages, API and streams on one port; the only process with a pool of connections."""
     options = ["--host", "127.0.0.1", "--port", str(port), "--lifespan", "off", "--log-level", "warning"]
     options += ["--timeout-graceful-shutdown", "3", "--no-server-header", "--no-proxy-headers"]
-    words = ["uvicorn", "console.asgi:application", "--http", "console.web.http_protocol:TimedHttp", *options]
+    words = ["uvicorn", "console.asgi:application", "--http", "console.edge.http_protocol:TimedHttp", *options]
     return _module("web", words, environment=dict(environment) | {"COUNTERFOIL_POOL": "1"}, log=log, grace_s=8)
 
 

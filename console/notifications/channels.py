@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from console.pages.ledger.settings_files import UnusableFile
+from console.edge.settings_files import UnusableFile
 from reviews.observations.rules import webhooks
 
 EVERY_TENANT = "*"

@@ -6,7 +6,7 @@ from typing import Any
 
 from django import forms
 
-from console.api.handoffs.documents import HANDOFFS
+from console.handoffs.documents import HANDOFFS
 from console.notifications.routing import (
     CHANNELS,
     PERIODS_MIN,

@@ -12,7 +12,7 @@ from approvals.voting.operations import eligibility
 from approvals.voting.queries import approvers as approvers_read
 from approvals.voting.queries import votes
 from console.accounts import queries as directory
-from console.api.auth import roles_of
+from console.edge.auth import roles_of
 from console.notifications.rules import AUDIENCES, PROPOSALS, Audience, Occasion
 from ledger.exports import queries as exports_queries
 from ledger.people.queries import person_behind

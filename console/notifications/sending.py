@@ -25,7 +25,7 @@ from django.urls import reverse
 from slack_sdk.webhook import WebhookClient
 
 from console.accounts import queries as directory
-from console.api.handoffs import documents
+from console.handoffs import documents
 from console.metrics.rules.periods import DAY, period_between
 from console.notifications import channels as channels_notifications
 from console.notifications import operations as notifications_operations

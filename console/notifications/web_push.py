@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 
 from approvals.execution.rules import jws
-from console.pages.ledger.settings_files import UnusableFile
+from console.edge.settings_files import UnusableFile
 
 BROWSERS: Final = (
     "fcm.googleapis.com",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import re
 import unicodedata
-from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -22,6 +21,7 @@ from django.utils.html import escape, format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
 from approvals.requests.rules import rendering
+from console.edge.http import shown_zone
 from console.web import labels
 from ledger.record.rules.outcomes import Outcome, outcome_of
 from reviews.reporting.rules.sentences import FAMILIES
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from ledger.models import Action
 
 register = template.Library()
-shown_zone: ContextVar[str] = ContextVar("shown_zone", default="")
-"""The time zone of whoever looks at the page; empty is UTC."""
 
 _MARK = re.compile("\u27e6U\\+([0-9A-F]{4,6})\u27e7")
 

@@ -22,7 +22,7 @@ from typing import Any
 
 import orjson
 
-from console.pages.contracts.contract_check import validate_contract
+from console.contracts.contract_check import validate_contract
 from console.transcripts import wording
 from ledger.catalogue.rules.contract import BadContract, Contract
 from ledger.catalogue.rules.effects import UPPER_CLASSES, SideEffectClass

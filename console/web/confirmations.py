@@ -26,7 +26,7 @@ from ledger.record.rules.refusals import Refused
 from ledger.retention.operations import erasure, retention
 
 if TYPE_CHECKING:
-    from console.api.auth import Caller
+    from console.edge.auth import Caller
 
 MOST: Final = 100
 _WAITING: Final[LiteralString] = """

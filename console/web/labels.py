@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+import orjson
+
 from approvals.requests.rules.rendering import mark_hidden
 from ledger.catalogue.rules.money import format_money
 from ledger.record.rules import outcomes
@@ -491,3 +493,8 @@ def action_title(operation_kind: str, target: str, payload: Mapping[str, Any] | 
 
 def _as_written(part: str) -> str:
     return re.sub("%(?:2F|7B|7D|25)", lambda found: _WRITTEN_OUT[found[0]], part)
+
+
+def format_json(document: object) -> str:
+    """A document as people read JSON; the canonical bytes stand beside it where they matter."""
+    return orjson.dumps(document, option=orjson.OPT_INDENT_2, default=str).decode()

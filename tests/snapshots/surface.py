@@ -76,7 +76,7 @@ def _allowed_methods(view: Callable[..., Any] | None) -> str | None:
 
 
 def _csv_headings() -> dict[str, list[str]]:
-    from console.pages.lists.views import LISTS
+    from console.lists.views import LISTS
 
     return {
         name: [heading for each in page.columns if each.value is not None for heading in (each.word, *each.more)]

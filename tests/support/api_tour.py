@@ -13,8 +13,8 @@ from uuid import UUID
 
 from django.utils import timezone
 
-from console.api.handoffs.documents import HANDOFFS
 from console.event_export.destinations import Destination
+from console.handoffs.documents import HANDOFFS
 from console.tasks import count_metrics, watch_alerts
 from ledger.catalogue.rules.policies import default_policy
 from ledger.db import tenancy

@@ -15,7 +15,7 @@ from django.test import Client
 from django.test.client import ClientHandler
 
 from console.accounts import operations as directory
-from console.pages.contracts.contract_check import validate_contract
+from console.contracts.contract_check import validate_contract
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.operations import registration, releases
 from ledger.catalogue.operations.releases import GateResult

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from console.pages.exports import bundle_information
+from console.exports import bundle_information
 from ledger import verify_bundle
 from ledger.db import tenancy
 from ledger.exports import queries as stored

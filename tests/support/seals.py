@@ -81,7 +81,7 @@ def seal_promptly(patch: pytest.MonkeyPatch) -> None:
     """Seal everything before executors are handed work, and before a request that asks what is ready is let in: what
     only reads cannot seal."""
     from approvals.execution.operations import ready_actions
-    from console.api.auth import Key
+    from console.edge.auth import Key
 
     claim, admit = ready_actions.claim_actions, Key.__call__
 

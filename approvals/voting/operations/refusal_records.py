@@ -1,7 +1,7 @@
 """Records refused requests; the one place that does so, whatever was refused.
 
 A refusal only describes its records (`Refused.records`). They are written after the request was rolled back: by the
-API and the pages after the transaction's rollback (`record_refusal` in console/api/transaction.py), by a page or batch
+API and the pages after the transaction's rollback (`record_refusal` in console/edge/transaction.py), by a page or batch
 that continues after the rollback of its savepoint.
 """
 

@@ -27,7 +27,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from console.accounts import operations as accounts_operations
-from console.pages.releases import release_steps
+from console.releases import release_steps
 from ledger.catalogue.operations import registration
 from ledger.catalogue.rules.policies import POLICY_KINDS
 from ledger.record import operations as ledger

@@ -16,7 +16,7 @@ from uuid import UUID
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from console.pages.exports import bundle_information
+from console.exports import bundle_information
 from ledger.db import tenancy
 from ledger.exports import queries as stored
 from ledger.exports.operations import exports

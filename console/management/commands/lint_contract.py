@@ -19,7 +19,7 @@ from uuid import UUID
 from django.core.management.base import BaseCommand, CommandError
 
 from approvals.agents.rules import registry
-from console.pages.contracts import contract_check
+from console.contracts import contract_check
 from ledger.catalogue.rules.contract import Contract, read
 from ledger.catalogue.rules.lint import LintFinding
 from ledger.db import tenancy

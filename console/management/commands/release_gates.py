@@ -16,7 +16,7 @@ import orjson
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from console.pages.releases import release_steps
+from console.releases import release_steps
 from ledger.catalogue import queries
 from ledger.catalogue.rules.releases import GATES, required_gates
 from ledger.db import tenancy

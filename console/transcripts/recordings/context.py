@@ -11,7 +11,7 @@ from uuid import UUID
 from django.urls import reverse
 
 from console.models import RecordedConversation, RecordedMessage, Recording
-from console.pages.sessions import guarded_message
+from console.sessions import guarded_message
 from console.transcripts.acts import TrustRequirement
 from console.transcripts.printed import BY
 from console.transcripts.recordings.forms import KINDS

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from console.pages.contracts.contract_check import validate_contract
+from console.contracts.contract_check import validate_contract
 from counterfoil.coding_agents.__main__ import main
 from counterfoil.coding_agents.catalogue import COMMANDS
 from counterfoil.coding_agents.onboarding import sorted_contracts

@@ -18,7 +18,7 @@ from django.db import connection, connections
 from approvals.execution import queries as execution_queries
 from approvals.execution.operations import executions
 from approvals.requests.queries import approvals
-from console.api.execution import routes as edge
+from console.execution import routes as edge
 from ledger.catalogue.operations import registration
 from ledger.db import execute, tenancy
 from ledger.record import operations as ledger

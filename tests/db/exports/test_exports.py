@@ -13,8 +13,8 @@ from uuid import uuid4
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from console.pages.exports import bundle_information
-from console.pages.ledger.settings_files import load_witness_policy
+from console.edge.settings_files import load_witness_policy
+from console.exports import bundle_information
 from ledger.db import tenancy
 from ledger.exports.operations import bundles as files
 from ledger.exports.operations import exports

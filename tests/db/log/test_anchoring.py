@@ -18,12 +18,7 @@ from uuid import uuid4
 import pytest
 from django.conf import settings
 
-from console.pages.ledger.settings_files import (
-    UnusableFile,
-    is_plain_http_address,
-    load_authorities,
-    load_witness_policy,
-)
+from console.edge.settings_files import UnusableFile, is_plain_http_address, load_authorities, load_witness_policy
 from ledger import tasks
 from ledger.db import execute, tenancy
 from ledger.log.operations import anchoring, sequencer

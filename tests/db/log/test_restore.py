@@ -18,7 +18,7 @@ from django.db import IntegrityError, OperationalError, connections, transaction
 from psycopg import sql
 
 from approvals.models import StartOverride
-from console.api.transaction import CHECKPOINT
+from console.edge.transaction import CHECKPOINT
 from console.local.servers import APP, OWNER, SEQUENCER, SUPERUSER
 from ledger.db import execute, tenancy
 from ledger.log import newest_heads

@@ -40,7 +40,7 @@ def begin(stage: Any) -> Any:
 
 
 def step(stage: Any, row: Any) -> bool:
-    from console.pages.ledger import integrity_step as verification_operations
+    from console.ledger import integrity_step as verification_operations
     from ledger.record.queries import events
 
     return verification_operations.advance_check(events.tenant_by_id(stage.tenant), row.id, clock=now)
@@ -75,7 +75,7 @@ def test_a_whole_record_holds_and_the_result_is_an_event(stage):
 
 
 def test_steps_are_small_and_a_worker_that_dies_leaves_where_it_was(stage, monkeypatch):
-    from console.pages.ledger import integrity_step as steps
+    from console.ledger import integrity_step as steps
     from ledger.verification.queries import storage as verification_operations
 
     monkeypatch.setattr(steps, "SUBJECTS", 3)

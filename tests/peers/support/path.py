@@ -27,7 +27,7 @@ from approvals.execution.rules import dpop
 from approvals.gate.operations import calls
 from approvals.sessions import queries as sessions_read
 from approvals.sessions.operations import sessions
-from console.api.actions import predicates
+from console.actions import predicates
 from ledger.actions.queries import actions
 from ledger.catalogue.operations import registration
 from ledger.catalogue.rules import contract as contracts

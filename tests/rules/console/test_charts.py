@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from console.pages.contracts import contract_check
+from console.contracts import contract_check
 from console.web import charts
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from console.pages.contracts.change_sentences import change_sentence
-from console.pages.contracts.contract_check import diff_documents
+from console.contracts.change_sentences import change_sentence
+from console.contracts.contract_check import diff_documents
 
 CONTRACT = {
     "version": "1.0.0",

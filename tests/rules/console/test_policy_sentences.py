@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from approvals.policy.rules import autonomy, policy
-from console.pages.policies.policy_changes import document_changes, sentence_changes
-from console.pages.policies.policy_sentences import KIND_NAMES, exact_duration, policy_topics
+from console.policies.policy_changes import document_changes, sentence_changes
+from console.policies.policy_sentences import KIND_NAMES, exact_duration, policy_topics
 from ledger.catalogue.rules.policies import POLICY_KINDS, check_policy, default_policy
 from ledger.record.rules.canonical import canonical
 from reviews.recovery.rules import recovery_table

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from console.api.actions.predicates import OBSERVED
+from console.actions.predicates import OBSERVED
 from ledger.record.rules.entry import amend
 from ledger.record.rules.lifecycle import State
 from ledger.record.rules.lifecycle import next_state as step

@@ -13,7 +13,7 @@ from asgiref.sync import sync_to_async
 from django.db import connections
 from django.test import AsyncClient
 
-from console.web import stream
+from console.edge import stream
 from tests.support.api_tenant import Workshop, contract, workshop
 
 pytestmark = pytest.mark.req("R-FB-13")

@@ -113,8 +113,8 @@ def test_a_story_cannot_inject_markup_into_the_pdf():
     from datetime import UTC, datetime
     from uuid import UUID
 
-    from console.web.narrative import Narrative, NarrativeLine
-    from console.web.pdf import narrative_pdf
+    from console.narratives.narrative import Narrative, NarrativeLine
+    from console.narratives.pdf import narrative_pdf
 
     nasty = '#panic("read as code") *bold* $x$ #include "/etc/passwd" @label <tag> \\ ] [ \u202e \U0001f600'
     line = NarrativeLine(

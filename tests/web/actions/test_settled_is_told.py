@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from console.pages.actions.action_record import actor_names
+from console.accounts.queries import actor_names
 from ledger.db import tenancy
 from tests.support import settling
 from tests.support.api_tenant import Clock

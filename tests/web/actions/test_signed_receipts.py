@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from django.utils import timezone
 
 from approvals.execution.operations import grant_keys
-from console.api.actions.signed_receipts import policy_digest, receipt_hash, sign_receipt
+from console.actions.routes.signed_receipts import policy_digest, receipt_hash, sign_receipt
 from ledger.record.rules.canonical import canonical, digest
 from tests.support.api_tenant import Clock, Workshop
 

@@ -11,7 +11,7 @@ import pytest
 from django.utils import timezone
 
 from approvals.models import Agent, Call
-from console.pages.contracts.contract_check import validate_contract
+from console.contracts.contract_check import validate_contract
 from ledger.catalogue.rules.contract import BadContract
 from ledger.db import tenancy
 from ledger.record.queries import events

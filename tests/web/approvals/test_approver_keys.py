@@ -10,7 +10,7 @@ import pytest
 from approvals.voting.operations import approver_keys
 from approvals.voting.queries import approvers
 from approvals.voting.rules import passkeys
-from console.api.transaction import record_refusal
+from console.edge.transaction import record_refusal
 from ledger.db import tenancy
 from ledger.people.rules.confirmation import SecondPersonNeeded
 from ledger.record import operations as ledger

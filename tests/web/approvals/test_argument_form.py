@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from console.pages.approvals.argument_form import ArgumentForm
+from console.approvals.argument_form import ArgumentForm
 
 SCHEMA = {
     "type": "object",

@@ -50,7 +50,7 @@ def test_the_queue_is_ordered_by_risk_then_by_deadline(stage):
 
 
 def test_pages_follow_the_order(stage, monkeypatch):
-    monkeypatch.setattr("console.pages.approvals.views.queue.PAGE", 2)
+    monkeypatch.setattr("console.approvals.views.queue.PAGE", 2)
     grave, small = asked(stage, 1, risk="HIGH"), asked(stage, 2, risk="LOW")
     person = visitor(stage, "reviewer")
     first = listed(person)

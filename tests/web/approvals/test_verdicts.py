@@ -15,9 +15,10 @@ from django.db import connections
 from django.test import AsyncClient
 from django.utils import timezone
 
-from console.api.actions import routes as actions
+from console.actions.routes import actions as actions
+from console.edge import stream
 from console.models import ApiKey
-from console.web import session_stream, stream
+from console.sessions import session_stream
 from tests.support.api_tenant import GOAL, Workshop, anonymous, workshop
 
 

@@ -16,7 +16,7 @@ from approvals.sessions import queries as sessions_queries
 from approvals.voting.operations.votes import refused_vote
 from approvals.voting.queries import votes as votes_queries
 from approvals.voting.rules import binding
-from console.api.transaction import record_refusal
+from console.edge.transaction import record_refusal
 from console.models import Membership
 from ledger.actions.queries import actions
 from ledger.db import tenancy
@@ -228,7 +228,7 @@ def test_a_crash_between_a_refused_vote_and_its_record_leaves_nothing_and_a_repe
 
     before = noted(shop, approval)
     with monkeypatch.context() as dying:
-        dying.setattr("console.api.transaction.write_refusal_records", die)
+        dying.setattr("console.edge.transaction.write_refusal_records", die)
         with pytest.raises(SystemExit):
             shop.vote(approval, payload_hash="0" * 64)
     assert noted(shop, approval) == before

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from console.pages.actions.state_comparison import comparison_table
+from console.actions.state_comparison import comparison_table
 from ledger.catalogue.rules.contract import parse_document
 from ledger.record.rules.canonical import canonical
 from ledger.record.rules.lifecycle import State

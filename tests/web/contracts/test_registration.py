@@ -8,8 +8,8 @@ from typing import Any
 
 from django.core.files.uploadedfile import SimpleUploadedFile
 
-from console.pages.contracts.document_places import line_of, line_of_each_part
-from console.pages.contracts.registration import SKELETON
+from console.contracts.document_places import line_of, line_of_each_part
+from console.contracts.registration import SKELETON
 from ledger.catalogue import queries
 from ledger.db import tenancy
 from tests.support.api_tenant import Workshop, contract

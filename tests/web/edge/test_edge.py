@@ -19,8 +19,8 @@ import psycopg
 import pytest
 
 from console import asgi
+from console.edge import admission
 from console.local import processes, programs, servers
-from console.web import admission
 from tests.conftest import CommittedDatabase, Run, Stack, new_stack
 from tests.support.api_tenant import Workshop, workshop
 from tests.support.outside.forking import forks

@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from console.web.form_pages import find_page
+from console.edge.form_pages import find_page
 from tests.support.admissions import KEYS, OPERATIONS, PAGES, PAGES_ABOUT_ONESELF, PEOPLE, PUBLIC_PAGES
 from tests.support.callers import Api
 from tests.support.probes import (

@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 from django.urls import URLPattern, URLResolver, get_resolver, resolve
 
-from console.web.form_pages import answers_get, find_page
+from console.edge.form_pages import answers_get, find_page
 from tests.support.browser_users import visitor, words
 
 TEMPLATES = Path(__file__).resolve().parents[3] / "templates"

@@ -36,7 +36,7 @@ def kept(settings, monkeypatch):
     """Counters are kept as the product keeps them; the value is the clock by which they grow old."""
     settings.COUNTERFOIL_FRAME_KEPT_S = 2
     clock = SimpleNamespace(now=1000.0, monotonic=lambda: clock.now)
-    monkeypatch.setattr("console.web.queries.time", clock)
+    monkeypatch.setattr("console.edge.frame_facts.time", clock)
     return clock
 
 

@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 import psycopg
 import pytest
 
-from console.web import queries
+from console.edge import frame_facts as queries
 from ledger.db import execute, tenancy
 
 TENANT = UUID(int=301)

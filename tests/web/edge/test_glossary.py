@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from console.pages.glossary.terms import TERMS
+from console.glossary.terms import TERMS
 from tests.support.api_tenant import Workshop
 
 GUIDE = Path(__file__).parents[3] / "docs" / "glossary.md"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from console.api.transaction import after_commit
 from console.celery import app
+from console.edge.transaction import after_commit
 from reviews.tasks import verify_due
 
 

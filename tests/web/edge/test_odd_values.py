@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from console.web.form_pages import find_page
+from console.edge.form_pages import find_page
 from tests.support.admissions import OPERATIONS, PAGES, PAGES_ABOUT_ONESELF, PEOPLE, PUBLIC_PAGES
 from tests.support.callers import Api
 from tests.support.odd_values import Turns, names_asked, paths_in, query, quoted, with_value

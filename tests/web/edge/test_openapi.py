@@ -17,7 +17,7 @@ from ninja.openapi.schema import OpenAPISchema
 from ninja.responses import NinjaJSONEncoder
 
 from console.api.root import api
-from console.web.admission import NotAdmitted, TooLarge, TooSlow, send_refusal
+from console.edge.admission import NotAdmitted, TooLarge, TooSlow, send_refusal
 from tests.support import api_tour
 from tests.support.api_tenant import anonymous
 from tests.support.callers import Api

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from psycopg.errors import UniqueViolation
 
 from console.accounts import operations as accounts_operations
-from console.api import rate
+from console.edge import rate
 from console.models import ApiKey
 from ledger.catalogue.operations import registration
 from ledger.db import tenancy

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from approvals.voting.queries import votes
-from console.searching import operations, queries, rules
+from console.search import operations, queries, rules
 from ledger import keystore
 from ledger.actions.queries import actions
 from ledger.db import execute, tenancy

@@ -12,8 +12,8 @@ from django.db import connections
 from django.test import AsyncClient
 from django.utils import timezone
 
+from console.edge import stream
 from console.models import Membership
-from console.web import stream
 from tests.support.api_tenant import Workshop, anonymous, workshop
 from tests.support.callers import Api
 

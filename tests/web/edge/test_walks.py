@@ -65,7 +65,7 @@ class Walk:
 STEPS = (
     # The recovery table is read once in a process, by whoever comes first.
     r"^(?!.*/recovery_table)"
-    r"(?:console/(pages/.*(views|displays)|api/\w+/routes|accounts/step_up)"
+    r"(?:console/(\w+/(views|displays|routes)|accounts/step_up)"
     r"|(approvals|reviews)/(tasks|\w+/(operations|rules)|checks/filesystems)"
     r"|ledger/record/operations)"
 )

@@ -12,9 +12,9 @@ from uuid import uuid4
 import pytest
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
+from console.edge.settings_files import UnusableFile
 from console.event_export import operations, queries, sending
 from console.event_export.destinations import Destination, load_destinations
-from console.pages.ledger.settings_files import UnusableFile
 from console.tasks import export_events
 from ledger.db import tenancy
 from ledger.record.rules.canonical import canonical

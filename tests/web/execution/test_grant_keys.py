@@ -114,7 +114,7 @@ def test_the_commands_do_it_and_say_what_they_did(shop: Workshop, capsys: pytest
 
 
 def test_every_key_there_ever_was_is_in_a_bundle(shop: Workshop):
-    from console.pages.exports.bundle_information import public_keys
+    from console.exports.bundle_information import public_keys
 
     old = next(iter(published()))
     kid = grant_keys.introduce_key(lead=timedelta(0), reason="Stolen.", at=timezone.now())

@@ -464,7 +464,7 @@ def test_a_renamed_tool_is_a_phantom_that_leads_to_its_new_name(shop: Workshop):
 def test_a_fault_inside_the_gate_refuses_without_revealing_itself(shop: Workshop):
     session = shop.session()
     asked = call(session, intended_outcome={"expected_predicates": ["sa.exists"]})
-    with patch("console.api.actions.predicates.agent_predicate_fault", side_effect=RuntimeError(SECRET)):
+    with patch("console.actions.predicates.agent_predicate_fault", side_effect=RuntimeError(SECRET)):
         answer = shop.agent.post(f"/sessions/{session['session_id']}/calls", {"calls": [asked, call(session)]})
     results = answer.json()["results"]
     assert [code(each) for each in results] == ["GATE_FAULT", None]

@@ -214,8 +214,8 @@ def tenant_of(shop: Workshop) -> Any:
 
 
 def test_the_linter_compares_with_the_version_in_force(shop: Workshop):
+    from console.contracts import contract_check
     from console.management.commands import lint_contract
-    from console.pages.contracts import contract_check
 
     found = lint_contract._findings(contract_check.validate_contract(weaker()), shop.tenant)
     said = {each.code: each.told for each in found}

@@ -169,7 +169,7 @@ def test_a_write_that_the_database_had_no_room_for_is_named(shop: Workshop, monk
         raise OperationalError("could not extend file: No space left on device\nHINT: Check.") from DiskFull()
 
     assert status(shop)["DISK"][0] == "in_order"
-    monkeypatch.setattr("console.api.freezes.routes.registration.place_freeze", full)
+    monkeypatch.setattr("console.freezes.routes.registration.place_freeze", full)
     assert shop.operator_key.post("/freezes", {"scope": "all", "reason": "Wait."}).status_code == 503
     told = "The database refused a write 0 s ago: could not extend file: No space left on device"
     assert status(shop)["DISK"] == ("failed", told)

@@ -204,7 +204,7 @@ def test_a_browser_gets_all_it_needs_to_check_an_event_by_itself(stage):
 
 
 def test_the_header_says_since_when_nothing_is_sealed(stage, monkeypatch):
-    from console.pages.ledger import log_status
+    from console.ledger import log_status
     from ledger.log.queries import log
 
     stage.propose()

@@ -12,9 +12,9 @@ from urllib.parse import urlencode
 
 import pytest
 
-from console.pages.lists.list_page import ListPage
-from console.pages.lists.views import LISTS
+from console.lists.views import LISTS
 from console.web import labels
+from console.web.list_page import ListPage
 from ledger.catalogue.operations import registration
 from ledger.db import tenancy
 from ledger.record.operations import SYSTEM
@@ -197,7 +197,7 @@ def test_a_csv_has_times_in_utc_and_starts_no_formula(stage: Stage):
 
 @pytest.mark.parametrize("order", ["scope", "-scope", "value", "-placed_at"])
 def test_pages_in_the_order_of_a_column_leave_no_equal_out(stage: Stage, monkeypatch: pytest.MonkeyPatch, order: str):
-    monkeypatch.setattr("console.pages.freezes.views.PAST", 2)
+    monkeypatch.setattr("console.freezes.views.PAST", 2)
     with tenancy(stage.tenant):
         for value in ("b", "a", "c", "b/2", "a/2"):
             freeze = registration.place_freeze(
@@ -220,5 +220,5 @@ def test_pages_in_the_order_of_a_column_leave_no_equal_out(stage: Stage, monkeyp
 def test_a_list_ends_at_as_many_rows_as_it_says(stage: Stage, monkeypatch: pytest.MonkeyPatch):
     for _ in range(3):
         stage.propose()
-    monkeypatch.setattr("console.pages.actions.views.MOST_EXPORTED", 2)
+    monkeypatch.setattr("console.actions.views.MOST_EXPORTED", 2)
     assert len(visitor(stage, "operator").page("actions.csv").splitlines()) == 1 + 2

@@ -53,7 +53,7 @@ def all_rows(person: Visitor, address: str) -> list[str]:
 
 @pytest.mark.req("R-UI-12")
 def test_a_header_sorts_the_list_and_its_pages_go_on_in_that_order(stage, monkeypatch):
-    monkeypatch.setattr("console.pages.actions.views.PAGE", 3)
+    monkeypatch.setattr("console.actions.views.PAGE", 3)
     ids = made(stage, "b", "a", "b", "c", "a", "b", "a", "c")
     person = visitor(stage, "operator")
     page = person.page("actions")
@@ -156,7 +156,7 @@ def test_cases_and_audit_show_the_chosen_columns_and_export_them(stage):
 
 @pytest.mark.parametrize("query", ["", "agent=support"])
 def test_the_record_goes_on_upwards_as_it_does_downwards(stage, monkeypatch, query):
-    monkeypatch.setattr("console.pages.audit.views.PAGE", 7)
+    monkeypatch.setattr("console.audit.views.PAGE", 7)
     stage.done()
     stage.done()
     person = visitor(stage, "compliance")

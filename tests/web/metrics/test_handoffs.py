@@ -13,7 +13,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from console.api.handoffs.documents import HANDOFFS, handoff_schema
+from console.handoffs.documents import HANDOFFS, handoff_schema
 from console.notifications.channels import TenantOutlets
 from console.tasks import count_metrics, send_handoffs
 from ledger.record.rules.canonical import digest

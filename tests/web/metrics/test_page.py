@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from console.metrics import figures
+from console.metrics.context import format_duration, format_share
 from console.metrics.rules.facts import OF_ACTIONS
+from console.metrics.views import COUNT_WORDS
 from console.models import MetricRollUp
-from console.pages.metrics.context import format_duration, format_share
-from console.pages.metrics.views import COUNT_WORDS
 from console.tasks import count_metrics
 from ledger.catalogue import queries as catalogue
 from ledger.db import tenancy

@@ -11,12 +11,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from console import tasks
+from console.edge.settings_files import UnusableFile
 from console.local.keys import KEY_FILES, PUSH_KEY, ensure_push_key
 from console.models import Notice, PushDevice
 from console.notifications import operations as notifications_operations
 from console.notifications.routing import MailPreferences, QuietHours
 from console.notifications.web_push import load_push_sender
-from console.pages.ledger.settings_files import UnusableFile
 from ledger.db import tenancy
 from tests.support.browser_users import visitor, words
 from tests.support.outside.receivers import push_service

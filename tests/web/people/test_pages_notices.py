@@ -190,8 +190,8 @@ def test_undelivered_messages_are_listed_with_the_reason_and_sent_again(stage, s
     ],
 )
 def test_a_file_of_channels_that_cannot_work_stops_the_process(tmp_path, written, said):
+    from console.edge.settings_files import UnusableFile
     from console.notifications.channels import load_outlets
-    from console.pages.ledger.settings_files import UnusableFile
 
     file = tmp_path / "channels.json"
     file.write_text(written)
@@ -201,8 +201,8 @@ def test_a_file_of_channels_that_cannot_work_stops_the_process(tmp_path, written
 
 
 def test_a_file_of_channels_that_others_can_read_stops_the_process(tmp_path):
+    from console.edge.settings_files import UnusableFile
     from console.notifications.channels import TenantOutlets, load_outlets, outlets_for
-    from console.pages.ledger.settings_files import UnusableFile
 
     file = tmp_path / "channels.json"
     file.write_text('{"orchid": {"slack": "https://hooks.example.org/x"}}')

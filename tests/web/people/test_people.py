@@ -134,7 +134,7 @@ def test_a_challenge_is_spent_by_its_first_answer_and_lives_two_minutes(stage, m
     assert answer.status_code == 409
     challenge = unbase64url(options_of(rita)["challenge"])
     late = timezone.now() + timedelta(seconds=121)
-    monkeypatch.setattr("console.web.http.timezone.now", lambda: late)
+    monkeypatch.setattr("console.edge.http.timezone.now", lambda: late)
     answer = rita.post("me/keys/enrol", name="x", credential=json.dumps(device().registration(challenge)))
     assert answer.status_code == 409
     assert keys(stage) == []

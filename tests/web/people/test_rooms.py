@@ -7,10 +7,10 @@ from datetime import timedelta
 import pytest
 
 from console import tasks
+from console.edge.settings_files import UnusableFile
 from console.models import Notice
 from console.notifications import operations as notifications_operations
 from console.notifications.channels import SLACK_API, ChatRoom, TenantOutlets, load_outlets
-from console.pages.ledger.settings_files import UnusableFile
 from ledger.db import tenancy
 from tests.support.browser_users import ballot, visitor, words
 from tests.support.outside.receivers import workspace

@@ -150,7 +150,7 @@ def test_a_stored_version_that_this_program_refuses_is_shown_and_said_to_be_refu
 
 
 def test_older_versions_stand_behind_a_link(shop: Workshop, clock: Clock, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("console.pages.policies.views.PAGE", 2)
+    monkeypatch.setattr("console.policies.views.PAGE", 2)
     for version in ("2", "3"):
         put(shop, clock, "recovery", version, default_policy("recovery") | {"max_attempts": int(version)})
     newest = page(shop, "recovery/3")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from console.api import rate
+from console.edge import rate
 from console.web import presence
 from tests.support.api_tenant import Clock, Workshop, contract, result
 

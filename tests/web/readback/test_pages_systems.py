@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from console.pages.systems.credentials import EXAMPLES
+from console.systems.credentials import EXAMPLES
 from ledger.catalogue import queries as catalogue_queries
 from ledger.db import execute, tenancy
 from ledger.record.queries import events
@@ -97,7 +97,7 @@ def test_webhook_addresses_are_shown(stage, secrets_dir):
 
 
 def test_no_system_is_said_in_a_sentence(stage, monkeypatch):
-    monkeypatch.setattr("console.pages.systems.context.all_systems", lambda *_, **__: [])
+    monkeypatch.setattr("console.systems.context.all_systems", lambda *_, **__: [])
     assert "No system of record is registered." in words(visitor(stage, "operator").page(PATH))
 
 

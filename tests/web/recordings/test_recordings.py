@@ -339,7 +339,7 @@ def test_recordings_are_found_by_name_day_findings_and_words(stage, reader, tmp_
 
 
 def test_a_list_of_recordings_keeps_its_filters_when_it_goes_on(stage, reader, tmp_path, monkeypatch):
-    monkeypatch.setattr("console.pages.recordings.views.PAGE", 1)
+    monkeypatch.setattr("console.recordings.views.PAGE", 1)
     for name in ("first.jsonl", "second.jsonl", "other.txt"):
         imported(recording(tmp_path, [user(name)], name=name))
     page = reader.page("recordings", file="jsonl", words="jsonl")
@@ -392,7 +392,7 @@ def test_every_figure_is_a_door(stage, reader, tmp_path):
 
 
 def test_lists_go_on_where_they_ended(stage, reader, tmp_path, monkeypatch):
-    monkeypatch.setattr("console.pages.recordings.views.PAGE", 2)
+    monkeypatch.setattr("console.recordings.views.PAGE", 2)
     talks = [[user(f"number {number}"), agent("Yes." if number % 4 else "A parrot.")] for number in range(9)]
     path = address(imported(recording(tmp_path, *talks, BAD))[1])
 
@@ -412,7 +412,7 @@ def test_lists_go_on_where_they_ended(stage, reader, tmp_path, monkeypatch):
 
 
 def test_long_conversations_are_read_page_by_page(stage, reader, tmp_path, monkeypatch):
-    monkeypatch.setattr("console.pages.recordings.views.MESSAGES", 4)
+    monkeypatch.setattr("console.recordings.views.MESSAGES", 4)
     path = address(imported(recording(tmp_path, [user(f"line {number}.") for number in range(10)]))[1])
     first, middle = reader.page(f"{path}/1"), reader.page(f"{path}/1?from=4")
     assert ("line 3." in first, "line 4." in first) == (True, False)

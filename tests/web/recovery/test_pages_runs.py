@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from console.pages.runs.context import RunView
+from console.runs.context import RunView
 from tests.support.api_tenant import Clock
 from tests.support.refund_shop import Counter
 from tests.web.recovery.test_recovery_path import (

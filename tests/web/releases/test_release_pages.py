@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from console.pages.releases.release_sentences import next_step, scope_sentence, standing_sentence
+from console.releases.release_sentences import next_step, scope_sentence, standing_sentence
 from ledger.catalogue import queries
 from ledger.catalogue.rules.policies import default_policy
 from ledger.catalogue.rules.releases import CanaryScope

@@ -14,8 +14,8 @@ from uuid import UUID
 import orjson
 import pytest
 
-from console.pages.ledger.settings_files import UnusableFile
-from console.pages.sessions.extractor import load_extractor
+from console.edge.settings_files import UnusableFile
+from console.sessions.extractor import load_extractor
 from ledger.actions.queries import actions
 from ledger.db import tenancy
 from ledger.models import Event

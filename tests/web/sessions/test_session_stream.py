@@ -16,7 +16,7 @@ from django.test import AsyncClient
 from django.utils import timezone
 
 from console.asgi import application
-from console.web import stream
+from console.edge import stream
 from counterfoil.transport.events import Event, EventParser
 from ledger.db import tenancy
 from ledger.record import operations as ledger

@@ -94,7 +94,7 @@ def test_log_lines_contain_no_request_data(shop: Workshop, lines: Lines, clock: 
     shop.observe(started, result=result(evidence={"said": CANARY}))
     shop.reviewer.client.get(f"/t/{shop.slug}/actions?q={CANARY}%00")
     # Faults of ours that quote it, in the API and on a page.
-    monkeypatch.setattr("console.api.actions.routes.events.history", quoting)
+    monkeypatch.setattr("console.actions.routes.actions.events.history", quoting)
     assert shop.operator_key.get(f"/actions/{started['action_id']}/history").status_code == 500
     shop.reviewer.client.raise_request_exception = False
     assert shop.reviewer.client.get(f"/t/{shop.slug}/actions/{started['action_id']}").status_code == 500
@@ -111,7 +111,7 @@ def test_values_quoted_by_the_database_are_not_logged(shop: Workshop, lines: Lin
             cursor.execute("SELECT %s::uuid", [CANARY])
         raise AssertionError
 
-    monkeypatch.setattr("console.api.actions.routes.events.history", refused)
+    monkeypatch.setattr("console.actions.routes.actions.events.history", refused)
     action_id = shop.propose()
     assert shop.operator_key.get(f"/actions/{action_id}/history").status_code == 422
     line = lines.named("a value could not be stored")

@@ -1,0 +1,200 @@
+"""Effect receipts: one action as a signed in-toto statement, for somebody who has no access to this console.
+
+1. The statement says who allowed the action, what ran, what the system showed, how it ended and where its newest event
+   stands in the log; people are pseudonyms, and the arguments are their hash.
+2. It is a DSSE envelope over canonical JSON (RFC 8785), signed with the key that signs grants and stands in the JWKS.
+   What DSSE signs begins with its own name, so that no receipt is a grant and no grant a receipt.
+3. It says what was on record when it was asked for. `ended.verified` is true only where a reading settled it; what is
+   unknown is unknown.
+"""
+
+from __future__ import annotations
+
+import base64
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.utils import timezone
+from ninja import Router
+
+from approvals.execution.operations import grant_keys
+from approvals.execution.rules.grants import GrantKey
+from approvals.standing import queries as standing
+from approvals.voting.queries import votes
+from console.actions import schemas
+from console.actions.envelope import envelope
+from console.actions.erased_pages import erased_page
+from console.actions.routes.actions import visible_action
+from console.actions.routes.verification_runs import shown_runs
+from console.edge.auth import Caller, admits, caller_of
+from console.edge.http import TenantRequest, in_tenant, record_page_view
+from console.edge.transaction import in_tenancy, json_response, record_read
+from ledger.actions.queries import actions
+from ledger.log.queries import log, proofs
+from ledger.record.queries import events
+from ledger.record.rules.canonical import canonical
+from ledger.record.rules.envelope import instant
+from ledger.record.rules.outcomes import Outcome
+
+if TYPE_CHECKING:
+    from ledger.models import Action
+
+router = Router(tags=["Actions"])
+PAYLOAD_TYPE: Final = "application/vnd.in-toto+json"
+STATEMENT: Final = "https://in-toto.io/Statement/v1"
+PREDICATE: Final = "urn:counterfoil:effect-receipt:v1"
+
+
+@router.get(
+    "/actions/{action_id}/effect-receipt",
+    summary="An action for outsiders: an in-toto statement in a DSSE envelope, signed with a key of the JWKS",
+    response=schemas.EffectReceipt,
+)
+@admits("oper", "audit", "person")
+@in_tenancy
+def get_effect_receipt(request: HttpRequest, action_id: UUID) -> schemas.EffectReceipt:
+    action = visible_action(request, action_id)
+    record_read(request, "action", action.id)
+    at = timezone.now()
+    return sign_statement(effect_statement(action, caller_of(request), at=at), at=at)
+
+
+@in_tenant()
+def download_effect_receipt(request: TenantRequest, action_id: UUID) -> HttpResponse:
+    """The same receipt, from the action's page."""
+    action = actions.action(request.tenant.id, action_id)
+    if action is None:
+        raise Http404
+    record_page_view(request, "action", action.id)
+    if gone := erased_page(request, "action", action.id):
+        return gone
+    signed = sign_statement(effect_statement(action, request.caller, at=request.as_of), at=request.as_of)
+    answer = json_response(signed)
+    answer["Content-Disposition"] = f'attachment; filename="effect-receipt-{action.id}.json"'
+    return answer
+
+
+def sign_statement(statement: dict[str, Any], *, at: datetime) -> schemas.EffectReceipt:
+    """The statement in a DSSE envelope (rule 2)."""
+    key = grant_keys.signing_key(at)
+    payload = canonical(statement)
+    signature = key.sign(b"DSSEv1 %d %s %d %s" % (len(PAYLOAD_TYPE), PAYLOAD_TYPE.encode(), len(payload), payload))
+    return schemas.EffectReceipt(
+        payload=base64.b64encode(payload).decode(),
+        payload_type=PAYLOAD_TYPE,
+        signatures=[
+            schemas.DsseSignature(
+                keyid=GrantKey(key.public_key(), since=at).kid, sig=base64.b64encode(signature).decode()
+            )
+        ],
+    )
+
+
+def effect_statement(action: Action, caller: Caller, *, at: datetime) -> dict[str, Any]:
+    """The present record of an action, as an in-toto statement about the approved bytes."""
+    shown = envelope(action, caller)
+    return {
+        "_type": STATEMENT,
+        "subject": [{"name": f"{action.tool} {action.target}", "digest": {"sha256": action.payload_hash}}],
+        "predicateType": PREDICATE,
+        "predicate": {
+            "action": {
+                "id": str(action.id),
+                "tenant": events.tenant_by_id(action.tenant_id).origin,
+                "tool": action.tool,
+                "version": action.tool_version,
+                "side_effect_class": action.side_effect_class,
+                "agent": action.agent,
+                "proposed_at": instant(action.proposed_at),
+            },
+            "allowed": _authorisation(action, shown),
+            "ran": _ran(action),
+            "shown": [_reading(run) for run in shown_runs(action)],
+            "ended": {
+                "state": shown.state,
+                "outcome": str(shown.outcome),
+                "verified": shown.outcome is Outcome.VERIFIED,
+                "contradicted": shown.contradicted,
+                "trust_level": shown.trust_level,
+                "text": shown.user_status.text,
+                "at": instant(action.changed_at),
+            },
+            "log": _log_place(action, shown),
+            "issued_at": instant(at),
+        },
+    }
+
+
+def _authorisation(action: Action, shown: schemas.Action) -> dict[str, Any]:
+    """The authorisation: the policy, people with the hashes of their statements, or a standing approval."""
+    if shown.approval is None or action.approval_id is None:
+        return {"by": "policy", "votes": []}
+    passed = standing.pass_of(action.tenant_id, action.id)
+    return {
+        "by": "people" if passed is None else "standing_approval",
+        "decision": shown.approval.decision,
+        "votes": [
+            {
+                "voter": str(each.voter),
+                "verdict": each.verdict,
+                "assurance": each.evidence_class,
+                "statement_sha256": each.statement_hash,
+                "at": instant(each.at),
+            }
+            for each in votes.votes_of(action.tenant_id, action.approval_id)
+        ],
+    }
+
+
+def _ran(action: Action) -> list[dict[str, Any]]:
+    """Each start, in the order of the record."""
+    return [
+        {"at": instant(event.at), "executor": str(event.actor_id), **_start_of(detail)}
+        for event, _, detail in events.history(action.tenant_id, action.id)
+        if event.kind == "execution_started"
+    ]
+
+
+def _start_of(detail: dict[str, Any] | None) -> dict[str, Any]:
+    """The data of the start; empty if it was erased."""
+    return {name: detail[name] for name in ("attempt", "executor_id") if name in detail} if detail else {}
+
+
+def _reading(run: schemas.Run) -> dict[str, Any]:
+    return {
+        "at": instant(run.at),
+        "result": run.result,
+        "discrepancy": run.discrepancy,
+        "sources": [
+            {
+                "source": each.source,
+                "consistency": each.consistency,
+                "freshness": each.freshness,
+                "observed_at": str(each.observed_at),
+            }
+            for each in run.sources
+        ],
+        "silent": [each.name for each in run.silent],
+        **({"independence": run.independence} if run.independence else {}),
+    }
+
+
+def _log_place(action: Action, shown: schemas.Action) -> dict[str, Any]:
+    """The place of the newest event in the log, with its proof and checkpoint once one is signed."""
+    place = shown.log
+    found: dict[str, Any] = {"entry_hash": shown.entry_hash, "sealed": bool(place and place.sealed)}
+    head = log.current_log(action.tenant_id)
+    if place is None or place.index is None or head is None or head.note is None or place.number != head.number:
+        return found
+    if place.index >= head.signed_size:
+        return found
+    path = proofs.inclusion_proof(action.tenant_id, head.number, place.index, head.signed_size)
+    return found | {
+        "origin": head.origin,
+        "index": place.index,
+        "size": head.signed_size,
+        "path": [each.hex() for each in path],
+        "checkpoint": bytes(head.note).decode(),
+    }

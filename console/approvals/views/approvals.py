@@ -1,0 +1,51 @@
+"""The inbox of approvals, and the page on which a person decides about one."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from django.http import Http404, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+
+from approvals.requests.queries import approvals
+from approvals.voting.operations import eligibility
+from console.actions.erased_pages import erased_page
+from console.approvals import queue
+from console.approvals.context import approval_context
+from console.approvals.forms import CommentForm
+from console.edge.http import TenantRequest, in_tenant, record_page_view
+from console.web.forms import VoteForm
+from ledger.record.rules.refusals import Refused
+
+
+@in_tenant()
+def approval(request: TenantRequest, approval_id: UUID) -> HttpResponse:
+    """The page, which only reads; since when it was open is on the access record, and what else opening it leads to
+    its own request asks for (`report_presence`)."""
+    found = approvals.approval(request.tenant.id, approval_id)
+    shown = erased_page(request, "approval", approval_id) or render_approval(request, approval_id, VoteForm())
+    record_page_view(request, "approval", approval_id, found.action_id if found else None)
+    return shown
+
+
+def render_approval(
+    request: TenantRequest, approval_id: UUID, form: VoteForm, *, status: int = 200, refusal: Refused | None = None
+) -> HttpResponse:
+    """The page of one approval, with what was typed, and why it was not taken."""
+    found = approvals.approval(request.tenant.id, approval_id)
+    if found is None:
+        raise Http404
+    eligible = eligibility.load_context(found, at=request.as_of)
+    shown = approval_context(request.tenant, found, eligible, caller=request.caller, at=request.as_of)
+    context = {
+        "here": "approvals",
+        "approvals_href": reverse("approvals", args=[request.tenant.slug]),
+        "approval": shown,
+        "form": form,
+        "work": queue.assignment_panel(request, found, eligible, shown["names"]),
+        "said": CommentForm(auto_id="said-%s"),
+        "refusal": refusal,
+    }
+    name = "approvals/_detail.html" if request.htmx else "approvals/detail.html"
+    return render(request, name, context, status=status)

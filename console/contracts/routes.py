@@ -1,0 +1,214 @@
+"""Contracts and policies: what operators commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from django.http import HttpRequest
+from django.utils import timezone
+from ninja import Query, Router
+
+from approvals.sessions import queries as sessions_queries
+from console.accounts.step_up import is_proven
+from console.contracts import schemas
+from console.contracts.contract_check import check_sources, current_findings, registered_systems, validate_contract
+from console.edge import paging
+from console.edge.auth import admits, caller_of
+from console.edge.openapi import request_body
+from console.edge.schemas import LintFinding, Page, Paged
+from console.edge.transaction import in_tenancy
+from console.people.schemas import SecondWordBody
+from console.releases.release_steps import check_draft
+from console.releases.schemas import RetirementBody
+from console.web import policy_simulation
+from ledger.catalogue import queries as catalogue_queries
+from ledger.catalogue.operations import registration, releases, second_person
+from ledger.catalogue.rules import contract as contracts
+from ledger.catalogue.rules import policies
+from ledger.people.rules.confirmation import Answer
+from ledger.record.rules.canonical import parse
+from ledger.record.rules.refusals import NotFound
+
+if TYPE_CHECKING:
+    from ledger.models import ContractVersion
+
+router = Router(tags=["Registry and contracts"])
+OPERATORS = ("oper", "operator", "administrator")
+
+
+@router.post(
+    "/contracts",
+    summary="Register a contract document; a used version is immutable, a weaker one needs a second person, and one"
+    " that changes verification needs a release",
+    openapi_extra=request_body("ContractDocument"),
+    response={201: schemas.ContractVersion},
+)
+@admits(*OPERATORS)
+@in_tenancy
+def register_contract(request: HttpRequest) -> schemas.ContractVersion:
+    caller = caller_of(request)
+    # Read from the bytes: a contract may hold fractions (back-off), which no other body may.
+    contract = validate_contract(contracts.read(request.body))
+    check_sources(caller.tenant_id, contract)
+    row = registration.register_contract(
+        tenant_id=caller.tenant_id, contract=contract, actor=caller.actor, at=timezone.now()
+    )
+    return _contract(row)
+
+
+@router.get("/contracts", summary="All versions of all contracts", response=Page[schemas.ContractVersion])
+@admits(*OPERATORS, "audit", "person")
+@in_tenancy
+def list_contracts(request: HttpRequest, wanted: Query[Paged]) -> Page[schemas.ContractVersion]:
+    tenant_id = caller_of(request).tenant_id
+    found = catalogue_queries.contract_versions(
+        tenant_id, after=paging.decode_cursor(wanted.cursor), limit=wanted.limit + 1
+    )
+    return paging.page_of(_contracts(tenant_id, found), found, wanted.limit)
+
+
+@router.get("/contracts/{name}/{version}", summary="One contract document as registered", response=schemas.Contract)
+@admits(*OPERATORS, "audit", "person")
+@in_tenancy
+def get_contract(request: HttpRequest, name: str, version: str) -> schemas.Contract:
+    row = catalogue_queries.contract_version(caller_of(request).tenant_id, name, version)
+    if row is None:
+        raise NotFound
+    return schemas.Contract(**dict(_contract(row)), document=contracts.read(bytes(row.document)))
+
+
+@router.post(
+    "/contracts/{name}/{version}/answer",
+    summary="Confirm or decline a weaker contract version as the second person",
+    response=schemas.ContractVersion,
+)
+@admits("operator", "administrator")
+@in_tenancy
+def answer_contract(request: HttpRequest, name: str, version: str, body: SecondWordBody) -> schemas.ContractVersion:
+    caller = caller_of(request)
+    row = catalogue_queries.contract_version(caller.tenant_id, name, version)
+    if row is None:
+        raise NotFound
+    second_person.decide_contract_change(
+        tenant_id=caller.tenant_id,
+        name=name,
+        version=version,
+        answer=Answer.CONFIRM if body.confirm else Answer.DECLINE,
+        reason=body.reason,
+        by=caller.actor,
+        is_proven=is_proven(request, body.password, body.otp),
+        at=timezone.now(),
+    )
+    return _contract(row)
+
+
+@router.post(
+    "/contracts/{name}/{version}/retirement",
+    summary="Retire a contract version and all earlier ones; retiring the newest ends the tool",
+    response=schemas.ContractVersion,
+)
+@admits("operator", "administrator")
+@in_tenancy
+def retire_contract(request: HttpRequest, name: str, version: str, body: RetirementBody) -> schemas.ContractVersion:
+    caller = caller_of(request)
+    retired = releases.retire_contract(
+        tenant_id=caller.tenant_id,
+        name=name,
+        version=version,
+        reason=body.reason,
+        by=caller.actor,
+        is_proven=is_proven(request, body.password, body.otp),
+        ends_tool=body.ends_tool,
+        at=timezone.now(),
+    )
+    return _contract(retired[-1])
+
+
+@router.post(
+    "/policies/{kind}",
+    summary="Accepts only the version in force; a policy changes through a release",
+    response={201: schemas.PolicyVersion},
+)
+@admits("oper", "administrator")
+@in_tenancy
+def set_policy(request: HttpRequest, kind: str, body: schemas.PolicyBody) -> schemas.PolicyVersion:
+    caller = caller_of(request)
+    if kind not in policies.POLICY_KINDS:
+        raise NotFound
+    document = body.document | {"version": body.version}
+    check_draft(kind, document)
+    row = registration.install_policy(
+        tenant_id=caller.tenant_id,
+        kind=kind,
+        version=body.version,
+        document=document,
+        actor=caller.actor,
+        at=timezone.now(),
+    )
+    return schemas.PolicyVersion(kind=kind, version=row.version, digest=row.digest)
+
+
+@router.post(
+    "/policies/{kind}/simulation",
+    summary="Simulate a policy version or draft over a period, with what later proved wrong",
+    response=schemas.SimulatedPolicy,
+)
+@admits(*OPERATORS, "audit", "person")
+@in_tenancy
+def simulate(request: HttpRequest, kind: str, body: schemas.SimulationBody) -> schemas.SimulatedPolicy:
+    """Nothing is kept and nothing is changed."""
+    tenant_id = caller_of(request).tenant_id
+    row = catalogue_queries.policy_version(tenant_id, kind, body.version) if body.document is None else None
+    if kind not in policies.POLICY_KINDS or (body.document is None and row is None):
+        raise NotFound
+    document = parse(bytes(row.document)) if row is not None else body.document or {}
+    until = body.until or timezone.now()
+    since = body.since or until - timedelta(days=30)
+    found = policy_simulation.simulate_policy(tenant_id, kind, document, since=since, until=until)
+    return schemas.SimulatedPolicy(
+        kind=kind,
+        since=found.since,
+        until=found.until,
+        text=found.text,
+        decided=found.decided,
+        left_out=found.left_out,
+        is_cut=found.is_cut,
+        figures=[
+            schemas.SimulationFigure(then=then, now=now, actions=count, proved_wrong=wrong)
+            for then, now, count, wrong in found.figures
+        ],
+        touched=[
+            schemas.SimulatedAction(
+                action_id=each.action_id, then=each.then, now=each.now, text=each.text, proved_wrong=each.wrong
+            )
+            for each in found.touched
+        ],
+    )
+
+
+@router.get("/policies", summary="The policies in force", response=dict[str, schemas.PolicyInForce])
+@admits(*OPERATORS, "audit", "person")
+@in_tenancy
+def list_policies(request: HttpRequest) -> dict[str, schemas.PolicyInForce]:
+    active = catalogue_queries.active_policies(caller_of(request).tenant_id)
+    return {kind: schemas.PolicyInForce.of(row, document=parse(bytes(row.document))) for kind, row in active.items()}
+
+
+def _contract(row: ContractVersion) -> schemas.ContractVersion:
+    return _contracts(row.tenant_id, [row])(row)
+
+
+def _contracts(tenant_id: UUID, rows: Collection[Any]) -> Callable[[Any], schemas.ContractVersion]:
+    """A function that answers each of these versions; what all of them need is looked up once."""
+    systems = registered_systems(tenant_id)
+    states = catalogue_queries.contract_states(tenant_id, [row.id for row in rows])
+
+    def contract(row: ContractVersion) -> schemas.ContractVersion:
+        found = current_findings(sessions_queries.disclosed_contract(row.tenant_id, row.digest), systems)
+        lint = [LintFinding.of(each, detail=each.told) for each in found]
+        return schemas.ContractVersion.of(row, lint=lint, state=states[row.id])
+
+    return contract

@@ -1,0 +1,236 @@
+"""Authentication and authorization of API requests: machine keys and browser sessions."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from django.http import HttpRequest
+from django.middleware.csrf import CsrfViewMiddleware
+from django.utils import timezone
+from ninja.security import HttpBearer
+from ninja.security.base import AuthBase
+from ninja.utils import contribute_operation_callback
+
+from console.accounts import operations as accounts_operations
+from console.accounts import queries as accounts_queries
+from console.edge import rate
+from console.telemetry.logging_lines import add_log_facts
+from ledger.db import tenancy
+from ledger.record.operations import Actor
+from ledger.record.rules.canonical import digest
+from ledger.record.rules.refusals import Refused
+
+if TYPE_CHECKING:
+    from console.models import Membership, User
+
+_ACTOR_KINDS = {"agent": "agent", "exec": "executor", "oper": "operator", "audit": "auditor"}
+
+
+class NotAllowed(Refused):
+    """This key or role is not allowed to do that."""
+
+    code = "FORBIDDEN"
+    status = 403
+
+
+class NotSignedIn(Refused):
+    """The key is missing, unknown, revoked or expired."""
+
+    code = "UNAUTHENTICATED"
+    status = 401
+
+
+class CsrfFailed(Refused):
+    """A write by a person's session needs the CSRF token of that session."""
+
+    code = "CSRF_FAILED"
+    status = 403
+
+
+class TenantUnspecified(Refused):
+    """You are a member of several tenants; name one in `X-Tenant`."""
+
+    code = "TENANT_REQUIRED"
+    status = 400
+
+
+@dataclass(frozen=True)
+class Caller:
+    """A request's identity: `kind` is agent, exec, oper, audit or person; `actor` is what the record calls it."""
+
+    kind: str
+    tenant_id: UUID
+    actor: Actor
+    name: str
+    roles: frozenset[str] = field(default_factory=frozenset)
+    user: Any = None
+    scopes: tuple[str, ...] = ()
+
+    def keep_to(self, what: str, names: Iterable[str] | None) -> list[str] | None:
+        """Restrict `names` of tools or agents to the key's scopes; None means no restriction."""
+        reach = {scope.partition(":")[2] for scope in self.scopes if scope.startswith(f"{what}:")}
+        if not reach:
+            return list(names) if names is not None else None
+        return sorted(reach if names is None else reach & set(names))
+
+    def require(self, what: str, names: Iterable[str]) -> None:
+        """Refuse names outside the key's scopes."""
+        kept = self.keep_to(what, names)
+        beyond = set(names) - set(kept or ())
+        if beyond:
+            raise NotAllowed(f"This key is not for the {what} {sorted(beyond)[0]}.")
+
+
+class Key(HttpBearer):
+    """`Authorization: Bearer cf_…`, of the `kinds` that an operation admits; of none unless it names some."""
+
+    openapi_description = "A machine's key: cf_agent_…, cf_exec_…, cf_oper_… or cf_audit_…"
+
+    def __init__(self, *kinds: str) -> None:
+        super().__init__()
+        self.kinds = kinds
+
+    def __call__(self, request: HttpRequest) -> Caller | None:
+        return _admit(super().__call__(request), self.kinds, request)
+
+    def authenticate(self, request: HttpRequest, token: str) -> Caller | None:
+        at = timezone.now()
+        key = accounts_queries.active_key(digest(token.encode()), at=at)
+        if key is None:
+            return None
+        rate.count_request(key.id, at=at)
+        accounts_operations.record_key_use(key=key, at=at)
+        return Caller(
+            key.kind, key.tenant_id, Actor(_ACTOR_KINDS[key.kind], key.actor_id), key.name, scopes=tuple(key.scopes)
+        )
+
+
+class BrowserSession(AuthBase):
+    """A person's browser session; a write also needs the CSRF token, and `X-Tenant` says which tenant is meant."""
+
+    openapi_type = "apiKey"
+    openapi_in = "cookie"
+    openapi_name = "sessionid"
+
+    def __init__(self, *kinds: str) -> None:
+        super().__init__()
+        self.kinds = kinds
+
+    def __call__(self, request: HttpRequest) -> Caller | None:
+        request.admission = self  # type: ignore[attr-defined]
+        return _admit(self.identify(request), self.kinds, request)
+
+    def identify(self, request: HttpRequest) -> Caller | None:
+        if not request.user.is_authenticated:
+            return None
+        if not _csrf_holds(request):
+            raise CsrfFailed
+        places = accounts_queries.memberships(request.user)
+        wanted = request.headers.get("X-Tenant")
+        if wanted is None and len(places) > 1:
+            raise TenantUnspecified
+        place = next((each for each in places if wanted in (None, str(each.tenant_id))), None)
+        return person_caller(request.user, place) if place else None
+
+
+def person_caller(user: User, place: Membership) -> Caller:
+    """The caller that a signed-in person is in one tenant."""
+    name = user.get_full_name() or user.get_username()
+    return Caller("person", place.tenant_id, Actor("person", place.actor_id), name, roles_of(place), user)
+
+
+def roles_of(place: Membership) -> frozenset[str]:
+    """The roles that a place in a tenant gives."""
+    return frozenset(role for role in accounts_operations.ROLES if getattr(place, f"is_{role}"))
+
+
+def _csrf_holds(request: HttpRequest) -> bool:
+    if request.method in ("GET", "HEAD", "OPTIONS"):
+        return True
+    # Read first: looking for the token in a form would use the body up.
+    _ = request.body
+    return CsrfViewMiddleware(lambda _: None).process_view(request, lambda: None, (), {}) is None  # type: ignore[arg-type, return-value]
+
+
+def second_executor(request: HttpRequest) -> tuple[Caller, str]:
+    """The executor that a request of an agent names besides, by its key in `Executor-Authorization`; and that key."""
+    scheme, _, token = request.headers.get("Executor-Authorization", "").partition(" ")
+    executor = Key("exec").authenticate(request, token) if scheme.lower() == "bearer" else None
+    if executor is None:
+        raise NotSignedIn("The executor's key in Executor-Authorization is missing, unknown, revoked or expired.")
+    if executor.kind != "exec" or executor.tenant_id != caller_of(request).tenant_id:
+        raise NotAllowed("The key in Executor-Authorization is not an executor key of this tenant.")
+    return executor, token
+
+
+def readmit(request: Any) -> None:
+    """Ask again whether this person may make this call, as they were asked before anything of it was read."""
+    request.user.refresh_from_db(fields=["is_active"])
+    request.auth = request.admission(request) if request.user.is_active else None
+    if request.auth is None:
+        raise NotSignedIn
+
+
+def copy_annotations(view: Callable[..., Any], wrapper: Callable[..., Any]) -> Callable[..., Any]:
+    """The wrapper with the view's own types: they are text, and mean something only in the view's module."""
+    wrapper.__signature__ = inspect.signature(view, eval_str=True)  # type: ignore[attr-defined]
+    return wrapper
+
+
+_CALLERS = {
+    "agent": "agent keys",
+    "exec": "executor keys",
+    "oper": "operator keys",
+    "audit": "auditor keys",
+    "person": "people",
+}
+
+
+def caller_of(request: HttpRequest) -> Caller:
+    """The caller of a request, whom the API's authentication has put there."""
+    caller: Caller = request.auth  # type: ignore[attr-defined]
+    return caller
+
+
+def admits(*kinds: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Only these callers: kinds of keys (agent, exec, oper, audit), `person`, or roles of people.
+
+    It is asked with who is calling, before anything of the request is read: whoever may not is told so, whatever the
+    body. An operation that names nobody admits nobody (R-UI-20).
+    """
+
+    def around(view: Callable[..., Any]) -> Callable[..., Any]:
+        contribute_operation_callback(view, partial(_close_to_others, kinds))
+        return view
+
+    return around
+
+
+def _close_to_others(kinds: tuple[str, ...], operation: Any) -> None:
+    """Put the question before the operation, and who may call it into the OpenAPI document."""
+    operation.auth_param = operation.auth_callbacks = [Key(*kinds), BrowserSession(*kinds)]
+    operation.by_alias = True
+    operation.description = f"For {', '.join(_CALLERS.get(kind, f'people as {kind}') for kind in kinds)}."
+
+
+def _admit(caller: Caller | None, kinds: tuple[str, ...], request: HttpRequest) -> Caller | None:
+    if caller is not None:
+        add_log_facts(tenant_id=str(caller.tenant_id))
+    if caller is None or caller.kind in kinds or caller.roles & frozenset(kinds):
+        return caller
+    if caller.kind == "agent" and request.method != "GET":
+        _note_refused(caller, request.path)
+    raise NotAllowed
+
+
+def _note_refused(caller: Caller, path: str) -> None:
+    """An agent that tries to write what only others may is on record, in a transaction of its own."""
+    with tenancy(caller.tenant_id):
+        accounts_operations.note_refused_write(
+            tenant_id=caller.tenant_id, by=caller.actor, path=path, at=timezone.now()
+        )

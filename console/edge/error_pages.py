@@ -1,0 +1,44 @@
+"""Error pages, inside the console's frame for anybody who is signed in.
+
+A frame reads counters, so it is drawn inside the tenant of the address, else inside the person's first. If that fails,
+the page without a frame says the same.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+
+from console.edge.http import enter_any_tenant
+from ledger.db import tenancy
+
+log = logging.getLogger(__name__)
+
+
+def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
+    return _render_framed(request, "404.html", 404)
+
+
+def access_denied(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
+    return _render_framed(request, "403.html", 403)
+
+
+def form_expired(request: HttpRequest, reason: str = "") -> HttpResponse:
+    """A form without the token of this session: nothing of it was looked at."""
+    return _render_framed(request, "403.html", 403)
+
+
+def _render_framed(request: HttpRequest, name: str, status: int) -> HttpResponse:
+    if request.path.startswith(("/api/", "/static/")):
+        return render(request, name, status=status)
+    try:
+        tenant = enter_any_tenant(request)
+        if tenant is not None:
+            with tenancy(tenant.id, reads_only=True):
+                return render(request, name, status=status)
+    except Exception:
+        log.warning("an error page could not be drawn in its frame", exc_info=True)
+        vars(request).pop("caller", None)
+    return render(request, name, status=status)

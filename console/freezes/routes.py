@@ -1,0 +1,72 @@
+"""Freezes: who stops what, and what about it is still open when it is lifted."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from django.http import HttpRequest
+from django.utils import timezone
+from ninja import Query, Router
+
+from console.cases import containment
+from console.edge import paging
+from console.edge.auth import admits, caller_of
+from console.edge.schemas import Page, Paged, ReasonBody
+from console.edge.transaction import in_tenancy
+from console.freezes import schemas
+from ledger.actions.queries import freezes
+from ledger.catalogue.operations import registration
+
+router = Router(tags=["Cases and incidents"])
+
+
+@router.post(
+    "/freezes",
+    summary="Freeze an agent, target, tool, tenant or everything; an unknown name needs confirmation",
+    response={201: schemas.FreezePlaced},
+    operation_id="approvals_freeze",
+)
+@admits("operator", "administrator", "oper")
+@in_tenancy
+def freeze(request: HttpRequest, body: schemas.FreezeBody) -> schemas.FreezePlaced:
+    caller = caller_of(request)
+    is_unknown = containment.check_freeze_target(
+        caller.tenant_id, scope=body.scope, value=body.value, unknown_ok=body.unknown_ok
+    )
+    row = registration.place_freeze(
+        tenant_id=caller.tenant_id,
+        scope=body.scope,
+        value=body.value,
+        reason=body.reason,
+        actor=caller.actor,
+        at=timezone.now(),
+        is_unknown=is_unknown,
+    )
+    return schemas.FreezePlaced.of(row)
+
+
+@router.get(
+    "/freezes", summary="The freezes in force", response=Page[schemas.Freeze], operation_id="approvals_list_freezes"
+)
+@admits("person", "oper")
+@in_tenancy
+def list_freezes(request: HttpRequest, wanted: Query[Paged]) -> Page[schemas.Freeze]:
+    rows = freezes.freezes_in_force(caller_of(request).tenant_id)
+    return paging.page_of_whole_list(schemas.Freeze.of, rows, wanted)
+
+
+@router.post(
+    "/freezes/{freeze_id}/lift",
+    summary="Lift a freeze; answers with related open cases and incidents",
+    response=schemas.Lifted,
+    operation_id="approvals_lift",
+)
+@admits("operator", "administrator")
+@in_tenancy
+def lift(request: HttpRequest, freeze_id: UUID, body: ReasonBody) -> schemas.Lifted:
+    caller = caller_of(request)
+    registration.lift_freeze(
+        tenant_id=caller.tenant_id, freeze_id=freeze_id, reason=body.reason, actor=caller.actor, at=timezone.now()
+    )
+    row = freezes.freezes_by_id(caller.tenant_id, [freeze_id])[freeze_id]
+    return schemas.Lifted(freeze_id=freeze_id, lifted=True, still_open=schemas.OpenWork.of(row))

@@ -1,0 +1,335 @@
+"""The data of the metrics page: figures in words, drawings, and the table behind each, from one report."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from functools import lru_cache
+from html import escape
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from django.urls import reverse
+from django.utils.html import format_html_join
+from django.utils.safestring import SafeString, mark_safe
+
+from console.edge.http import TenantRequest
+from console.metrics import figures, queries
+from console.metrics.drawings import DAYS, DrawnBand, DrawnPoint, draw_bars, draw_flow, draw_series, draw_week
+from console.metrics.figures import FigurePoint, MetricFigure, MetricReport
+from console.metrics.rules.catalogue import MetricGroup, MetricKind
+from console.metrics.rules.delays import distribute
+from console.metrics.rules.filters import MetricFilter
+from console.metrics.rules.periods import NAMED
+from console.web.charts import format_percent
+from console.web.spreadsheets import spreadsheet_cell
+
+_EDGES: Final = (
+    ("up to 1 s", 1_000),
+    ("up to 5 s", 5_000),
+    ("up to 30 s", 30_000),
+    ("up to 2 min", 120_000),
+    ("up to 15 min", 900_000),
+    ("up to 2 h", 7_200_000),
+    ("up to a day", 86_400_000),
+)
+_BEYOND: Final = "longer"
+_BANDS: Final = (
+    ("verified_success", "Verified", "true"),
+    ("ended_failed", "Failed, without an effect", "false"),
+    ("ended_reversed", "Compensated or rolled back", "reversed"),
+    ("ended_by_word", "Attested or closed by a person", "held"),
+    ("unsettled", "Not settled yet", "unknown"),
+)
+_HEADLINES: Final = ("M-01", "M-10", "M-06", "M-04", "M-17", "M-25")
+TABS: Final = (("metrics", "Metrics"), ("hallucinations", "Hallucinations"), ("quality", "Reviewer quality"))
+
+
+def metric_tabs(request: TenantRequest, current: str) -> list[dict[str, Any]]:
+    """The pages of figures."""
+    return [
+        {"href": reverse(name, args=[request.tenant.slug]), "word": word, "current": name == current}
+        for name, word in TABS
+    ]
+
+
+def period_tabs(path: str, given: Mapping[str, str], chosen: str) -> list[dict[str, Any]]:
+    """The periods as links that keep the filters."""
+    kept = {name: value for name, value in given.items() if name != "period" and value}
+    return [
+        {"href": f"{path}?{urlencode(kept | {'period': name})}", "word": words, "current": name == chosen}
+        for name, (words, _, _) in NAMED.items()
+    ]
+
+
+def metrics_context(request: TenantRequest, report: MetricReport) -> dict[str, Any]:
+    """Everything on the page that comes out of the report."""
+    tenant_id, slug = request.tenant.id, request.tenant.slug
+    cards = [_card(slug, each, report) for each in report.figures.values() if each.points and each.has_cases]
+    return {
+        "counted_to": queries.counted_to(tenant_id),
+        "observations": figures.observed_changes(report),
+        "regressions": [each for each in report.versions if each.is_regression],
+        "headlines": [_headline(slug, report.figures[name], report) for name in _HEADLINES],
+        "flow": _flow(slug, report),
+        "groups": [
+            {
+                "name": str(group),
+                "key": group.name.lower(),
+                "cards": [each for each in own if each["drawing"]],
+                "steady": [each for each in own if not each["drawing"]],
+            }
+            for group in MetricGroup
+            if (own := [card for card in cards if card["group"] is group])
+        ],
+        "empty": [each.metric for each in report.figures.values() if not each.has_cases],
+        "delays": [_delay(report.figures[name], report) for name in ("M-03", "M-04")],
+        "week": _week(request, report),
+        "versions": report.versions,
+    }
+
+
+def format_value(figure: MetricFigure, value: float | None) -> str:
+    """A value as people read it: a share in percent, a delay as a duration, a count; "none" where there is none."""
+    if value is None:
+        return "none"
+    if figure.metric.kind is MetricKind.DELAY:
+        return format_duration(value)
+    if figure.metric.kind is MetricKind.COUNT:
+        return f"{value:,.0f}"
+    return format_share(value)
+
+
+def format_share(value: float | None) -> str:
+    """A share as people read it; what is not quite nothing, or not quite all, is not rounded to it."""
+    if value is not None and 0 < value < 0.0005:
+        return "below 0.1 %"
+    if value is not None and 0.9995 < value < 1:
+        return "above 99.9 %"
+    return format_percent(value)
+
+
+def format_duration(milliseconds: float | None) -> str:
+    """A delay in the largest unit that leaves at least one, with two digits."""
+    if milliseconds is None:
+        return "none"
+    for length, unit in ((86_400_000, "days"), (3_600_000, "h"), (60_000, "min"), (1_000, "s")):
+        if milliseconds >= length:
+            number = milliseconds / length
+            return f"{number:.0f} {unit}" if number >= 10 or number == int(number) else f"{number:.1f} {unit}"
+    return f"{milliseconds:.0f} ms"
+
+
+def actions_href(slug: str, count: str, since: datetime, until: datetime, about: MetricFilter) -> str:
+    """The page of the actions, or calls, that a count is made of."""
+    if count in figures.CALLS_OUTCOME:
+        wanted = {"outcome": figures.CALLS_OUTCOME[count], "tool": about.tool, "agent": about.agent}
+        named = {name: value for name, value in wanted.items() if value}
+        return "&".join(filter(None, (f"{_address('calls', slug)}?{_stretch(since, until)}", urlencode(named))))
+    narrowed = _filter_query(about)
+    start = f"{_address('metric-actions', slug)}?count={count}&{_stretch(since, until)}"
+    return f"{start}&{narrowed}" if narrowed else start
+
+
+# A page has a thousand of such links, over few stretches of time, which are whole hours or days.
+@lru_cache(maxsize=1024)
+def _stretch(since: datetime, until: datetime) -> str:
+    return "&".join(f"{name}={at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}" for name, at in (("from", since), ("to", until)))
+
+
+@lru_cache(maxsize=1024)
+def _filter_query(about: MetricFilter) -> str:
+    return urlencode(figures.filter_query(about))
+
+
+@lru_cache(maxsize=1024)
+def _format_time(at: datetime, hourly: bool) -> str:
+    return at.strftime("%a %d %b, %H:%M UTC" if hourly else "%a %d %b")
+
+
+@lru_cache(maxsize=1024)
+def _address(name: str, slug: str) -> str:
+    return reverse(name, args=[slug])
+
+
+def _count_of(figure: MetricFigure) -> str:
+    """The count behind a figure's link: for a delay, the actions read back or executed."""
+    return {"verification": "read_back", "reconcile": "executed"}.get(figure.metric.part, figure.metric.part)
+
+
+def _headline(slug: str, figure: MetricFigure, report: MetricReport) -> dict[str, Any]:
+    return {
+        "word": figure.metric.words if figure.metric.kind is not MetricKind.DELAY else "Median time to settle",
+        "figure": format_value(figure, figure.value),
+        "before": format_value(figure, figure.before),
+        "none": figure.value is None,
+        "healthy": figure.healthy,
+        "href": actions_href(slug, _count_of(figure), report.period.since, report.period.until, report.about),
+        "id": figure.metric.id,
+    }
+
+
+def _card(slug: str, figure: MetricFigure, report: MetricReport) -> dict[str, Any]:
+    points = [_draw_point(slug, figure, each, report) for each in figure.points]
+    # One point is no course, and a line along the bottom says less than a number.
+    known = [each for each in [*figure.before_points, *(each.value for each in points)] if each is not None]
+    moved = len(known) > 1 and any(known)
+    words = (
+        f"{figure.metric.words} over the last {report.period.words}: {format_value(figure, figure.value)},"
+        f" {format_value(figure, figure.before)} in the previous period"
+    )
+    return {
+        "id": figure.metric.id,
+        "key": figure.metric.id.lower(),
+        "group": figure.metric.group,
+        "words": figure.metric.words,
+        "detects": figure.metric.detects,
+        "formula": figure.metric.formula,
+        "value": format_value(figure, figure.value),
+        "before": format_value(figure, figure.before),
+        "cases": _cases(figure),
+        "unhealthy": figure.healthy is False,
+        "limit": format_share(figure.metric.limit) if figure.metric.limit is not None else "",
+        "href": actions_href(slug, _count_of(figure), report.period.since, report.period.until, report.about),
+        "drawing": draw_series(points, figure.before_points, words=words, limit=figure.metric.limit) if moved else "",
+        "table": _table(figure, points),
+        "first": figure.points[0].since,
+        "last": figure.points[-1].since,
+        "hourly": report.period.step.total_seconds() < 86_400,
+    }
+
+
+def _cases(figure: MetricFigure) -> str:
+    kind = figure.metric.kind
+    if kind is MetricKind.DELAY:
+        return f"{figure.whole:,}"
+    return f"{figure.part:,} of {figure.whole:,}" if kind is MetricKind.SHARE else ""
+
+
+def _draw_point(slug: str, figure: MetricFigure, point: FigurePoint, report: MetricReport) -> DrawnPoint:
+    when = _format_time(point.since, report.period.step.total_seconds() < 86_400)
+    of = f" ({point.part:,} of {point.whole:,})" if figure.metric.kind is MetricKind.SHARE else ""
+    href = actions_href(slug, _count_of(figure), point.since, point.until, report.about)
+    return DrawnPoint(point.value, f"{when}: {format_value(figure, point.value)}{of}", href)
+
+
+def _table(figure: MetricFigure, points: Sequence[DrawnPoint]) -> SafeString:
+    """The rows of the table behind a drawing; put together here, for there are many."""
+    cells = (
+        (
+            drawn.words.rpartition(": ")[0],
+            drawn.href,
+            format_value(figure, point.value),
+            format_value(figure, before),
+            f"{point.part:,}" if figure.metric.kind is not MetricKind.DELAY else "",
+            f"{point.whole:,}" if figure.metric.whole or figure.metric.kind is MetricKind.DELAY else "",
+        )
+        for point, drawn, before in zip(figure.points, points, figure.before_points, strict=True)
+        if point.value is not None or before is not None
+    )
+    # Escaped once each and joined as text: `format_html` takes most of the time of a page with so many cells.
+    rows = (
+        f'<tr><th scope="row">{when}</th><td class="num"><a href="{escape(href)}">{value}</a></td>'
+        f'<td class="num">{earlier}</td><td class="num">{part}</td><td class="num">{whole}</td></tr>'
+        for when, href, value, earlier, part, whole in cells
+    )
+    return mark_safe("".join(rows))
+
+
+def _flow(slug: str, report: MetricReport) -> dict[str, Any]:
+    counts, period = report.counts, report.period
+    total = counts.get("executed", 0)
+    bands = [
+        DrawnBand(
+            counts.get(name, 0),
+            f"{words}: {counts.get(name, 0):,} of {total:,}",
+            family,
+            actions_href(slug, name, period.since, period.until, report.about),
+        )
+        for name, words, family in _BANDS
+    ]
+    said = "; ".join(each.words for each in bands if each.count)
+    rows = [
+        {
+            "words": words,
+            "family": family,
+            "count": f"{counts.get(name, 0):,}" if counts.get(name) else "",
+            "share": format_share(counts.get(name, 0) / total) if total else "none",
+            "href": band.href,
+        }
+        for (name, words, family), band in zip(_BANDS, bands, strict=True)
+    ]
+    return {
+        "total": f"{total:,}" if total else "",
+        "href": actions_href(slug, "executed", period.since, period.until, report.about),
+        "drawing": draw_flow(total, bands, words=f"Executed actions by current outcome. {said}"),
+        "rows": rows,
+        "proposed": f"{counts.get('actions', 0):,}",
+        "never_ran": f"{counts.get('never_ran', 0):,}",
+        "answered": f"{counts.get('answered', 0):,}",
+    }
+
+
+def _delay(figure: MetricFigure, report: MetricReport) -> dict[str, Any]:
+    summary = figure.delay
+    parts = distribute(figure.lengths or {}, [edge for _, edge in _EDGES])
+    named = list(zip([*(name for name, _ in _EDGES), _BEYOND], parts, strict=True))
+    assert summary is not None
+    said = ", ".join(f"{name}: {count}" for name, count in named if count)
+    return {
+        "id": figure.metric.id,
+        "key": figure.metric.id.lower(),
+        "words": figure.metric.words,
+        "count": summary.count,
+        "mean": format_duration(summary.mean_ms),
+        "median": format_duration(summary.median_ms),
+        "p95": format_duration(summary.p95_ms),
+        "before": format_duration(figure.before),
+        "rows": [{"name": name, "count": count} for name, count in named],
+        "drawing": draw_bars(named, words=f"{figure.metric.words}: {said}") if summary.count else "",
+    }
+
+
+def _week(request: TenantRequest, report: MetricReport) -> dict[str, Any]:
+    hours = figures.week_of_hours(request.tenant.id, report.period, report.about)
+    total = sum(count for count, _ in hours.values())
+    busiest = max(hours, key=lambda place: (hours[place][0], place)) if hours else None
+    said = f"Busiest: {DAYS[busiest[0] - 1]} {busiest[1]:02}:00 UTC with {hours[busiest][0]}" if busiest else ""
+    rows = format_html_join(
+        "",
+        '<tr><th scope="row">{}</th>{}</tr>',
+        (
+            (
+                DAYS[day - 1],
+                format_html_join(
+                    "", '<td class="num">{}</td>', ((hours.get((day, h), (0, 0))[0] or "",) for h in range(24))
+                ),
+            )
+            for day in range(1, 8)
+        ),
+    )
+    return {
+        "total": total,
+        "said": said,
+        "drawing": draw_week(hours, words=f"Executed actions by weekday and hour. {said}") if total else "",
+        "rows": rows,
+        "hours": [f"{hour:02}" for hour in range(24)],
+        "days": DAYS,
+    }
+
+
+def summary_table(report: MetricReport) -> str:
+    """The report as CSV: the whole period of each metric, and then its steps."""
+    text = io.StringIO()
+    written = csv.writer(text)
+    written.writerow(("metric", "name", "from", "to", "value", "part", "whole"))
+    for each in report.figures.values():
+        whole = FigurePoint(report.period.since, report.period.until, each.value, each.part, each.whole)
+        for point in (whole, *each.points):
+            value = "" if point.value is None else point.value
+            times = (point.since.isoformat(), point.until.isoformat())
+            cells = (each.metric.id, each.metric.name, *times, value, point.part, point.whole)
+            written.writerow([spreadsheet_cell(cell) for cell in cells])
+    return text.getvalue()

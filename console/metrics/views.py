@@ -1,0 +1,339 @@
+"""Metrics: how often what agents did was proved, how long that took, and the actions behind every figure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from django import forms
+from django.contrib import messages
+from django.http import Http404, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_POST
+
+from console.edge.http import TenantRequest, in_tenant, undo_if_refused
+from console.metrics import context, figures, queries
+from console.metrics.alerts import operations as alerts
+from console.metrics.context import summary_table
+from console.metrics.rules import alerts as alert_rules
+from console.metrics.rules.alerts import SHARES, WINDOWS_H, AlertTerms
+from console.metrics.rules.facts import OF_ACTIONS
+from console.metrics.rules.filters import MetricFilter
+from console.metrics.rules.periods import MetricPeriod, period_named
+from console.web import labels
+from console.web.forms import PlainSelect, ReasonForm
+from console.web.list_page import Column, ListPage, list_context, pager_context, place_in
+from console.web.spreadsheets import MOST_EXPORTED
+from ledger.actions.queries import actions
+from ledger.catalogue.rules.effects import SideEffectClass
+from ledger.record.rules.refusals import NotFound, Refused
+
+if TYPE_CHECKING:
+    from console.models import AlertRule
+
+PAGE = 50
+FIGURE_LIST = ListPage(
+    "figure",
+    page="metric-actions",
+    columns=(
+        Column("outcome", "Outcome", labels.outcome_label),
+        Column("target", "Target", lambda row: row.target or "erased"),
+        Column("tool", "Tool", lambda row: row.tool),
+        Column("agent", "Agent", lambda row: row.agent),
+        Column("discrepancy", "Discrepancy", labels.finding_label),
+        Column("changed", "Changed", lambda row: row.changed_at, "num"),
+        Column("id", "Id", lambda row: row.id, is_usual=False),
+    ),
+)
+CLEARED = 10
+COUNT_WORDS = {
+    "actions": "All actions",
+    "executed": "Executed actions",
+    "verified_success": "Verified actions",
+    "ended_failed": "Actions that failed without an effect",
+    "ended_reversed": "Actions that were compensated or rolled back",
+    "ended_by_word": "Actions attested or closed by a person",
+    "unsettled": "Executed actions that are not settled",
+    "verification_failed": "Actions that a reading disproved",
+    "read_back": "Actions that were read back",
+    "mismatched": "Actions with a difference",
+    "stale_reads": "Actions that were read too early or from a copy",
+    "stale_state": "Actions whose target somebody else had changed",
+    "partial": "Actions that were applied in part",
+    "pending": "Actions that were pending",
+    "pending_over_sla": "Actions that were not settled in time",
+    "unknown": "Actions whose outcome was unknown",
+    "duplicated": "Actions with duplicate effects",
+    "repeats": "Actions that were started again",
+    "repeats_absorbed": "Actions that were started again without a second effect",
+    "compensations": "Actions whose compensation was started",
+    "compensated": "Actions whose compensation was verified",
+    "compensations_failed": "Actions whose compensation failed",
+    "false_success": "Actions reported as done when they were not",
+    "reviewed": "Actions that needed a person",
+    "complete_records": "Actions that are complete in the ledger",
+    "readings": "Actions that were read",
+    "never_ran": "Actions not executed",
+    "answered": "Reads that were answered",
+}
+"""What the list behind each count is called."""
+
+
+class FigureFilterForm(forms.Form):
+    """The filter of figures; every field is part of the address."""
+
+    tool = forms.ChoiceField(required=False, label="Tool")
+    agent = forms.ChoiceField(required=False, label="Agent")
+    side_effect_class = forms.ChoiceField(required=False, label="Side-effect class")
+    version = forms.ChoiceField(required=False, label="Verification policy")
+
+    def __init__(self, *args: Any, known: dict[str, list[str]], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for name, field in self.fields.items():
+            assert isinstance(field, forms.ChoiceField)
+            worded = [
+                (each, labels.sentence_case(each) if name == "side_effect_class" else each) for each in known[name]
+            ]
+            field.choices = [("", "Any"), *worded]
+
+    def chosen(self) -> MetricFilter:
+        """The filter; what is not known narrows nothing."""
+        self.is_valid()
+        return MetricFilter(**{name: self.cleaned_data.get(name, "") for name in self.fields})
+
+
+class ThresholdsForm(forms.Form):
+    """The thresholds at which an alert is raised and cleared, in percent."""
+
+    raise_at = forms.DecimalField(min_value=0, max_value=100, max_digits=5, decimal_places=2, label="Raise at, percent")
+    clear_at = forms.DecimalField(min_value=0, max_value=100, max_digits=5, decimal_places=2, label="Clear at, percent")
+    least_cases = forms.IntegerField(min_value=1, max_value=1_000_000, initial=30, label="Minimum cases")
+    hold_min = forms.IntegerField(min_value=0, max_value=10_080, initial=15, label="For at least, minutes")
+
+    def thresholds(self) -> dict[str, Any]:
+        """The chosen thresholds in the form of the rules."""
+        chosen = self.cleaned_data
+        return {
+            "raise_at": int(chosen["raise_at"] * 100),
+            "clear_at": int(chosen["clear_at"] * 100),
+            "least_cases": chosen["least_cases"],
+            "hold": timedelta(minutes=chosen["hold_min"]),
+        }
+
+
+class AlertRuleForm(ThresholdsForm):
+    """A share to watch; what the page is narrowed to is what the rule is about."""
+
+    metric = forms.ChoiceField(
+        choices=[(each.id, f"{each.words} ({each.id})") for each in SHARES], widget=PlainSelect, label="Figure"
+    )
+    window_h = forms.TypedChoiceField(
+        choices=list(WINDOWS_H.items()), coerce=int, initial=24, widget=PlainSelect, label="Over the last"
+    )
+    tool = forms.CharField(required=False, max_length=200, label="Tool, if only one")
+    agent = forms.CharField(required=False, max_length=128, label="Agent, if only one")
+    side_effect_class = forms.ChoiceField(
+        required=False,
+        choices=[("", "Any"), *((each.value, labels.sentence_case(each.value)) for each in SideEffectClass)],
+        widget=PlainSelect,
+        label="Side-effect class",
+    )
+
+    field_order = ("metric", "window_h", "tool", "agent", "side_effect_class")
+
+    def terms(self) -> AlertTerms:
+        chosen = self.cleaned_data
+        about = MetricFilter(chosen["tool"], chosen["agent"], chosen["side_effect_class"])
+        return AlertTerms(metric=chosen["metric"], about=about, window_h=chosen["window_h"], **self.thresholds())
+
+
+@in_tenant()
+def page(request: TenantRequest) -> HttpResponse:
+    return _page(request)
+
+
+@in_tenant("operator", "administrator")
+@require_POST
+def make_alert_rule(request: TenantRequest) -> HttpResponse:
+    form = AlertRuleForm(request.POST)
+    if form.is_valid():
+        try:
+            with undo_if_refused(request):
+                alerts.make_rule(
+                    tenant_id=request.tenant.id, terms=form.terms(), by=request.caller.actor, at=request.as_of
+                )
+        except Refused as refusal:
+            form.add_error(None, refusal.detail)
+    if form.errors:
+        return _page(request, new_rule=form, status=422)
+    messages.success(request, "Alert rule created.")
+    return redirect("metrics", request.tenant.slug)
+
+
+@in_tenant("operator", "administrator")
+@require_POST
+def change_alert_rule(request: TenantRequest, alert_rule_id: UUID) -> HttpResponse:
+    _check_watched(request, alert_rule_id)
+    form = ThresholdsForm(request.POST)
+    if form.is_valid():
+        try:
+            with undo_if_refused(request):
+                alerts.change_rule(
+                    tenant_id=request.tenant.id,
+                    rule_id=alert_rule_id,
+                    by=request.caller.actor,
+                    at=request.as_of,
+                    **form.thresholds(),
+                )
+        except NotFound:
+            raise
+        except Refused as refusal:
+            form.add_error(None, refusal.detail)
+    if form.errors:
+        return _page(request, changed={alert_rule_id: form}, status=422)
+    messages.success(request, "Changed. The new thresholds also apply to an open alert.")
+    return redirect("metrics", request.tenant.slug)
+
+
+@in_tenant("operator", "administrator")
+@require_POST
+def end_alert_rule(request: TenantRequest, alert_rule_id: UUID) -> HttpResponse:
+    _check_watched(request, alert_rule_id)
+    form = ReasonForm(request.POST)
+    if not form.is_valid():
+        return _page(request, ended={alert_rule_id: form}, status=422)
+    alerts.end_rule(
+        tenant_id=request.tenant.id,
+        rule_id=alert_rule_id,
+        reason=form.cleaned_data["reason"],
+        by=request.caller.actor,
+        at=request.as_of,
+    )
+    messages.success(request, "Alert rule ended.")
+    return redirect("metrics", request.tenant.slug)
+
+
+def _check_watched(request: TenantRequest, alert_rule_id: UUID) -> None:
+    """A form about a rule that is not there, or no longer, has no page to stand on."""
+    if all(each.id != alert_rule_id for each in queries.alert_rules(request.tenant.id)):
+        raise Http404
+
+
+def _page(
+    request: TenantRequest,
+    *,
+    new_rule: AlertRuleForm | None = None,
+    changed: Mapping[UUID, ThresholdsForm] | None = None,
+    ended: Mapping[UUID, ReasonForm] | None = None,
+    status: int = 200,
+) -> HttpResponse:
+    tenant_id, may_watch = request.tenant.id, bool({"operator", "administrator"} & request.caller.roles)
+    rules = queries.alert_rules(tenant_id)
+    period = period_named(request.GET.get("period", ""), at=request.as_of)
+    form = _form(request, period)
+    report = figures.metric_report(request.tenant.id, period, form.chosen())
+    shown = context.metrics_context(request, report) | {
+        "here": "metrics",
+        "tabs": context.metric_tabs(request, "metrics"),
+        "periods": context.period_tabs(request.path, request.GET.dict(), period.name),
+        "period": period,
+        "filters": form,
+        "kept": {"period": period.name},
+        "alerts": queries.alerts(tenant_id, is_open=True, limit=alert_rules.MOST_RULES),
+        "cleared_alerts": queries.alerts(tenant_id, is_open=False, limit=CLEARED),
+        "alert_rules": [_rule(each, changed or {}, ended or {}) for each in rules],
+        "may_watch": may_watch,
+        "rules_open": status != 200,
+        "new_rule": new_rule or AlertRuleForm(auto_id="id_rule_%s"),
+    }
+    name = "metrics/_page.html" if request.htmx else "metrics/page.html"
+    return render(request, name, shown, status=status)
+
+
+def _rule(rule: AlertRule, changed: Mapping[UUID, ThresholdsForm], ended: Mapping[UUID, ReasonForm]) -> dict[str, Any]:
+    now = {
+        "raise_at": Decimal(rule.raise_at) / 100,
+        "clear_at": Decimal(rule.clear_at) / 100,
+        "least_cases": rule.least_cases,
+        "hold_min": rule.hold_min,
+    }
+    return {
+        "row": rule,
+        "said": alert_rules.describe_rule(alerts.terms_of(rule)),
+        "change": changed.get(rule.id) or ThresholdsForm(initial=now, auto_id=f"id_{rule.id}_%s"),
+        "end": ended.get(rule.id) or ReasonForm(auto_id=f"id_{rule.id}_end_%s"),
+    }
+
+
+@in_tenant()
+def export(request: TenantRequest) -> HttpResponse:
+    """The figures of the page as a table."""
+    period = period_named(request.GET.get("period", ""), at=request.as_of)
+    report = figures.metric_report(request.tenant.id, period, _form(request, period).chosen())
+    answer = HttpResponse(summary_table(report), content_type="text/csv; charset=utf-8")
+    answer["Content-Disposition"] = 'attachment; filename="metrics.csv"'
+    return answer
+
+
+class _BehindForm(forms.Form):
+    """The address of a list behind a count, as `figures.query_behind` writes it."""
+
+    count = forms.ChoiceField(choices=[(name, name) for name in OF_ACTIONS])
+    start = forms.DateTimeField()
+    end = forms.DateTimeField()
+
+
+@in_tenant()
+def list_actions(request: TenantRequest) -> HttpResponse:
+    form, about = _behind_form(request), _behind_filter(request)
+    rows = _actions_behind(request, before=place_in(request, "before"), limit=PAGE + 1)
+    shown = {
+        "here": "metrics",
+        "title": COUNT_WORDS.get(request.GET.get("count", ""), "Actions"),
+        "about": form.cleaned_data if form.is_valid() else None,
+        "narrowed": list(about.columns().values()),
+        "rows": rows[:PAGE],
+        **list_context(request, FIGURE_LIST),
+        **pager_context(request, FIGURE_LIST, rows, PAGE, place="before"),
+    }
+    return render(request, "metrics/_actions.html" if request.htmx else "metrics/actions.html", shown)
+
+
+def exported_actions(request: TenantRequest) -> list[Any]:
+    """The actions behind a figure."""
+    return _actions_behind(request, limit=MOST_EXPORTED)
+
+
+def _actions_behind(request: TenantRequest, *, before: UUID | None = None, limit: int) -> list[Any]:
+    form = _behind_form(request)
+    if not form.is_valid():
+        return []
+    wanted = form.cleaned_data
+    ids = queries.actions_behind(
+        request.tenant.id,
+        wanted["count"],
+        since=wanted["start"],
+        until=wanted["end"],
+        about=_behind_filter(request),
+        before=before,
+        limit=limit,
+    )
+    found = actions.actions_by_id(request.tenant.id, ids)
+    return [found[each] for each in ids if each in found]
+
+
+def _behind_form(request: TenantRequest) -> _BehindForm:
+    given = request.GET
+    return _BehindForm({"count": given.get("count"), "start": given.get("from"), "end": given.get("to")})
+
+
+def _behind_filter(request: TenantRequest) -> MetricFilter:
+    return MetricFilter(*(request.GET.get(name, "") for name in ("tool", "agent", "class", "version")))
+
+
+def _form(request: TenantRequest, period: MetricPeriod) -> FigureFilterForm:
+    known = queries.known_values(request.tenant.id, since=period.earlier.since, until=period.until)
+    return FigureFilterForm(request.GET, known=known)

@@ -1,0 +1,59 @@
+"""A narrative on paper: the same sentences as on its page, as a PDF whose bytes depend on nothing but them."""
+
+from __future__ import annotations
+
+from datetime import UTC
+from typing import Any
+
+import orjson
+import typst
+from django.conf import settings
+
+from console.narratives.narrative import Narrative, NarrativeLine
+from console.templatetags.console import standing
+
+SOURCE = "templates/narrative/narrative.typ"
+NOTE = (
+    "From facts of the ledger only. Each paragraph is one event, with its place in the log and its hash:"
+    " SHA-256 over a zero byte and the event's envelope. Times are UTC."
+)
+WARNING = "At least one event below does not fit its hash. Do not rely on this narrative."
+NAMED = "Names and pseudonyms"
+
+
+def narrative_pdf(told: Narrative) -> bytes:
+    """The PDF of a narrative. Its text goes in as data, so nothing in it can act as markup."""
+    data = orjson.dumps(
+        {
+            "title": told.title,
+            "note": NOTE,
+            "warning": WARNING,
+            "named": NAMED,
+            "origin": told.origin,
+            "facts": told.facts,
+            "broken": told.broken,
+            "lines": [_line(each) for each in told.lines],
+            "people": told.people,
+        }
+    )
+    made = typst.compile(
+        str(settings.BASE_DIR / SOURCE),
+        format="pdf",
+        ignore_system_fonts=True,
+        sys_inputs={"told": data.decode()},
+        timestamp=0,
+    )
+    assert isinstance(made, bytes)
+    return made
+
+
+def _line(line: NarrativeLine) -> dict[str, Any]:
+    return {
+        "at": line.at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S"),
+        "text": line.text,
+        "state": line.state,
+        "from": f"{line.subject} {line.subject_id}, event {line.seq}; log: {standing(line.place)}; by {line.who}",
+        "hash": line.hash,
+        "broken": line.broken,
+        "evidence": line.evidence,
+    }

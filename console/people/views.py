@@ -1,0 +1,478 @@
+"""People and keys: who belongs here, as what; whose passkeys sign; which machines hold keys."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.contrib import messages
+from django.http import Http404, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_GET, require_POST
+
+from approvals.execution import queries as execution_queries
+from approvals.voting.operations import approver_keys, delegations
+from approvals.voting.queries import approvers
+from console.accounts import operations as accounts_operations
+from console.accounts import queries as directory
+from console.accounts.addresses import BadAddress
+from console.accounts.members import operations as people
+from console.accounts.members import queries as members_queries
+from console.accounts.members.rules import current_roles
+from console.accounts.queries import actor_names
+from console.accounts.sign_in import single_sign_on
+from console.accounts.step_up import is_proven, is_recently_authenticated, redirect_to_reauthentication
+from console.edge.http import TenantRequest, in_tenant
+from console.people.forms import InvitationForm, NewKeyForm, RolesForm
+from console.web import labels
+from console.web.forms import ReasonForm
+from console.web.list_page import Column, ListPage, export_address, in_order, list_context, sortable
+from ledger.people.rules.confirmation import Answer
+from ledger.record.queries import events
+from ledger.record.rules.refusals import ProofNeeded
+
+MAY_BY_KIND = {
+    "agent": "Open sessions, propose actions and read its own actions. It cannot approve, start or settle.",
+    "exec": "Register executors, claim and start approved actions, report tool answers. It cannot propose or approve.",
+    "oper": "Register agents, contracts, systems and executors, and place freezes. It cannot approve, lift a freeze or"
+    " settle a case.",
+    "audit": "Read the log, its proofs and lists. It cannot change anything.",
+}
+READERS = ("administrator", "reviewer", "compliance")
+MAY_ANSWER_KEYS = ("administrator", "reviewer")
+PEOPLE_LIST = ListPage(
+    "people",
+    columns=(
+        sortable("name", "Name", lambda row: row["name"]),
+        sortable("address", "Address", lambda row: row["email"]),
+        sortable("state", "State", lambda row: row["state"]),
+        sortable("roles", "Roles", lambda row: ", ".join(row["roles"])),
+        Column("groups", "Groups", lambda row: row["groups"]),
+        sortable("joined", "Joined", lambda row: row["row"].joined_at),
+        Column("id", "Id", lambda row: row["row"].id),
+    ),
+    roles=frozenset(READERS),
+)
+API_KEYS_LIST = ListPage(
+    "api-keys",
+    page="people",
+    columns=(
+        Column("name", "Name", lambda row: row.name),
+        Column("kind", "Kind", lambda row: labels.KEY_KINDS.get(row.kind, row.kind)),
+        Column("scopes", "Only", lambda row: row.scopes),
+        Column("created", "Created", lambda row: row.created_at),
+        Column("used", "Used", lambda row: row.last_used_at),
+        Column("expires", "Expires", lambda row: row.expires_at),
+        Column("revoked", "Revoked", lambda row: row.revoked_at),
+        Column("id", "Id", lambda row: row.id),
+    ),
+    roles=frozenset({"administrator"}),
+)
+PASSKEYS_LIST = ListPage(
+    "passkeys",
+    page="people",
+    columns=(
+        Column("name", "Name", lambda row: row["row"].name),
+        Column("holder", "Of", lambda row: row["holder"]),
+        Column("state", "State", lambda row: row["row"].state.lower()),
+        Column("enrolled", "Enrolled", lambda row: row["row"].created_at),
+        Column("confirmed", "Confirmed by", lambda row: row["confirmed_by"]),
+        Column("synced", "Synced between devices", lambda row: row["row"].backup_eligible),
+        Column("id", "Id", lambda row: row["row"].id),
+    ),
+    roles=frozenset(READERS),
+)
+DELEGATIONS_LIST = ListPage(
+    "delegations",
+    page="people",
+    columns=(
+        Column("giver", "From", lambda row: row["giver"]),
+        Column("receiver", "To", lambda row: row["receiver"]),
+        Column("groups", "Groups", lambda row: row["row"].groups),
+        Column("tools", "Only", lambda row: row["row"].tools),
+        Column("starts", "Starts", lambda row: row["row"].starts_at),
+        Column("ends", "Ends", lambda row: row["row"].ends_at),
+        Column("reason", "Reason", lambda row: row["row"].reason),
+        Column("id", "Id", lambda row: row["row"].id),
+    ),
+    roles=frozenset(READERS),
+)
+WAITING, LIVE = ("PENDING", "SUSPENDED"), ("PENDING", "ACTIVE", "SUSPENDED")
+
+
+@in_tenant(*READERS)
+@require_GET
+def page(request: TenantRequest) -> HttpResponse:
+    return _page(request)
+
+
+@in_tenant(*READERS)
+@require_GET
+def member(request: TenantRequest, member_id: UUID) -> HttpResponse:
+    return _member(request, member_id)
+
+
+@in_tenant("administrator")
+@require_POST
+def invite(request: TenantRequest) -> HttpResponse:
+    form = InvitationForm(request.POST)
+    if not form.is_valid():
+        return _page(request, invitation=form, status=422)
+    asked = form.cleaned_data
+    try:
+        row, token = people.invite_member(
+            tenant_id=request.tenant.id,
+            email=asked["email"],
+            name=asked["name"],
+            roles=asked["roles"],
+            groups=asked["groups"],
+            by=request.caller.actor,
+            at=request.as_of,
+            is_proven=is_proven(request, *form.proof()),
+        )
+    except ProofNeeded as refusal:
+        form.ask_for_proof(refusal.detail)
+        return _page(request, invitation=form, status=403)
+    except (people.LooksLikeMember, BadAddress) as refusal:
+        form.add_error("email", refusal.detail)
+        return _page(request, invitation=form, status=refusal.status)
+    return _member(request, row.id, link=_link(token))
+
+
+@in_tenant("administrator")
+@require_POST
+def invite_again(request: TenantRequest, member_id: UUID) -> HttpResponse:
+    try:
+        token = people.renew_invitation(
+            tenant_id=request.tenant.id,
+            member_id=member_id,
+            by=request.caller.actor,
+            at=request.as_of,
+            is_proven=is_recently_authenticated(request),
+        )
+    except ProofNeeded:
+        return redirect_to_reauthentication(request)
+    return _member(request, member_id, link=_link(token))
+
+
+@in_tenant("administrator")
+@require_POST
+def change(request: TenantRequest, member_id: UUID) -> HttpResponse:
+    form = RolesForm(request.POST)
+    if not form.is_valid():
+        return _member(request, member_id, place=form, status=422)
+    try:
+        done = people.change_member(
+            **_about(request, member_id),
+            roles=form.cleaned_data["roles"],
+            groups=form.cleaned_data["groups"],
+            is_proven=is_proven(request, *form.proof()),
+        )
+    except ProofNeeded as refusal:
+        form.ask_for_proof(refusal.detail)
+        return _member(request, member_id, place=form, status=403)
+    said = "Roles changed." if done else "Proposed. Takes effect after a second administrator confirms it."
+    messages.success(request, said)
+    return redirect("member", request.tenant.slug, member_id)
+
+
+@in_tenant("administrator")
+@require_POST
+def decide_proposal(request: TenantRequest, member_id: UUID) -> HttpResponse:
+    """The second administrator's word on what was proposed."""
+    yes = request.POST.get("to") == "confirm"
+    try:
+        people.answer_proposal(
+            tenant_id=request.tenant.id,
+            member_id=member_id,
+            answer=Answer.CONFIRM if yes else Answer.DECLINE,
+            by=request.caller.actor,
+            is_proven=is_recently_authenticated(request),
+            at=request.as_of,
+        )
+    except ProofNeeded:
+        return redirect_to_reauthentication(request)
+    messages.success(request, "Confirmed." if yes else "Rejected.")
+    return redirect("member", request.tenant.slug, member_id)
+
+
+@in_tenant("administrator")
+@require_POST
+def remove(request: TenantRequest, member_id: UUID) -> HttpResponse:
+    form = ReasonForm(request.POST)
+    if not form.is_valid():
+        messages.error(request, "Not removed: enter a reason.")
+        return _member(request, member_id, status=422)
+    people.remove_member(
+        tenant_id=request.tenant.id,
+        member_id=member_id,
+        reason=form.cleaned_data["reason"],
+        by=request.caller.actor,
+        at=request.as_of,
+    )
+    messages.success(request, "Removed. Their keys and delegations have ended.")
+    return redirect("people", request.tenant.slug)
+
+
+@in_tenant("administrator")
+@require_POST
+def link(request: TenantRequest, member_id: UUID) -> HttpResponse:
+    other = _member_or_404(request, _uuid(request.POST.get("with", "")))
+    people.link_accounts(
+        tenant_id=request.tenant.id, member_ids=[member_id, other.id], by=request.caller.actor, at=request.as_of
+    )
+    messages.success(request, "Linked. The accounts count as one person.")
+    return redirect("member", request.tenant.slug, member_id)
+
+
+@in_tenant("administrator")
+@require_POST
+def separate(request: TenantRequest, member_id: UUID) -> HttpResponse:
+    people.propose_separation(**_about(request, member_id))
+    messages.success(request, "Proposed. Takes effect after a second administrator confirms it.")
+    return redirect("member", request.tenant.slug, member_id)
+
+
+# Keys
+
+
+@in_tenant(*MAY_ANSWER_KEYS)
+@require_POST
+def decide_key(request: TenantRequest, approver_key_id: UUID) -> HttpResponse:
+    """A second person's word on an approver's key; stopping one takes nobody else."""
+    to = request.POST.get("to", "")
+    known: dict[str, Any] = {
+        "tenant_id": request.tenant.id,
+        "key_id": approver_key_id,
+        "by": request.caller.actor,
+        "at": request.as_of,
+    }
+    person = people.person_of(request.tenant.id, request.caller.actor.id)
+    reason = request.POST.get("reason", "").strip()[:4000] or "No reason given."
+    if to == "confirm":
+        people.confirm_key(**known, by_person=person)
+    elif to == "refuse":
+        approver_keys.refuse(**known, reason=reason)
+    elif to == "suspend":
+        approver_keys.suspend(**known, person_id=person, reason=reason)
+    elif to == "restore":
+        approver_keys.restore(**known, person_id=person)
+    elif to == "remove":
+        approver_keys.remove(**known, person_id=person)
+    else:
+        raise Http404("Choose confirm or reject.")
+    messages.success(request, "Recorded.")
+    return redirect("people", request.tenant.slug)
+
+
+@in_tenant("administrator")
+@require_POST
+def create_key(request: TenantRequest) -> HttpResponse:
+    form = NewKeyForm(request.POST)
+    if not form.is_valid():
+        return _page(request, new_key=form, status=422)
+    asked = form.cleaned_data
+    secret = accounts_operations.create_key(
+        tenant_id=request.tenant.id,
+        kind=asked["kind"],
+        name=asked["name"],
+        by=request.caller.actor,
+        scopes=form.scopes(),
+        expires_at=request.as_of + timedelta(days=asked["days"]) if asked["days"] else None,
+        at=request.as_of,
+    )
+    return _page(request, secret=secret, named=asked["name"])
+
+
+@in_tenant("administrator")
+@require_GET
+def machine_key(request: TenantRequest, machine_key_id: UUID) -> HttpResponse:
+    tenant_id = request.tenant.id
+    key = next((each for each in directory.api_keys(tenant_id) if each.id == machine_key_id), None)
+    if key is None:
+        raise Http404("Key not found.")
+    (issued, _, _), *_ = events.histories(tenant_id, [key.id])[key.id]
+    context = {
+        "here": "people",
+        "key": key,
+        "may": MAY_BY_KIND[key.kind],
+        "made_by": actor_names(tenant_id).get(issued.actor_id, issued.actor_kind),
+        "executors": [each for each in execution_queries.executors(tenant_id) if each.key_actor == key.actor_id],
+        "record": f"{reverse('audit', args=[request.tenant.slug])}?action={key.id}",
+    }
+    return render(request, _template(request, "machine_key"), context)
+
+
+@in_tenant("administrator")
+@require_POST
+def revoke_key(request: TenantRequest, machine_key_id: UUID) -> HttpResponse:
+    if machine_key_id not in {each.id for each in directory.api_keys(request.tenant.id)}:
+        raise Http404("Key not found.")
+    reason = request.POST.get("reason", "").strip()[:4000] or "No reason given."
+    accounts_operations.revoke_key(
+        tenant_id=request.tenant.id, key_id=machine_key_id, by=request.caller.actor, reason=reason, at=request.as_of
+    )
+    messages.success(request, "Revoked. Requests with this key are refused.")
+    return redirect("people", request.tenant.slug)
+
+
+@in_tenant("administrator")
+@require_POST
+def end_delegation(request: TenantRequest, delegation_id: UUID) -> HttpResponse:
+    delegations.end_delegation(
+        tenant_id=request.tenant.id, delegation_id=delegation_id, by=request.caller.actor, at=request.as_of
+    )
+    messages.success(request, "Ended.")
+    return redirect("people", request.tenant.slug)
+
+
+# What the pages show
+
+
+def _page(request: TenantRequest, *, status: int = 200, **shown: Any) -> HttpResponse:
+    may = "administrator" in request.caller.roles
+    context = {
+        "here": "people",
+        "may_change": may,
+        **list_context(request, PEOPLE_LIST),
+        "keys_export": export_address(request, API_KEYS_LIST),
+        "passkeys_export": export_address(request, PASSKEYS_LIST),
+        "delegations_export": export_address(request, DELEGATIONS_LIST),
+        "is_fresh": is_recently_authenticated(request),
+        "may_answer": bool(request.caller.roles & set(MAY_ANSWER_KEYS)),
+        "members": exported_members(request),
+        "keys": exported_passkeys(request),
+        "loans": exported_delegations(request),
+        "machines": exported_keys(request) if may else [],
+        "providers": single_sign_on.configured_providers(),
+        "invitation": InvitationForm(),
+        "new_key": NewKeyForm(),
+        "back": reverse("people", args=[request.tenant.slug]),
+    }
+    return render(request, _template(request, "page"), context | shown, status=status)
+
+
+def exported_members(request: TenantRequest) -> list[dict[str, Any]]:
+    """Everybody who belongs here, in the order that the address asks for."""
+    away = approvers.absent_approvers(request.tenant.id, request.as_of)
+    rows = [_member_row(request, row, away) for row in members_queries.members(request.tenant.id)]
+    return in_order(PEOPLE_LIST, rows, PEOPLE_LIST.sort(request.GET))
+
+
+def exported_passkeys(request: TenantRequest) -> list[dict[str, Any]]:
+    """The passkeys that sign, wait for a second person or are suspended."""
+    called = actor_names(request.tenant.id)
+    return [_key(request, row, called) for row in approvers.approver_keys(request.tenant.id, states=LIVE)]
+
+
+def exported_delegations(request: TenantRequest) -> list[dict[str, Any]]:
+    """Every delegation that has not ended."""
+    called = actor_names(request.tenant.id)
+    return [_loan(request, row, called) for row in approvers.delegations(request.tenant.id, request.as_of)]
+
+
+def exported_keys(request: TenantRequest) -> list[Any]:
+    """All API keys, newest first; of each only its hash is kept, and that is in no list."""
+    return directory.api_keys(request.tenant.id)
+
+
+def _member(
+    request: TenantRequest, member_id: UUID, *, link: str = "", place: RolesForm | None = None, status: int = 200
+) -> HttpResponse:
+    row = _member_or_404(request, member_id)
+    now, called = current_roles(row), actor_names(request.tenant.id)
+    rows = members_queries.members(request.tenant.id)
+    keys = approvers.approver_keys(request.tenant.id, actor_id=row.actor_id)
+    proposal = row.proposal
+    context = {
+        "here": "people",
+        "may_change": "administrator" in request.caller.roles,
+        "is_fresh": is_recently_authenticated(request),
+        "may_answer": bool(request.caller.roles & set(MAY_ANSWER_KEYS)),
+        "one": _member_row(request, row, approvers.absent_approvers(request.tenant.id, request.as_of)),
+        "link": link,
+        "place": place or RolesForm({"roles": sorted(now.roles), "groups": " ".join(sorted(now.groups))}),
+        "keys": [_key(request, key, called) for key in keys],
+        "linked": [each for each in rows if each.person_id == row.person_id and each.id != row.id],
+        "others": [each for each in rows if each.person_id != row.person_id],
+        "proposal": proposal,
+        "proposed_by": called.get(UUID(proposal["by"]), "") if proposal else "",
+        "record": f"{reverse('audit', args=[request.tenant.slug])}?action={row.id}",
+    }
+    return render(request, _template(request, "member"), context, status=status)
+
+
+def _template(request: TenantRequest, name: str) -> str:
+    return f"people/_{name}.html" if request.htmx else f"people/{name}.html"
+
+
+def _member_row(request: TenantRequest, row: Any, away: set[UUID]) -> dict[str, Any]:
+    now = current_roles(row)
+    return {
+        "row": row,
+        "name": directory.name_of(row),
+        "email": row.user.get_username(),
+        "roles": sorted(now.roles),
+        "groups": sorted(now.groups),
+        "href": reverse("member", args=[request.tenant.slug, row.id]),
+        "state": "invited"
+        if not row.joined_at
+        else "closed"
+        if not row.user.is_active
+        else "away"
+        if row.actor_id in away
+        else "active",
+        "is_away": row.actor_id in away,
+        "is_oneself": row.actor_id == request.caller.actor.id,
+    }
+
+
+def _key(request: TenantRequest, row: Any, names: dict[UUID, str]) -> dict[str, Any]:
+    return {
+        "row": row,
+        "holder": names.get(row.actor_id, "somebody"),
+        "confirmed_by": names.get(row.confirmed_by, "") if row.confirmed_by else "",
+        "is_own": row.actor_id == request.caller.actor.id,
+        "answer": reverse("approver-key-answer", args=[request.tenant.slug, row.id]),
+    }
+
+
+def _loan(request: TenantRequest, row: Any, names: dict[UUID, str]) -> dict[str, Any]:
+    return {
+        "row": row,
+        "giver": names.get(row.from_actor, "somebody"),
+        "receiver": names.get(row.to_actor, "somebody"),
+        "end": reverse("delegation-end", args=[request.tenant.slug, row.id]),
+    }
+
+
+def _about(request: TenantRequest, member_id: UUID) -> dict[str, Any]:
+    return {
+        "tenant_id": request.tenant.id,
+        "member_id": member_id,
+        "by": request.caller.actor,
+        "by_person": people.person_of(request.tenant.id, request.caller.actor.id),
+        "at": request.as_of,
+    }
+
+
+def _member_or_404(request: TenantRequest, member_id: UUID | None) -> Any:
+    row = members_queries.member_by_id(request.tenant.id, member_id) if member_id else None
+    if row is None:
+        raise Http404("Member not found.")
+    return row
+
+
+def _uuid(text: str) -> UUID | None:
+    try:
+        return UUID(text)
+    except ValueError:
+        return None
+
+
+def _link(token: str) -> str:
+    # The address that people type, by whatever name the administrator reached us.
+    return settings.COUNTERFOIL_PUBLIC_URL + reverse("invitation", args=[token])

@@ -1,0 +1,57 @@
+"""Reviewer quality as a page: the last month in words, as far as the tenant lets this reader see it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from django.http import HttpResponse
+from django.shortcuts import render
+
+from console.edge.http import TenantRequest, in_tenant
+from console.metrics.context import metric_tabs
+from console.quality.context import reviewer_quality
+
+DAYS = 30
+
+
+@in_tenant()
+def page(request: TenantRequest) -> HttpResponse:
+    found = reviewer_quality(request.caller, since=request.as_of - timedelta(days=DAYS), until=request.as_of)
+    reports = [
+        {
+            "by": each["by"],
+            "withheld": each["withheld"],
+            "rows": [{"name": row["name"], "said": describe_row(row)} for row in each["rows"]],
+        }
+        for each in found["reports"]
+    ]
+    context = {
+        "here": "approvals",
+        "tabs": metric_tabs(request, "quality"),
+        "quality": found,
+        "reports": reports,
+        "days": DAYS,
+    }
+    return render(request, "quality/_page.html" if request.htmx else "quality/page.html", context)
+
+
+def describe_row(row: dict[str, Any]) -> str:
+    """One row in words; what is not known is not said."""
+    people = "1 person" if row["people"] == 1 else f"{row['people']} people"
+    votes = "1 vote" if row["votes"] == 1 else f"{row['votes']} votes"
+    parts = [
+        f"{votes} of {people}",
+        _share(row["rejected"], "not approved"),
+        f"half of them within {row['served_median_s']:.0f} s" if row["served_median_s"] is not None else "",
+        _share(row["quick"], "faster than reading"),
+        _share(row["blind"], "with nothing opened"),
+        _share(row["wrong"], f"of {row['settled']} settled later proved wrong")
+        if row["settled"]
+        else "none settled yet",
+    ]
+    return "; ".join(part for part in parts if part)
+
+
+def _share(share: float | None, what: str) -> str:
+    return "" if share is None else f"{share:.0%} {what}"

@@ -1,0 +1,202 @@
+"""Recordings: conversations that agents had elsewhere, as the audit found them, to be browsed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import Http404, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_POST
+
+from console.accounts.queries import actor_names
+from console.actions.erased_pages import erased_page
+from console.agents.views import agent_tabs
+from console.edge.http import TenantRequest, in_tenant, record_page_view
+from console.transcripts.recordings import context as recordings_context
+from console.transcripts.recordings import operations as recordings_operations
+from console.transcripts.recordings import queries as recordings_queries
+from console.transcripts.recordings.forms import ConversationFilter, EraseRecordingForm, RecordingFilter
+from console.transcripts.recordings.queries import ConversationPage, PagePosition
+from console.web.list_page import Column, FilterNotValid, ListPage, list_context, pager_context, place_in, sortable
+from console.web.spreadsheets import MOST_EXPORTED
+from ledger.retention import queries as retention_queries
+from ledger.retention.rules.retention import retention_cutoff
+
+if TYPE_CHECKING:
+    from console.models import Recording
+
+PAGE = 50
+MESSAGES = 40
+LARGEST = 2**31 - 1
+RECORDINGS_LIST = ListPage(
+    "recordings",
+    tuple(RecordingFilter.base_fields),
+    "file_name",
+    (
+        sortable("file_name", "File", lambda row: row["row"].file_name or "Erased"),
+        sortable("conversations", "Conversations", lambda row: row["row"].conversations, "num"),
+        sortable("messages", "Messages", lambda row: row["row"].messages, "num"),
+        sortable("calls", "Calls", lambda row: row["row"].calls, "num"),
+        sortable("with_findings", "With findings", lambda row: row["row"].with_findings, "num"),
+        sortable("false_claims", "Unsupported claims", lambda row: row["row"].false_claims, "num"),
+        Column("named", "Imported by", lambda row: row["named"]),
+        sortable("at", "Imported", lambda row: row["row"].at, "num"),
+        Column("faults", "Not read", lambda row: row["row"].faults, "num", is_usual=False),
+        Column("id", "Id", lambda row: row["row"].id, is_usual=False),
+    ),
+)
+
+
+@in_tenant()
+def list_recordings(request: TenantRequest) -> HttpResponse:
+    filters = RecordingFilter(request.GET)
+    found = (
+        _find_recordings(request, filters, before=place_in(request, "before"), limit=PAGE + 1)
+        if filters.is_valid()
+        else []
+    )
+    context = {
+        "here": "agents",
+        "tabs": agent_tabs(request, "recordings"),
+        "recordings": _rows(request, found[:PAGE]),
+        "filters": filters,
+        **list_context(request, RECORDINGS_LIST),
+        **pager_context(request, RECORDINGS_LIST, found, PAGE, place="before"),
+    }
+    return render(request, "recordings/_list.html" if request.htmx else "recordings/list.html", context)
+
+
+def exported_rows(request: TenantRequest) -> list[dict[str, Any]]:
+    """The imports that the filters leave."""
+    filters = RecordingFilter(request.GET)
+    if not filters.is_valid():
+        raise FilterNotValid
+    return _rows(request, _find_recordings(request, filters, limit=MOST_EXPORTED))
+
+
+def _find_recordings(
+    request: TenantRequest, filters: RecordingFilter, *, before: UUID | None = None, limit: int
+) -> list[Recording]:
+    order = RECORDINGS_LIST.sort(request.GET) or "-id"
+    return recordings_queries.recordings(request.tenant.id, filters.wanted(), order=order, before=before, limit=limit)
+
+
+def _rows(request: TenantRequest, found: list[Recording]) -> list[dict[str, Any]]:
+    called = actor_names(request.tenant.id)
+    run_out = retention_cutoff(retention_queries.policy(request.tenant.id), at=request.as_of)
+    return [recordings_context.import_row(request.tenant.slug, each, called, run_out=run_out) for each in found]
+
+
+@in_tenant()
+def recording_page(request: TenantRequest, recording_id: UUID) -> HttpResponse:
+    if gone := erased_page(request, "recording", recording_id):
+        return gone
+    return _recording(request, _get_or_404(request, recording_id))
+
+
+@in_tenant()
+def conversation(request: TenantRequest, recording_id: UUID, number: int) -> HttpResponse:
+    if gone := erased_page(request, "recording", recording_id):
+        return gone
+    row, since = _get_or_404(request, recording_id), _number(request.GET.get("from", ""))
+    found = recordings_queries.conversation(request.tenant.id, recording_id, number) if number <= LARGEST else None
+    if found is None:
+        raise Http404
+    record_page_view(request, "recording", recording_id)
+    where = (request.tenant.id, recording_id, number)
+    listed = recordings_queries.messages(*where, since=since, limit=MESSAGES + 1)
+    earlier = recordings_queries.previous_page_start(*where, since=since, limit=MESSAGES) if since else None
+    context = {
+        "here": "agents",
+        "recording": row,
+        "conversation": found,
+        "beside": [each for each in (number - 1, number + 1) if 0 < each <= row.conversations],
+        "findings": recordings_context.finding_links(found, request.path),
+        "messages_shown": [recordings_context.message_context(each, request.path) for each in listed[:MESSAGES]],
+        "earlier": "" if earlier is None else recordings_context.message_url(request.path, earlier),
+        "later": recordings_context.message_url(request.path, listed[MESSAGES].number)
+        if len(listed) > MESSAGES
+        else "",
+    }
+    name = "recordings/_conversation.html" if request.htmx else "recordings/conversation.html"
+    return render(request, name, context)
+
+
+@in_tenant("compliance")
+@require_POST
+def request_erasure(request: TenantRequest, recording_id: UUID) -> HttpResponse:
+    """Ask for it; a second person confirms it where all erasures are confirmed."""
+    form, row = EraseRecordingForm(request.POST), _get_or_404(request, recording_id)
+    if not form.is_valid():
+        return _recording(request, row, form=form, status=422)
+    recordings_operations.request_erasure(
+        tenant_id=request.tenant.id,
+        recording_id=recording_id,
+        legal_basis=form.cleaned_data["legal_basis"],
+        reason=form.cleaned_data["reason"],
+        by=request.caller.actor,
+        at=request.as_of,
+    )
+    messages.success(request, "Erasure requested. Another person must confirm it before anything is erased.")
+    return redirect("holds", request.tenant.slug)
+
+
+def _recording(
+    request: TenantRequest, row: Any, *, form: EraseRecordingForm | None = None, status: int = 200
+) -> HttpResponse:
+    slug, given = request.tenant.slug, request.GET
+    record_page_view(request, "recording", row.id)
+    coded = recordings_context.code_counts(slug, row)
+    filters = ConversationFilter(given, codes=sorted(each["code"] for each in coded))
+    behind = _place(given.get("after", ""))
+    found, sought = ConversationPage([], None), ""
+    if filters.is_valid():
+        found = recordings_queries.conversations(request.tenant.id, row.id, filters.wanted(), behind=behind, limit=PAGE)
+        sought = filters.wanted().words
+    said = recordings_queries.representative_messages(
+        request.tenant.id, row.id, [each.number for each in found.rows], sought
+    )
+    context = {
+        "here": "agents",
+        "recording": row,
+        "named": actor_names(request.tenant.id).get(row.named, "") if row.named else "",
+        "trust": recordings_context.TRUSTS.get(row.trust, row.trust),
+        "record": reverse("event", args=[slug, row.id, 1]),
+        "figures": recordings_context.figure_links(slug, row),
+        "codes": coded,
+        "filters": filters,
+        "conversations": recordings_context.conversation_rows(slug, found.rows, said, sought),
+        "first": _address(request) if behind else "",
+        "further": _address(request, after=str(found.behind)) if found.behind else "",
+        "keeping": recordings_operations.retention_status(row),
+        "form": (form or EraseRecordingForm()) if "compliance" in request.caller.roles else None,
+    }
+    name = "recordings/_recording.html" if request.htmx else "recordings/recording.html"
+    return render(request, name, context, status=status)
+
+
+def _get_or_404(request: TenantRequest, recording_id: UUID) -> Any:
+    found = recordings_queries.find_recording(request.tenant.id, recording_id)
+    if found is None:
+        raise Http404
+    return found
+
+
+def _place(asked: str) -> PagePosition | None:
+    severity, _, number = asked.partition(".")
+    return PagePosition(_number(severity), _number(number)) if severity.isdecimal() and number.isdecimal() else None
+
+
+def _number(asked: str) -> int:
+    return min(int(asked), LARGEST) if asked.isascii() and asked.isdecimal() and len(asked) < 12 else 0
+
+
+def _address(request: TenantRequest, **place: str) -> str:
+    """This list with its filters, from a place on; from the beginning where none is given."""
+    kept = {name: value for name, value in request.GET.items() if value and name not in ("after", "before")}
+    asked = urlencode(kept | place)
+    return f"{request.path}?{asked}" if asked else request.path

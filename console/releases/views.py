@@ -1,0 +1,596 @@
+"""Releases as pages: the list, one release with its gates, and the forms of its steps (`release_steps`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+import orjson
+from django import forms
+from django.contrib import messages
+from django.http import Http404, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_POST
+
+from console.accounts.queries import actor_names
+from console.accounts.step_up import is_proven, is_recently_authenticated
+from console.edge.http import TenantRequest, in_tenant, undo_if_refused
+from console.policies import policy_changes
+from console.policies.policy_sentences import KIND_NAMES
+from console.releases import release_sentences, release_steps
+from console.releases.forms import CanaryForm, DraftForm, EndForm, GateSignatureForm, ReleaseWordForm
+from console.releases.release_sentences import OPEN_STATES
+from console.web import labels, policy_simulation
+from console.web.labels import format_json
+from console.web.list_page import Column, ListPage, list_context, pager_context, place_in, sortable
+from console.web.spreadsheets import MOST_EXPORTED
+from ledger.actions.queries import actions
+from ledger.catalogue import queries as catalogue
+from ledger.catalogue.operations import releases
+from ledger.catalogue.operations.registration import VersionTaken
+from ledger.catalogue.rules import contract as contracts
+from ledger.catalogue.rules.contract import BadContract
+from ledger.catalogue.rules.policies import BadPolicy
+from ledger.catalogue.rules.releases import CANARY, CONTRACT, GATES, JUDGING_KINDS, SIGNED, CanaryScope, required_gates
+from ledger.people.queries import is_same_person
+from ledger.record.queries import events, evidence
+from ledger.record.rules.canonical import parse
+from ledger.record.rules.encryption import CannotOpen
+from ledger.record.rules.event_kinds import EVENT_KINDS
+from ledger.record.rules.refusals import NotFound, ProofNeeded, Refused
+from reviews.release_gates import queries as gate_queries
+
+if TYPE_CHECKING:
+    from ledger.models import ContractVersion, PolicyVersion, Release, ReleaseGate
+
+PAGE = 50
+RELEASES_LIST = ListPage(
+    "releases",
+    columns=(
+        sortable("kind", "Change", lambda row: _name(row["row"].kind, row["row"].tool)),
+        Column("version", "Version", lambda row: row["row"].version),
+        sortable("state", "State", lambda row: release_sentences.STATE_NAMES[row["row"].state]),
+        Column("author", "Author", lambda row: row["author"]),
+        Column("reason", "Reason", lambda row: row["row"].reason),
+        sortable("created_at", "Created", lambda row: row["row"].created_at),
+        sortable("changed_at", "Changed", lambda row: row["row"].changed_at),
+        Column("digest", "Digest", lambda row: row["row"].digest),
+        Column("id", "Id", lambda row: row["row"].id),
+    ),
+)
+FIRST_KIND = "verification"
+MAY = ("administrator", "operator")
+_OUTCOME_WORDS = ("ends_in", "result", "discrepancy", "recovery")
+
+
+@in_tenant()
+def list_releases(request: TenantRequest) -> HttpResponse:
+    order = RELEASES_LIST.sort(request.GET) or "-id"
+    found = catalogue.releases(request.tenant.id, order=order, after=place_in(request), limit=PAGE + 1)
+    names = actor_names(request.tenant.id)
+    newest = {(row.kind, row.tool): row for row in found[:PAGE]}
+    in_force = {what: _in_force(row) for what, row in newest.items()}
+    context = {
+        "here": "policies",
+        "releases": [_release_row(request, row, names, in_force[row.kind, row.tool]) for row in found[:PAGE]],
+        **pager_context(request, RELEASES_LIST, found, PAGE),
+        **list_context(request, RELEASES_LIST),
+        "kinds": list(KIND_NAMES.items()),
+        "may_draft": _may(request),
+    }
+    return render(request, "releases/_list.html" if request.htmx else "releases/list.html", context)
+
+
+def exported_rows(request: TenantRequest) -> list[dict[str, Any]]:
+    """The releases, without how far their gates are."""
+    order, names = RELEASES_LIST.sort(request.GET) or "-id", actor_names(request.tenant.id)
+    found = catalogue.releases(request.tenant.id, order=order, limit=MOST_EXPORTED)
+    return [{"row": each, "author": names.get(each.author, "somebody")} for each in found]
+
+
+@in_tenant()
+def release(request: TenantRequest, release_id: UUID) -> HttpResponse:
+    return _detail(request, release_id)
+
+
+@in_tenant(*MAY)
+def draft(request: TenantRequest) -> HttpResponse:
+    """A form that begins with the document in force, and what is wrong with what was typed into it."""
+    if request.method != "POST":
+        kind = request.GET.get("kind", "")
+        if kind == CONTRACT:
+            return _draft_page(request, _begun_contract(request, request.GET.get("tool", "")))
+        return _draft_page(request, _draft_form(request, kind if kind in KIND_NAMES else FIRST_KIND))
+    form = DraftForm(request.POST)
+    if not form.is_valid():
+        return _draft_page(request, form, status=422)
+
+    def carry_out() -> Release:
+        if form.cleaned_data["kind"] == CONTRACT:
+            return release_steps.draft_contract(
+                request.tenant.id,
+                form.drafted(),
+                reason=form.cleaned_data["reason"],
+                by=request.caller.actor,
+                at=request.as_of,
+            )
+        release_steps.check_draft(form.cleaned_data["kind"], form.drafted())
+        return releases.draft_release(
+            tenant_id=request.tenant.id,
+            kind=form.cleaned_data["kind"],
+            version=form.cleaned_data["version"],
+            document=form.drafted(),
+            reason=form.cleaned_data["reason"],
+            by=request.caller.actor,
+            at=request.as_of,
+        )
+
+    row, status = _carried_out(request, form, carry_out)
+    if row is None:
+        return _draft_page(request, form, status=status)
+    messages.success(request, "Drafted. It has no effect yet; run its gates next.")
+    return redirect("release", request.tenant.slug, row.id)
+
+
+@in_tenant(*MAY)
+@require_POST
+def run_gates(request: TenantRequest, release_id: UUID) -> HttpResponse:
+    form, row = forms.Form(request.POST), _release_or_404(request, release_id)
+    done, status = _carried_out(
+        request, form, lambda: release_steps.run_gates(row, by=request.caller.actor, at=request.as_of)
+    )
+    if done is None:
+        return _detail(request, release_id, status=status, run=form)
+    messages.success(request, "Figures checked." if row.canary else "Gates run.")
+    return redirect("release", request.tenant.slug, release_id)
+
+
+@in_tenant(*MAY)
+@require_POST
+def sign(request: TenantRequest, release_id: UUID) -> HttpResponse:
+    row, gate = _release_or_404(request, release_id), request.POST.get("gate", "")
+    form = GateSignatureForm(request.POST, auto_id=f"id_{gate if gate in SIGNED else 'gate'}_%s")
+    if not form.is_valid():
+        return _detail(request, release_id, status=422, signature=form)
+    proven, said = is_proven(request, *form.proof()), form.cleaned_data
+    done, status = _carried_out(
+        request,
+        form,
+        lambda: release_steps.sign_gate(
+            row,
+            gate=said["gate"],
+            reason=said["reason"],
+            by=request.caller.actor,
+            is_proven=proven,
+            at=request.as_of,
+        ),
+    )
+    if done is None:
+        return _detail(request, release_id, status=status, signature=form)
+    messages.success(request, f"You signed {release_sentences.gate_label(said['gate'])}.")
+    return redirect("release", request.tenant.slug, release_id)
+
+
+@in_tenant(*MAY)
+@require_POST
+def start_canary(request: TenantRequest, release_id: UUID) -> HttpResponse:
+    form = CanaryForm(request.POST, auto_id="id_canary_%s")
+    _release_or_404(request, release_id)
+    if not form.is_valid():
+        return _detail(request, release_id, status=422, canary=form)
+    scope = CanaryScope(**form.cleaned_data, since=request.as_of)
+    done, status = _carried_out(
+        request,
+        form,
+        lambda: releases.start_canary(
+            tenant_id=request.tenant.id, release_id=release_id, scope=scope, by=request.caller.actor, at=request.as_of
+        ),
+    )
+    if done is None:
+        return _detail(request, release_id, status=status, canary=form)
+    messages.success(request, "Canary started: it decides actions proposed from now on.")
+    return redirect("release", request.tenant.slug, release_id)
+
+
+@in_tenant(*MAY)
+@require_POST
+def promote(request: TenantRequest, release_id: UUID) -> HttpResponse:
+    form, row = ReleaseWordForm(request.POST, auto_id="id_promote_%s"), _release_or_404(request, release_id)
+    if not form.is_valid():
+        return _detail(request, release_id, status=422, promotion=form)
+    proven = is_proven(request, *form.proof())
+    done, status = _carried_out(
+        request,
+        form,
+        lambda: release_steps.promote(
+            row, reason=form.cleaned_data["reason"], by=request.caller.actor, is_proven=proven, at=request.as_of
+        ),
+    )
+    if done is None:
+        return _detail(request, release_id, status=status, promotion=form)
+    is_in_force = done.state == "PROMOTED"
+    messages.success(
+        request, "It is in force." if is_in_force else "Promotion recorded. Another person must promote it as well."
+    )
+    return redirect("release", request.tenant.slug, release_id)
+
+
+@in_tenant(*MAY)
+@require_POST
+def end(request: TenantRequest, release_id: UUID) -> HttpResponse:
+    form, row = EndForm(request.POST, auto_id="id_end_%s"), _release_or_404(request, release_id)
+    if not form.is_valid():
+        return _detail(request, release_id, status=422, end=form)
+    done, status = _carried_out(
+        request,
+        form,
+        lambda: releases.end_release(
+            tenant_id=request.tenant.id,
+            release_id=row.id,
+            reason=form.cleaned_data["reason"],
+            by=request.caller.actor,
+            at=request.as_of,
+        ),
+    )
+    if done is None:
+        return _detail(request, release_id, status=status, end=form)
+    stopped = done.state == "STOPPED"
+    messages.success(request, "Stopped. The version in force decides everything." if stopped else "Withdrawn.")
+    return redirect("release", request.tenant.slug, release_id)
+
+
+def _may(request: TenantRequest) -> bool:
+    return bool(frozenset(MAY) & request.caller.roles)
+
+
+def _release_or_404(request: TenantRequest, release_id: UUID) -> Release:
+    row = catalogue.release(request.tenant.id, release_id)
+    if row is None:
+        raise Http404
+    return row
+
+
+def _carried_out(
+    request: TenantRequest, form: forms.Form, carry_out: Callable[[], Release]
+) -> tuple[Release | None, int]:
+    """The result; a refusal is shown beside its field, and the typed text is kept."""
+    try:
+        with undo_if_refused(request):
+            return carry_out(), 200
+    except NotFound:
+        raise
+    except ProofNeeded as refusal:
+        if isinstance(form, ReleaseWordForm):
+            form.ask_for_proof("Confirm with your password or a one-time code.")
+        return None, refusal.status
+    except (BadPolicy, BadContract) as refusal:
+        faults = [f"{each['path']}: {each['detail']}" for each in refusal.errors]
+        for fault in faults or [refusal.detail]:
+            form.add_error("document", fault)
+        return None, refusal.status
+    except VersionTaken as refusal:
+        form.add_error("version", refusal.detail)
+        return None, refusal.status
+    except Refused as refusal:
+        form.add_error(None, refusal.detail)
+        return None, refusal.status
+
+
+# The form of a draft
+
+
+def _draft_form(request: TenantRequest, kind: str) -> DraftForm:
+    document = parse(bytes(catalogue.active_policies(request.tenant.id)[kind].document))
+    document.pop("version", None)
+    return DraftForm(initial={"kind": kind, "document": format_json(document)})
+
+
+def _begun_contract(request: TenantRequest, tool: str) -> DraftForm:
+    in_force = catalogue.contract_to_compare(request.tenant.id, tool)
+    if in_force is None:
+        raise Http404
+    document = contracts.read(bytes(in_force.document))
+    document.pop("version")
+    return DraftForm(initial={"kind": CONTRACT, "tool": tool, "document": format_json(document)})
+
+
+def _draft_page(request: TenantRequest, form: DraftForm, *, status: int = 200) -> HttpResponse:
+    kind, tool = form["kind"].value(), form["tool"].value() or ""
+    kind = kind if kind in (*KIND_NAMES, CONTRACT) else FIRST_KIND
+    in_force = catalogue.version_in_force(request.tenant.id, kind, tool)
+    if in_force is None:
+        raise Http404
+    context = {
+        "here": "policies",
+        "form": form,
+        "kind": kind,
+        "name": f"contract of {tool}" if kind == CONTRACT else KIND_NAMES[kind].lower(),
+        "in_force": in_force,
+        "in_force_href": _version_href(request, kind, tool, in_force.version),
+        "kinds": [] if kind == CONTRACT else list(KIND_NAMES.items()),
+    }
+    return render(request, "releases/_draft.html" if request.htmx else "releases/draft.html", context, status=status)
+
+
+# What the pages show
+
+
+def _name(kind: str, tool: str) -> str:
+    return f"Contract of {tool}" if kind == CONTRACT else KIND_NAMES[kind]
+
+
+def _in_force(row: Release) -> PolicyVersion | ContractVersion:
+    """The version that the release would replace, or has replaced; there always is one."""
+    found = catalogue.version_in_force(row.tenant_id, row.kind, row.tool)
+    assert found is not None
+    return found
+
+
+def _version_href(request: TenantRequest, kind: str, tool: str, version: str) -> str:
+    if kind == CONTRACT:
+        return reverse("contract", args=[request.tenant.slug, tool, version])
+    return reverse("policy", args=[request.tenant.slug, kind, version])
+
+
+def _release_row(request: TenantRequest, row: Release, names: dict[UUID, str], in_force: Any) -> dict[str, Any]:
+    ran, red = _gates_left(row)
+    return {
+        "row": row,
+        "name": _name(row.kind, row.tool),
+        "state": release_sentences.STATE_NAMES[row.state],
+        "author": names.get(row.author, "somebody"),
+        "href": reverse("release", args=[request.tenant.slug, row.id]),
+    } | _standing(row, in_force, ran=ran, red=red, names=names)
+
+
+def _gates_left(row: Release) -> tuple[bool, list[str]]:
+    """Return whether any gate was run, and those that are not passed."""
+    if row.state not in OPEN_STATES:
+        return True, []
+    found = catalogue.gate_results(row.tenant_id, row.id)
+    return bool(found), [gate for gate in required_gates(row.kind) if gate not in found or not found[gate].passed]
+
+
+def _standing(
+    row: Release, in_force: Any, *, ran: bool, red: list[str], names: dict[UUID, str], left: int | None = None
+) -> dict[str, str]:
+    wanted = row.canary["actions"] if row.canary else 0
+    return {
+        "stands": release_sentences.standing_sentence(
+            row.state,
+            red=red,
+            ran=ran,
+            is_on_canary=row.canary is not None,
+            is_in_force=in_force.release_id == row.id,
+        ),
+        "next": release_sentences.next_step(
+            row.state,
+            red=red,
+            ran=ran,
+            first_by=names.get(row.first_by, "Somebody") if row.first_by else "",
+            is_basis_old=row.basis != in_force.digest,
+            is_on_canary=row.canary is not None,
+            left=wanted if left is None else left,
+        ),
+    }
+
+
+def _detail(request: TenantRequest, release_id: UUID, *, status: int = 200, **typed: forms.Form) -> HttpResponse:
+    """The page of a release; `typed` are forms that were refused, by their step."""
+    row, tenant_id = _release_or_404(request, release_id), request.tenant.id
+    names, in_force = actor_names(tenant_id), _in_force(row)
+    results = catalogue.gate_results(tenant_id, row.id)
+    red = [gate for gate in required_gates(row.kind) if gate not in results or not results[gate].passed]
+    canary = _canary(request, row, results.get(CANARY))
+    me, may = request.caller.actor.id, _may(request)
+    version = (
+        catalogue.contract_version(tenant_id, row.tool, row.version)
+        if row.kind == CONTRACT
+        else catalogue.policy_version(tenant_id, row.kind, row.version)
+    )
+    left = max(canary["scope"].actions - canary["ended"], 0) if canary else None
+    context = {
+        "here": "policies",
+        "row": row,
+        "name": _name(row.kind, row.tool),
+        "has_canary": row.kind in JUDGING_KINDS,
+        "is_replayed": "RG-01" in required_gates(row.kind),
+        "state": release_sentences.STATE_NAMES[row.state],
+        **_standing(row, in_force, ran=bool(results), red=red, names=names, left=left),
+        "author": names.get(row.author, "somebody"),
+        "policy_href": _version_href(request, row.kind, row.tool, row.version) if version else "",
+        "compared": _comparison(request, row, in_force),
+        "touched": _touched_actions(request, row, results),
+        "gates": [_gate(gate, results.get(gate), names) for gate in required_gates(row.kind)],
+        "passed": len(required_gates(row.kind)) - len(red),
+        "canary": canary,
+        "people": _people(row, names),
+        "timeline": _history(request, row, names),
+        "document": format_json(release_steps.read_draft(row)),
+        "back": _way_back(request, row, in_force),
+        "is_fresh": is_recently_authenticated(request),
+        **_steps(request, row, results, red, is_author=is_same_person(row.author, me), may=may, typed=typed),
+    }
+    return render(request, "releases/_detail.html" if request.htmx else "releases/detail.html", context, status=status)
+
+
+def _steps(
+    request: TenantRequest,
+    row: Release,
+    results: dict[str, ReleaseGate],
+    red: list[str],
+    *,
+    is_author: bool,
+    may: bool,
+    typed: dict[str, forms.Form],
+) -> dict[str, Any]:
+    """The forms of what this person may do next; a step that waits for somebody else says so in a sentence."""
+    is_first = is_same_person(row.first_by, request.caller.actor.id)
+    ready = may and row.state == "READY"
+    refused = typed.get("signature")
+    unsigned = [gate for gate in red if gate in SIGNED and gate in results and row.canary is None] if may else []
+    return {
+        "run": typed.get("run"),
+        "may_run": may and row.state in (OPEN_STATES if row.kind in JUDGING_KINDS else ("DRAFT",)),
+        "signatures": [
+            {
+                "gate": gate,
+                "word": gate if gate.startswith("RG-") else GATES[gate][0].lower(),
+                "name": GATES[gate][0] if gate.startswith("RG-") else "",
+                "said": results[gate].summary,
+                "form": refused
+                if refused is not None and refused.data.get("gate") == gate
+                else GateSignatureForm(initial={"gate": gate}, auto_id=f"id_{gate}_%s"),
+            }
+            for gate in unsigned
+        ],
+        "is_author": is_author,
+        # The head of a page tells what was wrong in a refused form, also where its panel is gone.
+        "refused_forms": typed,
+        "canary_form": (typed.get("canary") or CanaryForm(auto_id="id_canary_%s"))
+        if may and (row.state == "CHECKED" or "canary" in typed)
+        else None,
+        "promotion": (typed.get("promotion") or ReleaseWordForm(auto_id="id_promote_%s"))
+        if (ready and not is_first) or "promotion" in typed
+        else None,
+        "is_first": ready and is_first,
+        "ending": (typed.get("end") or EndForm(auto_id="id_end_%s")) if may and row.state in OPEN_STATES else None,
+    }
+
+
+def _comparison(request: TenantRequest, row: Release, in_force: Any) -> dict[str, Any] | None:
+    """The differences from the version in force; for a release that ended, from the one that it was
+    last compared with.
+    """
+    basis = in_force
+    if row.state not in OPEN_STATES:
+        basis = (
+            catalogue.contract_by_digest(row.tenant_id, row.basis)
+            if row.kind == CONTRACT
+            else catalogue.policy_by_digest(row.tenant_id, row.kind, row.basis)
+        )
+    if basis is None:
+        return None
+    told = {"version": basis.version, "href": _version_href(request, row.kind, row.tool, basis.version)}
+    was, now = bytes(basis.document), bytes(row.document)
+    if row.kind == CONTRACT:
+        return told | release_steps.compare_contracts(was, now)
+    return told | policy_changes.compare_documents(row.kind, was, now)
+
+
+def _gate(gate: str, result: ReleaseGate | None, names: dict[UUID, str]) -> dict[str, Any]:
+    name, purpose = GATES[gate]
+    return {
+        "gate": gate,
+        "code": gate if gate.startswith("RG-") else "",
+        "name": name,
+        "purpose": f"{purpose[:1].upper()}{purpose[1:]}.",
+        "result": result,
+        "word": "not run" if result is None else "passed" if result.passed else "not passed",
+        "by": names.get(result.by, "somebody") if result else "",
+    }
+
+
+def _evidence_of(tenant_id: UUID, result: ReleaseGate | None) -> dict[str, Any] | None:
+    """The evidence that a gate stored; a signature leads to the run that it signs. None if it cannot be read."""
+    if result is None:
+        return None
+    try:
+        told = orjson.loads(evidence.open_evidence(tenant_id, result.pointer) or b"{}").get(result.gate, {})
+        if "signs" in told:
+            told = orjson.loads(evidence.open_evidence(tenant_id, UUID(told["signs"])) or b"{}").get(result.gate, {})
+    except CannotOpen:
+        return None
+    return dict(told)
+
+
+def _touched_actions(request: TenantRequest, row: Release, results: dict[str, ReleaseGate]) -> dict[str, Any] | None:
+    """The actions whose outcome RG-01 or the simulation found changed; None before it ran."""
+    gate = "RG-01" if "RG-01" in required_gates(row.kind) else "SIMULATION"
+    told = _evidence_of(request.tenant.id, results.get(gate))
+    names = ("changed", "changed_in_all", "replayed") if gate == "RG-01" else ("touched", "touched_in_all", "decided")
+    if told is None or names[0] not in told:
+        return None
+    changed, in_all, looked_at = (told[name] for name in names)
+    words = _outcome_words if gate == "RG-01" else policy_simulation.WORDS.__getitem__
+    before, after = ("recorded", "replayed") if gate == "RG-01" else ("then", "now")
+    rows = actions.actions_by_id(request.tenant.id, [UUID(each["action_id"]) for each in changed])
+    listed = [
+        {
+            "title": labels.action_title(found.operation_kind, found.target),
+            "href": reverse("action", args=[request.tenant.slug, found.id]),
+            "before": words(each[before]),
+            "after": words(each[after]),
+            "wrong": each.get("wrong", ""),
+            "planted": each.get("planted", ""),
+        }
+        for each in changed
+        if (found := rows.get(UUID(each["action_id"]))) is not None
+    ]
+    return {"gate": gate, "actions": listed, "looked_at": looked_at, "hidden": in_all - len(listed)}
+
+
+def _outcome_words(outcome: dict[str, str]) -> str:
+    return ", ".join(labels.sentence_case(outcome[name]).lower() for name in _OUTCOME_WORDS if outcome.get(name))
+
+
+def _canary(request: TenantRequest, row: Release, result: ReleaseGate | None) -> dict[str, Any] | None:
+    """The scope of a canary and the figures of its actions and the others; for an ended one, of
+    those that it decided.
+    """
+    if row.canary is None:
+        return None
+    scope = CanaryScope.of(row.canary)
+    ended = result.at if result is not None and row.state != "STOPPED" else row.changed_at
+    until = request.as_of if row.state in OPEN_STATES else ended
+    inside, beside = gate_queries.canary_figures(row.tenant_id, scope, until=until)
+    return {
+        "scope": scope,
+        "said": release_sentences.scope_sentence(scope),
+        "ended": inside.ended,
+        "rows": release_sentences.canary_rows(inside, beside),
+    }
+
+
+def _people(row: Release, names: dict[UUID, str]) -> list[tuple[str, str]]:
+    """The people who drafted and promoted it, and those who are missing."""
+    missing = "nobody yet" if row.state in OPEN_STATES else "nobody"
+    return [
+        ("Drafted by", names.get(row.author, "somebody")),
+        ("Promoted first by", names.get(row.first_by, "somebody") if row.first_by else missing),
+        ("Promoted by a second person", names.get(row.promoted_by, "somebody") if row.promoted_by else missing),
+    ]
+
+
+def _history(request: TenantRequest, row: Release, names: dict[UUID, str]) -> list[dict[str, Any]]:
+    return [
+        {
+            "seq": event.seq,
+            "word": labels.event_label(event.kind),
+            "icon": EVENT_KINDS[event.kind].icon,
+            "actor": names.get(event.actor_id, event.actor_kind),
+            "detail": str((detail or {}).get("reason") or ""),
+            "href": reverse("event", args=[request.tenant.slug, row.id, event.seq]),
+            "at": event.at,
+        }
+        for event, _, detail in events.history(row.tenant_id, row.id)
+    ]
+
+
+def _way_back(request: TenantRequest, row: Release, in_force: Any) -> list[dict[str, str]]:
+    """The earlier versions that can come in force again in place of this one, while it is in force."""
+    if in_force.release_id != row.id or not _may(request):
+        return []
+    if row.kind == CONTRACT:
+        earlier = catalogue.contracts_in_force(row.tenant_id, [row.tool])[row.tool][:-1]
+        return [
+            {"version": each.version, "href": _version_href(request, CONTRACT, row.tool, each.version)}
+            for each in reversed(earlier)
+        ]
+    return [
+        {"version": each.version, "href": reverse("policy", args=[request.tenant.slug, row.kind, each.version])}
+        for each in catalogue.policy_versions(row.tenant_id, row.kind, limit=PAGE)
+        if release_steps.can_come_back(each)
+    ]

@@ -1,0 +1,74 @@
+"""The search terms: kept behind a cursor, and made anew at any time with the same result.
+
+An action whose record has moved on gets its terms anew, all of them in one transaction with the cursor: after a crash
+both are as before, and the next tick does it again. Events become visible at commit but are stamped before it, so those
+of the last minute before the cursor are looked at again.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Final
+from uuid import UUID
+
+from approvals.voting.queries import votes
+from console.actions.action_record import payloads_of
+from console.models import SearchCursor
+from console.search import rules
+from ledger import keystore
+from ledger.actions.queries import actions
+from ledger.catalogue.rules.money import to_decimal
+from ledger.db import execute
+from ledger.people.rules.statements import confirmation_code
+from ledger.record.queries import events
+from reviews.guarding import queries as guarding
+
+AT_A_TIME: Final = 1_000
+LOOK_BACK: Final = timedelta(seconds=60)
+_BEGINNING: Final = datetime(2000, 1, 1, tzinfo=UTC)
+
+
+def update_search(*, tenant_id: UUID) -> int:
+    """Take up what the record has gained, a portion of it; how many actions it looked at anew, 0 when all is known.
+
+    Nothing while another worker is at it. Inside `tenancy`.
+    """
+    SearchCursor.objects.get_or_create(tenant_id=tenant_id, defaults={"read_to": _BEGINNING})
+    cursor = SearchCursor.objects.filter(tenant_id=tenant_id).select_for_update(skip_locked=True).first()
+    if cursor is None:
+        return 0
+    fresh, reached = events.changed_actions(tenant_id, after=cursor.read_to, limit=AT_A_TIME)
+    if not fresh or reached is None:
+        return 0
+    late, _ = events.changed_actions(tenant_id, after=cursor.read_to - LOOK_BACK, until=cursor.read_to)
+    _store_terms(tenant_id, list(fresh | late))
+    SearchCursor.objects.filter(tenant_id=tenant_id).update(read_to=reached)
+    return len(fresh)
+
+
+def _store_terms(tenant_id: UUID, ids: list[UUID]) -> None:
+    found = list(actions.actions_by_id(tenant_id, ids).values())
+    payloads, confirmations = payloads_of(tenant_id, found), guarding.confirmations_of(tenant_id, found)
+    voted = votes.votes_by_approval(tenant_id, [each.approval_id for each in found if each.approval_id is not None])
+    key = keystore.key_encryption_key()
+    rows: list[tuple[UUID, int, str]] = []
+    for action in found:
+        payload = payloads.get(action.id, {})
+        currency = payload.get("currency")
+        said = [vote.statement for vote in voted.get(action.approval_id, ())] if action.approval_id else []
+        terms = rules.terms_of(
+            tenant_id=tenant_id,
+            key=key,
+            payload_hash=action.payload_hash,
+            amount=to_decimal(payload.get("amount"), currency),
+            currency=currency if isinstance(currency, str) else "",
+            codes=[confirmations.get(action.id, ""), *(confirmation_code(bytes(each)) for each in said if each)],
+        )
+        rows += [(action.id, number, term) for number, term in enumerate(terms)]
+    columns = [list(column) for column in zip(*rows, strict=True)] if rows else [[], [], []]
+    execute("DELETE FROM console_searchterm WHERE tenant_id = $1 AND action_id = ANY($2)", tenant_id, ids)
+    execute(
+        "INSERT INTO console_searchterm (tenant_id, action_id, number, term)"
+        " SELECT $1, * FROM unnest($2::uuid[], $3::smallint[], $4::text[])",
+        *(tenant_id, *columns),
+    )

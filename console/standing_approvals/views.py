@@ -1,0 +1,320 @@
+"""Standing approvals as pages: what is offered and by what it was earned, what is in force, and what passed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from datetime import timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import Http404, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_POST
+
+from approvals.standing import queries
+from approvals.standing.operations import agreement, offers
+from approvals.standing.operations.offers import StandingOffer
+from approvals.standing.rules import shapes, standing
+from console.accounts.queries import actor_names
+from console.accounts.step_up import proof_class
+from console.edge.http import TenantRequest, in_tenant, undo_if_refused
+from console.standing_approvals import context
+from console.standing_approvals.forms import StandingAnswerForm, StandingProposalForm, WordForm
+from console.web import labels
+from console.web.forms import ReasonForm
+from console.web.list_page import Column, ListPage, list_context, pager_context, place_in, sortable
+from console.web.spreadsheets import MOST_EXPORTED
+from ledger.actions.queries import actions as actions_queries
+from ledger.catalogue.rules.money import to_decimal
+from ledger.people.queries import is_same_person
+from ledger.record.rules.refusals import NotFound, ProofNeeded, Refused
+
+if TYPE_CHECKING:
+    from approvals.models import StandingApproval
+
+SHOWN = 50
+GONE = ("ENDED", "DECLINED")
+STANDING_LIST = ListPage(
+    "standing",
+    page="standing-approvals",
+    columns=(
+        Column("calls", "Calls", lambda row: context.calls_sentence(shapes.read_shape(row["row"].shape))),
+        sortable("tool", "Tool", lambda row: row["row"].tool),
+        sortable("agent", "Agent", lambda row: row["row"].agent),
+        sortable("state", "State", lambda row: labels.STANDING_APPROVALS[row["row"].state][1]),
+        sortable("used_count", "Passed", lambda row: row["row"].used_count),
+        Column("most", "Most", lambda row: row["row"].max_count),
+        Column("used", "Amount passed", lambda row: _amount(row["row"], row["row"].used_minor)),
+        Column("max", "Most, amount", lambda row: _amount(row["row"], row["row"].max_minor)),
+        Column("currency", "Currency", lambda row: row["row"].currency),
+        Column("by", "Proposed by", lambda row: row["by"]),
+        sortable("proposed_at", "Proposed", lambda row: row["row"].proposed_at),
+        Column("second", "Decided by", lambda row: row["second"]),
+        sortable("ends_at", "Ends", lambda row: row["row"].ends_at),
+        Column("stopped", "Why it does not apply", lambda row: context.stop_sentence(row["row"])),
+        Column("id", "Id", lambda row: row["row"].id),
+    ),
+)
+
+
+@in_tenant()
+def list_page(request: TenantRequest) -> HttpResponse:
+    return _list(request)
+
+
+@in_tenant()
+def page(request: TenantRequest, standing_approval_id: UUID) -> HttpResponse:
+    return _detail(request, standing_approval_id)
+
+
+@in_tenant("reviewer")
+@require_POST
+def propose(request: TenantRequest) -> HttpResponse:
+    offered = offers.standing_offers(request.tenant.id, at=request.as_of)
+    offer = next((each for each in offered if each.shape.digest == request.POST.get("shape_digest")), None)
+    form = StandingProposalForm(request.POST, offer=offer)
+    if not form.is_valid():
+        return _list(request, form=form, status=422)
+
+    def carry_out(proof: str) -> StandingApproval:
+        return agreement.propose(
+            tenant_id=request.tenant.id,
+            shape_digest=form.cleaned_data["shape_digest"],
+            budget=form.budget(),
+            reason=form.cleaned_data["reason"],
+            evidence_class=proof,
+            by=request.caller.actor,
+            at=request.as_of,
+        )
+
+    row, refusal = _carried_out(request, form, carry_out)
+    if row is None:
+        return _list(request, form=form, status=refusal)
+    messages.success(request, "Proposed. Another person must agree before it takes effect.")
+    return redirect("standing-approval", request.tenant.slug, row.id)
+
+
+@in_tenant("reviewer")
+@require_POST
+def answer(request: TenantRequest, standing_approval_id: UUID) -> HttpResponse:
+    form = StandingAnswerForm(request.POST)
+    if not form.is_valid():
+        return _detail(request, standing_approval_id, word=form, status=422)
+    agrees = form.cleaned_data["to"] == "agree"
+
+    def carry_out(proof: str) -> StandingApproval:
+        return agreement.answer(
+            tenant_id=request.tenant.id,
+            standing_id=standing_approval_id,
+            agrees=agrees,
+            reason=form.cleaned_data["reason"],
+            evidence_class=proof,
+            by=request.caller.actor,
+            at=request.as_of,
+        )
+
+    row, refusal = _carried_out(request, form, carry_out)
+    if row is None:
+        return _detail(request, standing_approval_id, word=form, status=refusal)
+    messages.success(request, "In force: matching calls pass within the budget." if agrees else "Declined.")
+    return redirect("standing-approval", request.tenant.slug, standing_approval_id)
+
+
+@in_tenant("reviewer")
+@require_POST
+def resume(request: TenantRequest, standing_approval_id: UUID) -> HttpResponse:
+    form = WordForm(request.POST)
+    if not form.is_valid():
+        return _detail(request, standing_approval_id, again=form, status=422)
+
+    def carry_out(proof: str) -> StandingApproval:
+        return agreement.propose_resume(
+            tenant_id=request.tenant.id,
+            standing_id=standing_approval_id,
+            reason=form.cleaned_data["reason"],
+            evidence_class=proof,
+            by=request.caller.actor,
+            at=request.as_of,
+        )
+
+    row, refusal = _carried_out(request, form, carry_out)
+    if row is None:
+        return _detail(request, standing_approval_id, again=form, status=refusal)
+    messages.success(request, "Proposed. It resumes once another person agrees.")
+    return redirect("standing-approval", request.tenant.slug, standing_approval_id)
+
+
+@in_tenant("reviewer", "operator")
+@require_POST
+def stop(request: TenantRequest, standing_approval_id: UUID) -> HttpResponse:
+    """Pause or end it: one person is enough."""
+    form, ways = ReasonForm(request.POST), {"pause": agreement.pause, "end": agreement.end}
+    way = ways.get(request.POST.get("to", ""))
+    if way is None:
+        raise Http404
+    if not form.is_valid():
+        return _detail(request, standing_approval_id, stop=form, status=422)
+    way(
+        tenant_id=request.tenant.id,
+        standing_id=standing_approval_id,
+        reason=form.cleaned_data["reason"],
+        by=request.caller.actor,
+        at=request.as_of,
+    )
+    messages.success(request, "Stopped. Each call needs approval again.")
+    return redirect("standing-approval", request.tenant.slug, standing_approval_id)
+
+
+def _carried_out(
+    request: TenantRequest, form: WordForm, carry_out: Callable[[str], StandingApproval]
+) -> tuple[StandingApproval | None, int]:
+    """The result; a refusal is shown beside its field, and the typed text is kept."""
+    proof = proof_class(request, request.user, *form.proof())
+    try:
+        with undo_if_refused(request):
+            if not proof:
+                raise ProofNeeded
+            return carry_out(proof), 200
+    except ProofNeeded as refusal:
+        form.ask_for_proof(refusal.detail)
+        return None, refusal.status
+    except standing.BudgetOutsidePolicy as refusal:
+        places = {"/count": "count", "/ends_at": "ends_on", "/sum_minor": "total"}
+        for each in refusal.errors:
+            field = places.get(each["path"])
+            form.add_error(field if field in form.fields else None, each["detail"])
+        return None, refusal.status
+    except NotFound:
+        raise
+    except Refused as refusal:
+        form.add_error(None, refusal.detail)
+        return None, refusal.status
+
+
+def _list(request: TenantRequest, *, form: StandingProposalForm | None = None, status: int = 200) -> HttpResponse:
+    tenant_id = request.tenant.id
+    offered = offers.standing_offers(tenant_id, at=request.as_of)
+    called = actor_names(tenant_id)
+    about = form.data.get("shape_digest") if form is not None else ""
+    gone = _listed_approvals(request, GONE, before=place_in(request), limit=SHOWN + 1)
+    shown = {
+        "here": "approvals",
+        "approvals_href": reverse("approvals", args=[request.tenant.slug]),
+        "offers": [_offer(request, each, form if each.shape.digest == about else None) for each in offered],
+        "lost": form if form is not None and about not in {each.shape.digest for each in offered} else None,
+        "live": [_row(request, each, called) for each in _listed_approvals(request, queries.LIVE, limit=MOST_EXPORTED)],
+        "gone": [_row(request, each, called) for each in gone[:SHOWN]],
+        **pager_context(request, STANDING_LIST, gone, SHOWN),
+        **list_context(request, STANDING_LIST),
+        "has_policy": bool(offered) or offers.standing_policy(tenant_id) is not None,
+        "policy_href": reverse("policies", args=[request.tenant.slug]),
+        "may_propose": "reviewer" in request.caller.roles,
+    }
+    name = "standing_approvals/_list.html" if request.htmx else "standing_approvals/list.html"
+    return render(request, name, shown, status=status)
+
+
+def _listed_approvals(
+    request: TenantRequest, states: Collection[str], *, before: UUID | None = None, limit: int
+) -> list[StandingApproval]:
+    order = STANDING_LIST.sort(request.GET) or "-id"
+    return queries.standing_approvals(request.tenant.id, states=states, order=order, before=before, limit=limit)
+
+
+def exported_rows(request: TenantRequest) -> list[dict[str, Any]]:
+    """The standing approvals that live, then those that are gone."""
+    called = actor_names(request.tenant.id)
+    found = [
+        each for states in (queries.LIVE, GONE) for each in _listed_approvals(request, states, limit=MOST_EXPORTED)
+    ]
+    return [{"row": each, **_people(each, called)} for each in found]
+
+
+def _people(row: StandingApproval, names: dict[UUID, str]) -> dict[str, str]:
+    return {
+        "by": names.get(row.proposed_by, "somebody"),
+        "second": names.get(row.answered_by, "somebody") if row.answered_by else "",
+    }
+
+
+def _amount(row: StandingApproval, minor: int | None) -> Decimal | None:
+    return to_decimal(minor, row.currency)
+
+
+def _offer(request: TenantRequest, offer: StandingOffer, form: StandingProposalForm | None) -> dict[str, Any]:
+    count = min(offer.policy.most_passes, len(offer.evidence))
+    start = {
+        "count": count,
+        "ends_on": (request.as_of + timedelta(days=min(7, offer.policy.most_days) - 1)).date(),
+        "shape_digest": offer.shape.digest,
+    }
+    return {
+        "row": offer,
+        "said": context.offer_sentence(offer),
+        "calls": context.calls_sentence(offer.shape),
+        "evidence": [_action_link(request, each) for each in offer.evidence],
+        "form": form or StandingProposalForm(initial=start, offer=offer, auto_id=f"id_{offer.shape.digest[:8]}_%s"),
+    }
+
+
+def _action_link(request: TenantRequest, action_id: UUID | str) -> dict[str, str]:
+    return {"id": str(action_id), "href": reverse("action", args=[request.tenant.slug, action_id])}
+
+
+def _row(request: TenantRequest, row: StandingApproval, names: dict[UUID, str]) -> dict[str, Any]:
+    icon, word = labels.STANDING_APPROVALS[row.state]
+    return {
+        "row": row,
+        "decision": {"icon": icon, "word": word},
+        "calls": context.calls_sentence(shapes.read_shape(row.shape)),
+        "used": context.used_sentence(row),
+        "stopped": context.stop_sentence(row),
+        "ends_on": context.day(row.ends_at),
+        **_people(row, names),
+        "href": reverse("standing-approval", args=[request.tenant.slug, row.id]),
+    }
+
+
+def _detail(
+    request: TenantRequest,
+    standing_approval_id: UUID,
+    *,
+    word: StandingAnswerForm | None = None,
+    again: WordForm | None = None,
+    stop: ReasonForm | None = None,
+    status: int = 200,
+) -> HttpResponse:
+    tenant_id, slug = request.tenant.id, request.tenant.slug
+    row = queries.standing_approval(tenant_id, standing_approval_id)
+    if row is None:
+        raise Http404
+    passed = queries.passes(tenant_id, row.id)
+    found = actions_queries.actions_by_id(tenant_id, [each.action_id for each in passed])
+    reviewer, me = "reviewer" in request.caller.roles, request.caller.actor.id
+    shown = _row(request, row, actor_names(tenant_id)) | {
+        "said": context.earned_sentence(row),
+        "here": "approvals",
+        "list_href": reverse("standing-approvals", args=[slug]),
+        "evidence": [_action_link(request, each) for each in row.evidence],
+        "passes": [
+            {"row": each, "action": found.get(each.action_id), **_action_link(request, each.action_id)}
+            for each in passed
+        ],
+        "after": context.after_pause(row),
+        "about": _action_link(request, row.pause_action) if row.pause_action else None,
+        "case": reverse("case", args=[slug, row.case_id]) if row.case_id else "",
+        "record": reverse("event", args=[slug, row.id, 1]),
+        "bounds": shapes.describe_bounds(shapes.read_shape(row.shape)),
+        "may_answer": reviewer and row.state == "PROPOSED" and not is_same_person(row.proposed_by, me),
+        "may_resume": reviewer and row.state == "PAUSED" and row.pause_reason in standing.RESUMABLE,
+        "may_pause": row.state == "ACTIVE" and bool({"reviewer", "operator"} & request.caller.roles),
+        "may_end": row.state in queries.LIVE and bool({"reviewer", "operator"} & request.caller.roles),
+        "word": word or StandingAnswerForm(initial={"to": "agree"}),
+        "again": again or WordForm(auto_id="id_again_%s"),
+        "stop": stop or ReasonForm(auto_id="id_stop_%s"),
+    }
+    name = "standing_approvals/_detail.html" if request.htmx else "standing_approvals/detail.html"
+    return render(request, name, shown, status=status)

@@ -1,0 +1,131 @@
+"""A system of record as the page, the API and the first page show it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from django.urls import reverse
+
+from console.systems import credentials
+from ledger.catalogue import queries as catalogue_queries
+from reviews import queries as after
+from reviews.readback.operations import plans, systems
+from reviews.readback.rules import circuit
+from reviews.readback.rules.circuit import CircuitState
+from reviews.readback.rules.limits import exceeded_budget
+from reviews.readback.rules.schedule import StopReason, VerificationDebt
+
+if TYPE_CHECKING:
+    from ledger.models import System, Tenant
+
+OVER = {
+    "hour": "This hour's read budget is used up: waiting actions are read less often, the most severe ones most often.",
+    "day": "Today's read budget is used up: waiting actions are read less often, the most severe ones most often.",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SystemStatus:
+    """One registered system: how it answers, what it owes, and whether anything irreversible is released to it."""
+
+    id: UUID
+    name: str
+    pattern: str
+    settings: dict[str, Any]
+    proposal: dict[str, Any] | None
+    health: Any
+    standing: CircuitState
+    debt: VerificationDebt
+    limits: dict[str, int]
+    stop: StopReason | None
+
+
+def change_sender(system: System | SystemStatus) -> UUID | None:
+    """The sender of a system's pending change."""
+    return UUID(system.proposal["by"]) if system.proposal else None
+
+
+def all_systems(tenant_id: UUID, *, at: datetime) -> list[SystemStatus]:
+    """All registered systems now, by name."""
+    rows, answers = catalogue_queries.systems(tenant_id), after.health_by_system(tenant_id)
+    debts = after.verification_debts(tenant_id, [row.id for row in rows], at=at)
+    stops = after.release_stops(tenant_id, at=at)
+    health = {row.id: answers.get(row.id) or systems.initial_health(tenant_id, row.id) for row in rows}
+    return [
+        SystemStatus(
+            id=row.id,
+            name=row.name,
+            pattern=row.pattern,
+            settings=row.settings,
+            proposal=row.proposal,
+            health=health[row.id],
+            standing=circuit.circuit_state(systems.circuit_of(health[row.id]), at=at),
+            debt=debts[row.id],
+            limits=asdict(systems.limits_in_force(row.settings)),
+            stop=stops.get(row.name),
+        )
+        for row in rows
+    ]
+
+
+def contracts_by_system(tenant: Tenant) -> dict[str, list[dict[str, Any]]]:
+    """The tools that are verified in each system: the newest version in force, and how many earlier ones are."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for system, versions in catalogue_queries.versions_by_system(tenant.id).items():
+        counted = Counter(tool for tool, _ in versions)
+        found[system] = [
+            {
+                "tool": tool,
+                "version": version,
+                "earlier": counted[tool] - 1,
+                "href": reverse("contract", args=[tenant.slug, tool, version]),
+            }
+            for tool, version in dict(versions).items()
+        ]
+    return found
+
+
+def credential_status(tenant: Tenant, system: SystemStatus) -> dict[str, str]:
+    """The place and form of a system's credential, and the fault of the present one."""
+    _, missing = plans.system_access(tenant.id, tenant.slug, system.name)
+    example = credentials.EXAMPLES.get(system.pattern)
+    return {
+        "missing": missing,
+        "path": str(plans.credential_path(tenant.slug, system.name)),
+        "example": json.dumps(example, indent=2) if example else "",
+    }
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerificationSpending:
+    """The cost of verification: readings of this hour and day, and by system and tool in the last week."""
+
+    in_hour: int
+    in_day: int
+    per_hour: int | None
+    per_day: int | None
+    over: str
+    lines: list[dict[str, Any]]
+
+
+def verification_spending(tenant_id: UUID, *, at: datetime) -> VerificationSpending:
+    """The tenant's readings, and whether its budget is used up."""
+    budget, spent = after.reading_budget(tenant_id), after.reading_usage(tenant_id, at=at)
+    window = exceeded_budget(budget, spent)
+    names = {row.id: row.name for row in catalogue_queries.systems(tenant_id)}
+    lines = after.usage_by_tool(tenant_id, since=(at - timedelta(days=6)).date())
+    return VerificationSpending(
+        in_hour=spent.in_hour,
+        in_day=spent.in_day,
+        per_hour=budget.readings_per_hour,
+        per_day=budget.readings_per_day,
+        over=OVER.get(window or "", ""),
+        lines=[
+            {"system": names.get(system, "no system"), "tool": tool, "readings": count} for system, tool, count in lines
+        ],
+    )

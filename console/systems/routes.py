@@ -1,0 +1,234 @@
+"""Systems of record: their registration and health, who stops releasing to them, and their providers' webhooks."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from ninja import Query, Router
+
+from console.accounts.step_up import is_proven
+from console.edge import paging, rate
+from console.edge.auth import admits, caller_of
+from console.edge.schemas import Page, Paged, ReasonBody
+from console.edge.transaction import after_commit, in_tenancy, json_response
+from console.people.schemas import SecondWordBody
+from console.systems import context as systems_context
+from console.systems import schemas
+from ledger.catalogue import queries as catalogue_queries
+from ledger.catalogue.operations import second_person
+from ledger.people.rules.confirmation import Answer
+from ledger.record.rules.refusals import NotFound, Refused
+from reviews import queries as after
+from reviews.checks import catalogue, changes
+from reviews.observations.operations import webhooks
+from reviews.observations.rules.webhooks import SignedHeaders, parse_mapping
+from reviews.readback.operations import systems, work_queue
+from reviews.readback.rules.limits import limits_of
+from reviews.tasks import verify_due
+
+router = Router(tags=["Systems"])
+OPERATORS = ("oper", "operator", "administrator")
+MOST_BYTES = 1 << 20
+_ANYTHING = {"description": "The provider's payload; stored unchanged."}
+WEBHOOK = {"requestBody": {"required": True, "content": {"application/json": {"schema": _ANYTHING}}}}
+
+
+class HookBodyTooLarge(Refused):
+    """The body is larger than 1 MiB."""
+
+    code = "TOO_LARGE"
+    status = 413
+
+
+@router.post(
+    "/systems",
+    summary="Register a system of record; its credential is a file; a new address needs a second person",
+    response={201: schemas.System},
+)
+@admits(*OPERATORS)
+@in_tenancy
+def register_system(request: HttpRequest, body: schemas.SystemBody) -> schemas.System:
+    caller = caller_of(request)
+    catalogue.check_for(body.pattern)
+    changes.check_settings(body.pattern, body.settings)
+    limits = limits_of(body.settings)
+    parse_mapping(body.settings)
+    row, waits = second_person.submit_system(
+        tenant_id=caller.tenant_id,
+        name=body.name,
+        pattern=body.pattern,
+        settings=body.settings,
+        actor=caller.actor,
+        at=timezone.now(),
+    )
+    if not waits:
+        work_queue.set_lane_limits(tenant_id=caller.tenant_id, system_id=row.id, limits=limits)
+    return schemas.System.of(row)
+
+
+@router.post(
+    "/systems/{name}/answer",
+    summary="Confirm or decline a change of a system as the second person",
+    response=schemas.System,
+)
+@admits("operator", "administrator")
+@in_tenancy
+def answer_system(request: HttpRequest, name: str, body: SecondWordBody) -> schemas.System:
+    caller = caller_of(request)
+    row = systems.decide_change(
+        tenant_id=caller.tenant_id,
+        name=name,
+        answer=Answer.CONFIRM if body.confirm else Answer.DECLINE,
+        reason=body.reason,
+        by=caller.actor,
+        is_proven=is_proven(request, body.password, body.otp),
+        at=timezone.now(),
+    )
+    return schemas.System.of(row)
+
+
+@router.get("/systems", summary="Registered systems and their health", response=Page[schemas.SystemSeen])
+@admits(*OPERATORS, "audit", "person")
+@in_tenancy
+def list_systems(request: HttpRequest, wanted: Query[Paged]) -> Page[schemas.SystemSeen]:
+    tenant_id, at = caller_of(request).tenant_id, timezone.now()
+    return paging.page_of_whole_list(_system, systems_context.all_systems(tenant_id, at=at), wanted)
+
+
+@router.post(
+    "/systems/{name}/stop-releasing",
+    summary="Pause irreversible actions on a system",
+    response=schemas.Releasing,
+)
+@admits("oper", "operator")
+@in_tenancy
+def stop_releasing(request: HttpRequest, name: str, body: ReasonBody) -> schemas.Releasing:
+    caller = caller_of(request)
+    systems.stop_releasing(
+        tenant_id=caller.tenant_id, name=name, reason=body.reason, by=caller.actor, at=timezone.now()
+    )
+    return schemas.Releasing(name=name, stopped=True)
+
+
+@router.post(
+    "/systems/{name}/resume-releasing",
+    summary="Resume actions on a system, as far as its health and unverified actions allow",
+    response=schemas.Releasing,
+)
+@admits("oper", "operator")
+@in_tenancy
+def resume_releasing(request: HttpRequest, name: str, body: ReasonBody) -> schemas.Releasing:
+    caller = caller_of(request)
+    systems.resume_releasing(
+        tenant_id=caller.tenant_id, name=name, reason=body.reason, by=caller.actor, at=timezone.now()
+    )
+    return schemas.Releasing(name=name, stopped=False)
+
+
+@router.post(
+    "/systems/{name}/hooks",
+    summary="Create a webhook address for a system (Standard Webhooks)",
+    response={201: schemas.Hook},
+)
+@admits("oper", "administrator")
+@in_tenancy
+def create_hook(request: HttpRequest, name: str, body: schemas.HookBody) -> schemas.Hook:
+    caller = caller_of(request)
+    row = webhooks.create_hook(
+        tenant_id=caller.tenant_id, name=name, secret=body.secret, by=caller.actor, at=timezone.now()
+    )
+    return _hook(row, name, {})
+
+
+@router.get("/systems/{name}/hooks", summary="A system's webhook addresses", response=Page[schemas.Hook])
+@admits(*OPERATORS, "audit")
+@in_tenancy
+def list_hooks(request: HttpRequest, name: str, wanted: Query[Paged]) -> Page[schemas.Hook]:
+    tenant_id = caller_of(request).tenant_id
+    system = catalogue_queries.system(tenant_id, name)
+    if system is None:
+        raise NotFound("System")
+    rows = after.hooks_of(tenant_id, system.id)
+    taken = after.last_deliveries(tenant_id, [row.id for row in rows])
+    return paging.page_of_whole_list(lambda row: _hook(row, name, taken), rows, wanted)
+
+
+@router.post(
+    "/systems/{name}/hooks/{hook_id}/rotate",
+    summary="Rotate the secret of a webhook address; the previous one may stay valid",
+    response=schemas.Hook,
+)
+@admits("oper", "administrator")
+@in_tenancy
+def rotate_hook(request: HttpRequest, name: str, hook_id: UUID, body: schemas.HookSecretBody) -> schemas.Hook:
+    caller = caller_of(request)
+    webhooks.rotate_secret(
+        tenant_id=caller.tenant_id,
+        name=name,
+        hook_id=hook_id,
+        secret=body.secret,
+        keep_old=body.keep_old,
+        by=caller.actor,
+        at=timezone.now(),
+    )
+    return _hook(after.live_hook(hook_id), name, after.last_deliveries(caller.tenant_id, [hook_id]))
+
+
+@router.post("/systems/{name}/hooks/{hook_id}/revoke", summary="Close a webhook address", response=schemas.HookRevoked)
+@admits("oper", "administrator")
+@in_tenancy
+def revoke_hook(request: HttpRequest, name: str, hook_id: UUID, body: ReasonBody) -> schemas.HookRevoked:
+    caller = caller_of(request)
+    webhooks.revoke_hook(
+        tenant_id=caller.tenant_id,
+        name=name,
+        hook_id=hook_id,
+        reason=body.reason,
+        by=caller.actor,
+        at=timezone.now(),
+    )
+    return schemas.HookRevoked(hook_id=hook_id, revoked=True)
+
+
+@router.post(
+    "/hooks/{hook_id}",
+    auth=None,
+    summary="Receive a provider's webhook (Standard Webhooks): kept as evidence and triggers a reading, never a state",
+    openapi_extra=WEBHOOK,
+    response={202: schemas.Taken},
+)
+def receive(request: HttpRequest, hook_id: UUID) -> HttpResponse:
+    at = timezone.now()
+    rate.count_request(hook_id, at=at)
+    body = request.body
+    if len(body) > MOST_BYTES:
+        raise HookBodyTooLarge
+    given = [request.headers.get(f"webhook-{part}", "") for part in ("id", "timestamp", "signature")]
+    webhooks.receive_delivery(hook_id=hook_id, signed=SignedHeaders(*given), body=body, at=at)
+    after_commit(verify_due)
+    return json_response(schemas.Taken(taken=True), 202)
+
+
+def _system(seen: systems_context.SystemStatus) -> schemas.SystemSeen:
+    health = schemas.SystemHealth.of(
+        seen.health,
+        standing=seen.standing,
+        stop=seen.stop,
+        limits=seen.limits,
+        waiting=seen.debt.waiting,
+        due=seen.debt.due,
+        oldest_at=seen.debt.oldest_at,
+    )
+    return schemas.SystemSeen.of(seen, health=health)
+
+
+def _hook(row: Any, name: str, taken: dict[UUID, Any]) -> schemas.Hook:
+    return schemas.Hook.of(
+        row,
+        path=f"/api/v1/hooks/{row.id}",
+        secrets=len(webhooks.secrets_of(row.tenant_id, name, row.id)),
+        last_taken_at=taken.get(row.id),
+    )

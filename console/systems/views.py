@@ -1,0 +1,250 @@
+"""Systems: how each authoritative system answers, what it owes, and whether anything irreversible is released to it."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import Http404, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_POST
+
+from console.accounts.queries import actor_names
+from console.accounts.step_up import is_proven, is_recently_authenticated
+from console.contracts import contract_check
+from console.edge.http import TenantRequest, in_tenant, record_page_view, redirect_back
+from console.people.forms import ConfirmProposalForm
+from console.systems import context as systems_context
+from console.web import labels
+from console.web.forms import LiftFreezeForm
+from console.web.list_page import Column, ListPage, in_order, list_context, sortable
+from ledger.catalogue import queries as catalogue_queries
+from ledger.people.queries import is_same_person
+from ledger.people.rules.confirmation import Answer
+from ledger.record.rules.refusals import ProofNeeded
+from reviews import queries as after
+from reviews.readback.operations import connections
+from reviews.readback.operations import systems as operations
+from reviews.readback.operations.connections import ConnectionResult
+
+MAY_TEST = frozenset({"administrator", "operator"})
+FAMILIES = {"CLOSED": "true", "HALF_OPEN": "verifying", "OPEN": "false"}
+WORDS = {"CLOSED": "Answers", "HALF_OPEN": "Recovering", "OPEN": "Down", "NEVER": "Not read yet"}
+STOPS = {
+    "BY_PERSON": "Paused by a person",
+    "CIRCUIT_OPEN": "Paused while it is down",
+    "TOO_MANY_WAIT": "Too many unverified actions",
+    "WAITED_TOO_LONG": "An action has been unverified too long",
+}
+
+
+SYSTEMS_LIST = ListPage(
+    "systems",
+    columns=(
+        sortable("system", "System", lambda row: row.name),
+        sortable("pattern", "Pattern", lambda row: labels.sentence_case(row.pattern)),
+        sortable("state", "State", lambda row: WORDS[_standing(row)]),
+        sortable("read", "Last read", lambda row: row.health.last_read_at),
+        Column("answered", "Last answer", lambda row: row.health.last_success_at),
+        Column("latency", "Recent latency, ms", lambda row: row.health.latency_ms),
+        Column("reads", "Reads", lambda row: row.health.reads),
+        Column("unanswered", "Unanswered", lambda row: row.health.unanswered),
+        Column("failures", "Consecutive failures", lambda row: row.health.failures),
+        sortable("unverified", "Unverified actions", lambda row: row.debt.waiting),
+        Column("due", "Reads due", lambda row: row.debt.due),
+        Column("oldest", "Oldest", lambda row: row.debt.oldest_at),
+        Column(
+            "irreversible",
+            "Irreversible actions",
+            lambda row: STOPS.get(str(row.stop), "Paused") if row.stop is not None else "allowed",
+        ),
+        Column("id", "Id", lambda row: row.id),
+    ),
+)
+
+
+@in_tenant()
+def page(request: TenantRequest) -> HttpResponse:
+    return _page(request)
+
+
+def _page(
+    request: TenantRequest,
+    *,
+    word: ConfirmProposalForm | None = None,
+    trial: ConnectionResult | None = None,
+    status: int = 200,
+) -> HttpResponse:
+    tenant = request.tenant
+    resting = systems_context.contracts_by_system(tenant)
+    context = {
+        "here": "systems",
+        "systems": [
+            _system_context(request, each)
+            | {
+                "contracts": resting.get(each.name, []),
+                "credential": systems_context.credential_status(tenant, each) if _may_test(request) else None,
+                "trial": trial if trial is not None and trial.system_id == each.id else None,
+            }
+            for each in exported_rows(request)
+        ],
+        **list_context(request, SYSTEMS_LIST),
+        "may_test": _may_test(request),
+        "spending": systems_context.verification_spending(tenant.id, at=request.as_of),
+        "may_stop": "operator" in request.caller.roles,
+        "may_answer": bool({"operator", "administrator"} & request.caller.roles),
+        "word": word or ConfirmProposalForm(),
+        "is_fresh": is_recently_authenticated(request),
+    }
+    return render(request, "systems/_list.html" if request.htmx else "systems/list.html", context, status=status)
+
+
+def exported_rows(request: TenantRequest) -> list[systems_context.SystemStatus]:
+    """All systems, in the order that the address asks for."""
+    found = systems_context.all_systems(request.tenant.id, at=request.as_of)
+    return in_order(SYSTEMS_LIST, found, SYSTEMS_LIST.sort(request.GET))
+
+
+def _standing(seen: systems_context.SystemStatus) -> str:
+    return "NEVER" if seen.health.last_read_at is None else str(seen.standing)
+
+
+def _may_test(request: TenantRequest) -> bool:
+    return bool(MAY_TEST & request.caller.roles)
+
+
+@in_tenant(*sorted(MAY_TEST))
+@require_POST
+def test_connection(request: TenantRequest, system_id: UUID) -> HttpResponse:
+    """Read the system once; who did is put on record, and that it answered. The reading itself holds no lock."""
+    system = catalogue_queries.system_by_id(request.tenant.id, system_id)
+    if system is None:
+        raise Http404
+    trial = connections.try_connection(request.tenant.id, system, at=request.as_of)
+    record_page_view(request, "system", system.id, trial.action_id)
+    if trial.reading is not None and trial.contract is not None:
+        operations.record_connection(
+            tenant_id=request.tenant.id,
+            system_id=system.id,
+            contract=trial.contract,
+            by=request.caller.actor,
+            at=request.as_of,
+        )
+    return _page(request, trial=trial)
+
+
+@in_tenant("operator")
+@require_POST
+def stop(request: TenantRequest, system_id: UUID) -> HttpResponse:
+    name, form = _name(request, system_id), LiftFreezeForm(request.POST)
+    if form.is_valid():
+        reason = form.cleaned_data["reason"]
+        operations.stop_releasing(
+            tenant_id=request.tenant.id, name=name, reason=reason, by=request.caller.actor, at=request.as_of
+        )
+        messages.success(request, f"Irreversible actions on {name} are paused.")
+    else:
+        messages.error(request, "Not paused: enter a reason.")
+    return redirect_back(request, reverse("systems", args=[request.tenant.slug]))
+
+
+@in_tenant("administrator", "operator")
+@require_POST
+def decide_change(request: TenantRequest, system_id: UUID) -> HttpResponse:
+    """The second person's word on a change of where a system is, or of how it is read."""
+    form, known = ConfirmProposalForm(request.POST), catalogue_queries.system_by_id(request.tenant.id, system_id)
+    if known is None:
+        raise Http404
+    if not form.is_valid():
+        return _page(request, word=form, status=422)
+    yes = form.cleaned_data["to"] == "confirm"
+    try:
+        operations.decide_change(
+            tenant_id=request.tenant.id,
+            name=known.name,
+            answer=Answer.CONFIRM if yes else Answer.DECLINE,
+            reason=form.cleaned_data["reason"],
+            by=request.caller.actor,
+            is_proven=is_proven(request, *form.proof()),
+            at=request.as_of,
+        )
+    except ProofNeeded as refusal:
+        form.ask_for_proof(refusal.detail)
+        return _page(request, word=form, status=403)
+    said = (
+        f"Confirmed. The new settings of {known.name} apply."
+        if yes
+        else f"Declined. The settings of {known.name} are unchanged."
+    )
+    messages.success(request, said)
+    return redirect("systems", request.tenant.slug)
+
+
+@in_tenant("operator")
+@require_POST
+def resume(request: TenantRequest, system_id: UUID) -> HttpResponse:
+    name, form = _name(request, system_id), LiftFreezeForm(request.POST)
+    if form.is_valid():
+        reason = form.cleaned_data["reason"]
+        operations.resume_releasing(
+            tenant_id=request.tenant.id, name=name, reason=reason, by=request.caller.actor, at=request.as_of
+        )
+        messages.success(request, f"Actions on {name} are resumed, provided that it answers.")
+    else:
+        messages.error(request, "Not resumed: enter a reason.")
+    return redirect_back(request, reverse("systems", args=[request.tenant.slug]))
+
+
+def _name(request: TenantRequest, system_id: UUID) -> str:
+    row = catalogue_queries.system_by_id(request.tenant.id, system_id)
+    if row is None:
+        raise Http404
+    return row.name
+
+
+def _waits(request: TenantRequest, seen: systems_context.SystemStatus) -> dict[str, Any]:
+    """A change that waits: what would differ, who sent it, and whether that was the reader."""
+    assert seen.proposal is not None
+    by = systems_context.change_sender(seen)
+    wanted = {"pattern": seen.proposal["pattern"], "settings": seen.proposal["settings"]}
+    return {
+        "changes": contract_check.diff_documents({"pattern": seen.pattern, "settings": seen.settings}, wanted),
+        "by": actor_names(request.tenant.id).get(by, "a program") if by else "",
+        "is_sender": is_same_person(by, request.caller.actor.id),
+        "answer": reverse("system-answer", args=[request.tenant.slug, seen.id]),
+    }
+
+
+def _system_context(request: TenantRequest, seen: systems_context.SystemStatus) -> dict[str, Any]:
+    tenant = request.tenant
+    hooks = after.hooks_of(tenant.id, seen.id)
+    taken = after.last_deliveries(tenant.id, [each.id for each in hooks])
+    incident = after.incident_with_cause(tenant.id, f"system:{seen.name}")
+    stands = _standing(seen)
+    return {
+        "seen": seen,
+        "waits": _waits(request, seen) if seen.proposal else None,
+        "badge": {"family": FAMILIES.get(stands, "waiting"), "word": WORDS[stands]},
+        "stop": STOPS.get(str(seen.stop), "") if seen.stop is not None else "",
+        "limits": [{"word": _limit_label(name), "value": value} for name, value in seen.limits.items()],
+        "hooks": [{"row": each, "taken_at": taken.get(each.id)} for each in hooks],
+        "incident": {"title": incident.title, "href": reverse("incident", args=[tenant.slug, incident.id])}
+        if incident is not None
+        else None,
+        "stop_href": reverse("system-stop", args=[tenant.slug, seen.id]),
+        "resume_href": reverse("system-resume", args=[tenant.slug, seen.id]),
+    }
+
+
+def _limit_label(name: str) -> str:
+    return {
+        "concurrency": "Concurrent reads",
+        "reads_per_minute": "Reads per minute",
+        "failures": "Failures until marked down",
+        "cooldown_s": "First retry after, seconds",
+        "longest_cooldown_s": "Longest retry interval, seconds",
+        "incident_after_s": "Incident after, seconds",
+        "incident_actions": "Incident at unverified actions",
+    }[name]
