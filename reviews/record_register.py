@@ -97,7 +97,8 @@ def _fold_reports(rows: dict[Any, Row], event: VerifiedEvent) -> None:
 
 
 def _says_completed_rightly(row: Mapping[str, Any]) -> bool:
-    return bool(row["completed"] == (row["code"] in (StatusCode.COMPLETED, StatusCode.ANSWERED)))
+    """Until a read that was only answered was no completion, its reports said that it was one, and stay as given."""
+    return row["code"] == StatusCode.ANSWERED or bool(row["completed"] == (row["code"] == StatusCode.COMPLETED))
 
 
 def _guard_verdict(event: VerifiedEvent) -> Any:

@@ -343,5 +343,5 @@ class Outcome:
 
     @property
     def completed(self) -> bool:
-        """Return whether it was verified as done, or was a read that was answered: the only ground for saying so."""
+        """Return whether a reading verified it as done: the only ground for saying so."""
         return self.report is not None and self.report.completed

@@ -37,6 +37,7 @@ from console.edge.transaction import CHECKPOINT, after_commit, in_tenancy, recor
 from console.execution import schemas
 from console.execution.results import raw_evidence, read_result
 from ledger.actions.queries import actions
+from ledger.catalogue.rules.answer_paths import OriginField, find_at
 from ledger.catalogue.rules.contract import Contract
 from ledger.catalogue.rules.schemas import first_fault
 from ledger.log.rules import checkpoint, notes
@@ -45,6 +46,7 @@ from ledger.record.rules.refusals import NotFound, Refused
 from reviews import queries as after
 from reviews.cases.operations import cases
 from reviews.observations.operations import observations
+from reviews.reconciliation.rules.facts import NamedOrigin
 from reviews.tasks import verify_due
 from reviews.verification.operations import verification
 
@@ -282,17 +284,24 @@ def observe(
 def _answerer(
     tenant_id: UUID, reported: execution_queries.ReportedAttempt, contract: Contract, body: bytes
 ) -> verification.AnswerSource:
-    """The source of a read's answer, and the fault of the answer against the contract's answer schema.
+    """The source of a read's answer, the fault of the answer against the contract's answer schema, and what it names.
 
     The answer is checked as it was sent: in the record, fractions are text.
     """
-    fault = first_fault(contract.result_schema, raw_evidence(body)) if contract.result_schema else ""
+    answer = raw_evidence(body)
+    fault = first_fault(contract.result_schema, answer) if contract.result_schema else ""
     return verification.AnswerSource(
         executor_id=reported.executor_id,
         tenant_id=tenant_id,
         tools=tuple(reported.tools),
         schema_fault=fault,
+        origin={name: _named_origin(field, answer) for name, field in contract.answer_origin.items()},
     )
+
+
+def _named_origin(field: OriginField, answer: object) -> NamedOrigin:
+    named = find_at(answer, field.path)
+    return NamedOrigin(field.path, field.expected, None if named is None else str(named))
 
 
 def proof_of(request: HttpRequest, token: str, *, header: str = "DPoP", at: datetime) -> dpop.DpopProof:

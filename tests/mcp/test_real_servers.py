@@ -173,7 +173,7 @@ def test_a_server_that_only_tells_is_gated_too(house, tmp_path):
     result = bench.told(gateway={"settle_s": 0.0}).talk(_calling("convert_time", TIME))
     assert not result.is_error, result
     assert result.structured_content["target"]["datetime"]
-    told = {"code": "ANSWERED", "text": "Read; changes nothing.", "completed": True}
+    told = {"code": "ANSWERED", "text": "Read; changes nothing.", "completed": False}
     assert word(result)["report"] == told
     action_id = word(result)["action_id"]
     assert result.content[-1].text == f"Counterfoil: Read; changes nothing. (ANSWERED, action {action_id})"

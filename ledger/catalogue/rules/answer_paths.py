@@ -1,10 +1,13 @@
-"""The `answers` part of a contract: where the tool's answer shows each argument of the call.
+"""The `answers` and `answer_origin` parts of a contract: where the tool's answer shows each argument of the call, and
+where the tenant and the source that it is from.
 
 1. It maps an argument (`amount`, `address.city`) to a path into the answer: names with points between, `[]` for each
    member of a list, `[0]` or `[-1]` for one. Null says that the answer's field of that name is about something else.
 2. `{"path": …, "unit": "minor"}` says what an amount of money counts there: `minor` or `major` units.
 3. An argument that the tool does not take, and a path that its `result_schema` does not have, are refused with the
    names that there are.
+4. `answer_origin` is for a tool that only reads and is not read back: `{"tenant": {"path": "org.id", "is": "o-7"}}`
+   says which field of its answer names the tenant (or the `source`), and which one it has to name.
 """
 
 from __future__ import annotations
@@ -30,6 +33,19 @@ class AnswerPath:
 def read_answers(declared: Mapping[str, Any]) -> dict[str, AnswerPath | None]:
     """The `answers` of a document that has the shape of a contract."""
     return {name: _answer_path(part) for name, part in declared.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class OriginField:
+    """The path at which an answer names its tenant or its source, and the name that has to be there."""
+
+    path: str
+    expected: str
+
+
+def read_origin(declared: Mapping[str, Any]) -> dict[str, OriginField]:
+    """The `answer_origin` of a document that has the shape of a contract."""
+    return {name: OriginField(part["path"], part["is"]) for name, part in declared.items()}
 
 
 def _answer_path(part: Any) -> AnswerPath | None:
@@ -71,6 +87,12 @@ def answer_faults(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         problem = _missing(document.get("result_schema", {}), found.path, "The answer has") if found else ""
         if problem:
             yield place, problem
+    origin = read_origin(document.get("answer_origin", {}))
+    if origin and (document["side_effect_class"] != "READ_ONLY" or "verification" in document):
+        yield "/answer_origin", "Only the answer of a tool that reads, and is not read back, is checked for its origin."
+    for name, named in origin.items():
+        if problem := _missing(document.get("result_schema", {}), named.path, "The answer has"):
+            yield f"/answer_origin/{name}", problem
 
 
 def _missing(schema: Any, path: str, said: str) -> str:

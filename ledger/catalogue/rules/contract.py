@@ -40,6 +40,7 @@ Optional fields beyond api.md's example:
 | formerly | [] | names that the tool had: a call of one stays a phantom, with the new name suggested (R-MC-22) |
 | coercion | none | `lossless`: a tool that only reads takes a value in another type that says the same (C-38) |
 | answers | {} | where the tool's answer shows an argument (`ledger.catalogue.rules.answer_paths`) |
+| answer_origin | {} | the fields of a read's answer that name its tenant and source, and what they must name |
 | claims.sayings | [] | words, and when they are true: `{"words": ["charged"], "when": "so.payment > 0"}` |
 | report | none | the sentence of a receipt, a template, or one for each language (`report_templates`) |
 | based_on | {} | `required`: a call names the read that it rests on; `max_age_s`: how old that may be (R-TC-16) |
@@ -67,7 +68,7 @@ from jsonschema_rs import Draft202012Validator
 from ledger.catalogue.rules import contract_faults, remedies, report_templates, targets
 from ledger.catalogue.rules import preflight_reads as preparation
 from ledger.catalogue.rules import schemas as rules_schemas
-from ledger.catalogue.rules.answer_paths import AnswerPath, read_answers
+from ledger.catalogue.rules.answer_paths import AnswerPath, OriginField, read_answers, read_origin
 from ledger.catalogue.rules.depth import VerificationDepth, verification_depth
 from ledger.catalogue.rules.effects import (
     DEFAULT_REVERSIBILITY,
@@ -204,6 +205,7 @@ class Contract:
     recovery: Recovery
     claims: ClaimPhrases
     answers: Mapping[str, AnswerPath | None]
+    answer_origin: Mapping[str, OriginField]
     report: tuple[tuple[str, str], ...]
     next_tools: tuple[str, ...]
     formerly: tuple[str, ...]
@@ -373,6 +375,7 @@ def _contract(document: dict[str, Any], text: bytes) -> Contract:
         recovery=remedies.read(document.get("recovery", {})),
         claims=_claims(claims),
         answers=read_answers(document.get("answers", {})),
+        answer_origin=read_origin(document.get("answer_origin", {})),
         report=report_templates.read(document.get("report")),
         next_tools=tuple(document.get("next_tools", ())),
         formerly=tuple(document.get("formerly", ())),

@@ -273,6 +273,10 @@ def _answers(before: Contract, after: Contract) -> RawWeakenings:
             )
         elif name not in before.answers and now is None:
             yield "ANSWER_DROPPED", f"/answers/{name}", f"`{name}` is no longer compared with the answer's field."
+    for name, named in before.answer_origin.items():
+        if after.answer_origin.get(name) != named:
+            said = f"An answer no longer has to name `{named.expected}` as its {name}, at `{named.path}`."
+            yield "ORIGIN_UNCHECKED", f"/answer_origin/{name}", said
 
 
 def _is_longer(was: int | None, now: int | None) -> bool:

@@ -58,7 +58,8 @@ class Tool:
 class Record:
     """One action on record, or a refused call.
 
-    `stale`: a read whose freshness has run out, or that a later change has overtaken.
+    `completed`: its report says that it was done, or that it was a read and was answered. `stale`: a read whose
+    freshness has run out, or that a later change has overtaken.
     """
 
     action_id: str

@@ -4,13 +4,15 @@ A READ_ONLY tool whose contract names no check has no effect that a system of re
 checks, and each is made from what is there:
 
 1. Parameters: the request that the start handed out is, byte by byte, the one that the record bound.
-2. Tenant: the executor that answered belongs to the tenant of the action.
-3. Source identity: that executor is registered for the tool.
+2. Tenant: the executor that answered belongs to the tenant of the action, and the answer names the tenant that the
+   contract expects, where the contract says which field names it (`answer_origin`); the check says where it does not.
+3. Source identity: that executor is registered for the tool, and the same of the source.
 4. Integrity of the response: the answer is kept under its digest, and fits the answer schema, where there is one.
 
 All four passed: the call was answered. One failed: the answer is not to be used, and why is on record. No answer of
 success at all, be it a failure, a timeout or silence: the read has failed. In none of the three was anything read back,
-and none of them says so; nothing was changed, so a read may simply be repeated and needs no person.
+and none of them says so: what was answered stands as UNVERIFIABLE. Nothing was changed, so a read may simply be
+repeated and needs no person.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from ledger.record.rules.lifecycle import State
 from ledger.record.rules.outcomes import ANSWERED_KIND
 from reviews.observations.rules import observe
 from reviews.reconciliation.rules.discrepancies import Discrepancy
-from reviews.reconciliation.rules.facts import RunInputs
+from reviews.reconciliation.rules.facts import AnswerFacts, RunInputs
 from reviews.reconciliation.rules.verdict import CheckResult, CheckStatus, Verdict, VerificationResult, waiting_deadline
 from reviews.verification.rules.steps import KINDS, Changes
 
@@ -35,6 +37,8 @@ ANSWER_KINDS: dict[State, str] = KINDS | {
     State.RECONCILIATION_FAILED: "answer_refused",
 }
 """The kinds of the events of a read: those of other actions say that something was read back."""
+
+_LONGEST = 100
 
 PATHS: dict[VerificationResult, tuple[State, ...]] = {
     VerificationResult.SUCCESS: (State.COMMITTED, State.RECONCILED_SUCCESS),
@@ -100,17 +104,19 @@ def check_answer(inputs: RunInputs) -> tuple[CheckResult, ...]:
             f"What ran is the stored request, with SHA-256 {bound}.",
             f"The stored request has SHA-256 {facts.request_hash}, and {bound} was validated.",
         ),
-        _check(
+        _check_origin(
+            "tenant",
             "tenant_scope_confirmed",
-            own,
+            facts,
+            "" if own else f"Executor {facts.executor_id} belongs to another tenant.",
             f"Executor {facts.executor_id} belongs to this tenant.",
-            f"Executor {facts.executor_id} belongs to another tenant.",
         ),
-        _check(
+        _check_origin(
+            "source",
             "source_identity_confirmed",
-            registered,
+            facts,
+            "" if registered else f"Executor {facts.executor_id} is not registered for {facts.tool}.",
             f"Executor {facts.executor_id} is registered for {facts.tool}.",
-            f"Executor {facts.executor_id} is not registered for {facts.tool}.",
         ),
         _check(
             "response_integrity_confirmed",
@@ -119,6 +125,18 @@ def check_answer(inputs: RunInputs) -> tuple[CheckResult, ...]:
             f"It does not fit the answer schema of the contract: {facts.schema_fault}",
         ),
     )
+
+
+def _check_origin(of: str, name: str, facts: AnswerFacts, fault: str, passed_by: str) -> CheckResult:
+    """A check of who answered, and of the tenant or source that the answer names."""
+    field = facts.origin.get(of)
+    if field is None:
+        return _check(name, not fault, f"{passed_by} The contract names no field of the answer for its {of}.", fault)
+    if not fault and field.named != field.expected:
+        there = "nothing" if field.named is None else field.named[:_LONGEST]
+        fault = f"The answer names {there} as its {of}, at {field.path}, and {field.expected} was expected."
+    named = f"{passed_by} The answer names {field.expected} as its {of}, at {field.path}."
+    return _check(name, not fault, named, fault)
 
 
 def _check(name: str, passed: bool, passed_by: str, failed_by: str) -> CheckResult:
@@ -132,8 +150,8 @@ def answer_changes(state: State, changes: Changes, verdict: Verdict) -> Changes:
     if "verification" not in changes:
         return changes
     told: dict[str, Any] = {"source": SOURCE} if verdict.checks else {}
-    if state is State.FAILED:
-        told["status"] = "FAILED"
+    if state is not State.PENDING:
+        told["status"] = "UNVERIFIABLE" if verdict.result is VerificationResult.SUCCESS else "FAILED"
         changes.get("timestamps", {}).pop("verified_at", None)
     changes["verification"] = {**changes["verification"], **told}
     return changes

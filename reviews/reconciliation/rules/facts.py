@@ -168,9 +168,20 @@ class ReadPacing:
     asked: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class NamedOrigin:
+    """The field of an answer that names its tenant or its source: what it has to name, and what it named (None if
+    nothing).
+    """
+
+    path: str
+    expected: str
+    named: str | None
+
+
 @dataclass(frozen=True, kw_only=True)
 class AnswerFacts:
-    """The origin of an answer, and the facts that it is compared with.
+    """The origin of an answer, and the facts that it is compared with; `origin` by `tenant` and `source`.
 
     `request_hash` is that of the stored request, `answer_digest` that of the answer. `schema_fault` says where the
     answer breaks the contract's answer schema; `has_schema` is false if the contract declares none.
@@ -185,6 +196,7 @@ class AnswerFacts:
     executor_tools: tuple[str, ...]
     has_schema: bool = False
     schema_fault: str = ""
+    origin: Mapping[str, NamedOrigin] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -34,6 +34,7 @@ from reviews.observations.rules.observe import ParsedObservation, ReportedStatus
 from reviews.reconciliation.rules.facts import (
     AnswerFacts,
     ContractFacts,
+    NamedOrigin,
     ReadFailure,
     ReadPacing,
     RunInputs,
@@ -389,6 +390,7 @@ def _pacing(document: Mapping[str, Any]) -> ReadPacing:
 
 
 def _answer(document: Mapping[str, Any] | None) -> AnswerFacts | None:
-    return (
-        None if document is None else AnswerFacts(**{**document, "executor_tools": tuple(document["executor_tools"])})
-    )
+    if document is None:
+        return None
+    origin = {name: NamedOrigin(**field) for name, field in document.get("origin", {}).items()}
+    return AnswerFacts(**{**document, "executor_tools": tuple(document["executor_tools"]), "origin": origin})

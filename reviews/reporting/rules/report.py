@@ -7,8 +7,9 @@
    Accepted, pending, timed out and unverified are never a completion (R-RI-10).
 3. A contradiction outweighs any settled state: FINAL_STATE_UNKNOWN, not completed (Late truth).
    One that was reversed afterwards is reported as reversed (R-RI-11, R-RP-44).
-4. A tool that only reads and names no check is told as answered: that is its end as it was asked for, and says neither
-   "verified" nor "confirmed". Where it brought no answer that can be used it has failed, and nothing was changed.
+4. A tool that only reads and names no check is told as answered: that is its end as it was asked for, says neither
+   "verified" nor "confirmed", and is no completion, since no reading settled it. Where it brought no answer that can be
+   used it has failed, and nothing was changed.
 5. "Nothing happened" is said only where absence was proven (C-52); what a person attested, accepted or settled is
    reported as their word with the reading beside it (`word`), and is no completion; what an executor said is reported
    as the executor's word.
@@ -145,8 +146,7 @@ def build_report(
         text = partial_report_text(facts, text, parts, settled_otherwise=otherwise is not None)
     if recovery is not None and facts.doubt is None:
         text = f"{text} {recovery.text}"
-    completed = code in (StatusCode.COMPLETED, StatusCode.ANSWERED)
-    return StatusReport(code, text, completed, trust_level, parts, said.claims)
+    return StatusReport(code, text, code is StatusCode.COMPLETED, trust_level, parts, said.claims)
 
 
 def _settled_otherwise(facts: Facts) -> Wording | None:

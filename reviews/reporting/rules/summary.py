@@ -53,9 +53,10 @@ def build_summary(items: Iterable[ReportedAction], scene: SessionScene) -> Sessi
     by_result: dict[PlannerResult, list[ReportedAction]] = {}
     for item in items:
         by_result.setdefault(item.result, []).append(item)
-    completed = _texts_with_names(by_result, (_R.SUCCESS, _R.ANSWERED))
-    attested = _texts_with_names(by_result, (_R.ATTESTED,))
-    beside = f" Attested by people, not verified: {attested}" if attested else ""
+    completed = _texts_with_names(by_result, (_R.SUCCESS,))
+    titles = {"Read": _R.ANSWERED, "Attested by people, not verified": _R.ATTESTED}
+    told = {title: _texts_with_names(by_result, (result,)) for title, result in titles.items()}
+    beside = "".join(f" {title}: {said}" for title, said in told.items() if said)
     failed = _with_refused(_texts_with_names(by_result, (_R.FAILURE,)), scene)
     lines = [
         f"Completed so far: {completed or 'nothing.'}{beside}",

@@ -33,7 +33,14 @@ from reviews.readback.operations import schedules
 from reviews.readback.operations.plans import ReadPlan, action_snapshot, plan_for
 from reviews.readback.operations.readings import SourceReadings, mask_idempotency_key, read_sources
 from reviews.reconciliation.rules import findings
-from reviews.reconciliation.rules.facts import AnswerFacts, ContractFacts, ReadPacing, RunInputs, added_predicates
+from reviews.reconciliation.rules.facts import (
+    AnswerFacts,
+    ContractFacts,
+    NamedOrigin,
+    ReadPacing,
+    RunInputs,
+    added_predicates,
+)
 from reviews.reconciliation.rules.reading import Reading, serialize_readings, to_json_default
 from reviews.reconciliation.rules.verdict import LACKING, SEEN, Verdict
 from reviews.recovery.operations import recovery
@@ -70,12 +77,15 @@ def verify_action(*, tenant_id: UUID, action_id: UUID, clock: Callable[[], datet
 
 @dataclass(frozen=True, kw_only=True)
 class AnswerSource:
-    """The executor that answered, and what its answer breaks of the contract's answer schema; empty where nothing."""
+    """The executor that answered, what its answer breaks of the contract's answer schema (empty where nothing), and
+    the tenant and source that it names where the contract says.
+    """
 
     executor_id: str
     tenant_id: UUID
     tools: tuple[str, ...]
     schema_fault: str
+    origin: Mapping[str, NamedOrigin]
 
 
 def check_answer(*, tenant_id: UUID, action_id: UUID, by: AnswerSource, at: datetime) -> str | None:
@@ -95,6 +105,7 @@ def check_answer(*, tenant_id: UUID, action_id: UUID, by: AnswerSource, at: date
         executor_tools=by.tools,
         has_schema=bool(plan.contract.result_schema),
         schema_fault=by.schema_fault,
+        origin=by.origin,
     )
     return conclude_run(plan, SourceReadings(), answer=facts, at=at)
 

@@ -239,7 +239,7 @@ class Walk:
         if self.claimed and self.choose((True, True, False)):
             self.step("answer_checked", State.COMMITTED, self.read("SUCCESS", "", source=""))
             self.step("answered", SUCCESS, {}, grounds=(Ground.PREDICATES_HOLD,))
-            self.entry["verification"]["verified_state_pointer"] = None
+            self.entry["verification"] |= {"status": "UNVERIFIABLE", "verified_state_pointer": None}
         elif self.claimed:
             found = self.choose(("VALUE_MISMATCH", "UNVERIFIABLE_STATE"))
             self.step("answer_checked", State.COMMITTED, self.read("MISMATCH", found, source=""))

@@ -93,7 +93,7 @@ def test_a_read_that_was_answered_ends_as_answered_at_once_and_everywhere(reader
     assert answered(reader, started) == "RECONCILED_SUCCESS"
     assert reader.path(action_id)[-3:] == ["PENDING", "COMMITTED", "RECONCILED_SUCCESS"]
     report = reader.report(action_id)
-    assert (report["code"], report["text"], report["completed"]) == ("ANSWERED", "Read; changes nothing.", True)
+    assert (report["code"], report["text"], report["completed"]) == ("ANSWERED", "Read; changes nothing.", False)
     assert report["trust_level"] == 1
     told = reader.agent.get(f"/sessions/{started['session_id']}/context").json()
     assert "Read; changes nothing." in told["text"]
@@ -127,7 +127,7 @@ def test_the_record_names_the_four_checks_and_says_that_nothing_was_read_back(re
     assert not {"verified", "reconciled"} & set(events)
     entry = events["answered"]["entry"]
     assert entry["verification"] == {
-        "status": "VERIFIED",
+        "status": "UNVERIFIABLE",
         "source": "the tool's answer; nothing was read back",
         "query_pointer": None,
         "verified_state_pointer": None,
@@ -141,6 +141,9 @@ def test_the_record_names_the_four_checks_and_says_that_nothing_was_read_back(re
     ]
     assert started["payload_hash"] in run["checks"][0]["by"]
     assert "runner is registered for look_up_note" in run["checks"][2]["by"]
+    for place, of in ((1, "tenant"), (2, "source")):
+        assert run["checks"][place]["by"].endswith(f"The contract names no field of the answer for its {of}.")
+    assert entry["timestamps"]["verified_at"] is None
     tenant = events_queries.tenant_by_id(reader.tenant)
     verify_ledger.verify(tenant.id, tenant.origin)
     shown = page(reader, f"actions/{started['action_id']}")
@@ -218,6 +221,45 @@ def test_an_answer_that_breaks_its_schema_is_told_as_one_that_is_not_to_be_used(
     assert [each["check"] for each in failed] == ["response_integrity_confirmed"]
     assert "does not fit the answer schema" in failed[0]["by"]
     assert "the answer cannot be used" in page(reader, f"actions/{started['action_id']}")
+
+
+@pytest.mark.req("R-VD-01", "R-TC-06")
+def test_an_answer_that_names_another_tenant_or_source_than_the_contract_expects_is_not_used(shop: Workshop):
+    named = {"tenant": {"path": "org.id", "is": "o-7"}, "source": {"path": "from", "is": "notes"}}
+    reader = registered(shop, answer_origin=named)
+    started = begun(reader)
+    assert answered(reader, started, evidence=ANSWER | {"org": {"id": "o-7"}, "from": "notes"}) == "RECONCILED_SUCCESS"
+    run = reader.auditor.get(f"/actions/{started['action_id']}/runs").json()["items"][0]
+    assert run["checks"][1]["by"].endswith("The answer names o-7 as its tenant, at org.id.")
+    assert replayed_alike(reader, started["action_id"])
+    for shown, check, said in (
+        (
+            {"org": {"id": "o-8"}, "from": "notes"},
+            "tenant_scope_confirmed",
+            "names o-8 as its tenant, at org.id, and o-7",
+        ),
+        ({"org": {"id": "o-7"}}, "source_identity_confirmed", "names nothing as its source, at from, and notes"),
+    ):
+        started = begun(reader)
+        assert answered(reader, started, evidence=ANSWER | shown) == "FAILED"
+        run = reader.auditor.get(f"/actions/{started['action_id']}/runs").json()["items"][0]
+        failed = {each["check"]: each["by"] for each in run["checks"] if each["made"] == "FAILED"}
+        assert list(failed) == [check]
+        assert said in failed[check]
+
+
+def test_the_origin_of_an_answer_is_asked_only_of_a_read_that_nothing_reads_back(shop: Workshop):
+    named = {"tenant": {"path": "org", "is": "o-7"}}
+    writing = contract("write_document") | {"version": "9", "answer_origin": named}
+    refused = shop.operator_key.post("/contracts", writing)
+    assert (refused.status_code, refused.json()["errors"][0]["code"]) == (422, "BAD_ANSWER_PATH")
+    unknown = reading_contract(result_schema=SCHEMA, answer_origin=named)
+    refused = shop.operator_key.post("/contracts", unknown)
+    assert "The answer has no field `org`" in refused.content.decode()
+
+
+def replayed_alike(reader: Workshop, action_id: str) -> bool:
+    return bool(reader.auditor.get(f"/actions/{action_id}/replay").json()["same"])
 
 
 def test_an_answer_of_an_executor_that_is_not_registered_for_the_tool_is_not_used(reader: Workshop):
