@@ -42,6 +42,7 @@ from ledger.record.queries import evidence as evidence_queries
 from ledger.record.rules.canonical import digest
 from ledger.record.rules.encryption import CannotOpen, EvidenceErased
 from ledger.record.rules.lifecycle import State
+from ledger.record.rules.outcomes import outcome_of
 from reviews import queries as after
 from reviews.reporting.operations import reports, session_reports
 from reviews.reporting.queries import facts_of
@@ -77,7 +78,7 @@ def issue_report(request: HttpRequest, latest: actions.LatestEvent, *, at: datet
     told = reports.report_on(action, entry or {})
     to: dict[str, Any] = {"tenant_id": action.tenant_id, "to": caller_of(request).actor.id, "at": at}
     note_access(request, session_reports.remember_reports, told=[(action, told)], **to)
-    return Report.of(told, parts=list(told.parts), as_of=at, entry_id=event_id)
+    return Report.of(told, outcome=outcome_of(action), parts=list(told.parts), as_of=at, entry_id=event_id)
 
 
 def envelope(action: models.Action, caller: Caller) -> Action:

@@ -370,7 +370,8 @@ class ReplayBundle(Answer):
 class Report(Answer):
     code: str
     text: str
-    completed: bool
+    outcome: Outcome = Field(description="The outcome: one code for each of the words shown on pages.")
+    completed: bool = Field(description="Whether a reading of the system of record settled that it was done.")
     trust_level: int
     parts: list[Part] = Field(description="For a partially applied action: what was found for each part.")
     as_of: Time = Field(description="Time of this report; ask again before reporting later.")

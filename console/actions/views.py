@@ -42,6 +42,7 @@ from console.web.spreadsheets import MOST_EXPORTED
 from ledger.actions.queries import actions
 from ledger.catalogue.rules.money import amount_of
 from ledger.record.queries import events as queries
+from ledger.record.rules.outcomes import outcome_of
 from reviews import queries as after
 from reviews.cases.operations import cases
 from reviews.tracing import queries as tracing
@@ -60,7 +61,10 @@ ACTIONS_LIST = ListPage(
             "outcome",
             "Outcome",
             lambda row: labels.outcome_label(row[0]),
-            more={"State (code)": lambda row: row[0].state},
+            more={
+                "Outcome (code)": lambda row: outcome_of(row[0]),
+                "State (code)": lambda row: row[0].state,
+            },
         ),
         Column("action", "Action", lambda row: row[0].target, sorts=("target", "-target")),
         amount_column(lambda row: row[1]),

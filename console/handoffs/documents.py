@@ -29,6 +29,7 @@ from ledger.catalogue.rules.depth import verification_depth
 from ledger.record.queries import events
 from ledger.record.rules.event_kinds import EVENT_KINDS
 from ledger.record.rules.lifecycle import MACHINES, NEEDS, TERMINAL, TRANSITIONS, State
+from ledger.record.rules.outcomes import outcome_of
 from reviews import queries as after
 from reviews.reconciliation.rules.discrepancies import Discrepancy, recovery_triggers
 
@@ -322,6 +323,7 @@ def _reviews(tenant_id: UUID, period: MetricPeriod, at: datetime) -> Rows:
                     "claimed": case.claimed_by is not None,
                     "proposed": case.proposed_resolution or None,
                     "action_state": State(action.state) if action else None,
+                    "action_outcome": outcome_of(action) if action else None,
                     "compensation_failed": case.reason == State.COMPENSATION_FAILED,
                     "details": f"/api/v1/reviews/{case.id}",
                 }
@@ -336,7 +338,8 @@ def _unrecorded_rows(tenant_id: UUID, period: MetricPeriod, at: datetime) -> Row
         for start in reversed(readings.unrecorded_starts(tenant_id))
         if period.since <= start["told_at"] < period.until
     ]
-    known = actions.actions_by_id(tenant_id, [UUID(start["action_id"]) for start in told])
+    found = actions.actions_by_id(tenant_id, [UUID(start["action_id"]) for start in told])
+    known = {str(action_id): action for action_id, action in found.items()}
     same = ("action_id", "attempt", "executor_id", "tool", "payload_hash", "started_at")
     return [
         schemas.UnrecordedRow.of(
@@ -344,10 +347,12 @@ def _unrecorded_rows(tenant_id: UUID, period: MetricPeriod, at: datetime) -> Row
                 **{name: start[name] for name in same},
                 "tool_status": start["status"] or None,
                 "reported_at": start["told_at"],
-                "action_state": known[action_id].state if (action_id := UUID(start["action_id"])) in known else None,
+                "action_state": action.state if action else None,
+                "action_outcome": outcome_of(action) if action else None,
             }
         )
         for start in told
+        for action in [known.get(start["action_id"])]
     ]
 
 

@@ -13,6 +13,7 @@ from pydantic import Field
 
 from console.edge.schemas import Answer, Time
 from ledger.record.rules.lifecycle import State
+from ledger.record.rules.outcomes import Outcome
 from reviews.reconciliation.rules.discrepancies import Discrepancy
 
 R = TypeVar("R")
@@ -135,6 +136,7 @@ class ReviewRow(Answer):
     claimed: bool
     proposed: str | None = Field(description="The resolution that awaits a second person.")
     action_state: State | None
+    action_outcome: Outcome | None = Field(description="How the action stands: the code to decide by.")
     compensation_failed: bool
     details: str = Field(description="The API call for the whole case.")
 
@@ -149,6 +151,7 @@ class UnrecordedRow(Answer):
     tool_status: str | None = Field(description="What the tool answered, says the executor; null if it never did.")
     reported_at: Time = Field(description="When the executor told the console, which was after the restore.")
     action_state: State | None = Field(description="Null if the record does not have the action at all.")
+    action_outcome: Outcome | None = Field(description="How the action stands: the code to decide by.")
 
 
 class TelemetryRow(Answer):
@@ -210,14 +213,14 @@ class ReviewsHandoff(Handoff[ReviewRow]):
     """Cases that wait for a person now, the most severe first."""
 
     handoff: Literal["reviews"] = "reviews"
-    version: Literal[1] = 1
+    version: Literal[2] = 2
 
 
 class UnrecordedHandoff(Handoff[UnrecordedRow]):
     """Effects without a record: starts that executors kept and that a restored record has lost, newest first."""
 
     handoff: Literal["unrecorded"] = "unrecorded"
-    version: Literal[1] = 1
+    version: Literal[2] = 2
 
 
 class TelemetryHandoff(Handoff[TelemetryRow]):

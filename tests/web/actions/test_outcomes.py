@@ -48,7 +48,9 @@ def stands_as(shop: Workshop, action_id: str, outcome: Outcome) -> str:
     others = [each for each in Outcome if each is not outcome]
     assert not any(f'data-part="{action_id}"' in look(shop, "actions", outcome=str(each)) for each in others[:4])
     table = csv.DictReader(io.StringIO(look(shop, "actions.csv", outcome=str(outcome))))
-    assert {row["Id"]: row["Outcome"] for row in table}[action_id] == word
+    assert {row["Id"]: (row["Outcome"], row["Outcome (code)"]) for row in table}[action_id] == (word, str(outcome))
+    told = shop.auditor.get(f"/actions/{action_id}/report").json()
+    assert (told["outcome"], told["completed"]) == (str(outcome), outcome is Outcome.VERIFIED)
     assert shop.agent.get(f"/actions/{action_id}").json()["outcome"] == outcome
     listed = shop.operator_key.get(f"/actions?outcome={outcome}").json()["items"]
     assert action_id in {each["action_id"] for each in listed}

@@ -95,7 +95,10 @@ def test_columns_are_chosen_and_taken_away_as_they_are_shown(stage):
     assert table[0] == "Id,Action,Agent,Proposed"
     assert [row.split(",")[1:3] for row in table[1:]] == [["order/N-1", "a"], ["order/N-0", "b"]]
     whole = person.client.get(f"/t/{stage.slug}/actions.csv").content.decode().splitlines()[0]
-    assert whole == "Id,Outcome,State (code),Action,Agent,Tool,Class,Discrepancy,Changed,Proposed,Version,Run"
+    assert (
+        whole
+        == "Id,Outcome,Outcome (code),State (code),Action,Agent,Tool,Class,Discrepancy,Changed,Proposed,Version,Run"
+    )
 
 
 def test_an_amount_is_taken_away_only_where_its_column_was_chosen(stage):
