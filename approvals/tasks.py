@@ -69,7 +69,7 @@ def _come_due(
     elif what in assignment.STEPS:
         assignment.take_step(tenant_id=tenant_id, approval_id=subject_id, step=assignment.STEPS[what], at=at)
     elif what == "review":
-        unreviewed = break_glass.note_overdue_review(tenant_id=tenant_id, emergency_id=subject_id, at=at)
+        unreviewed = break_glass.note_overdue_review(tenant_id=tenant_id, use_id=subject_id, at=at)
         if unreviewed is not None:
             alarm(unreviewed, at)
     elif what == approvers.LOOK:

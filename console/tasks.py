@@ -20,7 +20,7 @@ from approvals.execution.queries import stopped_agents
 from approvals.voting.operations import attention
 from console.accounts import operations as accounts_operations
 from console.accounts import queries as accounts_queries
-from console.break_glass import context as break_glass_context
+from console.break_glass import operations as break_glass_operations
 from console.event_export import sending as event_sending
 from console.exports import bundle_information
 from console.ledger import integrity_step
@@ -127,7 +127,7 @@ def lapse() -> int:
     """End leases and approvals that have run out; what waited for a system that is away fails as such (RT-18)."""
     at = timezone.now()
     return before.lapse(
-        lambda tenant_id: after.release_stops(tenant_id, at=at).keys(), break_glass_context.raise_overdue_alarm
+        lambda tenant_id: after.release_stops(tenant_id, at=at).keys(), break_glass_operations.raise_overdue_alarm
     )
 
 

@@ -9,7 +9,7 @@ from django.utils import timezone
 from ninja import Query, Router
 
 from approvals.voting.queries import approvers
-from console.break_glass import context as break_glass_context
+from console.break_glass import operations as break_glass_operations
 from console.break_glass import schemas
 from console.edge import paging
 from console.edge.auth import admits, caller_of
@@ -39,9 +39,9 @@ def list_emergencies(request: HttpRequest, wanted: Query[schemas.EmergenciesWant
 @in_tenancy
 def review(request: HttpRequest, emergency_id: UUID, body: schemas.EmergencyReviewBody) -> schemas.EmergencyState:
     caller = caller_of(request)
-    state = break_glass_context.record_review(
+    state = break_glass_operations.record_review(
         tenant_id=caller.tenant_id,
-        emergency_id=emergency_id,
+        use_id=emergency_id,
         finding=body.finding,
         reason=body.reason,
         by=caller.actor,

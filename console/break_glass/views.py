@@ -14,7 +14,7 @@ from django.views.decorators.http import require_POST
 from approvals.voting.queries import approvers
 from approvals.voting.rules import break_glass as rules
 from console.accounts.queries import actor_names
-from console.break_glass import context as break_glass_context
+from console.break_glass import operations as break_glass_operations
 from console.edge.http import TenantRequest, in_tenant
 from console.web.forms import BreakGlassReviewForm
 from console.web.list_page import Column, ListPage, list_context
@@ -23,7 +23,7 @@ from ledger.actions.queries import actions as actions_queries
 from ledger.people.queries import is_same_person
 
 REVIEWERS = ("reviewer", "operator", "compliance", "administrator")
-EMERGENCIES_LIST = ListPage(
+BREAK_GLASS_LIST = ListPage(
     "emergencies",
     columns=(
         Column("action", "Action", lambda row: f"{row['action'].tool} on {row['action'].target}"),
@@ -43,19 +43,19 @@ FOUND = {"justified": "justified", "not_justified": "not justified"}
 
 
 @in_tenant()
-def emergency_list(request: TenantRequest) -> HttpResponse:
+def page(request: TenantRequest) -> HttpResponse:
     return _page(request, BreakGlassReviewForm())
 
 
 @in_tenant(*REVIEWERS)
 @require_POST
-def emergency_review(request: TenantRequest, emergency_id: UUID) -> HttpResponse:
+def review(request: TenantRequest, emergency_id: UUID) -> HttpResponse:
     form = BreakGlassReviewForm(request.POST)
     if not form.is_valid():
         return _page(request, form, about=emergency_id, status=422)
-    break_glass_context.record_review(
+    break_glass_operations.record_review(
         tenant_id=request.tenant.id,
-        emergency_id=emergency_id,
+        use_id=emergency_id,
         finding=rules.Finding(form.cleaned_data["finding"]),
         reason=form.cleaned_data["reason"],
         by=request.caller.actor,
@@ -81,9 +81,9 @@ def _page(
         ],
         "done": [_review_row(request, each, actions, called, None) for each in done],
         "findings": FOUND.items(),
-        **list_context(request, EMERGENCIES_LIST),
+        **list_context(request, BREAK_GLASS_LIST),
     }
-    return render(request, "approvals/emergencies.html", context, status=status)
+    return render(request, "break_glass/page.html", context, status=status)
 
 
 def exported_rows(request: TenantRequest) -> list[dict[str, Any]]:

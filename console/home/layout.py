@@ -95,7 +95,7 @@ def _frame(request: Any) -> dict[str, Any]:
         "alarms": [labels.alarm_label(kind) for kind in facts.alarms],
         "ledger": reverse("ledger", args=[slug]),
         "glass": facts.unreviewed,
-        "emergencies": reverse("emergencies", args=[slug]),
+        "break_glass": reverse("emergencies", args=[slug]),
         "me": reverse("me", args=[slug]),
         "unread": _format_count(facts.unread),
         "freezes": facts.freezes,

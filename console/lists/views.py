@@ -47,7 +47,7 @@ LISTS: dict[str, tuple[ListPage, Callable[[TenantRequest], Iterable[Any]]]] = {
         (queue.APPROVALS_LIST, queue.exported_rows),
         (audit.AUDIT_LIST, audit.exported_events),
         (audit.SIGHTINGS_LIST, audit.exported_sightings),
-        (break_glass.EMERGENCIES_LIST, break_glass.exported_rows),
+        (break_glass.BREAK_GLASS_LIST, break_glass.exported_rows),
         (calls.CALLS_LIST, calls.exported_rows),
         (calls.HALLUCINATIONS_LIST, calls.exported_rates),
         (cases.CASES_LIST, cases.exported_rows),

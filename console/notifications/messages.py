@@ -46,7 +46,7 @@ TITLES: Final[dict[str, tuple[str, str, str]]] = {
         "Request withdrawn",
         "Its agent was stopped, or may no longer do this. Nobody needs to decide.",
     ),
-    Occasion.EMERGENCY: ("Break-glass was used", "Break-glass was used", "Others must review it."),
+    Occasion.BREAK_GLASS: ("Break-glass was used", "Break-glass was used", "Others must review it."),
     Occasion.AGENT_FLAGGED: (
         "Agent flagged",
         "Agent flagged",

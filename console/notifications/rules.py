@@ -29,7 +29,7 @@ class Occasion(StrEnum):
     EXPIRED = "expired"
     VOIDED = "voided"
     WITHDRAWN = "withdrawn"
-    EMERGENCY = "emergency"
+    BREAK_GLASS = "emergency"
     KEY_WAITS = "key_waits"
     AGENT_FLAGGED = "agent_flagged"
     CASE_OPENED = "case_opened"
@@ -87,7 +87,7 @@ AUDIENCES: Final[dict[Occasion, Audience]] = {
     Occasion.EXPIRED: Audience.INVOLVED,
     Occasion.VOIDED: Audience.INVOLVED,
     Occasion.WITHDRAWN: Audience.ASKED,
-    Occasion.EMERGENCY: Audience.EVERYBODY,
+    Occasion.BREAK_GLASS: Audience.EVERYBODY,
     Occasion.KEY_WAITS: Audience.SECONDS,
     Occasion.AGENT_FLAGGED: Audience.ALARMED,
     Occasion.CASE_OPENED: Audience.OPERATORS,
@@ -154,7 +154,7 @@ WAITS: Final = frozenset(
 WAKES: Final = WAITS | {
     Occasion.MENTIONED,
     Occasion.ANSWERED,
-    Occasion.EMERGENCY,
+    Occasion.BREAK_GLASS,
     Occasion.CONTRACT_WAITS,
 }
 """What a person's devices are woken for: something waits for them, and the push says no more."""
@@ -162,7 +162,7 @@ ENDINGS: Final = frozenset(
     {Occasion.APPROVED, Occasion.REJECTED, Occasion.CHANGES, Occasion.EXPIRED, Occasion.VOIDED, Occasion.WITHDRAWN}
 )
 """How a request to people ends; a room that shows the request gets an update of that message."""
-_URGENT: Final = frozenset({Occasion.EMERGENCY, Occasion.NO_APPROVER, Occasion.INCIDENT_OPENED, Occasion.SYSTEM_DOWN})
+_URGENT: Final = frozenset({Occasion.BREAK_GLASS, Occasion.NO_APPROVER, Occasion.INCIDENT_OPENED, Occasion.SYSTEM_DOWN})
 _PROMPT: Final = frozenset(
     {Occasion.MENTIONED, Occasion.ANSWERED, Occasion.ESCALATED, Occasion.OVERDUE, Occasion.ASSIGNED, Occasion.KEY_WAITS}
     | {Occasion.CASE_OPENED, Occasion.CASE_REOPENED, Occasion.CASE_ASSIGNED, Occasion.SETTLEMENT_WAITS}

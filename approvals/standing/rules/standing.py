@@ -137,7 +137,7 @@ class DecidedAction:
     approval_state: str
     voted: bool
     edited: bool
-    emergency: bool
+    broke_glass: bool
     passed: bool
     attempts: int
     discrepancy: str
@@ -156,7 +156,7 @@ def earned_row(decided: Iterable[DecidedAction]) -> list[DecidedAction]:
     """The newest approvals in a row that were all verified (rule 2)."""
     row = []
     for each in decided:
-        if failure_of(each) is not None or each.approval_state == "REJECTED" or each.edited or each.emergency:
+        if failure_of(each) is not None or each.approval_state == "REJECTED" or each.edited or each.broke_glass:
             break
         if each.state in _UNDER_WAY or each.passed or each.follows_up or _never_ran(each):
             continue

@@ -128,11 +128,11 @@ def _open_review(used: BreakGlassUse, rule: break_glass.BreakGlassRule, actor: l
 
 
 def review_use(
-    *, tenant_id: UUID, emergency_id: UUID, finding: break_glass.Finding, reason: str, by: ledger.Actor, at: datetime
+    *, tenant_id: UUID, use_id: UUID, finding: break_glass.Finding, reason: str, by: ledger.Actor, at: datetime
 ) -> str:
     """Record the finding of one reviewer; returns the state after it."""
-    head = ledger.lock_subject(tenant_id=tenant_id, subject_id=emergency_id, kind="emergency")
-    used = approvers.emergency(tenant_id, emergency_id)
+    head = ledger.lock_subject(tenant_id=tenant_id, subject_id=use_id, kind="emergency")
+    used = approvers.break_glass_use(tenant_id, use_id)
     if used is None:
         raise NotFound("Break-glass use")
     wanted = _reviewers_required(used)
@@ -156,11 +156,11 @@ def review_use(
         at=at,
     )
     review = {"person": person, "actor": str(by.id), "finding": finding, "reason": reason, "at": instant(at)}
-    BreakGlassUse.objects.filter(tenant_id=tenant_id, id=emergency_id).update(
+    BreakGlassUse.objects.filter(tenant_id=tenant_id, id=use_id).update(
         reviews=[*used.reviews, review], reviewed_at=at if done else None
     )
     if done:
-        Deadline.objects.filter(subject_id=emergency_id, what="review").delete()
+        Deadline.objects.filter(subject_id=use_id, what="review").delete()
     return "REVIEWED" if done else "USED"
 
 
@@ -171,11 +171,11 @@ def _reviewers_required(used: BreakGlassUse) -> int:
     return int(opened["reviewers"])
 
 
-def note_overdue_review(*, tenant_id: UUID, emergency_id: UUID, at: datetime) -> BreakGlassUse | None:
+def note_overdue_review(*, tenant_id: UUID, use_id: UUID, at: datetime) -> BreakGlassUse | None:
     """Record once that a review is overdue; the caller raises the alarm. The review can still be given."""
-    head = ledger.lock_subject(tenant_id=tenant_id, subject_id=emergency_id, kind="emergency")
-    used = approvers.emergency(tenant_id, emergency_id)
-    Deadline.objects.filter(subject_id=emergency_id, what="review").delete()
+    head = ledger.lock_subject(tenant_id=tenant_id, subject_id=use_id, kind="emergency")
+    used = approvers.break_glass_use(tenant_id, use_id)
+    Deadline.objects.filter(subject_id=use_id, what="review").delete()
     if used is None or used.reviewed_at is not None:
         return None
     ledger.append(head, ledger.NewEvent(kind="break_glass_review_overdue"), actor=ledger.SYSTEM, at=at)

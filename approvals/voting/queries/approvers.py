@@ -100,8 +100,8 @@ def approver_key_by_credential(tenant_id: UUID, credential_id: str) -> ApproverK
     return ApproverKey.objects.filter(tenant_id=tenant_id, credential_id=credential_id).first()
 
 
-def emergency(tenant_id: UUID, emergency_id: UUID) -> BreakGlassUse | None:
-    return fetch_one(BreakGlassUse, "tenant_id = $1 AND id = $2", tenant_id, emergency_id)
+def break_glass_use(tenant_id: UUID, use_id: UUID) -> BreakGlassUse | None:
+    return fetch_one(BreakGlassUse, "tenant_id = $1 AND id = $2", tenant_id, use_id)
 
 
 def break_glass_uses(

@@ -357,7 +357,7 @@ def check_unapproved_release(*, payload_hash: str, contract_digest: str, policy_
 
 
 def _check_person(voter: Voter, requesters: frozenset[str], verdict: VoteChoice) -> None:
-    # Who may break the glass is the policy's word (`emergency.check_use`).
+    # Who may break the glass is the policy's word (`break_glass.check_use`).
     if verdict is not VoteChoice.BREAK_GLASS and REVIEWER not in voter.roles:
         raise NotEligible
     if voter.actor in requesters:

@@ -148,7 +148,7 @@ def test_a_period_ends_after_what_it_collects_and_not_too_late(at, minutes):
         ("approval", "approval_reminded", Occasion.REMINDED),
         ("approver_key", "key_enrolled", Occasion.KEY_WAITS),
         ("approver_key", "key_confirmed", None),
-        ("emergency", "break_glass_used", Occasion.EMERGENCY),
+        ("emergency", "break_glass_used", Occasion.BREAK_GLASS),
         ("emergency", "break_glass_reviewed", None),
         ("agent", "agent_flagged", Occasion.AGENT_FLAGGED),
         ("agent", "agent_flag_cleared", None),
@@ -175,7 +175,7 @@ def test_every_occasion_has_an_audience():
     [
         (Occasion.REQUESTED, "LOW", "LOW"),
         (Occasion.REQUESTED, "", "NORMAL"),
-        (Occasion.EMERGENCY, "LOW", "HIGH"),
+        (Occasion.BREAK_GLASS, "LOW", "HIGH"),
         (Occasion.NO_APPROVER, "NORMAL", "HIGH"),
         (Occasion.MENTIONED, "LOW", "NORMAL"),
         (Occasion.ANSWERED, "HIGH", "HIGH"),

@@ -23,7 +23,7 @@ WELL = DecidedAction(
     approval_state="CONSUMED",
     voted=True,
     edited=False,
-    emergency=False,
+    broke_glass=False,
     passed=False,
     attempts=1,
     discrepancy="",
@@ -88,7 +88,7 @@ def test_an_argument_that_varies_more_than_people_can_look_over_makes_no_shape()
         {"state": "FAILED"},
         {"attempts": 2},
         {"edited": True},
-        {"emergency": True, "voted": False},
+        {"broke_glass": True, "voted": False},
         {"approval_state": "REJECTED", "state": "FAILED", "attempts": 0},
     ],
 )

@@ -53,7 +53,7 @@ from tests.support.callers import put_in_force
 from tests.support.outside.authenticators import ORIGIN, RP_ID, Authenticator
 from tests.support.probes import opened
 from tests.support.seals import seal_up
-from tests.web.approvals.test_emergencies import broken, policy
+from tests.web.approvals.test_break_glass import broken, policy
 from tests.web.metrics.test_alerts import RULE, counted
 
 CONSTRAINTS = "SELECT conname FROM pg_constraint WHERE conrelid = %s::regclass AND contype IN ('c', 'u')"

@@ -25,14 +25,12 @@ _TITLES = {
 
 
 def record_review(
-    *, tenant_id: UUID, emergency_id: UUID, finding: Finding, reason: str, by: ledger.Actor, at: datetime
+    *, tenant_id: UUID, use_id: UUID, finding: Finding, reason: str, by: ledger.Actor, at: datetime
 ) -> str:
     """One person's review; what was not justified becomes a security incident with it. The state after."""
-    state = break_glass.review_use(
-        tenant_id=tenant_id, emergency_id=emergency_id, finding=finding, reason=reason, by=by, at=at
-    )
+    state = break_glass.review_use(tenant_id=tenant_id, use_id=use_id, finding=finding, reason=reason, by=by, at=at)
     if finding is Finding.NOT_JUSTIFIED:
-        used = approvers.emergency(tenant_id, emergency_id)
+        used = approvers.break_glass_use(tenant_id, use_id)
         _alarm(used, "not_justified", by=by, at=at)
     return state
 
