@@ -42,7 +42,7 @@ def ungated_context(tenant: Tenant, case: Case, *, caller: Caller, at: datetime)
     return {
         "ungated": True,
         "row": case,
-        "title": case.target,
+        "title": labels.target_text(case.target),
         "label": labels.case_reason_label(case.reason),
         "definition": DEFINITION,
         "system": system,

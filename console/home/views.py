@@ -79,13 +79,13 @@ def _figures(request: TenantRequest) -> list[dict[str, Any]]:
     actions, approvals = reverse("actions", args=[slug]), reverse("approvals", args=[slug])
     asked = approvals_queries.waiting_times(tenant)
     soon = [each for each in asked if each[1] <= request.as_of + SOON]
-    unknown, held, verifying = actions_queries.count_in_states(tenant, UNKNOWN, HELD, VERIFYING)
+    unknown, held, verifying = actions_queries.count_standings(tenant, HELD, VERIFYING)
     counted = (
         ("approvals", "Waiting for approval", approvals, _oldest(asked)),
         ("clock", "Due within an hour", f"{approvals}?sort=deadline", _oldest(soon)),
         ("cases", "Open cases", reverse("cases", args=[slug]), after.count_waiting_cases(tenant, at=request.as_of)),
         ("incidents", "Open incidents", reverse("incidents", args=[slug]), _incidents(tenant)),
-        ("state-unknown", "Unknown", f"{actions}?outcome=UNKNOWN", unknown),
+        ("state-unknown", "Unknown", f"{actions}?outcome={actions_queries.NOT_KNOWN}", unknown),
         ("state-held", "Needs review", f"{actions}?outcome=NEEDS_REVIEW", held),
         ("bell", "Alerts", f"{reverse('metrics', args=[slug])}#alerts", _alerts(tenant)),
         ("state-verifying", "Verifying", f"{actions}?outcome=VERIFYING", verifying),

@@ -111,7 +111,7 @@ def _case(parts: IncidentParts, case: Case) -> dict[str, Any]:
         if case.discrepancy
         else labels.case_reason_label(case.reason),
         "state": labels.CASES[case.state],
-        "sub": f"{case.tool} on {case.target}, owned by {owner}",
+        "sub": f"{case.tool} on {labels.target_text(case.target)}, owned by {owner}",
         "since": case.opened_at,
     }
 

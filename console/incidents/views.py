@@ -144,9 +144,9 @@ def _about(request: TenantRequest) -> dict[str, Any]:
         found = (
             labels.discrepancy_label(case.discrepancy) if case.discrepancy else labels.case_reason_label(case.reason)
         )
-        return {"case": case.id, "title": f"{found}: {case.tool} on {case.target}"}
+        return {"case": case.id, "title": f"{found}: {case.tool} on {labels.target_text(case.target)}"}
     action = actions.action(request.tenant.id, action_id) if action_id else None
-    return {"action": action.id, "title": f"{action.tool} on {action.target}"} if action else {}
+    return {"action": action.id, "title": f"{action.tool} on {labels.target_text(action.target)}"} if action else {}
 
 
 @in_tenant()

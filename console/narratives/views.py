@@ -13,7 +13,7 @@ from console.actions.action_record import parse_arguments, payload_of
 from console.edge.http import TenantRequest, in_tenant, record_page_view
 from console.narratives import narrative
 from console.narratives.pdf import narrative_pdf
-from console.web.labels import action_title
+from console.web.labels import action_title, target_text
 from ledger.actions.queries import actions
 from reviews import queries as after
 
@@ -56,7 +56,7 @@ def _of_action(request: TenantRequest, action_id: UUID) -> narrative.Narrative:
 
 
 def _of_case(request: TenantRequest, case: Case) -> narrative.Narrative:
-    return narrative.case_narrative(request.tenant, case, title=f"Case about {case.target}")
+    return narrative.case_narrative(request.tenant, case, title=f"Case about {target_text(case.target)}")
 
 
 def _case(request: TenantRequest, case_id: UUID) -> Any:

@@ -121,6 +121,11 @@ def plainly(text: object) -> SafeString:
 
 
 @register.filter
+def target_text(target: str) -> str:
+    return labels.target_text(target)
+
+
+@register.filter
 def without_codes(text: object) -> SafeString:
     """A recorded sentence with its codes in words; otherwise as `plainly`."""
     return plainly(labels.replace_codes(str(text)))
@@ -203,9 +208,8 @@ def target_link(context: dict[str, Any], target: str) -> SafeString:
     """The name of a target as a link to its page; one that was erased has none."""
     if not target:
         return mark_safe('<span class="muted">erased</span>')
-    return format_html(
-        '<a class="over" href="{}">{}</a>', target_page(context["frame"]["tenant"].slug, target), plainly(target)
-    )
+    href = target_page(context["frame"]["tenant"].slug, target)
+    return format_html('<a class="over" href="{}">{}</a>', href, plainly(labels.target_text(target)))
 
 
 def target_page(slug: str, target: str) -> str:

@@ -17,6 +17,7 @@ from django.utils.safestring import SafeString
 
 from approvals.voting.rules import binding, break_glass
 from console.web import labels
+from ledger.actions.queries.actions import NOT_KNOWN
 from ledger.retention.rules.retention import MOST_DAYS, RetentionPolicy
 from reviews.cases.rules.runbooks import RUNBOOKS
 from reviews.incidents.rules import incidents
@@ -288,7 +289,10 @@ class ActionFilter(forms.Form):
         label="Search",
         widget=forms.TextInput(attrs={"type": "search", "placeholder": "Target or id"}),
     )
-    outcome = _chooser([(str(code), word) for code, word in labels.OUTCOMES.items()], "Any outcome")
+    outcome = _chooser(
+        [(NOT_KNOWN, "Not known, also in review"), *((str(code), word) for code, word in labels.OUTCOMES.items())],
+        "Any outcome",
+    )
     tool = forms.CharField(required=False, max_length=200)
     agent = forms.CharField(required=False, max_length=200)
     side_effect_class = _chooser(labels.SIDE_EFFECT_CLASSES.items(), "Any class", "Class")

@@ -482,7 +482,7 @@ def action_title(operation_kind: str, target: str, payload: Mapping[str, Any] | 
     out. All else of a target is somebody's text, and is shown as they wrote it.
     """
     verb = operation_kind.replace("_", " ").replace("-", " ").strip() or "run"
-    parts = [_as_written(part) for part in target.split("/") if not _UNFILLED.fullmatch(part)]
+    parts = [target_text(part) for part in target.split("/") if not _UNFILLED.fullmatch(part)]
     kind, name = "".join(parts[:1]), "/".join(parts[1:])
     # The first part of a target is its kind, but for an address that stands alone.
     thing = "/".join(parts) if kind.endswith(":") else f"{kind} {name}"
@@ -491,8 +491,9 @@ def action_title(operation_kind: str, target: str, payload: Mapping[str, Any] | 
     return mark_hidden(shown[:1].upper() + shown[1:].strip())[0]
 
 
-def _as_written(part: str) -> str:
-    return re.sub("%(?:2F|7B|7D|25)", lambda found: _WRITTEN_OUT[found[0]], part)
+def target_text(target: str) -> str:
+    """A target as people read it, with the characters that stand escaped in its name written out."""
+    return re.sub("%(?:2F|7B|7D|25)", lambda found: _WRITTEN_OUT[found[0]], target)
 
 
 def format_json(document: object) -> str:

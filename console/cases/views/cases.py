@@ -366,7 +366,7 @@ def _rows(request: TenantRequest, found: list[Any]) -> list[dict[str, Any]]:
             "href": reverse("case", args=[request.tenant.slug, each.id]),
             "title": action_title(actions[each.action_id].operation_kind, each.target)
             if each.action_id
-            else each.target,
+            else labels.target_text(each.target),
             "payload": payloads.get(each.action_id, {}),
             "amount": amount_of(payloads.get(each.action_id)),
             **_case_title(each, accepted.get(each.action_id, "")),

@@ -190,8 +190,8 @@ def actions(
 
     With `oldest` the oldest first, starting above it; a search for `q` knows only the newest first.
 
-    Filters: state, outcome, tool, agent, session, run, side_effect_class, discrepancy, target (exact), q (part of the
-    target), since and until (datetimes).
+    Filters: state, outcome (or `NOT_KNOWN`), tool, agent, session, run, side_effect_class, discrepancy, target
+    (exact), q (part of the target), since and until (datetimes).
     """
     upwards, condition = oldest and not q, filter_condition(filters)
     found = Action.objects.filter(condition, tenant_id=tenant_id).order_by("id" if upwards else "-id")
@@ -253,12 +253,25 @@ def filter_condition(filters: Mapping[str, Any]) -> Q:
     found = Q()
     for name, value in filters.items():
         if name == "outcome" and value:
-            found &= outcome_condition(Outcome(value))
+            found &= not_known() if value == NOT_KNOWN else outcome_condition(Outcome(value))
         elif name in ("state", "states"):
             found &= in_state(*([value] if name == "state" else value)) if value else Q()
         elif value is not None and (value != "" or name == "relation"):
             found &= Q(**{_FILTERS[name]: _FORMS[name](value) if name in _FORMS else value})
     return found
+
+
+NOT_KNOWN: Final = "NOT_KNOWN"
+"""The filter by outcome that finds everything of which it is not known whether it took effect, also where people have
+it in review for that reason, or where it was contradicted."""
+_UNKNOWN: Final = (State.UNKNOWN, State.VERIFICATION_TIMEOUT)
+_UNTOLD: Final = ("UNKNOWN_STATE", "UNVERIFIABLE_STATE")
+
+
+def not_known() -> Q:
+    """The condition of `NOT_KNOWN`."""
+    held = in_state(State.REVIEW_REQUIRED) & Q(discrepancy__in=_UNTOLD)
+    return Q(contradicted=True) | in_state(*_UNKNOWN) | held
 
 
 def outcome_condition(outcome: Outcome) -> Q:
@@ -511,14 +524,21 @@ def count_outcomes(tenant_id: UUID, *, since: datetime) -> Counter[Outcome]:
     return counted
 
 
-def count_in_states(tenant_id: UUID, *groups: tuple[str, ...], most: int = 1000) -> list[tuple[int, datetime | None]]:
-    """For each group of states, how many actions are in it, counted up to `most`, and since when the oldest is."""
-    counts = pipeline(*((_COUNTED.format(_in_state_sql(states)), tenant_id, most) for states in groups))
+def count_standings(tenant_id: UUID, *groups: tuple[str, ...], most: int = 1000) -> list[tuple[int, datetime | None]]:
+    """Count the actions of `NOT_KNOWN`, and of each group of states, up to `most`, with since when the oldest is."""
+    wanted = (_NOT_KNOWN_SQL, *map(_in_state_sql, groups))
+    counts = pipeline(*((_COUNTED.format(condition), tenant_id, most) for condition in wanted))
     return [(count, since) for [(count, since)] in counts]
 
 
 _COUNTED = """SELECT count(*), min(changed_at) FROM (
     SELECT changed_at FROM ledger_action WHERE tenant_id = $1 AND {} LIMIT $2) AS found"""
+
+
+_NOT_KNOWN_SQL = (
+    f"(contradicted OR {in_states('phase', phases(_UNKNOWN))}"
+    f" OR phase = 'REVIEW_REQUIRED' AND {in_states('discrepancy', _UNTOLD)})"
+)
 
 
 def _in_state_sql(states: tuple[str, ...]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from console.web.labels import action_title
+from console.web.labels import action_title, target_text
 from ledger.catalogue.rules.money import format_money
 from ledger.catalogue.rules.targets import render_target
 
@@ -32,6 +32,7 @@ def test_the_title_says_verb_amount_and_thing(kind, target, payload, wanted):
 def test_text_of_the_arguments_is_shown_as_it_was_written_and_never_as_a_template(text):
     target = render_target("git/{repository}/{ref}", {"repository": text, "ref": "main"})
     assert action_title("push", target) == f"Push git {text}/main"
+    assert target_text(target) == f"git/{text}/main"
 
 
 def test_a_misleading_character_in_the_target_is_marked():

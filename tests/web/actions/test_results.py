@@ -278,6 +278,10 @@ def test_open_actions_are_found_by_their_state(counter: Counter, clock: Clock, s
         assert f'data-part="{found}"' in page
         assert not [each for each in others if f'data-part="{each}"' in page]
         assert len(others) >= 2
+    # Home counts what nobody knows, also while people have it, and leads to all of it.
+    assert "Unknown 3 oldest" in words(cashier.operator.client.get("/t/orchid/").content.decode())
+    page = cashier.operator.client.get("/t/orchid/actions?outcome=NOT_KNOWN").content.decode()
+    assert [f'data-part="{each}"' in page for each in (unknown, unverifiable, away, pending)] == [True] * 3 + [False]
 
 
 @pytest.mark.req("R-HO-13")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -19,7 +20,7 @@ from ledger.record import operations as ledger
 from ledger.record.queries import events
 from ledger.record.rules.refusals import NotFound
 from tests.support.api_tenant import Clock
-from tests.support.browser_users import ballot, visitor
+from tests.support.browser_users import ballot, visitor, words
 from tests.support.scenes import Stage
 
 FREEZES = {"agent": "support", "tool": "issue_refund", "tenant": "", "all": ""}
@@ -77,6 +78,17 @@ def test_a_freeze_that_covers_it_stops_the_clock_and_a_lift_gives_the_time_back(
     clock.forward(days=1)
     tasks.lapse()
     assert again(stage, waits).state == "EXPIRED"
+
+
+def test_whoever_decides_sees_the_freeze_and_no_deadline_that_runs(stage, waits, clock):
+    reviewer = visitor(stage, "reviewer")
+    assert re.search(r"\d+ h left", words(reviewer.page(f"approvals/{waits.id}")))
+    freeze(stage, clock)
+    page = reviewer.page(f"approvals/{waits.id}")
+    assert "data-until" not in page.split('data-part="work"')[0]
+    decide = words(page.split('data-part="decide"')[1])
+    assert re.search(r"Paused, (23 h|1 d)\S* .*left", decide)
+    assert "Frozen; deadline paused until the freeze is lifted." in decide
 
 
 def test_a_freeze_of_something_else_stops_nothing(stage, waits, clock):

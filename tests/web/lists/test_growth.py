@@ -48,7 +48,7 @@ def test_no_page_reads_more_in_a_larger_record(
 ) -> None:
     settings.COUNTERFOIL_FRAME_KEPT_S = 0
     monkeypatch.setattr(actions, "LOOKED_THROUGH", 100)
-    monkeypatch.setitem(actions.count_in_states.__kwdefaults__, "most", 100)
+    monkeypatch.setitem(actions.count_standings.__kwdefaults__, "most", 100)
     shop = workshop("orchid").set_up(tmp_path)
     grown, clock = Grown(shop, superuser_connection), Clock()
     person = Visitor(person_for(shop.tenant, *EVERYTHING, name="all@orchid").client, shop.slug)
