@@ -212,6 +212,7 @@ if _flag("COUNTERFOIL_ONLY_RECORD", False):
     INSTALLED_APPS = ["ledger"]
 MIDDLEWARE = [
     "console.telemetry.logging_lines.name_requests",
+    "console.edge.http_protocol.tell_time",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "console.edge.http_protocol.compress_pages",

@@ -12,7 +12,6 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping
-from email.utils import parsedate_to_datetime
 from functools import partial
 from typing import Any, TypeVar
 
@@ -26,7 +25,10 @@ from counterfoil.transport.request import API, PASSING, Backoff, Pause, Plan, Re
 
 T = TypeVar("T")
 Headers = Mapping[str, str]
-_CLOCK_TOLERANCE_S = 2.0
+TIME = "Counterfoil-Time"
+"""The header with the console's time as it answers, in seconds since 1970."""
+SKEW_S = 2.0
+"""Clocks that differ by more are named, in the log and where an order did not start."""
 
 
 class Connection:
@@ -65,7 +67,7 @@ class Connection:
 
     @property
     def clock_difference_s(self) -> float:
-        """The seconds that the console's clock, as its answers show it, is ahead of this host's."""
+        """The seconds that the console's clock is ahead of this host's; 0 where the two agree within `SKEW_S`."""
         return self._offset_s
 
     def send(self, request: Request[T]) -> T:
@@ -170,29 +172,20 @@ class Connection:
 
     def _send(self, method: str, path: str, **request: Any) -> Any:
         headers = request_transport.request_headers(self.authorization, request.pop("headers", {}))
-        sent = time.time()
         try:
             response = self.http.request(method, self.address(path), headers=headers, **request)
         except httpx.TransportError as fault:
             raise request_transport.unreachable_error(method, path, fault) from fault
-        self._see_clock(response, sent=sent)
+        self._see_clock(response)
         return request_transport.parse_response(method, path, response, self.seen)
 
-    def _see_clock(self, response: httpx.Response, *, sent: float) -> None:
-        date = response.headers.get("Date")
-        if not date:
-            return
+    def _see_clock(self, response: httpx.Response) -> None:
         try:
-            said = parsedate_to_datetime(date).timestamp()
-        except ValueError:
+            difference_s = float(response.headers[TIME]) - time.time()
+        except (KeyError, ValueError):
             return
-        # A server may write Date when a request comes or when it answers, and a claim waits long in
-        # between: no clock is wrong for that. Date has whole seconds; less than the tolerance is noise.
-        behind, ahead = said - sent, said - time.time()
-        if behind < -_CLOCK_TOLERANCE_S:
-            self._offset_s = behind
-        else:
-            self._offset_s = ahead if ahead > _CLOCK_TOLERANCE_S else 0.0
+        # The way here took a moment, too; less than the tolerance is noise.
+        self._offset_s = difference_s if abs(difference_s) > SKEW_S else 0.0
 
 
 def _trace_header(trace: Trace | None) -> dict[str, str]:

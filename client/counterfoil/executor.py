@@ -81,8 +81,6 @@ class Order:
     """A person's decision, on record at the console, that this starts although the record has gone back."""
 
 
-SKEW_S = 2.0
-"""Clocks that differ by more are named, in the log and where an order did not start."""
 OFF_AFTER = 3
 """A clock is named in the log once so many answers in a row have shown it to be off; one may just have been late."""
 
@@ -99,7 +97,7 @@ class NotStarted(Exception):
 
 def _clock_difference(difference_s: float) -> str:
     """The sentence that names a clock which is off; empty for one that is not."""
-    if abs(difference_s) <= SKEW_S:
+    if not difference_s:
         return ""
     way = "ahead of" if difference_s > 0 else "behind"
     return f"The console's clock is {abs(difference_s):.0f} s {way} this host's."

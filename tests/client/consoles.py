@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -196,9 +195,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self, answer: Answer) -> None:
         data = json.dumps(answer.body).encode()
-        date = formatdate(time.time() + self.console.ahead_s, usegmt=True)
+        at = f"{time.time() + self.console.ahead_s:.3f}"
         self.send_response_only(answer.status)
-        defaults = {"Content-Type": "application/json", "Date": date}
+        defaults = {"Content-Type": "application/json", "Counterfoil-Time": at}
         for name, value in (defaults | answer.headers).items():
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(data)))
