@@ -1,15 +1,18 @@
-"""Give one of two web processes, and one of two executors, a wrong clock while work goes on: is it named and kept out?
+"""Give one of two web processes, one of two executors and the worker a wrong clock while work goes on: is it named?
 
     python -m deploy.drills.skew [--rounds 4] [--for 20] [--per-s 2]
 
-The clocks are set by libfaketime (Debian's package faketime). `/readyz` of the web process says 503 with `CLOCK` and by
-how much it is off, and the proxy takes it out; the executor logs by how much it is off, and goes on by the console's
-clock. Each round takes another difference, the smallest of 3.5 seconds.
+The clocks are set by a small library that is compiled first (`wrong_clock.c`, with `cc`). `/readyz` of the web process
+says 503 with `CLOCK` and by how much it is off, and the proxy takes it out; the executor logs by how much it is off,
+and goes on by the console's clock; `/statusz` names the worker's host. Each round takes another difference, the
+smallest of 3.5 seconds.
 """
 
 from __future__ import annotations
 
 import argparse
+import shutil
+import subprocess
 import time
 from pathlib import Path
 
@@ -27,20 +30,18 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _shape(_: Options) -> Shape:
-    _library()
+    if shutil.which("cc") is None:
+        raise CannotRun("cc is not installed (Debian's package gcc)")
     return Shape(webs=2)
 
 
-def _library() -> Path:
-    found = [each for folder in ("/usr/lib", "/usr/local/lib") for each in Path(folder).glob("**/libfaketimeMT.so.1")]
-    if not found:
-        raise CannotRun("libfaketime is not installed (Debian's package faketime)")
-    return found[0]
-
-
-def _clock(difference_s: float) -> dict[str, str]:
-    """The environment of a process whose clock is off by so much; the time between two looks at it is right."""
-    return {"LD_PRELOAD": str(_library()), "FAKETIME": f"{difference_s:+}"}
+def _clock(place: Installation, difference_s: float) -> dict[str, str]:
+    """The environment of a process whose time of day is off by so much."""
+    library, source = place.folder / "wrong_clock.so", Path(__file__).with_name("wrong_clock.c")
+    made = subprocess.run(["cc", "-shared", "-fPIC", "-o", str(library), str(source)], capture_output=True, text=True)
+    if made.returncode != 0:
+        raise CannotRun(f"cc cannot compile {source.name}: {made.stderr.strip()[-300:]}")
+    return {"LD_PRELOAD": str(library), "WRONG_CLOCK_MS": f"{difference_s * 1000:.0f}"}
 
 
 def _set_clocks(place: Installation, traffic: Traffic, options: Options, number: int) -> str:
@@ -48,7 +49,7 @@ def _set_clocks(place: Installation, traffic: Traffic, options: Options, number:
     time.sleep(4)
     log = place.log / "executors.log"
     said_before = log.stat().st_size
-    _restart(place, _clock(difference))
+    _restart(place, _clock(place, difference))
     named = wait_until(lambda: "CLOCK" in failed_checks(place, "web1"), within_s=60, every_s=0.3)
     sentence = failed_checks(place, "web1").get("CLOCK", "")
     if not named:
@@ -60,16 +61,19 @@ def _set_clocks(place: Installation, traffic: Traffic, options: Options, number:
         traffic.amiss.append(f"the proxy kept a web process whose clock is {difference:+} s off")
     if not wait_until(lambda: _names_clock(log, said_before), within_s=60, every_s=0.3):
         traffic.amiss.append(f"the executor did not name its clock at {difference:+} s")
+    if not wait_until(lambda: "workers" in place.failed_parts().get("CLOCK", ""), within_s=60, every_s=0.5):
+        traffic.amiss.append(f"/statusz did not name the worker's clock at {difference:+} s")
     time.sleep(options.for_s)
-    _restart(place, {"LD_PRELOAD": "", "FAKETIME": ""})
+    _restart(place, {"LD_PRELOAD": "", "WRONG_CLOCK_MS": ""})
     if not wait_until(lambda: backend.is_in, within_s=60):
         traffic.amiss.append("the web process did not come back with the right clock")
     return f"{difference:+} s: {sentence}"
 
 
 def _restart(place: Installation, clock: dict[str, str]) -> None:
-    kill(place.children["web1"])
-    place.restart("web1", clock)
+    for name in ("web1", "worker"):
+        kill(place.children[name])
+        place.restart(name, clock)
     place.restart_executor("two", clock)
 
 
