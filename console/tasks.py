@@ -32,7 +32,7 @@ from console.notifications import queries as notice_queries
 from console.retention import erasure
 from console.search import operations as searching
 from console.standing_approvals import pauses
-from console.telemetry import exporting
+from console.telemetry import exporting, health
 from console.web import confirmations
 from ledger import processes
 from ledger import tasks as of_log
@@ -96,8 +96,9 @@ def _hand_over(task: Any) -> None:
 
 @shared_task
 def note_tick() -> None:
-    """Show that beat's ticks reach a worker."""
+    """Show that beat's ticks reach a worker, and whether its clock is right."""
     processes.take_lease(processes.TICKS, _WORKER, seconds=0)
+    health.look_at_worker_clock()
 
 
 @shared_task

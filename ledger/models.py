@@ -816,6 +816,17 @@ class ProcessLease(models.Model):
         return self.name
 
 
+class WrongClock(models.Model):
+    """A host of workers whose clock was off when one of them last looked; by the clock of the database."""
+
+    host = models.CharField(primary_key=True, max_length=255)
+    ahead_s = models.FloatField()
+    seen_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return self.host
+
+
 class Export(models.Model):
     """A bundle that somebody asked for: what of the log, how far it is, and where the result is.
 

@@ -1,4 +1,5 @@
-"""Leases of processes: work that one process of the installation does at a time, and when each was last seen at it.
+"""Leases of processes: work that one process of the installation does at a time, and when each was last seen at it;
+and the hosts on which a process found its clock to be off.
 
 A lease is a row with a time, taken and renewed in one statement. A lock of a database session would stay with the
 server connection of a pooler in transaction mode, where nobody can release it.
@@ -46,3 +47,22 @@ def seconds_since_renewal() -> dict[str, float]:
     """The seconds since each lease was last taken or renewed, by name; one that never was is missing."""
     rows = execute("SELECT name, extract(epoch FROM clock_timestamp() - renewed_at)::float8 FROM ledger_processlease")
     return {str(name): float(seconds) for name, seconds in rows}
+
+
+def note_wrong_clock(host: str, ahead_s: float) -> None:
+    """Keep that a process of this host has found its clock so many seconds ahead of the database's (behind: < 0)."""
+    execute(
+        "INSERT INTO ledger_wrongclock (host, ahead_s, seen_at) VALUES ($1, $2, clock_timestamp())"
+        " ON CONFLICT (host) DO UPDATE SET ahead_s = EXCLUDED.ahead_s, seen_at = EXCLUDED.seen_at",
+        *(host, ahead_s),
+    )
+
+
+def wrong_clocks(*, within_s: float) -> list[tuple[str, float]]:
+    """Each host whose clock was found to be off within these last seconds, and by how much."""
+    rows = execute(
+        "SELECT host, ahead_s FROM ledger_wrongclock WHERE seen_at > clock_timestamp() - make_interval(secs => $1)"
+        " ORDER BY host",
+        within_s,
+    )
+    return [(str(host), float(ahead_s)) for host, ahead_s in rows]

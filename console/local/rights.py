@@ -81,6 +81,7 @@ TABLES: dict[str, tuple[str, ...]] = {
     "ledger_export": CHANGE,
     "ledger_order": OWN,
     "ledger_processlease": CHANGE,
+    "ledger_wrongclock": CHANGE,
     "ledger_unwinding": CHANGE,
     "approvals_agent": CHANGE,
     "approvals_agentversion": APPEND,

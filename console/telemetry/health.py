@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import shutil
+import socket
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -42,6 +43,8 @@ SILENT_S = 15.0
 BACKUP_WITHIN = timedelta(hours=26)
 LEAST_FREE = 0.05
 NO_ROOM_S = 300.0
+WRONG_FOR_S = 60.0
+"""A worker's clock counts as off for so long after one has seen it; each of many gets a tick within that time."""
 FRESH_S = 5.0
 """The status of the installation is looked at anew no more often."""
 
@@ -117,13 +120,23 @@ def _database() -> Iterator[Check]:
         yield Check("MIGRATIONS", False, f"The database lacks migrations up to {names}.")
     else:
         yield Check("MIGRATIONS", True, "All have run.")
-    # The answer was made some time between question and answer.
-    ahead = (asked_at + answered_at) / 2 - at
-    if abs(ahead) - (answered_at - asked_at) / 2 > SKEW_S:
-        way = "ahead of" if ahead > 0 else "behind"
-        yield Check("CLOCK", False, f"The clock of this process is {abs(ahead):.0f} s {way} the database's.")
+    ahead_s = _seconds_ahead(asked_at, at, answered_at)
+    if ahead_s:
+        yield Check("CLOCK", False, _clock_sentence("this process", ahead_s))
     else:
         yield Check("CLOCK", True, f"The clock of this process is within {SKEW_S:.0f} s of the database's.")
+
+
+def _seconds_ahead(asked_at: float, at: float, answered_at: float) -> float:
+    """The seconds that this process's clock is ahead of the database's, which said `at`; 0 within `SKEW_S`."""
+    # The answer was made some time between question and answer.
+    ahead_s = (asked_at + answered_at) / 2 - at
+    return ahead_s if abs(ahead_s) - (answered_at - asked_at) / 2 > SKEW_S else 0.0
+
+
+def _clock_sentence(whose: str, ahead_s: float) -> str:
+    way = "ahead of" if ahead_s > 0 else "behind"
+    return f"The clock of {whose} is {abs(ahead_s):.0f} s {way} the database's."
 
 
 @cache
@@ -145,6 +158,29 @@ def _epoch() -> Iterator[Check]:
         yield Check("EPOCH", True, f"This process reads epoch {read_epoch(settings.COUNTERFOIL_EPOCH)}.")
     except EpochUnknown as unknown:
         yield Check("EPOCH", False, unknown.detail)
+
+
+# The workers' clocks: one of them looks at its own with each tick that it gets
+
+
+_clock_is_off = False
+
+
+def look_at_worker_clock() -> None:
+    """Tell in the log when this worker's clock begins to be off and when it is right again, and keep it for the status
+    as long as it is off.
+    """
+    global _clock_is_off
+    asked_at = time.time()
+    [(at,)] = execute("SELECT extract(epoch FROM clock_timestamp())::float8")
+    ahead_s = _seconds_ahead(asked_at, at, time.time())
+    if ahead_s:
+        processes.note_wrong_clock(socket.gethostname(), ahead_s)
+    if ahead_s and not _clock_is_off:
+        logger.warning("CLOCK: %s Have this host synchronised.", _clock_sentence("this worker", ahead_s))
+    elif _clock_is_off and not ahead_s:
+        logger.warning("CLOCK: The clock of this worker and the database's agree again.")
+    _clock_is_off = bool(ahead_s)
 
 
 # The installation
@@ -223,6 +259,11 @@ def _processes() -> Iterator[Check]:
         yield Check("BEAT", None, "Not known while no worker takes its ticks.")
     else:
         yield Check("BEAT", False, f"No tick has come {_duration_text(beat)}; nothing that is due by time is begun.")
+
+
+def _worker_clocks() -> Iterator[Check]:
+    for host, ahead_s in processes.wrong_clocks(within_s=WRONG_FOR_S):
+        yield Check("CLOCK", False, _clock_sentence(f"the workers on {host}", ahead_s))
 
 
 def _duration_text(seconds: float | None) -> str:
@@ -322,6 +363,7 @@ def _partitions() -> Iterator[Check]:
 _LOOKS: tuple[tuple[tuple[str, ...], Callable[[], Iterator[Check]]], ...] = (
     (("FENCE",), _fences),
     (("WORKER", "BEAT"), _processes),
+    ((), _worker_clocks),
     (("SWEEPER", "SEQUENCER"), _backlogs),
     (("DISK",), _disk),
     (("BACKUPS",), _backups),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import socket
+import time
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ from uuid import uuid4
 
 import pytest
 from django.db import OperationalError
+from django.test import Client
 from psycopg.errors import DiskFull
 
 from console.tasks import note_tick
@@ -98,6 +101,26 @@ def test_a_clock_that_is_two_seconds_off_is_named(shop: Workshop, monkeypatch: p
     assert readiness(shop) == (503, {"CLOCK": "The clock of this process is 600 s ahead of the database's."})
     monkeypatch.setattr(health.time, "time", lambda: real() - 3)
     assert readiness(shop)[1] == {"CLOCK": "The clock of this process is 3 s behind the database's."}
+
+
+def test_a_worker_whose_clock_is_off_is_named_in_its_log_and_in_the_status(
+    shop: Workshop, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    real, host = health.time.time, socket.gethostname()
+    with monkeypatch.context() as wrong:
+        wrong.setattr(health.time, "time", lambda: real() - 600)
+        for _ in range(3):
+            note_tick()
+    assert status(shop)["CLOCK"] == ("failed", f"The clock of the workers on {host} is 600 s behind the database's.")
+    assert readiness(shop) == (200, {})
+    note_tick()
+    said = [record.getMessage() for record in caplog.records if record.getMessage().startswith("CLOCK")]
+    assert said == [
+        "CLOCK: The clock of this worker is 600 s behind the database's. Have this host synchronised.",
+        "CLOCK: The clock of this worker and the database's agree again.",
+    ]
+    execute("UPDATE ledger_wrongclock SET seen_at = clock_timestamp() - interval '61 s'")
+    assert status(shop)["CLOCK"][0] == "in_order"
 
 
 def test_a_migration_that_has_not_run_is_named(shop: Workshop, monkeypatch: pytest.MonkeyPatch):
@@ -207,3 +230,8 @@ def test_the_page_shows_every_part_with_its_state_and_its_runbook(stage: Any, se
 
 def test_every_code_has_its_runbook():
     assert re.findall(r"^### ([A-Z]+)$", DOCS.read_text(), re.MULTILINE) == list(health.TITLES)
+
+
+def test_each_answer_says_when_it_was_made_also_a_refusal(shop: Workshop):
+    for answer in (shop.operator_key.get("/actions"), shop.operator_key.get("/actions/none"), Client().get("/none")):
+        assert abs(float(answer["Counterfoil-Time"]) - time.time()) < 2, answer.status_code
