@@ -1,10 +1,10 @@
 """Promote a standby again and again while agents and executors go on: is anything lost, done twice, or left open?
 
-    python -m deploy.drills.promotion [--rounds 20] [--behind 5] [--per-s 2] [--synchronous]
+    python -m deploy.drills.promotion [--rounds 20] [--for 4] [--behind 5] [--per-s 2] [--synchronous]
 
-Each round cuts the standby off, lets work go on for `--behind` seconds, kills the primary and promotes the standby;
-nothing else is stopped, as a failover manager would not stop it. Some seconds later an operator declares the restore.
-With `--synchronous` the standby confirms each commit, and nobody declares anything.
+Each round lets work go on for `--for` seconds, cuts the standby off, lets it go on for `--behind` seconds, kills the
+primary and promotes the standby; nothing else is stopped, as a failover manager would not stop it. Some seconds later
+an operator declares the restore. With `--synchronous` the standby confirms each commit, and nobody declares anything.
 
 It prints what was lost, doubled, false and stuck. An effect is doubled if it happened twice and neither was its target
 read nor a person asked in between. With an asynchronous standby calls that were accepted are lost, that is what it
@@ -29,12 +29,13 @@ DECLARED_AFTER_S = 8.0
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--for", type=float, default=4.0, dest="for_s", help="seconds of work before each promotion")
     parser.add_argument("--behind", type=float, default=5.0, help="seconds that an asynchronous standby lacks")
     parser.add_argument("--synchronous", action="store_true", help="the standby confirms each commit")
 
 
 def _promote(place: Installation, traffic: Traffic, options: Options, number: int) -> str:
-    time.sleep(4)
+    time.sleep(options.for_s)
     if not options.synchronous:
         place.record.fall_behind()
         time.sleep(options.behind)
