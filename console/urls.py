@@ -266,6 +266,7 @@ pages: list[URLPattern | URLResolver] = [
     path("freezes/<uuid:freeze_id>/lift", freezes.lift, name="freeze-lift"),
 ]
 
+handler500 = "console.edge.error_pages.server_error"
 handler404 = "console.edge.error_pages.not_found"
 handler403 = "console.edge.error_pages.access_denied"
 

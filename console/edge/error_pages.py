@@ -7,10 +7,13 @@ the page without a frame says the same.
 from __future__ import annotations
 
 import logging
+import sys
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.template.loader import get_template
 
+from console.edge import problems
 from console.edge.http import enter_any_tenant
 from ledger.db import tenancy
 
@@ -28,6 +31,19 @@ def access_denied(request: HttpRequest, exception: Exception | None = None) -> H
 def form_expired(request: HttpRequest, reason: str = "") -> HttpResponse:
     """A form without the token of this session: nothing of it was looked at."""
     return _render_framed(request, "403.html", 403)
+
+
+def server_error(request: HttpRequest) -> HttpResponse:
+    """An error that nobody caught, of the page or of what stands around it, the session say; drawn without either."""
+    error = sys.exception()
+    if request.path.startswith("/api/"):
+        return problems.fault_response(request, error)
+    detail = problems.unavailability(error)
+    if not detail:
+        return HttpResponse(get_template("500.html").render(), status=500)
+    response = HttpResponse(get_template("503.html").render({"detail": detail}), status=503)
+    response["Retry-After"] = str(problems.UNAVAILABLE_FOR_S)
+    return response
 
 
 def _render_framed(request: HttpRequest, name: str, status: int) -> HttpResponse:

@@ -77,8 +77,7 @@ def install_handlers(api: NinjaAPI) -> None:
     api.add_exception_handler(SuspiciousOperation, _unreadable)  # type: ignore[arg-type]
     api.add_exception_handler(DataError, _not_storable)  # type: ignore[arg-type]
     api.add_exception_handler(IntegrityError, _conflict)  # type: ignore[arg-type]
-    api.add_exception_handler(OperationalError, _unavailable)  # type: ignore[arg-type]
-    api.add_exception_handler(Exception, _fault)  # type: ignore[arg-type]
+    api.add_exception_handler(Exception, fault_response)  # type: ignore[arg-type]
 
 
 def _invalid_input(request: HttpRequest, error: ValidationError) -> HttpResponse:
@@ -120,26 +119,31 @@ def _not_storable(request: HttpRequest, error: Exception) -> HttpResponse:
 def _conflict(request: HttpRequest, error: Exception) -> HttpResponse:
     # Two writers of the same thing at the same moment: the database let one through, and this one did nothing.
     if not isinstance(error.__cause__, UniqueViolation):
-        return _fault(request, error)
+        return fault_response(request, error)
     log.warning("two writes met: %s", error)
     return problem_response(409, "CONFLICT", "Another write was made at the same moment; nothing was done. Try again.")
 
 
-def _unavailable(request: HttpRequest, error: Exception) -> HttpResponse:
+def unavailability(error: BaseException | None) -> str:
+    """The sentence for an error that passes by itself, a database that is away say; empty for any other."""
+    if not isinstance(error, OperationalError):
+        return ""
     if isinstance(error.__cause__, ObjectNotInPrerequisiteState):
         log.warning("a write was for the log before a restore: %s", error)
         clear_origin_cache()
-        detail = "The record was just declared restored; nothing was done. Try again."
-    else:
-        log.exception("a database did not answer")
-        health.note_database_error(error)
-        detail = "A database is unavailable; nothing was done. Try again."
-    response = problem_response(503, "UNAVAILABLE", detail)
-    response["Retry-After"] = str(UNAVAILABLE_FOR_S)
-    return response
+        return "The record was just declared restored; nothing was done. Try again."
+    log.error("a database did not answer", exc_info=error)
+    health.note_database_error(error)
+    return "A database is unavailable; nothing was done. Try again."
 
 
-def _fault(request: HttpRequest, error: Exception) -> HttpResponse:
+def fault_response(request: HttpRequest, error: BaseException | None) -> HttpResponse:
+    """The response to an error that nobody caught: 503 for one that passes by itself, else 500."""
+    detail = unavailability(error)
+    if detail:
+        response = problem_response(503, "UNAVAILABLE", detail)
+        response["Retry-After"] = str(UNAVAILABLE_FOR_S)
+        return response
     # Our own mistake: the transaction is rolled back, so nothing was done; the trace stays in our log.
-    log.exception("a fault of ours")
+    log.error("a fault of ours", exc_info=error)
     return problem_response(500, "FAULT", "Server error; nothing was done.")

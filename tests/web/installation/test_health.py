@@ -6,13 +6,15 @@ import os
 import re
 import socket
 import time
+from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
-from django.db import OperationalError
+from django.db import OperationalError, connections
 from django.test import Client
 from psycopg.errors import DiskFull
 
@@ -93,6 +95,44 @@ def test_a_proposal_without_the_key_database_is_503_and_goes_through_when_it_is_
     settings.KEYS_DATABASE_URL = reached
     [result] = shop.agent.post(address, calls).json()["results"]
     assert result["accepted"], result
+
+
+@pytest.fixture
+def database_away(db: None, request: pytest.FixtureRequest) -> Callable[[], None]:
+    """Lets every later statement of this test find nobody at the database's address."""
+
+    def take_away() -> None:
+        there = connections["default"]
+        away = there.copy()
+        away.settings_dict = there.settings_dict | {"HOST": "127.0.0.1", "PORT": "1"}
+        connections["default"] = away
+        request.addfinalizer(partial(connections.__setitem__, "default", there))
+
+    return take_away
+
+
+@pytest.mark.parametrize("method", ["get", "post"])
+@pytest.mark.parametrize("address", ["/sign-in", "/", "/people", "/t/orchid/cases"])
+def test_any_page_without_the_database_asks_to_come_back(
+    shop: Workshop, database_away: Callable[[], None], method: str, address: str
+):
+    person = Client(raise_request_exception=False)
+    person.cookies["sessionid"] = "a" * 32
+    database_away()
+    answer = getattr(person, method)(address, {"username": "ada", "password": "none"})
+    assert (answer.status_code, answer["Retry-After"]) == (503, "2")
+    assert "A database is unavailable; nothing was done. Try again." in answer.content.decode()
+    assert "Counterfoil-Time" in answer
+
+
+def test_a_persons_api_call_without_the_database_is_a_problem_that_asks_to_come_back(
+    shop: Workshop, database_away: Callable[[], None]
+):
+    person = Client(raise_request_exception=False)
+    person.cookies["sessionid"] = "a" * 32
+    database_away()
+    answer = person.get("/api/v1/actions")
+    assert (answer.status_code, answer["Retry-After"], answer.json()["code"]) == (503, "2", "UNAVAILABLE")
 
 
 def test_a_clock_that_is_two_seconds_off_is_named(shop: Workshop, monkeypatch: pytest.MonkeyPatch):
