@@ -2,9 +2,14 @@
 
 1. A line is made from the record alone: the outcome's word (`outcomes`), the action, each field that is
    shown otherwise than it was asked, and its confirmation code. A contract's template tells what is completed, and that
-   only; everything else is told in the report's words.
-2. The last try of a tool on a target stands for the earlier ones. What is older and still open stands below.
-3. After a long run the counts stand below: calls, targets, failures, what was done on a later try, what was read back.
+   only; everything else is told in the report's words, with its facts (`effects`): what was asked, and what the answer
+   shows anew.
+2. The last try of a tool on a target stands for the earlier ones. What is older and still open stands below. Where
+   nothing is new, a message that names the target of a change is followed by the receipt of the session.
+3. After a long run, and behind a long message, the counts stand below: calls, targets, failures, what was done on a
+   later try, what was read back, and which tools were never called. A tool whose argument names the real action is
+   counted by it.
+4. Notes stand last (`notes`): what the message says and the record does not bear out.
 """
 
 from __future__ import annotations
@@ -13,18 +18,24 @@ import html
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any
 
 from ledger.catalogue.rules.report_templates import DEFAULT_LANGUAGE, as_text, render
 from ledger.record.rules.outcomes import WORDS, Outcome
-from reviews.guarding.rules.records import Field, Ground, Record, Tool
-from reviews.guarding.rules.turns import last_tries
+from reviews.guarding.rules.effects import Effects, Fact
+from reviews.guarding.rules.folding import fold
+from reviews.guarding.rules.records import Field, Ground, Note, Record, Tool
+from reviews.guarding.rules.turns import last_tries, named_in
 
 MOST_LINES = 20
 LONG_RUN = 10
 """From so many calls on the counts are told."""
+LONG_MESSAGE = 1_000
+"""From so many characters on a message is a report, and the counts are told of the whole session."""
 LONGEST_VALUE = 80
+MOST_NEVER_CALLED = 12
 
 OPEN = frozenset(
     {
@@ -39,6 +50,18 @@ _CODE = re.compile(
     r"(?:confirmation|receipt|reference|transaction|booking|tracking|ticket|invoice)_(?:code|number|url)"
 )
 """Names of what an answer gives as proof: not `user_id`, which says whose it is, nor `refund_status`."""
+_ACTION_NAMES = (
+    "action",
+    "action_name",
+    "operation",
+    "op",
+    "function",
+    "function_name",
+    "tool",
+    "tool_name",
+    "command",
+)
+_ACTION = re.compile(r"[A-Za-z_][\w.-]{0,40}(?=\s|$)")
 _INNER_CAPITAL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _MARKS = re.compile(r"([\\`*_\[\]<>#|])")
 
@@ -73,11 +96,18 @@ class Line:
     what: str
     differences: tuple[Difference, ...] = ()
     code: str = ""
+    facts: tuple[Fact, ...] = ()
+    more_facts: int = 0
 
     @property
     def text(self) -> str:
         """The line in plain text."""
         parts = [f"{self.word}: {_end_with_stop(self.what)}", *(each.text for each in self.differences)]
+        for title, shown in (("Asked", False), ("Shown", True)):
+            if told := _join_facts(each for each in self.facts if each.shown is shown):
+                parts.append(_end_with_stop(f"{title}: {told}"))
+        if self.more_facts:
+            parts.append(f"And {_format_count(self.more_facts, 'more value')}.")
         if self.code:
             parts.append(f"Confirmation: {self.code}.")
         return " ".join(parts)
@@ -112,6 +142,8 @@ class Receipt:
     open: tuple[Line, ...] = ()
     counts: tuple[Counts, ...] = ()
     more: int = 0
+    never_called: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     language: str = DEFAULT_LANGUAGE
 
     @property
@@ -148,23 +180,70 @@ class Receipt:
             yield "In all:", False
         for each in self.counts:
             yield each.text, True
+        yield from self._lines_beside_message()
+
+    def _lines_beside_message(self) -> Iterable[tuple[str, bool]]:
+        if self.never_called:
+            rest = len(self.never_called) - MOST_NEVER_CALLED
+            named = ", ".join(self.never_called[:MOST_NEVER_CALLED]) + (f" and {rest} more" if rest > 0 else "")
+            yield f"Never called: {named}.", True
+        if self.notes:
+            yield "Beside the message:", False
+        for note in self.notes:
+            yield note.text, True
 
 
-def receipt_of(ground: Ground, *, language: str = DEFAULT_LANGUAGE, only_new: bool = True) -> Receipt:
-    """The receipt of what changed since the agent last spoke; of everything on record where not `only_new`."""
-    changes = [record for record in ground.records if ground.changes(record)]
-    tries = last_tries(changes)
+def receipt_of(
+    ground: Ground,
+    *,
+    language: str = DEFAULT_LANGUAGE,
+    only_new: bool = True,
+    message: str = "",
+    notes: tuple[Note, ...] = (),
+) -> Receipt:
+    """The receipt of what changed since the agent last spoke; of everything on record where not `only_new`.
+
+    `message` is what it goes out with (rules 2 and 3); `notes` are those on this message.
+    """
+    tries = last_tries(record for record in ground.records if ground.changes(record))
+    if tries and not any(record.is_new for record in tries) and named_in(fold(message).lower, tries):
+        only_new = False
     new = [record for record in tries if record.is_new or not only_new]
     older = [record for record in tries if record not in new and record.outcome in OPEN] if new else []
-    lines = [status_line(record, ground.by_name.get(record.tool), language) for record in new]
+    effects = Effects.of(ground)
+    lines = [_full_line(record, ground, effects, language) for record in new[-MOST_LINES:]]
     still_open = [status_line(record, ground.by_name.get(record.tool), language) for record in older]
-    run = [record for record in ground.records if record.is_new or not only_new]
+    is_long = len(message) >= LONG_MESSAGE
+    run = [record for record in ground.records if record.is_new or not only_new or is_long]
+    is_counted = len(run) >= LONG_RUN and bool(new or is_long)
+    called = {record.tool for record in ground.records}
     return Receipt(
-        tuple(lines[-MOST_LINES:]),
+        tuple(lines),
         tuple(still_open[-MOST_LINES:]),
-        tuple(_counts_by_tool(run)) if len(run) >= LONG_RUN and new else (),
-        max(0, len(lines) - MOST_LINES),
+        tuple(_counts_by_tool(run)) if is_counted else (),
+        max(0, len(new) - MOST_LINES),
+        tuple(each.name for each in ground.tools if each.disclosed and each.name not in called)
+        if is_counted and is_long
+        else (),
+        notes,
         language,
+    )
+
+
+def _full_line(record: Record, ground: Ground, effects: Effects, language: str) -> Line:
+    """The line of a receipt: that of the contract's template, else with the facts of the action (rule 1)."""
+    tool = ground.by_name.get(record.tool)
+    line = status_line(record, tool, language)
+    if _done_sentence(record, tool, language):
+        return line
+    facts, more = effects.facts_of(record)
+    return replace(line, facts=tuple(each for each in facts if each.value != line.code), more_facts=more)
+
+
+def _join_facts(facts: Iterable[Fact]) -> str:
+    """Facts as one text; those of one name stand behind it once."""
+    return "; ".join(
+        f"{name} {', '.join(each.text for each in group)}" for name, group in groupby(facts, key=lambda each: each.name)
     )
 
 
@@ -240,13 +319,22 @@ def confirmation_of(answer: Mapping[str, Any], arguments: Mapping[str, Any]) -> 
 def _counts_by_tool(run: list[Record]) -> Iterable[Counts]:
     by_tool: dict[str, list[Record]] = defaultdict(list)
     for record in run:
-        by_tool[record.tool].append(record)
+        by_tool[_counted_name(record)].append(record)
     for tool, records in by_tool.items():
         failed = [each for each in records if each.outcome in ("FAILED", "BLOCKED") or each.state is None]
         done = {each.target: place for place, each in enumerate(records) if each.completed}
         repaired = sum(done.get(each.target, -1) > records.index(each) for each in failed)
         verified = sum(each.outcome in ("VERIFIED", "ANSWERED") and not each.contradicted for each in records)
         yield Counts(tool, len(records), len({each.target for each in records}), len(failed), repaired, verified)
+
+
+def _counted_name(record: Record) -> str:
+    """The tool, and the action that an argument of it names (`execute_action: create_table`)."""
+    for name in _ACTION_NAMES:
+        value = record.arguments.get(name)
+        if isinstance(value, str) and (found := _ACTION.match(value)):
+            return f"{record.tool}: {found.group()}"
+    return record.tool
 
 
 def _format_count(number: int, of: str) -> str:

@@ -103,12 +103,36 @@ class Record:
         return "\n".join(parts).lower()
 
 
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What a message says and the record does not bear out; it stands in the receipt and changes nothing.
+
+    `rule`: value, method, deed, promise, failure. `span` is the sentence, or the value, in the message.
+    """
+
+    rule: str
+    text: str
+    span: tuple[int, int]
+    action_id: str | None = None
+
+
 @dataclass(frozen=True)
 class Ground:
-    """All that a message is judged against."""
+    """All that a message is judged against.
+
+    `heard`: what the user and the system said, where that is known. `is_whole` says that all tools of the agent that
+    change something pass the console; otherwise it may have done what is not on record.
+    """
 
     tools: tuple[Tool, ...]
     records: tuple[Record, ...]
+    heard: str = ""
+    is_whole: bool = True
+
+    @cached_property
+    def derived(self) -> dict[str, Any]:
+        """A place for what other rules derive from this record, by name, so that it is derived once."""
+        return {}
 
     @cached_property
     def by_name(self) -> Mapping[str, Tool]:
