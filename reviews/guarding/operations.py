@@ -49,11 +49,12 @@ def guard(
     strict: Strictness | None = None,
     at: datetime,
 ) -> Guarded:
-    """Judge a message and store the verdict."""
+    """Judge a message and store the verdict; `language` is that of the message and of its receipt."""
     actions = actions_of(speaker)
     ground = ground_of(speaker, actions, at=at)
-    verdict = judge(message, ground, stated, strict=strict)
-    guarded = Guarded(verdict, receipt_of(ground, language=language))
+    verdict = judge(message, ground, stated, strict=strict, language=language)
+    receipt = receipt_of(ground, language=language, message=message, notes=verdict.notes)
+    guarded = Guarded(verdict, receipt)
     _keep(speaker, message, guarded, actions, at=at)
     return guarded
 

@@ -41,6 +41,8 @@ _UNDONE = {State.PROPOSED, State.VALIDATED, State.FAILED, State.ROLLED_BACK}
 class Speaker:
     """The sender of a message: a session, its agent, the tools and contracts that it was given, for its actions
     the id of the call behind each and why the gate refused it, and the refused calls that left no action.
+
+    `goal` is the pinned one. `is_whole` says that, by its registration, all changing tools of the agent pass here.
     """
 
     tenant_id: UUID
@@ -53,6 +55,8 @@ class Speaker:
     call_ids: Mapping[UUID, str]
     refusals: Mapping[UUID, str]
     refused: tuple[Record, ...] = ()
+    goal: str = ""
+    is_whole: bool = True
 
 
 def ground_of(speaker: Speaker, actions: list[Any], *, at: datetime) -> Ground:
@@ -60,7 +64,8 @@ def ground_of(speaker: Speaker, actions: list[Any], *, at: datetime) -> Ground:
     known = _known_before(speaker.tenant_id, speaker.session_id)
     records = (*_records(speaker, actions, at=at), *speaker.refused)
     marked = (replace(each, is_new=known.get(each.action_id) != each.outcome) for each in records)
-    return Ground(speaker.tools, tuple(sorted(marked, key=lambda each: each.action_id)))
+    records = tuple(sorted(marked, key=lambda each: each.action_id))
+    return Ground(speaker.tools, records, heard=speaker.goal, is_whole=speaker.is_whole)
 
 
 def actions_of(speaker: Speaker) -> list[Any]:

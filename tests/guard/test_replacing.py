@@ -106,9 +106,18 @@ def test_another_order_or_address_than_the_action_had_gives_way():
 
 @pytest.mark.req("R-CG-03", "R-CG-18", "R-HS-01")
 def test_done_words_with_their_object_of_which_no_action_exists_at_all_are_the_phantom():
-    mail = record("send_email", target="mailbox/ann@example.com")
+    mail = record("send_email", target="mailbox/ann@example.com", is_new=False)
     assert read("I have refunded your order.", mail) == "Not done (refund): no such action is on record."
     assert judge("I have refunded your order.", ground()).violations[0].code == "PHANTOM"
+
+
+def test_beside_a_change_that_was_just_done_other_done_words_are_noted_and_stay():
+    mail = record("send_email", target="mailbox/ann@example.com")
+    verdict = judge("I have refunded your order.", ground(mail))
+    assert verdict.verdict == "ALLOW"
+    assert [each.text for each in verdict.notes] == [
+        "\u201cI have refunded your order.\u201d: No such action is on record here."
+    ]
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from reviews.guarding.rules.effects import MoneyEffect
 from reviews.guarding.rules.receipt import Line, difference, title
 from reviews.guarding.rules.records import Record, Tool
 
@@ -62,6 +63,12 @@ def untrue_line(record: Record, words: str, sides: str) -> str:
     """The replacement for a sentence that is untrue of a successful action."""
     detail = f": {sides}" if sides else ""
     return f"The record does not show “{words}” for {title(record)}{detail}."
+
+
+def direction_line(record: Record, effect: MoneyEffect) -> str:
+    """The replacement for a sentence that tells an amount the wrong way round."""
+    other = "charged" if effect.direction < 0 else "paid back"
+    return f"The record shows for {title(record)}: {effect.amount:.2f} {effect.words}, not {other}."
 
 
 def phantom_line(tool: Tool, objects: Sequence[str]) -> str:

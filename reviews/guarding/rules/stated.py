@@ -97,7 +97,7 @@ def other_target(sentence: str, records: Sequence[Record]) -> str | None:
         for found in _ID.finditer(sentence) if any(map(str.isdigit, name)) else ():
             text = found.group().strip("#")
             is_one = re.search(rf"\b{re.escape(kind)}\w*\W+(?:\w+\W+){{0,5}}#?$", sentence[: found.start()])
-            if is_one and _shape(text) == _shape(name) and not any(text in each.said for each in records):
+            if is_one and id_shape(text) == id_shape(name) and not any(text in each.said for each in records):
                 return text
     return None
 
@@ -106,13 +106,13 @@ def _other_names(sentence: str, record: Record) -> Iterator[Value]:
     own = record.said
     if _MAIL.search(own):
         yield from (Value("address", found) for found in _MAIL.findall(sentence) if found.strip(".") not in own)
-    shapes = {_shape(part) for part in re.split(r"[/\s]", record.target.lower()) if any(map(str.isdigit, part))}
+    shapes = {id_shape(part) for part in re.split(r"[/\s]", record.target.lower()) if any(map(str.isdigit, part))}
     for found in _ID.findall(sentence) if shapes else ():
-        if _shape(found) in shapes and found.strip("#") not in own:
+        if id_shape(found) in shapes and found.strip("#") not in own:
             yield Value("id", found)
 
 
-def _shape(name: str) -> str:
+def id_shape(name: str) -> str:
     """The common form of ids of one sort: letters as they are, every digit alike."""
     return re.sub(r"\d", "9", name.strip("#."))
 

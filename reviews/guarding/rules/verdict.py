@@ -10,9 +10,15 @@
    so is one of a thing that the sentence names by its id and on which the tool was never tried: only where the sentence
    says that it was carried out just now, nothing that was read shows it, and no other change that was made since the
    agent last spoke is to the same kind of thing.
-5. In strict mode a detector says which sentences are reports (`reports`). One that is tied to no action is marked, or
+5. A deed (`deeds`) that no change can be: where the session has no change at all, or where it names a thing that the
+   session never touched, it gives way; beside other changes it is noted, and gives way in strict mode only. Where not
+   all tools of the agent pass the console, it is only ever noted: the agent may have done it elsewhere.
+6. An amount told the wrong way round gives way (`payments`). Values that stand nowhere on record (`values`), another
+   payment method, a promise of what no tool can do, and a success or an unknown outcome told as a failure are noted:
+   the message stays as it is, and the note stands in the receipt.
+7. In strict mode a detector says which sentences are reports (`reports`). One that is tied to no action is marked, or
    held back until the agent cites. The detector judges no truth.
-6. The verdict follows from the message and the record alone; the model is never asked (R-CG-16). BLOCK means that
+8. The verdict follows from the message and the record alone; the model is never asked (R-CG-16). BLOCK means that
    `corrected` goes out instead. What was corrected is itself allowed.
 """
 
@@ -23,18 +29,23 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from ledger.catalogue.rules.report_templates import DEFAULT_LANGUAGE
 from reviews.guarding.rules import replacement, wording
 from reviews.guarding.rules.citations import Citation, citations_in, cited_record
 from reviews.guarding.rules.codes import TAGS, violation_of
 from reviews.guarding.rules.codes import ViolationCode as Code
+from reviews.guarding.rules.deeds import Deed, ability_words, verbs_of
+from reviews.guarding.rules.effects import Effects
 from reviews.guarding.rules.folding import Folded, fold
-from reviews.guarding.rules.receipt import Line, status_line
-from reviews.guarding.rules.records import Ground, Record, Stated, leaves
+from reviews.guarding.rules.payments import other_method, wrong_direction
+from reviews.guarding.rules.receipt import Line, receipt_of, status_line
+from reviews.guarding.rules.records import Ground, Note, Record, Stated, leaves
 from reviews.guarding.rules.replacement import Replacement, rewritten
 from reviews.guarding.rules.sayings import Match, holds, phrases_of, sides_of
 from reviews.guarding.rules.segments import Sentence, sentences
-from reviews.guarding.rules.stated import KnownValues, foreign_value, names_a_thing, other_target, states
+from reviews.guarding.rules.stated import KnownValues, foreign_value, id_shape, names_a_thing, other_target, states
 from reviews.guarding.rules.turns import last_tries, meant_by, named_in
+from reviews.guarding.rules.values import OnRecord, follows_from, stated_values
 
 _QUOTE = re.compile(r'"[^"]{0,2000}"|\u201c[^\u201d]{0,2000}\u201d')
 FEWEST_QUOTED = 3
@@ -44,7 +55,10 @@ _LETTERS = re.compile(r"[^\W\d_]{2,}")
 
 @dataclass(frozen=True)
 class Violation:
-    """A sentence that the record contradicts. `rule`: citation, stated, field, saying, value, phantom, all, uncited."""
+    """A sentence that the record contradicts.
+
+    `rule`: citation, stated, field, saying, value, direction, phantom, all, uncited.
+    """
 
     code: str
     span: tuple[int, int]
@@ -73,12 +87,16 @@ class Found:
 
 @dataclass(frozen=True)
 class MessageVerdict:
-    """ALLOW or BLOCK. `corrected` is what goes out instead: always of a block, and where citations were filled in."""
+    """ALLOW or BLOCK. `corrected` is what goes out instead: always of a block, and where citations were filled in.
+
+    `notes` change nothing in the message; they stand in its receipt.
+    """
 
     verdict: str
     violations: tuple[Violation, ...] = ()
     corrected: str | None = None
     claims: tuple[Found, ...] = ()
+    notes: tuple[Note, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +128,16 @@ class _Finding:
 
 
 def judge(
-    message: str, ground: Ground, stated: tuple[Stated, ...] = (), *, strict: Strictness | None = None
+    message: str,
+    ground: Ground,
+    stated: tuple[Stated, ...] = (),
+    *,
+    strict: Strictness | None = None,
+    language: str = DEFAULT_LANGUAGE,
 ) -> MessageVerdict:
-    """Judge one outgoing message (rules 1 to 6)."""
+    """Judge one outgoing message (rules 1 to 8); `language` is that in which the agent writes."""
     cited = tuple(citations_in(message, ground))
-    judging = _Judging(message, ground, cited, stated, strict)
+    judging = _Judging(message, ground, cited, stated, strict, language)
     if not cited and not stated and strict is None and not judging.may_find:
         return MessageVerdict("ALLOW")
     findings = tuple(judging.findings())
@@ -124,7 +147,7 @@ def judge(
     claims = tuple(_claim(each, message) for each in findings)
     violations = tuple(_violation(each, message) for each in findings if each.code is not None)
     corrected = rewritten(message, changes) if changes else None
-    return MessageVerdict("BLOCK" if violations else "ALLOW", violations, corrected, claims)
+    return MessageVerdict("BLOCK" if violations else "ALLOW", violations, corrected, claims, tuple(judging.notes))
 
 
 @dataclass
@@ -134,7 +157,9 @@ class _Judging:
     cited: tuple[Citation, ...]
     stated: tuple[Stated, ...]
     strict: Strictness | None = None
+    language: str = DEFAULT_LANGUAGE
     folded: Folded = field(init=False)
+    notes: list[Note] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
         self.folded = _without_quotes(fold(self.message))
@@ -142,11 +167,17 @@ class _Judging:
         self.known = KnownValues(self.ground)
         self.tries = last_tries(each for each in self.ground.records if self.ground.changes(each))
         self.differing = tuple(each for each in self.tries if each.differing)
+        self.new = tuple(each for each in self.tries if each.is_new)
+        self.verbs = verbs_of(self.language)
+        self.effects = Effects.of(self.ground)
+        self.on_record = OnRecord(self.ground, self.effects)
 
     @property
     def may_find(self) -> bool:
         """Return whether anything here could contradict the message; otherwise its sentences need not be examined."""
-        return bool(self.differing) or self.phrases.may_stand_in(self.folded.lower) or bool(self.faulty)
+        if self.differing or self.new or self.phrases.may_stand_in(self.folded.lower):
+            return True
+        return self.verbs is not None and self.verbs.may_report(self.folded.lower, strict=self.strict is not None)
 
     @cached_property
     def faulty(self) -> tuple[Record, ...]:
@@ -163,7 +194,11 @@ class _Judging:
             if any(start < said.span[1] and said.span[0] < end for start, end in spans):
                 continue
             found = self._finding(said, each)
-            if found is not None and (found.code is None or not self._is_told(said)):
+            if found is not None and found.code is not None and self._is_told(said):
+                continue
+            if found is None or found.code is None:
+                self._note(said, each)
+            if found is not None:
                 yield found
 
     def _finding(self, said: _Said, sentence: Sentence) -> _Finding | None:
@@ -172,8 +207,10 @@ class _Judging:
             return self._of_citations(said, cited)
         if sentence.question:
             return None
-        found = self._of_fields(said) or self._of_sayings(said) or self._of_all(said) or self._of_failure(said)
-        return found or self._of_report(said)
+        found = self._of_fields(said) or self._of_sayings(said) or self._of_direction(said) or self._of_all(said)
+        if found is None or found.code is None:
+            found = self._of_deeds(said) or found
+        return found or self._of_failure(said) or self._of_report(said)
 
     def _of_report(self, said: _Said) -> _Finding | None:
         """Rule 5."""
@@ -192,7 +229,8 @@ class _Judging:
     @cached_property
     def own_words(self) -> tuple[str, ...]:
         """The console's own words about each action, in lower case."""
-        told = (f"{self._line(each).text}\n{each.tool} on {each.target}: {each.text}" for each in self.tries)
+        told = [f"{self._line(each).text}\n{each.tool} on {each.target}: {each.text}" for each in self.tries]
+        told.append(receipt_of(self.ground, only_new=False).text)
         return tuple(map(str.lower, told))
 
     # What the agent itself ties to an action
@@ -333,7 +371,7 @@ class _Judging:
             return self._of_other_target(said, matches, tried[-1], other)
         meant = meant_by(said.text, tried)
         faults = {Code.MISREAD} if all(each.is_start for each in matches) else set(Code)
-        faulty = tuple(each for each in meant if violation_of(each) in faults)
+        faulty = tuple(each for each in meant if violation_of(each) in faults and not self._is_done_otherwise(each))
         all_meant = wording.speaks_of_all(said.text) or len(named_in(said.text, tried)) > 1
         if faulty and (len(faulty) == len(meant) or all_meant):
             return self._contradiction(said, faulty, "saying")
@@ -361,9 +399,12 @@ class _Judging:
 
     def _of_phantom(self, said: _Said, matches: Sequence[Match]) -> _Finding | None:
         """Rule 4."""
+        if any(violation_of(each) is None for each in self.new):
+            # Something was done just now: the sentence may tell that in other words.
+            return None
         match = matches[0]
         performed = [each for each in matches if each.is_deed or wording.is_performed(said.text, each.start, each.end)]
-        if not performed or self._was_read(matches, match.words) or self._is_otherwise_done(said):
+        if not performed or self._was_read(matches, match.words):
             return None
         disclosed = [each for each in performed if each.tool.disclosed]
         tool = (disclosed or performed)[0].tool
@@ -373,12 +414,155 @@ class _Judging:
     def _was_read(self, matches: Sequence[Match], value: str) -> bool:
         return value in self.ground.read_text or any(each.words in self.ground.read_text for each in matches)
 
-    def _is_otherwise_done(self, said: _Said) -> bool:
-        """Return whether another tool has just acted on the sentence's object (rule 4)."""
-        done = {each.tool for each in self.tries if each.is_new and violation_of(each) is None}
-        return any(
-            self.phrases.has_object(self.ground.by_name[name], said.text) for name in done & set(self.ground.by_name)
+    def _is_done_otherwise(self, record: Record) -> bool:
+        """Return whether another change of the same target is done: the sentence may be about that one."""
+        return bool(record.target) and any(
+            each is not record and each.target == record.target and violation_of(each) is None for each in self.tries
         )
+
+    # Deeds, payments and notes
+
+    def _of_direction(self, said: _Said) -> _Finding | None:
+        """Rule 6: an amount that the sentence tells the wrong way round."""
+        changes = self.new or tuple(named_in(said.text, self.tries))
+        found = wrong_direction(said.text, changes, self.effects) if changes and self.verbs is not None else None
+        if found is None:
+            return None
+        record, effect = found
+        line = replacement.direction_line(record, effect)
+        return _Finding(said, (record,), "direction", Code.MISREAD, line)
+
+    def _of_deeds(self, said: _Said) -> _Finding | None:
+        """Rule 5."""
+        if self.verbs is None:
+            return None
+        for deed in self.verbs.deeds_in(said.text, strict=self.strict is not None):
+            if self.tries:
+                found = self._of_deed_beside_changes(said, deed)
+            else:
+                is_known = deed.form in ("passive", "short") and self._may_be_read(said, deed)
+                found = None if is_known else self._phantom_deed(said, Code.PHANTOM, gives_way=True)
+            if found is not None:
+                return found
+        return None
+
+    def _may_be_read(self, said: _Said, deed: Deed) -> bool:
+        """Return whether a result may be told from what was read: its verb stands there, or of a vague verb a value."""
+        assert self.verbs is not None
+        if deed.verb in self.on_record.text:
+            return True
+        return deed.verb in self.verbs.any_change and any(map(self.on_record.holds, stated_values(said.text)))
+
+    def _of_deed_beside_changes(self, said: _Said, deed: Deed) -> _Finding | None:
+        assert self.verbs is not None
+        if deed.form == "whole":
+            if self.faulty and self.strict is not None:
+                return self._contradiction(said, self.faulty, "all")
+            return None
+        if deed.form == "passive":
+            return None
+        names = [each.value for each in stated_values(said.text) if each.sort == "id"]
+        if names and not any(each in one.said for each in names for one in self.tries):
+            never_touched = self._is_of_target_shape(names) and not any(each in self.on_record.text for each in names)
+            if never_touched:
+                return self._phantom_deed(said, Code.WRONG_TARGET, gives_way=True)
+            return self._unsupported_deed(said, Code.WRONG_TARGET)
+        if names or any(self.verbs.fits(deed, each) for each in self.tries):
+            return None
+        return self._unsupported_deed(said, Code.PHANTOM)
+
+    def _unsupported_deed(self, said: _Said, code: Code) -> _Finding | None:
+        """A deed beside changes that are others: noted, in strict mode marked or replaced."""
+        if self.strict is not None and self.strict.uncited == "mark":
+            return _Finding(said, (), UNCITED)
+        return self._phantom_deed(said, code, gives_way=self.strict is not None)
+
+    def _is_of_target_shape(self, names: Sequence[str]) -> bool:
+        shapes = {id_shape(part) for each in self.tries for part in re.split(r"[/\s,]", each.target.lower())}
+        return any(id_shape(each) in shapes for each in names)
+
+    def _phantom_deed(self, said: _Said, code: Code, *, gives_way: bool) -> _Finding | None:
+        """A deed that no change can be: it gives way, or is noted."""
+        if gives_way and self.ground.is_whole:
+            return _Finding(said, (), "phantom", code, NO_SUCH_ACTION)
+        elsewhere = "" if self.ground.is_whole else " Not all tools of this agent pass the console."
+        self._add_note("deed", said, f"{NO_SUCH_ACTION}{elsewhere}")
+        return None
+
+    def _note(self, said: _Said, sentence: Sentence) -> None:
+        """Note what a sentence that stays says without ground (rule 6)."""
+        if sentence.question:
+            return
+        method = other_method(said.text, self.new, self.effects) if self.new and self.verbs is not None else None
+        if self.new:
+            self._note_values(said, told=method)
+        if self.verbs is None:
+            return
+        if method is not None:
+            self._add_note("method", said, f"The changes on record were not made with {method}.")
+        if self.ground.tools and self.ground.is_whole:
+            for each in self.verbs.promises_in(said.text):
+                if not each.abilities & self.abilities:
+                    self._add_note("promise", said, "No tool of this agent can do that.")
+        self._note_denial(said)
+
+    def _note_values(self, said: _Said, *, told: str | None) -> None:
+        unknown = [each for each in self.on_record.unknown_in(said.text) if each.value != told]
+        if unknown and self._stated_amounts:
+            unknown = [
+                each for each in unknown if each.sort != "amount" or not follows_from(each.value, self._stated_amounts)
+            ]
+        if not unknown:
+            return
+        start = self.folded.lower.find(said.text)
+        quoted = [self.folded.text[start + each.span[0] : start + each.span[1]].strip() for each in unknown]
+        named = ", ".join(dict.fromkeys(quoted))
+        verb = "stands" if len(set(quoted)) == 1 else "stand"
+        self._add_note("value", said, f"{named} {verb} nowhere on record.", quoted=False)
+
+    @cached_property
+    def _stated_amounts(self) -> tuple[float, ...]:
+        """The amounts of the whole message that are on record: an offer states its differences beside them."""
+        stated = [each for each in stated_values(self.folded.lower) if each.sort == "amount"]
+        return tuple({each.value for each in stated if self.on_record.holds(each)})
+
+    def _note_denial(self, said: _Said) -> None:
+        """A success or an unknown outcome that is told as a failure (R-CG-21, R-CG-07)."""
+        if self.verbs is None or not self.new or not wording.tells_failure(said.text):
+            return
+        if any(violation_of(each) is Code.MISREAD for each in self.new) or self._has_failed_read:
+            return
+        for each in self.new:
+            tool = self.ground.by_name.get(each.tool)
+            is_open = violation_of(each) is Code.UNKNOWN_FLATTENED
+            if (violation_of(each) is None or is_open) and self.verbs.is_denied(
+                said.text, each, tool.object if tool else ()
+            ):
+                self._add_note("failure", said, f"The record has: {self._line(each).text}", record=each)
+                return
+
+    @cached_property
+    def _has_failed_read(self) -> bool:
+        return any(each.is_new and each.outcome in ("FAILED", "BLOCKED") for each in self.ground.reads)
+
+    @cached_property
+    def abilities(self) -> frozenset[str]:
+        """The words of what the tools of the agent can do."""
+        return frozenset(word for each in self.ground.tools if each.disclosed for word in ability_words(each))
+
+    def _add_note(
+        self, rule: str, said: _Said, text: str, *, record: Record | None = None, quoted: bool = True
+    ) -> None:
+        quote = " ".join(self.message[slice(*said.span)].split())
+        quote = quote if len(quote) <= LONGEST_QUOTE else quote[: LONGEST_QUOTE - 1] + "\u2026"
+        note = Note(
+            rule,
+            f"\u201c{quote}\u201d: {text}" if quoted else text,
+            said.span,
+            record.action_id if record is not None else None,
+        )
+        if note not in self.notes:
+            self.notes.append(note)
 
     def _of_all(self, said: _Said) -> _Finding | None:
         if not self.faulty or not wording.sums_up(said.text):
@@ -400,6 +584,8 @@ class _Judging:
 
 
 UNCITED = "uncited"
+NO_SUCH_ACTION = "No such action is on record here."
+LONGEST_QUOTE = 120
 HELD_BACK = "(A sentence was held back: it names no action on record.)"
 MARK = " (not confirmed by the record)"
 

@@ -1,0 +1,165 @@
+"""Deeds without a record: reports of a completed effect that no change of the session can be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from reviews.guarding.rules.records import Ground, Tool
+from reviews.guarding.rules.verdict import Strictness, judge
+from tests.guard.records import ground, record
+
+NO_ACTION = "No such action is on record here."
+STRICT = Strictness((), "hold")
+BARE = (Tool("get_weather", mutating=False), Tool("issue_refund"))
+"""Tools whose contracts give no words: nothing but the verbs can tell."""
+
+
+def empty(**more: object) -> Ground:
+    return replace(ground(tools=BARE), **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.req("R-CG-01", "R-CG-03", "R-CG-17", "R-HS-01")
+@pytest.mark.parametrize(
+    "said",
+    [
+        "I've sent the email.",
+        "I\u2019ve sent the email to Ann.",
+        "I have now updated your shipping address.",
+        "I just scheduled the meeting for Monday.",
+        "I have saved, changed and deleted the files.",
+        "We've refunded your order.",
+        "I have successfully paid the invoice.",
+        "I created the ticket.",
+        "The payment has been deleted.",
+        "All done!",
+        "Everything is done.",
+    ],
+)
+def test_a_deed_in_a_session_without_any_change_gives_way(said: str):
+    verdict = judge(f"Hello. {said} Bye.", empty())
+    assert verdict.corrected == f"Hello. {NO_ACTION} Bye."
+    assert [each.code for each in verdict.violations] == ["PHANTOM"]
+    assert judge(verdict.corrected, empty()).verdict == "ALLOW"
+
+
+@pytest.mark.req("R-CG-17")
+@pytest.mark.parametrize(
+    "said",
+    [
+        "I will send the email.",
+        "I could not send the email.",
+        "I haven't sent the email.",
+        "Once I've sent the email, you can reply.",
+        "If I have updated it, you will see it.",
+        "Have I sent the email?",
+        "I've sent the email, right?",
+        "I've created a summary of your options below.",
+        "I have updated the draft as you asked: see above.",
+        "You have paid the invoice.",
+        "The customer has sent the email.",
+        "I have found your order.",
+        "I have reviewed your request.",
+        "I've never deleted anything.",
+        "Would you like me to tell you once it has been sent?",
+        "All done? Then goodbye.",
+        "I've noted your preference.",
+    ],
+)
+def test_plans_denials_questions_and_texts_are_no_deeds(said: str):
+    assert judge(said, empty()) == judge("", empty())
+
+
+def test_a_result_that_was_read_may_be_told():
+    looked = record("get_weather", action_id="r1", answer={"status": "cancelled", "total": 12.5})
+    known = ground(looked, tools=BARE)
+    assert judge("Your order has been cancelled.", known).verdict == "ALLOW"
+    assert judge("The total of $12.50 has been processed.", known).verdict == "ALLOW"
+    assert judge("Your order has been archived.", known).corrected == NO_ACTION
+    assert judge("I have cancelled your order.", known).corrected == NO_ACTION
+
+
+@pytest.mark.req("R-CG-18")
+def test_beside_other_changes_a_deed_is_noted_and_in_strict_mode_gives_way():
+    paid = record()
+    said = "I've refunded you and sent the email."
+    told = judge(said, ground(paid, tools=BARE))
+    assert told.verdict == "ALLOW"
+    assert told.corrected is None
+    assert [each.text for each in told.notes] == [f"\u201c{said}\u201d: {NO_ACTION}"]
+    assert judge(said, ground(paid, tools=BARE), strict=STRICT).corrected == NO_ACTION
+    fine = judge("I've refunded your order.", ground(paid, tools=BARE), strict=STRICT)
+    assert (fine.verdict, fine.notes) == ("ALLOW", ())
+
+
+@pytest.mark.req("R-CG-11")
+def test_another_order_than_the_session_ever_touched_gives_way():
+    paid = record(arguments={"order_id": "EX-1001"})
+    told = judge("I've refunded order EX-2002.", ground(paid, tools=BARE))
+    assert told.corrected == NO_ACTION
+    assert told.violations[0].code == "WRONG_TARGET"
+    looked = record("get_weather", action_id="r1", target="order/EX-2002", answer={"order_id": "EX-2002"})
+    told = judge("I've refunded order EX-2002.", ground(looked, paid, tools=BARE))
+    assert (told.verdict, [each.rule for each in told.notes]) == ("ALLOW", ["deed"])
+    assert judge("I've refunded order EX-1001.", ground(paid, tools=BARE)).notes == ()
+
+
+@pytest.mark.parametrize(
+    ("said", "tool", "arguments"),
+    [
+        ("I've booked the room.", "create_reservation", {}),
+        ("I've emailed Ann.", "gmail_send", {}),
+        ("I have processed the request.", "issue_refund", {}),
+        ("I've deleted the table.", "execute_action", {"action": "drop_table"}),
+        ("I've merged the branch.", "bash", {"command": "git merge main"}),
+        ("I've scheduled it.", "calendarEventCreate", {}),
+    ],
+)
+def test_a_deed_is_tied_to_a_change_by_its_verb(said: str, tool: str, arguments: dict[str, str]):
+    assert judge(said, ground(record(tool, arguments=arguments), tools=(Tool(tool),))).notes == ()
+
+
+def test_where_not_all_tools_pass_the_console_a_deed_is_only_noted():
+    told = judge("I've sent the email.", empty(is_whole=False))
+    assert (told.verdict, told.corrected) == ("ALLOW", None)
+    assert [each.text for each in told.notes] == [
+        f"\u201cI've sent the email.\u201d: {NO_ACTION} Not all tools of this agent pass the console."
+    ]
+    assert judge("I've sent the email.", empty(is_whole=False), strict=STRICT).verdict == "ALLOW"
+
+
+@pytest.mark.parametrize("language", ["de", "fr", "ja-JP"])
+def test_in_a_language_without_verbs_nothing_is_concluded(language: str):
+    assert judge("I've sent the email.", empty(), language=language).verdict == "ALLOW"
+    assert judge("I've sent the email.", empty(), language="en-GB").verdict == "BLOCK"
+
+
+@pytest.mark.req("R-CG-01", "R-CG-10")
+@pytest.mark.parametrize(
+    ("said", "state"),
+    [
+        ("Email sent.", ""),
+        ("Your invoice was paid.", ""),
+        ("I have paid the invoice.", ""),
+        ("The workflow is finished.", ""),
+        ("Email sent.", "RECONCILED_SUCCESS"),
+    ],
+)
+def test_strict_mode_holds_the_short_forms(said: str, state: str):
+    known = ground(*([record(state=state)] if state else []), tools=BARE)
+    assert judge(said, known, strict=STRICT).corrected == NO_ACTION
+
+
+@pytest.mark.req("R-CG-10")
+def test_strict_mode_tells_the_failure_behind_a_workflow_that_is_said_to_be_finished():
+    steps = (
+        record(action_id="a1", state="FAILED", target="order/1", outcome="FAILED"),
+        record(action_id="a2", target="order/2"),
+        record(action_id="a3", target="order/3"),
+    )
+    told = judge("The workflow is finished.", ground(*steps, tools=BARE), strict=STRICT)
+    assert told.violations[0].code == "SILENT_CHAIN"
+    assert told.corrected is not None
+    assert told.corrected.startswith("Failed: issue refund, order 1.")
+    assert judge("The workflow is finished.", ground(*steps[1:], tools=BARE), strict=STRICT).verdict == "ALLOW"
