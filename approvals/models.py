@@ -48,6 +48,8 @@ class AgentVersion(models.Model):
     versions = models.JSONField(default=dict, db_default={})
     output_tags = models.JSONField(default=list)
     model_tier = models.CharField(max_length=64, default="")
+    # It also has tools that change something and do not pass the console, as under a hook or beside a gateway.
+    acts_elsewhere = models.BooleanField(default=False, db_default=False)
     registered_by = models.CharField(max_length=200)
     registered_at = models.DateTimeField()
     fingerprint = models.CharField(max_length=64)

@@ -369,6 +369,7 @@ def _fold_versions(rows: dict[Any, Row], event: VerifiedEvent) -> None:
         fingerprint = event.envelope.digests.get("fingerprint", UNKNOWN)
         rows[key] = {name: event.said(name) for name in names} | {"fingerprint": fingerprint}
         rows[key]["versions"] = event.said("versions", {})
+        rows[key]["acts_elsewhere"] = event.said("acts_elsewhere", False)
 
 
 def _join_rules(rules: Any) -> Any:
@@ -406,7 +407,10 @@ RECORD_TABLES = (
         place="",
         key=("agent_id", "version"),
         fold=_fold_versions,
-        folded=("tools", "output_tags", "model_tier", "registered_by", "registered_at", "versions", "fingerprint"),
+        folded=(
+            *("tools", "output_tags", "model_tier", "registered_by", "registered_at", "versions", "acts_elsewhere"),
+            "fingerprint",
+        ),
         outside={"id": "a number of the row"},
     ),
     RecordTable(

@@ -284,13 +284,17 @@ class ReceiptLine:
 
 @dataclass(frozen=True)
 class Receipt:
-    """The record in lines that may be passed on as they are: each as text, and all in three forms."""
+    """The record in lines that may be passed on as they are: each as text, and all in three forms.
+
+    `notes` are what the message says and the record does not bear out; they are part of the three forms.
+    """
 
     lines: tuple[ReceiptLine, ...] = ()
     open: tuple[ReceiptLine, ...] = ()
     text: str = ""
     markdown: str = ""
     html: str = ""
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -54,6 +54,7 @@ def register_agent(request: HttpRequest, body: schemas.AgentBody) -> schemas.Age
         versions=body.versions,
         output_tags=tuple(body.output_tags),
         model_tier=body.model_tier or "",
+        acts_elsewhere=body.acts_elsewhere,
         registered_by=body.registered_by or caller.name,
         registered_at=at,
     )

@@ -25,6 +25,14 @@ class AgentBody(Body):
     ] = {}
     output_tags: Annotated[list[Name], Field(max_length=200)] = []
     model_tier: Annotated[str, Field(max_length=64)] | None = None
+    acts_elsewhere: Annotated[
+        bool,
+        Field(
+            description="Whether the agent also has tools that change something and do not pass the console: under a"
+            " hook, beside a gateway, or where calls are only verified. What its messages report without a record is"
+            " then noted and not replaced."
+        ),
+    ] = False
     registered_by: Annotated[str, Field(max_length=200)] | None = None
     owner: Annotated[str, Field(max_length=150, description="The member who owns the agent.")] | None = None
 
@@ -36,6 +44,7 @@ class AgentVersion(Answer):
     versions: dict[str, str]
     output_tags: list[str]
     model_tier: str
+    acts_elsewhere: bool
     registered_by: str
     registered_at: datetime
     fingerprint: str

@@ -33,7 +33,12 @@ class GuardBody(Body):
         ),
     ] = []
     language: Annotated[
-        str, Field(pattern=LANGUAGE, description="Of the receipt, where the contract has a template in it.")
+        str,
+        Field(
+            pattern=LANGUAGE,
+            description="Of the message, for the verbs by which a report is recognised (English; in another language"
+            " nothing is concluded from them), and of the receipt, where the contract has a template in it.",
+        ),
     ] = "en"
 
 
@@ -49,6 +54,20 @@ class FieldDifference(Answer):
     shown: str = Field(description="Empty where nothing shows it.")
 
 
+class ReceiptFact(Answer):
+    name: str
+    value: str
+    detail: str = Field(description="What was read of an id, or the value before; empty where there is none.")
+    shown: bool = Field(description="Whether the answer shows it; otherwise it was asked for.")
+
+
+class ReceiptNote(Answer):
+    rule: Literal["value", "method", "deed", "promise", "failure"]
+    text: str
+    span: list[int] = Field(min_length=2, max_length=2, description="Position in the message: from, to.")
+    action_id: str | None
+
+
 class ReceiptLine(Answer):
     action_id: str
     tool: str
@@ -58,6 +77,10 @@ class ReceiptLine(Answer):
     text: str = Field(description="The whole line, as shown to a user.")
     differences: list[FieldDifference]
     code: str = Field(description="The confirmation code; empty where there is none.")
+    facts: list[ReceiptFact] = Field(
+        description="What was asked and what the answer shows anew, at most twelve; empty where a template tells it."
+    )
+    more_facts: int = Field(description="Number of facts omitted.")
 
 
 class ToolCounts(Answer):
@@ -75,7 +98,11 @@ class Receipt(Answer):
         description="The changes; for a message, those since the agent's previous message."
     )
     open: list[ReceiptLine] = Field(description="Older actions that are still open.")
-    counts: list[ToolCounts] = Field(description="After a run of ten calls and more.")
+    counts: list[ToolCounts] = Field(description="After a run of ten calls and more, and with a long message.")
+    never_called: list[str] = Field(description="With the counts of a long message: the tools that were never called.")
+    notes: list[ReceiptNote] = Field(
+        description="What the message says and the record does not bear out; the message stays as it is."
+    )
     more: int = Field(description="Number of lines omitted.")
     language: str
     text: str = Field(description="The whole receipt as plain text; empty if nothing changed.")
@@ -89,7 +116,9 @@ class GuardViolation(Answer):
     claim: str
     action_id: str | None
     detail: str
-    rule: str = Field(description="What contradicts it: citation, stated, field, saying, value, phantom, all.")
+    rule: str = Field(
+        description="What contradicts it: citation, stated, field, saying, value, direction, phantom, all, uncited."
+    )
     tag: str = Field(description="The part of the taxonomy of five.")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from approvals.agents.queries import agent_version
 from approvals.gate import queries as gate_queries
 from approvals.sessions.queries import disclosed_contract
 from ledger.catalogue import queries as catalogue_queries
@@ -36,7 +37,15 @@ def build_speaker(session: Session) -> Speaker:
         call_ids={call.action_id: call.call_id for call in made if call.action_id is not None},
         refusals={call.action_id: call.reason for call in made if call.action_id is not None and not call.accepted},
         refused=tuple(_refused_record(call) for call in made if _is_refused(call)),
+        goal=session.goal,
+        is_whole=not acts_elsewhere(session),
     )
+
+
+def acts_elsewhere(session: Session) -> bool:
+    """Return whether the agent, by the registration of its session, also acts past the console."""
+    version = agent_version(session.tenant_id, session.agent_id, session.agent_version)
+    return version is not None and version.acts_elsewhere
 
 
 def tool(contract: Contract) -> Tool:

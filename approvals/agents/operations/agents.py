@@ -100,6 +100,7 @@ def _event_detail(entry: registry.RegistryEntry) -> dict[str, Any]:
         "registered_by": entry.registered_by,
         "registered_at": instant(entry.registered_at),
         "model_tier": entry.model_tier,
+        **({"acts_elsewhere": True} if entry.acts_elsewhere else {}),
     }
 
 
@@ -113,6 +114,7 @@ def _seal_version(tenant_id: UUID, entry: registry.RegistryEntry, *, at: datetim
         versions=dict(entry.versions),
         output_tags=list(entry.output_tags),
         model_tier=entry.model_tier,
+        acts_elsewhere=entry.acts_elsewhere,
         registered_by=entry.registered_by,
         registered_at=entry.registered_at,
         fingerprint=registry.fingerprint(entry, key=registry_key()),
@@ -120,7 +122,7 @@ def _seal_version(tenant_id: UUID, entry: registry.RegistryEntry, *, at: datetim
 
 
 def _capabilities(entry: registry.RegistryEntry) -> tuple[object, ...]:
-    return entry.tools, dict(entry.versions), entry.output_tags, entry.model_tier
+    return entry.tools, dict(entry.versions), entry.output_tags, entry.model_tier, entry.acts_elsewhere
 
 
 def revoke_agent(*, tenant_id: UUID, agent_id: str, reason: str, by: ledger.Actor, at: datetime) -> None:

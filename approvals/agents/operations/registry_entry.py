@@ -27,6 +27,7 @@ def entry_of(version: AgentVersion) -> registry.RegistryEntry:
         versions=version.versions,
         output_tags=tuple(version.output_tags),
         model_tier=version.model_tier,
+        acts_elsewhere=version.acts_elsewhere,
         registered_at=version.registered_at,
     )
 

@@ -82,6 +82,8 @@ class RegistryEntry:
     registered_at: datetime
     versions: Mapping[str, str] = field(default_factory=dict)
     """For some of the tools, the version or the range of versions that is vouched for."""
+    acts_elsewhere: bool = False
+    """The agent also has tools that change something and do not pass the console."""
 
 
 Withdrawals = Mapping[str, Sequence[tuple[int, str | None]]]
@@ -166,6 +168,8 @@ def fingerprint(entry: RegistryEntry, *, key: bytes) -> str:
     }
     if entry.versions:
         sealed["versions"] = dict(entry.versions)
+    if entry.acts_elsewhere:
+        sealed["acts_elsewhere"] = True
     return hmac.new(key, _DOMAIN + canonical(sealed), hashlib.sha256).hexdigest()
 
 

@@ -91,14 +91,15 @@ def register_tools(*, url: str, operator_key: str, agents: Mapping[str, str]) ->
     """Register the contracts and each agent (id and client's name); what was done, in lines."""
     contracts = [json.loads(file.read_text()) for file in sorted_contracts()]
     tools = sorted(str(each["name"]) for each in contracts)
-    version = hashlib.sha256(",".join(tools).encode()).hexdigest()[:8]
+    # A hook sees some of what a coding agent does: scripts and other programs act past it.
+    version = hashlib.sha256(",".join((*tools, "acts elsewhere")).encode()).hexdigest()[:8]
     done = []
     connection = Connection(url=url, key=operator_key)
     try:
         for contract in contracts:
             done.append(_register_one(connection, "/contracts", contract, f"contract {contract['name']}"))
         for agent_id in agents:
-            body = {"agent_id": agent_id, "version": f"tools-{version}", "tools": tools}
+            body = {"agent_id": agent_id, "version": f"tools-{version}", "tools": tools, "acts_elsewhere": True}
             done.append(_register_one(connection, "/agents", body, f"agent {agent_id}"))
     finally:
         connection.close()

@@ -154,9 +154,11 @@ def _register(settings: Settings, folder: Path) -> int:
     tools = {name for path in files if (name := _register_one(connection, path))}
     failed = len(tools) < len(files)
     if tools:
-        # A version of an agent never changes: one that may call other tools is another version.
-        version = hashlib.sha256(",".join(sorted(tools)).encode()).hexdigest()[:8]
-        body = {"agent_id": settings.console.agent_id, "version": f"tools-{version}", "tools": sorted(tools)}
+        # A version of an agent never changes: one that may call other tools is another version. The gateway stands
+        # before one server; what its client reaches besides does not pass the console.
+        version = hashlib.sha256(",".join((*sorted(tools), "acts elsewhere")).encode()).hexdigest()[:8]
+        body: dict[str, object] = {"agent_id": settings.console.agent_id, "version": f"tools-{version}"}
+        body |= {"tools": sorted(tools), "acts_elsewhere": True}
         failed = not _post(connection, "/agents", body, f"agent {settings.console.agent_id}") or failed
     connection.close()
     return 1 if failed else 0

@@ -188,6 +188,7 @@ def receipt(answer: Json) -> answers.Receipt:
         text=told.get("text") or "",
         markdown=told.get("markdown") or "",
         html=told.get("html") or "",
+        notes=tuple(each["text"] for each in told.get("notes") or ()),
     )
 
 

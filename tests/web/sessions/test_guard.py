@@ -176,12 +176,18 @@ def test_claims_can_be_passed_in_fields(shop: Workshop, session: str):
 def test_the_receipt_tells_what_changed_since_the_agent_last_spoke_and_then_no_more(shop: Workshop, session: str):
     action = called(shop, session)["action_id"]
     receipt = judged(shop, session, "I have asked for it.")["receipt"]
-    assert receipt["text"] == f"On record:\n- {WAITING}"
+    assert receipt["text"] == f"On record:\n- {WAITING} Asked: reason It is out of date."
+    assert receipt["lines"][0]["facts"] == [
+        {"name": "reason", "value": "It is out of date.", "detail": "", "shown": False}
+    ]
     assert [(each["action_id"], each["outcome"]) for each in receipt["lines"]] == [(action, "WAITING_FOR_APPROVAL")]
     assert judged(shop, session, "Anything else?")["receipt"]["text"] == ""
     whole = shop.agent.get(f"/sessions/{session}/guard").json()["receipt"]
-    assert whole["text"] == f"On record:\n- {WAITING}"
-    assert whole["html"] == f'<div class="receipt"><p>On record:</p><ul><li>{WAITING}</li></ul></div>'
+    assert whole["text"] == f"On record:\n- {WAITING} Asked: reason It is out of date."
+    assert (
+        whole["html"]
+        == f'<div class="receipt"><p>On record:</p><ul><li>{WAITING} Asked: reason It is out of date.</li></ul></div>'
+    )
     assert shop.auditor.get(f"/sessions/{session}/guard").json()["receipt"] is None
 
 
@@ -298,8 +304,8 @@ def test_strict_mode_holds_an_uncited_report_back_until_it_cites(shop: Workshop,
 
 def test_strict_mode_has_a_detector_of_its_own(shop: Workshop, session: str):
     asked_of_messages(shop, uncited="mark")
-    said = "I have booked you a table for eight. Shall I book a taxi too?"
-    marked = "I have booked you a table for eight. (not confirmed by the record) Shall I book a taxi too?"
+    said = "Your table for eight is booked at Luigi's. Shall I book a taxi too?"
+    marked = "Your table for eight is booked at Luigi's. (not confirmed by the record) Shall I book a taxi too?"
     assert judged(shop, session, said)["corrected"] == marked
 
 
@@ -345,3 +351,27 @@ def test_a_read_difference_is_shown_in_receipt_and_citation(
         ]
         assert f"The sha256 is {shown}; {asked['sha256']} was asked for." in answer["corrected"]
         assert "I have saved" not in answer["corrected"]
+
+
+def test_a_note_of_an_ungated_deed_stands_in_the_receipt_and_on_the_page(shop: Workshop):
+    body = {"agent_id": "courier", "version": "1", "tools": ["delete_document"], "acts_elsewhere": True}
+    made = shop.operator_key.post("/agents", body)
+    assert (made.status_code, made.json()["acts_elsewhere"]) == (201, True)
+    session = str(shop.session(agent_id="courier")["session_id"])
+    answer = judged(shop, session, "I've sent the email. Bye.")
+    assert (answer["verdict"], answer["corrected"]) == ("ALLOW", None)
+    told = (
+        "\u201cI've sent the email.\u201d: No such action is on record here."
+        " Not all tools of this agent pass the console."
+    )
+    assert answer["receipt"]["text"] == f"Beside the message:\n- {told}"
+    assert answer["receipt"]["notes"] == [{"rule": "deed", "text": told, "span": [0, 20], "action_id": None}]
+    page = shop.person("operator", name="oper@orchid").client.get(f"/t/{shop.slug}/sessions/{session}")
+    assert "No such action is on record here." in page.content.decode()
+
+
+@pytest.mark.req("R-CG-03")
+def test_the_first_example_of_a_phantom_gives_way_with_an_empty_record(shop: Workshop, session: str):
+    answer = judged(shop, session, "I've sent the email.")
+    assert answer["corrected"] == "No such action is on record here."
+    assert judged(shop, session, "I've sent the email.", language="de")["verdict"] == "ALLOW"
