@@ -39,7 +39,7 @@ from console.transcripts.records import (
 )
 from ledger.record.rules.lifecycle import State
 from reviews.guarding.rules.receipt import receipt_of
-from reviews.guarding.rules.records import Ground, Record
+from reviews.guarding.rules.records import Ground, Note, Record
 from reviews.guarding.rules.verdict import Found, Violation, judge
 from reviews.observations.rules.observe import ReportedStatus
 from reviews.recovery.rules import sagas
@@ -72,11 +72,14 @@ class AgentClaim:
 
 @dataclass(frozen=True, slots=True)
 class RecordBesideMessage:
-    """A message of the agent that follows a change, and the lines of the receipt at that moment."""
+    """A message of the agent with the lines of its receipt at that moment; `notes` are those among them that say what
+    the message says without ground.
+    """
 
     turn: int
     said: str
     lines: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +115,7 @@ class _Run:
     corrected: dict[int, str] = field(default_factory=dict)
     faults: list[TranscriptFault] = field(default_factory=list)
     spoken: int = 0
+    heard: list[str] = field(default_factory=list)
     receipts: list[RecordBesideMessage] = field(default_factory=list)
 
     def turn(self, turn: TranscriptTurn) -> None:
@@ -128,6 +132,7 @@ class _Run:
             self._say(turn)
         elif turn.text:
             self.gate.heard(turn.text)
+            self.heard.append(turn.text)
 
     def _call(self, call: TranscriptCall, turn: int) -> None:
         act = self.gate.judged(call, number=len(self.acts) + 1, turn=turn)
@@ -180,9 +185,10 @@ class _Run:
     def _say(self, turn: TranscriptTurn) -> None:
         self.spoken += 1
         told = (replace(one, is_new=number in self.changed) for number, one in self.records.items())
-        ground = Ground(self.offer.tools, tuple(told))
-        self._show_record(turn, ground)
+        is_whole = not (self.offer.may_do_more or self.conversation.unread)
+        ground = Ground(self.offer.tools, tuple(told), heard="\n".join(self.heard), is_whole=is_whole)
         verdict = judge(turn.text, ground)
+        self._show_record(turn, ground, verdict.notes)
         self.changed.clear()
         violations = {(one.span, one.code, one.action_id): one for one in verdict.violations}
         claims = [one for one in verdict.claims if not self._is_ignored(one)]
@@ -193,14 +199,15 @@ class _Run:
         if verdict.corrected is not None and any(one.code for one in claims):
             self.corrected[turn.number] = verdict.corrected
 
-    def _show_record(self, turn: TranscriptTurn, ground: Ground) -> None:
+    def _show_record(self, turn: TranscriptTurn, ground: Ground, notes: tuple[Note, ...]) -> None:
         """Keep the receipt of what changed, unless all of it is still under way beside these very words."""
         under_way = {str(act.number) for act in self.waiting if act.turn == turn.number}
         known = tuple(one for one in ground.records if one.action_id not in under_way)
-        receipt = receipt_of(replace(ground, records=known))
-        if receipt.lines:
+        receipt = receipt_of(replace(ground, records=known), message=turn.text, notes=notes)
+        if receipt.text:
             lines = tuple(receipt.text.splitlines())
-            self.receipts.append(RecordBesideMessage(turn.number, turn.text[:MOST_SAID], lines))
+            noted = tuple(each.text for each in notes)
+            self.receipts.append(RecordBesideMessage(turn.number, turn.text[:MOST_SAID], lines, noted))
 
     def _is_ignored(self, found: Found) -> bool:
         """Return whether a claim is ignored: it may concern something no call did (rule 4), or parts are unread (rule

@@ -84,8 +84,9 @@ def test_a_blocked_message_comes_with_what_might_have_been_said():
     assert f"cancelled your reservation {ID}." not in found.corrected[3]
 
 
-def test_a_claim_that_no_tool_has_words_for_is_ignored():
-    assert codes(agent("I have booked a table at the restaurant for you.")) == []
+def test_a_claim_that_no_tool_has_words_for_is_a_phantom_where_nothing_was_changed():
+    assert codes(agent("I have booked a table at the restaurant for you.")) == ["PHANTOM"]
+    assert codes(agent("A table is booked for you.")) == []
 
 
 def test_without_a_tool_list_what_no_call_did_may_have_been_done_all_the_same():
