@@ -95,6 +95,10 @@ def test_secrets_and_the_records_own_marks_are_no_facts():
     assert "updated" not in told
 
 
+def test_a_status_that_says_only_that_it_went_well_is_no_fact():
+    assert "Shown" not in line(changed({}, {"status": "success"}))
+
+
 def test_a_failed_change_is_told_with_what_was_asked_and_shows_nothing():
     told = line(looked(ORDER), changed({"item_id": "7710"}, {"status": "cancelled"}, state="FAILED", outcome="FAILED"))
     assert "Asked: item id 7710 (Desk Lamp, 137.50, white)." in told

@@ -88,13 +88,14 @@ def test_a_client_cites_what_a_real_server_did_and_its_user_reads_the_consoles_l
     written, told = files.talk_across(script)
     cite, action_id = word(written)["cite"], word(written)["action_id"]
     [line] = [each for each in word(told)["lines"] if each["cite"] == cite]
-    assert line["text"].startswith("Verified: files write file cited.md. Done, and confirmed in the system of record.")
+    done = "Verified: files write file cited.md. Done, and confirmed in the system of record."
+    assert line["text"] == f"{done} Asked: content Quiet."
     agent = house.caller()
     agent.http.headers["Authorization"] = f"Bearer {house.known['keys']['agent']}"
     session = house.operator.get(f"/actions/{action_id}")["session_id"]
     said = f"Your note is kept. {cite} I have saved the file loud.md too. Anything else?"
     answer = agent.post(f"/sessions/{session}/guard", {"message": said}).json()
-    assert answer["corrected"].startswith(f"Your note is kept. {line['text']} ")
+    assert answer["corrected"].startswith(f"Your note is kept. {done} ")
     assert answer["receipt"]["text"].endswith(f"- {line['text']}")
     agent.http.close()
 

@@ -195,9 +195,14 @@ def _compare_field(asked: _Asked, shown: Any, source: FieldSource, levels: list[
 def _says_nothing(asked: _Asked, found: Any, verb: str) -> bool:
     """Return whether another value under the same name need not refer to the argument (rules 4 and 6)."""
     last = fold_name(asked.steps[-1])
-    if last in _OF_THE_ANSWER or (last in _STATUS and fold_text(found) in _WENT_WELL):
+    if last in _OF_THE_ANSWER or is_mere_success(last, found):
         return True
     return (verb in _ADDS and isinstance(asked.value, int | float)) or (verb in _MOVES and last in _PLACES)
+
+
+def is_mere_success(name: str, value: Any) -> bool:
+    """Return whether a field says only that the call went well or goes on."""
+    return fold_name(name) in _STATUS and fold_text(value) in _WENT_WELL
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@
    price, of which the answer says only which way it goes: `price difference 16.63 to be paid back`.
 4. An integer beside a currency counts its minor units, as everywhere in the record (`ledger.catalogue.rules.money`),
    unless the same answer has amounts with fractions. Without a currency a number stays as it is.
-5. Secrets and the record's own marks (`updated_at`, `version`) are no facts.
+5. A status that says only that the call went well is no fact: the outcome's word says more. Secrets and the record's own marks (`updated_at`, `version`) are no facts.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
+from ledger.catalogue.rules.fields import is_mere_success
 from ledger.catalogue.rules.money import MONEY, format_money, is_currency
 from ledger.catalogue.rules.report_templates import as_text
 from reviews.guarding.rules.records import Ground, Record, leaves
@@ -159,6 +160,8 @@ class Effects:
                 yield from self._row(path, value, answer, is_effect=is_effect)
                 continue
             if _HIDDEN.search(name) or name in compared or value == "" or str(value) in known:
+                continue
+            if before is None and is_mere_success(name, value):
                 continue
             if _is_difference(path) and (number := _number(value)):
                 owed = _OWED[1 if number > 0 else -1]
