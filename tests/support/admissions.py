@@ -186,3 +186,9 @@ OPERATIONS: Final = _rows(
             people_remove notices_set_channels notices_again""",
     }
 )
+
+FRESH_PROOF: Final = _names("retention_confirm retention_confirm_policy")
+"""Writes for which somebody proves once more who they are: nothing is written without it, nor with a wrong one."""
+
+SECOND_PERSON: Final = _names("retention_confirm retention_refuse retention_confirm_policy")
+"""Writes that are refused to whoever proposed what they are about."""

@@ -1,0 +1,20 @@
+"""Each write asked of the API and of its page: the proof, the second person, and what it then has done."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.admissions import FRESH_PROOF, OPERATIONS, SECOND_PERSON
+from tests.support.probes import Day
+from tests.web.writes.check import faults_of
+from tests.web.writes.scenes import WRITES, Write
+
+
+@pytest.mark.req("R-UI-20")
+@pytest.mark.parametrize("write", WRITES, ids=lambda each: each.operation)
+def test_a_write_takes_what_the_tables_say_and_does_what_it_says(day: Day, write: Write):
+    assert not faults_of(write, day)
+
+
+def test_the_columns_name_writes_of_the_document():
+    assert FRESH_PROOF | SECOND_PERSON <= {each.operation for each in WRITES} <= set(OPERATIONS)
