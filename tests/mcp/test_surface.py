@@ -7,8 +7,9 @@ import json
 import mcp_types as types
 import pytest
 
+from counterfoil.gating.settings import BadSettings
 from counterfoil.mcp import drafts
-from counterfoil.mcp.settings import BadSettings, load_settings
+from counterfoil.mcp.settings import load_settings
 from counterfoil.mcp.surface import RegisteredTool, ToolDecision, compare_tools, contract_name, tool_digest
 from ledger.catalogue.rules import contract as contracts
 

@@ -30,9 +30,10 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
 from counterfoil.connection import Connection
+from counterfoil.gating.settings import BadSettings
 from counterfoil.mcp import drafts, serving
 from counterfoil.mcp.desk import ConsoleClient
-from counterfoil.mcp.settings import BadSettings, Settings, load_settings, require_session
+from counterfoil.mcp.settings import Settings, load_settings, require_session
 from counterfoil.mcp.state import first_texts
 from counterfoil.mcp.surface import ToolDecision, compare_tools, contract_name, is_pinned
 from counterfoil.mcp.upstream import Listing, connect_upstream

@@ -6,14 +6,13 @@ The environment goes before the file. An unknown name in the file is refused: a 
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+
+from counterfoil.gating.settings import BadSettings, ConsoleSettings, add_keys, read_document, read_part
 
 MODES = ("enforce", "shadow")
-_SECRETS = {"agent_key": "COUNTERFOIL_AGENT_KEY", "executor_key": "COUNTERFOIL_EXECUTOR_KEY"}
 _ENVIRONMENT = {
     "url": ("console", "COUNTERFOIL_URL"),
     "issuer": ("console", "COUNTERFOIL_ISSUER"),
@@ -21,24 +20,6 @@ _ENVIRONMENT = {
     "goal": ("session", "COUNTERFOIL_GOAL"),
     "mode": ("gateway", "COUNTERFOIL_MCP_MODE"),
 }
-
-
-class BadSettings(Exception):
-    """The gateway was not told what it needs; the message names what is missing or wrong."""
-
-
-@dataclass(frozen=True)
-class ConsoleSettings:
-    """The console and the gateway's place in it; keys come from the environment or from files of mode 0600."""
-
-    url: str = "http://localhost:8080"
-    agent_id: str = ""
-    agent_key: str = field(default="", repr=False)
-    executor_key: str = field(default="", repr=False)
-    agent_key_file: str = ""
-    executor_key_file: str = ""
-    executor_id: str = ""
-    issuer: str = ""
 
 
 @dataclass(frozen=True)
@@ -119,21 +100,21 @@ def load_settings(
     path: Path | None, *, command: tuple[str, ...] = (), environment: Mapping[str, str] = os.environ
 ) -> Settings:
     """The settings of a file and the environment; `command` is another server command than the file's."""
-    document = _read_document(path)
+    document = read_document(path)
     for name, (part, variable) in _ENVIRONMENT.items():
         if environment.get(variable):
             document.setdefault(part, {})[name] = environment[variable]
     if command:
         document.setdefault("server", {})["command"] = list(command)
     settings = Settings(
-        console=_part(ConsoleSettings, document.pop("console", {}), "console"),
-        session=_part(SessionSettings, document.pop("session", {}), "session"),
-        server=_part(ServerSettings, document.pop("server", {}), "server"),
-        gateway=_part(GatewaySettings, document.pop("gateway", {}), "gateway"),
+        console=read_part(ConsoleSettings, document.pop("console", {}), "console"),
+        session=read_part(SessionSettings, document.pop("session", {}), "session"),
+        server=read_part(ServerSettings, document.pop("server", {}), "server"),
+        gateway=read_part(GatewaySettings, document.pop("gateway", {}), "gateway"),
     )
     if document:
         raise BadSettings(f"Unknown part of the settings: {', '.join(sorted(document))}.")
-    settings = replace(settings, console=_with_keys(settings.console, environment))
+    settings = replace(settings, console=add_keys(settings.console, environment))
     settings = replace(settings, gateway=_with_token(settings.gateway, environment))
     _check(settings)
     return settings
@@ -153,71 +134,9 @@ def require_session(settings: Settings) -> None:
         raise BadSettings(f"Not set: {', '.join(missing)}.")
 
 
-def _read_document(path: Path | None) -> dict[str, Any]:
-    if path is None:
-        return {}
-    try:
-        return tomllib.loads(path.read_text())
-    except OSError as fault:
-        raise BadSettings(f"{path} cannot be read: {fault.strerror}.") from fault
-    except tomllib.TOMLDecodeError as fault:
-        raise BadSettings(f"{path} is not TOML: {fault}.") from fault
-
-
-_Part = TypeVar("_Part", ConsoleSettings, SessionSettings, ServerSettings, GatewaySettings)
-
-
-def _part(kind: type[_Part], given: Any, where: str) -> _Part:
-    if not isinstance(given, dict):
-        raise BadSettings(f"[{where}] is a table.")
-    known = {each.name: each for each in fields(kind)}
-    unknown = sorted(given.keys() - known.keys())
-    if unknown:
-        raise BadSettings(f"Unknown name in [{where}]: {', '.join(unknown)}.")
-    if isinstance(given.get("command"), list):
-        given = given | {"command": tuple(given["command"])}
-    for name, value in given.items():
-        _check_type(value, getattr(kind(), name), f"{where}.{name}")
-    return kind(**given)
-
-
-def _check_type(value: Any, example: Any, where: str) -> None:
-    if isinstance(example, bool) or isinstance(value, bool):
-        fits = isinstance(value, bool) and isinstance(example, bool)
-    elif isinstance(example, float):
-        fits = isinstance(value, int | float)
-    elif isinstance(example, tuple):
-        fits = isinstance(value, tuple) and all(isinstance(one, str) for one in value)
-    elif isinstance(example, dict):
-        fits = isinstance(value, dict) and all(isinstance(one, str) for one in value.values())
-    else:
-        fits = isinstance(value, type(example))
-    if not fits:
-        raise BadSettings(f"{where} has the wrong type.")
-
-
-def _with_keys(console: ConsoleSettings, environment: Mapping[str, str]) -> ConsoleSettings:
-    for name, variable in _SECRETS.items():
-        file = getattr(console, f"{name}_file")
-        if environment.get(variable):
-            console = replace(console, **{name: environment[variable].strip()})
-        elif file:
-            console = replace(console, **{name: _secret(Path(file).expanduser())})
-    return console
-
-
 def _with_token(gateway: GatewaySettings, environment: Mapping[str, str]) -> GatewaySettings:
     token = environment.get("COUNTERFOIL_MCP_TOKEN", "").strip()
     return replace(gateway, token=token) if token else gateway
-
-
-def _secret(path: Path) -> str:
-    try:
-        if path.stat().st_mode & 0o077:
-            raise BadSettings(f"{path} can be read by others; set its mode to 0600.")
-        return path.read_text().strip()
-    except OSError as fault:
-        raise BadSettings(f"{path} cannot be read: {fault.strerror}.") from fault
 
 
 def _check(settings: Settings) -> None:
