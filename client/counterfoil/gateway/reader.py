@@ -1,0 +1,125 @@
+"""The interface of a protocol that the gateway reads, and the values that it passes.
+
+A reader decides from a request's head whether it passes, is refused or is kept; from the kept body it reads the effect
+that is proposed. It also words every answer, since only the protocol knows in which shape its client shows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Protocol
+
+from counterfoil.gateway.held import HeldRequest
+from counterfoil.work import Result
+
+
+@dataclass(frozen=True)
+class Head:
+    """The head of a request; `path` is raw and begins after the host's name, `headers` have lower-case names."""
+
+    method: str
+    path: str
+    query: str
+    headers: Mapping[str, str]
+
+    def header(self, name: str) -> str:
+        """The value of a header, or nothing."""
+        return self.headers.get(name, "")
+
+
+class Passes:
+    """The request changes nothing: it is sent on as it comes."""
+
+
+@dataclass(frozen=True)
+class Keeps:
+    """The request may change something: its body is kept, up to so many bytes."""
+
+    most_bytes: int
+
+
+@dataclass(frozen=True)
+class WordedAnswer:
+    """An answer of the gateway's own."""
+
+    status: int
+    body: bytes
+    content_type: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class KeptBody:
+    """A body on disk, whole, as it came."""
+
+    file: Path
+    sha256: str
+    size: int
+
+
+@dataclass(frozen=True)
+class Intent:
+    """The effect that a kept request would have.
+
+    `key` tells it from every other effect: the same request sent again has the same key, whatever bytes it came in.
+    `shape` is what the reader must know of this client to word an answer.
+    """
+
+    tool: str
+    arguments: Mapping[str, Any]
+    key: str
+    shape: Mapping[str, Any]
+
+
+class WaitEnd(StrEnum):
+    """The ways in which a client's wait ends without the host's answer."""
+
+    WAITS = "waits"
+    REFUSED = "refused"
+    UNKNOWN = "unknown"
+
+
+class Reader(Protocol):
+    """One protocol at one host."""
+
+    streams: bool
+    """The answer begins at once, and signs of life are sent while the request waits."""
+
+    tools: Mapping[str, Mapping[str, Any]]
+    """The contracts of the tools that it proposes, by their names."""
+
+    def admit(self, head: Head) -> Passes | Keeps | WordedAnswer:
+        """Decide from the head alone."""
+        ...
+
+    def read(self, head: Head, body: KeptBody) -> Intent | WordedAnswer:
+        """Read the effect from the kept body. Blocks."""
+        ...
+
+    def progress(self, text: str) -> bytes:
+        """Word a line for a client that waits, as part of an answer that has begun; no text is a sign of life."""
+        ...
+
+    def opening(self) -> WordedAnswer:
+        """The head of an answer that begins at once."""
+        ...
+
+    def ended(self, shape: Mapping[str, Any], ending: WaitEnd, text: str) -> WordedAnswer:
+        """Word the end of a wait."""
+        ...
+
+    def not_kept(self, head: Head, text: str) -> WordedAnswer:
+        """Word the refusal of a body that was not kept: too large, too slow, no room."""
+        ...
+
+    def judge(self, held: HeldRequest, status: int, content_type: str, body: bytes) -> Result:
+        """Judge the host's answer: done, not done, or neither."""
+        ...
+
+    def relay(self, held: HeldRequest, status: int, content_type: str, body: bytes) -> WordedAnswer:
+        """Word the host's answer for the client."""
+        ...

@@ -1,0 +1,353 @@
+"""The front of the gateway: reads a request's head, then passes it, refuses it, or keeps it and has it carried.
+
+The body of a request that is kept goes to disk as it comes, with its digest; memory stays constant. A client that has
+gone is only noticed when asked about, which is done before anything starts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import os
+import ssl
+import time
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+from uuid import uuid4
+
+from aiohttp import http_parser, web
+
+from counterfoil.gateway.carrying import Carrier
+from counterfoil.gateway.credentials import Tokens
+from counterfoil.gateway.git import GitReader
+from counterfoil.gateway.held import ENDED, HeldRequest, HeldRequests, HeldState, NoRoom
+from counterfoil.gateway.plain import MOST_HEAD, NotPlain, forwarded_headers, read_head
+from counterfoil.gateway.reader import Head, Intent, Keeps, KeptBody, Reader, WaitEnd, WordedAnswer
+from counterfoil.gateway.settings import HostSettings, HttpSettings
+from counterfoil.gateway.upstream import HostClients, HostSilent
+
+log = logging.getLogger("counterfoil.gateway")
+
+_RELAYED: Final = (
+    *("content-type", "content-encoding", "cache-control", "expires", "pragma", "etag", "last-modified", "link"),
+)
+_PASSED_BYTES: Final = 64 << 20
+_READ_ON: Final = 4
+"""So many times its limit of a body that is too large is read, so that its sender hears why."""
+_LOOK_S: Final = 0.25
+
+
+class ClientGone(Exception):
+    """The client broke off."""
+
+
+class Front:
+    """Answers every request of a client."""
+
+    def __init__(self, settings: HttpSettings, held: HeldRequests, readers: Mapping[str, Reader]) -> None:
+        self._settings = settings
+        self._held = held
+        self._readers = readers
+        self._tokens = Tokens(settings.front.folder)
+        self._hosts = HostClients(settings.hosts)
+        self._keeping = asyncio.Lock()
+        self.carrier = Carrier(settings, held, readers, self._hosts)
+
+    async def close(self) -> None:
+        """End what is under way, and the connections to the hosts."""
+        await self.carrier.close()
+        await self._hosts.close()
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        """Answer one request."""
+        try:
+            version = (request.version.major, request.version.minor)
+            name, head = read_head(request.method, request.raw_path, version, request.raw_headers)
+        except NotPlain as fault:
+            return _close(_response(_plain(fault.status, str(fault))))
+        agent = self._tokens.agent(head.header("authorization"))
+        if agent not in self._settings.agents:
+            text = "this gateway's own token is needed (it is no credential of the host)"
+            refused = _plain(401, text)
+            return _close(_response(replace(refused, headers={"WWW-Authenticate": 'Basic realm="counterfoil"'})))
+        reader = self._readers.get(name)
+        if reader is None:
+            return _close(_response(_plain(404, "no host of this gateway has this name")))
+        decided = reader.admit(head)
+        if isinstance(decided, WordedAnswer):
+            return _close(_response(decided))
+        try:
+            if isinstance(decided, Keeps):
+                return await self._keep(request, name, head, agent, decided.most_bytes)
+            return await self._pass(request, name, head)
+        except ClientGone:
+            return _close(web.Response(status=400))
+
+    async def _pass(self, request: web.Request, name: str, head: Head) -> web.StreamResponse:
+        has_body = request.can_read_body
+        try:
+            came = await self._hosts.begin(
+                name,
+                method=head.method,
+                path=head.path,
+                query=head.query,
+                headers=forwarded_headers(head),
+                body=_read_passed_body(request, _PASSED_BYTES) if has_body else None,
+            )
+        except HostSilent as fault:
+            return _close(_response(_plain(502, str(fault))))
+        headers = {each: came.headers[each] for each in _RELAYED if each in came.headers}
+        answer = web.StreamResponse(status=came.status, headers=headers)
+        try:
+            if came.content_length is not None and head.method != "HEAD":
+                answer.content_length = came.content_length
+            await answer.prepare(request)
+            async for piece in came.content.iter_any():
+                await answer.write(piece)
+            await answer.write_eof()
+        finally:
+            came.release()
+        return answer
+
+    async def _keep(
+        self, request: web.Request, name: str, head: Head, agent: str, most_bytes: int
+    ) -> web.StreamResponse:
+        reader, file = self._readers[name], self._held.incoming(uuid4().hex)
+        try:
+            try:
+                self._held.check_room(agent)
+                kept = await self._store(request, file, most_bytes)
+            except NoRoom as fault:
+                await _drain(request, most_bytes * _READ_ON)
+                return _close(_response(reader.not_kept(head, f"the request was not kept: {fault}")))
+            intent = await self.carrier.in_thread(reader.read, head, kept)
+            if isinstance(intent, WordedAnswer):
+                return _response(intent)
+            held = await self._find_or_add(name, head, agent, intent, kept)
+        finally:
+            file.unlink(missing_ok=True)
+        return await self._wait(request, reader, held, intent)
+
+    async def _store(self, request: web.Request, file: Path, most_bytes: int) -> KeptBody:
+        """Put a body on disk as it comes; `NoRoom` where it is larger than its limit or too slow."""
+        digest, size = hashlib.sha256(), 0
+        try:
+            with file.open("xb") as stored:
+                async with asyncio.timeout(self._settings.front.body_s):
+                    async for piece in request.content.iter_any():
+                        size += len(piece)
+                        if size > most_bytes:
+                            raise NoRoom(f"it is larger than {most_bytes} bytes")
+                        stored.write(piece)
+                        digest.update(piece)
+                stored.flush()
+                await self.carrier.in_thread(os.fsync, stored.fileno())
+        except TimeoutError:
+            raise NoRoom(f"it took longer than {self._settings.front.body_s:.0f} s to arrive") from None
+        except (ConnectionError, web.RequestPayloadError) as fault:
+            raise ClientGone from fault
+        if not request.content.is_eof():
+            raise ClientGone
+        return KeptBody(file, digest.hexdigest(), size)
+
+    async def _find_or_add(self, name: str, head: Head, agent: str, intent: Intent, kept: KeptBody) -> HeldRequest:
+        """The open request with the same meaning, of which the first body is sent; else this one."""
+        key = f"{agent} {intent.key}"
+        async with self._keeping:
+            known = self._held.find(key)
+            if known is not None and known.state is HeldState.UNKNOWN and await self.carrier.settle(known):
+                known = self._held.find(key)
+            if known is not None:
+                return known
+            made = HeldRequest(
+                id=uuid4().hex,
+                key=key,
+                state=HeldState.RECEIVED,
+                agent=agent,
+                host=name,
+                method=head.method,
+                path=head.path,
+                query=head.query,
+                headers=forwarded_headers(head),
+                sha256=kept.sha256,
+                size=kept.size,
+                tool=intent.tool,
+                arguments=intent.arguments,
+                shape=intent.shape,
+                at=time.time(),
+                acknowledges=self._held.failed_before(key),
+            )
+            self._held.sweep(time.time())
+            return await self.carrier.in_thread(self._held.add, made, kept.file)
+
+    async def _wait(
+        self, request: web.Request, reader: Reader, held: HeldRequest, intent: Intent
+    ) -> web.StreamResponse:
+        """Keep a client until its request has an answer, or its time is over."""
+        front, opened = self._settings.front, None
+        if reader.streams:
+            opened = _response(reader.opening(), streamed=True)
+            await opened.prepare(request)
+        until = time.monotonic() + front.hold_s
+        beat, told = time.monotonic(), ""
+
+        def is_there() -> bool:
+            return request.transport is not None and not request.transport.is_closing()
+
+        pursuit = self.carrier.join(held.id, is_there)
+        try:
+            while is_there():
+                await asyncio.wait([pursuit], timeout=_LOOK_S)
+                held = self._held.get(held.id)
+                if held.state in ENDED or held.state is HeldState.UNKNOWN:
+                    break
+                if time.monotonic() >= until and held.state is not HeldState.FORWARDING:
+                    break
+                word = self._word(held)
+                if opened is not None and (word != told or time.monotonic() - beat >= front.beat_s):
+                    await opened.write(reader.progress(word if word != told else ""))
+                    told, beat = word, time.monotonic()
+            else:
+                raise ClientGone
+        except ConnectionError as fault:
+            raise ClientGone from fault
+        finally:
+            self.carrier.leave(held.id, is_there)
+        return await self._end(request, reader, held, intent, opened)
+
+    def _word(self, held: HeldRequest) -> str:
+        """The line for a client about a state; nothing while nothing is to be said."""
+        if held.state in (HeldState.PROPOSED, HeldState.GRANTED) and held.approval.get("required"):
+            return f"this request waits for approval: {self._place(held)}"
+        if held.state is HeldState.FORWARDING:
+            return "the held bytes are being sent."
+        return ""
+
+    def _place(self, held: HeldRequest) -> str:
+        """The address of the approval, or of the action, for a person to open."""
+        front, approval = self._settings.front, held.approval.get("approval_id")
+        if not held.action_id:
+            return "the console has not been reached"
+        if not front.pages:
+            return f"approval {approval}" if approval else f"action {held.action_id}"
+        return f"{front.pages.rstrip('/')}/{f'approvals/{approval}' if approval else f'actions/{held.action_id}'}"
+
+    async def _end(
+        self,
+        request: web.Request,
+        reader: Reader,
+        held: HeldRequest,
+        intent: Intent,
+        opened: web.StreamResponse | None,
+    ) -> web.StreamResponse:
+        word = ""
+        if held.state in (HeldState.ANSWERED, HeldState.REPORTED):
+            word = await self.carrier.verdict(held, within_s=self._settings.front.settle_s)
+            word = word or "the host answered; it has not been read back yet."
+            body = self._held.answer(held.id).read_bytes()
+            answer = reader.relay(replace(held, shape=intent.shape), held.answer_status, held.answer_type, body)
+        elif held.state in (HeldState.REFUSED, HeldState.SETTLED):
+            answer = reader.ended(intent.shape, WaitEnd.REFUSED, held.why)
+        elif held.state is HeldState.UNKNOWN:
+            answer = reader.ended(intent.shape, WaitEnd.UNKNOWN, self._place(held))
+        else:
+            answer = reader.ended(intent.shape, WaitEnd.WAITS, self._place(held))
+        if opened is None:
+            return _response(answer)
+        try:
+            if word:
+                await opened.write(reader.progress(f"{word} (action {held.action_id})"))
+            await opened.write(answer.body)
+            await opened.write_eof()
+        except ConnectionError as fault:
+            raise ClientGone from fault
+        return opened
+
+
+async def _read_passed_body(request: web.Request, most: int) -> AsyncIterator[bytes]:
+    size = 0
+    async for piece in request.content.iter_any():
+        size += len(piece)
+        if size > most:
+            raise HostSilent("the request is too large")
+        yield piece
+
+
+async def _drain(request: web.Request, most: int) -> None:
+    size = 0
+    try:
+        async with asyncio.timeout(60):
+            async for piece in request.content.iter_any():
+                size += len(piece)
+                if size > most:
+                    return
+    except (TimeoutError, ConnectionError, web.RequestPayloadError):
+        return
+
+
+def _response(answer: WordedAnswer, *, streamed: bool = False) -> web.StreamResponse:
+    headers = {"Content-Type": answer.content_type, **answer.headers}
+    if streamed:
+        return web.StreamResponse(status=answer.status, headers=headers)
+    return web.Response(status=answer.status, reason=answer.reason, headers=headers, body=answer.body)
+
+
+def _close(response: web.StreamResponse) -> web.StreamResponse:
+    """Close the connection afterwards: the rest of a body that is not wanted is not read as another request."""
+    response.force_close()
+    return response
+
+
+def _plain(status: int, text: str) -> WordedAnswer:
+    return WordedAnswer(status, f"Counterfoil: {text}\n".encode(), "text/plain; charset=utf-8")
+
+
+def make_reader(name: str, host: HostSettings) -> Reader:
+    """The reader of a host."""
+    return GitReader(host)
+
+
+async def serve(settings: HttpSettings, *, ready: asyncio.Event | None = None) -> None:
+    """Run the gateway until it is cancelled."""
+    if http_parser.HttpRequestParser is http_parser.HttpRequestParserPy:
+        raise RuntimeError("aiohttp was installed without its own parser; the other one is not strict enough.")
+    front = settings.front
+    held = HeldRequests(
+        front.folder, most=front.most_held, most_bytes=front.most_held_bytes, least_free=front.least_free_bytes
+    )
+    readers = {name: make_reader(name, host) for name, host in settings.hosts.items()}
+    gate = Front(settings, held, readers)
+    runner = web.AppRunner(
+        _application(gate),
+        access_log=None,
+        handle_signals=True,
+        keepalive_timeout=15.0,
+        max_line_size=MOST_HEAD,
+        max_field_size=MOST_HEAD,
+    )
+    try:
+        await gate.carrier.ready()
+        await runner.setup()
+        host, _, port = front.listen.rpartition(":")
+        tls = None
+        if front.tls_cert:
+            tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+            tls.load_cert_chain(front.tls_cert, front.tls_key or None)
+        await web.TCPSite(runner, host.strip("[]"), int(port), ssl_context=tls).start()
+        log.info("listening on %s for %s", front.listen, ", ".join(settings.hosts))
+        if ready is not None:
+            ready.set()
+        await asyncio.Event().wait()
+    finally:
+        await runner.cleanup()
+        await gate.close()
+        held.close()
+
+
+def _application(gate: Front) -> web.Application:
+    application = web.Application(client_max_size=0)
+    application.router.add_route("*", "/{rest:.*}", gate.answer)
+    return application

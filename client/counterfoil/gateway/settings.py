@@ -1,0 +1,179 @@
+"""Settings of the HTTP gateway: a TOML file with the console, the gateway, its agents and the hosts behind it."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from counterfoil.gating.settings import BadSettings, ConsoleSettings, add_keys, read_document, read_part
+
+ELSEWHERE = "elsewhere"
+_NAME = re.compile(r"[a-z][a-z0-9-]{0,39}")
+_LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+
+
+@dataclass(frozen=True)
+class FrontSettings:
+    """The gateway itself.
+
+    hold_s: how long a client is kept waiting for people. settle_s: how long an answered request waits for its reading.
+    send_s: how long the host may take to answer; afterwards the outcome is unknown. beat_s: between signs of life.
+    pages: the address of the tenant's pages, for the address of an approval.
+    agents_run_as: the operating system's user of the agents, or `elsewhere` for another machine or a container.
+    """
+
+    listen: str = "127.0.0.1:8611"
+    state: str = ""
+    hold_s: float = 45.0
+    settle_s: float = 4.0
+    send_s: int = 120
+    beat_s: float = 5.0
+    body_s: float = 600.0
+    pages: str = ""
+    agents_run_as: str = ""
+    tls_cert: str = ""
+    tls_key: str = ""
+    most_held: int = 100
+    most_held_bytes: int = 10 << 30
+    least_free_bytes: int = 1 << 30
+
+    @property
+    def folder(self) -> Path:
+        """The folder of what is held."""
+        return Path(self.state).expanduser()
+
+
+@dataclass(frozen=True)
+class AgentSettings:
+    """One agent: the id and the goal of its sessions. Its token is made by `counterfoil-gateway token NAME`."""
+
+    agent_id: str = ""
+    goal: str = ""
+
+
+@dataclass(frozen=True)
+class HostSettings:
+    """One host behind the gateway, under its name: `/NAME/…` leads to `url/…`.
+
+    credential_file holds `user:password` (scheme `basic`) or a token (`bearer`). repositories: for the reader `git`,
+    the paths that may be reached, `team/*` for all below one. rules: for the reader `rules`, a file or a shipped name.
+    """
+
+    reader: str = "git"
+    url: str = ""
+    credential_file: str = ""
+    scheme: str = "basic"
+    ca_file: str = ""
+    rules: str = ""
+    repositories: tuple[str, ...] = ()
+    most_bytes: int = 1 << 30
+
+
+@dataclass(frozen=True)
+class HttpSettings:
+    """Everything together."""
+
+    console: ConsoleSettings
+    front: FrontSettings
+    agents: Mapping[str, AgentSettings]
+    hosts: Mapping[str, HostSettings] = field(default_factory=dict)
+
+    @property
+    def executor_id(self) -> str:
+        return self.console.executor_id or "http-gateway"
+
+
+def load_http_settings(path: Path, *, environment: Mapping[str, str] = os.environ) -> HttpSettings:
+    """The settings of a file, with the keys that the environment may give."""
+    document = read_document(path)
+    console = add_keys(read_part(ConsoleSettings, document.pop("console", {}), "console"), environment)
+    settings = HttpSettings(
+        console=console,
+        front=read_part(FrontSettings, document.pop("gateway", {}), "gateway"),
+        agents={
+            name: read_part(AgentSettings, each, f"agents.{name}")
+            for name, each in _read_named_tables(document, "agents")
+        },
+        hosts={name: _read_host(name, each) for name, each in _read_named_tables(document, "hosts")},
+    )
+    if document:
+        raise BadSettings(f"Unknown part of the settings: {', '.join(sorted(document))}.")
+    _check(settings)
+    return settings
+
+
+def require_keys(settings: HttpSettings) -> None:
+    """`BadSettings` unless the gateway can propose and carry out."""
+    keys = {"agent_key": settings.console.agent_key, "executor_key": settings.console.executor_key}
+    if missing := [name for name, key in keys.items() if not key]:
+        raise BadSettings(f"Not set: {', '.join(f'console.{name}_file' for name in missing)}.")
+
+
+def require_other_user(settings: HttpSettings, *, same_user: bool) -> None:
+    """`BadSettings` where the agents could read the gateway's credentials, unless that is accepted."""
+    runs_as = settings.front.agents_run_as
+    if same_user or (runs_as and runs_as != getpass.getuser()):
+        return
+    raise BadSettings(
+        "Agents that run as this gateway's own user can read its credentials. Set gateway.agents_run_as to their user, "
+        f"or to `{ELSEWHERE}` for another machine or a container; --same-user starts all the same."
+    )
+
+
+def _read_named_tables(document: dict[str, Any], part: str) -> list[tuple[str, Any]]:
+    tables = document.pop(part, {})
+    if not isinstance(tables, dict):
+        raise BadSettings(f"[{part}] has a table for each name.")
+    for name in tables:
+        if not _NAME.fullmatch(name):
+            raise BadSettings(f"{part}.{name}: a name is lower-case letters, digits and -, and begins with a letter.")
+    return list(tables.items())
+
+
+def _read_agent(name: str, given: Any) -> AgentSettings:
+    return read_part(AgentSettings, given, f"agents.{name}")
+
+
+def _read_host(name: str, given: Any) -> HostSettings:
+    if isinstance(given, dict) and isinstance(given.get("repositories"), list):
+        given = given | {"repositories": tuple(given["repositories"])}
+    host = read_part(HostSettings, given, f"hosts.{name}")
+    return replace(host, url=host.url.rstrip("/"))
+
+
+def _check(settings: HttpSettings) -> None:
+    front = settings.front
+    if not front.state:
+        raise BadSettings("Set gateway.state: the folder of what is held, on a disk that survives a restart.")
+    if not settings.hosts or not settings.agents:
+        raise BadSettings("Name at least one host and one agent: [hosts.NAME] and [agents.NAME].")
+    for name, agent in settings.agents.items():
+        if not agent.goal:
+            raise BadSettings(f"Set agents.{name}.goal.")
+    for name, host in settings.hosts.items():
+        _check_host(name, host)
+    beyond = front.listen.rpartition(":")[0] not in _LOOPBACK
+    if beyond and not (front.tls_cert and front.tls_key):
+        raise BadSettings("Listening beyond this machine needs TLS: set gateway.tls_cert and gateway.tls_key.")
+    if min(front.hold_s, front.settle_s, front.least_free_bytes) < 0 or min(front.send_s, front.most_held) < 1:
+        raise BadSettings("Times are not negative; send_s and most_held are at least 1.")
+    if front.beat_s <= 0:
+        raise BadSettings("gateway.beat_s is more than 0.")
+
+
+def _check_host(name: str, host: HostSettings) -> None:
+    parts = urlsplit(host.url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query:
+        raise BadSettings(f"hosts.{name}.url is an http or https address, without a secret.")
+    if parts.scheme == "http" and parts.hostname not in ("127.0.0.1", "localhost", "::1"):
+        raise BadSettings(f"hosts.{name}.url: a credential leaves this machine by https only.")
+    if host.reader not in ("git", "rules"):
+        raise BadSettings(f"hosts.{name}.reader is `git` or `rules`.")
+    if host.scheme not in ("basic", "bearer"):
+        raise BadSettings(f"hosts.{name}.scheme is `basic` or `bearer`.")
