@@ -9,7 +9,8 @@
    price, of which the answer says only which way it goes: `price difference 16.63 to be paid back`.
 4. An integer beside a currency counts its minor units, as everywhere in the record (`ledger.catalogue.rules.money`),
    unless the same answer has amounts with fractions. Without a currency a number stays as it is.
-5. A status that says only that the call went well is no fact: the outcome's word says more. Secrets and the record's own marks (`updated_at`, `version`) are no facts.
+5. A status that says only that the call went well is no fact: the outcome's word says more. Nor are secrets, and the
+   record's own marks (`updated_at`, `version`).
 """
 
 from __future__ import annotations
