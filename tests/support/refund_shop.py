@@ -142,7 +142,8 @@ class Counter(Workshop):
     tools: tuple[str, ...] = (TOOL,)
 
     def open(self, secrets: Path, *contracts: dict[str, Any], settings: dict[str, Any] | None = None) -> Counter:
-        """Register both systems, the contracts, the agent and the executor."""
+        """Register both systems, the contracts, the agent and the executor; its agent sends its trace."""
+        self.agent.headers["traceparent"] = f"00-{'a' * 32}-{'b' * 16}-01"
         folder = secrets / "systems" / self.slug
         folder.mkdir(parents=True, exist_ok=True)
         for name, url in self.till.urls.items():

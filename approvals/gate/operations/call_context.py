@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from ledger.models import Action
 
 
-def caller_context(session: Session, call: Proposal, facts: CallerFacts) -> CallerContext:
-    """The current state of the agent and its session."""
+def caller_context(session: Session, call: Proposal, facts: CallerFacts, *, traced: bool = True) -> CallerContext:
+    """The current state of the agent and its session; `traced`: the call came with the trace of its agent."""
     tenant_id, agent, version, current = session.tenant_id, facts.agent, facts.version, facts.current
     disclosed = {tool["name"]: disclosed_contract(tenant_id, tool["digest"]) for tool in session.contract["tools"]}
     return CallerContext(
@@ -40,6 +40,7 @@ def caller_context(session: Session, call: Proposal, facts: CallerFacts) -> Call
         calls_made=session.calls_accepted + session.calls_refused,
         iteration_limit=session.iteration_limit,
         forced_out=session.forced_at is not None,
+        traced=traced,
     )
 
 

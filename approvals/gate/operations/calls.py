@@ -127,9 +127,7 @@ def _answer_call(
 ) -> CallAnswer:
     try:
         with savepoint():
-            judgement = _judge_call(
-                session, call, compile_predicate=compile_predicate, at=at, remedy=call_origin.origin is not None
-            )
+            judgement = _judge_call(session, call, call_origin=call_origin, compile_predicate=compile_predicate, at=at)
             answer = _record_call(session, call, judgement, request_hash, call_origin=call_origin, at=at)
     except OperationalError:
         # A database is away or takes no writes. Nothing of the request is on record, so its client may send it again.
@@ -189,11 +187,12 @@ def _replay_answer(before: Call, request_hash: str) -> CallAnswer:
 
 
 def _judge_call(
-    session: Session, call: Proposal, *, compile_predicate: Compiler, at: datetime, remedy: bool
+    session: Session, call: Proposal, *, call_origin: CallOrigin, compile_predicate: Compiler, at: datetime
 ) -> _Judgement:
     """Take the gate's steps in order; the first refusal is the verdict. A remedy has no boundary or budget."""
+    remedy = call_origin.origin is not None
     facts = gate_queries.caller_facts(session)
-    caller = caller_context(session, call, facts)
+    caller = caller_context(session, call, facts, traced=remedy or call_origin.trace.parent_span_id is not None)
     target: gate.TargetContext | None = None
     policies: Mapping[str, Any] | None = None
     verdict: GateVerdict | None = None

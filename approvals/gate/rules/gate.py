@@ -32,6 +32,7 @@ from approvals.gate.rules.proposals import Proposal, read_call
 from approvals.policy.rules.policy import PolicyDecision
 from approvals.sessions.rules import pins
 from ledger.catalogue.rules.contract import Contract
+from ledger.catalogue.rules.effects import SideEffectClass
 from ledger.catalogue.rules.targets import BadTarget
 from ledger.record.rules.canonical import NotCanonical, canonical, digest
 
@@ -62,6 +63,7 @@ class Step(StrEnum):
     PIN = "The pin lives, and what the call restates is the pinned goal (R-PA-05, R-PA-06)."
     TOOL = "The tool exists, is disclosed and stands in the sealed entry of the agent (R-TG-02, R-TG-10, R-MC-22)."
     GOAL = "A mutating call restates the goal or its hash (R-PA-08)."
+    TRACE = "A CRITICAL_MUTATION comes with the trace of its agent, which level 4 needs (R-VD-15, R-OB-08)."
     ARGUMENTS = "The arguments fit the contract, name the claimed target, and added predicates compile (D13)."
     UNWINDING = "The run is not being taken back."
     PIVOT = "After the run's pivot the tool may be sent again unchanged (R-RP-40)."
@@ -93,7 +95,10 @@ _MEASURES = {
 
 @dataclass(frozen=True)
 class CallerContext:
-    """The agent and its session as the server knows them, read again for every call (R-CR-14)."""
+    """The agent and its session as the server knows them, read again for every call (R-CR-14).
+
+    `traced`: the call came with a W3C trace of its agent, or is made on account of an action that had its own.
+    """
 
     registered: bool
     sealed: bool
@@ -105,6 +110,7 @@ class CallerContext:
     calls_made: int = 0
     iteration_limit: int | None = None
     forced_out: bool = False
+    traced: bool = True
 
 
 @dataclass(frozen=True)
@@ -305,12 +311,23 @@ def _goal(call: Proposal, caller: CallerContext, at: datetime) -> Malformed | No
     return Malformed(pins.AskDrift.code, message, "Send `pin_hash` from the session's answer.")
 
 
+def _trace(call: Proposal, caller: CallerContext, at: datetime) -> Malformed | None:
+    critical = caller.disclosed[call.tool].side_effect_class is SideEffectClass.CRITICAL_MUTATION
+    if caller.traced or not critical:
+        return None
+    message = "A critical mutation is let through only with the W3C trace of its agent, which its record has to name."
+    error = {"path": "/headers/traceparent", "code": "TRACE_REQUIRED", "detail": message}
+    hint = "Send the header `traceparent: 00-<32 hex digits>-<16 hex digits>-01`; the client library does."
+    return Malformed("OUTSIDE_AUTONOMY", message, hint, None, (error,))
+
+
 _CALLER_CHECKS: Mapping[Step, Callable[[Proposal, CallerContext, datetime], Malformed | None]] = {
     Step.IDENTITY: _identity,
     Step.ITERATIONS: _iterations,
     Step.PIN: _pin,
     Step.TOOL: _tool,
     Step.GOAL: _goal,
+    Step.TRACE: _trace,
 }
 _TARGET_CHECKS: Mapping[Step, Callable[[Proposal, Contract, TargetContext], Malformed | None]] = {
     Step.UNWINDING: preconditions.check_unwinding,

@@ -190,7 +190,7 @@ class Office:
                 session_id=session.id,
                 key_actor=self.agent.id,
                 raw_calls=[call | {"pin_hash": session.pin_hash}],
-                trace=calls.Trace(uuid4().hex),
+                trace=calls.Trace(uuid4().hex, uuid4().hex[:16]),
                 compile_predicate=lambda contract, text: None,
                 at=at,
             )

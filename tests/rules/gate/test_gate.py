@@ -14,6 +14,7 @@ from approvals.gate.rules.gate import CallerContext, Dependency, Proposal, Targe
 from approvals.gate.rules.layers import CODES, Layer, layer_of
 from approvals.sessions.rules import pins
 from ledger.catalogue.rules import contract
+from ledger.catalogue.rules.effects import SideEffectClass
 from ledger.record.rules.canonical import canonical, digest, parse
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -93,6 +94,17 @@ def test_one_missing_fact_about_the_agent_refuses_the_call(change, code):
     verdict = judge(standing=replace(STANDING, **change))
 
     assert (verdict.accepted, verdict.code, verdict.on_record) == (False, code, False)
+
+
+@pytest.mark.req("R-VD-15")
+def test_only_a_critical_mutation_needs_the_trace_of_its_agent():
+    untraced = replace(STANDING, traced=False)
+    assert judge(standing=untraced).accepted
+    wipe = replace(REFUND, side_effect_class=SideEffectClass.CRITICAL_MUTATION)
+    critical = {"disclosed": {"issue_refund": wipe, "list_orders": READ}}
+    verdict = judge(standing=replace(untraced, **critical))
+    assert (verdict.code, verdict.errors[0]["code"], verdict.on_record) == ("OUTSIDE_AUTONOMY", "TRACE_REQUIRED", False)
+    assert judge(standing=replace(STANDING, **critical)).accepted
 
 
 @pytest.mark.req("R-PA-05")

@@ -10,9 +10,11 @@ import pytest
 
 from approvals.gate.rules import gate, stale_reads
 from approvals.gate.rules.gate import CallerContext, GateVerdict, Proposal, Step, TargetContext
-from tests.rules.gate.test_gate import CALL, CLEAR, NOW, STANDING, compiles
+from ledger.catalogue.rules.effects import SideEffectClass
+from tests.rules.gate.test_gate import CALL, CLEAR, NOW, REFUND, STANDING, compiles
 
 Scene = tuple[Proposal, CallerContext, TargetContext]
+CRITICAL = replace(REFUND, side_effect_class=SideEffectClass.CRITICAL_MUTATION)
 READ = {"resource": "order/17", "read_at": (NOW - timedelta(seconds=9)).isoformat()}
 
 
@@ -36,6 +38,7 @@ REFUSED_BY = {
     Step.PIN: change(call={"goal": "Refund order 18"}),
     Step.TOOL: change(call={"fault": "It is no object."}),
     Step.GOAL: change(call={"pin_hash": None}),
+    Step.TRACE: change(standing={"traced": False, "disclosed": {**STANDING.disclosed, "issue_refund": CRITICAL}}),
     Step.ARGUMENTS: change(call={"arguments": {"order_id": "17"}}),
     Step.UNWINDING: change(around={"unwinding": True}),
     Step.PIVOT: change(around={"after_pivot": True}),
@@ -73,6 +76,7 @@ def test_the_steps_and_their_order_are_these():
         "PIN: The pin lives, and what the call restates is the pinned goal (R-PA-05, R-PA-06).",
         "TOOL: The tool exists, is disclosed and stands in the sealed entry of the agent (R-TG-02, R-TG-10, R-MC-22).",
         "GOAL: A mutating call restates the goal or its hash (R-PA-08).",
+        "TRACE: A CRITICAL_MUTATION comes with the trace of its agent, which level 4 needs (R-VD-15, R-OB-08).",
         "ARGUMENTS: The arguments fit the contract, name the claimed target, and added predicates compile (D13).",
         "UNWINDING: The run is not being taken back.",
         "PIVOT: After the run's pivot the tool may be sent again unchanged (R-RP-40).",

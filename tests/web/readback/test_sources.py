@@ -66,10 +66,7 @@ def test_two_sources_that_agree_are_both_in_the_evidence(critical: Counter, cloc
 
 
 @pytest.mark.req("R-VD-15", "R-RI-04")
-@pytest.mark.parametrize(("sent", "highest"), [(True, 4), (False, 3)])
-def test_an_unsealed_success_is_not_reported_as_completed(critical: Counter, clock: Clock, sent: bool, highest: int):
-    if sent:
-        critical.agent.headers["traceparent"] = f"00-{'a' * 32}-{'b' * 16}-01"
+def test_an_unsealed_success_is_not_reported_as_completed(critical: Counter, clock: Clock):
     action_id = told(critical, clock)
     assert critical.state(action_id) == "RECONCILED_SUCCESS"
     report = critical.report(action_id)
@@ -80,9 +77,25 @@ def test_an_unsealed_success_is_not_reported_as_completed(critical: Counter, clo
     )
     assert report["text"] == "The system of record has been read. The result is not final yet."
     seal_up()
-    # The trace is its agent's to send. Without one the action is not fit for replay, and done all the same.
-    assert critical.report(action_id)["trust_level"] == highest
-    assert critical.report(action_id)["completed"] is True
+    report = critical.report(action_id)
+    assert (report["trust_level"], report["completed"]) == (4, True)
+
+
+@pytest.mark.req("R-VD-15", "R-OB-08")
+@pytest.mark.parametrize("sent", [None, "not a trace", f"00-{'a' * 32}"])
+def test_a_critical_mutation_without_its_agent_s_trace_is_refused_and_told_what_to_send(
+    critical: Counter, clock: Clock, sent: str | None
+):
+    trace = critical.agent.headers.pop("traceparent")
+    if sent is not None:
+        critical.agent.headers["traceparent"] = sent
+    refused = critical.call("refund_order", {"order_id": "EX-1001", "amount": 1250, "currency": "EUR"})
+    assert (refused["accepted"], refused["action_id"]) == (False, None)
+    codes = refused["result"]["error"]["code"], refused["errors"][0]["code"]
+    assert codes == ("OUTSIDE_AUTONOMY", "TRACE_REQUIRED")
+    assert "`traceparent: 00-<32 hex digits>-<16 hex digits>-01`" in refused["hint"]
+    critical.agent.headers["traceparent"] = trace
+    told(critical, clock)
 
 
 @pytest.mark.req("R-RC-13", "R-VD-06")
