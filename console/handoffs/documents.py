@@ -430,7 +430,12 @@ def _tables() -> Iterator[tuple[str, str, dict[str, Any]]]:
     yield "recovery", "The recovery table as it comes with the program.", stored(recovery, "recovery_table.json")
     yield "check_patterns", "How systems are read back.", stored("reviews.reconciliation.rules", "check_patterns.json")
     yield "side_effect_classes", "What each class requires.", stored(contracts, "side_effect_classes.json")
-    yield "ledger_entry", "JSON Schema of a ledger entry.", stored(record, "ledger_entry.schema.json")
+    yield "ledger_entry", "JSON Schema of a ledger entry, version 2.", stored(record, "ledger_entry.schema.json")
+    yield (
+        "ledger_entry_1",
+        "JSON Schema of a ledger entry, version 1: without the digests of policies.",
+        stored(record, "ledger_entry_1.schema.json"),
+    )
     yield "contract", "JSON Schema of a tool's contract.", stored(contracts, "contract.schema.json")
 
 

@@ -1,6 +1,7 @@
 """The entry: one complete snapshot of an action, carried by each of its events.
 
-1. An entry is what `ledger_entry.schema.json` says, formats asserted (R-LE-03, R-LE-04, R-LE-16).
+1. An entry is what `ledger_entry.schema.json` says, formats asserted (R-LE-03, R-LE-04, R-LE-16). That is version 2 of
+   the schema. Version 1 (`ledger_entry_1.schema.json`) has no digests of policies; without these, every entry fits it.
 2. A mutating action always carries its idempotency block, a gated one its approval block, and one whose recovery has
    begun its recovery block, each complete (R-LE-05, R-LE-06).
 3. `amend` lays changes over the entry before, block by block; it never drops a block. Times never run

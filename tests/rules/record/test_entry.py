@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from copy import deepcopy
+from importlib import resources
 from itertools import pairwise
 from uuid import UUID
 
@@ -324,3 +326,16 @@ def test_an_entry_has_its_recovery_block_from_the_start_of_the_recovery(state):
     assert amend(entry, add_state_blocks(entry, {}, state))["recovery"] == NO_RECOVERY
     ordered = {"recovery": {"compensation_action_id": "a-2"}}
     assert amend(full(), add_state_blocks(full(), ordered, state))["recovery"]["compensation_action_id"] == "a-2"
+
+
+@pytest.mark.req("R-LE-03")
+def test_version_2_of_the_schema_adds_the_digests_of_policies_to_version_1_and_nothing_else():
+    older = json.loads(resources.files("ledger.record.rules").joinpath("ledger_entry_1.schema.json").read_bytes())
+    newer = deepcopy(SCHEMA)
+    del newer["$defs"]["digest"]
+    context = newer["properties"]["policy_context"]["properties"]
+    for name in [name for name in context if name.endswith("_digest")]:
+        del context[name]
+    assert (older.pop("$id")[-2:], newer.pop("$id")[-2:]) == (":1", ":2")
+    del older["title"], newer["title"]
+    assert newer == older

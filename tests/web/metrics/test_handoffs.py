@@ -16,6 +16,7 @@ import pytest
 from console.handoffs.documents import HANDOFFS, handoff_schema
 from console.notifications.channels import TenantOutlets
 from console.tasks import count_metrics, send_handoffs
+from ledger.db import execute, tenancy
 from ledger.record.rules.canonical import digest
 from reviews.observations.rules import webhooks
 from tests.support.api_tenant import Clock, Workshop, anonymous, result
@@ -108,8 +109,30 @@ def test_each_consumer_finds_what_it_needs(lived: Workshop):
     assert len(reference["lifecycle"]["transitions"]) == 54
     assert len(reference["discrepancies"]) == 12
     assert {"RT-01", "RT-99"} <= {row["id"] for row in reference["recovery"]["rows"]}
-    for name in ("ledger_entry", "contract"):
+    for name in ("ledger_entry", "ledger_entry_1", "contract"):
         jsonschema_rs.meta.validate(reference[name])
+
+
+@pytest.mark.req("R-LE-03", "R-LE-04")
+def test_stored_entries_fit_version_2_of_the_schema_and_without_the_digests_of_policies_version_1(lived: Workshop):
+    reference = {row["table"]: row["content"] for row in take(lived, "reference")["rows"]}
+    newer, older = (
+        jsonschema_rs.Draft202012Validator(reference[name], validate_formats=True)
+        for name in ("ledger_entry", "ledger_entry_1")
+    )
+    with tenancy(lived.tenant):
+        stored = [json.loads(entry) for (entry,) in execute("SELECT entry FROM ledger_entry WHERE entry IS NOT NULL")]
+    stored = [entry for entry in stored if "action_id" in entry]
+    assert len(stored) > 10
+    for entry in stored:
+        newer.validate(entry)
+        digests = [name for name in entry["policy_context"] if name.endswith("_digest")]
+        assert len(digests) == 4
+        older.validate(entry | {"policy_context": _without(entry["policy_context"], digests)})
+
+
+def _without(block: dict[str, Any], names: list[str]) -> dict[str, Any]:
+    return {name: value for name, value in block.items() if name not in names}
 
 
 def test_the_rows_come_as_a_table_and_as_lines_with_the_same_values(lived: Workshop):
