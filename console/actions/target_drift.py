@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from approvals.requests.operations import target_drift
 from approvals.requests.rules.preflight import render_value
+from console.actions.action_record import ActionRecord, parse_arguments
 from console.web import labels
 from ledger.actions.queries import readings
 from ledger.catalogue.rules.money import format_money
+from ledger.catalogue.rules.previews import Preview
+from ledger.catalogue.rules.report_templates import at_path
 from ledger.record.rules.envelope import instant
 
 if TYPE_CHECKING:
     from approvals.models import Approval
-    from console.actions.action_record import ActionRecord
     from ledger.models import Event
     from ledger.record import operations as ledger
 
@@ -56,7 +59,8 @@ def baseline_document(approval: Approval, history: History) -> dict[str, Any] | 
 def drift_panel(record: ActionRecord, approval: Approval, history: History) -> dict[str, Any] | None:
     """The panel of the approval page."""
     known = baseline_document(approval, history)
-    if known is None and not target_drift.can_show_target(approval):
+    preview = record.contract.preview
+    if known is None and not target_drift.can_show_target(approval) and not preview.lost:
         return None
     is_wanted, known = known is not None, known or _UNKNOWN
     taken, newest = (
@@ -68,7 +72,10 @@ def drift_panel(record: ActionRecord, approval: Approval, history: History) -> d
     return {
         "known": known["known"] or not is_wanted,
         "compared": known["known"],
-        "shown": target_fields(shown),
+        "preview": preview_rows(preview, shown, parse_arguments(record.payload)),
+        "lost": preview.lost,
+        "is_open": approval.state in ("PREPARING", "REQUESTED"),
+        "shown": [] if preview.fields else target_fields(shown),
         "shown_at": shown.state.observed_at if shown else None,
         "shown_of": shown.state.source if shown else "",
         "preparing": approval.state == "PREPARING",
@@ -90,17 +97,67 @@ def drift_panel(record: ActionRecord, approval: Approval, history: History) -> d
 
 
 def target_fields(taken: target_drift.TakenReading | None) -> list[dict[str, str]]:
-    """The fields of the target in a reading, in words; whole numbers of minor units as money."""
+    """The fields of the target in a reading, in words; whole numbers of minor units as money.
+
+    An effect that the action is to have is there or is not; it says nothing of whether the target is.
+    """
     leaves = dict(_leaves(taken)[:MOST])
-    return [
-        {
-            "field": ".".join(path),
-            "word": " ".join(path[path[:1] == ("target",) :]).replace("_", " ").capitalize(),
-            "value": render_value(value),
-            "reading": format_money(value, leaves.get((*path[:-1], "currency"))) if path[-1] in _SUMS else "",
-        }
-        for path, value in leaves.items()
-    ]
+    effects = {path[1] for path in leaves if path[0] == "effects"}
+    present = {name for name in effects if leaves.get(("effects", name, "exists")) is True}
+    rows = []
+    for path, value in leaves.items():
+        is_effect = path[0] == "effects"
+        if path[2:] == ("exists",) and is_effect:
+            rows.append(_row(path, f"Effect {path[1]}", "there already" if path[1] in present else "not there yet"))
+        elif not is_effect or (path[1] in present and path[2:] != ("count",)) or _is_several(path, value):
+            named = path[1:] if path[0] in ("target", "effects") else path
+            currency = leaves.get((*path[:-1], "currency"))
+            reading = format_money(value, currency) if path[-1] in _SUMS else ""
+            rows.append(_row(path, " ".join(named), _value_text(value), reading))
+    return rows
+
+
+def _row(path: tuple[str, ...], word: str, value: str, reading: str = "") -> dict[str, str]:
+    word = word.replace("_", " ")
+    return {"field": ".".join(path), "word": word[:1].upper() + word[1:], "value": value, "reading": reading}
+
+
+def _is_several(path: tuple[str, ...], value: Any) -> bool:
+    return path[-1] == "count" and isinstance(value, int) and value > 1
+
+
+def _value_text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return ", ".join(map(render_value, value)) or "none" if isinstance(value, list | tuple) else render_value(value)
+
+
+def preview_rows(
+    preview: Preview, taken: target_drift.TakenReading | None, arguments: Mapping[str, Any]
+) -> list[dict[str, str]]:
+    """The fields that the contract previews: before, as read, and after, as requested."""
+    leaves = dict(_leaves(taken))
+    missing = "not in the reading" if taken is not None else "not read"
+    rows = []
+    for field in preview.fields:
+        currency = leaves.get((*field.read[:-1], "currency")) or arguments.get("currency")
+        asked = at_path(arguments, tuple(field.argument.split("."))) if field.argument else None
+        before = _with_unit(leaves[field.read], field.unit, currency) if field.read in leaves else missing
+        after = field.after if not field.argument else "not requested"
+        rows.append(
+            {
+                "label": field.label,
+                "before": before,
+                "after": after if asked is None else _with_unit(asked, field.unit, currency),
+            }
+        )
+    return rows
+
+
+def _with_unit(value: Any, unit: str, currency: Any) -> str:
+    if unit == "minor":
+        return format_money(value, currency) or _value_text(value)
+    return f"{_value_text(value)} {unit}".rstrip()
 
 
 def _differences(found: list[dict[str, Any]]) -> list[dict[str, Any]]:

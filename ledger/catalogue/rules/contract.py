@@ -43,6 +43,7 @@ Optional fields beyond api.md's example:
 | answer_origin | {} | the fields of a read's answer that name its tenant and source, and what they must name |
 | claims.sayings | [] | words, and when they are true: `{"words": ["charged"], "when": "so.payment > 0"}` |
 | report | none | the sentence of a receipt, a template, or one for each language (`report_templates`) |
+| preview | none | what of the target people are shown before they approve, and what will be lost (`previews`) |
 | based_on | {} | `required`: a call names the read that it rests on; `max_age_s`: how old that may be (R-TC-16) |
 
 The digest is SHA-256 over the RFC 8785 bytes of the document as registered, without our defaults:
@@ -81,6 +82,7 @@ from ledger.catalogue.rules.effects import (
 )
 from ledger.catalogue.rules.lint import LintFinding, lint
 from ledger.catalogue.rules.preflight_reads import PreflightSpec
+from ledger.catalogue.rules.previews import Preview, read_preview
 from ledger.catalogue.rules.remedies import Recovery
 from ledger.record.rules.canonical import NotCanonical, digest
 from ledger.record.rules.refusals import Refused
@@ -207,6 +209,7 @@ class Contract:
     answers: Mapping[str, AnswerPath | None]
     answer_origin: Mapping[str, OriginField]
     report: tuple[tuple[str, str], ...]
+    preview: Preview
     next_tools: tuple[str, ...]
     formerly: tuple[str, ...]
     coerces: bool
@@ -377,6 +380,7 @@ def _contract(document: dict[str, Any], text: bytes) -> Contract:
         answers=read_answers(document.get("answers", {})),
         answer_origin=read_origin(document.get("answer_origin", {})),
         report=report_templates.read(document.get("report")),
+        preview=read_preview(document.get("preview", {})),
         next_tools=tuple(document.get("next_tools", ())),
         formerly=tuple(document.get("formerly", ())),
         coerces=document.get("coercion", "none") == "lossless",

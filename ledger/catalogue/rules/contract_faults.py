@@ -18,6 +18,7 @@ from ledger.catalogue.rules import schemas as rules_schemas
 from ledger.catalogue.rules.answer_paths import answer_faults
 from ledger.catalogue.rules.effects import DEFAULT_REVERSIBILITY, UPPER_CLASSES, Reversibility, SideEffectClass
 from ledger.catalogue.rules.expressions import BadExpression
+from ledger.catalogue.rules.previews import preview_faults
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -51,6 +52,8 @@ def semantic_faults(document: dict[str, Any]) -> Iterator[Fault]:
     yield from _schema_faults(document.get("result_schema", {}), "/result_schema")
     for place, problem in answer_faults(document):
         yield _fault(place, "BAD_ANSWER_PATH", problem)
+    for place, problem in preview_faults(document):
+        yield _fault(place, "BAD_PREVIEW", problem)
     yield from _path_faults(document)
     yield from _loop_faults(document)
     if not arguments:

@@ -61,6 +61,8 @@ def weakenings(before: Contract, after: Contract) -> tuple[Weakening, ...]:
             _recovery(before, after),
             _claims(before, after),
             _answers(before, after),
+            _origin(before, after),
+            _preview(before, after),
         )
         for code, path, text in part
     )
@@ -273,10 +275,23 @@ def _answers(before: Contract, after: Contract) -> RawWeakenings:
             )
         elif name not in before.answers and now is None:
             yield "ANSWER_DROPPED", f"/answers/{name}", f"`{name}` is no longer compared with the answer's field."
+
+
+def _origin(before: Contract, after: Contract) -> RawWeakenings:
+    """The tenant or source that an answer no longer has to name."""
     for name, named in before.answer_origin.items():
         if after.answer_origin.get(name) != named:
             said = f"An answer no longer has to name `{named.expected}` as its {name}, at `{named.path}`."
             yield "ORIGIN_UNCHECKED", f"/answer_origin/{name}", said
+
+
+def _preview(before: Contract, after: Contract) -> RawWeakenings:
+    """Parts of the target that people are no longer shown before they approve."""
+    told = {(field.read, field.label) for field in after.preview.fields}
+    gone = [field.label for field in before.preview.fields if (field.read, field.label) not in told]
+    gone += [lost for lost in before.preview.lost if lost not in after.preview.lost]
+    if gone:
+        yield "PREVIEW_DROPPED", "/preview", f"People are no longer shown before they approve: {', '.join(gone)}"
 
 
 def _is_longer(was: int | None, now: int | None) -> bool:

@@ -1,0 +1,60 @@
+"""The `preview` part of a contract: what of its target people are shown before they approve, and what will be lost.
+
+1. `fields` are values of the target in a reading, each with a label: `read` is its path (`target.status`,
+   `effects.refund.amount`), `after` what it will be: an argument (`sr.status`) or a text (`gone`).
+2. `unit` is a text behind the value, or `minor`: an amount in the minor unit of the currency that the request, or the
+   reading beside the value, names.
+3. `lost` are sentences on what nobody gets back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+_OF_REQUEST: Final = "sr."
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewField:
+    """One value of the target: the path at which it is read, what it is called, its unit, and what it will be."""
+
+    read: tuple[str, ...]
+    label: str
+    unit: str = ""
+    after: str = ""
+
+    @property
+    def argument(self) -> str:
+        """The argument that it will be; empty where `after` is a text."""
+        return self.after.removeprefix(_OF_REQUEST) if self.after.startswith(_OF_REQUEST) else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """The fields of the target, in the order in which people are shown them, and what will be lost."""
+
+    fields: tuple[PreviewField, ...] = ()
+    lost: tuple[str, ...] = ()
+
+
+def read_preview(part: Mapping[str, Any]) -> Preview:
+    """The `preview` of a document that has the shape of a contract."""
+    fields = (
+        PreviewField(tuple(each["read"].split(".")), each["label"], each.get("unit", ""), each.get("after", ""))
+        for each in part.get("fields", ())
+    )
+    return Preview(tuple(fields), tuple(part.get("lost", ())))
+
+
+def preview_faults(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """(place, what is wrong) of each field that no reading can show, or that names no argument (rule 1)."""
+    preview = read_preview(document.get("preview", {}))
+    known = document["arguments_schema"].get("properties", {})
+    if preview.fields and not document.get("verification"):
+        yield "/preview/fields", "Nothing is read back, so no field of the target can be shown."
+    for place, field in enumerate(preview.fields):
+        if field.argument and field.argument.split(".")[0] not in known:
+            names = ", ".join(sorted(known)) or "none"
+            yield f"/preview/fields/{place}/after", f"The tool takes no argument `{field.argument}` (known: {names})."
