@@ -21,7 +21,7 @@ _FORWARDED: Final = (
     *("accept", "accept-encoding", "accept-language", "content-type", "content-encoding", "git-protocol"),
     *("user-agent", "if-match", "if-none-match", "x-github-api-version"),
 )
-_HIDDEN: Final = re.compile(r"%(?:2e|2f|5c|25|00)", re.I)
+_HIDDEN: Final = re.compile(r"%(?:2e|5c|25|00)", re.I)
 
 
 class NotPlain(Exception):
@@ -48,7 +48,9 @@ def read_head(
     if version != (1, 1) or coding.lower() != "chunked" or "upgrade" in headers:
         raise NotPlain(400, "not plain HTTP/1.1")
     path, mark, query = target.partition("?")
-    odd = "//" in path or "/." in path or "\\" in path or "#" in target or _HIDDEN.search(path)
+    # A slash that is written as %2F stands inside a name; read as a slash it must not lead elsewhere either.
+    read = re.sub("%2f", "/", path, flags=re.I)
+    odd = "//" in read or "/." in read or "\\" in path or "#" in target or _HIDDEN.search(path)
     if odd or not path.startswith("/") or not target.isascii() or not target.isprintable() or (mark and not query):
         raise NotPlain(400, "a path that can be read in two ways")
     name, _, rest = path[1:].partition("/")

@@ -26,6 +26,7 @@ from counterfoil.gateway.git import GitReader
 from counterfoil.gateway.held import ENDED, HeldRequest, HeldRequests, HeldState, NoRoom
 from counterfoil.gateway.plain import MOST_HEAD, NotPlain, forwarded_headers, read_head
 from counterfoil.gateway.reader import Head, Intent, Keeps, KeptBody, Reader, WaitEnd, WordedAnswer
+from counterfoil.gateway.rules import RulesReader
 from counterfoil.gateway.settings import HostSettings, HttpSettings
 from counterfoil.gateway.upstream import HostClients, HostSilent
 
@@ -307,7 +308,7 @@ def _plain(status: int, text: str) -> WordedAnswer:
 
 def make_reader(name: str, host: HostSettings) -> Reader:
     """The reader of a host."""
-    return GitReader(host)
+    return GitReader(host) if host.reader == "git" else RulesReader(name, host)
 
 
 async def serve(settings: HttpSettings, *, ready: asyncio.Event | None = None) -> None:

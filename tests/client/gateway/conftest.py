@@ -30,7 +30,7 @@ REPOSITORY = "team/app.git"
 LONG_S = 60.0
 
 
-@dataclass
+@dataclass(eq=False)
 class Gateway:
     """One gateway with its settings; `start` and `kill` its process."""
 
@@ -187,8 +187,14 @@ def host(house, tmp_path_factory) -> Iterator[GitServer]:
 
 
 @contextmanager
-def new_gateway(house: House, host: GitServer, folder: Path, agent: str) -> Iterator[Gateway]:
-    made = Gateway(folder, house, host, agent).prepare()
+def new_gateway(
+    house: House, host: GitServer, folder: Path, agent: str, hosts: dict[str, dict[str, Any]] | None = None
+) -> Iterator[Gateway]:
+    made = Gateway(folder, house, host, agent)
+    if hosts:
+        del made.settings["hosts.forge"]
+        made.settings |= hosts
+    made.prepare()
     try:
         yield made
     finally:

@@ -1,0 +1,436 @@
+"""Rules as data: a TOML file says which requests of an API are read, which change something, and what of them matters.
+
+1. The first rule that fits method and path decides. A request that no rule fits is refused.
+2. A changing request is proposed with the path's variables and the listed fields of its body. A field that is not
+   listed refuses it, unless the rule says that the rest is `hashed`: covered by the body's digest and not shown.
+3. Its contract is made from the rule. Without a `verification` nothing can read it back, and people always decide.
+4. An answer counts as done or not done only with a status that the rule lists; every other one is unknown.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from email.message import Message
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from python_multipart.multipart import MultipartParser
+
+from counterfoil.canonical import NotCanonical, digest, encode_canonical
+from counterfoil.gateway.held import HeldRequest
+from counterfoil.gateway.reader import Head, Intent, Keeps, KeptBody, Passes, WaitEnd, WordedAnswer
+from counterfoil.gateway.settings import HostSettings
+from counterfoil.gating.settings import BadSettings, read_document
+from counterfoil.work import Failure, Result, succeeded
+
+_MOST_JSON: Final = 64 << 20
+_MOST_FIELD: Final = 64 << 10
+_MOST_PARTS: Final = 500
+_MOST_RAW: Final = 64 << 10
+_NAME: Final = re.compile(r"[a-z][a-z0-9_]*\.[a-z][a-z0-9_]*")
+_VARIABLE: Final = re.compile(r"\{(\+?)([a-z_]+)\}")
+_WORDS: Final = {
+    WaitEnd.WAITS: (409, "waits for approval, send it again later: {}"),
+    WaitEnd.REFUSED: (403, "{}"),
+    WaitEnd.UNKNOWN: (409, "outcome unknown, the host is read back: {}"),
+}
+_BODY_TYPES: Final = {"json": "application/json", "multipart": "multipart/form-data"}
+
+
+if TYPE_CHECKING:
+    from python_multipart.multipart import MultipartCallbacks
+
+
+class UnreadableBody(Exception):
+    """The body cannot be read by its rule; the message says why."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rule; `fields` are JSON pointers into the body, with `?` at the end where one may be missing."""
+
+    name: str = ""
+    description: str = ""
+    method: tuple[str, ...] = ()
+    path: str = ""
+    effect: str = ""
+    body: str = "none"
+    fields: Mapping[str, str] = field(default_factory=dict)
+    unlisted: str = "refuse"
+    query: tuple[str, ...] = ()
+    target: str = ""
+    side_effect_class: str = "MEDIUM_RISK_WRITE"
+    reversibility: str = "IRREVERSIBLE"
+    idempotency_header: str = ""
+    done: tuple[int, ...] = ()
+    not_done: tuple[int, ...] = ()
+    verification: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def pattern(self) -> re.Pattern[str]:
+        """The path as an expression over the raw path, a segment for each variable."""
+        parts = _VARIABLE.split(self.path)
+        made = [re.escape(parts[0])]
+        for rest, name, text in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):
+            made.append(f"(?P<{name}>{'.*' if rest else '[^/]+'}){re.escape(text)}")
+        return re.compile("".join(made))
+
+    @property
+    def variables(self) -> list[str]:
+        """The names of the path's variables."""
+        return [name for _, name in _VARIABLE.findall(self.path)]
+
+
+class RulesReader:
+    """Reads the requests to one host by the rules of a file."""
+
+    streams = False
+
+    def __init__(self, name: str, host: HostSettings) -> None:
+        self._host = host
+        self._rules = load_rules(host.rules, where=f"hosts.{name}.rules")
+        self._patterns = [(rule.pattern, rule) for rule in self._rules]
+        self.tools: Mapping[str, Mapping[str, Any]] = {
+            rule.name: contract_of(rule) for rule in self._rules if rule.effect == "change"
+        }
+
+    def _find(self, head: Head) -> tuple[Rule, dict[str, str]] | None:
+        for pattern, rule in self._patterns:
+            match = pattern.fullmatch(f"/{head.path}") if head.method in rule.method else None
+            if match is not None:
+                return rule, match.groupdict()
+        return None
+
+    def admit(self, head: Head) -> Passes | Keeps | WordedAnswer:
+        found = self._find(head)
+        if found is None or found[0].effect == "refuse":
+            why = f"by the rule {found[0].name}" if found else "because no rule names it"
+            return _answer(403, f"{head.method} of this address is refused {why}")
+        rule = found[0]
+        if rule.effect == "read":
+            return Passes()
+        if head.header("content-encoding") not in ("", "identity"):
+            return _answer(415, "a compressed body is not read here")
+        kind = head.header("content-type").partition(";")[0].strip().lower()
+        if rule.body in _BODY_TYPES and kind != _BODY_TYPES[rule.body]:
+            return _answer(415, f"this request has a body of the type {_BODY_TYPES[rule.body]}")
+        return Keeps(min(self._host.most_bytes, _MOST_JSON) if rule.body == "json" else self._host.most_bytes)
+
+    def read(self, head: Head, body: KeptBody) -> Intent | WordedAnswer:
+        found = self._find(head)
+        assert found is not None
+        rule, variables = found
+        try:
+            given = _read_fields(rule, head, body) | _read_query(rule, head)
+        except UnreadableBody as refusal:
+            return _answer(422, f"refused: {refusal}")
+        place = {"method": head.method, "path": f"/{head.path}", "query": head.query}
+        arguments = {
+            "host": self._host.url,
+            **{name: value for name, value in variables.items() if value},
+            **given,
+            "request": {**place, "sha256": body.sha256, "size": body.size},
+        }
+        try:
+            encode_canonical(arguments)
+        except NotCanonical as fault:
+            return _answer(422, f"refused: {fault}")
+        # Parts of a form are put between random marks, so that the body differs each time it is sent.
+        same = given if rule.body == "multipart" else body.sha256
+        key = digest({"host": self._host.url, **place, "rule": rule.name, "body": same})
+        headers = [rule.idempotency_header] if rule.idempotency_header else []
+        return Intent(rule.name, arguments, key, {"idempotency_headers": headers})
+
+    def progress(self, text: str) -> bytes:
+        return b""
+
+    def opening(self) -> WordedAnswer:
+        raise AssertionError("an answer of this reader begins when it is whole")
+
+    def ended(self, shape: Mapping[str, Any], ending: WaitEnd, text: str) -> WordedAnswer:
+        status, words = _WORDS[ending]
+        return _answer(status, words.format(text))
+
+    def not_kept(self, head: Head, text: str) -> WordedAnswer:
+        return _answer(413, text)
+
+    def judge(self, held: HeldRequest, status: int, content_type: str, body: bytes) -> Result:
+        rule = next(each for each in self._rules if each.name == held.tool)
+        raw = {"status": status, "type": content_type, "body": body[:_MOST_RAW].decode("utf-8", "replace")}
+        if status in rule.done:
+            return succeeded(f"HTTP {status}", raw=raw)
+        if status in rule.not_done:
+            return Result("failed", error=Failure(f"HTTP_{status}", f"The host answered with {status}."), raw=raw)
+        text = f"The host answered with {status}, which the rule says nothing about."
+        return Result("timeout", error=Failure("UNKNOWN_STATUS", text, "unknown"), raw=raw)
+
+    def relay(self, held: HeldRequest, status: int, content_type: str, body: bytes) -> WordedAnswer:
+        return WordedAnswer(status, body, content_type)
+
+
+def _answer(status: int, text: str) -> WordedAnswer:
+    """The text where clients look for it: in a JSON document, and in the reason phrase, where twine looks."""
+    plain = " ".join(f"Counterfoil: {text}".split())
+    body = json.dumps({"message": plain, "error": plain, "status": status}).encode()
+    reason = "".join(one for one in plain if " " <= one <= "~")[:400]
+    return WordedAnswer(status, body, "application/json", reason=reason)
+
+
+# The body
+
+
+def _read_fields(rule: Rule, head: Head, body: KeptBody) -> dict[str, Any]:
+    if rule.body == "none":
+        if body.size:
+            raise UnreadableBody("this request has no body by its rule")
+        return {}
+    document = _read_json(body.file) if rule.body == "json" else _read_form(head, body.file)
+    listed, found = set[str](), dict[str, Any]()
+    for name, pointer in rule.fields.items():
+        where = pointer.removesuffix("?")
+        listed.add(where)
+        value = _value_at(document, where)
+        if value is None and document.get(where[1:], "") is None:
+            raise UnreadableBody(f"the field {where} is null")
+        if value is not None:
+            found[name] = value
+        elif not pointer.endswith("?"):
+            raise UnreadableBody(f"the field {where} is missing")
+    if rule.unlisted == "refuse":
+        unlisted = sorted(f"/{name}" for name in document if f"/{name}" not in listed)
+        if unlisted:
+            raise UnreadableBody(f"its rule does not list {', '.join(unlisted)[:200]}")
+    return found
+
+
+def _value_at(document: Any, pointer: str) -> Any:
+    for part in pointer[1:].split("/"):
+        document = document.get(part) if isinstance(document, dict) else None
+    return document
+
+
+def _read_query(rule: Rule, head: Head) -> dict[str, Any]:
+    found = dict[str, Any]()
+    for part in head.query.split("&") if head.query else []:
+        name, _, value = part.partition("=")
+        if name not in rule.query or name in found:
+            raise UnreadableBody(f"its rule does not list the query {name[:100]} once")
+        found[name] = value
+    return found
+
+
+def _read_json(file: Path) -> dict[str, Any]:
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            raise UnreadableBody("it has a name twice")
+        return found
+
+    def refuse(word: str) -> Any:
+        raise UnreadableBody(f"{word} is no number of JSON")
+
+    try:
+        text = file.read_bytes().decode("utf-8")
+        # A fraction stays the text that was sent.
+        found = json.loads(text, object_pairs_hook=unique, parse_float=str, parse_constant=refuse)
+    except (ValueError, RecursionError) as fault:
+        raise UnreadableBody("it is not JSON in UTF-8") from fault
+    if not isinstance(found, dict):
+        raise UnreadableBody("it is not an object")
+    return found
+
+
+class _Form:
+    """The parts of a form, read as a stream: texts are kept, of a file only its name, digest and size."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, Any] = {}
+        self._header = [b"", b""]
+        self._headers: Message = Message()
+        self._text = bytearray()
+        self._digest = hashlib.sha256()
+        self._size = 0
+        self._parts = 0
+        self.ended = False
+
+    def callbacks(self) -> dict[str, Any]:
+        return {
+            "on_part_begin": self._begin,
+            "on_header_field": lambda data, start, end: self._add_to_header(0, data[start:end]),
+            "on_header_value": lambda data, start, end: self._add_to_header(1, data[start:end]),
+            "on_header_end": self._end_header,
+            "on_part_data": lambda data, start, end: self._add(data[start:end]),
+            "on_part_end": self._end,
+            "on_end": self._end_form,
+        }
+
+    def _begin(self) -> None:
+        self._parts += 1
+        if self._parts > _MOST_PARTS:
+            raise UnreadableBody("it has too many parts")
+        self._headers, self._text, self._digest, self._size = Message(), bytearray(), hashlib.sha256(), 0
+
+    def _add_to_header(self, place: int, data: bytes) -> None:
+        self._header[place] += data
+        if len(self._header[place]) > 4_096:
+            raise UnreadableBody("a part's head is too large")
+
+    def _end_header(self) -> None:
+        name, value = (each.decode("utf-8", "replace") for each in self._header)
+        if name in self._headers:
+            raise UnreadableBody("a part's head has a name twice")
+        self._headers[name] = value
+        self._header = [b"", b""]
+
+    def _add(self, data: bytes) -> None:
+        self._size += len(data)
+        self._digest.update(data)
+        if self._headers.get_filename() is None:
+            self._text += data
+            if len(self._text) > (16 * _MOST_FIELD):
+                raise UnreadableBody("a text is too large")
+
+    def _end(self) -> None:
+        name = self._headers.get_param("name", header="content-disposition")
+        if not isinstance(name, str) or not name:
+            raise UnreadableBody("a part has no name")
+        filename = self._headers.get_filename()
+        if filename is not None:
+            value: Any = {"filename": filename, "sha256": self._digest.hexdigest(), "size": self._size}
+        else:
+            value = self._text.decode("utf-8", "replace")
+        if name in self.found and not isinstance(self.found[name], str):
+            raise UnreadableBody(f"the file {name[:100]} is there twice")
+        self.found[name] = f"{self.found[name]}\n{value}" if isinstance(self.found.get(name), str) else value
+
+    def _end_form(self) -> None:
+        self.ended = True
+
+
+def _read_form(head: Head, file: Path) -> dict[str, Any]:
+    about = Message()
+    about["content-type"] = head.header("content-type")
+    boundary = about.get_param("boundary")
+    form = _Form()
+    if not isinstance(boundary, str):
+        raise UnreadableBody("its parts have no boundary")
+    try:
+        parser = MultipartParser(boundary.encode("ascii"), cast("MultipartCallbacks", form.callbacks()))
+        for piece in _read_pieces(file):
+            parser.write(piece)
+        parser.finalize()
+    except (ValueError, UnicodeError) as fault:
+        raise UnreadableBody("it is no form") from fault
+    if not form.ended:
+        raise UnreadableBody("it ends early")
+    return form.found
+
+
+def _read_pieces(file: Path) -> Iterator[bytes]:
+    with file.open("rb") as stored:
+        while piece := stored.read(1 << 16):
+            yield piece
+
+
+# The rules
+
+
+def load_rules(named: str, *, where: str) -> list[Rule]:
+    """The rules of a file, or of one that is shipped (`github`, `gitlab`, `pypi`, `npm`). Raises `BadSettings`."""
+    shipped = Path(str(files("counterfoil.gateway"))) / "rulesets" / f"{named}.toml"
+    document = read_document(shipped if re.fullmatch(r"[a-z]+", named) else Path(named).expanduser())
+    given = document.pop("rule", [])
+    if document or not isinstance(given, list) or not given:
+        raise BadSettings(f"{where}: a file of rules is a list of [[rule]].")
+    rules = [_load_rule(each, f"{where}[{number}]") for number, each in enumerate(given)]
+    if len({rule.name for rule in rules}) < len(rules):
+        raise BadSettings(f"{where}: two rules have one name.")
+    return rules
+
+
+def _load_rule(given: Any, where: str) -> Rule:
+    known = {each.name for each in fields(Rule)}
+    told = {("side_effect_class" if name == "class" else name): value for name, value in dict(given).items()}
+    if unknown := sorted(told.keys() - known):
+        raise BadSettings(f"{where}: unknown name {', '.join(unknown)}.")
+    for name in ("method", "query", "done", "not_done"):
+        if isinstance(told.get(name), list):
+            told[name] = tuple(told[name])
+    rule = Rule(**told)
+    if not _NAME.fullmatch(rule.name) or not rule.path.startswith("/") or not rule.method:
+        raise BadSettings(f"{where}: a rule has a name like api.verb, methods, and a path from the root.")
+    if rule.effect not in ("read", "change", "refuse") or rule.unlisted not in ("refuse", "hashed"):
+        raise BadSettings(f"{where}: effect is read, change or refuse; unlisted is refuse or hashed.")
+    if rule.effect == "read" and not set(rule.method) <= {"GET", "HEAD"}:
+        raise BadSettings(f"{where}: only GET and HEAD can be read.")
+    if rule.body not in ("none", *_BODY_TYPES):
+        raise BadSettings(f"{where}: body is none, json or multipart.")
+    if rule.effect == "change":
+        _check_change(rule, where)
+    return rule
+
+
+def _check_change(rule: Rule, where: str) -> None:
+    if not rule.done or not rule.not_done or not rule.description or not rule.target:
+        raise BadSettings(f"{where}: a changing rule has a description, a target, done and not_done.")
+    names = [*rule.variables, *rule.fields, *rule.query, "host", "request"]
+    if len(set(names)) < len(names):
+        raise BadSettings(f"{where}: an argument has two sources.")
+    if rule.unlisted == "refuse" and any(pointer.count("/") > 1 for pointer in rule.fields.values()):
+        raise BadSettings(f'{where}: a field inside another one needs unlisted = "hashed".')
+
+
+def contract_of(rule: Rule) -> dict[str, Any]:
+    """The contract of a changing rule (rule 3); a person registers it."""
+    names = [*rule.variables, *rule.fields, *rule.query]
+    optional = {name for name, pointer in rule.fields.items() if pointer.endswith("?")} | set(rule.query)
+    in_target = set(re.findall(r"\{([a-z0-9_]+)\}", rule.target))
+    text = {"type": "string", "minLength": 1, "maxLength": 2_000}
+    anything = {"type": ["string", "integer", "boolean", "array", "object"]}
+    kinds = {name: text if name in rule.variables or name in in_target else anything for name in names}
+    request = {
+        "type": "object",
+        "required": ["method", "path", "query", "sha256", "size"],
+        "additionalProperties": False,
+        "properties": {
+            "method": {"type": "string", "maxLength": 10},
+            "path": {"type": "string", "maxLength": 4_000},
+            "query": {"type": "string", "maxLength": 4_000},
+            "sha256": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
+            "size": {"type": "integer", "minimum": 0},
+        },
+    }
+    schema = {
+        "type": "object",
+        "required": ["host", *(name for name in names if name not in optional), "request"],
+        "additionalProperties": False,
+        "properties": {"host": {"type": "string", "maxLength": 500}, **kinds, "request": request},
+    }
+    effects = rule.verification.get("lookup", {}).get("effects", {})
+    read_back: dict[str, Any] = (
+        {"required_effects": list(effects), "verification": dict(rule.verification)}
+        if rule.verification
+        else {"unverifiable_acknowledged": True}
+    )
+    return {
+        "name": rule.name,
+        "version": "1.0.0",
+        "schema_version": "1",
+        "wrapper_version": "1",
+        "description": rule.description,
+        "arguments_schema": schema,
+        "result_schema": {},
+        "side_effect_class": rule.side_effect_class if rule.verification else "HIGH_RISK_EXTERNAL",
+        "reversibility": rule.reversibility,
+        "transaction_boundary": "EXTERNAL",
+        "externally_visible": True,
+        "target_resource": rule.target,
+        "operation_kind": rule.name.partition(".")[2],
+        "recovery": {"idempotent": bool(rule.idempotency_header)},
+        **read_back,
+    }
