@@ -13,7 +13,7 @@ from statistics import quantiles
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("ledger", "approvals", "reviews", "console", "client/counterfoil")
 SHORT = 5
-SHARED = ("console/web/", "console/edge/", "console/accounts/")
+SHARED = ("console/web/", "console/edge/", "console/accounts/", "console/verbs/")
 """Folders of the console that no subject owns: they know none."""
 BELOW = ("console/models.py", "console/telemetry/")
 Function = ast.FunctionDef | ast.AsyncFunctionDef

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any, Generic, Self, TypeVar
 from uuid import UUID
 
+from django import forms
 from ninja import Schema
 from pydantic import (
     AwareDatetime,
@@ -84,9 +87,28 @@ class CommentTaken(Answer):
     comment_id: UUID = Field(validation_alias="id")
 
 
+@dataclass(frozen=True, kw_only=True)
+class Ask:
+    """How a page asks for a member of a body; part of the member's annotation, and no part of the API's document.
+
+    `missing` is shown where nothing was entered. `name` is the name in the form where that is another one, and `field`
+    the whole field where it does not follow from the member: its cleaned value is what the member is given.
+    """
+
+    label: str | None = None
+    missing: str = ""
+    choices: Mapping[str, str] | None = None
+    name: str = ""
+    field: forms.Field | None = None
+
+
 Name = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:@-]*$")]
 Text = Annotated[str, Field(min_length=1, max_length=8000)]
-Reason = Annotated[str, Field(min_length=1, max_length=4000)]
+Reason = Annotated[
+    str,
+    Field(min_length=1, max_length=4000),
+    Ask(missing="Enter a reason. It is kept in the audit log."),
+]
 Index = Annotated[int, Field(ge=0, le=2**53 - 1)]
 
 

@@ -10,18 +10,22 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from approvals.requests.queries import approvals
 from approvals.sessions import queries as sessions_queries
 from console.transcripts.recordings import queries as recordings
 from ledger.actions.queries import actions as actions_queries
+from ledger.record.operations import Actor
 from ledger.record.rules.refusals import NotFound, Refused
 from ledger.retention import queries
 from ledger.retention.operations import erasure as operations
 from ledger.retention.rules.retention import RESTING, RetentionPolicy, StillOpen, retention_cutoff
 from reviews import queries as after
+
+if TYPE_CHECKING:
+    from ledger.models import Erasure
 
 PORTION = 200
 POLICY_BASIS = "The retention policy in force"
@@ -56,6 +60,24 @@ def erasure_scope(tenant_id: UUID, action_ids: Iterable[UUID]) -> ErasureScope:
             scope.stays.append(("session", session_id, "Other actions of it stay, and its goal is theirs too."))
     scope.subjects -= queries.erased_subjects(tenant_id, scope.subjects - set(actions)).keys()
     return scope
+
+
+@dataclass(frozen=True)
+class RequestedErasure:
+    """A request to erase, and what stays of what belongs to its actions: (kind, id, why)."""
+
+    row: Erasure
+    stays: list[tuple[str, UUID, str]]
+
+
+def request_erasure(
+    *, tenant_id: UUID, actions: list[UUID], legal_basis: str, reason: str, by: Actor, at: datetime
+) -> RequestedErasure:
+    """Ask for the erasure of these actions and of all that belongs to them alone."""
+    scope = erasure_scope(tenant_id, actions)
+    wish = operations.ErasureRequest(subjects=tuple(scope.subjects), legal_basis=legal_basis, reason=reason)
+    row = operations.request_erasure(tenant_id=tenant_id, request=wish, by=by, at=at)
+    return RequestedErasure(row, scope.stays)
 
 
 def propose_expired(*, tenant_id: UUID, at: datetime) -> int:

@@ -2,28 +2,65 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from pydantic import Field, model_validator
+from django import forms
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
+from pydantic_core import PydanticCustomError
 
-from console.edge.schemas import Answer, Body, Paged, Reason
+from console.edge.schemas import Answer, Ask, Body, Paged, Reason
+from console.people.forms import IdentityProofForm
+from console.web import labels
+from ledger.retention.rules.retention import HoldScope
+
+_AN_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 
 class PasswordBody(Body):
-    password: Annotated[str, Field(max_length=1000)] | None = None
-    otp: Annotated[str, Field(max_length=16)] | None = None
+    password: Annotated[
+        Annotated[str, Field(max_length=1000)] | None, Ask(field=IdentityProofForm.base_fields["password"])
+    ] = None
+    otp: Annotated[Annotated[str, Field(max_length=16)] | None, Ask(field=IdentityProofForm.base_fields["otp"])] = None
 
 
 class ErasuresWanted(Paged):
     state: Literal["REQUESTED", "CONFIRMED", "DONE", "REFUSED", "WITHDRAWN"] | None = None
 
 
+class ActionsField(forms.CharField):
+    """Actions by id or address, one per line; the last id of a line counts."""
+
+    def clean(self, value: Any) -> Any:
+        typed: str = super().clean(value).lower()
+        found = [_AN_ID.findall(line) for line in typed.splitlines() if line.strip()]
+        if not all(found):
+            raise forms.ValidationError("Each line must name an action.")
+        return list({UUID(ids[-1]): None for ids in found})
+
+
 class ErasureBody(Body):
-    actions: Annotated[list[Annotated[UUID, Field(strict=False)]], Field(min_length=1, max_length=500)]
-    legal_basis: Annotated[str, Field(min_length=1, max_length=300)]
-    reason: Annotated[Reason, Field(description="The reason; do not name anybody, because it stays on record.")]
+    actions: Annotated[
+        list[Annotated[UUID, Field(strict=False)]],
+        Field(min_length=1, max_length=500),
+        Ask(
+            name="what",
+            field=ActionsField(
+                max_length=40000,
+                label="Actions, by id or address, one per line",
+                widget=forms.Textarea(attrs={"rows": 3}),
+                error_messages={"required": "Name the actions."},
+            ),
+        ),
+    ]
+    legal_basis: Annotated[str, Field(min_length=1, max_length=300), Ask(missing="Name the legal basis.")]
+    reason: Annotated[
+        Reason,
+        Field(description="The reason; do not name anybody, because it stays on record."),
+        Ask(label="Reason (kept on record; do not name anybody)", missing="Enter a reason."),
+    ]
 
 
 class HoldsWanted(Paged):
@@ -31,24 +68,34 @@ class HoldsWanted(Paged):
 
 
 class HoldBody(Body):
-    scope: Literal["action", "target", "agent", "recording", "all"]
-    value: Annotated[str, Field(max_length=512)] = ""
-    reason: Reason
+    scope: Annotated[
+        Literal["action", "target", "agent", "recording", "all"],
+        AfterValidator(HoldScope),
+        Ask(label="Scope of the hold", choices=labels.HOLD_SCOPES),
+    ]
+    value: Annotated[str, Field(max_length=512, validate_default=True), Ask(label="Id or name")] = ""
+    reason: Annotated[Reason, Ask(missing="Enter a reason for the hold.")]
 
-    @model_validator(mode="after")
-    def _names_something(self) -> Self:
-        if (self.scope == "all") != (self.value == ""):
-            raise ValueError("a hold on everything has no value, and every other hold has one")
-        return self
+    @field_validator("value")
+    @classmethod
+    def _check_value(cls, value: str, info: ValidationInfo) -> str:
+        if "scope" in info.data and (info.data["scope"] == "all") != (value == ""):
+            raise PydanticCustomError("value_error", "A hold on everything takes no name; every other hold needs one.")
+        return value
+
+
+Days = Annotated[int, Field(ge=1, le=36_500)]
 
 
 class RetentionBody(Body):
-    payload_days: Annotated[int, Field(ge=1, le=36_500)] = 395
-    envelope_days: Annotated[int, Field(ge=1, le=36_500)] = 2557
-    floor_days: Annotated[int, Field(ge=0, le=36_500)] = 0
-    standing: Annotated[bool, Field(description="Whether expired data is erased without two approvals each time.")] = (
-        False
-    )
+    payload_days: Annotated[Days, Ask(label="Payloads, evidence and entries")] = 395
+    envelope_days: Annotated[Days, Ask(label="Envelopes")] = 2557
+    floor_days: Annotated[int, Field(ge=0, le=36_500), Ask(label="Minimum age")] = 0
+    standing: Annotated[
+        bool,
+        Field(description="Whether expired data is erased without two approvals each time."),
+        Ask(label="Delete expired data without two approvals each time"),
+    ] = False
 
 
 class Erasure(Answer):

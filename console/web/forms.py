@@ -18,7 +18,6 @@ from django.utils.safestring import SafeString
 from approvals.voting.rules import binding, break_glass
 from console.web import labels
 from ledger.actions.queries.actions import NOT_KNOWN
-from ledger.retention.rules.retention import MOST_DAYS, RetentionPolicy
 from reviews.cases.rules.runbooks import RUNBOOKS
 from reviews.incidents.rules import incidents
 
@@ -598,59 +597,3 @@ class ExportForm(forms.Form):
             "payloads": chosen["payloads"],
             "since": chosen["checkpoint"],
         }
-
-
-class HoldForm(forms.Form):
-    """The scope of a legal hold, and its reason."""
-
-    scope = forms.ChoiceField(choices=list(labels.HOLD_SCOPES.items()), widget=PlainSelect, label="Scope of the hold")
-    value = forms.CharField(required=False, max_length=512, label="Id or name")
-    reason = forms.CharField(max_length=LONGEST_TEXT, error_messages={"required": "Enter a reason for the hold."})
-
-    def clean(self) -> dict[str, Any]:
-        cleaned: dict[str, Any] = super().clean() or {}
-        if (cleaned.get("scope") == "all") != (not cleaned.get("value")):
-            self.add_error("value", "A hold on everything takes no name; every other hold needs one.")
-        return cleaned
-
-
-class ErasureForm(forms.Form):
-    """The actions to erase, the legal basis and the reason."""
-
-    what = forms.CharField(
-        max_length=40000,
-        label="Actions, by id or address, one per line",
-        widget=forms.Textarea(attrs={"rows": 3}),
-        error_messages={"required": "Name the actions."},
-    )
-    legal_basis = forms.CharField(max_length=300, error_messages={"required": "Name the legal basis."})
-    reason = forms.CharField(
-        max_length=LONGEST_TEXT,
-        label="Reason (kept on record; do not name anybody)",
-        error_messages={"required": "Enter a reason."},
-    )
-
-    def clean_what(self) -> str:
-        typed: str = self.cleaned_data["what"].lower()
-        lines = [line for line in typed.splitlines() if line.strip()]
-        if not all(_AN_ID.search(line) for line in lines):
-            raise forms.ValidationError("Each line must name an action.")
-        return typed
-
-    def actions(self) -> list[UUID]:
-        """The actions that were named; the last id of a line counts."""
-        lines = self.cleaned_data["what"].splitlines()
-        return list({UUID(_AN_ID.findall(line)[-1]): None for line in lines if line.strip()})
-
-
-class RetentionForm(forms.Form):
-    """The retention periods, in days."""
-
-    payload_days = forms.IntegerField(min_value=1, max_value=MOST_DAYS, label="Payloads, evidence and entries")
-    envelope_days = forms.IntegerField(min_value=1, max_value=MOST_DAYS, label="Envelopes")
-    floor_days = forms.IntegerField(min_value=0, max_value=MOST_DAYS, label="Minimum age")
-    standing = forms.BooleanField(required=False, label="Delete expired data without two approvals each time")
-
-    def policy(self) -> RetentionPolicy:
-        """The policy that was proposed; whether it holds together is for the rules to say."""
-        return RetentionPolicy(**self.cleaned_data)

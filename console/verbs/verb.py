@@ -1,0 +1,212 @@
+"""A write, declared once: the form and the POST of a page, the route of the API, and its part of the OpenAPI document.
+
+Both call the operation alike, by name: `tenant_id`, `by` and `at`, the ids of the address, the members of the body, and
+what came of the proof. A declaration whose names are not those of its operation does not import.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any, Final, Generic, Protocol, TypeVar
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.utils import timezone
+from django.views.decorators.http import require_POST
+from ninja import Router
+
+from console.accounts.step_up import is_proven, proof_class, redirect_to_reauthentication
+from console.edge.auth import Caller, admits, caller_of
+from console.edge.http import TenantRequest, in_tenant, redirect_back, undo_if_refused
+from console.edge.schemas import Answer, Body
+from console.edge.transaction import run_once
+from console.verbs.form import BodyForm, form_class, proof_in
+from ledger.record.operations import Actor
+from ledger.record.rules.refusals import ProofNeeded
+
+R = TypeVar("R")
+A = TypeVar("A", bound=Answer)
+Ids = Mapping[str, Any]
+"""The parts of an address, by name."""
+SECRETS: Final = frozenset({"password", "otp"})
+
+
+@dataclass(frozen=True)
+class Proof:
+    """A proof of identity. `check` looks at the request, a password and a code; the operation is told its result as
+    `fact`, and decides whether it is enough.
+    """
+
+    fact: str
+    check: Callable[[Any, str | None, str | None], object]
+
+
+def _class_of_vote(request: Any, password: str | None, code: str | None) -> str:
+    return proof_class(request, request.user, password, code)
+
+
+FRESH: Final = Proof("is_proven", is_proven)
+"""A sign-in of the last minutes, the password or a one-time code."""
+AS_FOR_A_VOTE: Final = Proof("evidence_class", _class_of_vote)
+"""As strong as the policy of approvals asks for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verb(Generic[R, A]):
+    """One write. `name` is its part of the operation id, `path` its address in the API, `summary` its document.
+
+    `roles` and kinds of keys may. `done` is shown on the page afterwards. `incomplete` is shown above the page where a
+    form in a row was not valid. `told` makes the answer where it is more than the row that the operation returns; it is
+    given the tenant and the ids as well.
+    """
+
+    name: str
+    path: str
+    operation: Callable[..., R]
+    roles: tuple[str, ...]
+    answer: type[A]
+    summary: str
+    done: str | Callable[[R], str]
+    body: type[Body] | None = None
+    status: int = 200
+    keys: tuple[str, ...] = ()
+    proof: Proof | None = None
+    incomplete: str = ""
+    told: Callable[[R, Ids], A] | None = None
+
+    def __post_init__(self) -> None:
+        given = {"tenant_id", "by", "at", *self.ids, *self._members}
+        given |= {self.proof.fact} if self.proof else set()
+        wanted = inspect.signature(self.operation).parameters.values()
+        missing = {each.name for each in wanted if each.default is each.empty} - given
+        unknown = given - {each.name for each in wanted}
+        if missing or unknown:
+            raise TypeError(f"{self.name}: its operation lacks {sorted(missing)} and does not take {sorted(unknown)}.")
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The names of the parts of its address."""
+        return tuple(re.findall(r"{(\w+)}", self.path))
+
+    @property
+    def _members(self) -> frozenset[str]:
+        return frozenset(self.body.model_fields) - SECRETS if self.body else frozenset()
+
+    def form(self, *args: Any, **options: Any) -> BodyForm:
+        """The form of its body."""
+        return form_class(self.body or Body)(*args, **options)
+
+    def carry_out(self, request: Any, tenant_id: UUID, by: Actor, at: Any, ids: Ids, body: Body | None) -> R:
+        """Call the operation, inside the transaction of the request."""
+        proven = {self.proof.fact: self.proof.check(request, *proof_in(body))} if self.proof else {}
+        members = {name: getattr(body, name) for name in self._members}
+        return self.operation(tenant_id=tenant_id, by=by, at=at, **ids, **members, **proven)
+
+    def answer_of(self, result: R, tenant_id: UUID, ids: Ids) -> A:
+        """Make the answer of the API."""
+        return self.answer.of(result) if self.told is None else self.told(result, {"tenant_id": tenant_id, **ids})
+
+    def sentence(self, result: R) -> str:
+        """Return the sentence that the page shows afterwards."""
+        return self.done if isinstance(self.done, str) else self.done(result)
+
+
+AnyVerb = Verb[Any, Any]
+
+
+class Rendered(Protocol):
+    """The page of a subject, with a form that was not accepted."""
+
+    def __call__(
+        self, request: TenantRequest, /, *, forms: Mapping[str, BodyForm], status: int, **ids: Any
+    ) -> HttpResponse: ...
+
+
+Home = Callable[[TenantRequest, Ids, Any], str]
+"""The address that follows a write, by its ids and its result; None where it was not made."""
+
+
+def page_of(
+    verb: AnyVerb | Mapping[str, AnyVerb], *, home: Home, render: Rendered | None = None
+) -> Callable[..., HttpResponseBase]:
+    """The view that takes a verb from a page; of several, `to` in the form names one.
+
+    With `render` a form that was not accepted is shown again with what was entered; forms in rows of a list have none.
+    """
+    verbs = {"": verb} if isinstance(verb, Verb) else verb
+    (roles,) = {each.roles for each in verbs.values()}
+
+    def post(request: TenantRequest, /, **ids: Any) -> HttpResponse:
+        chosen = verbs.get("" if "" in verbs else request.POST.get("to", ""))
+        if chosen is None:
+            raise Http404
+        return _write_from_page(request, chosen, ids, home, render)
+
+    return in_tenant(*roles)(require_POST(post))
+
+
+def _write_from_page(
+    request: TenantRequest, verb: AnyVerb, ids: Ids, home: Home, render: Rendered | None
+) -> HttpResponse:
+    form = verb.form(request.POST)
+    if not form.is_valid():
+        if verb.incomplete:
+            messages.error(request, verb.incomplete)
+        if render is None:
+            return redirect_back(request, home(request, ids, None))
+        return render(request, forms={verb.name: form}, status=422, **ids)
+    act = (request, request.tenant.id, request.caller.actor, request.as_of)
+    try:
+        with undo_if_refused(request) if verb.proof else nullcontext():
+            result = verb.carry_out(*act, ids, form.body if verb.body else None)
+    except ProofNeeded as refusal:
+        if render is not None:
+            form.add_refusal(refusal)
+            return render(request, forms={verb.name: form}, status=refusal.status, **ids)
+        if any(proof_in(form.body)):
+            raise
+        # Whoever signs in elsewhere has no password: they show there who they are, and confirm then.
+        return redirect_to_reauthentication(request)
+    if said := verb.sentence(result):
+        messages.success(request, said)
+    return redirect_back(request, home(request, ids, result))
+
+
+def add_verbs(router: Router, module: str, verbs: Iterable[AnyVerb]) -> None:
+    """The routes of the API for these verbs, among those of a module, which names them."""
+    for verb in verbs:
+        route = _route_of(verb)
+        route.__module__ = module
+        admits(*verb.keys, *verb.roles)(route)
+        router.post(verb.path, summary=verb.summary, response={verb.status: verb.answer})(route)
+
+
+def _route_of(verb: AnyVerb) -> Callable[..., Any]:
+    def route(request: HttpRequest, *, body: Body | None = None, **ids: Any) -> HttpResponse | None:
+        caller: Caller = caller_of(request)
+
+        def write() -> Answer:
+            result = verb.carry_out(request, caller.tenant_id, caller.actor, timezone.now(), ids, body)
+            answer: Answer = verb.answer_of(result, caller.tenant_id, ids)
+            return answer
+
+        return run_once(request, write, status=verb.status)
+
+    given = {"body": verb.body} if verb.body else {}
+    declare_signature(route, verb.name, verb.answer, **dict.fromkeys(verb.ids, UUID), **given)
+    route.verb = verb  # type: ignore[attr-defined]
+    return route
+
+
+def declare_signature(view: Callable[..., Any], name: str, answer: Any, **given: Any) -> None:
+    """Give a view the signature from which ninja reads its input and its answer."""
+    kinds = {"request": HttpRequest, **given}
+    typed = [inspect.Parameter(each, inspect.Parameter.KEYWORD_ONLY, annotation=kind) for each, kind in kinds.items()]
+    view.__name__ = name
+    view.__signature__ = inspect.Signature(typed, return_annotation=answer)  # type: ignore[attr-defined]

@@ -1,0 +1,86 @@
+"""Each declared write is made worse, and the table notices: without its proof, by the same person, or miswired."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from console.api.root import ROUTES
+from console.verbs.verb import AnyVerb, Proof, Verb
+from tests.support.admissions import FRESH_PROOF, SECOND_PERSON
+from tests.support.probes import Day
+from tests.web.writes.check import faults_of
+from tests.web.writes.scenes import WRITES
+
+TABLE = {each.operation: each for each in WRITES}
+
+
+def declared() -> Mapping[str, AnyVerb]:
+    """Every declared write by the id of its operation in the document."""
+    return {
+        f"{prefix}_{operation.view_func.verb.name}": operation.view_func.verb
+        for prefix, module in ROUTES.items()
+        for path in module.router.path_operations.values()
+        for operation in path.operations
+        if hasattr(operation.view_func, "verb")
+    }
+
+
+def by_anybody(operation: Callable[..., Any]) -> Callable[..., Any]:
+    """The operation where whoever proposed it counts as another person."""
+    module = sys.modules[getattr(operation, "func", operation).__module__]
+
+    def carry_out(**given: Any) -> Any:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(module, "is_same_person", lambda *_: False)
+            return operation(**given)
+
+    return carry_out
+
+
+def takes(verb: AnyVerb) -> tuple[Any, ...]:
+    return verb.ids, frozenset(verb.body.model_fields) if verb.body else None, verb.proof
+
+
+def mutants() -> Iterator[Any]:
+    """A verb, the attribute that is another one, and its worse value."""
+    verbs = declared()
+    for name, verb in verbs.items():
+        if verb.proof is not None:
+            proof = Proof(verb.proof.fact, lambda *_: True)
+            yield pytest.param(verb, name, "proof", proof, id=f"{name} without its proof")
+        if name in SECOND_PERSON:
+            worse = by_anybody(verb.operation)
+            yield pytest.param(verb, name, "operation", worse, id=f"{name} by the same person")
+        for other, miswired in verbs.items():
+            if verb is not miswired and verb.ids and takes(verb) == takes(miswired):
+                yield pytest.param(verb, name, "operation", miswired.operation, id=f"{name} wired to {other}")
+
+
+@pytest.mark.parametrize(("verb", "name", "attribute", "worse"), list(mutants()))
+def test_a_worse_write_is_noticed(
+    day: Day, monkeypatch: pytest.MonkeyPatch, verb: AnyVerb, name: str, attribute: str, worse: Any
+):
+    before = getattr(verb, attribute)
+    object.__setattr__(verb, attribute, worse)
+    try:
+        assert faults_of(TABLE[name], day)
+    finally:
+        object.__setattr__(verb, attribute, before)
+
+
+def test_every_declared_write_stands_in_the_table():
+    assert declared().keys() <= TABLE.keys()
+    proven = {name for name, verb in declared().items() if verb.proof is not None}
+    assert proven == FRESH_PROOF & declared().keys()
+
+
+def test_a_declaration_that_does_not_fit_its_operation_does_not_import():
+    fits = declared()["retention_lift_hold"]
+    for wrong in ({"path": "/holds/{legal_hold_id}/lift"}, {"body": None}, {"operation": lambda *, hold_id: None}):
+        facts = {each: getattr(fits, each) for each in ("name", "path", "operation", "body", "roles", "answer")}
+        with pytest.raises(TypeError, match="lift_hold"):
+            Verb(**facts | wrong, summary="", done="")
