@@ -84,7 +84,7 @@ class Stand:
 
     def founded(self, database: str, *, approval: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """A tenant with its people and keys, as `manage.py bootstrap` says them; `approval` is its first policy."""
-        words = ["bootstrap", "--tenant", "bench", "--json"]
+        words = ["bootstrap", "--tenant", "bench", "--messages", "pass", "--json"]
         if approval is not None:
             file = self.folder / f"{database}-approval.json"
             file.write_text(json.dumps(approval))

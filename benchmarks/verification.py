@@ -185,7 +185,8 @@ def _delays(stand: Stand, watcher: psycopg.Connection, rounds: int, port: int) -
     """How long after its effect an action has its verdict, against the next reading that its polling plans."""
     from reviews.tasks import verify_due
 
-    tenant = json.loads(stand.manage(ADDRESS, "bootstrap", "--tenant", "steady", "--json"))["tenant"]
+    words = ("bootstrap", "--tenant", "steady", "--messages", "pass", "--json")
+    tenant = json.loads(stand.manage(ADDRESS, *words))["tenant"]
     office = documents.open_office(stand, tenant, silent_port=port, polling=STEADY)
     worker = programs.worker_program(environment=stand.environment(ADDRESS), log=stand.folder, processes=2)
     ours, least = [], []

@@ -218,7 +218,7 @@ class Installation:
         self.manage("prepare_database", more=owner)
         if self.shape.pooled:
             self.pooler.wait(self.children["pooler"], "counterfoil")
-        self.known = json.loads(self.manage("bootstrap", "--tenant", "drill", "--json"))
+        self.known = json.loads(self.manage("bootstrap", "--tenant", "drill", "--messages", "pass", "--json"))
         self.start_product()
         self.register()
         for name in EXECUTORS:

@@ -121,7 +121,7 @@ class Ground:
             http.close()
 
     def _bootstrap(self) -> dict[str, Any]:
-        words = ["manage.py", "bootstrap", "--tenant", live_example.TENANT, "--json"]
+        words = ["manage.py", "bootstrap", "--tenant", live_example.TENANT, "--messages", "pass", "--json"]
         answer = forks().run([*words, "--policy", live_example.FIRST_POLICY], self.stack.environment)
         assert answer.returncode == 0, answer.stderr
         known: dict[str, Any] = json.loads(answer.stdout)

@@ -101,7 +101,8 @@ class House:
 @contextmanager
 def opened(run: Run, folder: Path) -> Iterator[House]:
     with new_database(run) as database, new_stack(run, folder, database) as stack:
-        answer = forks().run(["manage.py", "bootstrap", "--tenant", TENANT, "--json"], stack.environment)
+        words = ["bootstrap", "--tenant", TENANT, "--messages", "pass", "--json"]
+        answer = forks().run(["manage.py", *words], stack.environment)
         assert answer.returncode == 0, answer.stderr
         stack.start("web", "worker", "beat")
         house = House(stack, json.loads(answer.stdout), folder)

@@ -6,6 +6,8 @@
 3. A tenant that exists is left alone, and the refusal is one sentence.
 4. The first version of each policy comes with the installation: the default one, or the document that `--policy
    KIND=FILE` names, checked as a draft of a release is.
+5. What becomes of an agent's report that nothing on record supports is asked: `--messages`, or `messages.uncited` of a
+   verification policy, or a question on the terminal. There is no default.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import argparse
 import json
 import re
 import secrets
+import sys
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -29,13 +32,18 @@ from django.utils import timezone
 from console.accounts import operations as accounts_operations
 from console.releases import release_steps
 from ledger.catalogue.operations import registration
-from ledger.catalogue.rules.policies import POLICY_KINDS
+from ledger.catalogue.rules.policies import POLICY_KINDS, default_policy
 from ledger.record import operations as ledger
 from ledger.record.queries import events as ledger_queries
 from ledger.record.rules.refusals import Refused
 
 SLUG = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 PASSWORD_BYTES = 15
+MODES = {
+    "pass": "it goes out, with the receipt and its notes",
+    "mark": "it goes out, marked as not confirmed",
+    "hold": "it is held back until the agent cites an action",
+}
 
 
 class Command(BaseCommand):
@@ -52,6 +60,12 @@ class Command(BaseCommand):
             metavar="KIND=FILE",
             help="start with this policy instead of the default one; once for each kind",
         )
+        parser.add_argument(
+            "--messages",
+            choices=tuple(MODES),
+            help="what becomes of an agent's report that cites nothing and that the record does not support: "
+            + "; ".join(f"{mode}: {words}" for mode, words in MODES.items()),
+        )
         parser.add_argument("--json", action="store_true", dest="as_json", help="print one JSON object instead of text")
 
     def handle(
@@ -60,6 +74,7 @@ class Command(BaseCommand):
         tenant: str,
         name: str | None = None,
         policy: Sequence[str] = (),
+        messages: str | None = None,
         as_json: bool = False,
         **options: Any,
     ) -> None:
@@ -67,7 +82,7 @@ class Command(BaseCommand):
             raise CommandError(f"{tenant!r} is not a valid tenant name: use lower-case letters, digits and hyphens.")
         if ledger_queries.tenant(tenant) is not None:
             raise CommandError(f"The tenant {tenant} already exists; nothing was changed.")
-        first = dict(map(_read_policy, policy))
+        first = _with_mode(dict(map(_read_policy, policy)), messages)
         with transaction.atomic():
             made = set_up_tenant(slug=tenant, name=name or tenant, policies=first, at=timezone.now())
             self.stdout.write(json.dumps(made, indent=1) if as_json else _as_text(made))
@@ -90,6 +105,29 @@ def set_up_tenant(*, slug: str, name: str, policies: Mapping[str, Mapping[str, A
             for kind in accounts_operations.KEY_KINDS
         },
     }
+
+
+def _with_mode(policies: dict[str, dict[str, Any]], mode: str | None) -> dict[str, dict[str, Any]]:
+    """The first policies with the mode of the guard in them (rule 5)."""
+    document = policies.get("verification") or default_policy("verification")
+    stated = document.get("messages", {}).get("uncited")
+    if stated is not None and mode is not None and mode != stated:
+        raise CommandError(f"--messages says {mode}, the verification policy says {stated}.")
+    if stated is not None:
+        return policies
+    told = {**document.get("messages", {}), "uncited": mode or _ask_for_mode()}
+    return policies | {"verification": {**document, "messages": told, "version": "1"}}
+
+
+def _ask_for_mode() -> str:
+    explained = "\n".join(f"  {mode}  {words}" for mode, words in MODES.items())
+    question = f"What becomes of an agent's report that the record does not support?\n{explained}"
+    if not sys.stdin.isatty():
+        raise CommandError(f"{question}\nChoose with --messages {'|'.join(MODES)}; there is no default.")
+    mode = input(f"{question}\n> ").strip()
+    if mode not in MODES:
+        raise CommandError(f"{mode!r} is none of {', '.join(MODES)}; nothing was changed.")
+    return mode
 
 
 def _read_policy(given: str) -> tuple[str, dict[str, Any]]:

@@ -14,16 +14,19 @@ from console.accounts import queries as accounts_queries
 from console.models import User
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.rules.policies import POLICY_KINDS
+from ledger.catalogue.rules.policies import default_policy
 from ledger.db import tenancy
 from ledger.record.queries import events as ledger_queries
+from reviews.guarding.queries import message_rule_of
 from ledger.record.rules.canonical import digest
 
 pytestmark = pytest.mark.django_db
 
 
-def bootstrap(*options: str) -> str:
+def bootstrap(*options: str, mode: str = "pass") -> str:
     said = StringIO()
-    call_command("bootstrap", "--tenant", "orchid", *options, stdout=said)
+    asked = ("--messages", mode) if mode else ()
+    call_command("bootstrap", "--tenant", "orchid", *asked, *options, stdout=said)
     return said.getvalue()
 
 
@@ -129,6 +132,26 @@ def test_a_tenant_that_exists_is_left_alone():
     with pytest.raises(CommandError, match=r"^The tenant orchid already exists; nothing was changed\.$"):
         bootstrap()
     assert User.objects.count() == 4
+
+
+@pytest.mark.parametrize("mode", ["pass", "mark", "hold"])
+def test_the_mode_of_the_guard_is_asked_and_is_in_the_first_policy(mode):
+    bootstrap(mode=mode)
+    tenant = ledger_queries.tenant("orchid")
+    with tenancy(tenant.id):
+        assert message_rule_of(tenant.id, "any agent").uncited == mode
+
+
+def test_without_a_mode_nothing_is_set_up_and_the_modes_are_told(tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.stdin", StringIO())
+    with pytest.raises(CommandError, match=r"Choose with --messages pass\|mark\|hold; there is no default"):
+        bootstrap(mode="")
+    assert ledger_queries.tenant("orchid") is None
+    file = tmp_path / "verification.json"
+    file.write_text(json.dumps(default_policy("verification") | {"messages": {"uncited": "hold"}}))
+    with pytest.raises(CommandError, match="--messages says pass, the verification policy says hold"):
+        bootstrap(f"--policy=verification={file}")
+    bootstrap(f"--policy=verification={file}", mode="")
 
 
 def test_a_person_who_exists_is_not_given_a_password_that_is_not_theirs():

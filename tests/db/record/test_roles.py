@@ -123,7 +123,7 @@ def matrix(cluster, run) -> Iterator[Matrix]:
                     role=f"{PREFIX}_{role}", password=WORD, port=cluster.port, database=database
                 )
         told |= {f"COUNTERFOIL_{role.upper()}_ROLE": f"{PREFIX}_{role}" for role in roles}
-        for words in (["prepare_database"], ["bootstrap", "--tenant", "orchid"]):
+        for words in (["prepare_database"], ["bootstrap", "--tenant", "orchid", "--messages", "pass"]):
             forks().run(["manage.py", *words], told).check_returncode()
         with psycopg.connect(cluster.url(SUPERUSER, PREFIX)) as connection:
             tenant = connection.execute("SELECT id FROM ledger_tenant").fetchone()
