@@ -37,6 +37,7 @@ from console.transcripts.records import (
     TranscriptFault,
     TranscriptTurn,
 )
+from console.transcripts.wording import runs_anything
 from ledger.record.rules.lifecycle import State
 from reviews.guarding.rules.receipt import receipt_of
 from reviews.guarding.rules.records import Ground, Note, Record
@@ -221,6 +222,9 @@ class _Run:
         if found.kind == "failed" and not found.code:
             for act in about:
                 act.told_as_failed = True
+            if all(runs_anything(act.call.tool) for act in about):
+                # That a command ended with an error is the work itself: nothing is claimed of a change.
+                return
         self.claims.append(
             AgentClaim(
                 turn=turn.number,

@@ -7,7 +7,8 @@
 3. A drafted contract names its target by an argument that nobody chose for it. A path, or a text, that no target can be
    made of is no mistake of the agent's; the call is judged by its schema, and its target is shortened.
 4. A call that repeats a change whose outcome is open is DUPLICATE_BLOCKED; one that repeats a change that was already
-   answered with success is noted as a repeat (HS-06).
+   answered with success is noted as a repeat (HS-06). No repeat is a command or a script that is run again, which may
+   do another thing each time, nor a change of what another call has changed in between.
 5. A call depends on an earlier one where it uses an identifier that nobody had said before that one's answer.
 """
 
@@ -53,6 +54,7 @@ class RecordedGate:
     _sources: dict[str, int] = field(default_factory=dict)
     _said: set[str] = field(default_factory=set)
     _changes: dict[str, AuditedAct] = field(default_factory=dict)
+    _last_change_of: dict[str, AuditedAct] = field(default_factory=dict)
     _acts: dict[int, AuditedAct] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -140,8 +142,11 @@ class RecordedGate:
             return
         before = self._changes.get(act.verdict.operation_hash)
         if before is not None and before.told is not None and before.told.status is ReportedStatus.SUCCESS:
-            act.repeats = before.number
+            target = act.verdict.target_resource
+            is_newest = not target or self._last_change_of.get(target) is before
+            act.repeats = before.number if is_newest and not wording.runs_anything(act.call.tool) else None
         self._changes[act.verdict.operation_hash] = act
+        self._last_change_of[act.verdict.target_resource] = act
 
     def _by_schema(self, verdict: GateVerdict, asked: Mapping[str, Any]) -> GateVerdict:
         """The verdict by the schema alone (rules 2 and 3)."""

@@ -22,10 +22,6 @@ from ledger.catalogue.rules.contract import Contract
 from reviews.guarding.rules.records import Tool
 
 MOST_DRAFTS = 10_000
-ANYTHING = frozenset(
-    ("bash", "shell", "terminal", "python", "code", "exec", "execute", "command", "computer", "powershell", "repl")
-)
-"""Words in the names of tools that run whatever they are given."""
 
 
 @dataclass(eq=False)
@@ -44,7 +40,7 @@ class ToolOffer:
         return self.is_open or self._does_anything
 
     def __post_init__(self) -> None:
-        self._does_anything = any(set(wording.words_of(name)) & ANYTHING for name in self.disclosed)
+        self._does_anything = any(map(wording.runs_anything, self.disclosed))
         self.tools = tuple(guard_tool(one, name) for name, one in self.disclosed.items())
 
 

@@ -5,10 +5,10 @@
    tell the call itself (`cancelled`).
 2. A condition is over one field of the answer, or of the last member of a list in it: a number above or below zero, a
    truth, one of few texts.
-3. A word with a condition is suggested where the condition held when the word was used, at least `FEWEST` times and
-   `USES_FOR_ONE_AGAINST` for each time when it did not; where it failed at least `FEWEST` times without the word; and
+3. A word with a condition is suggested where the condition held whenever the word was used, in at least `CONVERSATIONS`
+   conversations and of `TARGETS` different targets; where it failed at least `FEWEST` times without the word; and
    where words that have nothing to do with it would fall together so in no more than `BY_CHANCE` of all cases: else
-   anything could be the reason. The times when it did not hold are told: they may be what an agent said falsely.
+   anything could be the reason.
 4. A suggestion is a proposal for a person. `audit_transcripts` with contracts that hold it shows what it would do.
 """
 
@@ -29,9 +29,10 @@ from reviews.guarding.rules.folding import fold
 from reviews.observations.rules.observe import ReportedStatus
 
 FEWEST = 3
+CONVERSATIONS = 5
+TARGETS = 3
+"""A word is used in so many conversations or more, and of so many different targets; fewer are an accident."""
 BY_CHANCE = 0.05
-USES_FOR_ONE_AGAINST = 5
-"""A word is used so many times with a condition, or more, for each time without it."""
 MOST_WORDS = 8
 MOST_TEXTS = 6
 _WORD = re.compile(r"[a-z]{4,}")
@@ -43,17 +44,13 @@ _OPEN = re.compile(r"\b(?:would|can|could|not|if|may|once|please)\b|n't|\?")
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """Words of a tool with the condition under which they were used: so often with it, so often missing without it.
-
-    `against` are the calls after which one of them was used although the condition did not hold.
-    """
+    """Words of a tool with the condition under which they were used: so often with it, so often missing without it."""
 
     tool: str
     words: tuple[str, ...]
     when: str
     used: int
     silent: int
-    against: tuple[str, ...] = ()
 
     def document(self) -> dict[str, Any]:
         """The saying as a contract has it."""
@@ -66,17 +63,17 @@ class _Heard:
 
     words: frozenset[str]
     holds: frozenset[str]
-    place: str
+    conversation: int
+    target: str
 
 
 def suggest_sayings(conversations: Iterable[ConversationAudit]) -> list[Suggestion]:
     """The sayings that the recordings bear out, by tool."""
     heard: dict[str, list[_Heard]] = defaultdict(list)
-    for one in conversations:
+    for number, one in enumerate(conversations):
         for act, text in _with_next_message(one):
-            place = f"{one.conversation.id}, call {act.number}"
             told = frozenset(_words(text)) - _deed_words(act)
-            heard[act.call.tool].append(_Heard(told, frozenset(_conditions(act)), place))
+            heard[act.call.tool].append(_Heard(told, frozenset(_conditions(act)), number, act.verdict.target_resource))
     return [each for tool in sorted(heard) for each in _of_tool(tool, heard[tool])]
 
 
@@ -88,42 +85,36 @@ def _of_tool(tool: str, heard: list[_Heard]) -> Iterator[Suggestion]:
         conditions = {when for each in heard for when in each.holds if word not in when}
         fits = [fit for when in sorted(conditions) if (fit := _fit(word, when, heard)) is not None]
         if fits:
-            best = max(fits, key=lambda each: (each.used - len(each.against), each.silent, each.when))
+            best = max(fits, key=lambda each: (each.used, each.silent, each.when))
             by_condition[best.when].append(best)
     for when, found in sorted(by_condition.items()):
         most = sorted(found, key=lambda each: -each.used)[:MOST_WORDS]
-        against = tuple(sorted({place for each in most for place in each.against}))
-        yield Suggestion(tool, tuple(each.word for each in most), when, most[0].used, most[0].silent, against)
+        yield Suggestion(tool, tuple(each.word for each in most), when, most[0].used, most[0].silent)
 
 
 @dataclass(frozen=True, slots=True)
 class _Fit:
-    """The counts of a word and a condition: used with it, neither, and used without it."""
+    """The counts of a word and a condition: used with it, and neither."""
 
     word: str
     when: str
     used: int
     silent: int
-    against: tuple[str, ...]
 
 
 def _fit(word: str, when: str, heard: list[_Heard]) -> _Fit | None:
-    used = sum(word in each.words and when in each.holds for each in heard)
-    against = tuple(each.place for each in heard if word in each.words and when not in each.holds)
+    uses = [each for each in heard if word in each.words]
     silent = sum(word not in each.words and when not in each.holds for each in heard)
-    if used < FEWEST or silent < FEWEST or len(against) * USES_FOR_ONE_AGAINST > used:
+    if silent < FEWEST or any(when not in each.holds for each in uses):
         return None
-    fit = _Fit(word, when, used, silent, against)
-    return fit if _chance(used, len(against), silent, len(heard)) <= BY_CHANCE else None
+    if len({each.conversation for each in uses}) < CONVERSATIONS or len({each.target for each in uses}) < TARGETS:
+        return None
+    return _Fit(word, when, len(uses), silent) if _chance(len(uses), silent, len(heard)) <= BY_CHANCE else None
 
 
-def _chance(used: int, against: int, silent: int, calls: int) -> float:
-    """The probability that at least so many uses fall on calls where the condition holds, if the
-    two are independent.
-    """
-    uses, holding = used + against, calls - silent - against
-    ways = (comb(holding, each) * comb(calls - holding, uses - each) for each in range(used, min(uses, holding) + 1))
-    return sum(ways) / comb(calls, uses)
+def _chance(uses: int, silent: int, calls: int) -> float:
+    """The probability that all uses fall on calls where the condition holds, if the two are independent."""
+    return comb(calls - silent, uses) / comb(calls, uses)
 
 
 def _with_next_message(conversation: ConversationAudit) -> Iterator[tuple[AuditedAct, str]]:

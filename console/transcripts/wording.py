@@ -138,6 +138,19 @@ def _only_computes(name: str, description: str, arguments: Collection[str]) -> b
     return verb not in _ALSO and verb not in _LOW and _SAYS_SO.search(description) is not None
 
 
+# fmt: off
+_ANYTHING = frozenset((
+    "bash", "shell", "terminal", "python", "code", "exec", "execute", "command", "computer", "powershell", "repl",
+))
+# fmt: on
+
+
+@lru_cache(maxsize=4096)
+def runs_anything(name: str) -> bool:
+    """Return whether a tool, by its name, runs whatever it is given: commands, scripts, code."""
+    return bool(set(words_of(name)) & _ANYTHING)
+
+
 def is_handover(name: str) -> bool:
     """Return whether a tool hands the conversation to a person."""
     return bool({"transfer", "escalate", "handoff"} & set(words_of(name))) and bool(_PEOPLE & set(words_of(name)))

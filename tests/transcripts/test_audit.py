@@ -5,7 +5,7 @@ import pytest
 from console.transcripts import contracts
 from console.transcripts.acts import TrustRequirement, believed_state
 from ledger.catalogue.rules import contract
-from tests.transcripts.recordings import TOOLS, agent, asks, run, user
+from tests.transcripts.recordings import TOOLS, agent, asks, function, run, user
 
 ID = "ABC123"
 
@@ -312,6 +312,25 @@ def test_a_change_that_is_open_may_not_be_repeated_and_one_that_was_done_is_note
 
     assert run(late, done).acts[1].verdict.code == "DUPLICATE_BLOCKED"
     assert run(done, done).acts[1].repeats == 1
+
+
+def test_a_change_that_is_made_again_after_another_change_of_the_same_thing_is_no_repeat():
+    done = asks("update_reservation", {"status": "ok"}, reservation_id=ID, cabin="business")
+    other = asks("update_reservation", {"status": "ok"}, reservation_id=ID, cabin="economy")
+    assert run(done, other, done).acts[2].repeats is None
+
+
+def test_a_command_that_runs_again_is_no_repeat_and_its_error_is_no_claim_of_a_failed_change():
+    shell = function("run_shell_command", ["command"], command={"type": "string"})
+    checks = asks("run_shell_command", "ok", command="pytest -q")
+    assert run(checks, checks, tools=[shell]).acts[1].repeats is None
+    broken = asks("run_shell_command", "Error: 2 failed", command="pytest -q")
+    found = run(broken, agent("Two tests failed with an error, so I fix them now."), tools=[shell])
+    assert [each.kind for each in found.claims] == []
+    told = asks("cancel_reservation", "Error: not possible", reservation_id=ID)
+    assert [each.kind for each in run(told, agent("The cancellation failed.")).claims] == ["failed"]
+    fenced = agent("The log:\n```\nthe cancellation failed\n```")
+    assert [each.kind for each in run(told, fenced).claims] == []
 
 
 def test_an_answer_to_nothing_is_a_fault_of_its_place():

@@ -210,7 +210,9 @@ class _Judging:
         found = self._of_fields(said) or self._of_sayings(said) or self._of_direction(said) or self._of_all(said)
         if found is None or found.code is None:
             found = self._of_deeds(said) or found
-        return found or self._of_failure(said) or self._of_report(said)
+        if found is None and not sentence.block.fenced:
+            found = self._of_failure(said)
+        return found or self._of_report(said)
 
     def _of_report(self, said: _Said) -> _Finding | None:
         """Rule 5."""
