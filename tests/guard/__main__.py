@@ -19,5 +19,7 @@ if retail.is_there():
             f"real conversations of a shop, {title}\n{retail.report(retail.measured(suggested=suggested))}\n"
         )
         sys.stdout.write(f"the same made false\n{mutations.report(retail.mutants(suggested=suggested))}\n\n")
+    sys.stdout.write(f"the labelled messages\n{retail.labelled()}\n\n")
+    sys.stdout.write(f"falsified in one value, nothing configured\n{retail.falsified_figures().table()}\n\n")
 else:
     sys.stdout.write("The real conversations are not there; COUNTERFOIL_RECORDINGS names their folder.\n")

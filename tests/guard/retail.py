@@ -20,7 +20,7 @@ from console.transcripts.audit import ConversationAudit, audit_conversation
 from console.transcripts.offers import OfferCache
 from console.transcripts.records import Transcript
 from console.transcripts.suggestions import suggest_sayings
-from tests.guard import mutations
+from tests.guard import falsified, mutations
 
 FOLDER = Path(os.environ.get("COUNTERFOIL_RECORDINGS", Path(__file__).parents[3] / "shared" / "recordings")) / "retail"
 PARTS = 10
@@ -34,6 +34,7 @@ class Measured:
     calls: int = 0
     seconds: float = 0.0
     stopped: list[str] = field(default_factory=list)
+    noted: list[str] = field(default_factory=list)
     differences: list[str] = field(default_factory=list)
 
 
@@ -54,6 +55,8 @@ def measured(*, suggested: bool = False) -> Measured:
                 f"{found.conversation.id} call {act.number} {one.name}: {one.asked!r} / {one.shown!r}"
                 for one in act.differences
             ]
+        for beside in found.receipts:
+            made.noted += [f"{found.conversation.id} turn {beside.turn}: {note}" for note in beside.notes]
         for claim in found.claims:
             if claim.false:
                 said = f"{claim.code} {claim.rule}: {claim.sentence}\n      -> {claim.detail}"
@@ -68,6 +71,27 @@ def mutants(*, suggested: bool = False) -> mutations.MutantFigures:
     for conversation, offers in _offered(suggested=suggested):
         mutations.measure([conversation], offers, made)
     return made
+
+
+def falsified_figures() -> falsified.FalsifiedFigures:
+    """Real honest messages falsified in one value."""
+    return falsified.measure(_conversations(), _drafted())
+
+
+def labelled() -> str:
+    """The 120 labelled messages: for each label, how many are changed, noted, or neither."""
+    labels = orjson.loads((FOLDER / "labels.json").read_bytes())
+    audits = _audits()
+    rows: dict[str, list[int]] = {}
+    for each in labels:
+        audit, turn = audits[each["conv"]], each["msg"]
+        row = rows.setdefault(each["label"], [0, 0, 0])
+        changed = any(claim.false and claim.turn == turn for claim in audit.claims)
+        noted = any(beside.notes and beside.turn == turn for beside in audit.receipts)
+        row[0] += 1
+        row[1] += changed
+        row[2] += noted and not changed
+    return "\n".join(f"{label}: {of}, changed {changed}, noted {noted}" for label, (of, changed, noted) in rows.items())
 
 
 def _audited(*, suggested: bool) -> Iterator[ConversationAudit]:
@@ -115,6 +139,8 @@ def report(made: Measured) -> str:
     """The figures as text."""
     lines = [f"{made.messages} messages, {made.calls} calls, {made.seconds:.1f} s", f"stopped: {len(made.stopped)}"]
     lines += [f"  {each}" for each in made.stopped]
+    lines.append(f"noted: {len(made.noted)}")
+    lines += [f"  {each}" for each in made.noted]
     lines.append(f"differences: {len(made.differences)}")
     lines += [f"  {each}" for each in made.differences]
     return "\n".join(lines)

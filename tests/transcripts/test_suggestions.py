@@ -20,24 +20,25 @@ def talk(difference, said, number=1):
 
 
 def test_a_word_that_goes_with_one_kind_of_answer_only_is_suggested_with_its_condition():
-    told = [(20 + number, PAID) for number in range(4)] + [(-5, FREE)] * 4
+    told = [(20 + number, PAID) for number in range(5)] + [(-5, FREE)] * 4
     [found] = suggest_sayings(run(*talk(*each, number)) for number, each in enumerate(told))
     assert (found.tool, found.words) == ("update_reservation", ("charged",))
     assert found.when == "double(so.difference) > 0.0"
-    assert (found.used, found.silent) == (4, 4)
+    assert (found.used, found.silent) == (5, 4)
     assert found.document() == {"words": ["charged"], "when": "double(so.difference) > 0.0"}
 
 
 def test_a_word_that_was_once_used_without_it_or_too_seldom_is_not():
-    told = [(20, PAID)] * 4 + [(-5, FREE)] * 4
-    assert suggest_sayings(run(*talk(*each)) for each in [*told, (-5, PAID)]) == []
-    assert suggest_sayings(run(*talk(*each)) for each in told[2:]) == []
+    told = [(20, PAID)] * 9 + [(-5, FREE)] * 9
+    assert suggest_sayings(run(*talk(*each, n)) for n, each in enumerate([*told, (-5, PAID)])) == []
+    assert suggest_sayings(run(*talk(*each, n)) for n, each in enumerate(told[5:])) == []
 
 
-def test_a_word_used_against_its_condition_once_among_many_is_suggested_and_the_place_is_told():
-    told = [(20, PAID)] * 6 + [(-5, FREE)] * 6 + [(-5, PAID)]
-    [found] = suggest_sayings(run(*talk(*each, number)) for number, each in enumerate(told))
-    assert (found.words, found.used, found.silent, len(found.against)) == (("charged",), 6, 6, 1)
+def test_words_of_four_conversations_or_about_two_targets_are_an_accident():
+    told = [(20, PAID)] * 5 + [(-5, FREE)] * 5
+    assert suggest_sayings(run(*talk(*each, n)) for n, each in enumerate(told[1:])) == []
+    assert suggest_sayings(run(*talk(*each, n % 2)) for n, each in enumerate(told)) == []
+    assert suggest_sayings(run(*talk(*each, n % 3)) for n, each in enumerate(told)) != []
 
 
 def test_the_last_member_of_a_list_may_be_the_reason_and_the_word_of_the_call_itself_is_none():
@@ -45,13 +46,13 @@ def test_the_last_member_of_a_list_may_be_the_reason_and_the_word_of_the_call_it
         shown = {"payments": [{"kind": "payment"}, {"kind": kind}]}
         return run(user("Change it."), *asks("update_reservation", shown, reservation_id=f"R{number}"), agent(said))
 
-    told = [("payment", f"It is changed. {PAID}")] * 4 + [("refund", FREE)] * 4
+    told = [("payment", f"It is changed. {PAID}")] * 5 + [("refund", FREE)] * 4
     [found] = suggest_sayings(paid(*each, number) for number, each in enumerate(told))
     assert (found.words, found.when) == (("charged",), 'so.payments[size(so.payments) - 1].kind == "payment"')
 
 
 def test_words_that_chance_explains_are_not_suggested():
-    told = [(20, PAID)] * 3 + [(20, FREE)] * 9 + [(-5, FREE)] * 3
+    told = [(20, PAID)] * 5 + [(20, FREE)] * 15 + [(-5, FREE)] * 3
     assert suggest_sayings(run(*talk(*each, number)) for number, each in enumerate(told)) == []
 
 
@@ -63,8 +64,8 @@ def test_offers_and_messages_after_several_changes_teach_nothing():
 
 
 def test_the_command_prints_what_a_contract_takes_and_says_why(tmp_path):
-    told = [(20, PAID)] * 3 + [(-5, FREE)] * 3
-    lines = (json.dumps({"messages": talk(*each)}) for each in told)
+    told = [(20, PAID)] * 5 + [(-5, FREE)] * 3
+    lines = (json.dumps({"messages": talk(*each, number)}) for number, each in enumerate(told))
     (tmp_path / "recording.jsonl").write_text("\n".join(lines))
     (tmp_path / "tools.json").write_text(json.dumps(TOOLS))
     command = [
@@ -78,7 +79,7 @@ def test_the_command_prints_what_a_contract_takes_and_says_why(tmp_path):
     ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     saying = {"words": ["charged"], "when": "double(so.difference) > 0.0"}
     assert json.loads(ran.stdout) == {"update_reservation": {"claims": {"sayings": [saying]}}}
-    reason = "update_reservation: charged: 3 times where double(so.difference) > 0.0, never otherwise (3 calls)"
+    reason = "update_reservation: charged: 5 times where double(so.difference) > 0.0, never otherwise (3 calls)"
     assert reason in ran.stderr
     missing = subprocess.run([*command[:3], "nothing.jsonl"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert missing.returncode == 2

@@ -13,12 +13,11 @@ from django.core.management.base import CommandError
 from console.accounts import queries as accounts_queries
 from console.models import User
 from ledger.catalogue import queries as catalogue_queries
-from ledger.catalogue.rules.policies import POLICY_KINDS
-from ledger.catalogue.rules.policies import default_policy
+from ledger.catalogue.rules.policies import POLICY_KINDS, default_policy
 from ledger.db import tenancy
 from ledger.record.queries import events as ledger_queries
-from reviews.guarding.queries import message_rule_of
 from ledger.record.rules.canonical import digest
+from reviews.guarding.queries import message_rule_of
 
 pytestmark = pytest.mark.django_db
 
