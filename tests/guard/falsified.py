@@ -1,4 +1,4 @@
-"""Real honest messages falsified in one value, and what a reader gets: the sentence replaced, noted, or the truth beside.
+"""Real honest messages falsified in one value, and what a reader gets: replaced, noted, or the truth beside.
 
 A message is taken where it follows changes that all succeeded and nothing in it is changed or noted. One value of it is
 replaced, found by plain search and not by the guard's own means: an amount by a new one, or by another one that stands

@@ -110,7 +110,10 @@ def test_an_agent_that_says_done_after_a_failed_second_try(shop: Ground):
     second = made.refund("call-2", amount=made.order.amount + 20, after=(str(first.action_id),))
     assert (first.state, second.state) == ("FAILED", "FAILED")
     read = made.session.guarded("It did not work at first. The second time it did: I have issued a refund. Bye!")
-    assert read == f"It did not work at first. {made.failed} Bye!\n\nOn record:\n- {made.failed}"
+    assert read.startswith(
+        f"It did not work at first. {made.failed} Bye!\n\nOn record:\n- {made.failed} Asked: amount "
+    )
+    assert f"amount {money(made.order.amount + 20, made.order.currency)}; reason " in read
     pictured(made, "guard-second-try")
 
 
@@ -128,7 +131,8 @@ def test_an_agent_that_cites_wrongly(shop: Ground):
     read = made.session.guarded(
         "You have your money back {{action:call-1}}. A voucher is on its way {{action:call-9}}."
     )
-    assert read == f"{made.failed} Not done: no such action is on record.\n\nOn record:\n- {made.failed}"
+    line = f"{made.failed} Asked: amount {money(made.order.amount + 10, made.order.currency)}; reason "
+    assert read.startswith(f"{made.failed} Not done: no such action is on record.\n\nOn record:\n- {line}")
     pictured(made, "guard-cites-wrongly")
 
 

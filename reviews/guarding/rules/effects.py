@@ -147,7 +147,7 @@ class Effects:
         target = {record.target, record.target.partition("/")[2], *re.split(r"[/\s,]", record.target)}
         for path, value in _paths(record.arguments):
             name = next((each for each in reversed(path)), "")
-            if _HIDDEN.search(name) or str(value) in target or value == "":
+            if _HIDDEN.search(name) or str(value) in target or value == "" or _is_told_with_amount(name, path, record):
                 continue
             yield self._fact(_title(path), value, name, record.arguments, is_asked=True)
 
@@ -253,6 +253,11 @@ class Effects:
 def _tells(record: Record) -> bool:
     """Return whether the answer of a change says what became: it was not refused and did not fail."""
     return record.state is not None and record.outcome not in ("FAILED", "BLOCKED") and record.state != "FAILED"
+
+
+def _is_told_with_amount(name: str, path: tuple[str, ...], record: Record) -> bool:
+    """Return whether an argument is the currency of an amount beside it."""
+    return name in ("currency", "currency_code") and len(path) == 1 and any(map(_MONEY.search, record.arguments))
 
 
 def _core(answer: Mapping[str, Any]) -> Mapping[str, Any]:

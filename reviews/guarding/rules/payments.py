@@ -59,10 +59,10 @@ def wrong_direction(sentence: str, changes: Sequence[Record], effects: Effects) 
 
 
 def _said_direction(sentence: str) -> int:
-    if _OPEN.search(sentence):
-        return 0
     back, out = _BACK.search(sentence) is not None, _OUT.search(sentence) is not None
-    return 0 if back == out else -1 if back else 1
+    if back == out or _OPEN.search(sentence):
+        return 0
+    return -1 if back else 1
 
 
 def _is_told(sentence: str) -> bool:
@@ -71,7 +71,7 @@ def _is_told(sentence: str) -> bool:
 
 def other_method(sentence: str, changes: Sequence[Record], effects: Effects) -> str | None:
     """The method that a sentence in lower case names in place of those of the changes (rule 2)."""
-    if _OPEN.search(sentence) or not _OF_MONEY.search(sentence):
+    if not _OF_MONEY.search(sentence) or _OPEN.search(sentence):
         return None
     methods = {each for record in changes for each in effects.methods_of(record)}
     known = [_words_of(each, effects) for each in methods]

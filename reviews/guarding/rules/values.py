@@ -26,6 +26,7 @@ _MONTHS = {name: number for number, name in enumerate((
 # fmt: on
 _MONTHS |= {name[:3]: number for name, number in _MONTHS.items()} | {"sept": 9}
 _MONTH = "|".join(sorted(_MONTHS, key=len, reverse=True))
+_DIGIT = re.compile(r"\d")
 _CODE = re.compile(r"https?://\S+|`[^`]*`|\{\{[^{}]*\}\}")
 _AMOUNT = re.compile(
     r"(?:(?<![\w.])|(?<=\bus))[-+\u2212]?\s?[$\u20ac\u00a3\u00a5]\s?[-+\u2212]?(\d[\d,]*(?:\.\d+)?)(?!\s?[km]\b)"
@@ -64,6 +65,8 @@ class StatedValue(NamedTuple):
 
 def stated_values(text: str) -> list[StatedValue]:
     """The amounts, dates and ids in a text in lower case (rule 3)."""
+    if _DIGIT.search(text) is None:
+        return []
     found: list[StatedValue] = []
     taken: list[tuple[int, int]] = [each.span() for each in _CODE.finditer(text)]
 
