@@ -140,6 +140,8 @@ def _register(_: argparse.Namespace, settings: HttpSettings) -> int:
                 "agent_id": agent.agent_id or name,
                 "version": f"tools-{version}",
                 "tools": tools,
+                # What the agent reaches beside the gateway does not pass the console.
+                "acts_elsewhere": True,
             }
             faults += not _register_one(connection, "/agents", body, f"agent {agent.agent_id or name}")
     finally:
