@@ -291,7 +291,7 @@ def test_private_functions_are_named_for_what_they_do_or_return():
     assert participles == []
 
 
-def test_no_class_name_stands_twice_in_a_package():
+def test_no_class_name_appears_twice_in_a_package():
     classes = [
         (file.path.partition("/")[0], node.name)
         for file in source(*PRODUCT, "client/counterfoil")

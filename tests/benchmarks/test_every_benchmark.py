@@ -34,19 +34,19 @@ def run(name: str) -> None:
     assert "| figure | ratio" in ran.stdout
 
 
-def test_the_brief_benchmark_goes_through():
+def test_the_brief_benchmark_passes():
     run(BRIEF)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in {BRIEF, *PEERS}])
-def test_a_benchmark_goes_through(name: str):
+def test_a_benchmark_passes(name: str):
     run(name)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", PEERS)
-def test_a_benchmark_against_peers_goes_through(name: str):
+def test_a_benchmark_against_peers_passes(name: str):
     if importlib.util.find_spec(PEERS[name]) is None:
         pytest.skip(f"{name} needs its peers: `make bench` installs them")
     run(name)

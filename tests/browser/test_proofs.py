@@ -111,7 +111,7 @@ DAMAGE = {
 
 @pytest.mark.req("R-LE-02")
 @pytest.mark.parametrize("part", DAMAGE)
-def test_an_answer_that_was_tampered_with_fails_in_sight(people, site, sealed, part):
+def test_an_answer_that_was_tampered_with_fails_visibly(people, site, sealed, part):
     change, words = DAMAGE[part]
     page = people().sign_in("reviewer").page
 

@@ -242,7 +242,7 @@ def test_a_password_signs_where_it_is_enough(people, site):
     assert vote_of(site, approval).evidence_class == "C"
 
 
-def test_the_page_taken_from_history_is_asked_anew(people, site):
+def test_the_page_taken_from_history_is_asked_again(people, site):
     """B37: the back button after a vote."""
     person, _, approval = at_approval(people, site)
     page = person.page

@@ -38,7 +38,7 @@ def test_separators_of_other_scripts_are_no_line_ends():
     assert _read("data: a\u2028b\x85c\n\n".encode())[0].data == "a\u2028b\x85c"
 
 
-def test_an_event_that_comes_again_is_told_once():
+def test_an_event_that_comes_again_is_reported_once():
     feed = EventParser()
     assert len(_read(ONE, ONE.replace(b"1.a", b"2.b"), ONE, feed=feed)) == 2
 

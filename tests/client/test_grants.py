@@ -109,7 +109,7 @@ def test_a_token_of_another_form_is_refused(damage):
     assert code(damage(granted(claims()))) == "GRANT_INVALID"
 
 
-def test_a_name_that_stands_twice_is_refused():
+def test_a_name_that_appears_twice_is_refused():
     """B25: two readers could read two grants."""
     whole = encode_canonical(claims()).decode()[:-1] + ',"sub":"act-2"}'
     header = encode_base64url(

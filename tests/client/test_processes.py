@@ -194,7 +194,7 @@ def test_the_consumer_ends_when_asked(start):
 
 
 @pytest.mark.parametrize("said", ["soon", "0", "-1", "1.5"])
-def test_a_time_that_is_none_is_told_in_one_sentence(monkeypatch, said):
+def test_a_time_that_is_none_is_shown_in_one_sentence(monkeypatch, said):
     monkeypatch.setenv("COUNTERFOIL_EXAMPLE_TIMEOUT_S", said)
     with pytest.raises(Missing, match=f"must be a whole number of seconds, not '{said}'"):
         seconds("COUNTERFOIL_EXAMPLE_TIMEOUT_S", 5)

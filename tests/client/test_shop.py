@@ -233,7 +233,7 @@ def test_a_document_is_really_deleted(place, stage, work_for):
     assert not (place.shop.folder / path).exists()
 
 
-def test_a_document_can_stay_although_it_is_said_to_be_deleted(place, stage, work_for):
+def test_a_document_can_stay_although_it_is_reported_as_deleted(place, stage, work_for):
     path = stage.document(fault=Fault.NO_EFFECT)
     result = tools.delete_document(place.shop, work_for("delete_document", {"path": path}))
     assert result.status == "success"

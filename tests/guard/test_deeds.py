@@ -152,7 +152,7 @@ def test_strict_mode_holds_the_short_forms(said: str, state: str):
 
 
 @pytest.mark.req("R-CG-10")
-def test_strict_mode_tells_the_failure_behind_a_workflow_that_is_said_to_be_finished():
+def test_strict_mode_tells_the_failure_behind_a_workflow_that_is_reported_as_finished():
     steps = (
         record(action_id="a1", state="FAILED", target="order/1", outcome="FAILED"),
         record(action_id="a2", target="order/2"),

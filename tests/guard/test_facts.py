@@ -49,7 +49,7 @@ def test_an_id_is_followed_by_what_was_read_of_it_and_by_nothing_else():
         ({"type": "payment", "amount": 331}, "charged 331"),
     ],
 )
-def test_a_new_payment_is_told_with_its_direction_in_words(row: dict[str, Any], words: str):
+def test_a_new_payment_is_shown_with_its_direction_in_words(row: dict[str, Any], words: str):
     before = {**ORDER, "cards": [CARD], "items": []}
     after = {**before, "status": "cancelled", "payments": [row]}
     assert f"Shown: status cancelled (before pending); {words}." in line(looked(before), changed({}, after))
@@ -79,7 +79,7 @@ def test_a_difference_of_price_says_which_way_it_goes(amount: float, way: str):
     assert f"exchange price difference {way}." in line(looked(ORDER), changed({}, answer))
 
 
-def test_a_changed_value_stands_beside_the_one_before():
+def test_a_changed_value_is_beside_the_one_before():
     told = line(looked({**ORDER, "seat": "14C"}), changed({"seat_id": "s-3"}, {**ORDER, "seat": "21A"}))
     assert "Shown: seat 21A (before 14C)." in told
 
@@ -99,7 +99,7 @@ def test_a_status_that_says_only_that_it_went_well_is_no_fact():
     assert "Shown" not in line(changed({}, {"status": "success"}))
 
 
-def test_a_failed_change_is_told_with_what_was_asked_and_shows_nothing():
+def test_a_failed_change_is_shown_with_what_was_asked_and_shows_nothing():
     told = line(looked(ORDER), changed({"item_id": "7710"}, {"status": "cancelled"}, state="FAILED", outcome="FAILED"))
     assert "Asked: item id 7710 (Desk Lamp, 137.50, white)." in told
     assert "Shown" not in told

@@ -127,7 +127,7 @@ DOUBT = "I cannot tell whether it went through."
 
 
 @pytest.mark.req("R-CG-07")
-def test_an_unknown_end_is_told_as_known_by_no_sentence_whatever_the_others_say():
+def test_an_unknown_end_is_shown_as_known_by_no_sentence_whatever_the_others_say():
     ground = Ground((REFUND,), (HALF,))
     verdict = judge(f"I have refunded your charge. {DOUBT}", ground)
     assert [each.code for each in verdict.violations] == ["UNKNOWN_FLATTENED"]

@@ -154,7 +154,7 @@ def test_where_not_all_tools_are_known_no_promise_is_noted():
 @pytest.mark.parametrize(
     "said", ["The refund failed.", "I was unable to refund the order.", "Unfortunately the refund did not go through."]
 )
-def test_a_success_that_is_told_as_a_failure_is_noted_with_what_the_record_has(said: str):
+def test_a_success_that_is_shown_as_a_failure_is_noted_with_what_the_record_has(said: str):
     assert notes(said, ground(record())) == [
         f"\u201c{said}\u201d: The record has: Verified: issue refund, order EX-1001. Done, and confirmed in the"
         " system of record."
@@ -162,7 +162,7 @@ def test_a_success_that_is_told_as_a_failure_is_noted_with_what_the_record_has(s
 
 
 @pytest.mark.req("R-CG-07")
-def test_an_unknown_outcome_that_is_told_as_a_failure_is_noted():
+def test_an_unknown_outcome_that_is_shown_as_a_failure_is_noted():
     [told] = notes("The refund failed.", ground(record(state="UNKNOWN")))
     assert told.startswith("\u201cThe refund failed.\u201d: The record has: Unknown: issue refund, order EX-1001.")
     assert judge("I have refunded the order.", ground(record(state="UNKNOWN"))).verdict == "BLOCK"

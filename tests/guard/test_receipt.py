@@ -134,6 +134,6 @@ def test_a_cited_sentence_is_cleared_or_replaced_by_its_own_action_alone():
     assert kept.corrected == "It did not work: Failed: issue refund, order EX-1002. No completion was confirmed."
 
 
-def test_braces_that_cite_nothing_are_left_alone():
+def test_braces_that_cite_nothing_are_left_unchanged():
     for said in ("{{", "{{}}", "Use {{ name }} in the template.", "{{action:}}", "a {{b c.d}} e"):
         assert judge(said, ground(PAID)).corrected is None, said

@@ -84,7 +84,7 @@ def test_another_amount_than_was_paid_gives_way_and_one_that_anything_on_record_
         assert read(said, paid) == said
 
 
-def test_an_amount_that_the_user_may_have_named_or_that_adds_up_is_nobodys_business():
+def test_an_amount_that_the_user_may_have_named_or_that_adds_up_is_not_checked():
     paid = record(arguments={"order_id": "EX-1001", "amount": 2000}, answer={"amount": 2000, "currency": "EUR"})
     for said in (
         "I have refunded $20.00 of the $85.00 that you paid for the order.",
@@ -192,7 +192,7 @@ CARRIED_OUT = (
 
 
 @pytest.mark.parametrize("said", CARRIED_OUT)
-def test_a_deed_that_is_told_as_carried_out_needs_the_action_that_it_tells(said: str):
+def test_a_deed_that_is_shown_as_carried_out_needs_the_action_that_it_tells(said: str):
     done = record("exchange_items")
     failed = record("exchange_items", "FAILED", evidence=())
     assert read(said, done, tools=(EXCHANGE,)) == said
@@ -216,7 +216,7 @@ def test_a_deed_that_is_told_as_carried_out_needs_the_action_that_it_tells(said:
         "Thank you for your patience; the details have been completed.",
     ],
 )
-def test_a_deed_that_is_denied_planned_asked_or_a_rule_is_nobodys_business(said: str):
+def test_a_deed_that_is_denied_planned_asked_or_a_rule_is_not_checked(said: str):
     assert judge(said, ground(tools=(EXCHANGE,))).verdict == "ALLOW"
 
 
@@ -299,7 +299,7 @@ def test_an_introduction_to_a_citation_is_allowed_and_a_report_beside_it_is_not(
     assert read("I have refunded you: {{action:call-7}} Anything else?", failed) == f"{line} Anything else?"
 
 
-def test_a_line_is_told_once_and_the_corrected_text_is_itself_allowed():
+def test_a_line_is_reported_once_and_the_corrected_text_is_itself_allowed():
     failed = record(state="FAILED", evidence=())
     said = "I have refunded your order. Done! Your order is refunded. Bye."
     corrected = read(said, failed)

@@ -508,7 +508,7 @@ def test_a_rejected_push_never_runs(desk):
     assert desk.served_ref()
 
 
-def test_a_push_that_only_says_that_it_is_done_is_not_told_as_done(desk):
+def test_a_push_that_only_says_that_it_is_done_is_not_shown_as_done(desk):
     """The client says success; the ref stays where it was."""
     before = desk.served_ref()
     commit(desk.work, "never pushed")

@@ -65,7 +65,7 @@ def _both(server, mode):
 
 
 @pytest.mark.parametrize("mode", ENDINGS)
-def test_an_ending_is_answered_as_what_it_is_and_the_next_call_goes_through(bench, desk, server, mode):
+def test_an_ending_is_answered_as_what_it_is_and_the_next_call_passes(bench, desk, server, mode):
     (status, phase), code, text = ENDINGS[mode]
     ended, spent, after = bench.talk(_both(server, mode))
     assert spent < 5.0
@@ -88,7 +88,7 @@ def test_an_answer_in_another_notation_is_the_answer(bench, desk, server, mode):
 
 
 @pytest.mark.parametrize("mode", ["", "bad_session"])
-def test_a_forgotten_session_is_opened_anew_and_only_a_read_is_sent_again(bench, desk, server, mode):
+def test_a_forgotten_session_is_opened_again_and_only_a_read_is_sent_again(bench, desk, server, mode):
     async def script(client):
         server.mode = mode
         server.forget()

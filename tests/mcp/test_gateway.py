@@ -147,7 +147,7 @@ def test_a_call_may_restate_the_goal_and_name_what_it_depends_on(bench, desk):
     assert "pin_hash" not in desk.calls[0]
 
 
-def test_while_the_console_is_away_nothing_goes_through(bench, desk):
+def test_while_the_console_is_away_nothing_passes(bench, desk):
     desk.answer, answer = (lambda seen: _away(seen, answer)), desk.answer
     # The stand-in was given the method itself, so the plan has to be given the new one.
     desk.server.plan("", desk.answer)
@@ -326,7 +326,7 @@ def test_a_tool_that_says_it_failed_is_reported_so(bench, desk):
 
 
 @pytest.mark.parametrize("word_", ["schema", "injected", "twice"])
-def test_a_tool_that_is_not_as_it_was_registered_is_withheld_and_said(bench, desk, word_, caplog):
+def test_a_tool_that_is_not_as_it_was_registered_is_withheld_and_reported(bench, desk, word_, caplog):
     bench.become(word_)
 
     async def script(client):
@@ -340,7 +340,7 @@ def test_a_tool_that_is_not_as_it_was_registered_is_withheld_and_said(bench, des
     assert "TOOL_CHANGED: keep_note is withheld" in caplog.text
 
 
-def test_a_change_that_the_server_tells_of_is_withheld_and_told(bench):
+def test_a_change_that_the_server_tells_of_is_withheld_and_reported(bench):
     async def script(client):
         async with client.listen(tools_list_changed=True) as changes:
             await client.call_tool("swap_tools", NOTE)

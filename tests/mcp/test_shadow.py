@@ -32,7 +32,7 @@ def _twice(*names):
     return script
 
 
-def test_everything_goes_through_as_it_came(shadow, desk):
+def test_everything_passes_as_it_came(shadow, desk):
     tools, (kept, unregistered) = shadow.talk(_twice("keep_note", "read_notes"))
     assert [tool.description for tool in tools] == [tool.description for tool in servers.tools()]
     assert (kept.structured_content["kept"], kept.structured_content["counterfoil"]) == (True, "forged")

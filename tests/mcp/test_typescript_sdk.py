@@ -141,7 +141,7 @@ def test_a_client_of_the_typescript_sdk_learns_what_a_server_of_it_said(bench, d
     assert ended["_meta"]["io.counterfoil/call"]["error"]["code"] == "SERVER_LOST"
 
 
-def test_a_server_of_the_typescript_sdk_that_forgets_its_sessions_is_asked_anew(bench, desk, node, tmp_path):
+def test_a_server_of_the_typescript_sdk_that_forgets_its_sessions_is_asked_again(bench, desk, node, tmp_path):
     port = environment.free_port()
     url = f"http://127.0.0.1:{port}"
     argv = ["node", "-e", TOOLS + HTTP, str(port)]

@@ -16,7 +16,7 @@ def only(found):
 
 
 @pytest.mark.req("R-MC-01", "R-MC-14")
-def test_a_tool_that_nobody_offered_is_a_phantom_with_the_near_name():
+def test_a_tool_that_was_not_offered_is_a_phantom_with_the_near_name():
     act = only(run(asks("cancel_reservaton", "Error: unknown tool", reservation_id=ID)))
 
     assert (act.verdict.code, act.category) == ("PHANTOM_TOOL", "phantom")
@@ -39,7 +39,7 @@ def test_arguments_are_judged_as_in_a_live_session(arguments, code):
     assert (act.verdict.code, act.category) == (code, "argument_hallucination")
 
 
-def test_arguments_that_are_no_json_are_said_to_be_none():
+def test_arguments_that_are_no_json_are_reported_as_none():
     call = asks("cancel_reservation")[0]
     call["tool_calls"][0]["function"]["arguments"] = '{"reservation_id": '
 

@@ -68,7 +68,7 @@ def test_the_report_says_what_stands_behind_a_claim_and_strict_trust_asks_for_a_
     assert codes(change, read, told, trust=TrustRequirement.READS) == [""]
 
 
-def test_a_failure_that_was_told_lets_the_next_step_be_no_silent_one():
+def test_a_failure_that_was_reported_lets_the_next_step_be_no_silent_one():
     refund = asks("issue_refund", {"refund_id": "re_1"}, reservation_id=ID, amount=5)
     told = agent(f"I could not cancel your reservation {ID}.")
 

@@ -196,7 +196,7 @@ def test_claim_phrases_come_from_the_verb(name, phrase):
     assert phrase in wording.done_phrases(name)
 
 
-def test_a_schema_that_reaches_outside_is_replaced_and_that_is_said(tmp_path):
+def test_a_schema_that_reaches_outside_is_replaced_and_that_is_reported(tmp_path):
     reaching = {**MCP, "inputSchema": {"type": "object", "properties": {"a": {"$ref": "https://example.org/a.json"}}}}
     found = load(tmp_path, [reaching])
 

@@ -403,7 +403,7 @@ def test_empty_files_and_odd_bytes_break_nothing(tmp_path):
     assert "caf" in one(found).turns[0].text
 
 
-def test_long_elements_and_cut_ones_are_told_apart(tmp_path, monkeypatch):
+def test_long_elements_and_cut_ones_are_distinguished(tmp_path, monkeypatch):
     monkeypatch.setattr("console.transcripts.scanning.CHUNK", 64)
     many = [{"id": str(place), "messages": OPENAI, "n": place * 1.5} for place in range(20)]
     for text in (json.dumps(many), json.dumps({"of": many}), json.dumps(many, indent=3), lines(many)):

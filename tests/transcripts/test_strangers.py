@@ -82,7 +82,7 @@ def test_an_outcome_is_read_where_the_format_has_it_and_not_stated_where_it_is_n
     assert act.verdict.accepted, act.verdict.message
 
 
-def test_a_change_whose_answer_states_no_outcome_is_told_so(tmp_path):
+def test_a_change_whose_answer_states_no_outcome_says_so(tmp_path):
     file = tmp_path / "recording.jsonl"
     messages = [user("Cancel it."), *asks("cancel_reservation", "Fine.", reservation_id=ID), agent(SAID)]
     file.write_text(json.dumps({"messages": messages, "tools": TOOLS}) + "\n")

@@ -41,7 +41,7 @@ def test_words_of_four_conversations_or_about_two_targets_are_an_accident():
     assert suggest_sayings(run(*talk(*each, n % 3)) for n, each in enumerate(told)) != []
 
 
-def test_the_last_member_of_a_list_may_be_the_reason_and_the_word_of_the_call_itself_is_none():
+def test_the_last_member_of_a_list_may_be_the_reason_and_the_statement_of_the_call_itself_is_none():
     def paid(kind, said, number):
         shown = {"payments": [{"kind": "payment"}, {"kind": kind}]}
         return run(user("Change it."), *asks("update_reservation", shown, reservation_id=f"R{number}"), agent(said))

@@ -176,7 +176,7 @@ def test_a_tool_that_the_session_does_not_have_does_not_run_and_the_gate_has_it_
     assert [seen.body["calls"][0]["tool"] for seen in console.to("/calls")] == ["Bash"]
 
 
-def test_an_open_action_is_told_as_open_and_one_that_nobody_knows_stays_so(console):
+def test_an_open_action_is_shown_as_open_and_one_that_is_unknown_stays_so(console):
     unknown = {"code": "FINAL_STATE_UNKNOWN", "text": "What came of it is not known.", "completed": False}
     console.plan("/actions/act-1", stands("EXECUTING"), stands("REVIEW_REQUIRED"))
     console.plan("/report", lambda _: type(stands(""))(200, unknown))

@@ -104,7 +104,7 @@ def test_calls_rejected_by_crewai_never_reach_the_gate(console, session):
     assert console.to("/calls") == []
 
 
-def test_a_call_that_waits_for_people_is_told_as_open_and_asking_again_finds_what_became_of_it(console, session):
+def test_a_call_that_waits_for_people_is_shown_as_open_and_asking_again_finds_the_outcome_of_it(console, session):
     held_until_asked(console, 2)
     turns = [_call("issue_refund", GOOD, "c1"), *[_call("check_action", {"action_id": "act-1"}, "c2")] * 2, "Done."]
     _, texts, _ = _run(session, *turns, wait_s=0)
@@ -116,7 +116,7 @@ def test_a_call_that_waits_for_people_is_told_as_open_and_asking_again_finds_wha
     assert len(console.to("/calls")) == 1
 
 
-def test_a_denied_action_is_told_with_the_persons_reason_and_an_unknown_one_stays_unknown(console, session):
+def test_a_denied_action_is_shown_with_the_persons_reason_and_an_unknown_one_stays_unknown(console, session):
     denied = WAITING | {"decision": "DENIED", "waiting": False, "reason": "The order was replaced."}
     unknown = {"code": "FINAL_STATE_UNKNOWN", "text": "What came of it is not known.", "completed": False}
     console.plan("/actions/act-1", stands("ABANDONED", approval=denied), stands("REVIEW_REQUIRED"))

@@ -91,7 +91,7 @@ def test_every_call_of_a_turn_is_answered_and_the_gate_saw_them_all(console, ses
     assert sent.body["calls"][3]["arguments"] == '{"charge_id": '
 
 
-def test_an_open_action_is_told_as_open_and_can_be_asked_about(console, session):
+def test_an_open_action_is_shown_as_open_and_can_be_asked_about(console, session):
     console.plan("/actions/act-1", stands("EXECUTING"), stands("RECONCILED_SUCCESS"))
     node = adapter.call_tools(session, wait_s=0)
     answers = _answers(

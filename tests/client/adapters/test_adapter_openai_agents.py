@@ -64,7 +64,7 @@ def test_calls_are_proposed_and_answered_as_the_gate_says(console):
     assert checked["state"] == "RECONCILED_SUCCESS"
 
 
-def test_the_gate_answers_a_call_to_a_tool_that_is_not_there(console):
+def test_the_gate_answers_a_call_to_a_tool_that_is_absent(console):
     async def act(session):
         agent = _agent(session, function_call("wire_money", {"to": "me"}, call_id="c1"), assistant_message("Oh."))
         return await Runner.run(agent, "Pay me.", run_config=adapter.run_config(session))

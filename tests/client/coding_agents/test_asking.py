@@ -150,7 +150,7 @@ def test_a_program_inside_the_project_is_not_asked(scratch, monkeypatch):
     assert not mark.exists()
 
 
-def test_a_remote_that_moves_while_it_is_asked_is_told(scratch, monkeypatch):
+def test_a_remote_that_moves_while_it_is_asked_is_reported(scratch, monkeypatch):
     from counterfoil.coding_agents.programs import git as program
 
     before, ran = scratch.refs(), program._git

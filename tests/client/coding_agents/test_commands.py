@@ -109,7 +109,7 @@ def test_nothing_is_said_about_what_is_there_already(clone):
         ("git push nowhere HEAD:main", "git would not push this"),
     ],
 )
-def test_what_cannot_be_told_is_refused_with_how_to_send_it(clone, command, says):
+def test_what_cannot_be_determined_is_refused_with_how_to_send_it(clone, command, says):
     with pytest.raises(Refusal, match=says):
         read_command(command, clone)
 
@@ -197,7 +197,7 @@ def test_an_upload_names_the_file_its_digest_and_the_index(built):
         ("twine upload -r nowhere dist/my_app-1.0.tar.gz", "defines no index nowhere"),
     ],
 )
-def test_an_upload_that_cannot_be_told_is_refused_with_how_to_send_it(built, command, says):
+def test_an_upload_that_cannot_be_determined_is_refused_with_how_to_send_it(built, command, says):
     with pytest.raises(Refusal, match=says):
         read_command(command, built)
 
@@ -218,7 +218,7 @@ def test_nothing_is_said_about_what_publishes_nothing(built, command):
         "echo `git push`",
     ],
 )
-def test_a_push_inside_another_construct_of_the_shell_is_seen(command, tmp_path):
+def test_a_push_inside_another_construct_of_the_shell_is_detected(command, tmp_path):
     with pytest.raises(Refusal, match="Send `git push` as a command of its own"):
         read_command(command, tmp_path)
 

@@ -65,6 +65,6 @@ def test_nothing_is_said_about_what_only_reads(command):
         ("psql -c \"DELETE FROM orders WHERE word = E'x'\"", "which is not read here"),
     ],
 )
-def test_what_cannot_be_told_is_said_to_be_so_and_never_let_through(command, says):
+def test_what_cannot_be_determined_is_reported_as_so_and_never_let_through(command, says):
     with pytest.raises(Refusal, match=says):
         read_command(command, Path())

@@ -135,7 +135,7 @@ def test_an_answer_that_was_overtaken_is_only_a_doubt(console, executor_for):
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"a": 1}', '{"a": "b"}', json.dumps({"another": note(9)})])
-def test_a_broken_file_is_never_begun_anew(executor_for, tmp_path, content):
+def test_a_broken_file_is_never_begun_again(executor_for, tmp_path, content):
     file = tmp_path / "executor.jwk.seen"
     file.write_text(content)
     with pytest.raises(SeenFileUnusable, match="cannot be read"):

@@ -55,7 +55,7 @@ def test_a_forced_push_is_held_approved_forwarded_once_and_read_back(gateway, cl
         assert secret not in kept + gateway.log.encode()
 
 
-def test_a_push_forward_goes_through_at_once_and_a_fetch_passes(gateway, clone, host):
+def test_a_push_forward_passes_at_once_and_a_fetch_passes(gateway, clone, host):
     gateway.start()
     new = clone.commit("second")
     pushed = clone.push("origin", "HEAD:main")
@@ -71,7 +71,7 @@ def test_a_push_forward_goes_through_at_once_and_a_fetch_passes(gateway, clone, 
     assert git_server.git(clone.folder, "rev-parse", "origin/main") == new
 
 
-def test_a_push_that_waits_goes_through_while_its_client_waits(gateway, clone, host, house):
+def test_a_push_that_waits_passes_while_its_client_waits(gateway, clone, host, house):
     gateway.start(hold_s=LONG_S)
     new = clone.commit("another history", "--amend")
     first = clone.begin_push("--force", "origin", "HEAD:main")
@@ -117,7 +117,7 @@ def test_a_branch_that_moved_meanwhile_is_refused_by_the_host_itself(gateway, cl
     assert gateway.held[0].result["error"]["code"] == "REF_REFUSED"
 
 
-def test_a_rejected_push_says_so_and_the_same_one_is_asked_for_anew_knowingly(gateway, clone, house):
+def test_a_rejected_push_says_so_and_the_same_one_is_asked_for_again_knowingly(gateway, clone, house):
     gateway.start(hold_s=3.0)
     clone.commit("another history", "--amend")
     assert clone.push("--force", "origin", "HEAD:main").returncode == 1

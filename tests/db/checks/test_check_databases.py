@@ -59,7 +59,7 @@ def test_every_row_counts(shop):
 
 
 @pytest.mark.req("R-CP-01", "R-CP-13")
-def test_a_row_of_another_tenant_is_seen(shop):
+def test_a_row_of_another_tenant_is_detected(shop):
     shop.refund(tenant="other")
     assert shop.look().indicators == ("wrong_tenant",)
 
@@ -73,7 +73,7 @@ def test_the_target_is_read_with_the_effect(shop):
 
 
 @pytest.mark.req("R-CP-01")
-def test_a_target_that_is_gone_or_somebody_else_s_is_seen(shop):
+def test_a_target_that_is_gone_or_somebody_else_s_is_detected(shop):
     shop.run("UPDATE {s}.orders SET tenant = 'other'")
     assert shop.look(target=shop.target | {"tenant_column": "tenant"}).indicators == ("wrong_tenant",)
     shop.run("DELETE FROM {s}.orders")
@@ -115,7 +115,7 @@ class TestUpdates:
         part = shop.target | {"present_if": "row.status == 'cancelled'"} | changes
         return {"effects": {"cancel": part}}
 
-    def test_a_condition_tells_whether_the_change_is_there(self, shop):
+    def test_a_condition_tells_whether_the_change_is_present(self, shop):
         assert shop.look(lookup=self.lookup(shop)).effects[0].present is False
         shop.run("UPDATE {s}.orders SET status = 'cancelled', version = 4")
         (effect,) = shop.look(lookup=self.lookup(shop)).effects
@@ -133,12 +133,12 @@ class TestUpdates:
 
     @pytest.mark.req("R-CP-01", "R-RC-09")
     @pytest.mark.parametrize(("before", "fired"), [(3, ("stale_version",)), (2, ())])
-    def test_a_version_that_did_not_advance_is_seen(self, shop, before, fired):
+    def test_a_version_that_did_not_advance_is_detected(self, shop, before, fired):
         asked = self.lookup(shop, present_if="row.status == 'paid'")
         pre = {"effects": {"cancel": {"version": before}}}
         assert shop.look(lookup=asked, bindings=BINDINGS | {"pre": pre}).indicators == fired
 
-    def test_a_row_may_be_wanted_gone(self, shop):
+    def test_a_row_may_be_required_absent(self, shop):
         asked = {"effects": {"delete": {name: shop.target[name] for name in ("table", "where")}}}
         asked["effects"]["delete"]["expect"] = "absent"
         assert shop.look(lookup=asked).effects[0].present is False
@@ -297,7 +297,7 @@ class TestAtRegistration:
             {"tenant_colum": "tenant"},
         ],
     )
-    def test_a_bad_one_is_told(self, changes):
+    def test_a_bad_one_is_reported(self, changes):
         assert self.faults(**changes)
 
     def test_parts_beside_the_effects_are_checked_too(self):

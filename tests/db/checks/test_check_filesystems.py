@@ -61,7 +61,7 @@ def test_a_file_is_read_from_what_was_opened(root):
 
 
 @pytest.mark.req("R-CP-02", "R-CP-16")
-def test_a_wanted_file_that_is_missing_is_told(root):
+def test_a_wanted_file_that_is_missing_is_reported(root):
     found = look(root, "reports/q2.txt")
     assert found.effects[0].present is False
     assert found.indicators == ("file_missing",)
@@ -270,7 +270,7 @@ def test_a_network_file_system_has_declared_nothing(root, monkeypatch):
     assert declared.consistency is Consistency.STRONG
 
 
-def test_the_kind_of_a_file_system_is_told(root):
+def test_the_kind_of_a_file_system_is_reported(root):
     folder = os.open(root, os.O_RDONLY)
     try:
         assert filesystems._kind_of_filesystem(folder)
@@ -311,7 +311,7 @@ class TestAtRegistration:
             {"path": "sr.path", "mode": "[1]"},
         ],
     )
-    def test_a_bad_one_is_told(self, part):
+    def test_a_bad_one_is_reported(self, part):
         assert self.faults(**part)
 
     def test_the_fields_are_typed(self):

@@ -194,7 +194,7 @@ def test_commands_that_cannot_be_held_are_refused_with_the_reason(tmp_path, comm
         read_command(command, tmp_path)
 
 
-def test_a_lookup_that_says_something_else_is_named():
+def test_a_lookup_that_differs_is_named():
     faults = CHECK.validate({"lookup": {"effects": {"it": {"reads": "tag", "number": "sr.number"}}}})
     assert "lookup/effects/it/reads is either merge or release." in faults
     assert any("unknown field `number`" in fault for fault in faults)

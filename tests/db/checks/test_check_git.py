@@ -51,7 +51,7 @@ def test_a_branch_that_names_the_commit_was_pushed(server, clone):
     assert wanted in reading.freshness
 
 
-def test_a_branch_that_somebody_else_moved_is_told_from_one_that_nobody_moved(server, clone):
+def test_a_branch_that_somebody_else_moved_is_distinguished_from_one_that_nobody_moved(server, clone):
     there = git(clone, "rev-parse", "origin/main")
     unmoved = look(server, PUSH, commit="0" * 40, pre={"commit": there})
     moved = look(server, PUSH, commit="0" * 40, pre={"commit": "1" * 40})
@@ -123,6 +123,6 @@ def test_a_list_of_refs_is_whole_or_no_answer():
         (PUSH | {"expect": {}}, "expect is either present or absent"),
     ],
 )
-def test_a_bad_lookup_is_told_at_registration(part, fault):
+def test_a_bad_lookup_is_reported_at_registration(part, fault):
     faults = CHECK.validate({"lookup": {"effects": {"ref": part}}})
     assert any(fault in each for each in faults), faults

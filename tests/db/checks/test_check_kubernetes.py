@@ -173,7 +173,7 @@ def test_read_only_commands_are_ignored(command, tmp_path):
         ("kubectl scale deployment/web", "kubectl cannot say|Say how many"),
     ],
 )
-def test_what_cannot_be_held_is_said_to_be_so_and_never_let_through(server, tmp_path, command, says):
+def test_what_cannot_be_held_is_reported_as_so_and_never_let_through(server, tmp_path, command, says):
     with pytest.raises(Refusal, match=says):
         read_command(command, tmp_path)
     assert set(server.asked) <= {"GET"}

@@ -88,7 +88,7 @@ def test_a_good_lookup_passes(pattern):
 
 
 @pytest.mark.parametrize(("pattern", "changes"), BAD)
-def test_a_bad_one_is_told(pattern, changes):
+def test_a_bad_one_is_reported(pattern, changes):
     assert faults(pattern, **changes)
 
 

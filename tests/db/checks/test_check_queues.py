@@ -58,7 +58,7 @@ def look(valkey_url, *, settings=None, bindings=BINDINGS, at=None, **part):
 
 
 @pytest.mark.req("R-CP-11")
-def test_a_message_that_was_handled_is_there(valkey_url, events):
+def test_a_message_that_was_handled_is_present(valkey_url, events):
     publish(events, key="another")
     number = publish(events)
     consume(events)
@@ -130,14 +130,14 @@ def test_a_consumer_that_fails_again_and_again_has_failed(valkey_url, events):
 
 
 @pytest.mark.req("R-CP-11")
-def test_an_acknowledgement_without_a_change_downstream_is_seen(valkey_url, events):
+def test_an_acknowledgement_without_a_change_downstream_is_detected(valkey_url, events):
     publish(events)
     consume(events, handle=False)
     assert look(valkey_url).indicators == ("missing_downstream_mutation",)
 
 
 @pytest.mark.req("R-CP-11")
-def test_an_older_state_that_stands_after_a_newer_message_is_seen(valkey_url, events):
+def test_an_older_state_that_stands_after_a_newer_message_is_detected(valkey_url, events):
     publish(events, seq="8")
     consume(events)
     assert look(valkey_url, sequence_field="seq").indicators == ()
@@ -316,7 +316,7 @@ class TestAtRegistration:
             {"steam": "'x'"},
         ],
     )
-    def test_a_bad_one_is_told(self, changes):
+    def test_a_bad_one_is_reported(self, changes):
         assert self.faults(**changes)
 
     def test_the_fields_are_typed(self):

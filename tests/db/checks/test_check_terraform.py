@@ -193,7 +193,7 @@ def test_nothing_is_said_about_what_only_reads(command, tmp_path):
         ("terraform apply a.tfplan", "(terraform cannot say what this would change: Failed to read|could not say)"),
     ],
 )
-def test_what_cannot_be_held_is_said_to_be_so_and_never_let_through(tmp_path, command, says):
+def test_what_cannot_be_held_is_reported_as_so_and_never_let_through(tmp_path, command, says):
     (tmp_path / "a.tfplan").write_text("no plan")
     with pytest.raises(Refusal, match=says):
         read_command(command, tmp_path)
@@ -206,7 +206,7 @@ def test_arguments_that_stand_in_the_environment_are_looked_at_too(tmp_path, mon
         read_command("terraform apply a.tfplan", tmp_path)
 
 
-def test_a_lookup_that_says_something_else_is_named():
+def test_a_lookup_that_differs_is_named():
     faults = CHECK.validate({"lookup": {"effects": {"state": {"reads": "rows", "serial": "sr.serial"}}}})
     assert "lookup/effects/state/reads is state." in faults
     assert any("unknown field `serial`" in fault for fault in faults)

@@ -309,7 +309,7 @@ def test_only_so_many_exports_run_at_once(tenant):
         ask_for(tenant)
 
 
-def test_parquet_stands_beside_the_lines_and_says_the_same(tenant, tmp_path):
+def test_parquet_is_beside_the_lines_and_says_the_same(tenant, tmp_path):
     import duckdb
 
     data = bundle(tenant, end=newest(tenant).size, format="parquet")
@@ -328,7 +328,7 @@ def test_parquet_stands_beside_the_lines_and_says_the_same(tenant, tmp_path):
 
 
 @pytest.mark.req("R-UI-14")
-def test_csv_stands_beside_the_lines_and_says_the_same(tenant):
+def test_csv_is_beside_the_lines_and_says_the_same(tenant):
     data = bundle(tenant, end=newest(tenant).size, format="csv")
     assert judged(data, policy(tenant)).worst is Verdict.VERIFIED
     tables = [part.decode() for name, part in sorted(members(data).items()) if name.startswith("tables/")]

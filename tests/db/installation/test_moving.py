@@ -175,7 +175,9 @@ def test_a_database_that_ran_all_of_the_old_migrations_is_taken_over(tables_and_
     assert slugs == [("before",), ("orchid",)]
 
 
-def test_a_database_that_stopped_before_the_last_of_the_old_migrations_is_left_alone(committed_db, owner_connection):
+def test_a_database_that_stopped_before_the_last_of_the_old_migrations_is_left_unchanged(
+    committed_db, owner_connection
+):
     record_migrations(owner_connection, LAST_OF_THE_OLD - {"reviews.0014_signed_settlements"})
     applied = "SELECT app, name FROM django_migrations ORDER BY 1, 2"
     before = owner_connection.execute(applied).fetchall()

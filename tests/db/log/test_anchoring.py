@@ -283,7 +283,7 @@ def test_the_digests_go_back_into_the_log(tmp_path, settings, grown, clock):
     assert checkpoint.parse(text).size == size
 
 
-def test_a_log_that_says_nothing_new_is_left_alone(tmp_path, settings, grown, clock, signer_state_file):
+def test_a_log_that_says_nothing_new_is_left_unchanged(tmp_path, settings, grown, clock, signer_state_file):
     """Its own notes that it was anchored are no news; or it would be anchored for ever."""
     tenant_id = grown.tenant
     grown(4)
@@ -491,7 +491,7 @@ def test_an_authority_stamps_the_checkpoint(settings, grown, clock, authority):
     ],
     ids=["nonsense", "endless", "away", "redirect"],
 )
-def test_an_authority_that_does_not_stamp_is_said_to_fail(settings, grown, clock, authority, changes, fault):
+def test_an_authority_that_does_not_stamp_is_reported_as_failing(settings, grown, clock, authority, changes, fault):
     """L21 for time stamps."""
     tenant_id = grown.tenant
     grown(5)
@@ -535,7 +535,7 @@ def test_no_witness_is_contacted_unless_one_is_configured(settings, grown, clock
     assert (now.is_asked, now.anchored_size, now.authority) == (False, None, None)
 
 
-def test_the_tick_goes_through_all_tenants(tmp_path, settings, grown, signer_state_file):
+def test_the_tick_passes_all_tenants(tmp_path, settings, grown, signer_state_file):
     """One that cannot be anchored does not keep the others from it."""
     assert tasks.anchor() == 0
     tenant_id = grown.tenant

@@ -148,7 +148,7 @@ def test_no_new_head_is_signed_while_nothing_happens(tenant, signer_state_file):
     assert newest(tenant) == before
 
 
-def test_a_quiet_log_is_said_to_be_alive_with_the_same_note(tenant, signer_state_file):
+def test_a_quiet_log_is_reported_as_alive_with_the_same_note(tenant, signer_state_file):
     seals.seal_up(signer_state_file)
     seals.seal_up(signer_state_file)
     before = newest(tenant)
@@ -336,7 +336,7 @@ def test_the_record_of_both_logs_is_verified_as_one(restored, signer_state_file)
     call_command("verify_ledger", verbosity=0)
 
 
-def test_a_sound_log_is_not_opened_anew(tenant, signer_state_file):
+def test_a_sound_log_is_not_opened_again(tenant, signer_state_file):
     seals.seal_up(signer_state_file)
     with seals.as_sequencer(), seals.signer(signer_state_file) as signer:
         assert sequencer.reopen_log(tenant_id=tenant, signer=signer, reason="Why not.", at=now()) is None

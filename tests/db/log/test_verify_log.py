@@ -109,7 +109,7 @@ def head(vandal):
         return queries.current_log(vandal.tenant)
 
 
-def test_a_log_that_nobody_touched_holds(vandal):
+def test_a_log_that_is_intact_holds(vandal):
     size = head(vandal).size
     assert size > EVENTS
     assert verified().startswith(f"Tenant orchid: {size} entries, ")

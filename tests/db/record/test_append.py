@@ -129,7 +129,7 @@ def test_an_envelope_of_another_log_is_refused(tenant: UUID, other_tenant: UUID)
         propose(tenant)
 
 
-def test_a_missing_subject_is_said_to_be_missing(tenant: UUID):
+def test_a_missing_subject_is_reported_as_missing(tenant: UUID):
     with tenancy(tenant), pytest.raises(NotFound):
         operations.lock_subject(tenant_id=tenant, subject_id=uuid4(), kind="action")
 

@@ -126,7 +126,7 @@ def test_no_secret_is_in_the_record():
     assert not [secret for secret in secrets for text in stored if secret in text]
 
 
-def test_a_tenant_that_exists_is_left_alone():
+def test_a_tenant_that_exists_is_left_unchanged():
     bootstrap()
     with pytest.raises(CommandError, match=r"^The tenant orchid already exists; nothing was changed\.$"):
         bootstrap()
@@ -141,7 +141,7 @@ def test_the_mode_of_the_guard_is_asked_and_is_in_the_first_policy(mode):
         assert message_rule_of(tenant.id, "any agent").uncited == mode
 
 
-def test_without_a_mode_nothing_is_set_up_and_the_modes_are_told(tmp_path, monkeypatch):
+def test_without_a_mode_nothing_is_set_up_and_the_modes_are_reported(tmp_path, monkeypatch):
     monkeypatch.setattr("sys.stdin", StringIO())
     with pytest.raises(CommandError, match=r"Choose with --messages pass\|mark\|hold; there is no default"):
         bootstrap(mode="")

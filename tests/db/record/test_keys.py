@@ -143,7 +143,7 @@ def test_a_connection_that_was_cut_is_replaced(keys, run):
     assert keystore.read_keys([key.id]) == {key.id: key.key}
 
 
-def test_a_key_database_that_is_away_is_said_as_such(keys, settings):
+def test_a_key_database_that_is_away_is_named_as_such(keys, settings):
     settings.KEYS_DATABASE_URL = "postgresql://app:none@127.0.0.1:1/none"
     assert not keystore.is_reachable()
     with pytest.raises(OperationalError, match="The key database"):

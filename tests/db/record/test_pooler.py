@@ -50,7 +50,7 @@ def told(shop: Workshop, number: int) -> str:
 
 
 @pytest.mark.unsealed
-def test_many_threads_share_two_servers_and_every_plan_is_there(pooled: int):
+def test_many_threads_share_two_servers_and_every_plan_is_present(pooled: int):
     shop = workshop("orchid").set_up()
     with ThreadPoolExecutor(6) as threads:
         states = list(threads.map(lambda number: told(shop, number), range(24)))

@@ -291,7 +291,7 @@ def test_a_fence_that_somebody_took_away_is_named(matrix, run, monkeypatch, dama
     assert [each for each in found if said in each], found
 
 
-def test_a_superuser_is_stopped_by_nothing_but_is_seen(matrix, run):
+def test_a_superuser_is_stopped_by_nothing_but_is_detected(matrix, run):
     """L29: even with the replication role the triggers fire; without them the row goes, and the chain has a gap."""
     with psycopg.connect(run.postgres.url(SUPERUSER, PREFIX), autocommit=True) as admin:
         admin.execute("SET session_replication_role = replica")

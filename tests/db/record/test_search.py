@@ -113,7 +113,7 @@ def test_no_search_reads_the_record(record, name):
     assert read <= most, f"{read} rows were read for a page of {rows}"
 
 
-def test_a_search_that_takes_too_long_is_told_so(record, monkeypatch):
+def test_a_search_that_takes_too_long_says_so(record, monkeypatch):
     monkeypatch.setattr(search, "PATIENCE_MS", 1)
     monkeypatch.setattr(search, "_over_time", lambda *_: search.execute("SELECT pg_sleep(2)"))
     with tenancy(TENANT), pytest.raises(search.SearchTooWide):

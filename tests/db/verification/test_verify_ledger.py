@@ -129,7 +129,7 @@ def action(vandal) -> str:
 
 
 @pytest.mark.req("R-LE-02")
-def test_a_record_that_nobody_touched_holds(committed_db):
+def test_a_record_that_is_intact_holds(committed_db):
     fill("orchid")
     assert verified() == "Tenant orchid: 9 subjects, 15 events, 2 pieces of evidence. The record is intact."
 
@@ -252,7 +252,7 @@ def test_an_envelope_that_was_changed_by_one_bit_is_named(vandal, action):
         (3, ": its head has another head than its events lead to."),
     ],
 )
-def test_an_envelope_that_was_written_anew_breaks_what_follows_it(vandal, action, seq, named):
+def test_an_envelope_that_was_written_again_breaks_what_follows_it(vandal, action, seq, named):
     new = "convert_to(replace(convert_from(envelope, 'UTF8'), '12:00:00.000000Z', '12:00:00.000001Z'), 'UTF8')"
     vandal.event(f"at = at + interval '1 microsecond', envelope = {new}, {REHASH.format(new)}", seq=seq)
     if seq == 3:

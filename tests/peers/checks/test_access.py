@@ -14,7 +14,7 @@ pytestmark = pytest.mark.long
 
 @pytest.mark.req("R-CP-10")
 class TestPrincipals:
-    def test_a_grant_is_there(self, bao):
+    def test_a_grant_is_present(self, bao):
         bao.user("ann")
         before = look(bao)
         bao.user("ann", "shop")
@@ -29,7 +29,7 @@ class TestPrincipals:
     def test_a_principal_who_does_not_exist_is_absent(self, bao):
         assert look(bao).effects[0].present is False
 
-    def test_a_removal_is_there(self, bao):
+    def test_a_removal_is_present(self, bao):
         bao.user("ann", "shop")
         part = {**GRANT, "granted": [], "removed": ["sr.policy"]}
         assert look(bao, part=part).effects[0].present is False
@@ -64,7 +64,7 @@ class TestPrincipals:
         bao.user("ann", "shop", "old")
         assert look(bao, part={**GRANT, "removed": ["'old'"]}).indicators == ("policy_mismatch",)
 
-    def test_another_principal_who_got_the_policy_is_seen(self, bao):
+    def test_another_principal_who_got_the_policy_is_detected(self, bao):
         bao.user("ann")
         bao.user("bob")
         before = look(bao)
@@ -73,7 +73,7 @@ class TestPrincipals:
         assert found.effects[0].present is False
         assert found.indicators == ("wrong_principal",)
 
-    def test_a_granted_policy_with_a_wide_wildcard_is_seen(self, bao):
+    def test_a_granted_policy_with_a_wide_wildcard_is_detected(self, bao):
         bao.policy("shop", 'path "secret/*" { capabilities = ["read"] }')
         bao.user("ann", "shop")
         assert look(bao).indicators == ("wildcard_policy",)
@@ -118,7 +118,7 @@ class TestPolicies:
         bao.policy("shop", READ_SHOP.replace('"list"', '"list", "delete"'))
         assert look(bao, part=WRITE).indicators == ("policy_mismatch", "privilege_escalation")
 
-    def test_a_wide_wildcard_is_seen(self, bao):
+    def test_a_wide_wildcard_is_detected(self, bao):
         text = 'path "*" { capabilities = ["read"] }'
         bao.policy("shop", text)
         bindings = {**BINDINGS, "sr": {**BINDINGS["sr"], "document": text}}
@@ -142,7 +142,7 @@ class TestAuditTrail:
         bao.user("ann", "shop", approval="ap-1")
         assert look(bao, audit={**AUDIT, "actor": "'agent'"}).indicators == ("missing_audit_event",)
 
-    def test_a_change_of_somebody_else_under_the_approval_is_seen(self, bao):
+    def test_a_change_of_somebody_else_under_the_approval_is_detected(self, bao):
         bao.user("ann", "shop", approval="ap-1")
         bao.user("bob", "shop", approval="ap-1")
         assert look(bao, audit=AUDIT).indicators == ("wrong_principal",)

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.long
 
 
 @pytest.mark.req("R-CP-09")
-def test_a_page_that_its_server_confirms_is_there(tracker, issue):
+def test_a_page_that_its_server_confirms_is_present(tracker, issue):
     found = look(tracker, issue)
     (effect,) = found.effects
     assert (effect.present, effect.count) == (True, 1)
@@ -34,7 +34,7 @@ def test_a_page_alone_settles_nothing(tracker, issue):
 
 
 @pytest.mark.req("R-CP-09")
-def test_an_element_that_is_not_there_cannot_be_told(tracker, issue):
+def test_an_element_that_is_not_there_cannot_be_determined(tracker, issue):
     found = look(tracker, issue, element="div.ok-message", text=None, confirmation=None)
     assert found.effects[0].present is None
     assert found.indicators == ("selector_timeout",)
@@ -53,7 +53,7 @@ def test_an_issue_that_does_not_exist_is_absent(tracker):
 
 
 @pytest.mark.req("R-CP-09")
-def test_a_challenge_in_its_place_is_told(tracker, issue):
+def test_a_challenge_in_its_place_is_reported(tracker, issue):
     found = look(tracker, issue, page="'/@@file/challenge.html'", confirmation=None, account=None)
     assert found.effects[0].present is None
     assert found.indicators == ("captcha",)
@@ -82,7 +82,7 @@ def test_a_form_that_was_refused_says_so(tracker, issue):
 
 
 @pytest.mark.req("R-CP-09")
-def test_another_account_is_seen(tracker, issue):
+def test_another_account_is_detected(tracker, issue):
     found = look(tracker, issue, account={"selector": "p.userblock b", "name": "'ader'"})
     assert found.indicators == ("wrong_account_context",)
 

@@ -64,7 +64,7 @@ def test_an_event_that_is_not_there_is_absent(planner):
 
 
 @pytest.mark.req("R-CP-04")
-def test_another_time_zone_is_seen(planner):
+def test_another_time_zone_is_detected(planner):
     planner.put("key-1", "DTSTART;TZID=Europe/London:20260302T090000", replaced={"DTSTART"})
     assert planner.look(timezone="sr.zone").indicators == ("wrong_timezone",)
     assert planner.look(timezone="'Europe/London'").indicators == ()
@@ -84,7 +84,7 @@ def test_a_second_event_for_the_same_action_is_a_duplicate(planner):
 
 @pytest.mark.req("R-CP-04")
 @pytest.mark.parametrize("status", ["5.1", "3.7", '"2.0,3.8"'])
-def test_an_invitation_that_failed_is_seen(planner, status):
+def test_an_invitation_that_failed_is_detected(planner, status):
     planner.put("key-1", f"ATTENDEE;SCHEDULE-STATUS={status}:mailto:cy@example.test")
     assert planner.look().indicators == ("attendee_invite_failure",)
 
@@ -104,7 +104,7 @@ def test_invitations_that_are_on_their_way_are_waited_for(planner):
 
 
 @pytest.mark.req("R-CP-04", "R-CP-13")
-def test_the_wrong_reach_is_seen(planner):
+def test_the_wrong_reach_is_detected(planner):
     planner.put("key-1", "CLASS:PUBLIC")
     assert planner.look(access_class="'PRIVATE'").indicators == ("permission_mismatch",)
     assert planner.look(owner="'/bob/'").indicators == ("permission_mismatch",)
@@ -120,14 +120,14 @@ def test_the_wrong_reach_is_seen(planner):
         (("DTSTART:20260302T081500Z", "DTEND:20260302T090000Z", "TRANSP:TRANSPARENT"), ()),
     ],
 )
-def test_a_time_that_somebody_else_has_is_seen(planner, other, fired):
+def test_a_time_that_somebody_else_has_is_detected(planner, other, fired):
     planner.put()
     planner.put("busy", *other, replaced={"DTSTART", "DTEND", "RRULE"})
     assert planner.look().indicators == ()
     assert planner.look(exclusive=True).indicators == fired
 
 
-def test_an_event_may_be_wanted_gone(planner):
+def test_an_event_may_be_required_absent(planner):
     planner.put()
     assert planner.look(expect="absent").effects[0].present is False
     planner.client.delete("/ann/work/key-1.ics").raise_for_status()

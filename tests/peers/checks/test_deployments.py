@@ -21,7 +21,7 @@ pytestmark = pytest.mark.long
 
 
 @pytest.mark.req("R-CP-07")
-def test_a_release_that_runs_everywhere_is_there(on_v2):
+def test_a_release_that_runs_everywhere_is_present(on_v2):
     found = look(on_v2, tag="'v2'")
     (effect,) = found.effects
     assert (effect.present, effect.count, effect.pending) == (True, 1, False)
@@ -60,7 +60,7 @@ def test_a_release_that_the_registry_does_not_have_is_the_wrong_one(on_v2):
 
 
 @pytest.mark.req("R-CP-07")
-def test_a_tag_that_points_elsewhere_is_told(on_v2):
+def test_a_tag_that_points_elsewhere_is_reported(on_v2):
     assert look(on_v2, tag="'v1'").indicators == ("wrong_sha",)
 
 
@@ -127,7 +127,7 @@ def test_fewer_replicas_than_asked_for_are_not_ready(on_v2):
 
 
 @pytest.mark.req("R-CP-07")
-def test_a_health_check_that_fails_is_seen(on_v2):
+def test_a_health_check_that_fails_is_detected(on_v2):
     down = on_v2.monitored.folder / "down"
     settings = {**on_v2.settings(monitor=on_v2.monitored.monitor), "health": "/debug/health"}
     assert look(on_v2, settings=settings).indicators == ()
@@ -143,7 +143,7 @@ def test_a_health_check_that_fails_is_seen(on_v2):
 
 
 @pytest.mark.req("R-CP-07")
-def test_errors_beyond_the_budget_are_seen(on_v2):
+def test_errors_beyond_the_budget_are_detected(on_v2):
     settings = {**on_v2.settings(monitor=on_v2.monitored.monitor), "health": "/debug/health", "metrics": "/metrics",
                 "requests_metric": "registry_http_requests_total"}  # fmt: skip
     for _ in range(3):
@@ -162,7 +162,7 @@ def test_errors_beyond_the_budget_are_seen(on_v2):
 
 
 @pytest.mark.req("R-CP-07")
-def test_a_release_without_its_approval_is_seen(on_v1):
+def test_a_release_without_its_approval_is_detected(on_v1):
     found = look(on_v1, version="v1")
     assert found.effects[0].fields["approval_id"] == "ap-0"
     assert found.indicators == ("missing_deployment_approval",)
@@ -195,11 +195,11 @@ def test_a_manager_whose_clock_is_behind_restarts_all_the_same():
     assert not deployments._was_restarted([{"start": now - 30, "now": now}], bindings, at=at)
 
 
-def test_a_program_that_nobody_knows_is_absent(on_v2):
+def test_a_program_that_is_unknown_is_absent(on_v2):
     assert look(on_v2, program="'none'").effects[0].present is False
 
 
-def test_an_instance_that_does_not_say_what_it_is_cannot_be_told(on_v2):
+def test_an_instance_that_does_not_say_what_it_is_cannot_be_determined(on_v2):
     settings = {**on_v2.settings(), "release": "/none.json"}
     assert look(on_v2, settings=settings).effects[0].present is None
 

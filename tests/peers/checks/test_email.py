@@ -23,7 +23,7 @@ pytestmark = pytest.mark.long
 
 
 @pytest.mark.req("R-CP-03", "R-VD-03")
-def test_a_message_that_arrived_is_there(post):
+def test_a_message_that_arrived_is_present(post):
     post.send(key="key-2")
     post.send()
     found = post.look()
@@ -64,20 +64,20 @@ def test_a_message_sent_twice_is_a_duplicate(post):
 
 @pytest.mark.req("R-CP-03")
 @pytest.mark.parametrize("to", ["bob@example.test", "ann@example.test, bob@example.test"])
-def test_a_message_to_somebody_else_is_seen(post, to):
+def test_a_message_to_somebody_else_is_detected(post, to):
     post.send(to=to)
     assert post.look().indicators == ("wrong_recipient",)
 
 
 @pytest.mark.req("R-CP-03")
-def test_a_copy_that_went_elsewhere_is_seen(post):
+def test_a_copy_that_went_elsewhere_is_detected(post):
     post.send(Delivered_To="journal@example.test")
     assert post.look(settings={"address": ["journal@example.test"]}).indicators == ()
     assert post.look().indicators == ("wrong_recipient",)
 
 
 @pytest.mark.req("R-CP-03")
-def test_a_message_in_quarantine_is_seen(post):
+def test_a_message_in_quarantine_is_detected(post):
     post.put("Junk", post.message())
     found = post.look(settings={"quarantine": ["Junk"]})
     assert found.effects[0].fields["status"] == "quarantined"

@@ -71,7 +71,7 @@ def test_a_refund_is_read_with_its_charge(careful):
     ("capture", "refund", "state"),
     [("false", None, "authorized"), ("true", 500, "partially_refunded"), ("true", 2000, "refunded")],
 )
-def test_the_state_of_a_charge_is_told(careful, capture, refund, state):
+def test_the_state_of_a_charge_is_reported(careful, capture, refund, state):
     charge = careful.charge(source="tok_visa", capture=capture)
     if refund:
         careful.refund(charge, amount=refund)
@@ -140,7 +140,7 @@ def test_a_charge_made_twice_is_a_duplicate(careless):
 
 
 @pytest.mark.req("R-CP-05")
-def test_another_amount_is_seen(careful):
+def test_another_amount_is_detected(careful):
     careful.charge(source="tok_visa", amount=2100)
     assert careful.look(amount="2000").indicators == ("amount_mismatch",)
     assert careful.look(currency="'USD'").indicators == ("amount_mismatch",)
@@ -148,13 +148,13 @@ def test_another_amount_is_seen(careful):
 
 class TestRefunds:
     @pytest.mark.req("R-CP-05")
-    def test_another_amount_is_seen(self, careful):
+    def test_another_amount_is_detected(self, careful):
         charge = careful.charge(source="tok_visa")
         careful.refund(charge, amount=600)
         assert careful.look_at_refund(charge, amount="sr.amount").indicators == ("refund_mismatch",)
 
     @pytest.mark.req("R-CP-05")
-    def test_another_charge_is_seen(self, careful):
+    def test_another_charge_is_detected(self, careful):
         charge, other = careful.charge(source="tok_visa"), careful.charge(source="tok_visa")
         made = careful.refund(other)
         found = careful.look_at_refund(charge, match=None, id=f"'{made['id']}'")
@@ -162,7 +162,7 @@ class TestRefunds:
         assert found.effects[0].scope["target"] == (other["id"],)
 
     @pytest.mark.req("R-CP-05")
-    def test_more_than_the_charge_is_seen(self, careless):
+    def test_more_than_the_charge_is_detected(self, careless):
         charge = careless.charge(**careless.customer())
         careless.refund(charge, amount=9000)
         assert careless.look_at_refund(charge, amount="9000").indicators == ("refund_mismatch",)
@@ -174,7 +174,7 @@ class TestRefunds:
         careless.refund(charge, key="key-1")
         assert careless.look_at_refund(charge).indicators == ("duplicate_charge",)
 
-    def test_a_charge_that_is_not_there_is_told(self, careful):
+    def test_a_charge_that_is_not_there_is_reported(self, careful):
         found = careful.look_at_refund({"id": "ch_nothing"})
         assert found.effects[0].present is False
         assert found.target == {"exists": False, "count": 0}
@@ -190,7 +190,7 @@ class TestPaymentIntents:
         usual = {"amount": 2000, "currency": "eur", "metadata__key": "key-1", "metadata__tenant": "acme"}
         return processor.post("/v1/payment_intents", expect=expect, **(usual | given | fields))
 
-    def test_a_confirmed_one_is_there(self, careless):
+    def test_a_confirmed_one_is_present(self, careless):
         self.pay(careless, careless.customer())
         found = careless.look(**self.PART)
         assert (found.effects[0].present, found.effects[0].fields["state"]) == (True, "succeeded")

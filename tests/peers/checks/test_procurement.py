@@ -13,7 +13,7 @@ pytestmark = pytest.mark.long
 
 
 @pytest.mark.req("R-CP-08")
-def test_an_order_that_was_confirmed_is_there(shop):
+def test_an_order_that_was_confirmed_is_present(shop):
     shop.order(payment_term=shop.terms)
     found = look(shop, terms="'30 days'")
     (effect,) = found.effects
@@ -27,7 +27,7 @@ def test_an_order_that_was_confirmed_is_there(shop):
 
 @pytest.mark.req("R-CP-08")
 @pytest.mark.parametrize("upto", ["draft", "quote"])
-def test_an_order_that_nobody_confirmed_lacks_its_approval(shop, upto):
+def test_an_order_that_is_not_confirmed_lacks_its_approval(shop, upto):
     shop.order(upto=upto)
     found = look(shop)
     assert found.effects[0].present
@@ -97,7 +97,7 @@ def test_an_order_that_was_cancelled_is_rejected(shop):
 
 
 @pytest.mark.req("R-CP-08")
-def test_a_budget_that_is_exceeded_is_seen(shop):
+def test_a_budget_that_is_exceeded_is_detected(shop):
     for key in ("key-1", "key-2"):
         shop.order(reference=key, description="team-7")
     budget = {"match": {"description": "'team-7'"}}

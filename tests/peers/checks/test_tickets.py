@@ -52,7 +52,7 @@ def test_a_ticket_made_twice_is_a_duplicate(desk):
 
 
 @pytest.mark.req("R-CP-06")
-def test_the_wrong_assignee_is_seen(desk):
+def test_the_wrong_assignee_is_detected(desk):
     desk.create(assignedto="colleague")
     assert desk.look(assignee="'bot'").indicators == ("wrong_assignee",)
     assert desk.look(assignee="'colleague'").indicators == ()
@@ -73,7 +73,7 @@ class TestUpdates:
         assert found.indicators == ()
 
     @pytest.mark.req("R-CP-06")
-    def test_a_change_in_part_is_seen(self, desk):
+    def test_a_change_in_part_is_detected(self, desk):
         number = desk.create()
         desk.change(number, status="resolved")
         found = desk.look(number, set=self.SET)
@@ -81,7 +81,7 @@ class TestUpdates:
         assert found.indicators == ("missing_field_update",)
 
     @pytest.mark.req("R-CP-06")
-    def test_a_comment_that_is_missing_is_seen(self, desk):
+    def test_a_comment_that_is_missing_is_detected(self, desk):
         number = desk.create(status="resolved")
         found = desk.look(number, set={"status": "'resolved'"}, comment="'ordered'")
         assert found.indicators == ("missing_field_update",)
@@ -99,7 +99,7 @@ class TestUpdates:
         assert found.indicators == ("stale_state",)
 
     @pytest.mark.req("R-CP-06")
-    def test_a_lock_is_seen(self, desk):
+    def test_a_lock_is_detected(self, desk):
         number = desk.create(locked="yes")
         found = desk.look(number, set=self.SET, locked_field="locked")
         assert found.indicators == ("record_lock",)
@@ -107,7 +107,7 @@ class TestUpdates:
         assert desk.look(number, set=self.SET, locked_field="locked").indicators == ()
 
     @pytest.mark.req("R-CP-06")
-    def test_a_state_without_an_entry_in_the_history_is_seen(self, desk):
+    def test_a_state_without_an_entry_in_the_history_is_detected(self, desk):
         number = desk.create(status="resolved", assignedto="bot")
         later = datetime.now(UTC) + timedelta(minutes=10)
         found = desk.look(number, set=self.SET, executed_at=later)

@@ -55,7 +55,7 @@ def test_one_that_was_indexed_twice_is_counted(library):
 
 
 @pytest.mark.req("R-CP-12")
-def test_another_embedding_version_is_seen(library):
+def test_another_embedding_version_is_detected(library):
     library.add(model="m-1")
     found = library.look(version_column="model", embedding_version="sr.model")
     assert found.indicators == ("wrong_embedding_version",)
@@ -100,7 +100,7 @@ class TestStale:
 
 
 @pytest.mark.req("R-CP-12")
-def test_a_search_that_finds_something_else_is_seen(library):
+def test_a_search_that_finds_something_else_is_detected(library):
     for number in range(5):
         library.add(f"twin-{number}")
     library.add()
@@ -154,7 +154,7 @@ class TestPermission:
 
 
 class TestRemoval:
-    def test_a_document_may_be_wanted_gone(self, library):
+    def test_a_document_may_be_required_absent(self, library):
         library.add()
         assert library.look(expect="absent").effects[0].present is False
         library.run("DELETE FROM {s}.documents WHERE id = 'd-1'")

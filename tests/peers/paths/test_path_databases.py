@@ -101,7 +101,7 @@ def test_an_order_that_was_deleted_meanwhile(office, shop):
 
 
 @pytest.mark.req("R-CP-01", "R-DC-02")
-def test_a_version_that_stands_still(office, shop):
+def test_a_version_that_does_not_move(office, shop):
     """Somebody had settled the order before; the tool changed nothing."""
     shop.run("UPDATE {s}.orders SET status = 'settled'")
     fired(office.carry_out(settling(shop), lambda work: None), "stale_version")

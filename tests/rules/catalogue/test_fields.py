@@ -52,7 +52,9 @@ SPELLED = [
 
 
 @every_row(("asked", "shown", "same"), SPELLED)
-def test_a_value_is_the_same_however_it_is_written_and_what_cannot_be_told_is_not_a_difference(asked, shown, same):
+def test_a_value_is_the_same_however_it_is_written_and_what_cannot_be_determined_is_not_a_difference(
+    asked, shown, same
+):
     assert same_value(asked, shown) is same
 
 

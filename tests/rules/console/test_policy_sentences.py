@@ -92,7 +92,7 @@ def test_omitted_values_are_stated_with_their_defaults():
     assert said("approval", {}, "Break-glass") == ["It is disabled: nobody can approve alone in an emergency."]
 
 
-def test_hours_batches_limits_and_break_glass_are_said():
+def test_hours_batches_limits_and_break_glass_are_reported():
     document = {
         "hours": {"days": ["mon", "fri"], "from": "09:00", "to": "17:00", "zone": "Europe/Berlin"},
         "batch": {"most": 5, "side_effect_classes": ["LOW_RISK_INTERNAL"]},
@@ -198,7 +198,7 @@ def changed(kind: str, old: dict[str, Any], new: dict[str, Any]) -> list[dict[st
     return sentence_changes(*(policy_topics(kind, canonical({"version": "2"} | each)) for each in (old, new)))
 
 
-def test_a_change_is_told_by_the_sentence_that_it_touches():
+def test_a_change_is_named_by_the_sentence_that_it_touches():
     assert changed("approval", {"release_within_s": 60}, {"release_within_s": 120}) == [
         {
             "heading": "Deadlines",

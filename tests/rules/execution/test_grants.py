@@ -287,7 +287,7 @@ def test_an_unknown_or_mistyped_claim_is_refused(change):
         verify(forged(claims=claims | change))
 
 
-def test_a_name_that_stands_twice_is_refused():
+def test_a_name_that_appears_twice_is_refused():
     header, claims = (json.dumps(part) for part in parts(grants.mint_token(GRANT, key=KEY)))
 
     assert verify(signed_text(header, claims)) == GRANT

@@ -503,7 +503,7 @@ def test_true_is_no_version():
 @pytest.mark.whole
 @QUICK
 @given(st.sampled_from(EVERYWHERE), VALUES)
-def test_a_document_that_says_something_else_is_never_verified(path, value):
+def test_a_document_that_differs_is_never_verified(path, value):
     """L28."""
     is_sound_inside(path, value)
 
@@ -511,7 +511,7 @@ def test_a_document_that_says_something_else_is_never_verified(path, value):
 @pytest.mark.long
 @LONG
 @given(st.sampled_from(EVERYWHERE), VALUES)
-def test_a_document_that_says_something_else_is_never_verified_however_long_one_tries(path, value):
+def test_a_document_that_differs_is_never_verified_however_many_times_it_is_read(path, value):
     is_sound_inside(path, value)
 
 

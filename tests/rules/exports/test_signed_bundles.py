@@ -238,7 +238,7 @@ def test_a_key_from_before_the_range_is_counted_and_its_signature_still_checked(
     assert report.looked["signatures"] == "1 passkey signatures, 1 passkeys whose enrolment is not visible"
 
 
-def test_every_bent_bit_of_an_assertion_is_seen():
+def test_every_bent_bit_of_an_assertion_is_detected():
     """B30: the bytes that the browser gave are good as a whole or not at all."""
 
     def bent(name: str, place: int) -> Callable[[Authenticator, bytes], dict[str, Any]]:

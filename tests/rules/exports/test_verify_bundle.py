@@ -216,7 +216,7 @@ def test_two_exchanged_events_are_named_both():
     assert "was sealed at index 3" in str([str(each) for each in report.findings])
 
 
-def test_a_changed_leaf_hash_is_told_apart_from_a_changed_event():
+def test_a_changed_leaf_hash_is_distinguished_from_a_changed_event():
     """L24: change leaf hash, change tile of level 0."""
     log, note = sealed()
     log.events[7] = replace(log.events[7], stated=bytes(32))
@@ -525,7 +525,7 @@ def test_an_envelope_of_an_unknown_version_is_never_verified():
     assert first(checked(draft(log))) == (Verdict.UNKNOWN, "envelopes", 3)
 
 
-def test_a_bundle_of_an_unknown_version_is_said_to_be_one():
+def test_a_bundle_of_an_unknown_version_is_reported_as_one():
     made = draft(day())
     made.manifest["version"] = 2
     assert first(checked(made)) == (Verdict.UNKNOWN, "structure", None)

@@ -506,7 +506,7 @@ def test_the_gate_asks_about_reads_last():
     assert (verdict.code, verdict.layer, verdict.on_record) == ("STALE_STATE_READ", "semantics", False)
 
 
-def test_a_dependency_that_nobody_knows_is_unresolved():
+def test_a_dependency_that_is_unknown_is_unresolved():
     assert cleared(CLEAR, replace(CALL, depends_on=("a-9",))).code == "UNRESOLVED_DEPENDENCY"
 
 

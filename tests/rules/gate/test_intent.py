@@ -86,7 +86,7 @@ def test_an_expectation_of_another_value_is_a_contradiction(text, wanted):
     assert said(text, "expectation") == wanted
 
 
-def test_every_place_where_the_agent_speaks_is_read_and_each_contradiction_is_told_once():
+def test_every_place_where_the_agent_speaks_is_read_and_each_contradiction_is_reported_once():
     words = [
         AgentStatement("goal", "Refund 24 EUR"),
         AgentStatement("restated goal", "Refund 24 EUR"),

@@ -56,7 +56,7 @@ class Kept:
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 255, 256, 257, 700, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK + 300])
-def test_a_log_that_nobody_touched_holds(size):
+def test_a_log_that_is_intact_holds(size):
     marks = sorted({mark for mark in (1, 2, 255, 256, 257, 511, BLOCK - 1, BLOCK, BLOCK + 1, size) if 0 < mark <= size})
     assert Kept(size, marks).check() == size
 

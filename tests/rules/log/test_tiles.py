@@ -265,7 +265,7 @@ def test_every_other_spelling_of_a_path_is_refused(text):
         parse_path(text)
 
 
-def test_a_proof_does_not_depend_on_what_stands_beside_the_named_tiles():
+def test_a_proof_does_not_depend_on_what_is_beside_the_named_tiles():
     """Bytes of the named tiles that the size does not cover are never read."""
     size, chance = 70_000, random.Random(7)
     named = exactly(size, tiles_for_inclusion(69_999, size))

@@ -94,7 +94,7 @@ def test_a_rule_that_could_not_turn_or_would_flap_is_refused(changes, said):
     assert refusal.value.detail == said
 
 
-def test_a_rule_and_its_turns_are_told_in_sentences():
+def test_a_rule_and_its_turns_are_shown_in_sentences():
     rule = terms(about=MetricFilter(tool="issue_refund"), hold=timedelta(minutes=15), clear_at=550)
     assert describe_rule(rule) == (
         "Unknown of issue_refund over the last 24 hours: raised at 10 % or above, cleared at 5.5 % or below, once that"

@@ -46,7 +46,7 @@ def test_phantom_calls_are_healthy_below_two_in_a_hundred_and_not_at_it():
 
 
 @pytest.mark.req("R-MT-09")
-def test_delays_are_told_as_count_mean_median_and_95th_percentile():
+def test_delays_are_shown_as_count_mean_median_and_95th_percentile():
     known = {1_000: 10, 2_000: 5, 30_000: 4, 600_000: 1}
     total = 1_000 * 10 + 2_000 * 5 + 30_000 * 4 + 600_000
     found = summarize_delays(known, total_ms=total)
@@ -84,7 +84,7 @@ def told(now: dict[str, int], earlier: dict[str, int], parts: dict | None = None
     return [each.sentence for each in observe_changes(now, earlier, parts=parts or {}, period="7 days")]
 
 
-def test_a_doubled_rate_is_told_with_the_tool_that_accounts_for_it():
+def test_a_doubled_rate_is_shown_with_the_tool_that_accounts_for_it():
     now, earlier = {"executed": 1_000, "unknown": 80}, {"executed": 1_000, "unknown": 40}
     parts = {
         ("tool", "issue_refund"): ({"executed": 300, "unknown": 62}, {"executed": 300, "unknown": 20}),

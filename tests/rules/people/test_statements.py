@@ -52,7 +52,7 @@ def test_a_statement_has_the_bytes_of_its_vector(vector: dict[str, Any]):
 
 
 @every_row("vector", STATEMENTS)
-def test_a_vector_reads_back_to_what_was_covered_and_said(vector: dict[str, Any]):
+def test_a_vector_reads_back_to_what_was_covered_and_reported(vector: dict[str, Any]):
     rules = binding if vector["kind"] == "vote" else settlements
     covers, said = rules.read_statement(vector["text"].encode())
     assert (vars(covers), vars(said)) == (typed(vector["covers"]), typed(vector["said"]))

@@ -57,7 +57,7 @@ def test_a_silent_high_risk_contract_asks_for_approval():
 
 
 @pytest.mark.req("R-TC-07")
-def test_an_acknowledged_tool_that_nobody_can_read_back_always_asks():
+def test_an_acknowledged_tool_that_cannot_be_read_back_always_asks():
     blind = tool(
         side_effect_class="HIGH_RISK_EXTERNAL",
         reversibility="REVERSIBLE",
@@ -108,7 +108,7 @@ def test_silence_gets_the_defaults():
         {"require": {}},
     ],
 )
-def test_a_policy_that_says_something_else_is_refused(change):
+def test_a_policy_that_differs_is_refused(change):
     with pytest.raises(BadPolicy) as caught:
         policy.parse({"version": "1"} | change)
 
@@ -164,14 +164,14 @@ def test_sessions_that_misbehaved_can_be_held():
 
 @pytest.mark.parametrize("outcome", ["auto", "hold", "refuse"])
 @pytest.mark.parametrize("condition", ["args.missing > 3", "amount.minor > 5", "amount.minor / 0 == 1"])
-def test_a_condition_that_cannot_be_told_holds_whatever_its_rule_wants(outcome, condition):
+def test_a_condition_that_cannot_be_determined_holds_whatever_its_rule_wants(outcome, condition):
     """An error is never true, and never a pass."""
     asked = held(rule(outcome, when=condition), args={"amount": "x", "currency": "EUR"})
 
     assert (asked.outcome, asked.reasons) == ("hold", ("UNDECIDABLE large",))
 
 
-def test_an_exempting_rule_that_cannot_be_told_exempts_nothing():
+def test_an_exempting_rule_that_cannot_be_determined_exempts_nothing():
     asked = held(rule("auto", "small", when="args.missing < 3"), rule("hold", "all"))
 
     assert asked.reasons == ("UNDECIDABLE small", "RULE all")
@@ -201,7 +201,7 @@ def test_an_auto_rule_takes_nothing_from_the_older_list_of_requirements():
     assert held(rule("auto", "all"), require=[{"tool": "issue_refund"}]).outcome == "hold"
 
 
-def test_a_refusing_rule_refuses_wherever_it_stands():
+def test_a_refusing_rule_refuses_wherever_it_is():
     asked = held(rule("auto", "all"), rule("refuse", "never", when="args.order == 'EX-1'", reason="Not this order."))
 
     assert (asked.outcome, asked.reasons, asked.refusal) == ("refuse", ("RULE never",), "Not this order.")
@@ -376,14 +376,14 @@ def test_an_amount_that_is_not_exact_is_no_amount(args):
         ({"batch": {"most": 51, "side_effect_classes": ["READ_ONLY"]}}, "/batch/most", "SCHEMA"),
     ],
 )
-def test_every_fault_of_a_policy_is_told_by_its_path(change, path, code):
+def test_every_fault_of_a_policy_is_named_by_its_path(change, path, code):
     with pytest.raises(BadPolicy) as caught:
         policy.parse({"version": "1"} | change)
 
     assert (path, code) in {(fault["path"], fault["code"]) for fault in caught.value.errors}
 
 
-def test_all_faults_are_told_at_once():
+def test_all_faults_are_reported_together():
     with pytest.raises(BadPolicy) as caught:
         policy.parse({"version": "1", "rules": [rule(when="a"), rule(name="b", when="b")], "escalate_to": "x"})
 

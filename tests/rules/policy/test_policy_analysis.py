@@ -64,7 +64,7 @@ def test_a_rule_behind_one_that_spares_every_call_never_counts():
     }
 
 
-def test_a_rule_that_asks_where_an_earlier_one_spares_counts_only_where_it_cannot_be_told():
+def test_a_rule_that_asks_where_an_earlier_one_spares_counts_only_where_it_cannot_be_determined():
     found = said(rule("small", "auto", "args.a"), rule("again", "hold", "args.a"))
     assert found == {
         "again": (

@@ -164,7 +164,7 @@ def test_only_a_read_may_rest_on_changing_nothing():
     assert entries.allows_grounds(entry(), {Ground.DECISIVE_READ})
 
 
-def test_a_read_that_was_read_back_is_told_as_confirmed():
+def test_a_read_that_was_read_back_is_shown_as_confirmed():
     snapshot = ended(read())[2]
     snapshot["verification"] |= {"verified_state_pointer": "r-1"}
     facts = facts_in(State.RECONCILED_SUCCESS, side_effect_class="READ_ONLY")

@@ -147,7 +147,7 @@ class TestWhatExpressionsSee:
         assert found["effects"]["refund"]["currency"] == "EUR"
         assert found["target"] == {"exists": True, "version": 3}
 
-    def test_an_effect_that_could_not_be_told_has_no_key(self):
+    def test_an_effect_that_could_not_be_determined_has_no_key(self):
         found = reading_bindings(reading(ReadEffect(name="refund", present=None)), ("refund",))
         assert found == {"effects": {"refund": {}}}
 

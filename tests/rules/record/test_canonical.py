@@ -153,7 +153,7 @@ def test_nesting_beyond_the_bound_is_refused_by_writer_and_reader(depth):
     ],
     ids=repr,
 )
-def test_a_value_outside_the_profile_is_refused_wherever_it_stands(value):
+def test_a_value_outside_the_profile_is_refused_wherever_it_is(value):
     for document in (value, [value], {"a": [value]}, {"\U0001f600": value}):
         with pytest.raises(NotCanonical):
             canonical(document)

@@ -176,7 +176,7 @@ def test_attempts_are_counted_from_zero(value):
         "20261121T120000Z",
     ],
 )
-def test_a_bad_date_is_refused_wherever_it_stands(path, text):
+def test_a_bad_date_is_refused_wherever_it_is(path, text):
     with pytest.raises(BadEntry):
         check_entry(put(path, text))
 

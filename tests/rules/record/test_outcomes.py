@@ -48,7 +48,7 @@ def test_only_a_reading_makes_a_success_verified():
     assert word(State.RECONCILED_SUCCESS, "attested_present") == "Attested (not verified)"
 
 
-def test_a_reversal_that_rests_on_a_persons_word_is_not_told_as_verified():
+def test_a_reversal_that_rests_on_a_persons_statement_is_not_shown_as_verified():
     assert word(State.COMPENSATED, "compensated") == "Compensated"
     assert word(State.COMPENSATED, "compensation_attested") == "Compensated (attested, not verified)"
     assert word(State.RECONCILED_SUCCESS, "compensated", reversed=True) == "Compensated"

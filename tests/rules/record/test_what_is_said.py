@@ -143,7 +143,7 @@ WALKS = 800
 
 
 @pytest.mark.req("R-RI-09", "R-RI-10")
-def test_only_what_a_reading_settled_is_said_to_be_so():
+def test_only_what_a_reading_settled_is_reported_as_so():
     for walk in random_walks(WALKS):
         if not is_settled_by_reading(walk):
             for surface, said in said_of(walk):
@@ -194,7 +194,7 @@ def test_the_walk_hears_a_claim_where_one_is_made():
     assert claims("It is done; not verified by a reading.") == ["done"]
 
 
-def test_a_comparison_that_failed_is_not_told_as_a_rollback_before_one_is_decided():
+def test_a_comparison_that_failed_is_not_shown_as_a_rollback_before_one_is_decided():
     assert labels.step_label("action", "reconciliation_failed", "RECONCILIATION_FAILED") == "Not as intended"
 
 

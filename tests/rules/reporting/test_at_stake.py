@@ -53,7 +53,7 @@ def test_a_field_missing_from_a_reading_is_not_a_difference(found: dict[str, Any
     assert money_difference(found) is None
 
 
-def test_what_is_at_stake_is_told_by_direction_and_what_nobody_knows_apart() -> None:
+def test_what_is_at_stake_is_named_by_direction_and_what_nobody_knows_apart() -> None:
     more, less = MoneyDifference(Decimal("423.00"), "EUR"), MoneyDifference(Decimal("-35.00"), "EUR")
     same = MoneyDifference(Decimal(0), "EUR")
     told = describe_stake([(ASKED, more), (ASKED, less), (ASKED, same), (ASKED, None), ({}, None)])

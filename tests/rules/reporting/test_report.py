@@ -154,7 +154,7 @@ def test_a_failure_before_the_run_counts_as_not_executed():
     assert found.text == TEXTS["VALIDATED"]
 
 
-def test_what_was_attempted_before_is_not_told_as_never_attempted():
+def test_what_was_attempted_before_is_not_shown_as_never_attempted():
     """Trap: a retry begins the entry anew, and the attempt before it stays in the events."""
     again = told(State.VALIDATED, attempts=(attempt(),), readings=(reading(Shown.NO_EFFECT),))
     assert again.text == "An attempt was made and had no effect; it may be tried again."
@@ -166,7 +166,7 @@ def test_what_was_attempted_before_is_not_told_as_never_attempted():
     assert ended.text == "An attempt was made and had no effect; not executed again."
 
 
-def test_a_start_that_the_record_lost_is_not_told_as_never_attempted():
+def test_a_start_that_the_record_lost_is_not_shown_as_never_attempted():
     assert told(State.VALIDATED, lost_start=3).text == (
         "No start is on record; it may have been executed before the record was set back."
     )
@@ -211,7 +211,7 @@ def test_a_critical_mutation_is_completed_only_with_all_that_its_class_binds_it_
     assert told(State.RECONCILED_SUCCESS, trust_level=3, completes_critical=True, **critical).completed
 
 
-def test_a_failure_on_the_executors_word_says_whose_word_it_is():
+def test_a_failure_on_the_executors_statement_says_whose_word_it_is():
     unsent = (attempt(answers=(answer("failed", unsent=True),)),)
     found = told(State.FAILED, attempts=unsent, readings=())
     assert found.text == "Failed before anything was sent, on the executor's word; no reading confirms it."
@@ -222,7 +222,7 @@ def partial(state, **options):
     return told(state, parts=PARTS, **(usual | options)).text
 
 
-def test_a_partial_result_is_told_until_it_is_settled():
+def test_a_partial_result_is_shown_until_it_is_settled():
     assert partial(State.PARTIALLY_COMMITTED) == f"Done in part: {CLAUSE}."
     held = partial(State.REVIEW_REQUIRED)
     assert held.startswith(f"Done in part: {CLAUSE}. Not settled. A person decides what follows")
@@ -232,7 +232,7 @@ def test_a_partial_result_is_told_until_it_is_settled():
     assert forward.endswith("the forward recovery is settled, and the whole is being read again.")
 
 
-def test_a_partial_result_is_told_after_it_was_settled():
+def test_a_partial_result_is_shown_after_it_was_settled():
     finished = told(State.RECONCILED_SUCCESS, parts=PARTS, remedies={"forward": 6}).text
     assert finished.endswith(
         f" At first it was done in part: {CLAUSE}. After a forward recovery a reading showed all of it."
@@ -251,7 +251,7 @@ def test_a_partial_result_is_told_after_it_was_settled():
         assert "showed all of it" not in text
 
 
-def test_a_recovery_that_did_not_settle_it_is_told_with_the_parts():
+def test_a_recovery_that_did_not_settle_it_is_shown_with_the_parts():
     held = partial(State.REVIEW_REQUIRED, remedies={"forward": 6})
     assert f"{CLAUSE}. A forward recovery did not settle it. Not settled." in held
 
@@ -281,7 +281,7 @@ def test_each_finding_of_a_part_has_its_words():
     ]
 
 
-def test_an_attested_result_is_told_as_attested():
+def test_an_attested_result_is_shown_as_attested():
     """And never as completed, whatever a reading before it had shown."""
     unread = {"readings": ()}
     done = told(State.RECONCILED_SUCCESS, reached_by="attested_present", trust_level=4, **unread)

@@ -133,14 +133,14 @@ def test_the_execution_axis_is_what_the_executor_said_whatever_was_read(state: S
 
 
 @pytest.mark.parametrize("state", [State.PENDING, State.RECONCILED_SUCCESS, State.FAILED, State.UNKNOWN])
-def test_an_executor_that_never_answered_is_told_as_silent(state: State) -> None:
+def test_an_executor_that_never_answered_is_shown_as_silent(state: State) -> None:
     silent = axes(facts_in(state, attempts=(attempt(silent=5),))).execution
     assert (silent.text, silent.family) == ("Started; the executor never answered", OutcomeFamily.UNKNOWN)
     waited = axes(facts_in(state, attempts=(attempt(),))).execution
     assert (waited.text, waited.family) == ("Started; no answer yet", OutcomeFamily.RUNNING)
 
 
-def test_answers_that_differ_are_all_told_and_a_claim_of_success_is_not_taken_back() -> None:
+def test_answers_that_differ_are_all_reported_and_a_claim_of_success_is_not_taken_back() -> None:
     unsent, success, failed = answer("failed", unsent=True), answer(seq=6), answer("failed", seq=7)
     facts = facts_in(State.PENDING, attempts=(attempt(answers=(unsent, success, failed)),))
     assert axes(facts).execution.text == (
@@ -149,7 +149,7 @@ def test_answers_that_differ_are_all_told_and_a_claim_of_success_is_not_taken_ba
     )
 
 
-def test_each_attempt_is_told_for_itself() -> None:
+def test_each_attempt_is_reported_for_itself() -> None:
     """Trap: what was answered and read of the first attempt says nothing of the second."""
     attempts = (attempt(answers=(answer("failed"),)), attempt(2, seq=7))
     facts = facts_in(State.EXECUTING, attempts=attempts, readings=(reading(Shown.NO_EFFECT),))
@@ -157,7 +157,7 @@ def test_each_attempt_is_told_for_itself() -> None:
     assert axes(facts).effect.text == "Not read yet"
 
 
-def test_an_action_that_may_be_tried_again_is_told_as_attempted_and_read() -> None:
+def test_an_action_that_may_be_tried_again_is_shown_as_attempted_and_read() -> None:
     """Trap: the entry begins anew after a retry was allowed."""
     facts = facts_in(
         State.VALIDATED, attempts=(attempt(answers=(answer("failed"),)),), readings=(reading(Shown.NO_EFFECT),)
@@ -207,7 +207,7 @@ def test_an_action_that_never_ran_says_why(kind: str, line: str) -> None:
     assert shown(again) == (f"{line} again", "None, confirmed")
 
 
-def test_a_start_that_the_record_has_lost_is_not_told_as_none() -> None:
+def test_a_start_that_the_record_has_lost_is_not_shown_as_none() -> None:
     """Trap: after the record was set back it has no start of what may have been executed."""
     lost = facts_in(State.REVIEW_REQUIRED, attempts=(), readings=(), lost_start=4)
     told = axes(lost)
@@ -220,7 +220,7 @@ def test_a_start_that_the_record_has_lost_is_not_told_as_none() -> None:
     assert payload_note(facts_in(State.FAILED)).text == "as stored and as handed to the executor"
 
 
-def test_a_failure_on_the_executors_word_says_whose_word_it_is() -> None:
+def test_a_failure_on_the_executors_statement_says_whose_word_it_is() -> None:
     unsent = {"attempts": (attempt(answers=(answer("failed", unsent=True),)),), "readings": ()}
     facts = facts_in(State.FAILED, **unsent)
     assert shown(facts) == (
@@ -231,7 +231,7 @@ def test_a_failure_on_the_executors_word_says_whose_word_it_is() -> None:
     assert axes(facts).effect.claims == ((Claim.SAID_UNSENT, (4,)), (Claim.NOT_READ, ()))
 
 
-def test_a_failure_without_a_reading_is_told_as_unread_and_not_as_a_read() -> None:
+def test_a_failure_without_a_reading_is_shown_as_unread_and_not_as_a_read() -> None:
     assert shown(facts_in(State.FAILED, readings=())) == ("Failed", "Not read")
 
 
@@ -300,12 +300,12 @@ def test_an_uncheckable_action_says_so_once_no_reading_is_planned() -> None:
     assert axes(facts_in(State.PENDING, is_unverifiable=True)).effect.text == "Verifying"
 
 
-def test_no_effect_any_more_is_not_told_as_no_effect() -> None:
+def test_no_effect_any_more_is_not_shown_as_no_effect() -> None:
     seen = (reading(Shown.DIFFERENT, "VALUE_MISMATCH"), reading(Shown.NO_EFFECT, seq=7))
     assert axes(facts_in(State.FAILED, readings=seen)).effect.text == "None any more, confirmed"
 
 
-def test_a_recovery_of_what_no_reading_found_in_part_is_not_told_as_partial() -> None:
+def test_a_recovery_of_what_no_reading_found_in_part_is_not_shown_as_partial() -> None:
     unread = facts_in(State.FORWARD_RECOVERY, readings=())
     assert shown(unread) == ("Being recovered", "Not read")
     assert axes(
@@ -313,7 +313,7 @@ def test_a_recovery_of_what_no_reading_found_in_part_is_not_told_as_partial() ->
     ).effect.text == ("Values differ from the request")
 
 
-def test_a_success_that_was_reversed_is_told_as_reversed() -> None:
+def test_a_success_that_was_reversed_is_shown_as_reversed() -> None:
     facts = facts_in(State.RECONCILED_SUCCESS, reversed=True, reversal=8)
     assert shown(facts) == ("Compensated", "Reversed")
     attested = facts_in(State.RECONCILED_SUCCESS, reversed=True, reversal=8, reached_by="compensation_attested")
@@ -357,12 +357,14 @@ def test_the_headline_of_what_is_held_says_what_recovery_was_tried() -> None:
         ),
     ],
 )
-def test_a_persons_word_is_told_with_the_reading_beside_it(kind: str, state: State, line: str, effect: str) -> None:
+def test_a_persons_statement_is_shown_with_the_reading_beside_it(
+    kind: str, state: State, line: str, effect: str
+) -> None:
     found = (reading(Shown.DIFFERENT, "VALUE_MISMATCH", difference=TEN),)
     assert shown(facts_in(state, reached_by=kind, readings=found)) == (line, effect)
 
 
-def test_a_read_is_told_as_answered_and_never_as_verified() -> None:
+def test_a_read_is_shown_as_answered_and_never_as_verified() -> None:
     read = {"side_effect_class": "READ_ONLY", "readings": (reading(Shown.NOT_READ),), "is_answer_only": True}
     answered = facts_in(State.RECONCILED_SUCCESS, reached_by="answered", **read)
     assert shown(answered) == ("Answered", "Read; changes nothing")

@@ -95,7 +95,7 @@ def test_each_result_has_the_status_and_the_behaviour_of_the_table(result: str):
         ("REVIEW_REQUIRED", "ESCALATE", "ask what they want"),
     ],
 )
-def test_a_part_is_told_as_a_part_with_the_way_that_was_chosen(state: str, chosen: str, turns_on: str):
+def test_a_part_is_shown_as_a_part_with_the_way_that_was_chosen(state: str, chosen: str, turns_on: str):
     found = item(state, discrepancy="PARTIAL_APPLICATION", entry={"finding": "PARTIAL_APPLICATION"}, parts=PARTS)
     assert (found.result, found.rule.next) == (PlannerResult.PARTIAL_SUCCESS, chosen)
     assert turns_on in found.rule.planning
@@ -164,7 +164,7 @@ def test_a_new_plan_is_given_the_version_as_it_is_now():
     assert "current version is 8" in told(item("FAILED", discrepancy="STALE_STATE", version="8"))
 
 
-def test_stops_refused_calls_and_the_limit_are_told():
+def test_stops_refused_calls_and_the_limit_are_reported():
     text = told(stops=("tool delete_document",), refused={"PHANTOM_TOOL": 2}, forced=True, limit=3, unseen=7)
     for part in ("tool delete_document", "PHANTOM_TOOL 2", "limit of 3 calls", "7 more actions"):
         assert part in text

@@ -38,7 +38,7 @@ def test_an_ordinary_answer_is_a_sign_of_nothing(status):
 
 
 @pytest.mark.parametrize("state", ["UNKNOWN", "ACCEPTED", "PENDING", "PARTIALLY_COMMITTED", "FAILED"])
-def test_an_outcome_that_is_told_as_it_is_is_a_sign_of_nothing(state):
+def test_an_outcome_that_is_shown_as_it_is_is_a_sign_of_nothing(state):
     assert not any(count_patterns([(FindingSource.STATE, {state: 3})]).values())
 
 

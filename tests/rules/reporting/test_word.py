@@ -48,7 +48,7 @@ def read(shown: Shown) -> LastReading:
         ),
     ],
 )
-def test_an_attestation_is_told_with_what_was_read(shown: Shown, report: str, effect: str):
+def test_an_attestation_is_shown_with_what_was_read(shown: Shown, report: str, effect: str):
     texts = word_texts(Outcome.ATTESTED, read(shown))
     assert texts is not None
     assert texts.report == f"A person has attested that it took effect; {report}"
@@ -64,7 +64,7 @@ def test_no_reading_is_said_only_where_nothing_was_read(outcome: Outcome, shown:
         assert ("no reading" in said) <= (shown is Shown.NOT_READ), said
 
 
-def test_accepted_values_are_told_until_they_are_erased():
+def test_accepted_values_are_shown_until_they_are_erased():
     there = word_texts(Outcome.ACCEPTED_AS_IT_IS, read(Shown.DIFFERENT))
     erased = word_texts(Outcome.ACCEPTED_AS_IT_IS, LastReading(shown=Shown.DIFFERENT))
     later = word_texts(Outcome.ACCEPTED_AS_IT_IS, read(Shown.AS_REQUESTED))

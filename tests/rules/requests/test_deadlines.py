@@ -48,7 +48,7 @@ def test_a_policy_that_says_nothing_has_no_steps():
     assert clocks.next_check(DeadlineStep.REMIND, plan, clock(5), at=NOON, again=AGAIN) is None
 
 
-def test_a_clock_that_stands_still_reminds_nobody():
+def test_a_clock_that_does_not_move_reminds_nobody():
     frozen = Stop(StopReason.FREEZE, NOON + minutes(10), None)
     assert due(55, frozen) == set()
     assert clocks.next_check(DeadlineStep.ESCALATE, PLAN, clock(55, frozen), at=NOON, again=AGAIN) == NOON + AGAIN

@@ -117,7 +117,7 @@ def test_an_expectation_that_the_edit_contradicts_is_named(text):
         "sr.reason == 'damaged'",
     ],
 )
-def test_an_expectation_that_holds_or_cannot_be_told_stays(text):
+def test_an_expectation_that_holds_or_cannot_be_determined_stays(text):
     found = reviewed(text, amount=1800)
     assert (found.dropped, found.contradicted, found.kept) == ((), (), (text,))
 

@@ -84,7 +84,7 @@ def test_honest_text_has_no_warning(value):
     assert only(value).warnings == ()
 
 
-def test_a_line_break_is_seen():
+def test_a_line_break_is_detected():
     assert only("a\nb").display == "a⟦U+000A⟧\nb"
 
 

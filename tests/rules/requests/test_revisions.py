@@ -28,7 +28,7 @@ def test_the_same_payload_changes_nothing():
         ({"currency": None}, ("/currency", "EUR", "null (null)")),
     ],
 )
-def test_every_field_that_differs_is_told_with_both_sides(after, change):
+def test_every_field_that_differs_is_shown_with_both_sides(after, change):
     assert told(BEFORE | after) == [change]
 
 

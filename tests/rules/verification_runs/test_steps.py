@@ -46,7 +46,7 @@ def test_every_state_that_a_run_enters_has_a_kind_of_event():
     assert len(set(KINDS.values())) == len(KINDS)
 
 
-def test_changes_are_laid_over_block_by_block():
+def test_changes_are_applied_block_by_block():
     before = entry()
     after = apply_changes(before, {"execution": {"status": "FAILED"}, "recovery": {"review_id": "c-1"}})
     assert after["execution"] == before["execution"] | {"status": "FAILED"}

@@ -21,7 +21,7 @@ def test_waiting_is_no_denial(state):
 
 
 @pytest.mark.parametrize("state", ["APPROVED", "CONSUMED"])
-def test_approved_is_never_told_as_done(state):
+def test_approved_is_never_shown_as_done(state):
     """Trap: "approved" covering failure."""
     told = decision_outcome(state)
     assert (told.decision, told.next) == (Decision.APPROVED, "READ_REPORT")

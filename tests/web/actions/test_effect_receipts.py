@@ -86,7 +86,7 @@ def test_an_unread_effect_is_not_verified(shop: Workshop):
     assert said["ended"]["text"] == "The tool has answered. Whether it is so is still being checked."
 
 
-def test_a_persons_word_is_no_verification(shop: Workshop, clock: Clock):
+def test_a_persons_statement_is_no_verification(shop: Workshop, clock: Clock):
     from tests.web.cases.test_cases import settled
 
     case = shop.held(clock)

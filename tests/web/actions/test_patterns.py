@@ -88,7 +88,7 @@ def test_accepted_is_not_completed(desk: Counter, clock: Clock):
 
 
 @pytest.mark.req("R-HS-04")
-def test_one_of_two_effects_is_told_as_a_part(counter: Counter, clock: Clock, secrets_dir: Path):
+def test_one_of_two_effects_is_shown_as_a_part(counter: Counter, clock: Clock, secrets_dir: Path):
     document = refund_contract(required_effects=["refund", "notice"])
     notice = {"table": "notices", "where": {"key": "scope.idempotency_key"}, "target_column": "order_id"}
     document["verification"]["lookup"]["effects"]["notice"] = notice

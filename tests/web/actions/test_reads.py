@@ -174,7 +174,7 @@ def test_a_read_whose_tool_failed_has_failed(reader: Workshop, changes: dict[str
     assert answered(reader, begun(reader)) == "RECONCILED_SUCCESS"
 
 
-def test_a_read_whose_text_has_the_form_of_an_error_is_not_told_as_answered(reader: Workshop):
+def test_a_read_whose_text_has_the_form_of_an_error_is_not_shown_as_answered(reader: Workshop):
     """A tool's server may put its error into a text and give no sign of it."""
     started = begun(reader)
     assert answered(reader, started, evidence="Error: there is no note of this name") == "FAILED"
@@ -205,7 +205,7 @@ def test_a_read_whose_executor_went_silent_has_failed_and_needs_nobody(reader: W
     assert answered(reader, started) == "FAILED"
 
 
-def test_an_answer_that_breaks_its_schema_is_told_as_one_that_is_not_to_be_used(shop: Workshop, clock: Clock):
+def test_an_answer_that_breaks_its_schema_is_shown_as_one_that_is_not_to_be_used(shop: Workshop, clock: Clock):
     reader = registered(shop, result_schema=SCHEMA)
     good = begun(reader)
     assert answered(reader, good) == "RECONCILED_SUCCESS"

@@ -44,7 +44,7 @@ def delete(shop: Workshop) -> None:
 
 
 @pytest.mark.parametrize(("works", "effect"), [(True, "Confirmed"), (False, "None, confirmed")])
-def test_an_executor_that_never_answered_is_told_as_silent_whatever_is_read(
+def test_an_executor_that_never_answered_is_shown_as_silent_whatever_is_read(
     shop: Workshop, clock: Clock, works: bool, effect: str
 ):
     """Trap: a reading writes COMMITTED or FAILED into the entry's execution."""
@@ -66,7 +66,7 @@ def test_a_reported_success_stays_reported_after_a_person_attests_that_nothing_h
     assert axes(shop, case["action_id"])["execution"] == "Reported success (unverified)"
 
 
-def test_a_dispute_is_told_as_a_persons_and_not_as_a_later_reading(shop: Workshop, clock: Clock):
+def test_a_dispute_is_shown_as_a_persons_and_not_as_a_later_reading(shop: Workshop, clock: Clock):
     case = shop.held(clock)
     settled(shop, case, "ATTEST_ABSENT")
     reopened = shop.operator.post(f"/reviews/{case['case_id']}/reopen", {"reason": "A customer says it is gone."})

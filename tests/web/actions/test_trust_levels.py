@@ -82,7 +82,7 @@ def test_a_replica_lifts_nothing(shop: Workshop, clock: Clock, tmp_path: Any):
     assert "authoritative source was read" not in said
 
 
-def test_a_persons_word_lifts_nothing(shop: Workshop, clock: Clock):
+def test_a_persons_statement_lifts_nothing(shop: Workshop, clock: Clock):
     case = shop.held(clock)
     settled(shop, case, "ATTEST_PRESENT")
     seal_up()

@@ -70,7 +70,7 @@ def test_only_operators_register_and_revoke(shop: Workshop):
 
 
 @pytest.mark.req("R-CR-13")
-def test_a_new_version_stands_beside_the_old_one(shop: Workshop):
+def test_a_new_version_is_beside_the_old_one(shop: Workshop):
     session = shop.session()
     shop.operator_key.post("/agents", {"agent_id": "librarian", "version": "2", "tools": ["write_document"]})
     versions = shop.operator_key.get("/agents/librarian").json()["versions"]

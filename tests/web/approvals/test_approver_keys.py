@@ -154,7 +154,7 @@ def test_an_enrolment_may_be_turned_down(stage, people, key):
     assert state(stage, key)[0] == "REFUSED"
 
 
-def test_a_key_of_another_tenant_is_not_there(stage, people, key, elsewhere):
+def test_a_key_of_another_tenant_is_absent(stage, people, key, elsewhere):
     with tenancy(elsewhere), pytest.raises(NotFound, match="Key not found"):
         approver_keys.confirm(
             tenant_id=elsewhere, key_id=key.id, by=who(people[1]), person_id=people[1].actor_id, at=now()

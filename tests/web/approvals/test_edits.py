@@ -131,7 +131,7 @@ def test_only_reviewers_edit_and_only_what_is_undecided(ready):
     assert edit(ready, approval).json()["code"] == "ALREADY_DECIDED"
 
 
-def test_an_edit_goes_through_after_the_agents_session_has_ended(ready):
+def test_an_edit_passes_after_the_agents_session_has_ended(ready):
     session = ready.session()
     call = {"call_id": "one", "tool": "refund_order", "arguments": ORDER, "pin_hash": session["pin"]["hash"]}
     answer = ready.agent.post(f"/sessions/{session['session_id']}/calls", {"calls": [call]}).json()["results"][0]

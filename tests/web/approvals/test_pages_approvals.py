@@ -80,7 +80,7 @@ def test_a_hidden_character_in_the_goal_is_made_visible(stage):
     assert '<span class="glyph" title="Right-to-left override">U+202E</span>' in page
 
 
-def test_an_earlier_action_on_the_same_target_is_in_sight(stage):
+def test_an_earlier_action_on_the_same_target_is_visible(stage):
     earlier = stage.case(amount=1)
     with_same_target = stage.propose(order_id=earlier.target.removeprefix("order/"), reason="late")
     page = visitor(stage, "reviewer").page(f"approvals/{stage.approval(with_same_target).id}")
@@ -89,7 +89,7 @@ def test_an_earlier_action_on_the_same_target_is_in_sight(stage):
     assert "Refund 125.00 EUR to order" in words(page.split('data-part="kin"')[1].split("</section>")[0])
 
 
-def test_another_tools_change_to_the_target_is_in_sight(shop):
+def test_another_tools_change_to_the_target_is_visible(shop):
     written = shop.propose("write_document", **document("policies/draft.md", "Quiet."))
     asked = shop.approval_of(shop.propose(path="policies/draft.md"))
     page = shop.reviewer.client.get(f"/t/orchid/approvals/{asked['approval_id']}").content.decode()

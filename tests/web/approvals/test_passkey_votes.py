@@ -344,7 +344,7 @@ def test_an_invalid_assertion_is_refused(
 # Keys that must not sign
 
 
-def test_a_key_that_nobody_confirmed_signs_nothing(shop: Workshop, approval: dict[str, Any]):
+def test_a_key_that_is_not_confirmed_signs_nothing(shop: Workshop, approval: dict[str, Any]):
     """B23."""
     enrolled(shop.tenant, actor_of(shop.tenant, shop.reviewer), confirmed=False)
     assert refused(ask(shop.reviewer, approval)) == (403, "NO_APPROVER_KEY")
@@ -398,7 +398,7 @@ def test_an_approval_by_a_stopped_key_is_requested_again(shop: Workshop, approva
         ("terms", quorum.ApprovalTerms(decide_within_s=61).document()),
     ],
 )
-def test_a_change_while_the_page_is_open_is_seen(
+def test_a_change_while_the_page_is_open_is_detected(
     shop: Workshop, approval: dict[str, Any], blue: Authenticator, name: str, value: Any
 ):
     """B1: covered by the request itself; both a signed and an unsigned vote are refused."""

@@ -110,7 +110,7 @@ def test_a_second_account_of_the_same_human_is_neither_asked_nor_taken(stage):
 
 
 @pytest.mark.parametrize("minutes", [0, 5])
-def test_an_outcome_that_is_not_known_for_a_while_is_told_to_operators_once(stage, monkeypatch, minutes):
+def test_an_outcome_that_is_not_known_for_a_while_is_sent_to_operators_once(stage, monkeypatch, minutes):
     operator = stage.person("operator")
     action_id = stage.propose()
     stage.approve(action_id)

@@ -61,7 +61,7 @@ def test_a_preview_that_cannot_be_shown_is_refused(counter: Counter, preview: An
     assert any(place in each["path"] and said in each["detail"] for each in refused.json()["errors"])
 
 
-def test_a_document_that_is_there_is_not_told_as_gone_and_an_unread_target_is_named(shop: Workshop, clock: Clock):
+def test_a_document_that_is_there_is_not_shown_as_gone_and_an_unread_target_is_named(shop: Workshop, clock: Clock):
     action_id = shop.propose()
     unread = target_panel(shop, action_id)
     assert "The target has not been read. What is there now is not known" in unread

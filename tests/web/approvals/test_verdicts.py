@@ -59,7 +59,7 @@ def test_when_too_many_wait_the_next_is_answered_at_once(shop: Workshop, monkeyp
     assert verdict_of(shop, shop.propose(), wait_s=30)["waiting"]
 
 
-def test_approved_is_not_told_as_done(shop: Workshop):
+def test_approved_is_not_shown_as_done(shop: Workshop):
     """Trap: "approved" covering failure. The report still says that nothing ran."""
     action_id = shop.approved()
     told = verdict_of(shop, action_id, wait_s=30)

@@ -196,7 +196,7 @@ def test_every_source_of_a_run_has_a_line_of_its_own(stage):
     assert "mail" in said
 
 
-def test_a_near_duplicate_is_in_sight(stage):
+def test_a_near_duplicate_is_visible(stage):
     first = stage.propose(order_id="EX-1001", amount=12500)
     second = stage.propose(order_id="EX-1001", amount=12000)
     page = words(visitor(stage, "operator").page(f"actions/{second}"))

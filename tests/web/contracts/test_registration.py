@@ -58,7 +58,7 @@ def test_a_first_version_is_checked_and_then_registered(shop: Workshop):
     assert "Registered." in words(person.page("contracts/shred_document/1.0.0"))
 
 
-def test_a_fault_stands_beside_its_line_and_what_was_typed_stays(shop: Workshop):
+def test_a_fault_is_beside_its_line_and_what_was_typed_stays(shop: Workshop):
     person = administrator(shop)
     text = SKELETON.replace('"predicates": ["sa.exists"]', '"predicates": ["sa.nothing == 1"]').replace(
         '"operation_kind": "delete",', '"operation_kind": "delete",\n  "colour": "red",'

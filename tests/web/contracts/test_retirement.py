@@ -78,7 +78,7 @@ def test_the_newest_ends_the_tool_and_what_was_approved_under_it_does_not_start(
     call_command("verify_ledger")
 
 
-def test_a_tool_that_was_retired_is_not_registered_anew_with_less(shop: Workshop):
+def test_a_tool_that_was_retired_is_not_registered_again_with_less(shop: Workshop):
     """One person alone takes no approval off a tool by ending it and beginning again."""
     assert retire(shop.person("administrator"), "1.0.0").status_code == 200
     looser = contract(TOOL)["verification"] | {"predicates": ["sa.size == size(bytes(sr.text))"]}

@@ -276,7 +276,7 @@ FORMS_ASKED_FURTHER = {
 
 
 @pytest.mark.req("R-CX-03", "R-UI-21")
-def test_pages_of_another_tenant_are_not_there(day: Day):
+def test_pages_of_another_tenant_are_not_found(day: Day):
     wrong, before = [], day.events()
     member = day.other["everything"]
     for route, page in pages_of_tenants():

@@ -50,9 +50,7 @@ def limited(unhurried: LazySettings, valkey_url: str, monkeypatch: pytest.Monkey
     return unhurried
 
 
-def test_a_key_over_its_rate_is_told_when_to_come_back(
-    agent: Api, operator_key: Api, limited: LazySettings, clock: Any
-):
+def test_a_key_over_its_rate_says_when_to_come_back(agent: Api, operator_key: Api, limited: LazySettings, clock: Any):
     clock.stop()
     assert [agent.get("/actions").status_code for _ in range(3)] == [200] * 3
     answer = agent.get("/actions")

@@ -80,7 +80,7 @@ def test_only_members_of_the_tenant_can_listen(busy: Workshop):
     asyncio.run(refusals())
 
 
-def test_a_change_is_told_once_by_ids_alone(busy: Workshop):
+def test_a_change_is_reported_once_by_ids_alone(busy: Workshop):
     action: list[str] = []
 
     def propose() -> None:

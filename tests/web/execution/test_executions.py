@@ -104,7 +104,7 @@ def test_a_grant_is_for_one_executor_one_action_and_a_short_while(shop: Workshop
 
 
 @pytest.mark.req("R-AP-21")
-def test_a_grant_is_told_to_its_executor_only(shop: Workshop):
+def test_a_grant_is_sent_to_its_executor_only(shop: Workshop):
     order = shop.claimed()
     for reader in (shop.agent, shop.operator_key, shop.auditor, shop.reviewer):
         for path in ("", "/history"):
@@ -528,7 +528,7 @@ CALL = {"tool", "arguments", "status", "success", "result", "error", "trace_id",
 
 @pytest.mark.req("R-OB-01")
 @pytest.mark.parametrize("status", [*ANSWERS, "failed", "nonsense"])
-def test_every_answer_is_told_in_one_shape(shop: Workshop, status: str):
+def test_every_answer_is_shown_in_one_shape(shop: Workshop, status: str):
     started = shop.started()
     error = {"code": "REFUSED", "message": "no route", "phase": "after_send"}
     answered = result(status="failed", evidence=None, error=error) if status == "failed" else result(status=status)

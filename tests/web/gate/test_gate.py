@@ -127,7 +127,7 @@ def test_a_budget_counts_accepted_calls_and_nothing_else(shop: Workshop):
     assert (spent["per"], spent["budget"], spent["unit"], spent["used"]) == ("agent", "deletions", "calls", 3)
 
 
-def test_a_day_that_has_begun_anew_has_its_budget_anew_and_a_session_has_not(shop: Workshop, clock: Clock):
+def test_a_day_that_has_begun_again_has_its_budget_again_and_a_session_has_not(shop: Workshop, clock: Clock):
     budgets = [CALLS | {"calls": 1}, {"name": "life", "per": "session", "calls": 2}]
     limit(shop, budgets=budgets, session={"quiet_s": 2 * 86_400})
     session = shop.session(ttl_seconds=10 * 86_400)
@@ -371,7 +371,7 @@ def test_no_step_is_taken_past_an_unobserved_one_and_independent_ones_go_on(shop
 
 
 @pytest.mark.req("R-PL-13", "R-EX-08")
-def test_calls_of_a_tool_that_no_argument_identifies_are_told_apart_by_all_of_them(shop: Workshop):
+def test_calls_of_a_tool_that_no_argument_identifies_are_distinguished_by_all_of_them(shop: Workshop):
     """A contract as it is drafted from a server's list of tools, of which nothing can be read back."""
     text = {"type": "string"}
     drafted = {

@@ -80,9 +80,7 @@ def test_a_key_database_that_is_away_is_no_readiness(shop: Workshop, settings: A
     assert status(shop)["KEYS"][0] == "failed"
 
 
-def test_a_proposal_without_the_key_database_is_503_and_goes_through_when_it_is_sent_again(
-    shop: Workshop, settings: Any
-):
+def test_a_proposal_without_the_key_database_is_503_and_passes_when_it_is_sent_again(shop: Workshop, settings: Any):
     session = shop.session()
     arguments = document("notes/1.md", "Quiet.")
     calls = {"calls": [{"tool": "write_document", "call_id": "c1", "goal": GOAL, "arguments": arguments}]}

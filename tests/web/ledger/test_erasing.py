@@ -251,7 +251,7 @@ def test_a_confirmed_request_can_be_withdrawn_until_it_begins(shop, settled, car
     assert carol.post(f"/erasures/{done}/withdraw", {"reason": "Too late."}).status_code == 409
 
 
-def test_a_session_whose_other_actions_stay_keeps_its_goal_and_that_is_said(shop, carol):
+def test_a_session_whose_other_actions_stay_keeps_its_goal_and_that_is_reported(shop, carol):
     session = shop.session()
     calls = [
         {

@@ -77,7 +77,7 @@ def test_proofs_are_those_of_the_tree(worked: Workshop):
     merkle.verify_consistency(old_size=7, new_size=head.size, old_root=old, new_root=head.root, proof=proof)
 
 
-def test_events_are_told_as_the_bytes_that_are_hashed(worked: Workshop):
+def test_events_are_shown_as_the_bytes_that_are_hashed(worked: Workshop):
     first = worked.auditor.get("/ledger/events?limit=5").json()
     assert [each["index"] for each in first["items"]] == [0, 1, 2, 3, 4]
     assert first["next"] == 5

@@ -124,7 +124,7 @@ def test_opened_pages_are_recorded(stage):
     assert rows(seen_by(stage, who=str(stage.person("reviewer").actor_id))) == 0
 
 
-def test_looking_again_soon_is_one_sighting(stage):
+def test_looking_again_soon_is_one_detection(stage):
     action_id = stage.propose()
     operator = visitor(stage, "operator")
     for _ in range(3):

@@ -87,7 +87,7 @@ def test_a_stamp_for_another_question_is_refused(authority):
     assert check(authority, silent, nonce=None)
 
 
-def test_an_authority_that_nobody_trusts_is_refused(authority):
+def test_an_authority_that_is_not_trusted_is_refused(authority):
     """L22: untrusted chain."""
     nonce, response = stamped(authority)
     for roots in ([issue("Another root", ca=True).certificate], [authority.signer.certificate][:0]):

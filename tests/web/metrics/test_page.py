@@ -103,7 +103,7 @@ def test_a_point_of_calls_leads_to_the_calls(shop: Workshop, verified: str, cloc
     assert listed.count("<tr data-item") == 1
 
 
-def test_a_list_says_which_stretch_it_counts_and_an_address_that_says_none_is_told_so(shop: Workshop, verified: str):
+def test_a_list_says_which_stretch_it_counts_and_an_address_that_says_none_says_so(shop: Workshop, verified: str):
     html = page(
         shop, "metrics/actions", **{"count": "unknown", "from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z"}
     )
@@ -137,7 +137,7 @@ def test_a_tenant_where_nothing_happened_since_is_not_behind(shop: Workshop, ver
     assert re.search(r"counted up to .+; days and hours are UTC", spoken(page(shop)))
 
 
-def test_an_empty_tenant_is_told_in_words_and_not_in_zeros(shop: Workshop):
+def test_an_empty_tenant_is_shown_in_words_and_not_in_zeros(shop: Workshop):
     said = spoken(page(shop))
     assert "nothing counted yet" in said
     assert "No action was executed in the last 7 days." in said
@@ -160,7 +160,7 @@ def rolled(shop: Workshop, start: datetime, **changes: Any) -> None:
         MetricRollUp.objects.create(tenant_id=shop.tenant, span=span, start=at, **row | changes)
 
 
-def test_a_change_beyond_chance_is_told_in_a_sentence_and_a_regression_too(shop: Workshop, clock: Clock):
+def test_a_change_beyond_chance_is_shown_in_a_sentence_and_a_regression_too(shop: Workshop, clock: Clock):
     today = hour(clock)
     shop.operator_key.release("verification", {"version": "strict", "document": {"lease_s": 60}})
     with tenancy(shop.tenant):
@@ -212,7 +212,7 @@ def test_every_count_of_actions_has_words_for_its_list():
         (259_200_000, "3 days"),
     ],
 )
-def test_a_duration_is_told_in_its_largest_unit(milliseconds: int | None, words: str):
+def test_a_duration_is_shown_in_its_largest_unit(milliseconds: int | None, words: str):
     assert format_duration(milliseconds) == words
 
 

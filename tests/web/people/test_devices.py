@@ -87,7 +87,7 @@ def test_one_message_is_enough_for_all_that_waits(stage, service):
     assert len(service.taken) == 2
 
 
-def test_a_device_that_is_gone_is_forgotten_and_the_others_are_told(stage, service):
+def test_a_device_that_is_gone_is_forgotten_and_the_others_are_notified(stage, service):
     switch_on(stage, service, "sold", "reset", "phone")
     service.answers = [410, 404]
     stage.propose()

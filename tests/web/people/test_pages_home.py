@@ -81,7 +81,7 @@ def test_a_session_tells_its_calls_and_what_may_be_told(stage):
 
 
 @pytest.mark.req("R-UI-17")
-def test_a_freeze_is_in_sight_and_is_lifted_with_a_reason(stage):
+def test_a_freeze_is_visible_and_is_lifted_with_a_reason(stage):
     stage.case(count=2)
     operator = visitor(stage, "operator")
     page = operator.page()

@@ -92,7 +92,7 @@ def test_each_possible_voter_is_notified_once_in_the_console(stage):
     assert inbox(stage, operator) == []
 
 
-def test_a_decision_is_told_to_who_took_part_and_not_to_who_made_it(stage):
+def test_a_decision_is_sent_to_who_took_part_and_not_to_who_made_it(stage):
     approval = stage.approval(stage.propose())
     writer, named = stage.person("operator"), stage.person("compliance")
     say(stage, threads.add_comment, approval, "Is the photo there, @cora?", known={"cora": named.actor_id})
@@ -103,7 +103,7 @@ def test_a_decision_is_told_to_who_took_part_and_not_to_who_made_it(stage):
     assert "approved" not in inbox(stage, stage.person("reviewer"))
 
 
-def test_an_answer_is_told_to_who_asked(stage):
+def test_an_answer_is_sent_to_who_asked(stage):
     approval = stage.approval(stage.propose())
     question = say(stage, threads.ask_question, approval, "Which lamp?", known={})
     with tenancy(stage.tenant):
@@ -146,7 +146,7 @@ def test_a_lost_hint_and_a_dead_worker_lose_nothing(stage, monkeypatch):
     assert inbox(stage, place) == ["requested"]
 
 
-def test_an_event_that_became_visible_late_is_told(stage):
+def test_an_event_that_became_visible_late_is_reported(stage):
     """Events are stamped before they can be seen; reading looks back, and forgets none that it has read."""
     place = stage.person("reviewer")
     stage.propose()
@@ -158,7 +158,7 @@ def test_an_event_that_became_visible_late_is_told(stage):
     assert inbox(stage, place) == ["requested"]
 
 
-def test_an_approval_that_the_reading_missed_is_told_after_all(stage, clock):
+def test_an_approval_that_the_reading_missed_is_shown_after_all(stage, clock):
     place = stage.person("reviewer")
     stage.propose()
     with tenancy(stage.tenant):
@@ -333,7 +333,7 @@ def test_mail_turned_off_by_the_tenant_is_not_sent(stage, postbox):
 # A chat room
 
 
-def test_a_room_is_told_as_text_and_fetches_no_preview(stage, room, caplog):
+def test_a_room_is_shown_as_text_and_fetches_no_preview(stage, room, caplog):
     at_risk(stage, stage.propose(goal="<!channel> <http://evil.example|click>"), "HIGH")
     with caplog.at_level(logging.DEBUG):
         assert tasks.tell_people() == 1

@@ -36,7 +36,7 @@ def spoken(html: str) -> str:
     return " ".join(unescape(re.sub(r"<[^>]+>", " ", html)).split())
 
 
-def test_a_draft_is_held_against_what_was_decided_and_what_became_of_it(counter: Counter, refunded: str, clock: Clock):
+def test_a_draft_is_held_against_what_was_decided_and_the_outcome_of_it(counter: Counter, refunded: str, clock: Clock):
     for kind in ("approval", "autonomy"):
         same = simulated(counter, kind, clock, version="1")
         assert same["text"] == f"Of {same['decided']} {NONE_OF}"

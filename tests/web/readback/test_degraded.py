@@ -13,7 +13,7 @@ from tests.support.api_tenant import Clock, Workshop, contract, result
 
 
 @pytest.mark.req("R-FB-11")
-def test_a_low_risk_effect_that_nothing_can_read_is_told_as_unverified_and_never_as_done(
+def test_a_low_risk_effect_that_nothing_can_read_is_shown_as_unverified_and_never_as_done(
     shop: Workshop, clock: Clock, tmp_path: Path
 ):
     newer = contract("write_document") | {"version": "1.1.0", "side_effect_class": "LOW_RISK_INTERNAL"}

@@ -242,7 +242,7 @@ class TestTwoNamesOfOneSource:
         lesser = refund_contract(version="2", verification={"sources": [books()]})
         assert followed.operator_key.post("/contracts", lesser).status_code in (201, 409)
 
-    def test_two_databases_of_one_server_are_two_sources_and_it_is_told(self, critical: Counter, clock: Clock):
+    def test_two_databases_of_one_server_are_two_sources_and_it_is_reported(self, critical: Counter, clock: Clock):
         action_id = told(critical, clock)
         assert critical.state(action_id) == "RECONCILED_SUCCESS"
         run = last_run(critical, action_id)
@@ -283,7 +283,7 @@ class TestTwoNamesOfOneSource:
         assert critical.state(action_id) not in ("COMMITTED", "RECONCILED_SUCCESS")
         assert "at least one of them does not say which server it is." in last_run(critical, action_id)["independence"]
 
-    def test_a_lesser_class_is_told_and_not_held(self, followed: Counter, clock: Clock, secrets_dir: Path):
+    def test_a_lesser_class_is_reported_and_not_held(self, followed: Counter, clock: Clock, secrets_dir: Path):
         followed.open(secrets_dir, refund_contract(verification={"sources": [books()]}))
         at_the_till(followed, secrets_dir)
         action_id = told(followed, clock)

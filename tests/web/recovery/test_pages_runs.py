@@ -65,7 +65,7 @@ def test_a_run_that_a_person_takes_back_names_them(cashier: Counter, clock: Cloc
     assert "by Operator: The customer called." in page
 
 
-def test_an_order_that_a_freeze_holds_up_is_seen(cashier: Counter, clock: Clock):
+def test_an_order_that_a_freeze_holds_up_is_detected(cashier: Counter, clock: Clock):
     run = Run(cashier, clock)
     stands = run.step("EX-1001")
     cashier.operator.post("/freezes", {"scope": "tool", "value": "cancel_refund", "reason": "Not now."})
@@ -97,7 +97,7 @@ def test_home_shows_a_reversed_success_as_reversed(cashier: Counter, clock: Cloc
     assert seen(cashier).count("Compensated") == 1
 
 
-def test_home_says_what_became_of_the_action_behind_a_case(counter: Counter, clock: Clock, secrets_dir: Path):
+def test_home_says_the_outcome_of_the_action_behind_a_case(counter: Counter, clock: Clock, secrets_dir: Path):
     cashier = counter.open(secrets_dir, in_parts(), cancelling(), refund_part())
     started = cashier.begun()
     cashier.till.refund(started["idempotency_key"], currency="EUR")

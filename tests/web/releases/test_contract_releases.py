@@ -187,7 +187,7 @@ def test_a_draft_that_no_longer_looks_is_found_by_replay_though_every_success_st
     assert "canary" not in page
 
 
-def test_a_tool_nobody_has_registered_has_nothing_to_release(shop: Workshop):
+def test_a_tool_that_is_not_registered_has_nothing_to_release(shop: Workshop):
     path = "/contracts/releases?reason=A%20try."
     assert refused(shop.operator_key.post(path, other(name="forget_document"))) == (409, "NOT_REGISTERED")
     assert refused(shop.operator_key.post(path, other("1.0.0"))) == (409, "VERSION_IMMUTABLE")

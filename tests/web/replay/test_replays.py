@@ -118,7 +118,7 @@ def test_the_command_says_what_it_cannot_do(counter: Counter, tmp_path: Path):
         assert code in (1, 2), arguments
 
 
-def test_evidence_of_before_is_said_to_be_not_replayable(counter: Counter, refunded: str, monkeypatch: Any):
+def test_evidence_of_before_is_reported_as_not_replayable(counter: Counter, refunded: str, monkeypatch: Any):
     """Stored by a release that kept no circumstances."""
     from reviews.replay import queries
 

@@ -88,7 +88,7 @@ def test_a_closed_session_is_summed_up(busy: Workshop):
     assert not last.data["forced"]
 
 
-def test_the_guards_verdict_is_told_by_codes_without_the_message(busy: Workshop):
+def test_the_guards_verdict_is_named_by_codes_without_the_message(busy: Workshop):
     session = busy.session()
     at = timezone.now()
     with tenancy(busy.tenant):

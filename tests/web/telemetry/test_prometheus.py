@@ -18,7 +18,7 @@ def exposed(shop: Workshop) -> str:
 
 
 @pytest.mark.req("R-MT-10")
-def test_every_family_stands_once_with_its_meaning_and_its_type(shop: Workshop):
+def test_every_family_appears_once_with_its_meaning_and_its_type(shop: Workshop):
     text = exposed(shop)
     families = list(text_string_to_metric_families(text))
     names = [family.name for family in families]
