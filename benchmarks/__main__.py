@@ -27,6 +27,7 @@ NAMES = (
     "transcripts",
     "guarding",
     "gateway",
+    "http_gateway",
 )
 
 
