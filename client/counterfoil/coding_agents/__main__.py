@@ -2,11 +2,12 @@
 
 catalogue  list the known commands: class, what is read back, what is not proved
 discover   list installed coding agents with their MCP servers and hooks; changes nothing
-onboard    add the hook to a client's settings (--shadow only notes, --enforce holds; --dry-run shows the change)
+onboard    add the hook to a client's settings (--shadow only notes, --enforce holds; --dry-run shows the change);
+           with --gateway, lead this user's git to the HTTP gateway instead, and name other ways to the host
 status     show which clients are onboarded, whether their hooks are on here, and whether the console answers
-validate   send a harmless call through the whole hook (--live)
+validate   send a harmless call through the whole hook (--live); try the gateway, and look for ways round it
 report     summarise shadow mode: what would have been held, what that costs, false statements
-offboard   restore a client's settings
+offboard   restore a client's settings; `offboard gateway` restores git's
 
 onboard reads COUNTERFOIL_AGENT_KEY, COUNTERFOIL_EXECUTOR_KEY and, to register the tools, COUNTERFOIL_OPERATOR_KEY;
 --keys names the file in which `make up` keeps them instead.
@@ -27,7 +28,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from counterfoil.coding_agents import hooks, onboarding, report
+from counterfoil.coding_agents import behind_gateway, hooks, onboarding, report
 from counterfoil.coding_agents.catalogue import describe_commands
 from counterfoil.coding_agents.clients import CLIENTS, SERVER_FILES, Client, Unreadable, listed_servers, read_settings
 from counterfoil.coding_agents.hooks import Hook, HookSettings
@@ -76,6 +77,11 @@ def _parser() -> argparse.ArgumentParser:
     onboard.add_argument("--keys", type=Path, metavar="FILE", help="file with the keys, as printed by `make up`")
     onboard.add_argument("--issuer", default=os.environ.get("COUNTERFOIL_ISSUER"), help="public address of the console")
     onboard.add_argument("--hold", type=float, metavar="S", help="seconds that a held command waits for approval")
+    onboard.add_argument(
+        "--gateway", metavar="URL", help="address of a host at the HTTP gateway, with --for and --token"
+    )
+    onboard.add_argument("--for", dest="host", metavar="URL", help="address of that host itself")
+    onboard.add_argument("--token", type=Path, metavar="FILE", help="file with this agent's token of the gateway")
     programs.add_parser("status")
     programs.add_parser("validate").add_argument("--live", action="store_true", required=True)
     shadowed = programs.add_parser("report")
@@ -164,7 +170,39 @@ def _spell_server(server: Mapping[str, Any]) -> str:
     return f"MCP server {server['name']}: {server['address']}{'' if server['gated'] else ' (not gated)'}"
 
 
+def _onboard_git(options: argparse.Namespace, places: Places) -> int:
+    """Lead git to the gateway, and name what else leads to the host; 1 while something does."""
+    if not options.host or not options.token:
+        raise NotDone("--gateway needs --for, the address of the host itself, and --token, the file with the token.")
+    place = behind_gateway.read_place(options.gateway, options.host)
+    if options.dry_run:
+        for name, value in behind_gateway.plan_settings(place, places):
+            _say(f"git config --global --add {name} '{value}'")
+        _say("Nothing was changed.")
+        return 0
+    try:
+        token = options.token.read_text().strip()
+    except OSError as fault:
+        raise NotDone(f"{options.token} cannot be read: {fault.strerror}.") from fault
+    for line in behind_gateway.lead_git(place, token, places):
+        _say(line)
+    return _name_other_ways(place, places)
+
+
+def _name_other_ways(place: behind_gateway.GatewayPlace, places: Places) -> int:
+    ways = list(behind_gateway.find_other_ways(place, places))
+    for line in ways:
+        _say(f"Round the gateway: {line}.")
+    if not ways:
+        _say(f"No other way to {place.host_name} was found among those that are looked for.")
+    return 1 if ways else 0
+
+
 def _onboard(options: argparse.Namespace, places: Places) -> int:
+    return _onboard_git(options, places) if options.gateway else _onboard_clients(options, places)
+
+
+def _onboard_clients(options: argparse.Namespace, places: Places) -> int:
     if not options.mode and not options.dry_run:
         raise NotDone("Say --shadow or --enforce, or --dry-run to see the change.")
     changes = [onboarding.plan_change(client, places) for client in _choose_clients(options.clients, places)]
@@ -255,9 +293,14 @@ def _answers(settings: HookSettings) -> str | None:
 def _validate(options: argparse.Namespace, places: Places) -> int:
     """A call that is judged and does nothing: a push of a repository that is made for it and thrown away."""
     onboarded = [each for client in CLIENTS.values() if (each := onboarding.stored_settings(client, places))]
-    if not onboarded:
+    place = behind_gateway.read_settings(places)
+    if not onboarded and place is None:
         raise NotDone("No client is onboarded.")
     worst = 0
+    if place is not None:
+        fault = behind_gateway.try_the_gateway(place)
+        _say(f"git through {place.gateway}: {fault or 'the gateway answers'}")
+        worst = int(bool(fault)) | _name_other_ways(place, places)
     for settings in onboarded:
         client = CLIENTS[settings.client]
         if fault := onboarding.hook_fault(client, places, _project()):
@@ -291,6 +334,9 @@ def _report(options: argparse.Namespace, places: Places) -> int:
 
 
 def _offboard(options: argparse.Namespace, places: Places) -> int:
+    if options.clients == ["gateway"]:
+        _say(behind_gateway.restore_git(places))
+        return 0
     names = options.clients or [each.name for each in CLIENTS.values() if places.backup(each).exists()]
     if not names:
         raise NotDone("No client is onboarded.")
