@@ -12,6 +12,23 @@ from typing import Any, Literal
 
 SETTLED = frozenset({"RECONCILED_SUCCESS", "FAILED", "COMPENSATED", "ROLLED_BACK", "ABANDONED"})
 """The states in which an action stays, unless a later reading contradicts it."""
+FINAL_REPORTS = frozenset(
+    {
+        *(
+            "COMPLETED",
+            "ANSWERED",
+            "ATTESTED",
+            "ACCEPTED_AS_IT_IS",
+            "FAILED",
+            "NOT_EXECUTED",
+            "PARTIALLY_COMPLETED",
+            "COMPENSATED",
+        ),
+        "ROLLED_BACK",
+        *("FINAL_STATE_UNKNOWN", "REVIEW_REQUIRED", "ABANDONED_UNRESOLVED"),
+    }
+)
+"""The codes of a report after which nothing more comes by itself."""
 
 Json = Mapping[str, Any]
 ReceiptForm = Literal["text", "markdown", "html"]

@@ -27,7 +27,7 @@ import aiohttp
 import httpx
 
 from counterfoil.agent import SESSION_OVER
-from counterfoil.answers import CallResult, Observed, Status
+from counterfoil.answers import FINAL_REPORTS, CallResult, Observed, Status
 from counterfoil.connection import Connection
 from counterfoil.execution.seen import RecordBehind
 from counterfoil.executor import Executor, NotStarted, Order
@@ -48,7 +48,6 @@ _AGAIN: Final = "To go on knowing that an earlier step did not end well, send th
 _CLAIM_S: Final = 2
 _GRACE_S: Final = 10
 _AT_ONCE: Final = 64
-_SETTLED: Final = frozenset({"COMPLETED", "FAILED", "FINAL_STATE_UNKNOWN", "NOT_EXECUTED"})
 
 
 class ConsoleDesk:
@@ -174,8 +173,12 @@ class Carrier:
         task = self._pursued.get(request_id)
         if task is None or task.done():
             task = self._pursued[request_id] = asyncio.ensure_future(self._pursue(request_id))
-            task.add_done_callback(lambda done: self._pursued.pop(request_id, None))
+            task.add_done_callback(lambda done: self._forget(request_id, done))
         return task
+
+    def _forget(self, request_id: str, done: asyncio.Task[None]) -> None:
+        if self._pursued.get(request_id) is done:
+            del self._pursued[request_id]
 
     def leave(self, request_id: str, is_there: Callable[[], bool]) -> None:
         """A client no longer waits."""
@@ -200,6 +203,9 @@ class Carrier:
                 log.warning("request %s waits %.1f s for the console: %s", request_id, pause, fault)
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, 10.0)
+            except Exception:
+                log.exception("request %s could not be carried on", request_id)
+                await asyncio.sleep(5.0)
 
     async def _step(self, held: HeldRequest) -> bool:
         """Take one step; False where nothing could be done yet."""
@@ -263,7 +269,8 @@ class Carrier:
         except NotStarted as refusal:
             # Asked for anew: where the start came about and its answer was lost, nothing can be claimed any more.
             log.warning("%s", refusal)
-            self._write(held, HeldState.PROPOSED, claim_key="")
+            if self._held.get(held.id).state is HeldState.GRANTED:
+                self._write(held, HeldState.PROPOSED, claim_key="")
             return
         after = self._held.get(held.id)
         if after.state is HeldState.GRANTED:
@@ -337,11 +344,15 @@ class Carrier:
             self._write(held, HeldState.REPORTED)
 
     async def settle(self, held: HeldRequest) -> bool:
-        """End an unknown request whose action the console has settled."""
-        status = await self.in_thread(self._desk.status, held.action_id)
-        if status is not None and not status.settled:
+        """End an unknown request whose action the console has settled; False while it has not, or does not answer."""
+        try:
+            status = await self.in_thread(self._desk.status, held.action_id)
+            if status is not None and not status.settled:
+                return False
+            code, text = await self.in_thread(self._desk.report_text, held.action_id) if status else ("", "")
+        except (Problem, Unreachable) as fault:
+            log.warning("action %s could not be asked about: %s", held.action_id, fault)
             return False
-        code, text = await self.in_thread(self._desk.report_text, held.action_id) if status else ("", "")
         why = text or "the console no longer knows it"
         self._write(held, HeldState.SETTLED, why=f"{why} (action {held.action_id}, {code or 'unknown'})")
         return True
@@ -354,7 +365,7 @@ class Carrier:
                 code, text = await self.in_thread(self._desk.report_text, held.action_id)
             except (Problem, Unreachable):
                 return ""
-            if code in _SETTLED:
+            if code in FINAL_REPORTS:
                 return text
             if time.monotonic() >= until:
                 return ""

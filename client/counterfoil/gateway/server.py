@@ -230,8 +230,6 @@ class Front:
     def _place(self, held: HeldRequest) -> str:
         """The address of the approval, or of the action, for a person to open."""
         front, approval = self._settings.front, held.approval.get("approval_id")
-        if not held.action_id:
-            return "the console has not been reached"
         if not front.pages:
             return f"approval {approval}" if approval else f"action {held.action_id}"
         return f"{front.pages.rstrip('/')}/{f'approvals/{approval}' if approval else f'actions/{held.action_id}'}"
@@ -248,14 +246,7 @@ class Front:
         if held.state in (HeldState.ANSWERED, HeldState.REPORTED):
             word = await self.carrier.verdict(held, within_s=self._settings.front.settle_s)
             word = word or "the host answered; it has not been read back yet."
-            body = self._held.answer(held.id).read_bytes()
-            answer = reader.relay(replace(held, shape=intent.shape), held.answer_status, held.answer_type, body)
-        elif held.state in (HeldState.REFUSED, HeldState.SETTLED):
-            answer = reader.ended(intent.shape, WaitEnd.REFUSED, held.why)
-        elif held.state is HeldState.UNKNOWN:
-            answer = reader.ended(intent.shape, WaitEnd.UNKNOWN, self._place(held))
-        else:
-            answer = reader.ended(intent.shape, WaitEnd.WAITS, self._place(held))
+        answer = self._final_answer(reader, held, intent)
         if opened is None:
             return _response(answer)
         try:
@@ -266,6 +257,22 @@ class Front:
         except ConnectionError as fault:
             raise ClientGone from fault
         return opened
+
+    def _final_answer(self, reader: Reader, held: HeldRequest, intent: Intent) -> WordedAnswer:
+        if held.state in (HeldState.ANSWERED, HeldState.REPORTED):
+            body = self._held.answer(held.id).read_bytes()
+            return reader.relay(replace(held, shape=intent.shape), held.answer_status, held.answer_type, body)
+        if held.state in (HeldState.REFUSED, HeldState.SETTLED):
+            return reader.ended(intent.shape, WaitEnd.REFUSED, held.why)
+        if held.state is HeldState.UNKNOWN:
+            return reader.ended(intent.shape, WaitEnd.UNKNOWN, self._place(held))
+        if held.state is HeldState.RECEIVED:
+            text = "the console could not be reached; nothing was sent, try again later"
+            return reader.ended(intent.shape, WaitEnd.REFUSED, text)
+        if not held.approval.get("required"):
+            text = f"not started yet, nothing was sent; try again later: {self._place(held)}"
+            return reader.ended(intent.shape, WaitEnd.REFUSED, text)
+        return reader.ended(intent.shape, WaitEnd.WAITS, self._place(held))
 
 
 async def _read_passed_body(request: web.Request, most: int) -> AsyncIterator[bytes]:

@@ -91,7 +91,9 @@ class HostClients:
         """
         host = self._hosts[held.host]
         try:
-            told = _with_credential(held.headers, host) + tuple(headers.items())
+            # An answer that is judged is not to come compressed.
+            own = tuple((name, value) for name, value in held.headers if name != "accept-encoding")
+            told = _with_credential(own, host) + tuple(headers.items())
         except CredentialUnusable as fault:
             raise NothingSent("CREDENTIAL_UNUSABLE", str(fault)) from fault
         framing = (("Content-Length", str(held.size)),) if held.size or held.method != "DELETE" else ()

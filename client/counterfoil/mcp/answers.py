@@ -14,7 +14,7 @@ from typing import Any
 
 from mcp_types import CallToolResult, TextContent, Tool
 
-from counterfoil.answers import CallResult, Receipt, Report, Status
+from counterfoil.answers import FINAL_REPORTS, CallResult, Receipt, Report, Status
 from counterfoil.telling import citation
 from counterfoil.work import Failure
 
@@ -22,23 +22,6 @@ STATUS_TOOL = "counterfoil_status"
 LINES_TOOL = "counterfoil_lines"
 WORD = "io.counterfoil/call"
 _OURS = ("io.counterfoil/", "io.modelcontextprotocol/")
-ENDED = frozenset(
-    {
-        *(
-            "COMPLETED",
-            "ANSWERED",
-            "ATTESTED",
-            "ACCEPTED_AS_IT_IS",
-            "FAILED",
-            "NOT_EXECUTED",
-            "PARTIALLY_COMPLETED",
-            "COMPENSATED",
-        ),
-        "ROLLED_BACK",
-        *("FINAL_STATE_UNKNOWN", "REVIEW_REQUIRED", "ABANDONED_UNRESOLVED"),
-    }
-)
-"""The codes of a report after which nothing more comes by itself."""
 
 _WAITING = (
     "Not executed yet: it waits for a person's approval. Do not repeat the call. Ask again with the tool"
@@ -151,7 +134,7 @@ def _is_open(report: Report, error: Failure | None) -> bool:
     """Return whether an action without an answer to this gateway has not ended: another run of the
     gateway started it.
     """
-    return error is None and report.code not in ENDED
+    return error is None and report.code not in FINAL_REPORTS
 
 
 def _without_answer(line: str, word: dict[str, Any], report: Report, error: Failure | None) -> CallToolResult:

@@ -19,7 +19,7 @@ from anyio.abc import TaskGroup
 from mcp.shared.dispatcher import ProgressFnT
 from mcp_types import CallToolResult
 
-from counterfoil.answers import Report, Status
+from counterfoil.answers import FINAL_REPORTS, Report, Status
 from counterfoil.executor import Effect
 from counterfoil.mcp import answers
 from counterfoil.mcp.desk import ConsoleClient
@@ -153,7 +153,7 @@ class PendingCalls:
         observed = self._desk.last_report(errand.action_id)
         report = observed.report if observed else await self._report(errand.action_id)
         with anyio.move_on_after(self._gateway.settle_s):
-            while report.code not in answers.ENDED:
+            while report.code not in FINAL_REPORTS:
                 await anyio.sleep(_LOOK_S)
                 observed, report = None, await self._report(errand.action_id)
         return await self.told(errand, report, observed.status if observed else None)
