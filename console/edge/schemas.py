@@ -131,4 +131,13 @@ class ReasonBody(Body):
 
 
 class CommentBody(Body):
-    text: Text
+    text: Annotated[
+        Text,
+        Ask(
+            field=forms.CharField(
+                max_length=4000,
+                widget=forms.Textarea(attrs={"rows": 2, "id": "id_text"}),
+                error_messages={"required": "Enter a text."},
+            )
+        ),
+    ]

@@ -10,9 +10,10 @@ from ninja import Query, Router
 
 from console.edge import paging
 from console.edge.auth import Caller, admits, caller_of
-from console.edge.schemas import CommentBody, CommentTaken, Page, ReasonBody
+from console.edge.schemas import Page
 from console.edge.transaction import in_tenancy
-from console.incidents import schemas
+from console.incidents import schemas, verbs
+from console.verbs.verb import add_verbs
 from ledger.actions.queries import freezes
 from ledger.record.queries import events
 from ledger.record.rules.refusals import NotFound
@@ -97,15 +98,7 @@ def link(request: HttpRequest, incident_id: UUID, body: schemas.IncidentLinkBody
     return _incident(caller, incident_id)
 
 
-@router.post("/incidents/{incident_id}/comments", summary="Comment on an incident", response={201: CommentTaken})
-@admits("operator", "reviewer", "compliance", "administrator")
-@in_tenancy
-def comment(request: HttpRequest, incident_id: UUID, body: CommentBody) -> CommentTaken:
-    caller = caller_of(request)
-    row = incidents_operations.comment(
-        tenant_id=caller.tenant_id, incident_id=incident_id, text=body.text, by=caller.actor, at=timezone.now()
-    )
-    return CommentTaken.of(row)
+add_verbs(router, __name__, [verbs.COMMENT])
 
 
 @router.post(
@@ -128,15 +121,7 @@ def close(request: HttpRequest, incident_id: UUID, body: schemas.CloseBody) -> s
     return schemas.IncidentState(incident_id=incident_id, state="CLOSED")
 
 
-@router.post("/incidents/{incident_id}/reopen", summary="Reopen an incident", response=schemas.IncidentState)
-@admits("operator")
-@in_tenancy
-def reopen(request: HttpRequest, incident_id: UUID, body: ReasonBody) -> schemas.IncidentState:
-    caller = caller_of(request)
-    incidents_operations.reopen(
-        tenant_id=caller.tenant_id, incident_id=incident_id, reason=body.reason, by=caller.actor, at=timezone.now()
-    )
-    return schemas.IncidentState(incident_id=incident_id, state="OPEN")
+add_verbs(router, __name__, [verbs.REOPEN])
 
 
 def _incident(caller: Caller, incident_id: UUID) -> schemas.Incident:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 from uuid import UUID
@@ -15,9 +17,12 @@ from django.views.decorators.http import require_POST
 
 from console.cases.containment import freeze_choices, freezes_asked_for, freezes_placed_message
 from console.edge.http import TenantRequest, in_tenant
+from console.incidents import verbs
 from console.incidents.context import incident_context, postmortem_facts
+from console.verbs.form import BodyForm
+from console.verbs.verb import Ids, page_of
 from console.web import labels
-from console.web.forms import CloseIncidentForm, FreezeForm, LinkSubjectForm, NewIncidentForm, ReasonForm, RemarkForm
+from console.web.forms import CloseIncidentForm, FreezeForm, LinkSubjectForm, NewIncidentForm
 from console.web.list_page import Column, ListPage, list_context, pager_context, sortable
 from console.web.spreadsheets import MOST_EXPORTED
 from ledger.actions.queries import actions, freezes
@@ -151,7 +156,7 @@ def _about(request: TenantRequest) -> dict[str, Any]:
 
 @in_tenant()
 def incident(request: TenantRequest, incident_id: UUID) -> HttpResponse:
-    return _page(request, incident_id)
+    return _page(request, incident_id=incident_id)
 
 
 @in_tenant("operator")
@@ -161,7 +166,7 @@ def link_subject(request: TenantRequest, incident_id: UUID) -> HttpResponse:
     subject = form.subject() if form.is_valid() else None
     if subject is None:
         messages.error(request, "Not linked: enter the id or address of a case or an action.")
-        return _page(request, incident_id, status=422)
+        return _page(request, incident_id=incident_id, status=422)
     kind = "case" if queries.case(request.tenant.id, subject) else "action"
     _link(request, incident_id, kind, subject)
     messages.success(request, f"The {kind} linked to this incident.")
@@ -181,7 +186,7 @@ def contain(request: TenantRequest, incident_id: UUID) -> HttpResponse:
     form = FreezeForm(request.POST, auto_id="stop-%s")
     wanted = freezes_asked_for(request.tenant.id, form) if form.is_valid() else []
     if form.errors:
-        return _page(request, incident_id, stop=form, status=422)
+        return _page(request, incident_id=incident_id, stop=form, status=422)
     for each in wanted:
         incidents_operations.freeze_scope(
             tenant_id=request.tenant.id, incident_id=incident_id, by=request.caller.actor, at=request.as_of, **each
@@ -190,28 +195,12 @@ def contain(request: TenantRequest, incident_id: UUID) -> HttpResponse:
     return redirect("incident", request.tenant.slug, incident_id)
 
 
-@in_tenant("operator", "reviewer", "compliance", "administrator")
-@require_POST
-def comment(request: TenantRequest, incident_id: UUID) -> HttpResponse:
-    form = RemarkForm(request.POST)
-    if not form.is_valid():
-        return _page(request, incident_id, remark=form, status=422)
-    incidents_operations.comment(
-        tenant_id=request.tenant.id,
-        incident_id=incident_id,
-        text=form.cleaned_data["text"],
-        by=request.caller.actor,
-        at=request.as_of,
-    )
-    return redirect("incident", request.tenant.slug, incident_id)
-
-
 @in_tenant("operator")
 @require_POST
 def close(request: TenantRequest, incident_id: UUID) -> HttpResponse:
     form = CloseIncidentForm(request.POST)
     if not form.is_valid():
-        return _page(request, incident_id, closing=form, status=422)
+        return _page(request, incident_id=incident_id, closing=form, status=422)
     incidents_operations.close(
         tenant_id=request.tenant.id,
         incident_id=incident_id,
@@ -221,23 +210,6 @@ def close(request: TenantRequest, incident_id: UUID) -> HttpResponse:
         at=request.as_of,
     )
     messages.success(request, "Closed.")
-    return redirect("incident", request.tenant.slug, incident_id)
-
-
-@in_tenant("operator")
-@require_POST
-def reopen(request: TenantRequest, incident_id: UUID) -> HttpResponse:
-    form = ReasonForm(request.POST)
-    if not form.is_valid():
-        messages.error(request, "Not reopened: enter a reason.")
-        return _page(request, incident_id, status=422)
-    incidents_operations.reopen(
-        tenant_id=request.tenant.id,
-        incident_id=incident_id,
-        reason=form.cleaned_data["reason"],
-        by=request.caller.actor,
-        at=request.as_of,
-    )
     return redirect("incident", request.tenant.slug, incident_id)
 
 
@@ -281,11 +253,12 @@ def export_postmortem(request: TenantRequest, incident_id: UUID) -> HttpResponse
 
 def _page(
     request: TenantRequest,
-    incident_id: UUID,
+    /,
     *,
+    incident_id: UUID,
     closing: CloseIncidentForm | None = None,
-    remark: RemarkForm | None = None,
     stop: FreezeForm | None = None,
+    forms: Mapping[str, BodyForm] = MappingProxyType({}),
     status: int = 200,
 ) -> HttpResponse:
     incident = incident_context(request.tenant, _get_or_404(request, incident_id), caller=request.caller)
@@ -296,11 +269,19 @@ def _page(
         "incidents_href": reverse("incidents", args=[request.tenant.slug]),
         "incident": incident,
         "closing": closing or CloseIncidentForm(),
-        "comment_form": remark or RemarkForm(),
+        "comment_form": forms.get("comment") or verbs.COMMENT.form(),
         "stop": stop,
     }
     name = "incidents/_detail.html" if request.htmx else "incidents/detail.html"
     return render(request, name, context, status=status)
+
+
+def _home(request: TenantRequest, ids: Ids, result: Any) -> str:
+    return reverse("incident", args=[request.tenant.slug, ids["incident_id"]])
+
+
+comment = page_of(verbs.COMMENT, home=_home, render=_page)
+reopen = page_of(verbs.REOPEN, home=_home, render=_page)
 
 
 def _get_or_404(request: TenantRequest, incident_id: UUID) -> Any:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, TypeVar
 from uuid import UUID
 
 from django.contrib import messages
@@ -120,14 +120,8 @@ class Verb(Generic[R, A]):
 AnyVerb = Verb[Any, Any]
 
 
-class Rendered(Protocol):
-    """The page of a subject, with a form that was not accepted."""
-
-    def __call__(
-        self, request: TenantRequest, /, *, forms: Mapping[str, BodyForm], status: int, **ids: Any
-    ) -> HttpResponse: ...
-
-
+Rendered = Callable[..., HttpResponse]
+"""The page of a subject with forms that were not accepted: of the request, `forms` by verb, `status`, and the ids."""
 Home = Callable[[TenantRequest, Ids, Any], str]
 """The address that follows a write, by its ids and its result; None where it was not made."""
 

@@ -162,6 +162,7 @@ RETENTION = (
         form=REASON,
         faults=({}, {"reason": " "}),
     ),
+    # Erasures
     Write(
         operation="retention_ask",
         path="/erasures",
@@ -223,5 +224,41 @@ RETENTION = (
         ),
     ),
 )
-WRITES = (*RETENTION,)
+# Incidents
+
+INCIDENT = {"title": "Deletions that do not delete", "kind": "operations", "reason": "Two in a day."}
+_incident = partial(_post, path="/incidents", body=INCIDENT, name="incident_id")
+
+
+def _closed_incident(day: Day) -> Ids:
+    ids = _incident(day)
+    _post(day, f"/incidents/{ids['incident_id']}/close", {"note": "It is mended."}, "incident_id")
+    return ids
+
+
+INCIDENTS = (
+    Write(
+        operation="incidents_comment",
+        path="/incidents/{incident_id}/comments",
+        page="incident-comment",
+        events=("commented",),
+        said="",
+        begin=_incident,
+        body={"text": "The volume is read-only."},
+        form={"text": "The volume is read-only."},
+        faults=({}, {"text": "t" * 4001}),
+    ),
+    Write(
+        operation="incidents_reopen",
+        path="/incidents/{incident_id}/reopen",
+        page="incident-reopen",
+        events=("incident_reopened",),
+        said="",
+        begin=_closed_incident,
+        body=REASON,
+        form=REASON,
+        faults=({}, {"reason": "r" * 4001}),
+    ),
+)
+WRITES = (*RETENTION, *INCIDENTS)
 PROOF = {"password": PASSWORD}
