@@ -84,6 +84,12 @@ def test_the_recipe_of_a_page_is_whole(copy: Path):
     carry_out("A page", copy, 8)
 
 
+@pytest.mark.long
+def test_the_recipe_of_a_write_is_whole(copy: Path):
+    assert follow(recipe("A kind of event"), copy) == 2
+    carry_out("A write on a page and in the API", copy, 9)
+
+
 def test_a_step_that_is_left_out_is_missed(copy: Path):
     """The copy is what is tested, and the named test is what holds the recipe's steps together."""
     steps = recipe("A field of a proposal")

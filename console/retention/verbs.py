@@ -113,7 +113,10 @@ LIFT_HOLD: Final = Verb(
     done="Hold lifted.",
     incomplete=NO_REASON,
 )
-HOLD_VERBS: Final = (PLACE_HOLD, LIFT_HOLD)
+HOLD_VERBS: Final = (
+    PLACE_HOLD,
+    LIFT_HOLD,
+)
 
 PROPOSE_POLICY: Final = Verb(
     name="propose_policy",
