@@ -12,7 +12,6 @@ from pydantic.fields import FieldInfo
 
 from console.edge.schemas import Ask, Body
 from console.web.forms import PlainSelect
-from ledger.record.rules.refusals import ProofNeeded, Refused
 
 EMPTY: Final = ("", None)
 
@@ -33,26 +32,13 @@ class BodyForm(forms.Form):
             try:
                 self.body = self.body_class.model_validate(given)
             except ValidationError as error:
+                names = {member: name for name, member in self.members.items()}
                 for fault in error.errors():
-                    self._add_fault(str(next(iter(fault["loc"]), "")), fault["msg"])
+                    self.add_error(names.get(str(next(iter(fault["loc"]), ""))), fault["msg"])
         return cleaned
 
-    def add_refusal(self, refusal: Refused) -> None:
-        """Show a refusal: a missing or wrong proof at its field, a fault of a member beside it, all else above."""
-        if isinstance(refusal, ProofNeeded) and "password" in self.fields:
-            password, code = proof_in(self.body)
-            # A wrong proof is not called missing.
-            wrong = "This code is wrong or was used before." if code else "This is not your password."
-            self.add_error("otp" if code else "password", wrong if code or password else refusal.detail)
-            return
-        for each in refusal.errors or [{"path": "", "detail": refusal.detail}]:
-            self._add_fault(each["path"].removeprefix("/"), each["detail"])
 
-    def _add_fault(self, member: str, text: str) -> None:
-        self.add_error(next((name for name, each in self.members.items() if each == member), None), text)
-
-
-def proof_in(body: Body | None) -> tuple[str | None, str | None]:
+def proof_in(body: Body) -> tuple[str | None, str | None]:
     """The password and the one-time code that were given with a body."""
     return getattr(body, "password", None) or None, getattr(body, "otp", None) or None
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 from uuid import UUID
@@ -21,9 +20,9 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST
 from ninja import Router
 
-from console.accounts.step_up import is_proven, proof_class, redirect_to_reauthentication
+from console.accounts.step_up import is_proven, redirect_to_reauthentication
 from console.edge.auth import Caller, admits, caller_of
-from console.edge.http import TenantRequest, in_tenant, redirect_back, undo_if_refused
+from console.edge.http import TenantRequest, in_tenant, redirect_back
 from console.edge.schemas import Answer, Body
 from console.edge.transaction import run_once
 from console.verbs.form import BodyForm, form_class, proof_in
@@ -47,35 +46,27 @@ class Proof:
     check: Callable[[Any, str | None, str | None], object]
 
 
-def _class_of_vote(request: Any, password: str | None, code: str | None) -> str:
-    return proof_class(request, request.user, password, code)
-
-
 FRESH: Final = Proof("is_proven", is_proven)
 """A sign-in of the last minutes, the password or a one-time code."""
-AS_FOR_A_VOTE: Final = Proof("evidence_class", _class_of_vote)
-"""As strong as the policy of approvals asks for."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Verb(Generic[R, A]):
     """One write. `name` is its part of the operation id, `path` its address in the API, `summary` its document.
 
-    `roles` and kinds of keys may. `done` is shown on the page afterwards. `incomplete` is shown above the page where a
-    form in a row was not valid. `told` makes the answer where it is more than the row that the operation returns; it is
-    given the tenant and the ids as well.
+    `roles` are those that may. `done` is shown on the page afterwards, `incomplete` above the page where a form was not
+    valid. `told` makes the answer of the result and the ids where it is not the row that the operation returns.
     """
 
     name: str
     path: str
     operation: Callable[..., R]
+    body: type[Body]
     roles: tuple[str, ...]
     answer: type[A]
     summary: str
     done: str | Callable[[R], str]
-    body: type[Body] | None = None
     status: int = 200
-    keys: tuple[str, ...] = ()
     proof: Proof | None = None
     incomplete: str = ""
     told: Callable[[R, Ids], A] | None = None
@@ -96,21 +87,21 @@ class Verb(Generic[R, A]):
 
     @property
     def _members(self) -> frozenset[str]:
-        return frozenset(self.body.model_fields) - SECRETS if self.body else frozenset()
+        return frozenset(self.body.model_fields) - SECRETS
 
     def form(self, *args: Any, **options: Any) -> BodyForm:
         """The form of its body."""
-        return form_class(self.body or Body)(*args, **options)
+        return form_class(self.body)(*args, **options)
 
-    def carry_out(self, request: Any, tenant_id: UUID, by: Actor, at: Any, ids: Ids, body: Body | None) -> R:
+    def carry_out(self, request: Any, tenant_id: UUID, by: Actor, at: Any, ids: Ids, body: Body) -> R:
         """Call the operation, inside the transaction of the request."""
         proven = {self.proof.fact: self.proof.check(request, *proof_in(body))} if self.proof else {}
         members = {name: getattr(body, name) for name in self._members}
         return self.operation(tenant_id=tenant_id, by=by, at=at, **ids, **members, **proven)
 
-    def answer_of(self, result: R, tenant_id: UUID, ids: Ids) -> A:
+    def answer_of(self, result: R, ids: Ids) -> A:
         """Make the answer of the API."""
-        return self.answer.of(result) if self.told is None else self.told(result, {"tenant_id": tenant_id, **ids})
+        return self.answer.of(result) if self.told is None else self.told(result, ids)
 
     def sentence(self, result: R) -> str:
         """Return the sentence that the page shows afterwards."""
@@ -157,12 +148,8 @@ def _write_from_page(
         return render(request, forms={verb.name: form}, status=422, **ids)
     act = (request, request.tenant.id, request.caller.actor, request.as_of)
     try:
-        with undo_if_refused(request) if verb.proof else nullcontext():
-            result = verb.carry_out(*act, ids, form.body if verb.body else None)
-    except ProofNeeded as refusal:
-        if render is not None:
-            form.add_refusal(refusal)
-            return render(request, forms={verb.name: form}, status=refusal.status, **ids)
+        result = verb.carry_out(*act, ids, form.body)
+    except ProofNeeded:
         if any(proof_in(form.body)):
             raise
         # Whoever signs in elsewhere has no password: they show there who they are, and confirm then.
@@ -177,23 +164,22 @@ def add_verbs(router: Router, module: str, verbs: Iterable[AnyVerb]) -> None:
     for verb in verbs:
         route = _route_of(verb)
         route.__module__ = module
-        admits(*verb.keys, *verb.roles)(route)
+        admits(*verb.roles)(route)
         router.post(verb.path, summary=verb.summary, response={verb.status: verb.answer})(route)
 
 
 def _route_of(verb: AnyVerb) -> Callable[..., Any]:
-    def route(request: HttpRequest, *, body: Body | None = None, **ids: Any) -> HttpResponse | None:
+    def route(request: HttpRequest, *, body: Body, **ids: Any) -> HttpResponse | None:
         caller: Caller = caller_of(request)
 
         def write() -> Answer:
             result = verb.carry_out(request, caller.tenant_id, caller.actor, timezone.now(), ids, body)
-            answer: Answer = verb.answer_of(result, caller.tenant_id, ids)
+            answer: Answer = verb.answer_of(result, ids)
             return answer
 
         return run_once(request, write, status=verb.status)
 
-    given = {"body": verb.body} if verb.body else {}
-    declare_signature(route, verb.name, verb.answer, **dict.fromkeys(verb.ids, UUID), **given)
+    declare_signature(route, verb.name, verb.answer, **dict.fromkeys(verb.ids, UUID), body=verb.body)
     route.verb = verb  # type: ignore[attr-defined]
     return route
 

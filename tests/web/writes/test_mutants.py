@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from console.api.root import ROUTES
+from console.edge.schemas import Body
 from console.verbs.verb import AnyVerb, Proof, Verb
 from tests.support.admissions import FRESH_PROOF, SECOND_PERSON
 from tests.support.probes import Day
@@ -42,7 +43,7 @@ def by_anybody(operation: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def takes(verb: AnyVerb) -> tuple[Any, ...]:
-    return verb.ids, frozenset(verb.body.model_fields) if verb.body else None, verb.proof
+    return verb.ids, frozenset(verb.body.model_fields), verb.proof
 
 
 def mutants() -> Iterator[Any]:
@@ -80,7 +81,7 @@ def test_every_declared_write_stands_in_the_table():
 
 def test_a_declaration_that_does_not_fit_its_operation_does_not_import():
     fits = declared()["retention_lift_hold"]
-    for wrong in ({"path": "/holds/{legal_hold_id}/lift"}, {"body": None}, {"operation": lambda *, hold_id: None}):
+    for wrong in ({"path": "/holds/{legal_hold_id}/lift"}, {"body": Body}, {"operation": lambda *, hold_id: None}):
         facts = {each: getattr(fits, each) for each in ("name", "path", "operation", "body", "roles", "answer")}
         with pytest.raises(TypeError, match="lift_hold"):
             Verb(**facts | wrong, summary="", done="")
