@@ -566,8 +566,8 @@ def valkey_url(broker: servers.Valkey) -> str:
 def secrets_dir(run: Run, tmp_path: Path, settings: object) -> Path:
     """A copy of the run's key files for tests that add to them or take some away."""
     folder = tmp_path / "secrets"
-    # What the signer's guard keeps comes and goes while others use it.
-    shutil.copytree(run.secrets, folder, ignore=shutil.ignore_patterns("*.sqlite*"))
+    # The files of the guard, and heads while they are written, come and go as others use them.
+    shutil.copytree(run.secrets, folder, ignore=shutil.ignore_patterns("*.sqlite*", ".*"))
     folder.chmod(0o700)
     settings.COUNTERFOIL_SECRETS_DIR = folder  # type: ignore[attr-defined]
     return folder

@@ -95,7 +95,7 @@ def test_a_question_to_the_agent_is_asked_and_shown(people, site, asked, width):
     person.page.get_by_label("Add a comment").fill("Is there a photo of it?")
     person.page.get_by_role("button", name="Ask the agent").click()
     person.page.get_by_text("1 question open").wait_for()
-    person.page.get_by_text("deadline paused").wait_for()
+    person.page.locator("#decide").get_by_text("deadline paused").wait_for()
 
 
 def test_opening_an_approval_says_so_once_and_then_who_else_looks(people, site, asked, broker):
