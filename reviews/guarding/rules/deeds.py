@@ -77,8 +77,6 @@ class Verbs:
 
     def deeds_in(self, sentence: str, *, strict: bool = False) -> list[Deed]:
         """The deeds that a sentence in lower case reports (rules 2 and 4)."""
-        if self.open_after.search(sentence):
-            return []
         found = list(self._first_person(sentence))
         found += [_read_deed(each, "passive") for each in self.passive.finditer(sentence)]
         bare = sentence.strip(" *_#->\u2022")
@@ -86,6 +84,8 @@ class Verbs:
             found.append(Deed("", whole.start(), whole.end(), "whole"))
         if strict and not found and (short := self.short.search(bare)):
             found.append(_read_deed(short, "short"))
+        if not found or self.open_after.search(sentence):
+            return []
         return [each for each in found if not self._is_open(sentence, each)]
 
     def _first_person(self, sentence: str) -> Iterator[Deed]:
@@ -112,9 +112,8 @@ class Verbs:
 
     def promises_in(self, sentence: str) -> list[Promise]:
         """The promises of a sentence in lower case that has no condition."""
-        if self.promise_open.search(sentence) or sentence.endswith("?"):
-            return []
-        return [Promise(each["verb"], self.promises[each["verb"]]) for each in self.promise.finditer(sentence)]
+        found = [Promise(each["verb"], self.promises[each["verb"]]) for each in self.promise.finditer(sentence)]
+        return [] if found and (sentence.endswith("?") or self.promise_open.search(sentence)) else found
 
     def is_denied(self, sentence: str, record: Record, objects: Iterable[str]) -> bool:
         """Return whether a sentence in lower case says that just what a change did was not possible, or failed."""

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 from ledger.catalogue.rules.fields import is_mere_success
 from ledger.catalogue.rules.money import MONEY, format_money, is_currency
 from ledger.catalogue.rules.report_templates import as_text
-from reviews.guarding.rules.records import Ground, Record, leaves
+from reviews.guarding.rules.records import PLAIN, Ground, Record, leaves
 
 MOST_FACTS = 12
 MOST_DETAILS = 7
@@ -352,7 +352,9 @@ def _ids_in(record: Record) -> Iterator[Any]:
 
 def _paths(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
     """The plain values in nested ones, each with the names on the way to it."""
-    if isinstance(value, Mapping) and len(path) < DEPTH:
+    if isinstance(value, PLAIN):
+        yield path, value
+    elif isinstance(value, Mapping) and len(path) < DEPTH:
         for name, each in value.items():
             yield from _paths(each, (*path, str(name)))
     elif isinstance(value, list | tuple) and len(path) < DEPTH:
@@ -373,7 +375,7 @@ def _pairs(shown: _Shown) -> Iterable[tuple[str, Any]]:
 
 
 def _is_plain(value: Any) -> bool:
-    return isinstance(value, str | int | float)
+    return isinstance(value, PLAIN)
 
 
 @lru_cache(maxsize=4096)

@@ -24,6 +24,8 @@ _MARKS = re.compile(
     r"<(?:/?[a-zA-Z][^<>\n]{0,300}|!--[^<>]{0,300}--)>|&(?:#\d{1,7}|#x[0-9a-fA-F]{1,6}|[a-zA-Z]{2,10});|\*+|~~|__"
 )
 
+_RUNS = re.compile(r"[ -\x7f\n\t]+|[\s\S]")
+
 
 @dataclass(frozen=True, slots=True)
 class Folded:
@@ -61,7 +63,7 @@ def fold(message: str) -> Folded:
     _letters(message, at, len(message), text, places)
     places.append(len(message))
     joined = "".join(text)
-    lower = "".join(map(_lower, joined))
+    lower = joined.lower() if joined.isascii() else "".join(map(_lower, joined))
     return Folded(joined, lower, places)
 
 
@@ -77,12 +79,12 @@ def _mark(mark: str, message: str, start: int, end: int) -> str:
 
 
 def _letters(message: str, start: int, end: int, text: list[str], places: list[int]) -> None:
-    for place in range(start, end):
-        letter = message[place]
+    for run in _RUNS.finditer(message, start, end):
+        place, letter = run.start(), run.group()
         if letter < "\x80":
-            if letter >= " " or letter in "\n\t":
+            if letter >= " " or letter[0] in "\n\t":
                 text.append(letter)
-                places.append(place)
+                places.extend(range(place, run.end()))
             continue
         for shown in _fold_letter(letter):
             text.append(shown)

@@ -20,6 +20,7 @@ from ledger.catalogue.rules.contract import Saying
 from reviews.guarding.rules.folding import fold
 
 _PARTS = re.compile(r"[/\s,;]+")
+PLAIN = (str, int, float)
 _NAMES = re.compile(r"(?=[^\s]*\d)\S{2,}|\S{5,}")
 
 
@@ -52,6 +53,10 @@ class Tool:
     disclosed: bool = True
     sayings: tuple[Saying, ...] = ()
     report: tuple[tuple[str, str], ...] = ()
+
+    def __hash__(self) -> int:
+        # Of its texts alone, whose hashes Python keeps: the tools of a session are looked up for every message.
+        return hash((self.name, self.description, self.target_template))
 
 
 @dataclass(frozen=True)
@@ -173,7 +178,9 @@ class Stated:
 
 def leaves(value: object, depth: int = 0) -> Iterator[Any]:
     """The plain values in nested ones; what is nested deeper than eight levels is left out."""
-    if isinstance(value, Mapping) and depth < 8:
+    if isinstance(value, PLAIN):
+        yield value
+    elif isinstance(value, Mapping) and depth < 8:
         for each in value.values():
             yield from leaves(each, depth + 1)
     elif isinstance(value, list | tuple) and depth < 8:

@@ -530,22 +530,23 @@ class _Judging:
 
     def _note_denial(self, said: _Said) -> None:
         """A success or an unknown outcome that is told as a failure (R-CG-21, R-CG-07)."""
-        if self.verbs is None or not self.new or not wording.tells_failure(said.text):
+        if self.verbs is None or not self.deniable or not wording.tells_failure(said.text):
             return
-        if any(violation_of(each) is Code.MISREAD for each in self.new) or self._has_failed_read:
-            return
-        for each in self.new:
+        for each in self.deniable:
             tool = self.ground.by_name.get(each.tool)
-            is_open = violation_of(each) is Code.UNKNOWN_FLATTENED
-            if (violation_of(each) is None or is_open) and self.verbs.is_denied(
-                said.text, each, tool.object if tool else ()
-            ):
+            if self.verbs.is_denied(said.text, each, tool.object if tool else ()):
                 self._add_note("failure", said, f"The record has: {self._line(each).text}", record=each)
                 return
 
     @cached_property
-    def _has_failed_read(self) -> bool:
-        return any(each.is_new and each.outcome in ("FAILED", "BLOCKED") for each in self.ground.reads)
+    def deniable(self) -> tuple[Record, ...]:
+        """The new changes that nobody may tell as failed: none where one of them, or a new reading, did fail."""
+        codes = [violation_of(each) for each in self.new]
+        if Code.MISREAD in codes or any(
+            each.is_new and each.outcome in ("FAILED", "BLOCKED") for each in self.ground.reads
+        ):
+            return ()
+        return tuple(each for each, code in zip(self.new, codes, strict=True) if code in (None, Code.UNKNOWN_FLATTENED))
 
     @cached_property
     def abilities(self) -> frozenset[str]:
