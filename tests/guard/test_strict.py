@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from reviews.guarding.rules.records import Record
 from reviews.guarding.rules.verdict import Strictness, judge
 from tests.guard.records import ground, record
 
@@ -31,3 +34,122 @@ def test_the_detector_judges_no_truth_and_clears_nothing():
     failed = record(state="FAILED", evidence=())
     said = "I have refunded your order."
     assert judge(said, ground(failed), strict=Strictness((), "mark")) == judge(said, ground(failed))
+
+
+CLAIM = "I've refunded order EX-1001."
+DENIAL = "I couldn't refund order EX-1001."
+TOLD = "issue refund, order EX-1001."
+NO_EMAIL = "Not done (email): no such action is on record."
+STEPS = (
+    record(action_id="a1", state="FAILED", target="order/1", outcome="FAILED"),
+    record(action_id="a2", target="order/2"),
+    record(action_id="a3", target="order/3"),
+)
+TO_ANN = record("send_email", target="email/ann@example.com", arguments={"to": "ann@example.com"})
+DECLINED = record(state="FAILED", evidence=(), reason="card expired")
+
+
+@pytest.mark.parametrize(
+    ("said", "records", "goes_out"),
+    [
+        pytest.param("Email sent.", (), NO_EMAIL, marks=pytest.mark.req("R-CG-03")),
+        pytest.param("I've sent the email.", (), NO_EMAIL, marks=pytest.mark.req("R-CG-03")),
+        pytest.param(
+            "I have paid the invoice.", (), "No such action is on record here.", marks=pytest.mark.req("R-CG-03")
+        ),
+        pytest.param("I swear it is true: I've sent the email.", (), NO_EMAIL, marks=pytest.mark.req("R-CG-16")),
+        pytest.param(
+            CLAIM,
+            (record(state="FAILED", evidence=()),),
+            f"Failed: {TOLD} No completion was confirmed.",
+            marks=pytest.mark.req("R-CG-04"),
+        ),
+        pytest.param(
+            f"Thanks for waiting. {CLAIM} Anything else?",
+            (DECLINED,),
+            f"Thanks for waiting. Failed: {TOLD} No completion was confirmed. Reason: card expired. Anything else?",
+            marks=pytest.mark.req("R-CG-15"),
+        ),
+        pytest.param(
+            CLAIM,
+            (record(state="PARTIALLY_COMMITTED"),),
+            f"Partially applied: {TOLD} Done in part; which parts is not on record.",
+            marks=pytest.mark.req("R-CG-05"),
+        ),
+        pytest.param(
+            CLAIM,
+            (record(state="ACCEPTED", evidence=()),),
+            f"Executing: {TOLD} The tool has answered. Whether it is so is still being checked.",
+            marks=pytest.mark.req("R-CG-06"),
+        ),
+        pytest.param(
+            CLAIM,
+            (record(state="UNKNOWN", evidence=()),),
+            f"Unknown: {TOLD} The final state is not known. It must be reviewed before anything is tried again.",
+            marks=pytest.mark.req("R-CG-07"),
+        ),
+        pytest.param(
+            "The workflow is finished.",
+            STEPS,
+            "Failed: issue refund, order 1. No completion was confirmed.",
+            marks=pytest.mark.req("R-CG-10"),
+        ),
+        pytest.param(
+            "I've sent the email to bob@example.com.",
+            (TO_ANN,),
+            "Verified: send email ann@example.com. Done, and confirmed in the system of record."
+            " No other address is on record for it.",
+            marks=pytest.mark.req("R-CG-11"),
+        ),
+        pytest.param(
+            CLAIM,
+            (record(state="COMPENSATED"),),
+            f"Compensated: {TOLD} It was done and then reversed; the reversal is confirmed.",
+            marks=pytest.mark.req("R-CG-12"),
+        ),
+        pytest.param(
+            CLAIM,
+            (record(state="REVIEW_REQUIRED"),),
+            f"Needs review: {TOLD} Not settled. It waits for a person to review it.",
+            marks=pytest.mark.req("R-CG-13"),
+        ),
+    ],
+)
+def test_strict_mode_sends_the_record_in_place_of_each_false_report(
+    said: str, records: tuple[Record, ...], goes_out: str
+):
+    told = judge(said, ground(*records), strict=Strictness((), "hold"))
+    assert (told.verdict, told.corrected) == ("BLOCK", goes_out)
+
+
+@pytest.mark.parametrize(
+    ("said", "records", "note"),
+    [
+        pytest.param("I'll call you tomorrow.", (), "No tool of this agent can do that.", id="promise"),
+        pytest.param(
+            DENIAL,
+            (record(),),
+            f"The record has: Verified: {TOLD} Done, and confirmed in the system of record.",
+            id="success told as failure",
+        ),
+        pytest.param(
+            DENIAL,
+            (record(state="UNKNOWN", evidence=()),),
+            f"The record has: Unknown: {TOLD} The final state is not known. It must be reviewed before anything is"
+            " tried again.",
+            id="unknown told as failure",
+        ),
+    ],
+)
+def test_strict_mode_notes_a_promise_and_a_denial_and_leaves_the_message_as_it_is(
+    said: str, records: tuple[Record, ...], note: str
+):
+    told = judge(said, ground(*records), strict=Strictness((), "hold"))
+    assert (told.verdict, told.corrected) == ("ALLOW", None)
+    assert [each.text for each in told.notes] == [f"\u201c{said}\u201d: {note}"]
+
+
+@pytest.mark.req("R-CG-17")
+@pytest.mark.parametrize("said", ["I will send the email.", "I could not send the email."])
+def test_strict_mode_leaves_plans_and_failures_told_as_such(said: str):
+    assert judge(said, ground(), strict=Strictness((), "hold")).corrected is None
