@@ -1,4 +1,4 @@
-"""Whether an agent has changing tools that do not pass the console: its registration says so."""
+"""Add to registrations that an agent has changing tools that do not pass the console."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ class CommentTaken(Answer):
 
 @dataclass(frozen=True, kw_only=True)
 class Ask:
-    """How a page asks for a member of a body; part of the member's annotation, and no part of the API's document.
+    """The field with which a page asks for a member of a body; an annotation that no API document shows.
 
     `missing` is shown where nothing was entered. `name` is the name in the form where that is another one, and `field`
     the whole field where it does not follow from the member: its cleaned value is what the member is given.

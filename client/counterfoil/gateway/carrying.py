@@ -204,6 +204,7 @@ class Carrier:
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, 10.0)
             except Exception:
+                # A fault of ours ends no request: it is on disk, and is tried again while somebody waits.
                 log.exception("request %s could not be carried on", request_id)
                 await asyncio.sleep(5.0)
 
@@ -227,9 +228,7 @@ class Carrier:
             for each in result.errors
             if each.get("path") == "/acknowledges" and "action_id" in each
         )
-        again = (
-            " To go on knowing that an earlier step did not end well, send the same request again." if failed else ""
-        )
+        again = f" {_AGAIN}" if failed else ""
         words = " ".join(filter(None, [result.message, result.hint]))
         self._write(held, HeldState.REFUSED, why=f"refused ({result.code}): {words}{again}", failed=failed)
 
@@ -344,17 +343,23 @@ class Carrier:
             self._write(held, HeldState.REPORTED)
 
     async def settle(self, held: HeldRequest) -> bool:
-        """End an unknown request whose action the console has settled; False while it has not, or does not answer."""
+        """End an unknown request whose action the console has settled; False otherwise.
+
+        A console that does not know the action (it went back to a backup) settles nothing: what was sent may have been
+        carried out, and the same request stays blocked.
+        """
         try:
             status = await self.in_thread(self._desk.status, held.action_id)
-            if status is not None and not status.settled:
+            if status is None:
+                log.warning("action %s is not known to the console: its request stays unknown", held.action_id)
                 return False
-            code, text = await self.in_thread(self._desk.report_text, held.action_id) if status else ("", "")
+            if not status.settled:
+                return False
+            code, text = await self.in_thread(self._desk.report_text, held.action_id)
         except (Problem, Unreachable) as fault:
             log.warning("action %s could not be asked about: %s", held.action_id, fault)
             return False
-        why = text or "the console no longer knows it"
-        self._write(held, HeldState.SETTLED, why=f"{why} (action {held.action_id}, {code or 'unknown'})")
+        self._write(held, HeldState.SETTLED, why=f"{text} (action {held.action_id}, {code})")
         return True
 
     async def verdict(self, held: HeldRequest, *, within_s: float) -> str:

@@ -15,7 +15,7 @@ from typing import BinaryIO, Final
 MOST_COMMITS: Final = 20_000
 MOST_COMMIT: Final = 1 << 20
 MOST_TEXT: Final = 16 << 20
-"""Of the texts that are kept as bases of deltas."""
+"""Most bytes of the texts that are kept as bases of deltas."""
 MOST_INFLATED: Final = 16 << 30
 _COMMIT, _TREE, _BLOB, _TAG, _OFS_DELTA, _REF_DELTA = 1, 2, 3, 4, 6, 7
 _PIECE: Final = 1 << 16

@@ -51,7 +51,7 @@ class HeldState(StrEnum):
 
 
 OPEN: Final = frozenset({HeldState.RECEIVED, HeldState.PROPOSED, HeldState.GRANTED, HeldState.FORWARDING})
-"""What has no end yet; `unknown` blocks the same request, too."""
+"""States without an end; `unknown` blocks the same request, too."""
 ENDED: Final = frozenset({HeldState.ANSWERED, HeldState.REPORTED, HeldState.REFUSED, HeldState.SETTLED})
 
 

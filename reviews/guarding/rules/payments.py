@@ -1,4 +1,4 @@
-"""What a sentence says of a payment beside what the changes did: which way the money goes, and by which method.
+"""Compare the direction and the method of a payment in a sentence with those of the changes.
 
 1. An amount that equals an effect of a change, beside words of paying back or of charging and not of both, must go that
    way. Where a sentence names only "the difference", it must go as every difference does.

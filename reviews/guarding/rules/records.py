@@ -110,7 +110,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What a message says and the record does not bear out; it stands in the receipt and changes nothing.
+    """A statement of a message that the record does not bear out; it stands in the receipt and changes nothing.
 
     `rule`: value, method, deed, promise, failure. `span` is the sentence, or the value, in the message.
     """

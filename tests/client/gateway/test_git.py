@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+from uuid import uuid4
 
 import psutil
 import pytest
@@ -173,6 +174,20 @@ def test_a_gateway_killed_while_it_forwards_never_sends_that_request_again(gatew
     (one,) = gateway.held
     assert (one.state, gateway.pushes, host.ref(REPOSITORY, MAIN)) == ("unknown", 0, before)
     assert house.state(one.action_id) in ("UNKNOWN", "PENDING")
+
+
+def test_a_request_that_the_console_has_lost_stays_unknown_and_is_not_sent_again(gateway, clone, host):
+    gateway.start(kill_at="forwarding")
+    clone.commit("second")
+    assert clone.push("origin", "HEAD:main").returncode != 0
+    (one,) = gateway.held
+    (file,) = (gateway.state / "held" / one.id).glob("*.json")
+    file.write_text(file.read_text().replace(one.action_id, str(uuid4())))
+    gateway.start()
+    told = clone.push("origin", "HEAD:main")
+    assert told.returncode == 1
+    assert "(outcome unknown, the server is read back: " in told.stderr
+    assert ([each.state for each in gateway.held], gateway.pushes) == (["unknown"], 0)
 
 
 def test_a_gateway_killed_after_the_answer_reports_it_and_sends_nothing_again(gateway, clone, host, house):

@@ -1,4 +1,4 @@
-"""What a reviewer is shown of the target: what is there, what will be, what is lost, and that nothing was read."""
+"""The target on the approval page: what is there, what will be, what is lost, and that nothing was read."""
 
 from __future__ import annotations
 

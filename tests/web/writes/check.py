@@ -1,4 +1,4 @@
-"""What is wrong with a write: asked of the API and of its page, by whoever may and by whoever proposed it."""
+"""Find the faults of a write, over the API and from its page, as the proposer and as a second person."""
 
 from __future__ import annotations
 

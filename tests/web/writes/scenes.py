@@ -63,7 +63,7 @@ def _of(given: Mapping[str, Any], day: Day) -> dict[str, Any]:
 
 @contextmanager
 def undone() -> Iterator[None]:
-    """Whatever is written inside stays until its end, and then never was."""
+    """Roll back at the end what is written inside."""
     with transaction.atomic():
         yield
         transaction.set_rollback(True)
