@@ -613,9 +613,9 @@ def _waiting(action_id: str, for_s: float, for_people: bool, call: CallResult | 
         pause = min(pause * 1.5, 5.0)
     report: Report = yield Request("GET", f"{path}/report", reading.read_report)
     return Outcome(
-        settled=stands.settled,
+        settled=report.settled,
         action_id=action_id,
-        state=stands.state,
+        state=report.state,
         call=call,
         report=report,
         approval=stands.approval,

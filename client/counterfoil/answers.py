@@ -212,12 +212,18 @@ class Status:
 
 @dataclass(frozen=True)
 class Report:
-    """The only text about an action that may be told to a user."""
+    """The only text about an action that may be told to a user, and the state that it is about."""
 
+    state: str
     code: str
     text: str
     completed: bool
     trust_level: int | None
+
+    @property
+    def settled(self) -> bool:
+        """Return whether the action has ended."""
+        return self.state in SETTLED
 
 
 @dataclass(frozen=True)

@@ -78,7 +78,9 @@ def issue_report(request: HttpRequest, latest: actions.LatestEvent, *, at: datet
     told = reports.report_on(action, entry or {})
     to: dict[str, Any] = {"tenant_id": action.tenant_id, "to": caller_of(request).actor.id, "at": at}
     note_access(request, session_reports.remember_reports, told=[(action, told)], **to)
-    return Report.of(told, outcome=outcome_of(action), parts=list(told.parts), as_of=at, entry_id=event_id)
+    return Report.of(
+        told, state=action.state, outcome=outcome_of(action), parts=list(told.parts), as_of=at, entry_id=event_id
+    )
 
 
 def envelope(action: models.Action, caller: Caller) -> Action:

@@ -368,6 +368,7 @@ class ReplayBundle(Answer):
 
 
 class Report(Answer):
+    state: str = Field(description="The state that this report is about.")
     code: str
     text: str
     outcome: Outcome = Field(description="The outcome: one code for each of the words shown on pages.")

@@ -28,8 +28,27 @@ SESSION: dict[str, Any] = {
     },
     "pin": {"hash": "h" * 64, "expires_at": "2999-01-01T00:00:00Z"},
 }
-COMPLETED = {"code": "COMPLETED", "text": "Done, and confirmed.", "completed": True, "trust_level": 3}
-NOT_EXECUTED = {"code": "NOT_EXECUTED", "text": "Not executed.", "completed": False, "trust_level": 0}
+COMPLETED = {
+    "state": "RECONCILED_SUCCESS",
+    "code": "COMPLETED",
+    "text": "Done, and confirmed.",
+    "completed": True,
+    "trust_level": 3,
+}
+RUNNING = {
+    "state": "EXECUTING",
+    "code": "ATTEMPTED_RESULT_UNKNOWN",
+    "text": "Attempted; what came of it is not known yet.",
+    "completed": False,
+    "trust_level": 1,
+}
+NOT_EXECUTED = {
+    "state": "VALIDATED",
+    "code": "NOT_EXECUTED",
+    "text": "Not executed.",
+    "completed": False,
+    "trust_level": 0,
+}
 WAITING: dict[str, Any] = {
     "approval_id": "app-1",
     "decision": "WAITING",

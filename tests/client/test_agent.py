@@ -132,9 +132,10 @@ def test_the_calls_of_a_session_share_its_trace(console, agent):
 
 
 def test_a_report_is_read_as_it_is(console, agent):
-    body = {"code": "COMPLETED", "text": "Refunded.", "completed": True, "trust_level": 3}
+    body = {"state": "COMMITTED", "code": "COMPLETED", "text": "Refunded.", "completed": True, "trust_level": 3}
     console.plan("/report", Answer(200, body))
-    assert agent.report("act-1").completed
+    report = agent.report("act-1")
+    assert (report.state, report.completed) == ("COMMITTED", True)
 
 
 @pytest.mark.parametrize(

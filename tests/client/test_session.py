@@ -17,6 +17,7 @@ from tests.client.sessions import (
     COMPLETED,
     LINE,
     NOT_EXECUTED,
+    RUNNING,
     SESSION,
     WAITING,
     a_day,
@@ -226,6 +227,12 @@ def test_the_end_of_the_waiting_is_no_denial_but_a_handle(console, do):
     assert again.approval.decision == "APPROVED"
 
 
+def test_an_action_that_ends_between_two_requests_is_told_as_it_ended(console, do):
+    console.plan("/actions/act-1", stands("EXECUTING"))
+    outcome = do(lambda agent, _: agent.wait("act-1", for_s=0))
+    assert (outcome.state, outcome.settled, outcome.completed) == ("RECONCILED_SUCCESS", True, True)
+
+
 def test_the_console_is_asked_to_wait_while_people_decide(console, do):
     do(lambda agent, _: agent.wait("act-1", for_s=7.9))
     assert console.seen[-2].path.endswith("/actions/act-1?wait_s=7")
@@ -268,6 +275,7 @@ def test_an_awaited_session_ends_with_its_block(console):
 
 def test_many_calls_wait_beside_each_other(console):
     console.plan("/actions/act-1", stands("EXECUTING"))
+    console.plan("/report", Answer(200, RUNNING))
 
     async def there():
         async with AsyncAgent(url=console.url, key="k", agent_id="a") as agent:

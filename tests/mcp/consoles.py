@@ -39,6 +39,7 @@ class Console:
         self.surfaces: list[list[dict[str, str]]] = []
         self.verdict = "COMPLETED"
         self.starts_at_once = True
+        self.ends_after_report = False
         self.lock = threading.Lock()
         server.plan("", self.answer)
 
@@ -154,14 +155,18 @@ class Console:
         if rest == ["cancel"]:
             action.state = "FAILED"
         if rest == ["report"]:
-            return Answer(200, self.report(action))
+            report = self.report(action)
+            if self.ends_after_report:
+                action.state = "RECONCILED_SUCCESS"
+            return Answer(200, report)
         return Answer(200, {"action_id": action_id, "state": action.state})
 
     def report(self, action: Action) -> dict[str, Any]:
         code = {"RECONCILED_SUCCESS": self.verdict, "FAILED": "NOT_EXECUTED"}
         code |= dict.fromkeys(("EXECUTING", "UNKNOWN"), "ATTEMPTED_RESULT_UNKNOWN")
         said = code.get(action.state, "NOT_EXECUTED")
-        return {"code": said, "text": f"It is {said}.", "completed": said == "COMPLETED", "trust_level": 3}
+        told = {"code": said, "text": f"It is {said}.", "completed": said == "COMPLETED", "trust_level": 3}
+        return {"state": action.state} | told
 
 
 @contextmanager

@@ -245,6 +245,21 @@ def test_an_action_started_by_an_earlier_run_is_asked_about_and_never_run_again(
     assert bench.calls == []
 
 
+def test_a_state_and_its_report_are_of_the_same_moment(bench, desk):
+    desk.held = {"notes.keep_note"}
+    bench.told(gateway={"hold_s": 0.2})
+    action_id = word(bench.talk(_call("keep_note")))["action_id"]
+    desk.one.held, desk.one.starts, desk.one.state = False, 1, "EXECUTING"
+    desk.ends_after_report = True
+
+    async def script(client):
+        return [await client.call_tool("counterfoil_status", {"action_id": action_id}) for _ in range(2)]
+
+    answers = [word(each) for each in bench.talk(script)]
+    told = [(each["state"], each["report"]["completed"]) for each in answers]
+    assert told == [("EXECUTING", False), ("RECONCILED_SUCCESS", True)]
+
+
 def test_an_action_of_nobody_is_unknown(bench):
     for arguments in ({"action_id": "another"}, {"action_id": 7}, {"action": "x"}):
         assert bench.talk(_call("counterfoil_status", arguments)).is_error

@@ -117,7 +117,8 @@ def final_result(
         "status": "answered" if said is not None else "running" if _is_open(report, error) else "ended",
         "action_id": status.action_id,
         "cite": citation(status.action_id),
-        "state": status.state,
+        # The report's own: the status was asked for a moment earlier or later.
+        "state": report.state,
         "report": {"code": report.code, "text": report.text, "completed": report.completed},
     }
     if error is not None:

@@ -131,7 +131,9 @@ def read_verdict(item: Json) -> answers.Verdict:
 
 def read_report(answer: Json) -> answers.Report:
     """Read a report."""
-    return answers.Report(answer["code"], answer["text"], bool(answer["completed"]), answer.get("trust_level"))
+    return answers.Report(
+        answer["state"], answer["code"], answer["text"], bool(answer["completed"]), answer.get("trust_level")
+    )
 
 
 def read_observed(action_id: str, answer: Json) -> answers.Observed:

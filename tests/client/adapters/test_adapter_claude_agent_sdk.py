@@ -12,7 +12,7 @@ import pytest
 from counterfoil.agent import AsyncAgent
 from counterfoil.coding_agents.hooks import HookSettings
 from tests.client.consoles import stand_in
-from tests.client.sessions import a_day, blocks, gate, held_until_asked, stands
+from tests.client.sessions import RUNNING, a_day, blocks, gate, held_until_asked, stands
 
 sdk = pytest.importorskip("claude_agent_sdk", reason="claude-agent-sdk is not installed: `make test-adapters`")
 if sdk:
@@ -177,9 +177,14 @@ def test_a_tool_that_the_session_does_not_have_does_not_run_and_the_gate_has_it_
 
 
 def test_an_open_action_is_shown_as_open_and_one_that_is_unknown_stays_so(console):
-    unknown = {"code": "FINAL_STATE_UNKNOWN", "text": "What came of it is not known.", "completed": False}
+    unknown = {
+        "state": "REVIEW_REQUIRED",
+        "code": "FINAL_STATE_UNKNOWN",
+        "text": "What came of it is not known.",
+        "completed": False,
+    }
     console.plan("/actions/act-1", stands("EXECUTING"), stands("REVIEW_REQUIRED"))
-    console.plan("/report", lambda _: type(stands(""))(200, unknown))
+    console.plan("/report", *(type(stands(""))(200, report) for report in (RUNNING, unknown)))
     client = ScriptedClient(
         (REFUND, "toolu_1", GOOD), ("mcp__counterfoil__check_action", "toolu_2", {"action_id": "act-1"})
     )

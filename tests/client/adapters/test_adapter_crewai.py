@@ -118,7 +118,12 @@ def test_a_call_that_waits_for_people_is_shown_as_open_and_asking_again_finds_th
 
 def test_a_denied_action_is_shown_with_the_persons_reason_and_an_unknown_one_stays_unknown(console, session):
     denied = WAITING | {"decision": "DENIED", "waiting": False, "reason": "The order was replaced."}
-    unknown = {"code": "FINAL_STATE_UNKNOWN", "text": "What came of it is not known.", "completed": False}
+    unknown = {
+        "state": "REVIEW_REQUIRED",
+        "code": "FINAL_STATE_UNKNOWN",
+        "text": "What came of it is not known.",
+        "completed": False,
+    }
     console.plan("/actions/act-1", stands("ABANDONED", approval=denied), stands("REVIEW_REQUIRED"))
     console.plan("/report", Answer(200, unknown))
     turns = [_call("issue_refund", GOOD, "c1"), _call("check_action", {"action_id": "act-1"}, "c2"), "Done."]

@@ -16,7 +16,7 @@ from langgraph.types import Command
 from counterfoil.adapters import langgraph as adapter
 from counterfoil.agent import Agent, AsyncAgent
 from tests.client.consoles import Answer, refusal, stand_in
-from tests.client.sessions import LINE, a_day, blocks, fills_in, gate, held_until_asked, stands
+from tests.client.sessions import COMPLETED, LINE, RUNNING, a_day, blocks, fills_in, gate, held_until_asked, stands
 
 GOOD = {"name": "issue_refund", "args": {"charge_id": "ch_1", "amount": 500}, "id": "call-1", "type": "tool_call"}
 BAD = GOOD | {"args": {"charge_id": "ch_1", "amount": "5 EUR"}, "id": "call-2"}
@@ -93,6 +93,7 @@ def test_every_call_of_a_turn_is_answered_and_the_gate_saw_them_all(console, ses
 
 def test_an_open_action_is_shown_as_open_and_can_be_asked_about(console, session):
     console.plan("/actions/act-1", stands("EXECUTING"), stands("RECONCILED_SUCCESS"))
+    console.plan("/report", Answer(200, RUNNING), Answer(200, COMPLETED))
     node = adapter.call_tools(session, wait_s=0)
     answers = _answers(
         _graph(session, _calling(GOOD), _calling(CHECK), AIMessage("Done."), nodes=node).invoke(_start())
