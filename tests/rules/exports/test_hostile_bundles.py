@@ -286,6 +286,7 @@ def test_an_empty_range_is_no_bundle():
     assert "its range is empty" in str(judged(made.pack()).of(Verdict.MALFORMED))
 
 
+@pytest.mark.whole
 def test_a_large_file_is_accepted_and_one_that_expands_too_much_is_not():
     large = random.Random(1).randbytes(2_000_000)
     assert judged(repacked(lambda members: {**members, "keys.json": large})).worst is Verdict.VERIFIED

@@ -128,6 +128,7 @@ def run(folder: Path, made: bytes, *options: str, trusted: bytes | None = None) 
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.whole
 def test_the_command_ends_with_the_code_of_its_verdict_and_writes_a_report(tmp_path):
     ran = run(tmp_path, draft(day()).pack(), "--json", "report.json")
     assert (ran.returncode, ran.stdout.splitlines()[-1], ran.stderr) == (0, "verified", "")
@@ -138,6 +139,7 @@ def test_the_command_ends_with_the_code_of_its_verdict_and_writes_a_report(tmp_p
     assert ran.stdout.splitlines()[-1].startswith("malformed bundle: ")
 
 
+@pytest.mark.whole
 def test_the_auditors_own_files_must_be_good(tmp_path):
     made = draft(day()).pack()
     assert run(tmp_path, made, trusted=b"quorum none\n").returncode == 2

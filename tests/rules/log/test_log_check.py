@@ -55,7 +55,10 @@ class Kept:
         return pickle.loads(pickle.dumps(found.value))
 
 
-@pytest.mark.parametrize("size", [0, 1, 2, 255, 256, 257, 700, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK + 300])
+LARGE = [pytest.param(size, marks=pytest.mark.whole) for size in (BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK + 300)]
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 255, 256, 257, 700, *LARGE])
 def test_a_log_that_is_intact_holds(size):
     marks = sorted({mark for mark in (1, 2, 255, 256, 257, 511, BLOCK - 1, BLOCK, BLOCK + 1, size) if 0 < mark <= size})
     assert Kept(size, marks).check() == size
