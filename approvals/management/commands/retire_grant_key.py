@@ -1,4 +1,4 @@
-"""`manage.py retire_grant_key KID --reason WHY`: stop trusting a grant key at once.
+"""`manage.py retire_grant_key --reason WHY -- KID`: stop trusting a grant key at once.
 
 Grants that it signed are refused from now on, and the JWKS no longer publishes it; executors that verify grants
 themselves notice when their cached key set expires. A key that was merely rotated out need not be retired.
@@ -21,7 +21,7 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("kid", help="key id, as in the JWKS")
+        parser.add_argument("kid", help="key id, as in the JWKS; after `--`, since it may begin with `-`")
         parser.add_argument("--reason", required=True, help="reason, kept on record")
 
     def handle(self, *args: Any, kid: str, reason: str, **options: Any) -> None:
