@@ -16,9 +16,11 @@ from approvals.requests.queries import approvals as approvals_queries
 from console.calls import context as calls_context
 from console.edge.http import TenantRequest, in_tenant
 from console.home.first_tool import first_tool_guide
-from console.home.inbox import SETTLED, group_like_items, inbox_items
+from console.home.headline import describe_standing
+from console.home.inbox import MOST, SETTLED, AwaitedDecision, group_like_items, inbox_items
 from console.home.split_view import split_view_of
 from console.metrics import queries as metrics
+from console.metrics.context import last_day
 from console.notifications import queries as notices
 from console.systems import context as systems_context
 from console.web import labels
@@ -26,6 +28,8 @@ from console.web.labels import action_title
 from ledger.actions.queries import actions as actions_queries
 from reviews import queries as after
 from reviews.readback.rules.circuit import CircuitState
+from reviews.reporting.queries import money_differences
+from reviews.reporting.rules.at_stake import describe_stake
 
 if TYPE_CHECKING:
     from ledger.models import Action
@@ -39,13 +43,17 @@ SOON = timedelta(hours=1)
 
 @in_tenant()
 def page(request: TenantRequest) -> HttpResponse:
+    items = inbox_items(request.tenant, request.caller, at=request.as_of)
+    figures, systems = _figures(request), _systems(request)
     context = {
         "here": "home",
         "guide": first_tool_guide(request),
-        "figures": _figures(request),
-        "waiting": group_like_items(inbox_items(request.tenant, request.caller, at=request.as_of), request.tenant.slug),
+        "standing": _standing(request, figures, systems, items),
+        "figures": [each for each in figures if each["count"]],
+        "day": last_day(request.tenant, at=request.as_of),
+        "waiting": group_like_items(items, request.tenant.slug),
         "troubled": _troubled_rows(request),
-        "systems": _systems(request),
+        "systems": systems,
         "refused": _refused_rows(request),
         "settled": _settled_rows(request),
         "undelivered": _count_undelivered(request),
@@ -72,6 +80,32 @@ def _count_undelivered(request: TenantRequest) -> int:
     if "administrator" not in request.caller.roles:
         return 0
     return notices.delivery_status(request.tenant.id, at=request.as_of)["undelivered"]
+
+
+def _standing(
+    request: TenantRequest,
+    figures: list[dict[str, Any]],
+    systems: list[dict[str, Any]],
+    items: list[AwaitedDecision],
+) -> str:
+    counted = {each["icon"]: each["count"] for each in figures}
+    return describe_standing(
+        cases=counted["cases"],
+        incidents=counted["incidents"],
+        unknown=counted["state-unknown"],
+        alerts=counted["bell"],
+        failing=[each["name"] for each in systems if each["away"]],
+        stake=_stake(request.tenant.id, items),
+    )
+
+
+def _stake(tenant: UUID, items: list[AwaitedDecision]) -> str:
+    """The money at stake in the reader's cases; empty where some may have been left out of the list."""
+    cases = {each.action.id: each.payload for each in items if each.kind == "case" and each.action is not None}
+    if not cases or len(items) >= MOST:
+        return ""
+    known = money_differences(tenant, list(cases))
+    return describe_stake((payload, known.get(action_id)) for action_id, payload in cases.items())
 
 
 def _figures(request: TenantRequest) -> list[dict[str, Any]]:

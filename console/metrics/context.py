@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from html import escape
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
 from django.urls import reverse
@@ -17,14 +17,26 @@ from django.utils.safestring import SafeString, mark_safe
 
 from console.edge.http import TenantRequest
 from console.metrics import figures, queries
-from console.metrics.drawings import DAYS, DrawnBand, DrawnPoint, draw_bars, draw_flow, draw_series, draw_week
+from console.metrics.drawings import (
+    DAYS,
+    DrawnBand,
+    DrawnPoint,
+    draw_bars,
+    draw_flow,
+    draw_series,
+    draw_strip,
+    draw_week,
+)
 from console.metrics.figures import FigurePoint, MetricFigure, MetricReport
 from console.metrics.rules.catalogue import MetricGroup, MetricKind
 from console.metrics.rules.delays import distribute
 from console.metrics.rules.filters import MetricFilter
-from console.metrics.rules.periods import NAMED
+from console.metrics.rules.periods import NAMED, MetricPeriod, period_named
 from console.web.charts import format_percent
 from console.web.spreadsheets import spreadsheet_cell
+
+if TYPE_CHECKING:
+    from ledger.models import Tenant
 
 _EDGES: Final = (
     ("up to 1 s", 1_000),
@@ -238,15 +250,23 @@ def _table(figure: MetricFigure, points: Sequence[DrawnPoint]) -> SafeString:
     return mark_safe("".join(rows))
 
 
-def _flow(slug: str, report: MetricReport) -> dict[str, Any]:
-    counts, period = report.counts, report.period
+def last_day(tenant: Tenant, *, at: datetime) -> dict[str, Any]:
+    """The actions executed in the last 24 hours by present outcome, as a strip."""
+    period, about = period_named("day", at=at), MetricFilter()
+    counted = queries.count_by(tenant.id, since=period.since, until=period.until, span=period.span, about=about)
+    return _by_outcome(tenant.slug, counted.get((), {}), period, about, draw_strip)
+
+
+def _by_outcome(
+    slug: str, counts: Mapping[str, int], period: MetricPeriod, about: MetricFilter, draw: Callable[..., SafeString]
+) -> dict[str, Any]:
     total = counts.get("executed", 0)
     bands = [
         DrawnBand(
             counts.get(name, 0),
             f"{words}: {counts.get(name, 0):,} of {total:,}",
             family,
-            actions_href(slug, name, period.since, period.until, report.about),
+            actions_href(slug, name, period.since, period.until, about),
         )
         for name, words, family in _BANDS
     ]
@@ -263,9 +283,15 @@ def _flow(slug: str, report: MetricReport) -> dict[str, Any]:
     ]
     return {
         "total": f"{total:,}" if total else "",
-        "href": actions_href(slug, "executed", period.since, period.until, report.about),
-        "drawing": draw_flow(total, bands, words=f"Executed actions by current outcome. {said}"),
+        "href": actions_href(slug, "executed", period.since, period.until, about),
+        "drawing": draw(total, bands, words=f"Executed actions by current outcome. {said}"),
         "rows": rows,
+    }
+
+
+def _flow(slug: str, report: MetricReport) -> dict[str, Any]:
+    counts = report.counts
+    return _by_outcome(slug, counts, report.period, report.about, draw_flow) | {
         "proposed": f"{counts.get('actions', 0):,}",
         "never_ran": f"{counts.get('never_ran', 0):,}",
         "answered": f"{counts.get('answered', 0):,}",

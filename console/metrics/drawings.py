@@ -161,6 +161,33 @@ def _band(left: float, right: float, tall: float) -> str:
     )
 
 
+def draw_strip(total: int, bands: Sequence[DrawnBand], *, words: str) -> SafeString:
+    """Draw the division of a whole as one strip, each part as wide as its share."""
+    if not total:
+        return SafeString("")
+    shown = [each for each in bands if each.count]
+    least, gap, high = 6.0, 2.0, 12
+    room = WIDTH - (least + gap) * len(shown) + gap
+    drawn, left = [], 0.0
+    for each in shown:
+        wide = least + room * each.count / total
+        drawn.append((each.href, each.words, each.words, each.family, f"{left:.1f}", f"{wide:.1f}", high))
+        left += wide + gap
+    links = format_html_join(
+        "",
+        '<a href="{}" tabindex="-1" aria-label="{}"><title>{}</title>'
+        '<rect data-family="{}" x="{}" y="0" width="{}" height="{}"/></a>',
+        drawn,
+    )
+    return format_html(
+        '<svg class="strip" viewBox="0 0 {} {}" preserveAspectRatio="none" role="group" aria-label="{}">{}</svg>',
+        WIDTH,
+        high,
+        words,
+        links,
+    )
+
+
 def draw_week(hours: Mapping[tuple[int, int], tuple[int, int]], *, words: str) -> SafeString:
     """Executed actions by weekday and hour, the more the darker; a corner marks where many were not verified."""
     most = max((count for count, _ in hours.values()), default=0) or 1

@@ -1,4 +1,4 @@
-"""How much a property explores: a few examples with `pytest tests/rules`, more in `make test`, many in `make test-long`.
+"""Examples per property: a few with `pytest tests/rules`, more in `make test`, many in `make test-long`.
 
 How long one takes says nothing on a busy machine.
 """

@@ -215,6 +215,9 @@ def test_lists_say_the_amounts_and_what_is_at_stake_with_one_reading_of_the_payl
     cases, approvals, actions = (words(person.page(path)) for path in ("cases", "approvals", "actions"))
     assert opened == [2, 2, 3, 5]
     assert "At stake on this page: 250.00 EUR less than requested" in cases
+    told = "In your cases and those without an owner: 250.00 EUR less than requested."
+    assert told in words(visitor(stage, "operator").page())
+    assert "In your cases" not in words(visitor(stage, "reviewer").page())
     assert cases.count("125.00 EUR") == 2
     assert "At stake on this page: 375.00 EUR" in approvals
     assert actions.count("125.00 EUR") == 5

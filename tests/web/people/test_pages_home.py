@@ -12,6 +12,9 @@ from tests.support.browser_users import visitor, words
 
 def test_an_empty_home_is_honest_about_what_it_knows(stage):
     said = words(visitor(stage, "reviewer", "operator").page())
+    assert "Nothing is wrong on record: no open case or incident, no unknown outcome, no alert." in said
+    assert "no action was executed" in said
+    assert "Waiting for approval" not in said
     assert "Nothing needs your attention" in said
     assert "no calls yet" in said
     assert "No unresolved action" in said
@@ -28,8 +31,15 @@ def test_the_figures_count_and_lead_to_their_lists(stage):
     stage.case()
     page = visitor(stage, "operator").page()
     said = words(page)
-    for part in ("Waiting for approval 1 oldest", "Open cases 1 oldest", "Needs review 1 oldest", "Unknown 0 none"):
+    for part in (
+        "1 case needs a person.",
+        "Waiting for approval 1 oldest",
+        "Open cases 1 oldest",
+        "Needs review 1 oldest",
+    ):
         assert part in said
+    assert "Nothing is wrong" not in said
+    assert "Unknown 0" not in said
     assert 'href="/t/orchid/actions?outcome=NEEDS_REVIEW"' in page
 
 
