@@ -53,12 +53,12 @@ def hour(clock: Clock) -> datetime:
 def part(html: str, name: str) -> str:
     return html.split(f'data-part="{name}"')[1].split("</section>")[0]
 
+
 def test_home_shows_the_last_day_by_outcome(shop: Workshop, verified: str):
     html = page(shop, "")
     said = spoken(html)
     assert "Last 24 hours 1 executed , by outcome now Verified: 1 of 1 Verified 1" in said
     assert "Failed, without an effect" not in said
-
 
 
 @pytest.mark.req("R-UI-16")
