@@ -145,7 +145,7 @@ def _shown_otherwise(
             continue
         if isinstance(value, str) and len(value) > 3 and value.lower() in said and f'"{value}"' in shown:
             other = "".join(str(9 - int(each)) if each.isdigit() else each for each in value)
-            other = other if other != value else f"un{value}"
+            other = other if other != value else value[::-1]
             return call, replace(answer, content=_parsed(shown.replace(f'"{value}"', f'"{other}"')))
     return call, answer
 

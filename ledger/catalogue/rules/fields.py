@@ -7,7 +7,8 @@ The console, the completion guard and the audit of transcripts all use this comp
 2. By name a field is looked for at the top of what is shown, in an object that only wraps it (`result`, `data`,
    `evidence`) and in one that is named as the tool's own thing (`refund` of `issue_refund`; `account` of
    `upgrade_plan(account_id)`), or that shows two arguments or more and one of them as asked. Never elsewhere and never
-   in a list: the same name means another thing there (who paid first, every line of a delivery).
+   in a list: the same name means another thing there (who paid first, every line of a delivery). A name that stands
+   nowhere may have the verb of the tool before it: the `cancel_reason` of `cancel_order(reason)`.
 3. `answers` maps an argument to a path in the answer (`refund.total`, `items[].id`, `payments[-1].method`), or to null
    where the answer's field of that name means something else. With `unit` the answer's number counts `minor` or `major`
    units of the currency, and an integer that was asked for counts minor units.
@@ -48,6 +49,8 @@ _OF_THE_ANSWER: Final = frozenset((
     "summary", "text", "content", "body", "query", "limit", "page", "offset", "cursor", "fields", "format", "dryrun",
     "confirm", "force", "verbose", "timeout", "thought", "password", "token", "result", "data", "output", "success",
 ))
+_OF_ANY_DEED: Final = frozenset(("id", "date", "time", "at", "by", "type", "code", "number", "status", "name", "url"))
+"""With a verb before them they say when, by whom or as what something was done."""
 _STATUS: Final = frozenset(("status", "state", "result", "outcome"))
 _WENT_WELL: Final = frozenset((
     "success", "succeeded", "successful", "ok", "okay", "done", "accepted", "queued", "submitted", "received",
@@ -184,10 +187,13 @@ def _compare_field(asked: _Asked, shown: Any, source: FieldSource, levels: list[
         path, found = asked.answer_path.path, find_at(shown, asked.answer_path.path)
     else:
         path, found = _find_by_name(levels, asked.steps)
+    is_of_deed = found is None and bool(verb) and fold_name(asked.steps[-1]) not in _OF_ANY_DEED
+    if is_of_deed and asked.answer_path is None:
+        path, found = _find_by_name(levels, (*asked.steps[:-1], f"{verb}_{asked.steps[-1]}"))
     if found is None:
         return silent
     same = same_value(asked.value, found, asked.notation)
-    if same is False and asked.answer_path is None and _says_nothing(asked, found, verb):
+    if same is False and asked.answer_path is None and not is_of_deed and _says_nothing(asked, found, verb):
         same = None
     return replace(silent, shown=found, same=same, source=source, path=path)
 
