@@ -1,8 +1,12 @@
 """Stated values: whether a sentence states a value, and whether it states one that nothing on record holds.
 
-1. A number is stated in any spelling: 1250, 1,250, 12.50 where it may count minor units. A text is stated by its words.
-2. What could stand in any sentence (one or two digits, two letters) counts only beside the name of its field.
-3. A foreign value is an address of mail or an id of the target's shape that nothing on record holds; or an amount,
+1. A number is stated in any spelling: 1250, 1,250, 12.50 where it may count minor units, `two`. A text is stated by its
+   words, whatever stands between them; an address also by the usual short forms. A date is stated by day and month or
+   by its weekday, a time of day on either clock, a truth by words such as `enabled` beside the name of its field.
+2. What could stand in any sentence (one or two digits, two letters) counts only beside the name of its field, or, of a
+   field that counts, before what is counted.
+3. Of two moments on one day, and of two times on different days, only what differs is stated; so of lists and objects.
+4. A foreign value is an address of mail or an id of the target's shape that nothing on record holds; or an amount,
    where the action has one amount and the sentence states no other that is known. Of several things so many times a
    known amount is known.
 """
@@ -11,10 +15,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import date
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 from reviews.guarding.rules.records import Ground, Record, leaves
+from reviews.guarding.rules.values import dates_in
 
 _NUMBER = re.compile(r"[-+]?[$\u20ac\u00a3]?\s?\d[\d,]*(?:\.\d+)?")
 _AMOUNT = re.compile(
@@ -42,12 +48,40 @@ class Value(NamedTuple):
 
 def states(sentence: str, value: object, *, name: str = "") -> bool:
     """Return whether a sentence in lower case states a value (rules 1 and 2)."""
-    for form in _forms(value, name):
-        if _stands_in(form, sentence) and (
-            not _is_common(form) or _names(sentence, name) or _is_amount(form, sentence)
-        ):
-            return True
-    return False
+    return next(places_of(sentence, value, name=name), None) is not None
+
+
+def places_of(sentence: str, value: object, *, name: str = "") -> Iterator[tuple[int, int]]:
+    """The places at which a sentence in lower case states a value of a field (rules 1 and 2)."""
+    if isinstance(value, list | tuple):
+        for each in value:
+            yield from places_of(sentence, each, name=name)
+    elif isinstance(value, bool):
+        if _names(sentence, name):
+            yield from (found.span() for found in _TRUTHS[value].finditer(sentence))
+    elif value is not None and (text := " ".join(str(value).lower().split())):
+        yield from _moments_at(sentence, text)
+        for form in _forms(value, text, name):
+            for found in form.finditer(sentence):
+                if not _is_common(found.group()) or _is_meant(sentence, found, name):
+                    yield found.span()
+
+
+def differing_parts(asked: object, shown: object) -> tuple[object, object]:
+    """The part of a requested value that is not shown, and the part that is shown in its place (rule 3)."""
+    if isinstance(asked, list | tuple | dict):
+        known = {str(each).lower() for each in leaves(shown)}
+        return [each for each in leaves(asked) if str(each).lower() not in known], shown
+    if isinstance(asked, bool) is not isinstance(shown, bool):
+        one, other = (_TRUTH_OF.get(str(each).lower()) for each in (asked, shown))
+        if one is not None and other is not None:
+            return one, other
+    moments = _MOMENT.fullmatch(str(asked)), _MOMENT.fullmatch(str(shown))
+    if moments[0] and moments[1]:
+        for part in (1, 2):
+            if moments[0][part] == moments[1][part]:
+                return moments[0][3 - part], moments[1][3 - part]
+    return asked, shown
 
 
 def names_a_thing(text: str) -> bool:
@@ -81,7 +115,7 @@ class KnownValues:
 
 
 def foreign_value(sentence: str, record: Record, known: KnownValues) -> Value | None:
-    """A value of a sentence that stands in the place of one of the record's own, and that nothing holds (rule 3)."""
+    """A value of a sentence that stands in the place of one of the record's own, and that nothing holds (rule 4)."""
     if len(_units(record)) == 1:
         stated = {found[0].strip(): _plain(found[1] or found[2]) for found in _AMOUNT.finditer(sentence)}
         most = MOST_TIMES if _SEVERAL.search(sentence) else 1
@@ -117,15 +151,6 @@ def id_shape(name: str) -> str:
     return re.sub(r"\d", "9", name.strip("#."))
 
 
-@lru_cache(maxsize=4096)
-def _pattern(form: str) -> re.Pattern[str]:
-    return re.compile(rf"(?<![\w.,/-]){re.escape(form)}(?![\w/-]|[.,]\d)")
-
-
-def _stands_in(form: str, sentence: str) -> bool:
-    return form in sentence and _pattern(form).search(sentence) is not None
-
-
 def _is_common(form: str) -> bool:
     return len(form) < SHORT or form in _COMMON
 
@@ -133,32 +158,119 @@ def _is_common(form: str) -> bool:
 _COMMON = frozenset(
     {"yes", "true", "false", "none", "null", "new", "all", "the", "and", "for", "order", "item", "items"}
 )
+_OF_ANY_FIELD = frozenset({"number", "count", "new", "the", "value", "total", "size", "time", "date", "day"})
+# fmt: off
+_NUMERALS = (
+    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
+    "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty",
+)
+# fmt: on
+_COUNTS = re.compile(
+    r"(?:^|_)(?:number|num|no_of|count|quantity|qty|size|party|people|guests?|seats?|tickets?|items?|units?|copies"
+    r"|replicas?|instances?|passengers?|travell?ers?|adults|children|bags|baggages|rooms?|users?|licen[cs]es)(?:$|_)"
+)
+_LASTS = re.compile(r"length|duration|period|(?:^|_)term")
+_COUNTED = re.compile(r" ([a-z]{3,})\b")
+_UNIT_OF_TIME = re.compile(r"business|working|night|day|week|month|year|hour|min|sec")
+_TRUTH_OF = {
+    **dict.fromkeys(("true", "yes", "on", "enabled", "active"), True),
+    **dict.fromkeys(("false", "no", "off", "disabled", "inactive"), False),
+}
+_TRUTHS = {
+    True: re.compile(r"\b(?:on|yes|true|enabled|active|activated|included|added|allowed)\b"),
+    False: re.compile(r"\b(?:off|false|disabled|inactive|deactivated|removed|excluded)\b"),
+}
+_MOMENT = re.compile(r"(\d{4}-\d{2}-\d{2})[Tt ](\d{2}:\d{2})(?::\d{2}(?:\.\d+)?)?(?:[Zz]|[-+]\d{2}:?\d{2})?")
+_CLOCK = re.compile(
+    r"(?<![\d:.])(?:(?P<hour>\d{1,2})(?::(?P<minute>\d{2}))?(?::\d{2})?(?:\s?(?P<half>a\.?m|p\.?m)\b\.?)?"
+    r"|\b(?P<word>noon|midnight)\b)(?![\d:])"
+)
+_BETWEEN = re.compile(r"[\s,_-]+")
+_SPELLINGS = {
+    each: f"(?:{'|'.join(group)})\\.?"
+    for group in (
+        *(("street", "st"), ("avenue", "ave", "av"), ("road", "rd"), ("boulevard", "blvd"), ("drive", "dr")),
+        *(("lane", "ln"), ("court", "ct"), ("place", "pl"), ("square", "sq"), ("highway", "hwy"), ("suite", "ste")),
+        *(("apartment", "apt"), ("north", "n"), ("south", "s"), ("east", "e"), ("west", "w"), ("floor", "fl")),
+        *(("cancelled", "canceled"), ("doctor", "dr"), ("saint", "st")),
+    )
+    for each in group
+}
 
 
-def _is_amount(form: str, sentence: str) -> bool:
-    """Return whether a number occurs in a sentence as an amount of money."""
-    amounts = (found[1] or found[2] for found in _AMOUNT.finditer(sentence))
-    return any(form == amount for amount in amounts)
+def _is_meant(sentence: str, found: re.Match[str], name: str) -> bool:
+    """Return whether what could stand in any sentence is the value of a field here (rule 2)."""
+    form = found.group()
+    if _names(sentence, name) or any(form == (each[1] or each[2]) for each in _AMOUNT.finditer(sentence)):
+        return True
+    counted = _COUNTED.match(sentence, found.end())
+    if counted is None:
+        return False
+    if unit := _UNIT_OF_TIME.match(counted[1]):
+        return _LASTS.search(name) is not None or unit.group() in name
+    return _COUNTS.search(name) is not None
 
 
 def _names(sentence: str, name: str) -> bool:
-    return any(len(word) >= SHORT and word in sentence for word in _WORDS.split(name.lower()))
+    words = (word.removesuffix("s") for word in _WORDS.split(name.lower()))
+    return any(len(word) >= SHORT and word in sentence for word in words if word not in _OF_ANY_FIELD)
 
 
-def _forms(value: Any, name: str) -> Iterator[str]:
-    if isinstance(value, bool) or value is None:
+def _moments_at(sentence: str, text: str) -> Iterator[tuple[int, int]]:
+    """The places at which a date, or a time of day, is stated."""
+    moment = _MOMENT.fullmatch(text)
+    day, clock = (moment[1], moment[2]) if moment else (text, text)
+    if (dated := next(dates_in(day), None)) and dated[0].group() == day and dated[1] is not None:
+        month, number, year = dated[1]
+        for found, value in dates_in(sentence):
+            if value is not None and value[:2] == (month, number) and value[2] in (None, year):
+                yield found.span()
+        if year is not None and (weekday := _weekday(year, month, number)):
+            yield from (found.span() for found in re.finditer(rf"\b{weekday}\b", sentence))
+    if (timed := _CLOCK.fullmatch(clock)) and (times := _times_of(timed)):
+        yield from (found.span() for found in _CLOCK.finditer(sentence) if times & _times_of(found))
+
+
+def _weekday(year: int, month: int, day: int) -> str:
+    try:
+        return f"{date(year, month, day):%A}".lower()
+    except ValueError:
+        return ""
+
+
+def _times_of(found: re.Match[str]) -> frozenset[tuple[int, int]]:
+    """The times of day that a text may mean: on a clock of twelve hours without its half of the day there are two."""
+    if found["word"]:
+        return frozenset({(12, 0) if found["word"] == "noon" else (0, 0)})
+    hour, minute = int(found["hour"]), int(found["minute"] or 0)
+    if found["half"]:
+        return frozenset({(hour % 12 + (12 if found["half"].startswith("p") else 0), minute)})
+    if found["minute"] is None:
+        return frozenset()
+    return frozenset({(hour, minute)})
+
+
+def _forms(value: Any, text: str, name: str) -> Iterator[re.Pattern[str]]:
+    if not isinstance(value, int | float) and not _NUMBER.fullmatch(text):
+        yield _words_of(text)
         return
-    if isinstance(value, list | tuple):
-        for each in value:
-            yield from _forms(each, name)
-        return
-    text = " ".join(str(value).lower().split())
-    if isinstance(value, int | float) or _NUMBER.fullmatch(text):
-        yield from _numbers(text, name, whole=isinstance(value, int))
-    elif text:
-        yield text
-        if "_" in text:
-            yield text.replace("_", " ")
+    for number in dict.fromkeys(_numbers(text, name, whole=isinstance(value, int))):
+        yield _number_pattern(number)
+    if text.isdigit() and int(text) < len(_NUMERALS):
+        yield _number_pattern(_NUMERALS[int(text)])
+
+
+@lru_cache(maxsize=4096)
+def _number_pattern(form: str) -> re.Pattern[str]:
+    return re.compile(rf"(?<![\w.,/-])(?<!\d:){re.escape(form)}(?![\w/-]|[.,:]\d)")
+
+
+@lru_cache(maxsize=4096)
+def _words_of(text: str) -> re.Pattern[str]:
+    """The words of a text in their usual spellings, whatever stands between them."""
+    words = [_SPELLINGS.get(each.strip("."), re.escape(each)) for each in _BETWEEN.split(text) if each]
+    joined = r"[\s,_-]+".join(words) if words else re.escape(text)
+    return re.compile(rf"(?<![\w.,/-]){joined}(?![\w/-]|[.,]\d)")
 
 
 def _numbers(text: str, name: str, *, whole: bool) -> Iterator[str]:
@@ -166,9 +278,9 @@ def _numbers(text: str, name: str, *, whole: bool) -> Iterator[str]:
     number = float(bare)
     yield bare
     for amount in (number, number / 100) if whole and _MONEY.search(name.lower()) else (number,):
-        yield from {f"{amount:.2f}", f"{amount:,.2f}"}
+        yield from (f"{amount:.2f}", f"{amount:,.2f}")
         if amount == int(amount):
-            yield from {f"{int(amount)}", f"{int(amount):,}"}
+            yield from (f"{int(amount)}", f"{int(amount):,}")
 
 
 def _plain(text: str) -> float:

@@ -78,7 +78,7 @@ def stated_values(text: str) -> list[StatedValue]:
 
     for each in _AMOUNT.finditer(text):
         take("amount", each.span(), _plain(each[1] or each[2]))
-    for each, value in _dates(text):
+    for each, value in dates_in(text):
         take("date", each.span(), value)
     for each in _ID.finditer(text):
         take("id", each.span(), _id_of(each.group()))
@@ -125,7 +125,7 @@ class OnRecord:
 
     @cached_property
     def _known_dates(self) -> frozenset[tuple[int, int, int | None]]:
-        return frozenset(value for _, value in _dates(self.text) if value is not None)
+        return frozenset(value for _, value in dates_in(self.text) if value is not None)
 
     @cached_property
     def _following(self) -> frozenset[float]:
@@ -190,7 +190,8 @@ def _is_amount(name: str, value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and bool(_MONEY_NAME.search(name.lower()))
 
 
-def _dates(text: str) -> Iterator[tuple[re.Match[str], tuple[int, int, int | None] | None]]:
+def dates_in(text: str) -> Iterator[tuple[re.Match[str], tuple[int, int, int | None] | None]]:
+    """The dates in a text in lower case, each with its month, day and year; None where there is no such day."""
     for each in _ISO.finditer(text):
         yield each, _date(each[2], each[3], each[1])
     for each in _SLASHED.finditer(text):

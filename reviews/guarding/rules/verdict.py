@@ -43,11 +43,21 @@ from reviews.guarding.rules.records import Ground, Note, Record, Stated, leaves
 from reviews.guarding.rules.replacement import Replacement, rewritten
 from reviews.guarding.rules.sayings import Match, holds, phrases_of, sides_of
 from reviews.guarding.rules.segments import Sentence, sentences
-from reviews.guarding.rules.stated import KnownValues, foreign_value, id_shape, names_a_thing, other_target, states
+from reviews.guarding.rules.stated import (
+    KnownValues,
+    differing_parts,
+    foreign_value,
+    id_shape,
+    names_a_thing,
+    other_target,
+    places_of,
+)
 from reviews.guarding.rules.turns import last_tries, meant_by, named_in
 from reviews.guarding.rules.values import OnRecord, follows_from, stated_values
 
 _QUOTE = re.compile(r'"[^"]{0,2000}"|\u201c[^\u201d]{0,2000}\u201d')
+_OPENS_QUOTE = re.compile(r'["\u201c]')
+_CLOSES_QUOTE = re.compile(r'[.,;!]?["\u201d]')
 FEWEST_QUOTED = 3
 """So many words in quotes are somebody else's; fewer are the speaker's own."""
 _LETTERS = re.compile(r"[^\W\d_]{2,}")
@@ -113,6 +123,8 @@ class _Said:
 
     text: str
     span: tuple[int, int]
+    at: int = 0
+    """Where it begins in the folded text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +202,8 @@ class _Judging:
         yield from covered
         spans = [each.said.span for each in covered if each.code is not None or each.said.span[0] < each.said.span[1]]
         for each in sentences(self.folded):
-            said = _Said(self.folded.lower[each.start : each.end], self.folded.span(each.start, each.end))
+            span = self.folded.span(each.start, each.end)
+            said = _Said(self.folded.lower[each.start : each.end], span, each.start)
             if any(start < said.span[1] and said.span[0] < end for start, end in spans):
                 continue
             found = self._finding(said, each)
@@ -226,14 +239,15 @@ class _Judging:
 
     def _is_told(self, said: _Said) -> bool:
         """Return whether a sentence is the console's own, word for word."""
-        return any(said.text in text for text in self.own_words)
+        return said.text in self.own_sentences
 
     @cached_property
-    def own_words(self) -> tuple[str, ...]:
-        """The console's own words about each action, in lower case."""
+    def own_sentences(self) -> frozenset[str]:
+        """The console's own sentences about each action, in lower case."""
         told = [f"{self._line(each).text}\n{each.tool} on {each.target}: {each.text}" for each in self.tries]
         told.append(receipt_of(self.ground, only_new=False).text)
-        return tuple(map(str.lower, told))
+        folded = _without_quotes(fold("\n".join(told)))
+        return frozenset(folded.lower[each.start : each.end] for each in sentences(folded))
 
     # What the agent itself ties to an action
 
@@ -299,27 +313,54 @@ class _Judging:
     # What the record says to a sentence
 
     def _of_fields(self, said: _Said) -> _Finding | None:
-        if not self.differing or wording.speaks_of_request(said.text):
+        if not self.differing:
             return None
         for record in meant_by(said.text, self.tries):
             if not record.differing or not (record.is_new or record in named_in(said.text, self.tries)):
                 continue
-            wrong = self._asked_not_shown(said.text, record)
-            if wrong and not wording.leaves_values_open(said.text):
+            wrong = self._asked_not_shown(said.text, record, quoted=self._with_quotes(said))
+            if wrong:
                 line = replacement.differing_line(record, wrong)
                 return _Finding(said, (record,), "field", Code.WRONG_TARGET, line)
         return None
 
-    def _asked_not_shown(self, text: str, record: Record) -> list[str]:
-        """The fields of which a sentence states the asked value, and not the one that is shown."""
+    def _with_quotes(self, said: _Said) -> str:
+        """A sentence with what it quotes."""
+        return fold(self.message).lower[said.at : said.at + len(said.text)]
+
+    def _asked_not_shown(self, text: str, record: Record, *, quoted: str = "") -> list[str]:
+        """The fields of which a sentence states the asked value, and not the one that is shown.
+
+        `quoted` is the sentence with its quotes, in which only a quote that is the value itself states it.
+        """
         wrong = []
         for each in record.differing:
             others = [one.shown for one in record.fields if one is not each and one.same is not False]
-            if each.asked in others or states(text, each.shown, name=each.name):
+            if each.asked in others or self._is_set_later(record, each.name, each.asked):
                 continue
-            if states(text, _only_asked(each.asked, each.shown), name=each.name):
+            asked, shown = differing_parts(each.asked, each.shown)
+            places = [
+                (start, end)
+                for start, end in places_of(quoted or text, asked, name=each.name)
+                if (not quoted or _is_own(quoted, text, start, end)) and not wording.leaves_value_open(text, start, end)
+            ]
+            told = list(places_of(quoted or text, shown, name=each.name)) if places else []
+            if places and (not told or any(wording.is_change(text, one, other) for one in told for other in places)):
                 wrong.append(each.name)
         return wrong
+
+    def _is_set_later(self, record: Record, name: str, asked: object) -> bool:
+        """Return whether something later on the same thing shows the value that a field was asked to have."""
+        last = name.rpartition(".")[2]
+        place = next((at for at, each in enumerate(self.ground.records) if each is record), 0)
+        for each in self.ground.records[place + 1 :]:
+            if each.completed and any(one in each.said for one in record.names):
+                done = any(
+                    one.asked == asked and one.same is not False for one in each.fields if one.name.endswith(last)
+                )
+                if done or asked in (each.answer.get(last), each.reading.get(last)):
+                    return True
+        return False
 
     def _of_sayings(self, said: _Said) -> _Finding | None:
         if not self.phrases.may_stand_in(said.text):
@@ -516,8 +557,7 @@ class _Judging:
             ]
         if not unknown:
             return
-        start = self.folded.lower.find(said.text)
-        quoted = [self.folded.text[start + each.span[0] : start + each.span[1]].strip() for each in unknown]
+        quoted = [self.folded.text[said.at + each.span[0] : said.at + each.span[1]].strip() for each in unknown]
         named = ", ".join(dict.fromkeys(quoted))
         verb = "stands" if len(set(quoted)) == 1 else "stand"
         self._add_note("value", said, f"{named} {verb} nowhere on record.", quoted=False)
@@ -600,18 +640,17 @@ def _mark_end(span: tuple[int, int]) -> Replacement:
 _NOT_ON_RECORD = "Not done: no such action is on record."
 
 
-def _only_asked(asked: object, shown: object) -> object:
-    """The requested values of a list or an object that are not shown."""
-    if isinstance(asked, list | tuple | dict):
-        known = {str(each).lower() for each in leaves(shown)}
-        return [each for each in leaves(asked) if str(each).lower() not in known]
-    return asked
-
-
 def _without_quotes(folded: Folded) -> Folded:
     if '"' not in folded.lower and "\u201c" not in folded.lower:
         return folded
     return Folded(folded.text, _QUOTE.sub(_blank_quote, folded.lower), folded.places)
+
+
+def _is_own(quoted: str, text: str, start: int, end: int) -> bool:
+    """Return whether a place of a sentence is outside of its quotes, or is all of one."""
+    return quoted[start:end] == text[start:end] or bool(
+        _OPENS_QUOTE.match(quoted, start - 1) and _CLOSES_QUOTE.match(quoted, end)
+    )
 
 
 def _blank_quote(match: re.Match[str]) -> str:

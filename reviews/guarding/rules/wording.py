@@ -32,11 +32,33 @@ _OPEN_AFTER = re.compile(
     r"|when you|under (?:\w+ )?review|unknown|anymore|any more|(?:is|are) still)\b|\d of (?:the |all |your )?\d"
 )
 _REQUEST_AFTER = re.compile(r"\W+(?:the|a|an|your|my|this|that)?\W*request\b")
-_VALUES_OPEN = re.compile(
-    r"\b(?:not|no|never|nothing|cannot|without|unable|fail\w*|refus\w+|if|whether|until|unless|would|could|can|may|might"
-    r"|must|should|shall|want|attempt(?:ed)?|tried|try|only after|unless|instead|either|unfortunately)\b"
+_VALUE_OPEN = re.compile(
+    r"\b(?:not|no|never|nothing|cannot|without|unable|fail\w*|refus\w+|if|whether|unless|would|could|can|may|might|must"
+    r"|should|shall|want|attempt(?:ed)?|tried|try|only after|either|unfortunately|until(?! (?:the )?(?:\d|end of\b|"
+    r"noon|midnight|next\b|further\b|(?:mon|tues|wednes|thurs|fri|satur|sun)day|(?:jan|feb|mar|apr|may|jun|jul|aug|sep"
+    r"|oct|nov|dec)[a-z]* \d)))\b"
     r"|n['\u2019]t\b|\b(?:i|we)(?: will|['\u2019]ll| am going| are going)\b|['\u2019]d\b"
 )
+_VALUE_CUT = re.compile(
+    r"; |[\u2014:]|,? (?:but|however|though|although|so|which|because)\b"
+    r"|,? and (?=(?:i|we|you|it|this|that|your|the)\b)"
+    r"|, (?=(?:i|we|you|it|this|that|please|feel|thank\w*|let)\b|and if\b|with no\b|without\b|no \w+ needed\b"
+    r"|(?:if|unless|in case) you (?:need|have|want|would|wish|prefer|see)\b)"
+)
+"""Where another clause begins, which says nothing of the value before it."""
+_WITHOUT = re.compile(r" with(?: no\b|out\b)")
+_OF_REQUEST = re.compile(
+    r"\b(?:you|user|customer|client|i|we|they|he|she)(?:['\u2019](?:ve|d)| have| had)? (?:originally |first |only )?"
+    r"(?:asked|requested|wanted|mentioned|chose|wished)\b"
+    r"|\b(?:instead of|rather than|in place of|asked for|request (?:for|to)|originally|previously|formerly|used to be"
+    r"|had been|before it was)\b"
+)
+_AS_REQUESTED = re.compile(
+    r"\b(?:as|like|what|that|which) (?:you(?:['\u2019]ve| have| had)? )?"
+    r"(?:asked|requested|wanted|wished|mentioned)(?: for)?\b|\bper your request\b"
+)
+_FROM = re.compile(r"\bfrom (?:the |a |an |your )?\W*$")
+_TO = re.compile(r"\W*(?:[a-z]+ ){0,2}?(?:over |up |down )?to (?:the |a |an )?\W*")
 _BACK = re.compile(r"\bback\b")
 _RULE_AFTER = re.compile(
     r"\W+(?:[\w-]+\W+){0,2}(?:must|should|can|may|will|would|cannot|need)\b"
@@ -54,9 +76,6 @@ _WHOLE = re.compile(
     r"(?:done|all set|set|completed?|taken care of|sorted|finished|successful)(?: now| for you| successfully)?[.!]*"
 )
 _ALL = re.compile(r"\b(?:all|both|every|each|everything|the (?:two|three|four|five|six))\b")
-_REQUEST = re.compile(
-    r"\b(?:asked|requested|wanted|instead of|rather than|you mentioned|your request|originally|previously)\b"
-)
 _ADVERBS = (
     r"(?: (?:just|now|also|already|then|finally|therefore|fully|successfully|again|(?:gone|went) (?:ahead|on) and))*"
 )
@@ -130,9 +149,13 @@ def is_performed(sentence: str, start: int, end: int) -> bool:
     return len(before.split()) <= _SHORT and _PERFORMED_AFTER.match(sentence, end) is not None
 
 
-def leaves_values_open(sentence: str) -> bool:
-    """Return whether a sentence denies, offers, plans or supposes its values instead of stating them."""
-    return _VALUES_OPEN.search(_SAID_BEFORE.sub(" ", sentence)) is not None
+def leaves_value_open(sentence: str, start: int, end: int) -> bool:
+    """Return whether the value at a place is denied, offered, planned or supposed there, or repeats the request."""
+    before = _AS_REQUESTED.sub(" ", _SAID_BEFORE.sub(" ", sentence[:start]))
+    before = before[max((found.end() for found in _VALUE_CUT.finditer(before)), default=0) :]
+    cuts = [found.start() for each in (_VALUE_CUT, _WITHOUT) if (found := each.search(sentence, end))]
+    after = sentence[end : min(cuts, default=len(sentence))]
+    return _VALUE_OPEN.search(f"{before}0{after}") is not None or _OF_REQUEST.search(before) is not None
 
 
 def is_own_deed(sentence: str, start: int) -> bool:
@@ -155,6 +178,8 @@ def speaks_of_all(sentence: str) -> bool:
     return _ALL.search(sentence) is not None
 
 
-def speaks_of_request(sentence: str) -> bool:
-    """Return whether a sentence repeats the request or the state before it."""
-    return _REQUEST.search(sentence) is not None
+def is_change(sentence: str, one: tuple[int, int], other: tuple[int, int]) -> bool:
+    """Return whether a sentence tells a change from the value at one place to that at another."""
+    if one[1] > other[0] or not _FROM.search(sentence, 0, one[0]):
+        return False
+    return _TO.fullmatch(sentence, one[1], other[0]) is not None
