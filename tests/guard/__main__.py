@@ -6,7 +6,7 @@ import sys
 
 from django.conf import settings
 
-from tests.guard import mutations, retail
+from tests.guard import dialogues, mutations, retail
 from tests.guard.conversations import messages
 from tests.guard.figures import figures_of, table
 
@@ -21,5 +21,11 @@ if retail.is_there():
         sys.stdout.write(f"the same made false\n{mutations.report(retail.mutants(suggested=suggested))}\n\n")
     sys.stdout.write(f"the labelled messages\n{retail.labelled()}\n\n")
     sys.stdout.write(f"falsified in one value, nothing configured\n{retail.falsified_figures().table()}\n\n")
-else:
+if dialogues.is_there():
+    sys.stdout.write(f"real dialogues with services\n{retail.report(dialogues.measured())}\n")
+    sys.stdout.write(f"the same with recaps\n{retail.report(dialogues.measured_recaps())}\n")
+    falsified, shown = dialogues.falsified_figures()
+    sys.stdout.write(f"recaps falsified in one value\n{falsified.table()}\n\n")
+    sys.stdout.write(f"recaps of what is shown otherwise\n{shown.table()}\n\n")
+if not retail.is_there():
     sys.stdout.write("The real conversations are not there; COUNTERFOIL_RECORDINGS names their folder.\n")

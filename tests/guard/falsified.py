@@ -19,6 +19,7 @@ from console.transcripts.records import AGENT, Transcript, TranscriptTurn
 from reviews.observations.rules.observe import ReportedStatus
 
 KINDS = ("amount, new", "amount, known", "date", "id", "direction", "count")
+RULES = ("citation", "field", "saying", "value", "direction", "phantom", "all")
 _AMOUNT = re.compile(r"\$(\d[\d,]*\.\d\d)")
 _DATE = re.compile(r"\b(\d{4}-\d\d-)(\d\d)\b|\b((?:May|June|July|March|April) )(\d{1,2})\b")
 _ID = re.compile(r"#?\b[A-Z]?\d{7,10}\b")
@@ -34,24 +35,46 @@ _WAYS = (
 
 @dataclass
 class FalsifiedFigures:
-    """Counts by kind: falsified, replaced, noted, and with the true value in the receipt."""
+    """Counts by kind: falsified, replaced and by which rule, noted, and with the true value in the receipt."""
 
     made: Counter[str] = field(default_factory=Counter)
     held: Counter[str] = field(default_factory=Counter)
+    by_rule: Counter[tuple[str, str]] = field(default_factory=Counter)
     noted: Counter[str] = field(default_factory=Counter)
     beside: Counter[str] = field(default_factory=Counter)
     reached: Counter[str] = field(default_factory=Counter)
     passed: list[str] = field(default_factory=list)
 
+    def count(self, kind: str, found: ConversationAudit, turn: int, truths: Iterable[str]) -> None:
+        """Count one falsified message of an audited conversation; `truths` are the spellings of the true value."""
+        receipts = [each for each in found.receipts if each.turn == turn]
+        lines = "\n".join(line for each in receipts for line in each.lines).replace(",", "").lower()
+        rules = {each.rule for each in found.claims if each.false and each.turn == turn}
+        noted = any(each.notes for each in receipts)
+        beside = any(each.replace(",", "").strip("#").lower() in lines for each in truths if each)
+        self.made[kind] += 1
+        self.held[kind] += bool(rules)
+        self.by_rule.update((kind, each) for each in rules)
+        self.noted[kind] += noted
+        self.beside[kind] += beside
+        self.reached[kind] += bool(rules) or noted or beside
+        if not (rules or noted or beside):
+            text = next(each.text for each in found.conversation.turns if each.number == turn)
+            self.passed.append(f"{found.conversation.id} turn {turn}, {kind}: {' '.join(text.split())[:200]}")
+
     def table(self) -> str:
         """The figures as text, a row for each kind."""
-        head = f"{'falsified':<16}{'messages':>9}{'replaced':>9}{'noted':>7}{'truth beside':>13}{'any of these':>13}"
-        rows = [
-            f"{kind:<16}{self.made[kind]:>9}{self.held[kind]:>9}{self.noted[kind]:>7}{self.beside[kind]:>13}"
-            f"{self.reached[kind]:>13}"
-            for kind in KINDS
-        ]
-        return "\n".join((head, *rows))
+        rules = [each for each in RULES if any(rule == each for _, rule in self.by_rule)]
+        names = ("falsified", "messages", "replaced", *(f"by {each}" for each in rules), "noted", "truth beside", "any")
+        rows = [names]
+        for kind in self.made:
+            by_rule = [self.by_rule[kind, each] for each in rules]
+            counts = (self.made, self.held, *by_rule, self.noted, self.beside, self.reached)
+            rows.append((kind, *(str(each if isinstance(each, int) else each[kind]) for each in counts)))
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        return "\n".join(
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+        )
 
 
 def measure(conversations: Iterable[Transcript], offers: OfferCache) -> FalsifiedFigures:
@@ -64,9 +87,7 @@ def measure(conversations: Iterable[Transcript], offers: OfferCache) -> Falsifie
             for kind, text, true in falsifications(turn.text, _session_text(one, turn.number)):
                 turns = tuple(replace(each, text=text) if each is turn else each for each in one.turns)
                 found = audit_conversation(replace(one, turns=turns), offer)
-                _count(made, kind, found, turn.number, true)
-                if made.reached[kind] < made.made[kind]:
-                    made.passed.append(f"{one.id} turn {turn.number}, {kind}: {true}")
+                made.count(kind, found, turn.number, (true,))
     return made
 
 
@@ -116,16 +137,3 @@ def _honest_reports(audited: ConversationAudit) -> Iterator[TranscriptTurn]:
         if changes and done and turn.number not in touched:
             yield turn
         before = turn.number
-
-
-def _count(made: FalsifiedFigures, kind: str, found: ConversationAudit, turn: int, true: str) -> None:
-    receipts = [each for each in found.receipts if each.turn == turn]
-    lines = "\n".join(line for each in receipts for line in each.lines).replace(",", "")
-    held = any(each.false and each.turn == turn for each in found.claims)
-    noted = any(each.notes for each in receipts)
-    beside = bool(true) and true.replace(",", "").strip("#") in lines
-    made.made[kind] += 1
-    made.held[kind] += held
-    made.noted[kind] += noted
-    made.beside[kind] += beside
-    made.reached[kind] += held or noted or beside

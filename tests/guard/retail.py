@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -22,7 +22,8 @@ from console.transcripts.records import Transcript
 from console.transcripts.suggestions import suggest_sayings
 from tests.guard import falsified, mutations
 
-FOLDER = Path(os.environ.get("COUNTERFOIL_RECORDINGS", Path(__file__).parents[3] / "shared" / "recordings")) / "retail"
+RECORDINGS = Path(os.environ.get("COUNTERFOIL_RECORDINGS", Path(__file__).parents[3] / "shared" / "recordings"))
+FOLDER = RECORDINGS / "retail"
 PARTS = 10
 
 
@@ -45,9 +46,14 @@ def is_there() -> bool:
 
 def measured(*, suggested: bool = False) -> Measured:
     """The guard over every message of the recordings, with drafted contracts."""
+    return measure(_audited(suggested=suggested))
+
+
+def measure(audits: Iterable[ConversationAudit]) -> Measured:
+    """Count what the guard did in some conversations."""
     made = Measured()
     begun = time.perf_counter()
-    for found in _audited(suggested=suggested):
+    for found in audits:
         made.messages += found.spoken
         made.calls += len(found.acts)
         for act in found.acts:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.guard import mutations, retail
+from tests.guard import dialogues, mutations, retail
 from tests.guard.conversations import messages
 from tests.guard.figures import figures_of, table
 
@@ -53,7 +53,7 @@ def test_sayings_suggested_from_other_conversations_hold_what_real_agents_said_f
 @real
 def test_real_messages_made_false_are_held_or_told_beside():
     made, more = retail.mutants(), retail.mutants(suggested=True)
-    floors = {"dropped": 0.85, "failed": 0.9, "other target": 0.7, "other value": 0.45}
+    floors = {"dropped": 0.85, "failed": 0.9, "other target": 0.7, "other value": 0.9}
     for kind, floor in floors.items():
         assert made.held[kind] / made.made[kind] >= floor, mutations.report(made)
     assert made.beside["failed"] == made.made["failed"], mutations.report(made)
@@ -68,3 +68,31 @@ def test_of_real_messages_falsified_in_one_value_the_truth_stands_beside():
         assert made.beside[kind] / made.made[kind] >= min(floor, 0.9), made.table()
         assert made.reached[kind] / made.made[kind] >= floor, made.table()
     assert made.noted["amount, new"] + made.held["amount, new"] >= 0.95 * made.made["amount, new"], made.table()
+
+
+recorded = pytest.mark.skipif(not dialogues.is_there(), reason="the dialogues with services are not beside the project")
+
+
+@recorded
+@pytest.mark.long
+def test_of_dialogues_with_services_fewer_than_one_in_a_thousand_is_touched():
+    made = dialogues.measured()
+    assert made.messages > 5_000
+    assert len(made.stopped) + len(made.noted) < made.messages / 1_000, retail.report(made)
+
+
+@recorded
+@pytest.mark.long
+def test_recaps_are_stopped_where_the_service_did_something_else_and_nowhere_else():
+    made = dialogues.measured_recaps()
+    assert all(each.startswith("field: ") for each in made.stopped), retail.report(made)
+    assert 0.8 * len(made.differences) < len(made.stopped) <= len(made.differences), retail.report(made)
+
+
+@recorded
+@pytest.mark.long
+def test_a_requested_value_that_is_shown_otherwise_gives_way_whatever_its_sort():
+    _, shown = dialogues.falsified_figures()
+    for sort in ("name", "place", "time", "date", "amount", "count"):
+        assert shown.held[sort] >= 0.75 * shown.made[sort], shown.table()
+        assert shown.reached[sort] >= 0.98 * shown.made[sort], shown.table()
