@@ -212,6 +212,43 @@ def target_link(context: dict[str, Any], target: str) -> SafeString:
     return format_html('<a class="over" href="{}">{}</a>', href, plainly(labels.target_text(target)))
 
 
+@register.simple_tag(takes_context=True)
+def filters_in_force(context: dict[str, Any], form: BaseForm) -> list[dict[str, str]]:
+    """The filters that are set in the address: name, value in words, and the address without each."""
+    found = []
+    for field in form.visible_fields():
+        value = form.data.get(field.html_name, "")
+        if not value:
+            continue
+        words = dict(getattr(field.field, "choices", ())).get(value, value)
+        others = urlencode([(name, each) for name, each in _set_fields(form) if name != field.html_name])
+        href = f"{context['page_path']}{'?' if others else ''}{others}"
+        found.append({"label": str(field.label), "words": str(words), "href": href})
+    return found
+
+
+@register.simple_tag(takes_context=True)
+def time_presets(context: dict[str, Any], form: BaseForm) -> list[dict[str, str]]:
+    """Days that are often asked for, where the form has `since` and `until`: in words, and the address with them."""
+    if not {"since", "until"} <= set(form.fields):
+        return []
+    today = context["as_of"].astimezone(UTC).date()
+    spans = (("Today", 0, 0), ("Yesterday", 1, 1), ("Last 7 days", 6, 0), ("Last 30 days", 29, 0))
+    others = [(name, each) for name, each in _set_fields(form) if name not in ("since", "until")]
+    return [
+        {
+            "words": words,
+            "href": f"{context['page_path']}?{urlencode([*others, ('since', first), ('until', last)])}",
+        }
+        for words, first, last in ((words, today - timedelta(a), today - timedelta(b)) for words, a, b in spans)
+    ]
+
+
+def _set_fields(form: BaseForm) -> list[tuple[str, str]]:
+    """The values in the address but for the place in the list."""
+    return [(name, each) for name, values in form.data.lists() for each in values if each and name != "after"]
+
+
 def target_page(slug: str, target: str) -> str:
     """The address of a target's page. Its name may hold any character, so it stands in the query."""
     return f"{reverse('target', args=[slug])}?{urlencode({'name': target})}"

@@ -14,7 +14,7 @@ SEEN = """(selector) => [...document.querySelectorAll(selector)]
 
 # What is folded on the screen and not on the paper either; a form is nothing to hand on.
 FOLDED = """() => [...document.querySelectorAll('main details:not([open]) > :not(summary)')]
-    .filter(each => !each.closest('details:has(form), .decide:has(form)') && each.textContent.trim()
+    .filter(each => !each.closest('details:has(form), .decide:has(form), .filters') && each.textContent.trim()
         && !each.checkVisibility({contentVisibilityAuto: true})).map(each => each.outerHTML.slice(0, 120))"""
 
 

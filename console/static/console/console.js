@@ -194,7 +194,22 @@ function showPicked() {
   for (const box of all("[data-pick]")) box.checked = ids.has(box.value);
   write(bar.querySelector("[data-picked-count]"), ids.size ? `${ids.size} selected` : "None selected");
   bar.querySelector("[data-picked-none]").hidden = !ids.size;
+  bar.toggleAttribute("data-idle", !ids.size && !bar.querySelector("[name=scope][value=all]")?.checked);
+  const boxes = all("[data-pick]");
+  for (const whole of all("[data-pick-all]")) {
+    whole.checked = boxes.length > 0 && boxes.every((box) => box.checked);
+    whole.indeterminate = !whole.checked && boxes.some((box) => box.checked);
+  }
 }
+
+document.addEventListener("change", (event) => {
+  if (event.target.matches("[data-picked] [name=scope]")) return showPicked();
+  if (!event.target.matches("[data-pick-all]")) return;
+  const ids = picked();
+  for (const box of all("[data-pick]")) ids[event.target.checked ? "add" : "delete"](box.value);
+  keepPicked(ids);
+  showPicked();
+});
 
 document.addEventListener("change", (event) => {
   if (!event.target.matches("[data-pick]")) return;
@@ -580,6 +595,16 @@ document.addEventListener("htmx:configRequest", (event) => {
 
 document.addEventListener("counterfoil:replaced", showPicked);
 document.addEventListener("counterfoil:replaced", markCurrent);
+// The filter menu is part of the answer to each choice made in it, and stays open for the next.
+let filterMenuOpen = false;
+document.addEventListener("htmx:beforeSwap", (event) => {
+  filterMenuOpen = Boolean(event.target.querySelector(".filter-menu[open]"));
+});
+document.addEventListener("htmx:afterSwap", () => {
+  const menu = document.querySelector(".filter-menu");
+  if (menu && filterMenuOpen) menu.open = true;
+  filterMenuOpen = false;
+});
 // Nobody looks at a page that is in the background.
 document.addEventListener("htmx:beforeRequest", (event) => {
   if (document.hidden && event.target.matches?.("[data-presence]")) event.preventDefault();
