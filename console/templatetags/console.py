@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 
 from django import template
 from django.forms import BaseForm
+from django.http import QueryDict
 from django.template import Context
 from django.template.loader import render_to_string
 from django.templatetags.static import static
@@ -246,6 +247,7 @@ def time_presets(context: dict[str, Any], form: BaseForm) -> list[dict[str, str]
 
 def _set_fields(form: BaseForm) -> list[tuple[str, str]]:
     """The values in the address but for the place in the list."""
+    assert isinstance(form.data, QueryDict)
     return [(name, each) for name, values in form.data.lists() for each in values if each and name != "after"]
 
 
