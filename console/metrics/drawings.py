@@ -180,7 +180,7 @@ def draw_strip(total: int, bands: Sequence[DrawnBand], *, words: str) -> SafeStr
         drawn,
     )
     return format_html(
-        '<svg class="strip" viewBox="0 0 {} {}" preserveAspectRatio="none" role="group" aria-label="{}">{}</svg>',
+        '<svg class="shares" viewBox="0 0 {} {}" preserveAspectRatio="none" role="group" aria-label="{}">{}</svg>',
         WIDTH,
         high,
         words,
