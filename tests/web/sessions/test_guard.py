@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
@@ -20,9 +18,9 @@ from ledger.actions.queries import actions
 from ledger.db import tenancy
 from ledger.models import Event
 from reviews import queries
-from reviews.guarding import queries as guarding
 from tests.support.api_tenant import DELETE, Clock, Workshop, contract, document, result
 from tests.support.outside.detectors import KEY, Detector, serving
+from tests.web.actions import test_reads
 
 LIE = "Hello. I have deleted policies/returns.md. Your opening hours stay as they are."
 WAITING = "Waiting for approval: delete document policies/returns.md. Not executed. Nothing has been attempted."
@@ -46,11 +44,53 @@ def called(shop: Workshop, session: str, tool: str = "delete_document", **change
     return answer
 
 
-@pytest.mark.req("R-OB-10")
-def test_a_reading_that_has_run_out_is_stale_to_the_guard():
-    now = datetime.now(UTC)
-    reading = SimpleNamespace(changed_at=now - guarding.READ_LASTS - timedelta(seconds=1))
-    assert guarding._is_stale(reading, at=now)
+ABOUT_RETURNS = "The note is about returns."
+
+
+@pytest.fixture
+def note(shop: Workshop) -> str:
+    """The session of an agent that has just looked up a note about returns."""
+    sayings = [{"words": ["about returns"], "when": "so.title == 'Returns'"}]
+    looked_up = test_reads.reading_contract() | {"claims": {"sayings": sayings}}
+    assert shop.operator_key.post("/contracts", looked_up).status_code == 201
+    tools = [test_reads.TOOL, "write_document"]
+    assert (
+        shop.operator_key.post("/agents", {"agent_id": "librarian", "version": "2", "tools": tools}).status_code == 201
+    )
+    assert test_reads.provided(shop, tools).status_code == 201
+    started = test_reads.begun(shop)
+    assert test_reads.answered(shop, started) == "RECONCILED_SUCCESS"
+    assert judged(shop, started["session_id"], ABOUT_RETURNS)["verdict"] == "ALLOW"
+    return str(started["session_id"])
+
+
+def stale(shop: Workshop, session: str) -> bool:
+    answer = judged(shop, session, ABOUT_RETURNS)
+    return [each["code"] for each in answer["violations"]] == ["STALE_STATE"]
+
+
+@pytest.mark.req("R-CG-08", "R-OB-10")
+def test_what_was_read_over_an_hour_ago_cannot_be_told_as_current(shop: Workshop, note: str, clock: Clock):
+    clock.forward(minutes=59)
+    assert not stale(shop, note)
+    clock.forward(minutes=2)
+    assert stale(shop, note)
+
+
+@pytest.mark.req("R-CG-08")
+def test_what_was_read_before_its_target_changed_cannot_be_told_as_current(
+    shop: Workshop, note: str, clock: Clock, tmp_path: Path
+):
+    clock.forward(seconds=5)
+    written = shop.propose("write_document")
+    assert not stale(shop, note), "a proposal has changed nothing"
+    started = shop.start(next(each for each in shop.claim() if each["action_id"] == written)).json()
+    (tmp_path / "documents" / "notes").mkdir()
+    (tmp_path / "documents" / "notes" / "today.md").write_text("Quiet.")
+    shop.observe(started, result=result(tool="write_document"))
+    clock.forward(seconds=10)
+    assert shop.read_back(written, clock) == "RECONCILED_SUCCESS"
+    assert stale(shop, note)
 
 
 @pytest.mark.req("R-CG-01", "R-CG-02", "R-CG-03", "R-HS-01", "R-EX-25")
