@@ -19,8 +19,12 @@ from console.tasks import count_metrics, send_handoffs
 from ledger.db import execute, tenancy
 from ledger.record.rules.canonical import digest
 from reviews.observations.rules import webhooks
+from reviews.tasks import verify_due, watch_changes
 from tests.support.api_tenant import Clock, Workshop, anonymous, result
 from tests.support.outside.receivers import Posts, posts
+from tests.support.refund_shop import ORDER, TOOL, Counter
+from tests.web.cases.test_ungated import AUDIT
+from tests.web.recovery.test_recovery_path import CANCEL, cancelling, carried_out, child_of, lesser
 
 ROOT = Path(__file__).resolve().parents[3]
 SECRET = "whsec_" + "YWFhYWFhYWFhYWFhYWFhYWFhYWFhYWFh"
@@ -65,7 +69,7 @@ def by(document: dict[str, Any], *names: str) -> dict[Any, dict[str, Any]]:
     return {tuple(row[name] for name in names) if len(names) > 1 else row[names[0]]: row for row in document["rows"]}
 
 
-@pytest.mark.req("R-HO-02", "R-HO-03", "R-HO-04", "R-HO-05", "R-HO-06", "R-HO-09", "R-HO-10", "R-HO-15")
+@pytest.mark.req("R-HO-02", "R-HO-03", "R-HO-09", "R-HO-10", "R-HO-15")
 def test_each_consumer_finds_what_it_needs(lived: Workshop):
     tools = by(take(lived, "contracts"), "tool")
     deleting = tools["delete_document"]
@@ -81,20 +85,10 @@ def test_each_consumer_finds_what_it_needs(lived: Workshop):
     assert sick["delete_document"]["unsettled"] == 1
 
     refused = take(lived, "permissions")["rows"]
-    assert {(row["kind"], row["code"], row["agent"]) for row in refused} == {
-        ("refused_call", "PHANTOM_TOOL", "librarian"),
-        ("refused_call", "UNDISCLOSED_TOOL", "librarian"),
-    }
-    assert {row["tenant"] for row in refused} == {lived.slug}
+    assert {row["code"] for row in refused} == {"PHANTOM_TOOL", "UNDISCLOSED_TOOL"}
 
     [system] = take(lived, "dependencies")["rows"]
-    assert (system["system"], system["circuit"], system["unanswered"]) == ("documents", "CLOSED", 0)
     assert (system["settled"], system["settled_median_ms"] is not None) == (2, True)
-    assert {"delete_document", "write_document"} <= set(system["tools"])
-
-    used = by(take(lived, "resources"), "tool", "agent")["delete_document", "librarian"]
-    assert (used["executed"], used["duplicate_share"], used["compensation_share"]) == (1, 0, 0)
-    assert used["readings_per_action"] >= 1
 
     [case] = take(lived, "reviews")["rows"]
     assert (case["tool"], case["claimed"], case["compensation_failed"]) == ("delete_document", False, False)
@@ -111,6 +105,107 @@ def test_each_consumer_finds_what_it_needs(lived: Workshop):
     assert {"RT-01", "RT-99"} <= {row["id"] for row in reference["recovery"]["rows"]}
     for name in ("ledger_entry", "ledger_entry_1", "contract"):
         jsonschema_rs.meta.validate(reference[name])
+
+
+@pytest.fixture
+def watched_till(counter: Counter, secrets_dir: Path) -> Counter:
+    """A till whose refunds a tool can cancel, and whose changes are compared with the record."""
+    assert counter.open(secrets_dir, lesser(), cancelling(), settings={"till": {"changes": AUDIT}})
+    assert watch_changes() == 0
+    return counter
+
+
+def refunded(till: Counter, clock: Clock, order_id: str, *changes: dict[str, Any]) -> str:
+    """A refund of this order that wrote these rows, read back once."""
+    till.till.order(order_id)
+    started = till.begun(order_id=order_id)
+    for change in changes:
+        till.till.refund(started["idempotency_key"], **({"order_id": order_id} | change))
+    till.tell(started)
+    clock.forward(seconds=30)
+    till.read_back(started["action_id"], clock)
+    return str(started["action_id"])
+
+
+@pytest.mark.req("R-HO-04")
+def test_security_finds_wrong_targets_foreign_tenants_strange_changes_and_undisclosed_tools(
+    watched_till: Counter, clock: Clock
+):
+    wrong = refunded(watched_till, clock, "EX-1001", {"order_id": "EX-6666", "tenant": "willow"})
+    watched_till.till.refund("a-strangers-key", order_id="EX-2001")
+    assert watch_changes() == 1
+    watched_till.operator_key.post("/agents", {"agent_id": "cashier", "version": "2", "tools": [TOOL]})
+    watched_till.call(CANCEL, {"refund_id": 1})
+    [case] = [each for each in watched_till.operator.get("/reviews").json()["items"] if not each["action_id"]]
+
+    rows = take(watched_till, "permissions")["rows"]
+    assert {(row["kind"], row["code"], row["tool"], row["action_id"], row["case_id"]) for row in rows} == {
+        ("wrong_target", "WRONG_TARGET_MODIFIED", TOOL, wrong, None),
+        ("ungated_effect", "UNGATED_EFFECT", None, None, case["case_id"]),
+        ("refused_call", "UNDISCLOSED_TOOL", CANCEL, None, None),
+    }
+    assert {row["tenant"] for row in rows} == {watched_till.slug}
+
+
+@pytest.mark.req("R-HO-05")
+def test_a_system_that_stopped_answering_is_handed_off_with_its_circuit_and_what_waits_for_it(
+    watched_till: Counter, clock: Clock, secrets_dir: Path
+):
+    clock.stop()
+
+    def answered(order_id: str) -> None:
+        watched_till.till.order(order_id)
+        started = watched_till.begun(order_id=order_id)
+        watched_till.till.refund(started["idempotency_key"], order_id=order_id)
+        watched_till.tell(started)
+        clock.forward(seconds=30)
+
+    answered("EX-1001")
+    assert verify_due() == 1
+    count_metrics()
+    healthy = by(take(watched_till, "dependencies"), "system")["till"]
+    assert (healthy["circuit"], healthy["reads"], healthy["unanswered_share"]) == ("CLOSED", 1, 0)
+    assert (healthy["settled"], healthy["not_releasing"], healthy["tools"]) == (1, None, [CANCEL, TOOL])
+
+    (secrets_dir / "systems" / "orchid" / "till.json").write_text('{"url": "host=127.0.0.1 port=1 dbname=none"}')
+    for number in range(5):
+        answered(f"EX-200{number}")
+    verify_due()
+    sick = by(take(watched_till, "dependencies"), "system")["till"]
+    assert (sick["circuit"], sick["reads"], sick["unanswered"], sick["unanswered_share"]) == (
+        "OPEN",
+        6,
+        5,
+        pytest.approx(5 / 6),
+    )
+    assert (sick["failures"], sick["waiting"]) == (5, 5)
+    assert sick["not_releasing"]
+    assert by(take(watched_till, "dependencies"), "system")["books"]["circuit"] == "CLOSED"
+
+
+@pytest.mark.req("R-HO-06")
+def test_duplicates_repeats_readings_and_compensations_are_handed_off_by_tool_and_agent(
+    watched_till: Counter, clock: Clock
+):
+    refunded(watched_till, clock, "EX-1001", {})
+    refunded(watched_till, clock, "EX-1002", {}, {})
+    wrong = refunded(watched_till, clock, "EX-1003", {"amount": 99})
+    assert watched_till.state(wrong) == "COMPENSATING"
+    carried_out(watched_till, clock, child_of(watched_till, wrong))
+    assert watched_till.state(wrong) == "COMPENSATED"
+    watched_till.till.order("EX-1004")
+    watched_till.begun(order_id="EX-1004")
+    assert watched_till.call(TOOL, ORDER | {"order_id": "EX-1004"})["result"]["error"]["code"] == "DUPLICATE_BLOCKED"
+    count_metrics()
+
+    rows = by(take(watched_till, "resources"), "tool", "agent")
+    refunds, cancellations = rows[TOOL, "cashier"], rows[CANCEL, "recovery"]
+    assert (refunds["executed"], refunds["calls"]) == (4, 5)
+    assert (refunds["duplicated"], refunds["duplicate_share"]) == (1, 0.25)
+    assert (refunds["compensations"], refunds["compensation_share"]) == (1, 0.25)
+    assert (refunds["repeats"], refunds["repeats_per_action"]) == (1, 0.25)
+    assert (refunds["readings"], refunds["readings_per_action"]) == (3, 0.75)
+    assert (cancellations["executed"], cancellations["compensations"], cancellations["duplicated"]) == (1, 0, 0)
 
 
 @pytest.mark.req("R-LE-03", "R-LE-04")
