@@ -78,7 +78,7 @@ def codes(changed, **options):
     return {error["code"] for error in caught.value.errors}
 
 
-@pytest.mark.req("R-TC-01", "R-TC-03", "R-TC-05")
+@pytest.mark.req("R-TC-03")
 def test_a_good_document_becomes_a_contract_with_its_defaults():
     refund = validate(document())
 

@@ -12,7 +12,7 @@ import pytest
 from ledger.db import tenancy
 from ledger.record.queries import evidence
 from reviews import queries as after
-from tests.support.api_tenant import Clock, Workshop, contract, result
+from tests.support.api_tenant import Clock, Workshop, contract, document, result
 
 PARTS = {"tool", "status", "evidence", "error", "timestamp", "side_effects"}
 
@@ -33,6 +33,35 @@ def kept(shop: Workshop, action_id: str) -> dict[str, Any]:
     assert data is not None
     found: dict[str, Any] = orjson.loads(data)["result"]
     return found
+
+
+@pytest.mark.req("R-TC-01", "R-TC-05")
+def test_the_ledger_names_the_contract_s_four_versions_and_how_its_effect_was_verified(
+    shop: Workshop, clock: Clock, tmp_path: Path
+):
+    versions = {"name": "file_note", "version": "1.4.0", "schema_version": "3", "wrapper_version": "7"}
+    filed = contract("write_document") | versions
+    assert shop.operator_key.post("/contracts", filed).status_code == 201
+    tools = ["file_note"]
+    agent = {"agent_id": "librarian", "version": "2", "tools": tools}
+    executor = {"executor_id": "runner", "public_jwk": shop.key.public_jwk, "tools": tools}
+    assert shop.operator_key.post("/agents", agent).status_code == 201
+    assert shop.executor.post("/executors", executor).status_code == 201
+    action_id = shop.call("file_note", document("notes/today.md", "Quiet."))["action_id"]
+    started = shop.start(shop.claim()[0], wrapper_version="another").json()
+    (tmp_path / "documents" / "notes").mkdir()
+    (tmp_path / "documents" / "notes" / "today.md").write_text("Quiet.")
+    shop.observe(started, result=result(tool="file_note"))
+    clock.forward(seconds=10)
+    assert shop.read_back(action_id, clock) == "RECONCILED_SUCCESS"
+
+    assert all(each["entry"]["tool_contract"] == versions for each in shop.history(action_id) if each["entry"])
+    entry = shop.history(action_id)[-1]["entry"]
+    registered = shop.auditor.get("/contracts/file_note/1.4.0").json()["document"]
+    assert registered["verification"] == filed["verification"]
+    assert entry["intended_outcome"]["expected_predicates"] == registered["verification"]["predicates"]
+    assert entry["verification"]["source"] == registered["verification"]["system"]
+    assert entry["verification"]["status"] == "VERIFIED"
 
 
 @pytest.mark.req("R-TC-08", "R-TC-09")
