@@ -110,7 +110,7 @@ def test_the_guards_verdict_is_named_by_codes_without_the_message(busy: Workshop
     assert "secret" not in str(told.data)
 
 
-@pytest.mark.req("R-FB-07", "R-FB-09")
+@pytest.mark.req("R-FB-09")
 def test_comments_flow_while_nothing_else_does_and_no_reader_of_events_sees_them(busy: Workshop):
     session = busy.session()
     propose(busy, session, 1)
@@ -124,10 +124,41 @@ def test_comments_flow_while_nothing_else_does_and_no_reader_of_events_sees_them
     assert all(each.event_id and each.data["event"] for each in told)
 
 
-def test_the_comment_comes_every_ten_seconds(busy: Workshop):
-    from importlib import reload
+@pytest.mark.req("R-FB-07")
+def test_a_silent_stream_of_25_seconds_holds_a_comment_after_each_ten(
+    committed_db: Any, monkeypatch: pytest.MonkeyPatch
+):
+    shop = workshop("orchid").set_up()
+    session = shop.session()["session_id"]
+    connections.close_all()
+    slept, sleep = 0.0, asyncio.sleep
 
-    assert reload(stream).KEEPALIVE_S == 10.0
+    async def skip(delay: float) -> None:
+        nonlocal slept
+        slept += delay
+        assert slept < 60, "a minute without a comment"
+        await sleep(0)
+
+    async def comments() -> list[float]:
+        loop = asyncio.get_running_loop()
+        now, heard_at = loop.time, []
+        begun = now()
+        monkeypatch.setattr(loop, "time", lambda: now() + slept)
+        monkeypatch.setattr(asyncio, "sleep", skip)
+        path = f"/api/v1/sessions/{session}/stream"
+        response: Any = await AsyncClient().get(path, headers=shop.agent.headers)
+        async for chunk in response.streaming_content:
+            assert chunk.startswith(b":"), chunk
+            heard_at.append(loop.time() - begun)
+            if len(heard_at) == 3:
+                break
+        monkeypatch.undo()
+        return heard_at
+
+    _, first, second = asyncio.run(comments())
+    assert 10 <= first < 12.5
+    assert 10 <= second - first < 12.5
+    asyncio.run(sync_to_async(connections.close_all)())
 
 
 async def _visit(path: str, headers: dict[str, str]) -> int:
