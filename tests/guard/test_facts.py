@@ -127,7 +127,6 @@ def test_a_message_that_names_a_changed_target_without_a_new_change_gets_the_rec
     assert receipt_of(known, message="Anything else?").text == ""
 
 
-@pytest.mark.req("R-CG-10")
 def test_a_long_report_gets_the_counts_with_what_was_never_called():
     acts = [
         record(

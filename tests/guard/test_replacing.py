@@ -261,6 +261,28 @@ def test_all_done_gives_way_while_a_step_is_not():
     assert judge("All done! Have a nice day.", ground(record())).verdict == "ALLOW"
 
 
+@pytest.mark.req("R-CG-10")
+@pytest.mark.parametrize(
+    ("state", "told"),
+    [
+        ("FAILED", "Failed: send email, mailbox a."),
+        ("PENDING", "Verifying: send email, mailbox a."),
+        ("EXECUTING", "Executing: send email, mailbox a."),
+        ("VALIDATED", "Approved, ready to run: send email, mailbox a."),
+        ("UNKNOWN", "Unknown: send email, mailbox a."),
+        ("REVIEW_REQUIRED", "Needs review: send email, mailbox a."),
+        ("PARTIALLY_COMMITTED", "Partially applied: send email, mailbox a."),
+    ],
+)
+def test_all_done_gives_way_while_one_step_of_three_failed_is_open_or_was_not_observed(state: str, told: str):
+    first = record("send_email", state, action_id="a1", target="mailbox/a", evidence=())
+    others = (record(action_id="a2"), record(action_id="a3", target="order/EX-1002"))
+    verdict = judge("All done!", ground(first, *others))
+    assert [each.code for each in verdict.violations] == ["SILENT_CHAIN"]
+    assert verdict.corrected is not None
+    assert verdict.corrected.startswith(told)
+
+
 def test_a_sentence_refers_to_the_actions_that_it_names_else_to_new_ones():
     one = record(action_id="a1", target="order/EX-1001")
     two = record(state="FAILED", action_id="a2", target="order/EX-1002", evidence=())
