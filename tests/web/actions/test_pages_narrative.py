@@ -10,7 +10,7 @@ from ledger.db import tenancy
 from tests.support.browser_users import visitor, words
 
 
-@pytest.mark.req("R-LE-10", "R-UI-13", "R-HO-14")
+@pytest.mark.req("R-LE-10", "R-UI-13")
 def test_the_narrative_tells_who_asked_who_approved_what_ran_and_what_was_found(stage):
     from ledger.actions.queries import actions
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -86,7 +87,7 @@ def test_a_status_carries_the_time_at_which_it_was_so_and_a_refreshed_one_the_ne
             assert re.search(r"</time>\s+[.,;]", page) is None, path
 
 
-@pytest.mark.req("R-RI-01", "R-RI-02", "R-RI-03", "R-RI-05", "R-RI-09", "R-RI-10", "R-RI-13", "R-OB-07")
+@pytest.mark.req("R-RI-01", "R-RI-02", "R-RI-03", "R-RI-05", "R-RI-09", "R-RI-10", "R-OB-07")
 def test_an_action_is_not_called_completed_before_it_is(shop: Workshop, clock: Clock, tmp_path: Any):
     codes = []
 
@@ -117,6 +118,46 @@ def test_an_action_is_not_called_completed_before_it_is(shop: Workshop, clock: C
         "RESPONSE_RECEIVED_VERIFICATION_PENDING",
         "COMPLETED",
     ]
+
+
+@pytest.mark.req("R-RI-13")
+def test_user_task_and_model_are_told_of_success_only_after_the_reading_that_shows_it(
+    shop: Workshop, clock: Clock, tmp_path: Path
+):
+    action_id = shop.propose()
+    session = shop.operator_key.get(f"/actions/{action_id}").json()["session_id"]
+
+    def told_as_done() -> set[str]:
+        """Who takes it for done now: the user's report, the state of the task, the facts of the model."""
+        action = shop.operator_key.get(f"/actions/{action_id}").json()
+        context = shop.agent.get(f"/sessions/{session}/context").json()
+        assert action_id in str([*context["facts"], *context["unresolved"]])
+        found = {
+            "user": shop.report(action_id)["completed"],
+            "task": action["outcome"] == "VERIFIED",
+            "model": action_id in [each["action_id"] for each in context["facts"]],
+        }
+        return {name for name, done in found.items() if done}
+
+    assert told_as_done() == set()
+    shop.vote(shop.approval_of(action_id))
+    started = shop.start(shop.claim()[0]).json()
+    assert told_as_done() == set()
+    shop.observe(started, result=result(status="success"))
+    assert told_as_done() == set()
+    (tmp_path / "documents" / "policies" / "returns.md").unlink()
+    clock.forward(seconds=90)
+    assert told_as_done() == set(), "it is done, and nobody has read it yet"
+    assert shop.read_back(action_id, clock) == "RECONCILED_SUCCESS"
+    assert told_as_done() == {"user", "task", "model"}
+
+    times = shop.history(action_id)[-1]["entry"]["timestamps"]
+    steps = [times[f"{step}_at"] for step in ("proposed", "validated", "executed", "verified", "reconciled")]
+    assert steps == sorted(steps)
+    with tenancy(shop.tenant):
+        read_at = after.runs_of(shop.tenant, UUID(action_id))[-1].at
+        first_told = min(row.at for row in after.reports_of(shop.tenant, UUID(action_id)) if row.completed)
+    assert instant(read_at) <= times["verified_at"] <= times["reconciled_at"] <= instant(first_told)
 
 
 @pytest.mark.req("R-OB-05", "R-OB-07", "R-OB-08")

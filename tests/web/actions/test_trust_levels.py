@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from datetime import UTC, datetime
 from typing import Any
 
@@ -40,6 +42,28 @@ def test_a_refund_that_is_there_with_another_amount_is_verified_and_no_more(
     said = page(counter, started["action_id"])
     assert SHOWN in said
     assert "Not every predicate holds." in said
+
+
+@pytest.mark.req("R-OB-09")
+def test_a_level_that_agent_and_executor_claim_is_ignored_and_no_write_takes_one(shop: Workshop):
+    claimed = {"trust_level": 4, "trust": {"level": 4}, "level": 4}
+    call = shop.call(**claimed)
+    assert (call["state"], shop.report(call["action_id"])["trust_level"]) == ("VALIDATED", 0)
+    shop.vote(shop.approval_of(call["action_id"]))
+    started = shop.start(shop.claim()[0]).json()
+    answer = shop.observe(started, result=result(evidence=claimed) | claimed)
+    assert answer.status_code == 202, answer.content
+    assert shop.report(started["action_id"])["trust_level"] == 1
+    document = shop.operator_key.get("/openapi.json").json()
+    writes = [
+        json.dumps(operation.get("requestBody", {})) + json.dumps(operation.get("parameters", []))
+        for methods in document["paths"].values()
+        for method, operation in methods.items()
+        if method in ("post", "put", "patch", "delete")
+    ]
+    bodies = {name for text in writes for name in re.findall(r"#/components/schemas/(\w+)", text)}
+    assert len(writes) > 50
+    assert not [name for name in bodies if "trust" in json.dumps(document["components"]["schemas"][name]).lower()]
 
 
 @pytest.mark.req("R-OB-06")

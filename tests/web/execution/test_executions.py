@@ -699,7 +699,7 @@ def test_an_agent_key_sets_no_status_by_any_route_and_each_try_is_on_record(shop
     assert shop.path(ignored["action_id"]) == ["PROPOSED", "VALIDATED"]
 
 
-@pytest.mark.req("R-LE-18", "R-OB-09", "R-TG-01")
+@pytest.mark.req("R-LE-18", "R-TG-01")
 def test_an_agent_key_neither_starts_nor_reports_nor_decides(shop: Workshop):
     order = shop.claimed()
     assert refused(shop.start(order, by=shop.agent)) == (403, "FORBIDDEN")
