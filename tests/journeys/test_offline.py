@@ -62,7 +62,7 @@ def exported(ground: Ground, http: httpx.Client, **wanted: Any) -> bytes:
     return answer.content
 
 
-@pytest.mark.req("R-HO-12", "R-HO-14", "R-UI-14")
+@pytest.mark.req("R-HO-12", "R-UI-14")
 def test_a_bundle_of_the_live_example_is_verified_in_an_empty_environment(busy_ground: Ground, stranger: Path):
     """P11: the bundle, the verifier and the auditor's own policy are enough; nothing of the console is needed."""
     assert run(stranger, "-c", "import django").returncode != 0

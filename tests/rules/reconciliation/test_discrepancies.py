@@ -32,7 +32,7 @@ ORDER = [
 ]
 
 
-@pytest.mark.req("R-DC-14", "R-DC-15")
+@pytest.mark.req("R-DC-14")
 def test_the_twelve_classes_have_one_order():
     assert [str(one) for one in Discrepancy] == ORDER
 

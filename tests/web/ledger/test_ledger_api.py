@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
+import zipfile
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -14,6 +16,7 @@ from ledger.db import tenancy
 from ledger.log.rules import checkpoint, merkle, notes, tiles
 from ledger.log.rules.tiles import TileAddress
 from ledger.verify_bundle import Verdict
+from reviews.reconciliation.rules.discrepancies import Discrepancy
 from tests.support import exported, seals
 from tests.support.api_tenant import Clock, Workshop
 from tests.support.callers import key_for, person_for
@@ -140,7 +143,7 @@ def test_reading_the_log_is_recorded(worked: Workshop):
         assert PageView.objects.filter(tenant_id=worked.tenant, kind="log").count() == 1
 
 
-@pytest.mark.req("R-HO-12", "R-HO-14", "R-UI-14")
+@pytest.mark.req("R-HO-12", "R-UI-14")
 def test_a_bundle_of_real_work_is_verified_offline(worked: Workshop):
     """Everything that happened, from the contract to the verdict, holds together for somebody who has only the file."""
     asked = worked.auditor.post("/exports", {})
@@ -161,6 +164,65 @@ def test_a_bundle_of_real_work_is_verified_offline(worked: Workshop):
     assert re.fullmatch(
         r'attachment; filename="orchid-everything-asked-\d{8}-\d{4}\.zip"', answer["Content-Disposition"]
     )
+
+
+@pytest.mark.req("R-HO-14")
+def test_a_bundle_names_who_answers_for_each_step_what_was_signed_and_the_policies_in_force(worked: Workshop):
+    export = worked.auditor.post("/exports", {}).json()["export_id"]
+    seals.seal_up()
+    exported.make(worked.tenant, UUID(export))
+    bundle = zipfile.ZipFile(io.BytesIO(worked.auditor.get(f"/exports/{export}/bundle").getvalue()))
+    manifest = json.loads(bundle.read("manifest.json"))
+    lines = [json.loads(line) for line in bundle.read("events/000000.jsonl").splitlines()]
+    events = [(json.loads(line["envelope"]), [each["text"] for each in line["open"]]) for line in lines]
+    by_kind = {envelope["kind"]: (envelope, opened) for envelope, opened in events}
+
+    boundary = (manifest["from"], manifest["to"], manifest["withheld"], manifest["request"]["filters"])
+    assert boundary == (0, len(events), 0, {})
+    assert manifest["request"]["by"].startswith("auditor/")
+    accountable = {
+        "contract_registered": "operator",
+        "proposed": "agent",
+        "approved": "person",
+        "execution_started": "executor",
+        "observed": "executor",
+        "verified": "system",
+    }
+    assert {kind: by_kind[kind][0]["actor"]["kind"] for kind in accountable} == accountable
+
+    vote, texts = by_kind["approved"]
+    detail, statement = map(json.loads, texts)
+    entry = json.loads(by_kind["held"][1][0])
+    assert vote["actor"]["id"] == entry["approval"]["approver_id"] == statement["vote"]["voter"]
+    assert (statement["vote"]["verdict"], detail["reason"]) == ("approve", "I have read it.")
+    assert statement["covers"]["payload_hash"] == entry["requested_operation"]["validated_payload_hash"]
+
+    context, names = entry["policy_context"], {"autonomy": "autonomy_boundary"}
+    activated = [
+        (envelope, json.loads(texts[0])) for envelope, texts in events if envelope["kind"] == "policy_activated"
+    ]
+    released = {
+        policy["kind"]: (policy["version"], envelope["digests"][policy["kind"]]) for envelope, policy in activated
+    }
+    assert released.keys() == {"autonomy", "approval", "verification", "recovery"}
+    for kind, known in released.items():
+        name = names.get(kind, f"{kind}_policy")
+        assert (context[f"{name}_version"], context[f"{name}_digest"]) == known
+    assert (statement["covers"]["policy_version"], statement["covers"]["policy_digest"]) == released["approval"]
+
+
+@pytest.mark.req("R-DC-15")
+def test_the_class_of_a_discrepancy_in_an_exported_entry_is_null_or_one_of_the_twelve(stage: Any):
+    stage.done()
+    for read in ({"count": 0}, {"count": 2}, {"amount": 99}, {"hit": "EX-0"}):
+        stage.case(**read)
+    bundle = zipfile.ZipFile(io.BytesIO(exported.bundle(stage.tenant)))
+    lines = [json.loads(line) for line in bundle.read("events/000000.jsonl").splitlines()]
+    texts = [each["text"] for line in lines for each in line["open"] if each["text"].startswith('{"action_id"')]
+    entries = [entry for entry in map(json.loads, texts) if "reconciliation" in entry]
+    classes = {entry["reconciliation"]["discrepancy_class"] for entry in entries}
+    assert classes == {None, "NO_OP_FAILURE", "DUPLICATE_SIDE_EFFECT", "VALUE_MISMATCH", "WRONG_TARGET_MODIFIED"}
+    assert classes <= {None, *Discrepancy}
 
 
 def test_one_agents_actions_can_be_exported_alone(worked: Workshop):
