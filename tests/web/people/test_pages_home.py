@@ -43,15 +43,19 @@ def test_the_figures_count_and_lead_to_their_lists(stage):
     assert 'href="/t/orchid/actions?outcome=NEEDS_REVIEW"' in page
 
 
+@pytest.mark.req("R-UI-23")
 def test_the_approvals_that_end_within_the_hour_are_those_of_the_api_s_list(shop: Workshop, clock: Clock):
+    clock.stop()
     shop.propose(path="policies/old.md")
-    clock.forward(hours=23, minutes=30)
+    clock.forward(minutes=31)
+    shop.propose(path="policies/later.md")
+    clock.forward(hours=22, minutes=59)
     shop.propose(path="policies/new.md")
     person = shop.person("reviewer", name="later@orchid")
     ends = [datetime.fromisoformat(each["decide_by"]) for each in person.get("/approvals").json()["items"]]
     soon = [each for each in ends if each <= clock.now() + timedelta(hours=1)]
     said = words(person.client.get("/t/orchid/").content.decode())
-    assert (len(ends), len(soon)) == (2, 1)
+    assert (len(ends), len(soon)) == (3, 1)
     assert f"Waiting for approval {len(ends)} oldest" in said
     assert f"Due within an hour {len(soon)} oldest" in said
 
