@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,9 @@ from tests.support.api_tenant import Clock
 from tests.support.browser_users import Visitor, words
 from tests.support.refund_shop import ORDER, Counter
 from tests.web.cases.test_ways_out import UNREAD, unread
+
+SETTLES = {"ATTEST_PRESENT", "ATTEST_ABSENT", "ABANDON"}
+CASEWORK = {"claim", "assign", "release", "snooze", "wake", "comments", "steps"}
 
 
 @pytest.fixture
@@ -97,6 +101,36 @@ def test_a_repeat_of_an_unknown_action_is_refused_until_an_operator_closes_it(de
     settled(desk, case_id, "ABANDON")
     assert refusal(desk) == {}
     assert desk.call(UNREAD, ORDER)["state"] == "VALIDATED"
+
+
+@pytest.mark.req("R-UI-09")
+def test_an_unknown_action_can_be_settled_and_by_nobody_be_run_again(desk: Counter, clock: Clock):
+    action_id = desk.call(UNREAD, ORDER)["action_id"]
+    [order] = desk.claim()
+    desk.tell(desk.start(order).json(), tool=UNREAD)
+    clock.forward(seconds=60)
+    desk.read_back(action_id, clock)
+    assert desk.state(action_id) == "UNKNOWN"
+    visitor = Visitor(desk.operator.client, desk.slug)
+    assert _posts(visitor.page(f"actions/{action_id}")) == {f"actions/{action_id}/case"}, "no system shows it"
+
+    case = desk.operator.post(f"/actions/{action_id}/case", {"reason": "The agent waits."}).json()["case_id"]
+    page = visitor.page(f"cases/{case}")
+    assert set(re.findall(r'name="resolution"[^>]* value="(\w+)"', page)) == SETTLES
+    ours = {each.rpartition("/")[2] for each in _posts(page) if each.startswith(("actions/", "cases/"))}
+    assert ours <= {"resolve", *CASEWORK}
+
+    assert desk.claim() == []
+    assert desk.start(order).status_code == 409
+    for name in ("execute", "run", "retry"):
+        assert desk.operator.post(f"/actions/{action_id}/{name}").status_code == 404
+    assert [each["event"] for each in desk.history(action_id)].count("execution_started") == 1
+
+
+def _posts(page: str) -> set[str]:
+    """What the forms of a page post to."""
+    forms = re.findall(r"<form[^>]*>", page[page.index("<main") : page.index("</main>")])
+    return {found[1] for each in forms if (found := re.search(r'(?:action|hx-post)="/t/orchid/([^"]+)"', each))}
 
 
 @pytest.mark.req("R-EX-08")
