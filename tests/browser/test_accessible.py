@@ -299,13 +299,13 @@ DRAWN = ["color-contrast", "target-size", "scrollable-region-focusable", "link-i
 ACCOUNT = ["account", "account/password", "account/app"]
 
 
-def test_every_page_is_looked_at(paths):
+def test_every_page_is_checked(paths):
     """A new page without a row in `paths` fails."""
     assert set(PAGES) - NOT_LOOKED_AT == {name for name, _ in paths}
 
 
 @pytest.mark.req("R-UI-26")
-def test_axe_finds_nothing_and_the_console_says_nothing(people, site, paths, checker):
+def test_axe_finds_no_fault_and_the_browser_reports_no_error(people, site, paths, checker):
     """In light at a desk and in dark on a phone, by somebody who has every role."""
     person = visitor_with(people, checker)
     person.page.goto(f"{site.url}/sign-in")
@@ -323,7 +323,7 @@ def test_axe_finds_nothing_and_the_console_says_nothing(people, site, paths, che
 
 @pytest.mark.long
 @pytest.mark.parametrize("role", ["", *ROLES])
-def test_axe_finds_nothing_for_each_role_at_every_size_in_both_themes(people, site, paths, checker, role):
+def test_axe_finds_no_fault_for_each_role_at_every_size_in_both_themes(people, site, paths, checker, role):
     person, found = visitor_with(people, checker).sign_in(*([role] if role else [])), []
     for name, path in paths:
         if (role or "member") not in PAGES[name]:

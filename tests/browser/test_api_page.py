@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 
-def test_the_page_of_the_api_opens_without_a_word_from_the_browser(people: Any, site: Any, width: str):
+def test_the_api_page_opens_without_browser_errors_and_without_requests_to_other_hosts(
+    people: Any, site: Any, width: str
+):
     reader = people(width)
     asked: list[str] = []
     reader.page.on("request", lambda request: asked.append(request.url))

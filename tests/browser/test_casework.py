@@ -60,7 +60,7 @@ def test_filters_are_set_in_a_menu_and_removed_one_by_one(people, site):
     assert page.get_by_label("Filters in force").count() == 0
 
 
-def test_the_bar_asks_only_for_what_is_needed(people, site):
+def test_the_bulk_bar_shows_only_the_fields_that_the_chosen_action_needs(people, site):
     site.stage.case()
     operator = people().sign_in("operator")
     operator.go("cases")

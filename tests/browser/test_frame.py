@@ -9,7 +9,7 @@ CURRENT = """() => {
 }"""
 
 
-def test_on_a_phone_the_bar_shows_the_page_that_one_is_on_and_that_there_are_more(people):
+def test_on_a_phone_the_navigation_shows_the_current_page_and_that_there_are_more(people):
     person = people("phone").sign_in("reviewer", "operator", "compliance", "administrator")
     page = person.page
     person.wait_until("document.querySelector('.rail-links').hasAttribute('data-behind')")

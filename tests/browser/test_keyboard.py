@@ -9,7 +9,7 @@ def focused(page):
     return page.evaluate("document.activeElement.textContent.trim() || document.activeElement.name")
 
 
-def test_keys_move_open_and_lead_to_the_second_step(people, site):
+def test_the_keyboard_opens_a_page_selects_a_row_and_focuses_the_reason(people, site):
     first = site.stage.propose(goal="The first of two.")
     site.stage.propose(goal="The second of two.")
     page = people().sign_in("reviewer").page
@@ -37,7 +37,7 @@ def test_the_keyboard_map_turns_single_keys_off(people, site):
     assert focused(page) != "q"
 
 
-def test_the_palette_goes_to_a_page_and_finds_an_action_without_a_pointer(people, site):
+def test_the_palette_opens_a_page_and_finds_an_action_by_keyboard(people, site):
     action_id = site.stage.propose(order_id="EX-4242")
     page = people().sign_in("operator").page
     page.keyboard.press("Control+k")
@@ -91,7 +91,7 @@ def test_new_rows_announce_themselves_and_known_ones_change_in_place(people, sit
     operator.wait_until("document.querySelectorAll('tr[data-item]').length === 2")
 
 
-def test_a_reviewer_is_warned_when_somebody_else_was_faster(people, site):
+def test_a_reviewer_is_warned_when_somebody_else_has_already_decided(people, site):
     action_id = site.stage.propose()
     person = people().sign_in("reviewer", name=f"slow@{site.stage.slug}")
     person.go_live(f"approvals/{site.stage.approval(action_id).id}")

@@ -81,7 +81,7 @@ def test_the_same_authenticator_is_not_enrolled_twice_and_the_page_says_so(peopl
     assert len(keys(site)) == 1
 
 
-def test_a_passkey_signs_in_without_a_password_and_is_no_key_for_approvals(people, site):
+def test_a_sign_in_passkey_replaces_the_password_but_cannot_approve(people, site):
     rita = people().sign_in("reviewer")
     session, authenticator = with_authenticator(rita.page)
     rita.page.goto(f"{site.url}/account/passkeys/add")
@@ -96,7 +96,7 @@ def test_a_passkey_signs_in_without_a_password_and_is_no_key_for_approvals(peopl
     rita.page.wait_for_url(f"**/t/{site.stage.slug}/")
 
 
-def test_both_kinds_live_side_by_side_on_one_authenticator(people, site):
+def test_a_sign_in_passkey_and_an_approval_passkey_coexist_on_one_authenticator(people, site):
     """Resident keys of one site and handle overwrite each other; the handles differ, so none is lost."""
     rita = people().sign_in("reviewer")
     session, authenticator = with_authenticator(rita.page)
@@ -110,7 +110,7 @@ def test_both_kinds_live_side_by_side_on_one_authenticator(people, site):
     assert len({each["userHandle"] for each in credentials(session, authenticator)}) == 2
 
 
-def test_people_and_keys_by_keyboard_alone(people, site):
+def test_members_and_their_keys_are_managed_by_keyboard_alone(people, site):
     row = site.stage.person("operator", name="otto@corp.example")
     ada = people().sign_in("administrator")
     page = ada.page
@@ -141,7 +141,7 @@ def reach(page: Any, text: str, *, name: str = "") -> None:
 
 
 @pytest.mark.parametrize(("look", "size"), [("light", (1440, 900)), ("dark", (390, 844))])
-def test_axe_finds_nothing_on_these_pages(people, site, look, size):
+def test_axe_finds_no_fault_on_the_passkey_pages(people, site, look, size):
     row = site.stage.person("operator")
     person = people(bypass_csp=True, color_scheme=look, reduced_motion="reduce")
     page = person.page

@@ -25,7 +25,7 @@ def steps(page, outcome):
 
 
 @pytest.mark.req("R-UI-13", "R-LE-02")
-def test_an_action_proves_itself_in_the_browser(people, site, sealed, width):
+def test_the_browser_verifies_the_proof_of_an_action(people, site, sealed, width):
     page = people(width).sign_in("reviewer").page
     page.goto(site.page(f"actions/{sealed}"))
     told = steps(page, "holds")
@@ -42,7 +42,7 @@ def test_an_action_proves_itself_in_the_browser(people, site, sealed, width):
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
 
 
-def test_the_log_must_continue_what_the_browser_saw_before(people, site, sealed):
+def test_the_browser_rejects_a_log_that_does_not_continue_the_one_it_saw_before(people, site, sealed):
     person = people().sign_in("reviewer")
     page = person.page
     person.go(f"actions/{sealed}")
@@ -62,7 +62,7 @@ def test_the_log_must_continue_what_the_browser_saw_before(people, site, sealed)
     page.get_by_text("Proof invalid.").wait_for()
 
 
-def test_an_entry_beside_the_page_is_checked_on_request(people, site, sealed):
+def test_an_entry_in_the_side_panel_is_verified_on_request(people, site, sealed):
     person = people().sign_in("compliance")
     person.go(f"actions/{sealed}")
     person.page.get_by_role("link", name="event 2").click()

@@ -16,7 +16,7 @@ def focused(page):
     return page.evaluate("document.activeElement.textContent.trim() || document.activeElement.name")
 
 
-def test_a_reviewer_walks_through_the_queue_without_a_mouse(people, site, asked):
+def test_a_reviewer_goes_through_the_queue_without_a_mouse(people, site, asked):
     page = people().sign_in("reviewer").page
     keys = page.keyboard
     keys.press("g")
@@ -49,7 +49,7 @@ def test_a_reviewer_walks_through_the_queue_without_a_mouse(people, site, asked)
     assert f"/approvals/{asked[1].id}?beside=approvals" in page.url, "the next one of the queue is shown"
 
 
-def test_keys_do_nothing_where_they_are_switched_off(people, site, asked):
+def test_shortcuts_do_nothing_where_they_are_switched_off(people, site, asked):
     page = people().sign_in("reviewer").page
     page.goto(site.page("approvals"))
     page.keyboard.press("?")
@@ -75,7 +75,7 @@ def test_new_approvals_are_announced_without_moving_rows(people, site, asked):
     reviewer.wait_until("document.querySelectorAll('article[data-item]').length === 3")
 
 
-def test_a_filter_is_in_the_address_and_a_view_keeps_it(people, site, asked):
+def test_a_filter_is_kept_in_the_address_and_in_a_saved_view(people, site, asked):
     page = people().sign_in("reviewer").page
     page.goto(site.page("approvals"))
     page.get_by_label("Risk").select_option("HIGH")
@@ -98,7 +98,7 @@ def test_a_question_to_the_agent_is_asked_and_shown(people, site, asked, width):
     person.page.locator("#decide").get_by_text("deadline paused").wait_for()
 
 
-def test_opening_an_approval_says_so_once_and_then_who_else_looks(people, site, asked, broker):
+def test_an_opened_approval_is_marked_as_seen_once_and_shows_who_else_is_looking(people, site, asked, broker):
     """The page itself only reads; its own small request marks what its reader was told as seen."""
     names = (f"{name}@{site.stage.slug}" for name in ("mara", "paul"))
     other, page = (people().sign_in("reviewer", name=name).page for name in names)

@@ -27,7 +27,7 @@ def test_on_a_phone_a_refused_form_shows_its_reason_and_leads_to_the_field(peopl
     assert page.evaluate("document.activeElement.name") == "text"
 
 
-def test_a_refused_page_can_be_read_again_and_hears_of_changes(people, site):
+def test_a_refused_page_can_be_reloaded_and_still_receives_live_updates(people, site):
     case = site.stage.case()
     operator = people("phone").sign_in("operator")
     operator.expects_complaint("422")
@@ -55,7 +55,7 @@ def claim(site, case):
         casework.claim(tenant_id=site.stage.tenant, case_id=case.id, by=by, at=datetime.now(UTC))
 
 
-def test_on_a_phone_a_refusal_by_the_rules_is_seen_too(people, site):
+def test_on_a_phone_a_refusal_by_the_rules_is_scrolled_into_view(people, site):
     operator = people("phone").sign_in("operator")
     operator.expects_complaint("status of 4")
     page = operator.page

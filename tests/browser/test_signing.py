@@ -117,7 +117,7 @@ def test_the_signature_is_checked_again_from_an_exported_bundle(people, site):
     assert report.looked["signatures"] == "1 passkey signatures"
 
 
-def test_the_vote_is_walked_by_keyboard_alone(people, site):
+def test_a_vote_is_cast_by_keyboard_alone(people, site):
     person, _, approval = at_approval(people, site)
     page = person.page
     page.keyboard.press("a")
@@ -175,7 +175,7 @@ def test_a_changed_payload_stops_the_vote(people, site, owner_connection):
     assert vote_of(site, approval) is None
 
 
-def test_a_page_that_does_not_show_what_is_on_record_never_comes_alive(people, site):
+def test_a_page_that_differs_from_the_record_cannot_vote(people, site):
     """B34, B36: the digest is taken from what stands on the page, so a page that was altered cannot vote."""
     action_id = site.stage.propose()
     person = people().sign_in("reviewer")
@@ -197,7 +197,7 @@ def _altered(route: Any) -> None:
 
 
 @pytest.mark.parametrize("verdict", ["Approve refund", "Reject refund"])
-def test_without_verification_nothing_is_signed_and_a_no_is_not_blocked(people, site, verdict):
+def test_without_user_verification_nothing_is_signed_but_a_rejection_is_still_possible(people, site, verdict):
     """B28: user verification is demanded by the browser too; whoever cannot sign can still refuse."""
     person, key, approval = at_approval(people, site)
     key.unverified()
@@ -232,7 +232,7 @@ def test_focus_stays_where_it_is_during_the_prompt(people, site):
     assert vote_of(site, approval) is None
 
 
-def test_a_password_signs_where_it_is_enough(people, site):
+def test_a_password_signs_a_vote_where_the_policy_accepts_it(people, site):
     person, _, approval = at_approval(people, site)
     page = person.page
     page.get_by_label("Password", exact=True).check()
@@ -242,7 +242,7 @@ def test_a_password_signs_where_it_is_enough(people, site):
     assert vote_of(site, approval).evidence_class == "C"
 
 
-def test_the_page_taken_from_history_is_asked_again(people, site):
+def test_a_page_restored_from_the_browser_history_cannot_vote_again(people, site):
     """B37: the back button after a vote."""
     person, _, approval = at_approval(people, site)
     page = person.page

@@ -37,7 +37,7 @@ def decide(page, reason, button):
 
 
 @pytest.mark.req("R-UI-23")
-def test_a_reviewer_walks_the_inbox_and_decides_without_leaving_it(people, site, asked):
+def test_a_reviewer_decides_one_item_after_another_without_leaving_the_inbox(people, site, asked):
     first, second = asked
     person = people().sign_in("reviewer")
     page, keys = person.page, person.page.keyboard
@@ -131,7 +131,7 @@ def test_on_a_phone_and_without_javascript_an_item_is_a_page(people, site, asked
     plain.wait_for_url(f"**/approvals/{asked[1].id}")
 
 
-def test_axe_finds_nothing_in_the_split_view_in_both_themes(people, site, asked):
+def test_axe_finds_no_fault_in_the_split_view_in_both_themes(people, site, asked):
     try:
         checker = axe()
     except NoBrowser as reason:

@@ -62,7 +62,7 @@ def paths(site):
     ]
 
 
-def test_every_control_of_the_approval_pages_is_reached_by_tab_and_seen(people, site, paths):
+def test_every_control_of_the_approval_pages_is_reached_by_tab_and_visible(people, site, paths):
     person = people(reduced_motion="reduce").sign_in("reviewer", "operator", "administrator")
     for path in paths:
         person.page.goto(path if path.startswith("http") else site.page(path))

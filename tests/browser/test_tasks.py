@@ -21,7 +21,7 @@ def table() -> dict[str, tuple[tuple[int, int], tuple[int, int]]]:
     return {row[0]: ((int(row[2]), int(row[3])), (int(row[4]), int(row[5]))) for row in rows}
 
 
-def test_no_task_takes_more_than_before():
+def test_no_task_takes_more_clicks_and_keys_than_before():
     told = table()
     assert list(told) == [each.name for each in TASKS]
     assert [name for name, (before, after) in told.items() if sum(after) > sum(before)] == []
@@ -31,6 +31,6 @@ def test_no_task_takes_more_than_before():
     "one",
     [pytest.param(each, id=each.name, marks=() if each.name in OFTEN else pytest.mark.long) for each in TASKS],
 )
-def test_a_task_takes_the_clicks_and_keys_that_the_table_says(people, site, one: Task):
+def test_a_task_takes_the_clicks_and_keys_that_the_table_states(people, site, one: Task):
     person = people().sign_in(*([one.role] if one.role else []))
     assert counted(one, person) == table()[one.name][1]

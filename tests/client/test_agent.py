@@ -88,7 +88,7 @@ def test_a_call_names_the_pin_unless_it_restates_the_goal(console, agent):
 
 
 @pytest.mark.req("R-AP-04")
-def test_a_call_brings_what_the_agent_says_that_it_rests_on(console, agent):
+def test_a_call_carries_the_evidence_that_the_agent_states(console, agent):
     """The blocking agent and the awaited one send the same call."""
     said = [{"statement": "The customer wrote that it arrived broken.", "id": "ticket/7"}]
     call = Call(tool="issue_refund", arguments={"order_id": "1"}, evidence=said)
@@ -104,7 +104,7 @@ def test_a_call_brings_what_the_agent_says_that_it_rests_on(console, agent):
     assert "evidence" not in Call(tool="issue_refund", arguments={}).body(goal=None, pin_hash="h")
 
 
-def test_a_refused_call_is_an_answer_and_its_neighbours_stand(agent):
+def test_a_refused_call_does_not_affect_the_other_calls_of_its_batch(agent):
     calls = [Call(tool="issue_refund", arguments={}), Call(tool="wire_money", arguments={})]
     accepted, refused = _open(agent).calls(calls)
     assert accepted.accepted
@@ -160,20 +160,20 @@ def test_each_refusal_has_its_own_exception(console, agent, status, kind):
     assert caught.value.hint == "Try later."
 
 
-def test_an_error_page_that_is_no_problem_still_becomes_one(console, agent):
+def test_an_error_page_without_problem_details_becomes_a_console_fault(console, agent):
     console.plan("/actions/act-1", Answer(502, "<html>", {"Content-Type": "text/html"}))
     with pytest.raises(problems.ConsoleFault) as caught:
         agent.status("act-1")
     assert caught.value.code == "HTTP_502"
 
 
-def test_a_console_that_is_away_is_not_a_refusal(agent, console):
+def test_an_unreachable_console_is_not_reported_as_a_refusal(agent, console):
     console.plan("/actions/act-1", Answer(silent=True))
     with pytest.raises(problems.Unreachable):
         agent.status("act-1")
 
 
-def test_a_write_gives_up_after_its_time(console):
+def test_a_write_is_given_up_after_its_time_limit(console):
     console.plan("/things", refusal(503, "DOWN"))
     connection = Connection(url=console.url, key="k")
     with pytest.raises(problems.ConsoleFault):
@@ -182,7 +182,7 @@ def test_a_write_gives_up_after_its_time(console):
     assert 1 < len(console.to("/things")) < 5
 
 
-def test_a_console_that_asks_for_patience_gets_it(console):
+def test_a_write_is_retried_after_retry_after(console):
     busy = refusal(429, "RATE_LIMITED")
     busy.headers["Retry-After"] = "1"
     console.plan("/things", busy, Answer(200, {"done": True}))
@@ -198,7 +198,7 @@ def test_a_console_that_asks_for_patience_gets_it(console):
         {"trace_id": "c" * 32},
     ],
 )
-def test_a_trace_is_read_in_each_of_its_forms(value):
+def test_a_trace_is_parsed_in_each_of_its_forms(value):
     assert read_trace(value).trace_id == "c" * 32
 
 
@@ -207,7 +207,7 @@ def test_work_without_a_trace_gets_a_new_one(value):
     assert len(read_trace(value).trace_id) == 32
 
 
-def test_a_child_stays_in_its_trace():
+def test_a_child_span_keeps_the_trace_id():
     parent = new_trace()
     assert parent.child().trace_id == parent.trace_id
     assert parent.child() != parent

@@ -19,7 +19,7 @@ def test_temporary_faults_are_retried(status):
     "fault",
     [NotNow(409, "IDEMPOTENCY_CONFLICT"), ConsoleFault(500, "FAULT"), Problem(418, "TEAPOT"), ValueError("no")],
 )
-def test_every_other_fault_stands(fault):
+def test_every_other_fault_is_not_retried(fault):
     assert _pause(fault) is None
 
 
@@ -28,14 +28,14 @@ def test_pauses_double_up_to_the_longest():
     assert pauses == [0.2, 0.4, 0.8, 1.6, 10.0, 10.0]
 
 
-def test_chance_takes_up_to_half_of_a_pause_off():
+def test_jitter_shortens_a_pause_by_at_most_half():
     assert _pause(Unreachable(), chance=0.999) == pytest.approx(0.1, abs=0.001)
 
 
-def test_a_console_that_asks_for_patience_gets_at_least_that():
+def test_a_pause_is_at_least_the_retry_after_of_the_console():
     assert _pause(TooMany(429, "RATE", retry_after_s=7.0), chance=0.9) == 7.0
 
 
-def test_no_try_begins_after_the_time_is_over():
+def test_no_retry_begins_after_the_time_limit():
     assert _pause(Unreachable(), spent_s=29.9) is None
     assert _pause(TooMany(429, "RATE", retry_after_s=31.0)) is None

@@ -58,7 +58,7 @@ def test_an_event_is_published_with_its_key_and_trace(valkey, publish):
     assert fields["trace_id"] == work.trace.trace_id
 
 
-def test_one_key_publishes_once(valkey, place, work_for):
+def test_an_event_is_published_once_per_idempotency_key(valkey, place, work_for):
     work = work_for("publish_order_event", {"order_id": "EX-1", "event": "packed"})
     first = tools.publish_order_event(place.shop, work)
     second = tools.publish_order_event(place.shop, work)
@@ -75,7 +75,7 @@ def test_the_mailer_keeps_what_it_sent_and_acknowledges(valkey, publish, mailer)
     assert valkey.xpending(STREAM, GROUP)["pending"] == 0
 
 
-def test_a_late_mailer_leaves_the_event_unacknowledged_for_a_while(valkey, publish, mailer, monkeypatch):
+def test_a_slow_mailer_acknowledges_the_event_after_it_has_sent_it(valkey, publish, mailer, monkeypatch):
     monkeypatch.setattr(consumer, "LATE_BY_S", 1.5)
     mailer.start()
     order_id, _, _ = publish(Fault.LATE_CONSUMER)
@@ -93,7 +93,7 @@ def test_one_late_event_does_not_hold_up_the_others(valkey, publish, mailer):
     assert valkey.hgetall(sent_key(late)) == {}
 
 
-def test_a_mailer_that_comes_back_takes_up_what_it_had_read(valkey, publish, mailer):
+def test_a_restarted_mailer_handles_the_events_that_it_had_already_read(valkey, publish, mailer):
     from example.shop import set_up_stream
 
     set_up_stream(valkey)
@@ -103,7 +103,7 @@ def test_a_mailer_that_comes_back_takes_up_what_it_had_read(valkey, publish, mai
     _until(lambda: valkey.hgetall(sent_key(order_id)))
 
 
-def test_an_event_can_be_given_up(valkey, publish, mailer):
+def test_an_event_that_cannot_be_handled_becomes_a_dead_letter(valkey, publish, mailer):
     mailer.start()
     order_id, _, work = publish(Fault.DEAD_LETTER)
     ((_, letter),) = _until(lambda: valkey.xrange(DEAD_LETTERS))

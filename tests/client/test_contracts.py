@@ -64,11 +64,11 @@ def test_irreversible_tools_require_a_persons_approval():
     assert irreversible == {"issue_refund", "cancel_order", "delete_document"}
 
 
-def test_every_case_is_labelled_as_the_examples():
+def test_the_label_of_every_case_begins_with_example():
     assert all(case.label.startswith("Example: ") for case in BY_NAME.values())
 
 
-def test_the_table_has_every_case_of_the_example():
+def test_the_table_has_twenty_cases():
     assert len(TABLE) == 20
 
 

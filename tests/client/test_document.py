@@ -270,7 +270,7 @@ def test_every_address_in_the_clients_sources_is_in_the_document():
         document.operation(method, f"/sessions/x{path}" if (method, path) in inside else path)
 
 
-def test_the_key_that_an_executor_shows_is_one_that_the_document_takes(tmp_path: Path):
+def test_the_key_that_an_executor_presents_is_accepted_by_the_document(tmp_path: Path):
     document = Document(full=True)
     body = {"executor_id": "worker", "public_jwk": load_key(tmp_path / "key").public_jwk, "tools": ["text"]}
     document.check(document.operation("POST", "/executors"), body, {})

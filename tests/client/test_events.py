@@ -15,7 +15,7 @@ def _read(*chunks, feed=None):
     return [event for chunk in chunks for event in feed.chunk(chunk)]
 
 
-def test_an_event_has_its_kind_its_data_and_its_place():
+def test_an_event_has_its_kind_its_data_and_its_id():
     assert _read(ONE) == [Event("action", {"state": "PENDING"}, "1.a")]
 
 
@@ -24,7 +24,7 @@ def test_comments_and_events_without_data_are_passed_over():
 
 
 @given(st.lists(st.integers(0, len(ONE)), max_size=6), st.sampled_from([b"\n", b"\r\n", b"\r"]))
-def test_however_the_bytes_are_cut_the_events_are_the_same(cuts, line_end):
+def test_the_events_do_not_depend_on_how_the_bytes_are_split(cuts, line_end):
     sent = ONE.replace(b"\n", line_end) + b": later" + line_end
     places = [0, *sorted(cuts), len(sent)]
     assert _read(*(sent[begin:end] for begin, end in pairwise(places))) == _read(ONE)
@@ -34,7 +34,7 @@ def test_data_of_several_lines_is_one_text_and_need_not_be_json():
     assert _read(b"data: a\ndata: b\n\n") == [Event("message", "a\nb", "")]
 
 
-def test_separators_of_other_scripts_are_no_line_ends():
+def test_separators_of_other_scripts_do_not_end_a_line():
     assert _read("data: a\u2028b\x85c\n\n".encode())[0].data == "a\u2028b\x85c"
 
 
@@ -43,7 +43,7 @@ def test_an_event_that_comes_again_is_reported_once():
     assert len(_read(ONE, ONE.replace(b"1.a", b"2.b"), ONE, feed=feed)) == 2
 
 
-def test_an_event_without_an_id_of_its_own_is_never_a_repeat():
+def test_an_event_without_an_id_is_never_taken_for_a_repeat():
     events = _read(ONE, b"data: 1\n\n", b"data: 2\n\n")
     assert [event.data for event in events[1:]] == [1, 2]
     assert {event.event_id for event in events} == {"1.a"}
@@ -57,7 +57,7 @@ def test_an_unfinished_event_on_a_broken_connection_is_dropped():
     assert feed.last_event_id == "1.a"
 
 
-def test_the_pause_that_the_console_asks_for_is_kept():
+def test_the_reconnection_time_that_the_console_asks_for_is_kept():
     feed = EventParser()
     _read(b"retry: 1500\nretry: soon\n", feed=feed)
     assert feed.retry_s == 1.5

@@ -77,7 +77,7 @@ def test_a_handler_gets_the_stored_payload_with_key_and_trace(console, executor_
     assert seen[0].trace.trace_id == "a" * 32
 
 
-def test_a_wrong_clock_is_named_once_while_it_is_wrong(console, executor_for, caplog):
+def test_a_wrong_clock_is_reported_once_until_it_is_right_again(console, executor_for, caplog):
     console.ahead_s = -600.0
     console.plan("/executors", Answer(201))
     claims = []
@@ -141,7 +141,7 @@ def test_a_report_that_is_refused_for_good_is_not_sent_again(console, executor_f
     assert len(console.to("/observations")) == 1
 
 
-def test_a_start_without_an_answer_is_the_same_write_with_a_new_proof(console, executor_for):
+def test_a_start_without_an_answer_is_repeated_with_the_same_key_and_a_new_proof(console, executor_for):
     runs: list[Work] = []
     console.plan("/executions", SILENT, started())
     executor_for(lambda work: _noting(runs, work)).execute(ORDER)
@@ -194,7 +194,7 @@ def test_a_payload_without_canonical_form_is_not_run(console, executor_for):
     assert _reported(console)["error"]["phase"] == "before_send"
 
 
-def test_a_lease_that_is_over_lets_no_effect_begin(console, executor_for):
+def test_no_effect_begins_after_the_lease_has_expired(console, executor_for):
     runs: list[Work] = []
     console.plan("/executions", started(lease_expires_at=_soon(-1)))
     executor_for(lambda work: _noting(runs, work)).execute(ORDER)
@@ -285,7 +285,7 @@ def _answers_nonsense(work):
         (lambda work: failed("STALE", "Moved."), "failed", "STALE", "after_send"),
     ],
 )
-def test_no_trouble_of_a_handler_is_hidden(console, executor_for, handler, status, code, phase):
+def test_every_error_of_a_handler_is_reported(console, executor_for, handler, status, code, phase):
     executor_for(handler).execute(ORDER)
     result = _reported(console)
     assert result["status"] == status
@@ -335,7 +335,7 @@ def test_the_loop_registers_its_public_key_claims_and_stops(console, executor_fo
     assert claim == {"executor_id": "tester", "tools": ["refund"], "limit": 1, "wait_s": 1}
 
 
-def test_a_console_whose_clock_differs_still_gets_a_fitting_proof(console, executor_for):
+def test_a_proof_uses_the_time_of_a_console_whose_clock_differs(console, executor_for):
     console.ahead_s = 3600.0
     console.plan("/executors", Answer(200, {}))
     console.plan("/executions", started(lease_expires_at=_soon(3605)))

@@ -52,7 +52,7 @@ def test_a_grant_for_this_executor_holds():
 
 
 @every_row("vector", VECTORS["vectors"])
-def test_the_shared_vectors_come_out_as_they_say(vector):
+def test_the_shared_vectors_give_the_recorded_results(vector):
     """The console's own rules are held against the same file (tests/rules/execution/test_grants.py)."""
     holder = GrantHolder(VECTORS["issuer"], VECTORS["executor_id"], VECTORS["thumbprint"], VECTORS["environment"])
     keys = KeySet(lambda: VECTORS["jwks"])
@@ -137,12 +137,12 @@ def test_a_missing_claim_is_refused(name):
         ({"payload": {}}, "GRANT_INVALID"),
     ],
 )
-def test_a_grant_for_somebody_or_something_else_is_refused(change, expected):
+def test_a_grant_for_another_executor_or_another_order_is_refused(change, expected):
     """B7: another executor, another key, another installation, another environment."""
     assert code(granted(claims() | change)) == expected
 
 
-def test_a_grant_that_is_over_or_lives_too_long_is_refused():
+def test_a_grant_that_has_expired_or_lives_too_long_is_refused():
     token = granted(claims())
     assert code(token, at=time.time() + 121) == "GRANT_EXPIRED"
     assert code(token, at=time.time() - 30) == "GRANT_INVALID"
@@ -181,7 +181,7 @@ def published(key, **window):
     return {**key.public_jwk, "kid": key.thumbprint, "alg": "Ed25519", "use": "sig", "nbf": 0} | window
 
 
-def test_a_new_key_is_found_at_once_and_an_unknown_one_is_not_asked_for_all_the_time():
+def test_a_new_key_is_fetched_at_once_and_an_unknown_one_is_not_fetched_repeatedly():
     """B26: a verifier with a stale set reads it again when it meets a key that it does not know."""
     issuer = Issuer(published(KEY))
     keys = issuer.set()
@@ -195,7 +195,7 @@ def test_a_new_key_is_found_at_once_and_an_unknown_one_is_not_asked_for_all_the_
     assert issuer.asked == asked
 
 
-def test_a_key_that_was_retired_is_trusted_no_longer_than_the_set_is_kept():
+def test_a_retired_key_is_trusted_no_longer_than_the_key_set_is_cached():
     """B26: the set is read again after its maximum age."""
     issuer = Issuer(published(KEY), published(THIEF))
     keys = issuer.set(max_age_s=300)
@@ -208,7 +208,7 @@ def test_a_key_that_was_retired_is_trusted_no_longer_than_the_set_is_kept():
     assert code(stolen, keys=keys) == "GRANT_INVALID"
 
 
-def test_keys_that_are_too_old_and_cannot_be_read_again_verify_nothing():
+def test_an_expired_key_set_that_cannot_be_fetched_again_verifies_nothing():
     """B26: an executor that is cut off from its issuer stops; a moment away harms nothing."""
     issuer = Issuer(published(KEY))
     keys = issuer.set(max_age_s=300)
@@ -231,7 +231,7 @@ def test_keys_that_are_too_old_and_cannot_be_read_again_verify_nothing():
         {"kty": "oct", "k": "c2VjcmV0", "kid": KEY.thumbprint, "alg": "Ed25519"},
     ],
 )
-def test_a_key_outside_its_window_or_of_another_kind_signs_nothing(jwk):
+def test_a_key_outside_its_validity_or_of_another_kind_verifies_nothing(jwk):
     """B26: rotated out, not yet valid, or not such a key at all."""
     token = granted(claims())
     assert code(token, keys=KeySet(lambda: {"keys": [jwk]})) in ("GRANT_INVALID", "KEYS_UNKNOWN")
@@ -270,20 +270,20 @@ def ours(console, executor, **changes):
     return Order("act-1", "refund", "1.0.0", token, "2999-01-01T00:00:00Z")
 
 
-def test_the_loop_carries_out_what_its_grant_is_for(console, executor):
+def test_the_loop_executes_the_order_of_its_grant(console, executor):
     assert executor.execute(ours(console, executor)).status == "success"
 
 
 @pytest.mark.parametrize(
     "changes", [{"aud": "other"}, {"sub": "act-2"}, {"iss": "https://x.example"}, {"environment": "staging"}]
 )
-def test_the_loop_presents_no_grant_that_does_not_hold(console, executor, changes):
+def test_the_loop_presents_no_invalid_grant(console, executor, changes):
     with pytest.raises(NotStarted, match="refund of action act-1 did not start: GRANT_"):
         executor.execute(ours(console, executor, **changes))
     assert console.to("/executions") == []
 
 
-def test_an_order_that_does_not_start_beside_a_wrong_clock_names_the_difference(console, executor):
+def test_a_refused_start_names_the_difference_of_a_wrong_clock(console, executor):
     console.ahead_s = 600.0
     console.plan("/executions/ready", Answer(200, {"items": []}))
     executor.ready()
@@ -309,7 +309,7 @@ def test_the_loop_uses_no_grant_twice(console, executor):
     assert len(console.to("/executions")) == 1
 
 
-def test_a_used_grant_is_forgotten_when_it_is_over():
+def test_a_used_grant_is_forgotten_after_it_expires():
     memory, grant = UsedGrants(), claims()
     memory.spend(grant, at=grant["iat"])
     with pytest.raises(GrantRefused, match="GRANT_CONSUMED"):

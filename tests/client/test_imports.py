@@ -19,6 +19,6 @@ def _imported_by(*modules):
     return {name.partition(".")[0] for name in done.stdout.split()}
 
 
-def test_the_library_itself_brings_no_framework_with_it():
+def test_importing_the_library_imports_no_framework():
     assert "counterfoil.agent" in MODULES
     assert _imported_by(*MODULES, "counterfoil.adapters.offer").isdisjoint(FRAMEWORKS)

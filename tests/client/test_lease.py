@@ -26,7 +26,7 @@ def test_a_lease_holds_until_its_end(clock):
         lease.require()
 
 
-def test_a_lease_that_was_over_is_never_good_again(clock):
+def test_an_expired_lease_never_becomes_valid_again(clock):
     lease = Lease(for_s=5, timeout_s=30, clock=clock)
     clock.now += 6
     lease.extend(for_s=60)

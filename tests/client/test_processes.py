@@ -111,7 +111,7 @@ def _until(condition, seconds=15.0):
     raise AssertionError("it did not happen in time")
 
 
-def test_the_executor_refunds_reports_and_ends_when_asked(console, place, order_for, start):
+def test_the_executor_refunds_reports_and_stops_on_request(console, place, order_for, start):
     order, _ = order_for()
     child = start("executor")
     report = _until(lambda: console.to("/observations"))[0]
@@ -122,7 +122,7 @@ def test_the_executor_refunds_reports_and_ends_when_asked(console, place, order_
 
 
 @pytest.mark.parametrize(("fault", "written"), [(Fault.DIES_AFTER_WRITE, 1), (Fault.DIES_BEFORE_WRITE, 0)])
-def test_an_executor_that_dies_reports_nothing(console, place, order_for, start, fault, written):
+def test_an_executor_that_dies_reports_no_result(console, place, order_for, start, fault, written):
     order, _ = order_for(fault)
     child = start("executor")
     assert child.wait(20) == -signal.SIGKILL
@@ -139,7 +139,7 @@ def test_an_executor_told_to_be_wrong_presents_another_payload(console, stage, o
     assert presented.body["payload_hash"] not in (None, digest(payload))
 
 
-def test_the_executor_keeps_its_key_over_a_restart(console, start):
+def test_the_executor_keeps_its_key_across_restarts(console, start):
     console.plan("/claim", slow_and_empty)
     keys = []
     for _ in range(2):
@@ -184,7 +184,7 @@ def test_a_missing_setting_is_one_sentence(environment, start):
     assert "Traceback" not in said
 
 
-def test_the_consumer_ends_when_asked(start):
+def test_the_consumer_stops_on_request(start):
     child = start("consumer")
     # Long enough for a busy machine to have started it.
     timer = threading.Timer(5, child.send_signal, [signal.SIGTERM])
@@ -194,7 +194,7 @@ def test_the_consumer_ends_when_asked(start):
 
 
 @pytest.mark.parametrize("said", ["soon", "0", "-1", "1.5"])
-def test_a_time_that_is_none_is_shown_in_one_sentence(monkeypatch, said):
+def test_an_invalid_time_setting_is_reported_in_one_sentence(monkeypatch, said):
     monkeypatch.setenv("COUNTERFOIL_EXAMPLE_TIMEOUT_S", said)
     with pytest.raises(Missing, match=f"must be a whole number of seconds, not '{said}'"):
         seconds("COUNTERFOIL_EXAMPLE_TIMEOUT_S", 5)

@@ -90,7 +90,7 @@ def test_the_thumbprint_is_that_of_rfc_8037(key):
     assert example.thumbprint == "kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k"
 
 
-def test_two_threads_that_start_at_once_get_one_key(tmp_path):
+def test_threads_that_start_together_share_one_key(tmp_path):
     file = tmp_path / "executor.jwk"
     load_key(file)
     with ThreadPoolExecutor(4) as threads:
@@ -98,6 +98,6 @@ def test_two_threads_that_start_at_once_get_one_key(tmp_path):
     assert len(set(keys)) == 1
 
 
-def test_claims_of_something_that_is_no_token_are_empty():
+def test_the_claims_of_an_invalid_token_are_empty():
     assert read_claims("nonsense") == {}
     assert read_claims("a.b.c") == {}

@@ -67,7 +67,7 @@ def test_a_handshake_is_typed_and_frozen(do):
         session.pin.hash = "other"
 
 
-def test_the_newest_checkpoint_is_kept_and_an_older_one_is_a_doubt(console, do):
+def test_the_newest_checkpoint_is_kept_and_an_older_one_is_reported(console, do):
     console.plan("/sessions", Answer(201, SESSION, sent(9)))
     refused = Answer(409, {"code": "PIN_EXPIRED", "title": "It is over."}, sent(7))
     console.plan("/ask-check", refused)
@@ -85,7 +85,7 @@ def test_the_newest_checkpoint_is_kept_and_an_older_one_is_a_doubt(console, do):
     assert "with 9 entries (log 1), and the console now has 7" in seen.doubt
 
 
-def test_a_batch_brings_the_word_on_what_to_do_next(console, do):
+def test_a_batch_carries_the_next_step_and_the_summary(console, do):
     step = {"code": "STOP", "text": "Stop.", "tools": ["issue_refund"]}
     told = {"lines": ["Refunded."], "text": "Refunded."}
     answer = {"results": [accepted(), refused("c2")], "nudge": "Wait.", "next": step, "summary": told}
@@ -108,7 +108,7 @@ def test_a_write_is_sent_again_with_the_same_key_and_the_same_body(console, do, 
     assert sent[0].body == sent[1].body == sent[2].body
 
 
-def test_two_writes_have_two_keys_and_a_question_has_none(console, do):
+def test_each_write_has_its_own_idempotency_key_and_a_read_has_none(console, do):
     do(lambda _, session: session.call(REFUND))
     do(lambda agent, session: agent.status("act-1"))
     opened, called, _ = (seen.headers.get("idempotency-key") for seen in console.seen[:3])
@@ -133,13 +133,13 @@ def test_a_refusal_is_raised_at_once(console, do, answer, kind):
     assert len(console.to("/calls")) == 1
 
 
-def test_a_console_that_stays_away_is_given_up(console, do):
+def test_retries_end_when_the_console_stays_unreachable(console, do):
     console.plan("/calls", Answer(silent=True))
     with pytest.raises(Unreachable):
         do(lambda _, session: session.call(REFUND))
 
 
-def test_an_answer_that_is_no_json_is_no_answer(console, do):
+def test_an_answer_that_is_not_json_counts_as_unreachable(console, do):
     console.plan("/actions/act-1", lambda _: Answer(200, float("nan")))
     with pytest.raises(Unreachable):
         do(lambda agent, _: agent.status("act-1"))
@@ -151,7 +151,7 @@ def test_a_goal_is_checked_against_the_pin(console, do):
     assert do(lambda _, session: session.matches("Refund everything")) is False
 
 
-def test_the_guard_says_what_may_be_sent(console, do):
+def test_the_guard_decides_which_text_may_be_sent(console, do):
     violation = {"code": "PHANTOM", "span": [0, 8], "claim": "Refunded", "action_id": None, "detail": "Not attempted."}
     found = {"verdict": "BLOCK", "violations": [violation], "corrected": "I have not refunded it."}
     console.plan("/guard", Answer(200, found))
@@ -164,7 +164,7 @@ def test_the_guard_says_what_may_be_sent(console, do):
     assert do(lambda _, session: session.guarded("Hello.")) == "Hello."
 
 
-def test_a_message_goes_out_with_its_receipt_in_the_form_and_language_asked_for(console, do):
+def test_a_message_is_sent_with_its_receipt_in_the_requested_form_and_language(console, do):
     console.plan("/guard", fills_in)
     said = "Here you are. {{action:call-1}}"
     assert do(lambda _, session: session.guarded(said)) == f"Here you are. {LINE}\n\nOn record:\n- {LINE}"
@@ -175,7 +175,7 @@ def test_a_message_goes_out_with_its_receipt_in_the_form_and_language_asked_for(
     assert [line.code for line in do(lambda _, session: session.receipt()).lines] == ["re_1"]
 
 
-def test_the_next_turn_gets_facts_and_a_person_gets_six_lines(console, do):
+def test_a_session_gives_its_facts_and_its_summary(console, do):
     fact = {"action_id": "act-1", "state": "RECONCILED_SUCCESS", "statement": "Refunded.", "trust_level": 3}
     console.plan("/context", Answer(200, {"text": "Refunded.", "facts": [fact], "unresolved": [{"action_id": "a2"}]}))
     console.plan("/summary", Answer(200, {"lines": ["Refunded."], "text": "Refunded."}))
@@ -185,7 +185,7 @@ def test_the_next_turn_gets_facts_and_a_person_gets_six_lines(console, do):
     assert do(lambda _, session: session.summary()).lines == ("Refunded.",)
 
 
-def test_a_question_of_a_person_is_found_and_answered(console, do):
+def test_a_reviewers_question_is_found_and_answered(console, do):
     asked = {"question_id": "q1", "action_id": "act-1", "text": "Why?", "at": "2999-01-01T00:00:00Z"}
     console.plan("/sessions/ses-1", Answer(200, {"session_id": "ses-1", "questions": [asked], "closed": False}))
     console.plan("/answers", Answer(201, {"question_id": "q1", "line_id": "l1"}))
@@ -210,7 +210,7 @@ def test_waiting_ends_when_the_action_is_settled(console, do):
     assert len(console.to("/calls")) == 1
 
 
-def test_the_end_of_the_waiting_is_no_denial_but_a_handle(console, do):
+def test_an_action_that_is_still_open_when_waiting_ends_is_held_and_can_be_awaited_again(console, do):
     console.plan("/actions/act-1", stands("VALIDATED", approval=WAITING))
     console.plan("/report", Answer(200, NOT_EXECUTED))
     outcome = do(lambda _, session: session.attempt(REFUND, for_s=0.3))
@@ -227,7 +227,7 @@ def test_the_end_of_the_waiting_is_no_denial_but_a_handle(console, do):
     assert again.approval.decision == "APPROVED"
 
 
-def test_an_action_that_ends_between_two_requests_is_told_as_it_ended(console, do):
+def test_an_action_that_ends_between_two_requests_is_reported_with_its_end(console, do):
     console.plan("/actions/act-1", stands("EXECUTING"))
     outcome = do(lambda agent, _: agent.wait("act-1", for_s=0))
     assert (outcome.state, outcome.settled, outcome.completed) == ("RECONCILED_SUCCESS", True, True)
@@ -238,7 +238,7 @@ def test_the_console_is_asked_to_wait_while_people_decide(console, do):
     assert console.seen[-2].path.endswith("/actions/act-1?wait_s=7")
 
 
-def test_a_refused_call_is_an_outcome_with_nothing_to_wait_for(console, do):
+def test_a_refused_call_has_an_outcome_at_once(console, do):
     console.plan("/calls", Answer(200, {"results": [refused()]}))
     outcome = do(lambda _, session: session.attempt(REFUND))
     assert outcome.refused
@@ -261,7 +261,7 @@ def test_a_session_ends_with_its_block(console):
     assert len(console.to("/close")) == 1
 
 
-def test_an_awaited_session_ends_with_its_block(console):
+def test_an_asynchronous_session_ends_with_its_block(console):
     async def there():
         async with (
             AsyncAgent(url=console.url, key="k", agent_id="a") as agent,
@@ -273,7 +273,7 @@ def test_an_awaited_session_ends_with_its_block(console):
     assert len(console.to("/close")) == 1
 
 
-def test_many_calls_wait_beside_each_other(console):
+def test_many_calls_wait_concurrently(console):
     console.plan("/actions/act-1", stands("EXECUTING"))
     console.plan("/report", Answer(200, RUNNING))
 

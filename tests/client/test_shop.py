@@ -39,7 +39,7 @@ def test_the_shop_belongs_to_a_role_that_cannot_sign_in(place):
         "CREATE TABLE shop.mine ()",
     ],
 )
-def test_the_reader_only_reads_and_knows_no_faults(place, statement):
+def test_the_reader_cannot_write_and_cannot_see_the_planted_faults(place, statement):
     with (
         psycopg.connect(place.reader_url) as connection,
         pytest.raises(psycopg.errors.InsufficientPrivilege),
@@ -80,7 +80,7 @@ def test_the_same_key_refunds_once(place, stage, work_for):
     assert len(place.rows("refunds", order_id=order.order_id)) == 1
 
 
-def test_a_refund_without_effect_says_success_and_changes_nothing(place, stage, work_for):
+def test_a_refund_without_effect_reports_success(place, stage, work_for):
     order = stage.order(fault=Fault.NO_EFFECT)
     result, work = _refund(place, work_for, order)
     assert result.status == "success"
@@ -89,7 +89,7 @@ def test_a_refund_without_effect_says_success_and_changes_nothing(place, stage, 
     assert place.rows("orders", id=order.order_id)[0]["version"] == 1
 
 
-def test_a_refund_of_the_wrong_amount_says_success(place, stage, work_for):
+def test_a_refund_of_the_wrong_amount_reports_success(place, stage, work_for):
     order = stage.order(fault=Fault.WRONG_AMOUNT)
     result, _ = _refund(place, work_for, order)
     assert result.status == "success"
@@ -111,7 +111,7 @@ def test_a_refund_can_be_written_twice_under_one_key(place, stage, work_for):
         ({"amount": 10_000_000}, "AMOUNT_TOO_HIGH"),
     ],
 )
-def test_obvious_mistakes_are_refused_before_anything_is_sent(place, stage, work_for, change, code):
+def test_an_obviously_wrong_refund_is_refused_before_anything_is_sent(place, stage, work_for, change, code):
     work = work_for("issue_refund", refund_of(stage.order()) | change)
     with pytest.raises(NothingSent) as caught:
         tools.refund(place.shop, work)
@@ -119,7 +119,7 @@ def test_obvious_mistakes_are_refused_before_anything_is_sent(place, stage, work
     assert work.begun == []
 
 
-def test_no_refund_begins_after_the_lease(place, stage, work_for):
+def test_no_refund_begins_after_the_lease_has_expired(place, stage, work_for):
     order = stage.order()
     work = work_for("issue_refund", refund_of(order), for_s=0.0)
     with pytest.raises(LeaseOver):
@@ -127,7 +127,7 @@ def test_no_refund_begins_after_the_lease(place, stage, work_for):
     assert place.rows("refunds", order_id=order.order_id) == []
 
 
-def test_a_shop_that_is_away_means_nothing_was_sent(place, work_for):
+def test_an_unreachable_shop_reports_that_nothing_was_sent(place, work_for):
     away = shop.Shop("postgresql://x@127.0.0.1:1/none", place.shop.valkey_url, place.shop.folder)
     with pytest.raises(NothingSent) as caught:
         tools.cancel_order(away, work_for("cancel_order", {"order_id": "EX-1"}))
@@ -147,7 +147,7 @@ def test_a_refund_with_a_notice_writes_both(place, stage, work_for):
     assert place.rows("notices", order_id=order.order_id)[0]["body"] == "On its way."
 
 
-def test_the_second_effect_can_be_lost_and_success_told(place, stage, work_for):
+def test_a_refund_whose_notice_is_lost_reports_success(place, stage, work_for):
     result, order = _notify(place, stage, work_for, Fault.ONLY_FIRST_EFFECT)
     assert result.status == "success"
     assert len(place.rows("refunds", order_id=order.order_id)) == 1
@@ -165,7 +165,7 @@ def _release(place, work_for, row, key=None):
     return tools.release_stock(place.shop, work_for("release_stock", {"reservation_id": row["id"]}, key=key))
 
 
-def test_stock_is_kept_back_once_per_key(place, stage, work_for):
+def test_stock_is_reserved_once_per_key(place, stage, work_for):
     result, work, (row,) = _reserve(place, stage, work_for)
     assert result.evidence == f"reservation/{row['id']}"
     assert (row["sku"], row["quantity"], row["status"]) == (work.payload["sku"], work.payload["quantity"], "held")
@@ -173,7 +173,7 @@ def test_stock_is_kept_back_once_per_key(place, stage, work_for):
     assert len(place.rows("reservations", idempotency_key=work.idempotency_key)) == 1
 
 
-def test_a_reservation_of_the_wrong_quantity_says_success_and_can_be_released(place, stage, work_for):
+def test_a_reservation_of_the_wrong_quantity_reports_success_and_can_be_released(place, stage, work_for):
     result, work, (row,) = _reserve(place, stage, work_for, Fault.WRONG_QUANTITY)
     assert (result.status, row["quantity"]) == ("success", 10 * work.payload["quantity"])
     for _ in range(2):
@@ -183,13 +183,13 @@ def test_a_reservation_of_the_wrong_quantity_says_success_and_can_be_released(pl
     assert len(place.rows("audit", idempotency_key=f"back-{row['id']}")) == 1
 
 
-def test_a_release_can_be_lost_and_success_told(place, stage, work_for):
+def test_a_release_that_is_lost_reports_success(place, stage, work_for):
     _, _, (row,) = _reserve(place, stage, work_for, Fault.KEEPS_RESERVATION)
     assert _release(place, work_for, row).status == "success"
     assert place.rows("reservations", id=row["id"])[0]["status"] == "held"
 
 
-def test_a_reservation_that_is_not_there_is_refused_before_anything_is_sent(place, work_for):
+def test_a_missing_reservation_is_refused_before_anything_is_sent(place, work_for):
     with pytest.raises(NothingSent) as caught:
         _release(place, work_for, {"id": "RV-00000000"})
     assert caught.value.code == "RESERVATION_MISSING"
@@ -200,14 +200,14 @@ def _set_status(place, work_for, order):
     return tools.set_order_status(place.shop, work_for("set_order_status", payload))
 
 
-def test_a_status_moves_from_the_version_that_was_read(place, stage, work_for):
+def test_a_status_is_changed_from_the_version_that_was_read(place, stage, work_for):
     order = stage.order()
     assert _set_status(place, work_for, order).status == "success"
     (row,) = place.rows("orders", id=order.order_id)
     assert (row["status"], row["version"]) == ("packed", 2)
 
 
-def test_a_version_that_moved_in_between_is_refused_by_the_tool(place, stage, work_for):
+def test_a_status_change_is_refused_when_the_version_moved_in_between(place, stage, work_for):
     order = stage.order(fault=Fault.VERSION_MOVES)
     result = _set_status(place, work_for, order)
     assert result.status == "failed"
@@ -233,14 +233,14 @@ def test_a_document_is_really_deleted(place, stage, work_for):
     assert not (place.shop.folder / path).exists()
 
 
-def test_a_document_can_stay_although_it_is_reported_as_deleted(place, stage, work_for):
+def test_a_document_can_remain_although_its_deletion_is_reported(place, stage, work_for):
     path = stage.document(fault=Fault.NO_EFFECT)
     result = tools.delete_document(place.shop, work_for("delete_document", {"path": path}))
     assert result.status == "success"
     assert (place.shop.folder / path).exists()
 
 
-def test_a_document_is_written_whole(place, work_for):
+def test_a_document_is_written_completely(place, work_for):
     work = work_for("write_document", document_of("a/b.md", "Grüße\n"))
     tools.write_document(place.shop, work)
     data = (place.shop.folder / "a/b.md").read_bytes()
@@ -256,7 +256,7 @@ def test_a_text_with_another_hash_is_not_written(place, work_for):
 
 
 @pytest.mark.parametrize("path", ["../secret.md", "/etc/passwd", ".", "a/../../x.md", "link/x.md"])
-def test_no_path_leads_out_of_the_folder(place, work_for, tmp_path, path):
+def test_a_path_outside_the_folder_is_refused(place, work_for, tmp_path, path):
     (place.shop.folder / "link").symlink_to(tmp_path)
     (tmp_path / "x.md").write_text("keep")
     with pytest.raises(NothingSent):
@@ -264,7 +264,7 @@ def test_no_path_leads_out_of_the_folder(place, work_for, tmp_path, path):
     assert (tmp_path / "x.md").exists()
 
 
-def test_a_fault_belongs_to_one_target(place):
+def test_a_planted_fault_affects_one_target_and_replaces_the_earlier_one(place):
     with place.shop.connect() as connection:
         faults.ask_for(connection, "EX-A", Fault.NO_EFFECT)
         faults.ask_for(connection, "EX-A", Fault.DUPLICATE)

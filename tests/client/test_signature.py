@@ -38,7 +38,7 @@ def everything(
     """
 
 
-def test_a_signature_is_a_schema():
+def test_a_signature_becomes_a_schema():
     schema = describe_function(everything).arguments_schema
     assert schema["required"] == ["order_id", "amount", "currency", "lines", "labels"]
     assert schema["additionalProperties"] is False
@@ -67,7 +67,7 @@ def test_a_signature_is_a_schema():
     }
 
 
-def test_the_description_is_the_docstring_up_to_its_sections():
+def test_the_description_is_the_docstring_without_its_sections():
     text = describe_function(everything).description
     assert text.startswith("Refund an order.")
     assert text.endswith("at once.")
@@ -108,6 +108,6 @@ def silent(amount: int) -> None:
         (silent, "no docstring"),
     ],
 )
-def test_a_function_without_an_exact_schema_is_refused_when_it_is_decorated(function, why):
+def test_a_function_without_an_exact_schema_is_refused_at_decoration(function, why):
     with pytest.raises(TypeError, match=why):
         describe_function(function)

@@ -48,14 +48,14 @@ def test_a_stream_that_breaks_off_goes_on_where_it_was(console):
     assert console.to("/stream")[0].headers["accept"] == "text/event-stream"
 
 
-def test_a_stream_begins_at_a_place_that_is_known(console):
+def test_a_stream_begins_at_a_given_event_id(console):
     console.plan("/stream", Answer(chunks=[_event(8)], hold_s=30))
     with _session(console) as session, session.stream(last_event_id="7.x") as stream:
         assert next(stream).event_id == "8.x"
     assert console.to("/stream")[0].headers["last-event-id"] == "7.x"
 
 
-def test_a_refusal_that_will_not_pass_ends_a_stream(console):
+def test_a_permanent_refusal_ends_a_stream(console):
     console.plan("/stream", refusal(404, "NOT_FOUND"))
     with _session(console) as session:
         with pytest.raises(NotFound), session.stream():
@@ -70,7 +70,7 @@ def test_a_stream_is_connected_from_the_first_line_of_its_block(console):
         assert len(console.to("/stream")) == 1
 
 
-def test_silence_is_a_break_and_too_much_of_it_the_end(console):
+def test_a_silent_stream_reconnects_and_ends_after_its_time_limit(console):
     console.plan("/stream", Answer(chunks=[], hold_s=30))
     with (
         _session(console) as session,
@@ -81,7 +81,7 @@ def test_silence_is_a_break_and_too_much_of_it_the_end(console):
     assert len(console.to("/stream")) > 1
 
 
-def test_closing_a_stream_ends_it_in_the_thread_that_waits(console):
+def test_closing_a_stream_ends_it_in_the_waiting_thread(console):
     console.plan("/stream", Answer(chunks=[_event(1)], hold_s=30))
     got = []
     with _session(console) as session:
@@ -96,7 +96,7 @@ def test_closing_a_stream_ends_it_in_the_thread_that_waits(console):
     assert [event.data for event in got] == [{"n": 1}]
 
 
-def test_an_awaited_stream_resumes_and_closes_too(console):
+def test_an_asynchronous_stream_resumes_and_closes(console):
     console.plan("/stream", Answer(chunks=[_event(1)]), Answer(chunks=[_event(1), _event(2)], hold_s=30))
 
     async def follow():
@@ -109,7 +109,7 @@ def test_an_awaited_stream_resumes_and_closes_too(console):
     assert [seen.headers.get("last-event-id") for seen in console.to("/stream")] == [None, "1.x"]
 
 
-def test_an_awaited_stream_ends_with_a_refusal_and_after_too_long_a_silence(console):
+def test_an_asynchronous_stream_ends_with_a_refusal_or_after_too_long_a_silence(console):
     console.plan("/stream", Answer(chunks=[], hold_s=0.2), refusal(404, "NOT_FOUND"))
 
     async def follow(**options):

@@ -82,7 +82,7 @@ def test_a_call_outside_of_a_session_is_refused_and_does_not_run(session):
     assert RAN == []
 
 
-def test_the_inner_session_is_the_one_that_counts(console, session):
+def test_a_call_is_proposed_in_the_innermost_session(console, session):
     console.plan("/sessions", Answer(201, {"session_id": "inner"}))
     with Agent(url=console.url, key="k", agent_id="a") as agent, session:
         with agent.open_session(goal="g", ttl_seconds=60):
@@ -91,14 +91,14 @@ def test_the_inner_session_is_the_one_that_counts(console, session):
     assert [seen.path.split("/")[-2] for seen in console.to("/calls")] == ["inner", "ses-1"]
 
 
-def test_waiting_that_ends_gives_a_handle(console, session):
+def test_an_action_still_open_when_waiting_ends_is_returned_with_its_id(console, session):
     console.plan("/actions/act-1", stands("EXECUTING"))
     console.plan("/report", Answer(200, NOT_EXECUTED))
     outcome = issue_refund.on(session, wait_s=0)("ch_1", 500)
     assert (outcome.settled, outcome.refused, outcome.action_id) == (False, False, "act-1")
 
 
-def test_a_refusal_comes_back_as_an_outcome(console, session):
+def test_a_refusal_is_returned_as_an_outcome(console, session):
     console.plan("/calls", Answer(200, {"results": [refused()]}))
     assert issue_refund.on(session)("ch_1", 500).call.code == "SCHEMA_DRIFT"
 
@@ -109,7 +109,7 @@ def test_arguments_that_the_function_does_not_take_are_never_sent(console, sessi
     assert console.to("/calls") == []
 
 
-def test_an_awaiting_session_is_awaited(console):
+def test_a_tool_of_an_asynchronous_session_is_awaited(console):
     async def there():
         async with AsyncAgent(url=console.url, key="k", agent_id="a") as agent:
             return await issue_refund.on(await agent.open_session(goal="g", ttl_seconds=60))("ch_1", 500)
@@ -117,7 +117,7 @@ def test_an_awaiting_session_is_awaited(console):
     assert asyncio.run(there()).completed
 
 
-def test_the_contract_is_what_the_decorator_and_the_signature_say():
+def test_the_contract_follows_the_decorator_and_the_signature():
     document = issue_refund.contract(reversibility="IRREVERSIBLE", version="1.0.1")
     assert document["name"] == "issue_refund"
     assert document["description"] == "Refund a captured charge."
@@ -134,29 +134,29 @@ def test_the_handler_runs_the_function_as_one_effect():
     assert work.begun == ["issue_refund"]
 
 
-def test_nothing_runs_after_the_lease():
+def test_nothing_runs_after_the_lease_has_expired():
     with pytest.raises(LeaseOver):
         issue_refund.handler(_work({"charge_id": "ch_1", "amount": 500}, for_s=0))
     assert RAN == []
 
 
-def test_a_payload_that_the_function_does_not_take_leaves_nothing_in_doubt():
+def test_a_payload_that_the_function_does_not_take_is_reported_as_nothing_sent():
     work = _work({"charge_id": "ch_1", "sum": 500})
     with pytest.raises(NothingSent):
         issue_refund.handler(work)
     assert (RAN, work.begun) == ([], [])
 
 
-def test_a_function_that_takes_work_begins_its_effects_itself():
+def test_a_function_that_takes_the_work_begins_its_own_effects():
     work = _work({"x": "receipt"})
     assert with_work.handler(work) == succeeded("receipt")
     assert work.begun == ["said"]
     assert RAN == ["key-1"]
 
 
-def test_a_function_may_await_and_its_data_is_raw_output():
+def test_a_function_may_be_asynchronous_and_its_result_becomes_raw_output():
     assert awaited.handler(_work({"x": "1"})) == Result("success", raw={"x": "1"})
 
 
-def test_handlers_are_named_as_their_tools():
+def test_handlers_are_named_after_their_tools():
     assert sorted(handlers(issue_refund, with_work, awaited)) == ["awaited", "issue_refund", "told"]

@@ -23,11 +23,11 @@ SENT = Sent(
 )
 
 
-def test_the_agent_speaks_of_what_it_sent():
+def test_the_hasty_agent_names_the_amount_and_the_order_that_it_sent():
     assert "24.00 EUR on order EX-1" in (hasty(SENT) or "")
 
 
-def test_a_call_that_was_not_as_it_should_be_is_not_spoken_of():
+def test_the_hasty_agent_says_nothing_about_a_malformed_call():
     assert hasty(replace(SENT, arguments={"order": "EX-1"})) is None
     assert hasty(replace(SENT, arguments={**SENT.arguments, "amount": "24"})) is None
     assert hasty(replace(SENT, tool="publish_order_event")) is None

@@ -34,7 +34,7 @@ def test_every_variable_that_compose_needs_is_named_at_the_head_of_the_file():
     assert {name for name in re.findall(r"\$\{([A-Z_]+):-", text) if name not in head} == set()
 
 
-def test_whatever_a_service_waits_for_and_mounts_is_declared():
+def test_every_dependency_and_volume_of_a_service_is_declared():
     for name, service in SERVICES.items():
         waits = service.get("depends_on", {})
         assert set(waits) <= set(SERVICES), name
@@ -51,7 +51,7 @@ def test_the_eraser_and_the_sequencer_see_no_key_of_the_others():
         assert f"./{name}" in mounts(name)
 
 
-def test_the_address_that_forwarded_headers_are_believed_from_is_the_gateway_of_the_network():
+def test_forwarded_headers_are_trusted_only_from_the_gateway_of_the_network():
     """What the host sends to a published port comes from there; any other address would be an endless redirect."""
     [config] = COMPOSE["networks"]["default"]["ipam"]["config"]
     command = SERVICES["web"]["command"]
@@ -59,7 +59,7 @@ def test_the_address_that_forwarded_headers_are_believed_from_is_the_gateway_of_
     assert config["gateway"].removesuffix(".1") == config["subnet"].removesuffix(".0/24")
 
 
-def test_every_long_running_command_gets_the_signal_to_end():
+def test_every_shell_command_ends_with_exec_so_that_the_server_gets_signals():
     """A shell that stays in front of a server swallows the signal, and the container is killed ten seconds later."""
     for name, service in SERVICES.items():
         command = service.get("command")
@@ -67,7 +67,7 @@ def test_every_long_running_command_gets_the_signal_to_end():
             assert re.search(r"(^|&& )exec [^|;]+$", command[2].strip()), name
 
 
-def test_web_worker_and_both_servers_are_asked_whether_they_are_well():
+def test_web_worker_and_both_servers_have_a_health_check():
     assert {name for name, service in SERVICES.items() if "healthcheck" in service} == {
         *("postgres", "valkey", "web", "worker")
     }
@@ -91,7 +91,7 @@ def test_compose_and_systemd_run_the_same_command(name: str):
     assert plain(contained) == plain(service)
 
 
-def test_the_monthly_run_is_a_unit_that_can_be_started_again():
+def test_the_monthly_unit_can_be_started_again():
     timer = dict(lines_of(UNITS / "counterfoil-partitions.timer"))
     assert (timer["OnCalendar"], timer["Persistent"]) == ("monthly", "true")
     monthly = dict(lines_of(UNITS / "counterfoil-partitions.service"))
@@ -100,7 +100,7 @@ def test_the_monthly_run_is_a_unit_that_can_be_started_again():
 
 
 @pytest.mark.skipif(ANALYZE is None, reason="systemd-analyze is not installed (Debian's package systemd)")
-def test_systemd_finds_nothing_wrong_with_any_unit(tmp_path: Path):
+def test_systemd_accepts_every_unit(tmp_path: Path):
     for file in UNITS.iterdir():
         (tmp_path / file.name).write_text(moved(file.read_text(), tmp_path))
     named = sorted(str(file) for file in tmp_path.iterdir())

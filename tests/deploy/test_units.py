@@ -190,13 +190,13 @@ def asked(host: Host, path: str, **headers: str) -> tuple[int, str]:
         return 0, str(problem)
 
 
-def test_prepare_runs_once_for_a_release_and_again_each_month(host: Host):
+def test_the_prepare_and_partitions_units_succeed_also_when_repeated(host: Host):
     for name in ("prepare", "partitions", "partitions"):
         _, child = host.start(name)
         assert child.process.wait(PATIENCE_S) == 0, host.said(name)
 
 
-def test_the_sequencer_tells_the_epoch_and_ends_when_told(host: Host):
+def test_the_sequencer_unit_publishes_the_epoch_and_stops_on_request(host: Host):
     told, child = host.start("sequencer")
     epoch = host.folder / "var/lib/counterfoil-epoch/epoch"
     until(lambda: epoch.exists() or not child.running(), "the sequencer tells the epoch")
@@ -206,7 +206,7 @@ def test_the_sequencer_tells_the_epoch_and_ends_when_told(host: Host):
     host.start("sequencer")
 
 
-def test_the_web_process_is_well_and_believes_its_proxy(host: Host):
+def test_the_web_unit_is_healthy_and_trusts_its_proxy(host: Host):
     told, child = host.start("web")
     until(lambda: asked(host, "/livez")[0] == 200 or not child.running(), "the web process answers")
     assert child.running(), host.said("web")
@@ -216,7 +216,7 @@ def test_the_web_process_is_well_and_believes_its_proxy(host: Host):
     host.end(told, child)
 
 
-def test_the_worker_answers_to_its_health_check_and_ends_when_told(host: Host):
+def test_the_worker_unit_answers_its_health_check_and_stops_on_request(host: Host):
     told, child = host.start("worker")
     ping = [sys.executable, "-m", "celery", "--app", "console.celery", "inspect", "ping", "--timeout", "5"]
 
@@ -230,7 +230,7 @@ def test_the_worker_answers_to_its_health_check_and_ends_when_told(host: Host):
 
 
 @pytest.mark.parametrize("name", ["beat", "eraser"])
-def test_what_only_ticks_stays_up_and_ends_when_told(host: Host, name: str):
+def test_a_periodic_unit_stays_up_and_stops_on_request(host: Host, name: str):
     told, child = host.start(name)
     time.sleep(8)
     assert child.running(), host.said(name)
@@ -248,7 +248,7 @@ def test_the_witness_needs_neither_database_nor_broker(host: Host):
     host.end(told, child)
 
 
-def test_every_unit_was_run():
+def test_every_unit_is_covered_by_a_test():
     run = {"prepare", "partitions", "sequencer", "web", "worker", "beat", "eraser", "witness"}
     assert {file.stem.removeprefix("counterfoil-") for file in UNITS.glob("*.service")} == run
     assert moved("/opt/counterfoil/x", Path("/y")) == f"{ROOT}/x"

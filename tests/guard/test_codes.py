@@ -35,7 +35,7 @@ CODES = {
 
 @pytest.mark.req("R-CG-04", "R-CG-05", "R-CG-06", "R-CG-07", "R-CG-12", "R-CG-13")
 @pytest.mark.parametrize(("state", "code"), CODES.items())
-def test_an_action_that_did_not_end_well_cannot_be_reported_as_done(state: str, code: str):
+def test_an_action_that_did_not_succeed_cannot_be_reported_as_done(state: str, code: str):
     verdict = judge(SAID, ground(record(state=state)))
     assert [each.code for each in verdict.violations] == [code]
     assert verdict.corrected is not None
@@ -44,7 +44,7 @@ def test_an_action_that_did_not_end_well_cannot_be_reported_as_done(state: str, 
 
 
 @pytest.mark.req("R-CG-14", "R-TC-11")
-def test_a_success_without_evidence_and_one_that_a_person_attested_are_unevidenced():
+def test_a_success_without_evidence_or_only_attested_is_unevidenced():
     assert violation_of(record(evidence=())) is ViolationCode.UNEVIDENCED
     assert violation_of(record(code="ATTESTED", completed=False)) is ViolationCode.UNEVIDENCED
     assert violation_of(record()) is None
@@ -55,6 +55,6 @@ def test_a_contradiction_outweighs_a_success():
 
 
 @pytest.mark.req("R-CG-20")
-def test_each_code_has_its_part_of_the_taxonomy():
+def test_each_code_has_one_of_five_tags():
     assert set(TAGS) == set(ViolationCode)
     assert len(set(TAGS.values())) == 5

@@ -320,7 +320,7 @@ def test_each_success_report_of_a_failed_running_or_unknown_action_is_blocked(sa
 
 @pytest.mark.req("R-CG-17")
 @every_row("said", HONEST)
-def test_offers_questions_denials_and_facts_from_a_reading_may_go_out(said: str):
+def test_offers_questions_denials_and_facts_from_a_reading_are_allowed(said: str):
     for tool in SAID:
         assert verdicts(said, tool, READ) == "ALLOW", tool
 

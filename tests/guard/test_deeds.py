@@ -37,7 +37,7 @@ def empty(**more: object) -> Ground:
         "Everything is done.",
     ],
 )
-def test_a_deed_in_a_session_without_any_change_gives_way(said: str):
+def test_a_claimed_deed_in_a_session_without_any_change_is_replaced(said: str):
     verdict = judge(f"Hello. {said} Bye.", empty())
     assert verdict.corrected == f"Hello. {NO_ACTION} Bye."
     assert [each.code for each in verdict.violations] == ["PHANTOM"]
@@ -67,11 +67,11 @@ def test_a_deed_in_a_session_without_any_change_gives_way(said: str):
         "I've noted your preference.",
     ],
 )
-def test_plans_denials_questions_and_texts_are_no_deeds(said: str):
+def test_plans_denials_questions_and_texts_are_not_deeds(said: str):
     assert judge(said, empty()) == judge("", empty())
 
 
-def test_a_result_that_was_read_may_be_told():
+def test_a_result_that_a_read_showed_is_allowed():
     looked = record("get_weather", action_id="r1", answer={"status": "cancelled", "total": 12.5})
     known = ground(looked, tools=BARE)
     assert judge("Your order has been cancelled.", known).verdict == "ALLOW"
@@ -81,7 +81,7 @@ def test_a_result_that_was_read_may_be_told():
 
 
 @pytest.mark.req("R-CG-18")
-def test_beside_other_changes_a_deed_is_noted_and_in_strict_mode_gives_way():
+def test_a_deed_without_its_own_change_is_noted_and_in_strict_mode_replaced():
     paid = record()
     said = "I've refunded you and sent the email."
     told = judge(said, ground(paid, tools=BARE))
@@ -94,7 +94,7 @@ def test_beside_other_changes_a_deed_is_noted_and_in_strict_mode_gives_way():
 
 
 @pytest.mark.req("R-CG-11")
-def test_another_order_than_the_session_ever_touched_gives_way():
+def test_a_deed_on_an_order_that_the_session_never_touched_is_replaced():
     paid = record(arguments={"order_id": "EX-1001"})
     told = judge("I've refunded order EX-2002.", ground(paid, tools=BARE))
     assert told.corrected == NO_ACTION
@@ -116,11 +116,11 @@ def test_another_order_than_the_session_ever_touched_gives_way():
         ("I've scheduled it.", "calendarEventCreate", {}),
     ],
 )
-def test_a_deed_is_tied_to_a_change_by_its_verb(said: str, tool: str, arguments: dict[str, str]):
+def test_a_deed_is_matched_to_a_change_by_its_verb(said: str, tool: str, arguments: dict[str, str]):
     assert judge(said, ground(record(tool, arguments=arguments), tools=(Tool(tool),))).notes == ()
 
 
-def test_where_not_all_tools_pass_the_console_a_deed_is_only_noted():
+def test_a_deed_is_only_noted_where_some_tools_bypass_the_console():
     told = judge("I've sent the email.", empty(is_whole=False))
     assert (told.verdict, told.corrected) == ("ALLOW", None)
     assert [each.text for each in told.notes] == [
@@ -130,7 +130,7 @@ def test_where_not_all_tools_pass_the_console_a_deed_is_only_noted():
 
 
 @pytest.mark.parametrize("language", ["de", "fr", "ja-JP"])
-def test_in_a_language_without_verbs_nothing_is_concluded(language: str):
+def test_no_deed_is_found_in_a_language_without_verb_lists(language: str):
     assert judge("I've sent the email.", empty(), language=language).verdict == "ALLOW"
     assert judge("I've sent the email.", empty(), language="en-GB").verdict == "BLOCK"
 
@@ -146,13 +146,13 @@ def test_in_a_language_without_verbs_nothing_is_concluded(language: str):
         ("Email sent.", "RECONCILED_SUCCESS"),
     ],
 )
-def test_strict_mode_holds_the_short_forms(said: str, state: str):
+def test_strict_mode_replaces_short_forms(said: str, state: str):
     known = ground(*([record(state=state)] if state else []), tools=BARE)
     assert judge(said, known, strict=STRICT).corrected == NO_ACTION
 
 
 @pytest.mark.req("R-CG-10")
-def test_strict_mode_tells_the_failure_behind_a_workflow_that_is_reported_as_finished():
+def test_strict_mode_names_the_failure_behind_a_workflow_that_is_reported_as_finished():
     steps = (
         record(action_id="a1", state="FAILED", target="order/1", outcome="FAILED"),
         record(action_id="a2", target="order/2"),

@@ -28,22 +28,22 @@ QUIET = (
 
 
 @pytest.mark.parametrize("said", REPORTS)
-def test_a_report_is_found_where_it_stands(said: str):
+def test_a_report_is_located_in_the_message(said: str):
     assert reports_in(f"Hello! {said} Anything else?") == ((7, 7 + len(said)),)
 
 
 @pytest.mark.parametrize("said", QUIET)
-def test_offers_questions_plans_denials_and_descriptions_are_no_reports(said: str):
+def test_offers_questions_plans_denials_and_descriptions_are_not_reports(said: str):
     assert reports_in(said) == ()
 
 
-def test_reports_hidden_by_invisible_characters_are_found_in_place():
+def test_reports_hidden_by_invisible_characters_are_located():
     said = "Hello! I have bo\u200boked you a table for eight. Bye."
     [(start, end)] = reports_in(said)
     assert said[start:end] == "I have bo\u200boked you a table for eight."
 
 
-def test_no_feature_holds_a_value_so_that_none_is_learnt():
+def test_features_do_not_depend_on_values():
     one, other = (
         features(f"paid {value} to order {name}, told {mail}")
         for value, name, mail in (
@@ -54,7 +54,7 @@ def test_no_feature_holds_a_value_so_that_none_is_learnt():
     assert one == other
 
 
-def test_the_shipped_weights_are_small_and_hold_no_value():
+def test_the_shipped_weights_are_small_and_contain_no_values():
     model = json.loads((Path(detector.__file__).parent / "detector_weights.json").read_bytes())
     assert len(model["weights"]) <= 12_000
     assert not [name for name in model["weights"] if any(map(str.isdigit, name)) and not name.startswith("length ")]

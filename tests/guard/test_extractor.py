@@ -18,7 +18,7 @@ def answering(content: object, status: int = 200) -> httpx.MockTransport:
     return httpx.MockTransport(lambda _: httpx.Response(status, json={"choices": [{"message": {"content": text}}]}))
 
 
-def test_the_extractor_finds_where_reports_stand_in_a_message():
+def test_the_extractor_locates_the_reports_in_a_message():
     said = f"Hello. {SLY}"
     assert reports_by(ENDPOINT, said, transport=answering({"reports": [SLY]})) == ((7, len(said)),)
 
@@ -28,7 +28,7 @@ REPORT = "I have booked the table for you."
 
 
 @pytest.mark.parametrize("answer", [{"reports": ["never said"]}, {"reports": [""]}])
-def test_words_that_the_message_does_not_hold_are_passed_over(answer: object):
+def test_words_that_are_not_in_the_message_are_ignored(answer: object):
     assert reports_by(ENDPOINT, REPORT, transport=answering(answer)) == ()
 
 

@@ -32,7 +32,7 @@ def line(*records: Any) -> str:
 
 
 @pytest.mark.req("R-CG-22")
-def test_an_id_is_followed_by_what_was_read_of_it_and_by_nothing_else():
+def test_an_id_is_followed_only_by_what_a_read_showed_of_it():
     told = line(looked({"order": ORDER, "cards": [CARD]}), changed({"item_id": "7710", "card_id": "card_81"}, {}))
     assert "Asked: item id 7710 (Desk Lamp, 137.50, white); card id card_81 (visa, 4242)." in told
     assert "61" not in told
@@ -55,36 +55,36 @@ def test_a_new_payment_is_shown_with_its_direction_in_words(row: dict[str, Any],
     assert f"Shown: status cancelled (before pending); {words}." in line(looked(before), changed({}, after))
 
 
-def test_payments_that_stood_there_before_are_no_effect_of_the_change():
+def test_earlier_payments_are_not_shown_as_an_effect_of_the_change():
     old = {"type": "payment", "amount": 90.0}
     told = line(looked({**ORDER, "payments": [old]}), changed({}, {**ORDER, "status": "packed", "payments": [old]}))
     assert "Shown: status packed (before pending)." in told
 
 
-def test_without_an_earlier_reading_a_payment_is_not_called_one_of_this_change():
+def test_without_an_earlier_reading_a_payment_is_not_attributed_to_the_change():
     told = line(changed({}, {**ORDER, "payments": [{"type": "payment", "amount": 90.0}]}))
     assert "charged" not in told
     assert "payment 90.00" in told
 
 
-def test_of_another_order_nothing_is_compared():
+def test_payments_are_not_compared_with_those_of_another_order():
     other = {**ORDER, "order_id": "EX-1002", "payments": [], "user_id": "u_7"}
     after = {**ORDER, "payments": [{"type": "payment", "amount": 90.0}], "user_id": "u_7"}
     assert "charged" not in line(looked(other, target="order/EX-1002"), changed({"user_id": "u_7"}, after))
 
 
 @pytest.mark.parametrize(("amount", "way"), [(-16.63, "16.63 to be paid back"), (16.63, "16.63 to be paid")])
-def test_a_difference_of_price_says_which_way_it_goes(amount: float, way: str):
+def test_a_price_difference_shows_its_direction(amount: float, way: str):
     answer = {**ORDER, "exchange_price_difference": amount}
     assert f"exchange price difference {way}." in line(looked(ORDER), changed({}, answer))
 
 
-def test_a_changed_value_is_beside_the_one_before():
+def test_a_changed_value_is_shown_with_the_one_before():
     told = line(looked({**ORDER, "seat": "14C"}), changed({"seat_id": "s-3"}, {**ORDER, "seat": "21A"}))
     assert "Shown: seat 21A (before 14C)." in told
 
 
-def test_secrets_and_the_records_own_marks_are_no_facts():
+def test_secrets_and_bookkeeping_fields_are_not_facts():
     told = line(
         looked({**ORDER, "updated_at": "1", "token": "a"}),
         changed({"password": "hunter2", "note": "ring twice"}, {**ORDER, "updated_at": "2", "token": "tok_99"}),
@@ -95,11 +95,11 @@ def test_secrets_and_the_records_own_marks_are_no_facts():
     assert "updated" not in told
 
 
-def test_a_status_that_says_only_that_it_went_well_is_no_fact():
+def test_a_status_that_only_says_success_is_not_a_fact():
     assert "Shown" not in line(changed({}, {"status": "success"}))
 
 
-def test_a_failed_change_is_shown_with_what_was_asked_and_shows_nothing():
+def test_a_failed_change_is_shown_with_its_request_and_without_its_answer():
     told = line(looked(ORDER), changed({"item_id": "7710"}, {"status": "cancelled"}, state="FAILED", outcome="FAILED"))
     assert "Asked: item id 7710 (Desk Lamp, 137.50, white)." in told
     assert "Shown" not in told
@@ -115,19 +115,19 @@ def test_a_line_has_at_most_twelve_facts_and_keeps_what_the_answer_shows():
     assert "And 19 more values." in line(looked(ORDER), done)
 
 
-def test_a_contracts_template_comes_first():
+def test_a_template_of_the_contract_precedes_the_facts():
     paid = record(reading={"amount": 4000, "currency": "EUR"}, arguments={"order_id": "EX-1001", "amount": 4000})
     assert receipt_of(ground(paid)).lines[0].text == "Verified: Refunded 40.00 EUR."
 
 
-def test_a_message_that_names_a_changed_target_without_a_new_change_gets_the_receipt_of_the_session():
+def test_a_message_that_names_an_earlier_changed_target_gets_the_receipt_of_the_session():
     old = changed({"note": "ring twice"}, {}, is_new=False)
     known = ground(looked(ORDER), old, tools=(*TOOLS, LOOK, CHANGE))
     assert "ring twice" in receipt_of(known, message="Order EX-1001 is on its way.").text
     assert receipt_of(known, message="Anything else?").text == ""
 
 
-def test_a_long_report_gets_the_counts_with_what_was_never_called():
+def test_a_long_report_gets_counts_and_the_tools_that_were_never_called():
     acts = [
         record(
             "run_sql",
@@ -147,17 +147,17 @@ def test_a_long_report_gets_the_counts_with_what_was_never_called():
     assert receipt_of(known, message="All twelve steps ran.").text == ""
 
 
-def test_the_answer_in_a_wrapper_is_compared_like_one_without():
+def test_an_answer_inside_a_wrapper_is_compared_like_one_without():
     told = line(looked({"order": ORDER}), changed({}, {"order": {**ORDER, "status": "packed"}}))
     assert "Shown: status packed (before pending)." in told
 
 
 @pytest.mark.parametrize("answer", [{"answer": "done"}, {"answer": [1, 2]}, {}, {"a": {"b": {"c": [[[{"d": 1}]]]}}}])
-def test_any_form_of_answer_is_borne(answer: Any):
+def test_an_answer_of_any_shape_gives_a_line(answer: Any):
     assert line(looked(answer), changed({"x": [{"y": None}, []]}, answer)).startswith("Verified: ")
 
 
-def test_facts_are_data_beside_the_text():
+def test_facts_are_structured_data_beside_the_text():
     [told] = receipt_of(
         ground(looked(ORDER), changed({}, {**ORDER, "status": "packed"}), tools=(*TOOLS, LOOK, CHANGE))
     ).lines

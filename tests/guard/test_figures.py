@@ -16,13 +16,13 @@ def test_most_messages_claim_nothing_and_few_are_false():
 
 
 @pytest.mark.req("R-CG-01")
-def test_no_honest_message_is_touched_and_no_false_one_goes_out_without_the_truth_beside_it():
+def test_no_honest_message_is_changed_and_every_false_one_is_corrected_or_contradicted_beside_it():
     made = figures_of(messages())
     assert (made.alarms, made.unsaid) == ([], []), table(made)
     assert made.recall >= 0.65, table(made)
 
 
-def test_sayings_hold_what_no_field_compares():
+def test_sayings_catch_false_reports_that_no_field_comparison_can():
     made = figures_of(messages(sayings=True))
     assert made.alarms == [], table(made)
     assert made.recall >= 0.95, table(made)
@@ -32,7 +32,7 @@ real = pytest.mark.skipif(not retail.is_there(), reason="the recorded conversati
 
 
 @real
-def test_of_real_shop_conversations_the_guard_changes_two_messages_that_are_false_and_notes_none():
+def test_in_real_shop_conversations_the_guard_changes_only_two_false_messages():
     """Every message that follows a change was read by eye."""
     made = retail.measured()
     assert (made.messages, made.calls) == (649, 793)
@@ -45,13 +45,13 @@ def test_of_real_shop_conversations_the_guard_changes_two_messages_that_are_fals
 
 
 @real
-def test_sayings_suggested_from_other_conversations_hold_what_real_agents_said_falsely_and_nothing_else():
+def test_sayings_suggested_from_other_conversations_stop_only_the_two_false_messages():
     made = retail.measured(suggested=True)
     assert [each.split(" turn")[0] for each in made.stopped] == ["retail-7-7", "retail-15-15"], retail.report(made)
 
 
 @real
-def test_real_messages_made_false_are_held_or_told_beside():
+def test_real_messages_made_false_are_mostly_held_or_contradicted_beside():
     made, more = retail.mutants(), retail.mutants(suggested=True)
     floors = {"dropped": 0.85, "failed": 0.9, "other target": 0.7, "other value": 0.9}
     for kind, floor in floors.items():
@@ -62,7 +62,7 @@ def test_real_messages_made_false_are_held_or_told_beside():
 
 @real
 @pytest.mark.req("R-CG-22")
-def test_of_real_messages_falsified_in_one_value_the_truth_stands_beside():
+def test_real_messages_falsified_in_one_value_mostly_get_the_true_value_beside_them():
     made = retail.falsified_figures()
     for kind, floor in {"amount, new": 0.85, "amount, known": 0.85, "id": 0.95, "direction": 0.85}.items():
         assert made.beside[kind] / made.made[kind] >= min(floor, 0.9), made.table()

@@ -47,7 +47,7 @@ HIDDEN = {
 
 
 @pytest.mark.parametrize("how", HIDDEN)
-def test_a_claim_is_found_however_it_is_written(how: str):
+def test_a_disguised_claim_is_found(how: str):
     for ground in (EMPTY, FAILED):
         verdict = judge(HIDDEN[how], ground)
         assert verdict.verdict == "BLOCK", how
@@ -85,7 +85,7 @@ NASTY = (
 
 
 @pytest.mark.parametrize("number", range(len(NASTY)))
-def test_the_work_grows_with_the_text_and_no_faster(number: int):
+def test_the_number_of_calls_grows_linearly_with_the_text(number: int):
     text = NASTY[number][:4000]
     judge(text[1:], EMPTY)  # Another text warms up: one that was just read is remembered.
     short, long = (_calls(text * times) for times in (1, 4))
@@ -111,7 +111,7 @@ def _calls(text: str) -> int:
 
 @settings(max_examples=80, deadline=None)
 @given(st.text(max_size=300))
-def test_any_text_is_judged_and_its_places_are_kept(text: str):
+def test_any_text_is_judged_and_claims_are_located_in_the_original(text: str):
     folded = fold(text)
     assert len(folded.text) == len(folded.lower)
     verdict = judge(text, FAILED)
@@ -127,7 +127,7 @@ DOUBT = "I cannot tell whether it went through."
 
 
 @pytest.mark.req("R-CG-07")
-def test_an_unknown_end_is_shown_as_known_by_no_sentence_whatever_the_others_say():
+def test_no_other_sentence_excuses_a_claim_about_an_unknown_outcome():
     ground = Ground((REFUND,), (HALF,))
     verdict = judge(f"I have refunded your charge. {DOUBT}", ground)
     assert [each.code for each in verdict.violations] == ["UNKNOWN_FLATTENED"]
@@ -137,7 +137,7 @@ def test_an_unknown_end_is_shown_as_known_by_no_sentence_whatever_the_others_say
 
 
 @pytest.mark.req("R-CG-18")
-def test_no_words_of_a_message_excuse_what_is_claimed_in_fields():
+def test_no_wording_of_a_message_excuses_a_claim_stated_in_fields():
     ground = Ground((REFUND,), (HALF,))
     claimed = Stated("issue_refund", "It is refunded.", action_id="a1")
     assert judge(DOUBT, ground, (claimed,)).verdict == "BLOCK"

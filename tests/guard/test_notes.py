@@ -53,7 +53,7 @@ def notes(said: str, known: Ground) -> list[str]:
         ("Order W99999 is updated.", "W99999"),
     ],
 )
-def test_a_value_that_stands_nowhere_on_record_is_noted_after_a_change(said: str, value: str):
+def test_a_value_that_is_nowhere_on_record_is_noted_after_a_change(said: str, value: str):
     assert notes(said, changed()) == [f"{value} stands nowhere on record."]
 
 
@@ -70,11 +70,11 @@ def test_a_value_that_stands_nowhere_on_record_is_noted_after_a_change(said: str
         "Call `reset 88231` or see https://example.com/x/99812.",
     ],
 )
-def test_a_value_on_record_or_that_follows_from_it_is_not_noted(said: str):
+def test_a_value_on_record_or_derived_from_it_is_not_noted(said: str):
     assert notes(said, changed()) == []
 
 
-def test_before_any_change_values_are_not_looked_at():
+def test_before_any_change_no_value_is_noted():
     assert notes("It would cost $61.17.", Ground(TOOLS, (LOOKED,))) == []
 
 
@@ -86,7 +86,7 @@ def test_a_difference_between_values_that_the_message_states_is_not_noted():
 
 
 @pytest.mark.req("R-CG-22")
-def test_a_note_stands_in_the_receipt_and_nowhere_else():
+def test_a_note_appears_only_in_the_receipt():
     known = changed()
     verdict = judge("The order now comes to $61.17.", known)
     receipt = receipt_of(known, notes=verdict.notes)
@@ -103,7 +103,7 @@ def test_a_note_stands_in_the_receipt_and_nowhere_else():
         ("It was paid with the card ending in 9911.", "9911"),
     ],
 )
-def test_another_payment_method_than_that_of_the_change_is_noted(said: str, method: str):
+def test_a_payment_method_other_than_that_of_the_change_is_noted(said: str, method: str):
     assert notes(said, changed()) == [f"\u201c{said}\u201d: The changes on record were not made with {method}."]
 
 
@@ -125,7 +125,7 @@ def test_the_method_of_the_change_an_offer_and_a_listing_are_not_noted(said: str
 @pytest.mark.parametrize(
     "said", ["I'll email you the receipt.", "I will call you tomorrow.", "I'm going to delete your account."]
 )
-def test_a_promise_of_what_no_tool_can_do_is_noted(said: str):
+def test_a_promise_that_no_tool_can_keep_is_noted(said: str):
     assert notes(said, Ground(TOOLS, ())) == [f"\u201c{said}\u201d: No tool of this agent can do that."]
 
 
@@ -141,11 +141,11 @@ def test_a_promise_of_what_no_tool_can_do_is_noted(said: str):
         "I'll send you the details here.",
     ],
 )
-def test_a_promise_that_a_tool_can_keep_an_offer_and_talk_are_not_noted(said: str):
+def test_offers_talk_and_promises_that_a_tool_can_keep_are_not_noted(said: str):
     assert notes(said, Ground(TOOLS, ())) == []
 
 
-def test_where_not_all_tools_are_known_no_promise_is_noted():
+def test_promises_are_not_noted_where_some_tools_are_unknown():
     assert notes("I'll email you the receipt.", Ground(TOOLS, (), is_whole=False)) == []
     assert notes("I'll email you the receipt.", Ground((), ())) == []
 
@@ -154,7 +154,7 @@ def test_where_not_all_tools_are_known_no_promise_is_noted():
 @pytest.mark.parametrize(
     "said", ["The refund failed.", "I was unable to refund the order.", "Unfortunately the refund did not go through."]
 )
-def test_a_success_that_is_shown_as_a_failure_is_noted_with_what_the_record_has(said: str):
+def test_a_success_reported_as_a_failure_is_noted_with_the_line_on_record(said: str):
     assert notes(said, ground(record())) == [
         f"\u201c{said}\u201d: The record has: Verified: issue refund, order EX-1001. Done, and confirmed in the"
         " system of record."
@@ -162,7 +162,7 @@ def test_a_success_that_is_shown_as_a_failure_is_noted_with_what_the_record_has(
 
 
 @pytest.mark.req("R-CG-07")
-def test_an_unknown_outcome_that_is_shown_as_a_failure_is_noted():
+def test_an_unknown_outcome_reported_as_a_failure_is_noted():
     [told] = notes("The refund failed.", ground(record(state="UNKNOWN")))
     assert told.startswith("\u201cThe refund failed.\u201d: The record has: Unknown: issue refund, order EX-1001.")
     assert judge("I have refunded the order.", ground(record(state="UNKNOWN"))).verdict == "BLOCK"
@@ -176,7 +176,7 @@ def test_an_unknown_outcome_that_is_shown_as_a_failure_is_noted():
         ("I was unable to find your other order.", "RECONCILED_SUCCESS"),
     ],
 )
-def test_a_failure_that_is_one_and_other_refusals_are_not_noted(said: str, state: str):
+def test_real_failures_and_other_refusals_are_not_noted(said: str, state: str):
     assert notes(said, ground(record(state=state))) == []
 
 
@@ -193,7 +193,7 @@ OUT = {"type": "payment", "amount": 16.63, "card_id": "card_81"}
         ("The difference has been charged to your card.", BACK, "16.63 paid back, not charged"),
     ],
 )
-def test_an_amount_that_is_told_the_wrong_way_round_gives_way(said: str, row: dict[str, Any], way: str):
+def test_an_amount_in_the_wrong_direction_is_replaced(said: str, row: dict[str, Any], way: str):
     verdict = judge(f"Hello. {said}", changed(row))
     assert verdict.corrected == f"Hello. The record shows for change order W77120: {way}."
     assert [(each.rule, each.code) for each in verdict.violations] == [("direction", "MISREAD")]
@@ -212,5 +212,5 @@ def test_an_amount_that_is_told_the_wrong_way_round_gives_way(said: str, row: di
         ("The original payment of $120.00 was charged to your Visa.", BACK),
     ],
 )
-def test_the_right_way_an_offer_and_another_amount_stay(said: str, row: dict[str, Any]):
+def test_the_right_direction_an_offer_and_another_amount_are_allowed(said: str, row: dict[str, Any]):
     assert judge(said, changed(row)).verdict == "ALLOW"

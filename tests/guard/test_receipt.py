@@ -37,7 +37,7 @@ def test_the_contracts_template_reports_a_verified_action_with_its_confirmation(
         ({"order_id": "EX-1001", "id": "4471"}, "4471"),
     ],
 )
-def test_a_confirmation_is_the_code_that_the_answer_gives_as_proof(answer, code):
+def test_the_confirmation_is_the_code_that_the_answer_gives_as_proof(answer, code):
     assert receipt_of(ground(replace(PAID, answer=answer))).text.endswith(f" Confirmation: {code}.")
 
 
@@ -45,17 +45,17 @@ def test_a_confirmation_is_the_code_that_the_answer_gives_as_proof(answer, code)
     "answer",
     [{"user_id": "u_77"}, {"refund_status": "pending"}, {"code": 200}, {"booking_date": "2026-05-01"}, {"id": "x"}],
 )
-def test_a_mere_description_is_no_confirmation(answer):
+def test_a_description_is_not_used_as_a_confirmation(answer):
     assert "Confirmation" not in receipt_of(ground(replace(PAID, answer=answer))).text
 
 
-def test_a_receipt_keeps_the_language_asked_for_where_the_contract_has_it():
+def test_a_receipt_uses_the_requested_language_where_the_contract_has_it():
     german = receipt_of(ground(PAID), language="de").text
     assert "Verified: 40.00 EUR für Bestellung EX-1001 erstattet." in german
     assert "Refunded 40.00 EUR." in receipt_of(ground(PAID), language="fr").text
 
 
-def test_a_template_with_a_hole_is_not_used():
+def test_a_template_with_a_missing_value_is_not_used():
     assert "Verified: issue refund, order EX-1001. Done, and" in receipt_of(ground(replace(PAID, reading={}))).text
 
 
@@ -68,7 +68,7 @@ def test_a_difference_shows_both_values_and_is_not_called_done():
     )
 
 
-def test_only_what_is_new_stands_first_and_what_is_still_open_below():
+def test_a_receipt_shows_new_actions_first_and_earlier_open_ones_below():
     old = replace(DIFFERS, is_new=False)
     done = replace(PAID, action_id="a3", target="order/EX-1003")
     receipt = receipt_of(ground(old, done))
@@ -78,7 +78,7 @@ def test_only_what_is_new_stands_first_and_what_is_still_open_below():
     assert receipt_of(ground(old, replace(done, is_new=False))).text == ""
 
 
-def test_a_later_try_stands_for_the_earlier_ones_and_a_refused_call_for_none_that_came_later():
+def test_a_later_success_replaces_earlier_attempts_in_the_receipt():
     failed = record(state="FAILED", evidence=())
     refused = replace(failed, state=None, target="", outcome="BLOCKED")
     assert [each.action_id for each in receipt_of(ground(failed, refused, replace(PAID, action_id="a9"))).lines] == [
@@ -86,7 +86,7 @@ def test_a_later_try_stands_for_the_earlier_ones_and_a_refused_call_for_none_tha
     ]
 
 
-def test_a_long_run_is_counted_by_tool_with_what_failed_and_what_a_later_try_did():
+def test_a_long_run_is_counted_by_tool_with_failures_and_repairs():
     tries = [replace(PAID, action_id=f"a{number:02}", target=f"order/{number}") for number in range(9)]
     failed = [replace(tries[0], action_id="b1", target="order/20", completed=False, outcome="FAILED", state="FAILED")]
     repaired = [replace(tries[0], action_id="b2", target="order/20")]
@@ -97,7 +97,7 @@ def test_a_long_run_is_counted_by_tool_with_what_failed_and_what_a_later_try_did
     assert receipt_of(ground(*tries)).counts == ()
 
 
-def test_markdown_and_html_show_the_same_and_let_no_name_through_as_markup():
+def test_markdown_and_html_escape_names():
     nasty = replace(PAID, tool="unknown_tool", target="order/<b>*x*</b>", answer={})
     receipt = receipt_of(ground(nasty))
     assert "<b>" in receipt.text
@@ -107,14 +107,14 @@ def test_markdown_and_html_show_the_same_and_let_no_name_through_as_markup():
     assert receipt.markdown.startswith("On record:\n\n- Verified: ")
 
 
-def test_every_state_has_a_line_that_claims_no_more_than_it_is():
+def test_only_a_reconciled_success_is_called_verified_or_done():
     for state in State:
         told = receipt_of(ground(record(state=str(state)))).text
         claims = ("Verified:" in told, "Done, and confirmed" in told)
         assert claims == ((state is State.RECONCILED_SUCCESS,) * 2), told
 
 
-def test_a_citation_is_filled_from_the_record_and_never_with_what_was_merely_asked():
+def test_a_citation_is_filled_from_the_record_and_never_from_the_request():
     asked = record(state="FAILED", arguments={"amount": 4000}, evidence=())
     assert [each.text for each in citations_in("{{call-7.amount}}", ground(asked))] == [None]
     assert [each.text for each in citations_in("{{ call-7.amount }} {{a1.currency}}", ground(PAID))] == ["4000", "EUR"]
@@ -122,7 +122,7 @@ def test_a_citation_is_filled_from_the_record_and_never_with_what_was_merely_ask
     assert [each.text for each in citations_in("{{call-7.amount}}", ground(shown))] == ["3000"]
 
 
-def test_a_cited_sentence_is_cleared_or_replaced_by_its_own_action_alone():
+def test_a_cited_sentence_is_allowed_or_replaced_by_its_own_action_alone():
     failed = record(state="FAILED", action_id="a2", call_id="call-8", target="order/EX-1002", evidence=())
     both = ground(PAID, failed)
     cleared = judge("I have refunded both orders: {{call-7.amount}}.", both)
@@ -134,6 +134,6 @@ def test_a_cited_sentence_is_cleared_or_replaced_by_its_own_action_alone():
     assert kept.corrected == "It did not work: Failed: issue refund, order EX-1002. No completion was confirmed."
 
 
-def test_braces_that_cite_nothing_are_left_unchanged():
+def test_braces_that_are_not_a_citation_are_left_unchanged():
     for said in ("{{", "{{}}", "Use {{ name }} in the template.", "{{action:}}", "a {{b c.d}} e"):
         assert judge(said, ground(PAID)).corrected is None, said

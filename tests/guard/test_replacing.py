@@ -25,7 +25,7 @@ def read(message: str, *records: Record, tools: tuple[Tool, ...] = TOOLS) -> str
     return message if corrected is None else corrected
 
 
-def test_a_sentence_that_states_what_was_asked_gives_way_to_what_is_shown_and_the_rest_is_kept():
+def test_a_sentence_that_states_the_requested_value_is_replaced_by_the_shown_one():
     said = "Thanks for waiting. Your plan is premium from today. You have 4 seats."
     kept = "Thanks for waiting. The plan is basic; premium was asked for. You have 4 seats."
     assert read(said, UPGRADE) == kept
@@ -46,11 +46,11 @@ def test_a_sentence_that_states_what_was_asked_gives_way_to_what_is_shown_and_th
         "Sorry about that.",
     ],
 )
-def test_sentences_that_state_the_shown_value_or_claim_nothing_stay_unchanged(said: str):
+def test_sentences_that_state_the_shown_value_or_claim_nothing_are_kept(said: str):
     assert read(said, UPGRADE) == said
 
 
-def test_a_number_is_stated_in_any_spelling_and_small_ones_only_beside_the_name_of_their_field():
+def test_a_number_is_recognised_in_any_spelling_and_a_small_one_only_beside_its_field_name():
     refund = record(fields=(differing("amount", 4000, 3000), differing("nights", 2, 3)))
     for said in ("You get $40.00 back.", "You get 40 EUR back.", "Amount: 4,000 cents."):
         assert read(said, refund) == "The amount is 3000; 4000 was asked for.", said
@@ -65,7 +65,7 @@ def test_only_requested_list_values_that_are_missing_count():
 
 
 @pytest.mark.req("R-CG-04", "R-CG-15")
-def test_done_after_a_failed_second_try_gives_way_with_the_reason():
+def test_a_success_claim_after_a_failed_second_attempt_is_replaced_with_the_reason():
     first = record(action_id="a1", fields=(same("amount", 20),))
     second = record(state="FAILED", action_id="a2", reason="card expired", evidence=())
     said = "I have refunded your order. Anything else?"
@@ -75,7 +75,7 @@ def test_done_after_a_failed_second_try_gives_way_with_the_reason():
 
 
 @pytest.mark.req("R-CG-11")
-def test_another_amount_than_was_paid_gives_way_and_one_that_anything_on_record_holds_does_not():
+def test_an_amount_that_is_nowhere_on_record_is_replaced():
     paid = record(arguments={"order_id": "EX-1001", "amount": 2000}, answer={"amount": 2000, "currency": "EUR"})
     told = read("I have refunded $80.00 for your order.", paid)
     assert told.startswith("Verified: Refunded") is False
@@ -96,7 +96,7 @@ def test_an_amount_that_the_user_may_have_named_or_that_adds_up_is_not_checked()
 
 
 @pytest.mark.req("R-CG-11")
-def test_another_order_or_address_than_the_action_had_gives_way():
+def test_a_report_about_another_order_or_address_is_a_wrong_target():
     paid = record(arguments={"order_id": "EX-1001"})
     assert judge("I refunded order EX-2002 for you.", ground(paid)).violations[0].code == "WRONG_TARGET"
     mail = record("send_email", target="mailbox/ann@example.com", arguments={"to": "ann@example.com"})
@@ -105,13 +105,13 @@ def test_another_order_or_address_than_the_action_had_gives_way():
 
 
 @pytest.mark.req("R-CG-03", "R-CG-18", "R-HS-01")
-def test_done_words_with_their_object_of_which_no_action_exists_at_all_are_the_phantom():
+def test_a_reported_change_without_any_action_is_a_phantom():
     mail = record("send_email", target="mailbox/ann@example.com", is_new=False)
     assert read("I have refunded your order.", mail) == "Not done (refund): no such action is on record."
     assert judge("I have refunded your order.", ground()).violations[0].code == "PHANTOM"
 
 
-def test_beside_a_change_that_was_just_done_other_done_words_are_noted_and_stay():
+def test_a_claim_without_an_action_beside_a_new_change_is_only_noted():
     mail = record("send_email", target="mailbox/ann@example.com")
     verdict = judge("I have refunded your order.", ground(mail))
     assert verdict.verdict == "ALLOW"
@@ -129,19 +129,19 @@ def test_beside_a_change_that_was_just_done_other_done_words_are_noted_and_stay(
         ("The shop refunded the order already.", {}),
     ],
 )
-def test_a_value_shown_by_a_reading_is_no_phantom(said: str, shown: dict[str, str]):
+def test_a_value_shown_by_a_reading_is_not_a_phantom(said: str, shown: dict[str, str]):
     looked = record("get_plan", answer=shown, action_id="r1")
     assert judge(said, ground(looked)).verdict == "ALLOW"
 
 
-def test_other_words_for_another_tools_verified_action_are_no_phantom():
+def test_a_claim_that_fits_the_verified_action_of_another_tool_is_not_a_phantom():
     order = replace(EMAIL, name="cancel_order", done=("cancelled",), object=("order",))
     done = record("cancel_order")
     assert judge("I have refunded your order.", ground(done, tools=(REFUND, order))).verdict == "ALLOW"
 
 
 @pytest.mark.req("R-CG-08", "R-CG-17")
-def test_a_saying_is_true_where_its_condition_holds_and_gives_way_where_it_does_not():
+def test_a_saying_is_allowed_where_its_condition_holds_and_replaced_where_it_does_not():
     free = record("change_plan", target="account/7", answer={"payment": 0})
     paid = record("change_plan", target="account/7", answer={"payment": 12.5})
     said = "Your card was charged."
@@ -171,7 +171,7 @@ def test_announced_consequences_of_a_change_are_checked_and_possible_ones_are_no
         assert read(said, free) == said
 
 
-def test_the_condition_may_look_at_the_last_member_of_a_list():
+def test_a_condition_can_read_the_last_member_of_a_list():
     last = "so.payments[size(so.payments) - 1].kind"
     shop = replace(PLAN, sayings=(Saying(("charged",), f'{last} == "payment"'),))
     paid_back = record(
@@ -192,7 +192,7 @@ CARRIED_OUT = (
 
 
 @pytest.mark.parametrize("said", CARRIED_OUT)
-def test_a_deed_that_is_shown_as_carried_out_needs_the_action_that_it_tells(said: str):
+def test_a_deed_is_allowed_only_if_its_action_succeeded(said: str):
     done = record("exchange_items")
     failed = record("exchange_items", "FAILED", evidence=())
     assert read(said, done, tools=(EXCHANGE,)) == said
@@ -216,11 +216,11 @@ def test_a_deed_that_is_shown_as_carried_out_needs_the_action_that_it_tells(said
         "Thank you for your patience; the details have been completed.",
     ],
 )
-def test_a_deed_that_is_denied_planned_asked_or_a_rule_is_not_checked(said: str):
+def test_a_deed_that_is_denied_planned_asked_about_or_a_rule_is_not_checked(said: str):
     assert judge(said, ground(tools=(EXCHANGE,))).verdict == "ALLOW"
 
 
-def test_a_started_action_is_reported_as_started_and_not_as_done():
+def test_a_pending_action_may_be_reported_as_submitted_but_not_as_done():
     pending = record("exchange_items", "PENDING", evidence=())
     assert judge("The exchange request has been submitted.", ground(pending, tools=(EXCHANGE,))).verdict == "ALLOW"
     assert (
@@ -228,7 +228,7 @@ def test_a_started_action_is_reported_as_started_and_not_as_done():
     )
 
 
-def test_a_thing_on_which_the_tool_was_never_tried_is_not_done_though_it_was_looked_at():
+def test_a_target_that_was_only_looked_at_cannot_be_reported_as_done():
     looked = record("get_plan", action_id="r1", target="order/EX-1002", answer={"order": "EX-1002", "status": "paid"})
     old = record(is_new=False)
     said = "I have refunded your order EX-1002."
@@ -240,12 +240,12 @@ def test_a_thing_on_which_the_tool_was_never_tried_is_not_done_though_it_was_loo
     assert judge("Your order EX-1002 has been refunded.", ground(shown, old)).verdict == "ALLOW"
 
 
-def test_an_agents_thoughts_are_no_reading():
+def test_the_thoughts_of_an_agent_do_not_count_as_a_reading():
     thought = record("get_plan", action_id="r1", arguments={"thought": "the order was refunded"}, answer={})
     assert judge("I have refunded your order.", ground(thought)).violations[0].code == "PHANTOM"
 
 
-def test_a_condition_over_a_comparison_says_what_the_record_has():
+def test_a_failed_comparison_is_corrected_with_the_value_on_record():
     counted = replace(PLAN, sayings=(Saying(("unlimited",), "so.seats > 100"),))
     few = record("change_plan", target="account/7", answer={"seats": 4})
     corrected = judge("Seats are unlimited.", ground(few, tools=(counted,))).corrected
@@ -253,7 +253,7 @@ def test_a_condition_over_a_comparison_says_what_the_record_has():
 
 
 @pytest.mark.req("R-CG-10")
-def test_all_done_gives_way_while_a_step_is_not():
+def test_all_done_is_replaced_while_a_step_is_not_done():
     failed = record("send_email", "FAILED", action_id="a2", target="mailbox/a", evidence=())
     verdict = judge("All done! Have a nice day.", ground(record(), failed))
     assert [each.code for each in verdict.violations] == ["SILENT_CHAIN"]
@@ -283,7 +283,7 @@ def test_all_done_gives_way_while_one_step_of_three_failed_is_open_or_was_not_ob
     assert verdict.corrected.startswith(told)
 
 
-def test_a_sentence_refers_to_the_actions_that_it_names_else_to_new_ones():
+def test_a_sentence_refers_to_the_actions_that_it_names_or_else_to_new_ones():
     one = record(action_id="a1", target="order/EX-1001")
     two = record(state="FAILED", action_id="a2", target="order/EX-1002", evidence=())
     assert judge("I have refunded order EX-1001.", ground(one, two)).verdict == "ALLOW"
@@ -297,7 +297,7 @@ def test_a_sentence_refers_to_the_actions_that_it_names_else_to_new_ones():
 
 
 @pytest.mark.req("R-CG-17")
-def test_a_stated_claim_is_judged_by_its_action_alone_and_clears_what_it_covers():
+def test_a_stated_claim_is_judged_by_its_action_alone():
     failed = record(state="FAILED", action_id="a2", target="order/EX-1002", evidence=())
     said = "I have refunded all orders you named."
     assert judge(said, ground(record(), failed)).verdict == "BLOCK"
@@ -321,7 +321,7 @@ def test_an_introduction_to_a_citation_is_allowed_and_a_report_beside_it_is_not(
     assert read("I have refunded you: {{action:call-7}} Anything else?", failed) == f"{line} Anything else?"
 
 
-def test_a_line_is_reported_once_and_the_corrected_text_is_itself_allowed():
+def test_a_line_appears_once_and_the_corrected_text_is_allowed():
     failed = record(state="FAILED", evidence=())
     said = "I have refunded your order. Done! Your order is refunded. Bye."
     corrected = read(said, failed)
@@ -330,7 +330,7 @@ def test_a_line_is_reported_once_and_the_corrected_text_is_itself_allowed():
 
 
 @pytest.mark.req("R-CG-16")
-def test_the_same_message_gets_the_same_verdict_whatever_it_swears():
+def test_oaths_do_not_change_the_verdict():
     failed = record(state="FAILED", evidence=())
     sworn = "I swear on the ledger, this was verified: I have refunded your order."
     assert judge(sworn, ground(failed)) == judge(sworn, ground(failed))

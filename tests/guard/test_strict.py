@@ -22,7 +22,7 @@ def test_an_uncited_report_is_marked_or_held_back_and_the_rest_is_kept():
     assert held.corrected == "Hello. (A sentence was held back: it names no action on record.) Anything else?"
 
 
-def test_a_report_that_cites_or_that_the_record_bears_out_is_neither():
+def test_a_report_that_cites_or_that_the_record_supports_is_allowed_in_strict_mode():
     cited = "It is done: {{action:call-7}}"
     strict = Strictness(((0, len(cited)),), "hold")
     assert judge(cited, ground(record()), strict=strict).verdict == "ALLOW"
@@ -30,7 +30,7 @@ def test_a_report_that_cites_or_that_the_record_bears_out_is_neither():
     assert judge(known, ground(record()), strict=Strictness(((0, len(known)),), "hold")).corrected is None
 
 
-def test_the_detector_judges_no_truth_and_clears_nothing():
+def test_without_detected_reports_strict_mode_judges_as_usual():
     failed = record(state="FAILED", evidence=())
     said = "I have refunded your order."
     assert judge(said, ground(failed), strict=Strictness((), "mark")) == judge(said, ground(failed))
@@ -141,9 +141,7 @@ def test_strict_mode_sends_the_record_in_place_of_each_false_report(
         ),
     ],
 )
-def test_strict_mode_notes_a_promise_and_a_denial_and_leaves_the_message_as_it_is(
-    said: str, records: tuple[Record, ...], note: str
-):
+def test_strict_mode_only_notes_a_promise_and_a_denial(said: str, records: tuple[Record, ...], note: str):
     told = judge(said, ground(*records), strict=Strictness((), "hold"))
     assert (told.verdict, told.corrected) == ("ALLOW", None)
     assert [each.text for each in told.notes] == [f"\u201c{said}\u201d: {note}"]
@@ -151,5 +149,5 @@ def test_strict_mode_notes_a_promise_and_a_denial_and_leaves_the_message_as_it_i
 
 @pytest.mark.req("R-CG-17")
 @pytest.mark.parametrize("said", ["I will send the email.", "I could not send the email."])
-def test_strict_mode_leaves_plans_and_failures_told_as_such(said: str):
+def test_strict_mode_leaves_plans_and_honestly_reported_failures(said: str):
     assert judge(said, ground(), strict=Strictness((), "hold")).corrected is None

@@ -25,7 +25,7 @@ def page(one: Caller, path: str) -> str:
 
 
 @pytest.mark.req("R-UI-08", "R-EX-08", "R-RI-12")
-def test_ten_reserved_instead_of_one_is_accepted_and_told_with_both_numbers(busy_ground):
+def test_a_tenfold_reservation_is_accepted_and_reported_with_both_quantities(busy_ground):
     ground, operator = busy_ground, busy_ground.person("operator")
     sent = ground.send("release_lost")
     asked = sent.arguments["quantity"]

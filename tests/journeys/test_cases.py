@@ -300,13 +300,13 @@ def played(busy_ground: Ground) -> Played:
     return Played(busy_ground, sent)
 
 
-def test_every_case_of_the_example_has_a_row():
+def test_every_case_of_the_example_has_a_row_in_the_table():
     assert {each.case for each in ROWS} | set(GATE_ONLY) == set(BY_NAME) - {"small_refund"}
 
 
 @pytest.mark.req("R-SM-25", "R-RI-09", "R-RI-10")
 @pytest.mark.parametrize("row", TABLE)
-def test_a_case_ends_as_the_table_says(played, row):
+def test_a_case_ends_as_the_table_states(played, row):
     ground, action_id = played.ground, played.action(row.name)
     ground.wait_for(action_id, row.path[-1])
     history = ground.history(action_id)
@@ -371,7 +371,7 @@ def test_the_report_on_a_recovery_agrees_with_the_shops_state(played):
 
 
 @pytest.mark.req("R-RP-32", "R-RP-37", "R-RP-39", "R-RP-44")
-def test_a_run_whose_last_step_fails_is_taken_back_last_step_first(played):
+def test_a_run_whose_last_step_fails_is_rolled_back_in_reverse_order(played):
     ground, sent = played.ground, played.sent["run_taken_back"]
     ground.until(lambda: _unwound(ground, sent) == "DONE", lambda: ground.agent.run(sent.session_id))
     run = ground.agent.run(sent.session_id)
@@ -398,7 +398,7 @@ def _reconciled(ground, action_id):
 
 
 @pytest.mark.req("R-AP-08")
-def test_an_approval_that_ran_out_says_so(played):
+def test_an_expired_approval_is_reported_as_expired(played):
     ground, action_id = played.ground, played.action("approval_runs_out")
     ground.wait_for(action_id, "FAILED")
     last = ground.history(action_id)[-1]
@@ -418,7 +418,7 @@ def test_absence_counts_only_after_the_late_effect_horizon(played):
 
 
 @pytest.mark.req("R-VD-11")
-def test_a_late_consumer_is_asked_several_times(played):
+def test_an_effect_of_a_late_consumer_is_read_repeatedly(played):
     ground, action_id = played.ground, played.action("late_consumer")
     ground.wait_for(action_id, "RECONCILED_SUCCESS")
     steps = {move["to"]: _at(move["event"]) for move in moves(ground.history(action_id))}
@@ -430,7 +430,7 @@ def test_a_late_consumer_is_asked_several_times(played):
 
 
 @pytest.mark.req("R-EX-15")
-def test_a_frozen_target_takes_no_more_work(played):
+def test_a_frozen_target_refuses_further_calls(played):
     ground, sent = played.ground, played.sent["duplicate"]
     ground.wait_for(played.action("duplicate"), "REVIEW_REQUIRED")
     frozen = ground.operator.items("/freezes")

@@ -27,29 +27,29 @@ def passes(drill: Drill, capsys: pytest.CaptureFixture[str], *words: str) -> boo
 
 
 @pytest.mark.parametrize("more", [(), ("--synchronous",)], ids=["asynchronous", "synchronous"])
-def test_a_promotion_while_work_goes_on_does_nothing_twice(more: tuple[str, ...], capsys: pytest.CaptureFixture[str]):
+def test_a_promotion_during_work_repeats_nothing(more: tuple[str, ...], capsys: pytest.CaptureFixture[str]):
     assert passes(promotion.DRILL, capsys, "--rounds", "2", "--behind", "4", *more)
 
 
-def test_processes_that_are_killed_lose_and_double_nothing(capsys: pytest.CaptureFixture[str]):
+def test_killed_processes_lose_and_double_nothing(capsys: pytest.CaptureFixture[str]):
     assert passes(kills.DRILL, capsys, "--rounds", "6")
 
 
-def test_no_proposal_is_refused_while_the_broker_is_away(capsys: pytest.CaptureFixture[str]):
+def test_no_proposal_is_refused_while_the_broker_is_down(capsys: pytest.CaptureFixture[str]):
     assert passes(broker.DRILL, capsys, "--proposals", "100", "--away", "15", "--per-s", "8")
 
 
-def test_everybody_is_asked_to_come_back_while_the_keys_are_away(capsys: pytest.CaptureFixture[str]):
+def test_everyone_is_asked_to_retry_later_while_the_key_database_is_down(capsys: pytest.CaptureFixture[str]):
     assert passes(keys.DRILL, capsys, "--rounds", "1")
 
 
-def test_a_full_disk_is_named_and_nothing_is_lost(capsys: pytest.CaptureFixture[str]):
+def test_a_full_disk_is_reported_and_nothing_is_lost(capsys: pytest.CaptureFixture[str]):
     assert passes(disk.DRILL, capsys, "--rounds", "1")
 
 
-def test_wrong_clocks_are_named_and_kept_out(capsys: pytest.CaptureFixture[str]):
+def test_wrong_clocks_are_reported_and_their_executors_refused(capsys: pytest.CaptureFixture[str]):
     assert passes(skew.DRILL, capsys, "--rounds", "2", "--for", "8")
 
 
-def test_an_installation_behind_a_pooler_carries_out_and_reads_everything(capsys: pytest.CaptureFixture[str]):
+def test_an_installation_behind_a_pooler_executes_and_verifies_everything(capsys: pytest.CaptureFixture[str]):
     assert passes(poolers.DRILL, capsys, "--rounds", "1", "--for", "15")

@@ -262,7 +262,7 @@ STATES = {
 
 @pytest.mark.req("R-SM-03", "R-SM-17", "R-SM-20", "R-RP-36")
 @pytest.mark.parametrize("state", State)
-def test_the_state_is_reached_as_time_passes(walk: Walk, state: State):
+def test_each_state_is_reached(walk: Walk, state: State):
     how = STATES[state]
     if state is State.ABANDONED:
         walk.abandon(how)
@@ -270,7 +270,7 @@ def test_the_state_is_reached_as_time_passes(walk: Walk, state: State):
     ground.until(lambda: state in ground.path(action_id), lambda: (state, how, ground.path(action_id)), within_s=90)
 
 
-def test_a_rollback_is_believed_only_when_an_effect_could_arrive_no_more(walk: Walk):
+def test_a_rollback_is_confirmed_only_after_the_late_effect_horizon(walk: Walk):
     action_id, ground = walk.actions["rolls back"], walk.ground
     ground.wait_for(action_id, State.ROLLED_BACK)
     assert ground.path(action_id) == ["PROPOSED", "VALIDATED", "EXECUTING", "ROLLED_BACK"]

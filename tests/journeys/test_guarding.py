@@ -92,7 +92,7 @@ def talk(ground: Ground, agent_id: str = "shop-assistant") -> Talk:
     return Talk(ground, agent.open_session(goal=goal, ttl_seconds=600), order)
 
 
-def test_an_agent_that_says_another_amount_than_was_paid(shop: Ground):
+def test_a_message_with_another_amount_than_was_paid_is_corrected(shop: Ground):
     made = talk(shop)
     made.refund("call-1")
     said = f"Good news! I have refunded 123.45 EUR on order {made.order.order_id}. Is there anything else?"
@@ -104,7 +104,7 @@ def test_an_agent_that_says_another_amount_than_was_paid(shop: Ground):
     pictured(made, "guard-other-amount")
 
 
-def test_an_agent_that_says_done_after_a_failed_second_try(shop: Ground):
+def test_a_success_claim_after_two_failed_attempts_is_corrected(shop: Ground):
     made = talk(shop)
     first = made.refund("call-1", amount=made.order.amount + 10)
     second = made.refund("call-2", amount=made.order.amount + 20, after=(str(first.action_id),))
@@ -117,7 +117,7 @@ def test_an_agent_that_says_done_after_a_failed_second_try(shop: Ground):
     pictured(made, "guard-second-try")
 
 
-def test_an_agent_that_cites(shop: Ground):
+def test_a_citation_is_filled_from_the_record(shop: Ground):
     made = talk(shop)
     made.refund("call-1")
     read = made.session.guarded("It is settled. {{action:call-1}} That is {{call-1.amount}} cents for you.")
@@ -125,7 +125,7 @@ def test_an_agent_that_cites(shop: Ground):
     pictured(made, "guard-cites")
 
 
-def test_an_agent_that_cites_wrongly(shop: Ground):
+def test_a_citation_of_a_failed_or_missing_action_is_corrected(shop: Ground):
     made = talk(shop)
     made.refund("call-1", amount=made.order.amount + 10)
     read = made.session.guarded(
@@ -136,7 +136,7 @@ def test_an_agent_that_cites_wrongly(shop: Ground):
     pictured(made, "guard-cites-wrongly")
 
 
-def test_an_agent_in_strict_mode(shop: Ground):
+def test_strict_mode_holds_an_unsupported_sentence_back(shop: Ground):
     made = talk(shop, STRICT)
     made.refund("call-1")
     held = made.session.guarded("I have booked you a taxi for eight. Anything else?")
@@ -145,7 +145,7 @@ def test_an_agent_in_strict_mode(shop: Ground):
     pictured(made, "guard-strict")
 
 
-def test_an_agent_that_never_asks_the_guard(shop: Ground):
+def test_a_change_without_any_checked_message_is_counted_as_unreported(shop: Ground):
     made = talk(shop, SILENT)
     made.refund("call-1")
     with pytest.raises(NotNow) as refused:
@@ -157,7 +157,7 @@ def test_an_agent_that_never_asks_the_guard(shop: Ground):
     pictured(made, "guard-never-asked")
 
 
-def test_a_graph_cites_what_it_did_and_the_user_reads_the_consoles_line(shop: Ground):
+def test_a_graph_cites_its_action_and_the_user_reads_the_line_of_the_console(shop: Ground):
     made = talk(shop)
     call = {"name": TOOL, "args": refund_of(made.order), "id": "call-1", "type": "tool_call"}
     asks = {"name": "status_lines", "args": {}, "id": "call-2", "type": "tool_call"}

@@ -36,7 +36,7 @@ class Journey:
 
 @pytest.mark.req("R-CX-08", "R-RI-01", "R-RI-02", "R-RI-03", "R-RI-05", "R-RI-09", "R-RI-14")
 @pytest.mark.req("R-AP-13", "R-AP-19", "R-EX-01", "R-EX-16", "R-OB-03", "R-OB-07", "R-RC-15", "R-LE-12")
-def test_a_refund_from_the_handshake_to_the_confirmed_end(quiet):
+def test_a_refund_goes_from_the_handshake_to_verified(quiet):
     journey = _proposed(quiet)
     approval = _approved(journey)
     # Without a worker nothing is read back, so nothing can be confirmed.

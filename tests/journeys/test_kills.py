@@ -74,7 +74,7 @@ def send_to(ground: Ground, executor):
 
 
 @pytest.mark.req("R-EX-01", "R-EX-08", "R-EX-11")
-def test_an_executor_killed_before_its_effect(quiet):
+def test_an_executor_killed_before_its_effect_repeats_nothing(quiet):
     sent = quiet.send("small_refund")
     with locked(quiet.database_url("shop"), ORDER, sent.arguments["order_id"]):
         quiet.start("executor")
@@ -97,7 +97,7 @@ def test_an_executor_killed_before_its_effect(quiet):
 
 
 @pytest.mark.req("R-EX-07", "R-EX-08", "R-EX-11")
-def test_an_executor_killed_after_its_effect(quiet):
+def test_an_executor_killed_after_its_effect_repeats_nothing(quiet):
     sent = quiet.send("small_refund")
     with wire(quiet.stack.port) as line:
         cut = line.cut(OBSERVATION, loses=Lost.REQUEST, then=lambda: quiet.stack.kill(EXECUTOR))
@@ -110,7 +110,7 @@ def test_an_executor_killed_after_its_effect(quiet):
     is_done_once(quiet, sent, [*SILENT, "COMMITTED", "RECONCILED_SUCCESS"])
 
 
-def test_an_executor_killed_after_its_report(quiet):
+def test_an_executor_killed_after_its_report_repeats_nothing(quiet):
     sent = quiet.send("small_refund")
     with wire(quiet.stack.port) as line:
         cut = line.cut(OBSERVATION, loses=Lost.ANSWER, then=lambda: quiet.stack.kill(EXECUTOR))
@@ -125,7 +125,7 @@ def test_an_executor_killed_after_its_report(quiet):
 
 
 @pytest.mark.req("R-EX-03", "R-SM-21")
-def test_a_web_process_killed_at_two_starts(quiet):
+def test_a_web_process_killed_at_a_start_loses_and_doubles_nothing(quiet):
     with ExitStack() as stack:
         line = stack.enter_context(wire(quiet.stack.port))
         near, far = stack.enter_context(hands(quiet)), stack.enter_context(hands(quiet, url=line.url))
@@ -143,7 +143,7 @@ def test_a_web_process_killed_at_two_starts(quiet):
 
 
 @pytest.mark.req("R-EX-03", "R-SM-21")
-def test_a_web_process_killed_at_two_observations(quiet):
+def test_a_web_process_killed_at_an_observation_loses_and_doubles_nothing(quiet):
     with ExitStack() as stack:
         line = stack.enter_context(wire(quiet.stack.port))
         held = stack.enter_context(ExitStack())
@@ -168,7 +168,7 @@ def test_a_web_process_killed_at_two_observations(quiet):
 
 
 @pytest.mark.req("R-EX-03", "R-SM-21")
-def test_a_web_process_killed_at_two_votes(quiet):
+def test_a_web_process_killed_at_a_vote_loses_and_doubles_nothing(quiet):
     lost, committed = (quiet.send("small_refund", approved=True) for _ in range(2))
     approvals = [quiet.approval_of(each.action_id) for each in (lost, committed)]
     with wire(quiet.stack.port) as line, locked(quiet.database_url(), ACTION, lost.action_id):
@@ -203,7 +203,7 @@ def _unanswered(ground, approval, **how):
 
 
 @pytest.mark.req("R-RI-10", "R-SM-21")
-def test_a_worker_killed_in_a_reading_and_in_a_verdict(quiet):
+def test_a_worker_killed_in_a_reading_or_a_verdict_loses_and_doubles_nothing(quiet):
     with ExitStack() as locks, hands(quiet) as near:
         shop = locks.enter_context(ExitStack())
         near.after = lambda work: shop.enter_context(locked(quiet.database_url("shop"), BOOKS))
@@ -230,7 +230,7 @@ def test_a_worker_killed_in_a_reading_and_in_a_verdict(quiet):
 
 
 @pytest.mark.req("R-RI-10", "R-SM-21")
-def test_a_verdict_that_was_sent_whole_is_committed_though_its_worker_is_killed(quiet):
+def test_a_verdict_that_was_sent_is_committed_although_its_worker_is_killed(quiet):
     with ExitStack() as shop, hands(quiet) as near:
         near.after = lambda work: shop.enter_context(locked(quiet.database_url("shop"), BOOKS))
         sent = send_to(quiet, near)
@@ -250,7 +250,7 @@ def test_a_verdict_that_was_sent_whole_is_committed_though_its_worker_is_killed(
 
 
 @pytest.mark.req("R-RI-10")
-def test_a_beat_that_is_killed_keeps_no_verdict_back(quiet):
+def test_a_killed_beat_does_not_prevent_a_verdict(quiet):
     quiet.stack.kill("beat")
     # The worker that reads hands over to itself; leases and sweeps wait for beat.
     sent = quiet.send("small_refund")
@@ -261,7 +261,7 @@ def test_a_beat_that_is_killed_keeps_no_verdict_back(quiet):
 
 
 @pytest.mark.req("R-RI-10", "R-FB-12")
-def test_a_broker_that_loses_everything_loses_nothing(quiet):
+def test_a_broker_that_loses_all_data_loses_no_action(quiet):
     with hands(quiet) as near, ExitStack() as held:
         # A verdict is being written when the broker goes, and is written before it is back.
         held.enter_context(locked(quiet.database_url(), RUNS))
@@ -290,7 +290,7 @@ def test_a_broker_that_loses_everything_loses_nothing(quiet):
 # Everything
 
 
-def test_everything_killed_at_once(quiet):
+def test_after_all_processes_are_killed_at_once_everything_is_done_once(quiet):
     with hands(quiet) as near:
         settled = send_to(quiet, near)
         near.begin()
@@ -320,7 +320,7 @@ def test_everything_killed_at_once(quiet):
 
 
 @pytest.mark.long
-def test_an_executor_killed_with_an_unspent_grant(quiet):
+def test_an_unspent_grant_of_a_killed_executor_passes_to_another_one_once(quiet):
     """The order stays reserved for the life of the grant (120 s), and is then another's, once."""
     with hands(quiet) as near:
         sent = send_to(quiet, near)

@@ -34,7 +34,7 @@ def judged_by(ground: Ground, sent: Sent) -> str:
     return str(entry["policy_context"]["verification_policy_version"])
 
 
-def test_a_release_decides_its_share_of_live_actions_then_all_of_them_then_none(busy_ground: Ground):
+def test_a_release_decides_a_share_of_live_actions_then_all_and_after_a_rollback_none(busy_ground: Ground):
     ground = busy_ground
     before = ground.operator.get("/policies")["verification"]
     document = before["document"] | {"max_interval_s": 30}

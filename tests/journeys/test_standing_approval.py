@@ -70,7 +70,7 @@ def agreed(ground: Ground, offer: dict[str, Any], second: Caller) -> str:
     return path
 
 
-def test_three_refunds_pass_and_the_fourth_whose_amount_is_not_what_the_shop_shows_pauses_it(busy_ground: Ground):
+def test_a_standing_approval_passes_three_refunds_and_pauses_when_the_fourth_differs(busy_ground: Ground):
     ground, second = busy_ground, invite_second_reviewer(busy_ground)
     asked = [refund(ground) for _ in range(3)]
     assert [each.approval_required for each in asked] == [True] * 3

@@ -47,7 +47,7 @@ def propose(agent: Caller, session: dict[str, Any], orders: list[Order]) -> list
 
 
 @pytest.mark.req("R-CR-14")
-def test_an_agent_is_stopped_while_an_executor_claims_all_the_while(ground: Ground):
+def test_an_agent_is_stopped_while_an_executor_keeps_claiming(ground: Ground):
     agent, stage = ground.machine("agent"), ground.stage()
     session, held = agent.post("/sessions", BODY).json(), stage.order()
     orders = [stage.order() for _ in range(MANY)]

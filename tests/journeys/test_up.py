@@ -115,7 +115,7 @@ def lasting_up(var) -> Iterator[Up]:
     yield from with_cleanup(Up(var, free_port()))
 
 
-def test_up_from_the_first_start_through_a_kill_to_a_clean_end(lasting_up):
+def test_make_up_starts_survives_a_kill_and_ends_cleanly(lasting_up):
     up, first = lasting_up, lasting_up.start()
     assert f"http://localhost:{up.port}" in first
     assert up.answers()
@@ -145,7 +145,7 @@ def test_up_from_the_first_start_through_a_kill_to_a_clean_end(lasting_up):
     assert all(has_ended(process) for process in children.values())
 
 
-def test_the_readmes_commands_lead_to_the_first_held_command_of_a_coding_agent(lasting_up, tmp_path):
+def test_the_commands_of_the_readme_lead_to_the_first_held_command_of_a_coding_agent(lasting_up, tmp_path):
     up = lasting_up
     start, onboard = _commands("A coding agent in five minutes")
     assert start == "make up OPTIONS=--no-example"
@@ -204,7 +204,7 @@ def _nothing_is_open_to_others(up: Up) -> None:
     assert "counterfoil_sequencer" in told["sequencer"]["DATABASE_URL"]
 
 
-def test_a_busy_port_is_one_sentence(up, broker):
+def test_a_busy_port_is_reported_in_one_sentence(up, broker):
     code, sentence = up.refused("--port", str(broker.port))
     assert (code, sentence.count("\n")) == (2, 1)
     assert f"Port {broker.port} is in use" in sentence
@@ -220,14 +220,14 @@ def test_a_busy_port_is_one_sentence(up, broker):
         ("COUNTERFOIL_PUBLIC_URL", "console.example.org", "must look like https://"),
     ],
 )
-def test_a_broken_address_is_one_sentence(up, name, value, says):
+def test_a_malformed_address_is_reported_in_one_sentence(up, name, value, says):
     others = dict.fromkeys((*OTHER_ROLES, "KEYS_DATABASE_URL"), value) if name == "DATABASE_URL" else {}
     code, sentence = up.refused("--port", str(up.port), **{name: value}, **others)
     assert (code, sentence.count("\n")) == (2, 1), sentence
     assert says in sentence
 
 
-def test_an_outside_database_needs_its_owner_too(up, run):
+def test_an_external_database_requires_its_owner_address_too(up, run):
     code, sentence = up.refused("--port", str(up.port), DATABASE_URL="postgresql://app:word@127.0.0.1:1/none")
     assert (code, sentence.count("\n")) == (2, 1)
     assert "set DATABASE_OWNER_URL too" in sentence

@@ -13,7 +13,7 @@ from django.db import connection
 from console.celery import app
 
 
-def test_a_worker_at_rest_opens_no_connections(quiet):
+def test_an_idle_worker_opens_no_connections(quiet):
     quiet.until_at_work()
     # From another database, so that only what the installation itself does is counted.
     with psycopg.connect(quiet.database_url("shop"), autocommit=True) as observer:
@@ -28,7 +28,7 @@ def test_a_worker_at_rest_opens_no_connections(quiet):
         assert count()[0] <= sessions + 5
 
 
-def test_a_worker_whose_connections_the_server_ends_goes_on(quiet):
+def test_a_worker_continues_after_the_server_closed_its_connections(quiet):
     quiet.until_at_work()
     with psycopg.connect(quiet.database_url(), autocommit=True) as observer:
         query = (
@@ -49,7 +49,7 @@ def _look(is_cut_short):
         raise SoftTimeLimitExceeded(60)
 
 
-def test_a_task_that_is_cut_short_leaves_no_connection(db):
+def test_an_interrupted_task_leaves_no_connection(db):
     kept = []
 
     def run_as_a_worker_does():

@@ -215,7 +215,7 @@ def desk(machine: Desk, tmp_path: Path) -> Desk:
     return replace(machine, repository=repository, work=machine.server.clone(repository, tmp_path / "app"))
 
 
-def test_the_console_is_asked_the_whole_way(machine):
+def test_status_and_validate_reach_the_console_with_the_installed_settings(machine):
     assert machine.agents("status") == f"Claude Code: enforce, hook installed, {machine.house.stack.url} answers\n"
     said = machine.agents("validate", "--live")
     session = said.split("in session ")[1].split(":")[0]
@@ -223,7 +223,7 @@ def test_the_console_is_asked_the_whole_way(machine):
     assert machine.house.operator.get(f"/sessions/{session}")["agent_id"] == "claude-code"
 
 
-def test_a_push_that_nothing_holds_back_runs_and_is_read_back(desk):
+def test_a_push_that_needs_no_approval_runs_and_is_read_back(desk):
     wanted = commit(desk.work, "second")
     assert desk.before("git push origin HEAD:main") == ("", "")
     git(desk.work, "push", "-q", "origin", "HEAD:main")
@@ -508,7 +508,7 @@ def test_a_rejected_push_never_runs(desk):
     assert desk.served_ref()
 
 
-def test_a_push_that_only_says_that_it_is_done_is_not_shown_as_done(desk):
+def test_a_push_that_did_not_happen_is_not_reported_as_done(desk):
     """The client says success; the ref stays where it was."""
     before = desk.served_ref()
     commit(desk.work, "never pushed")
@@ -522,7 +522,7 @@ def test_a_push_that_only_says_that_it_is_done_is_not_shown_as_done(desk):
     assert "CONTRADICTED_BY_READING" in json.dumps(shown), shown
 
 
-def test_after_a_rejected_push_another_is_refused_until_it_is_sent_again_in_full_knowledge(desk):
+def test_after_a_rejected_push_another_one_is_refused_until_it_is_acknowledged(desk):
     assert desk.before("git push origin --delete main")[0] == "deny"
     desk.house.decide("reject", "The branch is needed.")
     assert desk.before("git push origin --delete main")[0] == "deny"
@@ -543,7 +543,7 @@ def test_the_same_client_on_two_machines_is_two_executors(desk, tmp_path):
     assert desk.before("git push origin HEAD:main") == ("", "")
 
 
-def test_what_was_released_to_a_hook_that_died_goes_to_the_next(desk):
+def test_an_order_claimed_by_a_dead_hook_goes_to_the_next_one(desk):
     command = "git push --force origin HEAD:main"
     commit(desk.work, "another history", "--amend")
     assert desk.before(command)[0] == "deny"
@@ -566,7 +566,7 @@ def test_what_was_released_to_a_hook_that_died_goes_to_the_next(desk):
     assert desk.before(command) == ("allow", "Approved at the console.")
 
 
-def test_a_push_that_nothing_held_back_and_that_no_hook_started_does_not_block_its_target(desk):
+def test_an_accepted_push_that_no_hook_started_does_not_block_its_target(desk):
     """Its hook was killed between the gate's yes and its claim."""
     command = "git push origin HEAD:main"
     commit(desk.work, "one")
@@ -601,7 +601,7 @@ CLIENT_CALLS = {
 
 
 @pytest.mark.parametrize("client", sorted(CLIENT_CALLS))
-def test_a_hook_that_its_client_kills_in_the_middle_leaves_the_request_for_the_same_command(desk, client, tmp_path):
+def test_a_hook_killed_while_it_waits_leaves_the_request_for_the_same_command(desk, client, tmp_path):
     home = tmp_path / "home"
     (home / CLIENTS[client].folder).mkdir(parents=True)
     keys = desk.keys | {"COUNTERFOIL_OPERATOR_KEY": desk.house.known["keys"]["oper"]}

@@ -65,7 +65,7 @@ def _both(server, mode):
 
 
 @pytest.mark.parametrize("mode", ENDINGS)
-def test_an_ending_is_answered_as_what_it_is_and_the_next_call_passes(bench, desk, server, mode):
+def test_each_way_of_ending_a_call_is_reported_as_what_it_is_and_the_next_call_passes(bench, desk, server, mode):
     (status, phase), code, text = ENDINGS[mode]
     ended, spent, after = bench.talk(_both(server, mode))
     assert spent < 5.0
@@ -81,14 +81,14 @@ def test_an_ending_is_answered_as_what_it_is_and_the_next_call_passes(bench, des
 
 
 @pytest.mark.parametrize("mode", ["text_id", "float_id", "batch", "sse"])
-def test_an_answer_in_another_notation_is_the_answer(bench, desk, server, mode):
+def test_an_answer_in_another_notation_is_accepted(bench, desk, server, mode):
     answered, _, _ = bench.talk(_both(server, mode))
     assert answered.content[0].text == "kept"
     assert word(answered)["report"]["completed"]
 
 
 @pytest.mark.parametrize("mode", ["", "bad_session"])
-def test_a_forgotten_session_is_opened_again_and_only_a_read_is_sent_again(bench, desk, server, mode):
+def test_a_forgotten_session_is_reopened_and_only_a_read_is_repeated(bench, desk, server, mode):
     async def script(client):
         server.mode = mode
         server.forget()
@@ -107,7 +107,7 @@ def test_a_forgotten_session_is_opened_again_and_only_a_read_is_sent_again(bench
     assert server.initialised == 3
 
 
-def test_a_server_that_comes_back_with_another_tool_is_not_called(bench, desk, server):
+def test_a_restarted_server_with_a_changed_tool_is_not_called(bench, desk, server):
     async def script(client):
         server.forget()
         server.tools[1]["description"] = "Send the note to everybody."
@@ -119,7 +119,7 @@ def test_a_server_that_comes_back_with_another_tool_is_not_called(bench, desk, s
     assert server.calls == []
 
 
-def test_a_missing_server_is_reported_as_nothing_sent(bench, desk, server):
+def test_an_unreachable_server_is_reported_as_nothing_sent(bench, desk, server):
     async def script(client):
         server.stop()
         gone = await client.call_tool("keep_note", NOTE)
@@ -169,7 +169,7 @@ for line in sys.stdin:
         ("", "number = str(number)", None),
     ],
 )
-def test_odd_output_of_a_server_process_is_answered_or_ignored(bench, desk, tmp_path, start, call, code):
+def test_malformed_output_of_a_server_process_is_reported_or_ignored(bench, desk, tmp_path, start, call, code):
     tool = types.Tool.model_validate(rude.TOOLS[0])
     desk.tools = [contract(tool)]
     file = tmp_path / "server.py"

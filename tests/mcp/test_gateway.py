@@ -38,7 +38,7 @@ def test_a_client_sees_the_registered_tools_with_their_registered_texts(bench, m
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-def test_an_accepted_call_reaches_the_server_once_and_answers_with_what_may_be_told(bench, desk, mode):
+def test_an_accepted_call_reaches_the_server_once_and_returns_its_report(bench, desk, mode):
     result = bench.talk(_call("keep_note"), mode=mode)
     assert bench.calls == [{"tool": "keep_note", "arguments": NOTE}]
     assert not result.is_error
@@ -51,7 +51,7 @@ def test_an_accepted_call_reaches_the_server_once_and_answers_with_what_may_be_t
     assert observation["raw"]["structuredContent"]["kept"] is True
 
 
-def test_a_call_that_nothing_holds_back_costs_two_requests_to_the_console(bench, desk):
+def test_a_call_that_needs_no_approval_costs_two_requests_to_the_console(bench, desk):
     async def script(client):
         before = len(desk.server.seen)
         result = await client.call_tool("keep_note", NOTE)
@@ -62,14 +62,14 @@ def test_a_call_that_nothing_holds_back_costs_two_requests_to_the_console(bench,
     assert asked == ["calls", "observations?report=true"]
 
 
-def test_a_console_that_starts_nothing_at_once_is_asked_for_the_order(bench, desk):
+def test_an_order_that_did_not_start_with_the_call_is_claimed(bench, desk):
     desk.starts_at_once = False
     result = bench.talk(_call("keep_note"))
     assert word(result)["report"]["text"] == "It is COMPLETED."
     assert (len(bench.calls), desk.one.starts) == (1, 1)
 
 
-def test_a_call_whose_grant_is_anothers_was_started_and_does_not_run(bench, desk):
+def test_a_call_whose_grant_names_another_executor_does_not_run(bench, desk):
     started = desk.started_at_once
 
     def for_another(result, start):
@@ -83,7 +83,7 @@ def test_a_call_whose_grant_is_anothers_was_started_and_does_not_run(bench, desk
     assert word(result)["report"]["code"] == "NOT_EXECUTED"
 
 
-def test_a_client_fetches_lines_that_may_be_told_and_how_each_is_cited(bench, desk):
+def test_a_client_can_fetch_the_lines_of_the_session_with_their_citations(bench, desk):
     async def script(client):
         nothing = await client.call_tool("counterfoil_lines", {})
         done = await client.call_tool("keep_note", NOTE)
@@ -100,7 +100,7 @@ def test_a_client_fetches_lines_that_may_be_told_and_how_each_is_cited(bench, de
     assert "counterfoil_lines" in instructions
 
 
-def test_the_stored_payload_runs_and_not_the_callers(bench, desk):
+def test_the_stored_payload_runs_and_not_the_one_of_the_caller(bench, desk):
     judged = desk.judged
 
     def edited(call):
@@ -113,7 +113,7 @@ def test_the_stored_payload_runs_and_not_the_callers(bench, desk):
     assert bench.calls == [{"tool": "keep_note", "arguments": {"text": "Bread"}}]
 
 
-def test_a_refused_call_is_a_tool_result_and_reaches_nobody(bench, desk):
+def test_a_refused_call_is_a_tool_result_and_does_not_reach_the_server(bench, desk):
     desk.refuse = {
         "code": "SCHEMA_DRIFT",
         "message": "`txt` is not a parameter of notes.keep_note.",
@@ -131,7 +131,7 @@ def test_a_refused_call_is_a_tool_result_and_reaches_nobody(bench, desk):
     assert bench.calls == []
 
 
-def test_a_tool_that_is_not_registered_is_asked_about_and_not_called(bench, desk):
+def test_an_unregistered_tool_is_proposed_and_not_called(bench, desk):
     desk.refuse = {"code": "PHANTOM_TOOL", "message": "There is no tool `notes.read_notes`."}
     result = bench.talk(_call("read_notes", {}))
     assert word(result)["code"] == "PHANTOM_TOOL"
@@ -147,7 +147,7 @@ def test_a_call_may_restate_the_goal_and_name_what_it_depends_on(bench, desk):
     assert "pin_hash" not in desk.calls[0]
 
 
-def test_while_the_console_is_away_nothing_passes(bench, desk):
+def test_no_call_passes_while_the_console_is_unreachable(bench, desk):
     desk.answer, answer = (lambda seen: _away(seen, answer)), desk.answer
     # The stand-in was given the method itself, so the plan has to be given the new one.
     desk.server.plan("", desk.answer)
@@ -189,7 +189,7 @@ async def _approve_after(desk, seconds):
     desk.approve()
 
 
-def test_a_call_that_waits_too_long_gives_a_handle_and_is_finished_when_asked_again(bench, desk):
+def test_a_call_that_waits_too_long_returns_a_handle_and_is_finished_at_the_next_request(bench, desk):
     desk.held = {"notes.keep_note"}
     bench.told(gateway={"hold_s": 0.5})
 
@@ -213,7 +213,7 @@ def test_a_call_that_waits_too_long_gives_a_handle_and_is_finished_when_asked_ag
     assert desk.one.starts == 1
 
 
-def test_another_run_of_the_gateway_finishes_what_an_earlier_one_proposed(bench, desk):
+def test_a_restarted_gateway_finishes_what_its_predecessor_proposed(bench, desk):
     desk.held = {"notes.keep_note"}
     bench.told(gateway={"hold_s": 0.2})
     first = bench.talk(_call("keep_note"))
@@ -225,7 +225,7 @@ def test_another_run_of_the_gateway_finishes_what_an_earlier_one_proposed(bench,
     assert len(bench.calls) == 1
 
 
-def test_an_action_started_by_an_earlier_run_is_asked_about_and_never_run_again(bench, desk):
+def test_an_action_started_by_an_earlier_run_is_only_looked_up(bench, desk):
     desk.held = {"notes.keep_note"}
     bench.told(gateway={"hold_s": 0.2})
     action_id = word(bench.talk(_call("keep_note")))["action_id"]
@@ -245,7 +245,7 @@ def test_an_action_started_by_an_earlier_run_is_asked_about_and_never_run_again(
     assert bench.calls == []
 
 
-def test_a_state_and_its_report_are_of_the_same_moment(bench, desk):
+def test_a_state_and_its_report_are_from_the_same_moment(bench, desk):
     desk.held = {"notes.keep_note"}
     bench.told(gateway={"hold_s": 0.2})
     action_id = word(bench.talk(_call("keep_note")))["action_id"]
@@ -260,7 +260,7 @@ def test_a_state_and_its_report_are_of_the_same_moment(bench, desk):
     assert told == [("EXECUTING", False), ("RECONCILED_SUCCESS", True)]
 
 
-def test_an_action_of_nobody_is_unknown(bench):
+def test_an_unknown_action_id_is_an_error(bench):
     for arguments in ({"action_id": "another"}, {"action_id": 7}, {"action": "x"}):
         assert bench.talk(_call("counterfoil_status", arguments)).is_error
 
@@ -285,7 +285,7 @@ def test_a_call_that_gets_no_answer_in_time_is_unknown_and_is_not_sent_again(ben
     assert len(bench.calls) == 1
 
 
-def test_a_cancellation_after_the_start_goes_on_to_the_server_and_the_outcome_is_unknown(bench, desk):
+def test_a_cancellation_after_the_start_is_forwarded_and_the_outcome_is_unknown(bench, desk):
     async def script(client):
         with anyio.move_on_after(3.0):
             await client.call_tool("slow_note", NOTE)
@@ -329,7 +329,7 @@ def test_a_huge_answer_is_not_passed_on(bench, desk):
     assert set(desk.one.seen[0]["raw"]) == {"bytes", "sha256", "begins"}
 
 
-def test_a_tool_that_says_it_failed_is_reported_so(bench, desk):
+def test_a_tool_that_reports_failure_is_reported_as_failed(bench, desk):
     result = bench.talk(_call("fail_note"))
     assert result.is_error
     error = desk.one.seen[0]["result"]["error"]
@@ -341,7 +341,7 @@ def test_a_tool_that_says_it_failed_is_reported_so(bench, desk):
 
 
 @pytest.mark.parametrize("word_", ["schema", "injected", "twice"])
-def test_a_tool_that_is_not_as_it_was_registered_is_withheld_and_reported(bench, desk, word_, caplog):
+def test_a_tool_that_differs_from_its_contract_is_withheld_and_reported(bench, desk, word_, caplog):
     bench.become(word_)
 
     async def script(client):
@@ -355,7 +355,7 @@ def test_a_tool_that_is_not_as_it_was_registered_is_withheld_and_reported(bench,
     assert "TOOL_CHANGED: keep_note is withheld" in caplog.text
 
 
-def test_a_change_that_the_server_tells_of_is_withheld_and_reported(bench):
+def test_a_tool_changed_with_a_notification_is_withheld_and_reported(bench):
     async def script(client):
         async with client.listen(tools_list_changed=True) as changes:
             await client.call_tool("swap_tools", NOTE)
@@ -366,7 +366,7 @@ def test_a_change_that_the_server_tells_of_is_withheld_and_reported(bench):
     assert [call["tool"] for call in bench.calls] == ["swap_tools"]
 
 
-def test_a_change_is_heard_and_told_in_the_older_protocol_too(bench, desk):
+def test_a_change_notification_works_in_the_older_protocol_too(bench, desk):
     _lied_to(bench, desk)
     told = anyio.Event()
 
@@ -384,7 +384,7 @@ def test_a_change_is_heard_and_told_in_the_older_protocol_too(bench, desk):
     assert [call["name"] for call in bench.calls] == ["swap_tools"]
 
 
-def test_a_tool_that_changes_between_list_and_call_is_not_called(bench, desk):
+def test_a_tool_that_changes_between_listing_and_call_is_not_called(bench, desk):
     bench.told(gateway={"relist_s": 0.0})
 
     async def script(client):
@@ -414,7 +414,7 @@ def test_resources_and_prompts_pass_through(bench):
     assert prompt.messages[0].content.text == "Tidy tidy."
 
 
-def test_the_server_is_not_told_the_gateways_keys(bench):
+def test_the_keys_of_the_gateway_are_not_passed_to_the_server(bench):
     file = bench.folder / "environment"
     program = f"import os; open({str(file)!r}, 'w').write(repr(dict(os.environ)))"
     command = bench.settings["server"]["command"]

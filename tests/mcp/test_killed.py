@@ -151,7 +151,7 @@ async def _read_back(client, action_id):
     ],
 )
 @pytest.mark.req("R-EX-07", "R-EX-11")
-def test_a_gateway_that_is_killed_in_a_call_leaves_an_unknown_that_is_read_back(house, kept, mode, ends):
+def test_a_gateway_killed_during_a_call_leaves_an_unknown_action_that_is_read_back(house, kept, mode, ends):
     path = f"{mode}.md"
     (kept.folder / "written").unlink(missing_ok=True)
     kept.become(mode)

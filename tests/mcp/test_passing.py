@@ -27,7 +27,7 @@ def older(monkeypatch):
 
 
 @MODES
-def test_reads_pass_through_unchanged_and_are_no_calls(bench, desk, mode):
+def test_reads_of_resources_and_prompts_pass_unchanged_and_are_not_proposed(bench, desk, mode):
     async def script(client):
         has = client.server_capabilities
         assert None not in (has.resources, has.prompts, has.completions)
@@ -46,7 +46,7 @@ def test_reads_pass_through_unchanged_and_are_no_calls(bench, desk, mode):
 
 
 @MODES
-def test_an_error_of_the_server_passes_with_its_own_code_and_data(bench, mode):
+def test_an_error_of_the_server_passes_with_its_code_and_data(bench, mode):
     async def script(client):
         with pytest.raises(MCPError) as refused:
             await client.read_resource("notes://another")
@@ -154,7 +154,7 @@ def _over(desk):
     return sessions
 
 
-def test_a_pin_that_has_run_out_ends_the_calls(bench, desk):
+def test_calls_end_when_the_pin_expires(bench, desk):
     sessions = _over(desk)
 
     async def script(client):
@@ -178,7 +178,7 @@ def test_the_same_goal_is_pinned_again_if_renewal_is_allowed(bench, desk):
     assert len(bench.calls) == 1
 
 
-def test_a_renewed_session_with_another_contract_does_not_call_the_tool_of_the_old_one(bench, desk):
+def test_a_renewed_session_does_not_call_a_tool_whose_contract_changed(bench, desk):
     sessions = _over(desk)
     bench.told(session={"renew": True})
     session = desk.session
@@ -231,7 +231,7 @@ def test_tools_that_change_during_a_session_are_reported_once_more(bench, desk):
     ]
 
 
-def test_a_console_that_cannot_take_the_report_lets_nothing_through_that_is_held_back(bench, desk, caplog):
+def test_a_withheld_tool_stays_withheld_when_the_report_is_refused(bench, desk, caplog):
     bench.become("schema")
     answer = desk.answer
     desk.server.plan("", lambda seen: Answer(403, {"code": "FORBIDDEN"}) if "/surface" in seen.path else answer(seen))
@@ -244,7 +244,7 @@ def test_a_console_that_cannot_take_the_report_lets_nothing_through_that_is_held
     assert bench.calls == []
 
 
-def test_shadow_mode_holds_nothing_back_and_reports_no_such_thing(bench, desk):
+def test_shadow_mode_withholds_no_tool_and_reports_none(bench, desk):
     bench.become("schema")
     bench.told(gateway={"mode": "shadow", "report": str(bench.folder / "shadow.jsonl")})
 
@@ -256,7 +256,7 @@ def test_shadow_mode_holds_nothing_back_and_reports_no_such_thing(bench, desk):
     assert len(bench.calls) == 1
 
 
-def test_a_changed_list_that_cannot_be_read_again_lets_no_call_through(bench, desk, monkeypatch):
+def test_no_call_passes_when_a_changed_tool_list_cannot_be_read_again(bench, desk, monkeypatch):
     """The server says that its tools have changed and then does not list them."""
     tools, broken = upstream.Upstream.tools, []
 

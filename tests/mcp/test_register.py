@@ -48,7 +48,9 @@ WEAKER = {
 }
 
 
-def test_each_contract_is_registered_for_itself_and_the_agent_may_use_those_that_were(bench, desk, monkeypatch, capsys):
+def test_each_contract_is_registered_separately_and_the_agent_gets_those_that_succeeded(
+    bench, desk, monkeypatch, capsys
+):
     folder = bench.folder / "contracts"
     folder.mkdir()
     for name in ("a", "b", "c", "d"):
@@ -70,7 +72,7 @@ def test_each_contract_is_registered_for_itself_and_the_agent_may_use_those_that
     assert sent[-1]["tools"] == ["notes.a", "notes.c", "notes.d"]
 
 
-def test_each_tool_is_drafted_for_itself(bench, server, monkeypatch, capsys):
+def test_each_tool_is_drafted_separately(bench, server, monkeypatch, capsys):
     server.tools = [
         _tool("good"),
         _tool("none", inputSchema=[]),
@@ -88,7 +90,7 @@ def test_each_tool_is_drafted_for_itself(bench, server, monkeypatch, capsys):
     assert "bad: no contract was written: " in said
 
 
-def test_without_its_packages_the_command_says_what_to_install():
+def test_without_its_package_the_command_names_what_to_install():
     program = "import sys; sys.modules['mcp'] = None; from counterfoil.mcp.__main__ import main; main()"
     answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert answer.returncode == 1

@@ -32,7 +32,7 @@ def _twice(*names):
     return script
 
 
-def test_everything_passes_as_it_came(shadow, desk):
+def test_in_shadow_mode_every_call_passes_unchanged(shadow, desk):
     tools, (kept, unregistered) = shadow.talk(_twice("keep_note", "read_notes"))
     assert [tool.description for tool in tools] == [tool.description for tool in servers.tools()]
     assert (kept.structured_content["kept"], kept.structured_content["counterfoil"]) == (True, "forged")
@@ -42,7 +42,7 @@ def test_everything_passes_as_it_came(shadow, desk):
     assert all(call["dry_run"] for call in desk.calls)
 
 
-def test_the_report_says_what_would_have_become_of_each_call(shadow, desk):
+def test_the_shadow_report_says_what_the_gate_would_have_done_with_each_call(shadow, desk):
     desk.held = {"notes.keep_note"}
     shadow.talk(_twice("keep_note"))
     desk.refuse = {"code": "OUTSIDE_AUTONOMY", "message": "Never.", "hint": "Do not repeat it."}
@@ -55,7 +55,7 @@ def test_the_report_says_what_would_have_become_of_each_call(shadow, desk):
     assert "Milk" not in (shadow.folder / "shadow.jsonl").read_text()
 
 
-def test_tools_that_would_be_withheld_are_reported_and_still_shown(shadow):
+def test_tools_that_would_be_withheld_are_reported_and_still_listed(shadow):
     shadow.become("injected")
     tools, _ = shadow.talk(_twice("keep_note"))
     assert "IMPORTANT" in next(tool.description for tool in tools if tool.name == "keep_note")
@@ -64,7 +64,7 @@ def test_tools_that_would_be_withheld_are_reported_and_still_shown(shadow):
     assert _calls(shadow)[0]["code"] == "TOOL_CHANGED"
 
 
-def test_a_console_that_is_away_holds_nothing_up(shadow):
+def test_in_shadow_mode_an_unreachable_console_stops_no_call(shadow):
     shadow.told(console={"url": "http://127.0.0.1:9"})
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("counterfoil.mcp.shadow.ConsoleClient.open", _unreachable)

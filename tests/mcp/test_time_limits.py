@@ -40,7 +40,7 @@ async def _until_told(client, action_id, limit):
 
 
 @pytest.mark.parametrize("limit", [MINUTE, TEN_MINUTES])
-def test_a_client_with_a_longer_limit_gets_a_handle_in_time_and_goes_on_with_it(bench, desk, limit):
+def test_a_client_with_a_longer_limit_gets_a_handle_in_time_and_continues_with_it(bench, desk, limit):
     async def script(client):
         first = await client.call_tool("keep_note", NOTE, read_timeout_seconds=limit)
         desk.approve()
@@ -56,9 +56,7 @@ def test_a_client_with_a_longer_limit_gets_a_handle_in_time_and_goes_on_with_it(
     assert (len(bench.calls), desk.one.starts) == (1, 1)
 
 
-def test_a_client_that_gives_up_before_its_handle_has_taken_nothing_back_and_is_answered_in_time_from_then_on(
-    bench, desk
-):
+def test_a_client_that_times_out_withdraws_nothing_and_is_then_answered_in_time(bench, desk):
     async def script(client):
         with pytest.raises(MCPError, match="timed out"):
             await client.call_tool("keep_note", NOTE, read_timeout_seconds=TWELVE)
@@ -83,7 +81,7 @@ def test_a_client_that_gives_up_before_its_handle_has_taken_nothing_back_and_is_
     assert (len(bench.calls), desk.one.starts) == (1, 1)
 
 
-def test_a_call_approved_after_its_client_gave_up_waits_until_somebody_asks(bench, desk):
+def test_a_call_approved_after_its_client_timed_out_waits_for_the_next_request(bench, desk):
     async def script(client):
         with pytest.raises(MCPError, match="timed out"):
             await client.call_tool("keep_note", NOTE, read_timeout_seconds=TWELVE)
@@ -100,7 +98,7 @@ def test_a_call_approved_after_its_client_gave_up_waits_until_somebody_asks(benc
     assert len(bench.calls) == 1
 
 
-def test_a_client_that_cancels_its_call_takes_it_back(bench, desk):
+def test_a_client_that_cancels_its_call_withdraws_it(bench, desk):
     async def script(client):
         with anyio.move_on_after(TWELVE):
             await client.call_tool("keep_note", NOTE)
@@ -113,7 +111,7 @@ def test_a_client_that_cancels_its_call_takes_it_back(bench, desk):
     assert bench.calls == []
 
 
-def test_a_question_that_is_cancelled_takes_nothing_back(bench, desk):
+def test_cancelling_a_status_request_withdraws_nothing(bench, desk):
     bench.told(gateway={"hold_s": 0.3})
 
     async def script(client):
@@ -131,7 +129,7 @@ def test_a_question_that_is_cancelled_takes_nothing_back(bench, desk):
     assert word(last)["report"]["completed"] is True
 
 
-def test_a_client_that_is_killed_while_it_waits_finds_its_request_again(bench, desk):
+def test_a_client_killed_while_it_waits_finds_its_request_again(bench, desk):
     started = bench.parameters()
     hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
     call = {"name": "keep_note", "arguments": NOTE}
@@ -164,7 +162,7 @@ def test_a_client_that_is_killed_while_it_waits_finds_its_request_again(bench, d
     assert (len(bench.calls), desk.one.starts) == (1, 1)
 
 
-def test_several_calls_of_one_turn_wait_side_by_side_each_with_a_handle_of_its_own(bench, desk):
+def test_concurrent_calls_of_one_turn_each_wait_with_their_own_handle(bench, desk):
     bench.told(gateway={"hold_s": 0.8})
     told = {}
 

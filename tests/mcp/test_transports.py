@@ -74,7 +74,7 @@ def _until_answered(url, process):
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-def test_a_call_goes_through_over_http_on_both_sides_for_who_has_the_token(bench, desk, mode):
+def test_a_call_with_the_token_passes_over_http_on_both_sides(bench, desk, mode):
     async def main(url):
         async with (
             httpx2.AsyncClient(headers={"Authorization": f"Bearer {TOKEN}"}, timeout=30) as http,
@@ -92,7 +92,7 @@ def test_a_call_goes_through_over_http_on_both_sides_for_who_has_the_token(bench
     assert desk.one.starts == 1
 
 
-def test_the_command_says_in_one_line_what_it_was_not_told(bench):
+def test_the_command_names_a_missing_setting_in_one_line(bench):
     bench.settings["console"]["agent_id"] = ""
     started = bench.parameters()
     answer = subprocess.run([started.command, *started.args], env=started.env, capture_output=True, text=True)
@@ -101,7 +101,7 @@ def test_the_command_says_in_one_line_what_it_was_not_told(bench):
     assert answer.stdout == ""
 
 
-def test_a_server_that_does_not_start_is_said_in_one_line(bench):
+def test_a_server_that_does_not_start_is_reported_in_one_line(bench):
     bench.told(server={"command": [sys.executable, "-c", "raise SystemExit(3)"]})
     started = bench.parameters()
     answer = subprocess.run([started.command, *started.args], env=started.env, capture_output=True, text=True)
@@ -110,7 +110,7 @@ def test_a_server_that_does_not_start_is_said_in_one_line(bench):
     assert "Traceback" not in answer.stderr
 
 
-def test_the_settings_of_the_guide_are_settings(tmp_path):
+def test_the_settings_in_the_guide_are_valid(tmp_path):
     text = (servers.Path(__file__).parents[2] / "docs" / "mcp.md").read_text()
     found = [block.partition("```")[0] for block in text.split("```toml\n")[1:]]
     assert found

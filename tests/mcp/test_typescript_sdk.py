@@ -125,7 +125,7 @@ def _is_told(result, name):
     assert result["_meta"]["io.counterfoil/call"]["report"]["completed"] is True
 
 
-def test_a_client_of_the_typescript_sdk_learns_what_a_server_of_it_said(bench, desk, node):
+def test_a_client_of_the_typescript_sdk_receives_the_answers_of_such_a_server(bench, desk, node):
     bench.told(server={"command": ["env", f"NODE_PATH={node['NODE_PATH']}", "node", "-e", TOOLS + STDIO]})
     names = _register(bench, desk)
     calls = [[name, NOTE] for name in ROWS]
@@ -141,7 +141,7 @@ def test_a_client_of_the_typescript_sdk_learns_what_a_server_of_it_said(bench, d
     assert ended["_meta"]["io.counterfoil/call"]["error"]["code"] == "SERVER_LOST"
 
 
-def test_a_server_of_the_typescript_sdk_that_forgets_its_sessions_is_asked_again(bench, desk, node, tmp_path):
+def test_a_call_to_a_typescript_server_that_forgot_its_session_is_sent_again(bench, desk, node, tmp_path):
     port = environment.free_port()
     url = f"http://127.0.0.1:{port}"
     argv = ["node", "-e", TOOLS + HTTP, str(port)]

@@ -34,7 +34,7 @@ def _texts(result):
 
 
 @pytest.mark.parametrize("name", ANSWERS)
-def test_whichever_part_a_client_reads_it_reads_what_the_server_sent(bench, server, name):
+def test_every_part_that_a_client_may_read_contains_the_answer_of_the_server(bench, server, name):
     server.given = given = ANSWERS[name]
 
     async def script(client):
@@ -141,7 +141,7 @@ ODD_TOOLS = {
 
 
 @pytest.mark.parametrize("name", ODD_TOOLS)
-def test_a_tool_that_is_none_is_withheld_alone_with_the_reason_and_the_others_are_there(bench, desk, server, name):
+def test_a_malformed_tool_is_withheld_with_the_reason_and_the_others_are_listed(bench, desk, server, name):
     server.tools = [ODD_TOOLS[name], *server.tools]
 
     async def script(client):
@@ -157,7 +157,7 @@ NAMES = ["repo/search", "a" * 128, "_private", "9lives", "admin.tools.list", "gr
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_tool_of_any_name_is_called_under_its_own(bench, desk, server, name):
+def test_a_tool_of_any_name_is_called_under_that_name(bench, desk, server, name):
     server.tools = [_tool(name)]
     desk.tools = [contract(types.Tool.model_validate(_tool(name)), name=contract_name("notes.", name))]
 
@@ -183,9 +183,7 @@ def test_no_two_tools_have_one_contract():
         ({"title": "Keep it"}, False),
     ],
 )
-def test_a_contract_written_by_hand_pins_title_and_annotations_as_they_were_seen_first(
-    bench, desk, server, change, withheld
-):
+def test_a_hand_written_contract_pins_title_and_annotations_as_first_seen(bench, desk, server, change, withheld):
     seen = _tool("keep_note", title="Keep it", annotations={"readOnlyHint": False})
     server.tools = [seen]
     desk.tools = [contract(types.Tool.model_validate(seen), wrapper_version="1", description="keep_note.")]
@@ -203,7 +201,7 @@ def test_a_contract_written_by_hand_pins_title_and_annotations_as_they_were_seen
     ],
 )
 @pytest.mark.parametrize("pin", [None, "1"])
-def test_a_difference_of_notation_is_no_change(bench, desk, server, before, after, pin):
+def test_a_difference_of_notation_is_not_a_change(bench, desk, server, before, after, pin):
     def schema(part):
         return rude.SCHEMA | {"properties": {"text": {"type": "string"}, "x": part}, "required": ["text", "x"]}
 

@@ -159,7 +159,7 @@ def test_calls_are_proposed_under_their_own_ids_and_answered_as_the_gate_says(co
 
 
 @pytest.mark.parametrize("by", ["hooks", "permission"])
-def test_a_tool_that_the_session_does_not_have_does_not_run_and_the_gate_has_it_on_record(console, by):
+def test_a_tool_outside_the_session_is_denied_and_proposed_to_the_gate(console, by):
     client = ScriptedClient(("Bash", "toolu_1", {"command": "true"}), ("Read", "toolu_2", {"file_path": "/x"}))
 
     async def act(session):
@@ -195,7 +195,7 @@ def test_an_open_action_is_shown_as_open_and_one_that_is_unknown_stays_so(consol
     assert _told(client, "toolu_2")["text"] == "What came of it is not known."
 
 
-def test_a_call_that_waits_for_people_ends_the_run_and_resuming_it_only_looks_again(console):
+def test_a_call_that_waits_for_people_ends_the_run_and_resuming_it_only_asks_for_the_outcome(console):
     held_until_asked(console, 2)
 
     async def act(session):
@@ -215,7 +215,7 @@ def test_a_call_that_waits_for_people_ends_the_run_and_resuming_it_only_looks_ag
     assert {seen.body["calls"][0]["call_id"] for seen in console.to("/calls")} == {"toolu_1"}
 
 
-def test_a_result_goes_out_as_the_guard_lets_it(console):
+def test_a_result_is_sent_as_the_guard_allows_it(console):
     async def act(session):
         told = []
         for says in ("I have refunded you.", "How much was it?"):
@@ -226,7 +226,7 @@ def test_a_result_goes_out_as_the_guard_lets_it(console):
     assert _run(console, act) == ["Nothing was paid back yet.", "How much was it?"]
 
 
-def test_the_shell_tool_is_held_as_claude_codes_own_is(console, tmp_path):
+def test_the_shell_tool_is_held_as_in_claude_code(console, tmp_path):
     keys = {"agent_id": "a", "agent_key": "k", "executor_id": "e", "executor_key": "k"}
     settings = HookSettings(client="claude-code", mode="enforce", url=console.url, hold_s=0, **keys)
     found = adapter.shell_hooks(settings, tmp_path)

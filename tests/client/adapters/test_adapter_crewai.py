@@ -104,7 +104,7 @@ def test_calls_rejected_by_crewai_never_reach_the_gate(console, session):
     assert console.to("/calls") == []
 
 
-def test_a_call_that_waits_for_people_is_shown_as_open_and_asking_again_finds_the_outcome_of_it(console, session):
+def test_a_call_that_waits_for_people_is_shown_as_open_and_asking_again_gets_its_outcome(console, session):
     held_until_asked(console, 2)
     turns = [_call("issue_refund", GOOD, "c1"), *[_call("check_action", {"action_id": "act-1"}, "c2")] * 2, "Done."]
     _, texts, _ = _run(session, *turns, wait_s=0)
@@ -134,7 +134,7 @@ def test_a_denied_action_is_shown_with_the_persons_reason_and_an_unknown_one_sta
     assert second["text"] == "What came of it is not known."
 
 
-def test_a_tasks_text_goes_out_as_the_guard_lets_it(console, session):
+def test_the_text_of_a_task_is_sent_as_the_guard_allows_it(console, session):
     assert _run(session, "I have refunded you.", guarded=True)[0] == "Nothing was paid back yet."
     assert _run(session, "How much was it?", guarded=True)[0] == "How much was it?"
 

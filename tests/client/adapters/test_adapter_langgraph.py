@@ -69,7 +69,7 @@ def _calling(*calls, broken=()):
     return AIMessage("", tool_calls=list(calls), invalid_tool_calls=list(broken))
 
 
-def test_a_model_gets_the_tools_of_the_contract_one_to_ask_again_with_and_one_for_ready_lines(session):
+def test_a_model_gets_the_contract_tools_a_status_tool_and_one_for_ready_lines(session):
     refund, check, lines = adapter.tools(session)
     assert lines.name == "status_lines"
     assert "{{CALL_ID.field}}" in lines.description
@@ -77,7 +77,7 @@ def test_a_model_gets_the_tools_of_the_contract_one_to_ask_again_with_and_one_fo
     assert (refund.name, check.name) == ("issue_refund", "check_action")
 
 
-def test_every_call_of_a_turn_is_answered_and_the_gate_saw_them_all(console, session):
+def test_every_call_of_a_turn_is_proposed_and_answered(console, session):
     graph = _graph(session, _calling(GOOD, BAD, PHANTOM, broken=[BROKEN]), AIMessage("It is done."))
     answers = _answers(graph.invoke(_start()))
     assert answers["call-1"]["completed"]
@@ -105,14 +105,14 @@ def test_an_open_action_is_shown_as_open_and_can_be_asked_about(console, session
 
 
 @pytest.mark.parametrize("action_id", ["../../keys", "", 7, "gone"])
-def test_asking_about_what_is_not_there_is_an_answer_too(console, session, action_id):
+def test_the_status_of_an_action_that_does_not_exist_is_answered_as_not_accepted(console, session, action_id):
     console.plan("/actions/gone", refusal(404, "NOT_FOUND"))
     asking = CHECK | {"args": {"action_id": action_id}}
     answers = _answers(_graph(session, _calling(asking), AIMessage("Hm.")).invoke(_start()))
     assert answers["call-5"]["accepted"] is False
 
 
-def test_a_final_message_that_claims_too_much_is_replaced(session):
+def test_a_final_message_with_an_unsupported_claim_is_replaced(session):
     messages = _graph(session, AIMessage("I have refunded you.", id="m1")).invoke(_start())["messages"]
     assert [one.text for one in messages[1:]] == ["Nothing was paid back yet."]
     messages = _graph(session, AIMessage("How much was it?")).invoke(_start())["messages"]
@@ -128,7 +128,7 @@ def test_the_tools_work_in_the_frameworks_own_node(console, session):
 
 
 @pytest.mark.parametrize("own_node", [True, False])
-def test_a_call_that_waits_for_people_interrupts_and_resuming_only_looks_again(console, session, own_node):
+def test_a_call_that_waits_for_people_interrupts_and_resuming_only_asks_for_the_outcome(console, session, own_node):
     held_until_asked(console, 4)
     node = adapter.call_tools(session, interrupts=True)
     if not own_node:
@@ -156,7 +156,7 @@ def test_a_graph_cites_what_it_did_and_the_user_reads_the_consoles_line_and_the_
     assert state["messages"][-1].text == f"Here you are. {LINE}\n\nOn record:\n- {LINE}"
 
 
-def test_an_awaited_graph_does_the_same(console):
+def test_an_asynchronous_graph_proposes_interrupts_and_replaces_in_the_same_way(console):
     async def there(interrupts):
         async with AsyncAgent(url=console.url, key="k", agent_id="a") as agent:
             session = await agent.open_session(goal="g", ttl_seconds=60)

@@ -74,7 +74,7 @@ def test_the_gate_answers_a_call_to_a_tool_that_is_absent(console):
     assert console.to("/calls")[0].body["calls"][0]["tool"] == "wire_money"
 
 
-def test_a_final_message_that_claims_too_much_stops_the_run(console):
+def test_a_final_message_with_an_unsupported_claim_stops_the_run(console):
     async def act(session):
         await Runner.run(_agent(session, assistant_message("I have refunded you."), guarded=True), "Well?")
 

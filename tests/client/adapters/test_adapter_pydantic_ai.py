@@ -72,7 +72,7 @@ def test_calls_are_proposed_and_answered_as_the_gate_says(console):
     assert refund.parameters_json_schema["required"] == ["charge_id", "amount"]
 
 
-def test_a_final_text_goes_out_as_the_guard_lets_it(console):
+def test_a_final_text_is_sent_as_the_guard_allows_it(console):
     async def act(session):
         agent = _agent(session, [TextPart("I have refunded you.")], [TextPart("How much was it?")])
         agent.output_validator(adapter.guard(session))

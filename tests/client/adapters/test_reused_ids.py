@@ -155,7 +155,7 @@ FRAMEWORKS = [_node_alone, _in_a_graph, _in_a_tool_node, _openai, _openai_with_i
 
 @pytest.mark.parametrize("call_id", IDS, ids=["reused", "empty", "long", "odd", "nul"])
 @pytest.mark.parametrize("framework", FRAMEWORKS, ids=lambda one: one.__name__.strip("_"))
-def test_each_call_is_its_own_and_is_answered_for_itself_whatever_its_id(gate, framework, call_id):
+def test_calls_that_share_an_id_are_separate_actions_each_with_its_own_answer(gate, framework, call_id):
     if framework in (_openai, _openai_with_interrupts) and not call_id:
         pytest.skip("the SDK itself refuses a call without an id")
     answers = list(framework(gate, call_id))
@@ -174,7 +174,7 @@ def test_a_step_that_is_run_again_is_the_same_call(gate):
     assert len(gate.actions) == 1
 
 
-def test_a_call_keeps_its_id_until_another_has_it():
+def test_a_call_keeps_its_id_unless_another_call_already_has_it():
     names = CallNames()
     assert [names.of("c1", "m1"), names.of("c1", "m2"), names.of("c1", "m1"), names.of("c1.2", "m3")] == [
         "c1",

@@ -58,7 +58,7 @@ def test_a_question_about_a_forced_push_names_it_and_pushes_nothing(scratch, opt
 
 
 @pytest.mark.parametrize("option", ["-o -n", "--push-option --dry-run", "-fo ci.skip", "--push-option=merge"])
-def test_options_for_the_server_are_refused_and_never_read_as_others(scratch, option):
+def test_push_options_for_the_server_are_refused(scratch, option):
     refused(f"git push --force {option} origin main", scratch.project, "without --push-option")
 
 
@@ -124,25 +124,25 @@ def test_an_address_that_is_a_program_is_refused(scratch, address):
         ("remote.origin.pushurl", "../elsewhere.git", "several addresses"),
     ],
 )
-def test_settings_that_make_a_push_more_than_a_ref_are_refused(scratch, setting, value, says):
+def test_git_settings_that_make_a_push_move_more_than_one_ref_are_refused(scratch, setting, value, says):
     git(scratch.project, "config", setting, value)
     git(scratch.project, "config", "--add", setting, value)
     refused("git push -f origin main", scratch.project, says)
 
 
-def test_a_variable_that_makes_it_another_push_is_refused(scratch, monkeypatch):
+def test_a_push_is_refused_while_git_dir_is_set(scratch, monkeypatch):
     monkeypatch.setenv("GIT_DIR", str(scratch.remote))
     refused("git push -f origin main", scratch.project, "GIT_DIR is set")
 
 
-def test_silence_is_not_taken_for_nothing_to_push(scratch):
+def test_a_push_is_refused_when_git_does_not_say_what_it_would_push(scratch):
     git(scratch.project, "config", "push.default", "matching")
     git(scratch.project, "checkout", "-q", "-b", "not-there")
     git(scratch.project, "branch", "-D", "main")
     refused("git push origin", scratch.project, "did not say what it would push")
 
 
-def test_a_program_inside_the_project_is_not_asked(scratch, monkeypatch):
+def test_git_inside_the_project_is_not_run(scratch, monkeypatch):
     program, mark = marking(scratch, "git")
     program.rename(scratch.project / "git")
     monkeypatch.setenv("PATH", f"{scratch.project}{os.pathsep}{os.environ['PATH']}")
@@ -150,7 +150,7 @@ def test_a_program_inside_the_project_is_not_asked(scratch, monkeypatch):
     assert not mark.exists()
 
 
-def test_a_remote_that_moves_while_it_is_asked_is_reported(scratch, monkeypatch):
+def test_a_remote_that_moves_during_the_dry_run_is_reported(scratch, monkeypatch):
     from counterfoil.coding_agents.programs import git as program
 
     before, ran = scratch.refs(), program._git
@@ -184,14 +184,14 @@ def test_a_remote_that_moves_while_it_is_asked_is_reported(scratch, monkeypatch)
         ("gh mine 7", "Not recognised"),
     ],
 )
-def test_an_options_value_is_never_the_verb_and_only_known_options_are_asked_with(scratch, command, says):
+def test_the_value_of_an_option_is_never_read_as_the_verb_and_unknown_options_are_refused(scratch, command, says):
     if says is None:
         assert read_command(command, scratch.project) is None
     else:
         refused(command, scratch.project, says)
 
 
-def test_a_plan_is_not_read_by_a_provider_that_is_in_the_project(scratch):
+def test_a_plan_is_not_read_with_a_provider_inside_the_project(scratch):
     provider = scratch.project / ".terraform/providers/example.org/a/b/1.0.0/linux_amd64/terraform-provider-b"
     provider.parent.mkdir(parents=True)
     provider.write_text("#!/bin/sh\n")
@@ -200,7 +200,7 @@ def test_a_plan_is_not_read_by_a_provider_that_is_in_the_project(scratch):
 
 
 @pytest.mark.parametrize("value", ["{project}/config", "config", "./config", "/etc/none:config"])
-def test_variables_that_lead_into_the_project_refuse_the_question(scratch, monkeypatch, value):
+def test_a_command_is_refused_when_variables_point_into_the_project(scratch, monkeypatch, value):
     (scratch.project / "config").write_text("users: []\n")
     monkeypatch.setenv("KUBECONFIG", value.format(project=scratch.project))
     with pytest.raises(Refusal, match="KUBECONFIG names something inside the project"):
@@ -257,7 +257,7 @@ def test_a_pipe_is_refused_at_once(scratch, command):
     refused(scratch.fill(command), scratch.project, "no regular file|cannot be held")
 
 
-def test_a_commit_in_between_is_another_proposal(scratch):
+def test_a_commit_between_two_pushes_changes_the_proposal(scratch):
     first = read_command("git push -f origin main", scratch.project)
     commit(scratch.project, "third")
     assert read_command("git push -f origin main", scratch.project) != first

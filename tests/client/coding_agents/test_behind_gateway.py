@@ -64,7 +64,7 @@ def test_a_dry_run_changes_nothing_and_a_setting_of_somebody_elses_stays(home, c
     assert (home / ".gitconfig").read_text() == before
 
 
-def test_what_leads_round_the_gateway_is_named_without_its_secret_and_left_alone(home, capsys, monkeypatch):
+def test_addresses_that_bypass_the_gateway_are_listed_without_secrets_and_left_unchanged(home, capsys, monkeypatch):
     (home / ".git-credentials").write_text("https://ada:real-word@git.example.org\n")
     git(home, "config", "--global", "credential.helper", "store")
     (home / ".ssh").mkdir()
@@ -97,5 +97,5 @@ def test_what_leads_round_the_gateway_is_named_without_its_secret_and_left_alone
         ((*GATEWAY, "--token", "/nowhere"), "/nowhere cannot be read"),
     ],
 )
-def test_what_is_missing_is_said(home, words, says):
+def test_onboard_names_each_missing_argument(home, words, says):
     assert says in str(run("onboard", *words))

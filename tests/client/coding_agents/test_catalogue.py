@@ -47,5 +47,5 @@ def test_the_catalogue_names_every_contract_once_with_its_class_and_what_is_not_
 
 
 @pytest.mark.parametrize("known", COMMANDS, ids=lambda known: known.command)
-def test_the_table_in_the_docs_says_what_the_catalogue_says(known):
+def test_the_table_in_the_docs_matches_the_catalogue(known):
     assert f"| {known.read_back} | {known.not_proved} |" in TABLE

@@ -61,7 +61,7 @@ def test_a_forced_push_and_a_deletion_are_tools_of_their_own(server, clone):
     assert read_command("git push origin :old", clone) == gone
 
 
-def test_configuration_is_gits_business(server, clone):
+def test_a_bare_push_goes_where_the_git_configuration_says(server, clone):
     """A bare `git push` goes where git says, not where its words say."""
     git(clone, "checkout", "-q", "-b", "topic")
     head = commit(clone, "third")
@@ -83,11 +83,11 @@ def test_configuration_is_gits_business(server, clone):
         "FOO=1",
     ],
 )
-def test_nothing_is_said_about_what_pushes_nothing(clone, command):
+def test_a_command_that_pushes_nothing_is_not_held(clone, command):
     assert read_command(command, clone) is None
 
 
-def test_nothing_is_said_about_what_is_there_already(clone):
+def test_a_push_of_what_the_remote_already_has_is_not_held(clone):
     git(clone, "fetch", "-q", "origin")
     assert read_command("git push origin origin/main:refs/heads/main", clone) is None
 
@@ -109,12 +109,12 @@ def test_nothing_is_said_about_what_is_there_already(clone):
         ("git push nowhere HEAD:main", "git would not push this"),
     ],
 )
-def test_what_cannot_be_determined_is_refused_with_how_to_send_it(clone, command, says):
+def test_a_push_that_cannot_be_determined_is_refused_with_the_form_to_use(clone, command, says):
     with pytest.raises(Refusal, match=says):
         read_command(command, clone)
 
 
-def test_one_ref_at_a_time(clone):
+def test_a_push_of_several_refs_is_refused(clone):
     commit(clone, "two refs")
     with pytest.raises(Refusal, match=r"Push one ref at a time.*refs/heads/a, refs/heads/b"):
         read_command("git push origin HEAD:refs/heads/a HEAD:refs/heads/b", clone)
@@ -197,13 +197,13 @@ def test_an_upload_names_the_file_its_digest_and_the_index(built):
         ("twine upload -r nowhere dist/my_app-1.0.tar.gz", "defines no index nowhere"),
     ],
 )
-def test_an_upload_that_cannot_be_determined_is_refused_with_how_to_send_it(built, command, says):
+def test_an_upload_that_cannot_be_determined_is_refused_with_the_form_to_use(built, command, says):
     with pytest.raises(Refusal, match=says):
         read_command(command, built)
 
 
 @pytest.mark.parametrize("command", ["twine check dist/x.whl", "echo twine upload", "pip install twine"])
-def test_nothing_is_said_about_what_publishes_nothing(built, command):
+def test_a_command_that_publishes_nothing_is_not_held(built, command):
     assert read_command(command, built) is None
 
 
@@ -230,5 +230,5 @@ def test_text_that_env_splits_differently_from_bash_is_refused(space, tmp_path):
 
 
 @pytest.mark.parametrize("command", ["git commit -m \"say `date`, then 'git push'\"", 'echo "\\$(git push)"'])
-def test_words_that_only_speak_of_a_push_are_none(command, tmp_path):
+def test_text_that_only_mentions_a_push_is_not_held(command, tmp_path):
     assert read_command(command, tmp_path) is None

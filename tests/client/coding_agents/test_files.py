@@ -109,7 +109,7 @@ def test_two_files_are_two_calls(project):
         ("copilot", "edit", '{"path": "{path}", "old_str": "old", "new_str": "new"}'),
     ],
 )
-def test_an_edit_of_a_part_outside_is_refused_with_how_to_do_it(project, client, tool, given):
+def test_an_edit_of_part_of_a_file_outside_is_refused_with_the_form_to_use(project, client, tool, given):
     with pytest.raises(
         Refusal, match=r"This would change .*, outside the project, only in part\. Outside the project only"
     ):
@@ -133,7 +133,7 @@ def test_an_edit_of_a_part_outside_is_refused_with_how_to_do_it(project, client,
         "sed -n 1p ../etc/app.conf",
     ],
 )
-def test_nothing_is_said_about_what_stays_inside_or_only_reads(project, command):
+def test_a_command_that_only_reads_or_stays_inside_the_project_is_not_held(project, command):
     assert read_command(command, project) is None
 
 
@@ -159,11 +159,11 @@ def test_nothing_is_said_about_what_stays_inside_or_only_reads(project, command)
         "cp nowhere ../etc/x",
     ],
 )
-def test_what_leads_outside_in_another_form_is_refused_and_never_let_through(project, command):
+def test_a_write_outside_the_project_in_an_unknown_form_is_refused(project, command):
     with pytest.raises(Refusal, match=r"Outside the project only two|cannot be read"):
         read_command(command, project)
 
 
-def test_a_file_that_is_not_there_is_not_removed(project):
+def test_a_removal_of_a_missing_file_is_not_proposed(project):
     with pytest.raises(Refusal, match="does not exist"):
         read_command("rm ../etc/none", project)

@@ -61,7 +61,7 @@ def carry_out(text, project):
 
 
 @pytest.mark.long
-def test_what_is_let_through_neither_moves_a_ref_nor_writes_outside_when_bash_carries_it_out(monkeypatch):
+def test_random_commands_that_pass_neither_move_a_ref_nor_write_outside_the_project(monkeypatch):
     seed = int(os.environ.get("COUNTERFOIL_FUZZ_SEED", time_ns()))
     chance, ran, wrong = random.Random(seed), 0, []
     print(f"seed {seed}")  # noqa: T201

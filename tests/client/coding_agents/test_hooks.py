@@ -44,13 +44,13 @@ def test_a_command_that_ended_is_claimed_as_success_and_one_that_has_not_begun_i
     assert read_call("claude-code", CALL | {"hook_event_name": "PreToolUse"}).answer is None
 
 
-def test_what_may_be_told_goes_out_under_the_event_that_asked():
+def test_the_report_is_returned_under_the_event_of_the_hook():
     told = answer_after("claude-code", "It failed.", "PostToolUseFailure")["hookSpecificOutput"]
     assert told == {"hookEventName": "PostToolUseFailure", "additionalContext": "It failed."}
     assert answer_after("claude-code", "", "PostToolUseFailure") == {}
 
 
-def test_a_run_may_be_deferred_where_the_client_knows_how():
+def test_a_call_can_be_deferred_where_the_client_supports_it():
     decision = HookDecision(False, "Not run yet.", deferred=True)
     assert answer_before("claude-code", decision)["hookSpecificOutput"]["permissionDecision"] == "defer"
     assert answer_before("codex", decision)["hookSpecificOutput"]["permissionDecision"] == "deny"

@@ -37,7 +37,7 @@ def changed(folder: Path, before: str, after: str) -> str:
     return "msmtp -t < other.eml"
 
 
-def test_a_message_in_a_file_is_proposed_with_everybody_who_gets_it_and_the_digest_that_the_check_counts(folder):
+def test_a_message_in_a_file_is_proposed_with_all_recipients_and_the_digest_of_its_body(folder):
     written = email.message_from_string(MESSAGE, policy=email.policy.default)
     effect = Effect(
         "email_send",
@@ -84,7 +84,7 @@ def test_a_message_in_a_file_is_proposed_with_everybody_who_gets_it_and_the_dige
         ("msmtp -t < nowhere.eml", "nowhere.eml cannot be read: No such file or directory."),
     ],
 )
-def test_what_cannot_be_read_exactly_is_refused_with_how_to_send_it(folder, command, said):
+def test_a_message_that_cannot_be_read_exactly_is_refused_with_the_form_to_use(folder, command, said):
     with pytest.raises(Refusal) as refused:
         read_command(command, folder)
     assert said in str(refused.value)
@@ -110,7 +110,7 @@ def test_what_cannot_be_read_exactly_is_refused_with_how_to_send_it(folder, comm
         ("The build", 1_000_001 * "x", "is larger than 1000000 bytes."),
     ],
 )
-def test_a_message_that_cannot_be_compared_again_is_refused(folder, before, after, said):
+def test_a_message_that_could_not_be_compared_later_is_refused(folder, before, after, said):
     with pytest.raises(Refusal) as refused:
         read_command(changed(folder, before, after), folder)
     assert said in str(refused.value)

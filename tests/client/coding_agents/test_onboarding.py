@@ -58,7 +58,7 @@ def contents(home):
     return {str(path.relative_to(home)): path.read_bytes() for path in home.rglob("*") if path.is_file()}
 
 
-def test_discover_tells_what_is_here_and_changes_nothing(home, capsys):
+def test_discover_lists_the_clients_of_this_machine_and_changes_nothing(home, capsys):
     before = contents(home)
     assert run("discover") == 0
     told = capsys.readouterr().out
@@ -232,9 +232,7 @@ SWITCHES = {
 
 
 @pytest.mark.parametrize("file", SWITCHES)
-def test_status_and_validate_tell_of_a_setting_of_the_project_that_switches_hooks_off(
-    home, tmp_path, monkeypatch, capsys, file
-):
+def test_status_and_validate_report_a_project_setting_that_disables_hooks(home, tmp_path, monkeypatch, capsys, file):
     client, setting, says = SWITCHES[file]
     assert run("onboard", client, "--shadow", "--url", "http://127.0.0.1:9") == 0
     project = tmp_path / "project"
@@ -251,7 +249,7 @@ def test_status_and_validate_tell_of_a_setting_of_the_project_that_switches_hook
         assert f"{CLIENTS[client].title}: {says} {project / file}" in capsys.readouterr().out
 
 
-def test_status_tells_of_a_hook_that_gemini_disables_by_its_name(home, capsys):
+def test_status_reports_a_hook_that_gemini_disables_by_name(home, capsys):
     assert run("onboard", "gemini", "--shadow", "--url", "http://127.0.0.1:9") == 0
     path = home / ".gemini/settings.json"
     document = json.loads(path.read_text())
@@ -263,7 +261,7 @@ def test_status_tells_of_a_hook_that_gemini_disables_by_its_name(home, capsys):
 
 
 @pytest.mark.parametrize("client", sorted(CLIENTS))
-def test_status_tells_of_a_hook_whose_entry_was_changed(home, capsys, client):
+def test_status_reports_a_hook_whose_entry_was_changed(home, capsys, client):
     assert run("onboard", client, "--shadow", "--url", "http://127.0.0.1:9") == 0
     path, event = home / CLIENTS[client].hooks_file, CLIENTS[client].events[0]
     document = json.loads(path.read_text())
@@ -277,7 +275,7 @@ def test_status_tells_of_a_hook_whose_entry_was_changed(home, capsys, client):
 
 
 @pytest.mark.parametrize("client", sorted(name for name, each in CLIENTS.items() if each.moved_by))
-def test_status_tells_that_a_client_keeps_its_settings_elsewhere(home, monkeypatch, capsys, client):
+def test_status_reports_a_client_that_keeps_its_settings_elsewhere(home, monkeypatch, capsys, client):
     assert run("onboard", client, "--shadow", "--url", "http://127.0.0.1:9") == 0
     monkeypatch.setenv(CLIENTS[client].moved_by, "/elsewhere")
     assert run("status") == 1
@@ -287,7 +285,7 @@ def test_status_tells_that_a_client_keeps_its_settings_elsewhere(home, monkeypat
     )
 
 
-def test_where_a_client_knows_how_a_hook_that_fails_stops_the_command(home):
+def test_a_failing_hook_stops_the_command_where_the_client_supports_it(home):
     assert run("onboard", "--shadow") == 0
     hooks = {name: json.loads((home / each.hooks_file).read_text())["hooks"] for name, each in CLIENTS.items()}
     assert hooks["claude-code"]["PreToolUse"][-1]["hooks"][0]["onFailure"] == "block"
@@ -296,7 +294,7 @@ def test_where_a_client_knows_how_a_hook_that_fails_stops_the_command(home):
     assert "onFailure" not in hooks["codex"]["PreToolUse"][0]["hooks"][0]
 
 
-def test_status_tells_of_an_installation_of_an_older_version_and_of_an_event_without_a_hook(home, capsys):
+def test_status_reports_an_installation_of_an_older_version_and_an_event_without_a_hook(home, capsys):
     assert run("onboard", "claude-code", "--shadow", "--url", "http://127.0.0.1:9") == 0
     path = home / ".claude/settings.json"
     text = path.read_text()

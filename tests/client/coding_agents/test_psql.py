@@ -24,7 +24,7 @@ from counterfoil.coding_agents.shell import Refusal
         "grep -r 'DELETE FROM' migrations",
     ],
 )
-def test_nothing_is_said_about_what_only_reads(command):
+def test_a_statement_that_only_reads_is_not_held(command):
     assert read_command(command, Path()) is None
 
 
@@ -65,6 +65,6 @@ def test_nothing_is_said_about_what_only_reads(command):
         ("psql -c \"DELETE FROM orders WHERE word = E'x'\"", "which is not read here"),
     ],
 )
-def test_what_cannot_be_determined_is_reported_as_so_and_never_let_through(command, says):
+def test_a_statement_that_cannot_be_determined_is_refused(command, says):
     with pytest.raises(Refusal, match=says):
         read_command(command, Path())

@@ -93,7 +93,7 @@ def week(tmp_path_factory):
         yield week
 
 
-def test_after_each_command_the_system_itself_is_read_whether_the_console_answers_or_not(week):
+def test_after_each_command_the_system_of_record_is_read_even_if_the_console_does_not_answer(week):
     judged = [note for note in week.notes() if "would" in note]
     assert [(note["would"], note["rules"]) for note in judged] == [
         ("unknown", ["CONSOLE_UNREACHABLE"]),
@@ -125,7 +125,7 @@ def test_the_report_names_the_claim_that_the_system_contradicts_and_no_other(wee
     assert "<script" not in page
 
 
-def test_where_the_console_is_not_here_the_report_says_that_nobody_looked(week, monkeypatch, capsys, tmp_path):
+def test_without_the_console_package_the_report_says_that_no_sessions_were_audited(week, monkeypatch, capsys, tmp_path):
     monkeypatch.setenv("HOME", str(week.home))
     monkeypatch.delenv("XDG_STATE_HOME", raising=False)
     with pytest.raises(SystemExit):
@@ -135,7 +135,7 @@ def test_where_the_console_is_not_here_the_report_says_that_nobody_looked(week, 
     assert "The sessions were not audited: " in said
 
 
-def test_each_rule_costs_what_it_holds_and_what_it_alone_holds():
+def test_the_report_counts_for_each_rule_what_it_held_and_what_it_alone_held():
     def note(would, *rules):
         return {"at": NOW.isoformat(), "client": "codex", "tool": "git_push", "would": would, "rules": list(rules)}
 

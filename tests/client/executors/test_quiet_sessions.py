@@ -70,13 +70,13 @@ def test_a_renewed_session_keeps_goal_tools_and_remaining_life(console):
 
 
 @pytest.mark.parametrize(("code", "renew", "follows"), [("PIN_EXPIRED", False, False), ("PIN_EXPIRED", True, True)])
-def test_one_whose_life_is_over_is_followed_only_where_its_caller_said_so(console, code, renew, follows):
+def test_an_expired_session_is_renewed_only_if_its_caller_allows_it(console, code, renew, follows):
     console.plan("/ses-1/calls", over(code))
     with Agent(url=console.url, key="k", agent_id="cashier") as agent:
         assert opened(agent, renew=renew).call(CALL).accepted is follows
 
 
-def test_one_that_its_user_has_closed_stays_closed(console):
+def test_a_session_that_its_user_closed_is_not_renewed(console):
     with Agent(url=console.url, key="k", agent_id="cashier") as agent:
         session = opened(agent)
         session.close()

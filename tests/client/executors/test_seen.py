@@ -77,7 +77,7 @@ def test_an_executor_sends_what_it_has_seen_and_keeps_it_over_a_restart(console,
 @pytest.mark.parametrize(
     "now", [{"size": 8}, {"size": 9, "root": b"\x02" * 32}], ids=["smaller", "another history of the same size"]
 )
-def test_nothing_runs_for_a_console_whose_record_has_gone_back(console, executor_for, now):
+def test_nothing_runs_for_a_console_whose_record_has_gone_back_in_time(console, executor_for, now):
     runs: list[Work] = []
     stand(console, 9)
     executor_for(runs).execute(ORDER)
@@ -90,7 +90,7 @@ def test_nothing_runs_for_a_console_whose_record_has_gone_back(console, executor
     assert (told["error"]["code"], told["error"]["phase"]) == ("RECORD_BEHIND", "before_send")
 
 
-def test_the_loop_ends_with_the_sentence_when_the_console_refuses_for_what_was_seen(console, executor_for):
+def test_the_loop_ends_with_the_reason_when_the_console_refuses_because_of_the_seen_checkpoint(console, executor_for):
     runs: list[Work] = []
     console.plan("/executors", Answer(201, {}, sent(9)))
     console.plan("/claim", refusal(409, "RECORD_BEHIND"))
@@ -100,7 +100,7 @@ def test_the_loop_ends_with_the_sentence_when_the_console_refuses_for_what_was_s
     assert console.to("/claim")[-1].headers[HEADER.lower()] == sent(9)[HEADER]
 
 
-def test_a_later_log_that_an_operator_opened_is_taken(console, executor_for, tmp_path):
+def test_a_newer_log_that_an_operator_opened_is_accepted(console, executor_for, tmp_path):
     runs: list[Work] = []
     stand(console, 9)
     executor_for(runs).execute(ORDER)
@@ -113,7 +113,7 @@ def test_a_later_log_that_an_operator_opened_is_taken(console, executor_for, tmp
         executor_for(runs).execute(ORDER)
 
 
-def test_a_person_s_override_lets_an_order_run_all_the_same(console, executor_for):
+def test_an_override_by_a_person_lets_an_order_run(console, executor_for):
     runs: list[Work] = []
     stand(console, 9)
     executor_for(runs).execute(ORDER)
@@ -123,7 +123,7 @@ def test_a_person_s_override_lets_an_order_run_all_the_same(console, executor_fo
     assert len(runs) == 2
 
 
-def test_an_answer_that_was_overtaken_is_only_a_doubt(console, executor_for):
+def test_a_checkpoint_overtaken_by_a_newer_one_does_not_stop_the_executor(console, executor_for):
     """Two web processes: one answers with what it read half a second ago."""
     runs: list[Work] = []
     stand(console, 9)
@@ -135,7 +135,7 @@ def test_an_answer_that_was_overtaken_is_only_a_doubt(console, executor_for):
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"a": 1}', '{"a": "b"}', json.dumps({"another": note(9)})])
-def test_a_broken_file_is_never_begun_again(executor_for, tmp_path, content):
+def test_a_broken_file_is_never_overwritten(executor_for, tmp_path, content):
     file = tmp_path / "executor.jwk.seen"
     file.write_text(content)
     with pytest.raises(SeenFileUnusable, match="cannot be read"):
@@ -174,7 +174,7 @@ def test_processes_that_share_a_file_never_lower_it(tmp_path):
     assert json.loads(file.read_text()) == {BASE: note(70)}
 
 
-def test_a_start_is_kept_before_its_effect_and_told_when_the_executor_registers(tmp_path):
+def test_a_start_is_written_down_before_its_effect_and_reported_when_the_executor_registers(tmp_path):
     file = tmp_path / "executor.jwk.kept"
     seen_in_the_handler: list[str] = []
 
@@ -209,7 +209,7 @@ def test_a_start_is_kept_before_its_effect_and_told_when_the_executor_registers(
     assert "amount" not in file.read_text()
 
 
-def test_a_torn_line_is_skipped_and_old_ones_are_dropped(tmp_path):
+def test_an_incomplete_line_is_skipped_and_old_ones_are_dropped(tmp_path):
     file = tmp_path / "kept"
     old = {"action_id": "a", "attempt": 1, "at": time.time() - KEPT_FOR_S - 1, "tool": "refund"}
     new = {"action_id": "b", "attempt": 1, "at": time.time(), "tool": "refund"}

@@ -56,7 +56,7 @@ def test_a_forced_push_is_held_approved_forwarded_once_and_read_back(gateway, cl
         assert secret not in kept + gateway.log.encode()
 
 
-def test_a_push_forward_passes_at_once_and_a_fetch_passes(gateway, clone, host):
+def test_a_fast_forward_push_and_a_fetch_pass_at_once(gateway, clone, host):
     gateway.start()
     new = clone.commit("second")
     pushed = clone.push("origin", "HEAD:main")
@@ -72,7 +72,7 @@ def test_a_push_forward_passes_at_once_and_a_fetch_passes(gateway, clone, host):
     assert git_server.git(clone.folder, "rev-parse", "origin/main") == new
 
 
-def test_a_push_that_waits_passes_while_its_client_waits(gateway, clone, host, house):
+def test_an_approved_push_is_forwarded_while_its_client_waits(gateway, clone, host, house):
     gateway.start(hold_s=LONG_S)
     new = clone.commit("another history", "--amend")
     first = clone.begin_push("--force", "origin", "HEAD:main")
@@ -85,7 +85,9 @@ def test_a_push_that_waits_passes_while_its_client_waits(gateway, clone, host, h
     assert (host.ref(REPOSITORY, MAIN), gateway.pushes, len(gateway.held)) == (new, 1, 1)
 
 
-def test_nothing_is_sent_when_nobody_waits_and_the_next_push_finds_the_approval(gateway, clone, host, house):
+def test_an_approved_push_is_not_sent_after_its_client_has_gone_until_the_client_pushes_again(
+    gateway, clone, host, house
+):
     gateway.start(hold_s=LONG_S)
     before, new = host.ref(REPOSITORY, MAIN), clone.commit("another history", "--amend")
     push = clone.begin_push("--force", "origin", "HEAD:main")
@@ -101,7 +103,7 @@ def test_nothing_is_sent_when_nobody_waits_and_the_next_push_finds_the_approval(
     assert (host.ref(REPOSITORY, MAIN), gateway.pushes, len(gateway.held)) == (new, 1, 1)
 
 
-def test_a_branch_that_moved_meanwhile_is_refused_by_the_host_itself(gateway, clone, host, house, tmp_path):
+def test_a_branch_that_moved_meanwhile_is_refused_by_the_host(gateway, clone, host, house, tmp_path):
     gateway.start(hold_s=LONG_S, settle_s=0.0)
     clone.commit("another history", "--amend")
     push = clone.begin_push("--force", "origin", "HEAD:main")
@@ -118,7 +120,7 @@ def test_a_branch_that_moved_meanwhile_is_refused_by_the_host_itself(gateway, cl
     assert gateway.held[0].result["error"]["code"] == "REF_REFUSED"
 
 
-def test_a_rejected_push_says_so_and_the_same_one_is_asked_for_again_knowingly(gateway, clone, house):
+def test_a_rejected_push_shows_the_reason_and_is_proposed_again_after_it_is_acknowledged(gateway, clone, house):
     gateway.start(hold_s=3.0)
     clone.commit("another history", "--amend")
     assert clone.push("--force", "origin", "HEAD:main").returncode == 1
@@ -133,7 +135,7 @@ def test_a_rejected_push_says_so_and_the_same_one_is_asked_for_again_knowingly(g
     house.decide("reject", "Still not.")
 
 
-def test_an_answer_that_is_lost_is_unknown_not_sent_again_and_read_back(gateway, clone, host, house):
+def test_a_push_whose_answer_is_lost_is_unknown_is_not_sent_again_and_is_read_back(gateway, clone, host, house):
     gateway.start(settle_s=0.0)
     host.after_push = lambda: False
     new = clone.commit("second")
@@ -190,7 +192,7 @@ def test_a_request_that_the_console_has_lost_stays_unknown_and_is_not_sent_again
     assert ([each.state for each in gateway.held], gateway.pushes) == (["unknown"], 0)
 
 
-def test_a_gateway_killed_after_the_answer_reports_it_and_sends_nothing_again(gateway, clone, host, house):
+def test_a_gateway_killed_after_the_answer_reports_it_and_does_not_send_again(gateway, clone, host, house):
     gateway.start(kill_at="answered")
     new = clone.commit("second")
     assert clone.push("origin", "HEAD:main").returncode != 0
@@ -219,7 +221,7 @@ def test_a_held_push_of_a_hundred_mebibytes_takes_constant_memory(gateway, clone
     assert peak < before + (24 << 10), (peak, before)
 
 
-def test_a_push_with_options_waits_and_so_does_the_end_of_a_branch(gateway, clone, host, house):
+def test_a_push_with_options_and_a_branch_deletion_are_held(gateway, clone, host, house):
     gateway.start()
     git_server.git(host.root / REPOSITORY, "config", "receive.advertisePushOptions", "true")
     clone.commit("second")
@@ -233,7 +235,7 @@ def test_a_push_with_options_waits_and_so_does_the_end_of_a_branch(gateway, clon
     assert kinds.get("git.delete_ref") in ("proposed", "granted", "refused"), gateway.log
 
 
-def test_what_cannot_pass_is_refused_in_words_that_git_prints(gateway, clone, host):
+def test_a_push_of_an_unsupported_form_is_refused_with_a_message_that_git_prints(gateway, clone, host):
     gateway.start()
     clone.commit("second")
     several = clone.push("origin", "HEAD:main", "HEAD:other")
@@ -251,7 +253,7 @@ def test_what_cannot_pass_is_refused_in_words_that_git_prints(gateway, clone, ho
     assert (gateway.pushes, gateway.held) == (0, [])
 
 
-def test_a_push_above_the_limit_is_refused_in_words_and_not_kept(gateway, clone):
+def test_a_push_above_the_size_limit_is_refused_with_a_message_and_not_kept(gateway, clone):
     gateway.settings["hosts.forge"]["most_bytes"] = 2 << 20
     gateway.start()
     (clone.folder / "large.bin").write_bytes(os.urandom(3 << 20))
@@ -287,7 +289,7 @@ def test_a_push_above_the_limit_is_refused_in_words_and_not_kept(gateway, clone)
         ("GET /forge/x HTTP/1.1\r\nHost: h\r\nAuthorization: a\r\nAuthorization: b\r\n", b"400"),
     ],
 )
-def test_a_request_that_can_be_read_in_two_ways_is_refused(started, head, status):
+def test_an_ambiguous_request_is_refused(started, head, status):
     with socket.create_connection(("127.0.0.1", started.port), timeout=LONG_S) as line:
         line.sendall(head.encode() + (b"\n" if "\r" not in head else b"\r\n"))
         answer = line.recv(100)
@@ -301,7 +303,7 @@ def started(house, host, tmp_path_factory):
         yield made.start()
 
 
-def test_a_credential_that_others_may_read_is_not_used(gateway, clone):
+def test_a_credential_that_others_can_read_is_not_used(gateway, clone):
     os.chmod(gateway.folder / "forge.credential", 0o644)
     gateway.start()
     clone.commit("second")
@@ -310,7 +312,7 @@ def test_a_credential_that_others_may_read_is_not_used(gateway, clone):
     assert gateway.pushes == 0
 
 
-def test_the_bytes_that_are_sent_are_those_that_were_approved_or_none(gateway, clone, house):
+def test_only_the_approved_bytes_are_sent(gateway, clone, house):
     gateway.start()
     clone.commit("another history", "--amend")
     assert clone.push("--force", "origin", "HEAD:main").returncode == 1

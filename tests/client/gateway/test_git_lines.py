@@ -41,7 +41,7 @@ def test_a_push_is_read_with_its_options_and_its_pack():
     assert (push.options, push.objects, push.sideband) == (("ci.skip",), 0, True)
 
 
-def test_the_flush_that_git_tries_a_connection_with_is_no_push():
+def test_the_flush_packet_with_which_git_probes_a_connection_is_not_a_push():
     assert read(b"0000") is None
 
 
@@ -69,12 +69,12 @@ def test_the_flush_that_git_tries_a_connection_with_is_no_push():
         body(UPDATE + CAPABILITIES, *(f"{OLD} {NEW} refs/heads/{n}".encode() for n in range(100))),
     ],
 )
-def test_what_is_no_whole_push_is_refused(data):
+def test_an_incomplete_push_is_refused(data):
     with pytest.raises(NoPush):
         read(data)
 
 
-def test_a_report_is_read_and_one_that_is_cut_off_is_none():
+def test_a_report_is_read_and_a_truncated_one_is_rejected():
     told = refusal_report(["refs/heads/main"], "waits\nfor approval", sideband=True)
     assert read_report(told, sideband=True) == {"refs/heads/main": "waits for approval"}
     for end in range(len(told) - 4):
@@ -88,7 +88,7 @@ def packed(folder, *revisions):
     return subprocess.run(words, cwd=folder, input=said, capture_output=True, check=True).stdout
 
 
-def test_forward_is_never_said_where_git_says_that_it_is_not(tmp_path):
+def test_a_push_is_called_fast_forward_only_where_git_agrees(tmp_path):
     folder = tmp_path / "work"
     folder.mkdir()
     git_server.git(folder, "init", "-q", "-b", "main")
@@ -110,7 +110,7 @@ def test_forward_is_never_said_where_git_says_that_it_is_not(tmp_path):
     assert proven == ancestors > 5
 
 
-def test_a_broken_pack_is_not_read():
+def test_a_broken_pack_is_rejected():
     start = b"PACK" + (2).to_bytes(4, "big") + (1).to_bytes(4, "big")
     whole = start + bytes([(1 << 4) | 5]) + zlib.compress(b"12345")
     assert len(read_commits(io.BytesIO(whole), long_hash=False)) == 1

@@ -53,7 +53,7 @@ def keep(held, one=ONE):
 
 
 @pytest.mark.parametrize("state", list(HeldState))
-def test_a_state_is_the_same_after_a_restart_but_what_was_being_sent_is_unknown(opened, tmp_path, state):
+def test_a_state_survives_a_restart_except_that_forwarding_becomes_unknown(opened, tmp_path, state):
     held = opened(tmp_path)
     held.write(keep(held), state)
     held.close()
@@ -62,7 +62,7 @@ def test_a_state_is_the_same_after_a_restart_but_what_was_being_sent_is_unknown(
     assert replace(found, state=HeldState.RECEIVED, changed_at=0.0, why="") == ONE
 
 
-def test_what_was_still_arriving_is_gone_after_a_restart_and_so_is_a_folder_without_a_state(opened, tmp_path):
+def test_incomplete_requests_and_folders_without_a_state_are_removed_at_a_restart(opened, tmp_path):
     held = opened(tmp_path)
     held.incoming("x").write_bytes(b"ab")
     (tmp_path / "held" / "two").mkdir()
@@ -78,7 +78,7 @@ def test_two_gateways_do_not_share_a_folder(opened, tmp_path):
     held.close()
 
 
-def test_the_limits_count_what_is_open_and_an_ended_request_leaves_no_bytes(opened, tmp_path):
+def test_the_limits_count_open_requests_and_an_ended_request_keeps_no_bytes(opened, tmp_path):
     held = opened(tmp_path)
     keep(held)
     keep(held, replace(ONE, id="two"))
@@ -95,7 +95,7 @@ def test_the_limits_count_what_is_open_and_an_ended_request_leaves_no_bytes(open
         opened(tmp_path, most_bytes=3).check_room("another")
 
 
-def test_a_credential_is_read_at_each_use_from_a_file_of_the_gateways_user_alone(tmp_path):
+def test_a_credential_is_read_at_each_use_from_a_file_that_only_the_gateway_can_read(tmp_path):
     file = tmp_path / "credential"
     file.write_text("user:pass\n")
     host = HostSettings(url="https://git.example.org", credential_file=str(file))
@@ -112,7 +112,7 @@ def test_a_credential_is_read_at_each_use_from_a_file_of_the_gateways_user_alone
     assert "two" not in str(refused.value)
 
 
-def test_a_token_is_kept_as_a_digest_and_ends_with_the_next_one(tmp_path):
+def test_a_token_is_stored_as_a_digest_and_replaced_by_the_next_one(tmp_path):
     first = new_token(tmp_path, "coder")
     tokens = Tokens(tmp_path)
     basic = base64.b64encode(f"x:{first}".encode()).decode()
@@ -147,7 +147,7 @@ url = "{url}"
         ({"front": "hold_sec = 3"}, "Unknown name in [gateway]: hold_sec."),
     ],
 )
-def test_settings_that_would_not_hold_are_refused(tmp_path, told, says):
+def test_unsafe_settings_are_refused(tmp_path, told, says):
     file = tmp_path / "gateway.toml"
     file.write_text(SETTINGS.format(**{"url": "https://git.example.org", "front": "", "host": ""} | told))
     with pytest.raises(BadSettings) as refused:
@@ -155,7 +155,7 @@ def test_settings_that_would_not_hold_are_refused(tmp_path, told, says):
     assert says in str(refused.value)
 
 
-def test_agents_of_the_gateways_own_user_are_named_as_a_reason_not_to_start(tmp_path):
+def test_the_gateway_does_not_start_where_agents_run_as_its_own_user(tmp_path):
     file = tmp_path / "gateway.toml"
     file.write_text(SETTINGS.format(url="https://git.example.org", front="", host=""))
     settings = load_http_settings(file, environment={})

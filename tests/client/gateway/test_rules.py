@@ -132,7 +132,7 @@ def test_a_merge_waits_with_409_is_sent_once_after_approval_and_a_rejected_one_i
     assert len(seen) == 1
 
 
-def test_a_read_passes_and_what_no_rule_names_is_refused(gateway, forge):
+def test_a_read_passes_and_a_request_that_no_rule_names_is_refused(gateway, forge):
     assert request(gateway, "GET", "github/repos/team/app/pulls/7").json() == {"number": 7}
     for method, path in (("DELETE", "github/repos/team/app"), ("POST", "github/graphql")):
         refused = request(gateway, method, path)
@@ -202,7 +202,7 @@ def read(made, tmp_path, body, path="v1/charges/ch-1/refunds", query=""):
     return made.read(head, KeptBody(file, "0" * 64, len(body)))
 
 
-def test_a_file_of_ones_own_makes_a_gated_tool(tmp_path):
+def test_a_rules_file_written_by_a_user_defines_a_gated_tool(tmp_path):
     made = reader(tmp_path, REFUND)
     intent = read(made, tmp_path, b'{"amount": 12.50}')
     assert isinstance(intent, Intent)
@@ -226,7 +226,7 @@ def test_a_file_of_ones_own_makes_a_gated_tool(tmp_path):
         (b"[" * 100_000, "it is not JSON in UTF-8"),
     ],
 )
-def test_a_body_that_cannot_be_shown_whole_is_refused(tmp_path, body, says):
+def test_a_body_that_cannot_be_shown_completely_is_refused(tmp_path, body, says):
     refused = read(reader(tmp_path, REFUND), tmp_path, body)
     assert isinstance(refused, WordedAnswer)
     assert refused.status == 422
@@ -248,14 +248,14 @@ def test_a_query_that_no_rule_lists_is_refused(tmp_path):
         (('reason = "/reason?"', 'charge = "/reason?"'), "an argument has two sources"),
     ],
 )
-def test_a_rule_that_would_not_hold_is_refused_at_the_start(tmp_path, change, says):
+def test_an_unsafe_rule_is_refused_at_the_start(tmp_path, change, says):
     with pytest.raises(BadSettings) as refused:
         reader(tmp_path, REFUND.replace(*change))
     assert says in str(refused.value)
 
 
 @pytest.mark.parametrize("named", ["github", "gitlab", "pypi", "npm"])
-def test_the_contracts_of_shipped_rules_are_registrable_and_reads_need_none(named):
+def test_the_contracts_of_the_shipped_rules_can_be_registered_and_reads_need_none(named):
     made = RulesReader(named, HostSettings(reader="rules", url="https://api.example.org", rules=named))
     assert made.tools
     for contract in made.tools.values():

@@ -50,7 +50,7 @@ def lent(tenant: UUID, people: Any, voter: str = "ben", after: timedelta = DAY) 
     return [each.from_actor for each in approvers.delegations_to(tenant, people[voter], NOW + after)]
 
 
-def test_a_delegation_is_an_event_and_a_power_while_it_lasts(tenant, people):
+def test_a_delegation_is_recorded_and_grants_power_until_it_ends(tenant, people):
     row = lend(tenant, people)
     assert lent(tenant, people) == [people["ada"]]
     assert [each.id for each in approvers.delegations_to(tenant, people["ben"], NOW)] == [row.id]
@@ -59,7 +59,7 @@ def test_a_delegation_is_an_event_and_a_power_while_it_lasts(tenant, people):
     assert [event.kind for event, _, _ in events.history(tenant, row.id)] == ["delegated"]
 
 
-def test_taken_back_it_is_gone_at_once_and_on_record(tenant, people):
+def test_a_delegation_that_was_withdrawn_ends_at_once_on_record(tenant, people):
     row = lend(tenant, people)
     by = ledger.Actor("person", people["ada"])
     delegations.end_delegation(tenant_id=tenant, delegation_id=row.id, by=by, at=NOW + DAY)
@@ -69,7 +69,7 @@ def test_taken_back_it_is_gone_at_once_and_on_record(tenant, people):
         delegations.end_delegation(tenant_id=tenant, delegation_id=row.id, by=by, at=NOW + DAY)
 
 
-def test_nobody_can_delegate_anothers_power_to_themselves(tenant, people):
+def test_nobody_can_delegate_another_persons_power_to_themselves(tenant, people):
     with pytest.raises(delegations.NotYours):
         lend(tenant, people, by="ben")
     lend(tenant, people, by="cyd")
@@ -81,14 +81,14 @@ def test_delegated_power_cannot_be_delegated_further(tenant, people):
         lend(tenant, people, giver="ben", to="cyd")
 
 
-def test_everything_ends_with_a_place(tenant, people):
+def test_all_delegations_of_a_removed_member_end(tenant, people):
     row, other = lend(tenant, people), lend(tenant, people, to="cyd")
     delegations.end_all_delegations(tenant_id=tenant, actor_id=people["ada"], by=ledger.SYSTEM, at=NOW)
     for each in (row, other):
         assert events.history(tenant, each.id)[-1][0].kind == "delegation_ended"
 
 
-def test_an_absent_person_is_shown_as_away(tenant, people):
+def test_an_absence_is_recorded_and_ends(tenant, people):
     by = ledger.Actor("person", people["ada"])
     row = delegations.add_absence(
         tenant_id=tenant, actor_id=people["ada"], starts_at=NOW, ends_at=NOW + DAY, by=by, at=NOW

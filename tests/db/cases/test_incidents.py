@@ -59,7 +59,7 @@ def test_one_cause_has_one_open_incident(orchid: Record):
 
 
 @pytest.mark.req("R-RB-06")
-def test_workers_who_notice_it_at_once_open_one(orchid: Record):
+def test_workers_that_notice_one_cause_together_open_one_incident(orchid: Record):
     gate = threading.Barrier(4)
 
     def notice() -> UUID:
@@ -75,7 +75,7 @@ def test_workers_who_notice_it_at_once_open_one(orchid: Record):
 
 
 @pytest.mark.req("R-RB-10")
-def test_an_incident_that_holds_a_freeze_is_not_closed_without_a_word_about_it(orchid: Record):
+def test_an_incident_that_holds_a_freeze_is_not_closed_without_a_decision_about_the_freeze(orchid: Record):
     row = outage(orchid)
     by, tenant = ledger.SYSTEM, orchid.tenant
 

@@ -93,7 +93,7 @@ def roll_back(tenant: UUID, version: str) -> Callable[[], Any]:
     return lambda: releases.roll_back_contract(tenant_id=tenant, name=TOOL, version=version, **word(ADA))
 
 
-def test_a_rollback_and_a_retirement_together_do_not_end_a_tool_of_which_a_version_was_to_stay(tenant, meanwhile):
+def test_a_retirement_is_refused_when_a_rollback_at_the_same_time_would_let_it_end_the_tool(tenant, meanwhile):
     def retire() -> Any:
         return releases.retire_contract(tenant_id=tenant, name=TOOL, version="1.0.0", ends_tool=False, **word(BEN))
 
@@ -141,7 +141,7 @@ def promoted_once(row: Release) -> Callable[[], Any]:
 
 
 @pytest.mark.req("R-RG-12")
-def test_a_contract_is_not_promoted_over_a_version_that_is_rolled_back_in_the_same_instant(tenant, released, meanwhile):
+def test_a_contract_is_not_promoted_over_a_version_that_is_rolled_back_at_the_same_time(tenant, released, meanwhile):
     with tenancy(tenant):
         row = releases.draft_contract(
             tenant_id=tenant,
@@ -155,7 +155,7 @@ def test_a_contract_is_not_promoted_over_a_version_that_is_rolled_back_in_the_sa
 
 
 @pytest.mark.req("R-RG-12")
-def test_a_policy_is_not_promoted_over_a_version_that_is_rolled_back_in_the_same_instant(tenant, meanwhile):
+def test_a_policy_is_not_promoted_over_a_version_that_is_rolled_back_at_the_same_time(tenant, meanwhile):
     def policy(limit: int) -> dict[str, Any]:
         return default_policy("verification") | {"repeat_limit": limit}
 
@@ -171,7 +171,9 @@ def test_a_policy_is_not_promoted_over_a_version_that_is_rolled_back_in_the_same
         assert queries.active_policies(tenant)["verification"].version == "1"
 
 
-def test_a_weaker_version_is_not_confirmed_with_what_is_rolled_back_in_the_same_instant(tenant, released, meanwhile):
+def test_a_weaker_version_is_not_confirmed_against_a_version_that_is_rolled_back_at_the_same_time(
+    tenant, released, meanwhile
+):
     claims = {"done": ["written"], "object": ["document"]}
     with tenancy(tenant):
         register(tenant, document("1.3.0", **LOOSER, claims=claims))
@@ -195,7 +197,7 @@ def test_the_second_of_two_concurrent_first_versions_is_compared_with_the_first(
 
 
 @pytest.mark.req("R-RG-09")
-def test_the_database_takes_no_version_whose_gates_compared_it_with_another(tenant, released):
+def test_the_database_refuses_a_version_whose_gates_compared_it_with_another_one(tenant, released):
     """By hand, past every operation: the row of a promoted release over a version that came since."""
     with tenancy(tenant):
         row = queries.contract_version(tenant, TOOL, "1.2.0")

@@ -62,7 +62,7 @@ def shown(user, effect, part):
     return found.present, found.fields["as_asked"]
 
 
-def test_a_delete_is_proposed_as_the_rows_that_it_removes_and_they_are_gone_only_when_it_ran(user):
+def test_a_delete_is_proposed_as_the_rows_that_it_removes_and_is_verified_only_after_it_ran(user):
     effect = proposed(user, "DELETE FROM shop.orders WHERE amount >= 280 AND status = 'open'")
     assert effect.tool == "psql_delete_rows"
     assert effect.arguments["table"] == f"{user.schema}.orders"
@@ -89,7 +89,7 @@ def test_an_update_is_proposed_with_the_values_that_its_rows_will_hold(user):
     assert shown(user, effect, ROWS) == (True, 2)
 
 
-def test_an_insert_is_proposed_with_its_rows_as_their_columns_would_hold_them(user):
+def test_an_insert_is_proposed_with_its_rows_as_the_columns_will_hold_them(user):
     effect = proposed(user, "INSERT INTO shop.orders (status, id, amount, note) VALUES ('new', 90, 5, NULL)")
     assert (effect.tool, effect.arguments["rows"]) == ("psql_insert_rows", [["90", "new", "5.00", None]])
     assert shown(user, effect, ROWS) == (False, 0)
@@ -97,7 +97,7 @@ def test_an_insert_is_proposed_with_its_rows_as_their_columns_would_hold_them(us
     assert shown(user, effect, ROWS) == (True, 1)
 
 
-def test_a_table_with_a_key_of_two_columns_is_read_by_both(user):
+def test_a_table_with_a_composite_key_is_read_by_both_columns(user):
     effect = proposed(user, "DELETE FROM shop.lines WHERE order_id = 1 RETURNING sku")
     assert (effect.arguments["key_columns"], effect.arguments["rows"]) == (
         ["order_id", "place"],
@@ -106,7 +106,7 @@ def test_a_table_with_a_key_of_two_columns_is_read_by_both(user):
     assert shown(user, effect, GONE) == (False, 0)
 
 
-def test_a_migration_in_a_file_is_proposed_as_its_objects_and_read_from_the_catalogue(user, tmp_path):
+def test_a_migration_file_is_proposed_as_its_objects_and_read_back_from_the_catalogue(user, tmp_path):
     (tmp_path / "1.sql").write_text(
         f"""BEGIN;  -- the first
         CREATE TABLE {user.schema}.parts (id bigint PRIMARY KEY, "Name" text);
@@ -128,7 +128,7 @@ def test_a_migration_in_a_file_is_proposed_as_its_objects_and_read_from_the_cata
     assert shown(user, effect, OBJECTS) == (True, 4)
 
 
-def test_a_renamed_and_a_dropped_table_are_told_by_the_catalogue(user):
+def test_a_renamed_and_a_dropped_table_are_read_back_from_the_catalogue(user):
     user.run("-qc", f"CREATE TABLE {user.schema}.old (id int)")
     effect = proposed(user, "ALTER TABLE shop.old RENAME TO kept")
     assert shown(user, effect, OBJECTS) == (False, 0)
@@ -140,7 +140,7 @@ def test_a_renamed_and_a_dropped_table_are_told_by_the_catalogue(user):
     assert shown(user, gone, OBJECTS) == (True, 1)
 
 
-def test_a_column_of_another_type_is_not_the_one_that_was_asked_for(user):
+def test_a_column_of_another_type_does_not_count_as_the_proposed_one(user):
     effect = proposed(user, "ALTER TABLE shop.loose ADD COLUMN at timestamptz")
     user.run("-qc", f"ALTER TABLE {user.schema}.loose ADD COLUMN at text")
     assert shown(user, effect, OBJECTS) == (False, 0)
@@ -165,13 +165,13 @@ def test_a_column_of_another_type_is_not_the_one_that_was_asked_for(user):
         ("ALTER TABLE shop.orders ADD COLUMN note text", "exists already."),
     ],
 )
-def test_statements_that_cannot_be_held_and_read_back_are_refused_with_the_reason_and_never_run(user, statement, says):
+def test_statements_that_cannot_be_held_and_read_back_are_refused_and_never_run(user, statement, says):
     with pytest.raises(Refusal, match=says):
         proposed(user, statement)
     assert user.run("-Atc", f"SELECT count(*) FROM {user.schema}.orders").stdout == "30\n"
 
 
-def test_another_database_than_the_registered_one_is_not_taken_for_an_answer(user):
+def test_a_reading_of_another_database_than_the_statement_ran_in_is_refused(user):
     effect = proposed(user, "DELETE FROM shop.orders WHERE id = 1")
     effect.arguments["database"] = "elsewhere"
     with pytest.raises(
@@ -181,7 +181,7 @@ def test_another_database_than_the_registered_one_is_not_taken_for_an_answer(use
     assert not failed.value.retryable
 
 
-def test_rows_that_are_hidden_from_the_reader_are_no_removed_rows(user):
+def test_rows_hidden_by_row_level_security_do_not_count_as_removed(user):
     effect = proposed(user, "DELETE FROM shop.orders WHERE id = 1")
     user.run("-qc", f"ALTER TABLE {user.schema}.orders ENABLE ROW LEVEL SECURITY")
     try:
@@ -206,5 +206,5 @@ def test_only_listed_tables_are_read(user):
         ({"reads": "rows", "table": "x"}, "unknown field `table`"),
     ],
 )
-def test_a_lookup_that_says_too_little_or_too_much_is_named(part, says):
+def test_an_incomplete_or_overfull_lookup_is_reported(part, says):
     assert any(says in fault for fault in CHECK.validate({"lookup": {"effects": {"change": part}}}))

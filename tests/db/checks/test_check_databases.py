@@ -44,13 +44,13 @@ def test_a_row_is_read_back_from_the_primary(shop):
     assert "key-1" not in found.pointer
 
 
-def test_a_row_that_is_not_there_is_absent(shop):
+def test_a_missing_row_is_absent(shop):
     (effect,) = shop.look().effects
     assert (effect.present, effect.count, effect.fields) == (False, 0, {})
 
 
 @pytest.mark.req("R-EX-18")
-def test_every_row_counts(shop):
+def test_every_matching_row_is_counted(shop):
     shop.refund()
     shop.refund(tenant="other", order="o-18")
     (effect,) = shop.look().effects
@@ -73,7 +73,7 @@ def test_the_target_is_read_with_the_effect(shop):
 
 
 @pytest.mark.req("R-CP-01")
-def test_a_target_that_is_gone_or_somebody_else_s_is_detected(shop):
+def test_a_missing_target_or_one_of_another_owner_is_detected(shop):
     shop.run("UPDATE {s}.orders SET tenant = 'other'")
     assert shop.look(target=shop.target | {"tenant_column": "tenant"}).indicators == ("wrong_tenant",)
     shop.run("DELETE FROM {s}.orders")
@@ -99,7 +99,7 @@ def test_the_reader_cannot_write(shop):
         connection.execute(sql.SQL("DELETE FROM {}.refunds").format(sql.Identifier(shop.schema)))
 
 
-def test_a_credential_that_could_write_does_not(shop):
+def test_a_credential_with_write_rights_is_used_for_reading_only(shop):
     """Somebody registered the owner's: the reading's own transaction still refuses."""
     info = shop.connection.info
     given = {"host": info.host, "port": info.port, "dbname": info.dbname, "user": info.user, "password": info.password}
@@ -115,7 +115,7 @@ class TestUpdates:
         part = shop.target | {"present_if": "row.status == 'cancelled'"} | changes
         return {"effects": {"cancel": part}}
 
-    def test_a_condition_tells_whether_the_change_is_present(self, shop):
+    def test_a_condition_decides_if_the_change_is_present(self, shop):
         assert shop.look(lookup=self.lookup(shop)).effects[0].present is False
         shop.run("UPDATE {s}.orders SET status = 'cancelled', version = 4")
         (effect,) = shop.look(lookup=self.lookup(shop)).effects
@@ -126,7 +126,7 @@ class TestUpdates:
         asked = self.lookup(shop, fields=["version"], present_if="row.tenant == scope.tenant")
         assert shop.look(lookup=asked).effects[0].present
 
-    def test_an_undecidable_condition_is_not_absence(self, shop):
+    def test_an_undecidable_condition_does_not_count_as_absence(self, shop):
         shop.run("UPDATE {s}.orders SET status = NULL")
         asked = self.lookup(shop, present_if="row.status.startsWith('can')")
         assert shop.look(lookup=asked).effects[0].present is None
@@ -148,7 +148,7 @@ class TestUpdates:
 
 
 @pytest.mark.req("R-CP-01")
-def test_values_can_be_compared_by_the_lookup_itself(shop):
+def test_a_lookup_can_compare_values_itself(shop):
     shop.refund(amount=999)
     wanted = {"equals": {"amount": "sr.amount"}}
     lookup = {"effects": {"refund": shop.lookup["effects"]["refund"] | wanted}}
@@ -167,7 +167,7 @@ def test_a_server_in_recovery_is_a_replica(shop, monkeypatch):
 
 
 @pytest.mark.req("R-CP-01")
-def test_a_lock_is_waited_for_and_then_told(shop):
+def test_a_lock_is_waited_for_and_then_reported(shop):
     with psycopg.connect(shop.connection.info.dsn, password=shop.connection.info.password) as other:
         other.execute(sql.SQL("LOCK TABLE {}.refunds").format(sql.Identifier(shop.schema)))
         with pytest.raises(CheckFailed) as failed:
@@ -178,14 +178,14 @@ def test_a_lock_is_waited_for_and_then_told(shop):
 
 
 @pytest.mark.req("R-RC-05")
-def test_values_are_bound_and_never_sql(shop):
+def test_values_are_bound_and_never_read_as_sql(shop):
     shop.refund()
     evil = "key-1' OR '1'='1"
     bindings = BINDINGS | {"scope": BINDINGS["scope"] | {"idempotency_key": evil}}
     assert shop.look(bindings=bindings).effects[0].present is False
 
 
-def test_an_odd_name_is_an_identifier_and_never_sql(shop):
+def test_a_table_name_is_quoted_and_never_read_as_sql(shop):
     asked = {"effects": {"x": {"table": 'refunds"; DROP TABLE x; --', "where": {"id": "sr.order_id"}}}}
     with pytest.raises(CheckFailed) as failed:
         shop.look(lookup=asked)
@@ -202,7 +202,7 @@ def test_the_connection_cannot_write(shop):
 
 
 @pytest.mark.parametrize("table", ["nothing", "secret"])
-def test_missing_or_foreign_tables_give_no_answer(shop, table):
+def test_missing_or_unlisted_tables_give_no_answer(shop, table):
     shop.run("CREATE TABLE {s}.secret (idempotency_key text)")
     asked = {"effects": {"x": {"table": f"{shop.schema}.{table}", "where": {"idempotency_key": "'k'"}}}}
     with pytest.raises(CheckFailed) as failed:
@@ -218,7 +218,7 @@ def test_a_server_that_does_not_answer_is_an_outage(shop):
     assert "word" not in failed.value.reason
 
 
-def test_a_password_that_is_refused_is_not_the_end(shop):
+def test_a_refused_password_is_retried(shop):
     with pytest.raises(CheckFailed) as failed:
         shop.look(url=shop.url.replace("password=word", "password=wrong"))
     assert failed.value.retryable
@@ -230,7 +230,7 @@ def test_only_listed_tables_are_read(shop):
 
 
 @pytest.mark.parametrize("missing", ["scope", "sr"])
-def test_a_lookup_that_cannot_be_filled_in_never_widens(shop, missing):
+def test_a_lookup_with_a_missing_value_is_refused_and_never_widened(shop, missing):
     shop.refund()
     with pytest.raises(CheckFailed, match="filled in") as failed:
         shop.look(bindings=BINDINGS | {missing: {}}, target=shop.target)
@@ -271,7 +271,7 @@ class TestAtRegistration:
         part = {name: value for name, value in (self.GOOD | changes).items() if value is not None}
         return CHECK.validate({"lookup": {"effects": {"refund": part}}})
 
-    def test_a_good_lookup_passes(self):
+    def test_a_valid_lookup_is_accepted(self):
         assert self.faults() == []
         assert self.faults(table="refunds", fields=None, present_if=None) == []
 
@@ -297,10 +297,10 @@ class TestAtRegistration:
             {"tenant_colum": "tenant"},
         ],
     )
-    def test_a_bad_one_is_reported(self, changes):
+    def test_an_invalid_lookup_is_reported(self, changes):
         assert self.faults(**changes)
 
-    def test_parts_beside_the_effects_are_checked_too(self):
+    def test_the_target_and_the_audit_of_a_lookup_are_checked_too(self):
         lookup = {"effects": {}, "target": {"table": "t"}, "audit": {"table": 1, "where": {}}, "more": 1}
         assert len(CHECK.validate({"lookup": lookup})) >= 4
 

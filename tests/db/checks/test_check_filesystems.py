@@ -46,7 +46,7 @@ def effect(*args, **kwargs):
 
 
 @pytest.mark.req("R-CP-02", "R-VD-02")
-def test_a_file_is_read_from_what_was_opened(root):
+def test_a_file_is_read_with_size_digest_and_mode(root):
     found = look(root, "reports/q1.txt")
     (one,) = found.effects
     assert (one.present, one.count) == (True, 1)
@@ -88,13 +88,13 @@ def test_a_deleted_file_is_the_effect_of_a_deletion(root):
         "..",
     ],
 )
-def test_a_path_that_climbs_out_is_an_escape(root, path):
+def test_a_path_that_climbs_above_the_root_is_an_escape(root, path):
     found = look(root, path)
     assert found.effects[0].present is None
     assert found.indicators == ("path_escapes_sandbox",)
 
 
-def test_dots_inside_the_root_lead_nowhere_else(root):
+def test_dots_that_stay_inside_the_root_are_allowed(root):
     assert effect(root, "./reports/./../reports//q1.txt").fields["path"] == "reports/q1.txt"
     assert effect(root, f"{root}/reports/q1.txt").present
 
@@ -132,17 +132,17 @@ def test_links_in_a_circle_give_no_answer(root):
         look(root, "a")
 
 
-def test_a_link_to_nothing_is_nothing(root):
+def test_a_dangling_link_is_absent(root):
     (root / "dangling").symlink_to("reports/gone.txt")
     assert effect(root, "dangling").present is False
 
 
-def test_a_file_where_a_folder_should_be_hides_nothing(root):
+def test_a_path_below_a_regular_file_is_absent(root):
     assert effect(root, "reports/q1.txt/more").present is False
 
 
 @pytest.mark.parametrize("name", ["a folder", "pipe"])
-def test_anything_but_a_file_has_no_content(root, name):
+def test_a_folder_or_a_pipe_has_no_content(root, name):
     (root / "a folder").mkdir()
     os.mkfifo(root / "pipe")
     found = effect(root, name)
@@ -176,7 +176,7 @@ class TestExpectations:
         assert look(root, "reports/q1.txt", extensions=[".txt"]).indicators == ()
 
     @pytest.mark.req("R-CP-02")
-    def test_a_deletion_under_a_protected_folder_fires_an_indicator(self, root):
+    def test_a_deletion_under_a_protected_folder_raises_an_indicator(self, root):
         protected = {"protected": ["reports"]}
         found = look(root, "reports/gone.txt", settings=protected, expect="absent")
         assert found.indicators == ("destructive_operation_outside_policy",)
@@ -204,11 +204,11 @@ class TestRoots:
         assert look(root, "../reports/q1.txt", narrowed="reports").indicators == ("path_escapes_sandbox",)
 
     @pytest.mark.parametrize("narrowed", ["..", "/etc", "reports/../.."])
-    def test_but_never_widen_it(self, root, narrowed):
+    def test_a_contract_cannot_widen_the_root(self, root, narrowed):
         with pytest.raises(CheckFailed, match="outside"):
             look(root, "q1.txt", narrowed=narrowed)
 
-    def test_a_narrowed_root_is_no_link(self, root):
+    def test_a_narrowed_root_may_not_be_a_link(self, root):
         (root / "elsewhere").symlink_to("/etc")
         with pytest.raises(CheckFailed):
             look(root, "passwd", narrowed="elsewhere")
@@ -248,7 +248,7 @@ class TestRaces:
         with pytest.raises(CheckFailed, match="changed"):
             look(root, "reports/q1.txt")
 
-    def test_a_folder_that_becomes_a_link_is_not_followed(self, root, monkeypatch):
+    def test_a_folder_that_is_replaced_by_a_link_while_it_is_read_is_not_followed(self, root, monkeypatch):
         really = os.open
 
         def swapped(path, flags, **kwargs):
@@ -263,14 +263,14 @@ class TestRaces:
 
 
 @pytest.mark.req("R-VD-09")
-def test_a_network_file_system_has_declared_nothing(root, monkeypatch):
+def test_a_network_file_system_has_undeclared_consistency(root, monkeypatch):
     monkeypatch.setattr(filesystems, "_kind_of_filesystem", lambda base: "nfs4")
     assert look(root, "reports/q1.txt").consistency is Consistency.UNDECLARED
     declared = look(root, "reports/q1.txt", settings={"consistency": "STRONG"})
     assert declared.consistency is Consistency.STRONG
 
 
-def test_the_kind_of_a_file_system_is_reported(root):
+def test_the_kind_of_a_file_system_is_determined(root):
     folder = os.open(root, os.O_RDONLY)
     try:
         assert filesystems._kind_of_filesystem(folder)
@@ -279,7 +279,7 @@ def test_the_kind_of_a_file_system_is_reported(root):
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_a_path_that_may_not_be_read_is_no_answer(root):
+def test_an_unreadable_path_gives_no_answer(root):
     (root / "reports").chmod(0)
     with pytest.raises(CheckFailed) as failed:
         look(root, "reports/q1.txt")
@@ -287,7 +287,7 @@ def test_a_path_that_may_not_be_read_is_no_answer(root):
     assert not failed.value.retryable
 
 
-def test_a_path_that_is_not_known_is_no_answer(root):
+def test_a_path_without_a_value_gives_no_answer(root):
     with pytest.raises(CheckFailed, match="filled in"):
         look(root, None)
 
@@ -296,7 +296,7 @@ class TestAtRegistration:
     def faults(self, **part):
         return CHECK.validate({"lookup": {"effects": {"file": part}}})
 
-    def test_a_good_lookup_passes(self):
+    def test_a_valid_lookup_is_accepted(self):
         assert self.faults(path="sr.path", expect="absent", sha256="sr.sha", mode="'0644'") == []
 
     @pytest.mark.parametrize(
@@ -311,16 +311,16 @@ class TestAtRegistration:
             {"path": "sr.path", "mode": "[1]"},
         ],
     )
-    def test_a_bad_one_is_reported(self, part):
+    def test_an_invalid_lookup_is_reported(self, part):
         assert self.faults(**part)
 
-    def test_the_fields_are_typed(self):
+    def test_the_fields_of_a_file_are_typed(self):
         schema = CHECK.typed_fields({"effects": {"file": {"path": "sr.path"}}})
         assert {"sha256", "size", "exists", "effects"} <= set(schema["properties"])
         assert "sha256" in schema["properties"]["effects"]["properties"]["file"]["properties"]
 
 
-def test_a_file_of_another_machine_is_not_looked_for_here(root):
+def test_a_file_on_another_machine_gives_no_answer(root):
     named = {"machine": "sr.machine"}
     own = machine()
     assert effect(root, "reports/q1.txt", sr={"machine": own}, **named).present

@@ -67,7 +67,7 @@ def look(server, effect, reads, **settings):
 
 
 @pytest.mark.parametrize("method", ["merge", "squash"])
-def test_a_merge_is_of_the_commit_that_was_asked_for_and_the_base_branch_holds_it_afterwards(forge, method):
+def test_a_merge_is_read_back_as_the_proposed_commit_in_the_base_branch(forge, method):
     command = f"gh pr merge 7 --{method} --match-head-commit {forge.head}"
     forge.asked.clear()
     effect = read_command(command, forge.work)
@@ -96,7 +96,7 @@ def test_a_merge_is_of_the_commit_that_was_asked_for_and_the_base_branch_holds_i
         read_command(command, forge.work)
 
 
-def test_a_merge_that_names_no_commit_or_an_older_head_is_refused_with_the_command_to_send(forge):
+def test_a_merge_without_the_current_head_commit_is_refused_with_the_command_to_send(forge):
     whole = f"`gh pr merge 7 --squash --match-head-commit {forge.head}`"
     for words in ("", f" --match-head-commit {'0' * 40}"):
         with pytest.raises(Refusal, match="so that no other one is merged") as refused:
@@ -104,7 +104,7 @@ def test_a_merge_that_names_no_commit_or_an_older_head_is_refused_with_the_comma
         assert whole in str(refused.value)
 
 
-def test_a_head_that_moved_after_it_was_approved_is_not_merged_by_the_forge(forge):
+def test_the_forge_does_not_merge_a_head_that_moved_after_the_approval(forge):
     command = f"gh pr merge 7 --merge --match-head-commit {forge.head}"
     effect = read_command(command, forge.work)
     forge.git(forge.name, "update-ref", "refs/heads/better", "refs/heads/main")
@@ -114,7 +114,7 @@ def test_a_head_that_moved_after_it_was_approved_is_not_merged_by_the_forge(forg
     assert not look(forge, effect, "merge").effects[0].present
 
 
-def test_a_release_is_of_a_pushed_tag_and_its_files_are_read_by_their_digests(forge):
+def test_a_release_of_a_pushed_tag_is_read_back_by_the_digests_of_its_files(forge):
     (forge.work / "app.zip").write_bytes(b"the files")
     command = "gh release create v1.0 --verify-tag --title One --notes-file notes.md --prerelease app.zip"
     with pytest.raises(Refusal, match="gh cannot say what this would change: gh: Not Found"):
@@ -141,7 +141,7 @@ def test_a_release_is_of_a_pushed_tag_and_its_files_are_read_by_their_digests(fo
         look(forge, effect, "release")
 
 
-def test_another_forge_and_a_repository_that_may_not_be_read_show_no_absence(forge):
+def test_another_forge_and_an_unreadable_repository_do_not_count_as_absence(forge):
     effect = read_command(f"gh pr merge 7 -m --match-head-commit {forge.head}", forge.work)
     with pytest.raises(CheckFailed, match="This is the forge other; the command ran on"):
         look(forge, effect, "merge", forge="other")
@@ -189,12 +189,12 @@ def test_commands_that_neither_merge_nor_release_are_ignored(command, tmp_path):
         ("gh api graphql -f 'query=mutation{mergePullRequest(input:{}){clientMutationId}}'", "Not recognised"),
     ],
 )
-def test_commands_that_cannot_be_held_are_refused_with_the_reason(tmp_path, command, says):
+def test_commands_that_cannot_be_held_are_refused_with_a_reason(tmp_path, command, says):
     with pytest.raises(Refusal, match=says):
         read_command(command, tmp_path)
 
 
-def test_a_lookup_that_differs_is_named():
+def test_an_invalid_lookup_is_reported():
     faults = CHECK.validate({"lookup": {"effects": {"it": {"reads": "tag", "number": "sr.number"}}}})
     assert "lookup/effects/it/reads is either merge or release." in faults
     assert any("unknown field `number`" in fault for fault in faults)

@@ -38,7 +38,7 @@ def look(server, part, *, url=None, settings=None, pre=None, **asked):
     )
 
 
-def test_a_branch_that_names_the_commit_was_pushed(server, clone):
+def test_a_branch_that_points_at_the_commit_counts_as_pushed(server, clone):
     wanted = commit(clone, "second")
     before = git(clone, "rev-parse", "HEAD~1")
     reading = look(server, PUSH, commit=wanted)
@@ -51,7 +51,7 @@ def test_a_branch_that_names_the_commit_was_pushed(server, clone):
     assert wanted in reading.freshness
 
 
-def test_a_branch_that_somebody_else_moved_is_distinguished_from_one_that_nobody_moved(server, clone):
+def test_a_branch_moved_by_another_push_is_distinguished_from_an_unmoved_one(server, clone):
     there = git(clone, "rev-parse", "origin/main")
     unmoved = look(server, PUSH, commit="0" * 40, pre={"commit": there})
     moved = look(server, PUSH, commit="0" * 40, pre={"commit": "1" * 40})
@@ -59,7 +59,7 @@ def test_a_branch_that_somebody_else_moved_is_distinguished_from_one_that_nobody
     assert (moved.effects[0].present, moved.indicators) == (False, ("stale_state",))
 
 
-def test_a_branch_that_was_removed_is_gone_and_one_that_is_there_is_not(server, clone):
+def test_a_deletion_is_present_only_once_the_branch_is_gone(server, clone):
     part = {"repository": "sr.repository", "ref": "sr.ref", "expect": "absent"}
     git(clone, "push", "-q", "origin", "HEAD:refs/heads/old")
     assert not look(server, part, ref="refs/heads/old").effects[0].present
@@ -67,7 +67,7 @@ def test_a_branch_that_was_removed_is_gone_and_one_that_is_there_is_not(server, 
     assert look(server, part, ref="refs/heads/old").effects[0].present
 
 
-def test_a_repository_without_a_commit_has_no_refs(server):
+def test_an_empty_repository_has_no_refs(server):
     server.repository("team/empty.git")
     assert not look(server, PUSH, repository="team/empty.git", commit="0" * 40).effects[0].present
 
@@ -83,7 +83,7 @@ def test_a_repository_without_a_commit_has_no_refs(server):
         ({"commit": "main"}, {}, "names no commit"),
     ],
 )
-def test_a_failed_lookup_is_not_absence(server, asked, settings, says):
+def test_a_failed_lookup_does_not_count_as_absence(server, asked, settings, says):
     with pytest.raises(CheckFailed, match=says) as failed:
         look(server, PUSH, settings=settings, **({"commit": "0" * 40} | asked))
     assert not failed.value.retryable
@@ -98,7 +98,7 @@ def test_a_server_that_does_not_answer_is_an_outage(server):
 WHOLE = b"001e# service=git-upload-pack\n0000003d" + b"1" * 40 + b" refs/heads/main\n0000"
 
 
-def test_a_list_of_refs_is_whole_or_no_answer():
+def test_an_incomplete_list_of_refs_gives_no_answer():
     assert read_refs(WHOLE) == {"refs/heads/main": "1" * 40}
     for end in range(len(WHOLE)):
         with pytest.raises(CheckFailed):
@@ -123,6 +123,6 @@ def test_a_list_of_refs_is_whole_or_no_answer():
         (PUSH | {"expect": {}}, "expect is either present or absent"),
     ],
 )
-def test_a_bad_lookup_is_reported_at_registration(part, fault):
+def test_an_invalid_lookup_is_reported_at_registration(part, fault):
     faults = CHECK.validate({"lookup": {"effects": {"ref": part}}})
     assert any(fault in each for each in faults), faults

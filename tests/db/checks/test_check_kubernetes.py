@@ -64,7 +64,7 @@ def look(server, effect, part, **settings):
     ).effects[0]
 
 
-def test_an_applied_manifest_is_proposed_whole_and_the_live_object_is_compared_with_it(server, tmp_path):
+def test_an_applied_manifest_is_proposed_whole_and_compared_with_the_live_object(server, tmp_path):
     command = "kubectl apply --validate=false -f web.json"
     effect = read_command(command, tmp_path)
     assert effect.tool == "kubectl_apply"
@@ -94,7 +94,7 @@ def test_replicas_are_read_from_the_object_before_and_after(server, tmp_path):
     assert look(server, effect, SCALED).fields["replicas"] == 5
 
 
-def test_a_removed_object_is_gone_when_the_server_says_so_and_one_of_the_same_name_is_another(server, tmp_path):
+def test_a_deleted_object_is_gone_even_if_another_one_gets_its_name(server, tmp_path):
     ran(tmp_path, "kubectl apply --validate=false -f web.json")
     command = "kubectl delete deployment web --wait=false"
     effect = read_command(command, tmp_path)
@@ -106,7 +106,7 @@ def test_a_removed_object_is_gone_when_the_server_says_so_and_one_of_the_same_na
     assert look(server, effect, GONE).present
 
 
-def test_another_cluster_is_no_answer(server, tmp_path):
+def test_another_cluster_gives_no_answer(server, tmp_path):
     ran(tmp_path, "kubectl apply --validate=false -f web.json")
     effect = read_command("kubectl delete deployment web", tmp_path)
     effect.arguments["cluster"] = "elsewhere"
@@ -115,7 +115,7 @@ def test_another_cluster_is_no_answer(server, tmp_path):
     assert not failed.value.retryable
 
 
-def test_a_namespace_that_may_not_be_read_and_an_answer_that_is_no_object_show_no_absence(server, tmp_path):
+def test_an_unlisted_namespace_and_a_malformed_answer_do_not_count_as_absence(server, tmp_path):
     ran(tmp_path, "kubectl apply --validate=false -f web.json")
     effect = read_command("kubectl delete deployment web", tmp_path)
     with pytest.raises(CheckFailed, match="shop is not among the namespaces that may be read"):
@@ -126,7 +126,7 @@ def test_a_namespace_that_may_not_be_read_and_an_answer_that_is_no_object_show_n
     assert failed.value.retryable
 
 
-def test_an_address_is_no_file_even_where_the_project_has_one_of_that_name(server, tmp_path):
+def test_a_url_is_never_read_as_a_file_of_the_project(server, tmp_path):
     file = tmp_path / "https:/example.org/all.json"
     file.parent.mkdir(parents=True)
     file.write_text(json.dumps(WEB))
@@ -134,7 +134,7 @@ def test_an_address_is_no_file_even_where_the_project_has_one_of_that_name(serve
         read_command("kubectl apply -f https://example.org/all.json", tmp_path)
 
 
-def test_a_secret_is_not_proposed_since_its_content_would_stand_in_the_record(server, tmp_path):
+def test_a_secret_is_not_proposed_because_its_content_would_be_recorded(server, tmp_path):
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "key"}, "data": {"word": "c2VjcmV0"}}
     (tmp_path / "key.json").write_text(json.dumps(secret))
     with pytest.raises(Refusal, match="A Secret cannot be proposed: its content would be recorded"):
@@ -173,13 +173,13 @@ def test_read_only_commands_are_ignored(command, tmp_path):
         ("kubectl scale deployment/web", "kubectl cannot say|Say how many"),
     ],
 )
-def test_what_cannot_be_held_is_reported_as_so_and_never_let_through(server, tmp_path, command, says):
+def test_a_command_that_cannot_be_held_is_refused(server, tmp_path, command, says):
     with pytest.raises(Refusal, match=says):
         read_command(command, tmp_path)
     assert set(server.asked) <= {"GET"}
 
 
-def test_quantities_are_compared_as_numbers_and_what_the_server_adds_does_not_count():
+def test_quantities_are_compared_as_numbers_and_fields_added_by_the_server_are_ignored():
     wanted = {"cpu": "500m", "memory": "1Gi", "none": None, "listed": [1, 2]}
     found = {"cpu": "0.5", "memory": "1024Mi", "added": True, "listed": [1, 3]}
     assert list(differences(wanted, found)) == ["/listed/1"]
@@ -193,5 +193,5 @@ def test_quantities_are_compared_as_numbers_and_what_the_server_adds_does_not_co
         (SCALED | {"labels": "sr.x"}, "unknown field `labels`"),
     ],
 )
-def test_a_lookup_that_says_too_little_or_too_much_is_named(part, says):
+def test_an_incomplete_or_overfull_lookup_is_reported(part, says):
     assert any(says in fault for fault in CHECK.validate({"lookup": {"effects": {"object": part}}}))

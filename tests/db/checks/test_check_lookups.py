@@ -83,12 +83,12 @@ def faults(pattern, **changes):
 
 
 @pytest.mark.parametrize("pattern", GOOD)
-def test_a_good_lookup_passes(pattern):
+def test_a_valid_lookup_is_accepted(pattern):
     assert faults(pattern) == []
 
 
 @pytest.mark.parametrize(("pattern", "changes"), BAD)
-def test_a_bad_one_is_reported(pattern, changes):
+def test_an_invalid_lookup_is_reported(pattern, changes):
     assert faults(pattern, **changes)
 
 
@@ -102,7 +102,7 @@ def test_misspelt_fields_are_refused_in_predicates(pattern):
         expressions.compile("sa.nothing == 1", typed)
 
 
-def test_books_need_an_amount():
+def test_a_ledger_lookup_requires_a_filter_and_an_amount_column():
     check = check_for("payments")
     effects = {"effects": {"thing": GOOD["payments"]}}
     books = {"table": "entries", "where": {"key": KEY}, "amount_column": "amount"}
@@ -120,19 +120,19 @@ class TestWhatNoPeerDoes:
         assert list(_payment_indicators({"kind": "refund", "of": {}}, refund, at=AT)) == ["settlement_failure"]
 
     @pytest.mark.req("R-CP-05")
-    def test_a_charge_that_was_taken_back_did_not_settle(self):
+    def test_a_charge_that_was_reversed_did_not_settle(self):
         charge = {"status": "succeeded", "failure_balance_transaction": "txn_1", "amount": 500, "currency": "eur"}
         assert list(_payment_indicators({"kind": "charge", "of": {}}, charge, at=AT)) == ["settlement_failure"]
 
     @pytest.mark.req("R-CP-05")
-    def test_a_refund_that_is_pending_for_too_long(self):
+    def test_a_refund_that_is_pending_too_long_is_detected(self):
         made = int((AT - timedelta(days=6)).timestamp())
         refund = {"status": "pending", "created": made}
         assert list(_payment_indicators({"kind": "refund", "of": {}}, refund, at=AT)) == ["pending_beyond_sla"]
         assert list(_payment_indicators({"kind": "refund", "of": {}, "settle_within_s": 864_000}, refund, at=AT)) == []
 
 
-def test_a_mail_server_that_drips_is_left_in_time():
+def test_a_mail_server_that_answers_byte_by_byte_times_out():
     """Each byte comes well within the socket's limit; the whole answer never does."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
@@ -171,7 +171,7 @@ def test_a_mail_server_that_drips_is_left_in_time():
         ({"date": "soon"}, "STRONG"),
     ],
 )
-def test_an_answer_from_a_cache_is_not_the_system_s(headers, trusted):
+def test_an_answer_from_a_cache_has_weaker_consistency(headers, trusted):
     answer = SiteResponse("http://x", 200, fetching.httpx.Headers(headers), b"")
     assert fetching.effective_consistency(SystemAccess("x", "calendar"), answer, at=AT) is Consistency(trusted)
 
@@ -187,6 +187,6 @@ def test_an_answer_from_a_cache_is_not_the_system_s(headers, trusted):
         ("DTSTART:soon", "floating", ""),
     ],
 )
-def test_times_are_read_with_their_zone(start, zone, instant):
+def test_times_are_read_with_their_time_zone(start, zone, instant):
     found = event_fields(parse_event(f"BEGIN:VEVENT\r\nUID:1\r\n{start}\r\nEND:VEVENT\r\n"))
     assert (found["timezone"], found["starts_at"]) == (zone, instant)

@@ -34,7 +34,7 @@ def look(server, part=PUBLISHED, *, url=None, settings=None, **asked):
     ).effects[0]
 
 
-def test_a_file_is_there_once_it_was_published_and_shows_its_digest(server, tmp_path):
+def test_a_file_is_present_once_published_and_shows_its_digest(server, tmp_path):
     file = make_sdist(tmp_path, "app", "1.0")
     digest = hashlib.sha256(file.read_bytes()).hexdigest()
     assert not look(server, sha256=digest).present
@@ -45,7 +45,7 @@ def test_a_file_is_there_once_it_was_published_and_shows_its_digest(server, tmp_
     assert look(server, project="App", sha256=digest).present
 
 
-def test_another_file_of_that_name_is_shown_with_its_own_digest_and_not_replaced(server, tmp_path):
+def test_another_file_of_the_same_name_is_shown_with_its_own_digest(server, tmp_path):
     first, other = tmp_path / "first", tmp_path / "other"
     first.mkdir()
     other.mkdir()
@@ -58,7 +58,7 @@ def test_another_file_of_that_name_is_shown_with_its_own_digest_and_not_replaced
     assert found.fields["sha256"] != wanted
 
 
-def test_a_file_that_should_be_gone_is_there_until_it_is_removed(server, tmp_path):
+def test_a_removal_is_absent_while_the_file_is_still_there(server, tmp_path):
     part = {"project": "sr.project", "filename": "sr.filename", "expect": "absent"}
     assert server.publish(make_sdist(tmp_path, "old", "1.0")).returncode == 0
     asked = {"project": "old", "filename": "old-1.0.tar.gz"}
@@ -76,7 +76,7 @@ def test_a_file_that_should_be_gone_is_there_until_it_is_removed(server, tmp_pat
         ({"project": "other"}, {"projects": ["app"]}, "not among the projects"),
     ],
 )
-def test_an_impossible_lookup_is_not_absence(server, asked, settings, says):
+def test_an_impossible_lookup_does_not_count_as_absence(server, asked, settings, says):
     with pytest.raises(CheckFailed, match=says) as failed:
         look(server, settings=settings, **asked)
     assert not failed.value.retryable
@@ -93,7 +93,7 @@ def answered(kind, content, status=200, framed=True):
     return fetching.SiteResponse("http://index/simple/app/", status, httpx.Headers(headers), content)
 
 
-def test_both_forms_of_a_page_say_the_same():
+def test_the_html_and_the_json_form_of_an_index_page_are_read_alike():
     html = f'<a href="../../p/app-1.0%2Bx.tar.gz#sha256={"a" * 64}" data-yanked="bad">x</a><a name="x">y</a>'
     document = '{"files": [{"filename": "app-1.0+x.tar.gz", "hashes": {"sha256": "%s"}, "yanked": "bad"}]}' % ("a" * 64)
     said = {"app-1.0+x.tar.gz": ("a" * 64, True)}
@@ -110,7 +110,7 @@ def test_both_forms_of_a_page_say_the_same():
         answered("text/html", b"", status=301),
     ],
 )
-def test_half_a_page_or_another_one_is_no_answer(answer):
+def test_an_incomplete_or_foreign_index_page_gives_no_answer(answer):
     with pytest.raises(CheckFailed) as failed:
         _parse_listing("app", answer)
     assert failed.value.retryable
@@ -125,6 +125,6 @@ def test_half_a_page_or_another_one_is_no_answer(answer):
         ({"project": "sr.a", "filename": "sr.b", "sha256": "sr.c", "md5": "x"}, "md5"),
     ],
 )
-def test_a_lookup_that_says_too_little_or_too_much_is_named(part, says):
+def test_an_incomplete_or_overfull_lookup_is_reported(part, says):
     faults = CHECK.validate({"lookup": {"effects": {"file": part}}})
     assert any(says in fault or says.replace("a sha256", "the sha256") in fault for fault in faults), faults

@@ -69,7 +69,7 @@ def read(check):
     )  # fmt: skip
 
 
-def test_a_thirteenth_check_is_found(install):
+def test_an_installed_check_is_found_by_its_pattern(install):
     install(GOOD)
     check = check_for("lamps")
     assert check.pattern == "lamps"
@@ -99,7 +99,7 @@ def flags():
         server.shutdown()
 
 
-def test_the_example_of_the_docs_works(install, flags):
+def test_the_check_in_the_docs_works(install, flags):
     text = (Path(__file__).resolve().parents[3] / "docs" / "checks.md").read_text()
     source = text.partition("```python\n")[2].partition("```")[0]
     install(source, name="feature_flags", value="thirteenth:FeatureFlags")
@@ -121,13 +121,13 @@ def test_the_example_of_the_docs_works(install, flags):
     assert reading.freshness == "revision 7"
 
 
-def test_without_it_the_known_ones_are_named():
+def test_an_unknown_pattern_is_refused_with_the_list_of_known_ones():
     plugins.load_plugin.cache_clear()
     with pytest.raises(NoCheck, match="databases"):
         check_for("lamps")
 
 
-def test_a_plugin_is_not_imported_before_it_is_used(install):
+def test_a_plugin_is_imported_only_when_it_is_used(install):
     install("raise RuntimeError('imported')")
     assert isinstance(check_for("databases"), DatabaseCheck)
     with pytest.raises(BrokenCheck, match="cannot be loaded") as broken:
@@ -151,14 +151,14 @@ def test_a_plugin_cannot_replace_a_built_in_check(install):
         ("Candles = 3", "cannot be loaded"),
     ],
 )
-def test_a_broken_one_is_a_sentence(install, source, said):
+def test_a_broken_plugin_is_reported_in_one_sentence(install, source, said):
     install(source)
     with pytest.raises(BrokenCheck, match=said) as broken:
         check_for("lamps")
     assert "thirteenth:Lamps" in broken.value.detail
 
 
-def test_two_packages_for_one_pattern_are_refused(install):
+def test_a_pattern_claimed_by_two_packages_is_refused(install):
     install(GOOD)
     install(GOOD, module="thirteenth_again", distribution="other")
     with pytest.raises(BrokenCheck, match="Several packages"):
@@ -173,14 +173,14 @@ def test_two_packages_for_one_pattern_are_refused(install):
         (GOOD.replace("INDICATORS = ()", "INDICATORS = ('burnt_out',)"), "burnt_out"),
     ],
 )
-def test_a_fault_while_it_reads_is_no_answer(install, source, said):
+def test_an_error_inside_a_plugin_gives_no_answer(install, source, said):
     install(source)
     with pytest.raises(CheckFailed, match=said) as failed:
         read(check_for("lamps"))
     assert failed.value.retryable
 
 
-def test_a_fault_at_registration_is_a_sentence(install):
+def test_an_error_of_a_plugin_at_registration_is_reported_in_one_sentence(install):
     install(GOOD.replace("return [] if", 'raise ValueError("no") if'))
     with pytest.raises(BrokenCheck, match="could not judge"):
         check_for("lamps").validate({"lookup": {"lamp": "x"}})

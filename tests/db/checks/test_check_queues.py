@@ -86,13 +86,13 @@ def test_a_message_that_is_not_acknowledged_is_pending(valkey_url, events, deliv
 
 
 @pytest.mark.req("R-CP-11")
-def test_one_that_waits_for_long_is_stuck(valkey_url, events):
+def test_a_message_that_waits_too_long_is_stuck(valkey_url, events):
     publish(events)
     later = look(valkey_url, at=datetime.now(UTC) + timedelta(minutes=2))
     assert later.indicators == ("message_stuck",)
 
 
-def test_a_group_that_does_not_exist_has_acknowledged_nothing(valkey_url, events):
+def test_a_message_is_pending_for_a_group_that_does_not_exist(valkey_url, events):
     publish(events)
     assert look(valkey_url, group="'others'").effects[0].pending
 
@@ -108,7 +108,7 @@ def test_a_message_published_twice_is_a_duplicate(valkey_url, events):
 
 
 @pytest.mark.req("R-CP-11")
-def test_a_message_that_was_given_up_is_not_pending(valkey_url, events):
+def test_a_dead_letter_is_not_pending(valkey_url, events):
     publish(events)
     consume(events, acknowledge=False, handle=False)
     events.xadd("shop:dead", {"key": "key-1", "reason": "no address"})
@@ -118,7 +118,7 @@ def test_a_message_that_was_given_up_is_not_pending(valkey_url, events):
 
 
 @pytest.mark.req("R-CP-11")
-def test_a_consumer_that_fails_again_and_again_has_failed(valkey_url, events):
+def test_a_message_that_fails_repeatedly_has_failed(valkey_url, events):
     number = publish(events)
     consume(events, acknowledge=False, handle=False)
     for _ in range(2):
@@ -137,7 +137,7 @@ def test_an_acknowledgement_without_a_change_downstream_is_detected(valkey_url, 
 
 
 @pytest.mark.req("R-CP-11")
-def test_an_older_state_that_stands_after_a_newer_message_is_detected(valkey_url, events):
+def test_an_older_state_after_a_newer_message_is_detected(valkey_url, events):
     publish(events, seq="8")
     consume(events)
     assert look(valkey_url, sequence_field="seq").indicators == ()
@@ -148,26 +148,26 @@ def test_an_older_state_that_stands_after_a_newer_message_is_detected(valkey_url
 class TestAbsence:
     """Nothing found is "absent" only where nothing can have been taken away."""
 
-    def test_a_whole_stream_proves_it(self, valkey_url, events):
+    def test_a_complete_stream_proves_absence(self, valkey_url, events):
         publish(events, key="another")
         assert look(valkey_url).effects[0].present is False
 
-    def test_an_empty_stream_of_a_group_proves_it(self, valkey_url, events):
+    def test_an_empty_stream_of_a_group_proves_absence(self, valkey_url, events):
         assert look(valkey_url).effects[0].present is False
 
-    def test_a_trimmed_stream_does_not(self, valkey_url, events):
+    def test_a_trimmed_stream_does_not_prove_absence(self, valkey_url, events):
         publish(events)
         publish(events, key="another")
         events.xtrim("shop:events", maxlen=1, approximate=False)
         assert look(valkey_url).effects[0].present is None
 
-    def test_a_deleted_message_does_not(self, valkey_url, events):
+    def test_a_stream_with_a_deleted_message_does_not_prove_absence(self, valkey_url, events):
         number = publish(events)
         publish(events, key="another")
         events.xdel("shop:events", number)
         assert look(valkey_url).effects[0].present is None
 
-    def test_messages_trimmed_long_ago_do_not_matter(self, valkey_url, events):
+    def test_messages_trimmed_before_the_execution_do_not_matter(self, valkey_url, events):
         events.xadd("shop:events", {"key": "old"}, id="1000-1")
         events.xadd("shop:events", {"key": "old"}, id="2000-1")
         publish(events, key="another")
@@ -176,14 +176,14 @@ class TestAbsence:
         assert look(valkey_url, bindings=recent).effects[0].present is False
         assert look(valkey_url).effects[0].present is None
 
-    def test_a_stream_that_is_gone_with_its_group_does_not(self, valkey_url, events):
+    def test_a_stream_that_is_gone_with_its_group_does_not_prove_absence(self, valkey_url, events):
         events.delete("shop:events")
         assert look(valkey_url).effects[0].present is None
 
-    def test_a_stream_that_nobody_made_proves_it(self, valkey_url):
+    def test_a_stream_that_was_never_created_proves_absence(self, valkey_url):
         assert look(valkey_url, group=None).effects[0].present is False
 
-    def test_more_messages_than_are_scanned_prove_nothing(self, valkey_url, events, monkeypatch):
+    def test_a_stream_longer_than_the_scan_does_not_prove_absence(self, valkey_url, events, monkeypatch):
         monkeypatch.setattr("reviews.checks.queues.PAGE", 2)
         monkeypatch.setattr("reviews.checks.queues.MAX_SCANNED", 4)
         for number in range(5):
@@ -200,14 +200,14 @@ def test_messages_are_found_over_many_pages(valkey_url, events, monkeypatch):
     assert look(valkey_url).effects[0].present
 
 
-def test_messages_from_before_the_execution_are_left_out(valkey_url, events):
+def test_messages_from_before_the_execution_are_ignored(valkey_url, events):
     events.xadd("shop:events", {"key": "key-1", "order_id": "o-17"}, id="1000-1")
     recent = BINDINGS | {"scope": BINDINGS["scope"] | {"executed_at": datetime.now(UTC).isoformat()}}
     assert look(valkey_url, bindings=recent).effects[0].present is False
     assert look(valkey_url).effects[0].present
 
 
-def test_bytes_that_are_no_text_do_not_end_the_reading(valkey_url, events):
+def test_undecodable_bytes_do_not_end_the_reading(valkey_url, events):
     events.xadd("shop:events", {"key": b"\xff\xfe", "order_id": "o-1"})
     publish(events)
     consume(events)
@@ -221,13 +221,13 @@ def test_a_broker_that_does_not_answer_is_an_outage():
     assert failed.value.retryable
 
 
-def test_a_password_that_is_refused_is_not_the_end(valkey_url):
+def test_a_refused_password_is_retried(valkey_url):
     with pytest.raises(CheckFailed) as failed:
         look(valkey_url.replace(":", ":wrong", 2).replace("redis:wrong", "redis:"))
     assert failed.value.retryable
 
 
-def test_a_key_of_another_kind_never_answers(valkey_url, events):
+def test_a_key_of_another_type_gives_no_answer(valkey_url, events):
     events.set("shop:other", "text")
     with pytest.raises(CheckFailed) as failed:
         look(valkey_url, stream="'shop:other'")
@@ -239,7 +239,7 @@ def test_only_listed_streams_are_read(valkey_url, events):
         look(valkey_url, settings={"streams": ["shop:dead"]})
 
 
-def test_a_user_who_may_only_read_is_enough(valkey_url, events):
+def test_a_read_only_user_is_sufficient(valkey_url, events):
     publish(events)
     consume(events)
     events.acl_setuser(
@@ -253,7 +253,7 @@ def test_a_user_who_may_only_read_is_enough(valkey_url, events):
         events.acl_deluser("reader")
 
 
-def test_a_server_that_does_not_say_what_it_is_is_weak(valkey_url, events):
+def test_a_server_that_does_not_report_its_role_has_undeclared_consistency(valkey_url, events):
     events.acl_setuser(
         "mute", enabled=True, passwords=["+word"], reset=True,
         commands=["+@read", "+@connection"], keys=["%R~shop:*"],
@@ -277,13 +277,13 @@ class TestToTheEnd:
         return judge_run(inputs(reading, facts=facts, at=reading.observed_at, horizon_at=reading.observed_at,
                           sla_at=reading.observed_at + timedelta(hours=1)))  # fmt: skip
 
-    def test_a_late_consumer_is_waited_for_and_then_done(self, valkey_url, events):
+    def test_a_late_consumer_is_waited_for_until_it_succeeds(self, valkey_url, events):
         publish(events)
         assert self.outcome(look(valkey_url)).decision.row == "RT-01"
         consume(events)
         assert self.outcome(look(valkey_url)).state is State.RECONCILED_SUCCESS
 
-    def test_a_dead_letter_is_a_part_only(self, valkey_url, events):
+    def test_a_dead_letter_is_a_partial_application(self, valkey_url, events):
         publish(events)
         consume(events, handle=False)
         events.xadd("shop:dead", {"key": "key-1"})
@@ -297,7 +297,7 @@ class TestAtRegistration:
         part = {name: value for name, value in (LOOKUP | changes).items() if value is not None}
         return CHECK.validate({"lookup": {"effects": {"publish": part}}})
 
-    def test_a_good_lookup_passes(self):
+    def test_a_valid_lookup_is_accepted(self):
         assert self.faults(sequence_field="seq", max_deliveries=3, tenant_field="tenant") == []
 
     @pytest.mark.parametrize(
@@ -316,15 +316,15 @@ class TestAtRegistration:
             {"steam": "'x'"},
         ],
     )
-    def test_a_bad_one_is_reported(self, changes):
+    def test_an_invalid_lookup_is_reported(self, changes):
         assert self.faults(**changes)
 
-    def test_the_fields_are_typed(self):
+    def test_the_fields_of_a_message_are_typed(self):
         properties = CHECK.typed_fields({"effects": {"publish": LOOKUP}})["properties"]
         assert {"order_id", "message_id", "acknowledged", "downstream", "exists"} <= set(properties)
 
 
-def test_a_broker_whose_clock_is_behind_hides_nothing(valkey_url, events):
+def test_a_message_is_found_on_a_broker_whose_clock_is_behind(valkey_url, events):
     """It numbers its messages by its own clock; ours is ahead by an hour here."""
     publish(events)
     consume(events)
@@ -343,7 +343,7 @@ def test_duplicates_are_found_over_many_pages(valkey_url, events, monkeypatch):
     assert look(valkey_url).indicators == ("duplicate_event",)
 
 
-def test_an_answer_from_another_conversation_does_not_count(valkey_url, events, monkeypatch):
+def test_an_answer_to_an_earlier_request_is_rejected(valkey_url, events, monkeypatch):
     monkeypatch.setattr("reviews.checks.queues.redis.Redis.echo", lambda self, word: "an earlier word")
     with pytest.raises(CheckFailed, match="what it is asked") as failed:
         look(valkey_url)

@@ -115,22 +115,22 @@ def faults(pattern, **changes):
 
 
 @pytest.mark.parametrize("pattern", GOOD)
-def test_a_good_lookup_passes(pattern):
+def test_a_valid_lookup_is_accepted(pattern):
     assert faults(pattern) == []
 
 
 @pytest.mark.parametrize(("pattern", "changes"), BAD)
-def test_a_bad_one_is_reported(pattern, changes):
+def test_an_invalid_lookup_is_reported(pattern, changes):
     assert faults(pattern, **changes)
 
 
 @pytest.mark.parametrize("pattern", GOOD)
-def test_the_fields_are_typed(pattern):
+def test_the_fields_of_an_effect_are_typed(pattern):
     properties = check_for(pattern).typed_fields({"effects": {"it": GOOD[pattern]}})["properties"]
     assert FIELDS[pattern] | {"exists", "count"} <= set(properties)
 
 
-def test_a_policy_s_lookup_and_an_audit_trail():
+def test_a_policy_lookup_may_have_an_audit_trail_with_an_approval():
     check = check_for("access")
     effects = {"write": {"policy": "sr.policy", "document": "sr.document"}}
     assert check.validate({"lookup": {"effects": effects, "audit": {"approval": "scope.action_id"}}}) == []
@@ -158,14 +158,14 @@ def test_only_the_active_node_is_the_primary(said, standing, monkeypatch):
 
 
 @pytest.mark.parametrize("address", [None, 3, "", "ftp://x", "http://", "http://u:p@x", "http://x?y", "//x"])
-def test_an_address_must_be_one(address):
+def test_a_malformed_address_is_refused(address):
     with pytest.raises(CheckFailed) as failed:
         fetching.Site(address, until=0)
     assert not failed.value.retryable
 
 
 @pytest.mark.parametrize("path", ["http://y/", "//y/", "/../y", "/%2e%2e/y", "/../belowx/y", "y", "/\\y", "@y"])
-def test_no_path_leads_away(path):
+def test_a_path_that_leaves_the_base_address_is_refused(path):
     with fetching.Site("http://127.0.0.1:1/below", until=0) as site, pytest.raises(CheckFailed) as failed:
         site.get(path)
     assert not failed.value.retryable
@@ -191,15 +191,15 @@ class TestTheTextOfAPolicy:
         with pytest.raises(acl.UnreadablePolicy):
             acl.parse_policy(text)
 
-    def test_hcl_and_json_say_the_same(self):
+    def test_hcl_and_json_policies_are_read_alike(self):
         hcl = 'path "a" { capabilities = ["read"] /* so */ }\npath "a" { capabilities = ["list"] }'
         assert acl.parse_policy(hcl) == acl.parse_policy('{"path": {"a": {"capabilities": ["read", "list"]}}}')
 
-    def test_a_denial_of_one_denies(self):
+    def test_one_denial_denies_the_path(self):
         text = 'path "a" { capabilities = ["read"] }\npath "a" { capabilities = ["deny"] }'
         assert acl.parse_policy(text)["a"].capabilities == {"deny"}
 
-    def test_a_condition_that_is_gone_gives_more(self):
+    def test_a_policy_without_a_condition_grants_more(self):
         narrow = 'path "a" { capabilities = ["create"] allowed_parameters = { "x" = ["1"] } }'
         wide = 'path "a" { capabilities = ["create"] }'
         assert acl.grants_more(acl.parse_policy(wide), acl.parse_policy(narrow))
@@ -215,7 +215,7 @@ class TestPages:
         assert self.find(text, "li") == ["one", "two"]
         assert self.find(text, "td") == ["1", "2"]
 
-    def test_steps_and_values(self):
+    def test_selectors_find_elements_and_their_values(self):
         text = '<form id=f><p class="a b"><input name=x value="1 &amp; 2"><select name=s><option value=1>A'
         text += "<option value=2 selected>B</select><textarea name=t>long\ntext</textarea></form>"
         assert self.find(text, "form#f p.a.b input[name=x]") == ["1 & 2"]
@@ -223,7 +223,7 @@ class TestPages:
         assert self.find(text, "textarea") == ["long\ntext"]
         assert self.find(text, "div input") == []
 
-    def test_scripts_are_no_text(self):
+    def test_scripts_do_not_count_as_text(self):
         assert browser.HtmlPage("<div>a<script>b</script></div>").find("div")[0].text == "a"
 
     @pytest.mark.parametrize("selector", ["", "a > b", "a:hover", "a[x", "a,b", "#", ".."])
@@ -232,6 +232,6 @@ class TestPages:
             browser.parse_selector(selector)
 
     @pytest.mark.parametrize("text", ["<a>" * 60_000, "<br>" * 60_000])
-    def test_a_page_is_bounded(self, text):
+    def test_a_page_above_the_limit_is_refused(self, text):
         with pytest.raises(browser.PageTooLarge):
             browser.HtmlPage(text)

@@ -58,7 +58,7 @@ def shown(reader, effect):
 
 
 @needs_program
-def test_a_first_plan_is_proposed_by_what_it_adds_and_stands_in_the_state_once_it_is_applied(reader, folder):
+def test_a_first_plan_is_proposed_as_its_changes_and_read_back_from_the_state(reader, folder):
     command = folder.plan()
     effect = read_command(command, folder.folder)
     asked = effect.arguments
@@ -82,7 +82,7 @@ def test_a_first_plan_is_proposed_by_what_it_adds_and_stands_in_the_state_once_i
 
 
 @needs_program
-def test_no_value_that_is_sensitive_is_proposed_or_leaves_the_check(reader, folder):
+def test_sensitive_values_are_neither_proposed_nor_returned_by_the_check(reader, folder):
     effect = read_command(folder.plan(), folder.folder)
     folder.run("apply", "next.tfplan")
     reading = look({"url": reader[1]}, effect.arguments)
@@ -92,7 +92,7 @@ def test_no_value_that_is_sensitive_is_proposed_or_leaves_the_check(reader, fold
 
 
 @needs_program
-def test_a_plan_that_removes_or_replaces_is_a_tool_of_its_own_and_half_of_it_is_not_all(reader, folder):
+def test_a_plan_that_destroys_has_its_own_tool_and_is_verified_only_as_a_whole(reader, folder):
     folder.plan()
     folder.run("apply", "next.tfplan")
     command = folder.plan("-var", "size=large", "-var", 'racks=["c"]', "-var", "word=another")
@@ -116,7 +116,7 @@ def test_a_plan_that_removes_or_replaces_is_a_tool_of_its_own_and_half_of_it_is_
 
 
 @needs_program
-def test_another_plan_under_the_same_name_is_another_proposal_and_one_that_changes_nothing_is_none(folder):
+def test_a_changed_plan_is_another_proposal_and_a_plan_without_changes_is_not_proposed(folder):
     first = read_command(folder.plan(), folder.folder)
     other = read_command(folder.plan("-var", "size=large"), folder.folder)
     assert first.arguments["plan_sha256"] != other.arguments["plan_sha256"]
@@ -125,7 +125,7 @@ def test_another_plan_under_the_same_name_is_another_proposal_and_one_that_chang
 
 
 @needs_program
-def test_another_state_a_place_that_is_not_listed_and_another_backend_are_no_answer(reader, folder):
+def test_another_state_an_unlisted_place_and_another_backend_give_no_answer(reader, folder):
     effect = read_command(folder.plan(), folder.folder)
     folder.run("apply", "next.tfplan")
     read = {"url": reader[1]}
@@ -141,7 +141,7 @@ def test_another_state_a_place_that_is_not_listed_and_another_backend_are_no_ans
 
 
 @needs_program
-def test_a_state_behind_http_is_read_below_the_systems_address_and_nowhere_else(tmp_path, monkeypatch):
+def test_an_http_state_is_read_only_below_the_address_of_the_system(tmp_path, monkeypatch):
     with terraform_folder.served() as server:
         environment = server.environment("/states/live")
         folder = entered(terraform_folder.opened(tmp_path / "infra", "http", environment), monkeypatch)
@@ -165,7 +165,7 @@ def test_a_state_behind_http_is_read_below_the_systems_address_and_nowhere_else(
      "terraform -version", "terraform state list", "terraform workspace select live", "terraform apply -help",
      "terraform fmt -recursive && terraform validate", "echo terraform apply", "ls terraform/apply"],
 )  # fmt: skip
-def test_nothing_is_said_about_what_only_reads(command, tmp_path):
+def test_a_command_that_only_reads_is_not_held(command, tmp_path):
     assert read_command(command, tmp_path) is None
 
 
@@ -193,20 +193,20 @@ def test_nothing_is_said_about_what_only_reads(command, tmp_path):
         ("terraform apply a.tfplan", "(terraform cannot say what this would change: Failed to read|could not say)"),
     ],
 )
-def test_what_cannot_be_held_is_reported_as_so_and_never_let_through(tmp_path, command, says):
+def test_a_command_that_cannot_be_held_is_refused(tmp_path, command, says):
     (tmp_path / "a.tfplan").write_text("no plan")
     with pytest.raises(Refusal, match=says):
         read_command(command, tmp_path)
 
 
-def test_arguments_that_stand_in_the_environment_are_looked_at_too(tmp_path, monkeypatch):
+def test_arguments_from_the_environment_are_checked_too(tmp_path, monkeypatch):
     (tmp_path / "a.tfplan").write_text("no plan")
     monkeypatch.setitem(os.environ, "TF_CLI_ARGS_apply", "-no-color -target=terraform_data.web")
     with pytest.raises(Refusal, match=f"Send it without -target{UNKNOWN}"):
         read_command("terraform apply a.tfplan", tmp_path)
 
 
-def test_a_lookup_that_differs_is_named():
+def test_an_invalid_lookup_is_reported():
     faults = CHECK.validate({"lookup": {"effects": {"state": {"reads": "rows", "serial": "sr.serial"}}}})
     assert "lookup/effects/state/reads is state." in faults
     assert any("unknown field `serial`" in fault for fault in faults)

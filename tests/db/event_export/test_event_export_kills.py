@@ -94,7 +94,7 @@ def sending(committed_db: Any, tmp_path: Path, said: Path) -> Callable[[int], Fo
     return begin
 
 
-def test_a_worker_that_is_killed_in_the_middle_loses_no_event_and_no_order(
+def test_a_worker_that_is_killed_loses_no_event_and_keeps_their_order(
     tenant: Any, sending: Callable[[int], ForkedProcess], said: Path
 ):
     with listening(silent_at=7) as (port, came, stuck):

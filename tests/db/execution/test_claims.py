@@ -66,7 +66,7 @@ class TestOrder:
         young, old = due(shop, ago_s=10), due(shop, ago_s=90)
         assert taken() == [*old, *young]
 
-    def test_waiting_makes_up_for_class_so_that_nothing_waits_for_ever(self):
+    def test_a_reading_that_waited_long_enough_precedes_a_higher_class(self):
         shop = lane()
         critical, lowly = due(shop, ago_s=1, priority=5), due(shop, ago_s=152, priority=0)
         assert taken() == [*lowly, *critical]
@@ -81,7 +81,7 @@ class TestOrder:
         due(lane(), ago_s=-1, priority=5)
         assert taken() == []
 
-    def test_the_lane_that_waited_longest_is_served_first(self):
+    def test_the_lane_that_has_waited_longest_is_served_first(self):
         busy, idle = lane(served_at=AT - timedelta(seconds=1)), lane(served_at=AT - timedelta(minutes=1))
         due(busy, priority=5), due(idle, priority=0)
         [first] = claimed_batches.claim_batches(at=AT, lanes=1)
@@ -90,12 +90,12 @@ class TestOrder:
 
 @pytest.mark.usefixtures("db")
 class TestLimits:
-    def test_one_system_has_no_more_batches_than_readers(self):
+    def test_a_system_has_no_more_batches_at_once_than_its_concurrency(self):
         shop = lane(concurrency=2)
         due(shop, 500)
         assert [len(taken()), len(taken()), len(taken())] == [50, 50, 0]
 
-    def test_a_concluded_batch_makes_room_for_the_next(self):
+    def test_a_concluded_batch_frees_its_place(self):
         shop = lane(concurrency=1)
         due(shop, 60)
         first = taken()
@@ -103,7 +103,7 @@ class TestLimits:
         conclude(first)
         assert len(taken()) == 10
 
-    def test_a_claim_that_ran_out_is_free_again(self):
+    def test_an_expired_claim_is_free_again(self):
         ids = due(lane(concurrency=1))
         assert taken() == ids
         assert taken(at=AT + claimed_batches.CLAIM - timedelta(seconds=1)) == []
@@ -116,13 +116,13 @@ class TestLimits:
         conclude([claim.due[0].action_id])
         assert taken() == [claim.due[1].action_id, claim.due[2].action_id]
 
-    def test_another_holders_claim_is_not_released(self):
+    def test_a_claim_of_another_holder_is_not_released(self):
         ids = due(lane())
         assert taken() == ids
         claimed_batches.release_unread(uuid4(), ids)
         assert taken() == []
 
-    def test_a_rate_is_kept_over_all_claims(self):
+    def test_a_rate_limit_applies_across_all_claims(self):
         shop = lane(reads_per_minute=600)
         due(shop, 100)
         assert [len(taken()), len(taken())] == [10, 0]
@@ -133,12 +133,12 @@ class TestLimits:
         due(lane(pace_ms=250), 50), due(lane(pace_ms=9000), 50), due(lane(pace_ms=None), 50)
         assert sorted(len(each.due) for each in claimed_batches.claim_batches(at=AT, lanes=3)) == [1, 4, 10]
 
-    def test_a_worker_without_slow_systems_gets_the_fast_ones(self):
+    def test_a_worker_that_excludes_slow_systems_gets_the_fast_ones(self):
         due(lane(pace_ms=9000))
         fast = due(lane(pace_ms=3))
         assert taken(slow=False) == fast
 
-    def test_one_full_lane_hides_no_other(self):
+    def test_a_full_lane_does_not_hide_another_one(self):
         full = lane(concurrency=1)
         due(full, 200)
         taken()
@@ -148,21 +148,21 @@ class TestLimits:
 
 @pytest.mark.usefixtures("db")
 class TestCircuit:
-    def test_an_open_circuit_lets_its_rows_be_held_and_not_read(self):
+    def test_an_open_circuit_holds_its_rows_without_reading_them(self):
         shop = lane(held_until=AT + timedelta(seconds=10))
         ids = due(shop, 3)
         [claim] = claimed_batches.claim_batches(at=AT, lanes=1)
         assert (claim.mode, claim.held_until) == (ReadMode.HOLD, AT + timedelta(seconds=10))
         assert [each.action_id for each in claim.due] == ids
 
-    def test_the_probe_is_one_reading(self):
+    def test_a_probe_is_a_single_reading(self):
         shop = lane(held_until=AT)
         due(shop, 30)
         [claim] = claimed_batches.claim_batches(at=AT, lanes=1)
         assert (claim.mode, len(claim.due)) == (ReadMode.PROBE, 1)
         assert taken() == [], "while the probe is under way nothing else is read"
 
-    def test_the_probe_of_a_dead_worker_is_made_again(self):
+    def test_the_probe_of_a_dead_worker_is_repeated(self):
         due(lane(held_until=AT), 5)
         assert len(taken()) == 1
         assert len(taken(at=AT + claimed_batches.CLAIM)) == 1
@@ -177,7 +177,7 @@ class TestSchedules:
         conclude([action_id])
         assert taken() == [action_id]
 
-    def test_a_reading_requested_before_one_began_is_answered_by_it(self):
+    def test_a_reading_requested_before_another_one_began_is_answered_by_that_one(self):
         [action_id] = due(lane(), asked_at=AT - timedelta(seconds=1))
         taken()
         conclude([action_id])
@@ -190,7 +190,7 @@ class TestSchedules:
         assert Schedule.objects.get(action_id=action_id).readings == 0
 
 
-def test_workers_at_once_never_take_the_same_row_nor_more_than_the_limits(committed_db):
+def test_concurrent_workers_never_take_the_same_row_nor_exceed_the_limits(committed_db):
     shop, mail = lane(concurrency=3), lane(concurrency=2, reads_per_minute=60_000)
     due(shop, 400), due(mail, 400)
 

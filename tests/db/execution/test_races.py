@@ -100,7 +100,7 @@ def test_an_append_whose_rival_rolled_back_wins(record, threads, app_connection)
 
 
 @pytest.mark.req("R-SM-23")
-def test_the_second_lock_holder_sees_the_first_ones_changes(record, threads, app_connection):
+def test_the_second_lock_holder_sees_the_changes_of_the_first(record, threads, app_connection):
     with tenancy(record.tenant):
         head = operations.lock_subject(tenant_id=record.tenant, subject_id=record.action.id, kind="action")
         late = threads.submit(on_its_own_connection(lambda: append_locked(record, FAILED)))
@@ -115,7 +115,7 @@ def test_the_second_lock_holder_sees_the_first_ones_changes(record, threads, app
 
 
 @pytest.mark.req("R-SM-23")
-def test_a_lock_never_pairs_a_moved_head_with_an_old_entry(record, threads):
+def test_a_lock_never_pairs_a_newer_head_with_an_older_entry(record, threads):
     def note(number: int) -> None:
         changes = {"execution": {"attempt_count": number}}
         with tenancy(record.tenant):
@@ -135,7 +135,7 @@ def test_a_lock_never_pairs_a_moved_head_with_an_old_entry(record, threads):
     assert sorted(counts[3:]) == list(range(2, 18))
 
 
-def test_many_at_once_write_one_sequence_without_a_gap(record, threads):
+def test_concurrent_appends_form_one_sequence_without_a_gap(record, threads):
     running = [
         threads.submit(on_its_own_connection(lambda: append_locked(record, NewEvent(kind="evidence_added"))))
         for _ in range(24)
@@ -163,7 +163,7 @@ def test_one_of_two_concurrent_creations_of_a_subject_wins(record, threads):
     ]
 
 
-def test_subjects_do_not_wait_for_each_other(record, threads):
+def test_different_subjects_are_locked_independently(record, threads):
     with tenancy(record.tenant):
         other = propose(record.tenant)
     with tenancy(record.tenant):
@@ -223,7 +223,7 @@ def test_a_mutation_can_start_again_when_the_first_one_failed(record):
 
 
 @pytest.mark.req("R-EX-08")
-def test_two_readings_may_run_at_once(record):
+def test_two_reads_may_run_at_once(record):
     def reading() -> operations.SubjectHead:
         validated = NewEvent(kind="validated", to="VALIDATED")
         with tenancy(record.tenant):
@@ -233,7 +233,7 @@ def test_two_readings_may_run_at_once(record):
     assert [start(record, reading()).state for _ in range(2)] == ["EXECUTING", "EXECUTING"]
 
 
-def test_other_mutations_and_other_tenants_are_not_in_the_way(record):
+def test_other_operations_and_other_tenants_do_not_block_a_start(record):
     elsewhere = fill("willow")
     for where, operation in ((record, "refund order 1"), (record, "refund order 2"), (elsewhere, "refund order 1")):
         assert start(where, ready_to_start(where, operation)).state == "EXECUTING"
@@ -242,7 +242,7 @@ def test_other_mutations_and_other_tenants_are_not_in_the_way(record):
 # Half a write
 
 
-def test_a_write_that_ends_half_way_leaves_nothing(record):
+def test_a_write_that_fails_half_way_leaves_nothing(record):
     def half() -> None:
         with tenancy(record.tenant):
             assert operations.append(record.action, PENDING, actor=operations.SYSTEM, at=AT).seq == 4
@@ -292,7 +292,7 @@ print("both went on")
 """
 
 
-def test_a_thread_that_waits_for_a_row_does_not_stop_the_one_that_holds_it(record, committed_db):
+def test_a_thread_that_waits_for_a_row_does_not_block_the_thread_that_holds_it(record, committed_db):
     """Nobody waits for the server in a way that stops the process: another thread may have what is waited for."""
     told = subprocess.run(
         [sys.executable, "-c", STOPPED, str(record.tenant), str(record.action.id)],

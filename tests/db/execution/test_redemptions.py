@@ -86,7 +86,7 @@ def grants_of(shop: Workshop) -> Counter[UUID]:
 
 
 @pytest.mark.unsealed
-def test_a_claim_that_looked_before_another_one_was_granted_gets_nothing(
+def test_a_claim_that_was_overtaken_by_another_grant_gets_nothing(
     shop: Workshop, threads: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ):
     action_id = shop.propose("write_document")
@@ -177,7 +177,7 @@ def tighten(shop: Workshop) -> Any:
 @pytest.mark.parametrize(
     ("change", "code"), [(freeze, "TARGET_FROZEN"), (tighten, "POLICY_CHANGED")], ids=["freeze", "policy"]
 )
-def test_a_start_waits_for_a_change_that_is_under_way_and_obeys_it(
+def test_a_start_waits_for_a_concurrent_change_and_obeys_it(
     shop: Workshop, threads: ThreadPoolExecutor, app_connection: psycopg.Connection, change: Any, code: str
 ):
     """B17, B22: the change came first, and is not committed yet when the start arrives."""
@@ -193,7 +193,7 @@ def test_a_start_waits_for_a_change_that_is_under_way_and_obeys_it(
 
 
 @pytest.mark.parametrize("change", [freeze, tighten], ids=["freeze", "policy"])
-def test_a_change_waits_for_a_start_that_is_under_way(
+def test_a_change_waits_for_a_concurrent_start(
     shop: Workshop,
     threads: ThreadPoolExecutor,
     app_connection: psycopg.Connection,
@@ -227,7 +227,7 @@ def test_a_change_waits_for_a_start_that_is_under_way(
     assert attempts(shop, order) == 1
 
 
-def test_a_claim_during_a_freeze_gives_a_grant_that_starts_nothing(shop: Workshop, threads: ThreadPoolExecutor):
+def test_a_claim_during_a_freeze_gives_a_grant_that_cannot_start(shop: Workshop, threads: ThreadPoolExecutor):
     """B22: at the mint, in both orders. A grant that was made while the freeze was under way is refused at its use."""
     shop.approved()
     freezing, commit = holding(threads, shop, lambda: freeze(shop))
@@ -242,7 +242,7 @@ def test_a_claim_during_a_freeze_gives_a_grant_that_starts_nothing(shop: Worksho
 # Time
 
 
-def test_a_long_transaction_spends_nothing_that_ran_out_meanwhile(shop: Workshop, monkeypatch: pytest.MonkeyPatch):
+def test_a_grant_that_expires_during_a_long_transaction_is_not_spent(shop: Workshop, monkeypatch: pytest.MonkeyPatch):
     """B14: the grant was good when the transaction began, and when it was looked at; its own write comes too late."""
     order = shop.claimed()
     with tenancy(shop.tenant):
@@ -310,7 +310,7 @@ def test_a_process_that_dies_after_the_commit_has_spent_the_grant(shop: Workshop
 
 
 @pytest.mark.parametrize("kind", ["execution_started", "approval_consumed"])
-def test_a_start_whose_event_cannot_be_written_did_not_happen(
+def test_a_start_whose_event_cannot_be_written_changes_nothing(
     shop: Workshop, owner_connection: psycopg.Connection, kind: str
 ):
     """B41: the database refuses the event; grant, attempt and approval are as they were."""
@@ -328,7 +328,7 @@ def test_a_start_whose_event_cannot_be_written_did_not_happen(
 # What is stored
 
 
-def test_a_contract_that_was_changed_at_rest_starts_nothing(shop: Workshop, owner_connection: psycopg.Connection):
+def test_a_contract_that_was_changed_at_rest_cannot_start(shop: Workshop, owner_connection: psycopg.Connection):
     """B5: somebody with the owner's rights changed the description after the vote."""
     order = shop.claimed()
     owner_connection.execute("ALTER TABLE ledger_contractversion DISABLE TRIGGER USER")
@@ -341,7 +341,7 @@ def test_a_contract_that_was_changed_at_rest_starts_nothing(shop: Workshop, owne
     assert refusals(shop, order) == ["CONTRACT_CHANGED"]
 
 
-def test_a_payload_that_was_exchanged_at_rest_is_not_handed_out(shop: Workshop, owner_connection: psycopg.Connection):
+def test_a_payload_that_was_exchanged_at_rest_is_not_delivered(shop: Workshop, owner_connection: psycopg.Connection):
     """B4: what stands behind the same reference is another thing now: another action's payload."""
     order = shop.claimed()
     other = shop.propose(path="policies/everything.md")

@@ -76,7 +76,7 @@ def kept(shop: Workshop) -> dict[str, int]:
 # From the record of the call to the attempt, which is the last thing that is written of the start.
 @pytest.mark.parametrize("table", ["approvals_call", "approvals_grant", "approvals_attempt"])
 @pytest.mark.req("R-SM-21")
-def test_a_call_that_is_started_at_once_is_kept_whole_or_not_at_all(
+def test_a_call_that_starts_at_once_is_stored_completely_or_not_at_all(
     shop: Workshop,
     committed_db: Any,
     run: Any,

@@ -153,7 +153,7 @@ class Trip:
 
 
 @pytest.mark.unsealed
-def test_no_step_sends_more_than_it_is_known_to_send(
+def test_no_step_sends_more_statements_than_recorded(
     line: Line, broker: Any, secrets_dir: Path, tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch
 ):
     # What is sent once in a while, whatever the step.

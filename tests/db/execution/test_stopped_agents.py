@@ -50,7 +50,7 @@ def revoked(shop: Workshop) -> None:
 
 
 @pytest.mark.req("R-CR-14")
-def test_a_start_waits_for_a_revocation_that_is_under_way_and_obeys_it(
+def test_a_start_waits_for_a_concurrent_revocation_and_obeys_it(
     shop: Workshop, threads: ThreadPoolExecutor, app_connection: psycopg.Connection
 ):
     order = shop.claimed()
@@ -64,7 +64,7 @@ def test_a_start_waits_for_a_revocation_that_is_under_way_and_obeys_it(
     assert shop.state(order["action_id"]) == "FAILED"
 
 
-def test_a_revocation_waits_for_a_start_that_is_under_way_and_leaves_it(
+def test_a_revocation_waits_for_a_concurrent_start_and_leaves_it_running(
     shop: Workshop,
     threads: ThreadPoolExecutor,
     app_connection: psycopg.Connection,
@@ -93,7 +93,7 @@ def test_a_revocation_waits_for_a_start_that_is_under_way_and_leaves_it(
     assert running["action_id"] == order["action_id"]
 
 
-def test_a_claim_waits_for_a_revocation_that_is_under_way_and_gets_nothing(
+def test_a_claim_waits_for_a_concurrent_revocation_and_gets_nothing(
     shop: Workshop, threads: ThreadPoolExecutor, app_connection: psycopg.Connection
 ):
     action_id = shop.propose("write_document")
@@ -106,7 +106,7 @@ def test_a_claim_waits_for_a_revocation_that_is_under_way_and_gets_nothing(
     assert shop.state(action_id) == "FAILED"
 
 
-def test_a_revocation_behind_a_claim_voids_the_grant(
+def test_a_revocation_after_a_claim_voids_the_grant(
     shop: Workshop, threads: ThreadPoolExecutor, app_connection: psycopg.Connection
 ):
     shop.propose("write_document")
@@ -136,7 +136,7 @@ def test_a_revocation_behind_a_claim_voids_the_grant(
         assert execute("SELECT count(*) FROM approvals_grant WHERE voided_at IS NULL") == [(0,)]
 
 
-def test_a_vote_waits_for_a_revocation_that_is_under_way_and_is_refused(
+def test_a_vote_waits_for_a_concurrent_revocation_and_is_refused(
     shop: Workshop, threads: ThreadPoolExecutor, app_connection: psycopg.Connection
 ):
     approval = shop.approval_of(shop.propose())
@@ -148,7 +148,7 @@ def test_a_vote_waits_for_a_revocation_that_is_under_way_and_is_refused(
     assert voting.result(PATIENCE_S) == (409, "REQUEST_WITHDRAWN")
 
 
-def test_a_call_that_a_revocation_overtakes_is_accepted_starts_nothing_and_is_ended_by_a_later_tick(
+def test_a_call_overtaken_by_a_revocation_is_accepted_never_starts_and_is_ended_by_a_later_tick(
     shop: Workshop, threads: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ):
     """The call was judged before the revocation and is committed after it, when the first portion has been ended."""
@@ -174,7 +174,7 @@ def test_a_call_that_a_revocation_overtakes_is_accepted_starts_nothing_and_is_en
 
 
 @pytest.mark.req("R-CR-14")
-def test_the_database_itself_grants_and_starts_nothing_for_a_stopped_agent(shop: Workshop):
+def test_the_database_itself_refuses_grants_and_starts_for_a_stopped_agent(shop: Workshop):
     order = shop.claimed()
     shop.operator_key.post("/agents", {"agent_id": "librarian", "version": "2", "tools": ["write_document"]})
     action_id = UUID(order["action_id"])

@@ -120,7 +120,7 @@ def first(report: Report) -> tuple[Verdict, str, int | None]:
     return report.worst, finding.stage if finding else "", finding.index if finding else None
 
 
-def test_before_anything_is_done_the_bundle_is_verified(intruder):
+def test_an_untampered_bundle_is_verified(intruder):
     assert first(intruder.told()) == (Verdict.VERIFIED, "", None)
     assert first(intruder.told(intruder.first)) == (Verdict.VERIFIED, "", None)
 
@@ -184,7 +184,7 @@ def change_tile(intruder):
         (change_tile, "leaf hashes", "the event is the one that was sealed"),
     ],
 )
-def test_tampering_with_the_record_is_reported_with_its_index(intruder, attack, stage, says):
+def test_tampering_with_the_record_is_reported_with_its_log_index(intruder, attack, stage, says):
     """L24: edit an envelope, delete a row, insert a row, change a tile."""
     place = intruder.place(2, 2)
     attack(intruder)
@@ -193,7 +193,7 @@ def test_tampering_with_the_record_is_reported_with_its_index(intruder, attack, 
     assert says in str(report.of(report.worst))
 
 
-def test_two_events_that_changed_places_are_both_named(intruder):
+def test_two_swapped_events_are_both_named(intruder):
     """L24: swap two."""
     one, other = intruder.place(1, 2), intruder.place(4, 2)
     intruder.run("UPDATE ledger_leaf SET index = -1 WHERE index = %s", one)
@@ -217,7 +217,7 @@ def test_two_events_that_changed_places_are_both_named(intruder):
         "DELETE FROM ledger_checkpoint",
     ],
 )
-def test_changing_a_mere_copy_proves_nothing_and_harms_nothing(intruder, statement):
+def test_a_changed_copy_beside_the_record_does_not_affect_the_bundle(intruder, statement):
     """L24: change tip, change the columns beside the envelope: no bundle says anything of them."""
     intruder.run(statement)
     assert intruder.told().worst is Verdict.VERIFIED
@@ -228,14 +228,14 @@ def put_note(intruder: Intruder, note: bytes) -> None:
     intruder.connection.execute("DELETE FROM ledger_checkpoint WHERE size = %s", [intruder.size])
 
 
-def test_a_changed_checkpoint_is_not_signed(intruder):
+def test_a_changed_checkpoint_fails_its_signature(intruder):
     """L24: replace checkpoint."""
     root = intruder.newest.split(b"\n")[2]
     put_note(intruder, intruder.newest.replace(root, b"A" * 43 + b"="))
     assert first(intruder.told()) == (Verdict.BROKEN, "log signature", None)
 
 
-def test_a_record_that_is_signed_with_another_key_is_not_trusted(intruder):
+def test_a_record_signed_with_another_key_is_not_trusted(intruder):
     """L24: re-sign everything with another key."""
     text = notes.parse(intruder.newest).text
     signed = notes.sign(text, name=newest(intruder.tenant).origin, key=Ed25519PrivateKey.generate())
@@ -243,7 +243,7 @@ def test_a_record_that_is_signed_with_another_key_is_not_trusted(intruder):
     assert first(intruder.told()) == (Verdict.UNTRUSTED, "log signature", None)
 
 
-def test_a_tail_that_was_cut_off_is_missed_by_whoever_kept_the_newest_checkpoint(intruder):
+def test_a_truncated_log_is_detected_by_whoever_kept_the_newest_checkpoint(intruder):
     """L24: truncate the tail."""
     size = int(intruder.first.split(b"\n")[1])
     intruder.run("DELETE FROM ledger_leaf WHERE index >= %s", size)
@@ -282,7 +282,7 @@ def swap_details(intruder):
     ],
     ids=["detail", "salt", "no detail", "exchanged", "evidence salt", "evidence", "no evidence", "emptied"],
 )
-def test_a_payload_that_is_not_what_was_committed_to_is_named(
+def test_a_payload_that_does_not_match_its_commitment_is_named(
     intruder: Intruder, attack: Callable[[Intruder], None], verdict: Verdict
 ):
     """L25: payload changed, salt changed, payload exchanged between two events; and taken away without a word."""

@@ -84,7 +84,7 @@ def lines(data):
 
 
 @pytest.mark.req("R-HO-12", "R-UI-14")
-def test_a_whole_export_is_verified_and_holds_its_own_request(tenant):
+def test_a_complete_export_is_verified_and_includes_its_own_request(tenant):
     data = bundle(tenant)
     report = judged(data, policy(tenant))
     assert (report.worst, report.findings) == (Verdict.VERIFIED, [])
@@ -117,7 +117,7 @@ def test_the_same_parts_give_the_same_bytes(tmp_path):
         ({"tool": "nothing_does_this"}, set()),
     ],
 )
-def test_a_filtered_export_withholds_the_rest_and_says_how_much(tenant, filters, kinds):
+def test_a_filtered_export_withholds_the_rest_and_counts_it(tenant, filters, kinds):
     data = bundle(tenant, end=newest(tenant).size, filters=filters)
     report = judged(data, policy(tenant))
     assert report.worst is Verdict.VERIFIED
@@ -128,7 +128,7 @@ def test_a_filtered_export_withholds_the_rest_and_says_how_much(tenant, filters,
     assert manifest["withheld"] + report.facts["counts"].get("events", 0) == newest(tenant).size
 
 
-def test_an_export_of_one_subject_discloses_that_subject(tenant):
+def test_an_export_of_one_subject_discloses_only_that_subject(tenant):
     subject = happen(tenant, "this one")
     seals.seal_up()
     data = bundle(tenant, end=newest(tenant).size, filters={"subject": str(subject)})
@@ -137,7 +137,7 @@ def test_an_export_of_one_subject_discloses_that_subject(tenant):
     assert judged(data, policy(tenant)).worst is Verdict.VERIFIED
 
 
-def test_payloads_are_disclosed_with_their_salts_or_not_at_all(tenant):
+def test_payloads_are_disclosed_with_their_salts_or_withheld(tenant):
     size = newest(tenant).size
     whole, bare = bundle(tenant, end=size), bundle(tenant, end=size, payloads=False)
     assert b"note 7" in members(whole)["events/000003.jsonl"] + members(whole)["events/000002.jsonl"]
@@ -149,7 +149,7 @@ def test_payloads_are_disclosed_with_their_salts_or_not_at_all(tenant):
     assert len(gone) == 12
 
 
-def test_a_range_may_be_given_in_times(tenant):
+def test_a_range_may_be_given_as_times(tenant):
     at = now()
     happen(tenant, "later")
     seals.seal_up()
@@ -161,7 +161,7 @@ def test_a_range_may_be_given_in_times(tenant):
     assert after.facts["counts"]["events"] == size - after.facts["range"][0] >= 2
 
 
-def test_a_checkpoint_that_was_kept_is_shown_to_be_continued(tenant):
+def test_an_export_proves_consistency_with_a_kept_checkpoint(tenant):
     kept = newest(tenant)
     for number in range(9):
         happen(tenant, f"more {number}")
@@ -175,7 +175,7 @@ def test_a_checkpoint_that_was_kept_is_shown_to_be_continued(tenant):
 
 
 @pytest.mark.req("R-UI-14", "R-LE-21")
-def test_every_export_and_every_download_is_on_record(tenant):
+def test_every_export_and_every_download_is_recorded(tenant):
     by = ledger.Actor("auditor", uuid4())
     with tenancy(tenant):
         row = exports.request_export(tenant_id=tenant, wanted={"to": 9, "format": "jsonl"}, by=by, at=now())
@@ -210,7 +210,7 @@ def test_a_meaningless_export_request_is_refused(tenant, wanted, reason):
 
 
 @pytest.mark.parametrize("wanted", [{"end": 10_000}, {"start": 40, "end": "2020-01-01T00:00:00+00:00"}])
-def test_a_range_that_the_log_does_not_have_comes_to_nothing_and_says_why(tenant, wanted):
+def test_an_export_of_a_range_outside_the_log_fails_with_the_reason(tenant, wanted):
     export_id = ask_for(tenant, **wanted)
     row = make(tenant, export_id)
     assert row.state == "FAILED"
@@ -223,7 +223,7 @@ def test_a_range_that_the_log_does_not_have_comes_to_nothing_and_says_why(tenant
 
 
 @pytest.mark.unsealed
-def test_an_export_until_now_waits_for_its_own_request_to_be_sealed(tenant):
+def test_an_export_up_to_now_waits_until_its_own_request_is_sealed(tenant):
     export_id = ask_for(tenant)
     assert make(tenant, export_id).log == 0
     seals.seal_up()
@@ -231,7 +231,7 @@ def test_an_export_until_now_waits_for_its_own_request_to_be_sealed(tenant):
 
 
 @pytest.mark.unsealed
-def test_without_a_sequencer_it_goes_on_with_what_is_signed(tenant):
+def test_without_a_sequencer_an_export_uses_the_signed_part_of_the_log(tenant):
     export_id = ask_for(tenant)
     later = now() + timedelta(minutes=2)
     while bundle_information.advance_export(tenant_id=tenant, export_id=export_id, clock=lambda: later):
@@ -246,7 +246,7 @@ class Killed(BaseException):
 
 @pytest.mark.parametrize("place", ["write_file", "write_zip"])
 @pytest.mark.parametrize("kept", [False, True], ids=["lost", "kept"])
-def test_a_worker_that_dies_leaves_work_that_goes_on(tenant, monkeypatch, place, kept):
+def test_an_export_survives_the_death_of_its_worker(tenant, monkeypatch, place, kept):
     """Killed at every piece, with the file lost and with it kept: nothing is missing and nothing is there twice."""
     export_id = ask_for(tenant, end=newest(tenant).size)
     real, deaths = getattr(files, place), []
@@ -274,7 +274,7 @@ def test_a_worker_that_dies_leaves_work_that_goes_on(tenant, monkeypatch, place,
     assert [line["index"] for line in lines(data)] == list(range(newest(tenant).size))
 
 
-def test_pieces_that_were_made_elsewhere_are_made_again(tenant, folder):
+def test_missing_pieces_are_made_again(tenant, folder):
     export_id = ask_for(tenant, end=newest(tenant).size)
     for _ in range(4):
         bundle_information.advance_export(tenant_id=tenant, export_id=export_id, clock=now)
@@ -284,7 +284,7 @@ def test_pieces_that_were_made_elsewhere_are_made_again(tenant, folder):
     assert judged(exported.fetch(tenant, export_id), policy(tenant)).worst is Verdict.VERIFIED
 
 
-def test_progress_counts_up_and_the_result_is_removed_in_the_end(tenant, folder):
+def test_progress_is_counted_and_an_expired_result_is_removed(tenant, folder):
     export_id = ask_for(tenant, end=21)
     seen = []
     while bundle_information.advance_export(tenant_id=tenant, export_id=export_id, clock=now):
@@ -302,14 +302,14 @@ def test_progress_counts_up_and_the_result_is_removed_in_the_end(tenant, folder)
         exported.fetch(tenant, export_id)
 
 
-def test_only_so_many_exports_run_at_once(tenant):
+def test_the_number_of_exports_at_once_is_limited(tenant):
     for _ in range(exports.MOST_RUNNING):
         ask_for(tenant)
     with pytest.raises(exports.TooManyExports):
         ask_for(tenant)
 
 
-def test_parquet_is_beside_the_lines_and_says_the_same(tenant, tmp_path):
+def test_parquet_tables_contain_the_same_events_as_the_lines(tenant, tmp_path):
     import duckdb
 
     data = bundle(tenant, end=newest(tenant).size, format="parquet")
@@ -328,7 +328,7 @@ def test_parquet_is_beside_the_lines_and_says_the_same(tenant, tmp_path):
 
 
 @pytest.mark.req("R-UI-14")
-def test_csv_is_beside_the_lines_and_says_the_same(tenant):
+def test_csv_tables_contain_the_same_events_as_the_lines(tenant):
     data = bundle(tenant, end=newest(tenant).size, format="csv")
     assert judged(data, policy(tenant)).worst is Verdict.VERIFIED
     tables = [part.decode() for name, part in sorted(members(data).items()) if name.startswith("tables/")]
@@ -339,14 +339,14 @@ def test_csv_is_beside_the_lines_and_says_the_same(tenant):
     ]
 
 
-def test_without_the_package_parquet_is_refused_in_a_sentence(tenant, monkeypatch):
+def test_without_its_package_parquet_is_refused_in_one_sentence(tenant, monkeypatch):
     monkeypatch.setattr(files, "has_parquet", lambda: False)
     with pytest.raises(exports.ParquetUnavailable, match="needs the package duckdb"):
         ask_for(tenant, format="parquet")
     ask_for(tenant, format="jsonl")
 
 
-def test_data_that_compresses_too_well_is_stored_uncompressed(tmp_path):
+def test_highly_compressible_data_is_stored_uncompressed(tmp_path):
     size, _ = files.write_zip(tmp_path / "x.zip", {"README.txt": b"\0" * 3_000_000})
     assert size > 3_000_000
     with zipfile.ZipFile(tmp_path / "x.zip") as file:
@@ -382,7 +382,7 @@ def outsiders(tenant, settings, tmp_path, monkeypatch):
 
 
 @pytest.mark.req("R-HO-12")
-def test_an_export_is_vouched_for_before_it_is_handed_out(tenant, outsiders):
+def test_an_export_is_cosigned_and_stamped_before_it_is_handed_out(tenant, outsiders):
     """Its head is cosigned and stamped at once, whatever the intervals, and an auditor who asks for both is content."""
     _, trusted = outsiders
     for _ in range(2):
@@ -392,7 +392,7 @@ def test_an_export_is_vouched_for_before_it_is_handed_out(tenant, outsiders):
         assert report.facts["anchored"] >= report.facts["range"][1]
 
 
-def test_an_export_that_nobody_vouches_for_is_made_and_says_so(tenant, outsiders):
+def test_an_export_without_a_witness_is_reported_as_not_anchored(tenant, outsiders):
     """L21: the witness is away: the bundle is whole, and its tail is not anchored."""
     running, trusted = outsiders
     bundle(tenant)

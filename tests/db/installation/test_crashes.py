@@ -22,7 +22,7 @@ DIES = "from example.faults import die; die()"
         ("raise SystemExit(3)", "executor stopped unexpectedly (3); restarting in 1 s. See {log}"),
     ],
 )
-def test_a_planned_crash_is_distinguished_from_another(tmp_path: Path, code: str, line: str):
+def test_a_planned_crash_is_distinguished_from_an_unplanned_one(tmp_path: Path, code: str, line: str):
     said: list[str] = []
     supervisor = Supervisor(record=tmp_path / "children.json", say=said.append)
     log = tmp_path / "executor.log"

@@ -21,13 +21,13 @@ def test_the_writable_one_of_several_hosts_is_used(monkeypatch: pytest.MonkeyPat
     assert found["OPTIONS"]["target_session_attrs"] == "read-write"
 
 
-def test_an_address_may_ask_for_another_kind_of_host(monkeypatch: pytest.MonkeyPatch):
+def test_an_address_may_require_another_kind_of_host(monkeypatch: pytest.MonkeyPatch):
     found = read(monkeypatch, "postgresql://app@pg1,pg2/counterfoil?target_session_attrs=primary&connect_timeout=3")
     assert found["OPTIONS"]["target_session_attrs"] == "primary"
     assert found["OPTIONS"]["connect_timeout"] == "3"
 
 
-def test_a_single_host_is_asked_for_nothing(monkeypatch: pytest.MonkeyPatch):
+def test_a_single_host_is_connected_without_target_session_attrs(monkeypatch: pytest.MonkeyPatch):
     found = read(monkeypatch, "postgresql://app@pg1:5432/counterfoil")
     assert (found["HOST"], found["PORT"]) == ("pg1", "5432")
     assert "target_session_attrs" not in found["OPTIONS"]
@@ -36,6 +36,6 @@ def test_a_single_host_is_asked_for_nothing(monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.parametrize("url", ["postgresql://app@pg1,,pg2/c", "postgresql://app@pg1:x,pg2/c"])
-def test_an_address_with_a_hole_is_refused(monkeypatch: pytest.MonkeyPatch, url: str):
+def test_an_incomplete_database_address_is_refused(monkeypatch: pytest.MonkeyPatch, url: str):
     with pytest.raises(SystemExit):
         read(monkeypatch, url)

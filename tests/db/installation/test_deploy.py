@@ -56,7 +56,7 @@ def _prepare(run, managed: dict[str, str], **extra: str) -> subprocess.Completed
     return forks().run(["manage.py", "prepare_database"], dict(os.environ) | told)
 
 
-def test_a_managed_server_is_prepared_twice_with_the_same_rights(cluster, run, managed):
+def test_preparing_a_managed_server_twice_gives_the_same_rights(cluster, run, managed):
     made = _psql(cluster, managed[ADMIN])
     assert made.returncode == 0, made.stderr
     for _ in range(2):
@@ -69,7 +69,7 @@ def test_a_managed_server_is_prepared_twice_with_the_same_rights(cluster, run, m
 
 
 @pytest.mark.parametrize("might", ["BYPASSRLS", "SUPERUSER"])
-def test_a_mighty_application_role_is_refused(cluster, run, managed, might):
+def test_an_application_role_with_too_many_rights_is_refused(cluster, run, managed, might):
     assert _psql(cluster, managed[ADMIN]).returncode == 0
     with psycopg.connect(cluster.url(SUPERUSER, "postgres"), autocommit=True) as connection:
         connection.execute(f"ALTER ROLE managed_app {might}")

@@ -79,7 +79,7 @@ def documented(folder: Path, run: Run, **urls: str) -> None:
         assert done.returncode == 0, done.stderr
 
 
-def test_the_documented_dump_and_load_brings_the_whole_record_over(
+def test_the_documented_dump_and_load_transfers_the_whole_record(
     committed_db, owner_connection, run, mover, settings, tmp_path
 ):
     settings.COUNTERFOIL_SIGNER_STATE = signer_state_file()
@@ -159,7 +159,7 @@ def record_migrations(owner: psycopg.Connection, names: set[str]) -> None:
         owner.execute("INSERT INTO django_migrations (app, name, applied) VALUES (%s, %s, now())", [app, name])
 
 
-def test_a_database_that_ran_all_of_the_old_migrations_is_taken_over(tables_and_fences):
+def test_a_database_that_ran_all_of_the_old_migrations_is_adopted(tables_and_fences):
     """Its tables are those of 0001_initial, so what is left to run are the files."""
     record_migrations(tables_and_fences, LAST_OF_THE_OLD)
     tables_and_fences.execute(
@@ -203,7 +203,7 @@ def before_normal_names(committed_db, owner_connection):
     return add
 
 
-def test_names_are_brought_into_their_normal_form(before_normal_names, owner_connection):
+def test_names_are_normalised(before_normal_names, owner_connection):
     for name in ("Ada@Bücher.Example", "ben@corp.example"):
         before_normal_names(name)
     call_command("migrate", "console", database="owner", verbosity=0)
@@ -211,7 +211,7 @@ def test_names_are_brought_into_their_normal_form(before_normal_names, owner_con
     assert names == ["ada@xn--bcher-kva.example", "ben@corp.example"]
 
 
-def test_two_accounts_with_one_name_in_normal_form_are_named_and_nothing_is_changed(
+def test_two_accounts_whose_names_normalise_alike_are_named_and_nothing_is_changed(
     before_normal_names, owner_connection
 ):
     for name in ("Ada@corp.example", "ada@corp.example"):

@@ -75,7 +75,7 @@ def defined() -> dict[str, str]:
 # The files and the database
 
 
-def test_the_functions_of_the_database_are_those_of_the_files_to_the_letter(owner):
+def test_the_functions_of_the_database_are_exactly_those_of_the_files(owner):
     stored = owner.execute(
         "SELECT proname::text, prosrc FROM pg_proc p WHERE pronamespace = 'public'::regnamespace"
         " AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = p.oid AND d.deptype = 'e')"
@@ -111,7 +111,7 @@ def test_running_the_files_again_changes_nothing(owner):
         "DROP INDEX event_by_person",
     ],
 )
-def test_running_the_files_again_brings_back_what_was_taken_away(owner, damage):
+def test_running_the_files_again_restores_what_was_removed(owner, damage):
     before = catalogue(owner)
     owner.execute(sql.SQL(damage))
     assert catalogue(owner) != before
@@ -123,7 +123,7 @@ OBSERVED = """('reviews_observation', 'action_id', '{"error_code": ""}')"""
 
 
 @pytest.mark.parametrize("columns", ["{}", '{"error_code": "kept"}', '{"status": ""}'])
-def test_a_line_that_would_leave_more_after_erasing_or_something_else_is_refused(owner, columns):
+def test_an_erasure_rule_that_would_keep_more_is_refused(owner, columns):
     text = FILES["reviews/erasure.sql"].read_text()
     assert OBSERVED in text
     changed = OBSERVED.replace('{"error_code": ""}', columns)
@@ -131,7 +131,7 @@ def test_a_line_that_would_leave_more_after_erasing_or_something_else_is_refused
         owner.execute(text.replace(OBSERVED, changed).encode())
 
 
-def test_a_line_that_leaves_less_after_erasing_is_taken_over(owner):
+def test_an_erasure_rule_that_keeps_less_is_accepted(owner):
     text = FILES["reviews/erasure.sql"].read_text()
     changed = OBSERVED.replace('{"error_code": ""}', '{"error_code": "", "status": ""}')
     owner.execute(text.replace(OBSERVED, changed).encode())
@@ -140,12 +140,12 @@ def test_a_line_that_leaves_less_after_erasing_is_taken_over(owner):
 
 
 @pytest.mark.parametrize("wrong", ["relation = 'elsewhere'", "subject = 'tenant_id'", "columns = 'null'"])
-def test_a_line_keeps_its_table_and_subject(owner, wrong):
+def test_the_table_and_subject_of_an_erasure_rule_cannot_be_changed(owner, wrong):
     with pytest.raises(psycopg.Error, match="append-only"):
         owner.execute(sql.SQL(f"UPDATE ledger_blank SET {wrong} WHERE relation = 'reviews_observation'"))
 
 
-def test_the_database_has_the_transitions_of_the_rules_and_no_others(owner):
+def test_the_transitions_in_the_database_are_exactly_those_of_the_rules(owner):
     stays = {(kind, state, state) for kind in MACHINES for state in states(kind)}
     moves = {(kind, start, target) for kind, pairs in MACHINES.items() for start, target in pairs}
     known = sorted({state for kind in MACHINES for state in states(kind)} | {""})
@@ -165,7 +165,7 @@ def test_the_database_finds_actions_by_the_phases_of_the_rules(owner):
     assert apart == {kind: outcomes.set_apart(kind) for kind in kinds}
 
 
-def test_no_index_of_actions_holds_what_changes_at_each_step(owner):
+def test_no_index_of_actions_contains_a_column_that_changes_at_each_step(owner):
     found = owner.execute(
         "SELECT c.relname::text, pg_get_indexdef(c.oid) FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid"
         " WHERE i.indrelid = 'ledger_action'::regclass"
@@ -174,7 +174,7 @@ def test_no_index_of_actions_holds_what_changes_at_each_step(owner):
     assert not [name for name, made in found if re.search(r"\b(state|reached_by|seq|changed_at|settled)\b", made)]
 
 
-def test_every_fence_of_the_database_is_one_that_each_start_looks_at(owner):
+def test_every_fence_of_the_database_is_checked_at_each_start(owner):
     """So that a table which becomes append-only cannot be forgotten in `ledger.verification.queries.fences`."""
     rows = owner.execute(
         "SELECT c.relname::text, t.tgname::text FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid"
@@ -202,7 +202,7 @@ OPENS = re.compile(
 )
 
 
-def test_no_migration_has_a_statement_of_its_own_and_no_file_switches_a_fence_off():
+def test_no_migration_contains_sql_of_its_own_and_no_file_disables_a_fence():
     migrations = [file for app in APPS for file in (ROOT / app / "migrations").glob("*.py")]
     assert len(migrations) >= 12
     for file in migrations:

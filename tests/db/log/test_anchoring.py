@@ -184,7 +184,7 @@ def test_a_checkpoint_that_a_quorum_cosigned_is_anchored(tmp_path, settings, gro
     assert (third.name, third.size, third.fault) == ("three", None, "No answer: ConnectError.")
 
 
-def test_the_stored_evidence_convinces_an_auditor(tmp_path, settings, grown, clock):
+def test_the_stored_evidence_satisfies_an_auditor(tmp_path, settings, grown, clock):
     """The checkpoint with the stored lines satisfies the auditor's policy, for an entry that is in the log."""
     tenant_id = grown.tenant
     size = grown(40)
@@ -204,7 +204,7 @@ def test_the_stored_evidence_convinces_an_auditor(tmp_path, settings, grown, clo
     assert not proof_rules.check_proof(proof._replace(checkpoint=point.note), leaf=leaf, policy=auditor).satisfied
 
 
-def test_a_quorum_that_cannot_be_reached_leaves_the_checkpoint_not_anchored(tmp_path, settings, grown, clock):
+def test_without_a_quorum_the_checkpoint_is_not_anchored(tmp_path, settings, grown, clock):
     """L21: one of two needed witnesses: nothing turns green, the fault says who and since when, and it heals."""
     tenant_id = grown.tenant
     first = grown(3)
@@ -237,7 +237,7 @@ def test_a_quorum_that_cannot_be_reached_leaves_the_checkpoint_not_anchored(tmp_
     assert healed.witnesses[1].fault is None
 
 
-def test_two_witnesses_of_different_heads_are_no_quorum(tmp_path, settings, grown, clock):
+def test_cosignatures_of_different_heads_form_no_quorum(tmp_path, settings, grown, clock):
     """L21: a quorum stands under one checkpoint, not under the sum of several."""
     tenant_id = grown.tenant
     for name in ("one", "two"):
@@ -250,7 +250,7 @@ def test_two_witnesses_of_different_heads_are_no_quorum(tmp_path, settings, grow
     assert standing(tenant_id).anchored_size is None
 
 
-def test_a_witness_that_no_policy_names_any_more_counts_for_nothing(tmp_path, settings, grown, clock):
+def test_a_witness_removed_from_the_policy_no_longer_counts(tmp_path, settings, grown, clock):
     tenant_id = grown.tenant
     grown(3)
     with running(tmp_path, tenant_id, "one", quorum="quorum one\n") as (_, asked):
@@ -262,7 +262,7 @@ def test_a_witness_that_no_policy_names_any_more_counts_for_nothing(tmp_path, se
     assert standing(tenant_id).anchored_size is None
 
 
-def test_the_digests_go_back_into_the_log(tmp_path, settings, grown, clock):
+def test_the_digests_of_the_evidence_are_recorded_in_the_log(tmp_path, settings, grown, clock):
     """Two-way pegging: the next leaves stand behind the evidence, and their envelopes name it."""
     tenant_id = grown.tenant
     size = grown(4)
@@ -283,7 +283,9 @@ def test_the_digests_go_back_into_the_log(tmp_path, settings, grown, clock):
     assert checkpoint.parse(text).size == size
 
 
-def test_a_log_that_says_nothing_new_is_left_unchanged(tmp_path, settings, grown, clock, signer_state_file):
+def test_a_log_whose_only_news_is_its_own_anchoring_is_not_anchored_again(
+    tmp_path, settings, grown, clock, signer_state_file
+):
     """Its own notes that it was anchored are no news; or it would be anchored for ever."""
     tenant_id = grown.tenant
     grown(4)
@@ -313,7 +315,7 @@ def test_witnesses_are_asked_at_intervals(tmp_path, settings, grown, clock):
         assert anchoring.anchor_log(tenant_id=tenant_id, clock=clock) == 1
 
 
-def test_an_answer_that_was_lost_is_fetched_again(tmp_path, settings, grown, clock):
+def test_an_answer_that_was_lost_is_requested_again(tmp_path, settings, grown, clock):
     """The witness knows more than is remembered of it here: it says its size, and is asked from there."""
     tenant_id = grown.tenant
     grown(4)
@@ -336,7 +338,7 @@ def test_an_answer_that_was_lost_is_fetched_again(tmp_path, settings, grown, clo
     assert standing(tenant_id).anchored_size == newer.size
 
 
-def test_a_witness_that_knows_more_than_we_do_raises_an_alarm(tmp_path, settings, grown, clock):
+def test_a_witness_that_has_seen_a_longer_log_raises_an_alarm(tmp_path, settings, grown, clock):
     """L18: a record that was set back is told so by its witness, even when the signer state was lost with it."""
     tenant_id = grown.tenant
     other = SomeLog(origin=checkpoint_origin(tenant_id), key=log_key())
@@ -421,7 +423,7 @@ def impostor(status: int, content: bytes, **headers: str) -> Iterator[str]:
         (409, b"\xff", {"Content_Type": "text/x.tlog.size"}, "a size that is none"),
     ],
 )
-def test_an_impostor_of_a_witness_is_not_believed(tmp_path, settings, grown, clock, status, content, headers, fault):
+def test_a_forged_answer_of_a_witness_is_rejected(tmp_path, settings, grown, clock, status, content, headers, fault):
     """L21: no false green."""
     tenant_id = grown.tenant
     grown(6)
@@ -436,7 +438,7 @@ def test_an_impostor_of_a_witness_is_not_believed(tmp_path, settings, grown, clo
     assert pegs(tenant_id) == []
 
 
-def test_a_cosignature_of_another_head_is_not_believed(tmp_path, settings, grown, clock):
+def test_a_cosignature_of_another_head_is_rejected(tmp_path, settings, grown, clock):
     """L21: a real witness's line for an older head of the same log."""
     tenant_id = grown.tenant
     grown(3)
@@ -508,7 +510,7 @@ def test_an_authority_that_does_not_stamp_is_reported_as_failing(settings, grown
     assert now.authority.failing_since == clock()
 
 
-def test_a_stamp_of_before_is_not_taken_for_a_new_one(settings, grown, clock, authority):
+def test_an_old_stamp_is_not_accepted_as_a_new_one(settings, grown, clock, authority):
     """The answer to an earlier question has another nonce and another imprint."""
     tenant_id = grown.tenant
     grown(5)
@@ -535,7 +537,7 @@ def test_no_witness_is_contacted_unless_one_is_configured(settings, grown, clock
     assert (now.is_asked, now.anchored_size, now.authority) == (False, None, None)
 
 
-def test_the_tick_passes_all_tenants(tmp_path, settings, grown, signer_state_file):
+def test_the_tick_anchors_every_tenant_although_one_fails(tmp_path, settings, grown, signer_state_file):
     """One that cannot be anchored does not keep the others from it."""
     assert tasks.anchor() == 0
     tenant_id = grown.tenant
@@ -556,7 +558,7 @@ def test_the_tick_passes_all_tenants(tmp_path, settings, grown, signer_state_fil
         ("COUNTERFOIL_ANCHOR_EVERY_S", "often"),
     ],
 )
-def test_a_wrong_setting_stops_the_process_with_a_sentence(name, value):
+def test_a_wrong_setting_stops_the_process_with_one_sentence(name, value):
     argv = [sys.executable, "-c", "import tests.offline"]
     environment = {"PATH": os.environ["PATH"], name: value}
     ran = subprocess.run(argv, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
@@ -578,7 +580,7 @@ def test_a_wrong_setting_stops_the_process_with_a_sentence(name, value):
         None,
     ],
 )
-def test_a_policy_that_asks_nobody_is_refused_at_the_start(tmp_path, text):
+def test_an_unusable_witness_policy_is_refused_at_the_start(tmp_path, text):
     file = tmp_path / "policy"
     if text is not None:
         file.write_text(text.replace("VKEY", absent("one")))
@@ -587,7 +589,7 @@ def test_a_policy_that_asks_nobody_is_refused_at_the_start(tmp_path, text):
 
 
 @pytest.mark.parametrize("content", [b"", b"nonsense", None])
-def test_roots_that_are_none_are_refused_at_the_start(tmp_path, content):
+def test_invalid_root_certificates_are_refused_at_the_start(tmp_path, content):
     file = tmp_path / "roots.pem"
     if content is not None:
         file.write_bytes(content)
@@ -595,7 +597,7 @@ def test_roots_that_are_none_are_refused_at_the_start(tmp_path, content):
         load_authorities(file)
 
 
-def test_an_address_is_a_plain_one():
+def test_only_plain_http_addresses_are_accepted():
     assert is_plain_http_address("https://tsa.example.org/stamp")
     assert is_plain_http_address("http://127.0.0.1:8470")
     for wrong in (

@@ -47,7 +47,7 @@ def broken(*options):
 
 
 @pytest.mark.req("R-LE-02")
-def test_a_checkpoint_that_was_taken_away_is_missed(kept, superuser_connection):
+def test_a_removed_checkpoint_is_reported_as_missing(kept, superuser_connection):
     call_command("verify_ledger", verbosity=0)
     call_command("verify_ledger", "--log", verbosity=0)
     superuser_connection.execute("CREATE TABLE was AS TABLE ledger_checkpoint")
@@ -64,7 +64,7 @@ def test_a_checkpoint_that_was_taken_away_is_missed(kept, superuser_connection):
 
 
 @pytest.mark.req("R-LE-02")
-def test_a_checkpoint_that_was_altered_is_named(kept, superuser_connection):
+def test_an_altered_checkpoint_is_named(kept, superuser_connection):
     one = "UPDATE ledger_checkpoint SET note = {} WHERE size = %s"
     another = "(SELECT note FROM ledger_checkpoint o WHERE o.size = %s)"
     note = superuser_connection.execute("SELECT note FROM ledger_checkpoint WHERE size = %s", [kept[1]]).fetchone()[0]

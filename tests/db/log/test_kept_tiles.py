@@ -36,7 +36,7 @@ def read(tenant):
         return log.tiles_to_prove(tenant, 1, ALL)
 
 
-def test_a_full_tile_is_read_once_and_one_that_grows_each_time(stored):
+def test_a_full_tile_is_read_once_and_a_growing_one_every_time(stored):
     tenant, asked, superuser = stored
     assert read(tenant) == {FULL: b"f" * 8192, GROWING: b"g" * 64}
     superuser.execute("UPDATE ledger_tile SET hashes = hashes || %s WHERE index = 1", [b"h" * 32])
@@ -44,7 +44,7 @@ def test_a_full_tile_is_read_once_and_one_that_grows_each_time(stored):
     assert asked == [[0, 1], [1]]
 
 
-def test_another_tenant_gets_none_of_what_is_kept(stored):
+def test_another_tenant_gets_no_cached_tile(stored):
     tenant, _, _ = stored
     read(tenant)
     assert read(uuid4()) == {}

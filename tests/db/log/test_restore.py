@@ -144,7 +144,7 @@ def seal_meanwhile(tenant_id: Any) -> None:
         threads.submit(seal).result()
 
 
-def test_a_call_to_a_process_that_knows_only_the_closed_log_is_sent_again(shop: Workshop):
+def test_a_process_that_knows_only_the_closed_log_answers_once_with_retry_after(shop: Workshop):
     """It is answered 503 with the time to come back, and never refused; the next is let in."""
     seal_up()
     session = shop.session()
@@ -159,7 +159,7 @@ def test_a_call_to_a_process_that_knows_only_the_closed_log_is_sent_again(shop: 
     assert answers[1].json()["results"][0]["accepted"]
 
 
-def test_an_end_of_the_log_that_was_never_signed_holds_nothing_up(shop: Workshop, backup: Any):
+def test_an_unsigned_end_of_the_old_log_does_not_block_the_restore(shop: Workshop, backup: Any):
     """The votes stand in the part that a restore closes, an hour old and unsigned: they are asked for again."""
     shop.propose("write_document")
     seal_up()
@@ -191,7 +191,7 @@ def claim_of_delete(shop: Workshop) -> list[dict[str, Any]]:
 
 
 @pytest.mark.unsealed
-def test_a_sequencer_that_signs_the_new_log_first_is_no_fault(
+def test_a_sequencer_that_signs_the_new_log_first_is_not_a_fault(
     shop: Workshop, backup: Any, run: Any, monkeypatch: pytest.MonkeyPatch
 ):
     shop.propose("write_document")
@@ -215,7 +215,7 @@ def test_a_sequencer_that_signs_the_new_log_first_is_no_fault(
 
 
 @pytest.mark.unsealed
-def test_a_log_that_grows_while_a_restore_is_declared_is_sound(
+def test_a_log_that_grows_while_a_restore_is_declared_is_accepted(
     shop: Workshop, run: Any, monkeypatch: pytest.MonkeyPatch
 ):
     seal_up()
@@ -262,7 +262,7 @@ def test_nothing_starts_on_a_record_older_than_the_signed_log(shop: Workshop, ba
 
 
 @pytest.mark.unsealed
-def test_a_process_remembers_what_it_has_read(shop: Workshop, backup: Any):
+def test_a_process_remembers_the_newest_head_that_it_has_read(shop: Workshop, backup: Any):
     """No file: the web process itself has read a later head."""
     shop.approved()
     seal_up()
@@ -278,7 +278,7 @@ def test_a_process_remembers_what_it_has_read(shop: Workshop, backup: Any):
 
 
 @pytest.mark.unsealed
-def test_an_executor_that_has_seen_more_is_refused(shop: Workshop, backup: Any):
+def test_an_executor_that_has_seen_a_newer_checkpoint_is_refused(shop: Workshop, backup: Any):
     """Neither file nor memory: what the executor sends is enough."""
     order = claimed(shop)
     shop.propose("write_document")
@@ -318,7 +318,7 @@ def test_nothing_starts_while_the_log_is_stopped(shop: Workshop, backup: Any, se
 
 
 @pytest.mark.unsealed
-def test_a_copy_from_before_the_last_restore_is_of_an_older_epoch(shop: Workshop, backup: Any, settings: Any):
+def test_a_copy_from_before_the_last_restore_has_an_older_epoch(shop: Workshop, backup: Any, settings: Any):
     """Nothing was signed in between, so that only the epoch tells the two apart."""
     shop.approved()
     seal_up()
@@ -333,7 +333,7 @@ def test_a_copy_from_before_the_last_restore_is_of_an_older_epoch(shop: Workshop
 
 
 @pytest.mark.unsealed
-def test_a_person_lets_some_tools_start_for_a_while(shop: Workshop, backup: Any, settings: Any):
+def test_a_person_lets_some_tools_start_for_a_limited_time(shop: Workshop, backup: Any, settings: Any):
     """The override is scoped and bounded, on record, and named by the order and by the grant's event."""
     first, second = shop.approved(), shop.propose("write_document")
     seal_up(epoch=settings.COUNTERFOIL_EPOCH)
@@ -377,14 +377,14 @@ def test_the_database_refuses_an_override_without_end(shop: Workshop):
 
 
 @pytest.mark.unsealed
-def test_an_unreadable_file_of_the_newest_head_releases_nothing(shop: Workshop, settings: Any):
+def test_an_unreadable_file_of_the_newest_head_prevents_every_start(shop: Workshop, settings: Any):
     shop.approved()
     seal_up(epoch=settings.COUNTERFOIL_EPOCH)
     settings.COUNTERFOIL_EPOCH.with_name("heads").joinpath(str(shop.tenant)).write_text("")
     assert claim_refused(shop) == (503, "EPOCH_UNKNOWN")
 
 
-def test_the_epoch_only_rises_and_outlives_either_of_its_two_places(tmp_path: Path):
+def test_the_epoch_never_decreases_and_survives_the_loss_of_one_of_its_files(tmp_path: Path):
     file, other = tmp_path / "epoch", tmp_path / "elsewhere"
     with SignerState(tmp_path / "signer.sqlite", epoch=file) as state:
         assert (state.epoch, read_epoch(file)) == (1, 1)
@@ -401,7 +401,7 @@ def test_the_epoch_only_rises_and_outlives_either_of_its_two_places(tmp_path: Pa
 
 
 @pytest.mark.usefixtures("db")
-def test_a_process_that_was_never_stopped_learns_of_the_new_log_at_its_first_write():
+def test_a_running_process_learns_of_the_new_log_at_its_first_write():
     """It keeps the origin of each tenant's log for half a minute; one write is refused for that, and not the next."""
     tenant = found("orchid")
 

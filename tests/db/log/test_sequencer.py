@@ -67,7 +67,7 @@ def leaf_hashes(tenant):
 
 
 @pytest.mark.req("R-LE-02")
-def test_every_event_has_a_place_and_the_root_is_over_all_of_them(tenant, signer_state_file):
+def test_every_event_has_an_index_and_the_root_covers_all_of_them(tenant, signer_state_file):
     for size in (1, 254, 2, 300):
         happen(tenant, size)
         seals.seal_up(signer_state_file)
@@ -87,7 +87,7 @@ def test_the_checkpoint_is_signed_by_the_key_of_the_log(tenant, signer_state_fil
     assert checkpoint.parse(note.text) == checkpoint.CheckpointBody(head.origin, head.size, head.root)
 
 
-def test_each_place_is_proven_under_the_signed_root(tenant, signer_state_file):
+def test_each_index_is_proven_under_the_signed_root(tenant, signer_state_file):
     subject = happen(tenant, 7)
     seals.seal_up(signer_state_file)
     head = newest(tenant)
@@ -129,7 +129,7 @@ def test_a_rolled_back_event_gets_no_leaf(tenant, signer_state_file):
         assert queries.is_sealed(tenant, kept)
 
 
-def test_a_tenant_s_log_holds_its_own_events_only(tenant, signer_state_file):
+def test_a_tenants_log_holds_only_its_own_events(tenant, signer_state_file):
     other = found("willow")
     happen(tenant, 3)
     happen(other, 5)
@@ -148,7 +148,7 @@ def test_no_new_head_is_signed_while_nothing_happens(tenant, signer_state_file):
     assert newest(tenant) == before
 
 
-def test_a_quiet_log_is_reported_as_alive_with_the_same_note(tenant, signer_state_file):
+def test_an_idle_log_is_reported_as_alive_with_the_same_checkpoint(tenant, signer_state_file):
     seals.seal_up(signer_state_file)
     seals.seal_up(signer_state_file)
     before = newest(tenant)
@@ -174,7 +174,7 @@ def superuser(superuser_connection):
     return superuser_connection
 
 
-def test_an_event_changed_before_it_had_its_place_stops_the_log(committed_tenant, superuser, signer_state_file):
+def test_an_event_changed_before_it_was_sealed_stops_the_log(committed_tenant, superuser, signer_state_file):
     """L13, the Yeti case: the bytes are read back and hashed again, and nothing is signed over others."""
     tenant = committed_tenant
     seals.seal_up(signer_state_file)
@@ -212,7 +212,7 @@ def test_a_row_of_the_queue_without_an_event_stops_the_log(committed_tenant, sup
         seals.seal_up(signer_state_file)
 
 
-def test_no_event_gets_two_places(committed_tenant, superuser, signer_state_file):
+def test_no_event_gets_two_indexes(committed_tenant, superuser, signer_state_file):
     subject = happen(committed_tenant)
     seals.seal_up(signer_state_file)
     superuser.execute(
@@ -232,7 +232,7 @@ def test_a_log_whose_signer_state_is_lost_is_not_signed(tenant, signer_state_fil
         seals.seal_up(tmp_path / "another.sqlite")
 
 
-def test_the_signer_state_knows_a_head_before_the_database_does(tenant, signer_state_file, monkeypatch):
+def test_the_signer_state_stores_a_head_before_the_database_does(tenant, signer_state_file, monkeypatch):
     """L19: if we die between the two, the same head is signed again and nothing else can be."""
     seals.seal_up(signer_state_file)
     happen(tenant)
@@ -266,7 +266,7 @@ def restored(tenant, signer_state_file):
     return tenant
 
 
-def test_a_restored_database_is_given_no_further_entry(restored, signer_state_file):
+def test_a_restored_database_gets_no_further_entry(restored, signer_state_file):
     """L17: neither a place nor a signature, however far it grows again."""
     before = newest(restored)
     for _ in range(3):
@@ -276,7 +276,7 @@ def test_a_restored_database_is_given_no_further_entry(restored, signer_state_fi
     assert newest(restored) == before
 
 
-def test_another_history_of_the_same_length_is_not_signed(tenant, signer_state_file):
+def test_a_different_history_of_the_same_length_is_not_signed(tenant, signer_state_file):
     """L18."""
     seals.seal_up(signer_state_file)
     seals.seal_up(signer_state_file)
@@ -288,7 +288,7 @@ def test_another_history_of_the_same_length_is_not_signed(tenant, signer_state_f
         seals.seal_up(signer_state_file)
 
 
-def test_a_history_that_grew_past_another_one_is_not_signed(tenant, signer_state_file):
+def test_a_longer_but_different_history_is_not_signed(tenant, signer_state_file):
     """L18: longer than what was signed, but not a continuation of it."""
     seals.seal_up(signer_state_file)
     seals.seal_up(signer_state_file)
@@ -301,7 +301,7 @@ def test_a_history_that_grew_past_another_one_is_not_signed(tenant, signer_state
             sequencer.sign_head(tenant_id=tenant, signer=signer, at=now())
 
 
-def test_after_a_restore_a_new_log_opens_with_that_fact(restored, signer_state_file):
+def test_after_a_restore_the_new_log_begins_with_that_event(restored, signer_state_file):
     """L17: the old log keeps its last signed head, the new one begins with `restored` and takes what waits."""
     subject, old = happen(restored), newest(restored)
     with seals.as_sequencer(), seals.signer(signer_state_file) as signer:
@@ -327,7 +327,7 @@ def test_after_a_restore_a_new_log_opens_with_that_fact(restored, signer_state_f
         assert queries.is_sealed(restored, later)
 
 
-def test_the_record_of_both_logs_is_verified_as_one(restored, signer_state_file):
+def test_the_record_across_both_logs_is_verified_as_one(restored, signer_state_file):
     happen(restored, 2)
     with seals.as_sequencer(), seals.signer(signer_state_file) as signer:
         sequencer.reopen_log(tenant_id=restored, signer=signer, reason="The disk failed.", at=now())
@@ -336,7 +336,7 @@ def test_the_record_of_both_logs_is_verified_as_one(restored, signer_state_file)
     call_command("verify_ledger", verbosity=0)
 
 
-def test_a_sound_log_is_not_opened_again(tenant, signer_state_file):
+def test_a_sound_log_cannot_be_declared_restored(tenant, signer_state_file):
     seals.seal_up(signer_state_file)
     with seals.as_sequencer(), seals.signer(signer_state_file) as signer:
         assert sequencer.reopen_log(tenant_id=tenant, signer=signer, reason="Why not.", at=now()) is None
@@ -352,7 +352,7 @@ def test_one_of_two_signers_continues(tenant, signer_state_file):
             other.advance(head.origin, last, TreeHead(head.size + 1, b"\2" * 32))
 
 
-def test_a_signer_state_that_knows_a_log_is_given_no_other_head(tenant, signer_state_file):
+def test_a_signer_state_that_already_has_a_log_accepts_no_other_head(tenant, signer_state_file):
     seals.seal_up(signer_state_file)
     origin = newest(tenant).origin
     with SignerState(signer_state_file) as state:

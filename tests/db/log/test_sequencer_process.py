@@ -136,7 +136,7 @@ def test_the_sequencer_seals_new_events_and_stops_on_request(process, tenant):
     assert child.process.returncode == 0
 
 
-def test_one_leads_and_another_takes_over_when_it_is_killed(process, tenant):
+def test_one_sequencer_leads_and_another_takes_over_when_it_is_killed(process, tenant):
     """L9: the second stands by; nothing is lost or doubled when the first is gone in the middle of the work."""
     first = process.start()
     assert processes.wait_until(lambda: all_is_sealed(tenant), within_s=PATIENCE_S), process.log.read_text()
@@ -251,7 +251,7 @@ print(failures)
 """
 
 
-def test_killed_at_every_statement_it_leaves_the_old_log_or_the_new_one(process, tenant):
+def test_a_sequencer_killed_at_any_statement_leaves_the_old_log_or_the_new_one(process, tenant):
     """L7, L8: each statement, write to the signer state and commit, once with the write lost and once with it kept."""
     happen(tenant, 200)
     told = process.program(KILLED)
@@ -265,7 +265,7 @@ def test_killed_at_every_statement_it_leaves_the_old_log_or_the_new_one(process,
 
 
 @pytest.mark.parametrize("kept", ["lost", "kept"])
-def test_a_writer_killed_at_every_statement_leaves_the_event_and_its_place_in_the_queue_or_neither(
+def test_a_writer_killed_at_any_statement_leaves_the_event_with_its_queue_row_or_neither(
     process, tenant, committed_db, kept
 ):
     """The append path: what the sequencer finds afterwards is whole."""
@@ -320,7 +320,7 @@ class Written:
         (self.lost if taken_back else self.kept).append((tenant, head.id))
 
 
-def test_many_writers_of_many_tenants_each_get_their_places(process, committed_db, run):
+def test_many_writers_of_many_tenants_each_get_their_indexes(process, committed_db, run):
     """L10: writers at once, some of them rolled back; what was committed has one leaf each, what was not has none."""
     tenants = [found(f"tenant-{number}") for number in range(10)]
     process.start()
@@ -343,7 +343,7 @@ def test_many_writers_of_many_tenants_each_get_their_places(process, committed_d
             assert queries.event_positions(one, subject) == {}
 
 
-def test_writers_do_not_wait_for_it(committed_db, tenant, run):
+def test_writers_do_not_wait_for_the_sequencer(committed_db, tenant, run):
     """L12: with every row and lock of the sequencer held, an event is committed all the same."""
     with psycopg.connect(committed_db.sequencer_url) as held:
         held.execute("SELECT pg_advisory_lock(4711002)")
@@ -358,7 +358,7 @@ def test_writers_do_not_wait_for_it(committed_db, tenant, run):
         held.rollback()
 
 
-def test_a_damaged_log_stops_alone_and_raises_an_alarm(process, tenant, superuser_connection):
+def test_a_damaged_log_stops_only_itself_and_raises_an_alarm(process, tenant, superuser_connection):
     """L13 in the process: an alarm on record, the other tenant goes on, the damaged log gets no signature."""
     other = found("willow")
     assert process.once().returncode == 0
@@ -439,7 +439,7 @@ def test_a_restored_database_cannot_fork_history(older_copy, process, tenant):
     call_command("verify_ledger", verbosity=0)
 
 
-def test_a_lost_signer_state_stops_everything_until_a_checkpoint_is_adopted(process, tenant, tmp_path):
+def test_after_the_signer_state_is_lost_nothing_is_signed_until_a_checkpoint_is_adopted(process, tenant, tmp_path):
     assert process.once().returncode == 0
     with tenancy(tenant):
         head = queries.current_log(tenant)
@@ -454,7 +454,7 @@ def test_a_lost_signer_state_stops_everything_until_a_checkpoint_is_adopted(proc
     assert all_is_sealed(tenant)
 
 
-def test_a_checkpoint_of_another_key_is_not_adopted(process, tenant, tmp_path):
+def test_a_checkpoint_signed_with_another_key_is_not_adopted(process, tenant, tmp_path):
     assert process.once().returncode == 0
     with tenancy(tenant):
         note = bytearray(queries.current_log(tenant).note)
@@ -466,13 +466,13 @@ def test_a_checkpoint_of_another_key_is_not_adopted(process, tenant, tmp_path):
     assert "was not adopted" in told.stderr
 
 
-def test_a_missing_key_is_one_sentence(process, tenant, tmp_path):
+def test_a_missing_key_is_reported_in_one_sentence(process, tenant, tmp_path):
     told = process.once(COUNTERFOIL_LOG_KEY=str(tmp_path / "none.pem"))
     assert told.returncode == 1
     assert "cannot be used" in told.stderr
 
 
-def test_a_key_is_rotated_on_record_and_signs_beside_the_old_one(process, tenant, tmp_path):
+def test_a_key_rotation_is_recorded_and_both_keys_sign(process, tenant, tmp_path):
     """L23, the log's side: both sign until the old one is retired; each change is an event."""
     key = tmp_path / "log_key.pem"
     key.write_bytes((ROOT / process.environment["COUNTERFOIL_SECRETS_DIR"] / "log_key.pem").read_bytes())
@@ -515,7 +515,7 @@ def _check_the_record(tenant, log, new):
     Ed25519PublicKey.from_public_bytes(old.public_key).verify(bytes.fromhex(announced["signature"]), message)
 
 
-def test_a_rotation_that_died_half_way_is_ended_by_the_next_one(process, tenant, tmp_path):
+def test_an_interrupted_rotation_is_completed_by_the_next_one(process, tenant, tmp_path):
     """Between the two files, and between the files and the word on record."""
     key = tmp_path / "log_key.pem"
     key.write_bytes((ROOT / process.environment["COUNTERFOIL_SECRETS_DIR"] / "log_key.pem").read_bytes())

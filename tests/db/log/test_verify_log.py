@@ -109,14 +109,14 @@ def head(vandal):
         return queries.current_log(vandal.tenant)
 
 
-def test_a_log_that_is_intact_holds(vandal):
+def test_an_intact_log_is_valid(vandal):
     size = head(vandal).size
     assert size > EVENTS
     assert verified().startswith(f"Tenant orchid: {size} entries, ")
     assert verified().endswith(" checkpoints. The log is intact.")
 
 
-def test_several_processes_say_the_same(vandal, module_db):
+def test_several_processes_give_the_same_result(vandal, module_db):
     words = [sys.executable, "manage.py", "verify_ledger", "--log", "--processes", "2"]
     ended = subprocess.run(words, env=module_db.environment, capture_output=True, text=True)
     assert (ended.stdout.strip(), ended.stderr, ended.returncode) == (verified(), "", 0)
@@ -126,7 +126,7 @@ def test_several_processes_say_the_same(vandal, module_db):
     assert "Entry 300 of the log: the bytes of its event have another hash." in ended.stderr
 
 
-def test_a_changed_event_is_named_with_its_place(vandal):
+def test_a_changed_event_is_named_with_its_index(vandal):
     """L24: an envelope edited, alone and together with its hash."""
     subject, seq = vandal.event_at(42)
     where = "WHERE (subject_id, seq) = (%s, %s)"
@@ -162,7 +162,7 @@ def test_a_changed_tile_and_a_changed_tip_are_found(vandal):
     assert "from here on the log is not the one that its tip names." in broken()
 
 
-def test_a_tail_that_was_cut_off_is_missed_by_the_checkpoint(vandal):
+def test_a_truncated_log_is_detected_by_a_later_checkpoint(vandal):
     """L24: the tail truncated, as seen from inside: the newest checkpoint says how long the log was."""
     vandal.run("DELETE FROM ledger_leaf WHERE index >= 500")
     vandal.run("UPDATE ledger_tip SET size = 500, signed_size = 500")
@@ -179,7 +179,7 @@ def test_an_event_that_was_hidden_from_the_log_is_found(vandal):
     )
 
 
-def test_only_the_keys_that_are_trusted_count(vandal):
+def test_only_trusted_keys_count(vandal):
     """L24: re-signed with another key."""
     with seals.signer(vandal.signer_state) as signer:
         own = signer.vkey(head(vandal).origin)

@@ -55,7 +55,7 @@ def test_a_history_has_each_event_with_its_entry(head):
 
 
 @pytest.mark.req("R-RI-14", "R-RI-15")
-def test_a_report_names_the_event_that_it_was_made_from(head):
+def test_a_stored_report_names_the_event_that_it_was_made_from(head):
     with tenancy(head.tenant_id):
         action = actions.action(head.tenant_id, head.id)
         entry = queries.entry(head.tenant_id, head.id, action.seq)

@@ -50,7 +50,7 @@ def blocks_for(part):
     return top["Shared Hit Blocks"] + top["Shared Read Blocks"]
 
 
-def test_no_search_grows_with_the_table_though_nobody_has_analysed_it(superuser, django_db_blocker):
+def test_a_search_does_not_read_more_as_the_table_grows_even_without_statistics(superuser, django_db_blocker):
     seen = []
     for first, last in ((1, 1000), (1001, 5000), (5001, 20_000)):
         fill(superuser, first, last, GROWING)
@@ -69,7 +69,7 @@ def filled(superuser):
     "part", ["order", "ORDER\\", "rare_", "100%", "r_re", "abc", "0cc1", "zz", "e", "%", "_", "\\", "no such thing"]
 )
 @pytest.mark.parametrize("wanted", [{}, {"agent": "agent-3"}, {"agent": "nobody"}])
-def test_a_search_finds_what_going_through_every_row_finds(filled, monkeypatch, part, wanted):
+def test_a_search_finds_the_same_rows_as_a_full_scan(filled, monkeypatch, part, wanted):
     monkeypatch.setattr(actions, "LOOKED_THROUGH", 200)
     monkeypatch.setattr(actions, "MOST_MATCHES", 20)
     agent = wanted.get("agent", "agent-")
@@ -85,7 +85,7 @@ def test_a_search_finds_what_going_through_every_row_finds(filled, monkeypatch, 
 
 
 @pytest.mark.parametrize("order", list(actions.ORDERS))
-def test_an_index_serves_each_order_of_the_list_at_its_begin_and_in_the_middle(filled, order):
+def test_an_index_serves_each_order_of_the_list_at_the_start_and_in_the_middle(filled, order):
     """Shown by a plan that may not sort and may not go through the table."""
     asked = "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT * FROM ledger_action WHERE "
     with tenancy(OURS):
@@ -100,7 +100,7 @@ def test_an_index_serves_each_order_of_the_list_at_its_begin_and_in_the_middle(f
 
 
 @pytest.mark.parametrize("order", list(actions.ORDERS))
-def test_pages_in_each_order_hold_every_action_once(superuser, order):
+def test_paging_in_each_order_returns_every_action_once(superuser, order):
     tenant = UUID(int=205 + list(actions.ORDERS).index(order))
     fill(superuser, 1, 120, (tenant,))
     column, downwards = actions.ORDERS[order]
@@ -115,7 +115,7 @@ def test_pages_in_each_order_hold_every_action_once(superuser, order):
 
 
 @pytest.mark.req("R-UI-12")
-def test_a_search_tells_nobody_of_another_tenants_actions(filled, app_connection):
+def test_a_search_never_returns_actions_of_another_tenant(filled, app_connection):
     """Both have the same targets; each finds its own, whoever names no tenant nothing, and the table is closed."""
     asked = "SELECT action_id FROM ledger_search('%%rare%%', %s, 1000)"
     everything = [UUID(int=2**128 - 1)]

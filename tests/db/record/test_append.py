@@ -29,7 +29,7 @@ def validated(**extra):
 
 
 @pytest.mark.req("R-SM-21", "R-LE-08")
-def test_a_transition_is_one_event_written_with_the_state(tenant: UUID):
+def test_a_transition_writes_one_event_together_with_the_state(tenant: UUID):
     with tenancy(tenant):
         head = propose(tenant)
         operations.append(head, validated(), actor=operations.SYSTEM, at=AT)
@@ -43,7 +43,7 @@ def test_a_transition_is_one_event_written_with_the_state(tenant: UUID):
 
 
 @pytest.mark.req("R-LE-07")
-def test_the_stored_bytes_are_the_envelope_and_each_continues_the_one_before(tenant: UUID):
+def test_each_stored_envelope_refers_to_the_hash_of_the_one_before(tenant: UUID):
     with tenancy(tenant):
         head = propose(tenant)
         operations.append(head, validated(detail={"because": "checks passed"}), actor=operations.SYSTEM, at=AT)
@@ -55,7 +55,7 @@ def test_the_stored_bytes_are_the_envelope_and_each_continues_the_one_before(ten
 
 
 @pytest.mark.req("R-SM-22")
-def test_an_illegal_step_changes_nothing(tenant: UUID):
+def test_an_illegal_transition_changes_nothing(tenant: UUID):
     with tenancy(tenant):
         head = propose(tenant)
         with pytest.raises(IllegalTransition):
@@ -66,7 +66,7 @@ def test_an_illegal_step_changes_nothing(tenant: UUID):
 
 
 @pytest.mark.parametrize("kind", ["noted", "case_claimed"])
-def test_an_event_that_the_register_does_not_know_of_its_subject_is_not_written(tenant: UUID, kind: str):
+def test_an_unregistered_event_kind_is_not_written(tenant: UUID, kind: str):
     """The program is wrong there, not the caller: it is no refusal, and the transaction is rolled back by it."""
     with tenancy(tenant):
         head = propose(tenant)
@@ -75,7 +75,7 @@ def test_an_event_that_the_register_does_not_know_of_its_subject_is_not_written(
         assert actions.action(tenant, head.id).seq == 1
 
 
-def test_a_step_without_its_grounds_is_refused(tenant: UUID):
+def test_a_transition_without_its_grounds_is_refused(tenant: UUID):
     with tenancy(tenant):
         head = operations.append(propose(tenant), validated(), actor=operations.SYSTEM, at=AT)
         with pytest.raises(GroundsMissing):
@@ -85,7 +85,7 @@ def test_a_step_without_its_grounds_is_refused(tenant: UUID):
 
 
 @pytest.mark.req("R-SM-23")
-def test_a_head_that_has_moved_on_cannot_be_continued_twice(tenant: UUID):
+def test_a_head_can_be_continued_only_once(tenant: UUID):
     from django.db import DatabaseError, transaction
 
     with tenancy(tenant):
@@ -96,7 +96,7 @@ def test_a_head_that_has_moved_on_cannot_be_continued_twice(tenant: UUID):
         assert len(queries.history(tenant, head.id)) == 2
 
 
-def test_evidence_opens_again_and_is_not_stored_in_clear(tenant: UUID):
+def test_evidence_can_be_opened_and_is_not_stored_in_clear(tenant: UUID):
     with tenancy(tenant):
         head = propose(tenant)
         sealed = operations.store_evidence(
@@ -114,7 +114,7 @@ def test_evidence_opens_again_and_is_not_stored_in_clear(tenant: UUID):
         assert b"amount" not in bytes(evidence.evidence(tenant, sealed.pointer).sealed)
 
 
-def test_without_a_tenant_there_are_no_rows_and_no_way_in(tenant: UUID):
+def test_without_a_tenant_no_rows_are_visible(tenant: UUID):
     with tenancy(tenant):
         head = propose(tenant)
     with connection.cursor() as cursor:
@@ -137,7 +137,7 @@ def test_a_missing_subject_is_reported_as_missing(tenant: UUID):
 @pytest.mark.req("R-PL-13")
 @pytest.mark.parametrize("kind", [*NOTICED, "cancelled", "approval_granted"])
 @pytest.mark.parametrize("by", ["agent", "operator"])
-def test_the_database_says_itself_whether_an_actions_agent_knows_its_end(tenant: UUID, kind: str, by: str):
+def test_the_database_marks_an_action_as_noticed_by_its_agent_as_the_rules_do(tenant: UUID, kind: str, by: str):
     """As the rule has it that verifies the record; and what comes later takes it back no more."""
     happening = operations.NewEvent(kind=kind)
     with tenancy(tenant):

@@ -68,7 +68,7 @@ def test_the_tenant_starts_with_a_first_event_and_every_policy():
         assert set(catalogue_queries.active_policies(tenant.id)) == set(POLICY_KINDS)
 
 
-def test_a_tenant_begins_with_the_policy_that_the_installation_brings(tmp_path):
+def test_a_tenant_begins_with_the_policy_of_the_installation(tmp_path):
     file = tmp_path / "approval.json"
     file.write_text('{"standing_approvals": {"after": 3}}')
     made("--policy", f"approval={file}")
@@ -91,7 +91,7 @@ def test_a_tenant_begins_with_the_policy_that_the_installation_brings(tmp_path):
         ("approval:[]", r"The approval policy in .* is not a JSON object\."),
     ],
 )
-def test_a_policy_that_nobody_could_follow_founds_no_tenant(tmp_path, given, said):
+def test_an_unusable_policy_prevents_the_creation_of_the_tenant(tmp_path, given, said):
     kind, _, text = given.partition(":")
     if text:
         (tmp_path / "policy.json").write_text(text)
@@ -126,7 +126,7 @@ def test_no_secret_is_in_the_record():
     assert not [secret for secret in secrets for text in stored if secret in text]
 
 
-def test_a_tenant_that_exists_is_left_unchanged():
+def test_an_existing_tenant_is_left_unchanged():
     bootstrap()
     with pytest.raises(CommandError, match=r"^The tenant orchid already exists; nothing was changed\.$"):
         bootstrap()
@@ -134,14 +134,14 @@ def test_a_tenant_that_exists_is_left_unchanged():
 
 
 @pytest.mark.parametrize("mode", ["pass", "mark", "hold"])
-def test_the_mode_of_the_guard_is_asked_and_is_in_the_first_policy(mode):
+def test_the_chosen_mode_of_the_guard_is_in_the_first_policy(mode):
     bootstrap(mode=mode)
     tenant = ledger_queries.tenant("orchid")
     with tenancy(tenant.id):
         assert message_rule_of(tenant.id, "any agent").uncited == mode
 
 
-def test_without_a_mode_nothing_is_set_up_and_the_modes_are_reported(tmp_path, monkeypatch):
+def test_without_a_mode_nothing_is_set_up_and_the_modes_are_listed(tmp_path, monkeypatch):
     monkeypatch.setattr("sys.stdin", StringIO())
     with pytest.raises(CommandError, match=r"Choose with --messages pass\|mark\|hold; there is no default"):
         bootstrap(mode="")
@@ -153,7 +153,7 @@ def test_without_a_mode_nothing_is_set_up_and_the_modes_are_reported(tmp_path, m
     bootstrap(f"--policy=verification={file}", mode="")
 
 
-def test_a_person_who_exists_is_not_given_a_password_that_is_not_theirs():
+def test_an_existing_user_is_not_given_a_new_password():
     User.objects.create_user(username="operator@orchid", password="their own")
     with pytest.raises(CommandError, match="operator@orchid already exists"):
         bootstrap()
@@ -161,7 +161,7 @@ def test_a_person_who_exists_is_not_given_a_password_that_is_not_theirs():
 
 
 @pytest.mark.parametrize("slug", ["", "Orchid", "or chid", "-orchid", "orchid-", "../orchid", "a" * 64])
-def test_a_name_that_no_url_could_carry_is_refused(slug):
+def test_a_tenant_name_that_cannot_be_part_of_a_url_is_refused(slug):
     with pytest.raises(CommandError, match="is not a valid tenant name"):
         call_command("bootstrap", f"--tenant={slug}")
 
@@ -176,7 +176,7 @@ def test_a_key_made_later_has_its_name_scopes_and_end():
     assert key.expires_at - key.created_at == timedelta(days=30)
 
 
-def test_a_key_that_has_run_out_is_not_live():
+def test_an_expired_key_is_not_active():
     bootstrap()
     said = StringIO()
     call_command("create_key", "audit", "--tenant", "orchid", "--expires", "1", stdout=said)
@@ -192,7 +192,7 @@ def test_a_key_that_has_run_out_is_not_live():
         (["root", "--tenant", "orchid"], "invalid choice"),
     ],
 )
-def test_a_key_that_cannot_be_made_gets_one_sentence(words, sentence):
+def test_a_key_that_cannot_be_created_is_refused_in_one_sentence(words, sentence):
     bootstrap()
     with pytest.raises(CommandError, match=sentence):
         call_command("create_key", *words)

@@ -75,7 +75,7 @@ def test_no_evidence_is_stored_in_clear(inside):
 
 
 @pytest.mark.req("R-LE-17")
-def test_the_commitment_is_of_the_bytes_with_a_salt_of_their_own(inside):
+def test_a_commitment_covers_the_bytes_with_a_salt_of_its_own(inside):
     sealed = seal(inside, uuid4())
     row = evidence.evidence(inside, sealed.pointer)
     assert sealed.commitment == envelope.Commitment(
@@ -84,14 +84,14 @@ def test_the_commitment_is_of_the_bytes_with_a_salt_of_their_own(inside):
     assert (row.commitment, row.length) == (sealed.commitment.digest, len(PAYLOAD))
 
 
-def test_the_same_bytes_twice_look_like_nothing_of_the_kind(inside):
+def test_equal_bytes_are_stored_with_different_ids_salts_and_ciphertexts(inside):
     subject = uuid4()
     one, other = (evidence.evidence(inside, seal(inside, subject).pointer) for _ in range(2))
     for name in ("id", "salt", "sealed", "commitment"):
         assert getattr(one, name) != getattr(other, name)
 
 
-def test_one_subject_has_one_key_and_each_its_own(inside):
+def test_each_subject_has_exactly_one_key_of_its_own(inside):
     subjects = uuid4(), uuid4()
     for subject in (*subjects, *subjects):
         seal(inside, subject)
@@ -101,18 +101,18 @@ def test_one_subject_has_one_key_and_each_its_own(inside):
     assert SubjectKey.objects.count() == 2
 
 
-def test_an_empty_document_is_evidence_too(inside):
+def test_an_empty_document_can_be_evidence(inside):
     assert evidence.open_evidence(inside, seal(inside, uuid4(), b"").pointer) == b""
 
 
-def test_a_place_that_was_chosen_is_kept(inside):
+def test_a_given_pointer_is_used_and_cannot_be_reused(inside):
     pointer = uuid4()
     assert seal(inside, uuid4(), pointer=pointer).pointer == pointer
     with pytest.raises(DatabaseError), transaction.atomic():
         seal(inside, uuid4(), pointer=pointer)
 
 
-def test_a_long_name_of_a_source_is_cut_and_not_refused(inside):
+def test_a_long_source_name_is_truncated_and_not_refused(inside):
     sealed = seal(inside, uuid4(), source="s" * 500)
     assert evidence.evidence(inside, sealed.pointer).source == "s" * 200
 
@@ -135,11 +135,11 @@ def test_evidence_of_a_subject_is_listed_without_opening_it(inside):
     assert all("sealed" in row.get_deferred_fields() for row in found)
 
 
-def test_a_pointer_to_nothing_opens_nothing(inside):
+def test_an_unknown_pointer_opens_nothing(inside):
     assert evidence.open_evidence(inside, uuid4()) is None
 
 
-def test_with_another_key_encryption_key_nothing_opens(inside, monkeypatch):
+def test_evidence_cannot_be_opened_with_another_key_encryption_key(inside, monkeypatch):
     sealed = seal(inside, uuid4())
     keystore.clear_cache()
     monkeypatch.setattr(keystore, "key_encryption_key", lambda: bytes(32))
@@ -147,7 +147,7 @@ def test_with_another_key_encryption_key_nothing_opens(inside, monkeypatch):
         evidence.open_evidence(inside, sealed.pointer)
 
 
-def test_evidence_whose_key_was_destroyed_is_unreadable_and_its_promise_stays(committed_db, superuser_connection):
+def test_evidence_whose_key_was_destroyed_is_unreadable_but_its_commitment_remains(committed_db, superuser_connection):
     """What erasing will do: ciphertext that opens for nobody, and an event that still proves itself."""
     tenant = operations.new_id(AT)
     registration.create_tenant(tenant_id=tenant, slug="orchid", name="Orchid", host="console.test", at=AT)
@@ -170,7 +170,7 @@ def test_evidence_whose_key_was_destroyed_is_unreadable_and_its_promise_stays(co
 class TestEvidenceWithoutAnEvent:
     """At its commit the database asks each piece of evidence for an event that commits to it."""
 
-    def test_evidence_without_an_event_is_refused_at_the_commit(self, committed_db):
+    def test_evidence_without_an_event_is_refused_at_commit(self, committed_db):
         tenant = registration.set_up_tenant(
             tenant_id=operations.new_id(AT), slug="orchid", name="Orchid", host="console.test", at=AT
         ).id
@@ -185,7 +185,7 @@ class TestEvidenceWithoutAnEvent:
             assert evidence.open_evidence(tenant, kept.pointer) == PAYLOAD
 
     @pytest.mark.parametrize("field", ["pointer", "digest", "length", "purpose"])
-    def test_an_event_that_commits_to_something_else_does_not_help(self, inside, field):
+    def test_an_event_with_another_commitment_does_not_cover_the_evidence(self, inside, field):
         sealed = store(inside, subject := uuid4())
         other = {"pointer": str(uuid4()), "digest": "ab" * 32, "length": 7, "purpose": "goal"}[field]
         commit(inside, subject, replace(sealed, commitment=replace(sealed.commitment, **{field: other})))
@@ -193,7 +193,7 @@ class TestEvidenceWithoutAnEvent:
             connection.cursor().execute("SET CONSTRAINTS ALL IMMEDIATE")
         commit(inside, subject, sealed)
 
-    def test_an_event_of_another_subject_does_not_help(self, inside):
+    def test_an_event_of_another_subject_does_not_cover_the_evidence(self, inside):
         sealed = store(inside, subject := uuid4())
         commit(inside, uuid4(), sealed)
         with pytest.raises(IntegrityError), transaction.atomic():

@@ -15,7 +15,7 @@ def test_tests_run_as_the_application_role():
         assert cursor.fetchone() == ("counterfoil_app", False, False)
 
 
-def test_a_committed_database_is_a_real_one(committed_db, app_connection):
+def test_other_connections_see_what_a_committed_database_contains(committed_db, app_connection):
     with connection.cursor() as cursor:
         cursor.execute("INSERT INTO django_session VALUES ('one', '', now())")
     seen = app_connection.execute("SELECT session_key FROM django_session").fetchall()
@@ -49,7 +49,7 @@ def test_the_application_role_owns_nothing(committed_db, owner_connection):
         "COPY django_session TO PROGRAM 'cat'",
     ],
 )
-def test_the_application_role_is_refused(committed_db, app_connection, statement):
+def test_forbidden_statements_of_the_application_role_are_refused(committed_db, app_connection, statement):
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
         app_connection.execute(statement)
 

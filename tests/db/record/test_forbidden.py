@@ -113,7 +113,7 @@ def test_the_application_cannot_reach_the_record_through_its_partitions(app, cha
 
 @pytest.mark.req("R-LE-01", "R-LE-18")
 @every_row("table", DOOR_ONLY)
-def test_the_application_cannot_write_around_the_door(app, table):
+def test_the_application_cannot_write_directly_to_a_table_of_the_record(app, table):
     for wrong in (
         "INSERT INTO {} DEFAULT VALUES",
         "INSERT INTO {} (tenant_id) SELECT tenant_id FROM {}",
@@ -167,13 +167,13 @@ def test_the_application_cannot_read_or_write_a_partition(app):
         "SELECT lo_import('/etc/passwd')",
     ],
 )
-def test_the_application_cannot_widen_its_own_rights(app, module_db, wrong):
+def test_the_application_cannot_extend_its_own_rights(app, module_db, wrong):
     with pytest.raises(errors.InsufficientPrivilege):
         app.execute(sql.SQL(wrong.replace("{database}", module_db.name)))
 
 
 @pytest.mark.parametrize("table", DOOR_ONLY)
-def test_the_application_cannot_pass_on_what_it_has(app, table):
+def test_the_application_cannot_pass_on_its_rights(app, table):
     """PostgreSQL answers this with a warning, so the rights themselves are looked at."""
     held = "SELECT relacl::text FROM pg_class WHERE oid = %s::regclass"
     before = app.execute(held, [table]).fetchone()
@@ -187,7 +187,7 @@ def test_the_application_cannot_lock_the_record_against_others(app):
         app.execute("LOCK TABLE ledger_event IN ACCESS EXCLUSIVE MODE")
 
 
-def test_switching_isolation_off_shows_no_rows(app):
+def test_disabling_row_security_shows_no_rows(app):
     app.execute("SET row_security = off")
     with pytest.raises(errors.InsufficientPrivilege, match="row-level security"):
         app.execute("SELECT count(*) FROM ledger_event")
@@ -228,7 +228,7 @@ def test_no_documented_right_allows_changing_recorded_rows():
     assert {table: TABLES[table] for table in ADDED_ONLY} == dict.fromkeys(ADDED_ONLY, ("SELECT", "INSERT"))
 
 
-def test_functions_with_the_owners_rights_have_a_fixed_search_path(app):
+def test_security_definer_functions_have_a_fixed_search_path(app):
     elevated = app.execute("SELECT proname::text, proconfig FROM pg_proc WHERE prosecdef ORDER BY proname").fetchall()
     safe = ["search_path=pg_catalog, public, pg_temp"]
     planned_once = [*safe, "plan_cache_mode=force_generic_plan"]
@@ -269,7 +269,7 @@ def test_the_models_cannot_add_to_the_record(record, model):
                 way()
 
 
-def test_the_connection_of_django_is_the_application_role(record):
+def test_django_connects_as_the_application_role(record):
     with connection.cursor() as cursor, pytest.raises(DatabaseError, match="permission denied"):
         cursor.execute("UPDATE ledger_event SET kind = 'x'")
 
@@ -308,25 +308,25 @@ def test_a_forged_event_is_refused(app, record, changes, refusal):
 
 
 @pytest.mark.req("R-SM-22")
-def test_every_illegal_step_is_refused_by_the_database(app, record):
+def test_every_illegal_transition_is_refused_by_the_database(app, record):
     for target in set(State) - {target for start, target in MACHINES["action"] if start == "EXECUTING"} - {"EXECUTING"}:
         with pytest.raises(errors.CheckViolation, match="event_step_is_legal"):
             app.execute(APPEND, forged(record.action, to_state=str(target)))
 
 
-def test_a_subject_can_only_begin_at_its_beginning(app, record):
+def test_a_subject_can_only_begin_in_an_initial_state(app, record):
     new = operations.SubjectHead(tenant_id=record.tenant, id=uuid4(), kind="action")
     with pytest.raises(errors.CheckViolation):
         app.execute(APPEND, forged(new, to_state="COMMITTED", entry=record.action.entry, view=make_view(new.id)))
 
 
-def test_bytes_that_are_no_envelope_are_refused(app):
+def test_bytes_that_are_not_an_envelope_are_refused(app):
     for written in (b"", b"{}", b"null", b"[]", b"\xff", b'{"subject":{}}'):
         with pytest.raises(psycopg.Error):
             app.execute(APPEND, (written, None, None, None, None, "{}"))
 
 
-def test_the_door_is_closed_without_a_tenant_and_with_a_bad_one(app, record):
+def test_append_is_refused_without_a_tenant_and_with_a_wrong_one(app, record):
     for tenant, refusal in (
         ("", "no tenant is set"),
         (str(uuid4()), "another log"),
@@ -339,7 +339,7 @@ def test_the_door_is_closed_without_a_tenant_and_with_a_bad_one(app, record):
 
 
 @pytest.mark.req("R-LE-02")
-def test_the_hash_cannot_be_chosen(record):
+def test_the_database_computes_the_entry_hash_itself(record):
     """The database takes the hash of the bytes it is given; there is no way to hand it another."""
     with tenancy(record.tenant):
         head, _ = executing(record.tenant)
@@ -354,7 +354,7 @@ def test_the_hash_cannot_be_chosen(record):
         transaction.set_rollback(True)
 
 
-def test_the_projection_cannot_name_another_action_or_state(record):
+def test_an_append_cannot_change_the_action_or_the_state_of_its_projection(record):
     with tenancy(record.tenant):
         head, _ = executing(record.tenant)
         lies = {
@@ -406,21 +406,21 @@ def test_the_owner_is_stopped_on_every_partition(owner, record):
             owner.execute(statement("truncate", part, owner))
 
 
-def test_the_owner_cannot_silence_triggers_for_a_session(owner):
+def test_the_owner_cannot_disable_triggers_for_a_session(owner):
     with pytest.raises(errors.InsufficientPrivilege):
         owner.execute("SET session_replication_role = replica")
 
 
 @pytest.mark.req("R-LE-01")
 @pytest.mark.parametrize("table", GUARDED)
-def test_triggers_stop_even_one_who_can_silence_them(superuser_connection, module_db, rows, table):
+def test_triggers_stop_even_a_superuser_in_replication_mode(superuser_connection, module_db, rows, table):
     superuser_connection.execute("SET session_replication_role = replica")
     for change in ("update", "delete", "truncate"):
         with pytest.raises(errors.Error, match=r"append-only|referenced in a foreign key"):
             superuser_connection.execute(statement(change, table, superuser_connection))
 
 
-def test_a_partition_made_later_is_guarded_from_its_first_moment(owner):
+def test_a_partition_created_later_is_guarded_from_its_first_moment(owner):
     owner.execute("SELECT ledger_ensure_partitions(9)")
     unguarded = owner.execute(
         "SELECT c.oid::regclass::text FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid"

@@ -76,7 +76,7 @@ def count(app: psycopg.Connection, table: str, tenant: UUID | None = None) -> in
 # The catalogue
 
 
-def test_every_table_with_a_tenant_is_isolated_or_says_why_not(tables, superuser_connection):
+def test_every_table_with_a_tenant_is_isolated_or_listed_as_an_exception(tables, superuser_connection):
     known = with_tenant(superuser_connection)
     assert set(OUTSIDE) <= set(known)
     assert len(tables) == len(known) - len(OUTSIDE) > 20
@@ -118,13 +118,13 @@ def test_no_row_of_another_tenant_can_be_read(app, tables):
         assert (table, count(app, table), count(app, table, THEIRS)) == (table, 1, 0)
 
 
-def test_without_a_tenant_there_is_nothing(app, tables):
+def test_without_a_known_tenant_no_rows_are_visible(app, tables):
     for nobody in ("", str(uuid4())):
         app.execute("SELECT set_config('app.tenant', %s, false)", [nobody])
         assert {table: count(app, table) for table in tables} == dict.fromkeys(tables, 0)
 
 
-def test_a_tenant_that_is_no_id_is_an_error(app, tables):
+def test_a_malformed_tenant_id_is_an_error(app, tables):
     app.execute("SELECT set_config('app.tenant', 'orchid', false)")
     for table in tables:
         with pytest.raises(errors.InvalidTextRepresentation):
@@ -164,7 +164,7 @@ def test_an_upsert_reaches_no_row_of_another_tenant(app, tables):
             app.execute(upsert)
 
 
-def test_a_foreign_subject_cannot_be_locked(app, superuser_connection, tables):
+def test_a_subject_of_another_tenant_cannot_be_locked(app, superuser_connection, tables):
     subject, kind = superuser_connection.execute(
         "SELECT id, kind FROM ledger_subject WHERE tenant_id = %s", [THEIRS]
     ).fetchone()
@@ -176,7 +176,7 @@ def test_the_rows_of_the_other_tenant_are_still_there(app, tables):
     assert {table: count(app, table) for table in tables} == dict.fromkeys(tables, 1)
 
 
-def test_the_queues_and_the_directory_hold_ids_only(superuser_connection, tables):
+def test_the_work_queues_contain_only_ids_flags_and_times(superuser_connection, tables):
     """What stands outside isolation must not say what an action is about."""
     kinds = {"uuid", "int2", "int4", "int8", "bool", "timestamptz"}
     for table in ("approvals_due", "reviews_schedule"):
@@ -200,7 +200,7 @@ def test_a_tenancy_ends_with_its_transaction(module_db):
 
 
 @pytest.mark.django_db
-def test_the_outer_tenancy_comes_back():
+def test_a_nested_tenancy_restores_the_outer_one():
     with tenancy(OURS):
         with tenancy(THEIRS):
             assert current() == str(THEIRS)
@@ -213,7 +213,7 @@ def test_the_outer_tenancy_comes_back():
         assert current() == str(OURS)
 
 
-def test_an_error_leaves_no_tenancy_behind(module_db):
+def test_an_error_ends_the_tenancy(module_db):
     with pytest.raises(KeyError), tenancy(OURS):
         raise KeyError
     assert current() == ""

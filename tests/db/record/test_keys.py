@@ -44,14 +44,14 @@ def destroyed_by_the_eraser(run: Run, monkeypatch: pytest.MonkeyPatch, ids: list
         keystore.destroy_keys(ids)
 
 
-def test_a_key_is_durable_before_anybody_uses_it(keys, run):
+def test_a_key_is_durable_before_it_is_used(keys, run):
     key = keystore.new_key()
     assert key.id in held(run)
     keystore.clear_cache()
     assert keystore.read_keys([key.id]) == {key.id: key.key}
 
 
-def test_a_block_of_keys_is_one_commit_and_each_is_given_once(keys, run):
+def test_keys_are_created_in_blocks_and_each_is_given_out_once(keys, run):
     before = held(run)
     taken = [keystore.new_key() for _ in range(keystore.BLOCK)]
     assert len(held(run) - before) == keystore.BLOCK
@@ -66,7 +66,7 @@ def test_threads_never_get_the_same_key(keys):
     assert len(set(taken)) == 300
 
 
-def test_a_forked_process_begins_with_nothing_of_its_parents(keys):
+def test_a_forked_process_does_not_inherit_unused_keys(keys):
     keystore.new_key()
     mine = {key.id for key in keystore._process_store().unused}
     ours, theirs = os.pipe()
@@ -79,7 +79,7 @@ def test_a_forked_process_begins_with_nothing_of_its_parents(keys):
     assert {key.id for key in keystore._process_store().unused} == mine
 
 
-def test_keys_are_stored_wrapped_and_for_their_own_place_only(keys, run):
+def test_keys_are_stored_wrapped_and_bound_to_their_id(keys, run):
     one, other = keystore.new_key(), keystore.new_key()
     with as_role(run, servers.OWNER) as owner:
         stored = dict(owner.execute("SELECT id, wrapped FROM data_key WHERE id = ANY(%s)", [[one.id, other.id]]))
@@ -88,7 +88,7 @@ def test_keys_are_stored_wrapped_and_for_their_own_place_only(keys, run):
         encryption.open_sealed(keystore.key_encryption_key(), stored[one.id], keystore.key_context(other.id))
 
 
-def test_a_destroyed_key_is_gone_at_once_here_and_within_a_minute_elsewhere(keys, run, monkeypatch):
+def test_a_destroyed_key_is_gone_here_at_once_and_elsewhere_within_a_minute(keys, run, monkeypatch):
     key = keystore.new_key()
     assert keystore.OPEN_FOR_S <= 60
     destroyed_by_the_eraser(run, monkeypatch, [key.id])
@@ -121,19 +121,19 @@ def test_a_destroyed_key_is_gone_at_once_here_and_within_a_minute_elsewhere(keys
         (servers.AUDITOR, "SELECT 1"),
     ],
 )
-def test_no_role_can_do_the_work_of_another(keys, run, role, wrong):
+def test_a_role_of_the_key_database_is_refused_the_work_of_another(keys, run, role, wrong):
     with pytest.raises((errors.InsufficientPrivilege, psycopg.OperationalError)), as_role(run, role) as connection:
         connection.execute(sql.SQL(wrong))
 
 
 @pytest.mark.parametrize("wrong", ["UPDATE data_key SET wrapped = wrapped", "TRUNCATE data_key"])
-def test_even_the_owner_is_stopped_from_changing_keys(keys, run, wrong):
+def test_the_owner_of_the_key_database_cannot_change_keys(keys, run, wrong):
     keystore.new_key()
     with as_role(run, servers.OWNER) as owner, pytest.raises(errors.IntegrityConstraintViolation):
         owner.execute(sql.SQL(wrong))
 
 
-def test_a_connection_that_was_cut_is_replaced(keys, run):
+def test_a_terminated_connection_is_replaced(keys, run):
     key = keystore.new_key()
     with as_role(run, servers.SUPERUSER) as admin:
         admin.execute(
@@ -143,7 +143,7 @@ def test_a_connection_that_was_cut_is_replaced(keys, run):
     assert keystore.read_keys([key.id]) == {key.id: key.key}
 
 
-def test_a_key_database_that_is_away_is_named_as_such(keys, settings):
+def test_an_unreachable_key_database_is_named_in_the_error(keys, settings):
     settings.KEYS_DATABASE_URL = "postgresql://app:none@127.0.0.1:1/none"
     assert not keystore.is_reachable()
     with pytest.raises(OperationalError, match="The key database"):
@@ -153,7 +153,7 @@ def test_a_key_database_that_is_away_is_named_as_such(keys, settings):
         keystore.new_key()
 
 
-def test_the_record_holds_no_key(tenant):
+def test_the_record_contains_no_key(tenant):
     with tenancy(tenant), connection.cursor() as cursor:
         cursor.execute(
             "SELECT column_name FROM information_schema.columns WHERE table_name = 'ledger_subjectkey' ORDER BY 1"

@@ -45,7 +45,7 @@ def seen(tenant: UUID, action_id: UUID):
     return found
 
 
-def test_the_database_says_itself_by_which_event_an_action_came_to_stand_as_it_does(tenant: UUID):
+def test_the_database_sets_the_event_by_which_an_action_reached_its_state(tenant: UUID):
     """A step, and what settles or opens something without one; nothing else."""
     with tenancy(tenant):
         head = propose(tenant)
@@ -63,7 +63,7 @@ def test_the_database_says_itself_by_which_event_an_action_came_to_stand_as_it_d
 
 
 @pytest.mark.req("R-UI-12")
-def test_a_search_for_an_outcome_finds_the_actions_that_have_it_and_no_others(tenant: UUID):
+def test_a_search_for_an_outcome_finds_exactly_the_actions_that_have_it(tenant: UUID):
     kinds = [*((state, kind) for state, kind in BY_KIND), *((state, "evidence_added") for state in BY_STATE)]
     flags = [{"contradicted": True}, {"reversed": True}, {"side_effect_class": "READ_ONLY"}]
     flags += [{"approval_id": str(uuid4())}, {}]

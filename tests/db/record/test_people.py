@@ -110,7 +110,7 @@ def a_key(row: Membership, *, confirmed_by: Membership | None) -> Any:
 # The roster
 
 
-def test_a_reviewer_stands_in_the_roster_with_their_groups(rita, ada):
+def test_a_reviewer_is_an_approver_with_their_groups(rita, ada):
     found = approvers.approver(rita.tenant_id, rita.actor_id)
     assert (found.active, found.groups, found.person_id) == (True, ["finance"], rita.person_id)
     assert not decides(ada)
@@ -156,7 +156,7 @@ def test_a_closed_account_decides_nothing_in_any_tenant(rita):
         assert events(rita)[-2:] == ["account_closed", "account_opened"]
 
 
-def test_a_removed_member_is_out_and_keeps_the_pseudonym_when_asked_back(rita, ada):
+def test_a_removed_member_loses_their_rights_and_keeps_the_pseudonym_when_invited_again(rita, ada):
     a_key(rita, confirmed_by=None)
     people.remove_member(tenant_id=rita.tenant_id, member_id=rita.id, reason="Left.", **by(ada))
     assert not decides(rita)
@@ -173,7 +173,7 @@ def test_a_removed_member_is_out_and_keeps_the_pseudonym_when_asked_back(rita, a
 # Power for oneself
 
 
-def test_an_administrator_makes_themselves_no_reviewer_alone(ada, ben):
+def test_an_administrator_cannot_make_themselves_a_reviewer_alone(ada, ben):
     assert not change(ada, ada, "administrator", "reviewer")
     assert not decides(ada)
     with pytest.raises(SecondPersonNeeded) as refused:
@@ -185,7 +185,7 @@ def test_an_administrator_makes_themselves_no_reviewer_alone(ada, ben):
     assert events(ada)[1:] == ["roles_proposed", "proposal_not_confirmed", "roles_changed"]
 
 
-def test_nor_through_a_second_account(ada, ben):
+def test_an_administrator_cannot_make_themselves_a_reviewer_through_a_second_account(ada, ben):
     """B19: the other account is the same person's, so it is oneself."""
     other = add(ada.tenant_id, "ada-2", "administrator")
     people.link_accounts(tenant_id=ada.tenant_id, member_ids=[ada.id, other.id], **by(ben))
@@ -196,7 +196,7 @@ def test_nor_through_a_second_account(ada, ben):
     assert not decides(ada)
 
 
-def test_nor_another_group_for_their_own_votes(ben):
+def test_an_administrator_cannot_add_themselves_to_a_group_alone(ben):
     cyd = add(ben.tenant_id, "cyd", "administrator", "reviewer")
     assert not change(cyd, cyd, "administrator", "reviewer", groups=("finance",))
     assert approvers.approver(cyd.tenant_id, cyd.actor_id).groups == []
@@ -229,7 +229,7 @@ def test_an_invited_member_has_no_rights_until_they_accept(here, ada):
         people.accept_invitation(token=token, password="another long password", at=NOW + DAY)
 
 
-def test_an_invitation_runs_out_and_is_replaced_by_the_next(here, ada):
+def test_an_invitation_expires_and_is_replaced_by_the_next_one(here, ada):
     row, first = people.invite_member(tenant_id=here, email="n@corp.example", name="", roles=[], groups=[], **by(ada))
     second = people.renew_invitation(tenant_id=here, member_id=row.id, **by(ada))
     for token, at in ((first, NOW), (second, NOW + 7 * DAY), ("", NOW)):
@@ -253,7 +253,7 @@ def test_an_invitation_never_sets_the_password_of_an_account_that_has_one(here, 
         people.join_tenant(tenant_id=here, member_id=row.id, user=ada.user, at=NOW)
 
 
-def test_nobody_is_invited_twice(here, ada):
+def test_a_member_cannot_be_invited_twice(here, ada):
     people.invite_member(tenant_id=here, email="n@corp.example", name="", roles=[], groups=[], **by(ada))
     with pytest.raises(people.AlreadyMember):
         people.invite_member(tenant_id=here, email="N@corp.example", name="", roles=[], groups=[], **by(ada))
@@ -262,7 +262,7 @@ def test_nobody_is_invited_twice(here, ada):
 # One human behind several accounts
 
 
-def test_accounts_with_one_verified_address_are_one_person_at_once(rita, here):
+def test_accounts_with_the_same_verified_address_are_one_person_at_once(rita, here):
     other = add(here, "rita-2", "reviewer")
     for row in (rita, other):
         people.note_verified_email(user=row.user, email="rita@home.example", at=NOW)
@@ -270,7 +270,7 @@ def test_accounts_with_one_verified_address_are_one_person_at_once(rita, here):
     assert "accounts_linked" in events(other) + events(rita)
 
 
-def test_separating_takes_two_and_is_never_ones_own(rita, here, ada, ben):
+def test_separating_accounts_takes_two_people_other_than_their_owner(rita, here, ada, ben):
     other = add(here, "rita-2", "reviewer")
     people.link_accounts(tenant_id=here, member_ids=[rita.id, other.id], **by(ada))
     assert Membership.objects.get(id=other.id).person_id == rita.person_id
@@ -282,7 +282,7 @@ def test_separating_takes_two_and_is_never_ones_own(rita, here, ada, ben):
     assert events(other)[-2:] == ["separation_proposed", "accounts_separated"]
 
 
-def test_a_key_follows_the_human_behind_the_account(rita, here, ada):
+def test_a_second_account_of_the_same_person_cannot_confirm_a_key(rita, here, ada):
     """B23: a second account confirms no key of the first."""
     other = add(here, "rita-2", "administrator")
     key = a_key(rita, confirmed_by=None)
@@ -298,7 +298,7 @@ def test_a_key_follows_the_human_behind_the_account(rita, here, ada):
         )
 
 
-def test_the_owner_of_a_one_person_installation_does_alone_what_takes_two(ada, here, capsys):
+def test_the_owner_of_a_one_person_installation_can_do_alone_what_takes_two(ada, here, capsys):
     """And the record says that it was the console, not a second person."""
     call_command("member", "ada@corp.example", tenant="orchid", roles="administrator,reviewer", groups="finance")
     assert approvers.approver(here, ada.actor_id).groups == ["finance"]

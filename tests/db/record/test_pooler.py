@@ -50,7 +50,7 @@ def told(shop: Workshop, number: int) -> str:
 
 
 @pytest.mark.unsealed
-def test_many_threads_share_two_servers_and_every_plan_is_present(pooled: int):
+def test_many_threads_propose_over_two_pooled_servers(pooled: int):
     shop = workshop("orchid").set_up()
     with ThreadPoolExecutor(6) as threads:
         states = list(threads.map(lambda number: told(shop, number), range(24)))
@@ -70,7 +70,7 @@ def test_keys_are_read_by_many_threads_over_two_servers(pooled: int, monkeypatch
 
 
 @pytest.mark.unsealed
-def test_one_worker_at_a_time_reads_whichever_server_its_statements_reach(pooled: int, run: Any):
+def test_only_one_worker_at_a_time_holds_the_lease_of_readings_behind_a_pooler(pooled: int, run: Any):
     """A lock of a session stayed with a server of the pooler: nobody could take it, and nobody could release it."""
     shop = workshop("orchid").set_up()
     told(shop, 1)
@@ -98,7 +98,7 @@ def test_one_worker_at_a_time_reads_whichever_server_its_statements_reach(pooled
 
 
 @pytest.mark.long
-def test_the_tests_of_readings_pass_behind_the_pooler():
+def test_the_tests_of_readings_pass_behind_a_pooler():
     words = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "tests.support.outside.pooled", *READINGS]
     # Nothing of this run, whose addresses Django would read before the other run has its own.
     environment = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ}

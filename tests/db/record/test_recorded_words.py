@@ -86,7 +86,7 @@ def indexes(plan):
         ("nobody said this", 0, 3),
     ],
 )
-def test_words_of_a_recording_are_found_by_their_index(recorded, text, found, most):
+def test_words_of_a_recording_are_found_by_an_index(recorded, text, found, most):
     with tenancy(TENANT):
         rows = recordings_queries.RecordedConversation.objects.filter(
             recordings_queries._narrow(TENANT, MANY, ConversationQuery(words=text))
@@ -98,7 +98,7 @@ def test_words_of_a_recording_are_found_by_their_index(recorded, text, found, mo
 
 
 @pytest.mark.parametrize(("text", "found", "most"), [("parrot", 20, 20), ("parrot word5", 20, 3000), ("never", 0, 0)])
-def test_recordings_are_found_by_the_index_of_words(recorded, text, found, most):
+def test_recordings_are_found_by_the_word_index(recorded, text, found, most):
     with tenancy(TENANT):
         rows = recordings_queries.Recording.objects.filter(
             recordings_queries._sought(TENANT, RecordingQuery(words=text))
@@ -109,7 +109,7 @@ def test_recordings_are_found_by_the_index_of_words(recorded, text, found, most)
     assert read_words(plan) <= most
 
 
-def test_the_fence_stands_behind_the_search(recorded):
+def test_a_search_finds_only_recordings_of_its_tenant(recorded):
     with tenancy(OTHER):
         assert recordings_queries.recordings(TENANT, RecordingQuery(words="parrot"), limit=5) == []
         assert recordings_queries.conversations(TENANT, MANY, ConversationQuery(words="parrot"), limit=5).rows == []

@@ -155,7 +155,7 @@ def statement(connection: psycopg.Connection, way: str, table: str) -> sql.Compo
 @pytest.mark.req("R-LE-01")
 @pytest.mark.parametrize("role", RIGHTS)
 @pytest.mark.parametrize("way", WAYS)
-def test_no_role_changes_the_record_beyond_what_is_written_down(matrix, role, way):
+def test_no_role_can_change_the_record_beyond_its_documented_rights(matrix, role, way):
     """L29: UPDATE, DELETE, TRUNCATE, MERGE, ON CONFLICT and writable CTE, table by table."""
     tried = 0
     with matrix.connect(role) as connection:
@@ -171,14 +171,14 @@ def test_no_role_changes_the_record_beyond_what_is_written_down(matrix, role, wa
 @pytest.mark.req("R-LE-01")
 @pytest.mark.parametrize("role", RIGHTS)
 @pytest.mark.parametrize("way", AROUND)
-def test_no_role_finds_a_way_around(matrix, role, way):
+def test_no_role_can_bypass_the_fences(matrix, role, way):
     """L29: COPY, triggers, replication role, row-level security, DROP, SET ROLE, function ownership."""
     with matrix.connect(role) as connection, pytest.raises(errors.InsufficientPrivilege):
         connection.execute(sql.SQL(AROUND[way]))
 
 
 @pytest.mark.parametrize("role", RIGHTS)
-def test_a_setting_of_a_session_opens_nothing(matrix, role):
+def test_a_session_setting_disables_no_fence(matrix, role):
     """L29: guards that a session can switch off (as pgtrigger's can) are not ours."""
     with matrix.connect(role) as connection:
         connection.execute("SET pgtrigger.ignore = '{ledger_event:no_change,no_change,no_truncate}'")
@@ -187,7 +187,7 @@ def test_a_setting_of_a_session_opens_nothing(matrix, role):
 
 
 @pytest.mark.parametrize("role", RIGHTS)
-def test_each_role_has_exactly_the_rights_that_are_written_down(matrix, role):
+def test_each_role_has_exactly_its_documented_rights(matrix, role):
     given = """
         SELECT relname, array_agg(kind ORDER BY kind)
         FROM pg_class, unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE', 'TRUNCATE', 'REFERENCES', 'TRIGGER']) kind
@@ -211,7 +211,7 @@ def test_each_role_has_exactly_the_rights_that_are_written_down(matrix, role):
 
 
 @pytest.mark.parametrize("role", ["sequencer", "eraser", "auditor"])
-def test_only_the_application_opens_evidence_and_names_people(matrix, role):
+def test_only_the_application_opens_evidence_and_reads_names_of_people(matrix, role):
     closed = ["console_user", "console_apikey", "ledger_idempotency", "ledger_subjectkey", "approvals_session"]
     closed += ["ledger_evidence"]
     closed += ["ledger_entry"] if role != "auditor" else []
@@ -222,7 +222,7 @@ def test_only_the_application_opens_evidence_and_names_people(matrix, role):
 
 
 @pytest.mark.req("R-CX-03")
-def test_the_auditor_reads_one_tenant_at_a_time_and_none_when_it_names_none(matrix):
+def test_the_auditor_reads_one_tenant_at_a_time_and_none_without_naming_it(matrix):
     """L30: row-level security binds the auditor as everybody else."""
     with matrix.connect("auditor") as connection:
         count = "SELECT count(*) FROM ledger_event"
@@ -236,7 +236,7 @@ def test_the_auditor_reads_one_tenant_at_a_time_and_none_when_it_names_none(matr
 @pytest.mark.req("R-LE-01")
 @pytest.mark.parametrize("way", [way for way in WAYS if way != "upsert"])
 @pytest.mark.parametrize("table", ["ledger_event", "ledger_entry"])
-def test_the_owner_meets_triggers_that_always_fire(matrix, way, table):
+def test_triggers_stop_the_owner_in_every_way_of_writing(matrix, way, table):
     with matrix.connect("owner") as connection:
         # A table that others refer to cannot even be asked.
         refusals = (errors.IntegrityConstraintViolation, errors.ForeignKeyViolation, errors.FeatureNotSupported)
@@ -245,7 +245,7 @@ def test_the_owner_meets_triggers_that_always_fire(matrix, way, table):
 
 
 @pytest.mark.parametrize("way", sorted(set(AROUND) - BY_THE_OWNER))
-def test_the_owner_is_no_superuser(matrix, way):
+def test_the_owner_is_not_a_superuser(matrix, way):
     with matrix.connect("owner") as connection, pytest.raises(psycopg.Error):
         connection.execute(sql.SQL(AROUND[way]))
 
@@ -260,7 +260,7 @@ def looked(connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch) -> l
     return fences.missing_fences()
 
 
-def test_all_fences_stand_after_a_release(matrix, monkeypatch):
+def test_all_fences_are_present_after_the_migrations(matrix, monkeypatch):
     """L31: the catalogue that migrations leave is the one that must be there."""
     with matrix.connect("app") as connection:
         assert looked(connection, monkeypatch) == []
@@ -281,7 +281,7 @@ def test_all_fences_stand_after_a_release(matrix, monkeypatch):
         ("GRANT matrix_owner TO matrix_app", "may become the owner"),
     ],
 )
-def test_a_fence_that_somebody_took_away_is_named(matrix, run, monkeypatch, damage, said):
+def test_a_removed_fence_is_named(matrix, run, monkeypatch, damage, said):
     """L31: what an owner or a superuser can do to the fences is seen by the next look at the catalogue."""
     with psycopg.connect(run.postgres.url(SUPERUSER, PREFIX)) as admin:
         admin.execute(sql.SQL(damage))
@@ -291,7 +291,7 @@ def test_a_fence_that_somebody_took_away_is_named(matrix, run, monkeypatch, dama
     assert [each for each in found if said in each], found
 
 
-def test_a_superuser_is_stopped_by_nothing_but_is_detected(matrix, run):
+def test_a_superuser_who_disables_a_trigger_is_detected(matrix, run):
     """L29: even with the replication role the triggers fire; without them the row goes, and the chain has a gap."""
     with psycopg.connect(run.postgres.url(SUPERUSER, PREFIX), autocommit=True) as admin:
         admin.execute("SET session_replication_role = replica")

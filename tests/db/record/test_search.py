@@ -106,20 +106,20 @@ PARTLY = {"part of a target", "no such target"}
 
 @pytest.mark.req("R-UI-12")
 @pytest.mark.parametrize("name", SEARCHES)
-def test_no_search_reads_the_record(record, name):
+def test_no_search_reads_the_event_tables(record, name):
     rows, read = plan_of(SEARCHES[name])
     assert rows <= 50
     most = EVENTS // 6 + 1000 if name in PARTLY else 2500
     assert read <= most, f"{read} rows were read for a page of {rows}"
 
 
-def test_a_search_that_takes_too_long_says_so(record, monkeypatch):
+def test_a_search_that_takes_too_long_is_reported_as_such(record, monkeypatch):
     monkeypatch.setattr(search, "PATIENCE_MS", 1)
     monkeypatch.setattr(search, "_over_time", lambda *_: search.execute("SELECT pg_sleep(2)"))
     with tenancy(TENANT), pytest.raises(search.SearchTooWide):
         search.search_events(TENANT, search.SearchQuery())
 
 
-def test_standings_know_only_what_has_a_leaf(record):
+def test_an_event_that_is_not_sealed_has_no_log_position(record):
     with tenancy(TENANT):
         assert search.log_positions(TENANT, [(SUBJECT, 1)]) == {}

@@ -49,7 +49,7 @@ def ask_after_hanging_up(superuser: psycopg.Connection) -> None:
     call_function(b"SELECT 1")
 
 
-def test_a_transaction_knows_its_tenant_and_forgets_it_at_the_end(committed_db, superuser_connection):
+def test_a_transaction_has_its_tenant_until_it_ends(committed_db, superuser_connection):
     tenant = UUID(int=7)
     with tenancy(tenant):
         assert current() == str(tenant).encode()
@@ -59,7 +59,7 @@ def test_a_transaction_knows_its_tenant_and_forgets_it_at_the_end(committed_db, 
         assert cursor.fetchone() == ("",)
 
 
-def test_a_nested_tenancy_gives_the_outer_one_back(tenant: UUID, other_tenant: UUID):
+def test_a_nested_tenancy_restores_the_outer_one(tenant: UUID, other_tenant: UUID):
     with tenancy(tenant):
         with tenancy(other_tenant):
             assert current() == str(other_tenant).encode()
@@ -85,14 +85,14 @@ def test_values_are_bound_and_never_read_as_sql(db: None):
     ]
 
 
-def test_a_refusal_of_the_server_is_the_error_of_any_query(db: None):
+def test_an_error_of_the_server_is_raised_as_a_database_error(db: None):
     with pytest.raises(DatabaseError, match="division by zero"), transaction.atomic():
         call_function(b"SELECT 1 / 0")
     with pytest.raises(IntegrityError), transaction.atomic():
         call_function(b"DO $$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = 'integrity_constraint_violation'; END $$")
 
 
-def test_a_lost_connection_is_an_outage_and_no_refusal(committed_db, superuser_connection):
+def test_a_lost_connection_is_an_outage_and_not_a_refusal(committed_db, superuser_connection):
     with pytest.raises(OperationalError), tenancy(UUID(int=7)):
         ask_after_hanging_up(superuser_connection)
     connection.close()
@@ -118,7 +118,7 @@ def insert_behind_deferred(deferred: Freeze, row: Freeze) -> None:
     insert(row)
 
 
-def test_rows_come_as_the_orm_gives_them(tenant: UUID):
+def test_rows_are_returned_as_by_the_orm(tenant: UUID):
     with tenancy(tenant):
         head = propose(tenant)
         ours = fetch_one(Action, "tenant_id = $1 AND id = $2", tenant, head.id)
@@ -128,7 +128,7 @@ def test_rows_come_as_the_orm_gives_them(tenant: UUID):
     assert fetch_one(Action, "id = $1", uuid4()) is None
 
 
-def test_json_and_bytes_and_times_survive_the_way_in_and_out(tenant: UUID):
+def test_json_bytes_and_times_survive_a_round_trip(tenant: UUID):
     row = ContractVersion(
         tenant_id=tenant,
         id=uuid4(),
@@ -147,7 +147,7 @@ def test_json_and_bytes_and_times_survive_the_way_in_and_out(tenant: UUID):
     assert ours.registered_at == theirs.registered_at == AT
 
 
-def test_rows_of_several_tables_come_in_one_message(tenant: UUID):
+def test_rows_of_several_tables_are_read_in_one_message(tenant: UUID):
     with tenancy(tenant):
         head = propose(tenant)
         insert(a_freeze(tenant, "one"), a_freeze(tenant, "two"))
@@ -216,7 +216,7 @@ def test_the_first_statement_already_runs_inside_the_tenant(committed_db):
         assert current() in (None, b"")
 
 
-def test_a_transaction_in_which_nothing_was_said_sends_nothing(committed_db):
+def test_an_empty_transaction_sends_nothing(committed_db):
     before = call_function(b"SELECT pg_current_xact_id()::text")
     with tenancy(UUID(int=7)):
         pass
@@ -228,7 +228,7 @@ def hook_and_fail(ran: list[bytes | None]) -> None:
     change_and_fail()
 
 
-def test_hooks_of_the_commit_run_after_it_and_never_without_it(committed_db):
+def test_commit_hooks_run_after_the_commit_and_never_without_it(committed_db):
     ran: list[bytes | None] = []
     with tenancy(UUID(int=7)):
         call_function(CHANGE)
@@ -252,7 +252,7 @@ def test_a_refused_first_statement_leaves_the_connection_usable(committed_db):
         assert call_function(b"SELECT $1::text", "fine", prepared=prepared) == [(b"fine",)]
 
 
-def test_a_commit_that_the_server_refuses_is_an_error(committed_db, superuser_connection):
+def test_a_refused_commit_raises_an_error(committed_db, superuser_connection):
     superuser_connection.execute("CREATE TABLE pair (one integer UNIQUE DEFERRABLE INITIALLY DEFERRED)")
     superuser_connection.execute("GRANT SELECT, INSERT ON pair TO counterfoil_app")
     with pytest.raises(IntegrityError), tenancy(UUID(int=7)):
@@ -266,7 +266,7 @@ def plans() -> list[str]:
         return [name for (name,) in cursor.fetchall()]
 
 
-def test_a_prepared_call_is_planned_once_per_connection(committed_db):
+def test_a_call_is_prepared_once_per_connection(committed_db):
     connection.close()
     for word in ("one", "two"):
         assert call_function(b"SELECT $1::text", word, prepared=True) == [(word.encode(),)]
@@ -276,7 +276,7 @@ def test_a_prepared_call_is_planned_once_per_connection(committed_db):
     assert plans() == ["counterfoil_0"]
 
 
-def test_behind_a_pooler_nothing_is_kept_in_a_session(committed_db, monkeypatch: pytest.MonkeyPatch):
+def test_behind_a_pooler_no_plan_is_kept(committed_db, monkeypatch: pytest.MonkeyPatch):
     """A pooler says another number than the server behind it."""
     connection.close()
     connection.ensure_connection()
@@ -308,7 +308,7 @@ def test_a_statement_is_planned_once_per_connection_and_parameter_type(committed
     connection.close()
 
 
-def test_a_connection_keeps_a_bounded_number_of_plans(committed_db, monkeypatch: pytest.MonkeyPatch):
+def test_a_connection_keeps_a_limited_number_of_plans(committed_db, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(edge, "_MAX_PLANS", 3)
     connection.close()
     with tenancy(UUID(int=7)):
@@ -326,7 +326,7 @@ def test_a_connection_keeps_a_bounded_number_of_plans(committed_db, monkeypatch:
     connection.close()
 
 
-def test_statements_in_one_message_see_each_other_in_their_order(committed_db):
+def test_statements_in_one_message_see_the_effects_of_earlier_ones(committed_db):
     with tenancy(UUID(int=7)):
         said = pipeline(
             ("SELECT set_config('app.word', $1, true)", "one"),
@@ -395,14 +395,14 @@ def test_a_deferred_statement_in_a_savepoint_fails_alone(committed_db):
         assert sorted(each.value for each in select(Freeze, "tenant_id = $1", tenant)) == ["before", "behind", "inside"]
 
 
-def test_the_first_refused_statement_of_a_message_ends_the_rest(committed_db):
+def test_a_message_ends_at_its_first_refused_statement(committed_db):
     for before in ((), (("SELECT 1",),)):
         with pytest.raises(DatabaseError, match="division by zero"), tenancy(UUID(int=7)):
             pipeline(*before, ("SELECT 1 / $1::int", 0), ("SELECT 1 / $1::int", 0))
         assert execute("SELECT 1") == [(1,)]
 
 
-def test_a_connection_that_goes_from_thread_to_thread_knows_whose_transaction_it_is_in(committed_db):
+def test_a_connection_handed_to_another_thread_uses_the_tenant_of_its_new_transaction(committed_db):
     """A pool hands it on: what one thread has kept with it must not speak for the next one."""
     tenant = uuid4()
     execute("SELECT 1")

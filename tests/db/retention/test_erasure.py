@@ -101,7 +101,7 @@ def test_an_erasure_by_two_people_destroys_the_data_and_keeps_the_record_valid(k
     ]
 
 
-def test_a_second_run_changes_nothing(kept, run):
+def test_a_second_run_of_the_eraser_changes_nothing(kept, run):
     """L32: what is erased is erased; the eraser may look again as often as it likes."""
     decided(kept.tenant, ended(kept).id)
     assert erase(run) == "Subjects erased: 1.\n"
@@ -138,7 +138,7 @@ def dying_at(step: int, *, after: bool) -> Iterator[list[str]]:
 
 
 @pytest.mark.parametrize("after", [False, True])
-def test_a_crash_at_any_step_is_taken_up_and_never_looks_like_a_break(committed_db, run, after):
+def test_a_crash_at_any_step_is_resumed_and_leaves_the_record_intact(committed_db, run, after):
     """L32: killed before or after each statement, the record holds at once, and the next run finishes."""
     died, step = True, 0
     kept = fill("orchid", actions=1)
@@ -179,7 +179,7 @@ def executing_in(tenant: UUID) -> tuple[ledger.SubjectHead, UUID]:
 
 
 @pytest.mark.req("R-LE-20")
-def test_a_backup_from_before_opens_nothing_with_the_keys_of_today(kept, run, tmp_path):
+def test_a_backup_from_before_the_erasure_cannot_be_opened_with_the_present_keys(kept, run, tmp_path):
     """L33: a dump that was taken before the erasure, restored beside the present key database."""
     head = ended(kept)
     with tenancy(kept.tenant):
@@ -220,7 +220,7 @@ def kept_database() -> str:
     return str(connections["default"].settings_dict["NAME"])
 
 
-def test_a_commitment_without_its_salt_tells_a_guesser_nothing(kept, run):
+def test_a_commitment_cannot_be_guessed_without_its_salt(kept, run):
     """L34: every four-digit payload is tried against the commitment that stays; without the salt none fits."""
     head = ended(kept)
     with tenancy(kept.tenant):
@@ -271,7 +271,7 @@ def other_account(tenant: UUID, one: Actor) -> Actor:
 
 @pytest.mark.req("R-LE-21")
 @pytest.mark.parametrize("linked", [False, True], ids=["one account", "two accounts of one person"])
-def test_the_functions_look_for_themselves_whether_two_people_agreed(kept, run, linked):
+def test_an_erasure_without_a_second_person_is_refused_by_the_database(kept, run, linked):
     head = ended(kept)
     wish = operations.ErasureRequest(subjects=(head.id,), legal_basis="None", reason="None.")
     one = Actor("person", uuid4())
@@ -294,7 +294,7 @@ def test_the_functions_look_for_themselves_whether_two_people_agreed(kept, run, 
         assert evidence_queries.open_evidence(kept.tenant, kept.payload) is not None
 
 
-def test_an_erasure_that_has_not_begun_erases_nothing(kept, run):
+def test_an_erasure_that_has_not_started_erases_nothing(kept, run):
     request = decided(kept.tenant, ended(kept).id)
     with psycopg.connect(run.postgres.url(servers.ERASER, kept_database()), autocommit=True) as eraser:
         tenant_of(eraser, kept.tenant)
@@ -302,7 +302,7 @@ def test_an_erasure_that_has_not_begun_erases_nothing(kept, run):
             eraser.execute("SELECT * FROM ledger_erase(%s, 10)", [request])
 
 
-def test_the_eraser_can_tell_what_it_did_and_nothing_else(kept, run, monkeypatch):
+def test_the_eraser_can_record_only_its_own_work(kept, run, monkeypatch):
     """It cannot confirm a request in somebody's name, nor write about anything but a request."""
     request = decided(kept.tenant, ended(kept).id)
     # Whoever forges bytes asks no register.
@@ -343,7 +343,7 @@ def test_the_eraser_can_tell_what_it_did_and_nothing_else(kept, run, monkeypatch
     ],
     ids=["detail", "evidence", "target", "list", "more", "further"],
 )  # fmt: skip
-def test_real_and_faked_erasures_are_distinguished(kept, run, superuser_connection, damage, named):
+def test_faked_erasures_are_distinguished_from_real_ones(kept, run, superuser_connection, damage, named):
     head = ended(kept)
     decided(kept.tenant, head.id)
     erase(run)

@@ -124,7 +124,7 @@ def leaf_and_proof(tenant: UUID, index: int, size: int) -> tuple[bytes, list[byt
 
 
 @pytest.mark.req("R-LE-02")
-def test_pruning_is_recorded_and_every_proof_still_holds(old, run):
+def test_pruning_is_recorded_and_every_proof_remains_valid(old, run):
     """L36: envelopes of one month go; tiles stay, later proofs verify, and so do proofs of what is gone."""
     with tenancy(old.tenant):
         head = fail(ledger.lock_subject(tenant_id=old.tenant, subject_id=old.action.id, kind="action"))
@@ -162,7 +162,7 @@ def test_pruning_is_recorded_and_every_proof_still_holds(old, run):
     call_command("verify_ledger", log=True, verbosity=0)
 
 
-def test_a_lasting_subject_continues_after_its_month_was_pruned(old, run):
+def test_a_long_lived_subject_continues_after_its_month_was_pruned(old, run):
     with tenancy(old.tenant):
         head = fail(ledger.lock_subject(tenant_id=old.tenant, subject_id=old.action.id, kind="action"))
     agree(old.tenant)
@@ -181,7 +181,7 @@ def test_a_lasting_subject_continues_after_its_month_was_pruned(old, run):
     ("without", "why"),
     [("erasure", "not erased yet"), ("policy", "no retention policy"), ("time", "keeps envelopes"), ("hold", "hold")],
 )
-def test_a_month_whose_time_is_not_over_stays_and_says_why(old, run, without, why):
+def test_a_month_that_may_not_be_pruned_yet_is_kept_and_the_reason_is_given(old, run, without, why):
     with tenancy(old.tenant):
         head = fail(ledger.lock_subject(tenant_id=old.tenant, subject_id=old.action.id, kind="action"))
     if without != "policy":
@@ -226,7 +226,7 @@ def test_faked_pruning_is_reported(old, run, superuser_connection):
         call_command("verify_ledger", verbosity=0)
 
 
-def test_a_bundle_says_what_was_pruned_and_its_proofs_hold(old, run, settings, tmp_path):
+def test_a_bundle_lists_what_was_pruned_and_its_proofs_remain_valid(old, run, settings, tmp_path):
     """L36: an auditor who has only the bundle sees how much went, under which policy, and that the rest is whole."""
     settings.COUNTERFOIL_EXPORTS = tmp_path / "exports"
     with tenancy(old.tenant):

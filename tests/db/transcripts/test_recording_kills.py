@@ -48,7 +48,7 @@ def wait_until(holds):
 
 
 @pytest.mark.parametrize("table", ["console_recordedmessage", "ledger_subject"])
-def test_an_import_that_is_killed_leaves_nothing_and_comes_whole_the_next_time(
+def test_an_interrupted_import_leaves_nothing_and_succeeds_the_next_time(
     founded, committed_db, superuser_connection, run, tmp_path, table
 ):
     file, said = recording(tmp_path, *[GOOD, BAD] * 20), tmp_path / "said"

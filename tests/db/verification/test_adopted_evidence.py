@@ -87,7 +87,7 @@ def adopt(*options: str) -> str:
 
 
 @pytest.mark.req("R-LE-02")
-def test_stray_evidence_and_its_run_are_adopted_and_the_record_holds_again(stage, owner_connection):
+def test_stray_evidence_and_its_run_are_adopted_and_the_record_is_intact_again(stage, owner_connection):
     action_id = stage.done()
     run = store_stray_run(stage, action_id, owner_connection)
     broken = verify()
@@ -116,7 +116,7 @@ def test_an_outsider_verifies_a_bundle_with_adopted_evidence(stage, owner_connec
     assert report.worst is verify_bundle.Verdict.VERIFIED, report.findings
 
 
-def test_a_run_that_was_adopted_is_held_to_its_event_like_any_other(stage, owner_connection, superuser_connection):
+def test_an_adopted_run_is_verified_against_its_event(stage, owner_connection, superuser_connection):
     run = store_stray_run(stage, stage.done(), owner_connection)
     adopt("--by", MEMBER, "--reason", REASON)
     superuser_connection.execute("ALTER TABLE reviews_run DISABLE TRIGGER no_change")
@@ -137,7 +137,9 @@ def test_a_run_that_was_adopted_is_held_to_its_event_like_any_other(stage, owner
         ("UPDATE reviews_run SET pointer = gen_random_uuid() WHERE id = %(id)s", "Something else is wrong there: "),
     ],
 )
-def test_evidence_that_may_be_tampered_with_is_not_adopted(stage, owner_connection, superuser_connection, damage, why):
+def test_evidence_that_may_have_been_tampered_with_is_not_adopted(
+    stage, owner_connection, superuser_connection, damage, why
+):
     action_id = stage.done()
     run = store_stray_run(stage, action_id, owner_connection)
     for table in ("ledger_evidence", "reviews_run", "ledger_event"):
@@ -151,7 +153,7 @@ def test_evidence_that_may_be_tampered_with_is_not_adopted(stage, owner_connecti
     assert verify() == broken
 
 
-def test_evidence_of_a_subject_that_never_came_to_be_is_adopted_by_the_tenant(stage, owner_connection):
+def test_evidence_of_a_subject_that_was_never_created_is_adopted_by_the_tenant(stage, owner_connection):
     with fence_off(owner_connection), tenancy(stage.tenant):
         kept = ledger.store_evidence(
             tenant_id=stage.tenant,

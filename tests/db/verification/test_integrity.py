@@ -57,7 +57,7 @@ def result(stage: Any, row: Any) -> Any:
 
 
 @pytest.mark.req("R-LE-02")
-def test_a_whole_record_holds_and_the_result_is_an_event(stage):
+def test_an_intact_record_passes_and_the_result_is_recorded(stage):
     from ledger.log.queries import log
     from ledger.record.queries import events
 
@@ -74,7 +74,7 @@ def test_a_whole_record_holds_and_the_result_is_an_event(stage):
     assert detail["leaves"] == size
 
 
-def test_steps_are_small_and_a_worker_that_dies_leaves_where_it_was(stage, monkeypatch):
+def test_an_integrity_check_advances_in_small_steps_and_resumes_after_a_crash(stage, monkeypatch):
     from console.ledger import integrity_step as steps
     from ledger.verification.queries import storage as verification_operations
 

@@ -129,12 +129,12 @@ def action(vandal) -> str:
 
 
 @pytest.mark.req("R-LE-02")
-def test_a_record_that_is_intact_holds(committed_db):
+def test_an_intact_record_is_valid(committed_db):
     fill("orchid")
     assert verified() == "Tenant orchid: 9 subjects, 15 events, 2 pieces of evidence. The record is intact."
 
 
-def test_an_empty_installation_holds(committed_db):
+def test_an_empty_installation_is_valid(committed_db):
     assert verified() == ""
 
 
@@ -146,7 +146,7 @@ def test_verify_ledger_gives_the_same_result_with_any_page_size(committed_db, mo
     assert verified() == "Tenant orchid: 14 subjects, 30 events, 7 pieces of evidence. The record is intact."
 
 
-def test_a_writer_at_work_never_looks_like_a_break(committed_db, monkeypatch):
+def test_a_concurrent_writer_does_not_look_like_a_break(committed_db, monkeypatch):
     record = fill("orchid")
     heads = storage.stored_heads
 
@@ -171,7 +171,7 @@ def test_verify_ledger_checks_every_tenant_or_the_named_one(vandal):
     assert broken("--tenant", "orchid") == broken()
 
 
-def test_not_having_looked_is_not_the_same_as_a_break(vandal, module_db):
+def test_an_unreachable_database_is_not_reported_as_a_break(vandal, module_db):
     with pytest.raises(CommandError, match="There is no tenant nowhere") as found:
         call_command("verify_ledger", "--tenant", "nowhere")
     assert found.value.returncode == 2
@@ -181,7 +181,7 @@ def test_not_having_looked_is_not_the_same_as_a_break(vandal, module_db):
     assert ended.stderr.startswith("CommandError: The record could not be read: ")
 
 
-def test_the_process_ends_with_one_and_one_sentence(vandal, module_db):
+def test_a_broken_record_ends_the_process_with_status_one_and_one_sentence(vandal, module_db):
     vandal.event("actor_kind = 'person'")
     ended = forks().run(["manage.py", "verify_ledger"], module_db.environment)
     assert (ended.returncode, ended.stdout) == (1, "")
@@ -252,7 +252,7 @@ def test_an_envelope_that_was_changed_by_one_bit_is_named(vandal, action):
         (3, ": its head has another head than its events lead to."),
     ],
 )
-def test_an_envelope_that_was_written_again_breaks_what_follows_it(vandal, action, seq, named):
+def test_a_rewritten_envelope_breaks_the_chain_after_it(vandal, action, seq, named):
     new = "convert_to(replace(convert_from(envelope, 'UTF8'), '12:00:00.000000Z', '12:00:00.000001Z'), 'UTF8')"
     vandal.event(f"at = at + interval '1 microsecond', envelope = {new}, {REHASH.format(new)}", seq=seq)
     if seq == 3:
@@ -261,7 +261,7 @@ def test_an_envelope_that_was_written_again_breaks_what_follows_it(vandal, actio
 
 
 @pytest.mark.parametrize("bytes_", [b"", b"{}", b'{"v":2}', b"\xff", b"null"])
-def test_an_envelope_that_is_none_is_named(vandal, action, bytes_):
+def test_bytes_that_are_not_an_envelope_are_named(vandal, action, bytes_):
     vandal.run(
         "UPDATE ledger_event SET envelope = %s WHERE subject_id = %s AND seq = 2", bytes_, vandal.record.action.id
     )
@@ -277,7 +277,7 @@ def test_an_envelope_that_is_none_is_named(vandal, action, bytes_):
         (3, ": its head has another seq than its events lead to."),
     ],
 )
-def test_an_event_that_was_taken_out_is_named(vandal, action, seq, named):
+def test_a_removed_event_is_named(vandal, action, seq, named):
     vandal.run("DELETE FROM ledger_event WHERE subject_id = %s AND seq = %s", vandal.record.action.id, seq)
     assert broken() == action + named
 
@@ -302,7 +302,7 @@ def test_an_event_beyond_its_head_is_named(vandal, action):
     assert broken() == f"Tenant orchid: subject {vandal.record.action.id}, event 4: its event belongs to nothing."
 
 
-def test_a_log_that_got_another_name_is_named(vandal):
+def test_a_renamed_log_is_named(vandal):
     vandal.run("UPDATE ledger_tenant SET origin = 'elsewhere' WHERE id = %s", vandal.record.tenant)
     assert "event 1: its envelope belongs to another log." in broken()
 
@@ -314,23 +314,23 @@ def append(vandal: Vandal, **changes: Any) -> None:
     vandal.run(APPEND, *forged(vandal.record.action, **changes))
 
 
-def test_a_step_that_is_not_legal_is_named(vandal, action):
+def test_an_illegal_transition_is_named(vandal, action):
     append(vandal, to_state="RECONCILED_SUCCESS", view={})
     assert broken() == f"{action}, event 4: from EXECUTING to RECONCILED_SUCCESS is not a step from where it was."
 
 
-def test_a_step_without_its_grounds_is_named(vandal, action):
+def test_a_transition_without_its_grounds_is_named(vandal, action):
     append(vandal, to_state="FAILED")
     assert broken() == f"{action}, event 4: its step lacks the grounds that it needs."
 
 
-def test_a_step_with_grounds_that_do_not_exist_is_named(vandal, action):
+def test_a_transition_with_nonexistent_grounds_is_named(vandal, action):
     append(vandal, to_state="FAILED", detail={"grounds": ["because"]})
     assert broken() == f"{action}, event 4: its step lacks the grounds that it needs."
 
 
 @pytest.mark.req("R-SM-18")
-def test_a_machine_that_left_a_review_is_named(vandal, action):
+def test_a_machine_that_ended_a_review_is_named(vandal, action):
     head = vandal.record.action
     with tenancy(vandal.record.tenant):
         for state in ("UNKNOWN", "REVIEW_REQUIRED"):
@@ -341,14 +341,14 @@ def test_a_machine_that_left_a_review_is_named(vandal, action):
     assert broken() == f"{action}, event 6: its step lacks the grounds that it needs."
 
 
-def test_a_state_that_does_not_continue_is_named(vandal, action):
+def test_a_state_that_does_not_follow_is_named(vandal, action):
     head = vandal.record.action
     vandal.change("ledger_subject", head.id, "state = 'COMMITTED'")
     append(vandal, from_state="COMMITTED", to_state="COMMITTED")
     assert broken() == f"{action}, event 4: from COMMITTED to COMMITTED is not a step from where it was."
 
 
-def test_a_promise_about_nothing_is_named(vandal, action):
+def test_a_commitment_to_nothing_is_named(vandal, action):
     append(vandal, commitments=(Commitment("secret", None, 1, "ab" * 32),))
     assert broken() == f"{action}, event 4: it commits to something that is stored nowhere."
 
@@ -370,7 +370,7 @@ KEPT = [
 
 
 @pytest.mark.req("R-LE-02")
-def test_content_kept_apart_is_compared_with_its_commitment(vandal, action):
+def test_separately_stored_content_is_compared_with_its_commitment(vandal, action):
     for purpose, assignment in KEPT:
         vandal.kept(assignment)
         assert broken() == f"{action}, event 2: its {purpose} is not what was committed to."
@@ -378,12 +378,12 @@ def test_content_kept_apart_is_compared_with_its_commitment(vandal, action):
     assert "intact" in verified()
 
 
-def test_something_that_was_added_apart_is_named(vandal, action):
+def test_separately_stored_content_without_a_commitment_is_named(vandal, action):
     vandal.kept("detail = '{}', detail_salt = sha256('x')", seq=1)
     assert broken() == f"{action}, event 1: its detail is not what was committed to."
 
 
-def test_an_entry_that_was_taken_out_is_named(vandal, action):
+def test_a_removed_entry_is_named(vandal, action):
     vandal.run("DELETE FROM ledger_entry WHERE subject_id = %s AND seq = 2", vandal.record.action.id)
     assert broken() == f"{action}, event 2: its entry is not what was committed to."
 
@@ -407,14 +407,14 @@ def test_a_committed_entry_about_another_action_is_named(vandal, action):
 
 @pytest.mark.req("R-LE-06")
 @pytest.mark.parametrize("block", ["idempotency", "approval"])
-def test_an_entry_that_lost_a_block_that_it_must_carry_is_named(vandal, action, block):
+def test_an_entry_without_a_required_block_is_named(vandal, action, block):
     entry = next_entry(vandal.record.action)
     del entry[block]
     append(vandal, entry=entry)
     assert broken() == f"{action}, event 4: its entry lacks a block that it must carry."
 
 
-def test_an_action_whose_event_carries_no_entry_is_named(vandal, action):
+def test_an_action_whose_events_carry_no_entry_is_named(vandal, action):
     written = forged(vandal.record.action, commitments=())
     vandal.run(APPEND, written[0], None, None, None, None, "{}")
     assert broken() == f"{action}, event 4: it carries no entry."
@@ -435,14 +435,14 @@ EVIDENCE = {
 
 @pytest.mark.req("R-LE-17")
 @pytest.mark.parametrize("assignment", EVIDENCE)
-def test_evidence_that_was_changed_is_named(vandal, action, assignment):
+def test_changed_evidence_is_named(vandal, action, assignment):
     vandal.evidence(assignment)
     pointer = vandal.record.payload
     assert broken() == f"{action}, event 2: the evidence {pointer} (payload) {EVIDENCE[assignment]}."
 
 
 @pytest.mark.req("R-LE-17")
-def test_evidence_that_was_taken_away_is_named(vandal, action):
+def test_removed_evidence_is_named(vandal, action):
     vandal.run("DELETE FROM ledger_evidence WHERE id = %s", vandal.record.payload)
     assert broken() == f"{action}, event 2: the evidence {vandal.record.payload} (payload) is missing."
 
@@ -469,7 +469,7 @@ def store_stray(record: Record) -> operations.SealedEvidence:
         )
 
 
-def test_evidence_that_nobody_committed_to_is_named(vandal):
+def test_evidence_without_a_commitment_is_named(vandal):
     sealed = store_stray(vandal.record)
     assert findings() == [f"Tenant orchid: evidence {sealed.pointer}: no event has committed to it."]
 
@@ -500,7 +500,7 @@ class TestItGoesOnAfterAFinding:
             ]
         )
 
-    def test_all_that_is_wrong_with_one_event_is_listed(self, vandal, action):
+    def test_everything_wrong_with_one_event_is_listed(self, vandal, action):
         vandal.event("kind = 'cancelled', actor_kind = 'person'")
         vandal.kept("detail = NULL, detail_salt = NULL")
         vandal.evidence("sealed = ''")
@@ -512,7 +512,7 @@ class TestItGoesOnAfterAFinding:
             "Tenant orchid: 4 findings: events and their order (2), content of events (1), evidence (1).",
         ]
 
-    def test_an_event_that_cannot_be_read_hides_nothing_behind_it(self, vandal, action):
+    def test_an_unreadable_event_does_not_hide_later_faults(self, vandal, action):
         vandal.event("envelope = 'x'")
         vandal.event("actor_kind = 'person'", seq=3)
         assert [line.partition(": its ")[2] for line in findings()[:2]] == [
@@ -520,7 +520,7 @@ class TestItGoesOnAfterAFinding:
             "column actor_kind differs from its envelope.",
         ]
 
-    def test_every_tenant_is_looked_at(self, vandal, action):
+    def test_every_tenant_is_verified(self, vandal, action):
         willow = fill("willow")
         vandal.event("actor_kind = 'person'")
         vandal.change("ledger_event", willow.action.id, "kind = 'cancelled'", seq=2)
@@ -529,7 +529,7 @@ class TestItGoesOnAfterAFinding:
             f"Tenant willow: action {willow.action.id}, event 2: its column kind differs from its envelope.",
         ]
 
-    def test_a_list_is_bounded_and_its_total_is_not(self, vandal, monkeypatch):
+    def test_a_list_of_faults_is_limited_but_its_total_is_not(self, vandal, monkeypatch):
         monkeypatch.setattr(stored_record, "FINDINGS_LISTED", 3)
         for seq in (1, 2, 3):
             vandal.event("kind = 'cancelled', actor_id = gen_random_uuid()", seq=seq)
@@ -540,7 +540,7 @@ class TestItGoesOnAfterAFinding:
         assert str(sealed.pointer) in lines[3]
         assert lines[4].startswith("Tenant orchid: 7 findings, of which 4 are listed: events and their order (6), ")
 
-    def test_a_program_reads_the_same_as_a_document(self, vandal):
+    def test_the_result_can_be_printed_as_json(self, vandal):
         vandal.event("kind = 'cancelled', actor_kind = 'person'")
         said = StringIO()
         with pytest.raises(CommandError):
@@ -586,7 +586,7 @@ def test_every_column_that_can_be_rebuilt_is_compared(vandal, table, part):
     assert "intact" in verified()
 
 
-def test_a_view_that_became_nothing_is_named(vandal, action):
+def test_an_emptied_view_is_named(vandal, action):
     vandal.change("ledger_action", vandal.record.action.id, "horizon_at = NULL")
     assert broken() == f"{action}: its present view has another horizon_at than its events say."
 
@@ -607,18 +607,18 @@ def test_a_view_without_an_action_is_named(vandal):
 
 @pytest.mark.parametrize("table", ["ledger_contractversion", "ledger_policyversion"])
 @pytest.mark.parametrize("assignment", ["document = '{}'", "digest = repeat('0', 64)"])
-def test_a_document_that_was_changed_is_named(vandal, table, assignment):
+def test_a_changed_document_is_named(vandal, table, assignment):
     kind, subject = ("contract", vandal.record.contract) if "contract" in table else ("policy", vandal.record.policy)
     vandal.run(f"UPDATE {table} SET {assignment} WHERE id = %s", subject)
     assert broken() == f"Tenant orchid: {kind} {subject}: its document is not the one that was registered."
 
 
-def test_a_document_that_was_taken_away_is_named(vandal):
+def test_a_removed_document_is_named(vandal):
     vandal.run("DELETE FROM ledger_contractversion WHERE id = %s", vandal.record.contract)
     assert broken() == f"Tenant orchid: contract {vandal.record.contract}: its document is missing."
 
 
-def test_a_policy_that_was_put_out_of_force_is_named(vandal):
+def test_a_deactivated_policy_is_named(vandal):
     vandal.run("UPDATE ledger_policyversion SET active = false WHERE id = %s", vandal.record.policy)
     said = "whether it is in force is not what its events say."
     assert broken() == f"Tenant orchid: policy {vandal.record.policy}: {said}"

@@ -25,7 +25,7 @@ def test_a_page_that_its_server_confirms_is_present(tracker, issue):
     assert found.indicators == ()
 
 
-def test_a_page_alone_settles_nothing(tracker, issue):
+def test_a_page_without_its_confirmation_is_a_weak_reading(tracker, issue):
     found = look(tracker, issue, confirmation=None)
     assert found.effects[0].present
     assert found.consistency is Consistency.UNDECLARED
@@ -34,26 +34,26 @@ def test_a_page_alone_settles_nothing(tracker, issue):
 
 
 @pytest.mark.req("R-CP-09")
-def test_an_element_that_is_not_there_cannot_be_determined(tracker, issue):
+def test_a_missing_element_leaves_presence_undetermined(tracker, issue):
     found = look(tracker, issue, element="div.ok-message", text=None, confirmation=None)
     assert found.effects[0].present is None
     assert found.indicators == ("selector_timeout",)
 
 
-def test_the_server_decides_over_the_page(tracker, issue):
+def test_the_confirmation_of_the_server_outweighs_the_page(tracker, issue):
     found = look(tracker, issue, title="Refund o-18")
     assert found.effects[0].present is False
     assert found.effects[0].fields["confirmed"] is False
 
 
-def test_an_issue_that_does_not_exist_is_absent(tracker):
+def test_a_missing_issue_is_absent(tracker):
     assert look(tracker, "9999").effects[0].present is False
     assert look(tracker, "9999", confirmation=None).effects[0].present is False
     assert look(tracker, "9999", confirmation=None, expect="absent").effects[0].present
 
 
 @pytest.mark.req("R-CP-09")
-def test_a_challenge_in_its_place_is_reported(tracker, issue):
+def test_a_captcha_is_reported(tracker, issue):
     found = look(tracker, issue, page="'/@@file/challenge.html'", confirmation=None, account=None)
     assert found.effects[0].present is None
     assert found.indicators == ("captcha",)
@@ -68,13 +68,13 @@ def test_a_redirect_is_not_followed(tracker, issue):
 
 
 @pytest.mark.req("R-CP-09")
-def test_another_address_than_wanted_is_a_mismatch(tracker, issue):
+def test_an_unexpected_address_is_a_mismatch(tracker, issue):
     assert look(tracker, issue, url="'/issue' + sr.issue").indicators == ()
     assert look(tracker, issue, url="'/done'").indicators == ("navigation_mismatch",)
 
 
 @pytest.mark.req("R-CP-09")
-def test_a_form_that_was_refused_says_so(tracker, issue):
+def test_a_refused_form_is_reported(tracker, issue):
     found = look(tracker, issue, page="'/issue' + sr.issue + '?@error_message=Invalid%20title'", confirmation=None)
     assert found.effects[0].present is False
     assert found.effects[0].fields["error_text"] == "Invalid title"
@@ -88,7 +88,7 @@ def test_another_account_is_detected(tracker, issue):
 
 
 @pytest.mark.req("R-CP-09")
-def test_a_downloaded_file_is_compared(tracker, issue):
+def test_a_downloaded_file_is_compared_by_its_digest(tracker, issue):
     download = {"path": "'/@@file/page.css'", "sha256": "sr.sha256"}
     assert look(tracker, issue, download=download).indicators == ()
     assert look(tracker, issue, download={**download, "path": "'/@@file/style.css'"}).indicators == (
@@ -99,7 +99,7 @@ def test_a_downloaded_file_is_compared(tracker, issue):
 
 
 @pytest.mark.req("R-VD-16")
-def test_a_server_that_is_gone_or_refuses_the_password_is_an_outage(tracker, issue):
+def test_an_unreachable_server_or_a_refused_password_is_an_outage(tracker, issue):
     dead = f"http://127.0.0.1:{environment.free_port()}"
     for changes in ({"settings": {"url": dead}}, {"user": "nobody"}):
         with pytest.raises(CheckFailed) as failed:
@@ -108,7 +108,7 @@ def test_a_server_that_is_gone_or_refuses_the_password_is_an_outage(tracker, iss
 
 
 @pytest.mark.parametrize("page", ["http://127.0.0.2/x", "//127.0.0.2/x", "/../x", "\\\\host", "x"])
-def test_no_page_leads_away_from_the_system(tracker, page):
+def test_a_page_outside_the_system_is_not_opened(tracker, page):
     with pytest.raises(CheckFailed) as failed:
         look(tracker, "1", page=repr(page), settings={"url": f"{tracker.url}/below"}, confirmation=None)
     assert not failed.value.retryable

@@ -56,7 +56,7 @@ def test_an_event_is_read_back(planner):
 
 
 @pytest.mark.req("R-CP-04")
-def test_an_event_that_is_not_there_is_absent(planner):
+def test_a_missing_event_is_absent(planner):
     planner.put("key-2")
     found = planner.look()
     assert found.effects[0].present is False
@@ -84,19 +84,19 @@ def test_a_second_event_for_the_same_action_is_a_duplicate(planner):
 
 @pytest.mark.req("R-CP-04")
 @pytest.mark.parametrize("status", ["5.1", "3.7", '"2.0,3.8"'])
-def test_an_invitation_that_failed_is_detected(planner, status):
+def test_a_failed_invitation_is_detected(planner, status):
     planner.put("key-1", f"ATTENDEE;SCHEDULE-STATUS={status}:mailto:cy@example.test")
     assert planner.look().indicators == ("attendee_invite_failure",)
 
 
 @pytest.mark.req("R-CP-04")
-def test_a_missing_invitation_is_noticed(planner):
+def test_a_missing_invitation_is_detected(planner):
     planner.put()
     assert planner.look(attendees="'bob@example.test'").indicators == ()
     assert planner.look(attendees="'bob@example.test, cy@example.test'").indicators == ("attendee_invite_failure",)
 
 
-def test_invitations_that_are_on_their_way_are_waited_for(planner):
+def test_pending_invitations_are_waited_for(planner):
     planner.put("key-1", "ATTENDEE;SCHEDULE-STATUS=1.1:mailto:cy@example.test")
     found = planner.look()
     assert found.effects[0].pending
@@ -104,7 +104,7 @@ def test_invitations_that_are_on_their_way_are_waited_for(planner):
 
 
 @pytest.mark.req("R-CP-04", "R-CP-13")
-def test_the_wrong_reach_is_detected(planner):
+def test_the_wrong_owner_or_access_class_is_detected(planner):
     planner.put("key-1", "CLASS:PUBLIC")
     assert planner.look(access_class="'PRIVATE'").indicators == ("permission_mismatch",)
     assert planner.look(owner="'/bob/'").indicators == ("permission_mismatch",)
@@ -120,7 +120,7 @@ def test_the_wrong_reach_is_detected(planner):
         (("DTSTART:20260302T081500Z", "DTEND:20260302T090000Z", "TRANSP:TRANSPARENT"), ()),
     ],
 )
-def test_a_time_that_somebody_else_has_is_detected(planner, other, fired):
+def test_a_conflicting_event_is_detected_where_the_time_must_be_exclusive(planner, other, fired):
     planner.put()
     planner.put("busy", *other, replaced={"DTSTART", "DTEND", "RRULE"})
     assert planner.look().indicators == ()
@@ -136,25 +136,25 @@ def test_an_event_may_be_required_absent(planner):
     assert found.indicators == ()
 
 
-def test_a_calendar_that_is_not_there_proves_nothing(planner):
+def test_a_missing_calendar_is_retried(planner):
     with pytest.raises(CheckFailed, match="no such calendar") as failed:
         planner.look(calendar="'ann/other'")
     assert failed.value.retryable
 
 
-def test_a_folder_is_no_calendar(planner):
+def test_a_folder_is_not_read_as_a_calendar(planner):
     with pytest.raises(CheckFailed, match="no calendar"):
         planner.look(calendar="'ann'")
 
 
-def test_somebody_elses_calendar_gives_no_answer(planner):
+def test_a_calendar_of_another_user_gives_no_answer(planner):
     with pytest.raises(CheckFailed) as failed:
         planner.look(calendar="'bob/work'")
     assert not failed.value.retryable
 
 
 @pytest.mark.parametrize("path", ["'../ann/work'", "'ann/../../work'", "'//evil.example/work'"])
-def test_a_path_never_leads_away(planner, path):
+def test_a_path_outside_the_calendars_is_refused(planner, path):
     with pytest.raises(CheckFailed):
         planner.look(calendar=path)
 
@@ -164,7 +164,7 @@ def test_only_listed_calendars_are_read(planner):
         planner.look(settings={"calendars": ["ann/home"]})
 
 
-def test_a_value_is_never_xml(planner):
+def test_a_value_is_never_read_as_xml(planner):
     planner.put()
     evil = "x</C:text-match></C:prop-filter>"
     assert planner.look(uid=f"'{evil}'").effects[0].present is False
@@ -177,7 +177,7 @@ def test_a_server_that_does_not_answer_is_an_outage(planner):
     assert failed.value.retryable
 
 
-def test_a_password_that_is_refused_is_not_the_end(planner):
+def test_a_refused_password_is_retried(planner):
     with pytest.raises(CheckFailed) as failed:
         planner.look(password="wrong")
     assert failed.value.retryable
@@ -192,11 +192,11 @@ def test_the_reader_cannot_write(planner):
         assert answer.status_code == 403
 
 
-def test_a_series_is_read_and_not_its_exception():
+def test_an_event_is_read_from_its_series_and_not_from_an_exception():
     data = "BEGIN:VEVENT\r\nUID:1\r\nRECURRENCE-ID:20260309T090000\r\nSUMMARY:b\r\nEND:VEVENT\r\n"
     event = parse_event(data + "BEGIN:VEVENT\r\nUID:1\r\nSUMMARY:a\r\n  long\r\nEND:VEVENT\r\n")
     assert event.text("SUMMARY") == "a long"
 
 
-def test_the_catalogue_has_it():
+def test_the_catalogue_contains_the_calendar_check():
     assert isinstance(check_for("calendar"), CalendarCheck)

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.long
 
 
 @pytest.mark.req("R-CP-07")
-def test_a_release_that_runs_everywhere_is_present(on_v2):
+def test_a_release_that_runs_in_every_region_is_present(on_v2):
     found = look(on_v2, tag="'v2'")
     (effect,) = found.effects
     assert (effect.present, effect.count, effect.pending) == (True, 1, False)
@@ -65,7 +65,7 @@ def test_a_tag_that_points_elsewhere_is_reported(on_v2):
 
 
 @pytest.mark.req("R-CP-07")
-def test_the_release_from_before_started_again_is_a_roll_back(on_v1):
+def test_a_restarted_previous_release_is_a_rollback(on_v1):
     before = look(on_v1)
     began = datetime.now(UTC)
     time.sleep(1)
@@ -77,7 +77,7 @@ def test_the_release_from_before_started_again_is_a_roll_back(on_v1):
 
 
 @pytest.mark.req("R-CP-07")
-def test_a_region_that_was_left_out_is_seen(on_v1):
+def test_a_skipped_region_is_detected(on_v1):
     on_v1.deploy("v2", "eu")
     found = look(on_v1)
     assert found.effects[0].fields["rollout_stage"] == "partial"
@@ -87,7 +87,7 @@ def test_a_region_that_was_left_out_is_seen(on_v1):
 
 
 @pytest.mark.req("R-CP-07", "R-DC-09")
-def test_a_rollout_that_goes_on_is_pending(on_v1):
+def test_an_unfinished_rollout_is_pending(on_v1):
     on_v1.deploy("v2", "us")
     for _ in range(5):  # a slow machine may look when it is over
         on_v1.regions["eu"].deploy(on_v1.releases["v2"], wait=False)
@@ -100,7 +100,7 @@ def test_a_rollout_that_goes_on_is_pending(on_v1):
 
 
 @pytest.mark.req("R-CP-07")
-def test_a_process_that_keeps_ending_is_a_crash_loop(on_v2):
+def test_a_process_that_keeps_exiting_is_in_a_crash_loop(on_v2):
     region = on_v2.regions["eu"]
     region.control.startProcess("broken", False)
     try:
@@ -113,7 +113,7 @@ def test_a_process_that_keeps_ending_is_a_crash_loop(on_v2):
 
 
 @pytest.mark.req("R-CP-07")
-def test_a_process_that_is_down_is_not_ready(on_v2):
+def test_a_stopped_process_is_not_ready(on_v2):
     on_v2.regions["us"].control.stopProcess("shop")
     found = look(on_v2)
     assert "failed_readiness" in found.indicators
@@ -127,7 +127,7 @@ def test_fewer_replicas_than_asked_for_are_not_ready(on_v2):
 
 
 @pytest.mark.req("R-CP-07")
-def test_a_health_check_that_fails_is_detected(on_v2):
+def test_a_failing_health_check_is_detected(on_v2):
     down = on_v2.monitored.folder / "down"
     settings = {**on_v2.settings(monitor=on_v2.monitored.monitor), "health": "/debug/health"}
     assert look(on_v2, settings=settings).indicators == ()
@@ -170,7 +170,7 @@ def test_a_release_without_its_approval_is_detected(on_v1):
     assert alone.indicators == ()
 
 
-def test_a_process_that_is_restarted_while_its_instance_speaks_gives_no_answer(on_v2, monkeypatch):
+def test_a_process_restarted_during_the_reading_gives_no_answer(on_v2, monkeypatch):
     region, asked = on_v2.regions["us"], deployments._instance
 
     def slow(*args):
@@ -186,7 +186,7 @@ def test_a_process_that_is_restarted_while_its_instance_speaks_gives_no_answer(o
     assert failed.value.retryable
 
 
-def test_a_manager_whose_clock_is_behind_restarts_all_the_same():
+def test_a_restart_is_recognised_although_the_clock_of_the_manager_is_behind():
     """A manager says what time it believes it is, an hour less than it is."""
     at = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
     now = int(at.timestamp()) - 3600
@@ -195,17 +195,17 @@ def test_a_manager_whose_clock_is_behind_restarts_all_the_same():
     assert not deployments._was_restarted([{"start": now - 30, "now": now}], bindings, at=at)
 
 
-def test_a_program_that_is_unknown_is_absent(on_v2):
+def test_an_unknown_program_is_absent(on_v2):
     assert look(on_v2, program="'none'").effects[0].present is False
 
 
-def test_an_instance_that_does_not_say_what_it_is_cannot_be_determined(on_v2):
+def test_an_instance_without_release_information_cannot_be_determined(on_v2):
     settings = {**on_v2.settings(), "release": "/none.json"}
     assert look(on_v2, settings=settings).effects[0].present is None
 
 
 @pytest.mark.req("R-VD-16")
-def test_a_manager_that_is_gone_or_refuses_the_password_is_an_outage(on_v2):
+def test_an_unreachable_manager_or_a_refused_password_is_an_outage(on_v2):
     settings = on_v2.settings()
     settings["regions"]["eu"]["orchestrator"] = f"http://127.0.0.1:{environment.free_port()}"
     for changes in ({"settings": settings}, {"password": "wrong"}):
@@ -215,13 +215,13 @@ def test_a_manager_that_is_gone_or_refuses_the_password_is_an_outage(on_v2):
 
 
 @pytest.mark.parametrize("part", [{"regions": ["'asia'"]}, {"version": "latest"}, {"repository": "'../x'"}])
-def test_parts_unknown_to_the_system_give_no_answer(on_v2, part):
+def test_an_unknown_region_or_health_check_gives_no_answer(on_v2, part):
     with pytest.raises(CheckFailed) as failed:
         look(on_v2, **part)
     assert not failed.value.retryable
 
 
-def test_something_else_than_a_manager_is_no_answer(on_v2):
+def test_an_address_that_is_not_a_process_manager_gives_no_answer(on_v2):
     settings = on_v2.settings()
     settings["regions"]["eu"]["orchestrator"] = on_v2.registry.url
     with pytest.raises(CheckFailed):

@@ -64,13 +64,13 @@ def test_a_message_sent_twice_is_a_duplicate(post):
 
 @pytest.mark.req("R-CP-03")
 @pytest.mark.parametrize("to", ["bob@example.test", "ann@example.test, bob@example.test"])
-def test_a_message_to_somebody_else_is_detected(post, to):
+def test_a_message_to_another_recipient_is_detected(post, to):
     post.send(to=to)
     assert post.look().indicators == ("wrong_recipient",)
 
 
 @pytest.mark.req("R-CP-03")
-def test_a_copy_that_went_elsewhere_is_detected(post):
+def test_a_copy_delivered_to_another_address_is_detected(post):
     post.send(Delivered_To="journal@example.test")
     assert post.look(settings={"address": ["journal@example.test"]}).indicators == ()
     assert post.look().indicators == ("wrong_recipient",)
@@ -111,7 +111,7 @@ class TestReports:
     SETTINGS = {"reports": "Reports"}
 
     @pytest.mark.req("R-CP-03")
-    def test_a_bounced_message_left_and_came_back(self, post):
+    def test_a_bounced_message_is_reported_as_returned(self, post):
         post.report()
         found = post.look(settings=self.SETTINGS)
         assert found.effects[0].present
@@ -132,13 +132,13 @@ class TestReports:
         assert found.effects[0].present is False
         assert found.indicators == (fired,)
 
-    def test_a_delayed_one_is_waited_for(self, post):
+    def test_a_delayed_message_is_waited_for(self, post):
         post.report(action="delayed", status="4.4.1")
         found = post.look(settings=self.SETTINGS)
         assert found.effects[0].present is None
         assert found.indicators == ()
 
-    def test_a_report_about_another_message_says_nothing(self, post):
+    def test_a_report_about_another_message_is_ignored(self, post):
         post.report(about="key-2")
         post.report(about="key-11")
         assert post.look(settings=self.SETTINGS).effects[0].present is None
@@ -148,12 +148,12 @@ class TestSenderAuthentication:
     OURS = "mx.example.test; dkim=pass header.d=example.test; dmarc=fail header.from=example.test"
 
     @pytest.mark.req("R-CP-03", "R-CP-15")
-    def test_our_own_server_s_verdict_is_read(self, post):
+    def test_an_authentication_result_of_our_own_server_is_read(self, post):
         post.put("INBOX", post.message(Authentication_Results=self.OURS))
         fields = post.look(settings={"authserv_id": "mx.example.test"}).effects[0].fields
         assert (fields["dkim"], fields["dmarc"]) == ("pass", "fail")
 
-    def test_a_sender_s_own_verdict_is_not(self, post):
+    def test_an_authentication_result_of_another_server_is_ignored(self, post):
         post.put("INBOX", post.message(Authentication_Results=self.OURS.replace("mx.", "evil.")))
         fields = post.look(settings={"authserv_id": "mx.example.test"}).effects[0].fields
         assert fields["dkim"] == "not_applicable"
@@ -164,24 +164,24 @@ class TestAbsence:
 
     JOURNAL = {"records_everything": True}
 
-    def test_an_ordinary_mailbox_proves_nothing(self, post):
+    def test_an_ordinary_mailbox_does_not_prove_absence(self, post):
         post.send(key="key-2")
         assert post.look(bindings=executed()).effects[0].present is None
 
     @pytest.mark.req("R-CP-03")
-    def test_after_its_time_the_delivery_is_unknown(self, post):
+    def test_a_message_is_reported_as_unknown_after_its_delivery_time(self, post):
         assert post.look(bindings=executed(minutes=2), deliver_within_s=600).indicators == ()
         late = post.look(bindings=executed(minutes=20), deliver_within_s=600)
         assert late.effects[0].present is None
         assert late.indicators == ("delivery_unknown_beyond_sla",)
 
-    def test_a_whole_journal_proves_it(self, post):
+    def test_a_complete_journal_proves_absence(self, post):
         post.send(key="key-2")
         found = post.look(settings=self.JOURNAL, bindings=executed(minutes=20))
         assert found.effects[0].present is False
         assert found.indicators == ()
 
-    def test_a_journal_from_which_something_was_taken_does_not(self, post):
+    def test_a_journal_with_a_removed_message_does_not_prove_absence(self, post):
         post.send()
         post.send(key="key-2")
         assert post.look(settings=self.JOURNAL, bindings=executed()).effects[0].present
@@ -196,7 +196,7 @@ def test_a_server_that_does_not_answer_is_an_outage(post):
     assert failed.value.retryable
 
 
-def test_a_password_that_is_refused_is_not_the_end(post):
+def test_a_refused_password_is_retried(post):
     with pytest.raises(CheckFailed) as failed:
         post.look(password="wrong-word")
     assert failed.value.retryable
@@ -208,14 +208,14 @@ def test_only_listed_mailboxes_are_read(post):
         post.look(settings={"mailboxes": ["Sent"]})
 
 
-def test_a_mailbox_that_is_not_there_never_answers(post):
+def test_a_missing_mailbox_gives_no_answer(post):
     with pytest.raises(CheckFailed) as failed:
         post.look(mailbox="'Nowhere'")
     assert not failed.value.retryable
 
 
 @pytest.mark.parametrize("value", ['x" OR ALL "', "x\r\nA1 LOGOUT", "käse", ""])
-def test_a_value_is_never_a_command(post, value):
+def test_a_value_is_never_read_as_a_command(post, value):
     with pytest.raises(CheckFailed, match="cannot stand"):
         post.look(bindings=BINDINGS | {"scope": {"idempotency_key": value}})
 
@@ -234,5 +234,5 @@ def test_no_message_is_marked_as_read(post):
         assert session.search(None, "UNSEEN")[1] == [b"1"]
 
 
-def test_the_catalogue_has_it():
+def test_the_catalogue_contains_the_email_check():
     assert isinstance(check_for("email"), EmailCheck)

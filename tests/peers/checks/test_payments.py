@@ -79,18 +79,18 @@ def test_the_state_of_a_charge_is_reported(careful, capture, refund, state):
 
 
 class TestAbsence:
-    def test_a_charge_that_was_never_made(self, careful):
+    def test_a_charge_that_was_never_made_is_absent(self, careful):
         careful.charge(source="tok_visa", metadata__key="key-2")
         found = careful.look()
         assert (found.effects[0].present, found.indicators) == (False, ())
 
     @pytest.mark.req("R-HS-01")
-    def test_a_charge_that_was_answered_and_never_kept(self, careful):
+    def test_a_charge_that_the_processor_did_not_keep_is_absent(self, careful):
         made = careful.charge(source="tok_forget")
         found = careful.look({"charge": made["id"]}, match=None, id="sr.charge")
         assert found.effects[0].present is False
 
-    def test_a_list_that_is_longer_than_we_walk_proves_nothing(self, careful, monkeypatch):
+    def test_a_list_longer_than_the_scan_does_not_prove_absence(self, careful, monkeypatch):
         monkeypatch.setattr("reviews.checks.payments.PAGE", 2)
         monkeypatch.setattr("reviews.checks.payments.MAX_PAGES", 2)
         for number in range(5):
@@ -114,7 +114,7 @@ class TestAbsence:
 
 
 @pytest.mark.req("R-CP-05")
-def test_a_declined_charge_moved_nothing(careful):
+def test_a_declined_charge_is_absent(careful):
     careful.charge(source="tok_chargeDeclinedInsufficientFunds", expect=402)
     found = careful.look()
     assert found.effects[0].present is False
@@ -123,7 +123,7 @@ def test_a_declined_charge_moved_nothing(careful):
 
 
 @pytest.mark.req("R-CP-05", "R-EX-18")
-def test_the_processor_s_own_protection_is_seen_to_hold(careful):
+def test_a_repeated_charge_that_the_processor_deduplicated_is_not_reported(careful):
     first = careful.charge(source="tok_visa", key="key-1")
     assert careful.charge(source="tok_visa", key="key-1")["id"] == first["id"]
     assert careful.look().indicators == ()
@@ -154,7 +154,7 @@ class TestRefunds:
         assert careful.look_at_refund(charge, amount="sr.amount").indicators == ("refund_mismatch",)
 
     @pytest.mark.req("R-CP-05")
-    def test_another_charge_is_detected(self, careful):
+    def test_a_refund_of_another_charge_is_detected(self, careful):
         charge, other = careful.charge(source="tok_visa"), careful.charge(source="tok_visa")
         made = careful.refund(other)
         found = careful.look_at_refund(charge, match=None, id=f"'{made['id']}'")
@@ -162,19 +162,19 @@ class TestRefunds:
         assert found.effects[0].scope["target"] == (other["id"],)
 
     @pytest.mark.req("R-CP-05")
-    def test_more_than_the_charge_is_detected(self, careless):
+    def test_a_refund_above_the_charge_is_detected(self, careless):
         charge = careless.charge(**careless.customer())
         careless.refund(charge, amount=9000)
         assert careless.look_at_refund(charge, amount="9000").indicators == ("refund_mismatch",)
 
     @pytest.mark.req("R-CP-05")
-    def test_a_second_one_is_a_duplicate(self, careless):
+    def test_a_second_refund_is_a_duplicate(self, careless):
         charge = careless.charge(**careless.customer())
         careless.refund(charge, key="key-1")
         careless.refund(charge, key="key-1")
         assert careless.look_at_refund(charge).indicators == ("duplicate_charge",)
 
-    def test_a_charge_that_is_not_there_is_reported(self, careful):
+    def test_the_missing_charge_of_a_refund_is_reported(self, careful):
         found = careful.look_at_refund({"id": "ch_nothing"})
         assert found.effects[0].present is False
         assert found.target == {"exists": False, "count": 0}
@@ -190,29 +190,29 @@ class TestPaymentIntents:
         usual = {"amount": 2000, "currency": "eur", "metadata__key": "key-1", "metadata__tenant": "acme"}
         return processor.post("/v1/payment_intents", expect=expect, **(usual | given | fields))
 
-    def test_a_confirmed_one_is_present(self, careless):
+    def test_a_confirmed_payment_is_present(self, careless):
         self.pay(careless, careless.customer())
         found = careless.look(**self.PART)
         assert (found.effects[0].present, found.effects[0].fields["state"]) == (True, "succeeded")
         assert found.indicators == ()
 
-    def test_one_to_be_captured_is_authorised(self, careless):
+    def test_a_payment_awaiting_capture_is_authorised(self, careless):
         self.pay(careless, careless.customer(), capture_method="manual")
         assert careless.look(**self.PART).effects[0].fields["state"] == "authorized"
 
-    def test_one_that_was_never_confirmed_moved_nothing(self, careless):
+    def test_an_unconfirmed_payment_is_absent(self, careless):
         self.pay(careless, careless.customer(), confirm="false")
         assert careless.look(**self.PART).effects[0].present is False
 
     @pytest.mark.req("R-CP-05")
-    def test_a_declined_one_moved_nothing(self, careless):
+    def test_a_declined_payment_is_absent(self, careless):
         self.pay(careless, careless.customer("4000000000000341"), expect=402)
         found = careless.look(**self.PART)
         assert found.effects[0].present is False
         assert found.indicators == ("decline",)
 
     @pytest.mark.req("R-CP-05")
-    def test_one_that_is_being_processed_is_pending(self, careless):
+    def test_a_payment_in_processing_is_pending(self, careless):
         """localstripe decides over a direct debit after half a second, hence the tries."""
         for attempt in range(5):
             debit = careless.post("/v1/payment_methods", type="sepa_debit", sepa_debit__iban="DE62370400440532013001",
@@ -256,7 +256,7 @@ class TestBooks:
         run("DROP SCHEMA {s} CASCADE")
 
     @pytest.mark.req("R-CP-05")
-    def test_books_that_agree(self, careful, books):
+    def test_a_matching_ledger_entry_raises_no_indicator(self, careful, books):
         run, asked = books
         careful.charge(source="tok_visa")
         run("INSERT INTO {s}.entries VALUES ('key-1', 2000, 'EUR')")
@@ -266,21 +266,21 @@ class TestBooks:
 
     @pytest.mark.req("R-CP-05")
     @pytest.mark.parametrize("rows", [(), ((1999, "EUR"),), ((2000, "USD"),), ((2000, "EUR"), (2000, "EUR"))])
-    def test_books_that_do_not(self, careful, books, rows):
+    def test_a_diverging_ledger_entry_is_detected(self, careful, books, rows):
         run, asked = books
         careful.charge(source="tok_visa")
         for amount, currency in rows:
             run("INSERT INTO {s}.entries VALUES ('key-1', %s, %s)", amount, currency)
         assert careful.look(**asked).indicators == ("provider_local_ledger_divergence",)
 
-    def test_an_entry_without_a_payment(self, careful, books):
+    def test_a_ledger_entry_without_a_payment_is_detected(self, careful, books):
         run, asked = books
         run("INSERT INTO {s}.entries VALUES ('key-1', 2000, 'EUR')")
         found = careful.look(**asked)
         assert found.effects[0].present is False
         assert found.indicators == ("provider_local_ledger_divergence",)
 
-    def test_books_that_do_not_answer_are_an_outage(self, careful, books):
+    def test_an_unreachable_ledger_is_an_outage(self, careful, books):
         _, asked = books
         with pytest.raises(CheckFailed) as failed:
             careful.look(ledger=asked["ledger"], credential={"ledger_url": "postgresql://a:b@127.0.0.1:1/x"})
@@ -294,19 +294,19 @@ def test_a_processor_that_does_not_answer_is_an_outage(careful):
     assert failed.value.retryable
 
 
-def test_a_key_that_is_refused_is_not_the_end(careful):
+def test_a_refused_key_is_retried(careful):
     with pytest.raises(CheckFailed) as failed:
         careful.look(credential={"token": "rk_wrong"})
     assert failed.value.retryable
     assert "rk_wrong" not in failed.value.reason
 
 
-def test_a_lookup_that_is_empty_never_widens(careful):
+def test_a_lookup_without_a_value_is_refused_and_never_widened(careful):
     with pytest.raises(CheckFailed, match="everything"):
         careful.look(scope={"idempotency_key": ""})
 
 
-def test_an_id_never_leads_elsewhere(careful):
+def test_an_id_cannot_change_the_requested_path(careful):
     assert careful.look(match=None, id="'ch_1?limit=1'").effects[0].present is False
     for number in ("'../../v1/customers'", "'..'", "''"):
         with pytest.raises(CheckFailed) as failed:
@@ -314,5 +314,5 @@ def test_an_id_never_leads_elsewhere(careful):
         assert not failed.value.retryable
 
 
-def test_the_catalogue_has_it():
+def test_the_catalogue_contains_the_payment_check():
     assert isinstance(check_for("payments"), PaymentCheck)

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.long
 
 
 @pytest.mark.req("R-CP-08")
-def test_an_order_that_was_confirmed_is_present(shop):
+def test_a_confirmed_order_is_present(shop):
     shop.order(payment_term=shop.terms)
     found = look(shop, terms="'30 days'")
     (effect,) = found.effects
@@ -27,7 +27,7 @@ def test_an_order_that_was_confirmed_is_present(shop):
 
 @pytest.mark.req("R-CP-08")
 @pytest.mark.parametrize("upto", ["draft", "quote"])
-def test_an_order_that_is_not_confirmed_lacks_its_approval(shop, upto):
+def test_an_unconfirmed_order_lacks_its_approval(shop, upto):
     shop.order(upto=upto)
     found = look(shop)
     assert found.effects[0].present
@@ -36,13 +36,13 @@ def test_an_order_that_is_not_confirmed_lacks_its_approval(shop, upto):
 
 
 @pytest.mark.req("R-CP-08")
-def test_one_that_somebody_else_confirmed_lacks_it_as_well(shop):
+def test_an_order_confirmed_by_another_user_lacks_its_approval(shop):
     shop.order()
     assert look(shop, approver="'Director'").indicators == ("approval_missing",)
 
 
 @pytest.mark.req("R-CP-08")
-def test_another_vendor_is_not_authorised(shop):
+def test_an_order_from_another_vendor_is_not_authorised(shop):
     shop.offer("V-2", "SKU-1", "10.00")
     shop.order(vendor="V-2")
     found = look(shop)
@@ -51,7 +51,7 @@ def test_another_vendor_is_not_authorised(shop):
 
 
 @pytest.mark.req("R-CP-08")
-def test_another_item_is_not_authorised(shop):
+def test_an_order_of_another_item_is_not_authorised(shop):
     shop.order(sku="SKU-2")
     assert look(shop, catalogue=False).indicators == ("unauthorized_vendor_or_sku",)
 
@@ -87,7 +87,7 @@ def test_two_orders_are_duplicates(shop):
 
 
 @pytest.mark.req("R-CP-08")
-def test_an_order_that_was_cancelled_is_rejected(shop):
+def test_a_cancelled_order_is_rejected(shop):
     shop.cancel(shop.order(upto="quote"))
     found = look(shop)
     assert (found.effects[0].present, found.effects[0].fields["state"]) == (False, "cancelled")
@@ -97,7 +97,7 @@ def test_an_order_that_was_cancelled_is_rejected(shop):
 
 
 @pytest.mark.req("R-CP-08")
-def test_a_budget_that_is_exceeded_is_detected(shop):
+def test_an_exceeded_budget_is_detected(shop):
     for key in ("key-1", "key-2"):
         shop.order(reference=key, description="team-7")
     budget = {"match": {"description": "'team-7'"}}
@@ -107,18 +107,18 @@ def test_a_budget_that_is_exceeded_is_detected(shop):
     assert look(shop, budget={**budget, "limit": "59"}).indicators == ("budget_breach",)
 
 
-def test_an_order_that_does_not_exist_is_absent(shop):
+def test_a_missing_order_is_absent(shop):
     assert look(shop).effects[0].present is False
 
 
-def test_a_user_of_no_company_cannot_tell(shop):
+def test_a_user_outside_the_company_cannot_determine_absence(shop):
     shop.order()
     assert look(shop, user="stranger").effects[0].present in {None, True}
     assert look(shop, user="stranger", match={"reference": "'none'"}).effects[0].present is None
     assert look(shop, settings={"company": "Other"}, match={"reference": "'none'"}).effects[0].present is None
 
 
-def test_an_order_that_changes_while_it_is_read_gives_no_answer(shop, monkeypatch):
+def test_an_order_that_changes_during_the_reading_gives_no_answer(shop, monkeypatch):
     from reviews.checks.procurement import TrytonClient
 
     order = shop.order(upto="draft")
@@ -134,21 +134,21 @@ def test_an_order_that_changes_while_it_is_read_gives_no_answer(shop, monkeypatc
     assert failed.value.retryable
 
 
-def test_a_field_that_does_not_exist_never_answers(shop):
+def test_a_field_that_does_not_exist_gives_no_answer(shop):
     with pytest.raises(CheckFailed) as failed:
         look(shop, match={"color": "'red'"})
     assert not failed.value.retryable
 
 
 @pytest.mark.req("R-VD-16")
-def test_a_server_that_is_gone_or_refuses_the_password_is_an_outage(shop):
+def test_an_unreachable_server_or_a_refused_password_is_an_outage(shop):
     for changes in ({"url": f"http://127.0.0.1:{environment.free_port()}"}, {"user": "nobody"}):
         with pytest.raises(CheckFailed) as failed:
             look(shop, **changes)
         assert failed.value.retryable
 
 
-def test_another_database_never_answers(shop):
+def test_another_database_gives_no_answer(shop):
     with pytest.raises(CheckFailed):
         look(shop, settings={"database": "none"})
 

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.long
 
 
 @pytest.mark.req("R-CP-06", "R-VD-03")
-def test_a_ticket_is_found_by_the_action_that_made_it(desk):
+def test_a_ticket_is_found_by_the_key_of_its_action(desk):
     desk.create(actionkey="key-11")
     number = desk.create(assignedto="colleague", priority="bug")
     desk.comment(number, "Bulb ordered, o-17.")
@@ -62,7 +62,7 @@ class TestUpdates:
     SET = {"status": "'resolved'", "assignedto": "'bot'"}
 
     @pytest.mark.req("R-CP-06")
-    def test_a_change_is_there_with_its_history(self, desk):
+    def test_a_change_is_present_with_its_author_from_the_history(self, desk):
         number = desk.create()
         started = datetime.now(UTC)
         assert desk.look(number, set=self.SET).effects[0].present is False
@@ -73,7 +73,7 @@ class TestUpdates:
         assert found.indicators == ()
 
     @pytest.mark.req("R-CP-06")
-    def test_a_change_in_part_is_detected(self, desk):
+    def test_a_partial_change_is_detected(self, desk):
         number = desk.create()
         desk.change(number, status="resolved")
         found = desk.look(number, set=self.SET)
@@ -81,13 +81,13 @@ class TestUpdates:
         assert found.indicators == ("missing_field_update",)
 
     @pytest.mark.req("R-CP-06")
-    def test_a_comment_that_is_missing_is_detected(self, desk):
+    def test_a_missing_comment_is_detected(self, desk):
         number = desk.create(status="resolved")
         found = desk.look(number, set={"status": "'resolved'"}, comment="'ordered'")
         assert found.indicators == ("missing_field_update",)
 
     @pytest.mark.req("R-CP-06", "R-DC-06")
-    def test_a_concurrent_change_by_somebody_else_is_noticed(self, desk):
+    def test_a_concurrent_change_by_another_user_is_detected(self, desk):
         number = desk.create()
         before = desk.etag(number)
         desk.change(number, status="chatting", user=("colleague", "word"))
@@ -99,7 +99,7 @@ class TestUpdates:
         assert found.indicators == ("stale_state",)
 
     @pytest.mark.req("R-CP-06")
-    def test_a_lock_is_detected(self, desk):
+    def test_a_locked_record_is_detected(self, desk):
         number = desk.create(locked="yes")
         found = desk.look(number, set=self.SET, locked_field="locked")
         assert found.indicators == ("record_lock",)
@@ -107,7 +107,7 @@ class TestUpdates:
         assert desk.look(number, set=self.SET, locked_field="locked").indicators == ()
 
     @pytest.mark.req("R-CP-06")
-    def test_a_state_without_an_entry_in_the_history_is_detected(self, desk):
+    def test_a_state_without_a_history_entry_is_detected(self, desk):
         number = desk.create(status="resolved", assignedto="bot")
         later = datetime.now(UTC) + timedelta(minutes=10)
         found = desk.look(number, set=self.SET, executed_at=later)
@@ -115,7 +115,7 @@ class TestUpdates:
 
 
 class TestAbsence:
-    def test_a_record_that_matches_nothing_is_absent(self, desk):
+    def test_a_record_without_a_match_is_absent(self, desk):
         desk.create(actionkey="key-11")
         assert desk.look().effects[0].present is False
         assert desk.look("99").effects[0].present is False
@@ -128,7 +128,7 @@ class TestAbsence:
         found = desk.look(number, expect="absent")
         assert (found.effects[0].present, found.effects[0].count) == (True, 1)
 
-    def test_more_than_is_walked_proves_nothing(self, desk, monkeypatch):
+    def test_a_list_longer_than_the_scan_does_not_prove_absence(self, desk, monkeypatch):
         monkeypatch.setattr("reviews.checks.tickets.PAGE", 1)
         monkeypatch.setattr("reviews.checks.tickets.MAX_PAGES", 2)
         for _ in range(3):
@@ -149,13 +149,13 @@ def test_a_tracker_that_does_not_answer_is_an_outage(desk):
     assert failed.value.retryable
 
 
-def test_a_password_that_is_refused_is_not_the_end(desk):
+def test_a_refused_password_is_retried(desk):
     with pytest.raises(CheckFailed) as failed:
         desk.look(password="wrong")
     assert failed.value.retryable
 
 
-def test_a_kind_that_is_not_there_never_answers(desk):
+def test_an_unknown_kind_gives_no_answer(desk):
     with pytest.raises(CheckFailed) as failed:
         desk.look(kind="nothing")
     assert not failed.value.retryable
@@ -166,15 +166,15 @@ def test_only_listed_kinds_are_read(desk):
         desk.look(kind="user", settings={"kinds": ["issue"]})
 
 
-def test_an_id_never_leads_elsewhere(desk):
+def test_an_id_cannot_change_the_requested_path(desk):
     with pytest.raises(CheckFailed, match="no record"):
         desk.look("1/../../user/1")
 
 
-def test_the_viewer_cannot_write(desk):
+def test_the_reader_cannot_write(desk):
     number = desk.create()
     assert desk.change(number, user=("viewer", "word"), status="resolved").status_code == 403
 
 
-def test_the_catalogue_has_it():
+def test_the_catalogue_contains_the_ticket_check():
     assert isinstance(check_for("crm_ticketing"), TicketCheck)

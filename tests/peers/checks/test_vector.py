@@ -12,7 +12,7 @@ pytestmark = pytest.mark.long
 
 
 @pytest.mark.req("R-CP-12", "R-VD-03")
-def test_a_document_is_read_and_retrieved(library):
+def test_a_document_is_read_and_found_by_its_embedding(library):
     library.add()
     found = library.look(
         version_column="model", embedding_version="sr.model", scope_column="audience", permission_scope="sr.audience",
@@ -41,14 +41,14 @@ def test_a_document_is_read_and_retrieved(library):
 
 
 @pytest.mark.req("R-CP-12")
-def test_a_document_that_is_not_there_is_absent(library):
+def test_a_missing_document_is_absent(library):
     found = library.look()
     assert found.effects[0].present is False
     assert found.indicators == ("document_missing",)
 
 
 @pytest.mark.req("R-CP-12", "R-EX-18")
-def test_one_that_was_indexed_twice_is_counted(library):
+def test_a_document_that_was_indexed_twice_is_counted_twice(library):
     library.add()
     library.add()
     assert library.look().effects[0].count == 2
@@ -63,7 +63,7 @@ def test_another_embedding_version_is_detected(library):
 
 class TestStale:
     @pytest.mark.req("R-CP-12", "R-DC-09")
-    def test_a_copy_that_was_not_refreshed(self, library):
+    def test_an_unrefreshed_copy_is_a_stale_index(self, library):
         library.copy()
         library.add()
         search = {"table": f"{library.schema}.search"}
@@ -85,22 +85,22 @@ class TestStale:
             "UPDATE {s}.documents SET embedding = NULL WHERE id = 'd-1'",
         ],
     )
-    def test_an_index_that_cannot_give_it_back(self, library, change):
+    def test_an_index_that_cannot_return_the_document_is_stale(self, library, change):
         library.add()
         library.run(change)
         assert library.look().indicators == ("stale_index",)
 
-    def test_an_index_for_another_distance(self, library):
+    def test_an_index_for_another_metric_is_stale(self, library):
         library.add()
         assert library.look(retrieval={"metric": "l2"}).indicators == ("stale_index",)
 
-    def test_an_older_text(self, library):
+    def test_a_document_with_an_older_checksum_is_stale(self, library):
         library.add(checksum="older")
         assert library.look(checksum_column="checksum", checksum="sr.checksum").indicators == ("stale_index",)
 
 
 @pytest.mark.req("R-CP-12")
-def test_a_search_that_finds_something_else_is_detected(library):
+def test_a_search_that_finds_another_document_is_detected(library):
     for number in range(5):
         library.add(f"twin-{number}")
     library.add()
@@ -114,7 +114,7 @@ class TestPermission:
     SEARCH = {"visible_to": "sr.audience", "hidden_from": "'public'"}
 
     @pytest.mark.req("R-CP-12")
-    def test_those_who_may_not_see_it_do_not_find_it(self, library):
+    def test_a_document_hidden_from_other_scopes_raises_no_indicator(self, library):
         library.guard()
         library.add()
         found = library.look(settings=self.SETTINGS, retrieval=self.SEARCH)
@@ -122,14 +122,14 @@ class TestPermission:
         assert found.indicators == ()
 
     @pytest.mark.req("R-CP-12")
-    def test_one_that_they_find_is_a_leak(self, library):
+    def test_a_document_found_from_another_scope_is_a_leak(self, library):
         library.guard()
         library.run("CREATE POLICY careless ON {s}.documents USING (tenant = 'acme')")
         library.add()
         assert library.look(settings=self.SETTINGS, retrieval=self.SEARCH).indicators == ("permission_leakage",)
 
     @pytest.mark.req("R-CP-12")
-    def test_a_copy_without_row_security_leaks(self, library):
+    def test_a_copy_without_row_security_is_a_leak(self, library):
         library.guard()
         library.add()
         library.copy()
@@ -137,18 +137,18 @@ class TestPermission:
         assert library.look(settings=self.SETTINGS, retrieval=search).indicators == ("permission_leakage",)
 
     @pytest.mark.req("R-CP-12")
-    def test_another_scope_on_the_document_is_a_leak(self, library):
+    def test_a_document_with_another_permission_scope_is_a_leak(self, library):
         library.add(audience="public")
         found = library.look(scope_column="audience", permission_scope="sr.audience")
         assert found.indicators == ("permission_leakage",)
 
-    def test_a_reader_that_nothing_binds_shows_nothing(self, library):
+    def test_a_reader_that_row_security_does_not_bind_gives_no_answer(self, library):
         library.add()
         with pytest.raises(CheckFailed, match="bind") as failed:
             library.look(settings=self.SETTINGS, retrieval=self.SEARCH)
         assert not failed.value.retryable
 
-    def test_without_a_setting_no_scope_can_be_tried(self, library):
+    def test_without_a_scope_setting_no_scope_can_be_tested(self, library):
         with pytest.raises(CheckFailed, match="scope_setting"):
             library.look(retrieval=self.SEARCH)
 
@@ -161,7 +161,7 @@ class TestRemoval:
         found = library.look(expect="absent")
         assert (found.effects[0].present, found.indicators) == (True, ())
 
-    def test_a_copy_that_still_has_it_is_waited_for(self, library):
+    def test_a_deleted_document_that_a_copy_still_has_is_a_stale_index(self, library):
         library.add()
         library.copy()
         library.run("DELETE FROM {s}.documents WHERE id = 'd-1'")
@@ -170,7 +170,7 @@ class TestRemoval:
         assert found.indicators == ("stale_index",)
 
 
-def test_values_are_bound_and_never_sql(library):
+def test_values_are_bound_and_never_read_as_sql(library):
     library.add()
     assert library.look(where={"id": '"x OR 1=1"'}).effects[0].present is False
 
@@ -187,11 +187,11 @@ def test_a_server_that_does_not_answer_is_an_outage(library):
     assert failed.value.retryable
 
 
-def test_a_table_that_is_not_there_never_answers(library):
+def test_a_missing_table_gives_no_answer(library):
     with pytest.raises(CheckFailed) as failed:
         library.look(table=f"{library.schema}.nothing")
     assert not failed.value.retryable
 
 
-def test_the_catalogue_has_it():
+def test_the_catalogue_contains_the_vector_check():
     assert isinstance(check_for("vector_search"), VectorSearchCheck)

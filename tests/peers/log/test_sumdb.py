@@ -18,7 +18,7 @@ LARGE = (1, 255, 256, 257, 511, 65_535, 65_536, 65_537, 70_000)
 OURS = Ed25519PrivateKey.from_private_bytes(b"\x05" * 32)
 
 
-def test_go_follows_our_proofs_and_we_follow_its_own(sumdb):
+def test_go_verifies_our_proofs_and_we_verify_its_own(sumdb):
     """L6: roots, inclusion and consistency up to 70,000 leaves; Go also reads our tiles and proves from them."""
     places = [(index, size) for size in LARGE for index in sorted({0, size // 3, size - 1})]
     growths = [(old, new) for new in LARGE for old in LARGE if old <= new]
@@ -40,7 +40,7 @@ def test_go_follows_our_proofs_and_we_follow_its_own(sumdb):
         verify_consistency(old_size=old, new_size=new, old_root=roots[old], new_root=roots[new], proof=proof)
 
 
-def test_go_refuses_our_proof_of_something_else(sumdb):
+def test_go_refuses_our_invalid_proofs(sumdb):
     """L6: the judge is awake: a proof at the wrong place and a damaged tile do not pass."""
     asked = question((8, 300), [(3, 8), (250, 300)], [(8, 300)])
     asked["Inclusion"][0]["Index"] = 4
@@ -49,7 +49,7 @@ def test_go_refuses_our_proof_of_something_else(sumdb):
     assert len(sumdb(asked)["Bad"]) == 3
 
 
-def test_go_opens_our_notes(sumdb):
+def test_go_opens_our_signed_notes(sumdb):
     """L6: checkpoints that we sign, alone and beside signatures that Go does not know."""
     text = checkpoint.text(CheckpointBody("console.example.org/log", 300, bytes(range(32))))
     name = "console.example.org/log"
@@ -64,7 +64,7 @@ def test_go_opens_our_notes(sumdb):
     assert said["Opened"][2].startswith("refused: invalid signature")
 
 
-def test_we_accept_no_note_that_go_refuses(sumdb):
+def test_every_note_that_we_accept_is_accepted_by_go(sumdb):
     """L6: one byte of a note replaced, dropped or doubled, everywhere."""
     name = "example.org/log"
     text = f"{name}\n7\nCsUYapGGPo4dkMgIAUqom/Xajj7h2fB2MPA3j2jxq2I=\n"

@@ -15,7 +15,7 @@ ROWS = re.findall(
 )
 
 
-def test_every_indicator_stands_in_the_docs_once():
+def test_every_indicator_is_in_the_docs_once():
     assert len(ROWS) == 74
     assert {key for _, key, _, _ in ROWS} == set(INDICATORS)
     assert {pattern for pattern, _, _, _ in ROWS} == set(PARAMETERS)
@@ -29,6 +29,6 @@ def test_every_indicator_leads_to_the_documented_row(pattern, indicator, discrep
 
 
 @every_row(("pattern", "indicator", "discrepancy", "row"), ROWS)
-def test_every_documented_indicator_is_provoked_on_a_real_path(pattern, indicator, discrepancy, row):
+def test_every_documented_indicator_is_provoked_by_a_path_test(pattern, indicator, discrepancy, row):
     files = (ROOT / "tests" / "peers" / "paths").glob("test_path_*.py")
     assert any(f'"{indicator}"' in file.read_text() for file in files)

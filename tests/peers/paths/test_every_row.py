@@ -376,7 +376,7 @@ def place(office, superuser_connection, valkey_url, cluster, run):
 
 @pytest.mark.req(*(f"R-RP-{number:02}" for number in range(1, 22)), "R-RP-24")
 @pytest.mark.parametrize("row", WALKS)
-def test_the_row_is_reached_and_ends_where_the_table_says(place, row):
+def test_a_walk_reaches_its_row_and_ends_in_the_listed_state(place, row):
     state, walk = WALKS[row]
     action_id = walk(place)
     with tenancy(place.office.tenant):
@@ -406,5 +406,5 @@ ELSEWHERE = {"RT-08", "RT-18"}
 """RT-08 is walked above, in a database of its own; RT-18, before any attempt, with the releases that it stops."""
 
 
-def test_every_row_is_walked():
+def test_every_row_has_a_walk():
     assert {row.id for row in ROWS} - set(WALKS) - ELSEWHERE == set()

@@ -26,7 +26,7 @@ def verbs(asked):
 
 
 @pytest.mark.req("R-CP-03", "R-VD-11", "R-VD-16")
-def test_a_mail_server_behind_a_network_that_fails(office, post):
+def test_a_mail_server_is_read_correctly_over_a_failing_network(office, post):
     for mailbox in ("Reports", "Junk"):
         post.put(mailbox, post.message(key="another"))
     asked = endured(office, sending(post), lambda work: send(post, work), timeout_s=2)
@@ -36,25 +36,25 @@ def test_a_mail_server_behind_a_network_that_fails(office, post):
 
 
 @pytest.mark.req("R-CP-04", "R-VD-11", "R-VD-16")
-def test_a_calendar_behind_a_network_that_fails(office, planner):
+def test_a_calendar_is_read_correctly_over_a_failing_network(office, planner):
     asked = endured(office, booking(planner), lambda work: book(planner, work), timeout_s=2)
     assert verbs(asked) == {b"PROPFIND", b"REPORT"}
 
 
 @pytest.mark.req("R-CP-05", "R-VD-11", "R-VD-16")
-def test_a_processor_behind_a_network_that_fails(office, careful):
+def test_a_payment_processor_is_read_correctly_over_a_failing_network(office, careful):
     asked = endured(office, charging(careful), lambda work: charge(careful, work), timeout_s=2)
     assert verbs(asked) == {b"GET"}  # neither processor knows restricted keys
 
 
 @pytest.mark.req("R-CP-06", "R-VD-11", "R-VD-16")
-def test_a_tracker_behind_a_network_that_fails(office, desk):
+def test_a_ticket_tracker_is_read_correctly_over_a_failing_network(office, desk):
     asked = endured(office, opening(desk), lambda work: create(desk, work), timeout_s=4)
     assert verbs(asked) == {b"GET"}
 
 
 @pytest.mark.req("R-CP-07", "R-VD-11", "R-VD-16")
-def test_a_fleet_behind_a_network_that_fails(db, secrets_dir, on_v1):
+def test_a_deployment_is_read_correctly_over_a_failing_network(db, secrets_dir, on_v1):
     errand = rolling_out(on_v1, max_error_permille=None)
     asked = endured(Office(secrets_dir, "production"), errand, lambda work: on_v1.deploy("v2"), timeout_s=4)
     assert verbs(asked) == {b"GET", b"POST"}
@@ -63,14 +63,14 @@ def test_a_fleet_behind_a_network_that_fails(db, secrets_dir, on_v1):
 
 
 @pytest.mark.req("R-CP-08", "R-VD-11", "R-VD-16")
-def test_a_register_behind_a_network_that_fails(office, shop):
+def test_a_purchase_register_is_read_correctly_over_a_failing_network(office, shop):
     asked = endured(office, ordering(shop), lambda work: order(shop, work), timeout_s=8)
     methods = {one.rpartition(b".")[2] for one in re.findall(rb'"method": ?"([^"]*)"', asked)}
     assert methods == {b"get_preferences", b"search_read"}
 
 
 @pytest.mark.req("R-CP-09", "R-VD-11", "R-VD-16")
-def test_a_page_behind_a_network_that_fails(office, tracker):
+def test_a_page_is_read_correctly_over_a_failing_network(office, tracker):
     number = tracker.make("issue", title="Refund")
     asked = endured(
         office, submitting(tracker, number), lambda work: tracker.rename(number, "Refund o-17"), timeout_s=4
@@ -79,7 +79,7 @@ def test_a_page_behind_a_network_that_fails(office, tracker):
 
 
 @pytest.mark.req("R-CP-10", "R-VD-11", "R-VD-16")
-def test_a_vault_behind_a_network_that_fails(office, bao):
+def test_a_vault_is_read_correctly_over_a_failing_network(office, bao):
     bao.user("ann", "old")
     asked = endured(office, granting(bao), lambda work: grant(bao, work), timeout_s=2)
     assert verbs(asked) == {b"GET"}

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.parametrize("brief", [True, pytest.param(False, marks=p
 
 
 @pytest.mark.req("R-CP-01", "R-VD-11", "R-VD-16")
-def test_a_database_behind_a_network_that_fails(office, superuser_connection, brief):
+def test_a_database_is_read_correctly_over_a_failing_network(office, superuser_connection, brief):
     shop = Shop(superuser_connection)
     try:
         endured(office, refunding(shop), lambda work: refund(shop, work), timeout_s=1, brief=brief)
@@ -24,13 +24,13 @@ def test_a_database_behind_a_network_that_fails(office, superuser_connection, br
 
 
 @pytest.mark.req("R-CP-11", "R-VD-11", "R-VD-16")
-def test_a_broker_behind_a_network_that_fails(office, valkey_url, brief):
+def test_a_broker_is_read_correctly_over_a_failing_network(office, valkey_url, brief):
     with redis.Redis.from_url(valkey_url, decode_responses=True) as client:
         client.xgroup_create("shop:events", "mailer", id="0", mkstream=True)
         endured(office, publishing(valkey_url), Events(client).send, timeout_s=1, brief=brief)
 
 
 @pytest.mark.req("R-CP-12", "R-VD-11", "R-VD-16")
-def test_an_index_behind_a_network_that_fails(office, library, brief):
+def test_a_vector_index_is_read_correctly_over_a_failing_network(office, library, brief):
     library.guard()
     endured(office, indexing(library), lambda work: library.add(), timeout_s=1, brief=brief)

@@ -66,7 +66,7 @@ def staffed(bao):
 
 
 @pytest.mark.req("R-CP-10", "R-CP-14", "R-VD-06")
-def test_a_right_that_was_granted_is_a_success(office, staffed):
+def test_a_granted_right_is_a_success(office, staffed):
     ended = office.carry_out(granting(staffed), lambda work: grant(staffed, work))
     succeeded(ended)
     assert ended.document["readings"][0]["context"]["audit"]["paths"] == ["auth/userpass/users/ann"]
@@ -75,7 +75,7 @@ def test_a_right_that_was_granted_is_a_success(office, staffed):
 
 
 @pytest.mark.req("R-CP-10")
-def test_a_policy_that_was_written_is_a_success(office, bao):
+def test_a_written_policy_is_a_success(office, bao):
     bao.policy("shop", 'path "secret/data/shop/a" { capabilities = ["read"] }')
     succeeded(office.carry_out(writing(bao), lambda work: bao.policy("shop", READ_SHOP)))
 
@@ -101,12 +101,12 @@ def widen(bao, work):
         ("policy_mismatch", lambda bao, work: grant(bao, work, "shop", "old")),
     ],
 )
-def test_a_right_that_is_not_as_it_should_be(office, staffed, indicator, effect):
+def test_a_wrong_right_raises_its_indicator(office, staffed, indicator, effect):
     fired(office.carry_out(granting(staffed), lambda work: effect(staffed, work)), indicator)
 
 
 @pytest.mark.req("R-CP-10", "R-DC-09")
-def test_a_token_from_before_is_waited_for_until_it_ends(office, staffed):
+def test_an_old_token_is_waited_for_until_it_is_revoked(office, staffed):
     accessor = staffed.sign_in("ann")["accessor"]
     work = office.begin(granting(staffed, accessor=accessor, token="sr.accessor"))
     grant(staffed, work)
@@ -117,7 +117,7 @@ def test_a_token_from_before_is_waited_for_until_it_ends(office, staffed):
 
 
 @pytest.mark.req("R-CP-13", "R-DC-07")
-def test_a_policy_that_gives_more_is_the_wrong_target(office, bao):
+def test_a_policy_that_grants_more_raises_privilege_escalation(office, bao):
     bao.policy("shop", READ_SHOP.replace(', "list"', ""))
     more = READ_SHOP.replace('"list"', '"list", "delete"')
     fired(office.carry_out(writing(bao), lambda work: bao.policy("shop", more)), "privilege_escalation")

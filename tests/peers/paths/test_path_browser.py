@@ -52,7 +52,7 @@ def issue(tracker):
 
 
 @pytest.mark.req("R-CP-09", "R-VD-04")
-def test_a_form_that_was_sent_is_a_success(office, tracker, issue):
+def test_a_submitted_form_is_a_success(office, tracker, issue):
     ended = office.carry_out(submitting(tracker, issue), lambda work: tracker.rename(issue, "Refund o-17"))
     succeeded(ended)
     assert not_asked(ended) == set()
@@ -69,20 +69,20 @@ def test_a_form_that_was_sent_is_a_success(office, tracker, issue):
         ("file_hash_mismatch", {"download": {"path": "'/@@file/style.css'", "sha256": "sr.sha256"}}),
     ],
 )
-def test_a_page_that_is_not_as_it_should_be(office, tracker, issue, indicator, part):
+def test_a_wrong_page_raises_its_indicator(office, tracker, issue, indicator, part):
     ended = office.carry_out(submitting(tracker, issue, **part), lambda work: tracker.rename(issue, "Refund o-17"))
     fired(ended, indicator)
 
 
 @pytest.mark.req("R-CP-09", "R-DC-02")
-def test_a_form_that_refused_the_values(office, tracker, issue):
+def test_a_refused_form_raises_its_indicator(office, tracker, issue):
     page = "'/issue' + sr.issue + '?@error_message=Invalid%20title'"
     errand = submitting(tracker, issue, page=page, url=page)
     fired(office.carry_out(errand, lambda work: None), "form_validation_failure")
 
 
 @pytest.mark.req("R-CP-09", "R-VD-09")
-def test_a_page_without_its_server_s_word_settles_nothing(office, tracker, issue):
+def test_a_page_without_a_confirmation_stays_pending(office, tracker, issue):
     errand = submitting(tracker, issue, confirmation=None)
     ended = office.carry_out(errand, lambda work: tracker.rename(issue, "Refund o-17"))
     assert (ended.discrepancy, ended.row, ended.state) == ("UNVERIFIABLE_STATE", "RT-02", "PENDING")

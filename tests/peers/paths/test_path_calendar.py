@@ -62,7 +62,7 @@ def book_over(planner, work):
 
 
 @pytest.mark.req("R-CP-04", "R-CP-14", "R-VD-04")
-def test_an_event_that_was_booked_is_a_success(office, planner):
+def test_a_booked_event_is_a_success(office, planner):
     ended = office.carry_out(booking(planner), lambda work: book(planner, work))
     succeeded(ended)
     assert not_asked(ended) == set()
@@ -89,12 +89,12 @@ def test_an_event_that_was_booked_is_a_success(office, planner):
         ("conflicting_booking_policy", book_over),
     ],
 )
-def test_an_event_that_is_not_as_it_should_be(office, planner, indicator, effect):
+def test_a_wrong_event_raises_its_indicator(office, planner, indicator, effect):
     fired(office.carry_out(booking(planner), lambda work: effect(planner, work)), indicator)
 
 
 @pytest.mark.req("R-CP-13")
 @pytest.mark.parametrize("parts", [{"tenant": "willow"}, {"order": "o-18"}])
-def test_an_event_of_somebody_else_is_the_wrong_target(office, planner, parts):
+def test_an_event_of_another_owner_is_the_wrong_target(office, planner, parts):
     ended = office.carry_out(booking(planner), lambda work: book(planner, work, **parts))
     assert (ended.discrepancy, ended.row) == ("WRONG_TARGET_MODIFIED", "RT-14")

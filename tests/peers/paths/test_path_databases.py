@@ -63,7 +63,7 @@ def settling(shop):
 
 
 @pytest.mark.req("R-CP-01", "R-VD-03")
-def test_a_row_that_was_written_is_a_success(office, shop):
+def test_a_written_row_is_a_success(office, shop):
     ended = office.carry_out(refunding(shop), lambda work: refund(shop, work))
     succeeded(ended)
     assert ended.entry["verification"]["source"] == "place"
@@ -79,7 +79,7 @@ def test_the_evidence_answers_what_where_by_whom_under_which_authority_and_how(o
 
 
 @pytest.mark.req("R-CP-01", "R-VD-04")
-def test_a_row_whose_version_moved_on_is_a_success(office, shop):
+def test_a_row_with_an_advanced_version_is_a_success(office, shop):
     change = "UPDATE {s}.orders SET status = 'settled', version = 4"
     ended = office.carry_out(settling(shop), lambda work: shop.run(change))
     succeeded(ended)
@@ -91,24 +91,24 @@ def test_a_row_whose_version_moved_on_is_a_success(office, shop):
     ("indicator", "changes"),
     [("wrong_tenant", {"tenant": "willow"}), ("field_values_mismatch", {"amount": 999})],
 )
-def test_a_row_that_is_not_as_it_should_be(office, shop, indicator, changes):
+def test_a_wrong_row_raises_its_indicator(office, shop, indicator, changes):
     fired(office.carry_out(refunding(shop), lambda work: refund(shop, work, **changes)), indicator)
 
 
 @pytest.mark.req("R-CP-01", "R-DC-08")
-def test_an_order_that_was_deleted_meanwhile(office, shop):
+def test_an_order_deleted_meanwhile_raises_missing_row(office, shop):
     fired(office.carry_out(refunding(shop), lambda work: shop.run("DELETE FROM {s}.orders")), "missing_row")
 
 
 @pytest.mark.req("R-CP-01", "R-DC-02")
-def test_a_version_that_does_not_move(office, shop):
+def test_an_unchanged_version_raises_stale_version(office, shop):
     """Somebody had settled the order before; the tool changed nothing."""
     shop.run("UPDATE {s}.orders SET status = 'settled'")
     fired(office.carry_out(settling(shop), lambda work: None), "stale_version")
 
 
 @pytest.mark.req("R-CP-01", "R-VD-16")
-def test_a_table_that_somebody_has_locked(office, shop):
+def test_a_locked_table_raises_lock_timeout_and_is_read_again(office, shop):
     info = shop.connection.info
     work = office.begin(refunding(shop))
     refund(shop, work)
@@ -121,7 +121,7 @@ def test_a_table_that_somebody_has_locked(office, shop):
 
 
 @pytest.mark.req("R-CP-01", "R-VD-09")
-def test_a_standby_settles_nothing(office, cluster, run):
+def test_a_standby_gives_no_verdict(office, cluster, run):
     """The order is missing there as well; the primary may have both."""
     made = []
     with standby(cluster, run.folder, lambda connection: made.append(Shop(connection))) as url:

@@ -62,7 +62,7 @@ def watched(fleet):
 
 
 @pytest.mark.req("R-CP-07", "R-VD-05")
-def test_a_release_that_was_rolled_out_is_a_success(office, on_v1):
+def test_a_rolled_out_release_is_a_success(office, on_v1):
     # Another test makes errors, and the counter only grows.
     errand = rolling_out(on_v1, settings=watched(on_v1), max_error_permille=990, regions=["'eu'", "'us'"])
     on_v1.monitored.client.get("/v2/")
@@ -73,30 +73,30 @@ def test_a_release_that_was_rolled_out_is_a_success(office, on_v1):
 
 
 @pytest.mark.req("R-CP-07", "R-CP-16")
-def test_a_region_that_was_left_out(office, on_v1):
+def test_a_skipped_region_raises_partial_rollout(office, on_v1):
     fired(office.carry_out(rolling_out(on_v1), lambda work: on_v1.deploy("v2", "eu")), "partial_region_rollout")
 
 
 @pytest.mark.req("R-CP-07", "R-CP-16")
-def test_another_release_than_asked_for(office, on_v2):
+def test_another_release_than_requested_raises_its_indicator(office, on_v2):
     errand = rolling_out(on_v2, version="v3", change="ap-3")
     fired(office.carry_out(errand, lambda work: on_v2.deploy("v1")), "wrong_sha")
 
 
 @pytest.mark.req("R-CP-07", "R-CP-16")
-def test_fewer_replicas_than_asked_for(office, on_v1):
+def test_fewer_replicas_than_requested_raise_their_indicator(office, on_v1):
     errand = rolling_out(on_v1, replicas="3")
     fired(office.carry_out(errand, lambda work: on_v1.deploy("v2")), "failed_readiness")
 
 
 @pytest.mark.req("R-CP-07", "R-DC-11")
-def test_a_release_under_another_approval(office, on_v1):
+def test_a_release_under_another_approval_raises_missing_approval(office, on_v1):
     errand = rolling_out(on_v1, change="ap-9")
     fired(office.carry_out(errand, lambda work: on_v1.deploy("v2")), "missing_deployment_approval")
 
 
 @pytest.mark.req("R-CP-07", "R-DC-11")
-def test_a_release_that_somebody_rolled_back(office, on_v1):
+def test_a_rolled_back_release_raises_rollback_triggered(office, on_v1):
     def roll_back(work):
         time.sleep(1)  # supervisord knows whole seconds
         on_v1.deploy("v2")
@@ -106,7 +106,7 @@ def test_a_release_that_somebody_rolled_back(office, on_v1):
 
 
 @pytest.mark.req("R-CP-07", "R-DC-11")
-def test_a_release_that_makes_errors(office, on_v1):
+def test_a_release_with_errors_raises_error_budget_burn(office, on_v1):
     store = on_v1.monitored.folder / "store"
 
     def break_it(work):
@@ -121,7 +121,7 @@ def test_a_release_that_makes_errors(office, on_v1):
 
 
 @pytest.mark.req("R-CP-07", "R-CP-16")
-def test_a_release_that_keeps_ending(office, on_v1):
+def test_a_release_that_keeps_exiting_raises_its_indicator(office, on_v1):
     region = on_v1.regions["eu"]
 
     def start_it(work):
