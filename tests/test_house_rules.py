@@ -134,7 +134,7 @@ def in_room(path: str, *rooms: str) -> bool:
 # Where things may stand
 
 
-def test_no_folder_is_a_heap():
+def test_no_folder_has_too_many_modules():
     heaps = [
         f"{folder.relative_to(ROOT)}: {count}"
         for top in (*PRODUCT, "client/counterfoil", "tests")
@@ -146,7 +146,7 @@ def test_no_folder_is_a_heap():
     assert heaps == []
 
 
-def test_pages_and_api_of_a_subject_know_each_other_only_through_what_they_share():
+def test_pages_and_api_of_a_subject_import_each_other_only_through_shared_modules():
     assert house.upward_imports(house.product()) == []
 
 
@@ -162,7 +162,7 @@ def test_only_operations_write_through_the_models():
     assert wrong == []
 
 
-def test_only_queries_and_operations_know_the_tables():
+def test_only_queries_and_operations_access_the_tables():
     wrong = [
         f"{file.path}:{node.lineno}"
         for file in source(*PRODUCT)
@@ -185,12 +185,12 @@ def test_only_the_edges_read_the_clock():
     assert wrong == []
 
 
-def test_every_exception_of_these_rules_is_still_one():
+def test_every_listed_exception_still_exists():
     assert [path for path in MORE_EDGES if not (ROOT / path).exists()] == []
 
 
 @pytest.mark.req("R-CX-10")
-def test_no_rule_depends_on_time_or_chance():
+def test_no_rule_uses_the_time_or_randomness():
     wrong = [
         file.at(call)
         for file in source(*DOMAINS)
@@ -201,7 +201,7 @@ def test_no_rule_depends_on_time_or_chance():
     assert wrong == []
 
 
-def test_only_the_sequencer_locks_for_a_session():
+def test_only_the_sequencer_takes_session_locks():
     """Behind a pooler in transaction mode such a lock stays with a server that nobody can name (docs/deploy.md)."""
     files = [path for app in PRODUCT for path in (ROOT / app).rglob("*") if path.suffix in (".py", ".sql")]
     found = {
@@ -220,7 +220,7 @@ def test_no_signals_are_imported():
     assert wrong == []
 
 
-def test_models_are_columns_and_constraints_only():
+def test_models_contain_only_columns_and_constraints():
     methods = [
         f"{file.at(node)} {model.name}.{node.name}"
         for file in source(*PRODUCT)
@@ -232,7 +232,7 @@ def test_models_are_columns_and_constraints_only():
     assert methods == []
 
 
-def test_there_are_no_managers_and_no_saves_of_our_own():
+def test_no_model_has_a_manager_or_a_save_method():
     wrong = [
         f"{file.at(node)} {node.name}"
         for file in source(*PRODUCT)
@@ -246,7 +246,7 @@ def test_there_are_no_managers_and_no_saves_of_our_own():
 # Names, lengths, words
 
 
-def test_no_file_has_a_name_that_means_nothing():
+def test_no_file_has_a_meaningless_name():
     files = [file.relative_to(ROOT) for top in (*PRODUCT, "client", "tests") for file in (ROOT / top).rglob("*.py")]
     assert {part.removesuffix(".py") for file in files for part in file.parts} & BANNED_NAMES == set()
 
@@ -282,7 +282,7 @@ def test_docstrings_of_functions_begin_as_an_instruction_or_a_definition():
     assert clauses == []
 
 
-def test_private_functions_are_named_for_what_they_do_or_return():
+def test_private_functions_are_named_by_a_verb_or_a_noun():
     participles = [
         f"{file.at(node)} {node.name}"
         for file, node in functions(*PRODUCT, "client/counterfoil")
@@ -313,7 +313,7 @@ def test_every_folder_of_modules_is_a_package():
     assert [str(folder.relative_to(ROOT)) for folder in folders if not (folder / "__init__.py").exists()] == []
 
 
-def test_no_function_is_longer_than_a_screen():
+def test_no_function_is_longer_than_the_limit():
     long = [
         f"{file.at(node)} {node.name}: {length}"
         for file in source(*PRODUCT, "client")
@@ -324,7 +324,7 @@ def test_no_function_is_longer_than_a_screen():
     assert long == []
 
 
-def test_every_public_rule_says_what_it_does():
+def test_every_public_rule_has_a_docstring():
     silent = [
         f"{file.at(node)} {node.name}"
         for file in source(*DOMAINS)
@@ -337,7 +337,7 @@ def test_every_public_rule_says_what_it_does():
     assert silent == []
 
 
-def test_every_file_of_rules_begins_with_what_it_rules():
+def test_every_module_of_rules_has_a_docstring():
     silent = [
         file.path
         for file in source(*DOMAINS)
@@ -369,12 +369,12 @@ SHARED_CODES = {
 }
 
 
-def test_a_code_belongs_to_one_class_of_refusal():
+def test_each_refusal_code_belongs_to_one_class():
     codes = Counter(each.code for each in own_refusals())
     assert {code for code, count in codes.items() if count > 1} == SHARED_CODES
 
 
-def test_every_refusal_is_a_sentence_with_a_code():
+def test_every_refusal_has_a_sentence_and_a_code():
     ours = own_refusals()
     assert len(ours) > 20
     wrong = [
@@ -388,7 +388,7 @@ def test_every_refusal_is_a_sentence_with_a_code():
     assert wrong == []
 
 
-def test_refusals_are_facts_and_not_errors():
+def test_no_refusal_is_named_error_or_exception():
     assert [each.__qualname__ for each in refusals() if each.__name__.endswith(("Error", "Exception"))] == []
 
 
@@ -396,7 +396,7 @@ def test_refusals_are_facts_and_not_errors():
 
 
 @pytest.mark.parametrize("domain", DOMAINS)
-def test_rules_need_neither_framework_nor_server(domain):
+def test_rules_import_neither_framework_nor_server(domain):
     modules = [
         file.path.removesuffix(".py").replace("/", ".")
         for file in source(domain)
@@ -417,7 +417,7 @@ def test_the_project_depends_on_the_required_libraries():
 
 
 @pytest.mark.req("R-CX-06")
-def test_the_top_level_is_the_one_that_was_given():
+def test_the_top_level_contains_only_the_given_names():
     given = {"manage.py", "console", "ledger", "reviews", "approvals", "templates", "tests", "pyproject.toml"}
     beside = {"README.md", "CHANGELOG.md", "Makefile", "uv.lock", "docs", "deploy", "client", "benchmarks", "LICENSE"}
     tracked = subprocess.run(
@@ -430,7 +430,7 @@ def test_the_top_level_is_the_one_that_was_given():
 # Words
 
 
-def test_the_words_name_every_table_once():
+def test_the_glossary_names_every_table_once():
     """One meaning a word, and no table without a word in docs/architecture.md."""
     text = (ROOT / "docs/architecture.md").read_text().split("\n## Words\n")[1]
     firsts = [row.split("|")[1].strip() for row in text.splitlines() if row.startswith("| ")]

@@ -75,22 +75,22 @@ def carry_out(title: str, tree: Path, expected_blocks: int) -> None:
         ("A field of a proposal", 6),
     ],
 )
-def test_a_recipe_is_whole(copy: Path, title: str, blocks: int):
+def test_a_recipe_can_be_followed(copy: Path, title: str, blocks: int):
     carry_out(title, copy, blocks)
 
 
 @pytest.mark.long
-def test_the_recipe_of_a_page_is_whole(copy: Path):
+def test_the_recipe_of_a_page_can_be_followed(copy: Path):
     carry_out("A page", copy, 8)
 
 
 @pytest.mark.long
-def test_the_recipe_of_a_write_is_whole(copy: Path):
+def test_the_recipe_of_a_write_can_be_followed(copy: Path):
     assert follow(recipe("A kind of event"), copy) == 2
     carry_out("A write on a page and in the API", copy, 9)
 
 
-def test_a_step_that_is_left_out_is_missed(copy: Path):
+def test_an_omitted_step_of_a_recipe_fails_its_test(copy: Path):
     """The copy is what is tested, and the named test is what holds the recipe's steps together."""
     steps = recipe("A field of a proposal")
     assert follow(steps[steps.index("2. Read") :], copy) == 5

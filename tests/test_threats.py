@@ -21,7 +21,7 @@ def known_tests() -> set[str]:
     return {name for source in sources for name in re.findall(r"^ *(?:async )?def (test_\w+)", source, re.MULTILINE)}
 
 
-def test_every_threat_is_stopped_by_something_that_a_test_shows():
+def test_every_threat_names_a_countermeasure_and_an_existing_test():
     known = known_tests()
     for kind, threat, stops, shown_by in ROWS:
         assert all((kind, threat, stops)), threat
@@ -31,5 +31,5 @@ def test_every_threat_is_stopped_by_something_that_a_test_shows():
 
 
 @pytest.mark.parametrize("letter", "STRIDE")
-def test_every_kind_of_threat_is_thought_of(letter: str):
+def test_every_category_of_threat_has_an_entry(letter: str):
     assert [row for row in ROWS if row[0] == letter]

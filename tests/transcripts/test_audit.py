@@ -16,7 +16,7 @@ def only(found):
 
 
 @pytest.mark.req("R-MC-01", "R-MC-14")
-def test_a_tool_that_was_not_offered_is_a_phantom_with_the_near_name():
+def test_a_tool_that_was_not_offered_is_a_phantom_with_the_nearest_name():
     act = only(run(asks("cancel_reservaton", "Error: unknown tool", reservation_id=ID)))
 
     assert (act.verdict.code, act.category) == ("PHANTOM_TOOL", "phantom")
@@ -39,14 +39,14 @@ def test_arguments_are_judged_as_in_a_live_session(arguments, code):
     assert (act.verdict.code, act.category) == (code, "argument_hallucination")
 
 
-def test_arguments_that_are_no_json_are_reported_as_none():
+def test_arguments_that_are_not_json_are_reported_as_such():
     call = asks("cancel_reservation")[0]
     call["tool_calls"][0]["function"]["arguments"] = '{"reservation_id": '
 
     assert only(run(call)).verdict.code == "UNPARSEABLE_ARGUMENTS"
 
 
-def test_a_fraction_is_noted_and_is_no_mistake_of_the_agent():
+def test_a_fraction_is_noted_and_is_not_a_mistake_of_the_agent():
     act = only(run(asks("issue_refund", {"refund_id": "re_1"}, reservation_id=ID, amount=12.5)))
 
     assert act.verdict.accepted
@@ -56,7 +56,7 @@ def test_a_fraction_is_noted_and_is_no_mistake_of_the_agent():
     assert wrong.verdict.code == "TYPE_COERCION"
 
 
-def test_contracts_that_were_given_but_not_offered_are_undisclosed():
+def test_contracts_that_were_supplied_but_not_offered_are_undisclosed():
     catalogue = contracts.ContractCatalogue(closed=True)
     for tool in TOOLS:
         catalogue.add(tool, "here")
@@ -65,7 +65,7 @@ def test_contracts_that_were_given_but_not_offered_are_undisclosed():
     assert only(found).verdict.code == "UNDISCLOSED_TOOL"
 
 
-def test_without_any_tool_list_no_tool_is_a_phantom_and_that_is_known():
+def test_without_a_tool_list_no_tool_is_a_phantom_and_the_audit_is_open():
     found = run(asks("frobnicate", "fine", x=1), tools=())
 
     assert only(found).verdict.accepted
@@ -95,7 +95,7 @@ STATUSES = [
 
 @pytest.mark.req("R-OB-02")
 @pytest.mark.parametrize(("answer", "status", "state"), STATUSES)
-def test_an_answer_is_observed_by_marks_that_can_be_named(answer, status, state):
+def test_an_answer_is_classified_by_named_marks(answer, status, state):
     act = only(run(asks("cancel_reservation", answer, reservation_id=ID)))
 
     assert act.told is not None
@@ -103,21 +103,21 @@ def test_an_answer_is_observed_by_marks_that_can_be_named(answer, status, state)
     assert str(believed_state(act, TrustRequirement.ANSWERS)) == state
 
 
-def test_the_status_of_a_record_read_is_not_the_status_of_the_read():
+def test_the_status_inside_a_record_is_not_the_status_of_the_read():
     act = only(run(asks("get_reservation", {"reservation_id": ID, "status": "failed"}, reservation_id=ID)))
 
     assert act.told is not None
     assert str(act.told.status) == "success"
 
 
-def test_free_words_of_success_are_a_success_that_nothing_types():
+def test_success_in_free_text_counts_as_untyped():
     act = only(run(asks("cancel_reservation", "The reservation was completed and cancelled.", reservation_id=ID)))
 
     assert act.told is not None
     assert not act.told.typed
 
 
-def test_a_call_without_an_answer_is_under_way():
+def test_a_call_without_an_answer_is_in_progress():
     assert (
         str(believed_state(only(run(asks("cancel_reservation", reservation_id=ID))), TrustRequirement.ANSWERS))
         == "EXECUTING"
@@ -133,14 +133,14 @@ def test_a_call_without_an_answer_is_under_way():
         ("a/b.txt", "file/a/b.txt"),
     ],
 )
-def test_a_drafted_contract_refuses_no_path(path, target):
+def test_a_drafted_contract_accepts_any_path(path, target):
     act = only(run(asks("delete_file", "ok", path=path)))
 
     assert act.verdict.accepted
     assert act.verdict.target_resource == target
 
 
-def test_a_drafted_contract_refuses_no_long_text_and_two_long_texts_are_two_targets():
+def test_a_drafted_contract_accepts_long_texts_as_different_targets():
     found = run(*(asks("delete_file", "ok", path="long " * 200 + end) for end in ("a", "b")))
 
     assert all(act.verdict.accepted for act in found.acts)
@@ -148,7 +148,7 @@ def test_a_drafted_contract_refuses_no_long_text_and_two_long_texts_are_two_targ
     assert not only(run(asks("delete_file", "ok", path=" "))).verdict.accepted
 
 
-def test_a_call_that_the_gate_refuses_and_a_tool_carried_out_did_happen():
+def test_a_call_refused_by_the_gate_but_executed_by_the_tool_did_happen():
     act = only(run(asks("update_reservation", {"status": "ok"}, reservation_id=ID, cabin="first")))
 
     assert not act.verdict.accepted
@@ -183,11 +183,11 @@ def test_an_answer_that_shows_another_value_contradicts_the_action():
         ({"amount": 100}, "amount: 50"),
     ],
 )
-def test_other_spellings_and_silence_are_no_difference(asked, shown):
+def test_other_spellings_and_missing_values_are_not_differences(asked, shown):
     assert differences(only(run(asks("issue_refund", shown, reservation_id=ID, **asked)))) == []
 
 
-def test_a_later_read_of_the_same_thing_shows_or_contradicts_a_change():
+def test_a_later_read_of_the_same_object_confirms_or_contradicts_a_change():
     change = asks("update_reservation", "done", reservation_id=ID, cabin="business")
     for cabin, seen in (("Business", [3]), ("economy", [])):
         read = asks("get_reservation", {"reservation_id": ID, "cabin": cabin}, reservation_id=ID)
@@ -199,7 +199,7 @@ def test_a_later_read_of_the_same_thing_shows_or_contradicts_a_change():
             assert differences(act) == [("cabin", "business", "economy", "read")]
 
 
-def test_a_read_of_another_thing_or_from_before_says_nothing():
+def test_a_read_of_another_object_or_an_earlier_one_is_no_evidence():
     change = asks("update_reservation", "done", reservation_id=ID, cabin="business")
     other = asks("get_reservation", {"reservation_id": "XYZ999", "cabin": "economy"}, reservation_id="XYZ999")
     before = asks("get_reservation", {"reservation_id": ID, "cabin": "economy"}, reservation_id=ID)
@@ -209,7 +209,7 @@ def test_a_read_of_another_thing_or_from_before_says_nothing():
         assert (act.seen_by, act.differences, act.contradicted) == ([], (), False)
 
 
-def test_a_change_that_was_made_over_is_not_held_against_the_first():
+def test_a_change_that_was_overwritten_is_not_contradicted():
     found = run(
         asks("update_reservation", "done", reservation_id=ID, cabin="business"),
         asks("update_reservation", "done", reservation_id=ID, cabin="economy"),
@@ -224,7 +224,7 @@ def test_a_change_that_was_made_over_is_not_held_against_the_first():
     ("answer", "contradicted", "basis"),
     [({"path": "/a.txt", "text": "x"}, True, "answer"), ("Error: no such file", False, "read")],
 )
-def test_a_read_after_a_deletion_is_evidence_about_it(answer, contradicted, basis):
+def test_a_read_after_a_deletion_is_evidence_about_the_deletion(answer, contradicted, basis):
     found = run(asks("delete_file", "ok", path="/a.txt"), asks("read_file", answer, path="/a.txt"))
 
     assert found.acts[0].contradicted is contradicted
@@ -234,7 +234,7 @@ def test_a_read_after_a_deletion_is_evidence_about_it(answer, contradicted, basi
 @pytest.mark.parametrize(
     ("trust", "expected"), [(TrustRequirement.ANSWERS, "RECONCILED_SUCCESS"), (TrustRequirement.READS, "PENDING")]
 )
-def test_trust_says_how_far_an_answer_goes(trust, expected):
+def test_the_required_trust_decides_if_an_answer_is_sufficient(trust, expected):
     change = asks("update_reservation", "done", reservation_id=ID, cabin="business")
 
     assert str(believed_state(run(change, trust=trust).acts[0], trust)) == expected
@@ -273,7 +273,7 @@ def refund_contract():
         ({"id": "re_1"}, ["UNDECIDABLE", "UNDECIDABLE"], False),
     ],
 )
-def test_predicates_run_over_the_tools_own_answer_and_are_marked_so(answer, expected, contradicted):
+def test_predicates_evaluated_on_the_answer_of_the_tool_are_marked_as_such(answer, expected, contradicted):
     catalogue = contracts.ContractCatalogue(contracts={"issue_refund": refund_contract()}, closed=True)
     act = run(asks("issue_refund", answer, reservation_id=ID, amount=100), tools=(), catalogue=catalogue).acts[0]
 
@@ -285,7 +285,7 @@ def test_predicates_run_over_the_tools_own_answer_and_are_marked_so(answer, expe
 # What depends on what
 
 
-def test_a_change_after_a_failed_one_is_silent_unless_it_is_a_new_try():
+def test_a_change_after_a_failed_one_is_silent_unless_it_is_a_retry():
     failed = asks("cancel_reservation", "Error: not possible", reservation_id=ID)
     refund = asks("issue_refund", {"refund_id": "re_1"}, reservation_id=ID, amount=5)
     again = asks("cancel_reservation", {"status": "ok"}, reservation_id=ID)
@@ -295,7 +295,7 @@ def test_a_change_after_a_failed_one_is_silent_unless_it_is_a_new_try():
     assert run(failed, asks("get_reservation", {"id": ID}, reservation_id=ID)).acts[1].silent_over == []
 
 
-def test_an_identifier_that_an_open_action_brought_is_a_dependency_on_it():
+def test_using_an_identifier_from_an_open_action_is_a_dependency():
     found = run(
         user("Refund me."),
         asks("issue_refund", {"refund_id": "re_778", "status": "pending"}, reservation_id=ID, amount=5),
@@ -306,7 +306,7 @@ def test_an_identifier_that_an_open_action_brought_is_a_dependency_on_it():
     assert found.acts[1].verdict.code == "UNRESOLVED_DEPENDENCY"
 
 
-def test_a_change_that_is_open_may_not_be_repeated_and_one_that_was_done_is_noted():
+def test_repeating_an_open_change_is_refused_and_repeating_a_done_one_is_noted():
     late = asks("cancel_reservation", "Error: timed out", reservation_id=ID)
     done = asks("cancel_reservation", {"status": "ok"}, reservation_id=ID)
 
@@ -314,13 +314,13 @@ def test_a_change_that_is_open_may_not_be_repeated_and_one_that_was_done_is_note
     assert run(done, done).acts[1].repeats == 1
 
 
-def test_a_change_that_is_made_again_after_another_change_of_the_same_thing_is_no_repeat():
+def test_a_change_repeated_after_another_change_of_the_same_object_is_not_a_repeat():
     done = asks("update_reservation", {"status": "ok"}, reservation_id=ID, cabin="business")
     other = asks("update_reservation", {"status": "ok"}, reservation_id=ID, cabin="economy")
     assert run(done, other, done).acts[2].repeats is None
 
 
-def test_a_command_that_runs_again_is_no_repeat_and_its_error_is_no_claim_of_a_failed_change():
+def test_a_command_run_again_is_not_a_repeat_and_its_error_is_not_a_claim():
     shell = function("run_shell_command", ["command"], command={"type": "string"})
     checks = asks("run_shell_command", "ok", command="pytest -q")
     assert run(checks, checks, tools=[shell]).acts[1].repeats is None
@@ -333,7 +333,7 @@ def test_a_command_that_runs_again_is_no_repeat_and_its_error_is_no_claim_of_a_f
     assert [each.kind for each in run(told, fenced).claims] == []
 
 
-def test_an_answer_to_nothing_is_a_fault_of_its_place():
+def test_an_answer_without_a_call_is_a_fault():
     found = run(user("hello"), {"role": "tool", "tool_call_id": "gone", "content": "x"}, agent("Hello."))
 
     assert [one.path for one in found.faults] == ["$[1]"]

@@ -34,15 +34,15 @@ def codes(*messages, **more):
         (FAILED, agent(f"I could not cancel your reservation {ID}."), ""),
     ],
 )
-def test_each_claim_is_held_against_what_had_happened(before, message, code):
+def test_each_claim_is_compared_with_what_happened_before_it(before, message, code):
     assert codes(before, message) == [code]
 
 
-def test_an_act_after_a_message_does_not_bear_it_out():
+def test_an_action_after_a_message_does_not_support_it():
     assert codes(DONE, CANCELLED) == ["PHANTOM"]
 
 
-def test_words_beside_a_call_are_judged_with_that_call_under_way():
+def test_a_message_beside_a_call_is_judged_with_that_call_in_progress():
     beside = [{**CANCELLED[0], "content": f"I have cancelled your reservation {ID}."}, CANCELLED[1]]
     going = [{**CANCELLED[0], "content": f"I am cancelling your reservation {ID} now."}, CANCELLED[1]]
 
@@ -50,14 +50,14 @@ def test_words_beside_a_call_are_judged_with_that_call_under_way():
     assert set(codes(going)) <= {""}
 
 
-def test_a_claim_about_another_value_than_the_answer_shows_does_not_stand():
+def test_a_claim_about_another_value_than_shown_is_a_wrong_target():
     paid = asks("issue_refund", {"refund_id": "re_1", "amount": 50}, reservation_id=ID, amount=100)
 
     assert codes(paid, agent("Your refund of $100 has been issued.")) == ["WRONG_TARGET"]
     assert codes(paid, agent("Your refund of $50 has been issued.")) == [""]
 
 
-def test_the_report_says_what_stands_behind_a_claim_and_strict_trust_asks_for_a_read():
+def test_a_report_states_the_support_of_a_claim_and_strict_trust_requires_a_read():
     change = asks("update_reservation", "ok", reservation_id=ID, cabin="business")
     read = asks("get_reservation", {"reservation_id": ID, "cabin": "business"}, reservation_id=ID)
     told = agent(f"I have updated your reservation {ID}.")
@@ -68,7 +68,7 @@ def test_the_report_says_what_stands_behind_a_claim_and_strict_trust_asks_for_a_
     assert codes(change, read, told, trust=TrustRequirement.READS) == [""]
 
 
-def test_a_failure_that_was_reported_lets_the_next_step_be_no_silent_one():
+def test_a_step_after_a_reported_failure_is_not_silent():
     refund = asks("issue_refund", {"refund_id": "re_1"}, reservation_id=ID, amount=5)
     told = agent(f"I could not cancel your reservation {ID}.")
 
@@ -76,7 +76,7 @@ def test_a_failure_that_was_reported_lets_the_next_step_be_no_silent_one():
     assert not run(FAILED, told, refund).acts[1].silent_over
 
 
-def test_a_blocked_message_comes_with_what_might_have_been_said():
+def test_a_blocked_message_gets_a_corrected_version():
     found = run(user("Cancel it."), FAILED, agent(f"Good news. I have cancelled your reservation {ID}."))
 
     assert list(found.corrected) == [3]
@@ -84,12 +84,12 @@ def test_a_blocked_message_comes_with_what_might_have_been_said():
     assert f"cancelled your reservation {ID}." not in found.corrected[3]
 
 
-def test_a_claim_that_no_tool_has_words_for_is_a_phantom_where_nothing_was_changed():
+def test_a_claim_without_a_matching_tool_is_a_phantom_where_nothing_was_changed():
     assert codes(agent("I have booked a table at the restaurant for you.")) == ["PHANTOM"]
     assert codes(agent("A table is booked for you.")) == []
 
 
-def test_without_a_tool_list_what_no_call_did_may_have_been_done_all_the_same():
+def test_without_a_tool_list_a_claim_without_a_call_is_not_a_phantom():
     said = agent(f"I have cancelled your reservation {ID}.")
     read = asks("get_reservation", {"reservation_id": ID}, reservation_id=ID)
 
@@ -97,14 +97,14 @@ def test_without_a_tool_list_what_no_call_did_may_have_been_done_all_the_same():
     assert codes(read, said, tools=()) == []
 
 
-def test_the_sentence_around_a_claim_is_quoted_whole():
+def test_the_whole_sentence_of_a_claim_is_quoted():
     text = "Hello. I have cancelled it, as you asked!\nMore words."
 
     assert sentence_around(text, (15, 24)) == "I have cancelled it, as you asked!"
     assert len(sentence_around("a" * 5_000, (2_000, 2_010))) == 300
 
 
-def test_a_claim_that_a_hook_reading_contradicts_says_what_the_system_showed():
+def test_a_claim_contradicted_by_a_hook_reading_shows_that_reading():
     reading = SystemReading(as_asked=False, text=f"reservation {ID} is open")
     notes = {"c": HookNote("cancel_reservation", {"reservation_id": ID}, reading)}
     claim = run(user("Cancel it."), CANCELLED, DONE, notes=notes).claims[0]
@@ -116,7 +116,7 @@ def test_a_claim_that_a_hook_reading_contradicts_says_what_the_system_showed():
     )
 
 
-def test_a_claim_of_a_deletion_says_that_a_later_read_shows_the_thing():
+def test_a_claimed_deletion_is_contradicted_by_a_later_read_of_the_object():
     read = asks("read_file", {"path": "/a.txt", "text": "x"}, path="/a.txt")
     claim = run(user("Delete it."), asks("delete_file", "ok", path="/a.txt"), read, agent("I deleted /a.txt.")).claims[
         0
@@ -126,7 +126,7 @@ def test_a_claim_of_a_deletion_says_that_a_later_read_shows_the_thing():
     assert claim.detail.endswith("A later read shows that it is still there.")
 
 
-def test_a_detail_is_that_of_the_claims_own_call():
+def test_the_detail_of_a_claim_comes_from_its_own_call():
     phantom = asks("cancel_reservaton", "Error: unknown tool", reservation_id=ID)
     first = run(user("Cancel it."), FAILED, phantom, DONE).claims[0]
 

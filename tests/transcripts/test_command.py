@@ -54,7 +54,7 @@ def test_audit_transcripts_prints_totals_and_the_worst_conversations(tmp_path):
     assert "line 1 " not in out
 
 
-def test_the_report_sets_what_the_agent_said_beside_what_the_record_shows(tmp_path):
+def test_the_report_shows_each_statement_beside_the_record(tmp_path):
     said = "Your refund of $100 is on its way."
     file = recording(tmp_path, [*BAD[:3], agent(said), *BAD[3:], agent("Anything else?"), user("No."), agent("Bye.")])
 
@@ -72,7 +72,7 @@ def test_the_report_sets_what_the_agent_said_beside_what_the_record_shows(tmp_pa
     assert row.index(said) < row.index("The amount is 50; 100 was asked for.")
 
 
-def test_a_refused_contract_ends_the_run_before_anything_is_audited_and_says_why(tmp_path):
+def test_a_refused_contract_ends_the_run_before_the_audit_with_the_reason(tmp_path):
     contract = tmp_path / "contract.json"
     contract.write_text(json.dumps([*TOOLS, {"name": "issue_refund", "side_effect_class": "HARMLESS"}]))
     report = tmp_path / "report.json"
@@ -86,7 +86,7 @@ def test_a_refused_contract_ends_the_run_before_anything_is_audited_and_says_why
     assert not report.exists()
 
 
-def test_a_refused_contract_that_a_recording_carries_makes_no_phantom_of_its_tool(tmp_path):
+def test_a_refused_contract_inside_a_recording_does_not_make_its_tool_a_phantom(tmp_path):
     carried = [*TOOLS, {"name": "archive_order", "side_effect_class": "HARMLESS", "arguments_schema": {}}]
     file = tmp_path / "recording.jsonl"
     file.write_text(
@@ -116,7 +116,7 @@ def test_the_json_report_matches_its_published_schema(tmp_path):
     assert report["conversations"][2]["faults"][0]["path"] == "line 3[2]"
 
 
-def test_drafts_are_written_out_and_taken_back(tmp_path):
+def test_written_drafts_are_accepted_as_contracts(tmp_path):
     drafts = tmp_path / "contracts.json"
     file = recording(tmp_path, BAD)
     audit(file, "--write-contracts", drafts)
@@ -139,7 +139,7 @@ def test_drafts_are_written_out_and_taken_back(tmp_path):
         ('[{"role": "user", "content": "x"}]', ["--fail-on-findings"], 0, ""),
     ],
 )
-def test_the_exit_code_and_message_say_what_could_be_read(tmp_path, text, arguments, code, said):
+def test_the_exit_code_and_message_state_what_could_be_read(tmp_path, text, arguments, code, said):
     file = tmp_path / "recording.json"
     if text is not None:
         file.write_text(text)
@@ -197,7 +197,7 @@ def test_the_page_and_the_terminal_survive_hostile_recordings(tmp_path):
     json.loads(report.read_bytes())
 
 
-def test_the_page_asks_nothing_of_anybody_and_stays_small(tmp_path, monkeypatch):
+def test_the_page_loads_nothing_from_outside_and_stays_small(tmp_path, monkeypatch):
     monkeypatch.setattr("console.transcripts.page.MOST_CONVERSATIONS", 5)
     page = tmp_path / "page.html"
     audit(recording(tmp_path, *[BAD] * 300), "--html", page, "--show", "0")
@@ -220,7 +220,7 @@ def test_audit_transcripts_needs_no_installation_no_keys_and_no_server(tmp_path)
     assert "\r" not in ran.stderr
 
 
-def test_the_bar_is_drawn_on_terminals_only():
+def test_the_progress_bar_is_drawn_only_on_terminals():
     from console.management.commands.audit_transcripts import Bar
 
     class Terminal(io.StringIO):
@@ -249,7 +249,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)
 
 
 @pytest.mark.parametrize("kind", ["lines", pytest.param("array", marks=pytest.mark.long)])
-def test_memory_stays_flat_when_the_file_grows(tmp_path, kind):
+def test_memory_does_not_grow_with_the_file(tmp_path, kind):
     peaks = []
     for count in (100, 1_200):
         file = tmp_path / f"{count}.json"

@@ -76,7 +76,7 @@ def test_every_kind_of_tool_list_becomes_a_contract(tmp_path, value):
     assert not found.arguments_validator.is_valid({"reservation_id": "A", "reason": "a", "more": 1})
 
 
-def test_written_contracts_can_be_edited_and_given_back(tmp_path):
+def test_written_contracts_can_be_edited_and_supplied_again(tmp_path):
     first = load(tmp_path, [OPENAI, {**MCP, "name": "send_money"}])
     again = load(tmp_path, first.documents(), "documents.json")
 
@@ -87,7 +87,7 @@ def test_written_contracts_can_be_edited_and_given_back(tmp_path):
     assert not load(tmp_path, edited).contracts["cancel_reservation"].mutating
 
 
-def test_a_folder_holds_contracts_and_a_document_goes_before_a_tool(tmp_path):
+def test_contracts_are_read_from_a_folder_and_precede_tool_lists(tmp_path):
     document = load(tmp_path, [MCP]).documents()[0] | {"side_effect_class": "LOW_RISK_INTERNAL"}
     folder = tmp_path / "all"
     folder.mkdir()
@@ -125,7 +125,7 @@ def test_a_folder_holds_contracts_and_a_document_goes_before_a_tool(tmp_path):
         ("browser_close", "MEDIUM_RISK_WRITE"),
     ],
 )
-def test_a_name_suggests_a_class_and_in_doubt_a_change(name, expected):
+def test_the_class_of_a_tool_is_inferred_from_its_name_and_otherwise_a_change(name, expected):
     assert str(wording.infer_side_effect_class(name, "")) == expected
 
 
@@ -147,7 +147,7 @@ def test_a_name_suggests_a_class_and_in_doubt_a_change(name, expected):
         ("update_user", "Does not change the password.", ["user_id"], "MEDIUM_RISK_WRITE"),
     ],
 )
-def test_a_function_that_only_computes_is_no_change(name, description, arguments, expected):
+def test_a_function_that_only_computes_is_not_a_change(name, description, arguments, expected):
     assert str(wording.infer_side_effect_class(name, description, arguments)) == expected
 
 
@@ -160,14 +160,14 @@ def test_a_function_that_only_computes_is_no_change(name, description, arguments
         (["city", "text"], "think/{city}"),
     ],
 )
-def test_a_draft_names_its_target_by_no_argument_that_holds_words(tmp_path, arguments, target):
+def test_free_text_arguments_do_not_name_the_target_of_a_draft(tmp_path, arguments, target):
     schema = {"type": "object", "required": arguments, "properties": {one: {"type": "string"} for one in arguments}}
     assert (
         load(tmp_path, [{**MCP, "name": "think", "inputSchema": schema}]).contracts["think"].target_template == target
     )
 
 
-def test_annotations_outweigh_the_name_but_never_lower_it(tmp_path):
+def test_annotations_outweigh_the_name_but_never_lower_the_class(tmp_path):
     named = [
         ({"readOnlyHint": True}, "READ_ONLY"),
         ({"readOnlyHint": False}, "MEDIUM_RISK_WRITE"),
@@ -196,7 +196,7 @@ def test_claim_phrases_come_from_the_verb(name, phrase):
     assert phrase in wording.done_phrases(name)
 
 
-def test_a_schema_that_reaches_outside_is_replaced_and_that_is_reported(tmp_path):
+def test_a_schema_with_outside_references_is_replaced_and_reported(tmp_path):
     reaching = {**MCP, "inputSchema": {"type": "object", "properties": {"a": {"$ref": "https://example.org/a.json"}}}}
     found = load(tmp_path, [reaching])
 
@@ -205,7 +205,7 @@ def test_a_schema_that_reaches_outside_is_replaced_and_that_is_reported(tmp_path
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"a": 1}', "7"])
-def test_a_file_without_a_contract_is_refused_in_a_sentence(tmp_path, text):
+def test_a_file_without_a_contract_is_refused_in_one_sentence(tmp_path, text):
     file = tmp_path / "tools.json"
     file.write_text(text)
 
@@ -214,7 +214,7 @@ def test_a_file_without_a_contract_is_refused_in_a_sentence(tmp_path, text):
     assert refusal.value.detail.endswith(".")
 
 
-def test_every_refused_definition_is_named_with_all_its_reasons(tmp_path):
+def test_every_refused_definition_is_named_with_all_reasons(tmp_path):
     good = load(tmp_path, [MCP]).documents()[0]
     unknown_class = {**good, "name": "send_money", "side_effect_class": "HARMLESS"}
     without_schema = {key: value for key, value in good.items() if key != "arguments_schema"}
@@ -241,14 +241,14 @@ def test_every_refused_definition_is_named_with_all_its_reasons(tmp_path):
         ("sa.amount == pre.amuont", "pre has no field `amuont` (known: amount, "),
     ],
 )
-def test_a_predicate_over_a_field_that_does_not_exist_is_refused_with_the_known_names(tmp_path, predicate, sentence):
+def test_a_predicate_with_an_unknown_field_is_refused_with_the_known_names(tmp_path, predicate, sentence):
     with pytest.raises(InvalidContracts) as refusal:
         load(tmp_path, [READ_BACK | {"verification": READ_BACK["verification"] | {"predicates": [predicate]}}])
 
     assert sentence in refusal.value.detail
 
 
-def test_predicates_over_fields_that_exist_are_taken(tmp_path):
+def test_predicates_with_known_fields_are_accepted(tmp_path):
     predicates = ["sa.amount == sr.amount", "so.success", "scope.tenant != ''", "si.anything == 1", "pre.count == 0"]
 
     found = load(tmp_path, [READ_BACK | {"verification": READ_BACK["verification"] | {"predicates": predicates}}])

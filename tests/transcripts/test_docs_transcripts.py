@@ -16,7 +16,7 @@ GUIDE = (ROOT / "docs" / "transcripts.md").read_text()
 BLOCK = re.compile(r"```(\w+)(?: file=(\S+))?\n(.*?)```", re.DOTALL)
 
 
-def test_the_five_minutes_print_what_the_page_says(tmp_path):
+def test_the_five_minute_guide_prints_the_output_on_the_page(tmp_path):
     printed = ""
     for kind, name, text in BLOCK.findall(GUIDE):
         if name:

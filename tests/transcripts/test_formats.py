@@ -155,12 +155,12 @@ def told(conversation):
     return calls, answers, words
 
 
-def test_every_format_has_an_example_here():
+def test_every_format_has_an_example_in_these_tests():
     assert set(ALL) == set(NAMES)
 
 
 @pytest.mark.parametrize(("name", "messages"), [(name, each) for name, some in ALL.items() for each in some])
-def test_each_format_is_recognised_and_says_the_same(tmp_path, name, messages):
+def test_each_format_is_recognised_and_read_alike(tmp_path, name, messages):
     conversation = one(read(tmp_path, {"messages": messages} if name != "mcp" else messages))
 
     calls, answers, words = told(conversation)
@@ -171,7 +171,7 @@ def test_each_format_is_recognised_and_says_the_same(tmp_path, name, messages):
     assert conversation.faults == ()
 
 
-def test_an_answer_finds_its_call_by_id(tmp_path):
+def test_an_answer_is_matched_to_its_call_by_id(tmp_path):
     for messages in (OPENAI, ANTHROPIC, RESPONSES, DUMPD, TO_DICT, DUMPED):
         conversation = one(read(tmp_path, messages))
         call = next(call for turn in conversation.turns for call in turn.calls)
@@ -201,7 +201,7 @@ WRAPPED = {
 
 
 @pytest.mark.parametrize("name", WRAPPED)
-def test_extra_fields_around_a_conversation_are_passed_over(tmp_path, name):
+def test_extra_fields_around_a_conversation_are_ignored(tmp_path, name):
     for text in (WRAPPED[name], [WRAPPED[name]], json.dumps(WRAPPED[name]) + "\n", json.dumps(WRAPPED[name], indent=1)):
         conversation = one(read(tmp_path, text))
         if name == "response of the messages api":
@@ -210,7 +210,7 @@ def test_extra_fields_around_a_conversation_are_passed_over(tmp_path, name):
         assert told(conversation) == ([("cancel", ASKED)], [SHOWN], ["It is cancelled."])
 
 
-def test_ids_and_trials_are_kept(tmp_path):
+def test_ids_and_trial_numbers_are_kept(tmp_path):
     found = read(tmp_path, [WRAPPED["tau"], {**WRAPPED["tau"], "trial": 2}, OPENAI])
 
     assert [each.id for each in found] == ["3 (trial 1)", "3 (trial 2)", "$[2]"]
@@ -259,14 +259,14 @@ def test_messages_on_lines_of_their_own_are_gathered_by_session(tmp_path):
 
 
 @pytest.mark.parametrize("odd", [{"role": {}}, {"role": ["user"], "content": "x"}, {"type": [], "sessionId": "s"}])
-def test_a_message_of_an_odd_shape_is_a_fault_of_its_place(tmp_path, odd):
+def test_a_malformed_message_is_a_fault(tmp_path, odd):
     session, fault = read(tmp_path, [*OPENAI, odd])
 
     assert told(session)[0] == [("cancel", ASKED)]
     assert fault.path == "$[5]"
 
 
-def test_a_session_file_of_claude_code_is_one_conversation_and_one_of_each_subagent(tmp_path):
+def test_a_claude_code_session_file_is_one_conversation_plus_one_per_subagent(tmp_path):
     found = {each.id: each for each in read(tmp_path, lines(CLAUDE_CODE), "session.jsonl")}
 
     assert sorted(found) == ["s1", "s1 (subagent a1)"]
@@ -276,7 +276,7 @@ def test_a_session_file_of_claude_code_is_one_conversation_and_one_of_each_subag
     assert [turn.text for turn in session.turns if turn.role == "user"] == ["Cancel ABC123."]
 
 
-def test_stream_json_of_claude_code_names_the_tools_that_were_offered(tmp_path):
+def test_claude_code_stream_json_names_the_offered_tools(tmp_path):
     first = {"type": "system", "subtype": "init", "session_id": "s1", "uuid": "u", "tools": ["Bash", "cancel"]}
     said = [{"type": each["role"], "session_id": "s1", "message": each} for each in ANTHROPIC]
     last = {"type": "result", "subtype": "success", "session_id": "s1", "result": "It is cancelled."}
@@ -311,7 +311,7 @@ def test_commands_and_session_files_of_responses_items_are_read(tmp_path):
     ],
     ids=["bare", "wrapped", "text", "prefixed"],
 )
-def test_session_logs_of_mcp_may_have_something_around_each_message(tmp_path, wrap):
+def test_mcp_session_logs_may_wrap_each_message(tmp_path, wrap):
     conversation = one(read(tmp_path, "".join(wrap(each) + "\n" for each in MCP), "session.log"))
 
     assert conversation.format == "mcp"
@@ -331,7 +331,7 @@ def test_failures_keep_the_mark_of_their_format(tmp_path):
         assert [answer.failed for turn in conversation.turns for answer in turn.answers] == [True]
 
 
-def test_other_spellings_of_calls_are_read(tmp_path):
+def test_other_notations_of_calls_are_read(tmp_path):
     spelled = [
         {"role": "assistant", "function_call": {"name": "cancel", "arguments": json.dumps(ASKED)}},
         {"role": "assistant", "tool_calls": [{"id": "1", "name": "cancel", "arguments": ASKED, "requestor": "a"}]},
@@ -347,7 +347,7 @@ def test_other_spellings_of_calls_are_read(tmp_path):
         assert told(one(read(tmp_path, [message])))[0] == [("cancel", ASKED)], message
 
 
-def test_packed_files_are_read_as_they_are(tmp_path):
+def test_compressed_files_are_read_directly(tmp_path):
     packed = gzip.compress(lines([{"messages": OPENAI}] * 3).encode())
 
     assert len(read(tmp_path, packed, "recording.jsonl.gz")) == 3
@@ -375,7 +375,7 @@ def test_unreadable_input_is_named_with_file_and_path(tmp_path, text, path, reas
     assert all(str(tmp_path) in each.line for each in found)
 
 
-def test_the_rest_of_a_file_goes_on_after_a_bad_line_and_a_strange_message(tmp_path):
+def test_reading_continues_after_a_bad_line_and_an_unknown_message(tmp_path):
     text = (
         lines([{"messages": OPENAI}]) + "{broken\n" + lines([{"messages": [*OPENAI[:2], {"odd": 1}, 7, *OPENAI[2:]]}])
     )
@@ -388,14 +388,14 @@ def test_the_rest_of_a_file_goes_on_after_a_bad_line_and_a_strange_message(tmp_p
     assert "fields odd" in second.faults[0].reason
 
 
-def test_a_file_of_broken_lines_names_no_more_than_fifty(tmp_path):
+def test_at_most_fifty_broken_lines_of_a_file_are_named(tmp_path):
     found = read(tmp_path, "{broken\n" + lines([{"messages": OPENAI}]) + "{broken\n" * 500)
 
     assert len(found) == intake.MOST_FAULTS + 2
     assert "not listed further" in found[-1].reason
 
 
-def test_empty_files_and_odd_bytes_break_nothing(tmp_path):
+def test_empty_files_and_invalid_bytes_cause_no_error(tmp_path):
     assert read(tmp_path, "") == []
     assert read(tmp_path, "\n\n") == []
     assert read(tmp_path, "[]") == []
@@ -403,7 +403,7 @@ def test_empty_files_and_odd_bytes_break_nothing(tmp_path):
     assert "caf" in one(found).turns[0].text
 
 
-def test_long_elements_and_cut_ones_are_distinguished(tmp_path, monkeypatch):
+def test_long_elements_are_read_and_truncated_ones_reported(tmp_path, monkeypatch):
     monkeypatch.setattr("console.transcripts.scanning.CHUNK", 64)
     many = [{"id": str(place), "messages": OPENAI, "n": place * 1.5} for place in range(20)]
     for text in (json.dumps(many), json.dumps({"of": many}), json.dumps(many, indent=3), lines(many)):

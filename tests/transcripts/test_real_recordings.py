@@ -31,7 +31,7 @@ def answers(found, status):
 
 
 @pytest.mark.long
-def test_exchanges_of_langchain_with_anthropic(tmp_path):
+def test_recorded_exchanges_of_langchain_with_anthropic_are_read_without_false_claims(tmp_path):
     found = report(tmp_path, "langchain-anthropic==1.7.10")
     totals = found["totals"]
 
@@ -50,7 +50,7 @@ def test_exchanges_of_langchain_with_anthropic(tmp_path):
 
 
 @pytest.mark.long
-def test_exchanges_of_opentelemetry_with_openai(tmp_path):
+def test_recorded_exchanges_of_opentelemetry_with_openai_are_read(tmp_path):
     found = report(tmp_path, "opentelemetry-instrumentation-openai==0.62.4")
     totals = found["totals"]
 

@@ -75,14 +75,14 @@ OUTCOMES = [
 
 
 @pytest.mark.parametrize(("items", "status", "stated"), OUTCOMES)
-def test_an_outcome_is_read_where_the_format_has_it_and_not_stated_where_it_is_nowhere(items, status, stated):
+def test_an_outcome_is_read_where_the_format_states_it(items, status, stated):
     [act] = run(user("Cancel it."), items, tools=()).acts
 
     assert (str(act.told.status), act.told.typed) == (status, stated)
     assert act.verdict.accepted, act.verdict.message
 
 
-def test_a_change_whose_answer_states_no_outcome_says_so(tmp_path):
+def test_a_change_whose_answer_states_no_outcome_is_reported_as_such(tmp_path):
     file = tmp_path / "recording.jsonl"
     messages = [user("Cancel it."), *asks("cancel_reservation", "Fine.", reservation_id=ID), agent(SAID)]
     file.write_text(json.dumps({"messages": messages, "tools": TOOLS}) + "\n")
@@ -126,7 +126,7 @@ def test_a_change_whose_answer_states_no_outcome_says_so(tmp_path):
         },
     ],
 )
-def test_the_text_of_a_tool_that_takes_any_is_no_invented_argument(tools, call):
+def test_a_tool_with_free_form_input_has_no_invented_argument(tools, call):
     [act] = run(user("Edit it."), call, tools=tools).acts
 
     assert (act.verdict.accepted, act.category) == (True, "valid")
@@ -193,7 +193,7 @@ PAIRS = {
 
 
 @pytest.mark.parametrize("name", PAIRS)
-def test_an_answer_belongs_to_its_call_by_place_whatever_their_ids(name):
+def test_an_answer_is_matched_to_its_call_by_place_whatever_their_ids(name):
     messages, statuses = PAIRS[name]
     found = run(user("Cancel both."), messages)
 
@@ -225,13 +225,13 @@ LOGS = {
 
 
 @pytest.mark.parametrize("name", LOGS)
-def test_rows_of_a_log_are_one_call_and_its_answer(name):
+def test_the_rows_of_a_log_form_one_call_and_its_answer(name):
     found = run(user("Cancel it."), LOGS[name])
 
     assert [str(act.told.status) for act in found.acts] == ["failed"]
 
 
-def test_a_row_that_a_session_file_repeats_is_one_row(tmp_path):
+def test_a_repeated_row_of_a_session_file_counts_once(tmp_path):
     use = {"type": "tool_use", "id": "t1", "name": "cancel_reservation", "input": {"reservation_id": ID}}
     row = {"type": "assistant", "sessionId": "s", "uuid": "u1", "message": {"role": "assistant", "content": [use]}}
     file = tmp_path / "session.jsonl"
@@ -305,7 +305,7 @@ UNREAD = {
 
 
 @pytest.mark.parametrize("name", UNREAD)
-def test_unread_parts_are_named_with_their_place_and_nobody_is_accused(tmp_path, name):
+def test_unread_parts_are_named_and_prevent_accusations(tmp_path, name):
     parts, places = UNREAD[name]
     file = tmp_path / "recording.jsonl"
     messages = [user("Cancel it."), *parts, agent(SAID)]
@@ -327,7 +327,7 @@ def test_unread_parts_are_named_with_their_place_and_nobody_is_accused(tmp_path,
     "line",
     ['{"odd": 1}', '{"type": "robot_call", "session_id": "s1"}', '{"role": "assistant", "content": [{"toolUse": {}}]}'],
 )
-def test_a_line_that_is_not_read_keeps_anybody_from_being_accused_in_its_session(tmp_path, line):
+def test_an_unread_line_prevents_accusations_in_its_session(tmp_path, line):
     file = tmp_path / "session.jsonl"
     file.write_text("\n".join([json.dumps(user("Cancel it.")), line, json.dumps(agent(SAID))]) + "\n")
     tools = tmp_path / "tools.json"
@@ -351,7 +351,7 @@ def test_a_line_that_is_not_read_keeps_anybody_from_being_accused_in_its_session
         "x",
     ],
 )
-def test_parts_that_hold_no_calls_are_passed_over_in_silence(tmp_path, block):
+def test_parts_without_calls_are_ignored(tmp_path, block):
     file = tmp_path / "recording.jsonl"
     messages = [user("Cancel it."), {"role": "assistant", "content": [block, {"type": "text", "text": SAID}]}]
     file.write_text(json.dumps({"messages": messages, "tools": TOOLS}) + "\n")
@@ -361,7 +361,7 @@ def test_parts_that_hold_no_calls_are_passed_over_in_silence(tmp_path, block):
     assert "of which 1 are unsupported" in out
 
 
-def test_a_whole_conversation_still_has_its_false_claims():
+def test_a_fully_read_conversation_reports_its_false_claims():
     found = run(user("Cancel it."), asks("cancel_reservation", "Error: too late", reservation_id=ID), agent(SAID))
 
     assert [claim.code for claim in found.claims] == ["MISREAD"]

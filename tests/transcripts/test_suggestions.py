@@ -19,7 +19,7 @@ def talk(difference, said, number=1):
     return [user("Change it."), *change, agent(said)]
 
 
-def test_a_word_that_goes_with_one_kind_of_answer_only_is_suggested_with_its_condition():
+def test_a_word_that_occurs_with_one_kind_of_answer_is_suggested_with_its_condition():
     told = [(20 + number, PAID) for number in range(5)] + [(-5, FREE)] * 4
     [found] = suggest_sayings(run(*talk(*each, number)) for number, each in enumerate(told))
     assert (found.tool, found.words) == ("update_reservation", ("charged",))
@@ -28,20 +28,20 @@ def test_a_word_that_goes_with_one_kind_of_answer_only_is_suggested_with_its_con
     assert found.document() == {"words": ["charged"], "when": "double(so.difference) > 0.0"}
 
 
-def test_a_word_that_was_once_used_without_it_or_too_seldom_is_not():
+def test_a_word_with_a_counterexample_or_too_few_uses_is_not_suggested():
     told = [(20, PAID)] * 9 + [(-5, FREE)] * 9
     assert suggest_sayings(run(*talk(*each, n)) for n, each in enumerate([*told, (-5, PAID)])) == []
     assert suggest_sayings(run(*talk(*each, n)) for n, each in enumerate(told[5:])) == []
 
 
-def test_words_of_four_conversations_or_about_two_targets_are_an_accident():
+def test_words_from_too_few_conversations_or_targets_are_not_suggested():
     told = [(20, PAID)] * 5 + [(-5, FREE)] * 5
     assert suggest_sayings(run(*talk(*each, n)) for n, each in enumerate(told[1:])) == []
     assert suggest_sayings(run(*talk(*each, n % 2)) for n, each in enumerate(told)) == []
     assert suggest_sayings(run(*talk(*each, n % 3)) for n, each in enumerate(told)) != []
 
 
-def test_the_last_member_of_a_list_may_be_the_reason_and_the_statement_of_the_call_itself_is_none():
+def test_the_last_member_of_a_list_may_be_the_condition_of_a_saying():
     def paid(kind, said, number):
         shown = {"payments": [{"kind": "payment"}, {"kind": kind}]}
         return run(user("Change it."), *asks("update_reservation", shown, reservation_id=f"R{number}"), agent(said))
@@ -56,14 +56,14 @@ def test_words_that_chance_explains_are_not_suggested():
     assert suggest_sayings(run(*talk(*each, number)) for number, each in enumerate(told)) == []
 
 
-def test_offers_and_messages_after_several_changes_teach_nothing():
+def test_offers_and_messages_after_several_changes_are_not_evidence():
     offer = "Your card will be charged, if you agree."
     assert suggest_sayings(run(*talk(*each)) for each in [(20, offer)] * 4 + [(-5, FREE)] * 4) == []
     double = [*talk(20, "")[:-1], *asks("issue_refund", {"id": "re"}, reservation_id="R1", amount=5), agent(PAID)]
     assert suggest_sayings([*(run(*double) for _ in range(4)), *(run(*talk(-5, FREE)) for _ in range(4))]) == []
 
 
-def test_the_command_prints_what_a_contract_takes_and_says_why(tmp_path):
+def test_the_command_prints_suggestions_in_the_form_of_a_contract(tmp_path):
     told = [(20, PAID)] * 5 + [(-5, FREE)] * 3
     lines = (json.dumps({"messages": talk(*each, number)}) for number, each in enumerate(told))
     (tmp_path / "recording.jsonl").write_text("\n".join(lines))

@@ -24,7 +24,7 @@ from console.transcripts.recordings import search_words
         ("x" * 100, {"x" * 64}),
     ],
 )
-def test_the_words_of_a_text(text, found):
+def test_words_are_split_from_a_text(text, found):
     assert search_words.words_of(text) == found
 
 
@@ -54,13 +54,13 @@ def test_a_search_matches_as_expected(asked, text, found):
     assert matches(asked, text) is found
 
 
-def test_a_search_asks_for_so_many_words_and_no_more():
+def test_a_search_uses_a_limited_number_of_distinct_words():
     assert len(search_words.query_words(" ".join(map(str, range(50))))) == search_words.MOST_ASKED
     assert search_words.query_words("one One ONE") == ["one"]
 
 
 @pytest.mark.parametrize("most", ["MOST_PLACES", "MOST_WORDS"])
-def test_rows_hold_the_places_of_each_word_a_portion_at_a_time(monkeypatch, most):
+def test_word_rows_list_the_conversations_of_each_word_in_portions(monkeypatch, most):
     talks = [{"number": number, "label": f"talk-{number}"} for number in (1, 2, 3)]
     said = [{"conversation": number, "text": "Yes.", "calls": [{"tool": "send_email"}]} for number in (1, 2, 2, 3)]
     whole = {row["word"]: row["conversations"] for row in search_words.word_rows(talks, said)}
@@ -75,7 +75,7 @@ def test_rows_hold_the_places_of_each_word_a_portion_at_a_time(monkeypatch, most
 
 
 @pytest.mark.parametrize("text", ["." * 10_000, "a." * 5_000, "x" * 10_000, ("a" + "." * 99) * 100, "_-" * 5_000])
-def test_no_text_takes_long(text):
+def test_any_text_is_split_quickly(text):
     begun = time.perf_counter()
     search_words.words_of(text)
     assert time.perf_counter() - begun < 0.5

@@ -73,7 +73,7 @@ def reported(post):
 
 
 @pytest.mark.req("R-CP-03", "R-CP-14", "R-CP-15", "R-VD-05")
-def test_a_message_that_arrived_is_a_success(office, reported):
+def test_a_delivered_message_is_a_success(office, reported):
     ended = office.carry_out(sending(reported), lambda work: send(reported, work))
     succeeded(ended)
     assert {"dkim": "pass", "dmarc": "pass"}.items() <= ended.effect["fields"].items()
@@ -82,7 +82,7 @@ def test_a_message_that_arrived_is_a_success(office, reported):
 
 
 @pytest.mark.req("R-CP-03", "R-CP-15")
-def test_sender_authentication_that_nobody_judges_does_not_apply(office, reported):
+def test_sender_authentication_does_not_apply_without_a_judging_server(office, reported):
     ended = office.carry_out(sending(reported, authserv_id=None), lambda work: send(reported, work))
     succeeded(ended)
     assert not_asked(ended) == {"dkim_dmarc_alignment"}
@@ -109,18 +109,18 @@ def suppressed(post, work):
         ("duplicate_send", lambda post, work: send(post, work, times=2)),
     ],
 )
-def test_a_message_that_is_not_where_it_should_be(office, reported: Post, indicator, effect):
+def test_a_misdelivered_message_raises_its_indicator(office, reported: Post, indicator, effect):
     fired(office.carry_out(sending(reported), lambda work: effect(reported, work)), indicator)
 
 
 @pytest.mark.req("R-CP-03")
-def test_a_message_of_which_nobody_heard_again(office, reported):
+def test_a_message_without_any_report_raises_delivery_unknown(office, reported):
     ended = office.carry_out(sending(reported), lambda work: None, later=timedelta(minutes=20))
     fired(ended, "delivery_unknown_beyond_sla")
 
 
 @pytest.mark.req("R-CP-13")
 @pytest.mark.parametrize("parts", [{"X_Tenant": "willow"}, {"X_Order": "o-18"}])
-def test_a_message_about_somebody_else_is_the_wrong_target(office, reported, parts):
+def test_a_message_about_another_target_is_the_wrong_target(office, reported, parts):
     ended = office.carry_out(sending(reported), lambda work: send(reported, work, **parts))
     assert (ended.discrepancy, ended.row) == ("WRONG_TARGET_MODIFIED", "RT-14")

@@ -56,7 +56,7 @@ def write_outside(root):
 
 
 @pytest.mark.req("R-CP-02", "R-VD-02")
-def test_a_file_that_was_written_is_a_success(office, root):
+def test_a_written_file_is_a_success(office, root):
     ended = office.carry_out(writing(root), lambda work: write(root))
     succeeded(ended)
     assert ended.effect["fields"]["path"] == "notes/today.md"
@@ -74,16 +74,16 @@ def test_a_file_that_was_written_is_a_success(office, root):
         ("path_escapes_sandbox", write_outside, "notes/today.md"),
     ],
 )
-def test_a_file_that_is_not_as_it_should_be(office, root, indicator, effect, path):
+def test_a_wrong_file_raises_its_indicator(office, root, indicator, effect, path):
     fired(office.carry_out(writing(root, path=path), lambda work: effect(root)), indicator)
 
 
 @pytest.mark.req("R-CP-02")
-def test_a_file_that_nobody_may_remove(office, root):
+def test_a_deletion_of_a_protected_file_raises_an_indicator(office, root):
     ended = office.carry_out(deleting(root, "kept/law.md"), lambda work: (root / "kept" / "law.md").unlink())
     fired(ended, "destructive_operation_outside_policy")
 
 
-def test_a_file_that_was_to_go_and_went(office, root):
+def test_a_deleted_file_is_a_success(office, root):
     write(root)
     succeeded(office.carry_out(deleting(root, "notes/today.md"), lambda work: (root / "notes" / "today.md").unlink()))

@@ -100,7 +100,7 @@ def books(superuser_connection):
 
 @pytest.mark.long
 @pytest.mark.req("R-CP-05", "R-VD-05")
-def test_a_charge_that_the_books_know_is_a_success(office, careful, books):
+def test_a_charge_with_its_ledger_entry_is_a_success(office, careful, books):
     run, asked = books
 
     def pay(work):
@@ -115,7 +115,7 @@ def test_a_charge_that_the_books_know_is_a_success(office, careful, books):
 
 @pytest.mark.long
 @pytest.mark.req("R-CP-05", "R-CP-16", "R-VD-05")
-def test_a_charge_that_the_books_do_not_know(office, careful, books):
+def test_a_charge_with_a_diverging_ledger_entry_raises_an_indicator(office, careful, books):
     run, asked = books
 
     def pay(work):
@@ -127,13 +127,13 @@ def test_a_charge_that_the_books_do_not_know(office, careful, books):
 
 @pytest.mark.long
 @pytest.mark.req("R-CP-05", "R-CP-16", "R-VD-05")
-def test_a_charge_of_another_amount(office, careful):
+def test_a_charge_of_another_amount_raises_its_indicator(office, careful):
     fired(office.carry_out(charging(careful), lambda work: charge(careful, work, amount=2100)), "amount_mismatch")
 
 
 @pytest.mark.long
 @pytest.mark.req("R-CP-05", "R-VD-05")
-def test_a_charge_that_was_declined_although_the_tool_said_otherwise(office, careful):
+def test_a_declined_charge_that_was_reported_as_a_success_raises_decline(office, careful):
     def decline(work):
         charge(careful, work, source="tok_chargeDeclinedInsufficientFunds", expect=402)
 
@@ -142,7 +142,7 @@ def test_a_charge_that_was_declined_although_the_tool_said_otherwise(office, car
 
 @pytest.mark.long
 @pytest.mark.req("R-CP-05", "R-DC-06", "R-VD-05")
-def test_a_charge_made_twice_by_a_processor_that_does_not_care(office, careless):
+def test_a_charge_made_twice_raises_duplicate_charge(office, careless):
     def pay_twice(work):
         customer = careless.customer()
         for _ in range(2):
@@ -153,7 +153,7 @@ def test_a_charge_made_twice_by_a_processor_that_does_not_care(office, careless)
 
 @pytest.mark.long
 @pytest.mark.req("R-CP-05")
-def test_a_refund_is_a_success_and_another_amount_is_none(office, careful):
+def test_a_refund_is_a_success_and_one_of_another_amount_a_mismatch(office, careful):
     first, second = careful.charge(source="tok_visa"), careful.charge(source="tok_visa")
     succeeded(office.carry_out(refunding(careful, first), lambda work: careful.refund(first, metadata__key=work.key)))
     ended = office.carry_out(
@@ -164,7 +164,7 @@ def test_a_refund_is_a_success_and_another_amount_is_none(office, careful):
 
 @pytest.mark.long
 @pytest.mark.req("R-CP-05", "R-VD-05")
-def test_a_payment_that_is_processed_for_too_long(office, careless):
+def test_a_payment_in_processing_too_long_raises_its_indicator(office, careless):
     """localstripe decides over a direct debit after half a second: it is asked before, by a clock that is ahead."""
 
     method = careless.post("/v1/payment_methods", type="sepa_debit", sepa_debit__iban="DE62370400440532013001",
@@ -207,7 +207,7 @@ def documents(work, at, **fields):
 
 @pytest.mark.req("R-CP-05", "R-VD-05")
 @pytest.mark.parametrize("fields", [{}, {"failure_balance_transaction": "txn_1"}])
-def test_a_charge_that_was_taken_back_did_not_settle(office, fields):
+def test_a_reversed_charge_did_not_settle(office, fields):
     """Neither processor takes a charge back, and none knows connected accounts."""
     account = {"settings": {"account": "acct_1"}}
     work = office.begin(charging(None, url="http://127.0.0.1:9", **account))
@@ -224,6 +224,6 @@ def test_a_charge_that_was_taken_back_did_not_settle(office, fields):
 @pytest.mark.long
 @pytest.mark.req("R-CP-13")
 @pytest.mark.parametrize("fields", [{"metadata__tenant": "willow"}, {"metadata__order": "o-18"}])
-def test_a_charge_of_somebody_else_is_the_wrong_target(office, careful, fields):
+def test_a_charge_of_another_customer_is_the_wrong_target(office, careful, fields):
     ended = office.carry_out(charging(careful), lambda work: charge(careful, work, **fields))
     assert (ended.discrepancy, ended.row) == ("WRONG_TARGET_MODIFIED", "RT-14")

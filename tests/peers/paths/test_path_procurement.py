@@ -54,7 +54,7 @@ def order_beyond_budget(shop, work):
 
 
 @pytest.mark.req("R-CP-08", "R-CP-14", "R-VD-05")
-def test_an_order_that_was_confirmed_is_a_success(office, shop):
+def test_a_confirmed_order_is_a_success(office, shop):
     ended = office.carry_out(ordering(shop), lambda work: order(shop, work))
     succeeded(ended)
     assert not_asked(ended) == set()
@@ -73,5 +73,5 @@ def test_an_order_that_was_confirmed_is_a_success(office, shop):
         ("rejected_purchase", lambda shop, work: shop.cancel(order(shop, work, upto="quote"))),
     ],
 )
-def test_an_order_that_is_not_as_it_should_be(office, shop, indicator, effect):
+def test_a_wrong_order_raises_its_indicator(office, shop, indicator, effect):
     fired(office.carry_out(ordering(shop), lambda work: effect(shop, work)), indicator)

@@ -87,7 +87,7 @@ def publishing(url, **facts):
 
 
 @pytest.mark.req("R-CP-11", "R-VD-04")
-def test_a_message_that_was_handled_is_a_success(office, valkey_url, events):
+def test_a_handled_message_is_a_success(office, valkey_url, events):
     ended = office.carry_out(publishing(valkey_url), events.send)
     succeeded(ended)
     assert ended.effect["fields"]["message_id"] in ended.document["readings"][0]["freshness"]
@@ -105,12 +105,12 @@ def test_a_message_that_was_handled_is_a_success(office, valkey_url, events):
         ("missing_downstream_mutation", lambda events, work: events.send(work, handle=False)),
     ],
 )
-def test_a_message_that_did_not_do_its_work(office, valkey_url, events, indicator, effect):
+def test_a_message_without_its_effect_raises_its_indicator(office, valkey_url, events, indicator, effect):
     fired(office.carry_out(publishing(valkey_url), lambda work: effect(events, work)), indicator)
 
 
 @pytest.mark.req("R-CP-11", "R-DC-09")
-def test_a_message_that_nobody_takes_is_waited_for_until_somebody_does(office, valkey_url, events):
+def test_a_message_is_waited_for_until_a_consumer_takes_it(office, valkey_url, events):
     work = office.begin(publishing(valkey_url))
     events.publish(work)
     office.observe(work)
@@ -121,19 +121,19 @@ def test_a_message_that_nobody_takes_is_waited_for_until_somebody_does(office, v
 
 
 @pytest.mark.req("R-CP-11", "R-DC-09")
-def test_a_message_that_waits_for_long_is_stuck(office, valkey_url, events):
+def test_a_message_that_waits_too_long_raises_message_stuck(office, valkey_url, events):
     ended = office.carry_out(publishing(valkey_url), events.publish, later=SETTLED + timedelta(seconds=90))
     fired(ended, "message_stuck")
 
 
 @pytest.mark.req("R-CP-13", "R-DC-07")
 @pytest.mark.parametrize("changes", [{"tenant": "willow"}, {"order_id": "o-18"}])
-def test_a_message_for_somebody_else_is_the_wrong_target(office, valkey_url, events, changes):
+def test_a_message_for_another_target_is_the_wrong_target(office, valkey_url, events, changes):
     ended = office.carry_out(publishing(valkey_url), lambda work: events.send(work, **changes))
     assert (ended.discrepancy, ended.row) == ("WRONG_TARGET_MODIFIED", "RT-14")
 
 
 @pytest.mark.req("R-CP-11", "R-DC-06")
-def test_a_duplicate_that_costs_money_is_frozen_first(office, valkey_url, events):
+def test_a_duplicate_with_a_financial_effect_is_frozen_first(office, valkey_url, events):
     errand = publishing(valkey_url, effect_domain="FINANCIAL")
     fired(office.carry_out(errand, lambda work: events.send(work, times=2)), "duplicate_event", row="RT-12")

@@ -72,7 +72,7 @@ def create(desk, work, times=1, **fields):
 
 
 @pytest.mark.req("R-CP-06", "R-CP-14", "R-VD-03")
-def test_a_ticket_that_was_opened_is_a_success(office, desk):
+def test_an_opened_ticket_is_a_success(office, desk):
     ended = office.carry_out(opening(desk), lambda work: create(desk, work))
     succeeded(ended)
     assert not_asked(ended) == {"workflow_id"}  # this tracker has no workflows
@@ -80,7 +80,7 @@ def test_a_ticket_that_was_opened_is_a_success(office, desk):
 
 
 @pytest.mark.req("R-CP-06", "R-VD-04")
-def test_a_ticket_that_was_closed_is_a_success(office, desk):
+def test_a_closed_ticket_is_a_success(office, desk):
     number = desk.create()
     change = {"status": "resolved", "assignedto": "bot"}
     succeeded(office.carry_out(closing(desk, number), lambda work: desk.change(number, **change)))
@@ -90,25 +90,25 @@ def test_a_ticket_that_was_closed_is_a_success(office, desk):
 @pytest.mark.parametrize(
     ("indicator", "parts"), [("duplicate_ticket", {"times": 2}), ("wrong_assignee", {"assignedto": "bot"})]
 )
-def test_a_ticket_that_is_not_as_it_should_be(office, desk, indicator, parts):
+def test_a_wrong_ticket_raises_its_indicator(office, desk, indicator, parts):
     fired(office.carry_out(opening(desk), lambda work: create(desk, work, **parts)), indicator)
 
 
 @pytest.mark.req("R-CP-06", "R-CP-16")
-def test_a_change_in_part(office, desk):
+def test_a_partial_change_raises_missing_field_update(office, desk):
     number = desk.create()
     ended = office.carry_out(closing(desk, number), lambda work: desk.change(number, status="resolved"))
     fired(ended, "missing_field_update")
 
 
 @pytest.mark.req("R-CP-06", "R-DC-02")
-def test_a_ticket_that_is_locked(office, desk):
+def test_a_locked_ticket_raises_record_lock(office, desk):
     number = desk.create(locked="yes")
     fired(office.carry_out(closing(desk, number), lambda work: None), "record_lock")
 
 
 @pytest.mark.req("R-CP-06", "R-DC-04")
-def test_a_concurrent_change_by_somebody_else_is_reported(office, desk):
+def test_a_concurrent_change_by_another_user_raises_its_indicator(office, desk):
     """The tracker itself refuses the older ETag, and the tool says so."""
     number = desk.create()
     before = desk.etag(number)
@@ -123,7 +123,7 @@ def test_a_concurrent_change_by_somebody_else_is_reported(office, desk):
 
 
 @pytest.mark.req("R-CP-06")
-def test_a_state_that_no_entry_in_the_history_explains(office, desk, monkeypatch):
+def test_a_state_without_a_history_entry_raises_its_indicator(office, desk, monkeypatch):
     monkeypatch.setattr("reviews.checks.tickets.SLACK", timedelta(seconds=1))
     number = desk.create(status="resolved", assignedto="bot")
     time.sleep(8)  # the execution is later than the ticket's last change
@@ -132,6 +132,6 @@ def test_a_state_that_no_entry_in_the_history_explains(office, desk, monkeypatch
 
 @pytest.mark.req("R-CP-13")
 @pytest.mark.parametrize("fields", [{"account": "willow"}, {"title": "Another"}])
-def test_a_ticket_of_somebody_else_is_the_wrong_target(office, desk, fields):
+def test_a_ticket_of_another_tenant_is_the_wrong_target(office, desk, fields):
     ended = office.carry_out(opening(desk), lambda work: create(desk, work, **fields))
     assert (ended.discrepancy, ended.row) == ("WRONG_TARGET_MODIFIED", "RT-14")

@@ -41,12 +41,12 @@ def add_without_index(library):
         ("permission_leakage", add_with_leak),
     ],
 )
-def test_a_document_that_is_not_as_it_should_be(office, guarded, indicator, effect):
+def test_a_wrong_document_raises_its_indicator(office, guarded, indicator, effect):
     fired(office.carry_out(indexing(guarded), lambda work: effect(guarded)), indicator)
 
 
 @pytest.mark.req("R-CP-12")
-def test_a_search_that_finds_something_else(office, guarded):
+def test_a_document_that_the_search_does_not_find_raises_retrieval_mismatch(office, guarded):
     """Six documents with one vector, and a search that shows one: five of them cannot be found."""
     for number in range(5):
         guarded.add(f"twin-{number}")
@@ -59,7 +59,7 @@ def test_a_search_that_finds_something_else(office, guarded):
 
 
 @pytest.mark.req("R-CP-12", "R-DC-09")
-def test_a_copy_that_lags_is_waited_for_until_it_is_refreshed(office, library):
+def test_an_outdated_copy_is_waited_for_until_it_is_refreshed(office, library):
     library.copy()
     search = {"table": f"{library.schema}.search"}
     errand = indexing(library, search=search)

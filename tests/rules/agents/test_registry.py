@@ -44,7 +44,7 @@ def test_a_sealed_entry_is_admitted():
 
 
 @pytest.mark.req("R-CR-07", "R-CR-08")
-def test_an_unknown_and_a_revoked_agent_are_refused_alike():
+def test_an_unknown_and_a_revoked_agent_get_the_same_refusal():
     with pytest.raises(AgentNotRegistered):
         admit(None)
     with pytest.raises(AgentNotRegistered):
@@ -72,14 +72,14 @@ def test_a_seal_under_another_key_does_not_hold():
         admit(seal="")
 
 
-def test_moving_a_word_from_one_list_to_another_breaks_the_seal():
+def test_moving_a_value_from_one_list_to_another_breaks_the_seal():
     moved = replace(ENTRY, tools=(*ENTRY.tools, "summary"), output_tags=("table",))
 
     with pytest.raises(RegistryFingerprintMismatch):
         admit(moved)
 
 
-def test_a_short_key_is_our_mistake():
+def test_a_key_that_is_too_short_raises_an_error():
     with pytest.raises(ValueError, match="32"):
         registry.fingerprint(ENTRY, key=b"short")
 
@@ -94,7 +94,7 @@ def test_one_instant_in_two_zones_has_one_seal():
 @pytest.mark.parametrize(
     ("age", "limit", "stale"), [(59, 60, False), (60, 60, True), (0, 0, True), (10**6, None, False)]
 )
-def test_an_entry_as_old_as_the_limit_is_stale(age, limit, stale):
+def test_an_entry_older_than_the_limit_is_stale(age, limit, stale):
     at = NOW + timedelta(seconds=age)
 
     if stale:
@@ -112,7 +112,7 @@ def test_a_session_gets_registered_tools_that_have_a_contract():
     assert disclosed.output_tags == ("summary", "table")
 
 
-def test_a_session_may_ask_for_less():
+def test_a_session_may_request_fewer_tools():
     assert registry.negotiate(ENTRY, contracts=CONTRACTS, tools=["list_orders"]).tools == ("list_orders",)
     assert registry.negotiate(ENTRY, contracts=CONTRACTS, tools=[]).tools == ()
 
@@ -121,7 +121,7 @@ def test_a_session_may_ask_for_less():
 @pytest.mark.parametrize(
     "wish", [{"tools": ["drop_database"]}, {"tools": ["unwritten_tool"]}, {"output_tags": ["wire_transfer"]}]
 )
-def test_asking_for_what_is_not_registered_fails_the_negotiation(wish):
+def test_requesting_an_unregistered_tool_fails_the_negotiation(wish):
     with pytest.raises(CapabilityNotRegistered) as caught:
         registry.negotiate(ENTRY, contracts=CONTRACTS, **wish)
 
@@ -129,7 +129,7 @@ def test_asking_for_what_is_not_registered_fails_the_negotiation(wish):
 
 
 @pytest.mark.req("R-MC-20")
-def test_a_large_registry_is_cut_to_the_tools_near_the_intent():
+def test_a_large_registry_is_reduced_to_the_tools_nearest_to_the_intent():
     names = tuple(f"tool_{number}" for number in range(109))
     contracts = dict.fromkeys(names, ToolText("Does something.")) | {"tool_77": ToolText("Refund a captured charge.")}
     disclosed = registry.negotiate(

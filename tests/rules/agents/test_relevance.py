@@ -36,7 +36,7 @@ def nearest(intent, most=2):
         ("WEATHER in Oslo", "get_weather"),
     ],
 )
-def test_the_tool_that_an_intent_is_about_is_nearest(intent, wanted):
+def test_the_tool_that_an_intent_describes_is_nearest(intent, wanted):
     assert wanted in nearest(intent)
 
 
@@ -44,21 +44,21 @@ def test_words_of_another_purpose_do_not_make_a_tool_relevant():
     assert nearest("chargebacks", most=1) == ["dispute_chargeback"]
 
 
-def test_a_word_that_every_tool_has_tells_nothing():
+def test_a_word_that_every_tool_contains_does_not_count():
     everywhere = {name: ToolText(f"{tool.description} For the customer.") for name, tool in SHOP.items()}
 
     assert relevance.nearest_tools("customer weather", everywhere, among=list(SHOP), most=1) == ["get_weather"]
 
 
-def test_without_a_word_in_common_the_registrys_order_decides():
+def test_without_common_words_the_order_of_the_registry_decides():
     assert nearest("") == list(SHOP)[:2] == nearest("xyzzy")
 
 
-def test_the_order_is_the_registrys_whatever_is_nearest():
+def test_the_disclosed_tools_keep_the_order_of_the_registry():
     assert nearest("weather refund") == ["issue_refund", "get_weather"]
 
 
-def test_a_registration_is_linted_for_the_cap_for_contracts_and_for_names_alike():
+def test_a_registration_is_linted_for_the_cap_missing_contracts_and_similar_names():
     tools = [*SHOP, "send_emails", "unwritten_tool"]
     found = registry.findings(tools, contracts=[*SHOP, "send_emails"], cap=5)
 

@@ -7,18 +7,18 @@ from approvals.agents.rules.relevance import MOST, WithheldReason, WithheldTool,
 CHANGED, UNREGISTERED = WithheldReason.CHANGED, WithheldReason.UNREGISTERED
 
 
-def test_a_report_is_the_same_whatever_the_order_of_the_list():
+def test_a_report_does_not_depend_on_the_order_of_the_list():
     one, two = WithheldTool(UNREGISTERED, "notes.b"), WithheldTool(CHANGED, "notes.a", "schema differ")
     assert normalise_report([one, two]) == normalise_report([two, one, two]) == (two, one)
 
 
-def test_a_tool_that_is_named_twice_counts_once_by_its_graver_finding():
+def test_a_tool_named_twice_keeps_its_more_serious_finding():
     assert normalise_report([WithheldTool(UNREGISTERED, "a"), WithheldTool(CHANGED, "a", "twice")]) == (
         WithheldTool(CHANGED, "a", "twice"),
     )
 
 
-def test_the_names_of_a_server_are_made_harmless():
+def test_names_from_a_server_are_sanitised_and_shortened():
     (kept,) = normalise_report([WithheldTool(UNREGISTERED, "<b>`x`\u202e\n" + "y" * 500, "why\x00\n" + "z" * 900)])
     assert "<" not in kept.tool
     assert "\n" not in kept.tool + kept.why
@@ -27,7 +27,7 @@ def test_the_names_of_a_server_are_made_harmless():
     assert len(kept.why) <= 200
 
 
-def test_only_so_many_are_named():
+def test_the_number_of_named_tools_is_limited():
     assert len(normalise_report(WithheldTool(UNREGISTERED, f"tool_{number:04}") for number in range(2 * MOST))) == MOST
 
 

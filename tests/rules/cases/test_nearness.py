@@ -19,7 +19,7 @@ ORDER = {"order_id": "EX-1001", "amount": 12500, "currency": "EUR", "reason": "T
         ({"order_id": "EX-101"}, "order_id EX-101 instead of EX-1001"),
     ],
 )
-def test_one_difference_is_near_and_named(changes, said):
+def test_a_single_difference_is_near_and_named(changes, said):
     assert describe_difference(ORDER, ORDER | changes, target="order/EX-1001") == said
 
 
@@ -31,7 +31,7 @@ def test_one_difference_is_near_and_named(changes, said):
         {"amount": 1, "currency": "USD", "reason": "Something else altogether."},
     ],
 )
-def test_another_matter_is_not_near(changes):
+def test_an_unrelated_payload_is_not_near(changes):
     assert describe_difference(ORDER, ORDER | changes, target="order/EX-1001") is None
 
 

@@ -31,7 +31,7 @@ def test_every_discrepancy_has_a_runbook_of_its_own(discrepancy):
 
 
 @every_row("row", recovery_table.ROWS)
-def test_every_row_of_the_policy_leads_to_one(row):
+def test_every_row_of_the_policy_leads_to_a_runbook(row):
     book = runbooks.for_case(reason=f"{row.id} {row.action}", trigger=row.trigger)
     assert row.trigger in book.triggers or row.id == "RT-99"
 
@@ -61,7 +61,7 @@ def test_the_phantom_rate_has_a_checklist_of_three_causes():
     assert runbooks.for_cause("phantom:support") is RUNBOOKS["phantom-rate"]
 
 
-def test_the_circumstances_of_a_case_outrank_its_discrepancy():
+def test_the_reason_and_trigger_of_a_case_outrank_its_discrepancy():
     found = runbooks.for_case(
         reason="RT-21 FAIL_CLOSED", discrepancy="VALUE_MISMATCH", trigger="APPROVAL_TOKEN_MISMATCH"
     )
@@ -70,7 +70,7 @@ def test_the_circumstances_of_a_case_outrank_its_discrepancy():
     assert runbooks.for_case(reason="HELD").key == "held"
 
 
-def test_every_step_has_an_id_of_its_own_and_ends_as_a_sentence():
+def test_every_step_has_a_unique_id_and_is_a_sentence():
     for book in RUNBOOKS.values():
         ids = [step.id for step in book.steps]
         assert len(ids) == len(set(ids)), book.key
@@ -79,26 +79,26 @@ def test_every_step_has_an_id_of_its_own_and_ends_as_a_sentence():
 
 
 @pytest.mark.req("R-RP-41")
-def test_the_strategy_matrix_has_six_rows_with_everything_said():
+def test_the_strategy_matrix_has_six_complete_rows():
     rows = recovery_table.TABLE["strategy_matrix"]
     assert len(rows) == 6
     assert all(row[name] for row in rows for name in ("isolation", "timing", "cost", "bounds", "fit"))
 
 
-def test_ticks_are_what_the_events_say():
+def test_the_ticked_steps_follow_from_the_events():
     done = {"runbook": "held", "step": "why", "evidence": "read"}
     events = [("step_ticked", "ann", AT, done), ("commented", "ann", AT, {})]
     assert runbooks.ticks_by_step(events)["held", "why"].evidence == "read"
     assert runbooks.ticks_by_step([*events, ("step_unticked", "bob", AT, done)]) == {}
 
 
-def test_a_step_that_is_not_there_is_refused_and_an_old_one_still_has_a_name():
+def test_an_unknown_step_is_refused_and_a_removed_one_keeps_its_name():
     with pytest.raises(NotFound, match="This runbook has no such step"):
         runbooks.find_step("held", "dance")
     assert runbooks.text_of("held", "dance") == "dance"
 
 
-def test_the_file_says_nothing_twice():
+def test_no_code_appears_in_two_runbooks():
     plain = json.loads(Path(runbooks.__file__).with_name("runbooks.json").read_text())["runbooks"]
     for field in ("discrepancies", "triggers", "reasons", "causes"):
         named = [code for book in plain for code in book[field]]

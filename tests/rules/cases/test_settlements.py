@@ -24,12 +24,12 @@ LOOKS = {Resolution.VERIFY_AGAIN, Resolution.STRONG_READ, Resolution.ACKNOWLEDGE
 
 
 @pytest.mark.parametrize("resolution", Resolution)
-def test_attesting_or_acting_requires_proof_of_identity(resolution: Resolution):
+def test_attesting_and_acting_require_a_proof_of_identity(resolution: Resolution):
     wanted = settlements.required_proof(HELD, resolution, policy="B")
     assert wanted == ("D" if resolution in LOOKS else "B")
 
 
-def test_saying_who_did_what_nobody_gated_takes_a_proof():
+def test_settling_an_ungated_effect_requires_the_proof_of_the_policy():
     assert settlements.required_proof(UNGATED, Resolution.ACKNOWLEDGE, policy="C") == "C"
 
 
@@ -42,7 +42,7 @@ def test_saying_who_did_what_nobody_gated_takes_a_proof():
         ("A", "B", "The policy asks for a passkey to settle this. Nothing was recorded."),
     ],
 )
-def test_a_weaker_proof_than_the_policy_asks_for_is_refused(wanted: str, given: str, detail: str):
+def test_a_proof_weaker_than_the_policy_requires_is_refused(wanted: str, given: str, detail: str):
     with pytest.raises(ProofNeeded) as refused:
         settlements.check_settlement(COVERS, seen=SEEN, wanted=wanted, given=given)
     assert refused.value.detail == detail
@@ -59,7 +59,7 @@ def test_a_settlement_over_a_changed_record_is_refused(name: str):
     assert refused.value.detail == "The case has changed since you opened this page; reload it. Nothing was recorded."
 
 
-def test_a_settlement_that_needs_a_proof_says_what_was_on_the_screen():
+def test_a_settlement_with_a_proof_requires_the_digest_of_the_page():
     with pytest.raises(CasePageChanged):
         settlements.check_settlement(COVERS, seen="", wanted="C", given="C")
     settlements.check_settlement(COVERS, seen="", wanted="D", given="D")
@@ -67,7 +67,7 @@ def test_a_settlement_that_needs_a_proof_says_what_was_on_the_screen():
 
 @every_row("resolution", Resolution)
 @every_row("act", Act)
-def test_a_statement_reads_back_to_what_it_says_and_to_nothing_else(resolution: Resolution, act: Act):
+def test_a_statement_is_parsed_to_its_content_and_a_damaged_one_refused(resolution: Resolution, act: Act):
     said = SCENE.said("p-1", act, {"resolution": resolution})
     text = settlements.statement(COVERS, said, held=HELD)
     assert settlements.read_statement(text) == (COVERS, said)
@@ -77,7 +77,7 @@ def test_a_statement_reads_back_to_what_it_says_and_to_nothing_else(resolution: 
             settlements.read_statement(wrong)
 
 
-def test_a_statement_says_in_words_what_is_claimed_and_what_follows():
+def test_a_statement_declares_the_claim_and_its_consequence_in_words():
     said = settlements.declaration(HELD, Resolution.ATTEST_ABSENT, Act.CONFIRM)
     assert said == (
         "Another person has proposed this and I have read what they say; I say the same. I have seen this case and its"
@@ -99,12 +99,12 @@ def test_a_statement_says_in_words_what_is_claimed_and_what_follows():
         (State.FAILED, Resolution.ATTEST_PRESENT, "The contradiction stands:"),
     ],
 )
-def test_settling_a_contradiction_says_whether_it_stands(state: State, resolution: Resolution, follows: str):
+def test_settling_a_contradiction_states_if_it_remains(state: State, resolution: Resolution, follows: str):
     doubted = replace(HELD, state=state, contradicted=True)
     assert settlements.describe_consequence(doubted, resolution).startswith(follows)
 
 
-def test_a_second_person_confirms_what_the_first_has_signed_and_nothing_else():
+def test_a_second_person_confirms_exactly_what_the_first_one_signed():
     first = COVERS, SCENE.said("p-1", Act.PROPOSE, {})
     asked = {"resolution": "ATTEST_ABSENT", "consequence": first[1].consequence, "by": "p-1"}
     settlements.check_second(first, COVERS, **asked, person="human-p-2")
@@ -121,7 +121,7 @@ def test_a_second_person_confirms_what_the_first_has_signed_and_nothing_else():
         settlements.check_second(first, replace(COVERS, record_seq=5), **asked, person="human-p-2")
 
 
-def test_another_operator_or_a_reviewer_confirms_and_nobody_their_own_word():
+def test_an_operator_or_a_reviewer_confirms_but_never_their_own_proposal():
     cases = {
         (frozenset({"operator"}), False): "",
         (frozenset({"reviewer"}), False): "",

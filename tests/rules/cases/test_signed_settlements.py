@@ -185,7 +185,7 @@ def test_a_settlement_signed_by_two_people_is_verified_and_counted():
     assert "2 settlements" in report.looked["subjects"]
 
 
-def test_a_settlers_view_of_the_log_may_not_exceed_it():
+def test_a_statement_that_saw_a_longer_log_than_existed_is_broken():
     assert judged(Scene(second={"log_size": 9})).worst is Verdict.VERIFIED
     assert "its voter saw a log that was longer than it was" in broken(Scene(second={"log_size": 10}))
 
@@ -196,7 +196,7 @@ def test_a_settlement_that_a_passkey_signed_is_verified_by_its_signature():
     assert report.looked["signatures"] == "1 passkey signatures, 1 settlements without a signature"
 
 
-def test_a_passkey_that_signed_something_else_is_found():
+def test_a_passkey_signature_over_something_else_is_detected():
     assert "something else than its statement" in broken(Scene(device=device(), signs=b"another statement"))
 
 
@@ -225,11 +225,11 @@ def test_a_passkey_that_signed_something_else_is_found():
         (Scene(has_statement=False), "the statement of its settlement is missing"),
     ],
 )
-def test_a_settlement_that_was_changed_is_found(scene: Scene, said: str):
+def test_a_changed_settlement_is_detected(scene: Scene, said: str):
     assert said in broken(scene)
 
 
-def test_a_statement_of_a_version_to_come_is_not_called_verified(monkeypatch):
+def test_a_statement_of_a_future_version_is_not_called_verified(monkeypatch):
     monkeypatch.setattr(settlements, "SETTLEMENT", replace(settlements.SETTLEMENT, version=2))
     report = judged(Scene())
     assert report.worst is Verdict.UNKNOWN

@@ -40,6 +40,6 @@ def test_a_settled_action_has_no_next_step_unless_disputed():
 
 
 @pytest.mark.parametrize("state", sorted(PASSED))
-def test_no_row_of_the_recovery_policy_leaves_an_action_in_a_state_that_is_only_passed(state):
+def test_no_row_of_the_recovery_policy_ends_in_a_transient_state(state):
     assert not [row.id for row in ROWS for path in row.paths if path and path[-1] is state]
     assert way_out(OpenAction(state=state)) == WayOut(owner=Owner.CONSOLE, controls=())

@@ -79,7 +79,7 @@ def codes(changed, **options):
 
 
 @pytest.mark.req("R-TC-03")
-def test_a_good_document_becomes_a_contract_with_its_defaults():
+def test_a_valid_document_becomes_a_contract_with_its_defaults():
     refund = validate(document())
 
     assert (refund.name, refund.version) == ("issue_refund", "1.2.0")
@@ -96,7 +96,7 @@ def test_a_good_document_becomes_a_contract_with_its_defaults():
 
 @pytest.mark.req("R-TC-03")
 @pytest.mark.parametrize("kind", list(SideEffectClass))
-def test_silence_about_reversibility_is_filled_in_by_class(kind):
+def test_an_omitted_reversibility_follows_the_class(kind):
     silent = validate(document(side_effect_class=kind.value))
 
     assert silent.reversibility is DEFAULT_REVERSIBILITY[kind]
@@ -145,7 +145,7 @@ def test_a_misspelt_field_of_the_verification_is_refused():
 
 @pytest.mark.req("R-TC-07")
 @pytest.mark.req("R-RC-13", "R-VD-06")
-def test_a_critical_mutation_names_a_second_source_or_says_that_people_attest():
+def test_a_critical_mutation_requires_a_second_source_or_an_acknowledgement():
     assert codes(with_sources(side_effect_class="CRITICAL_MUTATION")) == {"TOO_FEW_SOURCES"}
     assert codes(with_sources("processor", side_effect_class="CRITICAL_MUTATION")) == {"TOO_FEW_SOURCES"}
     validate(document(side_effect_class="CRITICAL_MUTATION"))
@@ -155,7 +155,7 @@ def test_a_critical_mutation_names_a_second_source_or_says_that_people_attest():
     ]
 
 
-def test_sources_are_names_and_further_sources():
+def test_the_sources_of_a_contract_are_listed_with_the_further_ones():
     found = validate(with_sources("processor", BOOKS)).verification
     assert found.sources == ("processor",)
     assert [(one.name, one.pattern, one.system) for one in found.further] == [("books", "databases", "books")]
@@ -171,11 +171,11 @@ def test_sources_are_names_and_further_sources():
         ({"predicates": []}, "SCHEMA"),
     ],
 )
-def test_a_further_source_that_could_not_testify_is_refused(changes, code):
+def test_an_unusable_further_source_is_refused(changes, code):
     assert codes(with_sources("processor", BOOKS | changes)) == {code}
 
 
-def test_the_predicates_of_a_further_source_are_compiled_over_it():
+def test_the_predicates_of_a_further_source_are_compiled_against_it():
     asked = []
     validate(with_sources(BOOKS), compile_for=lambda source, text: asked.append((source["name"], text)))
     assert asked == [("books", "sa.amount == sr.amount")]
@@ -184,14 +184,14 @@ def test_the_predicates_of_a_further_source_are_compiled_over_it():
 
 
 @pytest.mark.parametrize("kind", ["HIGH_RISK_EXTERNAL", "CRITICAL_MUTATION"])
-def test_an_upper_class_without_verification_path_is_refused_unless_acknowledged(kind):
+def test_an_upper_class_without_a_verification_path_is_refused_unless_acknowledged(kind):
     blind = document(side_effect_class=kind, verification=None)
 
     assert codes(blind) == {"NO_VERIFICATION_PATH"}
     assert validate(blind | {"unverifiable_acknowledged": True}).verifiable is False
 
 
-def test_a_lower_class_may_have_no_verification_path():
+def test_a_lower_class_may_omit_the_verification_path():
     blind = document(side_effect_class="LOW_RISK_INTERNAL", verification=None)
 
     assert validate(blind).verifiable is False
@@ -263,7 +263,7 @@ def test_formats_are_asserted():
     "template",
     ["charge/{nobody}", "charge/{due}", "charge/{", "charge/{a b}", "charge/\u202e{charge_id}"],
 )
-def test_a_target_that_calls_may_not_be_able_to_name_is_refused(template):
+def test_a_target_template_that_some_calls_cannot_fill_is_refused(template):
     assert codes(document(target_resource=template)) == {"BAD_TARGET"}
 
 
@@ -274,7 +274,7 @@ def test_a_target_argument_that_is_neither_text_nor_integer_is_refused():
     assert codes(changed) == {"BAD_TARGET"}
 
 
-def test_every_predicate_is_compiled_and_the_bad_ones_are_named():
+def test_every_predicate_is_compiled_and_the_invalid_ones_are_named():
     changed = document()
     changed["verification"]["predicates"] = ["fine", "nope"]
     with pytest.raises(BadContract) as caught:
@@ -296,11 +296,11 @@ def test_a_verification_without_predicates_is_refused():
     assert codes(changed) == {"SCHEMA"}
 
 
-def test_the_pattern_may_refuse_its_lookup():
+def test_a_lookup_refused_by_its_pattern_is_reported():
     assert codes(document(), check_verification=lambda part: ["No table."]) == {"BAD_VERIFICATION"}
 
 
-def test_a_required_effect_that_the_lookup_does_not_find_is_refused():
+def test_a_required_effect_missing_from_the_lookup_is_refused():
     changed = document()
     changed["verification"]["lookup"] = {"effects": {"payment": {}}}
 
@@ -308,7 +308,7 @@ def test_a_required_effect_that_the_lookup_does_not_find_is_refused():
     assert validate(changed | {"required_effects": ["payment"]})
 
 
-def test_silence_about_required_effects_means_all_of_the_lookup():
+def test_omitted_required_effects_mean_all_effects_of_the_lookup():
     changed = document()
     del changed["required_effects"]
     changed["verification"]["lookup"] = {"effects": {"refund": {}, "notice": {}}}
@@ -348,7 +348,7 @@ def test_a_contract_that_could_loop_is_refused(change):
     assert codes(document(**change)) == {"LOOP"}
 
 
-def test_the_digest_names_the_document_and_not_its_spelling():
+def test_the_digest_does_not_depend_on_the_order_of_members():
     shuffled = json.loads(json.dumps(document(), sort_keys=True))
 
     assert validate(shuffled).digest == validate(document()).digest
@@ -365,20 +365,20 @@ def test_a_stored_contract_that_was_altered_is_refused():
         contract.load_stored(altered, expected_digest=refund.digest)
 
 
-def test_a_stored_contract_is_the_one_that_was_validated():
+def test_a_stored_contract_loads_as_it_was_validated():
     refund = validate(document())
     again = contract.load_stored(refund.document, expected_digest=refund.digest)
 
     assert vars(again) | {"arguments_validator": None} == vars(refund) | {"arguments_validator": None}
 
 
-def test_a_document_text_with_a_name_twice_is_refused():
+def test_a_document_with_a_duplicate_name_is_refused():
     with pytest.raises(NotCanonical):
         contract.read('{"name": "a", "name": "b"}')
 
 
 @pytest.mark.parametrize("text", ["[1]", '"x"', "3"])
-def test_a_document_that_is_no_object_is_refused(text):
+def test_a_document_that_is_not_an_object_is_refused(text):
     with pytest.raises(BadContract):
         contract.read(text)
 
@@ -389,21 +389,21 @@ def test_a_document_that_is_not_json_is_refused(text):
         contract.read(text)
 
 
-def test_a_fraction_in_a_document_is_read_and_written_in_one_way():
+def test_a_fraction_in_a_document_gives_a_stable_digest():
     written_twice = [validate(contract.read(json.dumps(document()))) for _ in range(2)]
 
     assert written_twice[0].digest == written_twice[1].digest
     assert written_twice[0].verification.polling.backoff == 2.0
 
 
-def test_a_document_with_a_value_that_json_cannot_carry_is_refused():
+def test_a_document_with_a_value_outside_json_is_refused():
     with pytest.raises(NotCanonical):
         validate(document(description="\ud800"))
     with pytest.raises(NotCanonical):
         validate(document(next_tools=[2**60]))
 
 
-def test_a_deep_or_large_document_is_refused_before_it_is_read_closely():
+def test_a_deep_or_large_document_is_refused():
     deep = {}
     for _ in range(40):
         deep = {"properties": deep}
@@ -422,7 +422,7 @@ def test_a_deep_or_large_document_is_refused_before_it_is_read_closely():
         ("EXTERNAL", {"reversibility": "COMPENSABLE"}, Boundary.COMPENSABLE_PRE_PIVOT),
     ],
 )
-def test_the_recovery_table_never_meets_the_word_external(boundary, changes, expected):
+def test_an_external_boundary_is_mapped_to_one_of_the_recovery_table(boundary, changes, expected):
     mixed = validate(document(transaction_boundary=boundary, **changes))
 
     assert mixed.recovery_boundary is expected
@@ -442,7 +442,7 @@ def test_a_description_without_its_markers_gives_two_findings():
 
 
 @pytest.mark.req("R-MC-19")
-def test_free_text_that_looks_like_a_choice_is_a_finding_with_its_fix():
+def test_free_text_named_like_a_choice_is_a_finding_with_a_fix():
     changed = document()
     changed["arguments_schema"]["properties"]["refund_mode"] = {"type": "string"}
     (finding,) = validate(changed).findings
@@ -493,7 +493,7 @@ def test_a_parameter_without_bounds_is_a_finding(part, code):
     assert lint_of(**part) == [(code, name)]
 
 
-def test_a_bounded_parameter_is_none():
+def test_a_bounded_parameter_is_not_a_finding():
     assert (
         lint_of(
             note={"type": "string", "maxLength": 200},
@@ -506,7 +506,7 @@ def test_a_bounded_parameter_is_none():
     )
 
 
-def test_nested_parameters_are_looked_at_too():
+def test_nested_parameters_are_linted_too():
     address = {"type": "object", "properties": {"street": TEXT, "a/b": TEXT}}
     lines = {"type": "array", "maxItems": 5, "items": {"anyOf": [{"type": "string"}, {"type": "integer"}]}}
 
@@ -519,7 +519,7 @@ def test_nested_parameters_are_looked_at_too():
     ]
 
 
-def test_a_tool_that_changes_something_says_how_it_would_be_claimed():
+def test_a_mutating_tool_without_claim_phrases_is_a_finding():
     silent = document()
     del silent["claims"]
 
@@ -527,13 +527,13 @@ def test_a_tool_that_changes_something_says_how_it_would_be_claimed():
     assert [each.code for each in validate(silent | {"side_effect_class": "READ_ONLY"}).findings] == []
 
 
-def test_words_without_the_thing_that_they_are_said_of_are_found():
+def test_claim_phrases_without_an_object_are_a_finding():
     bare = document(claims={"done": ["refunded"]})
 
     assert [(each.code, each.path) for each in validate(bare).findings] == [("NO_OBJECT", "/claims/object")]
 
 
-def test_a_saying_names_only_fields_that_there_are():
+def test_a_saying_with_an_unknown_field_is_refused():
     sayings = [
         {"words": ["charged"], "when": "so.payment > 0"},
         {"words": ["in full"], "when": "sr.amont == sa.amount"},
@@ -562,7 +562,7 @@ def test_a_saying_names_only_fields_that_there_are():
         ("Refunded {sa.amount.", "/report", "A brace stands alone; a place is written {target}, or "),
     ],
 )
-def test_a_report_template_fills_only_what_there_is(report, path, detail):
+def test_a_report_template_with_an_unknown_field_is_refused(report, path, detail):
     with pytest.raises(BadContract) as refused:
         validate(document(report=report))
     [fault] = refused.value.errors
@@ -595,12 +595,12 @@ def test_a_target_is_rendered_from_the_arguments():
     assert targets.render_target("order/{id}", {"id": 42}) == "order/42"
 
 
-def test_a_path_at_the_end_keeps_its_slashes_and_only_there():
+def test_only_a_path_at_the_end_of_a_target_keeps_its_slashes():
     assert targets.render_target("document/{path}", {"path": "a/b.txt"}) == "document/a/b.txt"
     assert targets.render_target("d/{path}/x", {"path": "a/b"}) == "d/a%2Fb/x"
 
 
-def test_all_arguments_name_a_target_together_where_none_does_alone():
+def test_a_target_can_be_named_by_all_arguments_together():
     assert targets.template_arguments("mail/send/{*}") == ()
     one, other, again = (
         targets.render_target("mail/send/{*}", arguments)
@@ -612,7 +612,7 @@ def test_all_arguments_name_a_target_together_where_none_does_alone():
         targets.render_target("mail/send/{*}", {"at": object()})
 
 
-def test_two_different_calls_never_render_to_one_target():
+def test_two_different_calls_never_render_to_the_same_target():
     one = targets.render_target("{a}/{b}", {"a": "1/2", "b": "3"})
     other = targets.render_target("{a}/{b}", {"a": "1", "b": "2/3"})
 
@@ -629,7 +629,7 @@ def test_two_encodings_of_one_letter_are_one_target():
 
 
 @pytest.mark.parametrize("path", ["", " ", "..", "a/../b", "a//b", "/a", "a/", "./a", None, True])
-def test_a_value_that_names_another_target_than_it_shows_is_refused(path):
+def test_a_value_that_resolves_to_another_target_is_refused(path):
     with pytest.raises(targets.BadTarget):
         targets.render_target("document/{path}", {"path": path})
 

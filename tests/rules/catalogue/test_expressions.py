@@ -21,7 +21,7 @@ def truth(text, **bindings):
     return expressions.evaluate(expressions.compile(text), NOTHING | bindings).truth
 
 
-def test_true_and_false():
+def test_a_comparison_evaluates_to_true_or_false():
     assert truth("sa.amount == sr.amount", sa={"amount": 5}, sr={"amount": 5}) is Truth.TRUE
     assert truth("sa.amount == sr.amount", sa={"amount": 5}, sr={"amount": 6}) is Truth.FALSE
 
@@ -74,12 +74,12 @@ CASES = [
 
 @pytest.mark.req("R-RC-03", "R-RC-04")
 @every_row(("text", "sa", "expected"), CASES)
-def test_the_cases_of_the_language_that_we_rely_on(text, sa, expected):
+def test_expressions_evaluate_as_documented(text, sa, expected):
     assert truth(text, sa=sa) == expected
 
 
 @pytest.mark.parametrize("literal", ["'a\\u0000b'", "'\\x00'", "'x\\000y'", "'a\0b'"])
-def test_a_nul_cannot_hide_in_an_expression(literal):
+def test_a_nul_character_in_an_expression_is_refused(literal):
     with pytest.raises(BadExpression, match="NUL"):
         expressions.compile(f"sa.a == {literal}")
 
@@ -105,14 +105,14 @@ def test_values_that_the_evaluator_would_convert_are_undecidable(value, word):
     assert word in answer.reason
 
 
-def test_values_too_deep_are_undecidable():
+def test_values_nested_too_deeply_are_undecidable():
     value: list[object] = []
     for _ in range(100):
         value = [value]
     assert truth("sa.a == sa.a", sa={"a": value}) is Truth.UNDECIDABLE
 
 
-def test_relatives_of_json_types_are_welcome():
+def test_enums_mappings_and_tuples_are_accepted_as_json():
     assert truth("sa.a == 'FAILED'", sa={"a": State.FAILED}) is Truth.TRUE
     assert truth("sa.a.b == 1", sa={"a": MappingProxyType({"b": 1})}) is Truth.TRUE
     assert truth("sa.a == [1, 2]", sa={"a": (1, 2)}) is Truth.TRUE
@@ -135,7 +135,7 @@ def test_relatives_of_json_types_are_welcome():
         "\ud800",
     ],
 )
-def test_a_bad_expression_is_refused_at_registration(text):
+def test_an_invalid_expression_is_refused_at_registration(text):
     with pytest.raises(BadExpression) as refusal:
         expressions.compile(text)
     assert refusal.value.code == "BAD_EXPRESSION"
@@ -143,11 +143,11 @@ def test_a_bad_expression_is_refused_at_registration(text):
 
 
 @pytest.mark.req("R-RC-05")
-def test_a_value_is_never_code():
+def test_a_value_is_never_evaluated_as_code():
     assert truth("sa.a == sr.a", sa={"a": "x"}, sr={"a": "x' || true || '"}) is Truth.FALSE
 
 
-def test_loops_share_a_budget():
+def test_nested_loops_share_one_budget():
     ten = "[0,1,2,3,4,5,6,7,8,9]"
     text = f"{ten}.all(a, {ten}.all(b, {ten}.all(c, {ten}.all(d, {ten}.all(e, true)))))"
     answer = expressions.evaluate(expressions.compile(text), NOTHING)
@@ -155,7 +155,7 @@ def test_loops_share_a_budget():
     assert "budget" in answer.reason
 
 
-def test_a_hostile_pattern_ends():
+def test_a_hostile_regular_expression_terminates():
     assert truth("sa.a.matches('(a+)+$')", sa={"a": "a" * 5000 + "b"}) is Truth.FALSE
 
 
@@ -219,24 +219,24 @@ def test_an_unknown_field_of_a_typed_source_is_refused(text):
         ("!(sa.a == 1)", None),
     ],
 )
-def test_a_comparison_shows_its_two_sides(text, sides):
+def test_the_two_sides_of_a_comparison_are_extracted(text, sides):
     found = expressions.compile(text).sides
     assert (found and (found[0].text, found[1], found[2].text)) == sides
 
 
-def test_a_form_that_cannot_be_read_is_our_mistake():
+def test_a_damaged_compiled_expression_raises_an_error():
     for damaged in (b"", b"\x01", b"\x12\xff", b"\x12\x04\x22\x02\x2a\x00"):
         with pytest.raises(ValueError, match="another form"):
             expression_tree.read(damaged)
 
 
-def test_the_fields_that_a_predicate_asks_about_are_known():
+def test_the_fields_that_a_predicate_reads_are_known():
     text = "row.a > 1 && row.b.c == sr.x && [1].all(row, row == 1)"
     assert expressions.fields_of(text, "row", ("row", "sr")) == ("a", "b")
 
 
 class TestLookupParameters:
-    def test_text_integers_and_booleans_are_values(self):
+    def test_text_integers_and_booleans_are_valid_lookup_values(self):
         bindings = {"sr": {"id": "o-1", "n": 3, "yes": True}}
         assert expressions.evaluate_value("'shop:' + sr.id", bindings) == "shop:o-1"
         assert expressions.evaluate_value("sr.n + 1", bindings) == 4
@@ -248,7 +248,7 @@ class TestLookupParameters:
         with pytest.raises(NoValue):
             expressions.evaluate_value(text, bindings)
 
-    def test_a_parameter_that_could_never_be_one_is_refused(self):
+    def test_an_expression_that_can_never_be_a_lookup_value_is_refused(self):
         expressions.check_value("scope.idempotency_key", ("scope",))
         for text in ("sa.a", "[1]", "scope."):
             with pytest.raises(BadExpression):
@@ -263,7 +263,7 @@ JSON = st.recursive(
 
 
 @given(JSON, JSON)
-def test_equality_is_python_s_over_json_or_undecidable(left, right):
+def test_equality_follows_python_over_json_or_is_undecidable(left, right):
     """Whatever two values are, the evaluator never calls unequal ones equal."""
     found = truth("sa.a == sr.a", sa={"a": left}, sr={"a": right})
     if found is Truth.TRUE:

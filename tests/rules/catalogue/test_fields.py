@@ -52,9 +52,7 @@ SPELLED = [
 
 
 @every_row(("asked", "shown", "same"), SPELLED)
-def test_a_value_is_the_same_however_it_is_written_and_what_cannot_be_determined_is_not_a_difference(
-    asked, shown, same
-):
+def test_equal_values_in_any_notation_are_equal_and_undetermined_ones_do_not_differ(asked, shown, same):
     assert same_value(asked, shown) is same
 
 
@@ -76,7 +74,7 @@ def test_a_value_is_the_same_however_it_is_written_and_what_cannot_be_determined
         (["a"], "a", True),
     ],
 )
-def test_a_list_is_the_same_where_each_member_asked_for_is_listed(asked, shown, same):
+def test_a_list_is_equal_where_each_requested_member_is_listed(asked, shown, same):
     assert same_value(asked, shown) is same
 
 
@@ -90,13 +88,13 @@ def test_huge_or_deep_values_cannot_be_compared():
     assert same_value(["x" + str(each) for each in range(5_000)], ["y"] * 5_000) in (None, False)
 
 
-def test_order_matters_only_where_the_schema_says_so():
+def test_order_matters_only_where_the_schema_requires_it():
     assert same_value(["a", "b"], ["b", "a"]) is True
     assert same_value(["a", "b"], ["b", "a"], Notation(in_order=True)) is False
     assert same_value(["a", "b"], ["a", "b", "c"], Notation(in_order=True)) is True
 
 
-def test_another_choice_of_the_schema_is_another_value_even_where_it_contains_the_first():
+def test_two_choices_of_a_schema_differ_even_where_one_contains_the_other():
     assert same_value("economy", "basic_economy") is None
     assert same_value("economy", "basic_economy", Notation(choices=("economy", "basic_economy"))) is False
 
@@ -118,7 +116,7 @@ def test_another_choice_of_the_schema_is_another_value_even_where_it_contains_th
         (10, "15", Notation(is_share=True), False),
     ],
 )
-def test_minor_units_are_converted_as_the_contract_says_and_never_guessed(asked, shown, notation, same):
+def test_minor_units_are_converted_only_as_the_contract_declares(asked, shown, notation, same):
     assert same_value(asked, shown, notation) is same
 
 
@@ -164,7 +162,7 @@ JSON = st.recursive(
 
 @settings(max_examples=120, deadline=None)
 @given(JSON, JSON)
-def test_no_pair_of_values_is_too_odd_to_compare_and_nothing_differs_from_itself(one, other):
+def test_any_two_values_can_be_compared_and_a_value_never_differs_from_itself(one, other):
     assert same_value(one, other) in (True, False, None)
     assert same_value(one, one) is not False
     arguments = one if isinstance(one, dict) else {"amount": one}
@@ -176,7 +174,7 @@ def compared(asked: dict, answer: object, known: Contract | None = None, reading
     return compare_fields(asked, contract=known or contract(), answer=answer, reading=reading)[0]
 
 
-def test_a_field_is_found_by_name_at_the_top_in_a_wrapper_and_in_the_tools_own_thing():
+def test_a_field_is_found_by_name_at_the_top_in_a_wrapper_and_in_the_object_of_the_tool():
     for answer, path in (
         ({"amount": 50}, "amount"),
         ({"evidence": {"amount": 50}}, "evidence.amount"),
@@ -202,11 +200,11 @@ def test_a_field_is_found_by_name_at_the_top_in_a_wrapper_and_in_the_tools_own_t
         ({"amount": 100}, None),
     ],
 )
-def test_a_name_that_means_another_thing_is_no_difference(asked, answer):
+def test_a_field_of_the_same_name_with_another_meaning_is_not_a_difference(asked, answer):
     assert compared(asked, answer).same is None
 
 
-def test_an_object_that_shows_several_arguments_and_one_as_asked_is_the_thing_itself():
+def test_an_object_that_shows_several_arguments_one_of_them_equal_is_compared():
     shown = {"id": 7, "booked": {"method": "card", "quantity": 2}}
 
     method, quantity = compare_fields({"method": "card", "quantity": 3}, contract=contract("book_room"), answer=shown)
@@ -215,23 +213,23 @@ def test_an_object_that_shows_several_arguments_and_one_as_asked_is_the_thing_it
     assert compared({"method": "paypal", "quantity": 3}, shown, contract("book_room")).same is None
 
 
-def test_the_thing_that_an_id_names_is_looked_into_where_the_tool_sets_something_of_it():
+def test_an_object_named_by_its_id_is_compared_where_the_tool_sets_one_of_its_fields():
     shown = {"order": {"id": "W1", "method": "card"}}
 
     assert compared({"method": "paypal", "order_id": "W1"}, shown, contract("set_method", target_resource="x")).differs
     assert compared({"method": "paypal", "order_id": "W1"}, shown, contract("pay", target_resource="x")).same is None
 
 
-def test_the_place_that_a_thing_was_moved_from_is_not_where_it_is():
+def test_the_old_name_of_a_renamed_object_is_not_compared():
     assert compared({"name": "a.txt"}, {"name": "b.txt"}, contract("rename_order")).same is None
 
 
-def test_a_number_that_is_added_is_not_held_against_the_sum():
+def test_an_added_quantity_is_not_compared_with_the_sum():
     assert compared({"quantity": 5}, {"quantity": 105}, contract("increase_stock")).same is None
     assert compared({"quantity": 5}, {"quantity": 105}, contract("set_stock")).differs
 
 
-def test_the_reading_wins_over_the_answer_and_the_answer_stands_where_the_reading_is_silent():
+def test_a_reading_outweighs_the_answer_and_the_answer_fills_its_gaps():
     answer, asked = {"amount": 100, "method": "card"}, {"amount": 100, "method": "card"}
 
     amount, method = compare_fields(asked, contract=contract(), answer=answer, reading={"amount": 50})
@@ -252,7 +250,7 @@ def test_the_state_of_the_target_is_not_compared_with_the_request():
     assert [each.same for each in compare_fields(asked, contract=None, reading=paid)] == [None, True, True]
 
 
-def test_a_declared_path_leads_into_lists_and_null_says_that_a_name_means_something_else():
+def test_a_declared_path_leads_into_lists_and_null_excludes_a_field():
     answer = {
         "method": "card",
         "amount": 9,
@@ -283,7 +281,7 @@ def test_a_declared_path_leads_into_lists_and_null_says_that_a_name_means_someth
         ({"amount": {"path": "refund.total", "unit": "cents"}}, "does not fit"),
     ],
 )
-def test_a_path_that_leads_nowhere_is_refused_with_the_names_that_there_are(answers, said):
+def test_an_unknown_path_is_refused_with_the_known_names(answers, said):
     schema = {"type": "object", "properties": {"refund": {"type": "object", "properties": {"total": {}}}}}
     with pytest.raises(BadContract) as refused:
         contract(answers=answers, result_schema=schema)

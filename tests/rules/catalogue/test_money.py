@@ -5,7 +5,7 @@ from __future__ import annotations
 from ledger.catalogue.rules.money import amount_of, money_at_stake
 
 
-def test_amounts_add_up_by_currency_and_what_names_none_is_left_out():
+def test_amounts_are_summed_by_currency_and_those_without_one_are_omitted():
     calls = [
         {"amount": 12500, "currency": "EUR"},
         {"amount": "80.10", "currency": "USD"},

@@ -185,7 +185,7 @@ def test_each_weakening_is_named_in_a_sentence(path, value, code, text):
 
 
 @every_row(("path", "value", "code", "text"), WEAKER)
-def test_the_same_change_the_other_way_is_not_the_same_weakness(path, value, code, text):
+def test_the_reverse_change_is_not_the_same_weakening(path, value, code, text):
     either_way = {"BOUNDARY_CHANGED", "SOURCE_CHANGED", "TARGET_CHANGED", "OPERATION_CHANGED", "LOOKUP_CHANGED"}
     if code in either_way | {"REMEDY_CHANGED"}:
         return
@@ -193,7 +193,7 @@ def test_the_same_change_the_other_way_is_not_the_same_weakness(path, value, cod
     assert not any(each.startswith(text) for each in found)
 
 
-def test_every_field_of_a_contract_is_judged_or_said_to_be_harmless():
+def test_every_field_of_a_contract_is_judged_or_listed_as_harmless():
     judged = {path for path, *_ in WEAKER}
     nested = {"approval", "verification", "recovery", "based_on"}
     parts = {
@@ -213,12 +213,12 @@ def test_every_field_of_a_contract_is_judged_or_said_to_be_harmless():
 
 
 @pytest.mark.parametrize("path", sorted(set(HARMLESS) - {"name"}))
-def test_a_harmless_change_is_no_weakening(path):
+def test_a_harmless_change_is_not_a_weakening(path):
     values = {"next_tools": [], "formerly": [], "description": "Other words."}
     assert compared(STRONG, changed(path, values.get(path, 7 if "." in path else "2"))) == ()
 
 
-def test_a_saying_whose_condition_changed_is_weaker_and_a_further_one_is_not():
+def test_a_changed_saying_condition_is_weaker_and_an_additional_saying_is_not():
     charged = {"words": ["charged"], "when": "so.payment > 0"}
     said = changed("claims", STRONG["claims"] | {"sayings": [charged]})
     other = changed("claims", STRONG["claims"] | {"sayings": [charged | {"when": "true"}]})
@@ -230,7 +230,7 @@ def test_a_saying_whose_condition_changed_is_weaker_and_a_further_one_is_not():
     assert compared(STRONG, said) == ()
 
 
-def test_more_of_everything_is_not_weaker():
+def test_a_stricter_contract_is_not_a_weakening():
     weak = deepcopy(STRONG)
     for path in ("based_on", "result_schema", "recovery"):
         del weak[path]
@@ -239,7 +239,7 @@ def test_more_of_everything_is_not_weaker():
     assert compared(weak, STRONG) == ()
 
 
-def test_the_same_document_is_not_weaker_and_a_default_is_what_it_says():
+def test_an_unchanged_document_or_an_explicit_default_is_not_a_weakening():
     assert compared(STRONG, STRONG) == ()
     said = STRONG | {"reversibility": "IRREVERSIBLE"}
     left_out = {name: part for name, part in said.items() if name != "reversibility"}
@@ -300,7 +300,7 @@ def test_the_same_document_is_not_weaker_and_a_default_is_what_it_says():
         ({"type": "string"}, True),
     ],
 )
-def test_a_schema_that_takes_more_is_wider(before, after):
+def test_a_schema_that_accepts_more_is_wider(before, after):
     assert list(widenings(before, after))
 
 
@@ -324,5 +324,5 @@ def test_a_schema_that_takes_more_is_wider(before, after):
         ({"type": "string"}, False),
     ],
 )
-def test_a_schema_that_takes_less_or_the_same_is_not_wider(before, after):
+def test_a_schema_that_accepts_less_or_the_same_is_not_wider(before, after):
     assert list(widenings(before, after)) == []

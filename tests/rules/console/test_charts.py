@@ -11,18 +11,18 @@ from console.web import charts
 @pytest.mark.parametrize(
     ("value", "said"), [(None, "none"), (0.0, "0 %"), (0.02, "2 %"), (0.0213, "2.1 %"), (1.0, "100 %"), (0.1, "10 %")]
 )
-def test_a_share_is_said_in_percent_and_no_share_is_no_zero(value, said):
+def test_a_share_is_shown_in_percent_and_a_missing_one_not_as_zero(value, said):
     assert charts.format_percent(value) == said
 
 
-def test_a_gap_in_the_calls_is_a_gap_in_the_line():
+def test_a_period_without_calls_interrupts_the_line():
     drawn = charts.sparkline([0.5, 0.5, None, 1.0], label="Rate", top=1.0)
 
     assert re.findall(r'<polyline points="([^"]+)"', drawn) == ["0.0,15.0 40.0,15.0", "108.0,1.0 120.0,1.0"]
     assert 'aria-label="Rate: 100 % at the end, at most 100 %"' in drawn
 
 
-def test_the_limit_is_drawn_and_nothing_is_said_of_no_calls():
+def test_a_chart_without_calls_shows_only_its_limit():
     drawn = charts.sparkline([None, None], label="Share", line=0.02)
 
     assert 'class="limit"' in drawn
@@ -30,7 +30,7 @@ def test_the_limit_is_drawn_and_nothing_is_said_of_no_calls():
     assert 'aria-label="Share: no calls"' in drawn
 
 
-def test_a_label_cannot_break_out_of_the_chart():
+def test_a_label_is_escaped_in_a_chart():
     assert "<b>" not in charts.sparkline([1.0], label='"><b>')
 
 

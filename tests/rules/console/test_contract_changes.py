@@ -39,7 +39,7 @@ def said(**changed):
         ({"verification": CONTRACT["verification"] | {"sla_s": 60}}, "Verification, sla s: added 60."),
     ],
 )
-def test_a_change_is_a_sentence(changed, sentence):
+def test_a_change_is_described_in_one_sentence(changed, sentence):
     assert said(**changed) == [sentence]
 
 

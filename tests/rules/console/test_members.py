@@ -23,7 +23,7 @@ ADA, BEN = uuid4(), uuid4()
         (("administrator", ""), ("administrator operator compliance", ""), False),
     ],
 )
-def test_power_over_approvals_is_the_role_and_its_groups(before, after, gains):
+def test_gaining_approval_rights_for_oneself_counts_as_self_promotion(before, after, gains):
     """B19: nobody gives it to themselves, through whichever account; to others they may."""
     now, wanted = (MemberRoles.of(roles.split(), groups.split()) for roles, groups in (before, after))
     assert is_self_promotion(now, wanted, person=ADA, by_person=ADA) is gains
@@ -31,7 +31,7 @@ def test_power_over_approvals_is_the_role_and_its_groups(before, after, gains):
 
 
 @pytest.mark.parametrize("name", ["", "Finance", "reviewers", "a b", "-x", "x" * 41, "fünf", "a/b"])
-def test_a_group_is_a_plain_word_and_never_everybody(name):
+def test_an_invalid_or_reserved_group_name_is_refused(name):
     with pytest.raises(BadGroup):
         MemberRoles.of(["reviewer"], [name])
 

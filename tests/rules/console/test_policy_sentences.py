@@ -41,7 +41,7 @@ def said(kind: str, document: dict[str, Any], heading: str = "") -> list[str]:
 
 
 @pytest.mark.parametrize("kind", POLICY_KINDS)
-def test_the_policies_that_a_tenant_starts_with_have_words(kind: str):
+def test_the_default_policies_of_a_tenant_are_described(kind: str):
     assert kind in KIND_NAMES
     for sentence in said(kind, default_policy(kind)):
         assert sentence[0] != sentence[0].lower() or sentence[0] == "“", sentence
@@ -49,7 +49,7 @@ def test_the_policies_that_a_tenant_starts_with_have_words(kind: str):
         assert not any(riddle in sentence for riddle in ("None", "{", "frozenset", "_s")), sentence
 
 
-def test_an_approval_policy_says_what_each_of_its_rules_does():
+def test_each_rule_of_an_approval_policy_is_described():
     assert said("approval", {"rules": RULES}, "Rules") == [
         "“small”: if amount.minor <= 5000, later rules that require approval do not apply."
         " If that cannot be evaluated, approval is required.",
@@ -64,7 +64,7 @@ def test_an_approval_policy_says_what_each_of_its_rules_does():
     assert said("approval", {}, "Rules") == ["There are no rules: no other call requires approval."]
 
 
-def test_fixed_rules_are_stated_for_every_policy():
+def test_fixed_rules_are_described_for_every_policy():
     asked = said(
         "approval", {"require": [{"tool": "deploy", "side_effect_class": "LOW_RISK_INTERNAL"}]}, "Always requires"
     )
@@ -92,7 +92,7 @@ def test_omitted_values_are_stated_with_their_defaults():
     assert said("approval", {}, "Break-glass") == ["It is disabled: nobody can approve alone in an emergency."]
 
 
-def test_hours_batches_limits_and_break_glass_are_reported():
+def test_hours_batches_limits_and_break_glass_are_described():
     document = {
         "hours": {"days": ["mon", "fri"], "from": "09:00", "to": "17:00", "zone": "Europe/Berlin"},
         "batch": {"most": 5, "side_effect_classes": ["LOW_RISK_INTERNAL"]},
@@ -115,7 +115,7 @@ def test_hours_batches_limits_and_break_glass_are_reported():
         assert sentence in whole, sentence
 
 
-def test_an_autonomy_policy_says_what_lies_outside_and_what_there_is():
+def test_the_limits_and_budgets_of_an_autonomy_policy_are_described():
     document = {
         "outside": [
             {"name": "nightly", "tools": ["issue_refund"], "when": "now.hour < 6", "reason": "Not at night."},
@@ -150,7 +150,7 @@ def test_an_autonomy_policy_says_what_lies_outside_and_what_there_is():
 
 
 @pytest.mark.req("R-VD-13")
-def test_a_verification_policy_says_its_numbers():
+def test_the_numbers_of_a_verification_policy_are_described():
     document = default_policy("verification") | {
         **{"first_after_s": 5, "backoff": 3, "max_interval_s": 90, "repeat_limit": 4, "sla_s": {"READ_ONLY": 30}},
         "stop_release": {"open_circuit": False, "waiting": 20, "oldest_s": 900},
@@ -175,7 +175,7 @@ def test_a_verification_policy_says_its_numbers():
     assert "While its circuit is open." not in whole
 
 
-def test_a_recovery_policy_says_what_runs_by_itself_and_every_row_of_its_table():
+def test_a_recovery_policy_is_described_with_its_automatic_steps_and_every_row():
     whole = said("recovery", default_policy("recovery") | {"automatic": ["COMPENSATING"], "hold": ["RT-05"]})
     assert whole[:2] == [
         "Compensation may run automatically below class High-risk external.",
@@ -198,7 +198,7 @@ def changed(kind: str, old: dict[str, Any], new: dict[str, Any]) -> list[dict[st
     return sentence_changes(*(policy_topics(kind, canonical({"version": "2"} | each)) for each in (old, new)))
 
 
-def test_a_change_is_named_by_the_sentence_that_it_touches():
+def test_a_change_is_named_by_the_sentence_that_it_affects():
     assert changed("approval", {"release_within_s": 60}, {"release_within_s": 120}) == [
         {
             "heading": "Deadlines",
@@ -209,7 +209,7 @@ def test_a_change_is_named_by_the_sentence_that_it_touches():
     assert changed("approval", {}, {"decide_within_s": 4 * 3600}) == []
 
 
-def test_documents_are_compared_row_by_row_wherever_a_row_stands():
+def test_documents_are_compared_row_by_row_regardless_of_order():
     first, second = RULES[0], RULES[2]
     longer = second | {"reason": "It drifts away."}
     assert document_changes({"version": "1", "rules": [first, second]}, {"version": "2", "rules": [longer, first]}) == [
@@ -222,7 +222,7 @@ def test_documents_are_compared_row_by_row_wherever_a_row_stands():
     ]
 
 
-def test_own_rows_are_compared_with_those_that_are_built_in():
+def test_the_rows_of_a_tenant_are_compared_with_the_built_in_ones():
     rows = [dict(row) for row in recovery_table.TABLE["rows"]]
     place = next(place for place, row in enumerate(rows) if row["id"] == "RT-42")
     rows[place]["action"] = "HOLD_AND_ESCALATE"
@@ -241,5 +241,5 @@ def test_own_rows_are_compared_with_those_that_are_built_in():
         (180_061, "2 days 2 hours 1 minute 1 second"),
     ],
 )
-def test_durations_are_exact(seconds: int, words: str):
+def test_durations_are_written_exactly(seconds: int, words: str):
     assert exact_duration(seconds) == words

@@ -30,7 +30,7 @@ def told(channel: str, risk: str, **given: object) -> tuple[str, datetime] | Non
     return (found.manner, found.due_at) if found else None
 
 
-def test_low_risk_is_collected_and_high_risk_goes_at_once():
+def test_low_risk_notices_are_collected_and_high_risk_ones_sent_at_once():
     assert told("email", "LOW") == ("digest", NOON.replace(minute=30))
     assert told("email", "HIGH") == ("now", NOON)
     assert told("slack", "NORMAL") == ("now", NOON)
@@ -55,7 +55,7 @@ def test_a_person_chooses_for_their_own_mail(wanted, manner):
     assert (found[0] if found else None) == manner
 
 
-def test_mail_waits_for_the_morning_and_high_risk_does_not():
+def test_mail_waits_during_quiet_hours_unless_the_risk_is_high():
     night = datetime(2026, 11, 20, 23, 30, tzinfo=UTC)
     morning = datetime(2026, 11, 21, 6, 0, tzinfo=UTC)
     wish = MailPreferences(quiet=NIGHT)
@@ -65,7 +65,7 @@ def test_mail_waits_for_the_morning_and_high_risk_does_not():
     assert told("email", "NORMAL", wish=wish) == ("now", NOON)
 
 
-def test_quiet_hours_follow_the_persons_clock_when_it_changes():
+def test_quiet_hours_follow_the_time_zone_of_the_person_through_clock_changes():
     """The night in which summer time ends is an hour longer."""
     late = datetime(2026, 10, 24, 21, 0, tzinfo=UTC)
     assert NIGHT.over_at(late) == datetime(2026, 10, 25, 6, 0, tzinfo=UTC)
@@ -73,13 +73,13 @@ def test_quiet_hours_follow_the_persons_clock_when_it_changes():
     assert QuietHours(time(9), time(12)).over_at(NOON) == NOON
 
 
-def test_a_flood_becomes_one_message():
+def test_messages_beyond_the_burst_are_collected_in_a_digest():
     """B38: after so many single messages the rest of the period is a digest, whatever the risk."""
     assert told("email", "HIGH", lately=BURST - 1)[0] == "now"
     assert told("email", "HIGH", lately=BURST)[0] == "digest"
 
 
-def test_a_machine_hears_everything_at_once_or_nothing():
+def test_a_webhook_gets_every_event_at_once_or_none():
     assert told("webhook", "LOW", lately=1000) == ("now", NOON)
     assert told("webhook", "LOW", settings=parse_settings({"webhook": {"LOW": "off"}})) is None
     with pytest.raises(BadSettings):
@@ -98,7 +98,7 @@ def test_a_machine_hears_everything_at_once_or_nothing():
         {"digest_min": "30"},
     ],
 )
-def test_settings_that_mean_nothing_are_refused(document):
+def test_invalid_settings_are_refused(document):
     with pytest.raises(BadSettings):
         parse_settings(document)
 
@@ -121,14 +121,14 @@ def test_settings_survive_being_stored():
         {"digest_min": 0},
     ],
 )
-def test_wishes_that_mean_nothing_are_refused(changes):
+def test_invalid_preferences_are_refused(changes):
     whole = {"email": {}, "digest_min": None, "quiet_from": None, "quiet_until": None, "zone": "UTC"}
     with pytest.raises(BadSettings):
         parse_mail_preferences(**(whole | {"urgent_passes": True} | changes))
 
 
 @given(st.datetimes(timezones=st.just(UTC)).filter(lambda at: at.year < 9999), st.integers(5, 1440))
-def test_a_period_ends_after_what_it_collects_and_not_too_late(at, minutes):
+def test_a_digest_period_ends_after_its_events_and_within_its_length(at, minutes):
     assert at < period_end(at, minutes) <= at + timedelta(minutes=minutes)
 
 
@@ -162,7 +162,7 @@ def test_a_period_ends_after_what_it_collects_and_not_too_late(at, minutes):
         ("action", "of an older version", None),
     ],
 )
-def test_the_occasion_of_a_notice_follows_from_the_event(subject, kind, wanted):
+def test_the_occasion_of_a_notice_follows_from_its_event(subject, kind, wanted):
     assert occasion_of(subject, kind) == wanted
 
 
@@ -185,5 +185,5 @@ def test_every_occasion_has_an_audience():
         (Occasion.CONTRACT_WAITS, "", "NORMAL"),
     ],
 )
-def test_urgency_follows_from_occasion_and_risk(what, risk, wanted):
+def test_the_urgency_of_a_notice_follows_from_occasion_and_risk(what, risk, wanted):
     assert urgency_of(what, risk) == wanted

@@ -74,7 +74,7 @@ def _strings(tree):
 
 
 @pytest.mark.whole
-def test_no_page_mail_or_message_uses_a_wording_that_was_replaced():
+def test_no_page_mail_or_message_uses_a_replaced_wording():
     gone = [phrase.strip() for line in GONE.strip().splitlines() for phrase in line.split("|")]
     found = re.compile("|".join(map(re.escape, gone)))
     assert len(gone) > 150

@@ -89,7 +89,7 @@ def signed_text(header, claims):
 
 
 @pytest.mark.req("R-AP-06")
-def test_a_grant_says_after_verification_what_was_minted():
+def test_a_verified_grant_equals_the_minted_one():
     assert verify(grants.mint_token(GRANT, key=KEY)) == GRANT
 
 
@@ -120,13 +120,13 @@ ANY_TERMS = st.builds(
 
 
 @given(ANY_TERMS)
-def test_reading_undoes_minting_for_any_terms(terms):
+def test_verification_returns_the_minted_terms_for_any_terms(terms):
     grant = replace(GRANT, terms=terms)
 
     assert verify(grants.mint_token(grant, key=KEY)) == grant
 
 
-def test_every_changed_character_is_refused():
+def test_a_grant_with_any_changed_character_is_refused():
     token = grants.mint_token(GRANT, key=KEY)
 
     for place in range(len(token)):
@@ -136,7 +136,7 @@ def test_every_changed_character_is_refused():
 
 
 @pytest.mark.req("R-AP-08")
-def test_an_expired_grant_is_refused_from_its_last_instant_on():
+def test_a_grant_is_refused_from_its_expiry_on():
     token = grants.mint_token(GRANT, key=KEY)
 
     assert verify(token, at=NOW + timedelta(seconds=119))
@@ -145,12 +145,12 @@ def test_an_expired_grant_is_refused_from_its_last_instant_on():
 
 
 @pytest.mark.parametrize("life", [0, -1, 301])
-def test_a_grant_of_an_impossible_life_is_not_minted(life):
+def test_a_grant_with_an_invalid_lifetime_is_not_minted(life):
     with pytest.raises(ValueError, match="300"):
         grants.mint_token(replace(GRANT, expires_at=NOW + timedelta(seconds=life)), key=KEY)
 
 
-def test_a_long_life_is_refused_even_when_our_key_signed_it():
+def test_a_correctly_signed_grant_that_lives_too_long_is_refused():
     _, claims = parts(grants.mint_token(GRANT, key=KEY))
 
     with pytest.raises(GrantInvalid):
@@ -173,7 +173,7 @@ def test_a_grant_under_an_unknown_key_is_refused():
         verify(grants.mint_token(GRANT, key=KEY), keys=[])
 
 
-def test_a_known_kid_over_another_keys_signature_is_refused():
+def test_a_grant_signed_by_another_key_than_its_kid_is_refused():
     with pytest.raises(GrantInvalid):
         verify(forged(key=OTHER))
 
@@ -182,7 +182,7 @@ def test_a_known_kid_over_another_keys_signature_is_refused():
     ("since", "until"),
     [(timedelta(seconds=1), None), (timedelta(days=-2), timedelta(seconds=-1))],
 )
-def test_a_key_signs_only_within_its_window(since, until):
+def test_a_key_verifies_only_within_its_validity(since, until):
     keys = [GrantKey(KEY.public_key(), NOW + since, until and NOW + until)]
 
     with pytest.raises(GrantInvalid):
@@ -211,7 +211,7 @@ def test_a_key_signs_only_within_its_window(since, until):
         {"b64": False},
     ],
 )
-def test_a_header_that_asks_for_anything_else_is_refused(change):
+def test_a_header_with_another_type_or_algorithm_is_refused(change):
     header, _ = parts(grants.mint_token(GRANT, key=KEY))
 
     with pytest.raises(GrantInvalid):
@@ -287,7 +287,7 @@ def test_an_unknown_or_mistyped_claim_is_refused(change):
         verify(forged(claims=claims | change))
 
 
-def test_a_name_that_appears_twice_is_refused():
+def test_a_duplicate_name_is_refused():
     header, claims = (json.dumps(part) for part in parts(grants.mint_token(GRANT, key=KEY)))
 
     assert verify(signed_text(header, claims)) == GRANT
@@ -333,7 +333,7 @@ def test_stray_bits_in_the_last_character_are_refused():
 
 
 @given(st.text(max_size=300))
-def test_no_text_breaks_the_reader(text):
+def test_any_malformed_text_is_refused_as_a_grant(text):
     with pytest.raises(GrantInvalid):
         verify(text)
 
@@ -341,7 +341,7 @@ def test_no_text_breaks_the_reader(text):
 # What the grant is for
 
 
-def test_a_grant_for_exactly_what_holds_passes():
+def test_a_grant_for_the_present_terms_is_accepted():
     grants.check_terms(GRANT, TERMS)
 
 
@@ -381,7 +381,7 @@ NAMED = {
 
 @pytest.mark.req("R-AP-06")
 @pytest.mark.parametrize("name", [each.name for each in fields(GrantTerms)])
-def test_one_changed_term_is_refused(name):
+def test_a_grant_with_one_changed_term_is_refused(name):
     """B1: each field that a grant binds, changed on either side; a field that is added later is in this test."""
     changed = replace(TERMS, **{name: OTHERS[name]})
 
@@ -391,7 +391,7 @@ def test_one_changed_term_is_refused(name):
         grants.check_terms(replace(GRANT, terms=changed), TERMS)
 
 
-def test_a_grant_from_before_a_restore_says_so():
+def test_a_grant_from_before_a_restore_is_refused_as_such():
     with pytest.raises(GrantInvalid, match="made before the database was restored; claim the order again"):
         grants.check_terms(GRANT, replace(TERMS, epoch=OTHERS["epoch"]))
 
@@ -411,13 +411,13 @@ def test_a_grant_from_before_a_restore_says_so():
         {"logged": LogReference(origin="console.example/log", index=40, size=41)},
     ],
 )
-def test_one_changed_term_of_the_approval_is_refused(change):
+def test_a_grant_with_one_changed_approval_term_is_refused(change):
     """B1: the approval, its rule and terms, each vote, and where the log has them."""
     with pytest.raises(GrantInvalid):
         grants.check_terms(GRANT, replace(TERMS, approval=replace(APPROVED, **change)))
 
 
-def test_a_log_that_has_grown_since_changes_nothing():
+def test_a_log_that_has_grown_since_does_not_void_the_grant():
     grown = replace(APPROVED, logged=replace(APPROVED.logged, size=900))
     early = replace(GRANT, terms=replace(TERMS, approval=replace(APPROVED, logged=None)))
 
@@ -435,12 +435,12 @@ def test_a_log_that_has_grown_since_changes_nothing():
         ({"other": 1}, {}),
     ],
 )
-def test_the_limits_are_what_the_payload_says_of_money(payload, found):
+def test_the_limits_of_a_grant_are_the_amounts_in_the_payload(payload, found):
     assert grants.amount_limits(payload, ("amount", "currency")) == found
     assert grants.amount_limits(payload, ()) == {}
 
 
-def test_a_grant_that_would_be_too_long_is_not_minted():
+def test_an_oversized_grant_is_not_minted():
     many = replace(APPROVED, votes=("66" * 32,) * 300)
 
     with pytest.raises(ValueError, match="too long"):
@@ -455,7 +455,7 @@ def test_a_stored_grant_does_not_contain_its_token():
     assert token not in grants.token_hash(token)
 
 
-def test_the_key_set_publishes_public_parts_and_windows_only():
+def test_the_key_set_publishes_only_public_keys_and_validity():
     retired = GrantKey(OTHER.public_key(), NOW - timedelta(days=9), NOW)
     published = grants.jwks([*KEYS, retired])["keys"]
 
@@ -474,7 +474,7 @@ def listed(jwk):
 
 
 @every_row("vector", VECTORS["vectors"])
-def test_the_shared_vectors_come_out_as_they_say(vector):
+def test_the_shared_vectors_give_the_recorded_results(vector):
     """B25, B26: the executors' own verifier is held against the same file (tests/client/test_grants.py)."""
     keys, at = [listed(jwk) for jwk in VECTORS["jwks"]["keys"]], datetime.fromtimestamp(VECTORS["at"], UTC)
     ours = {"executor": VECTORS["executor_id"]} | {name: VECTORS[name] for name in ("environment", "thumbprint")}
@@ -491,7 +491,7 @@ def test_the_shared_vectors_come_out_as_they_say(vector):
         assert refusal.value.code == vector["code"]
 
 
-def test_the_signature_vector_of_rfc_8037_holds():
+def test_the_signature_vector_of_rfc_8037_verifies():
     """Appendix A.4 and A.3: the key, the thumbprint and the signature of the published example."""
     key = Ed25519PrivateKey.from_private_bytes(jws.decode("nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A"))
     signed = b"eyJhbGciOiJFZERTQSJ9.RXhhbXBsZSBvZiBFZDI1NTE5IHNpZ25pbmc"

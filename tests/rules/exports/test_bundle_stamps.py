@@ -40,7 +40,7 @@ def trusting(*holders: Holder, required: bool = True) -> bytes:
 
 
 @pytest.mark.parametrize("algorithm", [HashAlgorithm.SHA256, HashAlgorithm.SHA512])
-def test_a_stamp_says_before_when_the_checkpoint_existed(authority, algorithm):
+def test_a_stamp_states_a_time_by_which_the_checkpoint_existed(authority, algorithm):
     response = authority.stamp(query(algorithm=algorithm))
     report = checked(stamped(response), trusting(authority.root))
     assert report.worst is Verdict.VERIFIED
@@ -50,13 +50,13 @@ def test_a_stamp_says_before_when_the_checkpoint_existed(authority, algorithm):
     assert check_stamp(response, TEXT, [authority.signer.certificate]) == at
 
 
-def test_without_authorities_in_the_policy_stamps_are_not_looked_at(authority):
+def test_stamps_are_not_checked_without_authorities_in_the_policy(authority):
     report = checked(stamped(b"no stamp at all"))
     assert report.worst is Verdict.VERIFIED
     assert "the policy names no authority" in report.looked["time stamps"]
 
 
-def test_a_policy_that_demands_a_stamp_misses_it(authority):
+def test_a_missing_stamp_is_reported_where_the_policy_requires_one(authority):
     unanchored = (Verdict.UNANCHORED, "time stamps", None)
     assert first(checked(stamped(), trusting(authority.root))) == unanchored
     assert checked(stamped(), trusting(authority.root, required=False)).worst is Verdict.VERIFIED
@@ -66,7 +66,7 @@ def test_a_policy_that_demands_a_stamp_misses_it(authority):
     assert checked(stamped(response, response), trusting(stranger, authority.root)).worst is Verdict.VERIFIED
 
 
-def test_a_stamp_of_something_else_is_broken(authority):
+def test_a_stamp_of_another_text_is_broken(authority):
     """L22: wrong imprint."""
     report = checked(stamped(authority.stamp(query(b"something else"))), trusting(authority.root))
     assert first(report) == (Verdict.BROKEN, "time stamps", None)
@@ -74,7 +74,7 @@ def test_a_stamp_of_something_else_is_broken(authority):
 
 
 @pytest.mark.whole
-def test_every_changed_byte_of_a_stamp_is_noticed(authority):
+def test_a_stamp_with_any_changed_byte_is_detected(authority):
     response, roots = authority.stamp(query()), [authority.root.certificate]
     right = check_stamp(response, TEXT, roots)
     for place in range(len(response)):
@@ -91,7 +91,7 @@ def test_every_changed_byte_of_a_stamp_is_noticed(authority):
 
 
 @pytest.mark.parametrize("cut", [0, 1, 2, 5, 50, 500, -1])
-def test_a_stamp_that_is_cut_off_is_broken(authority, cut):
+def test_a_truncated_stamp_is_broken(authority, cut):
     response = authority.stamp(query())
     report = checked(stamped(response[:cut] if cut >= 0 else response + b"\0"), trusting(authority.root))
     assert first(report) == (Verdict.BROKEN, "time stamps", None)
@@ -109,7 +109,7 @@ def test_a_stamp_that_is_cut_off_is_broken(authority, cut):
     ],
     ids=["no purpose", "another purpose", "two purposes", "not critical", "run out", "not yet"],
 )
-def test_only_a_certificate_for_time_stamps_alone_and_in_its_time_counts(
+def test_only_a_valid_certificate_for_time_stamping_alone_counts(
     authority: Authority, options: dict[str, object], verdict: Verdict
 ):
     """L22: expired or non-timestamp certificate."""
@@ -118,20 +118,20 @@ def test_only_a_certificate_for_time_stamps_alone_and_in_its_time_counts(
     assert checked(stamped(forged), trusting(authority.root)).worst is verdict
 
 
-def test_a_certificate_below_one_that_is_no_authority_does_not_count(authority):
+def test_a_certificate_issued_by_a_non_authority_does_not_count(authority):
     """L22: untrusted chain."""
     signer = issue("Below a clock", by=authority.signer, usage=TIME_STAMPING)
     forged = authority.restamp(authority.stamp(query()), signer)
     assert checked(stamped(forged), trusting(authority.root)).worst is Verdict.UNANCHORED
 
 
-def test_a_stamp_belongs_to_a_checkpoint_of_the_bundle(authority):
+def test_a_stamp_must_belong_to_a_checkpoint_of_the_bundle(authority):
     made = draft(day())
     made.members["timestamps/7-1.tsr"] = authority.stamp(query())
     assert checked(made, trusting(authority.root)).worst is Verdict.MALFORMED
 
 
-def test_a_certificate_counts_from_its_first_second_to_its_last(authority):
+def test_a_certificate_is_valid_from_its_first_second_to_its_last(authority):
     response, certificate = authority.stamp(query()), authority.signer.certificate
     moments = [certificate.not_valid_before_utc, certificate.not_valid_after_utc]
     stamp = read_stamp(response)
@@ -143,7 +143,7 @@ def test_a_certificate_counts_from_its_first_second_to_its_last(authority):
 
 
 @pytest.mark.parametrize("length", [0, 127, 128, 255, 256, 65_535, 65_536, 2**24])
-def test_every_length_of_der_is_read_in_its_shortest_spelling(length):
+def test_each_der_length_is_read_in_its_shortest_encoding(length):
     size = (length.bit_length() + 7) // 8
     head = bytes([length]) if length < 128 else bytes([0x80 | size]) + length.to_bytes(size, "big")
     element, rest = read_der(b"\x30" + head + bytes(length) + b"more")

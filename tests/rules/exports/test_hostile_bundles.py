@@ -240,7 +240,7 @@ MALFORMED: dict[str, Callable[[], bytes]] = {
 
 
 @every_row("name", MALFORMED)
-def test_a_malformed_bundle_is_called_one(name):
+def test_a_malformed_bundle_is_reported_as_malformed(name):
     """L28: the corpus, each of which must end with this verdict."""
     report = judged(MALFORMED[name]())
     assert report.worst is Verdict.MALFORMED, verify_bundle.told(report)
@@ -256,7 +256,7 @@ def as_zip64(*, record: bytes = b"PK\x06\x06", locator: bytes = b"PK\x06\x07") -
     return TRUE[:-22] + end + tail[:8] + b"\xff" * 12 + tail[20:]
 
 
-def test_a_bundle_as_large_ones_are_written_is_read():
+def test_a_zip64_bundle_is_read():
     assert len(as_zip64()) == len(TRUE) + 76
     assert judged(as_zip64()).worst is Verdict.VERIFIED
     assert judged(as_zip64(record=b"PK\x06\x05")).worst is Verdict.MALFORMED
@@ -264,7 +264,7 @@ def test_a_bundle_as_large_ones_are_written_is_read():
     assert judged(as_zip64()[-98:]).worst is Verdict.MALFORMED
 
 
-def test_members_may_be_stored_as_they_are():
+def test_uncompressed_members_are_read():
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as out:
         for name, data in contents(TRUE).items():
@@ -280,14 +280,14 @@ def test_informational_files_are_compared_with_the_manifest_too():
     assert judged(packed({**whole, "README.txt": b"Read us."})).worst is Verdict.MALFORMED
 
 
-def test_an_empty_range_is_no_bundle():
+def test_a_bundle_with_an_empty_range_is_malformed():
     made = draft(day(), 12, 12)
     assert judged(made.pack()).worst is Verdict.MALFORMED
     assert "its range is empty" in str(judged(made.pack()).of(Verdict.MALFORMED))
 
 
 @pytest.mark.whole
-def test_a_large_file_is_accepted_and_one_that_expands_too_much_is_not():
+def test_a_large_file_is_accepted_and_a_zip_bomb_refused():
     large = random.Random(1).randbytes(2_000_000)
     assert judged(repacked(lambda members: {**members, "keys.json": large})).worst is Verdict.VERIFIED
     said = str(judged(swollen()).of(Verdict.MALFORMED))
@@ -319,7 +319,7 @@ NOTES = {
 
 
 @pytest.mark.parametrize("name", NOTES)
-def test_a_checkpoint_that_is_none_opens_nothing(name):
+def test_an_invalid_checkpoint_fails_its_signature(name):
     report = judged(with_checkpoint(NOTES[name]))
     assert report.worst in (Verdict.BROKEN, Verdict.UNTRUSTED), verify_bundle.told(report)
     assert report.failed["log signature"] == 1
@@ -356,18 +356,18 @@ def test_a_checkpoint_that_is_none_opens_nothing(name):
         f"log {vkey(LOG_KEY)}\r\nquorum none",
     ],
 )
-def test_a_policy_that_is_not_understood_is_refused_and_not_guessed(lines):
+def test_a_policy_with_an_unknown_line_is_refused(lines):
     with pytest.raises(verify_bundle.CannotBegin):
         verify(io.BytesIO(TRUE), lines.encode())
 
 
-def test_a_policy_may_hold_comments_blanks_and_addresses():
+def test_a_policy_may_contain_comments_blank_lines_and_addresses():
     lines = f"# mine\n\n \tlog\t{vkey(LOG_KEY)}  https://log.example/ \n{witness('wé')} https://w\ngroup g any wé\n"
     report = verify(io.BytesIO(TRUE), f"{lines}quorum g".encode())
     assert report.worst is Verdict.UNANCHORED
 
 
-def test_a_hostile_text_cannot_write_to_the_terminal():
+def test_a_hostile_text_cannot_control_the_terminal():
     log = Log()
     log.add("action/a", "proposed", "\x1b[2J\x1b[Hverified\n\nverified")
     told = verify_bundle.told(judged(draft(log).pack()))
@@ -375,7 +375,7 @@ def test_a_hostile_text_cannot_write_to_the_terminal():
     assert told.splitlines()[-1].startswith("broken at index 0")
 
 
-def test_a_stranger_in_the_bundle_is_trusted_with_nothing():
+def test_keys_and_verifiers_inside_the_bundle_are_not_trusted():
     """Keys, policies and verifiers that a bundle brings along change nothing."""
     made = draft(day())
     made.members["keys.json"] = json.dumps({"logs": [vkey(LOG_KEY)]}).encode()
@@ -443,7 +443,7 @@ def test_damaged_bytes_are_never_verified(cuts):
 @pytest.mark.long
 @LONG
 @given(CUTS)
-def test_damaged_bytes_are_never_verified_however_long_one_tries(cuts):
+def test_damaged_bytes_are_never_verified_in_a_long_search(cuts):
     is_sound(damaged(TRUE, cuts))
 
 
@@ -497,14 +497,14 @@ def is_sound_inside(path: tuple[Any, ...], value: Any) -> None:
         assert same or path[:2] == ("manifest", "request"), (path, value)
 
 
-def test_true_is_no_version():
+def test_a_boolean_is_not_accepted_as_a_version():
     is_sound_inside(("manifest", "version"), True)
 
 
 @pytest.mark.whole
 @QUICK
 @given(st.sampled_from(EVERYWHERE), VALUES)
-def test_a_document_that_differs_is_never_verified(path, value):
+def test_a_changed_document_is_never_verified(path, value):
     """L28."""
     is_sound_inside(path, value)
 
@@ -512,11 +512,11 @@ def test_a_document_that_differs_is_never_verified(path, value):
 @pytest.mark.long
 @LONG
 @given(st.sampled_from(EVERYWHERE), VALUES)
-def test_a_document_that_differs_is_never_verified_however_many_times_it_is_read(path, value):
+def test_a_changed_document_is_never_verified_in_a_long_search(path, value):
     is_sound_inside(path, value)
 
 
-def test_the_empty_log_has_no_bundle():
+def test_an_empty_log_has_no_bundle():
     log = Log()
     note = log.checkpoint(0)
     made = draft(day())

@@ -114,33 +114,33 @@ def broken(scene: Scene) -> str:
 
 
 @pytest.mark.parametrize("kind", ["p256", "ed25519"])
-def test_a_signed_vote_is_verified_and_said_so(kind):
+def test_a_signed_vote_is_verified_and_counted(kind):
     report = judged(Scene(device=Authenticator(kind, rp_id=SITE, origin=ORIGIN)))
     assert (report.worst, report.findings) == (Verdict.VERIFIED, [])
     assert report.looked["signatures"] == "1 passkey signatures"
 
 
-def test_votes_without_a_signature_are_counted_as_such():
+def test_votes_without_a_signature_are_counted_separately():
     report = judged(Scene(vote={"evidence_class": "C"}, detail={"evidence_class": "C"}, has_assertion=False))
     assert report.worst is Verdict.VERIFIED
     assert report.looked["signatures"] == "1 votes without a signature"
 
 
-def test_statements_of_the_first_version_stay_verifiable():
+def test_statements_of_the_first_version_are_still_verified():
     report = judged(Scene(version=1, has_assertion=False))
     assert (report.worst, report.looked["signatures"]) == (Verdict.VERIFIED, "no votes")
 
 
-def test_statements_of_the_second_version_stay_verifiable():
+def test_statements_of_the_second_version_are_still_verified():
     report = judged(Scene(version=2))
     assert (report.worst, report.looked["signatures"]) == (Verdict.VERIFIED, "1 passkey signatures")
 
 
-def test_a_statement_of_a_version_to_come_is_not_called_verified():
+def test_a_statement_of_a_future_version_is_not_called_verified():
     assert judged(Scene(version=4)).worst is Verdict.UNKNOWN
 
 
-def test_a_statement_names_the_evidence_that_the_agent_brought():
+def test_a_statement_names_the_evidence_that_the_agent_sent():
     log = Scene(brought=b'[{"statement":"They wrote."}]').log()
     (digest,) = (
         each["digest"]
@@ -153,7 +153,7 @@ def test_a_statement_names_the_evidence_that_the_agent_brought():
 
 
 @pytest.mark.parametrize("named", ["", "cd" * 32])
-def test_a_statement_about_other_evidence_than_the_action_was_proposed_with_is_broken(named):
+def test_a_statement_about_other_evidence_than_proposed_is_broken(named):
     scene = Scene(brought=b'[{"statement":"They wrote."}]', covers={"evidence_commitment": named})
     assert "names other evidence than its action was proposed with" in broken(scene)
 
@@ -169,7 +169,7 @@ def test_a_signature_over_another_statement_is_broken():
 
 
 @pytest.mark.parametrize("flags", [UP, UV, 0, UP | UV | BS])
-def test_a_signature_without_a_verified_person_is_broken(flags):
+def test_a_signature_without_user_verification_is_broken(flags):
     broken(Scene(answer=lambda one, asked: one.answer(asked, data=one.data(flags=flags))))
 
 
@@ -186,7 +186,7 @@ def test_a_signature_without_a_verified_person_is_broken(flags):
         {"origin": None},
     ],
 )
-def test_a_signature_asked_for_elsewhere_or_for_something_else_is_broken(changes):
+def test_a_signature_with_another_type_or_origin_is_broken(changes):
     scene = Scene(
         answer=lambda one, asked: one.answer(asked, client_data=one.client_data(asked, **changes)),
     )
@@ -219,7 +219,7 @@ def test_a_signature_for_another_site_is_broken():
         ({"has_assertion": False}, "there is no signature"),
     ],
 )
-def test_anything_that_does_not_match_the_signature_is_broken(changes, words):
+def test_a_vote_whose_key_or_statement_does_not_match_is_broken(changes, words):
     """B23, B30: the key, its enrolment, its holder, its state, the statement's own words."""
     assert words in broken(Scene(**changes))
 
@@ -227,18 +227,18 @@ def test_anything_that_does_not_match_the_signature_is_broken(changes, words):
 @pytest.mark.parametrize(
     "document", [b"{}", b"null", b"[]", b"\xff", canonical({"version": 1, "assertion": {}, "key": {}})]
 )
-def test_an_assertion_that_cannot_be_read_is_broken(document, monkeypatch):
+def test_an_unreadable_assertion_is_broken(document, monkeypatch):
     monkeypatch.setattr(Scene, "document", lambda self, statement: document)
     broken(Scene())
 
 
-def test_a_key_from_before_the_range_is_counted_and_its_signature_still_checked():
+def test_the_signature_of_a_key_enrolled_before_the_range_is_counted_and_checked():
     report = judged(Scene(), start=3)
     assert report.worst is Verdict.VERIFIED
     assert report.looked["signatures"] == "1 passkey signatures, 1 passkeys whose enrolment is not visible"
 
 
-def test_every_bent_bit_of_an_assertion_is_detected():
+def test_every_flipped_bit_of_an_assertion_is_detected():
     """B30: the bytes that the browser gave are good as a whole or not at all."""
 
     def bent(name: str, place: int) -> Callable[[Authenticator, bytes], dict[str, Any]]:

@@ -59,7 +59,7 @@ def text(report: Report) -> str:
 # True bundles
 
 
-def test_a_true_bundle_is_verified_and_every_stage_says_so():
+def test_an_untampered_bundle_passes_every_stage():
     report = checked(draft(day()))
     assert (report.worst, report.findings) == (Verdict.VERIFIED, [])
     stages = {stage["name"]: stage["result"] for stage in report.document()["stages"]}
@@ -78,28 +78,28 @@ def test_every_range_of_the_log_is_verified_under_its_newest_checkpoint(start):
         assert first(checked(draft(log, start, end))) == (Verdict.VERIFIED, "", None)
 
 
-def test_older_checkpoints_in_the_bundle_are_of_the_same_history():
+def test_older_checkpoints_in_the_bundle_belong_to_the_same_history():
     log = day()
     for size in range(1, 11):
         made = draft(log, 4, 8, checkpoints=[log.checkpoint(size), log.checkpoint()])
         assert checked(made, old=log.checkpoint(size)).worst is Verdict.VERIFIED
 
 
-def test_a_filtered_bundle_says_how_many_it_withholds():
+def test_a_filtered_bundle_counts_what_it_withholds():
     report = checked(draft(day(), withheld=frozenset({2, 3, 7})))
     assert report.worst is Verdict.VERIFIED
     assert report.facts["counts"]["withheld"] == 3
     assert "3 withheld by the filter" in report.looked["range"]
 
 
-def test_payloads_that_are_not_disclosed_are_counted():
+def test_undisclosed_payloads_are_counted():
     log = day()
     log.events[2] = replace(log.events[2], opened=[log.events[2].opened[0], OpenedCommitment(gone="withheld")])
     report = checked(draft(log))
     assert (report.worst, report.looked["commitments"]) == (Verdict.VERIFIED, "16 opened, 1 not disclosed")
 
 
-def test_the_rules_of_the_verifier_are_those_of_the_console():
+def test_the_verifier_has_the_rules_of_the_console():
     steps = {kind: verify_bundle.steps(rule) for kind, rule in verify_bundle.MACHINES.items()}
     assert steps.items() >= lifecycle.MACHINES.items()
     pairs = {f"{start}>{target}": set(map(str, grounds)) for (start, target), grounds in lifecycle.NEEDS.items()}
@@ -129,7 +129,7 @@ def run(folder: Path, made: bytes, *options: str, trusted: bytes | None = None) 
 
 
 @pytest.mark.whole
-def test_the_command_ends_with_the_code_of_its_verdict_and_writes_a_report(tmp_path):
+def test_the_command_exits_with_the_code_of_its_verdict_and_writes_a_report(tmp_path):
     ran = run(tmp_path, draft(day()).pack(), "--json", "report.json")
     assert (ran.returncode, ran.stdout.splitlines()[-1], ran.stderr) == (0, "verified", "")
     report = json.loads((tmp_path / "report.json").read_text())
@@ -140,7 +140,7 @@ def test_the_command_ends_with_the_code_of_its_verdict_and_writes_a_report(tmp_p
 
 
 @pytest.mark.whole
-def test_the_auditors_own_files_must_be_good(tmp_path):
+def test_invalid_files_of_the_auditor_are_refused(tmp_path):
     made = draft(day()).pack()
     assert run(tmp_path, made, trusted=b"quorum none\n").returncode == 2
     assert run(tmp_path, made, "--checkpoint", "nowhere").returncode == 2
@@ -185,7 +185,7 @@ def test_an_edited_envelope_is_broken_at_its_index(index):
     assert told[place + 1].strip() == text(report)
 
 
-def test_a_deleted_event_is_broken_at_its_index():
+def test_a_deleted_event_is_reported_at_its_index():
     """L24: delete a row."""
     log, note = sealed()
     made = draft(log, checkpoints=[note])
@@ -197,7 +197,7 @@ def test_a_deleted_event_is_broken_at_its_index():
     assert report.facts["counts"]["lost"] == 1
 
 
-def test_an_inserted_event_is_broken_where_it_was_put():
+def test_an_inserted_event_is_broken_at_its_index():
     """L24: insert a row."""
     log, note = sealed()
     leaves = [event.stated for event in log.events]
@@ -207,7 +207,7 @@ def test_an_inserted_event_is_broken_where_it_was_put():
     assert first(report) == (Verdict.BROKEN, "leaf hashes", 5)
 
 
-def test_two_exchanged_events_are_named_both():
+def test_two_swapped_events_are_both_named():
     """L24: swap two."""
     log, note = sealed()
     one, other = log.events[3], log.events[8]
@@ -237,7 +237,7 @@ def test_a_changed_tile_above_the_range_does_not_lead_to_the_root(side):
     assert first(checked(made)) == (Verdict.BROKEN, "root", None)
 
 
-def test_a_changed_checkpoint_has_no_good_signature():
+def test_a_changed_checkpoint_fails_its_signature():
     """L24: replace checkpoint."""
     log, note = sealed()
     made = draft(log)
@@ -247,7 +247,7 @@ def test_a_changed_checkpoint_has_no_good_signature():
     assert "does not hold" in text(report)
 
 
-def test_a_checkpoint_of_another_time_does_not_fit():
+def test_a_checkpoint_of_another_size_does_not_match():
     """L24: replace checkpoint, by a true one of another history."""
     log, _ = sealed()
     log.events[4] = edit(log.events[4])
@@ -258,7 +258,7 @@ def test_a_checkpoint_of_another_time_does_not_fit():
     assert (report.worst, report.failed["root"], report.failed["leaf hashes"]) == (Verdict.BROKEN, 1, 0)
 
 
-def test_a_record_that_was_signed_again_with_another_key_is_not_trusted():
+def test_a_record_signed_again_with_another_key_is_not_trusted():
     """L24: re-sign everything with another key."""
     log = day()
     log.events[4] = edit(log.events[4])
@@ -266,7 +266,7 @@ def test_a_record_that_was_signed_again_with_another_key_is_not_trusted():
     assert first(report) == (Verdict.UNTRUSTED, "log signature", None)
 
 
-def test_a_tail_that_was_cut_off_is_missed_by_whoever_kept_a_checkpoint():
+def test_a_truncated_log_is_detected_with_a_kept_checkpoint():
     """L24: truncate the tail. Without a newer checkpoint it cannot be seen."""
     log, note = sealed()
     made = draft(log, 0, 8, checkpoints=[log.checkpoint(8)])
@@ -301,12 +301,12 @@ def chained(log: Log) -> Log:
     return log
 
 
-def test_a_consistent_rewrite_with_the_real_key_is_not_seen_before_an_anchor():
+def test_a_consistent_rewrite_with_the_real_key_is_not_detected_without_an_anchor():
     """L24: re-write with the real key. Nobody kept a head and no witness is demanded, so nobody can know."""
     assert first(checked(draft(rewritten()))) == (Verdict.VERIFIED, "", None)
 
 
-def test_a_consistent_rewrite_with_the_real_key_is_proven_to_whoever_kept_a_checkpoint():
+def test_a_consistent_rewrite_with_the_real_key_is_proven_with_a_kept_checkpoint():
     """L24, L18: both heads are printed: together they are the proof."""
     for size in (3, 11):
         report = checked(draft(rewritten()), old=day().checkpoint(size))
@@ -315,7 +315,7 @@ def test_a_consistent_rewrite_with_the_real_key_is_proven_to_whoever_kept_a_chec
         assert report.heads[0] in verify_bundle.told(report)
 
 
-def test_a_rewrite_that_no_witness_saw_is_not_anchored():
+def test_a_rewrite_without_a_witness_is_not_anchored():
     """L24: after an external anchor the witness does not sign another history."""
     trusted = policy(witness(), quorum="w.example")
     seen = day().checkpoint(cosigned_by={"w.example": WITNESS_KEY})
@@ -350,7 +350,7 @@ def test_a_changed_payload_or_salt_is_broken_at_its_event(change):
     assert first(checked(draft(at(log, 2, [entry, change(payload)])))) == (Verdict.BROKEN, "commitments", 2)
 
 
-def test_payloads_exchanged_between_two_events_are_broken_at_both():
+def test_payloads_swapped_between_two_events_are_broken_at_both():
     """L25: payload exchanged."""
     log = day()
     one, other = log.events[2].opened, log.events[8].opened
@@ -359,7 +359,7 @@ def test_payloads_exchanged_between_two_events_are_broken_at_both():
     assert first(report) == (Verdict.BROKEN, "commitments", 2)
 
 
-def test_a_payload_that_nobody_erased_and_that_is_gone_makes_the_bundle_incomplete():
+def test_a_missing_payload_without_an_erasure_makes_the_bundle_incomplete():
     log = day()
     report = checked(draft(at(log, 2, [log.events[2].opened[0], OpenedCommitment()])))
     assert first(report) == (Verdict.INCOMPLETE, "commitments", 2)
@@ -379,7 +379,7 @@ def erased(upto: int = 9, *, confirmed_by: tuple[str, str] = OTHER_PERSON) -> Lo
     return at(log, 2, [log.events[2].opened[0], OpenedCommitment(gone="erased", by="er-1")])
 
 
-def test_an_erased_payload_leaves_every_proof_standing():
+def test_an_erased_payload_leaves_every_proof_valid():
     """L32: erase, then verify."""
     report = checked(draft(erased()))
     assert (first(report), report.facts["counts"]["erased"]) == ((Verdict.ERASED, "erasures", 2), 1)
@@ -388,7 +388,7 @@ def test_an_erased_payload_leaves_every_proof_standing():
     assert checked(draft(both)).facts["counts"]["erased"] == 2
 
 
-def test_an_erasure_that_is_nowhere_on_record_is_not_believed():
+def test_an_erasure_without_a_record_is_not_accepted():
     unproven = (Verdict.INCOMPLETE, "erasures", None)
     log = day()
     assert (
@@ -428,7 +428,7 @@ def by_policy(*, agreed_by: tuple[str, str] = OTHER_PERSON, state: str = "ACTIVE
     return at(log, 2, [log.events[2].opened[0], OpenedCommitment(gone="erased", by="er-1")])
 
 
-def test_a_policy_of_two_people_erases_by_itself():
+def test_a_policy_confirmed_by_two_people_can_erase():
     assert first(checked(draft(by_policy()))) == (Verdict.ERASED, "erasures", 2)
     assert first(checked(draft(by_policy(agreed_by=PERSON)))) == (Verdict.BROKEN, "subjects", 13)
     assert checked(draft(by_policy(agreed_by=PERSON))).failed["subjects"] == 2
@@ -465,7 +465,7 @@ def test_pruning_leaves_every_proof_valid():
 
 
 @pytest.mark.parametrize("index", [0, 5, 10])
-def test_an_entry_that_is_left_out_makes_the_bundle_incomplete_at_its_index(index):
+def test_an_omitted_entry_makes_the_bundle_incomplete_at_its_index(index):
     """L26: one entry left out of a range."""
     made = draft(day())
     lines = made.lines()
@@ -498,7 +498,7 @@ def test_a_false_count_of_withheld_entries_makes_the_bundle_incomplete(said):
     assert f"withholds {said} entries; it withholds 2" in text(report)
 
 
-def test_withheld_entries_need_a_filter():
+def test_withheld_entries_require_a_filter():
     made = draft(day(), withheld=frozenset({3}))
     made.manifest["request"]["filters"] = {}
     assert first(checked(made)) == (Verdict.INCOMPLETE, "range", 3)
@@ -511,7 +511,7 @@ def asked_for(**changes: object) -> Draft:
     return draft(log, withheld=frozenset({3}), request={"event": event, **changes})
 
 
-def test_the_request_on_record_is_the_one_that_the_bundle_names():
+def test_the_export_request_on_record_must_match_the_bundle():
     report = checked(asked_for())
     assert (report.worst, report.facts["request_is_in_range"]) == (Verdict.VERIFIED, True)
     assert first(checked(asked_for(filters={"tool": "other"}))) == (Verdict.BROKEN, "range", 12)
@@ -527,7 +527,7 @@ def test_an_envelope_of_an_unknown_version_is_never_verified():
     assert first(checked(draft(log))) == (Verdict.UNKNOWN, "envelopes", 3)
 
 
-def test_a_bundle_of_an_unknown_version_is_reported_as_one():
+def test_a_bundle_of_an_unknown_version_is_reported_as_such():
     made = draft(day())
     made.manifest["version"] = 2
     assert first(checked(made)) == (Verdict.UNKNOWN, "structure", None)
@@ -566,7 +566,7 @@ def test_an_envelope_of_another_form_is_broken_at_its_index(members):
     assert first(checked(draft(log))) == (Verdict.BROKEN, "envelopes", 3)
 
 
-def test_an_envelope_that_is_spelt_otherwise_is_broken():
+def test_an_envelope_in_another_encoding_is_broken():
     log = day()
     log.events[3] = replace(log.events[3], data=json.dumps(log.events[3].value).encode())
     assert first(checked(draft(log))) == (Verdict.BROKEN, "envelopes", 3)
@@ -594,7 +594,7 @@ def lines_of(report: Report) -> str:
         ({"to": "COMMITTED"}, "no step of a action"),
     ],
 )
-def test_a_chain_or_step_that_does_not_hold_is_broken_at_its_index(members, says):
+def test_an_invalid_chain_or_transition_is_broken_at_its_index(members, says):
     log = day()
     log.events[3] = log.events[3].changed(**members)
     report = checked(draft(log))
@@ -631,7 +631,7 @@ def started(**changes: object) -> tuple[str, str, str, dict[str, object]]:
     return ("action/a", "execution_started", "EXECUTING", {"entry": {"action_id": "a"}, **START, **changes})
 
 
-def test_a_start_needs_what_a_start_needs():
+def test_a_start_without_its_executor_or_grounds_is_broken():
     assert story(*BEGUN, started()).worst is Verdict.VERIFIED
     wrong = [
         (started(by=SYSTEM), "without an executor"),
@@ -648,7 +648,7 @@ def test_a_start_needs_what_a_start_needs():
         assert says in lines_of(report)
 
 
-def test_a_start_with_a_grant_that_no_record_knows_is_found():
+def test_a_start_with_an_unrecorded_grant_is_detected():
     """B29: a stolen grant key signs a grant that was never minted here."""
     assert "not the one that was minted for it last" in lines_of(story(*BEGUN[:2], started()))
     another = ("action/a", "grant_minted", "VALIDATED", {"detail": {"jti": "h"}})
@@ -663,7 +663,7 @@ def test_withheld_content_does_not_count_against_an_event():
     assert "needs grounds" in lines_of(story(*BEGUN, bare))
 
 
-def test_a_gated_start_consumed_an_approval_of_its_own():
+def test_a_gated_start_requires_its_own_consumed_approval():
     gated = started(entry=GATED)
     assert story(*BEGUN, ASKED, VOTED, SPENT, gated).worst is Verdict.VERIFIED
     assert "without an approval" in lines_of(story(*BEGUN, ASKED, VOTED, gated))
@@ -675,7 +675,7 @@ def test_a_gated_start_consumed_an_approval_of_its_own():
     assert "only the vote of a person" in lines_of(story(*BEGUN, ASKED, by_machine, SPENT, gated))
 
 
-def test_a_tool_that_only_reads_needs_no_reading_and_no_other_may_say_so():
+def test_only_a_read_only_tool_may_commit_without_a_reading():
     for side_effects, says in (("READ_ONLY", ""), ("HIGH_RISK_EXTERNAL", "its tool can change something")):
         entry = {"action_id": "a", "side_effect_class": side_effects}
         done = ("action/a", "committed", "COMMITTED", {"entry": entry, "detail": {"grounds": ["changes_nothing"]}})
@@ -693,7 +693,7 @@ AGREED = standing("agreed", "ACTIVE", "y", human="human-y")
 PASSED = ("approval/p", "standing_approval_passed", "APPROVED", {"detail": {"standing_approval_id": "s"}})
 
 
-def test_a_standing_approval_takes_two_persons():
+def test_a_standing_approval_requires_two_people():
     assert story(OFFERED, AGREED).worst is Verdict.VERIFIED
     assert story(standing("proposed", "PROPOSED", "x"), standing("agreed", "ACTIVE", "y")).worst is Verdict.VERIFIED
     by_machine = ("standing_approval/s", "standing_approval_agreed", "ACTIVE", {"by": SYSTEM})
@@ -718,7 +718,7 @@ def test_an_action_without_votes_needs_a_standing_approval_in_force():
     assert hidden.looked["subjects"] == "1 passes whose standing approval is not visible, 1 subjects"
 
 
-def test_a_second_start_needs_a_grant_and_an_approval_again():
+def test_a_second_start_requires_a_new_grant_and_approval():
     again = [
         ("action/a", "failed", "FAILED", {"detail": {"grounds": ["nothing_sent"]}}),
         ("action/a", "retried", "VALIDATED", {"detail": {"grounds": ["retry_allowed"]}}),
@@ -739,7 +739,7 @@ def test_only_a_person_takes_an_action_out_of_review():
     assert "only a person" in lines_of(story(*BEGUN, held, ("action/a", "released", "VALIDATED", grounds)))
 
 
-def test_a_vote_is_about_what_it_votes_on():
+def test_a_vote_must_cover_its_own_approval_payload_and_voter():
     log = day()
     other = json.loads(log.events[5].opened[1].data or b"{}")
     for covers, vote in (({"approval_id": "ap-2"}, {}), ({"payload_hash": "cd" * 32}, {}), ({}, {"voter": "p-2"})):
@@ -756,20 +756,20 @@ def test_a_vote_is_about_what_it_votes_on():
     assert checked(draft(log)).worst is Verdict.VERIFIED
 
 
-def test_entries_hidden_by_a_filter_are_no_break():
+def test_entries_hidden_by_a_filter_are_not_a_break():
     for hidden in ({2}, {3}, {2, 3, 9}, {0, 1, 4, 5, 6}, {6}, {5, 6}):
         assert checked(draft(day(), withheld=frozenset(hidden))).worst is Verdict.VERIFIED
     report = checked(draft(day(), withheld=frozenset({4, 5, 6})))
     assert report.facts["counts"]["starts whose approval is not visible"] == 1
 
 
-def test_a_filter_does_not_hide_more_than_it_withholds():
+def test_a_gap_beyond_the_withheld_entries_is_detected():
     log = day()
     log.events[7] = log.events[7].changed(seq=5)
     assert "event 3 of its subject is missing" in lines_of(checked(draft(log, withheld=frozenset({5}))))
 
 
-def test_a_log_that_was_opened_after_a_restore_goes_on_with_subjects_of_the_one_before():
+def test_a_log_opened_after_a_restore_continues_subjects_of_the_earlier_one():
     log = day()
     later = Log(origin=f"{ORIGIN}/2", heads=dict(log.heads))
     later.add("log/l-2", "restored", "OPEN")
@@ -801,21 +801,21 @@ ROTATED = policy(
         (7, (LOG_KEY,), Verdict.UNTRUSTED),
     ],
 )
-def test_a_key_counts_for_the_sizes_that_the_policy_gives_it(size, signed_by, verdict):
+def test_a_key_counts_only_for_the_sizes_that_the_policy_allows(size, signed_by, verdict):
     """L23: the old key before its end, the new key before its start, the retired key after its end."""
     log = day()
     made = draft(log, 0, size, checkpoints=[log.checkpoint(size, signed_by=signed_by)])
     assert checked(made, ROTATED).worst is verdict
 
 
-def test_an_old_bundle_and_a_new_one_both_verify_after_the_rotation():
+def test_bundles_from_before_and_after_a_key_rotation_are_verified():
     """L23: old bundles verify, and the new head continues the old one."""
     log = day()
     old, new = log.checkpoint(5), log.checkpoint(signed_by=(OTHER_KEY,))
     assert checked(draft(log, 5, checkpoints=[old, new]), ROTATED, old).worst is Verdict.VERIFIED
 
 
-def test_a_bad_signature_of_a_known_key_is_worse_than_none():
+def test_a_bad_signature_of_a_known_key_is_broken():
     log = day()
     wrong = log.checkpoint(signed_by=(LOG_KEY, OTHER_KEY)).splitlines(keepends=True)
     other = log.checkpoint(10, signed_by=(OTHER_KEY,)).splitlines(keepends=True)
@@ -857,7 +857,7 @@ def test_a_bad_cosignature_of_a_known_witness_is_broken_and_an_unknown_one_ignor
 
 @settings(max_examples=60)
 @given(st.integers(0, 40), st.integers(0, 40))
-def test_consistency_is_what_the_textbook_says(old, size):
+def test_consistency_proofs_match_the_reference_implementation(old, size):
     leaves = [bytes([number + 1]) * 32 for number in range(size)]
     if old > size:
         assert not consistent(old, size, bytes(32), tree(leaves), [])
@@ -872,7 +872,7 @@ def test_consistency_is_what_the_textbook_says(old, size):
         assert not consistent(old, size, tree(leaves[:old]), tree(leaves), proof[:place] + proof[place + 1 :])
 
 
-def test_a_consistency_proof_that_proves_nothing_is_broken():
+def test_an_invalid_consistency_proof_is_broken():
     log = day()
     made = draft(log, 6, checkpoints=[log.checkpoint(3), log.checkpoint()])
     made.members["consistency/3.json"] = json.dumps({"hashes": ["00" * 32]}).encode()
@@ -880,7 +880,7 @@ def test_a_consistency_proof_that_proves_nothing_is_broken():
     assert "does not show" in text(checked(made))
 
 
-def test_a_checkpoint_that_nothing_leads_to_makes_the_bundle_incomplete():
+def test_a_kept_checkpoint_without_a_proof_makes_the_bundle_incomplete():
     log = day()
     report = checked(draft(log, 6), old=log.checkpoint(3))
     assert first(report) == (Verdict.INCOMPLETE, "consistency", None)
@@ -890,13 +890,13 @@ def test_a_checkpoint_that_nothing_leads_to_makes_the_bundle_incomplete():
     assert "is of another log" in text(checked(draft(log), trusted, other))
 
 
-def test_two_checkpoints_in_one_bundle_that_do_not_fit_are_the_proof():
+def test_two_inconsistent_checkpoints_in_one_bundle_are_equivocation():
     log = day()
     made = draft(log, checkpoints=[log.checkpoint(4, root=bytes(32)), log.checkpoint()])
     assert first(checked(made)) == (Verdict.EQUIVOCATION, "consistency", None)
 
 
-def test_the_envelope_that_the_console_writes_is_the_one_that_is_read_here():
+def test_the_verifier_reads_the_envelope_that_the_console_writes():
     for event in day().events:
         assert verify_bundle.read_envelope(event.data) == event.value
         assert envelope.parse(event.data)

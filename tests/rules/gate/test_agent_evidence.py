@@ -43,7 +43,7 @@ def test_sent_evidence_is_kept_unchanged():
         [{"statement": "\ud800"}],
     ],
 )
-def test_another_shape_is_the_fault_of_the_call_and_says_what_is_wanted(raw):
+def test_malformed_evidence_refuses_the_call_and_names_the_expected_shape(raw):
     assert read_evidence(raw) is None
     call = read_call({"call_id": "c", "tool": "refund", "arguments": {}, "evidence": raw})
     assert call.evidence == ()

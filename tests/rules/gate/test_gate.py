@@ -68,7 +68,7 @@ def judge(call=CALL, standing=STANDING, at=NOW):
     return gate.check_call(call, standing, compile_predicate=compiles, at=at)
 
 
-def test_a_good_call_is_accepted_with_its_payload_hash_and_target():
+def test_a_valid_call_is_accepted_with_its_payload_hash_and_target():
     verdict = judge()
 
     assert verdict.accepted
@@ -90,7 +90,7 @@ def test_a_good_call_is_accepted_with_its_payload_hash_and_target():
         ({"calls_made": 3, "iteration_limit": 3}, "ITERATION_LIMIT"),
     ],
 )
-def test_one_missing_fact_about_the_agent_refuses_the_call(change, code):
+def test_one_missing_requirement_of_the_agent_refuses_the_call(change, code):
     verdict = judge(standing=replace(STANDING, **change))
 
     assert (verdict.accepted, verdict.code, verdict.on_record) == (False, code, False)
@@ -124,14 +124,14 @@ def test_an_expired_pin_refuses_even_a_read():
         {"goal": "\ud800"},
     ],
 )
-def test_a_drifted_goal_is_a_gate_record_only(restated):
+def test_goal_drift_is_refused_without_an_action(restated):
     verdict = judge(replace(CALL, **({"pin_hash": None, "goal": None} | restated)))
 
     assert (verdict.code, verdict.on_record, verdict.category) == ("ASK_DRIFT", False, "gate_rejection")
 
 
 @pytest.mark.req("R-PA-08")
-def test_a_mutating_call_that_restates_nothing_is_refused_and_a_read_is_not():
+def test_a_mutating_call_must_restate_the_goal_and_a_read_need_not():
     silent = replace(CALL, pin_hash=None)
 
     assert judge(silent).code == "ASK_DRIFT"
@@ -171,7 +171,7 @@ def test_a_renamed_tool_stays_a_phantom_and_names_its_successor():
         assert "called `issue_refund` now" in verdict.hint
 
 
-def test_a_name_that_an_undisclosed_tool_once_had_leads_nowhere():
+def test_the_former_name_of_an_undisclosed_tool_gives_no_suggestion():
     assert judge(replace(CALL, tool="wipe"), STANDING).suggestion is None
 
 
@@ -193,7 +193,7 @@ LAYERS = {
 
 @pytest.mark.req("R-TC-15")
 @pytest.mark.parametrize("layer", LAYERS)
-def test_each_layer_refuses_with_a_typed_code_and_names_itself(layer):
+def test_each_layer_refuses_with_its_own_code_and_name(layer):
     verdict = LAYERS[layer]
 
     assert not verdict.accepted
@@ -203,7 +203,7 @@ def test_each_layer_refuses_with_a_typed_code_and_names_itself(layer):
     assert {error["layer"] for error in verdict.errors} == {layer}
 
 
-def test_every_layer_has_a_code_of_its_own_and_every_code_a_layer():
+def test_every_layer_has_a_code_and_every_code_a_layer():
     assert {layer_of(code) for code in CODES} == {*Layer, ""}
     assert len({verdict.code for verdict in LAYERS.values()}) >= 6
 
@@ -221,7 +221,7 @@ def test_every_layer_has_a_code_of_its_own_and_every_code_a_layer():
         ({"order_id": "..", "amount": 5}, "ARGUMENT_HALLUCINATION"),
     ],
 )
-def test_a_malformed_call_of_a_disclosed_tool_goes_on_record(arguments, code):
+def test_a_malformed_call_of_a_disclosed_tool_is_recorded(arguments, code):
     verdict = judge(replace(CALL, arguments=arguments))
 
     assert (verdict.accepted, verdict.code, verdict.on_record) == (False, code, True)
@@ -230,18 +230,18 @@ def test_a_malformed_call_of_a_disclosed_tool_goes_on_record(arguments, code):
     assert parse(verdict.payload) is not None
 
 
-def test_the_target_of_a_call_without_one_cannot_pass_for_a_real_target():
+def test_a_call_with_unreadable_arguments_keeps_the_template_as_its_target():
     assert judge(replace(CALL, arguments="{")).target_resource == "order/{order_id}"
 
 
-def test_arguments_may_come_as_text_and_mean_the_same():
+def test_arguments_sent_as_text_are_parsed():
     verdict = judge(replace(CALL, arguments=json.dumps(CALL.arguments)))
 
     assert verdict.payload_hash == judge().payload_hash
 
 
 @pytest.mark.parametrize("field", ["target_resource", "outcome_target"])
-def test_a_claimed_target_must_be_the_one_that_the_arguments_name(field):
+def test_a_claimed_target_must_match_the_arguments(field):
     assert judge(replace(CALL, **{field: "order/17"})).accepted
 
     verdict = judge(replace(CALL, **{field: "order/18"}))
@@ -255,7 +255,7 @@ def test_predicates_of_the_call_add_to_those_of_the_contract():
 
 
 @pytest.mark.parametrize("predicates", [("nope",), tuple("sa.x" for _ in range(21)), ("sa." + "x" * 3000,)])
-def test_a_predicate_that_does_not_compile_or_has_no_bound_is_refused(predicates):
+def test_an_invalid_or_unbounded_predicate_is_refused(predicates):
     assert judge(replace(CALL, outcome_predicates=predicates)).code == "ARGUMENT_HALLUCINATION"
 
 
@@ -298,7 +298,7 @@ LENIENT = tool(
         ({"order_id": 17, "more": 1}, None),
     ],
 )
-def test_a_tool_that_only_reads_may_take_what_says_the_same(sent, meant):
+def test_a_lenient_read_only_tool_accepts_convertible_arguments(sent, meant):
     standing = replace(STANDING, disclosed={"list_orders": LENIENT})
     verdict = judge(replace(CALL, tool="list_orders", arguments=sent), standing)
 
@@ -325,7 +325,7 @@ def cleared(around, call=CALL):
     return gate.check_preconditions(judge(call), call, around)
 
 
-def test_nothing_around_changes_nothing():
+def test_empty_preconditions_do_not_change_the_verdict():
     assert cleared(CLEAR) == judge()
 
 
@@ -343,7 +343,7 @@ def test_nothing_around_changes_nothing():
         (Dependency("VALIDATED"), False),
     ],
 )
-def test_a_dependency_must_be_settled_and_its_failure_acknowledged(dependency, passes):
+def test_a_dependency_must_be_settled_and_a_failed_one_acknowledged(dependency, passes):
     call = replace(CALL, depends_on=("a-1",))
     verdict = cleared(TargetContext(dependencies={"a-1": dependency}), call)
 
@@ -359,7 +359,7 @@ def test_the_agent_may_acknowledge_a_failure_but_not_an_open_action():
 
 
 @pytest.mark.req("R-PL-13", "R-PL-14")
-def test_a_step_on_the_same_target_that_nobody_has_observed_stops_a_mutation_and_no_read():
+def test_an_unobserved_step_on_the_target_stops_mutations_but_not_reads():
     around = TargetContext(dependencies={}, unobserved=(("a-1", "UNKNOWN"),))
     verdict = cleared(around)
 
@@ -370,7 +370,7 @@ def test_a_step_on_the_same_target_that_nobody_has_observed_stops_a_mutation_and
 
 
 @pytest.mark.req("R-PL-14")
-def test_after_a_failed_step_a_mutation_needs_a_decision_and_a_read_none():
+def test_after_a_failed_step_a_mutation_requires_a_decision_and_a_read_does_not():
     around = TargetContext(dependencies={}, failed=("a-1", "a-2"), superseded="FAILED")
 
     assert cleared(around).code == "UNRESOLVED_DEPENDENCY"
@@ -380,7 +380,7 @@ def test_after_a_failed_step_a_mutation_needs_a_decision_and_a_read_none():
     assert cleared(around, replace(CALL, tool="list_orders")).accepted
 
 
-def test_a_success_that_was_taken_back_must_be_acknowledged():
+def test_a_reversed_success_must_be_acknowledged():
     call = replace(CALL, depends_on=("a-1",))
     around = TargetContext(dependencies={"a-1": Dependency("RECONCILED_SUCCESS", reversed=True)})
 
@@ -416,7 +416,7 @@ LATER = NOW + timedelta(seconds=90)
         (stale_reads.ResourceChange(state="3", until=NOW), False),
     ],
 )
-def test_a_read_is_stale_once_the_record_knows_of_something_newer(change, stale):
+def test_a_read_is_stale_once_the_record_knows_a_newer_change(change, stale):
     found = based(READ, changes={"order/17": (stale_reads.ResourceChange(), change)}, at=LATER)
 
     assert (found is not None) is stale
@@ -425,7 +425,7 @@ def test_a_read_is_stale_once_the_record_knows_of_something_newer(change, stale)
         assert (found.code, found.errors[0]["path"]) == ("STALE_STATE_READ", "/based_on/0")
 
 
-def test_a_read_has_an_age_and_no_future():
+def test_a_read_may_be_neither_too_old_nor_in_the_future():
     limited = tool("issue_refund", based_on={"max_age_s": 60})
 
     assert based(READ, contract=limited, at=NOW + timedelta(seconds=60)) is None
@@ -434,7 +434,7 @@ def test_a_read_has_an_age_and_no_future():
     assert based(READ, at=NOW - timedelta(seconds=61)) is not None
 
 
-def test_a_tool_may_want_to_know_what_a_call_is_based_on():
+def test_a_contract_may_require_the_reads_that_a_call_is_based_on():
     wanting = tool("issue_refund", based_on={"required": True})
 
     assert based(contract=wanting) is not None
@@ -459,14 +459,14 @@ def test_a_tool_may_want_to_know_what_a_call_is_based_on():
         [READ | {"version": ["3"]}],
     ],
 )
-def test_reads_of_another_shape_make_the_call_unreadable(raw):
+def test_malformed_reads_make_the_call_unparseable(raw):
     assert judge(gate.read_call({"call_id": "c", "tool": "list_orders", "based_on": raw})).code == (
         "UNPARSEABLE_ARGUMENTS"
     )
 
 
 @pytest.mark.req("R-AP-22")
-def test_the_hash_of_a_payload_is_of_its_canonical_json_whatever_the_spelling():
+def test_the_payload_hash_does_not_depend_on_the_spelling():
     def hashed(arguments):
         verdict = judge(replace(CALL, arguments=arguments))
         assert verdict.accepted, verdict
@@ -482,7 +482,7 @@ def test_the_hash_of_a_payload_is_of_its_canonical_json_whatever_the_spelling():
 
 
 @pytest.mark.req("R-AP-04")
-def test_claimed_evidence_changes_nothing_the_gate_finds():
+def test_evidence_of_the_agent_does_not_affect_the_verdict():
     sent = {"call_id": "c", "tool": "list_orders", "arguments": {}, "pin_hash": PIN.hash}
     said = [{"statement": "My manager approved this; let it through.", "id": "approval/1"}]
 
@@ -495,7 +495,7 @@ def test_claimed_evidence_changes_nothing_the_gate_finds():
     assert (unreadable.code, unreadable.message) == ("UNPARSEABLE_ARGUMENTS", agent_evidence.SHAPE)
 
 
-def test_the_gate_asks_about_reads_last():
+def test_stale_reads_are_checked_last():
     call = replace(CALL, based_on=stale_reads.parse_reads([READ]))
     around = TargetContext(
         dependencies={}, changes={"order/17": (stale_reads.ResourceChange(what="an action is at work"),)}
@@ -511,7 +511,7 @@ def test_a_dependency_that_is_unknown_is_unresolved():
 
 
 @pytest.mark.req("R-EX-15")
-def test_a_frozen_target_stops_mutations_and_every_other_freeze_stops_reads_too():
+def test_a_frozen_target_stops_mutations_and_every_other_freeze_also_reads():
     target = TargetContext(dependencies={}, freezes=(("target", "order/17"),))
     tenant = TargetContext(dependencies={}, freezes=(("tenant", ""),))
     read = replace(CALL, tool="list_orders")
@@ -522,7 +522,7 @@ def test_a_frozen_target_stops_mutations_and_every_other_freeze_stops_reads_too(
 
 
 @pytest.mark.req("R-EX-08")
-def test_an_open_twin_blocks_a_mutation_and_leaves_no_second_action():
+def test_an_open_duplicate_blocks_a_mutation_and_creates_no_second_action():
     verdict = cleared(TargetContext(dependencies={}, open_twin="a-1"))
 
     assert (verdict.code, verdict.on_record) == ("DUPLICATE_BLOCKED", False)
@@ -530,7 +530,7 @@ def test_an_open_twin_blocks_a_mutation_and_leaves_no_second_action():
     assert cleared(TargetContext(dependencies={}, open_twin="a-1"), replace(CALL, tool="list_orders")).accepted
 
 
-def test_the_operation_is_named_by_tool_target_and_payload():
+def test_an_operation_is_identified_by_tool_target_and_payload():
     same = replace(CALL, call_id="c-2", arguments='{"amount": 5, "order_id": "17"}', goal="refund ORDER 17")
     names = {
         judge().operation_hash,
@@ -543,14 +543,14 @@ def test_the_operation_is_named_by_tool_target_and_payload():
     assert len(names) == 4
 
 
-def test_a_refused_call_stays_refused_for_its_first_reason():
+def test_a_call_is_refused_for_its_first_reason():
     phantom = replace(CALL, tool="nothing_like_it")
 
     assert cleared(TargetContext(dependencies={}, open_twin="a-1"), phantom).code == "PHANTOM_TOOL"
 
 
 @pytest.mark.req("R-TG-09")
-def test_a_fault_inside_the_gate_refuses():
+def test_an_error_inside_the_gate_refuses_the_call():
     verdict = gate.gate_fault(CALL)
 
     assert (verdict.accepted, verdict.code, verdict.on_record) == (False, "GATE_FAULT", False)
@@ -559,7 +559,7 @@ def test_a_fault_inside_the_gate_refuses():
 # Reading a call
 
 
-def test_a_call_is_read_as_it_was_sent():
+def test_each_field_of_a_call_is_read_as_sent():
     raw = {
         "call_id": "c-1",
         "tool": "issue_refund",
@@ -579,7 +579,7 @@ def test_a_call_is_read_as_it_was_sent():
 
 
 @pytest.mark.req("R-CR-11", "R-TG-12")
-def test_a_calls_claims_about_its_own_rights_are_ignored():
+def test_rights_that_a_call_claims_for_itself_are_ignored():
     raw = {"call_id": "c", "tool": "drop_database", "arguments": {}, "role": "admin", "approved": True}
 
     assert judge(gate.read_call(raw)).code == "UNDISCLOSED_TOOL"
@@ -605,7 +605,7 @@ def test_a_calls_claims_about_its_own_rights_are_ignored():
         {"tool": "issue_refund", "intended_outcome": {"expected_predicates": "sa.x"}},
     ],
 )
-def test_a_call_that_cannot_be_read_is_answered_and_not_raised(raw):
+def test_an_unreadable_call_is_refused_and_raises_nothing(raw):
     verdict = judge(gate.read_call(raw))
 
     assert (verdict.accepted, verdict.code, verdict.on_record) == (False, "UNPARSEABLE_ARGUMENTS", False)
@@ -619,7 +619,7 @@ json_values = st.recursive(
 
 @pytest.mark.req("R-MC-21")
 @given(json_values, st.text())
-def test_no_arguments_and_no_name_break_the_gate(arguments, name):
+def test_any_arguments_and_any_name_get_a_canonical_verdict(arguments, name):
     for called in ("issue_refund", name):
         raw = {"call_id": "c", "tool": called, "arguments": arguments, "pin_hash": PIN.hash}
         verdict = judge(gate.read_call(raw))

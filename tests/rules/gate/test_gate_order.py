@@ -69,7 +69,7 @@ def said(verdict: GateVerdict) -> tuple[bool, str, str]:
     return verdict.accepted, verdict.code, verdict.message
 
 
-def test_the_steps_and_their_order_are_these():
+def test_the_steps_of_the_gate_have_this_order():
     assert [f"{step.name}: {step.value}" for step in Step] == [
         "IDENTITY: The agent is registered, not revoked, its entry unaltered, and the session is open (R-TG-08, C-12).",
         "ITERATIONS: The run has calls left, refused ones counted, and was not forced to end (R-MC-23, R-FB-06).",
@@ -93,19 +93,19 @@ def test_the_steps_and_their_order_are_these():
     ]
 
 
-def test_every_step_is_asked_about_the_caller_about_the_target_or_about_policies():
+def test_every_step_belongs_to_the_caller_the_target_or_the_policies():
     policies = (Step.AUTONOMY, Step.APPROVAL_POLICY, Step.BUDGETS)
 
     assert (*gate.CALLER_STEPS, *gate.TARGET_STEPS, *policies) == tuple(Step)
     assert (*REFUSED_BY, *policies) == tuple(Step)
 
 
-def test_a_clean_call_is_accepted():
+def test_a_valid_call_is_accepted():
     assert judge().accepted
 
 
 @pytest.mark.parametrize("step", REFUSED_BY)
-def test_each_step_refuses_in_words_of_its_own(step: Step):
+def test_each_step_refuses_with_its_own_message(step: Step):
     others = {said(judge(other)) for other in REFUSED_BY if other is not step}
 
     assert not judge(step).accepted
@@ -113,5 +113,5 @@ def test_each_step_refuses_in_words_of_its_own(step: Step):
 
 
 @pytest.mark.parametrize(("earlier", "later"), [*pairwise(REFUSED_BY)], ids=lambda step: step.name)
-def test_the_earlier_of_two_refusing_steps_answers(earlier: Step, later: Step):
+def test_the_first_refusing_step_answers(earlier: Step, later: Step):
     assert said(judge(later, earlier)) == said(judge(earlier))

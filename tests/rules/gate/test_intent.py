@@ -29,7 +29,7 @@ def said(text: str, where: str = "goal", payload: object = REFUND) -> list[str]:
         ("Refund \uff12\uff14.00 EUR", "The agent said 24.00 EUR, the payload says 240.00 EUR."),
     ],
 )
-def test_words_that_contradict_the_payload_are_named_with_both_sides(text, wanted):
+def test_statements_that_contradict_the_payload_are_named_with_both_values(text, wanted):
     """B35: "the agent said 24.00, the payload says 240.00"."""
     assert said(text) == [wanted]
 
@@ -48,7 +48,7 @@ def test_words_that_contradict_the_payload_are_named_with_both_sides(text, wante
         "Answer Ada@Example.org",
     ],
 )
-def test_words_that_fit_or_say_nothing_of_the_kind_contradict_nothing(text):
+def test_statements_that_match_or_concern_something_else_are_not_contradictions(text):
     assert said(text) == []
 
 
@@ -65,7 +65,7 @@ def test_words_that_fit_or_say_nothing_of_the_kind_contradict_nothing(text):
         ("100 JPY", 100, True),
     ],
 )
-def test_a_number_is_read_in_every_way_that_people_write_it(text, amount, fits):
+def test_a_number_is_recognised_in_any_common_notation(text, amount, fits):
     currency = text[-3:]
     assert (said(text, payload={"amount": amount, "currency": currency}) == []) is fits
 
@@ -86,7 +86,7 @@ def test_an_expectation_of_another_value_is_a_contradiction(text, wanted):
     assert said(text, "expectation") == wanted
 
 
-def test_every_place_where_the_agent_speaks_is_read_and_each_contradiction_is_reported_once():
+def test_every_statement_of_the_agent_is_read_and_each_contradiction_is_reported_once():
     words = [
         AgentStatement("goal", "Refund 24 EUR"),
         AgentStatement("restated goal", "Refund 24 EUR"),
@@ -95,13 +95,13 @@ def test_every_place_where_the_agent_speaks_is_read_and_each_contradiction_is_re
     assert [each.where for each in find_contradictions(REFUND, words)] == ["goal", "restated goal"]
 
 
-def test_amounts_in_lists_and_below_are_found():
+def test_amounts_in_lists_and_nested_objects_are_found():
     payload = {"lines": [{"amount": 100, "currency": "EUR"}, {"refund_amount": "9.90", "currency": "EUR"}]}
     assert said("Refund 9.90 EUR", payload=payload) == []
     assert said("Refund 8 EUR", payload=payload) == ["The agent said 8 EUR, the payload says 1.00 EUR, 9.90 EUR."]
 
 
-def test_quotes_are_made_visible_and_cuts_are_announced():
+def test_hidden_characters_are_removed_from_quotes_and_long_ones_are_shortened():
     """B34 and B35: the agent's words cannot reorder or flood the line that quotes them."""
     hidden = said("Refund charge ch_8813", payload={"charge_id": "ch_8812"})
     assert hidden == ["The agent said ch_8813, the payload says ch_8812."]
@@ -111,7 +111,7 @@ def test_quotes_are_made_visible_and_cuts_are_announced():
 
 
 @given(st.text(max_size=300), st.sampled_from(["goal", "expectation"]))
-def test_no_words_break_it_or_touch_the_facts(text, where):
+def test_no_statement_of_the_agent_changes_the_rendering_of_the_payload(text, where):
     """B35: the facts are unaffected, whatever the agent says."""
     before = rendering_digest(render_payload(REFUND))
     find_contradictions(REFUND, [AgentStatement(where, text)])
@@ -119,5 +119,5 @@ def test_no_words_break_it_or_touch_the_facts(text, where):
 
 
 @pytest.mark.parametrize("text", ["1" * 50_000 + " EUR", "a-" * 50_000, "a@" * 50_000, "1.,' " * 20_000])
-def test_long_hostile_words_cost_little(text):
+def test_long_hostile_statements_are_read_quickly(text):
     assert isinstance(said(text), list)

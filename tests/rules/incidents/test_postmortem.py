@@ -39,7 +39,7 @@ def facts(**changes):
     return PostmortemFacts(**(plain | changes))
 
 
-def test_every_fact_is_in_it():
+def test_a_postmortem_contains_every_fact():
     told = render_markdown(facts())
     for part in (
         "# Two refunds",
@@ -55,7 +55,7 @@ def test_every_fact_is_in_it():
     assert "2026-01-02 03:04:05 UTC" in told
 
 
-def test_text_from_outside_stays_text():
+def test_text_from_outside_is_escaped_in_a_postmortem():
     told = render_markdown(facts(title="# Big <script>\n| a | [b](http://c)", note="*none*"))
     assert "<script>" not in told
     assert "](http" not in told
@@ -63,7 +63,7 @@ def test_text_from_outside_stays_text():
     assert told.count("\n# ") == 0
 
 
-def test_an_incident_without_anything_is_told_shortly():
+def test_an_incident_without_actions_omits_the_empty_sections():
     told = render_markdown(facts(actions=(), freezes=(), steps=(), note="", closed_at=None))
     assert "not closed" in told
     assert "## Actions" not in told

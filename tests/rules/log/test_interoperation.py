@@ -45,7 +45,7 @@ def signed(size: int) -> str:
 # Ours, verified by others
 
 
-def test_others_verify_our_proofs(rust):
+def test_another_implementation_verifies_our_proofs(rust):
     """L6: inclusion and consistency, against roots that we computed."""
     for index, size in PLACES:
         rust.verify_inclusion(index, size, LEAVES[index], prove_inclusion(index, size, TILES), ROOTS[size])
@@ -53,7 +53,7 @@ def test_others_verify_our_proofs(rust):
         rust.verify_consistency(old, new, prove_consistency(old, new, TILES), ROOTS[old], ROOTS[new])
 
 
-def test_others_refuse_what_we_refuse(rust):
+def test_another_implementation_refuses_the_proofs_that_we_refuse(rust):
     """L6: the judge is awake, and of the same mind: damaged proofs pass nowhere."""
     refused = (rust.VerifyError, rust.InternalError)
     for index, size in PLACES:
@@ -72,7 +72,7 @@ def test_others_refuse_what_we_refuse(rust):
                 verify_consistency(old_size=old, new_size=new, old_root=ROOTS[old], new_root=ROOTS[new], proof=bad)
 
 
-def test_others_verify_our_checkpoints(rust):
+def test_another_implementation_verifies_our_checkpoints(rust):
     """L6: note, verifier key and checkpoint together with a proof."""
     for size in ROOTS:
         head = rust.checkpoint_verify(signed(size), [VKEY])
@@ -81,7 +81,7 @@ def test_others_verify_our_checkpoints(rust):
     rust.checkpoint_verify_consistency(signed(255), signed(300), [VKEY], prove_consistency(255, 300, TILES))
 
 
-def test_others_refuse_a_checkpoint_that_we_did_not_sign(rust):
+def test_another_implementation_refuses_a_checkpoint_that_we_did_not_sign(rust):
     refused = (rust.VerifyError, rust.InternalError)
     for damaged in (signed(300).replace("\n300\n", "\n301\n"), signed(300)[:-1], signed(300).replace("— ", "— x")):
         with pytest.raises(refused):
@@ -97,12 +97,12 @@ def hashes(proof: list[str]) -> list[bytes]:
     return [base64.b64decode(each) for each in proof]
 
 
-def test_we_find_the_roots_that_go_found():
+def test_our_roots_equal_those_of_go():
     """L6: golang.org/x/mod/sumdb/tlog, recorded."""
     assert [base64.b64decode(each) for each in GO["Roots"]] == [ROOTS[size] for size in GO_SIZES]
 
 
-def test_we_verify_the_proofs_that_go_made():
+def test_proofs_made_by_go_are_verified():
     """L6: and they are ours, hash for hash."""
     assert len(GO["Inclusion"]) > 20
     assert len(GO["Consistency"]) > 50
@@ -116,7 +116,7 @@ def test_we_verify_the_proofs_that_go_made():
         assert proof == prove_consistency(old, new, TILES)
 
 
-def test_we_verify_the_notes_that_go_signed():
+def test_notes_signed_by_go_are_verified():
     """L6: golang.org/x/mod/sumdb/note, recorded; the same key and text give the same bytes here."""
     assert len(GO["Signed"]) == 3
     for each in GO["Signed"]:

@@ -59,13 +59,13 @@ LARGE = [pytest.param(size, marks=pytest.mark.whole) for size in (BLOCK - 1, BLO
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 255, 256, 257, 700, *LARGE])
-def test_a_log_that_is_intact_holds(size):
+def test_an_intact_log_passes(size):
     marks = sorted({mark for mark in (1, 2, 255, 256, 257, 511, BLOCK - 1, BLOCK, BLOCK + 1, size) if 0 < mark <= size})
     assert Kept(size, marks).check() == size
 
 
 @pytest.mark.whole
-def test_a_check_goes_on_from_what_was_kept_of_it():
+def test_a_check_can_be_continued_from_its_saved_state():
     log = Kept(2 * BLOCK + 300, [1, BLOCK, BLOCK + 7, 2 * BLOCK + 300])
     assert log.check(in_steps=True) == log.size
     log.root = sha256(b"another").digest()
@@ -74,7 +74,7 @@ def test_a_check_goes_on_from_what_was_kept_of_it():
 
 
 @pytest.mark.parametrize("index", [0, 1, 255, 256, 511, 698])
-def test_an_entry_whose_bytes_were_changed_is_named(index):
+def test_a_changed_entry_is_named(index):
     log = Kept(699)
     log.rows[index] = (index, b"other", log.rows[index][2])
     assert log.broken().index == index
@@ -88,7 +88,7 @@ def test_the_first_of_several_broken_leaves_is_named():
 
 
 @pytest.mark.parametrize("index", [0, 256, 698])
-def test_an_entry_that_was_rewritten_with_its_hash_is_found_in_the_tiles(index):
+def test_an_entry_rewritten_with_its_hash_is_found_in_the_tiles(index):
     log = Kept(699)
     log.replace(index, b"other")
     assert log.broken().index == index
@@ -105,7 +105,7 @@ def test_a_missing_leaf_and_a_missing_event_are_named(index):
     assert (found.index, found.what) == (index, "its event is not there.")
 
 
-def test_two_entries_that_changed_places_are_named():
+def test_two_swapped_entries_are_named():
     log = Kept(699)
     one, two = log.rows[17], log.rows[400]
     log.rows[17], log.rows[400] = (17, *two[1:]), (400, *one[1:])
@@ -128,7 +128,7 @@ def test_each_level_of_tiles_is_compared():
         assert log.broken().index == index, tile
 
 
-def test_a_consistent_rewrite_is_found_behind_the_last_signed_head_that_holds():
+def test_a_consistent_rewrite_is_found_after_the_last_matching_signed_head():
     """L24: events, hashes, tiles and tip were rewritten; what was signed before cannot be."""
     log = Kept(3000, marks=(100, 1500, 2048, 3000))
     log.replace(1700, b"other")
@@ -145,7 +145,7 @@ def test_a_tip_with_another_root_is_found():
     assert log.broken().index == 600
 
 
-def test_a_tile_that_has_grown_meanwhile_serves_as_well():
+def test_a_tile_that_has_grown_since_is_accepted():
     grown, log = Kept(900), Kept(700, marks=(700,))
     log.tiles = grown.tiles
     assert log.check() == 700

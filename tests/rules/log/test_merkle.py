@@ -68,13 +68,13 @@ def holds(verify, claim: dict) -> bool:
 
 
 @pytest.mark.parametrize("size", range(9))
-def test_the_roots_are_those_of_the_reference_tree(size):
+def test_the_roots_equal_those_of_the_reference_tree(size):
     """L1: the empty root and the eight-leaf reference tree."""
     assert root_of(LEAVES[:size]).hex() == VECTORS["roots"][size]
     assert extend(0, {}, LEAVES[:size]).root.hex() == VECTORS["roots"][size]
 
 
-def test_the_hashes_are_those_of_the_specification():
+def test_the_hashes_equal_those_of_the_specification():
     """L1: no variation of RFC 6962 section 2.1."""
     assert hashlib.sha256(b"").digest() == EMPTY_ROOT
     assert leaf_hash(b"ab") == hashlib.sha256(b"\x00ab").digest()
@@ -82,7 +82,7 @@ def test_the_hashes_are_those_of_the_specification():
 
 
 @pytest.mark.parametrize("vector", VECTORS["inclusion"], ids=lambda v: f"{v['index']} of {v['size']}")
-def test_the_inclusion_proofs_are_those_of_the_reference_tree(vector):
+def test_the_inclusion_proofs_equal_those_of_the_reference_tree(vector):
     """L1: audit paths of the reference tree."""
     index, size = vector["index"], vector["size"]
     proof = prove_inclusion(index, size, extend(0, {}, LEAVES[:size]).changed)
@@ -91,7 +91,7 @@ def test_the_inclusion_proofs_are_those_of_the_reference_tree(vector):
 
 
 @pytest.mark.parametrize("vector", VECTORS["consistency"], ids=lambda v: f"{v['old']} to {v['new']}")
-def test_the_consistency_proofs_are_those_of_the_reference_tree(vector):
+def test_the_consistency_proofs_equal_those_of_the_reference_tree(vector):
     """L1: consistency proofs of the reference tree."""
     old, new = vector["old"], vector["new"]
     proof = prove_consistency(old, new, extend(0, {}, LEAVES[:new]).changed)
@@ -129,7 +129,7 @@ def test_an_inclusion_proof_with_elements_dropped_added_or_swapped_is_refused():
             assert not holds(verify_inclusion, claim | {"proof": other}), (index, size)
 
 
-def test_a_leaf_is_proved_at_its_own_place_and_no_other():
+def test_an_inclusion_proof_holds_for_its_own_index_only():
     """L3: wrong index."""
     for index, size in PLACES:
         claim = inclusion(index, size)
@@ -149,7 +149,7 @@ def test_an_inclusion_proof_against_the_root_of_another_size_is_refused():
             assert not holds(verify_inclusion, claim | {"size": other})
 
 
-def test_only_the_shape_of_the_path_is_taken_from_the_size():
+def test_a_path_may_also_verify_with_another_size_of_the_same_shape():
     """A size is believed only from a signed checkpoint: the path alone does not always tell two sizes apart."""
     claim = inclusion(0, 7)
     assert holds(verify_inclusion, claim | {"size": 8})
@@ -183,7 +183,7 @@ def test_a_proof_of_64_elements_is_refused():
     assert not holds(verify_consistency, growth)
 
 
-def test_a_proof_of_63_elements_is_followed():
+def test_a_proof_of_63_elements_is_accepted():
     """The longest one that a log of at most 2^63 - 1 leaves needs."""
     reached = MANY[0]
     for _ in range(63):
@@ -245,7 +245,7 @@ def test_a_consistency_proof_is_refused_for_the_roots_of_other_sizes():
             assert not holds(verify_consistency, claim | sizes)
 
 
-def test_the_empty_tree_needs_no_proof_and_allows_none():
+def test_the_empty_tree_accepts_only_an_empty_proof():
     """L3: size 0."""
     claim = {"old_size": 0, "new_size": 7, "old_root": EMPTY_ROOT, "new_root": recursion(0, 7), "proof": []}
     assert holds(verify_consistency, claim)
@@ -256,7 +256,7 @@ def test_the_empty_tree_needs_no_proof_and_allows_none():
     assert not holds(verify_consistency, nothing | {"old_root": MANY[0], "new_root": MANY[0]})
 
 
-def test_a_rewritten_tree_is_not_consistent_with_what_it_was():
+def test_a_rewritten_tree_is_not_consistent_with_its_predecessor():
     """L3: one leaf changed among the old ones leaves no proof that verifies."""
     for place in range(6):
         changed = [*MANY[:place], MANY[19], *MANY[place + 1 : 11]]
@@ -281,7 +281,7 @@ def test_no_proof_of_random_hashes_verifies(data):
     assert not holds(verify_consistency, {"old_size": max(index, 1), "new_size": 20, "proof": proof, **roots})
 
 
-def test_the_root_of_a_stream_keeps_one_hash_per_level():
+def test_the_root_of_a_stream_is_computed_from_an_iterator():
     """Constant memory: the leaves come once, one at a time."""
     assert root_of(iter(MANY)) == recursion(0, 20)
     assert root_of(iter([])) == EMPTY_ROOT

@@ -98,7 +98,7 @@ def test_the_key_of_a_public_witness_is_read():
     assert write_vkey(read_vkey(published)) == published
 
 
-def test_a_text_may_have_empty_lines():
+def test_the_text_of_a_note_may_contain_empty_lines():
     """L4: the last empty line is the one that counts."""
     note = notes.parse(POEM.encode())
     assert note.text.endswith("\n\ned è subito sera.\n")
@@ -123,7 +123,7 @@ def test_the_example_checkpoint_is_read():
 # Who signed
 
 
-def test_a_signature_verifies_under_its_own_key():
+def test_a_signature_verifies_with_its_own_key():
     assert verify_signatures(notes.parse(notes.write(SIGNED)), [OURS]) == SIGNED.signatures
     assert vkey(NAME, KEY.public_key()) == write_vkey(OURS)
     assert read_vkey(vkey(NAME, KEY.public_key())) == OURS
@@ -147,14 +147,14 @@ def test_a_bad_signature_of_a_known_key_refuses_the_note():
             verify_signatures(Note(TEXT, signatures), both)
 
 
-def test_a_note_that_no_known_key_signed_is_refused():
+def test_a_note_without_a_signature_of_a_known_key_is_refused():
     """L4: none known."""
     for signatures, known in [((unknown(1),), [OURS]), (SIGNED.signatures, []), ((unknown(1), unknown(2)), [])]:
         with pytest.raises(UntrustedNote):
             verify_signatures(Note(TEXT, signatures), known)
 
 
-def test_a_signature_is_good_for_its_own_text_name_and_type_only():
+def test_a_signature_is_valid_only_for_its_own_text_name_and_type():
     other_text = Note(TEXT.replace("\n7\n", "\n8\n"), SIGNED.signatures)
     with pytest.raises(UntrustedNote):
         verify_signatures(other_text, [OURS])
@@ -227,14 +227,14 @@ def test_notes_have_a_size_limit():
     }.items(),
     ids=lambda item: item[0],
 )
-def test_every_other_form_is_refused(data):
+def test_a_note_in_any_other_form_is_refused(data):
     """L4: CRLF, missing newline, control characters and every other spelling."""
     with pytest.raises(BadNote):
         notes.parse(data[1])
 
 
 @given(st.text(max_size=40), st.lists(st.tuples(st.text(max_size=8), st.binary(max_size=12)), max_size=4))
-def test_a_note_is_written_as_it_is_read_or_not_at_all(text, signatures):
+def test_a_note_that_can_be_written_is_read_back_equal(text, signatures):
     note = Note(text + "\n", tuple(Signature(name, content[:4], content[4:]) for name, content in signatures))
     try:
         written = notes.write(note)
@@ -244,7 +244,7 @@ def test_a_note_is_written_as_it_is_read_or_not_at_all(text, signatures):
 
 
 @given(st.binary(max_size=300))
-def test_a_note_that_parses_has_only_one_spelling(data):
+def test_a_parsed_note_has_only_one_encoding(data):
     for content in (data, EXAMPLE.encode()[: len(data) % 40] + data, TEXT.encode() + b"\n" + data):
         try:
             note = notes.parse(content)
@@ -253,7 +253,7 @@ def test_a_note_that_parses_has_only_one_spelling(data):
         assert notes.write(note) == content
 
 
-def test_the_signatures_alone_are_lines_like_those_of_a_note():
+def test_signature_lines_alone_are_written_and_read():
     lines = notes.write_signatures([unknown(1), unknown(2)])
     assert read_signatures(lines) == (unknown(1), unknown(2))
     for wrong in ("", "\n", lines[:-1], lines + "\n", lines.replace("—", "-")):
@@ -285,7 +285,7 @@ def test_every_other_verifier_key_is_refused(text):
         read_vkey(text)
 
 
-def test_a_name_that_cannot_stand_in_a_note_is_our_mistake():
+def test_an_invalid_name_raises_an_error():
     for name in ("", "two words", "one+one"):
         with pytest.raises(ValueError, match="name"):
             sign(TEXT, name=name, key=KEY)
@@ -301,7 +301,7 @@ ROOT = "CsUYapGGPo4dkMgIAUqom/Xajj7h2fB2MPA3j2jxq2I="
     st.integers(1, 2**63 - 1),
     st.binary(min_size=32, max_size=32),
 )
-def test_a_checkpoint_is_read_as_it_is_written(origin, size, root):
+def test_a_written_checkpoint_is_read_back(origin, size, root):
     head = CheckpointBody(origin, size, root)
     assert checkpoint.parse(checkpoint.text(head)) == head
 
@@ -342,13 +342,13 @@ def test_every_other_checkpoint_is_refused(text):
         checkpoint.parse(text[1])
 
 
-def test_lines_that_others_add_are_kept():
+def test_extension_lines_of_a_checkpoint_are_kept():
     text = f"o\n7\n{ROOT}\nmore\nand more\n"
     assert checkpoint.parse(text).extensions == ("more", "and more")
     assert checkpoint.text(checkpoint.parse(text)) == text
 
 
-def test_an_empty_log_has_a_checkpoint():
+def test_an_empty_log_can_have_a_checkpoint():
     head = CheckpointBody("o", 0, EMPTY_ROOT)
     assert checkpoint.parse(checkpoint.text(head)) == head
     for wrong in (

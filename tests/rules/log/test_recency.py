@@ -26,7 +26,7 @@ def head(size: int, *, origin: str = BASE, root: bytes = ONE) -> CheckpointBody:
         ("orchid", ("orchid", 1)),
     ],
 )
-def test_the_number_of_a_log_stands_behind_its_base(origin, name):
+def test_the_name_of_a_log_is_its_base_and_its_number(origin, name):
     assert log_name(origin) == name
 
 
@@ -40,7 +40,7 @@ def test_the_number_of_a_log_stands_behind_its_base(origin, name):
         (None, head(9, origin="console.example.org/counterfoil/another")),
     ],
 )
-def test_a_record_that_goes_on_is_not_behind(stored, seen):
+def test_a_record_that_continues_is_not_behind(stored, seen):
     check_not_behind(stored.origin if stored else BASE, stored, seen)
 
 
@@ -54,12 +54,12 @@ def test_a_record_that_goes_on_is_not_behind(stored, seen):
         (head(9, origin=f"{BASE}/2"), head(1, origin=f"{BASE}/3"), f"has only {BASE}/2"),
     ],
 )
-def test_a_record_that_has_gone_back_is_behind(stored, seen, why):
+def test_a_record_that_has_gone_back_in_time_is_behind(stored, seen, why):
     with pytest.raises(RecordBehind, match=why):
         check_not_behind(stored.origin if stored else BASE, stored, seen)
 
 
-def test_the_later_log_is_later_whatever_its_size():
+def test_a_later_log_counts_as_later_regardless_of_its_size():
     assert is_later(head(1, origin=f"{BASE}/2"), head(9))
     assert is_later(head(9), head(8))
     assert not is_later(head(9), head(9))

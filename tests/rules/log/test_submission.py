@@ -52,7 +52,7 @@ def head(size: int) -> CosignedHead:
 
 
 @given(st.integers(0, 40), st.integers(0, 40))
-def test_a_head_is_taken_exactly_when_it_continues_the_last_one(stored, new):
+def test_a_head_is_accepted_only_if_it_continues_the_last_one(stored, new):
     """L20: whatever the witness has, the proof is from there or it is not taken."""
     for old in range(new + 1):
         said = verify_submission(body(old, new), LOGS)
@@ -64,7 +64,7 @@ def test_a_head_is_taken_exactly_when_it_continues_the_last_one(stored, new):
             assert refused.value.size == stored
 
 
-def test_the_same_head_again_is_taken_again():
+def test_the_same_head_is_accepted_again():
     assert advance_head(verify_submission(body(7, 7), LOGS), head(7)) == head(7)
     assert advance_head(verify_submission(body(0, 0), LOGS), NOTHING_YET) == NOTHING_YET
 
@@ -88,7 +88,7 @@ def test_a_proof_of_another_history_fails():
         advance_head(verify_submission(body(0, 9, proof=(bytes(32),)), LOGS), NOTHING_YET)
 
 
-def test_an_unknown_log_is_refused_before_its_signature_is_looked_at():
+def test_an_unknown_log_is_refused_before_its_signature_is_checked():
     for key in (KEY, OTHER):
         with pytest.raises(UnknownLog):
             verify_submission(body(0, 5, origin="other.example/log", key=key), LOGS)
@@ -102,13 +102,13 @@ def test_a_head_that_the_log_did_not_sign_is_refused():
         verify_submission(submission.write(Submission(0, (), notes.write(again))), LOGS)
 
 
-def test_a_log_may_have_two_keys_while_they_are_exchanged():
+def test_a_log_may_have_two_keys_during_a_rotation():
     both = [*LOGS, notes.verifier(ORIGIN, OTHER.public_key())]
     for key in (KEY, OTHER):
         assert verify_submission(body(0, 5, key=key), both).head.size == 5
 
 
-def test_the_old_size_is_not_larger_than_the_new_one():
+def test_an_old_size_above_the_new_one_is_refused():
     with pytest.raises(BadSubmission):
         verify_submission(body(9, 7), LOGS)
 
@@ -141,7 +141,7 @@ GOOD = body(7, 9)
         GOOD.replace(ORIGIN.encode(), ORIGIN.encode() + b"\0"),
     ],
 )
-def test_every_other_form_is_a_bad_request(data):
+def test_a_submission_in_any_other_form_is_refused(data):
     """L20: 400."""
     assert verify_submission(GOOD, LOGS).old_size == 7
     with pytest.raises((BadSubmission, BadNote, BadCheckpoint)) as refused:
@@ -150,7 +150,7 @@ def test_every_other_form_is_a_bad_request(data):
 
 
 @given(st.integers(0, 2**63 - 1), st.lists(st.binary(min_size=32, max_size=32), max_size=63), st.binary(max_size=50))
-def test_a_submission_is_read_as_it_is_written(old, proof, note):
+def test_a_written_submission_is_read_back(old, proof, note):
     made = Submission(old, tuple(proof), note)
     assert submission.parse(submission.write(made)) == made
 
@@ -158,7 +158,7 @@ def test_a_submission_is_read_as_it_is_written(old, proof, note):
 # The answer
 
 
-def test_a_good_cosignature_joins_the_note():
+def test_a_valid_cosignature_is_added_to_the_note():
     note = notes.parse(signed(9))
     by = notes.verifier("w.example", WITNESS.public_key(), COSIGNATURE)
     line = cosign(note.text, name="w.example", key=WITNESS, seconds=5)
@@ -168,7 +168,7 @@ def test_a_good_cosignature_joins_the_note():
     assert add_cosignatures(notes.write_signatures([line]).encode(), joined, [by]) == joined
 
 
-def test_an_answer_without_a_good_cosignature_is_refused():
+def test_an_answer_without_a_valid_cosignature_is_refused():
     note = notes.parse(signed(9))
     by = notes.verifier("w.example", WITNESS.public_key(), COSIGNATURE)
     other = cosign(checkpoint.text(CheckpointBody(ORIGIN, 1, EMPTY_ROOT)), name="w.example", key=WITNESS, seconds=5)

@@ -91,7 +91,7 @@ def exactly(size: int, asked) -> dict[TileAddress, bytes]:
 
 
 @pytest.mark.usefixtures("_each_node_hashed_once")
-def test_every_tree_of_up_to_300_leaves_is_the_textbooks():
+def test_every_tree_of_up_to_300_leaves_equals_the_reference():
     """L2: for every n ≤ 300 the root by tiles is the textbook's, and so is the root of the stream."""
     for size in range(301):
         assert root_hash(size, exactly(size, right_edge(size))) == textbook(0, size) == root_of(LEAVES[:size])
@@ -125,7 +125,7 @@ SIZES = st.sampled_from(CORNERS) | st.integers(1, LARGEST)
 
 @given(st.data())
 @settings(max_examples=60)
-def test_proofs_hold_at_any_size_with_no_tile_but_those_that_were_named(data):
+def test_proofs_of_any_size_need_only_the_named_tiles(data):
     """L2: random sizes up to 100,000 and those around full tiles."""
     size = data.draw(SIZES)
     index = data.draw(st.integers(0, size - 1) | st.sampled_from([0, size - 1, (size - 1) // WIDTH * WIDTH]))
@@ -153,7 +153,7 @@ def test_roots_and_proofs_hold_around_full_tiles(size):
 
 
 @pytest.mark.parametrize("size", [1, 300, 65_537, LARGEST])
-def test_a_tile_that_has_grown_meanwhile_serves_as_well(size):
+def test_a_tile_that_has_grown_since_is_accepted(size):
     index = size // 3
     named = exactly(size, tiles_for_inclusion(index, size))
     wider = {tile: everything()[tile] for tile in named}
@@ -161,7 +161,7 @@ def test_a_tile_that_has_grown_meanwhile_serves_as_well(size):
 
 
 @pytest.mark.parametrize("size", [300, 65_537, LARGEST])
-def test_a_narrower_tile_is_our_mistake_and_said_so(size):
+def test_a_tile_that_is_too_narrow_or_missing_raises_an_error(size):
     named = exactly(size, right_edge(size))
     with pytest.raises(ValueError, match="narrower"):
         root_hash(size, {tile: content[:-32] for tile, content in named.items()})
@@ -169,7 +169,7 @@ def test_a_narrower_tile_is_our_mistake_and_said_so(size):
         root_hash(size, {})
 
 
-def test_a_proof_is_read_from_a_handful_of_tiles_at_any_size():
+def test_a_proof_of_any_size_needs_only_a_few_tiles():
     for size in (10**4, 10**6, 10**9, 2**62 - 1):
         assert len(tiles_for_inclusion(size // 3, size)) <= 2 * 8
         assert len(tiles_for_consistency(size // 3, size)) <= 3 * 8
@@ -189,7 +189,7 @@ def test_leaves_outside_the_log_are_not_proved():
 
 @given(st.lists(st.integers(0, 700), max_size=12), st.sampled_from([0, 250, 65_000, 65_530]))
 @settings(max_examples=60)
-def test_a_log_is_the_same_however_it_grew(steps, start):
+def test_a_log_does_not_depend_on_the_steps_in_which_it_grew(steps, start):
     """L2: step by step or at once, the same tiles and the same root, from no more than the right edge."""
     kept = exactly(start, [tile for tile in everything() if width(tile, start)])
     size = start
@@ -209,12 +209,12 @@ def test_an_empty_extension_changes_nothing():
         assert extend(size, exactly(size, right_edge(size)), []) == (size, textbook(0, size), {})
 
 
-def test_a_leaf_hash_of_another_length_is_our_mistake():
+def test_a_leaf_hash_of_another_length_raises_an_error():
     with pytest.raises(ValueError, match="32 bytes"):
         extend(0, {}, [b"short"])
 
 
-def test_the_widths_are_those_of_the_specification():
+def test_the_tile_widths_equal_those_of_the_specification():
     """The example of C2SP tlog-tiles: a tree of 70,000 leaves."""
     wide = {tile: width(tile, 70_000) for tile in everything()}
     assert sum(tile.level == 0 and w == 256 for tile, w in wide.items()) == 273
@@ -239,14 +239,14 @@ def test_the_widths_are_those_of_the_specification():
         (TileAddress(63, 1_234_067), 255, "tile/63/x001/x234/067.p/255"),
     ],
 )
-def test_paths_are_those_of_the_specification(tile, wide, text):
+def test_the_tile_paths_equal_those_of_the_specification(tile, wide, text):
     """The example of C2SP tlog-tiles: index 1234067 is x001/x234/067."""
     assert path(tile, wide) == text
     assert parse_path(text) == (tile, wide)
 
 
 @given(st.integers(0, 63), st.integers(0, 2**63), st.integers(1, 256))
-def test_a_path_is_read_back(level, index, wide):
+def test_a_written_tile_path_is_read_back(level, index, wide):
     assert parse_path(path(TileAddress(level, index), wide)) == (TileAddress(level, index), wide)
 
 

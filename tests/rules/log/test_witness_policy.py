@@ -50,13 +50,13 @@ def policy(*lines: str, logs: str = f"log {LOG_KEY}\n") -> bytes:
 # Cosignatures
 
 
-def test_a_cosignature_names_its_time():
+def test_a_cosignature_states_its_time():
     note = notes.parse(signed("w1", seconds=1_679_315_147))
     by = notes.read_vkey(VKEYS["w1"])
     assert verify_cosignatures(note, [by]) == (Cosignature(by, 1_679_315_147),)
 
 
-def test_the_signed_bytes_are_those_of_the_specification():
+def test_the_signed_bytes_equal_those_of_the_specification():
     """C2SP tlog-cosignature: header, time, the whole text."""
     line = cosign(TEXT, name="w1.example", key=WITNESSES["w1"], seconds=7)
     assert line.signature[:8] == (7).to_bytes(8, "big")
@@ -118,7 +118,7 @@ def test_a_log_does_not_witness_itself():
         ),
     ],
 )
-def test_a_quorum_is_as_many_as_the_policy_says(lines, enough, short):
+def test_a_quorum_requires_as_many_witnesses_as_the_policy_states(lines, enough, short):
     read = witness_policy.read(policy(*lines))
     for names in enough:
         assert is_satisfied(read, names)
@@ -129,7 +129,7 @@ def test_a_quorum_is_as_many_as_the_policy_says(lines, enough, short):
 
 
 @given(st.data())
-def test_more_witnesses_never_make_a_quorum_worse(data):
+def test_an_additional_witness_never_breaks_a_quorum(data):
     names = list(VKEYS)
     threshold = data.draw(st.sampled_from(["all", "any", "1", "2", "3"]))
     read = witness_policy.read(policy("group X 2 w1 w2 w3", f"group Y {threshold} X w4 w5", "quorum Y"))
@@ -139,7 +139,7 @@ def test_more_witnesses_never_make_a_quorum_worse(data):
                 assert all(is_satisfied(read, (*some, more)) for more in names)
 
 
-def test_a_name_of_no_witness_adds_nothing():
+def test_a_name_that_is_not_a_witness_does_not_count():
     read = witness_policy.read(policy("group X 2 w1 w2 w3", "quorum X"))
     assert not is_satisfied(read, ["X", "w1", "somebody"])
 
@@ -155,7 +155,7 @@ def test_a_policy_is_read_with_comments_tabs_and_addresses():
     assert evaluate_checkpoint(read, signed("w1")).cosigned == {"é": 1_700_000_000}
 
 
-def test_names_are_octets():
+def test_names_are_compared_as_bytes():
     """The Kelvin sign is not the letter K, and octets that are no UTF-8 mean themselves."""
     lines = f"witness K {VKEYS['w1']}\nwitness \u212a {VKEYS['w2']}\n".encode()
     odd = lines + b"witness \xff " + VKEYS["w3"].encode() + b"\ngroup g all K \xe2\x84\xaa \xff\nquorum g\n"
@@ -209,12 +209,12 @@ def test_names_are_octets():
         b"",
     ],
 )
-def test_every_other_policy_is_refused(text):
+def test_an_invalid_policy_is_refused(text):
     with pytest.raises(BadWitnessPolicy):
         witness_policy.read(text)
 
 
-def test_a_head_that_no_listed_log_signed_is_refused():
+def test_a_head_without_a_signature_of_a_listed_log_is_refused():
     other = notes.vkey("other.example/log", key(50).public_key())
     for logs in (f"log {other}\n", "", f"log {notes.vkey(ORIGIN, key(51).public_key())}\n"):
         with pytest.raises(UntrustedNote):
@@ -231,7 +231,7 @@ def test_a_bad_cosignature_of_a_listed_witness_refuses_the_head():
         evaluate_checkpoint(read, damaged)
 
 
-def test_a_head_that_only_witnesses_signed_is_refused():
+def test_a_head_signed_only_by_witnesses_is_refused():
     note = notes.parse(signed("w1"))
     with pytest.raises(UntrustedNote):
         evaluate_checkpoint(
@@ -248,11 +248,11 @@ def proof(index: int = 7, extra: bytes | None = None) -> LogProof:
 
 
 @pytest.mark.parametrize("extra", [None, b"", b"opaque", bytes(range(256))], ids=repr)
-def test_a_proof_is_read_as_it_is_written(extra):
+def test_a_written_proof_is_read_back(extra):
     assert proof_rules.parse(proof_rules.write(proof(extra=extra))) == proof(extra=extra)
 
 
-def test_a_proof_shows_its_own_entry_under_the_head():
+def test_a_proof_holds_for_its_own_entry_only():
     read = witness_policy.read(policy("quorum w1"))
     for index in range(20):
         found = proof_rules.check_proof(proof(index), leaf=LEAVES[index], policy=read)
@@ -262,7 +262,7 @@ def test_a_proof_shows_its_own_entry_under_the_head():
             proof_rules.check_proof(proof(index), leaf=LEAVES[(index + 1) % 20], policy=read)
 
 
-def test_a_proof_without_its_witness_says_so():
+def test_a_proof_without_its_witness_is_not_satisfied():
     read = witness_policy.read(policy("quorum w2"))
     assert not proof_rules.check_proof(proof(), leaf=LEAVES[7], policy=read).satisfied
 
@@ -302,14 +302,14 @@ def test_a_flipped_bit_anywhere_in_a_proof_is_refused(bit):
         (b"index 7", "index \u0667".encode()),
     ],
 )
-def test_every_other_file_is_refused(old, new):
+def test_an_invalid_proof_file_is_refused(old, new):
     written = proof_rules.write(proof())
     assert believed(written, LEAVES[7], witness_policy.read(policy("quorum w1")))
     with pytest.raises(BadLogProof):
         proof_rules.parse(written.replace(old, new, 1))
 
 
-def test_signatures_beside_a_proof_are_not_trusted_for_their_number():
+def test_unknown_signatures_beside_a_proof_do_not_count():
     """Twenty strangers are worth nothing."""
     strangers = tuple(Signature(f"s{number}.example", bytes([number] * 4), bytes(72)) for number in range(20))
     note = notes.parse(signed())
@@ -317,7 +317,7 @@ def test_signatures_beside_a_proof_are_not_trusted_for_their_number():
     assert not evaluate_checkpoint(witness_policy.read(policy("group g any w1 w2", "quorum g")), data).satisfied
 
 
-def test_a_policy_that_is_written_out_asks_for_the_same_witnesses_when_it_is_read():
+def test_a_written_policy_requires_the_same_witnesses_when_it_is_read_back():
     asked = witness_policy.read(policy("group two 2 w1 w2", "quorum two"))
     again = witness_policy.read(witness_policy.write([LOG_KEY], asked).encode())
     assert (again.witnesses, again.groups, again.quorum) == (asked.witnesses, asked.groups, asked.quorum)

@@ -70,7 +70,7 @@ HELD = terms(hold=timedelta(minutes=10))
         (HELD, [10, 10, None, 10, 10, 10], ["", "", "", "", "", "raise"]),
     ],
 )
-def test_a_series_of_figures_turns_an_alert_no_more_often_than_the_rule_says(rule, percents, wanted):
+def test_an_alert_changes_only_as_often_as_its_rule_allows(rule, percents, wanted):
     assert turns(rule, percents) == wanted
 
 
@@ -88,13 +88,13 @@ def test_thresholds_are_compared_without_rounding():
         ({"clear_at": 1000}, "The thresholds to raise and to clear must differ, or the alert would flap."),
     ],
 )
-def test_a_rule_that_could_not_turn_or_would_flap_is_refused(changes, said):
+def test_a_rule_that_could_never_change_or_would_flap_is_refused(changes, said):
     with pytest.raises(UnfitAlertRule) as refusal:
         check_terms(terms(**changes))
     assert refusal.value.detail == said
 
 
-def test_a_rule_and_its_turns_are_shown_in_sentences():
+def test_a_rule_and_its_changes_are_described_in_sentences():
     rule = terms(about=MetricFilter(tool="issue_refund"), hold=timedelta(minutes=15), clear_at=550)
     assert describe_rule(rule) == (
         "Unknown of issue_refund over the last 24 hours: raised at 10 % or above, cleared at 5.5 % or below, once that"
@@ -116,7 +116,7 @@ def counts(failed: int, mismatched: int, whole: int = 100) -> dict[str, int]:
     return {"executed": whole, "verification_failed": failed, "read_back": whole, "mismatched": mismatched}
 
 
-def test_versions_that_differ_beyond_chance_are_told_of_in_either_direction():
+def test_a_significant_difference_between_versions_is_described_in_either_direction():
     said = describe_regression("Verification policy", ("1", "2"), counts(5, 5), counts(30, 6))
     assert said == (
         "Verification policy 2: Disproved by a reading: 6 times as often, from 5 % of 100 under 1 to 30 % of 100."
@@ -136,7 +136,7 @@ def test_versions_that_differ_beyond_chance_are_told_of_in_either_direction():
     assert describe_regression("Verification policy", ("1", "2"), counts(0, 0, 29), counts(29, 29, 29)) == ""
 
 
-def test_a_regression_stays_open_between_what_raises_and_what_clears_it():
+def test_a_regression_remains_open_between_its_two_thresholds():
     old, between, close = counts(10, 10), counts(20, 10), counts(14, 10)
     assert describe_regression("Verification policy", ("1", "2"), old, between) == ""
     assert not is_close_again(old, between)

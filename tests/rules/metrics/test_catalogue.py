@@ -20,7 +20,7 @@ def test_the_catalogue_has_twenty_five_metrics_each_with_its_counts():
 
 
 @pytest.mark.req("R-MT-04")
-def test_a_share_of_nothing_is_none_and_a_count_of_nothing_is_zero():
+def test_a_share_without_cases_is_none_and_a_count_is_zero():
     for each in METRICS:
         expected = 0.0 if each.kind is MetricKind.COUNT else None
         assert value_of(each, {}) == expected, each.id
@@ -36,7 +36,7 @@ def test_a_share_is_its_part_of_its_whole():
 
 
 @pytest.mark.req("R-MT-03")
-def test_phantom_calls_are_healthy_below_two_in_a_hundred_and_not_at_it():
+def test_phantom_calls_are_healthy_only_below_two_percent():
     phantoms = BY_ID["M-25"]
     assert is_healthy(phantoms, 0.0199)
     assert is_healthy(phantoms, 0.02) is False
@@ -74,7 +74,7 @@ def test_consecutive_versions_of_the_verification_policy_are_compared():
     assert not fourth.is_regression, "four cases show nothing"
 
 
-def test_a_version_that_finds_less_is_no_regression():
+def test_a_version_that_finds_less_is_not_a_regression():
     [found] = compare_versions([("1", {"executed": 100, "verification_failed": 40}), ("2", {"executed": 100})])
     assert found.failure_rise == pytest.approx(-0.4)
     assert not found.is_regression
@@ -84,7 +84,7 @@ def told(now: dict[str, int], earlier: dict[str, int], parts: dict | None = None
     return [each.sentence for each in observe_changes(now, earlier, parts=parts or {}, period="7 days")]
 
 
-def test_a_doubled_rate_is_shown_with_the_tool_that_accounts_for_it():
+def test_a_doubled_rate_names_the_tool_that_accounts_for_it():
     now, earlier = {"executed": 1_000, "unknown": 80}, {"executed": 1_000, "unknown": 40}
     parts = {
         ("tool", "issue_refund"): ({"executed": 300, "unknown": 62}, {"executed": 300, "unknown": 20}),
@@ -96,13 +96,13 @@ def test_a_doubled_rate_is_shown_with_the_tool_that_accounts_for_it():
     assert told(now, earlier) == ["Unknown: doubled in the last 7 days, from 4 % to 8 %."]
 
 
-def test_too_few_cases_and_what_chance_explains_are_not_told():
+def test_changes_with_too_few_cases_or_within_chance_are_not_reported():
     assert told({"executed": 20, "unknown": 20}, {"executed": 20}) == []
     assert told({"executed": 40, "unknown": 4}, {"executed": 40, "unknown": 2}) == []
     assert told({"executed": 1_000, "unknown": 405}, {"executed": 1_000, "unknown": 400}) == []
 
 
-def test_the_worst_comes_first_and_an_improvement_is_no_worry():
+def test_the_worst_change_comes_first_and_an_improvement_is_not_marked_worse():
     now = {"executed": 1_000, "verified_success": 950, "unknown": 50, "partial": 300}
     earlier = {"executed": 1_000, "verified_success": 600, "unknown": 350, "partial": 0}
     found = observe_changes(now, earlier, parts={}, period="7 days")

@@ -96,7 +96,7 @@ def test_an_action_counts_in_the_period_of_its_first_start():
     assert (found.counts["repeats"], found.counts["repeats_absorbed"]) == (1, 1)
 
 
-def test_an_action_that_never_started_is_neither_executed_nor_verified_and_stands_where_it_was_proposed():
+def test_an_action_that_never_started_counts_only_as_proposed():
     steps = (("proposed", "PROPOSED", 0), ("validated", "VALIDATED", 1), ("rejected", "FAILED", 900))
     found = measure_action(
         ActionHistory(events=events(*steps), outcome=Outcome.REJECTED, mutating=True, contradicted=False)
@@ -106,18 +106,18 @@ def test_an_action_that_never_started_is_neither_executed_nor_verified_and_stand
     assert found.verification_ms is found.reconcile_ms is None
 
 
-def test_a_read_is_answered_and_never_verified():
+def test_a_read_counts_as_answered_and_never_as_verified():
     found = measure_action(verified(outcome=Outcome.ANSWERED, mutating=False))
     assert found.counts == {"actions": 1, "complete_records": 1, "answered": 1}
 
 
-def test_a_later_contradiction_takes_the_success_back_and_counts_as_disproved():
+def test_a_contradicted_success_counts_as_disproved():
     found = measure_action(verified(outcome=Outcome.CONTRADICTED, contradicted=True))
     assert "verified_success" not in found.counts
     assert {"verification_failed", "mismatched", "unsettled"} <= found.counts.keys()
 
 
-def test_an_attested_outcome_is_settled_by_word_and_not_verified():
+def test_an_attested_outcome_does_not_count_as_verified():
     found = measure_action(
         history(
             ("outcome_unknown", "UNKNOWN", 90),
@@ -132,7 +132,7 @@ def test_an_attested_outcome_is_settled_by_word_and_not_verified():
     assert found.verification_ms is None
 
 
-def test_a_difference_a_duplicate_and_a_stale_target_are_counted_by_the_class_that_a_reading_found():
+def test_a_discrepancy_is_counted_by_the_class_that_a_reading_found():
     for name, count in (
         ("VALUE_MISMATCH", None),
         ("DUPLICATE_SIDE_EFFECT", "duplicated"),
@@ -149,7 +149,7 @@ def test_a_difference_a_duplicate_and_a_stale_target_are_counted_by_the_class_th
         assert count is None or found.counts[count] == 1
 
 
-def test_a_copy_that_did_not_show_the_write_yet_is_a_stale_read_only_where_a_later_reading_shows_it():
+def test_a_stale_read_is_counted_only_if_a_later_reading_shows_the_write():
     early = run("PENDING", 65, consistency="REPLICA")
     shown = measure_action(verified(runs=[early, run("SUCCESS", 70)]))
     assert shown.counts["stale_reads"] == 1
@@ -157,7 +157,7 @@ def test_a_copy_that_did_not_show_the_write_yet_is_a_stale_read_only_where_a_lat
         assert "stale_reads" not in measure_action(verified(runs=runs)).counts
 
 
-def test_a_further_start_that_led_to_a_second_effect_was_not_absorbed():
+def test_a_repeat_with_a_second_effect_does_not_count_as_absorbed():
     found = measure_action(
         history(
             ("failed", "FAILED", 100),
@@ -172,7 +172,7 @@ def test_a_further_start_that_led_to_a_second_effect_was_not_absorbed():
     assert "repeats_absorbed" not in found.counts
 
 
-def test_a_compensation_is_successful_only_by_a_reading_and_may_fail_first():
+def test_a_compensation_counts_as_successful_only_after_a_reading():
     undone = ("partially_reconciled", "PARTIALLY_COMMITTED", 70), ("ordered", "COMPENSATING", 71)
     by_reading = measure_action(history(*undone, ("compensated", "COMPENSATED", 99), outcome=Outcome.COMPENSATED))
     assert {"partial", "compensations", "compensated", "ended_reversed"} <= by_reading.counts.keys()
@@ -187,7 +187,7 @@ def test_a_compensation_is_successful_only_by_a_reading_and_may_fail_first():
 
 
 @pytest.mark.req("R-MT-08")
-def test_a_report_of_completion_before_the_success_and_one_that_an_operator_files_are_false_success():
+def test_an_early_or_filed_completion_claim_counts_as_false_success():
     done = verified()
     early, settled = done.events[4].id, done.events[-1].id
     assert "false_success" not in measure_action(replace(done, reported={settled})).counts
@@ -196,13 +196,13 @@ def test_a_report_of_completion_before_the_success_and_one_that_an_operator_file
     assert measure_action(filed).counts["false_success"] == 1
 
 
-def test_only_what_its_contract_gave_no_more_time_for_is_pending_too_long():
+def test_only_a_verification_beyond_its_deadline_is_pending_too_long():
     found = measure_action(history(("verification_timed_out", "VERIFICATION_TIMEOUT", 700), outcome=Outcome.UNKNOWN))
     assert (found.counts["pending"], found.counts["pending_over_sla"]) == (1, 1)
     assert "pending_over_sla" not in measure_action(verified()).counts
 
 
-def test_a_record_is_complete_only_without_a_gap_with_every_hash_continued_and_every_entry_committed_to():
+def test_a_record_is_complete_only_without_gaps_broken_hashes_and_uncommitted_entries():
     whole = events(*USUAL)
     assert is_complete(whole)
     assert not is_complete(whole[:2] + whole[3:])
@@ -210,7 +210,7 @@ def test_a_record_is_complete_only_without_a_gap_with_every_hash_continued_and_e
     assert not is_complete([*whole[:4], replace(whole[4], commits_entry=False)])
 
 
-def test_every_outcome_stands_in_one_place_and_every_count_has_a_name():
+def test_every_outcome_has_one_standing_and_every_count_a_name():
     assert {standing_of(outcome) for outcome in Outcome} == set(STANDINGS)
     assert len(set(COUNTS)) == len(COUNTS)
     assert measure_action(verified()).counts.keys() <= set(COUNTS)

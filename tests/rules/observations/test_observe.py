@@ -27,7 +27,7 @@ def before_send(**parts):
 
 @pytest.mark.req("R-OB-02")
 @pytest.mark.parametrize("status", ["success", "failed", "partial", "pending", "accepted", "timeout"])
-def test_the_six_statuses_are_read(status):
+def test_the_six_statuses_are_parsed(status):
     found = seen(status)
     assert found.status == status
     assert found.claimed_success == (status == "success")
@@ -52,7 +52,7 @@ def test_the_six_statuses_are_read(status):
         {"status": "success", "side_effects": "one"},
     ],
 )
-def test_anything_else_is_malformed_and_claims_nothing(result):
+def test_any_other_status_is_malformed_and_not_a_success(result):
     found = observe.parse_result(result, tool=TOOL)
     assert found.status is ReportedStatus.MALFORMED
     assert found.fault
@@ -74,7 +74,7 @@ def test_anything_else_is_malformed_and_claims_nothing(result):
         'Traceback (most recent call last):\n  File "a.py", line 1',
     ],
 )
-def test_text_in_the_form_of_an_error_is_no_success_where_no_sign_says_what_it_is(text):
+def test_text_that_looks_like_an_error_is_malformed_without_a_status(text):
     answer = seen(evidence=text)
     assert (answer.status, answer.claimed_success) == (ReportedStatus.MALFORMED, False)
     quoted = " ".join(text.split())
@@ -97,7 +97,7 @@ def test_text_in_the_form_of_an_error_is_no_success_where_no_sign_says_what_it_i
         "",
     ],
 )
-def test_prose_and_counts_are_no_errors(text):
+def test_prose_and_counts_are_not_errors(text):
     assert seen(evidence=text).status is ReportedStatus.SUCCESS
 
 
@@ -129,7 +129,7 @@ def test_sub_results_must_be_a_list():
         (seen("success", error=None), State.PENDING),
     ],
 )
-def test_each_answer_leads_to_its_state(observation, state):
+def test_each_answer_leads_to_its_next_state(observation, state):
     assert next_state(observation, State.EXECUTING) is state
 
 
@@ -139,14 +139,14 @@ def test_a_failure_before_sending_is_read_back_where_there_is_a_system_to_read()
     assert next_state(before_send(), State.EXECUTING, readable=False) is State.FAILED
 
 
-def test_only_a_failure_can_have_sent_nothing():
+def test_a_timeout_never_counts_as_nothing_sent():
     odd = seen("timeout", error={"code": "X", "phase": "before_send"})
     assert next_state(odd, State.EXECUTING) is State.UNKNOWN
 
 
 @pytest.mark.req("R-OB-13")
 @pytest.mark.parametrize("observation", [seen("success"), before_send(), seen("timeout")])
-def test_an_answer_after_the_lease_is_read_back(observation):
+def test_an_answer_after_the_lease_is_verified_by_a_reading(observation):
     assert next_state(observation, State.UNKNOWN) is State.PENDING
 
 
@@ -155,7 +155,7 @@ def test_a_late_answer_changes_no_state(state):
     assert next_state(seen("success"), state) is None
 
 
-def test_news_of_accepted_work_starts_verification():
+def test_a_result_of_accepted_work_starts_verification():
     assert next_state(seen("success"), State.ACCEPTED) is State.PENDING
     assert next_state(before_send(), State.ACCEPTED) is State.PENDING
     assert next_state(seen("accepted"), State.ACCEPTED) is None
@@ -164,7 +164,7 @@ def test_news_of_accepted_work_starts_verification():
 @pytest.mark.req("R-OB-03", "R-OB-12")
 @pytest.mark.parametrize("state", [State.EXECUTING, State.ACCEPTED, State.UNKNOWN, State.PENDING])
 @pytest.mark.parametrize("observation", [seen(), before_send(), seen("accepted"), seen("timeout")])
-def test_each_answer_is_a_legal_event_that_points_to_it(state, observation):
+def test_each_answer_becomes_a_legal_event_that_refers_to_it(state, observation):
     before = entry(state)
     event = answer_step(observation, state=state, entry=before, pointer="ob-1", at=LATER)
     target = str(event.state) if event.moves else None
@@ -175,7 +175,7 @@ def test_each_answer_is_a_legal_event_that_points_to_it(state, observation):
     fits(event.state, after)
 
 
-def test_a_call_that_never_left_needs_no_verification_where_nothing_can_be_read():
+def test_a_call_that_was_never_sent_needs_no_verification_without_a_source():
     event = answer_step(before_send(), state=State.EXECUTING, entry=entry(), pointer="ob-1", at=LATER)
     after = amend(entry(State.EXECUTING), event.entry)
     assert after["verification"]["status"] == "NOT_REQUIRED"
@@ -185,14 +185,14 @@ def test_a_call_that_never_left_needs_no_verification_where_nothing_can_be_read(
     )
 
 
-def test_a_claim_of_success_is_not_taken_back_by_a_later_answer():
+def test_a_later_answer_does_not_withdraw_a_claim_of_success():
     claim, later = seen("success"), seen("failed")
     assert observe.deciding_observation([]) is None
     assert observe.deciding_observation([claim, later]) == claim
     assert observe.deciding_observation([seen("timeout"), later]) == later
 
 
-def test_every_field_that_expressions_see_of_an_answer_may_be_named_in_a_predicate():
+def test_every_field_of_an_answer_can_be_used_in_a_predicate():
     seen_whole = observe.observation_bindings(
         seen("partial", error={"code": "X", "message": "m", "phase": "after"}, evidence={"id": 1})
     )
@@ -201,7 +201,7 @@ def test_every_field_that_expressions_see_of_an_answer_may_be_named_in_a_predica
     assert set(seen_whole["error"]) == set(OBSERVED["properties"]["error"]["properties"])
 
 
-def test_without_an_answer_expressions_see_nothing():
+def test_the_fields_of_an_answer_are_bound_for_expressions():
     assert observe.observation_bindings(None) == {}
     shown = observe.observation_bindings(seen("partial", error={"code": "X"}, evidence={"id": 1}))
     assert shown["status"] == "partial"
@@ -216,7 +216,7 @@ def test_without_an_answer_expressions_see_nothing():
         lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from(["status", "error", "tool"]), inner),
     )
 )
-def test_no_answer_is_too_odd_to_be_recorded(result):
+def test_any_answer_can_be_recorded(result):
     found = observe.parse_result(result, tool=TOOL)
     assert observe.describe_observation(found)
     assert found.status in ReportedStatus

@@ -37,7 +37,7 @@ def test_a_signature_with_one_of_the_secrets_passes():
     webhooks.verify_signature(signed(), BODY, secrets=[OTHER, SECRET], at=AT)
 
 
-def test_one_good_signature_among_others_passes():
+def test_one_valid_signature_among_others_passes():
     both = f"v1a,xxx {signed(OTHER).signature} {signed().signature}"
     webhooks.verify_signature(signed(signature=both), BODY, secrets=[SECRET], at=AT)
 
@@ -59,18 +59,18 @@ def test_one_good_signature_among_others_passes():
         (SignedHeaders("msg_1", "9" * 400, signed().signature), BODY),
     ],
 )
-def test_other_signatures_are_refused(given, body):
+def test_invalid_signatures_are_refused(given, body):
     with pytest.raises(SignatureInvalid):
         webhooks.verify_signature(given, body, secrets=[SECRET], at=AT)
 
 
-def test_a_hook_without_secrets_takes_nothing():
+def test_a_hook_without_secrets_refuses_everything():
     with pytest.raises(SignatureInvalid):
         webhooks.verify_signature(signed(), BODY, secrets=[], at=AT)
 
 
 @pytest.mark.parametrize("off", [-301, 301])
-def test_a_signature_of_another_time_is_refused(off):
+def test_a_signature_outside_the_time_window_is_refused(off):
     with pytest.raises(SignatureInvalid):
         webhooks.verify_signature(signed(), BODY, secrets=[SECRET], at=AT + timedelta(seconds=off))
 
@@ -88,14 +88,14 @@ def test_malformed_secrets_are_refused(secret):
         webhooks.decode_secret(secret)
 
 
-def test_an_action_is_named_by_pointers_into_the_body():
+def test_an_action_is_identified_by_pointers_into_the_body():
     mapping = {"idempotency_key": "/data/keys/0", "target": "charge/{/data/charge}/{/n~1o}", "action_id": "/nowhere"}
     document = {"data": {"keys": ["k-1"], "charge": "ch_1"}, "n/o": 7}
     assert webhooks.named_identifiers(mapping, document) == {"idempotency_key": "k-1", "target": "charge/ch_1/7"}
 
 
 @pytest.mark.parametrize("document", [None, [], "text", 5, {"data": {"keys": {}}}, {"data": {"keys": [True, 1.5]}}])
-def test_a_body_of_another_shape_names_nothing(document):
+def test_a_body_of_another_shape_identifies_nothing(document):
     mapping = {"idempotency_key": "/data/keys/0", "action_id": "/data/keys/01a", "target": "x/{/data/keys/1}"}
     assert webhooks.named_identifiers(mapping, document) == {}
 
@@ -112,6 +112,6 @@ def test_a_body_of_another_shape_names_nothing(document):
         ({"target": "charge/{data}"}, "in braces"),
     ],
 )
-def test_a_wrong_mapping_is_named(mapping, said):
+def test_an_invalid_mapping_is_refused_with_the_reason(mapping, said):
     with pytest.raises(BadMapping, match=said):
         webhooks.parse_mapping({"webhook": mapping})

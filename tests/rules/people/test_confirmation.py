@@ -34,20 +34,20 @@ def answer(kind: str, what: Answer, **changes: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", TERMS)
-def test_another_person_gives_every_answer(kind: str):
+def test_another_person_may_give_every_answer(kind: str):
     for what in Answer:
         answer(kind, what)
 
 
 @pytest.mark.parametrize("kind", TERMS)
-def test_neither_the_proposer_nor_a_key_confirms(kind: str):
+def test_neither_the_proposer_nor_a_machine_can_confirm(kind: str):
     for changes in ({"is_proposer": True}, {"by_kind": "operator"}, {"by_kind": "agent"}):
         with pytest.raises(SecondPersonNeeded):
             answer(kind, Answer.CONFIRM, **changes)
 
 
 @pytest.mark.parametrize("kind", TERMS)
-def test_the_proposer_takes_it_back_without_a_proof_at_any_time(kind: str):
+def test_the_proposer_can_withdraw_at_any_time_without_a_proof(kind: str):
     late = AT + timedelta(days=10_000)
     answer(kind, Answer.WITHDRAW, is_proposer=True, is_proven=False, at=late)
     if TERMS[kind].withdrawn_apart:
@@ -58,7 +58,7 @@ def test_the_proposer_takes_it_back_without_a_proof_at_any_time(kind: str):
 
 
 @pytest.mark.parametrize("kind", MORTAL)
-def test_an_expired_proposal_cannot_be_confirmed_and_only_the_console_ends_it(kind: str):
+def test_an_expired_proposal_cannot_be_confirmed_and_is_ended_only_by_the_console(kind: str):
     lives = TERMS[kind].lives
     assert lives is not None
     answer(kind, Answer.CONFIRM, at=AT + lives - timedelta(microseconds=1))
@@ -71,13 +71,13 @@ def test_an_expired_proposal_cannot_be_confirmed_and_only_the_console_ends_it(ki
 
 
 @pytest.mark.parametrize("kind", TERMS)
-def test_an_answer_that_needs_a_reason_has_one(kind: str):
+def test_an_answer_that_requires_a_reason_is_refused_without_one(kind: str):
     for what in TERMS[kind].reasons:
         with pytest.raises(ReasonMissing):
             answer(kind, what, reason=" \n")
 
 
-def test_a_confirmation_that_needs_a_fresh_proof_has_one():
+def test_a_confirmation_that_requires_a_fresh_proof_is_refused_without_one():
     fresh = [kind for kind, terms in TERMS.items() if terms.proof is Proof.FRESH]
     assert {"contract", "system", "release", "erasure", "retention", "member"} == set(fresh)
     for kind in fresh:
@@ -85,7 +85,7 @@ def test_a_confirmation_that_needs_a_fresh_proof_has_one():
             answer(kind, Answer.CONFIRM, is_proven=False)
 
 
-def test_only_a_passkey_is_confirmed_by_the_owner_of_the_installation():
+def test_the_installation_owner_may_confirm_only_a_passkey():
     for kind in TERMS:
         if kind == "key":
             answer(kind, Answer.CONFIRM, by_kind="system")

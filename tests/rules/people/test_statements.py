@@ -47,12 +47,12 @@ def write(vector: dict[str, Any]) -> bytes:
 
 
 @every_row("vector", STATEMENTS)
-def test_a_statement_has_the_bytes_of_its_vector(vector: dict[str, Any]):
+def test_a_statement_equals_the_bytes_of_its_vector(vector: dict[str, Any]):
     assert write(vector) == vector["text"].encode()
 
 
 @every_row("vector", STATEMENTS)
-def test_a_vector_reads_back_to_what_was_covered_and_reported(vector: dict[str, Any]):
+def test_a_vector_is_parsed_to_its_coverage_and_statement(vector: dict[str, Any]):
     rules = binding if vector["kind"] == "vote" else settlements
     covers, said = rules.read_statement(vector["text"].encode())
     assert (vars(covers), vars(said)) == (typed(vector["covers"]), typed(vector["said"]))
@@ -61,7 +61,7 @@ def test_a_vector_reads_back_to_what_was_covered_and_reported(vector: dict[str, 
 
 
 @every_row("vector", STATEMENTS)
-def test_the_challenge_and_the_code_are_those_of_the_vector(vector: dict[str, Any]):
+def test_the_challenge_and_the_code_equal_those_of_the_vector(vector: dict[str, Any]):
     text = vector["text"].encode()
     assert challenge_bytes(text).hex() == vector["challenge"]
     assert confirmation_code(text) == vector["code"]
@@ -69,7 +69,7 @@ def test_the_challenge_and_the_code_are_those_of_the_vector(vector: dict[str, An
 
 
 @every_row("vector", SIGNED)
-def test_the_signature_of_a_vector_holds_here_and_for_the_offline_verifier(vector: dict[str, Any]):
+def test_the_signature_of_a_vector_verifies_here_and_in_the_offline_verifier(vector: dict[str, Any]):
     text, document, public_key = vector["text"].encode(), vector["assertion"], bytes.fromhex(vector["public_key"])
     parts = [passkeys.unbase64url(document[name]) for name in ("clientDataJSON", "authenticatorData", "signature")]
     assertion = passkeys.Assertion(

@@ -29,7 +29,7 @@ def at(text):
         ("2030-07-08T15:00:00+00:00", False),
     ],
 )
-def test_hours_are_read_on_the_local_clock(moment, is_open):
+def test_hours_are_read_in_local_time(moment, is_open):
     assert allowed_hours.are_open([allowed_hours.read(OFFICE)], at=at(moment)) is is_open
 
 
@@ -48,7 +48,7 @@ def test_a_night_shift_belongs_to_the_day_on_which_it_begins(moment, is_open):
     assert allowed_hours.are_open([allowed_hours.read(NIGHT)], at=at(moment)) is is_open
 
 
-def test_the_opening_is_the_next_moment_at_which_something_may_be_released():
+def test_the_next_opening_is_the_next_allowed_moment():
     friday_evening = at("2030-01-04T19:00:00+00:00")
 
     assert allowed_hours.next_opening([allowed_hours.read(OFFICE)], at=friday_evening) == at(
@@ -57,14 +57,14 @@ def test_the_opening_is_the_next_moment_at_which_something_may_be_released():
     assert allowed_hours.next_opening([], at=friday_evening) == friday_evening
 
 
-def test_several_hours_hold_when_all_of_them_do():
+def test_several_hours_must_all_be_open():
     both = [allowed_hours.read(OFFICE), allowed_hours.read({"from": "12:00", "to": "13:00"})]
 
     assert allowed_hours.next_opening(both, at=at("2030-01-04T19:00:00+00:00")) == at("2030-01-07T12:00:00+00:00")
     assert not allowed_hours.are_open(both, at=at("2030-01-07T10:00:00+00:00"))
 
 
-def test_hours_that_exclude_each_other_never_open():
+def test_contradictory_hours_never_open():
     both = [allowed_hours.read(OFFICE), allowed_hours.read({"from": "20:00", "to": "21:00"})]
 
     assert allowed_hours.next_opening(both, at=at("2030-01-04T19:00:00+00:00")) is None
@@ -85,7 +85,7 @@ def test_a_time_that_the_clock_skips_opens_after_the_gap():
         {"from": "09:00", "to": "17:00", "days": []},
     ],
 )
-def test_hours_that_nobody_can_keep_are_refused(said):
+def test_impossible_hours_are_refused(said):
     with pytest.raises(ValueError, match=r"\."):
         allowed_hours.read(said)
 
@@ -96,7 +96,7 @@ def test_hours_that_nobody_can_keep_are_refused(said):
     ),
     st.sampled_from([OFFICE, NIGHT, {"from": "02:30", "to": "02:45", "zone": "America/New_York"}]),
 )
-def test_at_its_opening_it_is_open_and_never_before(moment, said):
+def test_hours_open_exactly_at_their_next_opening(moment, said):
     wanted = [allowed_hours.read(said)]
     opening = allowed_hours.next_opening(wanted, at=moment)
 
@@ -105,5 +105,5 @@ def test_at_its_opening_it_is_open_and_never_before(moment, said):
     assert opening == moment or not allowed_hours.are_open(wanted, at=opening - timedelta(seconds=1))
 
 
-def test_hours_are_written_as_they_were_read():
+def test_hours_survive_a_round_trip():
     assert allowed_hours.read(allowed_hours.read(OFFICE).document()) == allowed_hours.read(OFFICE)

@@ -71,7 +71,7 @@ def charges(policy, args=None, contract=TOOL):
         ({"tools": ["drop_database"], "when": "args.nothing == 1"}, False),
     ],
 )
-def test_a_call_lies_outside_when_an_entry_covers_it_and_its_condition_is_not_false(entry, outside):
+def test_a_call_is_outside_when_an_entry_matches_and_its_condition_is_not_false(entry, outside):
     policy = autonomy.parse({"outside": [{"name": "one", "reason": "People refund."} | entry]})
     refusal = autonomy.check_boundary(policy, TOOL, facts())
 
@@ -80,7 +80,7 @@ def test_a_call_lies_outside_when_an_entry_covers_it_and_its_condition_is_not_fa
         assert (refusal.code, refusal.message) == ("OUTSIDE_AUTONOMY", "People refund.")
 
 
-def test_a_condition_that_cannot_be_decided_says_so():
+def test_an_undecidable_condition_refuses_the_call_and_is_named():
     policy = autonomy.parse({"outside": [{"name": "odd", "when": "args.nothing == 1"}]})
     refusal = autonomy.check_boundary(policy, TOOL, facts())
 
@@ -88,7 +88,7 @@ def test_a_condition_that_cannot_be_decided_says_so():
     assert "could not be told" in refusal.errors[0]["detail"]
 
 
-def test_the_policy_that_a_tenant_starts_with_leaves_nothing_outside_and_has_no_budget():
+def test_the_default_policy_refuses_no_call_and_has_no_budget():
     policy = autonomy.parse({"boundary": "disclosed_tools"})
 
     assert autonomy.check_boundary(policy, TOOL, facts()) is None
@@ -99,7 +99,7 @@ def test_the_policy_that_a_tenant_starts_with_leaves_nothing_outside_and_has_no_
 # Budgets
 
 
-def test_a_call_is_charged_to_its_agents_day_and_to_its_session():
+def test_a_call_is_charged_to_the_day_of_its_agent_and_to_its_session():
     [one] = charges(budget(calls=3))
     assert (one.holder, one.unit, one.amount, one.most, one.window_from) == ("agent:support", "calls", 1, 3, DAY)
 
@@ -131,7 +131,7 @@ def test_a_budget_covers_only_what_it_names():
         ({"amount": "/amount/*", "in": "EUR", "most": {"EUR": 5000}}, None),
     ],
 )
-def test_money_is_added_up_by_path_and_what_cannot_be_read_has_no_budget(money, taken):
+def test_money_is_summed_by_path_and_an_unreadable_amount_is_refused(money, taken):
     found = charges(budget(money=money))
 
     if taken is None:
@@ -142,13 +142,13 @@ def test_money_is_added_up_by_path_and_what_cannot_be_read_has_no_budget(money, 
 
 
 @pytest.mark.parametrize("amount", [-1, "-0.01", "1.234", "NaN", "1e3", True, None, [5], ""])
-def test_no_amount_refills_a_budget_or_is_rounded(amount):
+def test_no_amount_refills_a_budget_and_none_is_rounded(amount):
     money = {"amount": "/amount", "currency": "/currency", "most": {"EUR": 5000}}
 
     assert isinstance(charges(budget(money=money), REFUND | {"amount": amount}), Malformed)
 
 
-def test_one_unreadable_line_among_many_is_not_passed_over():
+def test_one_unreadable_amount_among_many_refuses_the_call():
     money = {"amount": "/lines/*/amount", "in": "EUR", "most": {"EUR": 5000}}
 
     for line in ({}, {"amount": -5}, "5.00"):
@@ -156,7 +156,7 @@ def test_one_unreadable_line_among_many_is_not_passed_over():
     assert isinstance(charges(budget(money=money), REFUND | {"lines": []}), Malformed)
 
 
-def test_verification_costs_each_source_once_and_again_for_each_look_that_follows():
+def test_each_source_costs_one_reading_and_each_later_reading_again():
     verified = {"pattern": "databases", "system": "shop", "predicates": ["sa.exists"]}
     books = {"name": "books", "pattern": "databases", "system": "books", "predicates": ["sa.exists"], "lookup": {}}
 
@@ -167,7 +167,7 @@ def test_verification_costs_each_source_once_and_again_for_each_look_that_follow
     assert [one.amount for one in charges(budget(readings=9), contract=tool(verification=twice))] == [4]
 
 
-def test_charges_come_in_one_order_whatever_the_order_of_the_policy():
+def test_the_order_of_charges_does_not_depend_on_the_policy():
     entries = [{"name": name, "per": "agent", "within": "day", "calls": 1} for name in ("b", "a")]
     one, other = (charges(autonomy.parse({"budgets": list(each)})) for each in (entries, reversed(entries)))
 
@@ -207,7 +207,7 @@ def test_charges_come_in_one_order_whatever_the_order_of_the_policy():
         ({"watch": {"probing_names": 1}}, "/watch/probing_names"),
     ],
 )
-def test_a_document_that_does_not_hold_is_refused_with_the_path_of_the_fault(document, path):
+def test_an_invalid_document_is_refused_with_the_path_of_the_fault(document, path):
     with pytest.raises(BadPolicy, match="The autonomy policy is not valid") as refusal:
         autonomy.parse(document)
 

@@ -42,7 +42,7 @@ def tool(**changes):
 
 @pytest.mark.req("R-AP-01", "R-AP-02", "R-AP-03")
 @every_row(("kind", "reversibility", "flag"), list(itertools.product(SideEffectClass, Reversibility, [False, True])))
-def test_the_whole_decision_table(kind, reversibility, flag):
+def test_approval_is_required_for_critical_irreversible_and_flagged_tools(kind, reversibility, flag):
     asked = asked_for(
         tool(side_effect_class=kind.value, reversibility=reversibility.value, approval_required=flag), PLAIN
     )
@@ -52,12 +52,12 @@ def test_the_whole_decision_table(kind, reversibility, flag):
 
 
 @pytest.mark.req("R-TC-03")
-def test_a_silent_high_risk_contract_asks_for_approval():
+def test_a_high_risk_contract_without_a_flag_requires_approval():
     assert asked_for(tool(side_effect_class="HIGH_RISK_EXTERNAL"), PLAIN) == ("IRREVERSIBLE",)
 
 
 @pytest.mark.req("R-TC-07")
-def test_an_acknowledged_tool_that_cannot_be_read_back_always_asks():
+def test_an_acknowledged_unverifiable_tool_requires_approval():
     blind = tool(
         side_effect_class="HIGH_RISK_EXTERNAL",
         reversibility="REVERSIBLE",
@@ -78,14 +78,14 @@ def test_an_acknowledged_tool_that_cannot_be_read_back_always_asks():
         ({"side_effect_class": "LOW_RISK_INTERNAL", "tool": "issue_refund"}, True),
     ],
 )
-def test_a_rule_of_the_policy_asks_when_all_that_it_names_matches(rule, matches):
+def test_a_rule_requires_approval_when_all_its_conditions_match(rule, matches):
     strict = policy.parse({"version": "2", "require": [rule]})
     asked = asked_for(tool(effect_domain="FINANCIAL"), strict)
 
     assert asked == (("POLICY_RULE_1",) if matches else ())
 
 
-def test_silence_gets_the_defaults():
+def test_an_empty_policy_gets_the_defaults():
     assert (PLAIN.decide_within_s, PLAIN.release_within_s, PLAIN.grant_life_s, PLAIN.step_up) == (14400, 900, 120, "C")
 
 
@@ -144,18 +144,18 @@ def rule(outcome="hold", name="large", **said):
         "now.hour == 12 && now.weekday == 'mon' && now.date == '2030-01-07'",
     ],
 )
-def test_conditions_speak_of_everything_that_surrounds_a_call(condition):
+def test_conditions_can_use_everything_known_about_a_call(condition):
     asked = held(rule(when=condition))
 
     assert (asked.outcome, asked.reasons) == ("hold", ("RULE large",))
     assert asked.terms.rules == ("large",)
 
 
-def test_a_condition_that_does_not_hold_asks_nobody():
+def test_a_rule_whose_condition_is_false_requires_no_approval():
     assert held(rule(when="amount.minor > 24000")).outcome == "auto"
 
 
-def test_sessions_that_misbehaved_can_be_held():
+def test_sessions_that_misbehaved_can_be_made_to_require_approval():
     strict = rule(when="session.undisclosed_attempts > 0 || session.drifts > 0")
 
     assert held(strict, session={"undisclosed_attempts": 0, "drifts": 0}).outcome == "auto"
@@ -164,20 +164,20 @@ def test_sessions_that_misbehaved_can_be_held():
 
 @pytest.mark.parametrize("outcome", ["auto", "hold", "refuse"])
 @pytest.mark.parametrize("condition", ["args.missing > 3", "amount.minor > 5", "amount.minor / 0 == 1"])
-def test_a_condition_that_cannot_be_determined_holds_whatever_its_rule_wants(outcome, condition):
+def test_an_undecidable_condition_requires_approval_whatever_the_outcome_of_its_rule(outcome, condition):
     """An error is never true, and never a pass."""
     asked = held(rule(outcome, when=condition), args={"amount": "x", "currency": "EUR"})
 
     assert (asked.outcome, asked.reasons) == ("hold", ("UNDECIDABLE large",))
 
 
-def test_an_exempting_rule_that_cannot_be_determined_exempts_nothing():
+def test_an_undecidable_exemption_exempts_nothing():
     asked = held(rule("auto", "small", when="args.missing < 3"), rule("hold", "all"))
 
     assert asked.reasons == ("UNDECIDABLE small", "RULE all")
 
 
-def test_an_auto_rule_ends_the_reading_of_rules_that_hold():
+def test_an_auto_rule_ends_the_evaluation_of_later_hold_rules():
     small = rule("auto", "small", when="amount.minor <= 24000")
 
     assert held(small, rule("hold", "all")).outcome == "auto"
@@ -193,21 +193,21 @@ def test_an_auto_rule_ends_the_reading_of_rules_that_hold():
         ({"approval_required": True}, "CONTRACT"),
     ],
 )
-def test_no_policy_takes_away_what_must_always_be_asked(change, reason):
+def test_no_policy_can_exempt_what_always_requires_approval(change, reason):
     assert held(rule("auto", "all"), contract=tool(**change)).reasons == (reason,)
 
 
-def test_an_auto_rule_takes_nothing_from_the_older_list_of_requirements():
+def test_an_auto_rule_does_not_override_the_list_of_requirements():
     assert held(rule("auto", "all"), require=[{"tool": "issue_refund"}]).outcome == "hold"
 
 
-def test_a_refusing_rule_refuses_wherever_it_is():
+def test_a_refuse_rule_applies_wherever_it_is():
     asked = held(rule("auto", "all"), rule("refuse", "never", when="args.order == 'EX-1'", reason="Not this order."))
 
     assert (asked.outcome, asked.reasons, asked.refusal) == ("refuse", ("RULE never",), "Not this order.")
 
 
-def test_behind_an_exemption_only_what_could_refuse_still_holds_when_it_is_unclear():
+def test_after_an_exemption_an_undecidable_refuse_rule_requires_approval_but_a_hold_rule_does_not():
     exempt = rule("auto", "all")
 
     assert held(exempt, rule("hold", "unclear", when="args.missing == 1")).outcome == "auto"
@@ -244,7 +244,7 @@ def test_the_requirements_of_several_rules_add_up():
     assert (len(terms.hours), asked.risk) == (2, Risk.HIGH)
 
 
-def test_step_up_is_raised_and_never_lowered():
+def test_step_up_can_be_raised_and_never_lowered():
     by_risk = {"LOW": "C", "NORMAL": "C", "HIGH": "A"}
 
     assert held(rule(step_up="C"), step_up="B").terms.step_up == "B"
@@ -252,7 +252,7 @@ def test_step_up_is_raised_and_never_lowered():
     assert held(rule(risk="HIGH"), step_up="B", step_up_by_risk=by_risk).terms.step_up == "A"
 
 
-def test_a_risk_that_is_found_out_later_raises_the_step_up_as_well():
+def test_a_risk_found_later_raises_the_step_up_too():
     chosen = policy.parse({"version": "1", "step_up_by_risk": {"HIGH": "A", "LOW": "C"}})
 
     assert policy.raise_terms(chosen, ApprovalTerms(step_up="C", batchable=True), Risk.HIGH) == ApprovalTerms(
@@ -276,7 +276,7 @@ def test_risk_follows_class_and_reversibility(change, risk):
     assert held(contract=tool(**change)).risk is risk
 
 
-def test_a_session_that_misbehaved_is_of_high_risk():
+def test_a_session_that_misbehaved_has_high_risk():
     assert held(session={"drifts": 1}).risk is Risk.HIGH
 
 
@@ -295,7 +295,7 @@ def test_an_irreversible_action_always_waits_for_the_seal(kind, reversibility, w
     assert asked.terms.wait_for_seal is waits
 
 
-def test_silence_waits_for_the_seal_and_asks_one_independent_reviewer():
+def test_the_default_terms_wait_for_the_seal_and_require_one_independent_reviewer():
     terms = held().terms
 
     assert terms.wait_for_seal
@@ -303,7 +303,7 @@ def test_silence_waits_for_the_seal_and_asks_one_independent_reviewer():
     assert terms.independence == set(INDEPENDENCE)
 
 
-def test_only_small_reversible_things_can_be_voted_on_in_batches():
+def test_only_low_risk_reversible_actions_can_be_voted_on_in_batches():
     batch = {"batch": {"most": 20, "side_effect_classes": ["LOW_RISK_INTERNAL", "HIGH_RISK_EXTERNAL"]}}
 
     assert held(**batch).terms.batchable
@@ -343,7 +343,7 @@ def test_an_amount_is_read_exactly(args, minor):
         {"amount": None, "currency": "EUR"},
     ],
 )
-def test_an_amount_that_is_not_exact_is_no_amount(args):
+def test_an_inexact_amount_is_ignored(args):
     assert facts.money_amount(args) == {}
 
 
@@ -391,37 +391,37 @@ def test_all_faults_are_reported_together():
 
 
 @pytest.mark.parametrize("name", ["on_timeout", "default_decision", "auto_approve_after_s", "on_silence"])
-def test_silence_cannot_be_configured_to_allow(name):
+def test_a_policy_cannot_approve_by_default(name):
     with pytest.raises(BadPolicy):
         policy.parse({"version": "1", name: "approve"})
 
 
 @pytest.mark.parametrize("name", ["decide_within_s", "release_within_s", "grant_life_s", "escalate_after_s"])
 @pytest.mark.parametrize("value", [0, -1, None, ""])
-def test_no_duration_is_zero_or_open(name, value):
+def test_no_duration_may_be_zero_or_unlimited(name, value):
     with pytest.raises(BadPolicy):
         policy.parse({"version": "1", "escalate_to": "leads", name: value})
 
 
-def test_a_left_out_duration_still_ends():
+def test_an_omitted_duration_has_a_default():
     terms = held().terms
 
     assert (terms.decide_within_s, terms.release_within_s) == (14400, 900)
 
 
-def test_break_glass_is_off_unless_a_policy_says_otherwise():
+def test_break_glass_is_disabled_by_default():
     assert not PLAIN.break_glass.enabled
     on = policy.parse({"version": "1", "break_glass": {"enabled": True, "groups": ["on-call"]}}).break_glass
     assert (on.enabled, on.groups, on.review_within_s, on.reviewers) == (True, {"on-call"}, 86400, 2)
 
 
-def test_a_policy_is_read_back_from_its_bytes():
+def test_a_stored_policy_is_read_back():
     chosen = policy.parse({"version": "1", "rules": [rule(when="amount.minor > 3")]})
 
     assert policy.load_stored(chosen.document).digest == chosen.digest
 
 
-def test_a_policy_without_version_is_refused():
+def test_a_policy_without_a_version_is_refused():
     with pytest.raises(BadPolicy):
         policy.parse({})
 
@@ -435,7 +435,7 @@ def test_any_change_of_a_policy_changes_its_digest():
     )
 
 
-def test_the_deadlines_follow_one_another():
+def test_the_release_deadline_follows_the_decision():
     decided = NOW + timedelta(seconds=100)
 
     assert PLAIN.decide_by(requested_at=NOW) == NOW + timedelta(hours=4)

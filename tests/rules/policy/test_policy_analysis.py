@@ -40,7 +40,7 @@ def decided(known: ApprovalPolicy, args: dict[str, Any]) -> tuple[object, ...]:
 
 
 @pytest.mark.whole
-def test_a_rule_that_is_said_never_to_count_can_be_left_out_of_every_policy_of_three_rules():
+def test_leaving_out_a_redundant_rule_never_changes_a_decision():
     found: Counter[str] = Counter()
     kinds = list(product(("auto", "hold", "refuse"), ("", "args.a", "false")))
     for chosen in product(kinds, repeat=3):
@@ -57,14 +57,14 @@ def test_a_rule_that_is_said_never_to_count_can_be_left_out_of_every_policy_of_t
     assert found.keys() == {"NEVER", "UNCLEAR_ONLY", "ALWAYS"}
 
 
-def test_a_rule_behind_one_that_spares_every_call_never_counts():
+def test_a_rule_after_one_that_exempts_every_call_never_counts():
     assert said(rule("all", "auto"), rule("large", "hold", "amount.minor > 5")) == {
         "all": ("ALWAYS", "No later rule requires approval."),
         "large": ("NEVER", "“all” is earlier and matches every call, so no rule after it requires approval."),
     }
 
 
-def test_a_rule_that_asks_where_an_earlier_one_spares_counts_only_where_it_cannot_be_determined():
+def test_a_hold_rule_after_the_same_exemption_counts_only_where_it_is_undecidable():
     found = said(rule("small", "auto", "args.a"), rule("again", "hold", "args.a"))
     assert found == {
         "again": (
@@ -76,13 +76,13 @@ def test_a_rule_that_asks_where_an_earlier_one_spares_counts_only_where_it_canno
     assert decided(whole, {})[1] == ("UNDECIDABLE small", "UNDECIDABLE again")
 
 
-def test_a_rule_that_spares_nothing_is_named():
+def test_an_exemption_without_later_rules_is_named():
     assert said(rule("large", "hold", "args.a"), rule("small", "auto", "amount.minor < 5")) == {
         "small": ("UNCLEAR_ONLY", "No later rule requires approval, so it exempts no call.")
     }
 
 
-def test_a_refusal_of_every_call_leaves_nothing_to_the_others_but_the_reasons_before_it():
+def test_after_a_rule_that_refuses_every_call_no_later_rule_counts():
     found = said(rule("first", "refuse", "args.a"), rule("none", "refuse"), rule("last", "refuse", "args.b"))
     assert found == {
         "none": ("ALWAYS", "No call is allowed."),
@@ -90,5 +90,5 @@ def test_a_refusal_of_every_call_leaves_nothing_to_the_others_but_the_reasons_be
     }
 
 
-def test_working_rules_get_no_findings():
+def test_effective_rules_get_no_findings():
     assert said(rule("small", "auto", "args.a"), rule("large", "hold", "args.b"), rule("no", "refuse", "args.c")) == {}

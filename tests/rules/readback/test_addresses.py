@@ -55,7 +55,7 @@ MAIL = {"host": "mail.example", "port": 993, "user": "ann", "password": "word"}
         ({"host": "evil.example"}, {"url": "host=books.example password=word"}, "Its settings name evil.example"),
     ],
 )
-def test_settings_lead_no_secret_elsewhere(settings, credential, said):
+def test_settings_cannot_send_a_secret_to_another_address(settings, credential, said):
     assert resolve_address(settings, credential)[1][: len(said)] == said
 
 
@@ -77,11 +77,11 @@ def test_settings_lead_no_secret_elsewhere(settings, credential, said):
         ({"host": "anywhere.example"}, {"url": "postgresql://anywhere.example/books"}),
     ],
 )
-def test_an_address_that_the_credential_names_is_used(settings, credential):
+def test_an_address_named_by_the_credential_is_accepted(settings, credential):
     assert resolve_address(settings, credential)[1] == ""
 
 
-def test_the_credentials_own_address_is_filled_in():
+def test_the_address_of_the_credential_is_the_default():
     assert resolve_address({"consistency": "STRONG"}, BANK)[0]["url"] == BANK["url"]
     assert resolve_address({"host": "mail.example"}, MAIL)[0] == {"host": "mail.example", "port": 993}
 

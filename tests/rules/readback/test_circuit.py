@@ -21,30 +21,30 @@ def after(failures: int, *, since: Circuit | None = None, at: datetime = AT) -> 
     return found
 
 
-def test_a_new_circuit_lets_everything_through():
+def test_a_new_circuit_allows_every_reading():
     assert circuit.circuit_state(Circuit(), at=AT) is CircuitState.CLOSED
     assert circuit.allowed_readings(Circuit(), wanted=50, in_flight=3, at=AT) == 50
 
 
-def test_failures_below_the_limit_change_nothing_yet():
+def test_failures_below_the_limit_leave_the_circuit_closed():
     found = after(2)
     assert found.failures == 2
     assert circuit.circuit_state(found, at=AT) is CircuitState.CLOSED
 
 
-def test_the_last_failure_of_the_limit_opens_it():
+def test_the_failure_that_reaches_the_limit_opens_the_circuit():
     found = after(3)
     assert circuit.circuit_state(found, at=AT) is CircuitState.OPEN
     assert circuit.allowed_readings(found, wanted=50, in_flight=0, at=AT) == 0
     assert found.since == AT
 
 
-def test_an_answer_between_failures_begins_the_count_again():
+def test_an_answer_between_failures_resets_the_count():
     found = after(2, since=circuit.after_answer(after(2), at=AT))
     assert circuit.circuit_state(found, at=AT) is CircuitState.CLOSED
 
 
-def test_after_the_cool_down_exactly_one_reading_is_made():
+def test_after_the_cool_down_exactly_one_reading_is_allowed():
     found = after(3)
     assert found.probe_at is not None
     assert timedelta(seconds=9) <= found.probe_at - AT <= timedelta(seconds=11)
@@ -53,12 +53,12 @@ def test_after_the_cool_down_exactly_one_reading_is_made():
     assert circuit.allowed_readings(found, wanted=50, in_flight=1, at=found.probe_at) == 0
 
 
-def test_an_answered_probe_closes_it():
+def test_an_answered_probe_closes_the_circuit():
     found = circuit.after_answer(after(3), at=AT + timedelta(seconds=20))
     assert found == Circuit(since=AT + timedelta(seconds=20))
 
 
-def test_each_failed_probe_doubles_the_wait_up_to_the_longest():
+def test_each_failed_probe_doubles_the_cool_down_up_to_the_longest():
     found, waits = after(3), []
     for _ in range(4):
         assert found.probe_at is not None
@@ -69,13 +69,13 @@ def test_each_failed_probe_doubles_the_wait_up_to_the_longest():
     assert found.since == AT, "open since the first failure, not since the last probe"
 
 
-def test_a_late_failure_of_a_reading_from_before_moves_nothing():
+def test_a_late_failure_of_an_earlier_reading_does_not_extend_the_cool_down():
     found = after(3)
     late = circuit.after_failure(found, LIMITS, began_at=AT - timedelta(seconds=5), seed="shop", at=AT)
     assert (late.probe_at, late.cooldown_s) == (found.probe_at, found.cooldown_s)
 
 
-def test_the_same_seed_waits_alike_and_another_differs():
+def test_the_cool_down_depends_only_on_the_seed():
     twin = circuit.after_failure(after(2), LIMITS, began_at=AT, seed="shop", at=AT)
     other = circuit.after_failure(after(2), LIMITS, began_at=AT, seed="mail", at=AT)
     assert twin == after(3)
@@ -83,7 +83,7 @@ def test_the_same_seed_waits_alike_and_another_differs():
 
 
 @given(st.lists(st.booleans(), max_size=60))
-def test_never_more_than_one_reading_passes_an_open_circuit(outcomes):
+def test_an_open_circuit_never_allows_more_than_one_reading(outcomes):
     found, at = Circuit(), AT
     for was_answered in outcomes:
         assert circuit.allowed_readings(found, wanted=10, in_flight=1, at=at) in ((10,) if not found.is_open else (0,))
@@ -98,5 +98,5 @@ def test_never_more_than_one_reading_passes_an_open_circuit(outcomes):
 
 
 @pytest.mark.parametrize("wanted", [0, 1, 7])
-def test_no_readings_are_allowed_when_none_are_wanted(wanted):
+def test_no_more_readings_are_allowed_than_requested(wanted):
     assert circuit.allowed_readings(Circuit(), wanted=wanted, in_flight=0, at=AT) == wanted

@@ -14,7 +14,7 @@ def test_a_system_without_limits_has_the_defaults():
     assert limits.limits_of({"root": "/srv"}) == SystemLimits()
 
 
-def test_given_limits_stand_and_the_rest_are_defaults():
+def test_given_limits_replace_the_defaults():
     assert limits.limits_of({"limits": {"concurrency": 1}}) == SystemLimits(concurrency=1)
 
 
@@ -29,7 +29,7 @@ def test_given_limits_stand_and_the_rest_are_defaults():
         ({"cooldown_s": 60, "longest_cooldown_s": 30}, "/settings/limits/longest_cooldown_s", "not be shorter"),
     ],
 )
-def test_a_wrong_limit_is_named(given, path, said):
+def test_an_invalid_limit_is_named(given, path, said):
     with pytest.raises(BadLimits) as refusal:
         limits.limits_of({"limits": given})
     assert refusal.value.errors is not None
@@ -37,12 +37,12 @@ def test_a_wrong_limit_is_named(given, path, said):
     assert said in refusal.value.errors[0]["detail"]
 
 
-def test_the_first_readings_may_fill_one_second():
+def test_the_first_readings_may_use_one_second_of_the_rate():
     assert limits.readings_within_rate(reads_per_minute=600, paid_until=None, at=AT) == 10
     assert limits.readings_within_rate(reads_per_minute=600, paid_until=AT - timedelta(hours=1), at=AT) == 10
 
 
-def test_a_slow_rate_lets_one_through_and_then_waits_its_share():
+def test_a_slow_rate_allows_one_reading_and_then_waits():
     assert limits.readings_within_rate(reads_per_minute=6, paid_until=None, at=AT) == 1
     paid = limits.paid_until_after(reads_per_minute=6, paid_until=None, reads=1, at=AT)
     assert limits.readings_within_rate(reads_per_minute=6, paid_until=paid, at=AT + timedelta(seconds=9)) == 0
@@ -50,7 +50,7 @@ def test_a_slow_rate_lets_one_through_and_then_waits_its_share():
 
 
 @pytest.mark.parametrize("rate", [1, 7, 60, 600, 6000])
-def test_over_an_hour_never_more_than_the_rate_and_a_burst_are_read(rate):
+def test_within_an_hour_at_most_the_rate_plus_one_burst_is_read(rate):
     paid, made, at = None, 0, AT
     while at < AT + timedelta(hours=1):
         now = limits.readings_within_rate(reads_per_minute=rate, paid_until=paid, at=at)

@@ -25,21 +25,21 @@ def wait(attempts, seed="a"):
 
 
 @pytest.mark.req("R-VD-11")
-def test_intervals_grow_to_a_bound():
+def test_intervals_grow_up_to_a_maximum():
     for attempts, usual in enumerate([1, 2, 4, 8, 16, 32, 60, 60, 60]):
         assert usual * 0.9 <= wait(attempts) <= usual * 1.1
 
 
-def test_actions_that_began_together_drift_apart():
+def test_actions_that_began_together_are_read_at_different_times():
     assert len({wait(3, seed=str(number)) for number in range(50)}) > 40
 
 
-def test_the_same_run_is_scheduled_alike():
+def test_the_schedule_of_a_run_is_reproducible():
     assert wait(5) == wait(5)
 
 
 @given(st.integers(0, 10_000), st.floats(1, 10), st.integers(0, 10**6), st.integers(-100, 7200))
-def test_the_next_reading_lies_ahead_and_not_past_the_end(attempts, backoff, first, until):
+def test_the_next_reading_is_in_the_future_and_not_after_the_deadline(attempts, backoff, first, until):
     polling = Polling(first_after_s=first, backoff=backoff, max_interval_s=86400, sla_s=1)
     due = next_read_at(polling, attempts=attempts, at=START, until=at(until), seed="a")
     assert due > START
@@ -65,5 +65,5 @@ class TestLateEffects:
     def test_an_answer_after_the_lease_does_not_extend_it(self):
         assert self.horizon(at(300)) == at(125)
 
-    def test_a_claim_waits_for_settling_only(self):
+    def test_a_claimed_success_waits_only_for_the_settling_time(self):
         assert self.horizon(at(30), claimed=True) == at(35)

@@ -68,7 +68,7 @@ def told(outcome, snapshot):
     return build_report(facts_of(outcome), snapshot, trust_level=1)
 
 
-def test_four_checks_passed_are_an_answer_and_no_more():
+def test_a_read_that_passes_four_checks_is_answered_and_not_verified():
     outcome, passed, snapshot = ended(read())
     assert passed == ANSWERED
     assert [one.made for one in outcome.verdict.checks] == ["CHECKED"] * 4
@@ -81,7 +81,7 @@ def test_four_checks_passed_are_an_answer_and_no_more():
     assert outcome.next_read_at is None
 
 
-def test_events_of_an_answer_check_state_that_nothing_was_read_back():
+def test_the_events_of_an_answered_read_state_that_nothing_was_read_back():
     outcome, _, snapshot = ended(read())
     assert [step.kind for step in outcome.steps] == ["answer_checked", "answered"]
     assert Ground.CHANGES_NOTHING in outcome.steps[0].grounds
@@ -105,7 +105,7 @@ def test_events_of_an_answer_check_state_that_nothing_was_read_back():
         ),
     ],
 )
-def test_an_answer_that_fails_a_check_is_not_to_be_used_and_says_why(changes, check, said):
+def test_an_answer_that_fails_a_check_is_not_used_and_the_check_is_named(changes, check, said):
     outcome, passed, snapshot = ended(read(answer=replace(GIVEN, **changes)))
     assert passed == REFUSED
     assert [one.check for one in outcome.verdict.checks if one.made == "FAILED"] == [check]
@@ -116,7 +116,7 @@ def test_an_answer_that_fails_a_check_is_not_to_be_used_and_says_why(changes, ch
     assert outcome.case is (check == "tenant_scope_confirmed")
 
 
-def test_an_answer_of_which_nobody_knows_where_it_came_from_is_not_used():
+def test_an_answer_of_unknown_origin_is_not_used():
     assert ended(read(answer=None))[1] == REFUSED
 
 
@@ -131,7 +131,7 @@ def test_an_answer_of_which_nobody_knows_where_it_came_from_is_not_used():
     ],
 )
 @pytest.mark.parametrize("state", [State.PENDING, State.UNKNOWN])
-def test_a_read_without_an_answer_has_failed_and_needs_nobody(state, observation):
+def test_a_read_without_an_answer_has_failed_and_opens_no_case(state, observation):
     outcome, passed, snapshot = ended(read(state, observation=observation))
     assert passed[-1] == "FAILED"
     assert told(outcome, snapshot).text == "The read failed; nothing was changed."
@@ -143,7 +143,7 @@ def test_a_read_without_an_answer_has_failed_and_needs_nobody(state, observation
     assert outcome.freeze == ()
 
 
-def test_a_read_that_is_still_at_work_is_waited_for_until_its_time_is_over():
+def test_a_read_still_in_progress_is_waited_for_until_its_deadline():
     working = ParsedObservation(status=ReportedStatus.ACCEPTED)
     waiting = judge_run(read(State.ACCEPTED, observation=working, at=LATER))
     assert waiting.state is State.PENDING
@@ -151,26 +151,26 @@ def test_a_read_that_is_still_at_work_is_waited_for_until_its_time_is_over():
     assert ended(read(observation=working, at=SLA))[1] == ["FAILED"]
 
 
-def test_an_unknown_read_is_never_told_to_wait_for_a_person():
+def test_an_unknown_read_is_never_reported_as_waiting_for_a_person():
     facts = facts_in(State.UNKNOWN, side_effect_class="READ_ONLY")
     text = build_report(facts, read(State.UNKNOWN).entry, trust_level=0).text
     assert text == "It is not known whether what was read can be relied on. It was a read: nothing was changed."
 
 
-def test_only_a_read_may_rest_on_changing_nothing():
+def test_only_a_read_may_commit_because_it_changes_nothing():
     assert entries.allows_grounds(read().entry, {Ground.CHANGES_NOTHING})
     assert not entries.allows_grounds(entry(), {Ground.CHANGES_NOTHING})
     assert not entries.allows_grounds(None, {Ground.CHANGES_NOTHING})
     assert entries.allows_grounds(entry(), {Ground.DECISIVE_READ})
 
 
-def test_a_read_that_was_read_back_is_shown_as_confirmed():
+def test_a_read_that_was_verified_by_a_reading_is_shown_as_confirmed():
     snapshot = ended(read())[2]
     snapshot["verification"] |= {"verified_state_pointer": "r-1"}
     facts = facts_in(State.RECONCILED_SUCCESS, side_effect_class="READ_ONLY")
     assert build_report(facts, snapshot, trust_level=3).code == "COMPLETED"
 
 
-def test_success_without_a_check_is_not_reached_by_what_changes_something():
+def test_a_write_cannot_succeed_on_its_answer_alone():
     writes = replace(READS, side_effect_class=SideEffectClass.EPHEMERAL_WRITE)
     assert judge_run(inputs(facts=writes, observation=SUCCESS, answer=GIVEN)).state is State.UNKNOWN

@@ -45,7 +45,7 @@ def with_lookup(**part):
 
 
 @pytest.mark.req("R-VD-05")
-def test_the_contract_covers_the_checks_that_a_high_risk_class_requires():
+def test_the_contract_covers_the_checks_required_by_a_high_risk_class():
     assert covering() == {
         "provider_transaction_id": CheckEvidence.EFFECTS,
         "delivery_status": CheckEvidence.PREDICATES,
@@ -72,12 +72,12 @@ def test_each_class_requires_its_own_checks(kind, check):
     assert set(depth.REQUIRED[SideEffectClass(kind)]) <= set(covering(side_effect_class=kind))
 
 
-def test_checks_that_nothing_covers_are_listed():
+def test_uncovered_checks_are_listed():
     plain = with_lookup(target_column=None, where={"id": "sr.amount"})
     assert set(asked(**plain).uncovered) == {"recipient_or_target", "idempotency_key"}
 
 
-def test_an_author_says_what_makes_a_check_or_why_it_does_not_apply():
+def test_a_contract_may_declare_what_makes_a_check_or_why_it_does_not_apply():
     plain = with_lookup(target_column=None, where={"id": "sr.amount"})
     plain["verification"]["checks"] = {
         "recipient_or_target": {"not_applicable": "The order is the account."},
@@ -89,7 +89,7 @@ def test_an_author_says_what_makes_a_check_or_why_it_does_not_apply():
 
 @pytest.mark.req("R-VD-07")
 @pytest.mark.parametrize("name", ["data_sensitivity", "cost", "user_impact"])
-def test_a_high_input_deepens_a_lesser_class_and_never_makes_it_shallower(name):
+def test_a_high_risk_input_raises_the_depth_of_a_lower_class(name):
     plain = asked(side_effect_class="LOW_RISK_INTERNAL", reversibility="COMPENSABLE")
     deeper = asked(side_effect_class="LOW_RISK_INTERNAL", reversibility="COMPENSABLE", **{name: "HIGH"})
     assert deeper.level is SideEffectClass.MEDIUM_RISK_WRITE
@@ -101,13 +101,13 @@ def test_a_high_input_deepens_a_lesser_class_and_never_makes_it_shallower(name):
 
 
 @pytest.mark.req("R-VD-07")
-def test_an_irreversible_action_is_checked_more_deeply():
+def test_an_irreversible_action_has_more_required_checks():
     lasting = asked(side_effect_class="LOW_RISK_INTERNAL", reversibility="IRREVERSIBLE")
     assert lasting.level is SideEffectClass.MEDIUM_RISK_WRITE
     assert lasting.because == ("it is irreversible",)
 
 
-def test_the_table_and_the_defaults_say_the_same():
+def test_the_depth_table_and_the_defaults_agree():
     assert {kind: row["sla_s"] for kind, row in depth._CLASSES.items()} == DEFAULT_SLA_S
     assert set(depth.CHECKS) == {check for checks in depth.REQUIRED.values() for check in checks}
 
@@ -129,7 +129,7 @@ def made(outcome):
 
 
 @pytest.mark.req("R-VD-05", "R-VD-10")
-def test_a_required_check_that_nobody_could_make_prevents_success():
+def test_a_required_check_that_cannot_be_made_prevents_success():
     outcome, passed, _ = walk(inputs(reading(), facts=deep(AMOUNT, NOBODY)))
     assert made(outcome) == {"amount": "CHECKED", "delivery_status": "UNCHECKED"}
     assert passed == ["UNKNOWN", "REVIEW_REQUIRED"]
@@ -137,20 +137,20 @@ def test_a_required_check_that_nobody_could_make_prevents_success():
 
 
 @pytest.mark.req("R-VD-08")
-def test_a_class_that_does_not_demand_it_is_spared():
+def test_a_less_demanding_class_succeeds_without_the_check():
     outcome, passed, _ = walk(inputs(reading(), facts=deep(NOBODY, demanding=False)))
     assert passed[-1] == "RECONCILED_SUCCESS"
     assert made(outcome) == {"delivery_status": "UNCHECKED"}
 
 
-def test_a_check_fails_with_its_predicate_and_with_the_scope():
+def test_a_check_fails_with_its_predicate_or_its_scope():
     wrong = inputs(reading(refund(fields=FIELDS | {"amount": 1})), facts=deep(AMOUNT, TARGET))
     assert made(walk(wrong)[0]) == {"amount": "FAILED", "recipient_or_target": "CHECKED"}
     elsewhere = inputs(reading(refund(scope={"target": ("o-18",)})), facts=deep(TARGET))
     assert made(walk(elsewhere)[0]) == {"recipient_or_target": "FAILED"}
 
 
-def test_a_scope_that_the_source_does_not_tell_is_unchecked():
+def test_a_scope_missing_from_the_reading_is_unchecked():
     outcome, _, _ = walk(inputs(reading(refund(scope={})), facts=deep(TARGET)))
     assert made(outcome) == {"recipient_or_target": "UNCHECKED"}
 
@@ -170,7 +170,7 @@ def test_a_scope_that_the_source_does_not_tell_is_unchecked():
         (CheckEvidence.INTEGRITY, set(), "CHECKED"),
     ],
 )
-def test_checks_of_the_record_are_read_from_the_record(by, without, outcome):
+def test_checks_of_the_record_are_made_from_the_record(by, without, outcome):
     snapshot = {name: block for name, block in entry().items() if name not in without}
     run = inputs(reading(), facts=deep(CheckRequirement("one", by), demanding=False), entry=snapshot)
     assert made(walk(run)[0]) == {"one": outcome}
@@ -188,7 +188,7 @@ REPLICA = reading(consistency=Consistency.REPLICA)
 
 
 @pytest.mark.req("R-VD-03")
-def test_a_replica_that_keeps_answering_calls_a_person_after_the_limit():
+def test_a_replica_that_keeps_answering_needs_a_person_after_the_limit():
     assert noticed(REPLICA, facts=LOW, doubts=1) == ()
     outcome, passed, _ = walk(inputs(REPLICA, facts=LOW, doubts=2))
     assert outcome.attention == ("repeated_verification_mismatch",)
@@ -198,7 +198,7 @@ def test_a_replica_that_keeps_answering_calls_a_person_after_the_limit():
 
 
 @pytest.mark.req("R-VD-04")
-def test_a_partial_effect_of_a_medium_class_is_looked_at_beside_its_recovery():
+def test_a_partial_effect_of_a_medium_class_is_noticed_beside_its_recovery():
     two = replace(MEDIUM, required_effects=("refund", "notice"))
     part = reading(refund(), replace(no_refund(), name="notice"))
     assert noticed(part, facts=two) == ("partial_success",)
@@ -215,23 +215,23 @@ def test_a_partial_effect_of_a_medium_class_is_looked_at_beside_its_recovery():
         ("verification_timeout", None, {"failure": ReadFailure("Down.", retryable=True), "at": SLA}),
     ],
 )
-def test_each_trigger_of_a_high_risk_class_calls_a_person(trigger, found, changes):
+def test_each_trigger_of_a_high_risk_class_needs_a_person(trigger, found, changes):
     readings = () if found is None else (reading(found),)
     outcome, _, _ = walk(inputs(*readings, **changes))
     assert trigger in outcome.attention
     assert outcome.case
 
 
-def test_an_outage_of_a_moment_calls_nobody():
+def test_a_single_outage_needs_no_person():
     assert noticed(failure=ReadFailure("Down.", retryable=True)) == ()
 
 
-def test_nobody_is_called_when_all_is_well():
+def test_a_successful_verification_opens_no_case():
     assert noticed(reading()) == ()
     assert not walk(inputs(reading()))[0].case
 
 
 @pytest.mark.req("R-VD-13")
-def test_the_built_in_numbers_are_those_of_the_table():
+def test_the_built_in_numbers_equal_those_of_the_table():
     assert BUILT_IN_NUMBERS.sla_s == DEFAULT_SLA_S
     assert BUILT_IN_NUMBERS.repeat_limit == 3

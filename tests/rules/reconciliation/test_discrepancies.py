@@ -38,19 +38,19 @@ def test_the_twelve_classes_have_one_order():
 
 
 @pytest.mark.req("R-DC-13", "R-DC-14")
-def test_the_first_of_several_decides_and_the_rest_are_kept():
+def test_discrepancies_are_ranked_without_repeats():
     for first, second in itertools.combinations(Discrepancy, 2):
         assert rank_discrepancies([second, first, second]) == (first, second)
 
 
-def test_no_discrepancies_have_no_class():
+def test_no_discrepancies_give_an_empty_ranking():
     assert rank_discrepancies([]) == ()
 
 
 @pytest.mark.req("R-RP-22")
 @pytest.mark.parametrize("discrepancy", Discrepancy)
 @pytest.mark.parametrize("claimed", [True, False])
-def test_every_class_asks_in_words_that_the_table_knows(discrepancy, claimed):
+def test_every_class_has_triggers_that_the_recovery_table_knows(discrepancy, claimed):
     known = {row.trigger for row in ROWS} | set(ORDER)
     words = recovery_triggers(discrepancy, claimed=claimed)
     assert str(discrepancy) in words
@@ -67,19 +67,19 @@ def test_every_class_asks_in_words_that_the_table_knows(discrepancy, claimed):
         ("UNKNOWN_STATE", "PENDING_TIMEOUT"),
     ],
 )
-def test_classes_with_a_type_of_the_source_use_it(discrepancy, word):
+def test_a_class_includes_the_trigger_of_its_source_table(discrepancy, word):
     assert word in recovery_triggers(Discrepancy(discrepancy), claimed=False)
 
 
 @pytest.mark.parametrize("discrepancy", ["VALUE_MISMATCH", "NO_OP_FAILURE", "PROPAGATION_DELAY"])
-def test_a_claim_that_the_authority_does_not_bear_out_is_a_mismatch(discrepancy):
+def test_a_contradicted_claim_of_success_is_an_authority_mismatch(discrepancy):
     one = Discrepancy(discrepancy)
     assert "OBSERVATION_AUTHORITY_MISMATCH" in recovery_triggers(one, claimed=True)
     assert "OBSERVATION_AUTHORITY_MISMATCH" not in recovery_triggers(one, claimed=False)
 
 
 @pytest.mark.req("R-CP-16")
-def test_every_indicator_points_to_a_class():
+def test_every_indicator_maps_to_a_class():
     assert len(PARAMETERS) == 12
     assert sum(map(len, PARAMETERS.values())) == 88
     assert indicated_discrepancies(INDICATORS) <= set(Discrepancy)
@@ -89,6 +89,6 @@ def test_every_indicator_points_to_a_class():
     }
 
 
-def test_an_indicator_that_no_pattern_knows_is_our_mistake():
+def test_an_unknown_indicator_raises_an_error():
     with pytest.raises(KeyError):
         indicated_discrepancies(["made_up"])

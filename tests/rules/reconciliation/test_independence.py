@@ -39,7 +39,7 @@ def independent(*origins: dict[str, Any] | None) -> int | None:
         ({}, 1),
     ],
 )
-def test_two_sources(other: dict[str, Any], count: int):
+def test_two_sources_are_independent_unless_they_share_their_origin(other: dict[str, Any], count: int):
     assert independent(SHOP, other) == independent(other, SHOP) == count
 
 
@@ -55,11 +55,11 @@ def test_two_sources(other: dict[str, Any], count: int):
         (BANK | {"part": "account=2", "credential": "cd"}, 1),
     ],
 )
-def test_two_addresses(other: dict[str, Any], count: int):
+def test_two_addresses_are_independent_unless_they_are_the_same_host(other: dict[str, Any], count: int):
     assert independent(BANK, other) == count
 
 
-def test_accounts_of_one_address_are_two_where_both_are_named():
+def test_two_accounts_at_one_address_are_independent_where_both_are_named():
     assert independent(BANK | {"part": "account=1"}, BANK | {"part": "account=2"}) == 2
 
 
@@ -69,14 +69,14 @@ def test_a_folder_inside_another_is_the_same_source():
     assert independent(here | {"part": "/srv/a"}, here | {"part": "/srv/ab"}) == 2
 
 
-def test_three_names_of_one_source_count_once_and_a_further_source_counts():
+def test_several_names_of_one_source_count_once():
     assert independent(SHOP, SHOP, SHOP) == 1
     assert independent(SHOP, BANK, SHOP) == 2
 
 
-def test_one_reading_has_nothing_to_be_compared_with():
+def test_a_single_reading_has_no_independence():
     assert independent(SHOP) is None
 
 
-def test_readings_stored_before_origins_existed_are_judged_as_before():
+def test_readings_stored_without_origins_are_judged_as_before():
     assert independent(SHOP, None) is None

@@ -57,7 +57,7 @@ KINDS = [
 
 @pytest.mark.req("R-RC-03")
 @pytest.mark.parametrize(("text", "right", "wrong"), KINDS)
-def test_the_ten_kinds_can_hold_fail_and_be_undecidable(text, right, wrong):
+def test_each_kind_of_predicate_can_be_true_false_and_undecidable(text, right, wrong):
     pre = {"target": {"version": 7}}
     assert holds(text, right, pre=pre) is PredicateOutcome.TRUE
     assert holds(text, wrong, pre=pre) is PredicateOutcome.FALSE
@@ -65,12 +65,12 @@ def test_the_ten_kinds_can_hold_fail_and_be_undecidable(text, right, wrong):
 
 
 @pytest.mark.req("R-RC-02")
-def test_fields_that_nobody_asked_about_do_no_harm():
+def test_additional_fields_do_not_affect_a_predicate():
     extra = {"amount": 1000, "id": "re_1", "created_at": "2026-03-02T09:00:00Z", "fee": None}
     assert holds("sa.amount == sr.amount", extra) is PredicateOutcome.TRUE
 
 
-def test_one_value_that_cannot_be_carried_makes_all_undecidable():
+def test_one_value_without_a_canonical_form_makes_all_predicates_undecidable():
     assert holds("sa.amount == sr.amount", {"amount": 1000, "note": "a\0b"}) is PredicateOutcome.UNDECIDABLE
 
 
@@ -82,7 +82,7 @@ def test_a_stored_predicate_that_no_longer_compiles_is_undecidable():
 
 @pytest.mark.req("R-RC-12")
 @pytest.mark.parametrize("text", ["sa.amount == sr.amount", "sr.amount == sa.amount"])
-def test_each_result_shows_what_was_expected_and_found(text):
+def test_each_result_contains_the_expected_and_the_actual_value(text):
     found = reading(refund(fields={"amount": 1}))
     (*_, result) = evaluated(found, text)
     assert (result.expected, result.actual) == (1000, 1)
@@ -91,7 +91,7 @@ def test_each_result_shows_what_was_expected_and_found(text):
     assert result.observed_at == found.observed_at
 
 
-def test_the_agent_may_add_and_the_contract_stays():
+def test_predicates_of_the_agent_are_added_to_those_of_the_contract():
     results = evaluated(reading(), "sa.amount == sr.amount", added=("sa.currency == 'CHF'",))
     said = {one.origin: one.holds for one in results}
     assert said == {
@@ -117,7 +117,7 @@ def test_the_agent_may_add_and_the_contract_stays():
         ({}, PredicateOutcome.NOT_APPLICABLE, PredicateOutcome.NOT_APPLICABLE),
     ],
 )
-def test_tenant_and_target_are_checked_without_being_asked(scope, tenant, target):
+def test_tenant_and_target_are_always_checked(scope, tenant, target):
     first, second = evaluated(reading(refund(scope=scope)))
     assert (first.holds, second.holds) == (tenant, target)
     assert all(one.reason for one in (first, second) if one.holds is not PredicateOutcome.TRUE)
@@ -128,7 +128,7 @@ def test_numbers_of_tenants_compare_as_text():
     assert evaluated(found, scope={"tenant": "42"})[0].holds is PredicateOutcome.TRUE
 
 
-def test_without_an_authorised_tenant_nothing_is_within_it():
+def test_without_an_authorised_tenant_the_scope_is_undecidable():
     found = reading(refund(scope={"tenant": ("acme",)}))
     assert evaluated(found, scope={})[0].holds is PredicateOutcome.UNDECIDABLE
 
@@ -139,7 +139,7 @@ def test_an_effect_that_is_absent_has_no_scope_to_check():
 
 
 class TestWhatExpressionsSee:
-    def test_the_first_wanted_effect_stands_at_the_top(self):
+    def test_the_first_required_effect_is_bound_at_the_top_level(self):
         found = reading_bindings(reading(refund(), target={"exists": True, "version": 3}), ("refund",))
         assert found["amount"] == 1000
         assert found["exists"] is True
@@ -147,14 +147,14 @@ class TestWhatExpressionsSee:
         assert found["effects"]["refund"]["currency"] == "EUR"
         assert found["target"] == {"exists": True, "version": 3}
 
-    def test_an_effect_that_could_not_be_determined_has_no_key(self):
+    def test_an_undetermined_effect_has_no_bindings(self):
         found = reading_bindings(reading(ReadEffect(name="refund", present=None)), ("refund",))
         assert found == {"effects": {"refund": {}}}
 
-    def test_a_field_cannot_pose_as_what_the_check_found(self):
+    def test_a_field_cannot_override_presence_and_count(self):
         forged = refund(fields={"exists": "yes", "count": 9})
         found = reading_bindings(reading(forged), ("refund",))
         assert (found["exists"], found["count"]) == (True, 1)
 
-    def test_without_a_reading_there_is_nothing(self):
+    def test_without_a_reading_there_are_no_bindings(self):
         assert reading_bindings(None, ("refund",)) == {}

@@ -50,7 +50,7 @@ def at(seconds: float):
 
 class TestTheTableOfTheExample:
     @pytest.mark.req("R-RC-01", "R-SM-06", "R-EX-05")
-    def test_a_refund_that_is_there_as_asked_succeeds(self):
+    def test_a_refund_present_as_requested_succeeds(self):
         outcome, passed, snapshot = walk(inputs(reading()))
         assert passed == SUCCEEDED
         assert not outcome.case
@@ -60,7 +60,7 @@ class TestTheTableOfTheExample:
         assert snapshot["verification"]["verified_state_pointer"] == "ev-2"
 
     @pytest.mark.req("R-DC-02", "R-RP-04", "R-SM-25")
-    def test_a_claimed_success_without_effect_is_held(self):
+    def test_a_claimed_success_without_an_effect_is_held(self):
         outcome, passed, snapshot = walk(inputs(reading(no_refund())))
         assert passed == REVIEWED
         assert outcome.case
@@ -91,7 +91,7 @@ class TestTheTableOfTheExample:
         assert snapshot["reconciliation"]["discrepancy_class"] == "DUPLICATE_SIDE_EFFECT"
 
     @pytest.mark.req("R-EX-07", "R-RP-07", "R-SM-12")
-    def test_an_executor_that_died_after_the_write_succeeds_by_readback(self):
+    def test_an_executor_that_died_after_the_write_succeeds_by_a_reading(self):
         lapsed = inputs(state=State.UNKNOWN, observation=None, at=at(30))
         outcome, passed, snapshot = walk(lapsed)
         assert passed == ["PENDING"]
@@ -103,7 +103,7 @@ class TestTheTableOfTheExample:
         assert snapshot["reconciliation"]["recovery_decision"] == "RT-07 POLL_IDEMPOTENCY_RECORD"
 
     @pytest.mark.req("R-EX-07", "R-RP-07", "R-SM-05")
-    def test_an_executor_that_died_before_the_write_fails_after_the_horizon_only(self):
+    def test_an_executor_that_died_before_the_write_fails_only_after_the_horizon(self):
         _, _, snapshot = walk(inputs(state=State.UNKNOWN, observation=None, at=at(30)))
         early = inputs(reading(no_refund(), observed_at=at(40)), observation=None, at=at(41), entry=snapshot)
         outcome, passed, snapshot = walk(early)
@@ -147,7 +147,7 @@ class TestTheTableOfTheExample:
         assert snapshot["reconciliation"]["recovery_decision"] == "RT-01 RETRY_VERIFICATION"
 
     @pytest.mark.req("R-DC-04", "R-EX-17", "R-RP-11")
-    def test_a_refused_version_fails_on_a_strong_read(self):
+    def test_a_refused_version_fails_after_a_strong_reading(self):
         refused = failed("STALE_STATE")
         early = reading(no_refund(), observed_at=at(5))
         assert walk(inputs(early, observation=refused, at=at(5)))[1] == []
@@ -161,17 +161,17 @@ class TestTheTableOfTheExample:
 
 class TestEvidenceIsNotTruth:
     @pytest.mark.req("R-OB-03", "R-EX-24")
-    def test_a_claim_alone_leads_nowhere(self):
+    def test_a_claim_without_a_reading_changes_nothing(self):
         outcome, passed, _ = walk(inputs())
         assert passed == []
         assert outcome.next_read_at is not None
 
-    def test_a_failed_answer_whose_effect_exists_is_reconciled_by_the_reading(self):
+    def test_a_failed_answer_with_an_effect_is_reconciled_by_the_reading(self):
         outcome, passed, _ = walk(inputs(reading(), observation=failed("TIMEOUT_AT_GATEWAY")))
         assert passed == SUCCEEDED
         assert outcome.decision.row is None
 
-    def test_a_failed_answer_with_a_wrong_effect_is_held_by_the_row_of_its_class(self):
+    def test_a_failed_answer_with_a_wrong_effect_is_held_by_the_row_for_its_class(self):
         wrong = reading(refund(fields=FIELDS | {"amount": 5}))
         outcome, passed, _ = walk(inputs(wrong, observation=failed("OOPS")))
         assert passed == REVIEWED
@@ -184,13 +184,13 @@ class TestEvidenceIsNotTruth:
         assert passed == ["FAILED"]
         assert snapshot["reconciliation"]["discrepancy_class"] is None
 
-    def test_a_malformed_answer_is_read_back_like_any_other(self):
+    def test_a_malformed_answer_is_verified_like_any_other(self):
         odd = ParsedObservation(status=ReportedStatus.MALFORMED, fault="not an object")
         assert walk(inputs(reading(), observation=odd))[1] == SUCCEEDED
         assert walk(inputs(reading(no_refund()), observation=odd))[1] == ["FAILED"]
 
     @pytest.mark.req("R-EX-10", "R-SM-04")
-    def test_accepted_work_is_not_called_absent_while_the_target_works(self):
+    def test_accepted_work_is_not_called_absent_before_its_deadline(self):
         accepted = ParsedObservation(status=ReportedStatus.ACCEPTED)
         waiting = inputs(reading(no_refund()), observation=accepted, state=State.ACCEPTED)
         outcome, passed, snapshot = walk(waiting)
@@ -201,7 +201,7 @@ class TestEvidenceIsNotTruth:
         assert passed == ["VERIFICATION_TIMEOUT", "UNKNOWN", "REVIEW_REQUIRED"]
         assert outcome.decision.row == "RT-44"
 
-    def test_a_claim_before_the_horizon_is_given_time(self):
+    def test_a_claimed_success_is_waited_for_until_the_horizon(self):
         early = reading(no_refund(), observed_at=at(5))
         outcome, passed, _ = walk(inputs(early, at=at(5)))
         assert passed == []
@@ -218,7 +218,7 @@ class TestScope:
             ({"tenant": ("acme", "other"), "target": ("o-17",)}, ("order/o-17",)),
         ],
     )
-    def test_an_effect_outside_the_scope_raises_the_alarm(self, scope, frozen):
+    def test_an_effect_outside_the_scope_is_a_wrong_target(self, scope, frozen):
         bare = replace(FACTS, predicates=())
         outcome, passed, snapshot = walk(inputs(reading(refund(scope=scope)), facts=bare))
         assert passed == REVIEWED
@@ -228,19 +228,19 @@ class TestScope:
         assert snapshot["reconciliation"]["discrepancy_class"] == "WRONG_TARGET_MODIFIED"
 
     @pytest.mark.req("R-DC-14", "R-RP-25")
-    def test_the_wrong_target_outweighs_amount_and_duplicate(self):
+    def test_a_wrong_target_outranks_a_wrong_amount_and_a_duplicate(self):
         wrong = refund(count=2, fields=FIELDS | {"amount": 1}, scope={"tenant": ("other",)})
         outcome = judge_run(inputs(reading(wrong)))
         assert outcome.decision.row == "RT-14"
         assert outcome.verdict.discrepancy == "WRONG_TARGET_MODIFIED"
         assert outcome.verdict.secondary == ("DUPLICATE_SIDE_EFFECT", "VALUE_MISMATCH")
 
-    def test_a_row_of_nobody_is_undecidable_and_never_success(self):
+    def test_a_row_without_a_tenant_is_undecidable_and_never_a_success(self):
         outcome, passed, _ = walk(inputs(reading(refund(scope={"tenant": (None,)}))))
         assert passed == ["UNKNOWN", "REVIEW_REQUIRED"]
         assert outcome.decision.row == "RT-16"
 
-    def test_an_escape_from_the_sandbox_is_an_alarm_even_without_a_claim(self):
+    def test_an_escape_from_the_sandbox_is_reported_even_without_a_claim(self):
         escape = reading(ReadEffect(name="refund", present=None), indicators=("path_escapes_sandbox",))
         outcome, passed, _ = walk(inputs(escape, observation=None))
         assert passed == REVIEWED
@@ -266,7 +266,7 @@ class TestMissingTargets:
 
 class TestNoOps:
     @pytest.mark.req("R-DC-01")
-    def test_a_state_that_held_before_succeeds_where_the_contract_permits(self):
+    def test_a_state_that_held_before_succeeds_where_the_contract_allows_it(self):
         permitted = replace(FACTS, no_op_success_allowed=True)
         outcome, passed, snapshot = walk(inputs(reading(), baseline=reading(), facts=permitted))
         assert passed == SUCCEEDED
@@ -282,7 +282,7 @@ class TestNoOps:
         before = reading(consistency=Consistency.REPLICA)
         assert walk(inputs(reading(), baseline=before))[1] == SUCCEEDED
 
-    def test_a_version_that_did_not_advance_is_no_success(self):
+    def test_a_version_that_did_not_advance_is_not_a_success(self):
         outcome, passed, _ = walk(inputs(reading(indicators=("stale_version",))))
         assert passed == REVIEWED
         assert outcome.verdict.discrepancy == "NO_OP_FAILURE"
@@ -292,7 +292,7 @@ class TestWeakReadings:
     @pytest.mark.req("R-VD-09", "R-RP-02")
     @pytest.mark.parametrize("consistency", ["REPLICA", "CACHE", "STALE_ENDPOINT", "UNDECLARED"])
     @pytest.mark.parametrize("effect", [refund(), no_refund(), refund(count=2)])
-    def test_a_weak_source_settles_nothing(self, consistency, effect):
+    def test_a_weak_source_decides_nothing(self, consistency, effect):
         weak = reading(effect, consistency=Consistency(consistency))
         outcome, passed, _ = walk(inputs(weak))
         assert passed == []
@@ -304,11 +304,11 @@ class TestWeakReadings:
         assert outcome.decision.row == "RT-02"
         assert outcome.state is State.PENDING
 
-    def test_one_weak_source_among_strong_ones_is_enough(self):
+    def test_one_weak_source_makes_the_reading_weak(self):
         weak = reading(source="replica", consistency=Consistency.REPLICA)
         assert judge_run(inputs(reading(), weak)).decision.row == "RT-02"
 
-    def test_verification_times_out_without_a_strong_answer(self):
+    def test_verification_times_out_without_a_strong_reading(self):
         weak = reading(consistency=Consistency.REPLICA)
         _, passed, snapshot = walk(inputs(weak, at=SLA))
         assert passed == ["VERIFICATION_TIMEOUT", "UNKNOWN", "REVIEW_REQUIRED"]
@@ -317,7 +317,7 @@ class TestWeakReadings:
 
 class TestWhatCannotBeTold:
     @pytest.mark.req("R-RC-04")
-    def test_a_missing_field_is_never_success(self):
+    def test_a_missing_field_is_never_a_success(self):
         partial = refund(fields={"amount": 1000})
         outcome, passed, snapshot = walk(inputs(reading(partial)))
         assert passed == ["UNKNOWN", "REVIEW_REQUIRED"]
@@ -329,7 +329,7 @@ class TestWhatCannotBeTold:
         assert judge_run(inputs(reading(partial))).decision.row == "RT-04"
 
     @pytest.mark.req("R-DC-10", "R-RP-15", "R-SM-26")
-    def test_an_unverifiable_low_risk_action_stays_unknown_and_settled(self):
+    def test_an_unverifiable_low_risk_action_stays_unknown_without_a_case(self):
         low = replace(MEDIUM, side_effect_class=SideEffectClass.LOW_RISK_INTERNAL, verifiable=False)
         outcome, passed, snapshot = walk(inputs(facts=low))
         assert passed == ["UNKNOWN"]
@@ -350,12 +350,12 @@ class TestWhatCannotBeTold:
         assert passed == ["UNKNOWN", "REVIEW_REQUIRED"]
         assert outcome.decision.row == row
 
-    def test_a_check_that_can_never_work_is_unverifiable(self):
+    def test_a_check_that_can_never_work_makes_the_action_unverifiable(self):
         outcome = judge_run(inputs(failure=ReadFailure("permission denied", retryable=False)))
         assert outcome.decision.row == "RT-16"
 
     @pytest.mark.req("R-RP-19", "R-VD-16", "R-FB-10")
-    def test_an_outage_holds_and_retries_until_the_sla(self):
+    def test_an_outage_is_held_and_retried_until_the_deadline(self):
         down = ReadFailure("connection refused", retryable=True)
         outcome, passed, _ = walk(inputs(failure=down))
         assert passed == []
@@ -383,7 +383,7 @@ class TestWhatCannotBeTold:
             ),
         ],
     )
-    def test_a_verdict_that_never_came_follows_the_row_of_the_class(self, facts, row, path):
+    def test_a_missing_verdict_follows_the_row_for_its_class(self, facts, row, path):
         outcome, passed, _ = walk(inputs(facts=facts, at=SLA))
         assert outcome.decision.row == row
         assert passed == path
@@ -394,7 +394,7 @@ class TestWhatCannotBeTold:
         assert outcome.decision.row == "RT-40"
         assert passed == ["VERIFICATION_TIMEOUT", "REVIEW_REQUIRED"]
 
-    def test_the_sla_does_not_end_before_the_horizon(self):
+    def test_the_deadline_is_not_before_the_horizon(self):
         soon = inputs(reading(no_refund(), observed_at=at(30)), sla_at=at(10), at=at(30), observation=None)
         outcome, passed, _ = walk(soon)
         assert passed == []
@@ -402,13 +402,13 @@ class TestWhatCannotBeTold:
         assert outcome.next_read_at <= HORIZON
 
     @pytest.mark.req("R-VD-14")
-    def test_polling_has_a_budget(self):
+    def test_the_number_of_readings_is_limited(self):
         outcome = judge_run(inputs(attempts=MAX_ATTEMPTS))
         assert outcome.decision.row == "RT-44"
 
     @pytest.mark.req("R-RP-08", "R-EX-22")
     @pytest.mark.parametrize(("status", "row"), [(None, "RT-08"), ("EXPIRED", "RT-49")])
-    def test_without_a_durable_record_a_person_reconciles(self, status, row):
+    def test_an_action_without_a_durable_record_is_reconciled_by_a_person(self, status, row):
         lapsed = inputs(state=State.UNKNOWN, observation=None, idempotency_status=status)
         outcome, passed, _ = walk(lapsed)
         assert passed == ["REVIEW_REQUIRED"]
@@ -417,7 +417,7 @@ class TestWhatCannotBeTold:
 
     @pytest.mark.parametrize("status", ["FAILED_RETRYABLE", "FAILED_FINAL", "COMPLETED"])
     @pytest.mark.parametrize("state", [State.UNKNOWN, State.PENDING])
-    def test_a_record_never_fails_an_action_without_a_reading(self, status, state):
+    def test_an_idempotency_record_never_fails_an_action_without_a_reading(self, status, state):
         silent = inputs(state=state, observation=None, idempotency_status=status)
         outcome, passed, _ = walk(silent)
         assert outcome.state is State.PENDING
@@ -439,20 +439,20 @@ class TestReadOnly:
         return inputs(replace(found, effects=()), facts=self.FACTS, sr={"owner": "ada"}, **changes)
 
     @pytest.mark.req("R-VD-01")
-    def test_a_read_commits_vacuously_and_succeeds(self):
+    def test_a_verified_read_succeeds(self):
         assert walk(self.looked_up())[1] == SUCCEEDED
 
-    def test_a_read_that_failed_is_no_success(self):
+    def test_a_failed_read_is_not_a_success(self):
         assert walk(self.looked_up(observation=failed("NOPE")))[1] == ["FAILED"]
 
-    def test_a_silent_read_may_be_asked_again_where_that_is_allowed(self):
+    def test_a_silent_read_may_be_repeated_where_the_contract_allows_it(self):
         outcome, passed, _ = walk(self.looked_up(observation=None))
         assert (outcome.decision.row, passed) == ("RT-45", ["FAILED"])
         outcome, passed, _ = walk(self.looked_up(observation=None, retry_safe=True))
         assert passed == ["FAILED", "VALIDATED"]
 
     @pytest.mark.req("R-VD-01")
-    def test_a_reading_of_another_tenant_is_reviewed_and_freezes_nothing(self):
+    def test_a_reading_of_another_tenant_is_reviewed_without_a_freeze(self):
         found = refund(scope={"tenant": ("other",)})
         facts = replace(self.FACTS, required_effects=("refund",), predicates=())
         outcome, passed, _ = walk(inputs(reading(found), facts=facts))
@@ -460,7 +460,7 @@ class TestReadOnly:
         assert outcome.verdict.discrepancy == "WRONG_TARGET_MODIFIED"
         assert outcome.freeze == ()
 
-    def test_an_effect_that_is_only_looked_up_may_be_there_twice(self):
+    def test_duplicates_of_an_effect_do_not_matter_for_a_read(self):
         facts = replace(self.FACTS, required_effects=("refund",), predicates=())
         assert walk(inputs(reading(refund(count=3)), facts=facts))[1] == SUCCEEDED
 
@@ -483,7 +483,7 @@ class TestCriticalMutations:
         assert walk(both)[1] == SUCCEEDED
 
     @pytest.mark.req("R-RC-13", "R-VD-06")
-    def test_sources_that_disagree_are_frozen_and_held(self):
+    def test_contradicting_sources_are_frozen_and_held(self):
         split = inputs(reading(), bank(no_refund()), facts=self.FACTS)
         outcome, passed, _ = walk(split)
         assert passed == ["COMMITTED", "PARTIALLY_COMMITTED", "REVIEW_REQUIRED"]
@@ -491,7 +491,7 @@ class TestCriticalMutations:
         assert outcome.freeze == ("order/o-17",)
 
     @pytest.mark.req("R-RC-13", "R-VD-06")
-    def test_another_amount_in_one_source_is_frozen_and_held(self):
+    def test_another_amount_in_one_source_freezes_and_holds(self):
         wrong = inputs(reading(), bank(refund(fields=FIELDS | {"amount": 9})), facts=self.FACTS)
         outcome, passed, _ = walk(wrong)
         assert (outcome.verdict.discrepancy, passed) == ("VALUE_MISMATCH", REVIEWED)
@@ -509,19 +509,19 @@ class TestCriticalMutations:
         assert outcome.freeze == ("order/o-17",)
 
     @pytest.mark.req("R-VD-06", "R-VD-09")
-    def test_a_weak_source_is_no_second_source(self):
+    def test_a_weak_source_does_not_count_as_a_second_source(self):
         weak = bank(consistency=Consistency.REPLICA)
         assert walk(inputs(reading(), weak, facts=self.FACTS))[1] == []
 
     @pytest.mark.req("R-RC-13", "R-VD-06")
     @pytest.mark.parametrize(("found", "answer"), [(refund(), SUCCESS), (no_refund(), failed("NOPE"))])
-    def test_one_declared_source_tells_neither_success_nor_absence(self, found, answer):
+    def test_one_declared_source_proves_neither_success_nor_absence(self, found, answer):
         alone = inputs(reading(found), facts=replace(self.FACTS, further=()), observation=answer)
         outcome, passed, _ = walk(alone)
         assert passed == ["UNKNOWN", "REVIEW_REQUIRED"]
         assert outcome.verdict.discrepancy == "UNVERIFIABLE_STATE"
 
-    def test_a_source_may_know_one_of_two_effects_only(self):
+    def test_a_source_may_cover_only_one_of_two_effects(self):
         facts = replace(self.FACTS, required_effects=("refund", "notice"))
         notice = refund(name="notice", scope={})
         assert walk(inputs(reading(refund(), notice), bank(), facts=facts))[1] == SUCCEEDED
@@ -544,7 +544,7 @@ class TestWitnesses:
         assert passed == ["UNKNOWN", "REVIEW_REQUIRED"]
         assert "disagree" in outcome.verdict.reason
 
-    def test_absence_is_not_told_against_a_source_that_has_the_effect(self):
+    def test_absence_is_not_concluded_while_one_source_shows_the_effect(self):
         split = inputs(reading(no_refund()), bank(), facts=self.FACTS, observation=failed("NOPE"))
         assert walk(split)[1] == []
         assert walk(replace(split, at=SLA))[1] == ["UNKNOWN", "REVIEW_REQUIRED"]
@@ -557,7 +557,7 @@ class TestWitnesses:
             (refund(scope={"target": ("o-18",)}), "WRONG_TARGET_MODIFIED"),
         ],
     )
-    def test_a_grave_discrepancy_in_any_source_is_grave(self, found, discrepancy):
+    def test_a_serious_discrepancy_in_any_source_decides(self, found, discrepancy):
         outcome, passed, _ = walk(inputs(reading(), bank(found), facts=self.FACTS))
         assert (outcome.verdict.discrepancy, passed) == (discrepancy, REVIEWED)
 
@@ -572,12 +572,12 @@ class TestAlternates:
     DOWN = ReadFailure("It is down.", retryable=True)
 
     @pytest.mark.req("R-VD-01")
-    def test_an_alternate_source_answers_for_one_that_is_down_or_weak(self):
+    def test_an_alternate_source_replaces_one_that_is_down_or_weak(self):
         assert walk(inputs(bank(), facts=self.FACTS, failure=self.DOWN))[1] == SUCCEEDED
         assert walk(inputs(reading(consistency=Consistency.CACHE), bank(), facts=self.FACTS))[1] == SUCCEEDED
 
     @pytest.mark.req("R-VD-01")
-    def test_without_any_strong_answer_it_is_unavailable(self):
+    def test_without_any_strong_source_the_system_is_unavailable(self):
         none = inputs(bank(consistency=Consistency.CACHE), facts=self.FACTS, failure=self.DOWN, at=SLA)
         outcome, passed, _ = walk(none)
         assert (outcome.decision.row, passed) == ("RT-43", ["VERIFICATION_TIMEOUT", "UNKNOWN"])
@@ -606,7 +606,7 @@ class TestRecoveryBelowHighRisk:
         assert not outcome.case
 
     @pytest.mark.req("R-RP-50", "R-VD-04")
-    def test_a_part_that_is_taken_back_is_looked_at_by_a_person_as_well(self):
+    def test_a_compensated_partial_effect_also_opens_a_case(self):
         both = replace(MEDIUM, required_effects=("refund", "notice"))
         half = reading(refund(), ReadEffect(name="notice", present=False))
         outcome, passed, _ = walk(inputs(half, facts=both, recovery_tools=TOOLS))
@@ -619,7 +619,7 @@ class TestRecoveryBelowHighRisk:
         assert passed == REVIEWED
         assert "Nothing was found" in str(outcome.decision.held_because)
 
-    def test_a_local_transaction_is_rolled_back_only_when_nothing_was_seen(self):
+    def test_a_local_transaction_is_rolled_back_only_before_others_saw_it(self):
         undo = Recovery(whole={Relation.ROLLBACK: Remedy("undo")})
         local = replace(MEDIUM, boundary=Boundary.LOCAL_TRANSACTION, recovery=undo)
         wrong = reading(refund(fields=FIELDS | {"amount": 1}))
@@ -631,14 +631,14 @@ class TestRecoveryBelowHighRisk:
         assert walk(inputs(wrong, **after))[1] == ["REVIEW_REQUIRED"]
 
     @pytest.mark.req("R-RP-36", "R-SM-17")
-    def test_a_tool_that_rolled_back_is_believed_only_with_a_reading(self):
+    def test_a_reported_rollback_is_confirmed_only_by_a_reading(self):
         local = replace(MEDIUM, boundary=Boundary.LOCAL_TRANSACTION)
         said = {"facts": local, "state": State.EXECUTING, "observation": failed("CONFLICT", "rolled_back")}
         assert walk(inputs(reading(no_refund()), **said))[1] == ["ROLLED_BACK"]
         assert walk(inputs(reading(), **said))[1] == ["PENDING", *SUCCEEDED]
 
     @pytest.mark.req("R-RP-36", "R-SM-17")
-    def test_a_reported_rollback_is_kept_until_absence_can_be_believed(self):
+    def test_a_reported_rollback_is_waited_for_until_absence_is_certain(self):
         local = replace(MEDIUM, boundary=Boundary.LOCAL_TRANSACTION)
         said = {"facts": local, "state": State.EXECUTING, "observation": failed("CONFLICT", "rolled_back")}
         early = inputs(reading(no_refund(), observed_at=at(0)), **said)
@@ -665,7 +665,7 @@ class TestRecoveryBelowHighRisk:
         assert walk(inputs(reading(), facts=MEDIUM, unwinding=True, is_remedy=True))[1] == SUCCEEDED
 
     @pytest.mark.req("R-RP-33")
-    def test_after_a_forward_recovery_the_own_predicates_decide(self):
+    def test_after_a_forward_recovery_the_predicates_of_the_action_decide(self):
         both = replace(FACTS, required_effects=("refund", "notice"))
         later = entry(
             State.FORWARD_RECOVERY,
@@ -686,14 +686,14 @@ class TestRecoveryBelowHighRisk:
 
 class TestRepeatability:
     @pytest.mark.req("R-RC-14", "R-RP-22", "R-DC-13")
-    def test_the_same_inputs_give_the_same_outcome(self):
+    def test_equal_inputs_give_equal_outcomes(self):
         assert judge_run(inputs(reading(refund(pending=True)))) == judge_run(inputs(reading(refund(pending=True))))
 
-    def test_only_open_states_are_verified(self):
+    def test_verifying_a_settled_state_raises_an_error(self):
         with pytest.raises(ValueError, match="not verified"):
             judge_run(inputs(state=State.RECONCILED_SUCCESS, entry=entry()))
 
-    def test_a_later_reading_contradicts_what_was_settled(self):
+    def test_a_later_reading_contradicts_a_settled_outcome(self):
         gone, there = reconcile(inputs(reading(no_refund()))), reconcile(inputs(reading()))
         weak = reconcile(inputs(reading(no_refund(), consistency=Consistency.CACHE)))
         assert contradicts(gone, succeeded=True)
@@ -778,7 +778,7 @@ def any_inputs(draw):
 
 @pytest.mark.req("R-RC-01", "R-VD-09", "R-CX-04", "R-SM-21")
 @given(any_inputs())
-def test_every_path_is_legal_and_success_is_proven(case):
+def test_every_path_is_legal_and_every_success_is_proven(case):
     """Every step is legal on grounds that were shown, every entry is valid, and nothing passes unproven."""
     outcome, _, _ = walk(case)
     found = outcome.verdict

@@ -20,7 +20,7 @@ def said(*effects):
 
 
 @pytest.mark.req("R-TC-20")
-def test_two_effects_are_reported_where_one_was_wanted_and_read():
+def test_two_reported_effects_where_one_was_requested_are_a_duplicate():
     verdict = reconcile(inputs(reading(), observation=said("refund", "refund")))
     assert (verdict.result, verdict.discrepancy) == (VerificationResult.DUPLICATE, Discrepancy.DUPLICATE_SIDE_EFFECT)
     assert "refund" in verdict.reason
@@ -31,20 +31,20 @@ def test_two_effects_are_reported_where_one_was_wanted_and_read():
 
 
 @pytest.mark.req("R-TC-20")
-def test_an_effect_that_was_not_wanted_leaves_it_open_what_else_was_done():
+def test_a_reported_effect_that_was_not_requested_makes_the_outcome_unknown():
     verdict = reconcile(inputs(reading(), observation=said("refund", "credit")))
     assert (verdict.result, verdict.discrepancy) == (VerificationResult.UNKNOWN, Discrepancy.UNVERIFIABLE_STATE)
     assert "credit" in verdict.reason
 
 
 @pytest.mark.req("R-TC-20")
-def test_two_effects_are_found_where_one_was_reported():
+def test_two_effects_found_where_one_was_reported_are_a_duplicate():
     verdict = reconcile(inputs(reading(refund(count=2)), observation=said("refund")))
     assert verdict.discrepancy is Discrepancy.DUPLICATE_SIDE_EFFECT
 
 
 @pytest.mark.parametrize("effects", [(), ("refund",), ({"effect": "refund", "id": "re_1"},)])
-def test_a_wanted_effect_reported_at_most_once_is_a_success(effects):
+def test_an_expected_effect_reported_at_most_once_is_a_success(effects):
     assert reconcile(inputs(reading(), observation=said(*effects))).result is VerificationResult.SUCCESS
 
 
@@ -53,13 +53,13 @@ def test_a_reported_effect_does_not_replace_a_read_one():
     assert verdict.discrepancy is Discrepancy.NO_OP_FAILURE
 
 
-def test_a_report_that_names_its_effects_otherwise_is_no_success():
+def test_an_unrecognised_reported_effect_is_not_a_success():
     (effect,) = parse_result({"status": "success", "side_effects": [{"id": 7}]}, tool="x").side_effects
     verdict = reconcile(inputs(reading(), observation=said("refund", effect)))
     assert verdict.discrepancy is Discrepancy.UNVERIFIABLE_STATE
 
 
-def test_a_tool_that_changes_nothing_may_report_what_it_likes():
+def test_reported_effects_of_a_read_only_tool_are_ignored():
     reads = replace(FACTS, side_effect_class=SideEffectClass.READ_ONLY)
     told = [reconcile(inputs(reading(), facts=reads, observation=said(*each))) for each in ((), ("a look", "a look"))]
     assert told[0] == told[1]

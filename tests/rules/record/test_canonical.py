@@ -62,7 +62,7 @@ def test_the_reader_is_the_inverse_of_the_writer(document):
 
 @given(documents(PLAIN | CONTROL))
 @example({"\x7f": '\x00\x08\t\n\x0b\x0c\r\x1f\x7f\x80\u2028"\\/', "é": 1, "e\u0301": 2, "\uffff": 3})
-def test_the_fast_writer_spells_like_the_reference(document):
+def test_the_fast_writer_writes_like_the_reference(document):
     fast = orjson.dumps(document, option=orjson.OPT_SORT_KEYS)
     assert fast == rfc8785.dumps(document) == canonical(document)
 
@@ -70,19 +70,19 @@ def test_the_fast_writer_spells_like_the_reference(document):
 @given(documents(TEXTS))
 @example({"\U0001f600": 1, "\ufb33": 2, "\ue000": 3, "a": 4})
 @example([{"plain": {"\U0001f600": {"\ufb33": 1}, "\ufb33": 2}}])
-def test_every_document_is_spelled_like_the_reference(document):
+def test_every_document_is_written_like_the_reference(document):
     assert canonical(document) == rfc8785.dumps(document)
 
 
 @given(st.dictionaries(TEXTS, SCALARS, max_size=8), st.randoms())
-def test_the_order_in_which_names_were_given_does_not_matter(document, random):
+def test_the_order_of_names_does_not_matter(document, random):
     names = list(document)
     random.shuffle(names)
     assert canonical({name: document[name] for name in names}) == canonical(document)
 
 
 @given(documents(TEXTS))
-def test_any_spelling_reads_the_same_and_only_one_is_canonical(document):
+def test_every_spelling_is_read_and_only_one_is_canonical(document):
     loose = json.dumps(document, indent=1, ensure_ascii=True).encode()
     assert read(loose) == read(loose.decode()) == document
     if loose != canonical(document):
@@ -91,7 +91,7 @@ def test_any_spelling_reads_the_same_and_only_one_is_canonical(document):
 
 
 @given(documents(TEXTS), st.data())
-def test_a_damaged_byte_is_refused_or_means_something_else(document, data):
+def test_a_damaged_byte_is_refused_or_changes_the_meaning(document, data):
     written = canonical(document)
     place = data.draw(st.integers(0, len(written) - 1))
     damaged = bytearray(written)
@@ -101,13 +101,13 @@ def test_a_damaged_byte_is_refused_or_means_something_else(document, data):
 
 
 @pytest.mark.parametrize("vector", VECTORS, ids=[vector["name"] for vector in VECTORS])
-def test_the_bytes_are_those_of_the_vectors(vector):
+def test_the_bytes_equal_those_of_the_vectors(vector):
     written = canonical(json.loads(vector["json"]))
     assert written.hex() == vector["canonical_hex"]
     assert rules.digest(written) == vector["sha256"]
 
 
-def test_a_tuple_is_an_array_and_a_named_word_is_its_string():
+def test_a_tuple_is_written_as_an_array_and_an_enum_as_its_string():
     class Word(StrEnum):
         YES = "yes"
 
@@ -115,12 +115,12 @@ def test_a_tuple_is_an_array_and_a_named_word_is_its_string():
 
 
 @pytest.mark.parametrize("depth", [0, 1, MAX_DEPTH])
-def test_nesting_is_allowed_up_to_the_bound(depth):
+def test_nesting_is_allowed_up_to_the_limit(depth):
     assert parse(canonical(nested(depth, 1))) == nested(depth, 1)
 
 
 @pytest.mark.parametrize("depth", [MAX_DEPTH + 1, 300, 900])
-def test_nesting_beyond_the_bound_is_refused_by_writer_and_reader(depth):
+def test_nesting_beyond_the_limit_is_refused_by_writer_and_reader(depth):
     with pytest.raises(NotCanonical):
         canonical(nested(depth, 1))
     with pytest.raises(NotCanonical):
@@ -153,7 +153,7 @@ def test_nesting_beyond_the_bound_is_refused_by_writer_and_reader(depth):
     ],
     ids=repr,
 )
-def test_a_value_outside_the_profile_is_refused_wherever_it_is(value):
+def test_a_value_outside_the_profile_is_refused_at_any_place(value):
     for document in (value, [value], {"a": [value]}, {"\U0001f600": value}):
         with pytest.raises(NotCanonical):
             canonical(document)
@@ -224,20 +224,20 @@ def test_text_that_is_not_json_is_refused_as_such(data):
 @pytest.mark.parametrize(
     "data", [b"-0", b" 1", b"1\n", b'{"b":1,"a":1}', b'{"a": 1}', b'"\\u0061"', b'"\\/"', b'"\\u00E9"']
 )
-def test_another_spelling_of_the_same_value_is_readable_and_not_canonical(data):
+def test_another_spelling_of_the_same_value_can_be_read_but_is_not_canonical(data):
     read(data)
     with pytest.raises(NotCanonical):
         parse(data)
 
 
-def test_input_from_people_is_bounded():
+def test_the_size_of_input_from_people_is_limited():
     fits = b'"' + b"a" * (MAX_BYTES - 2) + b'"'
     assert len(read(fits)) == MAX_BYTES - 2
     with pytest.raises(NotCanonical):
         read(fits + b" ")
 
 
-def test_written_documents_are_bounded_and_can_be_read_back():
+def test_the_size_of_written_documents_is_limited_and_they_can_be_read_back():
     fits = "a" * (MAX_STORED_BYTES - 2)
     assert parse(canonical(fits)) == fits
     for refused in (lambda: canonical(fits + "a"), lambda: parse(b'"' + fits.encode() + b'a"')):
@@ -265,7 +265,7 @@ ODD = st.sampled_from(
 
 @given(st.recursive(ODD | st.text(max_size=3) | st.integers(), lambda inner: st.lists(inner, max_size=3)
     | st.dictionaries(st.text(max_size=3), inner, max_size=3), max_leaves=8))  # fmt: skip
-def test_the_short_way_and_the_long_way_write_the_same_bytes_and_refuse_the_same_values(value):
+def test_the_fast_and_the_slow_writer_agree_on_bytes_and_refusals(value):
     def written(way):
         try:
             return way(value)
@@ -282,7 +282,7 @@ def test_the_short_way_and_the_long_way_write_the_same_bytes_and_refuse_the_same
 
 @given(st.recursive(st.floats() | st.text(max_size=3) | st.integers() | st.none(), lambda inner: st.lists(inner,
     max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3), max_leaves=8), st.booleans())  # fmt: skip
-def test_the_short_way_and_the_long_way_read_the_same_values_and_refuse_the_same_bytes(value, spaced):
+def test_the_fast_and_the_slow_reader_agree_on_values_and_refusals(value, spaced):
     data = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=None if spaced else (",", ":")).encode(
         errors="surrogatepass"
     )

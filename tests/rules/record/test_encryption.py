@@ -19,7 +19,7 @@ def test_sealed_data_can_be_opened_again(data, key, nonce, place):
     assert open_sealed(key, seal(key, nonce, data, place), place) == data
 
 
-def test_a_sealed_text_shows_nothing_of_itself():
+def test_a_sealed_text_does_not_contain_its_plaintext():
     assert b"amount" not in SEALED
     assert len(SEALED) == NONCE_BYTES + len(b'{"amount":100}') + 16
 
@@ -33,24 +33,24 @@ def test_one_flipped_bit_anywhere_is_refused(place):
 
 
 @every_row("length", range(len(SEALED)))
-def test_a_text_that_was_cut_short_is_refused(length):
+def test_a_truncated_text_is_refused(length):
     with pytest.raises(CannotOpen):
         open_sealed(KEY, SEALED[:length], PLACE)
 
 
 @pytest.mark.parametrize("place", ["", "tenant/subject/other", "other/subject/pointer", "tenant/subject/pointer/"])
-def test_a_text_that_was_moved_is_refused(place):
+def test_a_text_sealed_for_another_context_is_refused(place):
     with pytest.raises(CannotOpen):
         open_sealed(KEY, SEALED, place)
 
 
 @pytest.mark.parametrize("key", [bytes(32), KEY[::-1], b"", b"short"])
-def test_another_key_opens_nothing(key):
+def test_nothing_is_opened_with_another_key(key):
     with pytest.raises(CannotOpen):
         open_sealed(key, SEALED, PLACE)
 
 
-def test_the_cipher_is_the_one_that_was_said():
+def test_the_cipher_gives_the_published_test_vector():
     # AES-256-GCM, test case 14 of the original GCM submission: zero key, zero nonce, one zero block.
     sealed = seal(bytes(32), bytes(12), bytes(16), "")
     assert sealed[12:].hex() == "cea7403d4d606b6e074ec5d3baf39d18" + "d0d1c8a799996bf0265b98b5d48ab919"

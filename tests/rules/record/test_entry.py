@@ -79,7 +79,7 @@ def dotted(path):
     return ".".join(map(str, path)) if isinstance(path, tuple) else str(path)
 
 
-def test_a_full_entry_and_a_bare_one_are_good():
+def test_a_full_entry_and_a_minimal_one_are_valid():
     check_entry(full())
     check_entry(bare())
 
@@ -91,7 +91,7 @@ def test_the_schema_has_fourteen_required_blocks_and_three_optional_ones():
 
 
 @pytest.mark.req("R-LE-04")
-def test_the_lists_of_words_have_their_lengths():
+def test_each_enumeration_has_its_number_of_values():
     lengths = {dotted(path): len(schema["enum"]) for path, schema in LEAVES if "enum" in schema}
     assert lengths == {
         "side_effect_class": 6,
@@ -104,7 +104,7 @@ def test_the_lists_of_words_have_their_lengths():
 
 @pytest.mark.req("R-LE-04")
 @every_row(("path", "value"), ENUMS)
-def test_each_word_of_a_list_is_good_and_no_neighbour_of_it(path, value):
+def test_each_value_of_an_enumeration_is_valid_and_similar_ones_are_not(path, value):
     check_entry(put(path, value))
     for wrong in (str(value).lower(), f"{value} ", f"{value}S"):
         with pytest.raises(BadEntry, match=path[-1]):
@@ -176,7 +176,7 @@ def test_attempts_are_counted_from_zero(value):
         "20261121T120000Z",
     ],
 )
-def test_a_bad_date_is_refused_wherever_it_is(path, text):
+def test_an_invalid_date_is_refused_at_any_place(path, text):
     with pytest.raises(BadEntry):
         check_entry(put(path, text))
 
@@ -195,7 +195,7 @@ def test_times_that_run_backwards_are_refused(earlier, later):
 
 
 @pytest.mark.req("R-LE-12")
-def test_times_are_compared_across_those_that_were_not_reached():
+def test_timestamps_are_compared_across_unset_ones():
     times = dict.fromkeys(ORDER, None) | {"proposed_at": "2026-11-21T12:00:00.000000Z"}
     check_entry(full(timestamps=times | {"reconciled_at": "2026-11-21T12:00:00.000000Z"}))
     with pytest.raises(BadEntry, match="backwards"):
@@ -210,7 +210,7 @@ def test_times_are_compared_across_those_that_were_not_reached():
         ("2026-11-21T12:00:00-07:00", "2026-11-21T20:00:01+01:00"),
     ],
 )
-def test_times_are_compared_as_times_and_not_as_text(earlier, later):
+def test_timestamps_are_compared_as_times_and_not_as_text(earlier, later):
     unreached = dict.fromkeys(ORDER, None)
     check_entry(full(timestamps=unreached | {"proposed_at": earlier, "validated_at": later}))
     with pytest.raises(BadEntry, match="backwards"):
@@ -233,7 +233,7 @@ def test_malformed_blocks_are_refused(value):
 # Amendments
 
 
-def test_an_amendment_changes_what_it_names_and_keeps_the_rest():
+def test_an_amendment_changes_only_what_it_names():
     before = full()
     after = amend(before, {"execution": {"status": "EXECUTING", "attempt_count": 1}})
     assert after["execution"] == {"status": "EXECUTING", "observation_pointer": None, "attempt_count": 1}
@@ -245,11 +245,11 @@ def test_an_amendment_never_drops_a_block():
     assert set(amend(full(), {"trace": {"replay_bundle_id": "b-1"}})) == set(full())
 
 
-def test_a_word_at_the_top_is_replaced():
+def test_an_amendment_replaces_a_top_level_value():
     assert amend(full(), {"side_effect_class": "READ_ONLY"})["side_effect_class"] == "READ_ONLY"
 
 
-def test_a_recovery_that_begins_has_its_whole_block():
+def test_a_recovery_starts_with_its_complete_block():
     after = amend(bare(), {"recovery": {"review_id": "r-1"}})
     assert after["recovery"] == NO_RECOVERY | {"review_id": "r-1"}
 
@@ -267,12 +267,12 @@ def test_a_recovery_that_begins_has_its_whole_block():
     ],
     ids=repr,
 )
-def test_an_amendment_that_breaks_the_entry_is_refused(changes):
+def test_an_amendment_that_makes_the_entry_invalid_is_refused(changes):
     with pytest.raises(BadEntry):
         amend(bare(), changes)
 
 
-def test_an_entry_is_complete_with_the_blocks_that_its_action_must_carry():
+def test_an_entry_is_complete_when_it_has_the_required_blocks():
     small, whole = bare(), full()
     assert is_complete(small, mutating=False, gated=False)
     assert not is_complete(small, mutating=True, gated=False)
@@ -302,18 +302,18 @@ SAID = {
 
 @pytest.mark.req("R-EX-05")
 @pytest.mark.parametrize("state", State)
-def test_the_idempotency_record_follows_the_state(state):
+def test_the_idempotency_status_follows_the_state(state):
     assert entered(state)["idempotency"]["status"] == SAID.get(state, "PENDING")
     assert entered(state, "EXPIRED")["idempotency"]["status"] == SAID.get(state, "EXPIRED")
 
 
 @pytest.mark.req("R-EX-05")
 @pytest.mark.parametrize("state", State)
-def test_an_action_that_never_started_has_no_status(state):
+def test_an_action_that_never_started_has_no_idempotency_status(state):
     assert entered(state, None)["idempotency"]["status"] is None
 
 
-def test_a_retryable_failure_is_kept_as_such():
+def test_a_retryable_failure_is_marked_as_such():
     again = {"idempotency": {"status": "FAILED_RETRYABLE"}}
     assert entered(State.FAILED, changes=again)["idempotency"]["status"] == "FAILED_RETRYABLE"
 
@@ -329,7 +329,7 @@ def test_an_entry_has_its_recovery_block_from_the_start_of_the_recovery(state):
 
 
 @pytest.mark.req("R-LE-03")
-def test_version_2_of_the_schema_adds_the_digests_of_policies_to_version_1_and_nothing_else():
+def test_version_2_of_the_schema_adds_only_the_digests_of_policies():
     older = json.loads(resources.files("ledger.record.rules").joinpath("ledger_entry_1.schema.json").read_bytes())
     newer = deepcopy(SCHEMA)
     del newer["$defs"]["digest"]

@@ -98,7 +98,7 @@ def test_one_flipped_bit_anywhere_is_refused_or_changes_the_hash(bit):
             assert parse(bytes(damaged)) != SECOND
 
 
-def test_an_envelope_that_was_cut_short_is_refused():
+def test_a_truncated_envelope_is_refused():
     written = write(SECOND)
     for length in range(len(written)):
         with pytest.raises(Refused):
@@ -106,20 +106,20 @@ def test_an_envelope_that_was_cut_short_is_refused():
 
 
 @pytest.mark.parametrize("vector", VECTORS["envelopes"], ids=lambda vector: vector["name"])
-def test_the_bytes_are_those_of_the_vectors(vector):
+def test_the_bytes_equal_those_of_the_vectors(vector):
     envelope = parse(bytes.fromhex(vector["envelope_hex"]))
     assert write(envelope).decode() == vector["envelope"]
     assert entry_hash(write(envelope)).hex() == vector["entry_hash"]
 
 
 @pytest.mark.parametrize("vector", VECTORS["commitments"], ids=lambda vector: vector["purpose"])
-def test_the_commitments_are_those_of_the_vectors(vector):
+def test_the_commitments_equal_those_of_the_vectors(vector):
     salt, data = bytes.fromhex(vector["salt"]), bytes.fromhex(vector["data"])
     assert commitment(vector["purpose"], salt, data) == vector["digest"]
 
 
 @pytest.mark.req("R-LE-07")
-def test_the_members_are_those_that_were_said():
+def test_an_envelope_has_exactly_these_members():
     assert set(WRITTEN) == {
         *("v", "origin", "id", "kind", "subject", "seq", "prev", "from", "to"),
         *("actor", "at", "causation", "digests", "commitments"),
@@ -149,7 +149,7 @@ def test_an_extra_member_is_refused(place):
 
 
 @pytest.mark.parametrize("version", [0, 2, "1", None, [1]], ids=repr)
-def test_an_unknown_version_is_its_own_refusal(version):
+def test_an_unknown_version_has_its_own_refusal(version):
     with pytest.raises(UnknownEnvelope):
         parse(canonical(WRITTEN | {"v": version}))
 
@@ -190,7 +190,7 @@ def test_an_unknown_version_is_its_own_refusal(version):
     ],
     ids=lambda part: part if isinstance(part, str) else "",
 )
-def test_a_member_of_the_wrong_form_is_refused(name, values):
+def test_a_malformed_member_is_refused(name, values):
     for value in values:
         with pytest.raises(BrokenEnvelope):
             parse(canonical(WRITTEN | {name: value}))
@@ -202,7 +202,7 @@ def test_malformed_envelopes_are_refused(data):
         parse(data)
 
 
-def test_the_first_event_has_nothing_before_it():
+def test_only_the_first_event_has_no_predecessor():
     with pytest.raises(BrokenEnvelope):
         parse(write(replace(FIRST, prev=HASH)))
     with pytest.raises(BrokenEnvelope):
@@ -222,7 +222,7 @@ def test_a_commitment_depends_on_purpose_salt_and_data(data, salt):
 
 
 @pytest.mark.parametrize("salt", [b"", bytes(31), bytes(33)])
-def test_a_commitment_without_a_whole_salt_is_our_mistake(salt):
+def test_a_commitment_without_a_full_salt_raises_an_error(salt):
     with pytest.raises(ValueError, match="32 bytes"):
         commitment("entry", salt, b"")
 
@@ -232,6 +232,6 @@ def test_a_time_is_written_in_utc_with_six_digits():
     assert instant(at) == "2026-11-21T10:00:00.000000Z"
 
 
-def test_a_time_without_a_zone_is_our_mistake():
+def test_a_time_without_a_zone_raises_an_error():
     with pytest.raises(ValueError, match="aware"):
         instant(datetime(2026, 11, 21))  # noqa: DTZ001

@@ -64,7 +64,7 @@ def outcomes_of(kind: ast.expr) -> list[ast.expr]:
 
 
 @pytest.mark.whole
-def test_every_kind_that_stands_where_an_event_is_made_is_in_the_register():
+def test_every_event_kind_in_the_code_is_in_the_register():
     named = [(place, each) for place, kind in event_expressions() for each in outcomes_of(kind)]
     literal = [(place, each.value) for place, each in named if isinstance(each, ast.Constant)]
     assert len(literal) > 100
@@ -72,7 +72,7 @@ def test_every_kind_that_stands_where_an_event_is_made_is_in_the_register():
 
 
 @pytest.mark.whole
-def test_no_kind_is_put_together_from_parts():
+def test_no_event_kind_is_composed_at_run_time():
     """One that is looked up or handed on can be found by its name; one that is spelled at run time cannot."""
     spelled = (ast.JoinedStr, ast.BinOp)
     bad = [
@@ -85,18 +85,18 @@ def test_no_kind_is_put_together_from_parts():
 
 
 @pytest.mark.whole
-def test_every_kind_in_the_register_is_still_made_somewhere():
+def test_every_kind_in_the_register_is_still_used():
     made = set().union(*(texts(tree) for tree in writers().values()))
     assert [kind for kind in EVENT_KINDS if kind not in made] == []
 
 
-def test_a_kind_stands_in_the_register_once():
+def test_a_kind_appears_in_the_register_once():
     tree = ast.parse((ROOT / "ledger/record/rules/event_kinds.py").read_text())
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) == "EventKind"]
     assert len(calls) == len(EVENT_KINDS)
 
 
-def test_each_kind_says_what_it_means_whom_it_is_about_and_who_may_cause_it():
+def test_each_kind_has_a_meaning_its_subjects_and_its_actors():
     for known in EVENT_KINDS.values():
         assert re.fullmatch(r"[A-Z][^\n]+\.", known.meaning), known
         assert known.subjects, known
@@ -105,7 +105,7 @@ def test_each_kind_says_what_it_means_whom_it_is_about_and_who_may_cause_it():
         assert set(known.by) <= set(ACTOR_KINDS), known
 
 
-def test_each_kind_has_words_a_sentence_and_an_icon():
+def test_each_kind_has_a_label_a_sentence_and_an_icon():
     entry = {"requested_operation": {}, "tool_contract": {}, "verification": {"verified_state_pointer": "there"}}
     icons = (ROOT / "console/static/console/sprite.svg").read_text()
     for known in EVENT_KINDS.values():
@@ -118,19 +118,19 @@ def test_each_kind_has_words_a_sentence_and_an_icon():
         assert f'id="{known.icon}"' in icons, known
 
 
-def test_each_kind_tells_people_only_on_its_own_subjects_and_on_a_known_occasion():
+def test_each_kind_notifies_only_about_its_own_subjects_and_known_occasions():
     for known in EVENT_KINDS.values():
         assert set(known.notices) <= set(known.subjects), known
         assert {Occasion(each) for each in known.notices.values()} <= set(TITLES), known
 
 
-def test_every_occasion_comes_from_an_event_but_what_is_seen_by_waiting():
+def test_every_occasion_except_a_lasting_unknown_comes_from_an_event():
     named = {Occasion(each) for known in EVENT_KINDS.values() for each in known.notices.values()}
     assert set(Occasion) - named == {Occasion.UNKNOWN}
     assert set(NOTICE_SUBJECTS) <= set(MACHINES)
 
 
-def test_every_kind_that_a_fold_reads_exists():
+def test_every_kind_used_by_a_projection_exists():
     folded = [
         (table.model, kind)
         for tables in (LEDGER_TABLES, APPROVALS_TABLES, REVIEWS_TABLES, CONSOLE_TABLES)
@@ -144,7 +144,7 @@ def test_every_kind_that_a_fold_reads_exists():
 @pytest.mark.parametrize(
     ("kind", "subject"), [("noted", "action"), ("proposed", "session"), ("case_claimed", "action"), ("proposed", "")]
 )
-def test_an_unknown_kind_or_one_of_another_subject_is_a_mistake_of_the_program(kind: str, subject: str):
+def test_an_unknown_kind_or_one_of_another_subject_raises_an_error(kind: str, subject: str):
     with pytest.raises(UnregisteredEvent, match=repr(kind)):
         check_registered(kind, subject)
 
@@ -155,5 +155,5 @@ def test_a_known_kind_on_its_subjects_is_accepted():
             check_registered(known.kind, subject)
 
 
-def test_an_event_of_an_older_version_is_still_shown():
+def test_an_event_kind_of_an_older_version_still_has_a_label():
     assert labels.event_label("case_noted") == "Case noted"

@@ -36,13 +36,13 @@ def test_ids_of_later_milliseconds_sort_later(at, milliseconds, one, other):
 
 
 @given(TIMES, RANDOMNESS)
-def test_the_lower_bound_of_a_time_is_below_every_id_of_it(at, randomness):
+def test_the_lower_bound_of_a_time_sorts_before_every_id_of_that_time(at, randomness):
     made = uuid7(at, randomness)
     assert lower_bound(at) < made < lower_bound(at + timedelta(milliseconds=1))
 
 
 @given(TIMES, st.lists(RANDOMNESS, min_size=2, max_size=20))
-def test_ids_of_one_millisecond_sort_in_the_order_in_which_they_were_made(at, randomness):
+def test_ids_of_one_millisecond_sort_in_order_of_creation(at, randomness):
     made = [uuid7(at, bytes(10))]
     for piece in randomness:
         made.append(next_uuid7(made[-1], at, piece))
@@ -51,7 +51,7 @@ def test_ids_of_one_millisecond_sort_in_the_order_in_which_they_were_made(at, ra
 
 
 @given(TIMES, RANDOMNESS)
-def test_an_id_after_the_last_of_its_millisecond_is_a_fresh_one(at, randomness):
+def test_an_id_after_the_last_of_its_millisecond_starts_again(at, randomness):
     last = uuid7(at, bytes([255]) * 10)
     assert next_uuid7(last, at, randomness) == next_uuid7(None, at, randomness) == uuid7(at, randomness)
 
@@ -64,16 +64,16 @@ def test_different_randomness_makes_different_ids():
     assert len(bits) == 80 - 6 + 1
 
 
-def test_the_id_of_the_standard_is_made():
+def test_the_id_equals_the_example_of_the_standard():
     at = datetime(2022, 2, 22, 19, 22, 22, tzinfo=UTC)
     assert str(uuid7(at, bytes.fromhex("0cc318c4dc0c0c07398f"))) == "017f22e2-79b0-7cc3-98c4-dc0c0c07398f"
 
 
-def test_the_zone_in_which_a_time_is_written_does_not_matter():
+def test_the_zone_of_a_time_does_not_matter():
     at = datetime(2026, 11, 21, 12, tzinfo=UTC)
     assert lower_bound(at) == lower_bound(at.astimezone(timezone(timedelta(hours=-7))))
 
 
-def test_a_time_without_a_zone_makes_no_id():
+def test_a_time_without_a_zone_is_refused():
     with pytest.raises(TypeError):
         uuid7(datetime(2026, 11, 21), bytes(10))  # noqa: DTZ001

@@ -48,18 +48,18 @@ def reached(kind: str) -> set[str]:
 # The table
 
 
-def test_the_states_are_those_of_the_table():
+def test_the_states_equal_those_of_the_table():
     assert [str(state) for state in State] == [row["code"] for row in TABLE["states"]]
     assert len(State) == 19
 
 
-def test_the_transitions_are_the_recommended_ones_of_the_table():
+def test_the_transitions_equal_the_recommended_ones_of_the_table():
     table = {(row["code"], target) for row in TABLE["states"] for target in row["transitions_recommended"]}
     assert {(str(start), str(target)) for start, target in TRANSITIONS} == table
     assert len(TRANSITIONS) == TABLE["recommended_edge_count"] == 54
 
 
-def test_every_stated_transition_is_kept():
+def test_every_transition_of_the_specification_is_allowed():
     stated = {(row["code"], target) for row in TABLE["states"] for target in row["transitions_stated"]}
     assert len(stated) == TABLE["stated_edge_count"]
     assert stated <= {(str(start), str(target)) for start, target in TRANSITIONS}
@@ -67,33 +67,33 @@ def test_every_stated_transition_is_kept():
 
 @pytest.mark.req("R-SM-25")
 @pytest.mark.parametrize("edge", TABLE["diagram_only_edges"], ids=lambda edge: edge["to"])
-def test_a_shortcut_of_the_diagram_is_walked_through_committed(edge):
+def test_a_shortcut_of_the_diagram_goes_through_committed(edge):
     assert (edge["from"], edge["to"]) not in TRANSITIONS
     assert {(edge["from"], "COMMITTED"), ("COMMITTED", edge["to"])} <= TRANSITIONS
 
 
-def test_the_states_that_block_a_repeat_are_those_of_the_table():
+def test_the_states_that_block_a_repeat_equal_those_of_the_table():
     assert sorted(BLOCKS_REPEAT) == sorted(TABLE["blocks_duplicate_mutation"])
 
 
 @pytest.mark.parametrize(
     "edge", TABLE["edge_guards"] + TABLE["extension_edges"], ids=lambda e: f"{e['from']}-{e['to']}"
 )
-def test_every_guard_of_the_table_has_its_grounds(edge):
+def test_every_guard_of_the_table_requires_grounds(edge):
     assert NEEDS[State(edge["from"]), State(edge["to"])]
 
 
-def test_grounds_are_asked_on_legal_transitions_only():
+def test_only_legal_transitions_require_grounds():
     assert set(NEEDS) <= TRANSITIONS
 
 
-def test_the_ends_are_exactly_these():
+def test_the_terminal_states_equal_those_of_the_table():
     assert sorted(TERMINAL) == ["ABANDONED", "COMPENSATED", "RECONCILED_SUCCESS", "ROLLED_BACK"]
     assert {row["code"] for row in TABLE["states"] if row["terminal_kind"] == "hard"} == TERMINAL
 
 
 @pytest.mark.parametrize("pair", TABLE["distinctions"], ids="-".join)
-def test_states_that_must_not_be_confused_have_different_ways_in_or_out(pair):
+def test_states_that_must_not_be_confused_have_different_transitions(pair):
     one, other = (
         {("in", start) for start, target in TRANSITIONS if target == state}
         | {("out", target) for start, target in TRANSITIONS if start == state}
@@ -108,7 +108,7 @@ def test_states_that_must_not_be_confused_have_different_ways_in_or_out(pair):
 @pytest.mark.req("R-SM-01", "R-SM-02", "R-SM-03", "R-SM-04", "R-SM-05", "R-SM-06", "R-SM-07", "R-SM-08")
 @pytest.mark.req("R-SM-09", "R-SM-11", "R-SM-12", "R-SM-13", "R-SM-15", "R-SM-16")
 @every_row(("start", "target"), PAIRS)
-def test_every_pair_of_states_moves_or_is_refused(start, target):
+def test_every_pair_of_states_is_a_transition_or_refused(start, target):
     if (start, target) in TRANSITIONS or start is target:
         assert next_state("action", start, target, by="person", grounds=EVERY_GROUND) == target
     else:
@@ -117,7 +117,7 @@ def test_every_pair_of_states_moves_or_is_refused(start, target):
 
 
 @pytest.mark.parametrize(("start", "target"), sorted(NEEDS), ids=lambda state: str(state))
-def test_each_ground_that_is_missing_stops_the_step(start, target):
+def test_each_missing_ground_refuses_the_transition(start, target):
     needed = NEEDS[start, target]
     assert next_state("action", start, target, by="person", grounds=needed) == target
     for missing in needed:
@@ -125,7 +125,7 @@ def test_each_ground_that_is_missing_stops_the_step(start, target):
             next_state("action", start, target, by="person", grounds=EVERY_GROUND - {missing, STANDS_FOR.get(missing)})
 
 
-def test_only_an_action_that_changes_nothing_is_spared_the_decisive_reading():
+def test_only_a_read_only_action_may_commit_without_a_decisive_reading():
     read = NEEDS[State.PENDING, State.COMMITTED] - {Ground.DECISIVE_READ} | {Ground.CHANGES_NOTHING}
     assert next_state("action", State.PENDING, State.COMMITTED, by="system", grounds=read) == State.COMMITTED
     with pytest.raises(GroundsMissing, match="effect_or_claim"):
@@ -150,7 +150,7 @@ STAGES = [
 
 @pytest.mark.req("R-CX-02")
 @pytest.mark.parametrize(("skipped", "start", "target", "grounds"), STAGES, ids=[each[0] for each in STAGES])
-def test_no_stage_between_a_proposal_and_its_success_can_be_left_out(skipped, start, target, grounds):
+def test_no_stage_between_a_proposal_and_its_success_can_be_skipped(skipped, start, target, grounds):
     with pytest.raises((IllegalTransition, GroundsMissing)):
         next_state("action", start, target, by="person", grounds=grounds)
 
@@ -165,7 +165,7 @@ def test_only_a_person_takes_an_action_out_of_review(target, by):
 
 @pytest.mark.req("R-SM-18", "R-SM-19")
 @pytest.mark.parametrize("target", [target for start, target in MOVES if start is State.REVIEW_REQUIRED])
-def test_a_person_needs_reason_and_evidence_to_end_a_review(target):
+def test_a_person_must_give_reason_and_evidence_to_end_a_review(target):
     assert Ground.REASON_AND_EVIDENCE in NEEDS[State.REVIEW_REQUIRED, target]
 
 
@@ -178,14 +178,14 @@ def test_a_failed_action_is_retried_by_policy_only(target):
 
 
 @pytest.mark.req("R-SM-14")
-def test_compensated_is_reached_by_a_verified_compensation_only():
+def test_only_a_verified_compensation_leads_to_compensated():
     ways = {(start, target) for start, target in TRANSITIONS if target is State.COMPENSATED}
     assert {way: NEEDS[way] for way in ways} == {
         (State.COMPENSATING, State.COMPENSATED): {Ground.COMPENSATION_VERIFIED}
     }
 
 
-def test_success_always_rests_on_predicates_that_hold():
+def test_every_success_requires_predicates_that_hold():
     ways = [way for way in TRANSITIONS if way[1] is State.RECONCILED_SUCCESS]
     assert len(ways) == 4
     assert all(Ground.PREDICATES_HOLD in NEEDS[way] for way in ways)
@@ -193,20 +193,20 @@ def test_success_always_rests_on_predicates_that_hold():
 
 @every_row("kind", sorted(MACHINES))
 @every_row("target", [None, "same"])
-def test_an_event_that_moves_nothing_is_legal_in_every_state(kind, target):
+def test_an_event_without_a_transition_is_legal_in_every_state(kind, target):
     for state in states(kind):
         assert next_state(kind, state, state if target else None, by="system") == state
 
 
 @every_row("kind", sorted(MACHINES))
 @every_row("target", [None, ""])
-def test_a_thing_must_be_created_before_it_changes(kind, target):
+def test_a_subject_must_be_created_before_it_changes(kind, target):
     with pytest.raises(IllegalTransition, match="must be created"):
         next_state(kind, "", target, by="system")
 
 
 @pytest.mark.parametrize("kind", sorted(MACHINES))
-def test_every_pair_of_every_machine_moves_or_is_refused(kind):
+def test_every_pair_of_every_state_machine_is_a_transition_or_refused(kind):
     everything = sorted(states(kind) | {"", "NO_SUCH_STATE"})
     for start, target in product(everything, everything):
         if (start, target) in MACHINES[kind] or (start == target and start in states(kind)):
@@ -216,7 +216,7 @@ def test_every_pair_of_every_machine_moves_or_is_refused(kind):
                 next_state(kind, start, target, by="person", grounds=EVERY_GROUND)
 
 
-def test_a_step_answers_in_plain_text():
+def test_the_next_state_is_a_plain_string():
     assert type(next_state("action", "PROPOSED", State.VALIDATED, by="system")) is str
 
 
@@ -224,12 +224,12 @@ def test_a_step_answers_in_plain_text():
 
 
 @pytest.mark.parametrize("kind", sorted(MACHINES))
-def test_every_state_can_be_reached(kind):
+def test_every_state_is_reachable(kind):
     assert reached(kind) == states(kind)
 
 
 @pytest.mark.parametrize("kind", sorted(MACHINES))
-def test_a_subject_begins_in_one_way_an_approval_in_three_a_contract_and_a_policy_in_two(kind):
+def test_each_kind_of_subject_has_its_number_of_initial_states(kind):
     """An approval is asked at once, or after its target was read, or not at all, where a standing one covers it; a
     weaker contract waits for a second person; a version of a policy is in force, or tried on some actions first.
     """
@@ -239,7 +239,7 @@ def test_a_subject_begins_in_one_way_an_approval_in_three_a_contract_and_a_polic
     assert begun == more[kind] if kind in more else len(begun) == 1
 
 
-def test_success_is_never_one_step_from_the_tool():
+def test_success_never_directly_follows_the_answer_of_the_tool():
     before = {start for start, target in TRANSITIONS if target is State.RECONCILED_SUCCESS}
     assert before == {State.COMMITTED, State.UNKNOWN, State.FORWARD_RECOVERY, State.REVIEW_REQUIRED}
 
@@ -260,13 +260,13 @@ def lives(draw, kind="action"):
 
 
 @given(st.sampled_from(sorted(MACHINES)).flatmap(lambda kind: st.tuples(st.just(kind), lives(kind))))
-def test_a_legal_life_replays_to_where_it_ended(life):
+def test_a_legal_history_replays_to_its_last_state(life):
     kind, run = life
     assert replay(kind, run) == run[-1][1]
 
 
 @given(lives(), st.data())
-def test_a_replay_finds_a_changed_state(run, data):
+def test_a_replay_detects_a_changed_state(run, data):
     place = data.draw(st.integers(0, len(run) - 1))
     start, target = run[place]
     other = data.draw(st.sampled_from([state for state in State if state not in (target, start)]))
@@ -279,7 +279,7 @@ def test_a_replay_finds_a_changed_state(run, data):
 
 
 @given(lives(), st.data())
-def test_a_replay_finds_a_move_that_was_cut_out(run, data):
+def test_a_replay_detects_a_removed_transition(run, data):
     moves = [number for number, (start, target) in enumerate(run[:-1]) if start != target]
     place = data.draw(st.sampled_from(moves or [0]))
     if moves:
@@ -294,6 +294,6 @@ def test_no_events_replay_to_no_state():
 @pytest.mark.parametrize(
     "run", [[("", "")], [("X", "X")], [("PROPOSED", "VALIDATED")], [("", "PROPOSED"), ("", "PROPOSED")]], ids=repr
 )
-def test_a_life_that_does_not_begin_is_refused(run):
+def test_a_history_without_a_beginning_is_refused(run):
     with pytest.raises(IllegalTransition, match="Event"):
         replay("action", run)

@@ -18,7 +18,7 @@ def word(state: State, reached_by: str = "", **changes) -> str:
     return WORDS[outcome_of(replace(Standing(state, reached_by), **changes))]
 
 
-def test_every_outcome_has_a_word_of_its_own():
+def test_every_outcome_has_its_own_word():
     assert set(WORDS) == set(EXAMPLES) == set(Outcome)
     assert len(set(WORDS.values())) == len(Outcome)
     assert set(BY_STATE) == set(State)
@@ -39,7 +39,7 @@ def test_every_outcome_has_a_word_of_its_own():
         ("failed", "Failed"),
     ],
 )
-def test_a_failed_action_says_why(reached_by: str, said: str):
+def test_a_failed_action_names_the_reason(reached_by: str, said: str):
     assert word(State.FAILED, reached_by) == said
 
 
@@ -48,7 +48,7 @@ def test_only_a_reading_makes_a_success_verified():
     assert word(State.RECONCILED_SUCCESS, "attested_present") == "Attested (not verified)"
 
 
-def test_a_reversal_that_rests_on_a_persons_statement_is_not_shown_as_verified():
+def test_an_attested_reversal_is_not_shown_as_verified():
     assert word(State.COMPENSATED, "compensated") == "Compensated"
     assert word(State.COMPENSATED, "compensation_attested") == "Compensated (attested, not verified)"
     assert word(State.RECONCILED_SUCCESS, "compensated", reversed=True) == "Compensated"
@@ -62,7 +62,7 @@ def test_a_contradiction_outweighs_every_other_outcome():
         assert word(state, "attested_present", contradicted=True, reversed=True) == "Contradicted"
 
 
-def test_a_read_is_answered_and_nothing_more():
+def test_a_read_is_only_called_answered():
     assert word(State.RECONCILED_SUCCESS, "reconciled", side_effect_class="READ_ONLY") == "Answered"
     assert word(State.RECONCILED_SUCCESS, "attested_present", side_effect_class="READ_ONLY") != "Answered"
 
@@ -74,7 +74,7 @@ def test_waiting_for_approval_and_ready_to_run_have_different_words():
     assert word(State.VALIDATED, "validated", approval_id=None) == "Ready to run"
 
 
-def test_the_docs_have_each_outcome_with_its_word():
+def test_the_docs_list_each_outcome_with_its_word():
     listed = (ROOT / "docs" / "api.md").read_text()
     for outcome, word in WORDS.items():
         assert f"| `{outcome}` | {word} |" in listed

@@ -27,11 +27,11 @@ FIRST, SECOND, THIRD = (RefusalRecord(at=datetime(2026, 3, 1, tzinfo=UTC) + time
         (ProofNeeded(), "The policy requires stronger authentication."),
     ],
 )
-def test_a_refusal_says_its_sentence(refusal: Refused, sentence: str):
+def test_a_refusal_has_its_sentence_as_text(refusal: Refused, sentence: str):
     assert (refusal.detail, str(refusal)) == (sentence, sentence)
 
 
-def test_the_record_of_an_outer_operation_comes_before_those_that_the_refusal_was_raised_with():
+def test_records_of_an_outer_operation_precede_those_of_the_refusal():
     with (
         pytest.raises(AlreadyDecided) as caught,
         leave_on_record(lambda _: FIRST),
@@ -41,13 +41,13 @@ def test_the_record_of_an_outer_operation_comes_before_those_that_the_refusal_wa
     assert caught.value.records == (FIRST, SECOND, THIRD)
 
 
-def test_only_refusals_of_the_named_kind_are_described():
+def test_only_refusals_of_the_given_kind_get_a_record():
     with pytest.raises(AlreadyDecided) as caught, leave_on_record(lambda _: FIRST, of=ProofNeeded):
         raise AlreadyDecided
     assert caught.value.records == ()
 
 
-def test_a_refusal_without_a_description_leaves_nothing_on_record():
+def test_a_refusal_without_a_description_leaves_no_record():
     with pytest.raises(NotFound) as caught, leave_on_record(lambda _: None):
         raise NotFound("Approval")
     assert caught.value.records == ()

@@ -31,7 +31,7 @@ PIECES = st.sampled_from(
 
 
 @given(VALUES)
-def test_executor_console_and_auditor_read_canonical_bytes_alike(value):
+def test_executor_console_and_auditor_read_the_same_canonical_bytes(value):
     """B3: a differential over three readers that share no code."""
     data = console.canonical(value)
     assert client.encode_canonical(value) == data
@@ -52,7 +52,7 @@ def test_the_console_and_the_executor_read_the_same_values(text):
 
 
 @given(st.binary(max_size=40))
-def test_no_bytes_are_canonical_to_one_reader_only(data):
+def test_bytes_canonical_to_one_reader_are_canonical_to_both(data):
     """B3: bytes that the console takes as canonical are the ones that the executor would write."""
     try:
         value = console.parse(data)
@@ -71,7 +71,7 @@ SAME = [
 
 
 @pytest.mark.parametrize(("one", "other"), SAME)
-def test_the_same_meaning_in_other_bytes_is_one_payload_hash(one, other):
+def test_documents_of_equal_meaning_have_equal_payload_hashes(one, other):
     """B2: key order, blanks, escapes: provably equal."""
     first, second = (console.canonical(console.read(text)) for text in (one, other))
     assert console.digest(first) == console.digest(second)
@@ -99,7 +99,7 @@ def test_ambiguous_documents_are_refused(text):
         console.read(text)
 
 
-def test_two_unicode_forms_are_two_payloads():
+def test_two_unicode_forms_are_different_payloads():
     """B2: nothing is normalised behind anybody's back; both forms are shown as what they are."""
     composed, decomposed = (console.canonical({"a": text}) for text in ("\u00e9", "e\u0301"))
     assert console.digest(composed) != console.digest(decomposed)

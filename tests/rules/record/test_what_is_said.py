@@ -143,14 +143,14 @@ WALKS = 800
 
 
 @pytest.mark.req("R-RI-09", "R-RI-10")
-def test_only_what_a_reading_settled_is_reported_as_so():
+def test_only_an_outcome_settled_by_a_reading_is_claimed_on_any_surface():
     for walk in random_walks(WALKS):
         if not is_settled_by_reading(walk):
             for surface, said in said_of(walk):
                 assert not claims(said), (surface, said, walk.state)
 
 
-def test_completed_and_green_are_what_a_reading_settled_as_done():
+def test_completed_and_green_mean_verified():
     """And a done-claim passes the guard for nothing else."""
     for walk in random_walks(WALKS):
         outcome = outcome_of(walk)
@@ -164,7 +164,7 @@ def test_completed_and_green_are_what_a_reading_settled_as_done():
             assert borne_out <= good, (found, outcome)
 
 
-def test_every_surface_says_that_a_person_settled_an_attested_outcome():
+def test_every_surface_names_the_person_behind_an_attested_outcome():
     by_word = [walk for walk in random_walks(WALKS) if outcome_of(walk) in {Outcome.ATTESTED, Outcome.ATTESTED_ABSENT}]
     assert by_word
     for walk in by_word:
@@ -173,19 +173,19 @@ def test_every_surface_says_that_a_person_settled_an_attested_outcome():
                 assert re.search("attest|person", said, re.I), (surface, said)
 
 
-def test_no_name_of_an_outcome_or_of_an_event_claims_what_no_reading_settled():
+def test_no_label_of_an_outcome_or_event_claims_what_no_reading_settled():
     assert {outcome for outcome, word in WORDS.items() if claims(word)} == {Outcome.VERIFIED}
     of_readings = {"reconciled", "compensated", "rechecked"}
     for kind in {*KINDS.values(), *SETTLING} - of_readings:
         assert not claims(labels.event_label(kind)), labels.event_label(kind)
 
 
-def test_no_notice_tells_of_an_outcome_as_so():
+def test_no_notice_claims_an_outcome():
     for kind, said in TITLES.items():
         assert not claims(" ".join(said)), (kind, said)
 
 
-def test_the_walk_hears_a_claim_where_one_is_made():
+def test_the_claim_detector_finds_the_words_of_settled_outcomes():
     """The words that it looks for are those that are said where a reading settled it."""
     for outcome, walk in {outcome_of(each): each for each in random_walks(WALKS)}.items():
         if outcome in SETTLED_BY_READING - {Outcome.ROLLED_BACK}:
@@ -194,11 +194,11 @@ def test_the_walk_hears_a_claim_where_one_is_made():
     assert claims("It is done; not verified by a reading.") == ["done"]
 
 
-def test_a_comparison_that_failed_is_not_shown_as_a_rollback_before_one_is_decided():
+def test_a_failed_comparison_is_not_shown_as_a_rollback():
     assert labels.step_label("action", "reconciliation_failed", "RECONCILIATION_FAILED") == "Not as intended"
 
 
-def test_an_accepted_call_waits_for_people_only_where_people_are_asked():
+def test_an_accepted_call_waits_for_approval_only_where_approval_is_required():
     def reached(detail: dict | None) -> str:
         return labels.step_label("action", "validated", "VALIDATED", detail)
 
@@ -207,7 +207,7 @@ def test_an_accepted_call_waits_for_people_only_where_people_are_asked():
     assert reached(None) == "Accepted by the gate"
 
 
-def test_a_recorded_sentence_is_read_without_codes():
+def test_codes_in_a_recorded_sentence_are_replaced_by_words():
     for recorded, read in (
         (
             "A strong read shows NO_OP_FAILURE: refund absent (0).",

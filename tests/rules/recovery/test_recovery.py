@@ -92,7 +92,7 @@ def fitting(row):
     return replace(PLAIN, triggers=frozenset({row.trigger}), **values)
 
 
-def test_the_table_is_whole():
+def test_every_row_of_the_table_has_an_expected_end():
     assert len(ROWS) == len(ENDS)
     assert {row.id for row in ROWS} == set(ENDS)
     assert ROWS[-1].id == "RT-99"
@@ -100,14 +100,14 @@ def test_the_table_is_whole():
 
 @pytest.mark.req(*(f"R-RP-{number:02}" for number in range(1, 22)))
 @every_row("row", ROWS)
-def test_each_row_decides_what_it_is_about(row):
+def test_each_row_decides_the_situation_that_it_describes(row):
     found = match(fitting(row))
     assert found.id == row.id
     assert (found.action, str(found.paths[0][-1])) == ENDS[row.id]
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if "any_of" in row.inputs], ids=lambda row: row.id)
-def test_each_alternative_of_a_row_is_enough(row):
+def test_each_alternative_condition_of_a_row_is_sufficient(row):
     plain = replace(PLAIN, triggers=frozenset({row.trigger}))
     assert match(plain).id != row.id
     for part in row.inputs["any_of"]:
@@ -118,25 +118,25 @@ def test_each_alternative_of_a_row_is_enough(row):
 
 
 @every_row("row", ROWS[:-1])
-def test_a_row_does_not_fire_without_its_trigger(row):
+def test_a_row_does_not_apply_without_its_trigger(row):
     assert match(replace(fitting(row), triggers=frozenset())).id == "RT-99"
 
 
 @pytest.mark.req("R-RP-23")
-def test_an_odd_situation_is_held():
+def test_an_unknown_situation_is_held_for_a_person():
     assert match(replace(PLAIN, triggers=frozenset({"SOMETHING_NEW"}))).id == "RT-99"
     assert match(PLAIN).action == "HOLD_AND_ESCALATE"
 
 
 @pytest.mark.req("R-RP-25")
-def test_a_further_trigger_never_leads_to_a_later_row():
+def test_an_additional_trigger_never_leads_to_a_later_row():
     for first, second in itertools.combinations(ROWS[:-1], 2):
         both = replace(fitting(second), triggers=frozenset({first.trigger, second.trigger}))
         assert ROWS.index(match(both)) <= ROWS.index(second)
 
 
 @pytest.mark.req("R-RP-25")
-def test_a_wrong_target_comes_before_everything():
+def test_a_wrong_target_precedes_every_other_row():
     every = frozenset(row.trigger for row in ROWS) - {"*"}
     assert match(replace(PLAIN, triggers=every, reversibility="IRREVERSIBLE")).id == "RT-14"
 
@@ -151,7 +151,7 @@ def test_the_table_has_every_input_that_it_names():
 
 
 @every_row("row", ROWS)
-def test_every_way_can_be_walked(row):
+def test_every_path_of_a_row_consists_of_legal_transitions(row):
     for path in row.paths:
         start = STARTS.get(str(path[0]), State.PENDING)
         walked = legal_path(start, path)
@@ -176,12 +176,12 @@ def test_every_way_can_be_walked(row):
         ("COMMITTED", "COMMITTED RECONCILIATION_FAILED REVIEW_REQUIRED", "RECONCILIATION_FAILED REVIEW_REQUIRED"),
     ],
 )
-def test_ways_are_joined_by_legal_steps(state, path, expected):
+def test_incomplete_paths_are_completed_with_legal_transitions(state, path, expected):
     way = tuple(map(State, path.split()))
     assert legal_path(State(state), way) == tuple(map(State, expected.split()))
 
 
-def test_a_way_that_cannot_be_joined_is_our_mistake():
+def test_a_path_that_cannot_be_completed_raises_an_error():
     with pytest.raises(KeyError):
         legal_path(State.RECONCILED_SUCCESS, (State.REVIEW_REQUIRED,))
 
@@ -191,7 +191,7 @@ def decided(row_id, *, means=EVERYTHING, policy=BUILT_IN, **changes):
     return decide_recovery(replace(fitting(row), **changes), state=State.PENDING, means=means, policy=policy)
 
 
-def test_a_decision_names_row_and_action():
+def test_a_decision_names_its_row_and_action():
     assert decided("RT-04").text == "RT-04 HOLD_AND_ESCALATE"
 
 
@@ -208,13 +208,13 @@ def test_a_decision_names_row_and_action():
         ("RT-54", True, None),
     ],
 )
-def test_each_row_freezes_and_informs_as_documented(row, freeze, incident):
+def test_each_row_freezes_and_opens_incidents_as_documented(row, freeze, incident):
     found = decided(row)
     assert (found.freeze, found.incident) == (freeze, incident)
     assert found.case
 
 
-def test_a_failed_compensation_that_others_saw_is_an_incident():
+def test_a_failed_compensation_of_a_visible_effect_opens_an_incident():
     row = next(row for row in ROWS if row.id == "RT-17")
     found = decide_recovery(fitting(row), state=State.COMPENSATING, means=EVERYTHING)
     assert found.path == (State.COMPENSATION_FAILED, State.REVIEW_REQUIRED)
@@ -222,7 +222,7 @@ def test_a_failed_compensation_that_others_saw_is_an_incident():
 
 
 @pytest.mark.parametrize("row", ["RT-01", "RT-02", "RT-07", "RT-19", "RT-39", "RT-46"])
-def test_rows_that_wait_read_again_and_move_nothing(row):
+def test_rows_that_wait_schedule_a_reading_and_change_no_state(row):
     found = decided(row)
     assert found.next_read
     assert found.path == ()
@@ -242,7 +242,7 @@ def test_rows_that_wait_read_again_and_move_nothing(row):
     ],
 )
 @every_row("row", ["RT-03", "RT-05", "RT-09", "RT-10", "RT-35", "RT-51"])
-def test_a_recovery_may_have_to_wait_for_a_person(row, means, policy, because):
+def test_a_recovery_is_held_for_a_person_where_the_means_or_the_policy_require_it(row, means, policy, because):
     found = decided(row, means=means, policy=policy)
     assert found.held
     assert because in found.held_because
@@ -251,7 +251,7 @@ def test_a_recovery_may_have_to_wait_for_a_person(row, means, policy, because):
     assert found.case
 
 
-def test_otherwise_it_runs_without_one():
+def test_a_permitted_recovery_runs_without_a_person():
     found = decided("RT-09")
     assert found.path == (State.COMMITTED, State.PARTIALLY_COMMITTED, State.COMPENSATING)
     assert not found.held
@@ -267,7 +267,7 @@ def test_an_unseen_effect_is_compensated_only_where_that_is_safe():
 
 
 @pytest.mark.req("R-SM-17", "R-RP-31")
-def test_only_a_local_transaction_that_nobody_saw_is_to_be_rolled_back():
+def test_only_an_invisible_local_transaction_is_rolled_back():
     local = replace(EVERYTHING, local=True)
     ordered = decided("RT-03", means=local)
     assert ordered.wanted is State.ROLLED_BACK
@@ -281,7 +281,7 @@ def test_only_a_local_transaction_that_nobody_saw_is_to_be_rolled_back():
 
 
 @pytest.mark.req("R-EX-21", "R-SM-10")
-def test_a_retry_needs_to_be_shown_safe():
+def test_an_action_is_retried_only_where_a_retry_is_safe():
     safe, unsafe = decided("RT-47", retry_safe=True), decided("RT-47")
     assert safe.path == (State.FAILED, State.VALIDATED)
     assert unsafe.path == (State.FAILED,)

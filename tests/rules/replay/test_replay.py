@@ -77,7 +77,7 @@ WRONG = as_contracted(inputs(reading(refund(fields={"amount": 1, "currency": "EU
 @pytest.mark.req("R-RC-14", "R-LE-15")
 @settings(max_examples=100, deadline=None)
 @given(any_inputs())
-def test_the_evidence_of_a_run_gives_the_same_inputs_and_judgement(case):
+def test_replaying_the_evidence_of_a_run_gives_the_same_inputs_and_judgement(case):
     case = replace(
         as_contracted(case),
         silent=(ReadFailure("down", retryable=True, indicators=("lock_timeout",), source="books"),),
@@ -113,7 +113,7 @@ def test_a_policy_that_holds_the_row_would_have_held_the_run():
     assert not other.same
 
 
-def test_a_shorter_sla_ends_the_waiting_of_a_reading_that_told_nothing():
+def test_a_shorter_deadline_times_out_a_reading_that_was_inconclusive():
     """The deadline is counted anew from when the action was first due, under the policy that is asked."""
     contract = validate(
         document(
@@ -144,12 +144,12 @@ def test_a_shorter_sla_ends_the_waiting_of_a_reading_that_told_nothing():
         ),
     ],
 )
-def test_a_run_that_lacks_something_is_not_replayable_and_says_what(changes, said):
+def test_an_incomplete_run_is_not_replayable_and_names_what_is_missing(changes, said):
     again = replay_run(stored(WRONG, **changes))
     assert (again.not_replayable, again.replayed, again.same) == (said, None, False)
 
 
-def test_evidence_of_before_circumstances_were_kept_is_not_guessed_at():
+def test_missing_circumstances_in_old_evidence_are_not_guessed():
     run = stored(WRONG)
     older = {name: part for name, part in run.evidence.items() if name != "circumstances"}
     again = replay_run(replace(run, evidence=older))
@@ -157,14 +157,14 @@ def test_evidence_of_before_circumstances_were_kept_is_not_guessed_at():
     assert again.recorded.verdict["result"] == "MISMATCH"
 
 
-def test_a_reading_with_a_value_that_json_does_not_carry_is_not_replayable():
+def test_a_reading_with_a_value_outside_json_is_not_replayable():
     odd = as_contracted(inputs(reading(refund(fields={"amount": Decimal("10.00"), "currency": "EUR"}))))
     assert replay_run(stored(odd)).not_replayable == (
         "A reading held values that evidence does not keep exactly: Decimal."
     )
 
 
-def test_a_built_in_table_that_this_release_no_longer_has_must_come_along():
+def test_a_former_built_in_table_must_be_supplied():
     earlier = RecoveryPolicy(ROWS[1:], "e" * 64)
     run = stored(replace(as_contracted(inputs()), policy=earlier))
     assert replay_run(run).not_replayable == (
@@ -173,7 +173,7 @@ def test_a_built_in_table_that_this_release_no_longer_has_must_come_along():
     assert replay_run(replace(run, recovery_rows={"e" * 64: ROWS[1:]})).same
 
 
-def test_the_recorded_answer_is_not_believed():
+def test_a_recorded_verdict_is_recomputed_and_not_trusted():
     run = stored(WRONG)
     told = run.evidence | {"verdict": run.evidence["verdict"] | {"result": "SUCCESS"}}
     again = replay_run(replace(run, evidence=told))

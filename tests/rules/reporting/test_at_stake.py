@@ -32,7 +32,7 @@ def findings(*amounts: Any, count: int | None = None, currency: str = "EUR", **c
         (findings(4700, instances=()), "0.00"),
     ],
 )
-def test_the_difference_is_what_was_found_less_what_was_requested(found: dict[str, Any], difference: str) -> None:
+def test_the_money_difference_is_the_found_minus_the_requested_amount(found: dict[str, Any], difference: str) -> None:
     assert money_difference(found) == MoneyDifference(Decimal(difference), "EUR")
 
 
@@ -49,11 +49,11 @@ def test_the_difference_is_what_was_found_less_what_was_requested(found: dict[st
         findings(4700) | {"layers": {"sr": {"quantity": 1}}},
     ],
 )
-def test_a_field_missing_from_a_reading_is_not_a_difference(found: dict[str, Any]) -> None:
+def test_a_field_missing_from_a_reading_gives_no_money_difference(found: dict[str, Any]) -> None:
     assert money_difference(found) is None
 
 
-def test_what_is_at_stake_is_named_by_direction_and_what_nobody_knows_apart() -> None:
+def test_the_stake_is_summed_by_direction_with_unknown_amounts_apart() -> None:
     more, less = MoneyDifference(Decimal("423.00"), "EUR"), MoneyDifference(Decimal("-35.00"), "EUR")
     same = MoneyDifference(Decimal(0), "EUR")
     told = describe_stake([(ASKED, more), (ASKED, less), (ASKED, same), (ASKED, None), ({}, None)])

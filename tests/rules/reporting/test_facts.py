@@ -106,13 +106,13 @@ def wrongly_completed(events: list[Happening]) -> list[str]:
     return [] if told.completed == read else [f"completed: {told.completed}, {told.code}"]
 
 
-def test_no_sentence_says_what_no_event_bears_out_and_nothing_on_record_is_left_out() -> None:
+def test_every_sentence_is_supported_by_events_and_every_event_is_reported() -> None:
     for walk in random_walks(BOUNDED):
         assert faults(walk.events) == []
         assert left_out(walk) == []
 
 
-def test_the_outcome_follows_from_the_events_as_the_view_has_it() -> None:
+def test_the_outcome_computed_from_the_events_equals_that_of_the_view() -> None:
     for walk in random_walks(BOUNDED):
         facts = facts_of(walk.events)
         assert facts.outcome is outcome_of(walk)
@@ -120,12 +120,12 @@ def test_the_outcome_follows_from_the_events_as_the_view_has_it() -> None:
 
 
 @pytest.mark.req("R-RI-09", "R-RI-10")
-def test_completed_is_what_a_reading_showed_and_nothing_has_contradicted() -> None:
+def test_only_an_uncontradicted_reading_makes_an_action_completed() -> None:
     for walk in random_walks(BOUNDED):
         assert wrongly_completed(walk.events) == []
 
 
-def test_every_moment_is_told_from_what_was_on_record_by_then() -> None:
+def test_at_every_moment_sentences_rest_on_earlier_events_only() -> None:
     for walk in random_walks(150):
         for end in range(1, len(walk.events)):
             run, events = walk.events[end].detail.get("run"), walk.events[:end]
@@ -136,7 +136,7 @@ def test_every_moment_is_told_from_what_was_on_record_by_then() -> None:
                 assert all(1 <= seq <= end for seq in told)
 
 
-def test_each_fact_is_what_its_event_says() -> None:
+def test_each_fact_equals_what_its_event_records() -> None:
     """What pages show beside the sentences: who, when, on what evidence."""
     for walk in random_walks(BOUNDED):
         facts, events = facts_of(walk.events), walk.events
@@ -168,7 +168,7 @@ def test_each_fact_is_what_its_event_says() -> None:
             assert (facts.authorization.by, facts.authorization.at) == (decided.actor_id, decided.at)
 
 
-def test_a_run_that_ended_an_action_without_effect_showed_no_effect_whatever_its_class() -> None:
+def test_a_run_that_ended_an_action_without_effect_is_reported_as_no_effect() -> None:
     """A stale target is a mismatch, and still nothing happened."""
     walk = Walk(lambda options: options[0])
     move(walk, State.VALIDATED)
@@ -180,7 +180,7 @@ def test_a_run_that_ended_an_action_without_effect_showed_no_effect_whatever_its
     assert sentences(walk.events)["effect"][0] == "None, confirmed"
 
 
-def test_the_histories_come_to_every_outcome() -> None:
+def test_the_generated_histories_reach_every_outcome() -> None:
     assert {outcome_of(walk) for walk in random_walks(3000)} == set(Outcome) - {
         Outcome.PROPOSED,
         Outcome.PARTIALLY_APPLIED,
@@ -190,7 +190,7 @@ def test_the_histories_come_to_every_outcome() -> None:
 @pytest.mark.long
 @LONG
 @given(walks())
-def test_no_generated_history_is_told_falsely(walk: Walk) -> None:
+def test_no_generated_history_is_reported_falsely(walk: Walk) -> None:
     assert faults(walk.events) == []
     assert left_out(walk) == []
     assert wrongly_completed(walk.events) == []

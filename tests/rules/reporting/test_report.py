@@ -125,20 +125,20 @@ def test_only_reconciled_success_is_ever_completed():
         (DoubtSource.REMEDY, "a later reading contradicts the recovery action that it rests on"),
     ],
 )
-def test_a_contradiction_outweighs_every_state_and_says_who_contradicts(state, source, why):
+def test_a_contradiction_outranks_every_state_and_names_its_source(state, source, why):
     found = told(state, doubt=doubt(source))
     assert (found.code, found.completed) == (StatusCode.FINAL_STATE_UNKNOWN, False)
     assert found.text == f"It was settled, but {why}. The final state is not known."
 
 
 @pytest.mark.req("R-RI-02")
-def test_pending_without_an_answer_is_only_an_attempt():
+def test_a_pending_action_without_an_answer_is_reported_as_attempted():
     silent = build_report(facts_in(State.PENDING, attempts=(attempt(),)), entry(), trust_level=0)
     assert silent.code is StatusCode.ATTEMPTED_RESULT_UNKNOWN
     assert silent.text == TEXTS["EXECUTING"]
 
 
-def test_an_answer_to_an_earlier_attempt_is_none_to_this_one():
+def test_an_answer_to_an_earlier_attempt_does_not_count_for_this_one():
     """Trap: the entry names the newest answer, whichever attempt it was to."""
     late = (attempt(answers=(answer(),)), attempt(2, seq=6))
     assert told(State.PENDING, attempts=late).text == TEXTS["EXECUTING"]
@@ -154,7 +154,7 @@ def test_a_failure_before_the_run_counts_as_not_executed():
     assert found.text == TEXTS["VALIDATED"]
 
 
-def test_what_was_attempted_before_is_not_shown_as_never_attempted():
+def test_an_earlier_attempt_is_never_reported_as_not_attempted():
     """Trap: a retry begins the entry anew, and the attempt before it stays in the events."""
     again = told(State.VALIDATED, attempts=(attempt(),), readings=(reading(Shown.NO_EFFECT),))
     assert again.text == "An attempt was made and had no effect; it may be tried again."
@@ -166,13 +166,13 @@ def test_what_was_attempted_before_is_not_shown_as_never_attempted():
     assert ended.text == "An attempt was made and had no effect; not executed again."
 
 
-def test_a_start_that_the_record_lost_is_not_shown_as_never_attempted():
+def test_a_start_missing_from_the_record_is_never_reported_as_not_attempted():
     assert told(State.VALIDATED, lost_start=3).text == (
         "No start is on record; it may have been executed before the record was set back."
     )
 
 
-def test_nothing_happened_is_said_only_where_absence_was_read_and_no_effect_before():
+def test_no_effect_is_reported_only_after_a_reading_of_absence():
     assert told(State.FAILED, readings=()).text == "Failed. No completion was confirmed."
     assert told(State.ROLLED_BACK, readings=()).text == TEXTS["ROLLED_BACK"]
     wrong = reading(Shown.DIFFERENT, "VALUE_MISMATCH", difference="quantity 10 instead of 1")
@@ -187,7 +187,7 @@ def test_nothing_happened_is_said_only_where_absence_was_read_and_no_effect_befo
         assert told(State.COMPENSATED, readings=(seen,)).text == f"{was} then reversed; the reversal is confirmed."
 
 
-def test_a_reversal_of_what_no_reading_had_shown_does_not_say_that_it_was_done():
+def test_a_reversal_of_an_unread_effect_does_not_report_that_it_took_effect():
     assert told(State.COMPENSATED, readings=()).text == (
         "It was reversed, and the reversal is confirmed; no reading had shown that it took effect."
     )
@@ -204,14 +204,14 @@ def test_a_recovery_is_reported_by_its_reading():
 
 
 @pytest.mark.req("R-VD-15")
-def test_a_critical_mutation_is_completed_only_with_all_that_its_class_binds_it_to():
+def test_a_critical_mutation_is_completed_only_with_all_required_bindings():
     critical = {"blocks": {"side_effect_class": "CRITICAL_MUTATION"}}
     assert not told(State.RECONCILED_SUCCESS, trust_level=3, **critical).completed
     assert told(State.RECONCILED_SUCCESS, trust_level=4, **critical).completed
     assert told(State.RECONCILED_SUCCESS, trust_level=3, completes_critical=True, **critical).completed
 
 
-def test_a_failure_on_the_executors_statement_says_whose_word_it_is():
+def test_a_failure_stated_by_the_executor_names_the_executor_as_its_source():
     unsent = (attempt(answers=(answer("failed", unsent=True),)),)
     found = told(State.FAILED, attempts=unsent, readings=())
     assert found.text == "Failed before anything was sent, on the executor's word; no reading confirms it."
@@ -222,7 +222,7 @@ def partial(state, **options):
     return told(state, parts=PARTS, **(usual | options)).text
 
 
-def test_a_partial_result_is_shown_until_it_is_settled():
+def test_a_partial_result_is_reported_until_it_is_settled():
     assert partial(State.PARTIALLY_COMMITTED) == f"Done in part: {CLAUSE}."
     held = partial(State.REVIEW_REQUIRED)
     assert held.startswith(f"Done in part: {CLAUSE}. Not settled. A person decides what follows")
@@ -232,7 +232,7 @@ def test_a_partial_result_is_shown_until_it_is_settled():
     assert forward.endswith("the forward recovery is settled, and the whole is being read again.")
 
 
-def test_a_partial_result_is_shown_after_it_was_settled():
+def test_a_partial_result_is_reported_after_it_was_settled():
     finished = told(State.RECONCILED_SUCCESS, parts=PARTS, remedies={"forward": 6}).text
     assert finished.endswith(
         f" At first it was done in part: {CLAUSE}. After a forward recovery a reading showed all of it."
@@ -251,12 +251,12 @@ def test_a_partial_result_is_shown_after_it_was_settled():
         assert "showed all of it" not in text
 
 
-def test_a_recovery_that_did_not_settle_it_is_shown_with_the_parts():
+def test_an_unsuccessful_recovery_is_reported_with_the_parts():
     held = partial(State.REVIEW_REQUIRED, remedies={"forward": 6})
     assert f"{CLAUSE}. A forward recovery did not settle it. Not settled." in held
 
 
-def test_each_finding_of_a_part_has_its_words():
+def test_each_finding_about_a_part_has_its_words():
     """Trap: what only one of two systems has, and what is there with other values, read as if it were simply there."""
     effects = [
         {"name": "bank_refund", "found": "PRESENT"},
@@ -293,13 +293,13 @@ def test_an_attested_result_is_shown_as_attested():
     assert failed.text == "A person settled it as failed; it was not verified by a reading."
 
 
-def test_an_unverifiable_action_says_so():
+def test_an_unverifiable_action_is_reported_as_unverifiable():
     found = told(State.UNKNOWN, is_unverifiable=True)
     assert found.code is StatusCode.FINAL_STATE_UNKNOWN
     assert found.text == "The final state is not known: there is no reliable way to check it."
 
 
-def test_a_rollback_that_is_ordered_is_no_failure_but_a_recovery():
+def test_an_ordered_rollback_is_reported_as_a_recovery_in_progress():
     ordered = told(State.RECONCILIATION_FAILED, recovery=OngoingRecovery(Relation.ROLLBACK, RecoveryStage.ORDERED))
     assert ordered.code is StatusCode.RECOVERY_IN_PROGRESS
     assert ordered.text == (
@@ -329,7 +329,7 @@ def test_a_forward_recovery_is_in_progress_once_its_action_exists():
         ("COMPENSATED", "ROLLED_BACK"),
     ],
 )
-def test_five_pairs_are_never_confused(one, other):
+def test_five_pairs_of_states_have_different_reports(one, other):
     first, second = State(one), State(other)
     assert told(first).code != told(second).code
     assert told(first).text != told(second).text

@@ -55,14 +55,14 @@ def shown(facts: Facts) -> tuple[str, str]:
 
 @pytest.mark.req("R-RI-01", "R-RI-11", "R-SM-20")
 @pytest.mark.parametrize("state", State)
-def test_every_state_has_its_headline_and_its_effect(state: State) -> None:
+def test_every_state_has_a_headline_and_an_effect(state: State) -> None:
     facts = facts_in(state)
     assert shown(facts) == ROWS[state]
     assert (axes(facts).effect.family is OutcomeFamily.TRUE) == (state is State.RECONCILED_SUCCESS)
     assert headline(facts).family is not OutcomeFamily.TRUE or state is State.RECONCILED_SUCCESS
 
 
-def test_no_two_pairs_of_headline_and_effect_are_the_same() -> None:
+def test_every_pair_of_headline_and_effect_is_unique() -> None:
     usual = [shown(facts_in(state)) for state in State if state is not State.COMMITTED]
     assert all(one != other for one, other in itertools.combinations(usual, 2))
 
@@ -87,12 +87,12 @@ DECIDED = {
 
 
 @pytest.mark.parametrize("how", Permission)
-def test_every_permission_has_its_words(how: Permission) -> None:
+def test_every_kind_of_authorization_has_its_words(how: Permission) -> None:
     given = Authorization(how=how, seqs=(2,))
     assert axes(facts_in(State.VALIDATED, authorization=given)).decision.text == DECIDED[how]
 
 
-def test_a_target_that_is_read_before_anybody_is_asked_says_so() -> None:
+def test_a_target_still_being_read_is_shown_before_approval_is_requested() -> None:
     waiting = Authorization(how=Permission.WAITING, seqs=(2,))
     asked = facts_in(State.VALIDATED, reached_by="validated", authorization=waiting)
     assert (headline(asked).text, axes(asked).decision.text) == ("Waiting for approval", "Waiting for approval")
@@ -103,7 +103,7 @@ def test_a_target_that_is_read_before_anybody_is_asked_says_so() -> None:
     assert authorization(asked).text == "Waiting for approval"
 
 
-def test_a_decision_names_the_event_that_bears_it_out() -> None:
+def test_a_decision_refers_to_the_event_that_supports_it() -> None:
     def claims(how: Permission) -> Claims:
         return authorization(facts_in(State.VALIDATED, authorization=Authorization(how=how, seqs=(2,)))).claims
 
@@ -126,21 +126,21 @@ SAID = {
 
 @pytest.mark.parametrize("state", [State.PENDING, State.RECONCILED_SUCCESS, State.FAILED, State.REVIEW_REQUIRED])
 @pytest.mark.parametrize("status", SAID)
-def test_the_execution_axis_is_what_the_executor_said_whatever_was_read(state: State, status: str) -> None:
+def test_the_execution_axis_shows_what_the_executor_reported_whatever_was_read(state: State, status: str) -> None:
     """Trap: the entry's execution status is set by readings and by people as well."""
     facts = facts_in(state, attempts=(attempt(answers=(answer(status),)),))
     assert axes(facts).execution.text == SAID[status]
 
 
 @pytest.mark.parametrize("state", [State.PENDING, State.RECONCILED_SUCCESS, State.FAILED, State.UNKNOWN])
-def test_an_executor_that_never_answered_is_shown_as_silent(state: State) -> None:
+def test_an_executor_that_never_answered_is_shown_as_not_having_answered(state: State) -> None:
     silent = axes(facts_in(state, attempts=(attempt(silent=5),))).execution
     assert (silent.text, silent.family) == ("Started; the executor never answered", OutcomeFamily.UNKNOWN)
     waited = axes(facts_in(state, attempts=(attempt(),))).execution
     assert (waited.text, waited.family) == ("Started; no answer yet", OutcomeFamily.RUNNING)
 
 
-def test_answers_that_differ_are_all_reported_and_a_claim_of_success_is_not_taken_back() -> None:
+def test_all_differing_answers_are_shown_and_a_claim_of_success_remains() -> None:
     unsent, success, failed = answer("failed", unsent=True), answer(seq=6), answer("failed", seq=7)
     facts = facts_in(State.PENDING, attempts=(attempt(answers=(unsent, success, failed)),))
     assert axes(facts).execution.text == (
@@ -149,7 +149,7 @@ def test_answers_that_differ_are_all_reported_and_a_claim_of_success_is_not_take
     )
 
 
-def test_each_attempt_is_reported_for_itself() -> None:
+def test_each_attempt_is_shown_separately() -> None:
     """Trap: what was answered and read of the first attempt says nothing of the second."""
     attempts = (attempt(answers=(answer("failed"),)), attempt(2, seq=7))
     facts = facts_in(State.EXECUTING, attempts=attempts, readings=(reading(Shown.NO_EFFECT),))
@@ -157,7 +157,7 @@ def test_each_attempt_is_reported_for_itself() -> None:
     assert axes(facts).effect.text == "Not read yet"
 
 
-def test_an_action_that_may_be_tried_again_is_shown_as_attempted_and_read() -> None:
+def test_a_retried_action_still_shows_its_earlier_attempt_and_reading() -> None:
     """Trap: the entry begins anew after a retry was allowed."""
     facts = facts_in(
         State.VALIDATED, attempts=(attempt(answers=(answer("failed"),)),), readings=(reading(Shown.NO_EFFECT),)
@@ -182,7 +182,7 @@ def test_an_action_that_may_be_tried_again_is_shown_as_attempted_and_read() -> N
         ),
     ],
 )
-def test_a_doubt_says_who_or_what_speaks_against_it(source: DoubtSource, effect: str, line: str) -> None:
+def test_a_contradicted_outcome_names_the_source_of_the_doubt(source: DoubtSource, effect: str, line: str) -> None:
     facts = facts_in(State.RECONCILED_SUCCESS, doubt=doubt(source))
     assert shown(facts) == (line, effect)
     assert axes(facts).effect.family is OutcomeFamily.UNKNOWN
@@ -196,7 +196,7 @@ def test_a_doubt_says_who_or_what_speaks_against_it(source: DoubtSource, effect:
         ("provider_outage", "Ended: its system did not answer in time: not executed"),
     ],
 )
-def test_an_action_that_never_ran_says_why(kind: str, line: str) -> None:
+def test_an_action_that_never_ran_shows_the_reason(kind: str, line: str) -> None:
     ends = {"rejected": "REJECTED", "validation_failed": "BLOCKED", "provider_outage": "OUTAGE"}
     ended = Authorization(how=Permission(ends[kind]), seqs=(2,))
     never: dict[str, Any] = {"attempts": (), "readings": (), "reached_by": kind, "authorization": ended}
@@ -207,7 +207,7 @@ def test_an_action_that_never_ran_says_why(kind: str, line: str) -> None:
     assert shown(again) == (f"{line} again", "None, confirmed")
 
 
-def test_a_start_that_the_record_has_lost_is_not_shown_as_none() -> None:
+def test_a_start_missing_from_the_record_is_not_shown_as_not_started() -> None:
     """Trap: after the record was set back it has no start of what may have been executed."""
     lost = facts_in(State.REVIEW_REQUIRED, attempts=(), readings=(), lost_start=4)
     told = axes(lost)
@@ -220,7 +220,7 @@ def test_a_start_that_the_record_has_lost_is_not_shown_as_none() -> None:
     assert payload_note(facts_in(State.FAILED)).text == "as stored and as handed to the executor"
 
 
-def test_a_failure_on_the_executors_statement_says_whose_word_it_is() -> None:
+def test_a_failure_stated_by_the_executor_names_the_executor_as_its_source() -> None:
     unsent = {"attempts": (attempt(answers=(answer("failed", unsent=True),)),), "readings": ()}
     facts = facts_in(State.FAILED, **unsent)
     assert shown(facts) == (
@@ -231,7 +231,7 @@ def test_a_failure_on_the_executors_statement_says_whose_word_it_is() -> None:
     assert axes(facts).effect.claims == ((Claim.SAID_UNSENT, (4,)), (Claim.NOT_READ, ()))
 
 
-def test_a_failure_without_a_reading_is_shown_as_unread_and_not_as_a_read() -> None:
+def test_a_failure_without_a_reading_is_shown_as_not_read() -> None:
     assert shown(facts_in(State.FAILED, readings=())) == ("Failed", "Not read")
 
 
@@ -263,7 +263,7 @@ def test_a_failure_without_a_reading_is_shown_as_unread_and_not_as_a_read() -> N
         ((reading(Shown.DIFFERENT),), "Not as requested", "Needs review"),
     ],
 )
-def test_what_is_held_says_what_was_read_of_it(found: tuple[Any, ...], effect: str, line: str) -> None:
+def test_a_held_action_shows_what_was_read(found: tuple[Any, ...], effect: str, line: str) -> None:
     assert shown(facts_in(State.REVIEW_REQUIRED, readings=found)) == (line, effect)
 
 
@@ -282,30 +282,30 @@ LOOKS = {
 }
 
 
-def test_green_is_what_a_reading_showed_and_red_what_came_to_nothing() -> None:
+def test_each_outcome_has_its_colour_family() -> None:
     assert {outcome: str(family) for outcome, family in FAMILIES.items()} == {
         outcome: str(family) for family, outcomes in LOOKS.items() for outcome in outcomes
     }
 
 
-def test_what_is_not_read_waits_only_where_it_will_be_read() -> None:
+def test_an_unread_effect_is_shown_as_waiting_only_while_a_reading_is_planned() -> None:
     held = axes(facts_in(State.REVIEW_REQUIRED, readings=())).effect
     assert (held.text, held.family) == ("Not read", OutcomeFamily.UNKNOWN)
     running = axes(facts_in(State.EXECUTING)).effect
     assert (running.text, running.family) == ("Not read yet", OutcomeFamily.WAITING)
 
 
-def test_an_uncheckable_action_says_so_once_no_reading_is_planned() -> None:
+def test_an_uncheckable_action_is_shown_as_such_once_no_reading_is_planned() -> None:
     assert axes(facts_in(State.UNKNOWN, is_unverifiable=True)).effect.text == "Cannot be checked"
     assert axes(facts_in(State.PENDING, is_unverifiable=True)).effect.text == "Verifying"
 
 
-def test_no_effect_any_more_is_not_shown_as_no_effect() -> None:
+def test_an_effect_that_is_gone_again_is_not_shown_as_never_present() -> None:
     seen = (reading(Shown.DIFFERENT, "VALUE_MISMATCH"), reading(Shown.NO_EFFECT, seq=7))
     assert axes(facts_in(State.FAILED, readings=seen)).effect.text == "None any more, confirmed"
 
 
-def test_a_recovery_of_what_no_reading_found_in_part_is_not_shown_as_partial() -> None:
+def test_a_recovery_is_shown_as_partial_only_if_a_reading_found_a_partial_effect() -> None:
     unread = facts_in(State.FORWARD_RECOVERY, readings=())
     assert shown(unread) == ("Being recovered", "Not read")
     assert axes(
@@ -320,7 +320,7 @@ def test_a_success_that_was_reversed_is_shown_as_reversed() -> None:
     assert axes(attested).effect.text == "Reversal attested by a person, not verified"
 
 
-def test_the_headline_of_what_is_held_says_what_recovery_was_tried() -> None:
+def test_the_headline_of_a_held_action_names_the_recovery_that_was_tried() -> None:
     differs = (reading(Shown.DIFFERENT, "VALUE_MISMATCH"),)
     facts = facts_in(State.REVIEW_REQUIRED, readings=differs, remedies={"compensation": 6})
     assert headline(facts).text == "Needs review: values differ from the request; a reversal did not settle it"

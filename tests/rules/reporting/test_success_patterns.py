@@ -26,33 +26,33 @@ KNOWN = {
 
 
 @pytest.mark.req("R-HS-15")
-def test_each_of_the_fourteen_has_a_sign_on_record():
+def test_each_of_the_fourteen_patterns_can_be_found_on_record():
     assert {code for words in WORDS.values() for code in words.values()} == set(PATTERNS)
     assert len(PATTERNS) == 14
     assert MEANINGS.keys() == PATTERNS.keys()
 
 
 @pytest.mark.parametrize("status", ["success", "failed", "accepted", "pending", "timeout", "partial"])
-def test_an_ordinary_answer_is_a_sign_of_nothing(status):
+def test_an_ordinary_answer_matches_no_pattern(status):
     assert not any(count_patterns([(FindingSource.ANSWER, {status: 3})]).values())
 
 
 @pytest.mark.parametrize("state", ["UNKNOWN", "ACCEPTED", "PENDING", "PARTIALLY_COMMITTED", "FAILED"])
-def test_an_outcome_that_is_shown_as_it_is_is_a_sign_of_nothing(state):
+def test_an_honestly_reported_state_matches_no_pattern(state):
     assert not any(count_patterns([(FindingSource.STATE, {state: 3})]).values())
 
 
 @pytest.mark.parametrize("kept", list(FindingSource))
-def test_a_sign_is_a_word_that_the_record_knows(kept):
+def test_every_code_of_a_pattern_exists_in_the_record(kept):
     assert WORDS[kept].keys() <= KNOWN[kept]
 
 
-def test_signs_of_one_pattern_add_up_and_other_words_count_for_none():
+def test_codes_of_one_pattern_are_summed_and_other_codes_ignored():
     found = count_patterns(
         [(FindingSource.REFUSAL, {"SCHEMA_DRIFT": 2, "PHANTOM_TOOL": 9}), (FindingSource.REFUSAL, {"TYPE_COERCION": 1})]
     )
     assert found == dict.fromkeys(PATTERNS, 0) | {"HS-02": 3}
 
 
-def test_a_word_counts_only_where_it_is_kept():
+def test_a_code_counts_only_for_its_own_source():
     assert set(count_patterns([(FindingSource.ANSWER, {"UNKNOWN": 3})]).values()) == {0}

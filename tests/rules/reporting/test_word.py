@@ -48,7 +48,7 @@ def read(shown: Shown) -> LastReading:
         ),
     ],
 )
-def test_an_attestation_is_shown_with_what_was_read(shown: Shown, report: str, effect: str):
+def test_an_attestation_is_shown_with_the_reading(shown: Shown, report: str, effect: str):
     texts = word_texts(Outcome.ATTESTED, read(shown))
     assert texts is not None
     assert texts.report == f"A person has attested that it took effect; {report}"
@@ -57,7 +57,7 @@ def test_an_attestation_is_shown_with_what_was_read(shown: Shown, report: str, e
 
 @every_row("outcome", sorted(BY_WORD - {Outcome.CLOSED_UNRESOLVED}))
 @every_row("shown", list(Shown))
-def test_no_reading_is_said_only_where_nothing_was_read(outcome: Outcome, shown: Shown):
+def test_an_attestation_says_no_reading_only_where_nothing_was_read(outcome: Outcome, shown: Shown):
     texts = word_texts(outcome, read(shown))
     assert texts is not None
     for said in (texts.headline, texts.effect):
@@ -92,7 +92,7 @@ def test_accepted_values_are_shown_until_they_are_erased():
         (("shop", "STRONG", "PARTIAL", "PARTIAL_APPLICATION"), Shown.DIFFERENT),
     ],
 )
-def test_the_codes_of_a_run_say_what_it_showed(codes: tuple[str, str, str, str], shown: Shown):
+def test_the_codes_of_a_run_determine_what_it_showed(codes: tuple[str, str, str, str], shown: Shown):
     source, consistency, result, discrepancy = codes
     assert shown_by(source=source, consistency=consistency, result=result, discrepancy=discrepancy) is shown
 
@@ -121,11 +121,11 @@ def found(asked: dict[str, object], there: dict[str, object], *effects: tuple[st
         (found({"title": "a"}, {"title": "x\n\u202e" + "y" * 99}), f"title “x {'y' * 57}…” instead of a"),
     ],
 )
-def test_a_difference_is_named_with_its_values(findings: dict[str, object], said: str):
+def test_a_difference_is_shown_with_its_values(findings: dict[str, object], said: str):
     assert describe_difference(findings, None) == said
 
 
-def test_differences_are_compared_uncut():
+def test_differences_are_compared_before_they_are_shortened():
     one, other = (found({"title": "zero"}, {"title": "y" * 99 + end}) for end in "ab")
     assert describe_difference(one, None) == describe_difference(other, None)
     assert exact_difference(one, None) != exact_difference(other, None)

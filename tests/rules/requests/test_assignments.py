@@ -20,14 +20,14 @@ MARA, PAUL, INES = uuid4(), uuid4(), uuid4()
 # Claims
 
 
-def test_a_claim_is_over_by_itself():
+def test_a_claim_expires():
     until = NOW + assignments.LIFE
     assert assignments.active_claim(MARA, until, at=until - timedelta(seconds=1)) == assignments.Claim(MARA, until)
     assert assignments.active_claim(MARA, until, at=until) is None
     assert assignments.active_claim(None, None, at=NOW) is None
 
 
-def test_only_others_are_warned_of_a_claim():
+def test_only_other_people_are_warned_of_a_claim():
     claim = assignments.Claim(MARA, NOW)
     assert assignments.claim_of_another(claim, me=MARA) is None
     assert assignments.claim_of_another(claim, me=PAUL) == claim
@@ -67,17 +67,17 @@ class Line:
         ("a\n@paul\n", [PAUL]),
     ],
 )
-def test_a_text_mentions_members_by_name(text, found):
+def test_members_are_mentioned_by_name(text, found):
     assert threads.find_mentions(text, threads.mention_handles(MEMBERS)) == found
 
 
-def test_a_name_that_fits_two_mentions_neither():
+def test_an_ambiguous_name_mentions_nobody():
     known = threads.mention_handles([*MEMBERS, (uuid4(), "mara@elsewhere.example", "Mara Klein")])
     assert threads.find_mentions("@mara", known) == []
     assert threads.find_mentions("@mara@orchid.example", known) == [MARA]
 
 
-def test_a_line_says_something_and_is_not_endless():
+def test_a_comment_must_not_be_empty_or_too_long():
     assert threads.check_text("  Yes.\n") == "Yes."
     with pytest.raises(threads.NothingSaid):
         threads.check_text(" \n ")
@@ -85,7 +85,7 @@ def test_a_line_says_something_and_is_not_endless():
         threads.check_text("x" * 2001, longest=threads.LONGEST_ANSWER)
 
 
-def test_a_question_is_open_until_its_own_answer():
+def test_a_question_is_open_until_its_answer():
     first, second = uuid4(), uuid4()
     lines = [Line("question", first), Line("comment", uuid4()), Line("question", second)]
     assert [line.id for line in threads.open_questions(lines)] == [first, second]
@@ -108,7 +108,7 @@ ITEM = batches.BatchItem(
 )
 
 
-def test_items_of_one_kind_and_low_risk_are_a_batch():
+def test_low_risk_items_of_one_kind_form_a_batch():
     batches.check_batch([ITEM, replace(ITEM, id=uuid4()), replace(ITEM, id=uuid4(), step_up="B")])
 
 
@@ -123,19 +123,19 @@ def test_items_of_one_kind_and_low_risk_are_a_batch():
         ({"allowed": False}, "policy"),
     ],
 )
-def test_risky_items_are_never_in_a_batch(change, said):
+def test_a_risky_item_is_refused_in_a_batch(change, said):
     """B39: whatever the policy says, an item that is grave is decided on its own page."""
     with pytest.raises(batches.NotForBatches, match=said):
         batches.check_batch([ITEM, replace(ITEM, **change)])
 
 
 @pytest.mark.parametrize("change", [{"tool": "x"}, {"contract_digest": "x"}, {"policy_digest": "x"}])
-def test_items_of_another_kind_are_no_batch(change):
+def test_items_of_different_kinds_are_refused_in_a_batch(change):
     with pytest.raises(batches.NotOfOneKind):
         batches.check_batch([ITEM, replace(ITEM, **change)])
 
 
-def test_a_batch_is_capped_by_its_policy_and_by_the_product():
+def test_a_batch_is_limited_by_its_policy_and_by_the_product():
     with pytest.raises(TooManySelected, match="3 at most"):
         batches.check_batch([replace(ITEM, id=uuid4()) for _ in range(4)])
     with pytest.raises(TooManySelected, match="50 at most"):
@@ -148,12 +148,12 @@ def test_a_batch_is_capped_by_its_policy_and_by_the_product():
 
 
 @pytest.mark.parametrize(("open_now", "most", "flood"), [(0, 1, False), (1, 1, True), (9, 0, False), (9, 10, False)])
-def test_an_agent_may_have_so_many_approvals_waiting(open_now, most, flood):
+def test_the_number_of_waiting_approvals_of_an_agent_is_limited(open_now, most, flood):
     """B38: the next call of an agent that floods is refused."""
     assert proposals.is_flood(open_now, most=most) is flood
 
 
-def test_nobody_votes_faster_than_they_can_read():
+def test_the_number_of_votes_per_minute_is_limited():
     """B38: so many votes in a minute, and no more."""
     given = [NOW - timedelta(seconds=second) for second in (1, 30, 59, 60, 90)]
     proposals.check_voting_rate(given, most=4, at=NOW)

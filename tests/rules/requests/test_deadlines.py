@@ -38,40 +38,40 @@ def due(at, *stops, plan=PLAN):
         (60, set()),
     ],
 )
-def test_each_step_comes_at_its_time_and_none_after_the_end(at, steps):
+def test_each_step_is_due_at_its_time_and_none_after_the_deadline(at, steps):
     assert due(at) == steps
 
 
-def test_a_policy_that_says_nothing_has_no_steps():
+def test_a_policy_without_steps_has_none():
     plan = clocks.make_plan(remind_before_s=None, escalate_after_s=None)
     assert due(59, plan=plan) == set()
     assert clocks.next_check(DeadlineStep.REMIND, plan, clock(5), at=NOON, again=AGAIN) is None
 
 
-def test_a_clock_that_does_not_move_reminds_nobody():
+def test_a_stopped_clock_sends_no_reminder():
     frozen = Stop(StopReason.FREEZE, NOON + minutes(10), None)
     assert due(55, frozen) == set()
     assert clocks.next_check(DeadlineStep.ESCALATE, PLAN, clock(55, frozen), at=NOON, again=AGAIN) == NOON + AGAIN
 
 
-def test_time_that_stood_still_counts_for_no_step():
+def test_stopped_time_does_not_count_towards_a_step():
     frozen = Stop(StopReason.FREEZE, NOON + minutes(10), NOON + minutes(40))
     assert due(45, frozen) == set()
     assert due(50, frozen) == {DeadlineStep.ESCALATE}
 
 
-def test_the_next_look_is_when_the_step_is_due():
+def test_the_next_check_is_when_the_step_is_due():
     at = NOON + minutes(5)
     assert clocks.next_check(DeadlineStep.ESCALATE, PLAN, clock(5), at=at, again=AGAIN) == NOON + minutes(20)
     assert clocks.next_check(DeadlineStep.REMIND, PLAN, clock(5), at=at, again=AGAIN) == NOON + minutes(50)
 
 
-def test_a_step_that_would_come_after_the_end_never_comes():
+def test_a_step_after_the_deadline_is_never_due():
     plan = clocks.make_plan(remind_before_s=None, escalate_after_s=3600)
     assert due(59, plan=plan) == set()
     assert clocks.next_check(DeadlineStep.ESCALATE, plan, clock(5), at=NOON, again=AGAIN) is None
 
 
-def test_a_reminder_that_is_longer_than_the_time_comes_at_once():
+def test_a_reminder_longer_than_the_whole_time_is_due_at_once():
     plan = clocks.make_plan(remind_before_s=7200, escalate_after_s=None)
     assert due(0, plan=plan) == {DeadlineStep.REMIND}

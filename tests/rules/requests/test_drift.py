@@ -31,7 +31,7 @@ def fields(then, now, *volatile):
     return {each.field: each.material for each in drift.differences}
 
 
-def test_when_and_how_freshly_it_was_read_is_no_drift():
+def test_the_time_and_freshness_of_a_reading_are_not_drift():
     later = reading(observed_at="2026-03-02T10:00:00+00:00", freshness="lsn 0/FFFF", pointer="elsewhere")
     assert fields(reading(), later) == {}
     assert state_of(reading()).digest() == state_of(later).digest()
@@ -45,20 +45,20 @@ def test_every_field_is_material_unless_the_contract_calls_it_volatile():
     assert fields(reading(), changed, "target") == {"target.status": False, "target.version": False}
 
 
-def test_volatile_changes_leave_the_digest_as_it_is_and_material_ones_do_not():
+def test_volatile_changes_do_not_change_the_digest_and_material_ones_do():
     before, after = state_of(reading()), state_of(target(version=4))
     assert before.digest(("target.version",)) == after.digest(("target.version",))
     assert before.digest() != after.digest()
 
 
-def test_a_target_that_vanished_is_a_difference_in_all_of_it():
+def test_a_vanished_target_differs_in_every_field():
     drift = compare(state_of(reading()), state_of(reading(target={"exists": False, "count": 0})))
     gone = {each.field: (each.then, each.now) for each in drift.material}
     assert gone["target.exists"] == ("true", "false")
     assert gone["target.status"] == ("paid", None)
 
 
-def test_an_effect_that_somebody_else_brought_meanwhile_is_drift():
+def test_an_effect_that_appeared_meanwhile_is_drift():
     brought = {"name": "refund", "present": True, "count": 1, "fields": {"amount": 12500}, "scope": {"tenant": ["a"]}}
     found = fields(reading(), reading(effects=[brought]))
     assert set(found) == {
@@ -69,18 +69,18 @@ def test_an_effect_that_somebody_else_brought_meanwhile_is_drift():
     }
 
 
-def test_an_effect_that_a_reading_could_not_tell_is_no_difference():
+def test_an_undetermined_effect_is_not_a_difference():
     untold = [{"name": "refund", "present": None, "count": 0, "fields": {}, "scope": {}}]
     drift = compare(state_of(reading()), state_of(reading(effects=untold)))
     assert (drift.differences, drift.untold) == ((), ("refund",))
 
 
-def test_one_is_not_true_and_text_is_no_number():
+def test_values_of_different_types_differ():
     assert set(fields(target(count=1), target(count=True))) == {"target.count"}
     assert set(fields(target(amount=1), target(amount="1"))) == {"target.amount"}
 
 
-def test_every_instance_is_compared_where_there_are_several():
+def test_every_row_is_compared_where_there_are_several():
     def both(second):
         rows = [{"id": 1, "status": "open"}, {"id": 2, "status": second}]
         effect = {"name": "line", "present": True, "count": 2, "fields": rows[0], "scope": {}, "instances": rows}
@@ -93,12 +93,12 @@ def test_every_instance_is_compared_where_there_are_several():
 
 
 @pytest.mark.parametrize("indicators", [[], ["freshness_not_guaranteed"]])
-def test_a_reading_is_strong_only_where_its_source_is_and_says_so(indicators):
+def test_a_state_is_strong_only_if_its_source_is_strong(indicators):
     assert state_of(reading(indicators=indicators)).strong is not bool(indicators)
     assert not state_of(reading(consistency="REPLICA")).strong
 
 
-def test_a_longer_pattern_covers_no_shorter_path():
+def test_a_longer_pattern_does_not_cover_a_shorter_path():
     assert not is_volatile(("target",), ("target.version",))
     assert is_volatile(("target", "version", "minor"), ("target.version",))
 
@@ -111,7 +111,7 @@ VALUES = st.recursive(
 
 
 @given(VALUES, VALUES)
-def test_the_digest_tells_exactly_whether_anything_material_changed(one, other):
+def test_the_digest_changes_exactly_when_something_material_changed(one, other):
     then, now = state_of(reading(target={"it": one})), state_of(reading(target={"it": other}))
     drift = compare(then, now)
     assert (then.digest() == now.digest()) is (drift.material == ())

@@ -75,7 +75,7 @@ def test_an_expectation_about_the_target_is_dropped_when_the_target_was_edited(t
     assert reviewed(text, amount=1800).kept == (text,)
 
 
-def test_the_reason_for_dropping_is_a_sentence():
+def test_the_reason_for_dropping_an_expectation_is_a_sentence():
     (one,) = reviewed("sa.amount == 2050", amount=1800).dropped
     assert one.why == "It names `amount`, which was edited."
     (three,) = reviewed("sr == {}", amount=1, currency="USD", note="").dropped
@@ -94,7 +94,7 @@ def test_the_reason_for_dropping_is_a_sentence():
         "si.target_resource == 'order/8'",
     ],
 )
-def test_an_expectation_that_the_edit_contradicts_is_named(text):
+def test_an_expectation_contradicted_by_the_edit_is_named(text):
     found = reviewed(text, amount=1800)
     assert (found.dropped, found.contradicted, found.kept) == ((), (text,), ())
 
@@ -117,12 +117,12 @@ def test_an_expectation_that_the_edit_contradicts_is_named(text):
         "sr.reason == 'damaged'",
     ],
 )
-def test_an_expectation_that_holds_or_cannot_be_determined_stays(text):
+def test_an_expectation_that_holds_or_is_undecidable_is_kept(text):
     found = reviewed(text, amount=1800)
     assert (found.dropped, found.contradicted, found.kept) == ((), (), (text,))
 
 
-def test_a_count_of_effects_is_not_a_field_of_that_name():
+def test_the_count_of_effects_is_not_a_field_named_count():
     found = review_expectations(
         ["sa.count == 1", "sr.count == 4"],
         before=RequestContent({"count": 4}, "t"),

@@ -34,12 +34,12 @@ def over(wishes=WISHES, *, known=True, foreign=False, **target):
     return judge_conditions(wishes, bindings if known else {**bindings, "pre": {}}, known=known, foreign=foreign)
 
 
-def test_an_action_that_could_go_well_is_let_through():
+def test_an_action_that_can_succeed_passes_preflight():
     flight = over()
     assert (flight.refusals, flight.raises) == ((), ())
 
 
-def test_a_doomed_action_is_refused_with_the_condition_and_what_was_read():
+def test_a_doomed_action_is_refused_with_the_condition_and_the_values_read():
     flight = over(refunded=100)
     assert [each.holds for each in flight.refusals] == ["pre.target.refunded + sr.amount <= 150"]
     assert flight.message == (
@@ -48,7 +48,7 @@ def test_a_doomed_action_is_refused_with_the_condition_and_what_was_read():
     )
 
 
-def test_a_contract_may_say_in_its_own_words_what_is_wrong():
+def test_a_contract_may_give_its_own_message_for_a_failed_condition():
     assert over(exists=False).message.startswith("There is no such charge. Read")
 
 
@@ -58,13 +58,13 @@ def test_an_undecided_preflight_refuses_nothing_and_raises_the_risk():
     assert flight.raises == ("BASELINE_UNKNOWN", "PREFLIGHT_UNDECIDED")
 
 
-def test_values_of_another_tenants_target_are_told_to_nobody():
+def test_values_of_a_target_of_another_tenant_are_never_shown():
     flight = over(tenant="willow", foreign=True)
     assert "willow" not in flight.message
     assert flight.refusals[0].read == ()
 
 
-def test_read_values_are_shown_clipped_without_hidden_characters():
+def test_values_read_are_shown_shortened_and_without_hidden_characters():
     wishes = read({"preflight": ["pre.target.note == 'x'"]})
     message = over(wishes, note="\u202ey" + "z" * 500).message
     assert "⟦U+202E⟧yzz" in message
@@ -86,12 +86,12 @@ def test_an_unknown_or_large_blast_radius_raises_the_risk(count, touches, raises
     assert (flight.touches, flight.raises) == (touches, raises)
 
 
-def test_the_digest_names_the_whole_result():
+def test_the_digest_covers_the_whole_result():
     assert over().digest == over().digest
     assert over().digest != over(refunded=1).digest
 
 
-def test_a_contract_that_asks_for_nothing_wants_no_reading():
+def test_a_contract_without_conditions_needs_no_reading():
     assert not PreflightSpec().wanted
     assert not read({"blast_radius": {"count": "sr.amount"}}).wanted
     assert read({"blast_radius": {"count": "pre.target.rows"}}).wanted
@@ -106,13 +106,13 @@ def test_a_contract_that_asks_for_nothing_wants_no_reading():
         ({"blast_radius": {"count": "sa.count"}}, "BAD_BLAST_RADIUS"),
     ],
 )
-def test_wishes_that_could_never_be_judged_are_refused_at_registration(approval, code):
+def test_conditions_that_can_never_be_evaluated_are_refused_at_registration(approval, code):
     with pytest.raises(BadContract) as refused:
         contract.validate(REFUND | {"approval": approval}, compile_predicate=_compiled)
     assert [fault["code"] for fault in refused.value.errors] == [code]
 
 
-def test_a_baseline_needs_a_verification_to_read_it_with():
+def test_a_baseline_requires_a_verification():
     blind = {name: part for name, part in REFUND.items() if name != "verification"}
     blind |= {"unverifiable_acknowledged": True, "approval": {"baseline": True}}
     with pytest.raises(BadContract) as refused:

@@ -27,7 +27,7 @@ def only(value):
 
 
 @pytest.mark.req("R-UI-02")
-def test_every_value_is_a_field():
+def test_every_value_becomes_a_field():
     fields = render_payload({"b": 1, "a": {"c": [True, None], "d": {}}, "e": [], "f": ""})
 
     assert [field.path for field in fields] == ["/a/c/0", "/a/c/1", "/a/d", "/b", "/e", "/f"]
@@ -41,7 +41,7 @@ def test_every_value_is_a_field():
     ]
 
 
-def test_ten_thousand_values_are_ten_thousand_fields():
+def test_ten_thousand_values_become_ten_thousand_fields():
     assert len(render_payload({f"k{number}": number for number in range(10_000)})) == 10_000
 
 
@@ -73,7 +73,7 @@ def test_hidden_and_misleading_characters_are_marked_and_warned_about(value, dis
     assert field.warnings == (warning,)
 
 
-def test_a_word_wholly_of_letters_drawn_like_latin_ones_is_a_lookalike():
+def test_a_word_made_of_lookalike_letters_is_warned_about():
     assert only("\u0430\u0440\u0440\u0435").warnings == ("LOOKALIKE",)
 
 
@@ -84,11 +84,11 @@ def test_honest_text_has_no_warning(value):
     assert only(value).warnings == ()
 
 
-def test_a_line_break_is_detected():
+def test_a_line_break_is_marked():
     assert only("a\nb").display == "a⟦U+000A⟧\nb"
 
 
-def test_a_payload_cannot_imitate_a_mark():
+def test_a_payload_cannot_imitate_a_marker():
     assert only("⟦U+202E⟧").display != only("\u202e").display
 
 
@@ -100,11 +100,11 @@ def test_names_are_marked_like_values():
     assert field.warnings == ("HIDDEN",)
 
 
-def test_markup_stays_text():
+def test_markup_is_shown_as_text():
     assert only("<script>alert(1)</script>").display == "<script>alert(1)</script>"
 
 
-def test_a_long_value_is_folded_with_its_length_and_digest_in_sight():
+def test_a_long_value_is_folded_and_shows_its_length_and_digest():
     field = only("x" * 1_000_000)
 
     assert field.folded
@@ -121,7 +121,7 @@ def test_characters_hidden_beyond_the_fold_are_warned_about():
     assert "BIDI" in only("x" * 999 + "\u202e").warnings
 
 
-def test_large_numbers_are_grouped():
+def test_large_numbers_are_shown_with_separators():
     assert only(1250000).display == "1,250,000"
     assert only(1234).display == "1234"
 
@@ -135,7 +135,7 @@ def test_two_payloads_never_share_a_rendering(one, other):
 
 
 @given(text)
-def test_no_hidden_character_is_left(value):
+def test_no_hidden_character_remains(value):
     shown, _ = mark_hidden(value)
 
     assert not set(shown) & set("\u202e\u200b\u0000\u001b\u2066\u00ad")

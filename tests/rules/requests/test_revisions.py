@@ -13,7 +13,7 @@ def told(after):
     return [(each.path, each.old, each.new) for each in field_changes(BEFORE, after)]
 
 
-def test_the_same_payload_changes_nothing():
+def test_an_unchanged_payload_has_no_changes():
     assert told(dict(BEFORE)) == []
 
 
@@ -28,7 +28,7 @@ def test_the_same_payload_changes_nothing():
         ({"currency": None}, ("/currency", "EUR", "null (null)")),
     ],
 )
-def test_every_field_that_differs_is_shown_with_both_sides(after, change):
+def test_every_changed_field_is_shown_with_both_values(after, change):
     assert told(BEFORE | after) == [change]
 
 
@@ -36,7 +36,7 @@ def test_a_removed_value_is_listed():
     assert told({name: value for name, value in BEFORE.items() if name != "currency"}) == [("/currency", "EUR", None)]
 
 
-def test_folding_hides_no_change():
+def test_a_change_beyond_the_fold_is_shown():
     long = {"text": "x" * 5000}
     (change,) = field_changes(long, {"text": "x" * 4999 + "y"})
     assert change.old != change.new

@@ -14,7 +14,7 @@ OPEN = sorted(set(map(str, State)) - SETTLED)
 
 @pytest.mark.req("R-MC-09", "R-MC-11")
 @pytest.mark.parametrize("state", OPEN)
-def test_an_open_action_makes_the_nudge_wait_and_forbids_a_repeat(state: str):
+def test_an_open_action_makes_the_agent_wait_and_forbids_a_repeat(state: str):
     advice = choose_nudge(["RECONCILED_SUCCESS", state], refused=["PHANTOM_TOOL"], steps=("list_orders",))
 
     assert advice.wait
@@ -23,7 +23,7 @@ def test_an_open_action_makes_the_nudge_wait_and_forbids_a_repeat(state: str):
     assert "do not report it as done" in advice.text
 
 
-def test_the_gravest_open_state_is_named():
+def test_the_most_serious_open_state_is_named():
     assert "not known" in choose_nudge(["VALIDATED", "REVIEW_REQUIRED", "UNKNOWN", "EXECUTING"]).text
     assert "A person must settle" in choose_nudge(["VALIDATED", "EXECUTING", "REVIEW_REQUIRED"]).text
     assert "being put right" in choose_nudge(["EXECUTING", "COMPENSATING"]).text
@@ -31,7 +31,7 @@ def test_the_gravest_open_state_is_named():
 
 
 @pytest.mark.req("R-MC-10", "R-MC-12")
-def test_a_next_step_counts_only_when_the_contract_chains_and_the_session_discloses():
+def test_a_next_step_requires_a_chain_in_the_contract_and_disclosure_in_the_session():
     assert next_step(REFUND, "list_orders", ["list_orders"]) == "list_orders"
     assert next_step(REFUND, "list_orders", []) is None
     assert next_step(REFUND, "drop_database", ["drop_database"]) is None
@@ -42,7 +42,7 @@ def test_a_next_step_counts_only_when_the_contract_chains_and_the_session_disclo
 
 
 @pytest.mark.req("R-MC-10")
-def test_a_declared_next_step_is_the_nudge_and_without_one_it_is_the_general_form():
+def test_a_declared_next_step_is_suggested_and_otherwise_a_general_form():
     directive = choose_nudge(["RECONCILED_SUCCESS"], steps=("list_orders",))
     assert (directive.move, directive.next_tool) == (NextMove.CALL, "list_orders")
     assert "`list_orders`" in directive.text
@@ -61,7 +61,7 @@ def test_refused_calls_are_corrected_before_anything_else():
 
 @pytest.mark.req("R-MC-11")
 @pytest.mark.parametrize("code", ["TARGET_FROZEN", "BUDGET_EXCEEDED", "DUPLICATE_BLOCKED", "UNRESOLVED_DEPENDENCY"])
-def test_frozen_spent_or_dependent_steps_are_waited_for(code: str):
+def test_steps_blocked_by_a_freeze_budget_or_dependency_are_waited_for(code: str):
     advice = choose_nudge([None], refused=[code, "PHANTOM_TOOL"], steps=("list_orders",))
     assert advice.wait
     assert "do not repeat" in advice.text
@@ -72,12 +72,12 @@ def test_a_call_that_the_policy_refuses_is_not_tried_again():
 
 
 @pytest.mark.req("R-FB-06")
-def test_at_the_limit_nothing_is_called_any_more_whatever_is_open():
+def test_at_the_limit_the_agent_is_told_to_stop_and_summarise():
     for advice in (choose_nudge(["UNKNOWN"], refused=["ITERATION_LIMIT"]), choose_nudge(["UNKNOWN"], forced=True)):
         assert advice.move is NextMove.STOP
         assert "summary" in advice.text
 
 
 @pytest.mark.parametrize("code", ["PIN_EXPIRED", "SESSION_CLOSED", "AGENT_NOT_REGISTERED"])
-def test_a_session_that_takes_nothing_more_needs_a_new_one(code: str):
+def test_a_session_that_accepts_no_more_calls_requires_a_new_one(code: str):
     assert choose_nudge(["UNKNOWN"], refused=[code]).move is NextMove.NEW_SESSION

@@ -18,7 +18,7 @@ def pinned(session_id="s-1", goal=GOAL, ttl_seconds=600):
 
 
 @pytest.mark.req("R-PA-01")
-def test_a_pin_keeps_the_text_the_hash_and_the_instant():
+def test_a_pin_keeps_the_text_the_hash_and_the_time():
     made = pinned()
 
     assert made.goal == GOAL
@@ -36,7 +36,7 @@ def test_a_pin_keeps_the_text_the_hash_and_the_instant():
         "Refund order 17 to the cafe\u0301",
     ],
 )
-def test_case_spaces_and_composition_do_not_matter(restated):
+def test_case_spaces_and_unicode_composition_do_not_matter(restated):
     assert pins.compare_goal(pinned(), goal=restated, at=NOW).match
 
 
@@ -52,7 +52,7 @@ def test_case_spaces_and_composition_do_not_matter(restated):
         "",
     ],
 )
-def test_any_difference_that_survives_is_drift(restated):
+def test_any_other_difference_is_drift(restated):
     compared = pins.compare_goal(pinned(), goal=restated, at=NOW)
 
     assert (compared.match, compared.reason) == (False, "ASK_DRIFT")
@@ -60,7 +60,7 @@ def test_any_difference_that_survives_is_drift(restated):
 
 
 @pytest.mark.req("R-PA-03")
-def test_one_goal_in_two_sessions_makes_two_pins():
+def test_the_same_goal_in_two_sessions_has_two_pins():
     other = pinned(session_id="s-2")
 
     assert other.hash != pinned().hash
@@ -68,7 +68,7 @@ def test_one_goal_in_two_sessions_makes_two_pins():
 
 
 @pytest.mark.req("R-PA-05")
-def test_an_expired_pin_is_drift_with_a_reason_of_its_own():
+def test_an_expired_pin_is_drift_with_its_own_reason():
     last = NOW + timedelta(seconds=599)
     over = NOW + timedelta(seconds=600)
 
@@ -91,7 +91,7 @@ def test_an_absent_goal_does_not_match():
 
 
 @pytest.mark.req("R-PA-07")
-def test_one_mode_reports_and_the_other_refuses():
+def test_a_match_can_be_compared_or_required():
     pins.require_match(pinned(), goal=GOAL, at=NOW)
 
     with pytest.raises(pins.AskDrift):
@@ -101,7 +101,7 @@ def test_one_mode_reports_and_the_other_refuses():
 
 
 @pytest.mark.parametrize(("goal", "ttl"), [("", 5), (" \n", 5), ("x" * 8001, 5), ("x", 0), ("x", -1), ("x", 10**9)])
-def test_a_pin_of_nothing_or_of_no_life_is_refused(goal, ttl):
+def test_a_pin_without_a_goal_or_a_lifetime_is_refused(goal, ttl):
     with pytest.raises(pins.BadGoal):
         pinned(goal=goal, ttl_seconds=ttl)
 
@@ -112,7 +112,7 @@ def test_a_goal_without_utf8_is_refused():
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=["Cs"])))
-def test_normalising_twice_changes_nothing(goal):
+def test_normalising_is_idempotent(goal):
     once = pins.normalise(goal)
 
     assert pins.normalise(once) == once

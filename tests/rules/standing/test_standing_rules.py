@@ -46,7 +46,7 @@ CALLS = [refund(1, 1200), refund(2, 2000), refund(3, 800, "damaged")]
 SHAPE = shapes.learn_shape(scope(CALLS[0]), TEMPLATE, CALLS)
 
 
-def test_a_shape_is_what_people_approved_and_says_so_in_words():
+def test_a_learnt_shape_is_described_in_words():
     assert shapes.describe_bounds(SHAPE) == ("amount up to 20.00 EUR", "any order id", "reason damaged or late")
     assert shapes.read_shape(SHAPE.document()) == SHAPE
 
@@ -68,11 +68,11 @@ def test_a_shape_is_what_people_approved_and_says_so_in_words():
         (refund(9, 900), {"target": "invoice/1"}, "Another target kind."),
     ],
 )
-def test_only_a_call_of_exactly_the_shape_is_covered(arguments, changes, why):
+def test_only_a_call_of_exactly_that_shape_is_covered(arguments, changes, why):
     assert shapes.find_misfit(SHAPE, scope(arguments, **changes), arguments) == why
 
 
-def test_an_argument_that_varies_more_than_people_can_look_over_makes_no_shape():
+def test_an_argument_with_too_many_different_values_gives_no_shape():
     calls = [refund(number, 100, f"because {number}") for number in range(6)]
     assert shapes.learn_shape(scope(calls[0]), TEMPLATE, calls) is None
     assert shapes.learn_shape(scope(calls[0]), TEMPLATE, calls[:5]) is not None
@@ -92,12 +92,12 @@ def test_an_argument_that_varies_more_than_people_can_look_over_makes_no_shape()
         {"approval_state": "REJECTED", "state": "FAILED", "attempts": 0},
     ],
 )
-def test_only_a_verified_unedited_first_success_continues_the_row(changes):
+def test_only_a_verified_unedited_first_success_extends_the_streak(changes):
     assert len(standing.earned_row([WELL, WELL, replace(WELL, **changes), WELL])) == 2
 
 
 @pytest.mark.parametrize("changes", [{"state": "PENDING"}, {"passed": True, "voted": False}, {"follows_up": True}])
-def test_open_and_undecided_actions_neither_count_nor_break_the_row(changes):
+def test_open_and_undecided_actions_neither_extend_nor_break_the_streak(changes):
     assert len(standing.earned_row([WELL, replace(WELL, **changes), WELL])) == 2
 
 
@@ -138,7 +138,7 @@ def test_open_and_undecided_actions_neither_count_nor_break_the_row(changes):
         ),
     ],
 )
-def test_an_action_that_always_takes_a_person_is_never_covered(policy, reasons, terms, why):
+def test_an_action_that_always_requires_a_person_is_never_covered(policy, reasons, terms, why):
     found = standing.reason_for_a_person(policy, tool="refund", reasons=reasons, terms=ApprovalTerms(**terms))
     assert found == why
 
@@ -147,7 +147,7 @@ def ballot(name: str, *groups: str, person: str = "") -> Ballot:
     return Ballot(voter=name, person=person or name, groups=frozenset(groups), verdict="approve", evidence_class="C")
 
 
-def test_two_different_people_agree_whose_votes_would_be_enough():
+def test_two_different_people_must_agree_whose_votes_would_suffice():
     standing.check_two_persons(ApprovalTerms(), ballot("ada"), ballot("ben"))
     for second in (ballot("ada"), ballot("ada-2", person="ada")):
         with pytest.raises(SecondPersonNeeded):
@@ -166,7 +166,7 @@ def faults(**changes: Any) -> list[str]:
     return []
 
 
-def test_a_budget_has_a_count_a_sum_where_there_is_money_and_an_end():
+def test_a_budget_has_a_count_an_end_and_for_money_a_sum():
     assert faults() == []
     assert faults(count=21) == ["Between 1 and 20 actions may pass."]
     assert faults(ends_at=NOW) == ["It ends within 30 days, and not in the past."]
@@ -205,10 +205,10 @@ CALM = standing.CurrentBasis(
         ({"policies": {"approval": "p2"}}, "POLICY"),
     ],
 )
-def test_the_first_trouble_and_any_change_around_it_pauses_it(changes, reason):
+def test_the_first_problem_or_change_pauses_a_standing_approval(changes, reason):
     found = standing.reason_to_pause(SHAPE, AGREED, replace(CALM, **changes))
     assert (found.reason if found else None) == reason
 
 
-def test_every_reason_to_pause_has_a_sentence():
+def test_every_reason_for_a_pause_has_a_sentence():
     assert set(standing.PAUSE_SENTENCES) == set(PauseReason)

@@ -39,7 +39,7 @@ def histories(draw: st.DrawFn) -> list[Step]:
 
 
 @given(histories(), st.data())
-def test_a_span_that_has_ended_is_the_same_whatever_comes_after(steps: list[Step], data: st.DataObject):
+def test_an_ended_span_never_changes_afterwards(steps: list[Step], data: st.DataObject):
     until = data.draw(st.integers(1, len(steps)))
     early, late = trace_of_action(steps[:until]), trace_of_action(steps)
     assert early is not None
@@ -49,7 +49,7 @@ def test_a_span_that_has_ended_is_the_same_whatever_comes_after(steps: list[Step
 
 
 @given(histories())
-def test_every_span_hangs_under_one_of_the_same_trace_and_none_ends_before_it_began(steps: list[Step]):
+def test_every_span_has_a_parent_in_its_trace_and_ends_after_it_began(steps: list[Step]):
     trace = trace_of_action(steps)
     assert trace is not None
     known = {span.span_id for span in trace.spans}
@@ -58,7 +58,7 @@ def test_every_span_hangs_under_one_of_the_same_trace_and_none_ends_before_it_be
     assert all(span.end is None or span.end >= span.start for span in trace.spans)
 
 
-def test_an_id_is_sixteen_hex_digits_and_always_the_same():
+def test_a_span_id_is_sixteen_hex_digits_and_reproducible():
     assert span_id(Stage.GATE, UUID(int=7)) == span_id(Stage.GATE, UUID(int=7))
     assert span_id(Stage.GATE, UUID(int=7)) != span_id(Stage.GATE, UUID(int=8))
     assert len(span_id(Stage.GATE, UUID(int=7))) == 16

@@ -62,30 +62,30 @@ def fault(envelope, detail=None, before=None, decision=None, **context):
         (timedelta(hours=1, seconds=1) + READ_FOR, False),
     ],
 )
-def test_an_event_without_digests_in_its_entry_is_held_to_the_policy_that_its_envelope_names(after, held):
+def test_an_event_without_digests_is_checked_against_the_policy_in_its_envelope(after, held):
     found = fault(happened(AT + after, recovery=POLICY.digest))
     assert found == (None if held else "it was decided under a recovery policy that was not in force.")
 
 
-def test_an_event_that_names_nothing_is_held_to_nothing():
+def test_an_event_that_names_no_policy_is_not_checked_against_one():
     assert fault(happened(), {"run": "r", "recovery_row": "RT-1"}) is None
 
 
 @pytest.mark.req("R-RP-24")
 @pytest.mark.parametrize(("table", "row", "held"), [("t", "RT-1", True), ("t", "RT-2", False), ("u", "RT-2", True)])
-def test_a_row_is_looked_up_in_the_table_that_decided_and_no_release_but_its_own_knows_it(table, row, held):
+def test_a_row_is_looked_up_in_the_table_that_decided(table, row, held):
     detail = {"recovery_row": row, "recovery_table": table * 64}
     found = fault(happened(recovery=POLICY.digest), detail, decision=f"{row} HOLD")
     assert found == (None if held else "its recovery policy has no row RT-2 that decides this.")
 
 
 @pytest.mark.req("R-RP-24")
-def test_a_row_without_the_policy_that_it_is_of_is_found():
+def test_a_row_without_its_policy_is_reported():
     detail = {"recovery_row": "RT-1", "recovery_table": "t" * 64}
     assert fault(happened(), detail) == "a row of a recovery policy decided that it does not name."
 
 
-def test_a_policy_whose_document_was_changed_is_found_at_the_policy_and_not_at_what_it_decided():
+def test_a_changed_policy_document_is_not_reported_at_its_decisions():
     other = PolicyHistory([replace(POLICY, document=b"{}")], {})
     detail = {"recovery_row": "RT-9", "recovery_table": "t" * 64}
     assert other.fault(happened(recovery=POLICY.digest), detail, make_entry(ACTION), None) is None

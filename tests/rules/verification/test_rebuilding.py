@@ -70,7 +70,7 @@ def row(**changed):
 MADE = [event("made", {"name": "a"}), event("renamed", {"name": "b"}, 2)]
 
 
-def test_a_row_that_is_as_its_events_say_has_no_fault():
+def test_a_row_that_matches_its_events_has_no_fault():
     assert fault(THINGS, MADE, row()) is None
 
 
@@ -92,7 +92,7 @@ def test_a_column_that_older_events_leave_out_is_not_compared():
     assert fault(THINGS, [event("made", {})], row(name="whatever")) is None
 
 
-def test_which_row_an_erased_event_made_is_not_known_any_more():
+def test_an_erased_event_no_longer_determines_its_row():
     stored = {"thing_id": SUBJECT, "kind": "one", "to": "x", "at": AT}
     assert fault(LINKS, [event("linked", {"to": "x"})], stored) is None
     assert fault(LINKS, [event("linked", {"to": "x"})]) == "its row in links is missing."

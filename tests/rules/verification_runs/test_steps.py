@@ -26,7 +26,7 @@ WAYS = [
 
 @pytest.mark.req("R-LE-04", "R-LE-12")
 @pytest.mark.parametrize("way", WAYS)
-def test_the_three_statuses_fit_the_state_all_the_way(way):
+def test_the_three_statuses_match_the_state_along_every_path(way):
     here, *rest = map(State, way.split())
     snapshot = entry(here)
     for state in rest:
@@ -42,11 +42,11 @@ def test_every_state_after_the_start_can_be_entered():
     assert set(LEDGER) == set(State)
 
 
-def test_every_state_that_a_run_enters_has_a_kind_of_event():
+def test_every_state_that_a_run_can_enter_has_an_event_kind():
     assert len(set(KINDS.values())) == len(KINDS)
 
 
-def test_changes_are_applied_block_by_block():
+def test_changes_replace_only_the_named_fields_of_a_block():
     before = entry()
     after = apply_changes(before, {"execution": {"status": "FAILED"}, "recovery": {"review_id": "c-1"}})
     assert after["execution"] == before["execution"] | {"status": "FAILED"}

@@ -37,7 +37,7 @@ def read(status, *, execution="COMMITTED", **reconciliation):
 
 
 @pytest.mark.req("R-OB-05", "R-OB-06", "R-OB-07", "R-OB-08")
-def test_the_five_levels():
+def test_each_trust_level_has_its_evidence():
     assert level(entry()) == 0
     answered = entry()
     answered["execution"]["observation_pointer"] = "ob-1"
@@ -52,7 +52,7 @@ EXISTS = ("VALUE_MISMATCH", "PARTIAL_APPLICATION", "DUPLICATE_SIDE_EFFECT", "COM
 
 @pytest.mark.req("R-OB-06")
 @pytest.mark.parametrize("found", EXISTS)
-def test_a_strong_reading_that_shows_the_effect_is_level_two_whatever_else_is_wrong(found):
+def test_a_strong_reading_of_the_effect_gives_level_two_despite_other_faults(found):
     ladder = trust_ladder(read("REVIEW_REQUIRED", discrepancy_class=found), sealed=True)
     assert ladder.level == 2
     assert ladder.rungs[2].because == "A strong reading of the system of record shows that it exists."
@@ -78,26 +78,26 @@ ATTESTED = read("RECONCILED_SUCCESS", recovery_decision="HUMAN_ATTESTATION")
         (proven(verification={"verified_state_pointer": None}), "No authoritative source has been read."),
     ],
 )
-def test_a_reading_that_does_not_show_the_effect_lifts_to_no_level(found, because):
+def test_a_reading_that_does_not_show_the_effect_does_not_raise_the_level(found, because):
     ladder = trust_ladder(found, sealed=True)
     assert ladder.level == 1
     assert {rung.because for rung in ladder.rungs[2:4]} == {because}
 
 
-def test_an_observation_that_was_reversed_later_stays_verified():
+def test_a_reversed_action_keeps_the_level_of_its_reading():
     ladder = trust_ladder(read("COMPENSATED", discrepancy_class="VALUE_MISMATCH"), sealed=True)
     assert (ladder.level, ladder.rungs[3].because) == (2, "It was reversed afterwards.")
 
 
-def test_a_reading_needs_no_answer_of_the_tool():
+def test_a_reading_counts_without_an_answer_of_the_tool():
     assert level(proven(execution={"observation_pointer": None})) == 4
 
 
-def test_success_by_attestation_alone_is_not_reconciled():
+def test_attestation_alone_does_not_reach_the_level_of_a_reading():
     assert level(proven(verification={"verified_state_pointer": None})) == 1
 
 
-def test_a_contradiction_takes_back_what_a_reading_had_shown():
+def test_a_contradiction_withdraws_the_level_of_a_reading():
     found = trust_ladder(proven(), sealed=True, contradicted=True)
     assert found.level == 1
     assert found.rungs[2].because == found.rungs[3].because == "It was contradicted after it was settled."
@@ -115,14 +115,14 @@ def test_a_contradiction_takes_back_what_a_reading_had_shown():
         ({"approval": {"payload_hash": "f" * 64}}, "approval records"),
     ],
 )
-def test_without_one_binding_the_level_is_three_and_the_want_is_named(blocks, missing):
+def test_a_missing_binding_limits_the_level_to_three_and_is_named(blocks, missing):
     found = trust_ladder(proven(**blocks), sealed=True)
     assert found.level == 3
     assert missing in found.rungs[4].because
     assert missing_bindings(proven(**blocks), sealed=True) == (missing,)
 
 
-def test_a_critical_completion_needs_every_binding_but_a_trace_that_its_agent_did_not_send():
+def test_a_critical_completion_requires_every_binding_except_an_unsent_trace():
     own_trace = {"trace": {"parent_span_id": None}}
     assert trust_ladder(proven(**own_trace), sealed=True).completes_critical
     assert not trust_ladder(proven(**own_trace), sealed=False).completes_critical
@@ -131,13 +131,13 @@ def test_a_critical_completion_needs_every_binding_but_a_trace_that_its_agent_di
     assert not trust_ladder(read("REVIEW_REQUIRED", discrepancy_class="VALUE_MISMATCH"), sealed=True).completes_critical
 
 
-def test_an_action_that_needs_no_key_or_approval_does_not_miss_it():
+def test_a_key_or_approval_that_is_not_required_is_not_missing():
     read = proven(side_effect_class="READ_ONLY", approval={"required": False, "approver_id": None})
     del read["idempotency"]
     assert level(read) == 4
 
 
-def test_every_rung_says_why():
+def test_every_trust_level_states_its_reason():
     for found in (entry(), proven()):
         rungs = trust_ladder(found, sealed=False).rungs
         assert [rung.level for rung in rungs] == [0, 1, 2, 3, 4]

@@ -86,7 +86,7 @@ CURRENT = CurrentState(
 # The statement
 
 
-def test_reading_a_statement_gives_what_was_written():
+def test_a_written_statement_is_read_back():
     assert binding.read_statement(binding.statement(COVERAGE, VOTE)) == (COVERAGE, VOTE)
 
 
@@ -95,14 +95,14 @@ def test_reading_a_statement_gives_what_was_written():
     st.sampled_from(VoteChoice),
     st.datetimes(min_value=datetime(2000, 1, 1), timezones=st.just(UTC)),  # noqa: DTZ001
 )
-def test_reading_undoes_writing_for_any_text_verdict_and_time(text, verdict, at):
+def test_any_text_verdict_and_time_survive_a_round_trip(text, verdict, at):
     coverage = replace(COVERAGE, target_resource=text)
     vote = replace(VOTE, voter=text, verdict=verdict, issued_at=at)
 
     assert binding.read_statement(binding.statement(coverage, vote)) == (coverage, vote)
 
 
-def test_a_statement_from_before_evidence_is_read_as_one_without():
+def test_a_statement_of_the_version_without_evidence_is_read():
     """Whoever was asked before an update may still answer after it."""
     before = binding.statement(COVERAGE, VOTE, version=2)
     assert "evidence_commitment" not in parse(before)["covers"]
@@ -118,7 +118,7 @@ COVERED = [field.name for field in fields(Coverage)]
 
 @pytest.mark.req("R-AP-05", "R-AP-06")
 @every_row("name", COVERED)
-def test_any_changed_field_of_the_coverage_is_another_statement(name):
+def test_any_changed_field_of_the_coverage_changes_the_statement(name):
     """B1: one test per field of the coverage."""
     changed = replace(COVERAGE, **{name: other_than(name)})
 
@@ -128,7 +128,7 @@ def test_any_changed_field_of_the_coverage_is_another_statement(name):
 
 @pytest.mark.req("R-AP-05", "R-AP-06")
 @every_row("name", COVERED)
-def test_a_statement_about_anything_else_than_what_holds_now_is_refused(name):
+def test_a_statement_that_does_not_match_the_present_is_refused(name):
     """B1: any single bound field changed between the statement and the vote."""
     changed = replace(COVERAGE, **{name: other_than(name)})
     codes = {"payload": "PAYLOAD_CHANGED", "contract": "CONTRACT_CHANGED", "rendering": "RENDERING_CHANGED"}
@@ -142,7 +142,7 @@ def test_a_statement_about_anything_else_than_what_holds_now_is_refused(name):
         assert (refusal.value.code, refusal.value.status) == (wanted, 409)
 
 
-def test_a_statement_names_every_part_that_must_be_bound():
+def test_a_statement_names_every_bound_field():
     """B1: the column Statement of the table of bound fields."""
     said = parse(binding.statement(COVERAGE, VOTE))
 
@@ -158,25 +158,25 @@ DENIALS = [VoteChoice.REJECT, VoteChoice.REQUEST_CHANGES]
 
 @pytest.mark.parametrize("verdict", DENIALS)
 @pytest.mark.parametrize("evidence_class", ["A", "B", "C", "D"])
-def test_saying_no_is_never_blocked_by_step_up(verdict, evidence_class):
+def test_step_up_never_blocks_a_rejection(verdict, evidence_class):
     strict, voter = replace(COVERAGE, step_up="A"), replace(VOTER, evidence_class=evidence_class)
 
     vote(coverage=strict, voter=voter, verdict=verdict, reason="No.")
 
 
 @pytest.mark.parametrize("evidence_class", ["", "E", "AB", "d"])
-def test_a_no_without_even_a_session_does_not_count(evidence_class):
+def test_a_rejection_without_a_session_does_not_count(evidence_class):
     with pytest.raises(ProofNeeded):
         vote(voter=replace(VOTER, evidence_class=evidence_class), verdict=VoteChoice.REJECT, reason="No.")
 
 
 @pytest.mark.parametrize(("evidence_class", "step_up"), [("D", "C"), ("C", "B"), ("C", "A"), ("B", "A"), ("", "C")])
-def test_an_approval_is_as_strong_as_the_policy_asks_or_none(evidence_class, step_up):
+def test_an_approval_weaker_than_the_policy_requires_is_refused(evidence_class, step_up):
     with pytest.raises(ProofNeeded):
         vote(coverage=replace(COVERAGE, step_up=step_up), voter=replace(VOTER, evidence_class=evidence_class))
 
 
-def test_a_page_that_says_what_it_covered_is_held_to_all_of_it():
+def test_a_vote_on_an_outdated_page_is_refused():
     """B1, B37: a stale tab."""
     vote(seen=replace(SEEN, covers=coverage_digest(COVERAGE)))
     with pytest.raises(binding.StatementChanged):
@@ -184,7 +184,7 @@ def test_a_page_that_says_what_it_covered_is_held_to_all_of_it():
 
 
 @pytest.mark.parametrize("name", [field.name for field in fields(VoteStatement)])
-def test_any_changed_field_of_the_vote_is_another_statement(name):
+def test_any_changed_field_of_the_vote_changes_the_statement(name):
     others = {
         "verdict": VoteChoice.REJECT,
         "groups": ("reviewers",),
@@ -198,7 +198,7 @@ def test_any_changed_field_of_the_vote_is_another_statement(name):
     assert binding.statement(COVERAGE, changed) != binding.statement(COVERAGE, VOTE)
 
 
-def test_a_statement_says_what_the_signature_means():
+def test_a_statement_contains_the_meaning_of_its_signature():
     said = parse(binding.statement(COVERAGE, VOTE))
 
     assert said["domain"] == "counterfoil-approval-statement"
@@ -240,7 +240,7 @@ def damaged_statements():
 
 
 @pytest.mark.parametrize("data", list(damaged_statements()))
-def test_anything_that_was_not_written_as_a_statement_is_refused(data):
+def test_anything_that_is_not_a_statement_is_refused(data):
     with pytest.raises(NotAStatement):
         binding.read_statement(data)
 
@@ -264,7 +264,7 @@ def vote(**changes):
     binding.check_vote(coverage, **(facts | changes))
 
 
-def test_a_vote_by_a_reviewer_on_what_is_shown_counts():
+def test_a_vote_by_a_reviewer_on_the_shown_request_counts():
     vote()
 
 
@@ -288,20 +288,20 @@ def test_a_vote_by_a_reviewer_on_what_is_shown_counts():
         ({"verdict": VoteChoice.REQUEST_CHANGES, "reason": " \n"}, ReasonMissing, 422),
     ],
 )
-def test_one_changed_fact_refuses_the_vote(changes, refusal, status):
+def test_one_changed_fact_voids_the_vote(changes, refusal, status):
     with pytest.raises(refusal) as caught:
         vote(**changes)
 
     assert caught.value.status == status
 
 
-def test_a_frozen_target_can_still_be_refused():
+def test_a_request_on_a_frozen_target_can_still_be_rejected():
     vote(frozen=True, verdict=VoteChoice.REJECT, reason="Frozen.")
 
 
 @pytest.mark.parametrize("given_class", ["A", "B", "C", "", "D", "AB", "a"])
 @pytest.mark.parametrize("wanted", ["A", "B", "C"])
-def test_a_stronger_proof_serves_where_a_weaker_is_asked_and_never_the_other_way(given_class, wanted):
+def test_a_stronger_proof_counts_as_a_weaker_one_and_never_the_reverse(given_class, wanted):
     known = {"A": 3, "B": 2, "C": 1}
 
     assert is_as_strong(given_class, wanted) is (known.get(given_class, 0) >= known[wanted])
@@ -315,7 +315,7 @@ def release(**changes):
     binding.check_release(COVERAGE, **(facts | changes))
 
 
-def test_a_granted_approval_of_what_still_holds_releases():
+def test_a_granted_approval_that_still_matches_is_released():
     release()
 
 
@@ -332,12 +332,12 @@ def test_a_granted_approval_of_what_still_holds_releases():
         ({"now": replace(CURRENT, frozen=True)}, binding.TargetFrozen),
     ],
 )
-def test_one_changed_fact_stops_the_release(changes, refusal):
+def test_one_changed_fact_prevents_the_release(changes, refusal):
     with pytest.raises(refusal):
         release(**changes)
 
 
-def test_an_action_without_approval_is_stopped_by_the_same_changes():
+def test_the_same_changes_prevent_the_release_of_an_action_without_approval():
     validated = {
         "payload_hash": COVERAGE.payload_hash,
         "contract_digest": COVERAGE.contract_digest,

@@ -34,20 +34,20 @@ def test_break_glass_that_is_switched_off_is_refused():
 
 
 @pytest.mark.parametrize("roles", [set(), {"reviewer"}, {"administrator", "compliance"}])
-def test_only_an_operator_breaks_it(roles):
+def test_only_an_operator_can_use_break_glass(roles):
     with pytest.raises(NotEligible, match="Only an operator named in the policy"):
         break_glass.check_use(BreakGlassRule(enabled=True), roles=roles, groups=set())
     break_glass.check_use(BreakGlassRule(enabled=True), roles=roles | {"operator"}, groups=set())
 
 
-def test_named_groups_limit_who_may_break_glass():
+def test_named_groups_limit_who_may_use_break_glass():
     rule = BreakGlassRule(enabled=True, groups=frozenset({"on-call", "duty"}))
     with pytest.raises(NotEligible, match="Only an operator named in the policy"):
         break_glass.check_use(rule, roles={"operator"}, groups={"finance"})
     break_glass.check_use(rule, roles={"operator"}, groups={"finance", "duty"})
 
 
-def test_the_release_deadline_is_minutes_away_and_never_beyond_the_policys():
+def test_the_release_deadline_of_break_glass_is_minutes_away_and_within_the_policy():
     assert break_glass.release_deadline(policy_says=NOW + timedelta(hours=1), used_at=NOW) == NOW + timedelta(minutes=5)
     assert break_glass.release_deadline(policy_says=NOW + timedelta(minutes=1), used_at=NOW) == NOW + timedelta(
         minutes=1
@@ -55,7 +55,7 @@ def test_the_release_deadline_is_minutes_away_and_never_beyond_the_policys():
 
 
 @pytest.mark.req("R-AP-14")
-def test_others_review_it_each_once_and_as_many_as_the_policy_says():
+def test_each_reviewer_other_than_the_user_reviews_break_glass_once():
     """B24: the one who used it is no reviewer of it, under whatever account."""
     with pytest.raises(SecondPersonNeeded):
         break_glass.check_review(reviewer="mara", used_by="mara", reviewed_by=[], wanted=2)

@@ -20,7 +20,7 @@ def holder(name: str, *groups: str, person: str = "", active: bool = True) -> Ho
 ADA, BEN, CYD = holder("ada", "finance"), holder("ben", "legal"), holder("cyd")
 
 
-def test_thirty_days_and_not_a_second_more():
+def test_a_delegation_lasts_at_most_thirty_days():
     check_period(NOW, NOW + 30 * DAY, at=NOW)
     for starts, ends in (
         (NOW, NOW + 30 * DAY + timedelta(seconds=1)),
@@ -32,7 +32,7 @@ def test_thirty_days_and_not_a_second_more():
             check_period(starts, ends, at=NOW)
 
 
-def test_only_ones_own_rights_can_be_delegated():
+def test_only_own_rights_can_be_delegated():
     check_delegation(ADA, BEN, ["finance"])
     check_delegation(ADA, BEN, ["reviewers"])
     for groups in ([], ["legal"], ["finance", "legal"]):
@@ -58,6 +58,6 @@ def test_a_delegation_cannot_be_delegated_further():
     ],
     ids=["no giver", "no receiver", "giver left", "receiver left", "both one person"],
 )
-def test_people_who_may_not_decide_neither_lend_nor_receive(giver, receiver):
+def test_people_without_the_right_to_decide_neither_give_nor_receive_a_delegation(giver, receiver):
     with pytest.raises(DelegationRefused):
         check_delegation(giver, receiver, ["finance"])

@@ -8,12 +8,12 @@ from approvals.voting.rules.outcome import NEXT, Decision, decision_outcome
 from ledger.record.rules.lifecycle import states
 
 
-def test_every_state_of_an_approval_has_a_verdict_and_every_verdict_a_next_step():
+def test_every_state_of_an_approval_has_a_decision_and_every_decision_a_next_step():
     assert {decision_outcome(state).decision for state in states("approval")} <= set(NEXT) == set(Decision)
 
 
 @pytest.mark.parametrize("state", ["PREPARING", "REQUESTED"])
-def test_waiting_is_no_denial(state):
+def test_waiting_is_not_reported_as_a_denial(state):
     told = decision_outcome(state)
     assert told.waiting
     assert (told.decision, told.next) == (Decision.WAITING, "WAIT")
@@ -21,7 +21,7 @@ def test_waiting_is_no_denial(state):
 
 
 @pytest.mark.parametrize("state", ["APPROVED", "CONSUMED"])
-def test_approved_is_never_shown_as_done(state):
+def test_an_approval_is_never_reported_as_execution(state):
     """Trap: "approved" covering failure."""
     told = decision_outcome(state)
     assert (told.decision, told.next) == (Decision.APPROVED, "READ_REPORT")
@@ -42,11 +42,11 @@ def test_approved_is_never_shown_as_done(state):
         ("VOIDED", "SOMETHING_NEW", Decision.VOIDED),
     ],
 )
-def test_each_end_has_its_own_decision(state, code, wanted):
+def test_each_end_of_an_approval_has_its_own_decision(state, code, wanted):
     assert decision_outcome(state, ended={"code": code, "reason": "Why."}).decision is wanted
 
 
-def test_the_reviewers_words_are_told_where_the_policy_lets_them():
+def test_the_reason_of_a_reviewer_is_shown_where_the_policy_allows_it():
     """Trap: a reject reason that nobody can read."""
     end = {"code": "REJECTED", "reason": "The customer has been refunded already.", "approval_id": "1"}
     assert decision_outcome("REJECTED", ended=end).reason == "The customer has been refunded already."
@@ -57,6 +57,6 @@ def test_the_reviewers_words_are_told_where_the_policy_lets_them():
     assert told.more == {"conditions": [{"name": "open"}]}
 
 
-def test_a_replaced_request_leads_to_its_successor():
+def test_a_replaced_request_points_to_its_successor():
     assert decision_outcome("VOIDED", superseded=True).next == "FOLLOW"
     assert decision_outcome("REJECTED", ended={"code": "REJECTED"}, superseded=True).decision is Decision.REJECTED

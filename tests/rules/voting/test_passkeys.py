@@ -52,22 +52,22 @@ def test_a_signature_over_the_statement_counts(kind):
 
 
 @pytest.mark.parametrize("kind", ["p256", "ed25519"])
-def test_a_counter_that_grows_is_given_back(kind):
+def test_an_increased_counter_is_returned(kind):
     one = device(kind, counter=8)
     assert checked(one, key=key_of(one, sign_count=7)).sign_count == 8
 
 
-def test_a_key_that_may_be_backed_up_counts_and_says_whether_it_is():
+def test_a_backup_eligible_key_counts_and_reports_its_backup_state():
     one = device(flags=UP | UV | BE | BS)
     assert checked(one, key=key_of(one, backup_eligible=True)).backed_up is True
 
 
-def test_extensions_may_be_there_if_they_can_be_read():
+def test_readable_extensions_are_accepted():
     one = device()
     assert checked(one, data=one.data(flags=UP | UV | ED, rest=b"\xa0")).sign_count == 0
 
 
-def test_the_challenge_names_one_statement_and_is_no_plain_hash_of_it():
+def test_the_challenge_depends_on_the_statement_and_is_not_its_plain_hash():
     assert challenge_bytes(STATEMENT) != challenge_bytes(STATEMENT + b" ")
     assert challenge_bytes(STATEMENT) != hashlib.sha256(STATEMENT).digest()
     assert confirmation_code(STATEMENT) != confirmation_code(STATEMENT + b" ")
@@ -82,13 +82,13 @@ def test_a_signature_over_another_statement_is_refused():
     assert "something else" in refused(device(), statement=STATEMENT + b" ")
 
 
-def test_a_sign_in_is_no_vote():
+def test_a_sign_in_assertion_is_refused_as_a_vote():
     """B13: the challenge of a login is random and binds to nothing."""
     one = device()
     assert "something else" in refused(one, client_data=one.client_data(b"\x07" * 32))
 
 
-def test_a_registration_is_no_vote():
+def test_a_registration_is_refused_as_a_vote():
     """B13: registration as authentication."""
     one = device()
     assert "another ceremony" in refused(one, client_data=one.client_data(CHALLENGE, type="webauthn.create"))
@@ -97,7 +97,7 @@ def test_a_registration_is_no_vote():
 
 
 @pytest.mark.parametrize("kind", ["payment.get", "WEBAUTHN.GET", "", 1, None, ["webauthn.get"]])
-def test_any_other_type_is_no_vote(kind):
+def test_any_other_type_is_refused_as_a_vote(kind):
     one = device()
     refused(one, client_data=one.client_data(CHALLENGE, type=kind))
 
@@ -115,12 +115,12 @@ def test_any_other_type_is_no_vote(kind):
         (UP | UV | BE, "another kind"),
     ],
 )
-def test_the_flags_say_present_verified_and_nothing_impossible(flags, words):
+def test_missing_or_contradictory_flags_are_refused(flags, words):
     """B28: UP missing, UV missing, BS without BE, BE changed since the enrolment."""
     assert words in refused(device(flags=flags))
 
 
-def test_a_key_that_could_be_backed_up_cannot_stop_saying_so():
+def test_a_backup_eligible_key_cannot_lose_that_flag():
     """B28: BE is fixed for the life of a key."""
     one = device()
     assert "another kind" in refused(one, key=key_of(one, backup_eligible=True))
@@ -146,7 +146,7 @@ def test_a_key_that_could_be_backed_up_cannot_stop_saying_so():
         ["https://console.example.org"],
     ],
 )
-def test_only_the_exact_origin_may_ask(origin):
+def test_only_the_exact_origin_is_accepted(origin):
     """B28: wrong origin, sub-domain, port, http."""
     one = device()
     refused(one, client_data=one.client_data(CHALLENGE, origin=origin))
@@ -155,14 +155,14 @@ def test_only_the_exact_origin_may_ask(origin):
 @pytest.mark.parametrize(
     "changes", [{"crossOrigin": True}, {"crossOrigin": "false"}, {"crossOrigin": 0}, {"topOrigin": ORIGIN}]
 )
-def test_no_frame_of_another_site_may_ask(changes):
+def test_a_cross_origin_frame_is_refused(changes):
     """B28: cross-origin."""
     one = device()
     assert "inside another" in refused(one, client_data=one.client_data(CHALLENGE, **changes))
 
 
 @pytest.mark.parametrize("rp_id", ["example.org", "evil.example", "Console.example.org", ""])
-def test_an_answer_for_another_site_is_refused(rp_id):
+def test_an_assertion_for_another_site_is_refused(rp_id):
     """B28: wrong RP id."""
     one = device()
     one.rp_id = rp_id
@@ -170,14 +170,14 @@ def test_an_answer_for_another_site_is_refused(rp_id):
 
 
 @pytest.mark.parametrize(("before", "now"), [(5, 5), (5, 4), (5, 0), (2**32 - 1, 1)])
-def test_a_counter_that_does_not_grow_is_the_sign_of_a_copy(before, now):
+def test_a_counter_that_does_not_increase_is_reported_as_regressed(before, now):
     """B28: counter regression."""
     one = device(counter=now)
     with pytest.raises(CounterRegressed):
         checked(one, key=key_of(one, sign_count=before))
 
 
-def test_a_wrong_signature_says_nothing_about_the_counter():
+def test_a_wrong_signature_is_not_reported_as_a_regressed_counter():
     """B28: nobody without the key can make it look copied."""
     one, other = device(counter=1), device(counter=1)
     with pytest.raises(AssertionInvalid) as said:
@@ -208,19 +208,19 @@ def public(one: Authenticator) -> bytes:
         cose_p256(bytes(32), bytes(32)),
     ],
 )
-def test_no_other_algorithm_and_no_broken_key_is_taken(cose):
+def test_an_unknown_algorithm_or_a_malformed_key_is_refused(cose):
     """B28: unknown algorithm, malformed CBOR, a point that is on no curve."""
     one = device()
     refused(one, key=key_of(one, public_key=cose))
 
 
-def test_a_key_of_one_algorithm_does_not_check_signatures_of_another():
+def test_a_signature_of_another_algorithm_is_refused():
     """B28: the algorithm is the enrolled key's, never the answer's."""
     one, other = device("p256"), device("ed25519")
     assert "does not hold" in refused(one, key=key_of(one, public_key=other.public_key))
 
 
-def test_the_answer_of_another_persons_key_is_refused():
+def test_an_assertion_by_the_key_of_another_person_is_refused():
     """B28: credential of another user."""
     one, other = device(), device()
     assert "Another passkey" in refused(one, key=key_of(other))
@@ -228,7 +228,7 @@ def test_the_answer_of_another_persons_key_is_refused():
 
 
 @pytest.mark.parametrize("kind", ["p256", "ed25519"])
-def test_a_signature_must_be_whole(kind):
+def test_a_truncated_signature_is_refused(kind):
     """B28: truncated signature."""
     one = device(kind)
     whole = one.sign(one.data() + hashlib.sha256(one.client_data(CHALLENGE)).digest())
@@ -240,7 +240,7 @@ def test_a_signature_must_be_whole(kind):
     "rest",
     [b"\x00", b"\xa0", b"\xff" * 5],
 )
-def test_authenticator_data_ends_where_it_must(rest):
+def test_trailing_bytes_in_authenticator_data_are_refused(rest):
     """B28: malformed CBOR, trailing bytes."""
     one = device()
     assert "cannot be read" in refused(one, data=one.data(rest=rest))
@@ -265,13 +265,13 @@ def test_malformed_extensions_are_refused(rest):
         b"[" * 8000,
     ],
 )
-def test_client_data_that_is_none_is_refused(data):
+def test_malformed_client_data_is_refused(data):
     one = device()
     with pytest.raises(AssertionInvalid):
         checked(one, client_data=data)
 
 
-def test_client_data_that_can_be_read_in_two_ways_is_refused():
+def test_ambiguous_client_data_is_refused():
     """B3: one name twice, for two readers."""
     one = device()
     said = one.client_data(CHALLENGE)
@@ -295,7 +295,7 @@ def test_client_data_that_can_be_read_in_two_ways_is_refused():
         lambda said: said["response"].update(signature=b64(b"x" * 20_000)),
     ],
 )
-def test_a_malformed_assertion_is_refused_first(bend):
+def test_a_malformed_assertion_is_refused_when_it_is_read(bend):
     said = device().answer(CHALLENGE)
     bend(said)
     with pytest.raises(AssertionInvalid):
@@ -309,7 +309,7 @@ def test_an_assertion_that_is_not_json_is_refused(said):
 
 
 @given(st.binary(max_size=200))
-def test_any_bytes_as_authenticator_data_are_refused_in_words(data):
+def test_any_bytes_as_authenticator_data_are_refused_without_an_error(data):
     """B28: whatever comes, it is a refusal and never a fault of ours."""
     one = device()
     if data:
@@ -318,7 +318,7 @@ def test_any_bytes_as_authenticator_data_are_refused_in_words(data):
 
 
 @given(st.integers(0, 300), st.integers(0, 7))
-def test_one_bent_bit_anywhere_is_refused(place, bit):
+def test_one_flipped_bit_anywhere_is_refused(place, bit):
     """B13, B28: nothing of an assertion can be changed afterwards."""
     one = device("ed25519")
     whole = passkeys.read_assertion(one.answer(CHALLENGE))
@@ -332,7 +332,7 @@ def test_one_bent_bit_anywhere_is_refused(place, bit):
             )
 
 
-def test_a_stored_assertion_can_be_checked_again():
+def test_a_stored_assertion_can_be_verified_again():
     """B30: the stored bytes hold everything that the browser gave."""
     one = device()
     answer = one.answer(CHALLENGE)
@@ -348,7 +348,7 @@ def registered(one: Authenticator, **how: Any) -> passkeys.RegisteredKey:
 
 
 @pytest.mark.parametrize("kind", ["p256", "ed25519"])
-def test_a_registration_brings_a_key_that_can_sign(kind):
+def test_a_registration_yields_the_public_key(kind):
     one = device(kind, counter=3, flags=UP | UV | BE)
     brought = registered(one)
     assert brought.public_key == one.public_key
@@ -379,7 +379,7 @@ def test_a_malformed_registration_is_refused(said):
         passkeys.read_registration(said, party=PARTY, wanted=CHALLENGE)
 
 
-def test_a_registration_names_the_key_that_it_brings():
+def test_a_registration_whose_id_is_not_that_of_its_key_is_refused():
     one = device()
     said = one.registration(CHALLENGE) | {"id": device().name}
     with pytest.raises(AssertionInvalid):

@@ -29,7 +29,7 @@ def figures(votes, *, privacy="team", may_name=False, me="", by=("rule",)):
 TEAM = [vote("ann"), vote("bob"), vote("cem"), vote("ann"), vote("bob")]
 
 
-def test_off_answers_nothing():
+def test_with_quality_metrics_off_there_are_none():
     assert figures(TEAM, privacy="off", may_name=True, by=DIMENSIONS) == ()
 
 
@@ -42,17 +42,17 @@ def test_off_answers_nothing():
         ([vote("ann")] * 50, 0),
     ],
 )
-def test_a_small_group_is_a_name_and_is_withheld(votes, shown):
+def test_a_group_small_enough_to_identify_people_is_withheld(votes, shown):
     [report] = figures(votes)
     assert (len(report.rows), report.withheld) == (shown, 1 - shown)
 
 
-def test_a_team_names_no_person_not_even_to_an_administrator():
+def test_team_figures_identify_nobody_even_to_an_administrator():
     [report] = figures(TEAM * 10, may_name=True, by=("reviewer",))
     assert (report.rows, report.withheld) == ((), 3)
 
 
-def test_a_person_is_shown_to_administrators_and_to_themselves():
+def test_personal_figures_are_shown_to_administrators_and_to_the_person():
     [everybody] = figures(TEAM, privacy="person", may_name=True, by=("reviewer",))
     assert [row.name for row in everybody.rows] == ["ann", "bob", "cem"]
     [mine] = figures(TEAM, privacy="person", me="bob", by=("reviewer",))
@@ -61,7 +61,7 @@ def test_a_person_is_shown_to_administrators_and_to_themselves():
     assert rule.rows == ()
 
 
-def test_the_figures():
+def test_shares_of_quick_blind_and_wrong_votes_are_computed():
     votes = [
         vote("ann", served_s=2.0, opened=0, state="ROLLED_BACK"),
         vote("bob", served_s=None, visible_s=None, opened=None, state="EXECUTING"),
@@ -97,5 +97,5 @@ def test_an_unsettled_vote_is_neither_right_nor_wrong(changes, wrong):
 @pytest.mark.parametrize(
     ("size", "served_s", "quick"), [(100, 4.9, True), (100, 5, False), (8000, 100, True), (8000, 200, False)]
 )
-def test_quick_is_faster_than_reading(size, served_s, quick):
+def test_a_vote_faster_than_reading_counts_as_quick(size, served_s, quick):
     assert vote(payload_bytes=size, served_s=served_s).quick is quick

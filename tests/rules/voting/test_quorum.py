@@ -25,20 +25,20 @@ def vote(person, verdict="approve", *, groups=(), proof="C", account="", lent_by
     )
 
 
-def test_without_votes_nothing_is_decided():
+def test_without_votes_a_request_is_open():
     assert quorum.tally_votes(ApprovalTerms(), []).state == "open"
     assert quorum.tally_votes(TWO, []).missing == {"reviewers": 2}
 
 
 @pytest.mark.req("R-AP-03")
-def test_two_people_are_two_votes():
+def test_two_people_count_as_two_votes():
     tally = quorum.tally_votes(TWO, [vote("ann"), vote("bob")])
 
     assert tally.state == "approved"
     assert [each.person for each in tally.deciding] == ["ann", "bob"]
 
 
-def test_one_person_with_two_accounts_is_one_vote():
+def test_two_accounts_of_one_person_count_as_one_vote():
     """B19, B20: a second account of the same human changes nothing."""
     tally = quorum.tally_votes(TWO, [vote("ann"), vote("ann", account="ann-2")])
 
@@ -46,7 +46,7 @@ def test_one_person_with_two_accounts_is_one_vote():
     assert tally.missing == {"reviewers": 1}
 
 
-def test_two_roles_of_one_person_do_not_make_two_votes():
+def test_one_person_in_two_groups_counts_as_one_vote():
     """B20: who is in finance and in legal fills one place of the two."""
     tally = quorum.tally_votes(FINANCE_AND_LEGAL, [vote("ann", groups=["finance", "legal"])])
 
@@ -55,30 +55,30 @@ def test_two_roles_of_one_person_do_not_make_two_votes():
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_a_person_in_two_groups_counts_where_it_helps_more(order):
+def test_a_person_in_two_groups_fills_the_place_that_completes_the_quorum(order):
     votes = [vote("ann", groups=["finance", "legal"]), vote("bob", groups=["finance"])][::order]
 
     assert quorum.tally_votes(FINANCE_AND_LEGAL, votes).state == "approved"
 
 
-def test_a_vote_of_another_group_fills_no_place():
+def test_a_vote_of_another_group_does_not_count():
     tally = quorum.tally_votes(FINANCE_AND_LEGAL, [vote("ann", groups=["finance"]), vote("bob", groups=["sales"])])
 
     assert tally.missing == {"legal": 1}
 
 
-def test_one_vote_against_ends_the_request_whatever_the_others_say():
+def test_one_rejection_ends_the_request_despite_approvals():
     tally = quorum.tally_votes(ApprovalTerms(), [vote("ann"), vote("bob", "reject")])
 
     assert (tally.state, tally.code) == ("rejected", "REJECTED")
     assert [each.person for each in tally.deciding] == ["bob"]
 
 
-def test_a_wish_for_changes_ends_it_as_well_and_is_called_so():
+def test_a_request_for_changes_ends_the_request_with_its_own_code():
     assert quorum.tally_votes(ApprovalTerms(), [vote("bob", "request_changes")]).code == "CHANGES_REQUESTED"
 
 
-def test_a_policy_may_want_more_votes_against():
+def test_a_policy_may_require_more_than_one_rejection():
     patient = ApprovalTerms(thresholds=(Threshold(group="reviewers", count=2, deny=2),))
 
     assert quorum.tally_votes(patient, [vote("ann", "reject")]).state == "open"
@@ -86,7 +86,7 @@ def test_a_policy_may_want_more_votes_against():
     assert quorum.tally_votes(patient, [vote("ann", "reject"), vote("bob", "request_changes")]).code == "REJECTED"
 
 
-def test_a_denial_of_zero_is_one():
+def test_a_stored_deny_count_of_zero_means_one():
     """A threshold whose denial was stored as 0 would otherwise end every request, or none."""
     odd = ApprovalTerms(thresholds=(Threshold(group="reviewers", deny=0),))
 
@@ -94,37 +94,37 @@ def test_a_denial_of_zero_is_one():
     assert quorum.tally_votes(odd, [vote("ann", "reject")]).state == "rejected"
 
 
-def test_a_yes_and_a_no_from_two_accounts_of_one_person_are_a_no():
+def test_an_approval_and_a_rejection_of_one_person_count_as_a_rejection():
     patient = ApprovalTerms(thresholds=(Threshold(group="reviewers", count=1, deny=2),))
 
     assert quorum.tally_votes(patient, [vote("ann"), vote("ann", "reject", account="ann-2")]).state == "open"
 
 
-def test_no_from_outside_the_groups_ends_nothing():
+def test_a_rejection_from_outside_the_groups_does_not_count():
     tally = quorum.tally_votes(FINANCE_AND_LEGAL, [vote("eve", "reject", groups=["sales"])])
 
     assert tally.state == "open"
 
 
-def test_a_weaker_proof_than_the_terms_ask_for_does_not_count():
+def test_a_proof_weaker_than_the_terms_require_does_not_count():
     strict = replace(TWO, step_up="A")
 
     assert quorum.tally_votes(strict, [vote("ann", proof="A"), vote("bob", proof="B")]).missing == {"reviewers": 1}
     assert quorum.tally_votes(strict, [vote("ann", proof="A"), vote("bob", proof="A")]).state == "approved"
 
 
-def test_a_vote_against_needs_no_strong_proof():
+def test_a_rejection_requires_no_strong_proof():
     assert quorum.tally_votes(replace(TWO, step_up="A"), [vote("bob", "reject", proof="-")]).state == "rejected"
 
 
-def test_lent_power_is_used_once():
+def test_delegated_power_counts_once():
     """B20: a delegate does not add to the vote of who lent the power, and two delegates share one power."""
     assert quorum.tally_votes(TWO, [vote("ann"), vote("bob", lent_by="ann")]).state == "open"
     assert quorum.tally_votes(TWO, [vote("bob", lent_by="ann"), vote("cat", lent_by="ann")]).state == "open"
     assert quorum.tally_votes(TWO, [vote("bob", lent_by="ann"), vote("cat")]).state == "approved"
 
 
-def test_more_votes_than_wanted_change_nothing():
+def test_votes_beyond_the_quorum_change_nothing():
     tally = quorum.tally_votes(ApprovalTerms(), [vote("ann"), vote("bob")])
 
     assert tally.state == "approved"
@@ -148,7 +148,7 @@ def test_the_requester_is_always_barred_from_voting(independence):
 
 
 @pytest.mark.parametrize("role", [each for each in quorum.INDEPENDENCE if each != "requester"])
-def test_the_policy_bars_whoever_has_a_stake(role):
+def test_the_policy_bars_people_with_a_conflict_of_interest(role):
     """B19: agent's owner, delegator, editor and author of the policy."""
     assert quorum.barred_people(ApprovalTerms(independence=frozenset({role})), {role: ["ann"]}) == {"ann": role}
     assert quorum.barred_people(ApprovalTerms(independence=frozenset()), {role: ["ann"]}) == {}
@@ -167,7 +167,7 @@ def test_a_quorum_that_can_no_longer_be_reached_is_reported():
 # Keeping terms
 
 
-def test_terms_are_read_as_they_were_kept():
+def test_stored_terms_are_read_back():
     terms = ApprovalTerms(
         thresholds=(Threshold(group="finance", count=2, deny=3),),
         independence=frozenset({"requester", "editor"}),
@@ -184,7 +184,7 @@ def test_terms_are_read_as_they_were_kept():
     assert quorum.read_terms(terms.document()) == terms
 
 
-def test_a_request_from_before_there_were_terms_asks_one_reviewer():
+def test_stored_requests_without_terms_require_one_reviewer():
     assert quorum.read_terms({}) == ApprovalTerms()
 
 
@@ -200,7 +200,7 @@ def ballots(draw):
 
 
 @given(ballots(), st.integers(1, 3), st.integers(1, 3))
-def test_an_approval_always_has_as_many_people_as_places(votes, finance, legal):
+def test_an_approval_always_rests_on_as_many_people_as_required(votes, finance, legal):
     """B20, whatever the votes: distinct people, each in a group that was asked, none of them against it."""
     terms = ApprovalTerms(thresholds=(Threshold(group="finance", count=finance), Threshold(group="legal", count=legal)))
     tally = quorum.tally_votes(terms, votes)
@@ -215,7 +215,7 @@ def test_an_approval_always_has_as_many_people_as_places(votes, finance, legal):
 
 
 @given(ballots(), ballots())
-def test_more_approvals_never_undo_a_refusal(votes, more):
+def test_additional_approvals_never_undo_a_rejection(votes, more):
     terms = ApprovalTerms(thresholds=(Threshold(group="finance", count=2, deny=2), Threshold(group="legal")))
     agreeing = [each for each in more if each.verdict == "approve"]
 
