@@ -96,4 +96,4 @@ def test_an_omitted_step_of_a_recipe_fails_its_test(copy: Path):
     assert follow(steps[steps.index("2. Read") :], copy) == 5
     ran = run(copy, "tests/web/gate/test_call_schema.py")
     assert ran.returncode == 1
-    assert "FAILED tests/web/gate/test_call_schema.py::test_the_document_takes_exactly" in ran.stdout
+    assert "FAILED tests/web/gate/test_call_schema.py::test_the_document_accepts_exactly" in ran.stdout

@@ -73,7 +73,7 @@ def told_everywhere(cashier: Counter, action_id: str) -> dict[str, Any]:
 
 
 @pytest.mark.req("R-RI-06", "R-RI-16", "R-PL-02", "R-HS-04", "R-UI-25")
-def test_a_forward_recovery_is_shown_as_partial_until_all_of_it_was_read(
+def test_a_forward_recovery_is_shown_as_partial_until_everything_was_read(
     counter: Counter, clock: Clock, secrets_dir: Path
 ):
     cashier = counter.open(secrets_dir, in_parts(pivot=True, approval_required=True), cancelling(), refund_part())
@@ -111,7 +111,7 @@ def test_a_forward_recovery_is_shown_as_partial_until_all_of_it_was_read(
 
 
 @pytest.mark.req("R-RI-16", "R-PL-02", "R-HS-04")
-def test_a_reversal_of_a_partial_result_is_told_while_and_after_it_runs(
+def test_a_reversal_of_a_partial_result_is_shown_while_and_after_it_runs(
     counter: Counter, clock: Clock, secrets_dir: Path
 ):
     cashier = counter.open(secrets_dir, in_parts(), cancelling(), refund_part())
@@ -134,7 +134,7 @@ def test_a_reversal_of_a_partial_result_is_told_while_and_after_it_runs(
     ("resolution", "code"),
     [("ACCEPT", "ACCEPTED_AS_IT_IS"), ("ABANDON", "ABANDONED_UNRESOLVED")],
 )
-def test_a_partial_result_held_for_a_person_keeps_its_parts_after_the_settlement(
+def test_a_partial_result_held_for_review_keeps_its_parts_after_the_settlement(
     counter: Counter, clock: Clock, secrets_dir: Path, resolution: str, code: str
 ):
     cashier = counter.open(secrets_dir, in_parts(recovery={"idempotent": True}))
@@ -156,7 +156,7 @@ def test_a_partial_result_held_for_a_person_keeps_its_parts_after_the_settlement
 
 
 @pytest.mark.req("R-RI-16")
-def test_a_rollback_is_shown_as_under_way_and_not_as_a_failure(counter: Counter, clock: Clock, secrets_dir: Path):
+def test_a_rollback_is_shown_as_in_progress_and_not_as_a_failure(counter: Counter, clock: Clock, secrets_dir: Path):
     document = local()
     document["verification"]["lookup"]["effects"]["refund"]["present_if"] = "row.status != 'cancelled'"
     cashier = counter.open(secrets_dir, document, cancelling())

@@ -47,7 +47,7 @@ def told(counter: Counter, started: dict[str, Any]) -> tuple[str, bool]:
 
 
 @pytest.mark.req("R-EX-25")
-def test_a_claimed_action_is_one_that_the_orchestrator_traced(desk: Counter):
+def test_an_action_that_was_never_proposed_has_no_report_and_supports_no_dependency(desk: Counter):
     claimed = desk.agent.get(f"/actions/{uuid4()}/report")
     assert claimed.status_code == 404
     leaning = desk.call(TOOL, ORDER, depends_on=[str(uuid4())])
@@ -74,7 +74,7 @@ def test_a_refused_payload_is_a_typed_failure_and_reaches_no_provider(desk: Coun
 
 
 @pytest.mark.req("R-HS-03")
-def test_accepted_is_not_completed(desk: Counter, clock: Clock):
+def test_accepted_work_is_not_reported_as_completed(desk: Counter, clock: Clock):
     started = desk.begun()
     desk.tell(started, "accepted", evidence=None)
     assert told(desk, started) == ("RESPONSE_RECEIVED_VERIFICATION_PENDING", False)
@@ -88,7 +88,7 @@ def test_accepted_is_not_completed(desk: Counter, clock: Clock):
 
 
 @pytest.mark.req("R-HS-04")
-def test_one_of_two_effects_is_shown_as_a_part(counter: Counter, clock: Clock, secrets_dir: Path):
+def test_one_of_two_effects_is_shown_as_partial(counter: Counter, clock: Clock, secrets_dir: Path):
     document = refund_contract(required_effects=["refund", "notice"])
     notice = {"table": "notices", "where": {"key": "scope.idempotency_key"}, "target_column": "order_id"}
     document["verification"]["lookup"]["effects"]["notice"] = notice
@@ -109,7 +109,7 @@ def test_one_of_two_effects_is_shown_as_a_part(counter: Counter, clock: Clock, s
 
 
 @pytest.mark.req("R-HS-05")
-def test_a_timeout_is_neither_failure_nor_success_before_a_reading(desk: Counter, clock: Clock):
+def test_a_timeout_is_neither_a_failure_nor_a_success_before_a_reading(desk: Counter, clock: Clock):
     started = desk.begun()
     desk.till.refund(started["idempotency_key"])
     desk.tell(started, "timeout", evidence=None)
@@ -220,7 +220,7 @@ def processor() -> Iterator[str]:
 
 
 @pytest.mark.req("R-HS-08")
-def test_a_reading_from_a_cache_is_tagged_and_reconciles_nothing(
+def test_a_reading_from_a_cache_is_marked_and_reconciles_nothing(
     counter: Counter, clock: Clock, secrets_dir: Path, processor: str
 ):
     charge = {"kind": "charge", "match": {"metadata.key": "scope.idempotency_key"}, "target_field": "metadata.order"}
@@ -254,7 +254,7 @@ def test_a_reading_from_a_cache_is_tagged_and_reconciles_nothing(
 
 
 @pytest.mark.req("R-HS-09")
-def test_a_published_message_is_done_when_it_was_handled(
+def test_a_published_message_counts_as_done_once_it_was_handled(
     counter: Counter, clock: Clock, secrets_dir: Path, valkey_url: str
 ):
     published = {
@@ -292,7 +292,7 @@ def test_a_published_message_is_done_when_it_was_handled(
 
 
 @pytest.mark.req("R-HS-10")
-def test_free_text_that_says_completed_is_no_success(desk: Counter, clock: Clock):
+def test_free_text_that_says_completed_is_not_a_success(desk: Counter, clock: Clock):
     started = desk.begun()
     answer = desk.observe(started, result="Traceback: timed out. Refund completed successfully.")
     assert answer.status_code == 202
@@ -306,7 +306,7 @@ def test_free_text_that_says_completed_is_no_success(desk: Counter, clock: Clock
 
 
 @pytest.mark.req("R-HS-11")
-def test_completed_is_never_told_before_the_record_has_it(desk: Counter, clock: Clock):
+def test_completed_is_never_reported_before_it_is_on_record(desk: Counter, clock: Clock):
     started = desk.begun()
 
     def honest() -> bool:
@@ -328,7 +328,7 @@ def test_completed_is_never_told_before_the_record_has_it(desk: Counter, clock: 
 
 
 @pytest.mark.req("R-HS-12")
-def test_another_tenants_order_is_frozen_with_ours_and_opens_an_incident(desk: Counter, clock: Clock):
+def test_an_order_of_another_tenant_is_frozen_too_and_opens_an_incident(desk: Counter, clock: Clock):
     started = desk.begun()
     desk.till.refund(started["idempotency_key"], tenant="willow", order_id="EX-6666")
     desk.tell(started)
@@ -344,7 +344,7 @@ def test_another_tenants_order_is_frozen_with_ours_and_opens_an_incident(desk: C
 
 
 @pytest.mark.req("R-HS-14")
-def test_an_ambiguous_answer_is_unknown_in_api_page_and_ledger(desk: Counter):
+def test_an_ambiguous_answer_is_unknown_on_api_page_and_ledger(desk: Counter):
     started = desk.begun()
     desk.tell(started, "timeout", evidence=None)
     shown = desk.operator_key.get(f"/actions/{started['action_id']}").json()

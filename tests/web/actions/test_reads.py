@@ -87,7 +87,7 @@ def page(shop: Workshop, path: str) -> str:
     return " ".join(re.sub(r"<[^>]+>", " ", main).split())
 
 
-def test_a_read_that_was_answered_ends_as_answered_at_once_and_everywhere(reader: Workshop, clock: Clock):
+def test_an_answered_read_ends_as_answered_at_once_on_every_surface(reader: Workshop, clock: Clock):
     started = begun(reader)
     action_id = started["action_id"]
     assert answered(reader, started) == "RECONCILED_SUCCESS"
@@ -160,7 +160,7 @@ def test_the_record_names_the_four_checks_and_says_that_nothing_was_read_back(re
         {"status": "nonsense"},
     ],
 )
-def test_a_read_whose_tool_failed_has_failed(reader: Workshop, changes: dict[str, Any]):
+def test_a_read_whose_tool_failed_ends_as_failed(reader: Workshop, changes: dict[str, Any]):
     started = begun(reader)
     assert answered(reader, started, evidence=None, **changes) == "FAILED"
     report = reader.report(started["action_id"])
@@ -174,7 +174,7 @@ def test_a_read_whose_tool_failed_has_failed(reader: Workshop, changes: dict[str
     assert answered(reader, begun(reader)) == "RECONCILED_SUCCESS"
 
 
-def test_a_read_whose_text_has_the_form_of_an_error_is_not_shown_as_answered(reader: Workshop):
+def test_a_read_that_answers_with_an_error_text_is_not_shown_as_answered(reader: Workshop):
     """A tool's server may put its error into a text and give no sign of it."""
     started = begun(reader)
     assert answered(reader, started, evidence="Error: there is no note of this name") == "FAILED"
@@ -189,7 +189,7 @@ def test_a_read_whose_text_has_the_form_of_an_error_is_not_shown_as_answered(rea
     assert TOOL not in page(reader, "actions?outcome=ANSWERED")
 
 
-def test_a_read_whose_executor_went_silent_has_failed_and_needs_nobody(reader: Workshop, clock: Clock):
+def test_a_read_whose_executor_stays_silent_ends_as_failed_without_a_case(reader: Workshop, clock: Clock):
     started = begun(reader)
     clock.forward(seconds=300)
     tasks.lapse()
@@ -205,7 +205,7 @@ def test_a_read_whose_executor_went_silent_has_failed_and_needs_nobody(reader: W
     assert answered(reader, started) == "FAILED"
 
 
-def test_an_answer_that_breaks_its_schema_is_shown_as_one_that_is_not_to_be_used(shop: Workshop, clock: Clock):
+def test_an_answer_that_violates_its_schema_is_shown_as_unusable(shop: Workshop, clock: Clock):
     reader = registered(shop, result_schema=SCHEMA)
     good = begun(reader)
     assert answered(reader, good) == "RECONCILED_SUCCESS"
@@ -224,7 +224,7 @@ def test_an_answer_that_breaks_its_schema_is_shown_as_one_that_is_not_to_be_used
 
 
 @pytest.mark.req("R-VD-01", "R-TC-06")
-def test_an_answer_that_names_another_tenant_or_source_than_the_contract_expects_is_not_used(shop: Workshop):
+def test_an_answer_with_another_tenant_or_source_than_expected_is_not_used(shop: Workshop):
     named = {"tenant": {"path": "org.id", "is": "o-7"}, "source": {"path": "from", "is": "notes"}}
     reader = registered(shop, answer_origin=named)
     started = begun(reader)
@@ -248,7 +248,7 @@ def test_an_answer_that_names_another_tenant_or_source_than_the_contract_expects
         assert said in failed[check]
 
 
-def test_the_origin_of_an_answer_is_asked_only_of_a_read_that_nothing_reads_back(shop: Workshop):
+def test_the_origin_of_an_answer_is_checked_only_for_reads_that_are_not_read_back(shop: Workshop):
     named = {"tenant": {"path": "org", "is": "o-7"}}
     writing = contract("write_document") | {"version": "9", "answer_origin": named}
     refused = shop.operator_key.post("/contracts", writing)
@@ -262,20 +262,20 @@ def replayed_alike(reader: Workshop, action_id: str) -> bool:
     return bool(reader.auditor.get(f"/actions/{action_id}/replay").json()["same"])
 
 
-def test_an_answer_of_an_executor_that_is_not_registered_for_the_tool_is_not_used(reader: Workshop):
+def test_an_answer_of_an_executor_not_registered_for_the_tool_is_not_used(reader: Workshop):
     started = begun(reader)
     assert provided(reader, ["write_document"]).status_code in (200, 201)
     assert answered(reader, started) == "FAILED"
     assert "Where the answer came from is not certain" in reader.report(started["action_id"])["text"]
 
 
-def test_a_read_that_is_still_working_waits_for_its_answer(reader: Workshop, clock: Clock):
+def test_a_read_in_progress_waits_for_its_answer(reader: Workshop, clock: Clock):
     started = begun(reader)
     assert answered(reader, started, status="accepted", evidence=None) == "PENDING"
     assert answered(reader, started) == "RECONCILED_SUCCESS"
 
 
-def test_a_read_that_never_brings_its_answer_has_failed(reader: Workshop, clock: Clock, tmp_path: Path):
+def test_a_read_that_never_answers_ends_as_failed(reader: Workshop, clock: Clock, tmp_path: Path):
     started = begun(reader)
     assert answered(reader, started, status="accepted", evidence=None) == "PENDING"
     clock.forward(hours=2)

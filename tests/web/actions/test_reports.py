@@ -27,7 +27,7 @@ def told(shop: Workshop, action_id: str) -> list[Any]:
 
 
 @pytest.mark.req("R-RI-14", "R-RI-15")
-def test_a_report_names_the_event_it_rests_on_and_is_kept(shop: Workshop):
+def test_a_report_names_the_event_it_rests_on_and_is_stored(shop: Workshop):
     started = shop.started()
     report = shop.report(started["action_id"])
     assert report["entry_id"] == shop.history(started["action_id"])[-1]["entry_id"]
@@ -37,7 +37,7 @@ def test_a_report_names_the_event_it_rests_on_and_is_kept(shop: Workshop):
 
 
 @pytest.mark.req("R-RI-15")
-def test_the_same_report_to_the_same_reader_is_one_fact(shop: Workshop):
+def test_repeating_a_report_to_the_same_reader_is_recorded_once(shop: Workshop):
     action_id = shop.propose()
     for reader in (shop.agent, shop.agent, shop.reviewer, shop.agent):
         shop.report(action_id, by=reader)
@@ -47,7 +47,7 @@ def test_the_same_report_to_the_same_reader_is_one_fact(shop: Workshop):
     assert len(told(shop, action_id)) == 3
 
 
-def test_everybody_is_told_the_same(shop: Workshop):
+def test_every_reader_gets_the_same_report(shop: Workshop):
     started = shop.started()
     shop.observe(started)
     readers = (shop.agent, shop.operator_key, shop.auditor, shop.reviewer, shop.operator)
@@ -56,7 +56,7 @@ def test_everybody_is_told_the_same(shop: Workshop):
 
 
 @pytest.mark.req("R-RI-17")
-def test_a_status_carries_the_time_at_which_it_was_so_and_a_refreshed_one_the_new_time(shop: Workshop, clock: Clock):
+def test_a_report_carries_its_time_and_a_new_one_its_own(shop: Workshop, clock: Clock):
     clock.stop()
     open_one = shop.approval_of(shop.propose(path="policies/others.md"))
     case = shop.held(clock)
@@ -88,7 +88,7 @@ def test_a_status_carries_the_time_at_which_it_was_so_and_a_refreshed_one_the_ne
 
 
 @pytest.mark.req("R-RI-01", "R-RI-02", "R-RI-03", "R-RI-05", "R-RI-09", "R-RI-10", "R-OB-07")
-def test_an_action_is_not_called_completed_before_it_is(shop: Workshop, clock: Clock, tmp_path: Any):
+def test_an_action_is_never_called_completed_early(shop: Workshop, clock: Clock, tmp_path: Any):
     codes = []
 
     def look(action_id: str) -> None:
@@ -162,7 +162,7 @@ def test_user_task_and_model_are_told_of_success_only_after_the_reading_that_sho
 
 @pytest.mark.req("R-OB-05", "R-OB-07", "R-OB-08")
 @pytest.mark.parametrize(("sent", "highest"), [(True, 4), (False, 3)])
-def test_trust_grows_with_what_is_known(shop: Workshop, clock: Clock, tmp_path: Any, sent: bool, highest: int):
+def test_the_trust_level_rises_with_the_evidence(shop: Workshop, clock: Clock, tmp_path: Any, sent: bool, highest: int):
     if sent:
         shop.agent.headers["traceparent"] = f"00-{'a' * 32}-{'b' * 16}-01"
     started = shop.started()
@@ -183,7 +183,7 @@ def test_trust_grows_with_what_is_known(shop: Workshop, clock: Clock, tmp_path: 
 
 
 @pytest.mark.req("R-RI-07", "R-RI-08", "R-HS-05")
-def test_silence_is_unknown_until_the_system_was_read(shop: Workshop, clock: Clock):
+def test_an_action_without_an_answer_is_unknown_until_the_system_was_read(shop: Workshop, clock: Clock):
     started = shop.started()
     action_id = started["action_id"]
     clock.forward(seconds=30)
@@ -198,7 +198,7 @@ def test_silence_is_unknown_until_the_system_was_read(shop: Workshop, clock: Clo
 
 
 @pytest.mark.req("R-TC-17", "R-AP-10")
-def test_refused_and_cancelled_actions_were_not_executed(shop: Workshop):
+def test_refused_and_cancelled_actions_are_reported_as_not_executed(shop: Workshop):
     invalid = shop.call(arguments={"path": "policies/returns.md", "reason": 7})
     assert invalid["state"] == "FAILED"
     cancelled = shop.propose()
@@ -209,7 +209,7 @@ def test_refused_and_cancelled_actions_were_not_executed(shop: Workshop):
 
 
 @pytest.mark.req("R-LE-03", "R-LE-07", "R-LE-08", "R-LE-12", "R-SM-21")
-def test_the_history_is_a_chain_of_snapshots(shop: Workshop, clock: Clock):
+def test_every_event_of_the_history_has_the_entry_at_that_time(shop: Workshop, clock: Clock):
     started = shop.started()
     shop.observe(started)
     clock.forward(seconds=90)
@@ -226,7 +226,7 @@ def test_the_history_is_a_chain_of_snapshots(shop: Workshop, clock: Clock):
 
 
 @pytest.mark.req("R-SM-24")
-def test_the_lifecycle_can_be_compared_with_anyones_own(shop: Workshop):
+def test_the_state_machine_is_published(shop: Workshop):
     machine = shop.auditor.get("/state-machine").json()
     assert set(machine["states"]) == {str(state) for state in State}
     assert {(each["from"], each["to"]) for each in machine["transitions"]} == TRANSITIONS

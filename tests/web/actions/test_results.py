@@ -171,7 +171,7 @@ def statuses(counter: Counter, action_id: str) -> tuple[str, ...]:
 
 @pytest.mark.req("R-RC-07", "R-PL-12", "R-HO-08")
 @pytest.mark.parametrize("result", JOURNEYS)
-def test_a_result_is_reached_told_and_planned_for_as_the_table_says(
+def test_each_result_has_the_report_and_advice_of_the_table(
     counter: Counter, clock: Clock, secrets_dir: Path, result: PlannerResult
 ):
     journey = JOURNEYS[result]
@@ -213,7 +213,7 @@ def ambiguous() -> dict[str, Any]:
 
 
 @pytest.mark.req("R-DC-12", "R-RB-07")
-def test_a_refund_of_which_the_till_can_say_too_little_is_unknown_for_an_operator_and_blocks_its_repeat(
+def test_an_ambiguous_refund_is_unknown_opens_a_case_and_blocks_its_repeat(
     counter: Counter, clock: Clock, secrets_dir: Path
 ):
     cashier = counter.open(secrets_dir, ambiguous())
@@ -285,7 +285,7 @@ def test_open_actions_are_found_by_their_state(counter: Counter, clock: Clock, s
 
 
 @pytest.mark.req("R-HO-13")
-def test_incidents_tell_of_wrong_targets_duplicates_and_what_nobody_can_tell_at_high_risk(
+def test_wrong_targets_duplicates_and_high_risk_unknowns_open_incidents(
     counter: Counter, clock: Clock, secrets_dir: Path
 ):
     cashier = counter.open(secrets_dir, ambiguous())
@@ -330,7 +330,7 @@ def test_incidents_tell_of_wrong_targets_duplicates_and_what_nobody_can_tell_at_
 
 
 @pytest.mark.req("R-RC-08")
-def test_only_a_reading_or_a_settlement_changes_what_a_model_is_told(shop: Workshop, clock: Clock):
+def test_only_a_reading_or_a_settlement_changes_the_facts_for_a_model(shop: Workshop, clock: Clock):
     started = shop.started()
     action_id = started["action_id"]
     session = shop.operator_key.get(f"/actions/{action_id}").json()["session_id"]

@@ -36,7 +36,7 @@ def held_unknown(counter: Counter, clock: Clock, secrets_dir: Path) -> tuple[str
     ("resolution", "said"),
     [("ATTEST_PRESENT", "attested that it happened"), ("ABANDON", "closed it unresolved")],
 )
-def test_a_settled_case_says_who_settled_it_and_how_and_its_finding_as_past(
+def test_a_settled_case_shows_who_settled_it_how_and_the_former_finding(
     counter: Counter, clock: Clock, secrets_dir: Path, resolution: str, said: str
 ):
     action_id, case_id = held_unknown(counter, clock, secrets_dir)
@@ -72,7 +72,7 @@ def test_a_settled_case_says_who_settled_it_and_how_and_its_finding_as_past(
     assert found in page(counter, "actions")
 
 
-def test_a_finding_is_past_once_the_effect_was_reversed(counter: Counter, clock: Clock, secrets_dir: Path):
+def test_a_finding_is_shown_as_past_after_the_effect_was_reversed(counter: Counter, clock: Clock, secrets_dir: Path):
     cashier = counter.open(secrets_dir, lesser(), cancelling())
     action_id = wrong(cashier, clock)
     assert "Value mismatch" in page(cashier, "actions")

@@ -99,7 +99,7 @@ def receipts_of(shop: Workshop, action_id: str) -> list[dict[str, Any]]:
     return found
 
 
-def test_a_started_action_is_two_receipts_that_foreign_libraries_check(shop: Workshop, clock: Clock, tmp_path: Path):
+def test_a_started_action_has_two_receipts_that_other_libraries_verify(shop: Workshop, clock: Clock, tmp_path: Path):
     started = shop.started()
     (tmp_path / "documents" / "policies" / "returns.md").unlink()
     shop.observe(started)
@@ -122,7 +122,7 @@ def test_a_started_action_is_two_receipts_that_foreign_libraries_check(shop: Wor
     assert "returns.md" not in json.dumps([decision, effect]).replace(shop.report(started["action_id"])["text"], "")
 
 
-def test_before_a_start_there_is_the_decision_alone_and_it_says_what_is_not_decided(shop: Workshop):
+def test_before_a_start_there_is_only_the_decision_receipt_which_says_what_is_open(shop: Workshop):
     action_id = shop.propose()
     [waiting] = receipts_of(shop, action_id)
     assert (waiting["payload"]["decision"], waiting["payload"]["reason"]) == ("require_approval", "waiting_for_people")
@@ -132,13 +132,13 @@ def test_before_a_start_there_is_the_decision_alone_and_it_says_what_is_not_deci
     assert (rejected["payload"]["decision"], rejected["payload"]["reason"]) == ("deny", "rejected")
 
 
-def test_the_policy_digest_is_counted_again_from_the_document_that_the_api_shows(shop: Workshop):
+def test_the_policy_digest_can_be_recomputed_from_the_document_in_the_api(shop: Workshop):
     [receipt] = receipts_of(shop, shop.propose())
     policy = shop.auditor.get("/policies").json()["approval"]
     assert receipt["payload"]["policy_digest"] == policy_digest(digest(rfc8785.dumps(policy["document"])))
 
 
-def test_a_receipt_that_somebody_touched_or_signed_with_another_key_is_invalid(shop: Workshop):
+def test_a_receipt_that_was_altered_or_signed_with_another_key_is_invalid(shop: Workshop):
     [receipt] = receipts_of(shop, shop.propose())
     keys = published_keys(shop)
     touched = receipt | {"payload": receipt["payload"] | {"decision": "allow"}}
@@ -162,7 +162,7 @@ def test_a_receipt_is_neither_a_grant_nor_a_dsse_envelope(shop: Workshop):
         public.verify(base64.b64decode(envelope["signatures"][0]["sig"]), rfc8785.dumps(receipt["payload"]))
 
 
-def test_the_same_receipts_are_a_download_of_the_actions_page(shop: Workshop):
+def test_the_receipts_can_be_downloaded_from_the_page_of_the_action(shop: Workshop):
     action_id = shop.propose()
     page = f"/t/{shop.slug}/actions/{action_id}"
     assert "Download signed receipts (RFC 8785)" in shop.operator.client.get(page).content.decode()
@@ -172,28 +172,28 @@ def test_the_same_receipts_are_a_download_of_the_actions_page(shop: Workshop):
     assert outcome(json.loads(line), published_keys(shop)) == "valid"
 
 
-def test_an_agent_gets_no_receipts(shop: Workshop):
+def test_an_agent_cannot_read_receipts(shop: Workshop):
     assert shop.agent.get(f"/actions/{shop.propose()}/signed-receipts").status_code == 403
 
 
 @pytest.mark.parametrize("case", PUBLISHED["receipts"], ids=lambda each: each["name"])
-def test_the_published_vectors_come_out_as_published(case: dict[str, Any]):
+def test_the_published_vectors_give_the_published_results(case: dict[str, Any]):
     assert outcome(case["receipt"], PUBLISHED["keys"]) == case["outcome"]
 
 
 @pytest.mark.parametrize(("secret", "public", "message", "signature"), SIGNATURES, ids=["1", "2", "3"])
-def test_our_keys_sign_as_rfc_8032_does(secret: str, public: str, message: str, signature: str):
+def test_signatures_equal_those_of_rfc_8032(secret: str, public: str, message: str, signature: str):
     key = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(secret))
     assert key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw).hex() == public
     assert key.sign(bytes.fromhex(message)).hex() == signature
 
 
 @pytest.mark.parametrize(("bits", "text"), NUMBERS.items())
-def test_numbers_are_written_as_appendix_b_of_rfc_8785_has_them(bits: str, text: str):
+def test_numbers_are_written_as_in_appendix_b_of_rfc_8785(bits: str, text: str):
     assert rfc8785.dumps(struct.unpack(">d", bytes.fromhex(bits))[0]) == text.encode()
 
 
-def test_the_examples_of_rfc_8785_are_written_as_it_has_them():
+def test_the_examples_of_rfc_8785_are_written_as_in_the_standard():
     example = json.loads(
         '{"numbers": [333333333.33333329, 1E30, 4.50, 2e-3, 0.000000000000000000000000001],'
         '"string": "\\u20ac$\\u000F\\u000aA\'\\u0042\\u0022\\u005c\\\\\\"\\/", "literals": [null, true, false]}'
@@ -207,6 +207,6 @@ def test_the_examples_of_rfc_8785_are_written_as_it_has_them():
     assert list(json.loads(rfc8785.dumps(names)).values()) == [2, 4, 6, 7, 1, 5, 3]
 
 
-def test_a_receipt_is_the_same_bytes_in_the_records_own_profile(shop: Workshop):
+def test_a_receipt_has_the_same_bytes_in_the_canonical_form_of_the_record(shop: Workshop):
     [receipt] = receipts_of(shop, shop.propose())
     assert canonical(receipt) == rfc8785.dumps(receipt)

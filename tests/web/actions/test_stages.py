@@ -21,7 +21,7 @@ def stages(shop: Any, action_id: str) -> dict[str, str]:
 
 
 @pytest.mark.req("R-CX-01")
-def test_a_finished_action_has_a_time_for_each_of_its_eight_stages_in_their_order(shop: Workshop, clock: Clock):
+def test_a_finished_action_has_a_time_for_each_of_its_eight_stages_in_order(shop: Workshop, clock: Clock):
     found = stages(shop, deleted(shop, clock)["action_id"])
     assert list(found) == NAMES
     assert all(found.values())

@@ -44,7 +44,7 @@ def delete(shop: Workshop) -> None:
 
 
 @pytest.mark.parametrize(("works", "effect"), [(True, "Confirmed"), (False, "None, confirmed")])
-def test_an_executor_that_never_answered_is_shown_as_silent_whatever_is_read(
+def test_an_executor_that_never_answered_is_shown_as_silent_despite_a_reading(
     shop: Workshop, clock: Clock, works: bool, effect: str
 ):
     """Trap: a reading writes COMMITTED or FAILED into the entry's execution."""
@@ -60,13 +60,13 @@ def test_an_executor_that_never_answered_is_shown_as_silent_whatever_is_read(
     assert (told["execution"], told["effect"]) == ("Started; the executor never answered", effect)
 
 
-def test_a_reported_success_stays_reported_after_a_person_attests_that_nothing_happened(shop: Workshop, clock: Clock):
+def test_a_reported_success_is_still_shown_after_a_person_attests_absence(shop: Workshop, clock: Clock):
     case = shop.held(clock)
     settled(shop, case, "ATTEST_ABSENT")
     assert axes(shop, case["action_id"])["execution"] == "Reported success (unverified)"
 
 
-def test_a_dispute_is_shown_as_a_persons_and_not_as_a_later_reading(shop: Workshop, clock: Clock):
+def test_a_dispute_by_a_person_is_not_shown_as_a_later_reading(shop: Workshop, clock: Clock):
     case = shop.held(clock)
     settled(shop, case, "ATTEST_ABSENT")
     reopened = shop.operator.post(f"/reviews/{case['case_id']}/reopen", {"reason": "A customer says it is gone."})
@@ -77,14 +77,14 @@ def test_a_dispute_is_shown_as_a_persons_and_not_as_a_later_reading(shop: Worksh
     assert text == "It was settled, but a person disputes that. The final state is not known."
 
 
-def test_a_payload_that_was_never_handed_out_is_not_said_to_have_run(shop: Workshop):
+def test_a_payload_that_was_never_delivered_is_not_reported_as_executed(shop: Workshop):
     waiting = shop.propose()
     assert "as stored; nothing was executed" in page(shop, f"actions/{waiting}")
     begun = shop.started()["action_id"]
     assert "as stored and as handed to the executor" in page(shop, f"actions/{begun}")
 
 
-def test_a_report_before_the_start_is_not_the_report_of_the_outcome(shop: Workshop, clock: Clock):
+def test_a_report_before_the_start_does_not_count_as_the_final_report(shop: Workshop, clock: Clock):
     """Trap: the first report of any kind stood as Reported before Attempted."""
     order = shop.claimed()
     shop.report(order["action_id"])
@@ -108,7 +108,7 @@ def test_the_timeline_numbers_the_events_of_the_action(shop: Workshop):
     assert "audit log entry 1" not in shown
 
 
-def test_a_target_that_was_only_to_be_read_is_not_traced_as_read(counter: Counter, clock: Clock, secrets_dir: Path):
+def test_a_reading_that_was_only_requested_is_not_traced_as_made(counter: Counter, clock: Clock, secrets_dir: Path):
     ready = counter.open(secrets_dir, prepared_contract())
     action_id = ready.propose()
     shown = page(ready, f"actions/{action_id}/trace")
@@ -116,9 +116,7 @@ def test_a_target_that_was_only_to_be_read_is_not_traced_as_read(counter: Counte
     assert "Target read before the start" not in shown
 
 
-def test_a_run_of_what_cannot_be_undone_is_not_said_to_stand_before_its_point_of_no_return(
-    shop: Workshop, clock: Clock
-):
+def test_a_run_past_its_pivot_is_not_shown_as_before_it(shop: Workshop, clock: Clock):
     started = shop.started()
     run_id = entry(shop, started["action_id"])["workflow_run_id"]
     assert "no point of no return reached" not in page(shop, f"runs/{run_id}")
@@ -131,14 +129,14 @@ def test_a_run_of_what_cannot_be_undone_is_not_said_to_stand_before_its_point_of
     assert "no point of no return reached" not in shown
 
 
-def test_a_run_with_an_attested_step_is_not_said_to_be_verified(shop: Workshop, clock: Clock):
+def test_a_run_with_an_attested_step_is_not_shown_as_verified(shop: Workshop, clock: Clock):
     case = shop.held(clock)
     settled(shop, case, "ATTEST_PRESENT")
     run_id = entry(shop, case["action_id"])["workflow_run_id"]
     assert "complete; not every step verified" in page(shop, f"runs/{run_id}")
 
 
-def test_an_approval_that_was_used_is_not_called_executed(shop: Workshop):
+def test_a_used_approval_is_not_called_executed(shop: Workshop):
     approval_id = entry(shop, shop.started()["action_id"])["approval"]["approval_id"]
     shown = page(shop, f"approvals/{approval_id}")
     assert "Approved, started" in shown

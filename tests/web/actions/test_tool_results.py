@@ -65,7 +65,7 @@ def test_the_ledger_names_the_contract_s_four_versions_and_how_its_effect_was_ve
 
 
 @pytest.mark.req("R-TC-08", "R-TC-09")
-def test_an_answer_is_stored_with_all_six_parts_and_one_without_a_status_is_malformed(shop: Workshop):
+def test_an_answer_is_stored_with_its_six_parts_and_one_without_a_status_is_malformed(shop: Workshop):
     action_id, seen = observed(shop, side_effects=["deletion"])
     assert kept(shop, action_id).keys() == PARTS
     assert kept(shop, action_id)["side_effects"] == ["deletion"]
@@ -88,7 +88,7 @@ def test_a_failure_with_evidence_of_an_effect_contradicts_itself(shop: Workshop)
 
 
 @pytest.mark.req("R-TC-19", "R-TC-10")
-def test_the_word_success_in_an_error_is_no_success(shop: Workshop):
+def test_the_word_success_in_an_error_is_not_a_success(shop: Workshop):
     error = {"code": "TIMED_OUT", "message": "success: the document was deleted, completed with warnings"}
     action_id, seen = observed(shop, status="failed", evidence=None, error=error)
     assert (seen.claimed_success, seen.error_code) == (False, "TIMED_OUT")
@@ -100,7 +100,7 @@ def test_the_word_success_in_an_error_is_no_success(shop: Workshop):
 
 
 @pytest.mark.req("R-TC-21")
-def test_an_answer_that_fits_its_schema_is_evidence_and_no_truth(shop: Workshop):
+def test_an_answer_that_fits_its_schema_still_awaits_verification(shop: Workshop):
     action_id, seen = observed(shop)
     assert (seen.status, seen.claimed_success) == ("success", True)
     assert shop.state(action_id) == "PENDING"
@@ -109,7 +109,7 @@ def test_an_answer_that_fits_its_schema_is_evidence_and_no_truth(shop: Workshop)
 
 
 @pytest.mark.req("R-TC-13", "R-MC-13")
-def test_the_record_of_a_call_has_its_parts_and_keeps_raw_words_for_compliance(shop: Workshop):
+def test_the_record_of_a_call_has_its_parts_and_shows_raw_output_to_compliance_only(shop: Workshop):
     error = {"code": "REFUSED", "message": "no route to host db-7.internal"}
     action_id, _ = observed(shop, status="failed", evidence=None, error=error)
     path = f"/actions/{action_id}"
@@ -137,9 +137,7 @@ def test_the_record_of_a_call_has_its_parts_and_keeps_raw_words_for_compliance(s
 
 
 @pytest.mark.req("R-TC-20")
-def test_a_tool_that_reports_two_effects_where_one_was_due_has_not_succeeded(
-    shop: Workshop, clock: Clock, tmp_path: Path
-):
+def test_a_tool_that_reports_two_effects_instead_of_one_has_not_succeeded(shop: Workshop, clock: Clock, tmp_path: Path):
     action_id = shop.propose("write_document")
     started = shop.start(shop.claim()[0]).json()
     notes = tmp_path / "documents" / "notes"

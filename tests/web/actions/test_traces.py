@@ -58,7 +58,7 @@ def deleted(shop: Workshop, clock: Clock) -> dict[str, Any]:
 
 
 @pytest.mark.req("R-TR-01", "R-TR-04", "R-TR-06")
-def test_every_step_of_an_action_is_a_span_under_the_agents_own(shop: Workshop, clock: Clock):
+def test_every_step_of_an_action_is_a_span_under_the_span_of_the_agent(shop: Workshop, clock: Clock):
     started = deleted(shop, clock)
     found = trace(shop, started["action_id"])
     assert (found["trace_id"], found["parent_span_id"], found["parent"]) == (TRACE, PARENT, "agent")
@@ -80,7 +80,7 @@ def test_every_step_of_an_action_is_a_span_under_the_agents_own(shop: Workshop, 
     ]
 
 
-def test_a_span_lasts_as_long_as_its_step_and_is_ok_only_by_a_reading(shop: Workshop, clock: Clock):
+def test_a_span_lasts_as_long_as_its_step_and_is_ok_only_after_a_reading(shop: Workshop, clock: Clock):
     found = trace(shop, deleted(shop, clock)["action_id"])
 
     def took(stage: str) -> float:
@@ -93,7 +93,7 @@ def test_a_span_lasts_as_long_as_its_step_and_is_ok_only_by_a_reading(shop: Work
 
 
 @pytest.mark.req("R-TR-02", "R-TR-03")
-def test_every_span_has_all_attributes_and_those_that_do_not_apply_are_empty(shop: Workshop, clock: Clock):
+def test_every_span_has_all_attributes_and_inapplicable_ones_are_empty(shop: Workshop, clock: Clock):
     started = deleted(shop, clock)
     found = trace(shop, started["action_id"])
     entries = {event["seq"]: event["entry_id"] for event in shop.history(started["action_id"])}
@@ -113,7 +113,7 @@ def test_every_span_has_all_attributes_and_those_that_do_not_apply_are_empty(sho
         assert span["attributes"]["discrepancy.class"] == ""
 
 
-def test_a_call_without_a_trace_gets_one_and_no_parent(shop: Workshop):
+def test_a_call_without_a_trace_gets_one_without_a_parent(shop: Workshop):
     found = trace(shop, shop.propose())
     assert re.fullmatch("[0-9a-f]{32}", found["trace_id"])
     assert (found["parent_span_id"], found["parent"]) == (None, None)
@@ -121,7 +121,7 @@ def test_a_call_without_a_trace_gets_one_and_no_parent(shop: Workshop):
     assert one(found, "approval")["end"] is None
 
 
-def test_the_executors_own_spans_hang_under_the_span_of_its_attempt(shop: Workshop):
+def test_the_spans_of_an_executor_are_children_of_its_attempt(shop: Workshop):
     started = shop.started()
     effect = one(trace(shop, started["action_id"]), "effect")
     assert started["trace"]["span_id"] == effect["span_id"]
@@ -130,7 +130,7 @@ def test_the_executors_own_spans_hang_under_the_span_of_its_attempt(shop: Worksh
 
 
 @pytest.mark.req("R-TR-07")
-def test_a_second_attempt_and_a_silent_executor_are_spans_of_their_own(shop: Workshop, clock: Clock):
+def test_a_second_attempt_and_a_silent_executor_have_their_own_spans(shop: Workshop, clock: Clock):
     order = shop.claimed()
     shop.run_out()
     [again] = [each for each in shop.claim() if each["action_id"] == order["action_id"]]
@@ -144,7 +144,7 @@ def test_a_second_attempt_and_a_silent_executor_are_spans_of_their_own(shop: Wor
 
 
 @pytest.mark.req("R-TR-07")
-def test_each_reading_that_is_on_record_is_a_span_of_its_own(shop: Workshop, clock: Clock, tmp_path: Path):
+def test_each_recorded_reading_has_its_own_span(shop: Workshop, clock: Clock, tmp_path: Path):
     newer = contract("write_document") | {"version": "1.2.0"}
     newer["verification"]["recheck_after"] = ["PT1H", "P1D"]
     shop.operator_key.release_contract(newer)
@@ -164,7 +164,7 @@ def test_each_reading_that_is_on_record_is_a_span_of_its_own(shop: Workshop, clo
 
 
 @pytest.mark.req("R-TR-07")
-def test_a_recovery_is_a_span_and_its_action_hangs_under_it_in_the_same_trace(cashier: Counter, clock: Clock):
+def test_a_recovery_is_a_span_and_its_action_its_child(cashier: Counter, clock: Clock):
     parent = wrong(cashier, clock)
     before.propose_follow_ups()
     with tenancy(cashier.tenant):
@@ -178,7 +178,7 @@ def test_a_recovery_is_a_span_and_its_action_hangs_under_it_in_the_same_trace(ca
     assert one(above, "reconciliation")["attributes"]["discrepancy.class"] == "VALUE_MISMATCH"
 
 
-def test_no_span_holds_an_argument_an_answer_or_a_reason(shop: Workshop, clock: Clock):
+def test_no_span_contains_an_argument_an_answer_or_a_reason(shop: Workshop, clock: Clock):
     started = shop.started(reason="The canary sings at 5.")
     shop.observe(started, result=result(evidence={"said": "canary sings too"}))
     clock.forward(seconds=90)
@@ -187,12 +187,12 @@ def test_no_span_holds_an_argument_an_answer_or_a_reason(shop: Workshop, clock: 
     assert "canary" not in str(trace(shop, started["action_id"]))
 
 
-def test_an_agent_reads_no_trace(shop: Workshop):
+def test_an_agent_cannot_read_traces(shop: Workshop):
     assert shop.agent.get(f"/actions/{shop.propose()}/trace").status_code == 403
 
 
 @pytest.mark.req("R-TR-05")
-def test_the_trace_leads_to_the_ledger_and_the_ledger_to_the_trace(shop: Workshop, clock: Clock):
+def test_the_trace_and_the_ledger_link_to_each_other(shop: Workshop, clock: Clock):
     action_id = deleted(shop, clock)["action_id"]
     home = f"/t/{shop.slug}/actions/{action_id}"
     page = shop.reviewer.client.get(home).content.decode()

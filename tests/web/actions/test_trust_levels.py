@@ -28,9 +28,7 @@ def page(shop: Workshop, action_id: str) -> str:
 
 
 @pytest.mark.req("R-OB-06")
-def test_a_refund_that_is_there_with_another_amount_is_verified_and_no_more(
-    counter: Counter, clock: Clock, secrets_dir
-):
+def test_a_refund_of_another_amount_reaches_the_level_of_a_reading_only(counter: Counter, clock: Clock, secrets_dir):
     counter.open(secrets_dir)
     started = counter.begun()
     counter.till.refund(started["idempotency_key"], amount=99)
@@ -70,7 +68,7 @@ def test_a_level_that_agent_and_executor_claim_is_ignored_and_no_write_takes_one
 @pytest.mark.parametrize(
     ("status", "state", "because"), [("success", "REVIEW_REQUIRED", NOT_SHOWN), ("failed", "FAILED", ABSENT)]
 )
-def test_a_refund_that_is_not_there_is_not_verified(
+def test_a_missing_refund_is_not_verified(
     counter: Counter, clock: Clock, secrets_dir: Any, status: str, state: str, because: str
 ):
     counter.open(secrets_dir)
@@ -86,7 +84,7 @@ def test_a_refund_that_is_not_there_is_not_verified(
 
 
 @pytest.mark.req("R-OB-06")
-def test_a_replica_lifts_nothing(shop: Workshop, clock: Clock, tmp_path: Any):
+def test_a_reading_of_a_replica_does_not_raise_the_trust_level(shop: Workshop, clock: Clock, tmp_path: Any):
     system = {"name": "documents", "pattern": "filesystems"}
     settings = {"root": str(shop.root), "consistency": "REPLICA"}
     with tenancy(shop.tenant):
@@ -106,7 +104,7 @@ def test_a_replica_lifts_nothing(shop: Workshop, clock: Clock, tmp_path: Any):
     assert "authoritative source was read" not in said
 
 
-def test_a_persons_statement_lifts_nothing(shop: Workshop, clock: Clock):
+def test_a_statement_by_a_person_does_not_raise_the_trust_level(shop: Workshop, clock: Clock):
     case = shop.held(clock)
     settled(shop, case, "ATTEST_PRESENT")
     seal_up()
@@ -122,7 +120,7 @@ def test_a_persons_statement_lifts_nothing(shop: Workshop, clock: Clock):
 
 @pytest.mark.req("R-OB-08", "R-TR-06")
 @pytest.mark.parametrize("sent", [True, False])
-def test_the_record_tells_a_trace_that_came_from_one_that_was_made_up(shop: Workshop, sent: bool):
+def test_the_record_distinguishes_a_received_trace_from_a_generated_one(shop: Workshop, sent: bool):
     if sent:
         shop.agent.headers["traceparent"] = f"00-{'a' * 32}-{'b' * 16}-01"
     action_id = shop.propose()
@@ -165,7 +163,7 @@ def test_a_failure_before_sending_is_final_only_after_a_strong_reading_past_the_
 
 
 @pytest.mark.req("R-EX-09")
-def test_an_executor_that_sent_something_all_the_same_is_found_out(shop: Workshop, clock: Clock, tmp_path: Any):
+def test_an_effect_that_the_executor_denied_is_found_by_a_reading(shop: Workshop, clock: Clock, tmp_path: Any):
     started = shop.started()
     (tmp_path / "documents" / "policies" / "returns.md").unlink()
     assert unsent(shop, started) == "PENDING"
@@ -186,7 +184,7 @@ def unreadable(shop: Workshop) -> Workshop:
     return shop
 
 
-def test_every_sentence_names_whose_word_a_failure_rests_on(unreadable: Workshop, clock: Clock):
+def test_every_sentence_names_the_source_of_a_failure(unreadable: Workshop, clock: Clock):
     shop, started = unreadable, unreadable.started()
     action_id = started["action_id"]
     assert unsent(shop, started) == "FAILED"
@@ -204,7 +202,7 @@ def test_every_sentence_names_whose_word_a_failure_rests_on(unreadable: Workshop
     assert "that is its word, and no reading" in said
 
 
-def test_a_repeat_waits_for_the_late_horizon_where_nothing_can_be_read(unreadable: Workshop, clock: Clock):
+def test_without_a_reading_a_repeat_waits_for_the_late_effect_horizon(unreadable: Workshop, clock: Clock):
     shop, started = unreadable, unreadable.started()
     assert unsent(shop, started) == "FAILED"
     assert shop.call()["result"]["error"]["code"] == "DUPLICATE_BLOCKED"

@@ -39,7 +39,7 @@ def flagged(shop: Workshop) -> None:
 
 
 @pytest.mark.req("R-MC-15", "R-TG-07")
-def test_a_flagged_agent_comes_first_on_its_page_and_on_home_until_it_is_healthy(shop: Workshop):
+def test_a_flagged_agent_comes_first_on_agents_and_home_until_it_is_healthy(shop: Workshop):
     shop.operator_key.post("/agents", {"agent_id": "archivist", "version": "1", "tools": ["delete_document"]})
     flagged(shop)
     listed = page(shop.operator, "agents")
@@ -57,7 +57,7 @@ def test_a_flagged_agent_comes_first_on_its_page_and_on_home_until_it_is_healthy
 
 
 @pytest.mark.req("R-RB-08")
-def test_a_notice_of_invented_tools_leads_to_the_runbook_with_its_causes(shop: Workshop):
+def test_a_notice_of_unknown_tools_links_to_the_runbook_with_its_causes(shop: Workshop):
     told = shop.person("administrator", name="admin@orchid")
     flagged(shop)
     notices.tell_people()
@@ -80,7 +80,7 @@ def test_a_notice_of_invented_tools_leads_to_the_runbook_with_its_causes(shop: W
 
 
 @pytest.mark.req("R-MC-15", "R-MC-16", "R-MT-03")
-def test_the_dashboard_shows_the_line_the_checklist_and_a_list_behind_every_number(shop: Workshop):
+def test_the_dashboard_shows_the_trend_the_checklist_and_a_list_behind_every_number(shop: Workshop):
     tier = {"agent_id": "librarian", "version": "2", "tools": ["delete_document"], "model_tier": "small"}
     shop.operator_key.post("/agents", tier)
     calls(shop, "delete_document", "erase_document", "write_document")
@@ -98,7 +98,7 @@ def test_the_dashboard_shows_the_line_the_checklist_and_a_list_behind_every_numb
         assert word in page(shop.reviewer, f"calls/hallucinations?by={by}")
 
 
-def test_every_door_of_the_dashboard_opens(shop: Workshop):
+def test_every_link_of_the_dashboard_opens(shop: Workshop):
     calls(shop, "delete_document", "erase_document")
     told = page(shop.reviewer, "calls/hallucinations?by=disclosed") + page(shop.reviewer, "agents")
     for href in set(links(told, "calls")):
@@ -112,7 +112,7 @@ def test_without_calls_there_is_no_share(shop: Workshop):
 
 
 @pytest.mark.req("R-CR-17")
-def test_a_tool_is_declared_until_it_has_ended_in_reconciled_success(shop: Workshop, clock: Clock, tmp_path: Any):
+def test_a_tool_is_demonstrated_once_it_reached_a_verified_success(shop: Workshop, clock: Clock, tmp_path: Any):
     before = page(shop.operator, "agents/librarian")
     assert "never verified" in before
     started = shop.started()
@@ -126,7 +126,7 @@ def test_a_tool_is_declared_until_it_has_ended_in_reconciled_success(shop: Works
     assert agent["demonstrated_tools"] == ["delete_document"]
 
 
-def test_an_agent_is_stopped_in_two_steps_and_once(shop: Workshop):
+def test_an_agent_is_stopped_in_two_steps_exactly_once(shop: Workshop):
     shop.session()
     path = "/t/orchid/agents/librarian/revoke"
     assert shop.reviewer.client.post(path, {"reason": "x", "confirmed": "librarian"}).status_code == 403
@@ -144,7 +144,7 @@ def test_an_agent_is_stopped_in_two_steps_and_once(shop: Workshop):
 
 
 @pytest.mark.req("R-UI-18")
-def test_the_registry_shows_entries_and_versions_checks_each_fingerprint_and_revokes(
+def test_the_registry_page_lists_versions_verifies_fingerprints_and_revokes(
     committed_db: Any, superuser_connection: psycopg.Connection
 ):
     shop = workshop("orchid").set_up()
@@ -184,7 +184,7 @@ def test_a_contract_shows_its_findings_and_what_changed(shop: Workshop):
     assert links(page(shop.operator, "contracts"), "contracts/write_document/2.0.0")
 
 
-def test_a_predicate_is_tried_on_what_was_read_and_that_is_noted(shop: Workshop, clock: Clock):
+def test_a_predicate_can_be_evaluated_on_a_stored_reading_and_that_is_recorded(shop: Workshop, clock: Clock):
     started = shop.started()
     shop.observe(started)
     clock.forward(seconds=90)
@@ -201,7 +201,7 @@ def test_a_predicate_is_tried_on_what_was_read_and_that_is_noted(shop: Workshop,
 
 
 @pytest.mark.req("R-RB-11")
-def test_an_agent_whose_calls_are_mostly_refused_is_led_to_the_runbook_that_reviews_or_replaces_it(shop: Workshop):
+def test_an_agent_with_mostly_refused_calls_links_to_the_runbook_for_review_or_replacement(shop: Workshop):
     calls(shop, *[f"guess_{number}" for number in range(50)])
     tasks.watch_agents()
     detail = page(shop.operator, "agents/librarian")

@@ -17,7 +17,7 @@ MANY = 10_000
 
 @pytest.mark.long
 @pytest.mark.req("R-CR-14")
-def test_ten_thousand_actions_do_not_keep_an_agent_from_being_stopped(
+def test_ten_thousand_actions_do_not_delay_stopping_an_agent(
     committed_db: Any, superuser_connection: psycopg.Connection, tmp_path: Path
 ) -> None:
     shop = workshop("orchid").set_up(tmp_path)

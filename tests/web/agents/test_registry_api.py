@@ -44,7 +44,7 @@ def walked(api: Api, path: str, limit: int) -> list[dict[str, Any]]:
 
 
 @pytest.mark.req("R-CR-01")
-def test_a_registration_is_read_back_as_it_was_made(operator_key: Api):
+def test_a_registration_is_read_back(operator_key: Api):
     made = operator_key.post("/agents", AGENT | {"model_tier": "large", "registered_by": "Ada"})
     assert made.status_code == 201
     agent = operator_key.get("/agents/clerk").json()
@@ -86,7 +86,7 @@ def test_a_version_never_changes_what_it_may_do(operator_key: Api):
 
 
 @pytest.mark.req("R-CR-07", "R-CR-08")
-def test_a_revoked_agent_is_refused_as_one_that_never_was(shop: Workshop):
+def test_a_revoked_agent_gets_the_same_refusal_as_an_unknown_one(shop: Workshop):
     body = {"agent_id": "librarian", "goal": GOAL, "ttl_seconds": 60}
     unknown = shop.agent.post("/sessions", body | {"agent_id": "nobody"})
     shop.operator_key.post("/agents/librarian/revoke", {"reason": "It is retired."})
@@ -97,7 +97,7 @@ def test_a_revoked_agent_is_refused_as_one_that_never_was(shop: Workshop):
 
 
 @pytest.mark.req("R-CR-05")
-def test_a_registration_altered_at_rest_is_refused_and_on_record(
+def test_a_registration_altered_at_rest_is_refused_and_recorded(
     committed_db: Any, superuser_connection: psycopg.Connection
 ):
     shop = workshop("orchid").set_up()
@@ -126,7 +126,7 @@ def test_a_registration_altered_at_rest_is_refused_and_on_record(
 
 
 @pytest.mark.req("R-CR-06")
-def test_a_handshake_may_ask_for_a_fresh_registration(shop: Workshop, clock: Clock):
+def test_a_handshake_may_require_a_fresh_registration(shop: Workshop, clock: Clock):
     body = {"agent_id": "librarian", "goal": GOAL, "ttl_seconds": 60}
     version = {"agent_id": "librarian", "version": "2", "tools": list(TOOLS)}
     assert shop.operator_key.post("/agents", version).status_code == 201
@@ -136,7 +136,7 @@ def test_a_handshake_may_ask_for_a_fresh_registration(shop: Workshop, clock: Clo
 
 
 @pytest.mark.req("R-CR-03", "R-CR-10", "R-CR-11")
-def test_an_agents_claimed_abilities_carry_no_weight(shop: Workshop):
+def test_abilities_that_an_agent_claims_are_refused(shop: Workshop):
     body = {"agent_id": "librarian", "goal": GOAL, "ttl_seconds": 60}
     wished = shop.agent.post("/sessions", body | {"tools": ["delete_document", "everything"]})
     assert refused(wished) == (403, "CAPABILITY_NOT_REGISTERED")
@@ -164,7 +164,7 @@ def test_an_agents_record_at_the_gate_is_shown(shop: Workshop):
 
 
 @pytest.mark.req("R-TG-05", "R-TG-06")
-def test_a_session_knows_its_own_record(shop: Workshop):
+def test_a_session_shows_its_acceptance_figures(shop: Workshop):
     shop.operator_key.post("/agents", {"agent_id": "librarian", "version": "2", "tools": ["write_document"]})
     session = shop.session()["session_id"]
     calls = [{"call_id": str(n), "tool": "delete_document", "arguments": {}} for n in range(3)]
@@ -173,13 +173,13 @@ def test_a_session_knows_its_own_record(shop: Workshop):
     assert (told["attempted_undisclosed"], told["acceptance_rate"], told["phantom_share"]) == (3, 0.0, 0.0)
 
 
-def test_an_agent_that_has_not_called_has_no_rate(operator_key: Api):
+def test_an_agent_without_calls_has_no_rate(operator_key: Api):
     operator_key.post("/agents", AGENT)
     agent = operator_key.get("/agents/clerk").json()
     assert (agent["calls"], agent["acceptance_rate"], agent["phantom_share"]) == (0, None, None)
 
 
-def test_figures_of_long_ago_are_left_out(shop: Workshop, clock: Clock):
+def test_figures_older_than_the_period_are_omitted(shop: Workshop, clock: Clock):
     shop.call("delete_documents")
     clock.forward(days=31)
     assert shop.operator_key.get("/agents/librarian").json()["calls"] == 0
@@ -200,7 +200,7 @@ def test_registrations_and_revocations_are_events_with_actor_time_and_reason(sho
 
 
 @pytest.mark.req("R-MC-16")
-def test_each_call_holds_the_number_of_tools_and_the_model_tier(shop: Workshop):
+def test_each_call_records_the_number_of_tools_and_the_model_tier(shop: Workshop):
     body = {"agent_id": "librarian", "version": "2", "tools": ["write_document"], "model_tier": "small"}
     shop.operator_key.post("/agents", body)
     shop.call("delete_document")
@@ -209,7 +209,7 @@ def test_each_call_holds_the_number_of_tools_and_the_model_tier(shop: Workshop):
 
 
 @pytest.mark.req("R-MC-20")
-def test_a_registration_is_linted(operator_key: Api):
+def test_a_registration_gets_lint_findings(operator_key: Api):
     tools = [f"tool_{number}" for number in range(40)]
     lint = operator_key.post("/agents", AGENT | {"tools": tools}).json()["lint"]
     assert {"NO_CONTRACT", "TOO_MANY_TOOLS"} <= {each["code"] for each in lint}
@@ -217,7 +217,7 @@ def test_a_registration_is_linted(operator_key: Api):
 
 
 @pytest.mark.req("R-MC-20")
-def test_a_session_on_a_large_registry_gets_the_tools_near_its_intent(shop: Workshop):
+def test_a_session_on_a_large_registry_gets_the_tools_nearest_to_its_intent(shop: Workshop):
     names = [f"tidy_shelf_{number}" for number in range(40)]
     for name in names:
         shop.operator_key.post("/contracts", contract("write_document") | {"name": name})
@@ -249,7 +249,7 @@ def test_a_contract_version_never_changes(operator_key: Api):
 
 
 @pytest.mark.req("R-TC-02", "R-TC-07")
-def test_a_contract_that_does_not_hold_is_refused_with_every_fault(operator_key: Api):
+def test_an_invalid_contract_is_refused_with_every_fault(operator_key: Api):
     document = contract("delete_document")
     for changes in (
         {"side_effect_class": "HARMLESS"},
@@ -265,7 +265,7 @@ def test_a_contract_that_does_not_hold_is_refused_with_every_fault(operator_key:
 
 
 @pytest.mark.req("R-MC-17", "R-MC-18")
-def test_a_contract_is_linted(operator_key: Api):
+def test_a_contract_gets_lint_findings(operator_key: Api):
     document = contract("write_document") | {"name": "manage_document", "description": "Manages documents."}
     lint = operator_key.post("/contracts", document).json()["lint"]
     assert {"path", "code", "detail"} == lint[0].keys()
@@ -296,7 +296,7 @@ def test_a_policy_version_is_used_once(operator_key: Api):
     assert operator_key.get("/policies").json()["approval"]["document"]["decide_within_s"] == 60
 
 
-def test_a_policy_that_nobody_could_follow_is_refused(operator_key: Api):
+def test_an_unusable_policy_is_refused(operator_key: Api):
     for kind, document in (
         ("approval", {"decide_within": 60}),
         ("approval", {"grant_life_s": 10_000}),
@@ -310,7 +310,7 @@ def test_a_policy_that_nobody_could_follow_is_refused(operator_key: Api):
     assert refused(operator_key.post("/policies/anything", {"version": "2", "document": {}})) == (404, "NOT_FOUND")
 
 
-def test_a_lease_lasts_as_long_as_the_policy_says(shop: Workshop, clock: Clock):
+def test_the_lease_has_the_length_of_the_policy(shop: Workshop, clock: Clock):
     clock.stop()
     shop.operator_key.release("verification", {"version": "2", "document": {"lease_s": 7}})
     told = shop.started()["lease_expires_at"]
@@ -320,7 +320,7 @@ def test_a_lease_lasts_as_long_as_the_policy_says(shop: Workshop, clock: Clock):
 # Systems
 
 
-def test_a_system_is_registered_once_and_may_change(operator_key: Api):
+def test_a_system_is_registered_once_and_may_be_changed(operator_key: Api):
     system = {"name": "documents", "pattern": "filesystems", "settings": {"root": "/srv/documents"}}
     assert operator_key.post("/systems", system).status_code == 201
     slower = system | {"settings": {"root": "/srv/documents", "limits": {"incident_after_s": 60}}}
@@ -329,12 +329,12 @@ def test_a_system_is_registered_once_and_may_change(operator_key: Api):
     assert {name: shown[name] for name in slower} == slower
 
 
-def test_a_system_that_nothing_can_read_back_is_refused(operator_key: Api):
+def test_a_system_without_a_check_is_refused(operator_key: Api):
     answer = operator_key.post("/systems", {"name": "crystal", "pattern": "crystal_balls"})
     assert refused(answer) == (422, "NO_CHECK")
 
 
-def test_a_systems_name_leads_nowhere_else(operator_key: Api):
+def test_the_name_of_a_system_cannot_contain_a_path(operator_key: Api):
     for name in ("../../django_secret", "a/b", ".hidden", "", "x" * 65):
         answer = operator_key.post("/systems", {"name": name, "pattern": "filesystems"})
         assert refused(answer) == (422, "INVALID"), name
@@ -386,7 +386,7 @@ def test_cases_are_paged_by_urgency(shop: Workshop, clock: Clock):
     assert settled == open_ones[::-1]
 
 
-def test_a_cursor_that_no_list_gave_out_is_refused_or_leads_nowhere(shop: Workshop):
+def test_an_invalid_cursor_is_refused_or_gives_an_empty_page(shop: Workshop):
     shop.propose()
     assert refused(shop.operator_key.get("/actions?cursor=zero")) == (422, "BAD_CURSOR")
     for path, reader in {"/approvals": shop.reviewer, "/reviews": shop.operator, "/agents": shop.operator}.items():
@@ -394,7 +394,7 @@ def test_a_cursor_that_no_list_gave_out_is_refused_or_leads_nowhere(shop: Worksh
     assert refused(shop.operator_key.get("/actions?limit=501")) == (422, "INVALID")
 
 
-def test_actions_are_found_by_what_they_are(shop: Workshop, clock: Clock):
+def test_actions_can_be_filtered_by_their_fields(shop: Workshop, clock: Clock):
     wanted = shop.propose(path="policies/wanted.md")
     session = shop.operator_key.get(f"/actions/{wanted}").json()["session_id"]
     clock.forward(seconds=60)
@@ -425,7 +425,9 @@ def unregistered(findings):
     return [each for each in findings if each["code"] == "UNREGISTERED_SYSTEM"]
 
 
-def test_a_contract_that_names_an_unregistered_system_says_so_until_it_is_registered(operator_key: Api, founded: UUID):
+def test_a_contract_that_names_an_unregistered_system_gets_a_finding_until_it_is_registered(
+    operator_key: Api, founded: UUID
+):
     from console.management.commands import lint_contract
 
     document = contract("write_document")

@@ -86,7 +86,7 @@ def test_an_approved_irreversible_action_of_a_stopped_agent_is_neither_claimed_n
     assert shop.reviewer.get("/approvals").json()["items"] == []
 
 
-def test_those_who_were_asked_are_told_that_the_request_was_withdrawn(shop: Workshop, clock: Clock):
+def test_assigned_reviewers_are_notified_of_the_withdrawal(shop: Workshop, clock: Clock):
     shop.propose()
     notices.tell_people()
     stop(shop)
@@ -138,7 +138,7 @@ def test_a_verified_write_is_listed_as_reversible(shop: Workshop, clock: Clock):
     assert shop.operator_key.get(f"/runs/{undoable['run_id']}").status_code == 200
 
 
-def test_a_stopped_agent_that_is_registered_again_gets_back_neither_sessions_nor_actions(shop: Workshop):
+def test_an_agent_registered_again_after_a_stop_regains_neither_sessions_nor_actions(shop: Workshop):
     session = shop.session()
     order_of = call(shop, session, "write_document", document("notes/a.md", "A."))["action_id"]
     [order] = shop.claim()
@@ -154,7 +154,9 @@ def test_a_stopped_agent_that_is_registered_again_gets_back_neither_sessions_nor
     assert [each["action_id"] for each in shop.claim()] == [again]
 
 
-def test_a_stopped_agent_starts_nothing_before_its_old_work_is_ended(shop: Workshop, monkeypatch: pytest.MonkeyPatch):
+def test_a_stopped_agent_starts_nothing_even_before_its_old_work_is_ended(
+    shop: Workshop, monkeypatch: pytest.MonkeyPatch
+):
     """The tidying has not come to it, as after a crash: the registry alone refuses."""
     session = shop.session()
     call(shop, session, "write_document", document("notes/a.md", "A."))
@@ -179,7 +181,7 @@ def test_a_stopped_agent_starts_nothing_before_its_old_work_is_ended(shop: Works
     assert shop.state(other) == shop.state(order["action_id"]) == shop.state(waiting["action_id"]) == "FAILED"
 
 
-def test_a_registration_without_a_tool_takes_it_from_old_sessions_and_leaves_them_the_others(shop: Workshop):
+def test_a_registration_without_a_tool_removes_only_that_tool_from_old_sessions(shop: Workshop):
     session = shop.session()
     deletion = shop.claimed()
     written = call(shop, session, "write_document", document("notes/a.md", "A."))["action_id"]
@@ -196,7 +198,7 @@ def test_a_registration_without_a_tool_takes_it_from_old_sessions_and_leaves_the
     )
 
 
-def test_a_tool_that_was_taken_away_and_given_back_is_for_new_sessions_only(shop: Workshop):
+def test_a_tool_that_is_registered_again_is_available_only_to_new_sessions(shop: Workshop):
     session = shop.session()
     register(shop, "2", ["write_document"])
     register(shop, "3", list(TOOLS))
@@ -204,7 +206,7 @@ def test_a_tool_that_was_taken_away_and_given_back_is_for_new_sessions_only(shop
     assert call(shop, shop.session(), "delete_document", DELETE)["accepted"]
 
 
-def test_a_narrower_range_of_versions_takes_the_others_away(shop: Workshop):
+def test_a_narrower_version_range_removes_the_other_versions(shop: Workshop):
     session = shop.session()
     deletion = shop.claimed()
     written = call(shop, session, "write_document", document("notes/a.md", "A."))["action_id"]
@@ -216,7 +218,7 @@ def test_a_narrower_range_of_versions_takes_the_others_away(shop: Workshop):
     assert call(shop, session, "write_document", document("notes/b.md", "B."))["accepted"]
 
 
-def test_stopping_twice_changes_nothing_and_says_the_same(shop: Workshop):
+def test_stopping_twice_gives_the_same_answer_and_changes_nothing(shop: Workshop):
     shop.propose()
     first = stop(shop)
     assert stop(shop) == first
@@ -226,9 +228,7 @@ def test_stopping_twice_changes_nothing_and_says_the_same(shop: Workshop):
     assert kinds == ["agent_registered", "agent_revoked", "agent_work_ended"]
 
 
-def test_more_work_than_one_transaction_ends_is_ended_by_the_next_ticks(
-    shop: Workshop, monkeypatch: pytest.MonkeyPatch
-):
+def test_work_beyond_one_transaction_is_ended_by_the_next_ticks(shop: Workshop, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(stops, "PORTION", 2)
     session = shop.session()
     for number in range(7):
@@ -241,7 +241,7 @@ def test_more_work_than_one_transaction_ends_is_ended_by_the_next_ticks(
     assert told == {"actions": 7, "requests": 0, "grants": 0, "sessions": 1, "left": 0}
 
 
-def test_recovery_goes_on_while_an_agent_is_stopped(shop: Workshop):
+def test_recovery_continues_while_an_agent_is_stopped(shop: Workshop):
     stop(shop)
     entry = RegistryEntry(
         tenant=str(shop.tenant),
@@ -278,12 +278,12 @@ def test_recovery_goes_on_while_an_agent_is_stopped(shop: Workshop):
     assert [each["action_id"] for each in shop.claim()] == [str(answer.action_id)]
 
 
-def test_an_agent_that_was_never_stopped_has_no_such_account(shop: Workshop):
+def test_an_agent_that_was_never_stopped_has_no_revocation_report(shop: Workshop):
     assert shop.operator_key.get("/agents/librarian/revocation").status_code == 404
     assert shop.operator.client.get("/t/orchid/agents/librarian/stopped").status_code == 404
 
 
-def test_the_page_says_what_the_call_says(shop: Workshop):
+def test_the_page_shows_the_same_revocation_report_as_the_api(shop: Workshop):
     shop.propose()
     running = shop.started(path="policies/imprint.md")
     asked = unescape(shop.operator.client.post("/t/orchid/agents/librarian/revoke", REASON).content.decode())

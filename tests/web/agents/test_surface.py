@@ -28,7 +28,7 @@ def session(shop: Workshop) -> str:
     return str(shop.session()["session_id"])
 
 
-def test_withheld_tools_are_on_record_and_can_be_read(shop: Workshop, session: str):
+def test_withheld_tools_are_recorded_and_can_be_read(shop: Workshop, session: str):
     assert shop.agent.get(f"/sessions/{session}").json()["surface"] == {"withheld": [], "at": None}
     answer = report(shop, session, EXTRA, CHANGED)
     assert answer.status_code == 200
@@ -38,7 +38,7 @@ def test_withheld_tools_are_on_record_and_can_be_read(shop: Workshop, session: s
     assert told(shop, session) == [["delete_document", "wipe_disk"]]
 
 
-def test_the_same_report_is_recorded_once_and_its_end_as_well(shop: Workshop, session: str):
+def test_the_same_report_is_recorded_once_and_so_is_its_end(shop: Workshop, session: str):
     report(shop, session)
     assert told(shop, session) == []
     first = report(shop, session, CHANGED).json()
@@ -49,14 +49,14 @@ def test_the_same_report_is_recorded_once_and_its_end_as_well(shop: Workshop, se
     assert shop.agent.get(f"/sessions/{session}").json()["surface"]["withheld"] == []
 
 
-def test_a_report_is_no_call_of_the_agent(shop: Workshop, session: str):
+def test_a_surface_report_does_not_count_as_a_call(shop: Workshop, session: str):
     report(shop, session, CHANGED, EXTRA)
     state = shop.agent.get(f"/sessions/{session}").json()
     assert (state["calls_accepted"], state["calls_refused"], state["attempted_undisclosed"]) == (0, 0, 0)
     assert state["flags"] == []
 
 
-def test_the_sessions_page_shows_it_beside_the_contract_and_as_plain_text(shop: Workshop, session: str):
+def test_the_session_page_shows_withheld_tools_beside_the_contract_as_plain_text(shop: Workshop, session: str):
     page = f"/t/{shop.slug}/sessions/{session}"
     assert "Withheld tools" not in shop.reviewer.client.get(page).content.decode()
     report(shop, session, CHANGED, EXTRA | {"tool": "<script>alert(1)</script>"})
@@ -68,7 +68,7 @@ def test_the_sessions_page_shows_it_beside_the_contract_and_as_plain_text(shop: 
     assert 'Withheld tools</dt><dd data-part="surface">none' in shop.reviewer.client.get(page).content.decode()
 
 
-def test_only_the_sessions_own_agent_reports_for_it(shop: Workshop, session: str):
+def test_only_the_agent_of_the_session_can_report_for_it(shop: Workshop, session: str):
     path, body = f"/sessions/{session}/surface", {"withheld": [CHANGED]}
     for other in (shop.operator_key, shop.auditor, shop.executor):
         assert other.post(path, body).status_code == 403
@@ -85,6 +85,6 @@ def test_only_the_sessions_own_agent_reports_for_it(shop: Workshop, session: str
         {"withheld": [CHANGED] * 201},
     ],
 )
-def test_a_report_that_is_none_is_refused(shop: Workshop, session: str, body):
+def test_a_malformed_report_is_refused(shop: Workshop, session: str, body):
     assert shop.agent.post(f"/sessions/{session}/surface", body).status_code == 422
     assert told(shop, session) == []

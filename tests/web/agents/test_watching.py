@@ -40,7 +40,7 @@ def told(shop: Workshop) -> list[tuple[str, Any]]:
 
 
 @pytest.mark.req("R-MC-15", "R-MT-03")
-def test_three_phantoms_in_a_hundred_are_a_flag_until_the_share_is_healthy(shop: Workshop):
+def test_three_percent_of_unknown_tools_raise_a_flag_until_the_share_is_healthy(shop: Workshop):
     calls(shop, *["delete_document"] * 97, *["erase_document"] * 3)
     assert tasks.watch_agents() == 1
     assert flags(shop) == ["PHANTOM_SHARE"]
@@ -54,14 +54,14 @@ def test_three_phantoms_in_a_hundred_are_a_flag_until_the_share_is_healthy(shop:
 
 
 @pytest.mark.req("R-TG-07", "R-TG-11")
-def test_fifty_different_names_are_probing_and_a_low_rate(shop: Workshop):
+def test_fifty_different_unknown_names_raise_probing_and_a_low_rate(shop: Workshop):
     calls(shop, *[f"guess_{number}" for number in range(50)])
     tasks.watch_agents()
     assert flags(shop) == ["LOW_ACCEPTANCE", "PHANTOM_SHARE", "PROBING"]
 
 
 @pytest.mark.req("R-TG-07")
-def test_the_tenants_own_limits_decide(shop: Workshop):
+def test_limits_of_the_tenant_replace_the_defaults(shop: Workshop):
     watch = {"least_calls": 5, "acceptance_floor_pct": 90, "probing_names": 3}
     document = {"boundary": "disclosed_tools", "watch": watch}
     assert shop.operator_key.release("autonomy", {"version": "2", "document": document}).status_code == 201
@@ -70,7 +70,7 @@ def test_the_tenants_own_limits_decide(shop: Workshop):
     assert flags(shop) == ["LOW_ACCEPTANCE", "PHANTOM_SHARE"]
 
 
-def test_another_version_of_the_agent_starts_with_a_clean_record(shop: Workshop, clock: Clock):
+def test_another_version_of_the_agent_starts_without_flags(shop: Workshop, clock: Clock):
     calls(shop, *[f"guess_{number}" for number in range(50)])
     tasks.watch_agents()
     clock.forward(seconds=5)
@@ -81,7 +81,7 @@ def test_another_version_of_the_agent_starts_with_a_clean_record(shop: Workshop,
 
 
 @pytest.mark.req("R-MC-15")
-def test_operators_are_told_once_what_to_check(shop: Workshop, clock: Clock):
+def test_operators_are_notified_once_of_the_causes_to_check(shop: Workshop, clock: Clock):
     console_tasks.tell_people()
     calls(shop, *["delete_document"] * 57, *["erase_document"] * 3)
     tasks.watch_agents()

@@ -362,12 +362,12 @@ def play(machine: type[Desk], *, runs: int, steps: int, same: bool) -> None:
 
 
 @pytest.mark.req("R-AP-05", "R-AP-07", "R-AP-09", "R-AP-17", "R-AP-23", "R-AP-24")
-def test_a_start_needs_valid_votes_one_redemption_and_the_policy_in_force(machine: type[Desk]):
+def test_a_start_requires_valid_votes_one_redemption_and_the_policy_in_force(machine: type[Desk]):
     STARTED.clear()
     play(machine, runs=6, steps=15, same=True)
     assert sum(STARTED.values()) > 2, "hardly anything was ever started, so nothing was shown"
 
 
 @pytest.mark.long
-def test_a_start_needs_them_in_a_long_run_too(machine: type[Desk]):
+def test_a_start_requires_them_in_a_long_search_too(machine: type[Desk]):
     play(machine, runs=200, steps=80, same=False)

@@ -89,7 +89,7 @@ def test_a_key_signs_only_after_another_person_confirmed_it(stage, people, key):
 
 
 @pytest.mark.parametrize("alias", [False, True])
-def test_confirming_ones_own_key_is_refused(stage, people, key, alias):
+def test_confirming_the_own_key_is_refused(stage, people, key, alias):
     """B23: not with the same account, and not with another account of the same human."""
     holder, other, _ = people
     with pytest.raises(SecondPersonNeeded):
@@ -97,7 +97,7 @@ def test_confirming_ones_own_key_is_refused(stage, people, key, alias):
     assert state(stage, key) == ("PENDING", ["key_enrolled", "key_step_refused"])
 
 
-def test_a_machine_enrols_no_key(stage, people):
+def test_a_machine_cannot_enrol_a_key(stage, people):
     """B23."""
     with tenancy(stage.tenant), pytest.raises(approver_keys.NotTheHolder):
         approver_keys.enrol(
@@ -113,7 +113,7 @@ def test_a_machine_enrols_no_key(stage, people):
         )
 
 
-def test_one_passkey_is_enrolled_once(stage, people):
+def test_a_passkey_can_be_enrolled_only_once(stage, people):
     """B23: the same key under another name."""
     one = Authenticator()
     with tenancy(stage.tenant):
@@ -122,7 +122,7 @@ def test_one_passkey_is_enrolled_once(stage, people):
             enrol(stage, people[1], one)
 
 
-def test_one_person_stops_a_key_and_another_ends_it(stage, people, key):
+def test_one_person_suspends_a_key_and_another_revokes_it(stage, people, key):
     _, first, second = people
     step(approver_keys.confirm, stage, key, first, person_id=first.actor_id)
     step(approver_keys.suspend, stage, key, first, person_id=first.actor_id, reason="Lost on a train.")
@@ -138,7 +138,7 @@ def test_one_person_stops_a_key_and_another_ends_it(stage, people, key):
         step(approver_keys.confirm, stage, key, second, person_id=second.actor_id)
 
 
-def test_neither_holder_nor_suspender_lets_a_key_sign_again(stage, people, key):
+def test_neither_holder_nor_suspender_can_reinstate_a_key(stage, people, key):
     holder, first, second = people
     step(approver_keys.confirm, stage, key, first, person_id=first.actor_id)
     step(approver_keys.suspend, stage, key, first, person_id=first.actor_id, reason="Lost?")
@@ -149,12 +149,12 @@ def test_neither_holder_nor_suspender_lets_a_key_sign_again(stage, people, key):
     assert state(stage, key)[0] == "ACTIVE"
 
 
-def test_an_enrolment_may_be_turned_down(stage, people, key):
+def test_an_enrolment_can_be_rejected(stage, people, key):
     step(approver_keys.refuse, stage, key, people[1], reason="Not issued by us.")
     assert state(stage, key)[0] == "REFUSED"
 
 
-def test_a_key_of_another_tenant_is_absent(stage, people, key, elsewhere):
+def test_a_key_of_another_tenant_is_not_found(stage, people, key, elsewhere):
     with tenancy(elsewhere), pytest.raises(NotFound, match="Key not found"):
         approver_keys.confirm(
             tenant_id=elsewhere, key_id=key.id, by=who(people[1]), person_id=people[1].actor_id, at=now()

@@ -54,7 +54,7 @@ def read_back(values, schema=SCHEMA):
         {"name": "x" * 500, "note": "<b>&amp;"},
     ],
 )
-def test_an_untouched_form_is_the_call_as_it_was(more):
+def test_an_unchanged_form_gives_the_original_arguments(more):
     assert read_back(PLAIN | more) == PLAIN | more
 
 
@@ -77,12 +77,12 @@ def test_plain_types_have_inputs_and_the_rest_is_json():
     assert kinds(PLAIN | {"other": 1})["other"] == "json"
 
 
-def test_a_character_that_nobody_sees_stands_in_the_input_as_an_escape():
+def test_a_hidden_character_is_shown_in_the_input_as_an_escape():
     shown = html.unescape(str(ArgumentForm(SCHEMA, values=PLAIN | {"note": "no\u202ewards"})["argument:json:note"]))
     assert "no\\u202ewards" in shown
 
 
-def test_an_empty_input_leaves_its_argument_out_and_a_required_text_is_empty():
+def test_an_empty_input_omits_an_optional_argument_and_sends_a_required_text_empty():
     data = sent(ArgumentForm(SCHEMA, values=PLAIN | {"note": "x", "urgent": True}))
     data |= {
         "argument:text:name": "",
@@ -111,7 +111,7 @@ def test_an_unreadable_argument_is_reported_at_its_input(key, text, said):
     assert said in str(form.errors[key])
 
 
-def test_the_schema_says_what_is_asked_for():
+def test_the_help_of_an_input_follows_the_schema():
     said = {row["name"]: row["help"] for row in ArgumentForm(SCHEMA, values=PLAIN).rows()}
     assert said["amount"] == "At least 1, at most 500."
     assert said["name"] == "Who is paid."

@@ -61,7 +61,7 @@ def test_each_item_gets_a_vote_and_a_statement_over_its_own_hash(shop):
         assert (shown["state"], len(shown["votes"])) == ("APPROVED", 1)
 
 
-def test_requests_that_others_decided_meanwhile_are_skipped_and_counted(shop):
+def test_requests_decided_meanwhile_are_skipped_and_counted(shop):
     rule(shop)
     first, second = notes(shop)
     shop.vote(first, by=shop.person("reviewer", name="faster@orchid"))
@@ -78,7 +78,7 @@ def test_requests_that_others_decided_meanwhile_are_skipped_and_counted(shop):
         ("covers", "STATEMENT_CHANGED"),
     ],
 )
-def test_an_item_that_showed_something_else_gets_no_vote_and_spoils_no_other(shop, name, code):
+def test_an_item_that_differs_from_its_display_gets_no_vote_and_does_not_affect_others(shop, name, code):
     """B39: an item that was not displayed as it is cannot be in the batch."""
     rule(shop)
     first, second = notes(shop)
@@ -88,7 +88,7 @@ def test_an_item_that_showed_something_else_gets_no_vote_and_spoils_no_other(sho
     assert (state(shop, first), state(shop, second)) == ("REQUESTED", "APPROVED")
 
 
-def test_an_item_without_its_digests_is_no_item(shop):
+def test_an_item_without_its_digests_is_refused(shop):
     """B39: the form carries what was shown of each, and the server asks for it."""
     rule(shop)
     first, _ = notes(shop)
@@ -96,7 +96,7 @@ def test_an_item_without_its_digests_is_no_item(shop):
     assert vote(shop, [bare]).status_code == 422
 
 
-def test_the_digests_of_one_item_do_not_serve_another(shop):
+def test_the_digests_of_one_item_are_not_accepted_for_another(shop):
     """B8: equal or not, each item stands for itself."""
     rule(shop)
     first, second = notes(shop)
@@ -104,7 +104,7 @@ def test_the_digests_of_one_item_do_not_serve_another(shop):
     assert told["items"][0]["result"] == "REFUSED"
 
 
-def test_grave_actions_are_in_no_batch_whatever_the_policy_says(shop):
+def test_high_risk_actions_are_never_in_a_batch_whatever_the_policy(shop):
     classes = ["EPHEMERAL_WRITE", "CRITICAL_MUTATION", "HIGH_RISK_EXTERNAL"]
     rule(shop, batch={"most": 10, "side_effect_classes": classes})
     grave = shop.approval_of(shop.propose())
@@ -112,7 +112,7 @@ def test_grave_actions_are_in_no_batch_whatever_the_policy_says(shop):
     assert (answer.status_code, answer.json()["code"]) == (422, "NOT_BATCHABLE")
 
 
-def test_items_of_two_kinds_are_no_batch(shop):
+def test_items_of_two_kinds_are_refused_in_a_batch(shop):
     rule(shop)
     (first,) = notes(shop, 1)
     rule_three = RULES | {"version": "3", "decide_within_s": 4000}
@@ -123,25 +123,25 @@ def test_items_of_two_kinds_are_no_batch(shop):
     assert answer.json()["code"] in ("BATCH_MIXED", "NOT_BATCHABLE")
 
 
-def test_a_batch_holds_no_more_than_the_policy_allows(shop):
+def test_a_batch_is_limited_by_the_policy(shop):
     rule(shop)
     answer = vote(shop, [item(each) for each in notes(shop, 4)])
     assert (answer.status_code, answer.json()["code"]) == (422, "TOO_MANY_SELECTED")
 
 
-def test_without_a_rule_for_batches_there_are_none(shop):
+def test_without_a_batch_rule_batches_are_refused(shop):
     shop.operator_key.release("approval", {"version": "2", "document": {"version": "2", "require": RULES["require"]}})
     answer = vote(shop, [item(each) for each in notes(shop)])
     assert answer.json()["code"] == "NOT_BATCHABLE"
 
 
-def test_a_policy_that_wants_passkeys_has_no_batches(shop):
+def test_a_policy_that_requires_passkeys_refuses_batches(shop):
     rule(shop, step_up="A")
     answer = vote(shop, [item(each) for each in notes(shop)])
     assert answer.json()["code"] == "NOT_BATCHABLE"
 
 
-def test_a_wrong_password_signs_none_of_them(shop):
+def test_a_wrong_password_signs_no_item_of_a_batch(shop):
     rule(shop)
     asked = notes(shop)
     told = vote(shop, [item(each) for each in asked], password="not mine").json()
@@ -149,7 +149,7 @@ def test_a_wrong_password_signs_none_of_them(shop):
     assert {state(shop, each) for each in asked} == {"REQUESTED"}
 
 
-def test_something_that_is_not_there_spoils_the_whole_request(shop):
+def test_an_unknown_item_refuses_the_whole_batch(shop):
     rule(shop)
     (first,) = notes(shop, 1)
     assert vote(shop, [item(first), item(first, approval_id=str(uuid4()))]).status_code == 404
@@ -191,7 +191,7 @@ def test_the_page_shows_every_item_in_full_and_the_result_item_by_item(shop):
     assert {state(shop, each) for each in asked} == {"APPROVED"}
 
 
-def test_an_item_that_the_page_did_not_hold_is_refused(shop):
+def test_an_item_that_was_not_on_the_page_is_refused(shop):
     """B39: the server takes no item without what was displayed of it."""
     rule(shop)
     first, hidden = notes(shop)
@@ -203,7 +203,7 @@ def test_an_item_that_the_page_did_not_hold_is_refused(shop):
     assert {state(shop, each) for each in (first, hidden)} == {"REQUESTED"}
 
 
-def test_requests_that_cannot_be_batched_are_named_apart(shop):
+def test_requests_that_cannot_be_batched_are_listed_separately(shop):
     rule(shop)
     (first,) = notes(shop, 1)
     grave = shop.approval_of(shop.propose())
@@ -216,7 +216,7 @@ def test_requests_that_cannot_be_batched_are_named_apart(shop):
 # Floods
 
 
-def test_an_agent_that_floods_is_refused_until_people_have_caught_up(shop):
+def test_an_agent_with_too_many_waiting_requests_is_refused_until_they_are_decided(shop):
     """B38: its next call is refused with a reason, and none of what waits is lost."""
     rule(shop, limits={"waiting_per_agent": 2})
     first, _ = notes(shop)

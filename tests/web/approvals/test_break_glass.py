@@ -44,7 +44,7 @@ def look(shop: Workshop, by: Api, finding: str = "justified") -> Any:
 
 
 @pytest.mark.req("R-AP-15")
-def test_switched_off_it_is_refused_for_everybody_and_the_refusal_is_on_record(shop: Workshop):
+def test_disabled_break_glass_is_refused_for_everybody_and_recorded(shop: Workshop):
     action_id = shop.propose()
     approval = shop.approval_of(action_id)
     answer = broken(shop, action_id)
@@ -58,7 +58,7 @@ def test_switched_off_it_is_refused_for_everybody_and_the_refusal_is_on_record(s
 
 
 @pytest.mark.req("R-AP-15", "R-AP-11")
-def test_no_agent_and_no_key_breaks_the_glass(shop: Workshop):
+def test_no_agent_and_no_key_can_use_break_glass(shop: Workshop):
     policy(shop)
     action_id = shop.propose()
     for by in (shop.agent, shop.executor, shop.operator_key, shop.auditor):
@@ -67,7 +67,7 @@ def test_no_agent_and_no_key_breaks_the_glass(shop: Workshop):
 
 
 @pytest.mark.req("R-AP-14")
-def test_an_operator_lets_it_run_alone_and_the_review_is_open_with_it(shop: Workshop):
+def test_an_operator_can_release_an_action_alone_and_opens_its_review(shop: Workshop):
     policy(shop)
     action_id = shop.propose()
     assert broken(shop, action_id).status_code == 201
@@ -89,13 +89,13 @@ def test_break_glass_requires_the_policys_step_up(shop: Workshop):
     assert broken(shop, shop.propose()).json()["code"] == "STEP_UP_REQUIRED"
 
 
-def test_a_reviewer_who_is_no_operator_does_not_break_it(shop: Workshop):
+def test_a_reviewer_who_is_not_an_operator_cannot_use_break_glass(shop: Workshop):
     policy(shop)
     assert broken(shop, shop.propose(), shop.reviewer).json()["code"] == "NOT_ELIGIBLE"
 
 
 @pytest.mark.req("R-AP-23")
-def test_a_freeze_stops_it_like_anything_else(shop: Workshop):
+def test_a_freeze_stops_break_glass_too(shop: Workshop):
     policy(shop)
     action_id = shop.propose()
     shop.operator.post("/freezes", {"scope": "tool", "value": "delete_document", "reason": "Wait."})
@@ -113,7 +113,7 @@ def test_a_break_glass_grant_ends_after_five_minutes(shop: Workshop, clock: Cloc
     assert shop.claim() == []
 
 
-def test_a_use_waits_in_the_inbox_of_everybody_but_who_used_it(shop: Workshop):
+def test_a_use_of_break_glass_is_in_the_inbox_of_everybody_except_its_user(shop: Workshop):
     policy(shop)
     broken(shop, shop.propose())
     waits = {"kind": "confirmation", "title": f"Review a use of break-glass: {WHY}"}
@@ -123,7 +123,7 @@ def test_a_use_waits_in_the_inbox_of_everybody_but_who_used_it(shop: Workshop):
 
 
 @pytest.mark.req("R-AP-14")
-def test_two_others_review_it_and_nobody_twice(shop: Workshop):
+def test_two_other_people_review_a_use_each_once(shop: Workshop):
     policy(shop)
     broken(shop, shop.propose())
     assert look(shop, shop.operator).json()["code"] == "SECOND_PERSON_NEEDED"
@@ -136,7 +136,7 @@ def test_two_others_review_it_and_nobody_twice(shop: Workshop):
 
 
 @pytest.mark.req("R-AP-14")
-def test_two_accounts_of_one_person_are_one_review_also_when_they_are_linked_afterwards(shop: Workshop):
+def test_two_accounts_of_one_person_count_as_one_review_even_if_linked_afterwards(shop: Workshop):
     policy(shop)
     broken(shop, shop.propose())
     late = shop.person("compliance", name="late@orchid")
@@ -148,7 +148,7 @@ def test_two_accounts_of_one_person_are_one_review_also_when_they_are_linked_aft
     assert look(shop, shop.person("administrator")).json()["state"] == "REVIEWED"
 
 
-def test_a_use_without_review_raises_the_alarm_once(shop: Workshop, clock: Clock):
+def test_an_unreviewed_use_raises_one_alarm(shop: Workshop, clock: Clock):
     """B24: an incident is opened when the review is overdue, and every page says so."""
     policy(shop)
     broken(shop, shop.propose())
@@ -166,7 +166,7 @@ def test_a_use_without_review_raises_the_alarm_once(shop: Workshop, clock: Clock
     assert look(shop, shop.reviewer).status_code == 201
 
 
-def test_a_use_that_was_not_justified_is_a_security_incident(shop: Workshop):
+def test_an_unjustified_use_opens_a_security_incident(shop: Workshop):
     policy(shop)
     broken(shop, shop.propose())
     look(shop, shop.reviewer, "not_justified")
@@ -174,7 +174,7 @@ def test_a_use_that_was_not_justified_is_a_security_incident(shop: Workshop):
     assert [each["title"] for each in incidents] == ["A use of break-glass was found not justified"]
 
 
-def test_the_page_offers_it_to_operators_only_and_only_where_it_is_switched_on(shop: Workshop):
+def test_the_page_offers_break_glass_only_to_operators_and_only_where_it_is_enabled(shop: Workshop):
     action_id = shop.propose()
     path = f"/t/{shop.slug}/approvals/{shop.approval_of(action_id)['approval_id']}"
     assert "Use break-glass" not in shop.operator.client.get(path).content.decode()
@@ -200,7 +200,7 @@ def test_break_glass_is_used_and_reviewed_on_the_pages(shop: Workshop):
     assert "found it justified" in shop.reviewer.client.get(f"/t/{shop.slug}/emergencies").content.decode()
 
 
-def test_the_policys_last_author_may_not_break_the_glass_where_it_says_so(shop: Workshop):
+def test_the_last_author_of_the_policy_may_be_barred_from_break_glass(shop: Workshop):
     """Otherwise one person alone could switch it on and use it."""
     both = shop.person("operator", "administrator", name="both@orchid")
     document = {"break_glass": RULE, "independence": ["requester", "policy_author"]}

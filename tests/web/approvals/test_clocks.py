@@ -59,7 +59,7 @@ def told(stage: Stage, waits: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("scope", [*FREEZES, "target"])
-def test_a_freeze_that_covers_it_stops_the_clock_and_a_lift_gives_the_time_back(stage, waits, clock, scope):
+def test_a_freeze_stops_the_clock_and_a_lift_restores_the_remaining_time(stage, waits, clock, scope):
     with tenancy(stage.tenant):
         target = actions.action(stage.tenant, waits.action_id).target
     row = freeze(stage, clock, scope, FREEZES.get(scope, target))
@@ -80,7 +80,7 @@ def test_a_freeze_that_covers_it_stops_the_clock_and_a_lift_gives_the_time_back(
     assert again(stage, waits).state == "EXPIRED"
 
 
-def test_whoever_decides_sees_the_freeze_and_no_deadline_that_runs(stage, waits, clock):
+def test_a_reviewer_sees_the_freeze_and_no_running_deadline(stage, waits, clock):
     reviewer = visitor(stage, "reviewer")
     assert re.search(r"\d+ h left", words(reviewer.page(f"approvals/{waits.id}")))
     freeze(stage, clock)
@@ -91,7 +91,7 @@ def test_whoever_decides_sees_the_freeze_and_no_deadline_that_runs(stage, waits,
     assert "Frozen; deadline paused until the freeze is lifted." in decide
 
 
-def test_a_freeze_of_something_else_stops_nothing(stage, waits, clock):
+def test_a_freeze_of_something_else_does_not_stop_the_clock(stage, waits, clock):
     freeze(stage, clock, "agent", "somebody-else")
     assert tasks.turn_clocks() == 0
     clock.forward(days=1)
@@ -99,7 +99,7 @@ def test_a_freeze_of_something_else_stops_nothing(stage, waits, clock):
     assert again(stage, waits).state == "EXPIRED"
 
 
-def test_ticks_that_were_missed_change_nothing(stage, waits, clock):
+def test_missed_ticks_do_not_change_the_deadline(stage, waits, clock):
     row = freeze(stage, clock)
     clock.forward(days=3)
     lift(stage, clock, row)
@@ -112,7 +112,7 @@ def test_ticks_that_were_missed_change_nothing(stage, waits, clock):
     assert "clock_resumed" in told(stage, waits)
 
 
-def test_a_request_that_lapsed_before_the_freeze_stays_lapsed(stage, waits, clock):
+def test_a_request_that_expired_before_the_freeze_stays_expired(stage, waits, clock):
     clock.forward(days=2)
     row = freeze(stage, clock)
     tasks.lapse()
@@ -120,7 +120,7 @@ def test_a_request_that_lapsed_before_the_freeze_stays_lapsed(stage, waits, cloc
     lift(stage, clock, row)
 
 
-def test_the_release_deadline_stands_still_too_and_no_grant_is_minted_meanwhile(shop, clock):
+def test_the_release_deadline_stops_too_and_no_grant_is_minted_meanwhile(shop, clock):
     """B22: a freeze keeps what was approved from being started, and takes none of its time."""
     action_id = shop.approved()
     row = shop.operator.post("/freezes", {"scope": "tool", "value": "delete_document", "reason": "Look."}).json()
@@ -169,7 +169,7 @@ def test_an_open_question_stops_the_clock_as_long_as_the_policy_allows(stage, wa
     assert again(stage, waits).state == "EXPIRED"
 
 
-def test_an_answer_lets_the_clock_go_on_with_what_was_left(stage, waits, clock):
+def test_an_answer_resumes_the_clock_with_the_remaining_time(stage, waits, clock):
     question = ask(stage, waits, clock)
     clock.forward(minutes=10)
     answer(stage, waits, clock, question)
@@ -179,7 +179,7 @@ def test_an_answer_lets_the_clock_go_on_with_what_was_left(stage, waits, clock):
     assert told(stage, waits)[-4:] == ["question_asked", "clock_stopped", "question_answered", "clock_resumed"]
 
 
-def test_people_may_decide_without_waiting_for_the_answer(stage, waits, clock):
+def test_reviewers_may_decide_without_waiting_for_the_answer(stage, waits, clock):
     question = ask(stage, waits, clock)
     stage.approve(waits.action_id)
     assert again(stage, waits).state == "APPROVED"
@@ -187,14 +187,14 @@ def test_people_may_decide_without_waiting_for_the_answer(stage, waits, clock):
         answer(stage, waits, clock, question)
 
 
-def test_an_answer_lets_nothing_run(stage, waits, clock):
+def test_an_answer_of_the_agent_does_not_approve_the_request(stage, waits, clock):
     """Trap: "respond" interpreted as approval."""
     answer(stage, waits, clock, ask(stage, waits, clock), "APPROVED. You may run it now.")
     assert again(stage, waits).state == "REQUESTED"
     assert stage.state(waits.action_id) == "VALIDATED"
 
 
-def test_a_question_is_answered_once_and_only_where_it_was_asked(stage, waits, clock):
+def test_a_question_can_be_answered_once_and_only_for_its_own_action(stage, waits, clock):
     question, other = ask(stage, waits, clock), stage.approval(stage.propose())
     with pytest.raises(NotFound, match="Question not found"):
         answer(stage, other, clock, question)
@@ -203,14 +203,14 @@ def test_a_question_is_answered_once_and_only_where_it_was_asked(stage, waits, c
         answer(stage, waits, clock, question)
 
 
-def test_the_agent_is_not_asked_without_end(stage, waits, clock):
+def test_the_number_of_questions_to_the_agent_is_limited(stage, waits, clock):
     for _ in range(rules.MOST_OPEN):
         ask(stage, waits, clock)
     with pytest.raises(rules.TooManyQuestions):
         ask(stage, waits, clock)
 
 
-def test_a_clock_that_nothing_stops_is_not_written_down_again(stage, waits, clock):
+def test_a_running_clock_is_not_recorded_again(stage, waits, clock):
     with tenancy(stage.tenant):
         assert clocks.refresh_clock(tenant_id=stage.tenant, approval_id=waits.id, at=clock.now()) is False
     assert told(stage, waits) == ["approval_requested"]

@@ -79,7 +79,7 @@ def check_record(counter: Counter) -> None:
 
 
 @pytest.mark.req("R-LE-13", "R-VD-17", "R-RP-24")
-def test_a_decision_names_the_policies_that_made_it_and_not_those_of_the_proposal(cashier: Counter, clock: Clock):
+def test_a_decision_names_the_policies_that_made_it_and_not_those_at_the_proposal(cashier: Counter, clock: Clock):
     action_id = claimed_wrongly(cashier)
     before = history(cashier, action_id)[-1][1]["policy_context"]
     reading = put_in_force(cashier, "verification", "night", default_policy("verification") | {"repeat_limit": 4})
@@ -105,7 +105,7 @@ def test_a_decision_names_the_policies_that_made_it_and_not_those_of_the_proposa
 
 
 @pytest.mark.req("R-LE-13")
-def test_new_entries_name_the_four_policies_in_force_and_old_entries_stay_as_they_are(cashier: Counter):
+def test_new_entries_name_the_four_policies_in_force_and_old_entries_stay_unchanged(cashier: Counter):
     old = cashier.propose()
     changed = {"verification": {"repeat_limit": 4}, "recovery": {"max_read_attempts": 4}}
     named = {}
@@ -121,7 +121,7 @@ def test_new_entries_name_the_four_policies_in_force_and_old_entries_stay_as_the
 
 
 @pytest.mark.req("R-RP-24")
-def test_pages_and_api_show_row_and_version_by_the_policy_that_decided(cashier: Counter, clock: Clock):
+def test_pages_and_api_show_row_and_version_of_the_deciding_policy(cashier: Counter, clock: Clock):
     action_id = claimed_wrongly(cashier)
     decided_by = put_in_force(cashier, "recovery", "strict", HELD)
     read(cashier, clock, action_id)
@@ -147,7 +147,7 @@ def test_pages_and_api_show_row_and_version_by_the_policy_that_decided(cashier: 
 
 
 @pytest.mark.req("R-RP-24")
-def test_the_consoles_own_decision_is_not_called_a_policy(cashier: Counter):
+def test_a_decision_of_the_console_itself_is_attributed_to_the_built_in_table(cashier: Counter):
     cashier.propose()
     [order] = cashier.claim()
     assert cashier.start(order, payload_hash="0" * 64).status_code == 409
@@ -158,7 +158,7 @@ def test_the_consoles_own_decision_is_not_called_a_policy(cashier: Counter):
 
 
 @pytest.mark.req("R-VD-17")
-def test_a_later_reading_names_the_policy_that_it_was_judged_under(counter: Counter, clock: Clock, secrets_dir: Path):
+def test_a_later_reading_names_the_policy_under_which_it_was_judged(counter: Counter, clock: Clock, secrets_dir: Path):
     document = refund_contract()
     document["verification"]["recheck_after"] = ["PT1H"]
     counter.open(secrets_dir, document)
@@ -177,7 +177,7 @@ def test_a_later_reading_names_the_policy_that_it_was_judged_under(counter: Coun
 
 
 @pytest.mark.req("R-RP-24")
-def test_a_compensation_that_failed_is_decided_by_the_policy_in_force_by_then(
+def test_a_failed_compensation_is_decided_by_the_policy_in_force_at_that_time(
     counter: Counter, clock: Clock, secrets_dir: Path
 ):
     cashier = counter.open(secrets_dir, lesser(externally_visible=True), cancelling())
@@ -226,14 +226,14 @@ def digests(head: ledger.SubjectHead, **changes: str) -> dict[str, str]:
 
 @pytest.mark.req("R-RP-24", "R-VD-17")
 @pytest.mark.parametrize("kind", ["verification", "recovery"])
-def test_a_decision_under_a_policy_that_never_was_is_found(decided: Any, kind: str):
+def test_a_decision_under_a_nonexistent_policy_is_detected(decided: Any, kind: str):
     counter, head, detail = decided
     said = found(counter, head, detail=detail, digests=digests(head, **{kind: "0" * 64}))
     assert said == f"it was decided under a {kind} policy that was not in force."
 
 
 @pytest.mark.req("R-RP-24")
-def test_a_decision_under_a_policy_that_was_superseded_is_found(decided: Any):
+def test_a_decision_under_a_superseded_policy_is_detected(decided: Any):
     counter, head, detail = decided
     with tenancy(counter.tenant):
         first = catalogue_queries.policy_version(counter.tenant, "recovery", "1")
@@ -252,13 +252,13 @@ def test_a_decision_under_a_policy_that_was_superseded_is_found(decided: Any):
         ({"recovery_table": "0" * 64}, "its recovery policy has another table than the one that decided."),
     ],
 )
-def test_a_row_that_the_policy_does_not_have_is_found(decided: Any, changes: dict[str, str], said: str):
+def test_a_row_missing_from_the_policy_is_detected(decided: Any, changes: dict[str, str], said: str):
     counter, head, detail = decided
     assert found(counter, head, detail=detail | changes, digests=digests(head)) == said
 
 
 @pytest.mark.req("R-RP-24")
-def test_a_row_with_another_decision_than_the_policy_gives_it_is_found(decided: Any):
+def test_a_row_with_another_decision_than_in_the_policy_is_detected(decided: Any):
     counter, head, detail = decided
     entry = head.entry | {"reconciliation": head.entry["reconciliation"] | {"recovery_decision": "OWN-1 FAIL_CLOSED"}}
     said = found(counter, head, detail=detail, digests=digests(head), entry=entry)
@@ -266,14 +266,14 @@ def test_a_row_with_another_decision_than_the_policy_gives_it_is_found(decided: 
 
 
 @pytest.mark.req("R-RP-24", "R-VD-17")
-def test_a_decision_that_names_no_policy_is_found(decided: Any):
+def test_a_decision_without_a_policy_is_detected(decided: Any):
     counter, head, detail = decided
     said = found(counter, head, detail=detail)
     assert said == "it was read and judged under a verification policy that it does not name."
 
 
 @pytest.mark.req("R-LE-13")
-def test_an_entry_that_names_another_version_without_a_decision_is_found(decided: Any):
+def test_an_entry_with_another_version_and_no_decision_is_detected(decided: Any):
     counter, head, _ = decided
     entry = head.entry | {"policy_context": head.entry["policy_context"] | {"recovery_policy_version": "1"}}
     said = found(counter, head, detail={}, entry=entry)
@@ -281,7 +281,7 @@ def test_an_entry_that_names_another_version_without_a_decision_is_found(decided
 
 
 @pytest.mark.req("R-LE-13")
-def test_an_entry_that_names_another_version_than_the_one_that_decided_is_found(decided: Any):
+def test_an_entry_with_another_version_than_the_deciding_one_is_detected(decided: Any):
     counter, head, detail = decided
     entry = head.entry | {"policy_context": head.entry["policy_context"] | {"recovery_policy_version": "1"}}
     said = found(counter, head, detail=detail, entry=entry, digests=digests(head))

@@ -54,7 +54,7 @@ def ordered(counter, action_id, clock):
     return next((each for each in counter.claim() if each["action_id"] == action_id), None)
 
 
-def test_a_target_that_changed_before_the_vote_refuses_it_and_people_are_asked_again(ready, till, clock):
+def test_a_target_that_changed_before_the_vote_refuses_it_and_approval_is_requested_again(ready, till, clock):
     """B31: changed between the reading that people were shown and the vote."""
     action_id = asked(ready, clock)
     before = ready.approval_of(action_id)
@@ -69,7 +69,7 @@ def test_a_target_that_changed_before_the_vote_refuses_it_and_people_are_asked_a
     assert ready.vote(ready.approval_of(action_id)).status_code == 201
 
 
-def test_the_reason_for_asking_again_is_on_record(ready, till, clock):
+def test_the_reason_for_a_new_request_is_recorded(ready, till, clock):
     action_id = asked(ready, clock)
     till.till.execute(CHANGED)
     opened(ready, action_id, clock)
@@ -86,7 +86,7 @@ def test_the_reason_for_asking_again_is_on_record(ready, till, clock):
 
 
 @pytest.mark.parametrize("verdict", ["reject", "request_changes"])
-def test_saying_no_needs_no_target_that_stands_still(ready, till, clock, verdict):
+def test_a_rejection_is_possible_although_the_target_has_changed(ready, till, clock, verdict):
     action_id = asked(ready, clock)
     till.till.execute(CHANGED)
     opened(ready, action_id, clock)
@@ -104,7 +104,7 @@ def test_a_target_that_changed_after_the_vote_is_not_released(ready, till, clock
     assert ordered(ready, action_id, clock) is not None
 
 
-def test_a_reading_from_before_the_vote_releases_nothing(ready, clock):
+def test_a_reading_from_before_the_vote_is_not_sufficient_for_a_release(ready, clock):
     """However fresh it is: what happened since is what the start asks about."""
     action_id = approved(ready, clock)
     clock.forward(seconds=1)
@@ -113,7 +113,7 @@ def test_a_reading_from_before_the_vote_releases_nothing(ready, clock):
     assert [each["waiting_for"] for each in waits if each["action_id"] == action_id] == [["reading"]]
 
 
-def test_both_ways_to_a_release_look_at_the_target(ready, till, clock):
+def test_claim_and_start_both_check_the_target_for_drift(ready, till, clock):
     """The trap of two code paths: a grant that was minted before the change is refused at the start as well."""
     action_id = approved(ready, clock)
     order = ordered(ready, action_id, clock)
@@ -129,7 +129,7 @@ def test_both_ways_to_a_release_look_at_the_target(ready, till, clock):
     assert "EXECUTING" not in ready.path(action_id)
 
 
-def test_the_payload_is_the_same_and_what_it_refers_to_is_not(ready, till, clock):
+def test_a_replaced_target_is_detected_although_the_payload_is_unchanged(ready, till, clock):
     """The trap of the unchanged argument hash: the order behind the same id was replaced by another one."""
     action_id = approved(ready, clock)
     hashes = {ready.history(action_id)[-1]["entry"]["requested_operation"]["validated_payload_hash"]}
@@ -142,7 +142,7 @@ def test_the_payload_is_the_same_and_what_it_refers_to_is_not(ready, till, clock
     assert [each["field"] for each in last["detail"]["changed"]] == ["target.version"]
 
 
-def test_an_action_that_the_reading_rules_out_is_not_asked_about_again(ready, till, clock):
+def test_no_new_approval_is_requested_for_an_action_that_the_reading_rules_out(ready, till, clock):
     action_id = approved(ready, clock)
     till.till.execute(DOOMED)
     assert ordered(ready, action_id, clock) is None
@@ -151,7 +151,7 @@ def test_an_action_that_the_reading_rules_out_is_not_asked_about_again(ready, ti
     assert (last["state"], last["detail"]["code"]) == ("FAILED", "PREFLIGHT_REFUSED")
 
 
-def test_a_field_that_the_contract_calls_volatile_may_change(counter, secrets_dir, till, clock):
+def test_a_volatile_field_may_change(counter, secrets_dir, till, clock):
     counter.open(secrets_dir, prepared_contract(approval={"volatile": ["target.version"]}))
     action_id = approved(counter, clock)
     till.till.execute(CHANGED)
@@ -171,7 +171,7 @@ def test_an_approval_without_a_baseline_cannot_drift(ready, secrets_dir, till, c
     assert ready.vote(ready.approval_of(action_id)).status_code == 201
 
 
-def test_an_approval_near_its_deadline_has_a_release_window_of_its_own(counter, secrets_dir, clock):
+def test_an_approval_near_its_deadline_has_a_full_release_window(counter, secrets_dir, clock):
     """The trap of the dead execution window: what was approved in the last second can still start."""
     ready = counter.open(secrets_dir, prepared_contract(approval={"decide_within_s": 120}))
     action_id = asked(ready, clock)
@@ -211,7 +211,7 @@ def test_opening_the_page_asks_for_a_reading_and_then_shows_what_changed(ready, 
     assert '<th scope="row" class="mono">target.version</th><td>1</td><td>2</td><td>material</td>' in shown
 
 
-def test_the_baseline_and_the_drift_over_the_api(ready, till, clock):
+def test_the_api_shows_the_baseline_and_the_drift(ready, till, clock):
     action_id = asked(ready, clock)
     before = ready.approval_of(action_id)
     assert (before["baseline"]["known"], before["baseline"]["digest"]) == (True, before["covers"]["precondition"])
@@ -224,7 +224,7 @@ def test_the_baseline_and_the_drift_over_the_api(ready, till, clock):
     assert drift["differences"] == [{"field": "target.version", "then": "1", "now": "2", "material": True}]
 
 
-def test_the_page_of_a_request_that_was_asked_again_leads_to_the_newer_one(ready, till, clock):
+def test_the_page_of_a_superseded_request_links_to_the_newer_one(ready, till, clock):
     action_id = asked(ready, clock)
     old = ready.approval_of(action_id)
     till.till.execute(CHANGED)
@@ -235,7 +235,7 @@ def test_the_page_of_a_request_that_was_asked_again_leads_to_the_newer_one(ready
     assert f'/approvals/{old["approval_id"]}">an earlier request' in page(ready, new)
 
 
-def test_attention_reported_over_the_api_asks_for_a_reading(ready, clock):
+def test_opening_a_request_over_the_api_asks_for_a_reading(ready, clock):
     action_id = asked(ready, clock)
     clock.forward(seconds=30)
     approval_id = ready.approval_of(action_id)["approval_id"]
@@ -244,7 +244,7 @@ def test_attention_reported_over_the_api_asks_for_a_reading(ready, clock):
     assert [each["event"] for each in ready.history(action_id)[count:]] == ["reading_wanted"]
 
 
-def test_a_person_who_may_not_vote_asks_for_no_reading_by_looking(ready, clock):
+def test_a_person_who_may_not_vote_causes_no_reading_by_looking(ready, clock):
     action_id = asked(ready, clock)
     clock.forward(seconds=30)
     auditor = ready.person("compliance")

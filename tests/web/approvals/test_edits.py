@@ -44,7 +44,7 @@ def as_told(counter, action_id):
 
 
 @pytest.mark.req("R-AP-16")
-def test_an_edit_is_a_new_action_and_the_original_ends_with_every_byte_kept(ready):
+def test_an_edit_creates_a_new_action_and_leaves_the_original_unchanged_on_record(ready):
     action_id, approval, made = edited(ready)
     assert ready.state(action_id) == "FAILED"
     assert ready.state(made["action_id"]) == "VALIDATED"
@@ -59,7 +59,7 @@ def test_an_edit_is_a_new_action_and_the_original_ends_with_every_byte_kept(read
     assert ready.vote(approval).json()["code"] == "ALREADY_DECIDED"
 
 
-def test_the_agent_is_told_which_fields_changed_and_that_a_reviewer_did_it(ready):
+def test_the_agent_is_notified_of_the_changed_fields_and_that_a_reviewer_made_them(ready):
     action_id, _, made = edited(ready)
     told = as_told(ready, action_id)
     assert told["approval"]["superseded_by"] == made["action_id"]
@@ -71,7 +71,7 @@ def test_the_agent_is_told_which_fields_changed_and_that_a_reviewer_did_it(ready
     assert ready.report(action_id)["code"] == "NOT_EXECUTED"
 
 
-def test_the_editor_cannot_approve_what_cannot_be_undone(ready):
+def test_the_editor_cannot_approve_an_irreversible_action(ready):
     _, _, made = edited(ready)
     approval = ready.reviewer.get(f"/approvals/{made['approval_id']}").json()
     refused = ready.vote(approval)
@@ -92,7 +92,7 @@ def test_the_editor_cannot_approve_what_cannot_be_undone(ready):
         ({"payload_hash": "0" * 64}, 409, "PAYLOAD_CHANGED"),
     ],
 )
-def test_an_edit_that_is_refused_loses_nothing(ready, changes, status, code):
+def test_a_refused_edit_loses_nothing(ready, changes, status, code):
     action_id = ready.propose()
     approval = ready.approval_of(action_id)
     refused = edit(ready, approval, **changes)
@@ -101,7 +101,7 @@ def test_an_edit_that_is_refused_loses_nothing(ready, changes, status, code):
     assert ready.vote(approval).status_code == 201
 
 
-def test_bytes_that_are_no_json_are_a_clear_error(ready):
+def test_an_edit_that_is_not_json_is_a_clear_error(ready):
     approval = ready.approval_of(ready.propose())
     path = f"/api/v1/approvals/{approval['approval_id']}/edit"
     refused = ready.reviewer.client.post(
@@ -110,7 +110,7 @@ def test_bytes_that_are_no_json_are_a_clear_error(ready):
     assert (refused.status_code, refused.json()["code"]) == (400, "NOT_JSON")
 
 
-def test_a_preview_says_what_would_change_and_writes_nothing(ready):
+def test_a_preview_shows_the_changes_and_writes_nothing(ready):
     action_id = ready.propose()
     count = len(ready.history(action_id))
     approval = ready.approval_of(action_id)
@@ -122,7 +122,7 @@ def test_a_preview_says_what_would_change_and_writes_nothing(ready):
     assert len(ready.history(action_id)) == count
 
 
-def test_only_reviewers_edit_and_only_what_is_undecided(ready):
+def test_only_reviewers_can_edit_and_only_undecided_requests(ready):
     action_id = ready.propose()
     approval = ready.approval_of(action_id)
     assert edit(ready, approval, by=ready.operator).status_code == 403
@@ -139,7 +139,7 @@ def test_an_edit_passes_after_the_agents_session_has_ended(ready):
     assert edit(ready, ready.approval_of(answer["action_id"])).status_code == 201
 
 
-def test_a_freeze_stops_an_edit_as_it_stops_a_call(ready):
+def test_a_freeze_refuses_an_edit_as_it_refuses_a_call(ready):
     approval = ready.approval_of(ready.propose())
     ready.operator.post("/freezes", {"scope": "tool", "value": "refund_order", "reason": "Looking into it."})
     refused = edit(ready, approval)
@@ -156,7 +156,7 @@ def test_an_edit_resets_the_votes(ready):
     assert stale.json()["code"] == "PAYLOAD_CHANGED"
 
 
-def test_an_edited_action_has_its_target_read_before_people_are_asked(counter, secrets_dir, clock):
+def test_the_target_of_an_edited_action_is_read_before_approval_is_requested(counter, secrets_dir, clock):
     counter.open(secrets_dir, prepared_contract())
     action_id = asked(counter, clock)
     made = edit(counter, counter.approval_of(action_id)).json()
@@ -212,7 +212,7 @@ def test_an_edited_amount_is_executed_and_verified_without_a_mismatch(ready, clo
     assert ready.case_of(made["action_id"]) is None
 
 
-def test_dropped_expectations_are_on_record_and_the_agent_is_told_why(ready):
+def test_dropped_expectations_are_recorded_and_the_agent_is_told_the_reason(ready):
     action_id = expecting(ready, *EXPECTED)
     made = edit(ready, ready.approval_of(action_id), payload=ORDER | {"amount": 1800}).json()
     first = ready.history(made["action_id"])[0]
@@ -223,7 +223,7 @@ def test_dropped_expectations_are_on_record_and_the_agent_is_told_why(ready):
     assert as_told(ready, action_id)["approval"]["more"]["expectations_dropped"] == DROPPED
 
 
-def test_the_preview_says_which_expectations_fall_away_and_which_stay(ready):
+def test_the_preview_lists_the_dropped_and_the_remaining_expectations(ready):
     approval = ready.approval_of(expecting(ready, *EXPECTED))
     body = {"payload": ORDER | {"amount": 1800}, "payload_hash": approval["payload_hash"]}
     told = ready.reviewer.post(f"/approvals/{approval['approval_id']}/edit-preview", body).json()
@@ -235,7 +235,7 @@ def test_the_preview_says_which_expectations_fall_away_and_which_stay(ready):
     assert f'<li class="mono">{EXPECTED[2]}</li>' in shown
 
 
-def test_the_new_request_is_headed_by_who_edited_what_and_why_and_accuses_nobody(ready):
+def test_the_new_request_names_editor_changes_and_reason_without_flagging_a_contradiction(ready):
     ada = ready.person("reviewer", name="ada@orchid")
     approval = ready.approval_of(expecting(ready, *EXPECTED))
     made = edit(ready, approval, by=ada, payload=ORDER | {"amount": 1800}).json()
@@ -252,7 +252,7 @@ def test_the_new_request_is_headed_by_who_edited_what_and_why_and_accuses_nobody
     assert told["edit"]["expectations_dropped"] == DROPPED
 
 
-def test_a_contradiction_by_the_agent_itself_stays_on_the_edited_request(ready):
+def test_a_contradiction_by_the_agent_itself_is_kept_on_the_edited_request(ready):
     """Only what the reviewer wrote is no contradiction of the agent's."""
     goal = "Refund 20.50 EUR to order EX-1002."
     made = edit(ready, ready.approval_of(expecting(ready, goal=goal)), payload=ORDER | {"amount": 1800}).json()
@@ -279,7 +279,7 @@ def test_an_edit_of_an_edit_drops_more_and_names_its_own_editor(ready):
     assert told["contradictions"] == []
 
 
-def test_an_edit_that_another_expectation_contradicts_is_refused_and_names_it(ready):
+def test_an_edit_that_contradicts_another_expectation_is_refused_and_names_it(ready):
     action_id = expecting(ready, "sa.amount == 2050", "sa.currency == 'USD'")
     approval = ready.approval_of(action_id)
     refused = edit(ready, approval, payload=ORDER | {"amount": 1800})
@@ -310,7 +310,7 @@ def again(counter, supersedes, **arguments):
     return answer.json()["results"][0]
 
 
-def test_the_agent_is_told_what_is_wanted_word_for_word_and_links_its_next_call(ready):
+def test_the_agent_reads_the_requested_changes_verbatim_and_links_its_next_call(ready):
     action_id = ready.propose()
     words = "Refund 10.00 EUR; they kept the shade."
     ready._made(ready.vote(ready.approval_of(action_id), verdict="request_changes", reason=words))
@@ -324,7 +324,7 @@ def test_the_agent_is_told_what_is_wanted_word_for_word_and_links_its_next_call(
 
 
 @pytest.mark.parametrize("named", ["open", "foreign", "nonsense"])
-def test_a_call_stands_in_only_for_an_ended_action_of_the_same_key(ready, named):
+def test_a_call_can_supersede_only_an_ended_action_of_the_same_key(ready, named):
     names = {"open": lambda: ready.propose(), "foreign": lambda: str(uuid4()), "nonsense": lambda: "the last one"}
     answer = again(ready, names[named](), amount=1000)
     assert (answer["accepted"], answer["result"]["error"]["code"]) == (False, "UNRESOLVED_DEPENDENCY")
@@ -339,7 +339,7 @@ def form_of(counter, approval, **changes):
     return counter.reviewer.client.post(path, body | changes)
 
 
-def test_the_page_shows_what_the_agent_does_not_expect_before_anything_is_made(ready):
+def test_the_page_lists_unexpected_values_before_the_edit_is_submitted(ready):
     action_id = ready.propose()
     approval = ready.approval_of(action_id)
     path = f"/t/{ready.slug}/approvals/{approval['approval_id']}"
@@ -367,7 +367,7 @@ def test_the_page_shows_what_the_agent_does_not_expect_before_anything_is_made(r
         (json.dumps(ORDER), 422, "The edited payload is identical to the original."),
     ],
 )
-def test_values_that_the_gate_refuses_stay_in_the_form(ready, payload, status, told):
+def test_values_refused_by_the_gate_stay_in_the_form(ready, payload, status, told):
     action_id = ready.propose()
     answer = form_of(ready, ready.approval_of(action_id), payload=payload, make="yes")
     shown = answer.content.decode()
@@ -395,7 +395,7 @@ def page_for(counter, approval):
     return f"/t/{counter.slug}/approvals/{approval['approval_id']}/edit"
 
 
-def test_the_inputs_of_the_schema_and_the_json_make_the_same_bytes(ready):
+def test_the_inputs_and_the_json_editor_give_the_same_bytes(ready):
     approval = ready.approval_of(ready.propose())
     shown = ready.reviewer.client.get(page_for(ready, approval)).content.decode()
     assert 'name="argument:integer:amount" value="1250"' in shown
@@ -416,7 +416,7 @@ def test_the_inputs_of_the_schema_and_the_json_make_the_same_bytes(ready):
         assert approvals.approval(ready.tenant, UUID(made["Location"].split("/")[-1])).payload_hash == hashes[0][1]
 
 
-def test_the_arguments_go_from_inputs_to_json_and_back_with_nothing_lost(ready):
+def test_arguments_survive_switching_between_inputs_and_json(ready):
     approval = ready.approval_of(ready.propose())
     path = page_for(ready, approval)
     as_json = unescape(ready.reviewer.client.post(path, typed(approval) | {"show": "json"}).content.decode())
@@ -433,7 +433,7 @@ def test_the_arguments_go_from_inputs_to_json_and_back_with_nothing_lost(ready):
     )
 
 
-def test_while_somebody_types_the_difference_follows_and_nothing_is_refused_yet(ready):
+def test_the_preview_is_updated_while_typing_and_refuses_nothing(ready):
     action_id = ready.propose()
     approval = ready.approval_of(action_id)
 
@@ -481,7 +481,7 @@ def test_a_refused_argument_leads_to_its_input_and_keeps_what_was_typed(ready):
 NOBODY = "Nobody would be left to approve it."
 
 
-def test_an_edit_that_leaves_nobody_to_approve_it_says_so_first_and_over_the_api(ready):
+def test_an_edit_that_leaves_no_eligible_approver_is_reported_beforehand(ready):
     approval = ready.approval_of(ready.propose())
     path = page_for(ready, approval)
     assert NOBODY in ready.reviewer.client.get(path).content.decode()

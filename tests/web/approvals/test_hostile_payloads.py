@@ -59,7 +59,7 @@ def shown(payload: Any) -> tuple[tuple[rendering.Field, ...], str]:
 
 @pytest.mark.req("R-UI-04")
 @pytest.mark.parametrize("name", sorted(HOSTILE))
-def test_a_hostile_text_is_shown_whole_and_does_nothing(name):
+def test_a_hostile_text_is_shown_completely_and_does_nothing(name):
     fields, page = shown({name: HOSTILE[name]})
     assert len(fields) == 1
     assert "<script" not in page
@@ -70,13 +70,13 @@ def test_a_hostile_text_is_shown_whole_and_does_nothing(name):
     assert digest(canonical.canonical([rendering.RENDERER, read_back(page)])) == rendering.rendering_digest(fields)
 
 
-def test_ten_thousand_fields_are_all_there():
+def test_ten_thousand_fields_are_all_shown():
     fields, page = shown({f"field_{number}": number for number in range(10_000)})
     assert len(fields) == 10_000
     assert page.count('<th scope="row">') == 10_000
 
 
-def test_a_field_of_a_megabyte_is_folded_with_its_length_and_digest_and_stays_at_hand():
+def test_a_megabyte_field_is_folded_with_its_length_and_digest_and_can_be_opened():
     text = "A" * 999_999 + "!"
     fields, page = shown({"text": text})
     assert "1000000 characters" in fields[0].display
@@ -85,12 +85,12 @@ def test_a_field_of_a_megabyte_is_folded_with_its_length_and_digest_and_stays_at
     assert fields[0].warnings == ("LONG",)
 
 
-def test_two_long_texts_that_differ_behind_the_fold_are_two_renderings():
+def test_two_long_texts_that_differ_beyond_the_fold_are_rendered_differently():
     one, other = (rendering.render_payload({"text": "A" * 5000 + end}) for end in "xy")
     assert rendering.rendering_digest(one) != rendering.rendering_digest(other)
 
 
-def test_deep_nesting_is_shown_to_the_bottom_or_refused():
+def test_deep_nesting_is_shown_completely_or_refused():
     deep: Any = "bottom"
     for _ in range(40):
         deep = {"a": deep}
@@ -103,7 +103,7 @@ def test_deep_nesting_is_shown_to_the_bottom_or_refused():
         canonical.read(json.dumps({"a": "\ud800"}))
 
 
-def test_names_are_as_hostile_as_values():
+def test_hostile_names_are_escaped_like_values():
     fields, page = shown({"<b>amount</b>\u202e": 1, "amount": 2})
     assert len(fields) == 2
     assert "<b>" not in page

@@ -14,7 +14,7 @@ def vote(stage, action_id, verdict, *, roles=("reviewer",), **changes):
 
 
 @pytest.mark.req("R-UI-01")
-def test_the_inbox_lists_exactly_what_waits(stage):
+def test_the_inbox_lists_exactly_the_waiting_approvals(stage):
     first, second, gone = (stage.propose() for _ in range(3))
     stage.approve(gone)
     page = visitor(stage, "reviewer").page("approvals")
@@ -33,7 +33,7 @@ def test_the_inbox_lists_exactly_what_waits(stage):
         assert part in said
 
 
-def test_the_inbox_without_anything_says_as_of_when_and_whether_calls_come(stage):
+def test_an_empty_inbox_says_so_and_shows_the_intake(stage):
     said = words(visitor(stage, "reviewer").page("approvals"))
     assert "No approval is waiting" in said
     assert "no calls yet" in said
@@ -48,7 +48,7 @@ def test_decided_requests_have_their_own_list(stage):
 
 
 @pytest.mark.req("R-UI-02")
-def test_the_page_shows_everything_that_a_vote_binds_to(stage):
+def test_the_page_shows_everything_that_a_vote_covers(stage):
     action_id = stage.propose(goal="Refund the broken lamp.", order_id="EX-LAMP0001")
     approval = stage.approval(action_id)
     page = visitor(stage, "reviewer").page(f"approvals/{approval.id}")
@@ -99,7 +99,7 @@ def test_another_tools_change_to_the_target_is_visible(shop):
 
 
 @pytest.mark.req("R-UI-26", "R-UI-03")
-def test_a_plain_form_approves(stage):
+def test_an_approval_can_be_given_with_a_plain_form(stage):
     action_id = stage.propose()
     answer = vote(stage, action_id, "approve")
     assert (answer.status_code, stage.approval(action_id).state) == (302, "APPROVED")
@@ -109,7 +109,7 @@ def test_a_plain_form_approves(stage):
 
 
 @pytest.mark.req("R-UI-03")
-def test_a_rejection_needs_its_reason(stage):
+def test_a_rejection_requires_a_reason(stage):
     action_id = stage.propose()
     answer = vote(stage, action_id, "reject", reason="")
     assert answer.status_code == 422
@@ -120,7 +120,7 @@ def test_a_rejection_needs_its_reason(stage):
     assert stage.state(action_id) == "FAILED"
 
 
-def test_changes_may_be_requested(stage):
+def test_changes_can_be_requested(stage):
     action_id = stage.propose()
     vote(stage, action_id, "request_changes")
     assert "requested changes" in words(visitor(stage, "operator").page(f"approvals/{stage.approval(action_id).id}"))
@@ -136,7 +136,7 @@ def test_a_wrong_password_signs_nothing(stage):
 
 @pytest.mark.req("R-UI-04")
 @pytest.mark.parametrize("digest", ["payload_hash", "rendering_digest"])
-def test_a_page_that_showed_something_else_cannot_vote(stage, digest):
+def test_an_outdated_page_cannot_vote(stage, digest):
     action_id = stage.propose()
     answer = vote(stage, action_id, "approve", **{digest: "0" * 64})
     assert answer.status_code == 409
@@ -152,7 +152,7 @@ def test_a_page_without_its_digests_cannot_vote(stage):
     assert "Reload it before you decide" in words(answer.content.decode())
 
 
-def test_a_second_vote_is_refused_in_a_sentence(stage):
+def test_a_second_vote_is_refused_in_one_sentence(stage):
     action_id = stage.propose()
     vote(stage, action_id, "approve")
     answer = vote(stage, action_id, "approve", roles=("reviewer", "operator"))
@@ -174,12 +174,12 @@ def test_a_decided_approval_offers_no_form(stage):
     assert 'name="verdict"' not in visitor(stage, "reviewer").page(f"approvals/{stage.approval(action_id).id}")
 
 
-def test_no_reviewer_at_all_is_said_aloud(stage):
+def test_a_missing_reviewer_is_reported(stage):
     page = visitor(stage, "operator").page(f"approvals/{stage.approval(stage.propose()).id}")
     assert "No eligible approver." in page
 
 
-def test_approved_never_hides_what_came_of_it(stage):
+def test_an_approved_request_shows_the_outcome_of_the_action(stage):
     case = stage.case()
     approval = stage.approval(case.action_id)
     page = visitor(stage, "reviewer")
@@ -189,7 +189,7 @@ def test_approved_never_hides_what_came_of_it(stage):
     assert "Needs review" in words(page.page("approvals", tab="decided"))
 
 
-def test_words_that_contradict_the_payload_are_flagged_and_change_no_fact(stage):
+def test_statements_that_contradict_the_payload_are_flagged_and_change_no_fact(stage):
     """B35: an agent that says 24.00 and sends 125.00 is contradicted by the page; the facts are the stored bytes."""
     action_id = stage.propose(goal="Refund 24.00 EUR, as promised.")
     honest = stage.propose(goal="Refund 125.00 EUR, as promised.")
@@ -201,7 +201,7 @@ def test_words_that_contradict_the_payload_are_flagged_and_change_no_fact(stage)
     assert "contradict the payload" not in words(visitor(stage, "reviewer").page(f"approvals/{other.id}"))
 
 
-def test_the_strip_says_what_how_much_whether_it_can_be_undone_and_which_rule_asks(stage):
+def test_the_summary_shows_action_amount_reversibility_and_the_rule_that_requires_approval(stage):
     page = visitor(stage, "reviewer").page(f"approvals/{stage.approval(stage.propose()).id}")
     strip = words(page.split('data-part="strip"')[1].split("</dl>")[0])
     for part in ("Action Refund", "Amount 125.00 EUR", "Can it be undone? Irreversible", "Approval required"):

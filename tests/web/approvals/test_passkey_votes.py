@@ -63,7 +63,7 @@ def votes_of(shop: Workshop, approval: dict[str, Any]) -> list[Vote]:
 
 
 @pytest.mark.parametrize("kind", ["p256", "ed25519"])
-def test_a_vote_is_signed_by_a_passkey_and_says_so_everywhere(shop: Workshop, approval: dict[str, Any], kind: str):
+def test_a_vote_signed_by_a_passkey_is_shown_as_such_everywhere(shop: Workshop, approval: dict[str, Any], kind: str):
     one = enrolled(shop.tenant, actor_of(shop.tenant, shop.reviewer), device(kind))
     told = sign(shop.reviewer, approval, one)
     assert told.status_code == 201, told.content
@@ -110,14 +110,14 @@ def test_the_raw_assertion_is_kept_with_the_vote_and_as_evidence(
     assert sealed["statement"] == bytes(vote.statement)
 
 
-def test_the_counter_of_the_key_is_kept(shop: Workshop, approval: dict[str, Any], blue: Authenticator):
+def test_the_counter_of_the_key_is_stored(shop: Workshop, approval: dict[str, Any], blue: Authenticator):
     blue.counter = 41
     assert sign(shop.reviewer, approval, blue).status_code == 201
     assert key_row(shop.tenant, blue).sign_count == 41
 
 
 @pytest.mark.parametrize("verdict", ["reject", "request_changes"])
-def test_a_vote_against_is_signed_in_the_same_way(
+def test_a_rejection_is_signed_in_the_same_way(
     shop: Workshop, approval: dict[str, Any], blue: Authenticator, verdict: str
 ):
     told = sign(shop.reviewer, approval, blue, verdict=verdict, reason="The policy is still in force.")
@@ -142,14 +142,14 @@ def strict(shop: Workshop) -> dict[str, Any]:
     return shop.approval_of(shop.propose())
 
 
-def test_nothing_less_than_a_required_passkey_approves(shop: Workshop, blue: Authenticator):
+def test_nothing_less_than_a_required_passkey_can_approve(shop: Workshop, blue: Authenticator):
     approval = strict(shop)
     assert refused(shop.vote(approval)) == (403, "STEP_UP_REQUIRED")
     assert refused(shop.vote(approval, password=None)) == (403, "STEP_UP_REQUIRED")
     assert sign(shop.reviewer, approval, blue).status_code == 201
 
 
-def test_saying_no_is_never_blocked_by_step_up(shop: Workshop):
+def test_step_up_never_blocks_a_rejection(shop: Workshop):
     """Whoever has lost their passkey can still stop what must not happen; the record says how weak the proof was."""
     approval = strict(shop)
     told = shop.vote(approval, verdict="reject", reason="Not this one.", password=None)
@@ -158,7 +158,7 @@ def test_saying_no_is_never_blocked_by_step_up(shop: Workshop):
     assert shop.state(approval["action_id"]) == "FAILED"
 
 
-def test_a_wrong_password_is_not_taken_for_none(shop: Workshop, approval: dict[str, Any]):
+def test_a_wrong_password_is_not_treated_as_a_missing_one(shop: Workshop, approval: dict[str, Any]):
     answer = shop.vote(approval, verdict="reject", reason="Not this one.", password="wrong")
     assert refused(answer) == (403, "STEP_UP_REQUIRED")
 
@@ -166,7 +166,7 @@ def test_a_wrong_password_is_not_taken_for_none(shop: Workshop, approval: dict[s
 # B12: one challenge, one answer
 
 
-def test_a_challenge_is_answered_once(shop: Workshop, approval: dict[str, Any], blue: Authenticator):
+def test_a_challenge_can_be_answered_once(shop: Workshop, approval: dict[str, Any], blue: Authenticator):
     """B12: replay."""
     challenge = ask(shop.reviewer, approval).json()
     assertion = blue.answer(wanted(challenge))
@@ -176,7 +176,7 @@ def test_a_challenge_is_answered_once(shop: Workshop, approval: dict[str, Any], 
     assert len(votes_of(shop, approval)) == 1
 
 
-def test_a_refused_answer_uses_the_challenge_up(shop: Workshop, approval: dict[str, Any], blue: Authenticator):
+def test_a_refused_answer_consumes_the_challenge(shop: Workshop, approval: dict[str, Any], blue: Authenticator):
     """B12: no second try against the same challenge."""
     challenge = ask(shop.reviewer, approval).json()
     bad = blue.answer(wanted(challenge), data=blue.data(flags=UP))
@@ -204,7 +204,7 @@ def test_another_persons_key_cannot_be_used(shop: Workshop, approval: dict[str, 
     assert refused(cast(other, approval, challenge, blue.answer(wanted(challenge)))) == (403, "KEY_NOT_ACTIVE")
 
 
-def test_a_challenge_is_answered_in_the_session_that_asked(
+def test_a_challenge_can_be_answered_only_in_the_session_that_requested_it(
     shop: Workshop, approval: dict[str, Any], blue: Authenticator
 ):
     """B12, B37: the same person at another browser; what a session began ends with it."""
@@ -218,7 +218,7 @@ def test_a_challenge_is_answered_in_the_session_that_asked(
     assert refused(answer) == (409, "CHALLENGE_SPENT")
 
 
-def test_no_tab_answers_another_tabs_challenge(shop: Workshop, approval: dict[str, Any], blue: Authenticator):
+def test_a_challenge_cannot_be_answered_from_another_tab(shop: Workshop, approval: dict[str, Any], blue: Authenticator):
     """B12: each tab has a challenge of its own, and both may be open."""
     first, second = (ask(shop.reviewer, approval).json() for _ in range(2))
     assert wanted(first) != wanted(second)
@@ -227,7 +227,7 @@ def test_no_tab_answers_another_tabs_challenge(shop: Workshop, approval: dict[st
     assert cast(shop.reviewer, approval, first, blue.answer(wanted(first))).status_code == 201
 
 
-def test_a_challenge_runs_out_after_two_minutes(
+def test_a_challenge_expires_after_two_minutes(
     shop: Workshop, approval: dict[str, Any], blue: Authenticator, clock: Clock
 ):
     """B12: expired."""
@@ -237,7 +237,9 @@ def test_a_challenge_runs_out_after_two_minutes(
     assert refused(answer) == (409, "CHALLENGE_SPENT")
 
 
-def test_a_challenge_of_one_approval_is_none_of_another(shop: Workshop, approval: dict[str, Any], blue: Authenticator):
+def test_a_challenge_of_one_approval_is_refused_for_another(
+    shop: Workshop, approval: dict[str, Any], blue: Authenticator
+):
     """B8, B13: recorded for one statement, presented for another."""
     other = shop.approval_of(shop.propose(path="policies/old.md"))
     challenge = ask(shop.reviewer, approval).json()
@@ -284,7 +286,9 @@ def test_one_of_two_concurrent_answers_is_accepted(committed_db: Any):
 # B13 and B28, over the wire
 
 
-def test_an_answer_of_another_ceremony_is_no_vote(shop: Workshop, approval: dict[str, Any], blue: Authenticator):
+def test_an_assertion_of_another_ceremony_is_refused_as_a_vote(
+    shop: Workshop, approval: dict[str, Any], blue: Authenticator
+):
     """B13: a sign-in, and a registration, presented as a vote."""
     challenge = ask(shop.reviewer, approval).json()
     signed_in = blue.answer(b"\x07" * 32)
@@ -306,7 +310,7 @@ def test_an_answer_of_another_ceremony_is_no_vote(shop: Workshop, approval: dict
         {"flags": UP | UV | AT},
     ],
 )
-def test_flags_that_must_not_be_are_refused(
+def test_forbidden_flags_are_refused(
     shop: Workshop, approval: dict[str, Any], blue: Authenticator, bend: dict[str, int]
 ):
     """B28: UV missing, UP missing, BS without BE."""
@@ -315,7 +319,7 @@ def test_flags_that_must_not_be_are_refused(
     assert refused(cast(shop.reviewer, approval, challenge, answer)) == (403, "ASSERTION_INVALID")
 
 
-def test_a_counter_that_goes_back_stops_the_key_and_is_on_record(
+def test_a_counter_that_goes_back_suspends_the_key_and_is_recorded(
     shop: Workshop, approval: dict[str, Any], blue: Authenticator
 ):
     """B28: counter regression refuses the vote, raises an alert event and suspends the key; nothing is lowered."""
@@ -344,7 +348,7 @@ def test_an_invalid_assertion_is_refused(
 # Keys that must not sign
 
 
-def test_a_key_that_is_not_confirmed_signs_nothing(shop: Workshop, approval: dict[str, Any]):
+def test_an_unconfirmed_key_cannot_sign(shop: Workshop, approval: dict[str, Any]):
     """B23."""
     enrolled(shop.tenant, actor_of(shop.tenant, shop.reviewer), confirmed=False)
     assert refused(ask(shop.reviewer, approval)) == (403, "NO_APPROVER_KEY")
@@ -365,7 +369,7 @@ def stop(shop: Workshop, one: Authenticator) -> None:
         )
 
 
-def test_a_key_stopped_during_the_prompt_signs_nothing(shop: Workshop, approval: dict[str, Any], blue: Authenticator):
+def test_a_key_suspended_during_the_prompt_cannot_sign(shop: Workshop, approval: dict[str, Any], blue: Authenticator):
     """B18: between the challenge and its answer."""
     challenge = ask(shop.reviewer, approval).json()
     stop(shop, blue)
@@ -374,7 +378,9 @@ def test_a_key_stopped_during_the_prompt_signs_nothing(shop: Workshop, approval:
     assert votes_of(shop, approval) == []
 
 
-def test_an_approval_by_a_stopped_key_is_requested_again(shop: Workshop, approval: dict[str, Any], blue: Authenticator):
+def test_an_approval_by_a_suspended_key_is_requested_again(
+    shop: Workshop, approval: dict[str, Any], blue: Authenticator
+):
     """B18: suspended after the vote and before the start, the approval counts no longer."""
     assert sign(shop.reviewer, approval, blue).status_code == 201
     stop(shop, blue)
@@ -413,7 +419,7 @@ def test_a_change_while_the_page_is_open_is_detected(
     assert votes_of(shop, approval) == []
 
 
-def test_a_renderer_or_language_of_another_day_is_refused(
+def test_a_vote_on_an_older_rendering_is_refused(
     shop: Workshop, approval: dict[str, Any], blue: Authenticator, monkeypatch: pytest.MonkeyPatch, settings: Any
 ):
     """B36: the rendering digest of an old renderer, and another locale."""
@@ -429,7 +435,7 @@ def test_a_renderer_or_language_of_another_day_is_refused(
     assert refused(ask(shop.reviewer, approval)) == (409, "RENDERING_CHANGED")
 
 
-def test_an_approval_moved_to_another_installation_is_refused(
+def test_an_approval_from_another_installation_is_refused(
     shop: Workshop, approval: dict[str, Any], blue: Authenticator, settings: Any
 ):
     """B7: signed in staging, presented in production."""
@@ -439,7 +445,7 @@ def test_an_approval_moved_to_another_installation_is_refused(
     assert refused(answer) == (409, "STATEMENT_CHANGED")
 
 
-def test_a_statement_altered_at_rest_signs_nothing(shop: Workshop, approval: dict[str, Any], blue: Authenticator):
+def test_a_statement_altered_at_rest_cannot_be_signed(shop: Workshop, approval: dict[str, Any], blue: Authenticator):
     """B13: whoever can write to the table of challenges cannot have another statement signed."""
     challenge = ask(shop.reviewer, approval).json()
     altered = challenge["statement"].replace('"verdict":"approve"', '"verdict":"reject"').encode()
@@ -453,7 +459,7 @@ def test_a_statement_altered_at_rest_signs_nothing(shop: Workshop, approval: dic
 # Who may ask
 
 
-def test_only_who_may_vote_is_asked_to_sign(shop: Workshop, approval: dict[str, Any]):
+def test_only_an_eligible_reviewer_gets_a_challenge(shop: Workshop, approval: dict[str, Any]):
     for role in ("operator", "compliance"):
         person = shop.person(role, name=f"{role}-only@orchid")
         assert refused(ask(person, approval)) == (403, "NOT_ELIGIBLE")
@@ -461,7 +467,7 @@ def test_only_who_may_vote_is_asked_to_sign(shop: Workshop, approval: dict[str, 
         assert refused(ask(key, approval)) == (403, "FORBIDDEN")
 
 
-def test_a_decided_request_asks_for_no_signature(shop: Workshop, approval: dict[str, Any], blue: Authenticator):
+def test_a_decided_request_gives_no_challenge(shop: Workshop, approval: dict[str, Any], blue: Authenticator):
     assert sign(shop.reviewer, approval, blue).status_code == 201
     assert refused(ask(shop.reviewer, approval)) == (409, "ALREADY_DECIDED")
 
@@ -485,7 +491,7 @@ def app(shop: Workshop) -> Any:
     return code
 
 
-def test_a_fresh_code_is_class_b_and_is_used_once(shop: Workshop, approval: dict[str, Any], app: Any):
+def test_a_fresh_code_has_class_b_and_can_be_used_once(shop: Workshop, approval: dict[str, Any], app: Any):
     """B12: neither the same code again, nor after the library has forgotten it."""
     from django.core.cache import cache
 
@@ -509,12 +515,12 @@ def test_a_code_is_stronger_than_a_password_and_weaker_than_a_passkey(shop: Work
         assert (answer.status_code == 201) is passes
 
 
-def test_wrong_codes_lock_the_second_step(shop: Workshop, approval: dict[str, Any], app: Any):
+def test_wrong_codes_lock_the_second_factor(shop: Workshop, approval: dict[str, Any], app: Any):
     for _ in range(5):
         assert refused(shop.vote(approval, password=None, otp="000000")) == (403, "STEP_UP_REQUIRED")
     locked = shop.vote(approval, password=None, otp=app())
     assert (*refused(locked), locked["Retry-After"]) == (429, "LOCKED_OUT", "300")
 
 
-def test_a_code_without_an_app_proves_nothing(shop: Workshop, approval: dict[str, Any]):
+def test_a_code_without_an_enrolled_app_is_refused(shop: Workshop, approval: dict[str, Any]):
     assert refused(shop.vote(approval, password=None, otp="123456")) == (403, "STEP_UP_REQUIRED")

@@ -105,7 +105,7 @@ def test_a_reviewer_outside_the_required_group_cannot_vote(shop: Workshop):
 
 
 @pytest.mark.req("R-AP-17")
-def test_one_vote_against_ends_it_whatever_was_said_before(shop: Workshop):
+def test_one_rejection_ends_the_request_despite_earlier_approvals(shop: Workshop):
     """B21: an approval and then a rejection, under a policy that wants two."""
     set_policy(shop, **TWO)
     action_id = shop.propose()
@@ -119,7 +119,7 @@ def test_one_vote_against_ends_it_whatever_was_said_before(shop: Workshop):
     assert refused(shop.vote(approval, by=reviewer(shop, "cat@orchid"))) == (409, "ALREADY_DECIDED")
 
 
-def test_a_policy_may_want_two_votes_against(shop: Workshop):
+def test_a_policy_may_require_two_rejections(shop: Workshop):
     set_policy(shop, thresholds=[{"group": "reviewers", "count": 1, "deny": 2}])
     action_id = shop.propose()
     approval = shop.approval_of(action_id)
@@ -151,7 +151,7 @@ def stake(shop: Workshop, action_id: str, role: str, actor: UUID) -> None:
 
 @pytest.mark.req("R-AP-12")
 @pytest.mark.parametrize("role", ["requester", "editor", "agent_owner", "delegator"])
-def test_a_person_with_a_stake_cannot_decide_even_with_a_second_account(shop: Workshop, role: str):
+def test_a_person_with_a_conflict_of_interest_cannot_decide_with_any_account(shop: Workshop, role: str):
     """B19: direct, through a second account of the same person, on somebody's behalf, as the agent's owner."""
     action_id = shop.propose()
     approval = shop.approval_of(action_id)
@@ -189,7 +189,7 @@ def test_a_disabled_reviewer_cannot_vote(shop: Workshop):
 # Rules
 
 
-def test_a_rule_that_refuses_answers_the_agent_with_its_reason(shop: Workshop):
+def test_a_refuse_rule_gives_the_agent_its_reason(shop: Workshop):
     made = set_policy(
         shop,
         rules=[
@@ -210,7 +210,7 @@ def test_a_rule_that_refuses_answers_the_agent_with_its_reason(shop: Workshop):
     assert shop.history(answer["action_id"])[-1]["detail"]["code"] == "OUTSIDE_AUTONOMY"
 
 
-def test_a_rule_that_holds_asks_for_what_it_names(shop: Workshop):
+def test_a_hold_rule_requires_what_it_names(shop: Workshop):
     set_policy(
         shop,
         rules=[
@@ -232,13 +232,13 @@ def test_a_rule_that_holds_asks_for_what_it_names(shop: Workshop):
     assert row.risk == "HIGH"
 
 
-def test_no_rule_lets_an_irreversible_action_go_unasked(shop: Workshop):
+def test_no_rule_exempts_an_irreversible_action_from_approval(shop: Workshop):
     set_policy(shop, rules=[{"name": "all", "outcome": "auto"}])
 
     assert row_of(shop, shop.propose()).state == "REQUESTED"
 
 
-def test_every_fault_of_a_policy_is_answered_by_its_path(shop: Workshop):
+def test_every_fault_of_a_policy_is_reported_with_its_path(shop: Workshop):
     answer = set_policy(
         shop,
         rules=[{"name": "a", "outcome": "hold", "when": "amuont.minor > 1"}, {"name": "b", "outcome": "auto"}],

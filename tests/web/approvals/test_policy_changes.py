@@ -40,7 +40,7 @@ def granted(shop: Workshop, *, by: Any) -> str:
 
 
 @pytest.mark.req("R-AP-09")
-def test_open_approvals_follow_a_policy_that_was_tightened(shop: Workshop, clock: Clock):
+def test_open_approvals_follow_a_tightened_policy(shop: Workshop, clock: Clock):
     """B17, B20: tightened after one vote; the vote does not count under the new policy."""
     action_id = shop.propose()
     before = shop.approval_of(action_id)
@@ -59,7 +59,7 @@ def test_open_approvals_follow_a_policy_that_was_tightened(shop: Workshop, clock
 
 
 @pytest.mark.req("R-AP-09")
-def test_a_policy_that_was_tightened_after_the_vote_releases_nothing(shop: Workshop):
+def test_a_policy_tightened_after_the_vote_prevents_the_release(shop: Workshop):
     """B17: between vote and mint."""
     action_id = granted(shop, by=shop.reviewer)
     set_policy(shop, **TWO)
@@ -69,7 +69,7 @@ def test_a_policy_that_was_tightened_after_the_vote_releases_nothing(shop: Works
 
 
 @pytest.mark.req("R-AP-09")
-def test_a_policy_that_was_tightened_after_the_grant_redeems_nothing(shop: Workshop):
+def test_a_policy_tightened_after_the_grant_prevents_the_start(shop: Workshop):
     """B17: between mint and redemption."""
     order = shop.claimed()
     set_policy(shop, **TWO)
@@ -79,7 +79,7 @@ def test_a_policy_that_was_tightened_after_the_grant_redeems_nothing(shop: Works
     assert shop.claim() == []
 
 
-def test_a_policy_may_void_what_was_asked_under_it(shop: Workshop, clock: Clock):
+def test_a_policy_may_void_the_requests_made_under_it(shop: Workshop, clock: Clock):
     set_policy(shop, on_change="void")
     action_id = shop.propose()
     set_policy(shop, "3", **TWO)
@@ -105,7 +105,7 @@ def test_an_action_refused_by_a_new_policy_ends_and_its_agent_is_notified(shop: 
 
 @pytest.mark.parametrize("how", ["disabled", "group"])
 @pytest.mark.parametrize("when", ["vote", "mint"])
-def test_votes_of_who_may_not_decide_any_more_release_nothing(shop: Workshop, how: str, when: str):
+def test_votes_of_people_who_lost_their_rights_do_not_count(shop: Workshop, how: str, when: str):
     """B18: disabled, or out of the group, between vote and mint, and between mint and redemption."""
     set_policy(shop, thresholds=[{"group": "finance", "count": 1}])
     action_id = granted(shop, by=reviewer(shop, "fay@orchid", "finance"))
@@ -118,7 +118,7 @@ def test_votes_of_who_may_not_decide_any_more_release_nothing(shop: Workshop, ho
     assert row_of(shop, action_id).state == "REQUESTED"
 
 
-def test_a_vote_that_fell_is_missing_again_and_the_others_stand(shop: Workshop, clock: Clock):
+def test_a_vote_that_lost_its_validity_is_missing_again_and_the_others_remain(shop: Workshop, clock: Clock):
     """B18: while the request is still open."""
     set_policy(shop, **TWO)
     action_id = shop.propose()
@@ -132,7 +132,7 @@ def test_a_vote_that_fell_is_missing_again_and_the_others_stand(shop: Workshop, 
     assert row_of(shop, action_id).state == "APPROVED"
 
 
-def test_a_power_that_was_taken_back_carries_no_vote(shop: Workshop):
+def test_a_vote_by_a_withdrawn_delegation_does_not_count(shop: Workshop):
     """B18, B20: a delegate votes with the giver's power, and it is taken back before the claim."""
     set_policy(shop, thresholds=[{"group": "finance", "count": 1}])
     reviewer(shop, "fay@orchid", "finance")
@@ -162,7 +162,7 @@ def test_a_power_that_was_taken_back_carries_no_vote(shop: Workshop):
 # Nobody is left
 
 
-def test_an_approval_that_nobody_can_decide_says_so_until_somebody_can(shop: Workshop, clock: Clock):
+def test_an_approval_without_an_eligible_reviewer_says_so_until_there_is_one(shop: Workshop, clock: Clock):
     set_policy(shop, thresholds=[{"group": "finance", "count": 2}])
     action_id = shop.propose()
     reviewer(shop, "fay@orchid", "finance")
@@ -193,7 +193,7 @@ def test_an_approval_that_nobody_can_decide_says_so_until_somebody_can(shop: Wor
 # Hours
 
 
-def test_outside_its_hours_it_may_be_approved_and_is_not_released(shop: Workshop, clock: Clock):
+def test_outside_its_hours_a_request_can_be_approved_but_not_released(shop: Workshop, clock: Clock):
     at = clock.now()
     soon, later = (at.hour + 2) % 24, (at.hour + 3) % 24
     set_policy(shop, hours={"from": f"{soon:02}:00", "to": f"{later:02}:00"}, release_within_s=600)
@@ -206,7 +206,7 @@ def test_outside_its_hours_it_may_be_approved_and_is_not_released(shop: Workshop
     assert (row.release_by.hour, row.release_by.minute) == (soon, 10)
 
 
-def test_the_page_and_the_api_say_what_is_missing_and_who_may_still_vote(shop: Workshop):
+def test_the_page_and_the_api_list_missing_votes_and_eligible_reviewers(shop: Workshop):
     document = {"thresholds": [{"group": "reviewers", "count": 2}]}
     assert shop.operator_key.release("approval", {"version": "two", "document": document}).status_code == 201
     shop.person("reviewer", name="berta@orchid")
@@ -223,7 +223,7 @@ def test_the_page_and_the_api_say_what_is_missing_and_who_may_still_vote(shop: W
     assert "You have already voted on this request" in page
 
 
-def test_page_home_and_api_say_that_nobody_can_decide(shop: Workshop, clock: Clock):
+def test_page_home_and_api_report_that_no_reviewer_is_eligible(shop: Workshop, clock: Clock):
     document = {"thresholds": [{"group": "finance", "count": 1}]}
     assert shop.operator_key.release("approval", {"version": "none", "document": document}).status_code == 201
     approval = shop.approval_of(shop.propose())

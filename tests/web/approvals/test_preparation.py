@@ -63,7 +63,7 @@ def test_the_baseline_is_frozen_in_the_approval_and_can_be_computed_again(ready,
         ("DELETE FROM orders", 0, "There is no such order. Read before anybody was asked: pre.target.exists is false."),
     ],
 )
-def test_a_doomed_action_is_refused_before_anybody_is_asked(ready, till, clock, damage, condition, told):
+def test_a_doomed_action_is_refused_before_approval_is_requested(ready, till, clock, damage, condition, told):
     """What shows that the action cannot succeed costs no approval; the agent is told what was read."""
     action_id = ready.propose()
     till.till.execute(damage)
@@ -94,7 +94,7 @@ def test_the_target_of_another_tenant_is_refused_without_showing_it(ready, till,
     assert "willow" not in str(last["detail"])
 
 
-def test_a_silent_system_is_waited_for_a_few_seconds_and_then_people_are_asked(ready, secrets_dir, clock):
+def test_a_silent_system_is_waited_for_a_few_seconds_before_approval_is_requested(ready, secrets_dir, clock):
     (secrets_dir / "systems" / ready.slug / "till.json").unlink()
     action_id = ready.propose()
     tick(clock)
@@ -108,7 +108,7 @@ def test_a_silent_system_is_waited_for_a_few_seconds_and_then_people_are_asked(r
     assert before["raises"] == ["BASELINE_UNKNOWN", "PREFLIGHT_UNDECIDED"]
 
 
-def test_a_contract_that_asks_for_no_baseline_waits_for_nothing(counter, secrets_dir):
+def test_a_contract_without_a_baseline_waits_for_no_reading(counter, secrets_dir):
     counter.open(secrets_dir, refund_contract())
     action_id = counter.propose()
     assert counter.waiting(action_id)
@@ -129,7 +129,7 @@ def test_an_unknown_or_large_blast_radius_raises_the_risk(counter, secrets_dir, 
     assert approval_of(counter, asked(counter, clock)).risk == risk
 
 
-def test_an_action_that_is_cancelled_while_its_target_is_read_asks_nobody(ready, clock):
+def test_an_action_cancelled_during_the_reading_requests_no_approval(ready, clock):
     action_id = ready.propose()
     assert ready.agent.post(f"/actions/{action_id}/cancel", {"reason": "Changed my mind."}).status_code == 200
     tick(clock)
@@ -137,7 +137,7 @@ def test_an_action_that_is_cancelled_while_its_target_is_read_asks_nobody(ready,
     assert ready.state(action_id) == "FAILED"
 
 
-def test_a_worker_that_dies_after_the_reading_leaves_it_to_the_next_tick(ready, clock):
+def test_after_a_worker_dies_the_next_tick_uses_its_reading(ready, clock):
     action_id = ready.propose()
     read(clock)
     assert approval_of(ready, action_id).state == "PREPARING"
@@ -146,7 +146,7 @@ def test_a_worker_that_dies_after_the_reading_leaves_it_to_the_next_tick(ready, 
     assert kinds(ready, action_id).count("reading_taken") == 1
 
 
-def test_an_approval_that_is_asked_again_is_prepared_again(ready, clock):
+def test_an_approval_that_is_requested_again_is_prepared_again(ready, clock):
     action_id = asked(ready, clock)
     ready._made(ready.vote(ready.approval_of(action_id)))
     policy = {"version": "2", "document": {"require": [{"tool": "refund_order"}]}}

@@ -29,7 +29,7 @@ def figures(api: Any, by: str) -> dict[str, Any]:
     return {each["by"]: each for each in answer.json()["reports"]}.get(by, {"rows": [], "withheld": 0})
 
 
-def test_a_team_sees_figures_of_groups_and_no_names(shop: Workshop):
+def test_a_team_sees_figures_of_groups_without_names(shop: Workshop):
     people = [shop.person("reviewer", name=f"{name}@orchid") for name in ("ann", "bob", "cem")]
     for number in range(5):
         approval = shop.approval_of(shop.propose(path=f"old/{number}.md"))
@@ -41,7 +41,7 @@ def test_a_team_sees_figures_of_groups_and_no_names(shop: Workshop):
     assert figures(shop.person("administrator"), "reviewer") == {"by": "reviewer", "withheld": 3, "rows": []}
 
 
-def test_a_person_is_shown_to_administrators_and_to_themselves(shop: Workshop):
+def test_personal_figures_are_shown_to_administrators_and_to_the_person(shop: Workshop):
     policy(shop, privacy={"reviewer_quality": "person"})
     shop.approved()
     assert [row["votes"] for row in figures(shop.reviewer, "reviewer")["rows"]] == [1]
@@ -49,20 +49,20 @@ def test_a_person_is_shown_to_administrators_and_to_themselves(shop: Workshop):
     assert [row["votes"] for row in figures(shop.person("administrator"), "reviewer")["rows"]] == [1]
 
 
-def test_a_period_does_not_begin_before_there_were_ids(shop: Workshop):
+def test_a_period_before_the_first_possible_id_is_shortened(shop: Workshop):
     """Ids begin with their time, counted from 1970."""
     answer = shop.reviewer.get("/approvals/quality?to=1970-01-02T00:00:00Z")
     assert (answer.status_code, answer.json()["from"]) == (200, "1970-01-01T00:00:00.000000Z")
 
 
-def test_off_keeps_nothing_and_answers_nothing(shop: Workshop):
+def test_with_quality_metrics_off_nothing_is_stored_or_shown(shop: Workshop):
     policy(shop, privacy={"reviewer_quality": "off"})
     shop.approved()
     assert kept(shop) == []
     assert shop.reviewer.get("/approvals/quality").json()["reports"] == []
 
 
-def test_a_pages_reported_time_is_bounded_by_the_servers_clock(shop: Workshop, clock: Any):
+def test_the_reported_reading_time_is_limited_by_the_clock_of_the_server(shop: Workshop, clock: Any):
     approval = shop.approval_of(shop.propose())
     path = f"/approvals/{approval['approval_id']}/attention"
     clock.forward(seconds=10)
@@ -74,7 +74,7 @@ def test_a_pages_reported_time_is_bounded_by_the_servers_clock(shop: Workshop, c
 
 
 @pytest.mark.parametrize("risk", ["HIGH", "NORMAL"])
-def test_high_risk_is_not_approved_sooner_than_the_policy_lets_it(shop: Workshop, clock: Any, risk: str):
+def test_a_high_risk_request_cannot_be_approved_before_the_minimum_reading_time(shop: Workshop, clock: Any, risk: str):
     """Only the time that the server measured counts, whatever the page says."""
     from approvals.models import Approval
 
@@ -95,7 +95,7 @@ def test_high_risk_is_not_approved_sooner_than_the_policy_lets_it(shop: Workshop
     assert shop.vote(approval).status_code == 201
 
 
-def test_a_no_needs_no_dwell(shop: Workshop):
+def test_a_rejection_requires_no_reading_time(shop: Workshop):
     from approvals.models import Approval
 
     policy(shop, min_dwell_s=30)
@@ -113,7 +113,7 @@ def test_a_quality_record_is_dropped_after_its_retention_period(shop: Workshop, 
     assert kept(shop) == []
 
 
-def test_the_page_says_the_same_in_words(shop: Workshop):
+def test_the_page_shows_the_same_figures_in_words(shop: Workshop):
     policy(shop, privacy={"reviewer_quality": "person"})
     shop.approved()
     page = shop.reviewer.client.get("/t/orchid/approvals/quality").content.decode()

@@ -49,7 +49,7 @@ def test_the_queue_is_ordered_by_risk_then_by_deadline(stage):
     assert listed(person, sort="deadline")[0] == str(grave[0].id)
 
 
-def test_pages_follow_the_order(stage, monkeypatch):
+def test_pages_follow_the_order_of_the_queue(stage, monkeypatch):
     monkeypatch.setattr("console.approvals.views.queue.PAGE", 2)
     grave, small = asked(stage, 1, risk="HIGH"), asked(stage, 2, risk="LOW")
     person = visitor(stage, "reviewer")
@@ -70,12 +70,12 @@ def test_pages_follow_the_order(stage, monkeypatch):
         ("who", "01a2026c-0f3c-73ed-97e0-44ad239e6a4a", 0),
     ],
 )
-def test_a_filter_of_the_address_is_what_the_page_shows(stage, name, value, kept):
+def test_a_filter_in_the_address_selects_the_shown_requests(stage, name, value, kept):
     asked(stage, 2)
     assert len(listed(visitor(stage, "reviewer"), **{name: value})) == kept
 
 
-def test_a_filter_that_means_nothing_shows_nothing_instead_of_everything(stage):
+def test_an_invalid_filter_is_not_found_instead_of_ignored(stage):
     asked(stage)
     for query in ({"risk": "SOME"}, {"who": "me too"}):
         assert visitor(stage, "reviewer").get("approvals", **query).status_code == 404
@@ -93,14 +93,14 @@ def test_filters_by_risk_agent_and_person(stage):
     assert len(listed(person, who="vote")) == 2
 
 
-def test_an_empty_result_says_so_and_shows_the_intake(stage):
+def test_an_empty_result_is_named_and_shows_the_intake(stage):
     asked(stage, risk="LOW")
     said = words(visitor(stage, "reviewer").page("approvals", risk="HIGH"))
     assert "No approval matches these filters" in said
     assert "receiving calls" in said
 
 
-def test_a_card_says_what_is_missing_and_who_is_at_it(stage):
+def test_a_card_shows_the_missing_votes_and_the_assignee(stage):
     (waits,) = asked(stage)
     other = visitor(stage, "reviewer", name=f"mara@{stage.slug}")
     other.post(f"approvals/{waits.id}/claim")
@@ -137,7 +137,7 @@ def test_people_who_have_the_page_open_are_shown_until_they_leave(stage, clock, 
     assert "is looking" not in looked(paul)
 
 
-def test_presence_is_of_one_tenant_and_names_no_other_thing(stage, broker):
+def test_presence_is_shown_only_for_requests_of_the_tenant(stage, broker):
     (waits,) = asked(stage)
     person = visitor(stage, "reviewer")
     assert person.post(f"approvals/{uuid4()}/looking").status_code == 404
@@ -145,7 +145,7 @@ def test_presence_is_of_one_tenant_and_names_no_other_thing(stage, broker):
     assert shown.count("looking-") == 1
 
 
-def test_without_a_broker_nobody_is_seen_and_nothing_breaks(stage, broker, settings):
+def test_without_a_broker_no_presence_is_shown_and_nothing_fails(stage, broker, settings):
     (waits,) = asked(stage)
     settings.REDIS_URL = "redis://127.0.0.1:1/0"
     person = visitor(stage, "reviewer")
@@ -157,7 +157,7 @@ def test_without_a_broker_nobody_is_seen_and_nothing_breaks(stage, broker, setti
 # Views
 
 
-def test_a_view_is_kept_on_the_server_and_shared(stage):
+def test_a_view_is_stored_on_the_server_and_shared(stage):
     asked(stage)
     mara, paul = (visitor(stage, "reviewer", name=f"{name}@{stage.slug}") for name in ("mara", "paul"))
     mara.post("approvals/views", name="Grave ones", query="risk=HIGH&after=1&nonsense=2", shared="on")
@@ -178,7 +178,7 @@ def view_of(stage: Stage, name: str) -> UUID:
         return SavedView.objects.get(name=name).id
 
 
-def test_a_view_of_the_same_name_is_changed(stage):
+def test_saving_a_view_under_its_name_replaces_it(stage):
     mara = visitor(stage, "reviewer")
     for risk in ("HIGH", "LOW"):
         mara.post("approvals/views", name="Mine", query=f"risk={risk}")
@@ -186,7 +186,7 @@ def test_a_view_of_the_same_name_is_changed(stage):
         assert [each.query for each in SavedView.objects.filter(tenant_id=stage.tenant)] == ["risk=LOW"]
 
 
-def test_a_view_without_a_name_is_none(stage):
+def test_a_view_without_a_name_is_not_saved(stage):
     answer = visitor(stage, "reviewer").post("approvals/views", name="", query="risk=LOW")
     assert answer.status_code == 302
     with tenancy(stage.tenant):
@@ -196,7 +196,7 @@ def test_a_view_without_a_name_is_none(stage):
 # Next, and the export
 
 
-def test_after_a_decision_the_next_one_under_the_same_filters_follows(stage):
+def test_after_a_decision_the_next_request_under_the_same_filters_follows(stage):
     small, grave = asked(stage, risk="LOW"), asked(stage, 2, risk="HIGH")
     person = visitor(stage, "reviewer")
     person.page("approvals", risk="HIGH")
@@ -212,7 +212,7 @@ def test_after_a_decision_the_next_one_under_the_same_filters_follows(stage):
     assert stage.approval(small[0].action_id).state == "REQUESTED"
 
 
-def test_the_export_honours_the_filters_and_holds_no_payload(stage):
+def test_the_export_applies_the_filters_and_contains_no_payload(stage):
     """Trap: exports that ignore filters."""
     asked(stage, risk="LOW")
     (grave,) = asked(stage, risk="HIGH")
@@ -228,7 +228,7 @@ def test_the_export_honours_the_filters_and_holds_no_payload(stage):
 # The work on the page of one approval
 
 
-def test_the_page_warns_of_a_claim_and_lets_one_vote_all_the_same(stage):
+def test_the_page_warns_of_a_claim_without_blocking_the_vote(stage):
     (waits,) = asked(stage)
     visitor(stage, "reviewer", name=f"mara@{stage.slug}").post(f"approvals/{waits.id}/claim")
     person = visitor(stage, "reviewer")
@@ -250,7 +250,7 @@ def test_the_least_loaded_reviewer_is_offered_first(stage):
     assert "Assigned to Mara" in words(operator.page(f"approvals/{waits.id}"))
 
 
-def test_the_thread_shows_the_agents_words_as_the_agents(stage):
+def test_the_thread_attributes_statements_of_the_agent_to_the_agent(stage):
     """B34: what the agent writes is text and nothing else, and says whose it is."""
     (waits,) = asked(stage)
     person = visitor(stage, "reviewer")
@@ -275,7 +275,7 @@ def test_the_thread_shows_the_agents_words_as_the_agents(stage):
     assert "the agent's own words" in words(page)
 
 
-def test_a_freeze_is_shown_with_what_is_left(stage, clock):
+def test_a_freeze_is_shown_with_the_remaining_time(stage, clock):
     from ledger.catalogue.operations import registration
     from ledger.record import operations as ledger
 
@@ -294,7 +294,7 @@ def test_a_freeze_is_shown_with_what_is_left(stage, clock):
     assert "Time left: 23 h" in said
 
 
-def test_a_reader_without_rights_is_offered_no_controls(stage):
+def test_a_reader_without_rights_sees_no_controls(stage):
     (waits,) = asked(stage)
     page = visitor(stage, "compliance").page(f"approvals/{waits.id}")
     assert ">Claim<" not in page

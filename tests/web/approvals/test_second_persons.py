@@ -56,7 +56,7 @@ def ask_shop(stage, at, *unanswered: str) -> None:
 # Who is told
 
 
-def test_operators_are_told_that_a_case_needs_somebody(stage):
+def test_operators_are_notified_of_a_new_case(stage):
     operator, reviewer, compliance = stage.person("operator"), stage.person("reviewer"), stage.person("compliance")
     case = stage.case()
     gathered()
@@ -67,7 +67,7 @@ def test_operators_are_told_that_a_case_needs_somebody(stage):
     assert case.target.removeprefix("order/") in page
 
 
-def test_operators_are_told_of_an_incident_and_of_a_system_that_is_down_with_their_names(stage):
+def test_operators_are_notified_of_an_incident_and_of_a_system_outage_by_name(stage):
     operator, reviewer = stage.person("operator"), stage.person("reviewer")
     stage.case(count=2)
     ask_shop(stage, now(), *["timeout"] * 10)
@@ -79,7 +79,7 @@ def test_operators_are_told_of_an_incident_and_of_a_system_that_is_down_with_the
     assert "System of record down shop" in page
 
 
-def test_a_settlement_asks_those_who_may_confirm_it_and_not_who_proposed_it(stage):
+def test_a_settlement_notifies_possible_confirmers_and_not_its_proposer(stage):
     first, second = stage.person("operator"), stage.person("operator", name="second@orchid")
     reviewer, administrator = stage.person("reviewer"), stage.person("administrator")
     case = stage.case()
@@ -96,7 +96,7 @@ def test_a_settlement_asks_those_who_may_confirm_it_and_not_who_proposed_it(stag
         assert ('name="answer" value="confirm"' in seen) is may
 
 
-def test_a_second_account_of_the_same_human_is_neither_asked_nor_taken(stage):
+def test_a_second_account_of_the_proposer_is_neither_notified_nor_accepted(stage):
     first, second = stage.person("operator"), stage.person("operator", name="second@orchid")
     with tenancy(stage.tenant):
         people.link_accounts(tenant_id=stage.tenant, member_ids=[first.id, second.id], by=ledger.SYSTEM, at=now())
@@ -110,7 +110,7 @@ def test_a_second_account_of_the_same_human_is_neither_asked_nor_taken(stage):
 
 
 @pytest.mark.parametrize("minutes", [0, 5])
-def test_an_outcome_that_is_not_known_for_a_while_is_sent_to_operators_once(stage, monkeypatch, minutes):
+def test_operators_are_notified_once_of_an_outcome_that_stays_unknown(stage, monkeypatch, minutes):
     operator = stage.person("operator")
     action_id = stage.propose()
     stage.approve(action_id)
@@ -122,7 +122,7 @@ def test_an_outcome_that_is_not_known_for_a_while_is_sent_to_operators_once(stag
     assert told(stage, operator).count("unknown") == (1 if minutes else 0)
 
 
-def test_roles_wait_for_another_administrator_than_who_asked(stage):
+def test_a_role_change_waits_for_an_administrator_other_than_its_proposer(stage):
     asking, other = stage.person("administrator"), stage.person("administrator", name="other@orchid")
     with tenancy(stage.tenant):
         done = people.change_member(
@@ -141,7 +141,7 @@ def test_roles_wait_for_another_administrator_than_who_asked(stage):
     assert "roles_wait" not in told(stage, asking)
 
 
-def test_erasing_and_keeping_wait_for_another_of_compliance(stage):
+def test_erasures_and_retention_wait_for_another_compliance_member(stage):
     asking, other = stage.person("compliance"), stage.person("compliance", name="other@orchid")
     operator = stage.person("operator")
     with tenancy(stage.tenant):
@@ -153,7 +153,7 @@ def test_erasing_and_keeping_wait_for_another_of_compliance(stage):
     assert "retention_waits" not in told(stage, asking) + told(stage, operator)
 
 
-def test_messages_contain_nothing_of_the_case(stage):
+def test_notifications_contain_nothing_of_the_case(stage):
     case = stage.case()
     line = {"kind": "settlement_waits", "risk": "NORMAL", "about_kind": "case", "about": str(case.id)}
     with tenancy(stage.tenant):
@@ -170,7 +170,7 @@ def test_messages_contain_nothing_of_the_case(stage):
 # Who may vote
 
 
-def test_the_inbox_says_what_the_page_says_of_who_may_vote(stage):
+def test_the_inbox_and_the_page_agree_on_who_may_vote(stage):
     action_id = stage.propose()
     approval = stage.approval(action_id)
     reviewer = stage.person("reviewer")

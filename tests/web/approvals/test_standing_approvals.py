@@ -95,7 +95,7 @@ def standing_of(desk: Counter, standing_id: UUID) -> StandingApproval:
     return row
 
 
-def test_a_standing_approval_is_offered_after_verified_approvals_in_a_row_and_names_its_evidence(desk, clock):
+def test_a_standing_approval_is_offered_after_a_streak_of_verified_approvals_with_its_evidence(desk, clock):
     found = earned(desk, clock)
     assert [(len(each.evidence), each.approvers, each.system) for each in found] == [(3, 1, "till")]
     assert shapes.describe_bounds(found[0].shape) == ("amount up to 12.50 EUR", "any order id")
@@ -173,7 +173,7 @@ def test_calls_that_passed_do_not_start_after_a_manual_pause(desk, clock):
     assert desk.waiting(action_id)
 
 
-def test_three_refunds_pass_and_the_fourth_whose_amount_is_not_what_the_till_shows_pauses_it_with_a_case(desk, clock):
+def test_the_first_refund_that_differs_pauses_the_standing_approval_and_opens_a_case(desk, clock):
     standing_id = in_force(desk, clock, count=5, sum_minor=6250)
     for number in range(3001, 3004):
         assert desk.state(refunded(desk, clock, number)) == "RECONCILED_SUCCESS"
@@ -195,7 +195,7 @@ def test_three_refunds_pass_and_the_fourth_whose_amount_is_not_what_the_till_sho
         )
 
 
-def test_a_policy_that_changes_pauses_it_and_two_persons_let_it_go_on(desk, clock):
+def test_a_policy_change_pauses_a_standing_approval_until_two_people_resume_it(desk, clock):
     standing_id = in_force(desk, clock)
     desk._made(desk.operator_key.release("approval", {"version": "3", "document": POLICY}))
     assert tasks.watch_standing_approvals() == 1
@@ -220,7 +220,7 @@ def test_a_standing_approval_ends_on_its_end_date(desk, clock):
     assert (row.state, row.ended_because) == ("ENDED", "DATE")
 
 
-def test_the_database_refuses_what_no_code_may_do(desk, clock):
+def test_the_database_refuses_invalid_changes_of_a_standing_approval(desk, clock):
     standing_id = in_force(desk, clock, count=1, sum_minor=1250)
     first = {"tenant_id": desk.tenant, "standing_id": standing_id, "action_id": uuid4(), "number": 1, "minor": 0}
 
@@ -258,7 +258,7 @@ def test_the_database_refuses_what_no_code_may_do(desk, clock):
             insert(row)
 
 
-def test_two_people_agree_on_its_pages_and_what_passes_says_so_everywhere(desk, clock):
+def test_two_people_agree_on_the_pages_and_passed_actions_name_the_standing_approval(desk, clock):
     tasks.tell_people()
     found = earned(desk, clock)[0]
     ada, ben = (Visitor(desk.person("reviewer", name=name).client, desk.slug) for name in ("ada", "ben"))

@@ -38,7 +38,7 @@ def previewed(counter: Counter, secrets_dir: Path, preview: dict[str, Any]) -> C
     return counter.open(secrets_dir, prepared_contract() | {"preview": preview})
 
 
-def test_the_fields_of_a_preview_stand_as_read_and_as_they_will_be(counter: Counter, secrets_dir: Path, clock: Clock):
+def test_a_preview_shows_each_field_now_and_after(counter: Counter, secrets_dir: Path, clock: Clock):
     shop = previewed(counter, secrets_dir, PREVIEW)
     said = target_panel(shop, asked(shop, clock))
     assert "Field Now After Status paid refunded" in said
@@ -55,13 +55,13 @@ def test_the_fields_of_a_preview_stand_as_read_and_as_they_will_be(counter: Coun
         ({"lost": []}, "/preview/lost", ""),
     ],
 )
-def test_a_preview_that_cannot_be_shown_is_refused(counter: Counter, preview: Any, place: str, said: str):
+def test_an_invalid_preview_is_refused(counter: Counter, preview: Any, place: str, said: str):
     refused = counter.operator_key.post("/contracts", prepared_contract() | {"preview": preview})
     assert refused.status_code == 422
     assert any(place in each["path"] and said in each["detail"] for each in refused.json()["errors"])
 
 
-def test_a_document_that_is_there_is_not_shown_as_gone_and_an_unread_target_is_named(shop: Workshop, clock: Clock):
+def test_an_existing_document_is_not_shown_as_gone_and_an_unread_target_is_named(shop: Workshop, clock: Clock):
     action_id = shop.propose()
     unread = target_panel(shop, action_id)
     assert "The target has not been read. What is there now is not known" in unread

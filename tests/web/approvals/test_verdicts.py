@@ -35,7 +35,7 @@ def policy(shop: Workshop, **document: Any) -> None:
     assert shop.operator_key.release("approval", body).status_code in (200, 201)
 
 
-def test_a_wait_that_ends_is_no_denial_and_writes_nothing(shop: Workshop, monkeypatch: pytest.MonkeyPatch):
+def test_a_wait_that_times_out_is_not_a_denial_and_writes_nothing(shop: Workshop, monkeypatch: pytest.MonkeyPatch):
     """Trap: the time-out of a caller's wait written as a human denial."""
     monkeypatch.setattr(actions, "POLL_S", 0.05)
     action_id = shop.propose()
@@ -52,7 +52,9 @@ def test_waiting_longer_than_the_limit_is_refused(shop: Workshop, wait_s: str):
     assert shop.agent.get(f"/actions/{shop.propose()}?wait_s={wait_s}").status_code == 422
 
 
-def test_when_too_many_wait_the_next_is_answered_at_once(shop: Workshop, monkeypatch: pytest.MonkeyPatch):
+def test_beyond_the_limit_of_waiting_requests_the_next_is_answered_at_once(
+    shop: Workshop, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr(actions, "_WAITERS", threading.BoundedSemaphore(1))
     monkeypatch.setattr(actions, "time", SimpleNamespace(sleep=pytest.fail, monotonic=time.monotonic))
     actions._WAITERS.acquire()
@@ -73,7 +75,7 @@ def test_approved_is_not_shown_as_done(shop: Workshop):
     ("verdict", "decision", "step"),
     [("reject", "REJECTED", "STOP"), ("request_changes", "CHANGES_REQUESTED", "PROPOSE_CHANGED")],
 )
-def test_the_agent_reads_why_and_never_who(shop: Workshop, verdict: str, decision: str, step: str):
+def test_the_agent_reads_the_reason_but_never_the_reviewer(shop: Workshop, verdict: str, decision: str, step: str):
     """Trap: a reject reason that stands where nobody can read it. People find it in the history, the agent here."""
     action_id = shop.propose()
     said = "The 2021 policy refers to it."
@@ -88,7 +90,7 @@ def test_the_agent_reads_why_and_never_who(shop: Workshop, verdict: str, decisio
     assert said in json.dumps(shop.history(action_id))
 
 
-def test_a_policy_may_keep_the_reviewers_words(shop: Workshop):
+def test_a_policy_may_withhold_the_reason_of_the_reviewer(shop: Workshop):
     policy(shop, privacy={"reasons_to_agents": False})
     action_id = shop.propose()
     shop.vote(shop.approval_of(action_id), verdict="reject", reason="Ask Ada Lovelace first.")
@@ -97,7 +99,7 @@ def test_a_policy_may_keep_the_reviewers_words(shop: Workshop):
     assert b"Lovelace" not in shop.agent.get(f"/actions/{action_id}").content
 
 
-def test_lapsed_is_not_rejected_and_a_late_decision_is_refused(shop: Workshop, clock: Any):
+def test_an_expired_request_is_not_a_rejection_and_a_late_decision_is_refused(shop: Workshop, clock: Any):
     """Traps: silence told as a denial; a late decision accepted after the held call has gone."""
     from console import tasks
 
@@ -116,7 +118,7 @@ def test_lapsed_is_not_rejected_and_a_late_decision_is_refused(shop: Workshop, c
     assert shop.state(action_id) == "FAILED"
 
 
-def test_a_cancelled_action_has_that_verdict(shop: Workshop):
+def test_a_cancelled_action_has_the_cancelled_verdict(shop: Workshop):
     action_id = shop.propose()
     shop.agent.post(f"/actions/{action_id}/cancel", {"reason": "No longer wanted."})
     assert verdict_of(shop, action_id)["decision"] == "CANCELLED"
@@ -172,7 +174,7 @@ def proposed(shop: Workshop) -> tuple[str, str]:
     return session["session_id"], result["action_id"]
 
 
-def test_the_stream_tells_the_whole_verdict_and_nobody_s_name(busy: Workshop):
+def test_the_stream_carries_the_whole_verdict_without_names(busy: Workshop):
     session, action_id = proposed(busy)
     approval = busy.approval_of(action_id)
 
@@ -206,7 +208,7 @@ def test_a_returning_client_gets_the_missed_events(busy: Workshop):
     assert "APPROVED" in json.dumps(told_in(again, "approval"))
 
 
-def test_only_the_key_of_the_session_listens_and_no_longer_than_it_is_good(busy: Workshop):
+def test_only_the_key_of_the_session_can_listen_and_only_while_it_is_valid(busy: Workshop):
     session, _ = proposed(busy)
     other = workshop("willow")
     cases = [(anonymous(), 401), (other.agent, 404), (busy.reviewer, 401), (busy.operator_key, 403)]
@@ -232,5 +234,5 @@ def test_only_the_key_of_the_session_listens_and_no_longer_than_it_is_good(busy:
 
 
 @pytest.mark.parametrize("text", ["", "x", "99999999999999999999999.1", "-1"])
-def test_a_place_that_is_none_begins_now(text: str):
+def test_an_invalid_event_id_starts_the_stream_from_now(text: str):
     assert session_stream._place(text) is None or text == "-1"

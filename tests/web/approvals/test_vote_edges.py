@@ -18,7 +18,7 @@ def waiting(stage: Any) -> tuple[Any, str]:
 
 
 @pytest.mark.parametrize("what", ["vote", "challenge"])
-def test_another_site_cannot_send_a_vote(stage, waiting, what):
+def test_a_vote_from_another_site_is_refused(stage, waiting, what):
     """B37: CSRF."""
     action_id, here = waiting
     client = Client(enforce_csrf_checks=True)
@@ -28,7 +28,7 @@ def test_another_site_cannot_send_a_vote(stage, waiting, what):
     assert stage.approval(action_id).state == "REQUESTED"
 
 
-def test_the_page_stands_in_no_frame_and_its_passkeys_answer_no_frame(stage, waiting):
+def test_the_page_cannot_be_framed_and_its_passkeys_answer_no_frame(stage, waiting):
     """B37: clickjacking."""
     answer = visitor(stage, "reviewer").client.get(waiting[1])
     assert answer.headers["X-Frame-Options"] == "DENY"
@@ -36,7 +36,7 @@ def test_the_page_stands_in_no_frame_and_its_passkeys_answer_no_frame(stage, wai
     assert "publickey-credentials-get=(self)" in answer.headers["Permissions-Policy"]
 
 
-def test_a_session_known_before_the_sign_in_is_none_after_it(stage, waiting):
+def test_a_session_from_before_the_sign_in_is_not_signed_in(stage, waiting):
     """B37: session fixation."""
     client = Client()
     client.get("/sign-in")
@@ -54,7 +54,7 @@ def test_a_session_known_before_the_sign_in_is_none_after_it(stage, waiting):
     assert stranger.get(waiting[1]).status_code == 302
 
 
-def test_a_second_click_finds_the_request_decided(stage, waiting):
+def test_a_second_click_finds_the_request_already_decided(stage, waiting):
     """B37: a double click, and the form taken up again from the browser's history."""
     action_id, here = waiting
     one = visitor(stage, "reviewer")
@@ -65,7 +65,7 @@ def test_a_second_click_finds_the_request_decided(stage, waiting):
     assert "I looked at it." in again.content.decode()
 
 
-def test_a_stale_tab_is_refused_and_keeps_what_was_typed(stage, waiting):
+def test_an_outdated_tab_is_refused_and_keeps_the_typed_text(stage, waiting):
     """B37: anything covered changed since; the fresh page holds the typed reason, and its own digests."""
     action_id, here = waiting
     answer = visitor(stage, "reviewer").client.post(

@@ -50,7 +50,7 @@ EVIDENCE = [
 
 
 @pytest.mark.req("R-AP-04")
-def test_a_reviewer_sees_the_whole_request_and_what_its_agent_says_it_rests_on(shop: Workshop):
+def test_a_reviewer_sees_the_whole_request_with_the_evidence_of_the_agent(shop: Workshop):
     """Payload, target, predicates, evidence, ask, class, reversibility; the evidence as the agent's own statement."""
     action_id = shop.call(evidence=EVIDENCE)["action_id"]
     approval = shop.approval_of(action_id)
@@ -75,7 +75,7 @@ def test_a_reviewer_sees_the_whole_request_and_what_its_agent_says_it_rests_on(s
 
 
 @pytest.mark.req("R-AP-04")
-def test_a_vote_signs_the_evidence_that_was_shown_and_nothing_runs_it(shop: Workshop):
+def test_a_vote_covers_the_shown_evidence_which_is_never_executed(shop: Workshop):
     made = shop.call(evidence=EVIDENCE)
     approval = shop.approval_of(made["action_id"])
     with tenancy(shop.tenant):
@@ -104,7 +104,7 @@ def test_a_request_without_evidence_covers_none(shop: Workshop, approval: dict[s
 
 
 @pytest.mark.req("R-AP-04")
-def test_evidence_of_another_shape_refuses_its_call_alone_and_says_what_is_wanted(shop: Workshop):
+def test_malformed_evidence_refuses_only_its_own_call_and_names_the_expected_shape(shop: Workshop):
     session = shop.session()
     calls = [
         {"call_id": name, "tool": "delete_document", "arguments": DELETE | {"path": f"old/{name}.md"}, **more}
@@ -118,7 +118,7 @@ def test_evidence_of_another_shape_refuses_its_call_alone_and_says_what_is_wante
 
 
 @pytest.mark.req("R-PA-11")
-def test_a_reviewer_is_shown_what_they_decide_about(shop: Workshop, approval: dict[str, Any]):
+def test_a_reviewer_sees_the_request_to_decide(shop: Workshop, approval: dict[str, Any]):
     assert approval["payload"] == DELETE
     assert approval["covers"]["target_resource"] == "document/policies/returns.md"
     assert approval["covers"]["side_effect_class"] == "MEDIUM_RISK_WRITE"
@@ -129,7 +129,7 @@ def test_a_reviewer_is_shown_what_they_decide_about(shop: Workshop, approval: di
 
 
 @pytest.mark.req("R-AP-13", "R-AP-19", "R-RI-01")
-def test_an_approved_action_may_run_and_has_not_run(shop: Workshop, approval: dict[str, Any]):
+def test_an_approved_action_is_ready_and_has_not_run(shop: Workshop, approval: dict[str, Any]):
     assert shop.vote(approval).status_code == 201
     action_id = approval["action_id"]
     assert shop.state(action_id) == "VALIDATED"
@@ -141,7 +141,7 @@ def test_an_approved_action_may_run_and_has_not_run(shop: Workshop, approval: di
     assert block["expires_at"]
 
 
-def test_the_signed_statement_says_what_was_shown_and_who_said_what(shop: Workshop, approval: dict[str, Any]):
+def test_the_signed_statement_contains_what_was_shown_and_the_voter(shop: Workshop, approval: dict[str, Any]):
     told = shop.vote(approval).json()
     with tenancy(shop.tenant):
         vote = votes_queries.votes_of(shop.tenant, UUID(approval["approval_id"]))[0]
@@ -154,7 +154,7 @@ def test_the_signed_statement_says_what_was_shown_and_who_said_what(shop: Worksh
 
 @pytest.mark.req("R-AP-10")
 @pytest.mark.parametrize("verdict", ["reject", "request_changes"])
-def test_a_vote_against_ends_the_action_unrun(shop: Workshop, approval: dict[str, Any], verdict: str):
+def test_a_rejection_ends_the_action_without_execution(shop: Workshop, approval: dict[str, Any], verdict: str):
     assert shop.vote(approval, verdict=verdict, reason="The policy is still in force.").status_code == 201
     action_id = approval["action_id"]
     assert shop.path(action_id) == ["PROPOSED", "VALIDATED", "FAILED"]
@@ -164,19 +164,19 @@ def test_a_vote_against_ends_the_action_unrun(shop: Workshop, approval: dict[str
 
 
 @pytest.mark.req("R-UI-03")
-def test_a_vote_against_needs_a_reason(shop: Workshop, approval: dict[str, Any]):
+def test_a_rejection_requires_a_reason(shop: Workshop, approval: dict[str, Any]):
     assert refused(shop.vote(approval, verdict="reject", reason=" ")) == (422, "REASON_REQUIRED")
     assert shop.state(approval["action_id"]) == "VALIDATED"
 
 
 @pytest.mark.req("R-AP-11")
-def test_no_key_may_vote(shop: Workshop, approval: dict[str, Any]):
+def test_no_key_can_vote(shop: Workshop, approval: dict[str, Any]):
     for key in (shop.agent, shop.executor, shop.operator_key, shop.auditor):
         assert refused(shop.vote(approval, by=key)) == (403, "FORBIDDEN")
 
 
 @pytest.mark.req("R-AP-11", "R-CX-09")
-def test_only_reviewers_may_vote(shop: Workshop, approval: dict[str, Any]):
+def test_only_reviewers_can_vote(shop: Workshop, approval: dict[str, Any]):
     for role in ("operator", "compliance", "administrator"):
         person = shop.person(role, name=f"{role}-only@orchid")
         assert refused(shop.vote(approval, by=person)) == (403, "NOT_ELIGIBLE"), role
@@ -196,15 +196,13 @@ def test_nobody_can_decide_on_their_own_request(shop: Workshop, approval: dict[s
     assert noted(shop, approval)[-1] == ("vote_refused", "SELF_APPROVAL")
 
 
-def test_a_vote_needs_the_voters_password(shop: Workshop, approval: dict[str, Any]):
+def test_a_vote_requires_the_password_of_the_voter(shop: Workshop, approval: dict[str, Any]):
     for password in ("wrong", "", None):
         assert refused(shop.vote(approval, password=password)) == (403, "STEP_UP_REQUIRED")
         assert noted(shop, approval)[-1] == ("vote_refused", "STEP_UP_REQUIRED")
 
 
-def test_wrong_passwords_lock_the_vote_as_they_lock_the_sign_in(
-    shop: Workshop, approval: dict[str, Any], settings: Any
-):
+def test_wrong_passwords_lock_the_vote_like_the_sign_in(shop: Workshop, approval: dict[str, Any], settings: Any):
     settings.AXES_FAILURE_LIMIT = 3
     for _ in range(3):
         shop.vote(approval, password="wrong")
@@ -214,13 +212,13 @@ def test_wrong_passwords_lock_the_vote_as_they_lock_the_sign_in(
 
 
 @pytest.mark.req("R-AP-05")
-def test_a_vote_on_other_bytes_is_refused(shop: Workshop, approval: dict[str, Any]):
+def test_a_vote_on_another_payload_is_refused(shop: Workshop, approval: dict[str, Any]):
     assert refused(shop.vote(approval, payload_hash="0" * 64)) == (409, "PAYLOAD_CHANGED")
     assert refused(shop.vote(approval, rendering_digest="0" * 64)) == (409, "RENDERING_CHANGED")
     assert shop.approval_of(approval["action_id"])["state"] == "REQUESTED"
 
 
-def test_a_crash_between_a_refused_vote_and_its_record_leaves_nothing_and_a_repeat_records_it(
+def test_a_crash_before_a_refused_vote_is_recorded_leaves_nothing_and_a_repeat_records_it(
     shop: Workshop, approval: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ):
     def die(*_: Any) -> None:
@@ -236,7 +234,7 @@ def test_a_crash_between_a_refused_vote_and_its_record_leaves_nothing_and_a_repe
     assert noted(shop, approval) == [*before, ("vote_refused", "PAYLOAD_CHANGED")]
 
 
-def test_the_records_of_a_refusal_are_undone_together(shop: Workshop, approval: dict[str, Any]):
+def test_the_records_of_a_refusal_are_rolled_back_together(shop: Workshop, approval: dict[str, Any]):
     class NobodysRecord(RefusalRecord):
         """No operation writes this one."""
 
@@ -248,7 +246,7 @@ def test_the_records_of_a_refusal_are_undone_together(shop: Workshop, approval: 
 
 
 @pytest.mark.req("R-AP-17")
-def test_a_decided_request_is_not_decided_again(shop: Workshop, approval: dict[str, Any]):
+def test_a_decided_request_cannot_be_decided_again(shop: Workshop, approval: dict[str, Any]):
     assert shop.vote(approval).status_code == 201
     other = shop.person("reviewer", name="second@orchid")
     assert refused(shop.vote(approval, by=other, verdict="reject")) == (409, "ALREADY_DECIDED")
@@ -256,7 +254,7 @@ def test_a_decided_request_is_not_decided_again(shop: Workshop, approval: dict[s
 
 
 @pytest.mark.req("R-AP-08")
-def test_the_time_to_decide_ends(shop: Workshop, clock: Clock):
+def test_a_request_expires_at_its_deadline(shop: Workshop, clock: Clock):
     policy = {"version": "2", "document": {"decide_within_s": 60}}
     assert shop.operator_key.release("approval", policy).status_code == 201
     approval = shop.approval_of(shop.propose())
@@ -282,12 +280,12 @@ def test_a_frozen_action_can_be_rejected_but_not_approved(shop: Workshop, approv
 
 
 @pytest.mark.req("R-AP-16")
-def test_a_vote_cannot_bring_a_payload(shop: Workshop, approval: dict[str, Any]):
+def test_a_vote_cannot_replace_the_payload(shop: Workshop, approval: dict[str, Any]):
     assert refused(shop.vote(approval, payload=DELETE | {"path": "policies/all.md"})) == (422, "INVALID")
 
 
 @pytest.mark.req("R-AP-17")
-def test_a_vote_that_somebody_wrote_into_the_table_is_shown_as_an_alarm(committed_db: Any, superuser_connection: Any):
+def test_a_vote_forged_in_the_table_is_shown_as_an_alarm(committed_db: Any, superuser_connection: Any):
     shop = workshop("orchid").set_up()
     action_id = shop.propose()
     approval = shop.approval_of(action_id)

@@ -48,7 +48,7 @@ def details(stage: Stage, waits: Any, kind: str) -> list[dict[str, Any]]:
 # Claims
 
 
-def test_a_claim_is_on_record_and_over_by_itself(stage, waits, clock):
+def test_a_claim_is_recorded_and_expires(stage, waits, clock):
     mara = person(stage, "mara")
     claim(stage, waits, clock, mara)
     held = again(stage, waits)
@@ -58,7 +58,7 @@ def test_a_claim_is_on_record_and_over_by_itself(stage, waits, clock):
     assert len(details(stage, waits, "approval_claimed")) == 1
 
 
-def test_a_claim_locks_nobody_out(stage, waits, clock):
+def test_a_claim_does_not_prevent_votes_of_others(stage, waits, clock):
     claim(stage, waits, clock, person(stage, "mara"))
     stage.approve(waits.action_id)
     assert again(stage, waits).state == "APPROVED"
@@ -72,7 +72,7 @@ def test_taking_over_a_claim_is_recorded_with_its_former_holder(stage, waits, cl
     assert [said["from"] for said in details(stage, waits, "approval_claimed")] == [None, str(mara.id)]
 
 
-def test_only_who_claimed_it_lets_go_of_it(stage, waits, clock):
+def test_only_its_holder_can_release_a_claim(stage, waits, clock):
     mara, paul = person(stage, "mara"), person(stage, "paul")
     claim(stage, waits, clock, mara)
     with tenancy(stage.tenant), pytest.raises(assignments.NotClaimed):
@@ -107,7 +107,7 @@ def test_an_approval_is_assigned_only_to_an_eligible_person(stage, waits, clock)
     assert details(stage, waits, "approval_assigned") == [{"to": str(mara.id), "from": None}]
 
 
-def test_the_least_loaded_is_suggested(stage, waits, clock):
+def test_the_least_loaded_reviewer_is_suggested(stage, waits, clock):
     mara, paul = person(stage, "mara"), person(stage, "paul")
     with tenancy(stage.tenant):
         assert assignment.suggest_assignee(stage.tenant, [mara.id, paul.id], at=clock.now()) == mara.id
@@ -151,7 +151,7 @@ def lapsed(clock: Clock, **amount: float) -> None:
     tasks.lapse()
 
 
-def test_people_are_reminded_once_before_it_ends(stage, clock):
+def test_reviewers_are_reminded_once_before_the_deadline(stage, clock):
     pacing(stage, remind_before_s=600)
     waits = stage.approval(stage.propose())
     lapsed(clock, minutes=40)
@@ -197,7 +197,7 @@ def test_decided_or_paused_approvals_cause_no_reminder(stage, clock):
     assert again(stage, frozen).state == "REQUESTED"
 
 
-def test_time_left_is_counted_from_when_people_were_asked(stage, clock):
+def test_the_remaining_time_starts_when_approval_was_requested(stage, clock):
     waits = stage.approval(stage.propose())
     with tenancy(stage.tenant):
         read = deadlines.clock_of(waits, at=waits.requested_at + timedelta(hours=1))
@@ -216,7 +216,7 @@ def asked(shop: Workshop) -> tuple[str, str, str]:
     return action, approval, answer.json()["line_id"]
 
 
-def test_the_agent_reads_a_question_with_its_action_and_its_session(shop):
+def test_the_agent_finds_a_question_with_its_action_and_its_session(shop):
     action, _, question = asked(shop)
     shown = shop.agent.get(f"/actions/{action}").json()
     assert [(one["question_id"], one["text"]) for one in shown["questions"]] == [(question, "Does anybody link to it?")]
@@ -228,7 +228,7 @@ def test_the_agent_reads_a_question_with_its_action_and_its_session(shop):
     assert shop.agent.get(f"/sessions/{shown['session_id']}").json()["questions"] == []
 
 
-def test_the_thread_says_whose_words_are_whose(shop):
+def test_the_thread_names_the_author_of_each_line(shop):
     action, approval, question = asked(shop)
     shop.agent.post(f"/actions/{action}/answers", {"question_id": question, "text": "<b>Approved.</b>"})
     lines = shop.reviewer.get(f"/approvals/{approval}/thread").json()["items"]
@@ -236,7 +236,7 @@ def test_the_thread_says_whose_words_are_whose(shop):
     assert lines[1]["answers"] == question
 
 
-def test_another_agents_key_neither_reads_nor_answers(shop):
+def test_the_key_of_another_agent_can_neither_read_nor_answer(shop):
     action, _, question = asked(shop)
     other = key_for(shop.tenant, "agent")
     assert other.get(f"/actions/{action}").status_code == 404
@@ -244,20 +244,20 @@ def test_another_agents_key_neither_reads_nor_answers(shop):
     assert answer.status_code == 404
 
 
-def test_an_answer_is_short(shop):
+def test_an_answer_that_is_too_long_is_refused(shop):
     action, _, question = asked(shop)
     answer = shop.agent.post(f"/actions/{action}/answers", {"question_id": question, "text": "x" * 2001})
     assert answer.status_code == 422
 
 
-def test_an_agent_key_does_no_work_of_people(shop):
+def test_an_agent_key_cannot_claim_assign_or_ask(shop):
     approval = shop.approval_of(shop.propose())["approval_id"]
     for step in ("claim", "release", "assign", "comments", "questions"):
         assert shop.agent.post(f"/approvals/{approval}/{step}", {"text": "I approve."}).status_code in (403, 422)
     assert shop.agent.get(f"/approvals/{approval}/thread").status_code == 403
 
 
-def test_without_a_name_it_goes_to_who_has_least_to_do(shop):
+def test_an_assignment_without_a_name_goes_to_the_least_loaded_reviewer(shop):
     approval = shop.approval_of(shop.propose())["approval_id"]
     given = shop.operator.post(f"/approvals/{approval}/assign").json()["assigned_to"]
     assert given == shop.reviewer.post(f"/approvals/{approval}/claim").json()["claimed_by"]

@@ -65,7 +65,7 @@ def accepted(shop: Any, case: dict[str, Any]) -> None:
 
 
 @pytest.mark.req("R-UI-08", "R-SM-18")
-def test_over_another_effect_nobody_attests_and_what_is_there_is_offered(ready, clock):
+def test_a_different_effect_can_be_accepted_but_not_attested(ready, clock):
     case = read_wrong(ready, clock, {"amount": 9999})
     ways = allowed(ready, case)
     assert set(ways) == {"VERIFY_AGAIN", "STRONG_READ", "ACCEPT", "ABANDON"}
@@ -89,7 +89,7 @@ def test_over_another_effect_nobody_attests_and_what_is_there_is_offered(ready, 
 
 
 @pytest.mark.req("R-UI-08", "R-RI-12")
-def test_an_accepted_difference_is_shown_with_its_values_everywhere(ready, clock):
+def test_an_accepted_difference_is_shown_with_its_values_on_every_surface(ready, clock):
     case = read_wrong(ready, clock, {"amount": 9999})
     accepted(ready, case)
     action_id = case["action_id"]
@@ -141,7 +141,7 @@ def test_an_accepted_difference_is_shown_with_its_values_everywhere(ready, clock
         (({"status": "held back"},), "status “held back” instead of succeeded"),
     ],
 )
-def test_several_fields_and_several_rows_are_named(ready, clock, effects, there):
+def test_several_fields_and_rows_of_a_difference_are_named(ready, clock, effects, there):
     case = read_wrong(ready, clock, *effects)
     assert allowed(ready, case)["ACCEPT"]["label"] == f"Accept what is there ({there})"
 
@@ -153,7 +153,7 @@ def test_one_person_accepts_where_the_class_requires_one(small, clock):
     assert small.report(case["action_id"])["text"] == TOLD
 
 
-def test_a_page_that_showed_another_value_accepts_nothing(ready, clock):
+def test_an_outdated_page_cannot_accept_a_value(ready, clock):
     case = read_wrong(ready, clock, {"amount": 9999})
     seen = covers_of(look(ready, f"cases/{case['case_id']}"))
     settle(ready.operator, case["case_id"], "VERIFY_AGAIN")
@@ -166,7 +166,7 @@ def test_a_page_that_showed_another_value_accepts_nothing(ready, clock):
     assert (answer.status_code, answer.json()["code"]) == (409, "CASE_CHANGED")
 
 
-def test_an_accepted_difference_is_contradicted_only_by_another_change(ready, clock):
+def test_an_accepted_difference_is_contradicted_only_by_a_further_change(ready, clock):
     case = read_wrong(ready, clock, {"amount": 9999})
     accepted(ready, case)
     ready.operator.post(f"/reviews/{case['case_id']}/reopen", {"reason": "Is it still so?"})

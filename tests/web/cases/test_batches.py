@@ -57,7 +57,7 @@ def work_one(stage, batch) -> str | None:
     return batches.process_next_item(tenant_id=stage.tenant, batch_id=batch.id, operators=operators, clock=timezone.now)
 
 
-def test_selected_cases_are_claimed_one_by_one_and_a_refusal_says_why(stage):
+def test_selected_cases_are_claimed_one_by_one_and_refusals_are_explained(stage):
     cases = [stage.case() for _ in range(3)]
     visitor(stage, "operator", name="other@orchid").post(f"cases/{cases[1].id}/claim")
     batch = begin(stage, *cases)
@@ -79,7 +79,7 @@ def test_selected_cases_are_claimed_one_by_one_and_a_refusal_says_why(stage):
         ("VERIFY_AGAIN", {"reason": "The provider is back."}, "case_resolved"),
     ],
 )
-def test_revocable_acts_can_be_done_in_a_batch(stage, kind, fields, event):
+def test_revocable_operations_can_be_done_in_a_batch(stage, kind, fields, event):
     case = stage.case()
     batch = begin(stage, case, kind=kind, **fields)
     work_batches()
@@ -98,7 +98,7 @@ def test_targets_are_frozen_and_cases_assigned_in_a_batch(stage):
         assert [each.value for each in freezes.freezes_in_force(stage.tenant)] == [case.target]
 
 
-def test_no_batch_settles_a_case(stage):
+def test_a_batch_cannot_settle_a_case(stage):
     case = stage.case()
     operator = visitor(stage, "operator")
     for kind in ("ATTEST_PRESENT", "FAIL", "ABANDON", ""):
@@ -108,7 +108,7 @@ def test_no_batch_settles_a_case(stage):
         assert queries.batches(stage.tenant) == []
 
 
-def test_all_that_match_the_filter_are_taken(stage):
+def test_all_cases_that_match_the_filter_are_selected(stage):
     nothing, wrong = stage.case(), stage.case(amount=1)
     batch = begin(stage, scope="all", filter="discrepancy=VALUE_MISMATCH")
     work_batches()
@@ -116,7 +116,7 @@ def test_all_that_match_the_filter_are_taken(stage):
     assert owners(stage, nothing, wrong) == [None, stage.person("operator").actor_id]
 
 
-def test_a_batch_is_bounded_and_has_something_to_do(stage):
+def test_an_empty_or_oversized_batch_is_refused(stage):
     operator = visitor(stage, "operator")
     assert operator.post("cases/batches", kind="CLAIM", scope="picked").status_code == 422
     many = [str(uuid4()) for _ in range(501)]
@@ -144,7 +144,7 @@ def test_a_batch_is_paused_resumed_and_cancelled(stage):
     assert events(stage, batch.id) == ["batch_started", "batch_paused", "batch_resumed", "batch_cancelled"]
 
 
-def test_a_worker_that_dies_between_the_deed_and_its_mark_leaves_neither(stage):
+def test_a_worker_that_dies_before_its_mark_leaves_neither_the_change_nor_the_mark(stage):
     cases = [stage.case() for _ in range(2)]
     batch = begin(stage, *cases)
     with patch.object(batches, "_mark", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
@@ -156,7 +156,7 @@ def test_a_worker_that_dies_between_the_deed_and_its_mark_leaves_neither(stage):
     assert events(stage, cases[0].id).count("case_claimed") == 1
 
 
-def test_a_fault_of_ours_does_not_hold_up_the_rest(stage):
+def test_an_internal_error_does_not_stop_the_rest_of_a_batch(stage):
     cases = [stage.case() for _ in range(2)]
     batch = begin(stage, *cases)
     real, broken = casework.claim, iter([True])
@@ -171,7 +171,7 @@ def test_a_fault_of_ours_does_not_hold_up_the_rest(stage):
     assert states(stage, batch) == ["REFUSED", "DONE"]
 
 
-def test_rights_that_ended_end_the_batch(stage):
+def test_a_batch_ends_when_its_starter_loses_the_right(stage):
     case = stage.case()
     batch = begin(stage, case)
     place = stage.person("operator")
@@ -181,7 +181,7 @@ def test_rights_that_ended_end_the_batch(stage):
     assert owners(stage, case) == [None]
 
 
-def test_the_bar_is_for_operators(stage):
+def test_the_bulk_bar_is_shown_only_to_operators(stage):
     stage.case()
     assert 'id="batch"' in visitor(stage, "operator").page("cases")
     assert 'id="batch"' not in visitor(stage, "reviewer").page("cases")

@@ -66,7 +66,7 @@ def test_a_false_success_is_held_and_reported_as_such(shop: Workshop, case: dict
 # The queue
 
 
-def test_a_case_is_worked_on_by_one_person(shop: Workshop, case: dict[str, Any]):
+def test_a_case_has_one_claimant(shop: Workshop, case: dict[str, Any]):
     other = shop.person("operator", name="other@orchid")
     path = f"/reviews/{case['case_id']}"
     assert shop.operator.post(f"{path}/claim").status_code == 200
@@ -101,7 +101,7 @@ def test_only_operators_settle_cases(shop: Workshop, case: dict[str, Any]):
 
 
 @pytest.mark.req("R-UI-07", "R-SM-18")
-def test_only_what_the_rules_offer_is_accepted(shop: Workshop, case: dict[str, Any]):
+def test_only_offered_resolutions_are_accepted(shop: Workshop, case: dict[str, Any]):
     allowed = {each["resolution"]: each["needs_second"] for each in shown(shop, case)["allowed"]}
     settles = dict.fromkeys(("ATTEST_PRESENT", "ATTEST_ABSENT", "FAIL", "ABANDON"), True)
     assert allowed == {"VERIFY_AGAIN": False, "STRONG_READ": False} | settles
@@ -122,7 +122,7 @@ def test_a_case_of_an_action_that_never_ran_can_only_be_closed(shop: Workshop, u
 
 
 @pytest.mark.req("R-SM-18")
-def test_a_resolution_needs_a_reason_and_evidence(shop: Workshop, case: dict[str, Any]):
+def test_a_resolution_requires_a_reason_and_evidence(shop: Workshop, case: dict[str, Any]):
     assert refused(resolve(shop, case, "ABANDON", evidence=[])) == (422, "INVALID")
     assert refused(resolve(shop, case, "ABANDON", evidence=[" "])) == (422, "EVIDENCE_REQUIRED")
     assert refused(resolve(shop, case, "ABANDON", reason="")) == (422, "INVALID")
@@ -131,7 +131,7 @@ def test_a_resolution_needs_a_reason_and_evidence(shop: Workshop, case: dict[str
 
 
 @pytest.mark.req("R-SM-18")
-def test_no_machine_takes_an_action_out_of_review(shop: Workshop, case: dict[str, Any], clock: Clock):
+def test_no_machine_can_end_a_review(shop: Workshop, case: dict[str, Any], clock: Clock):
     action_id = case["action_id"]
     assert refused(shop.operator_key.post(f"/actions/{action_id}/verify")) == (409, "NOTHING_TO_VERIFY")
     assert shop.read_back(action_id, clock) is None
@@ -154,7 +154,7 @@ def test_an_irreversible_effect_is_settled_by_two_people(shop: Workshop, case: d
     assert (detail["reason"], detail["evidence"]) == ("I looked.", settling.EVIDENCE)
 
 
-def test_a_proposal_can_be_sent_back_or_taken_back(shop: Workshop, case: dict[str, Any]):
+def test_a_proposal_can_be_returned_or_withdrawn(shop: Workshop, case: dict[str, Any]):
     for person in (shop.reviewer, shop.operator):
         resolve(shop, case, "ATTEST_PRESENT")
         assert confirm(shop, case, by=person, accept=False).json()["state"] == "OPEN"
@@ -170,7 +170,7 @@ def test_only_the_exact_proposal_can_be_confirmed(shop: Workshop, case: dict[str
     assert shown(shop, case)["proposed_resolution"] == "ATTEST_ABSENT"
 
 
-def test_a_settled_case_stays_settled(shop: Workshop, case: dict[str, Any]):
+def test_a_settled_case_cannot_be_settled_again(shop: Workshop, case: dict[str, Any]):
     settled(shop, case, "ABANDON")
     assert refused(resolve(shop, case, "FAIL")) == (409, "ALREADY_RESOLVED")
     assert refused(confirm(shop, case)) == (409, "ALREADY_RESOLVED")
@@ -190,7 +190,7 @@ def test_an_attested_outcome_is_reported_as_attested(shop: Workshop, case: dict[
     assert shop.history(case["action_id"])[-1]["event"] == "attested_present"
 
 
-def test_an_attested_absence_is_a_failure_that_a_person_answers_for(shop: Workshop, case: dict[str, Any]):
+def test_an_attested_absence_is_a_failure_attributed_to_a_person(shop: Workshop, case: dict[str, Any]):
     settled(shop, case, "ATTEST_ABSENT")
     assert shop.state(case["action_id"]) == "FAILED"
     report = shop.report(case["action_id"])
@@ -207,7 +207,7 @@ def test_an_action_settled_as_failed_is_reported_as_such(shop: Workshop, case: d
 
 
 @pytest.mark.req("R-SM-19")
-def test_an_abandoned_action_keeps_what_was_found_wrong(shop: Workshop, case: dict[str, Any]):
+def test_a_closed_unresolved_action_keeps_its_finding(shop: Workshop, case: dict[str, Any]):
     settled(shop, case, "ABANDON")
     assert shop.state(case["action_id"]) == "ABANDONED"
     assert shop.report(case["action_id"])["code"] == "ABANDONED_UNRESOLVED"
@@ -215,7 +215,7 @@ def test_an_abandoned_action_keeps_what_was_found_wrong(shop: Workshop, case: di
     assert entry["reconciliation"]["discrepancy_class"] == "NO_OP_FAILURE"
 
 
-def test_looking_again_goes_on_where_the_system_now_stands(
+def test_re_verification_continues_from_the_present_state_of_the_system(
     shop: Workshop, case: dict[str, Any], clock: Clock, tmp_path: Any
 ):
     assert resolve(shop, case, "VERIFY_AGAIN").json()["state"] == "RESOLVED"
@@ -226,7 +226,7 @@ def test_looking_again_goes_on_where_the_system_now_stands(
     assert shop.report(case["action_id"])["code"] == "COMPLETED"
 
 
-def test_looking_again_in_vain_opens_another_case(shop: Workshop, case: dict[str, Any], clock: Clock):
+def test_an_unsuccessful_re_verification_opens_another_case(shop: Workshop, case: dict[str, Any], clock: Clock):
     resolve(shop, case, "STRONG_READ")
     clock.forward(seconds=90)
     assert shop.read_back(case["action_id"], clock) == "REVIEW_REQUIRED"
@@ -247,7 +247,7 @@ def test_a_held_action_blocks_its_repeat_until_it_is_settled(shop: Workshop, cas
 # Evidence
 
 
-def test_a_piece_of_evidence_gets_a_pointer(shop: Workshop, case: dict[str, Any]):
+def test_attached_evidence_gets_a_pointer(shop: Workshop, case: dict[str, Any]):
     body = {"action_id": case["action_id"], "text": "The owner says that it was never deleted."}
     pointer = shop.operator.post("/evidence", body).json()["pointer"]
     evidence = shop.operator.get(f"/actions/{case['action_id']}").json()["evidence"]

@@ -30,7 +30,7 @@ def kinds(shop: Workshop, case: dict[str, Any]) -> list[str]:
         return [event.kind for event, _, _ in events.history(shop.tenant, UUID(case["case_id"]))]
 
 
-def test_a_case_is_given_to_an_operator_and_to_nobody_else(shop: Workshop, case: dict[str, Any]):
+def test_a_case_can_be_assigned_only_to_an_operator(shop: Workshop, case: dict[str, Any]):
     path = f"/reviews/{case['case_id']}"
     other = shop.person("operator", name="other@orchid")
     owner = other.post(f"{path}/claim").json()["claimed_by"]
@@ -41,7 +41,7 @@ def test_a_case_is_given_to_an_operator_and_to_nobody_else(shop: Workshop, case:
     assert kinds(shop, case) == ["case_opened", "case_claimed", "case_assigned"]
 
 
-def test_a_snoozed_case_leaves_the_queue_and_comes_back_by_itself(stage, clock: Clock):
+def test_a_snoozed_case_leaves_the_queue_and_returns_by_itself(stage, clock: Clock):
     case = stage.case()
     operator = visitor(stage, "operator")
     operator.post(f"cases/{case.id}/snooze", hours="4", reason="The bank opens at nine.")
@@ -54,7 +54,7 @@ def test_a_snoozed_case_leaves_the_queue_and_comes_back_by_itself(stage, clock: 
     assert "1 waiting" in words(operator.page("cases"))
 
 
-def test_a_snooze_says_why_and_until_when(shop: Workshop, case: dict[str, Any]):
+def test_a_snooze_requires_a_reason_and_a_time(shop: Workshop, case: dict[str, Any]):
     path = f"/reviews/{case['case_id']}/snooze"
     at = timezone.now()
     late = {"until": (at + timedelta(days=90)).isoformat(), "reason": "Later."}
@@ -64,7 +64,7 @@ def test_a_snooze_says_why_and_until_when(shop: Workshop, case: dict[str, Any]):
     assert refused(shop.operator.post(f"/reviews/{case['case_id']}/wake")) == (409, "NOT_SNOOZED")
 
 
-def test_the_queue_is_sorted_and_filtered_by_its_address(stage):
+def test_the_queue_is_sorted_and_filtered_by_the_address(stage):
     first, second = stage.case(), stage.case(amount=1)
     operator = visitor(stage, "operator")
     operator.post(f"cases/{second.id}/claim")
@@ -83,7 +83,7 @@ def test_the_queue_is_sorted_and_filtered_by_its_address(stage):
 
 
 @pytest.mark.parametrize("sort", ["", "oldest", "newest", "owner", "reason", "discrepancy"])
-def test_a_page_of_the_queue_goes_on_where_the_one_before_ended(stage, sort):
+def test_a_page_of_the_queue_continues_where_the_previous_one_ended(stage, sort):
     from ledger.db import tenancy
     from reviews import queries
 
@@ -103,7 +103,7 @@ def test_a_page_of_the_queue_goes_on_where_the_one_before_ended(stage, sort):
 # Reopening
 
 
-def test_a_settled_case_that_somebody_doubts_is_open_again(shop: Workshop, case: dict[str, Any]):
+def test_a_disputed_settled_case_is_open_again(shop: Workshop, case: dict[str, Any]):
     settled(shop, case, "ATTEST_PRESENT")
     assert shop.report(case["action_id"])["code"] == "ATTESTED"
     path = f"/reviews/{case['case_id']}/reopen"
@@ -119,14 +119,14 @@ def test_a_settled_case_that_somebody_doubts_is_open_again(shop: Workshop, case:
 
 
 @pytest.mark.req("R-SM-18")
-def test_a_case_that_is_read_again_cannot_be_reopened(shop: Workshop, case: dict[str, Any]):
+def test_a_case_in_re_verification_cannot_be_reopened(shop: Workshop, case: dict[str, Any]):
     assert refused(shop.operator.post(f"/reviews/{case['case_id']}/reopen", {"reason": "No."})) == (409, "NOT_SETTLED")
     resolve(shop, case, "VERIFY_AGAIN")
     answer = shop.operator.post(f"/reviews/{case['case_id']}/reopen", {"reason": "No."})
     assert refused(answer) == (409, "STILL_AT_WORK")
 
 
-def test_an_abandoned_action_that_is_doubted_offers_no_reading_that_nothing_would_follow(shop: Workshop, case):
+def test_a_reopened_unresolved_case_offers_no_re_verification(shop: Workshop, case):
     settled(shop, case, "ABANDON")
     shop.operator.post(f"/reviews/{case['case_id']}/reopen", {"reason": "It was done after all."})
     shown = shop.operator.get(f"/reviews/{case['case_id']}").json()
@@ -136,7 +136,7 @@ def test_an_abandoned_action_that_is_doubted_offers_no_reading_that_nothing_woul
 # The page
 
 
-def test_the_page_says_how_an_unknown_stands_and_why_it_was_held(stage):
+def test_the_page_shows_the_state_of_an_unknown_action_and_why_it_is_held(stage):
     said = words(visitor(stage, "operator").page(f"cases/{stage.case().id}"))
     for part in (
         "blocked",
@@ -150,7 +150,7 @@ def test_the_page_says_how_an_unknown_stands_and_why_it_was_held(stage):
         assert part in said, part
 
 
-def test_the_target_is_frozen_and_released_from_the_case(stage):
+def test_the_target_can_be_frozen_and_released_from_the_case(stage):
     case = stage.case()
     operator = visitor(stage, "operator")
     here = f"/t/{stage.slug}/cases/{case.id}"
@@ -164,7 +164,7 @@ def test_the_target_is_frozen_and_released_from_the_case(stage):
 
 
 @pytest.mark.req("R-UI-27")
-def test_steps_are_ticked_and_opened_again_by_name(stage):
+def test_runbook_steps_are_ticked_and_unticked_by_name(stage):
     case = stage.case()
     operator = visitor(stage, "operator")
     step = {"runbook": "false-success", "step": "confirm", "evidence": "run 1"}
@@ -181,7 +181,7 @@ def test_steps_are_ticked_and_opened_again_by_name(stage):
     assert operator.post(f"cases/{case.id}/steps", done="yes", runbook="held", step="dance").status_code == 404
 
 
-def test_every_source_of_a_run_has_a_line_of_its_own(stage):
+def test_every_source_of_a_run_has_its_own_line(stage):
     from unittest.mock import patch
 
     from reviews import queries

@@ -46,7 +46,7 @@ def test_an_unread_field_is_not_reported_as_not_found() -> None:
     assert {row["believed"] for row in unread.values()} == {"pending"}
 
 
-def test_fields_are_called_not_compared_or_absent_as_the_reading_shows() -> None:
+def test_a_field_is_shown_as_not_compared_or_absent_according_to_the_reading() -> None:
     there = {"effects": {"refund": {"count": 1}}, "amount": 1250}
     assert table(facts_in(State.REVIEW_REQUIRED), there)["order_id"]["authoritative"] == "not compared"
     gone = {"effects": {"refund": {"count": 0}}}
@@ -60,7 +60,7 @@ def test_a_settled_action_without_confirmation_is_not_pending() -> None:
     assert table(facts_in(State.RECONCILED_SUCCESS), there)["amount"]["believed"] == "1250"
 
 
-def test_a_field_has_one_row_with_and_without_its_effect() -> None:
+def test_a_field_has_one_row_with_or_without_the_name_of_its_effect() -> None:
     named = "sa.effects.refund.amount == sr.amount"
     one = table(facts_in(State.REVIEW_REQUIRED), {"effects": {"refund": {"count": 1}}, "amount": 1250}, named)
     assert "refund.amount" not in one

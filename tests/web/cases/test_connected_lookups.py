@@ -47,7 +47,7 @@ def read_again(counter: Counter, clock: Clock, unknown: dict[str, Any]) -> None:
 
 
 @pytest.mark.req("R-SM-26")
-def test_an_unknown_action_is_read_by_the_lookup_of_a_version_released_since(
+def test_an_unknown_action_is_read_with_the_lookup_of_a_later_version(
     counter: Counter, clock: Clock, unknown: dict[str, Any]
 ):
     assert "VERIFY_AGAIN" not in allowed(counter, unknown)
@@ -76,7 +76,7 @@ def test_an_unknown_action_is_read_by_the_lookup_of_a_version_released_since(
     verify_ledger.verify(counter.tenant, Tenant.objects.get(id=counter.tenant).origin)
 
 
-def test_a_connected_lookup_that_finds_nothing_does_not_make_a_claimed_success_fail_silently(
+def test_a_later_lookup_that_finds_nothing_does_not_silently_fail_a_claimed_success(
     counter: Counter, clock: Clock, unknown: dict[str, Any]
 ):
     counter.operator_key.release_contract(later())
@@ -95,7 +95,7 @@ def test_a_connected_lookup_that_finds_nothing_does_not_make_a_claimed_success_f
     ],
     ids=lambda each: next(iter(each)),
 )
-def test_a_version_about_something_else_lends_no_lookup(
+def test_a_version_for_another_target_provides_no_lookup(
     counter: Counter, clock: Clock, unknown: dict[str, Any], changes: dict[str, Any]
 ):
     document = later(**changes)

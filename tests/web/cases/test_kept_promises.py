@@ -70,7 +70,7 @@ def refusal(answer: dict[str, Any]) -> tuple[str, str, str]:
         ("STRONG_READ", UNTIL_SETTLED),
     ],
 )
-def test_the_gate_does_with_a_repeat_what_was_signed(ready, clock, resolution, promise):
+def test_the_gate_treats_a_repeat_as_the_settlement_stated(ready, clock, resolution, promise):
     case = without_effect(ready, clock)
     assert promised(ready, case, resolution).endswith(promise)
     assert refusal(ready.call(TOOL, ORDER))[0] == "DUPLICATE_BLOCKED"
@@ -124,7 +124,7 @@ def test_an_attested_effect_blocks_claims_and_starts_of_the_same_operation(unrea
     )
 
 
-def test_a_repeat_waits_for_the_last_late_effect_of_what_was_attested_as_not_done(unread, clock):
+def test_a_repeat_waits_for_the_late_effect_horizon_of_an_attested_absence(unread, clock):
     started = unread.begun()
     unread.tell(started, status="timeout", evidence=None)
     unread.read_back(started["action_id"], clock)
@@ -146,7 +146,7 @@ def test_a_repeat_waits_for_the_last_late_effect_of_what_was_attested_as_not_don
         ("ATTEST_ABSENT", WHILE_IN_DOUBT, 31, False),
     ],
 )
-def test_a_doubt_ends_as_was_signed(ready, clock, resolution, promise, days, accepted):
+def test_a_reopened_case_ends_as_the_settlement_stated(ready, clock, resolution, promise, days, accepted):
     case = without_effect(ready, clock)
     settled(ready, case, "ATTEST_PRESENT")
     path = f"/reviews/{case['case_id']}/reopen"
@@ -163,7 +163,7 @@ def test_a_doubt_ends_as_was_signed(ready, clock, resolution, promise, days, acc
     assert told["code"] == {"ATTEST_PRESENT": "ATTESTED", "ATTEST_ABSENT": "FINAL_STATE_UNKNOWN"}[resolution]
 
 
-def test_a_later_reading_does_not_verify_an_attested_action(ready, clock):
+def test_a_later_reading_does_not_turn_an_attested_action_into_a_verified_one(ready, clock):
     started = ready.begun()
     ready.tell(started)
     clock.forward(seconds=60)

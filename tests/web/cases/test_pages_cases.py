@@ -13,7 +13,7 @@ WHY = {"reason": "The provider shows it.", "evidence": "Statement of 21 November
 
 
 @pytest.mark.req("R-UI-05")
-def test_the_queue_lists_open_cases_with_what_was_found(stage):
+def test_the_queue_lists_open_cases_with_their_findings(stage):
     case = stage.case()
     page = visitor(stage, "operator").page("cases")
     said = words(page)
@@ -22,7 +22,7 @@ def test_the_queue_lists_open_cases_with_what_was_found(stage):
         assert part in said
 
 
-def test_the_queue_is_filtered_by_its_address(stage):
+def test_the_queue_is_filtered_by_the_address(stage):
     nothing, wrong = stage.case(), stage.case(amount=1)
     operator = visitor(stage, "operator")
     page = operator.page("cases", discrepancy="VALUE_MISMATCH")
@@ -35,7 +35,7 @@ def test_the_queue_is_filtered_by_its_address(stage):
 
 
 @pytest.mark.req("R-UI-06")
-def test_five_accounts_stand_side_by_side_and_the_difference_is_marked(stage):
+def test_five_accounts_are_shown_side_by_side_with_the_differences_marked(stage):
     case = stage.case(amount=99)
     page = visitor(stage, "operator").page(f"cases/{case.id}")
     said = words(page)
@@ -48,7 +48,7 @@ def test_five_accounts_stand_side_by_side_and_the_difference_is_marked(stage):
         assert part in said
 
 
-def test_the_page_of_an_action_shows_what_was_requested_beside_what_is_there_only_where_they_differ(stage):
+def test_the_action_page_compares_request_and_reading_only_where_they_differ(stage):
     operator = visitor(stage, "operator")
 
     other = operator.page(f"actions/{stage.case(amount=99).action_id}")
@@ -59,7 +59,7 @@ def test_the_page_of_an_action_shows_what_was_requested_beside_what_is_there_onl
     assert 'data-part="differences"' not in same
 
 
-def test_an_effect_that_happened_twice_differs_from_the_one_intended(stage):
+def test_a_duplicate_effect_is_shown_as_a_difference(stage):
     said = words(visitor(stage, "operator").page(f"cases/{stage.case(count=2).id}"))
     assert "Duplicate side effect" in said
     assert "2 times" in said
@@ -74,7 +74,7 @@ def test_unreconciled_states_are_shown_as_pending(stage):
 
 
 @pytest.mark.req("R-UI-07", "R-UI-09")
-def test_only_what_the_rules_allow_is_offered(stage):
+def test_only_the_allowed_resolutions_are_offered(stage):
     page = visitor(stage, "operator").page(f"cases/{stage.case().id}")
     for offered in ("VERIFY_AGAIN", "ATTEST_PRESENT", "ATTEST_ABSENT", "ABANDON"):
         assert f'value="{offered}"' in page
@@ -93,21 +93,21 @@ def test_a_forged_resolution_is_refused(stage):
 
 
 @pytest.mark.parametrize("missing", ["reason", "evidence", "resolution"])
-def test_a_resolution_needs_all_of_it(stage, missing):
+def test_an_incomplete_resolution_is_refused(stage, missing):
     case = stage.case()
     fields = {"resolution": "ABANDON", **WHY} | {missing: ""}
     assert visitor(stage, "operator").post(f"cases/{case.id}/resolve", **fields).status_code == 422
     assert stage.state(case.action_id) == "REVIEW_REQUIRED"
 
 
-def test_reading_again_needs_no_second_person(stage):
+def test_re_verification_needs_no_second_person(stage):
     case = stage.case()
     visitor(stage, "operator").post(f"cases/{case.id}/resolve", resolution="VERIFY_AGAIN", **WHY)
     assert stage.state(case.action_id) == "PENDING"
 
 
 @pytest.mark.req("R-UI-08")
-def test_an_attestation_takes_two_people_and_is_reported_as_one(stage):
+def test_an_attestation_takes_two_people_and_is_reported_as_attested(stage):
     case = stage.case()
     operator, second = visitor(stage, "operator"), visitor(stage, "reviewer", name="second@orchid")
     settle_on_page(operator, case.id, "ATTEST_ABSENT", **WHY)
@@ -122,7 +122,7 @@ def test_an_attestation_takes_two_people_and_is_reported_as_one(stage):
     assert "Attest that it did not happen by Operator, confirmed by Second," in settled
 
 
-def test_the_second_person_may_send_it_back(stage):
+def test_the_second_person_can_return_a_proposal(stage):
     case = stage.case()
     operator, second = visitor(stage, "operator"), visitor(stage, "operator", name="second@orchid")
     settle_on_page(operator, case.id, "ABANDON", **WHY)
@@ -130,7 +130,7 @@ def test_the_second_person_may_send_it_back(stage):
     assert 'value="ABANDON"' in operator.page(f"cases/{case.id}")
 
 
-def test_a_claim_shows_who_works_on_it_and_can_be_given_back(stage):
+def test_a_claim_shows_its_holder_and_can_be_released(stage):
     case = stage.case()
     operator, other = visitor(stage, "operator"), visitor(stage, "operator", name="other@orchid")
     operator.post(f"cases/{case.id}/claim")
@@ -140,7 +140,7 @@ def test_a_claim_shows_who_works_on_it_and_can_be_given_back(stage):
     assert "Unassigned." in words(other.page(f"cases/{case.id}"))
 
 
-def test_the_thread_keeps_what_people_write(stage):
+def test_the_thread_keeps_the_comments(stage):
     case = stage.case()
     reviewer = visitor(stage, "reviewer")
     reviewer.post(f"cases/{case.id}/comments", text="I called the provider.\n<b>They confirm.</b>")
@@ -149,7 +149,7 @@ def test_the_thread_keeps_what_people_write(stage):
     assert reviewer.post(f"cases/{case.id}/comments", text="  ").status_code == 422
 
 
-def test_a_settled_case_offers_nothing(stage):
+def test_a_settled_case_offers_no_resolution(stage):
     case = stage.case()
     operator = visitor(stage, "operator")
     operator.post(f"cases/{case.id}/resolve", resolution="VERIFY_AGAIN", **WHY)
@@ -159,7 +159,7 @@ def test_a_settled_case_offers_nothing(stage):
     assert str(case.id) in operator.page("cases", tab="settled")
 
 
-def test_a_case_says_in_a_sentence_what_is_wrong_and_what_usually_settles_it(stage):
+def test_a_case_explains_in_one_sentence_the_finding_and_the_usual_resolution(stage):
     operator = visitor(stage, "operator")
     twice = words(operator.page(f"cases/{stage.case(count=2).id}"))
     assert "2 refunds of 125.00 EUR exist; one was approved." in twice
@@ -168,7 +168,7 @@ def test_a_case_says_in_a_sentence_what_is_wrong_and_what_usually_settles_it(sta
     assert "Suggested: re-verify on primary." in other
 
 
-def test_verify_now_is_one_click_without_a_reason(stage):
+def test_re_verification_takes_one_click_without_a_reason(stage):
     operator, case = visitor(stage, "operator"), stage.case()
     page = operator.page(f"cases/{case.id}")
     form = page.split('data-part="verify-now"')[1].split("</form>")[0]
@@ -183,7 +183,7 @@ def test_verify_now_is_one_click_without_a_reason(stage):
 # What a case comes to, at a glance
 
 
-def test_the_comparison_shows_the_ids_of_what_was_found_and_amounts_as_money(stage):
+def test_the_comparison_shows_the_ids_found_and_formats_amounts_as_money(stage):
     page = visitor(stage, "operator").page(f"cases/{stage.case(count=2, ids=(7001, 7002), amount=99).id}")
     table = words(page.split('data-part="layers"')[1].split("</table>")[0])
     assert "2 times id 7001 id 7002" in table
@@ -191,7 +191,7 @@ def test_the_comparison_shows_the_ids_of_what_was_found_and_amounts_as_money(sta
     assert "99 0.99 EUR" in table
 
 
-def test_evidence_and_timeline_are_folded_below_the_comparison_and_say_what_they_hold(stage):
+def test_evidence_and_timeline_are_folded_below_the_comparison_with_a_summary(stage):
     page = visitor(stage, "operator").page(f"cases/{stage.case(amount=99).id}")
     comparison, evidence, timeline = (page.index(each) for each in ('id="layers"', "Evidence <", "Timeline <"))
     assert comparison < evidence < page.index('id="predicates"') < page.index('id="readbacks"') < timeline
@@ -199,7 +199,7 @@ def test_evidence_and_timeline_are_folded_below_the_comparison_and_say_what_they
     assert '<details class="fold" open' not in page
 
 
-def test_lists_say_the_amounts_and_what_is_at_stake_with_one_reading_of_the_payloads(stage, monkeypatch):
+def test_lists_show_amounts_and_stakes_with_one_query_for_the_payloads(stage, monkeypatch):
     from ledger.record.queries import evidence
 
     stage.case(), stage.case()
@@ -223,7 +223,7 @@ def test_lists_say_the_amounts_and_what_is_at_stake_with_one_reading_of_the_payl
     assert actions.count("125.00 EUR") == 5
 
 
-def test_a_settled_case_says_so_at_its_head_and_is_no_longer_at_stake(stage):
+def test_a_settled_case_is_named_at_its_head_and_no_longer_counts_as_at_stake(stage):
     case = stage.case()
     settle_on_page(visitor(stage, "operator"), case.id, "ATTEST_ABSENT", **WHY)
     confirm_on_page(visitor(stage, "reviewer", name="second@orchid"), case.id)

@@ -45,7 +45,7 @@ def test_a_wrong_target_opens_a_security_incident_and_stops_both_targets(stage):
 
 
 @pytest.mark.req("R-RB-10")
-def test_closing_asks_about_each_freeze(stage):
+def test_closing_an_incident_requires_a_decision_about_each_freeze(stage):
     row = incident_of(stage, stage.case(count=2))
     operator = visitor(stage, "operator")
     with tenancy(stage.tenant):
@@ -62,7 +62,7 @@ def test_closing_asks_about_each_freeze(stage):
     assert str(row.id) in operator.page("incidents")
 
 
-def test_an_incident_is_opened_by_hand_from_a_case_and_contained(stage):
+def test_an_incident_is_opened_manually_from_a_case_and_contained(stage):
     case, other = stage.case(), stage.case()
     operator = visitor(stage, "operator")
     assert "No-op failure: issue_refund" in operator.page("incidents/new", case=str(case.id))
@@ -84,7 +84,7 @@ def test_an_incident_is_opened_by_hand_from_a_case_and_contained(stage):
         assert visitor(stage, role).post(f"{path}/contain", scope="all", reason="So.").status_code == 403
 
 
-def test_the_post_mortem_is_exported_and_that_is_on_record(stage):
+def test_the_postmortem_is_exported_and_the_export_recorded(stage):
     row = incident_of(stage, stage.case(count=2))
     operator = visitor(stage, "operator")
     operator.post(f"incidents/{row.id}/steps", runbook="duplicate", step="count", done="yes", evidence="12 and 13")
@@ -106,7 +106,7 @@ def test_the_post_mortem_is_exported_and_that_is_on_record(stage):
 
 
 @pytest.mark.req("R-UI-17", "R-RP-48")
-def test_freezes_are_placed_and_lifted_with_a_reason_and_say_what_waits(stage):
+def test_freezes_are_placed_and_lifted_with_a_reason_and_list_what_waits(stage):
     stage.propose()
     operator = visitor(stage, "operator")
     operator.post("freezes/place", scope="tool", value="issue_refund", reason="Look first.")
@@ -139,7 +139,7 @@ def test_all_runbooks_and_the_strategies_are_on_one_page(stage):
 
 
 @pytest.mark.req("R-CG-20")
-def test_incidents_carry_a_part_of_the_taxonomy_and_are_found_by_it(shop):
+def test_incidents_have_a_taxonomy_part_and_can_be_filtered_by_it(shop):
     def opened(runbook):
         body = {"title": f"About {runbook}", "kind": "operations", "severity": 2, "runbook": runbook, "reason": "Seen."}
         answer = shop.operator.post("/incidents", body)

@@ -11,7 +11,7 @@ from tests.support.api_tenant import Clock, Workshop
 
 
 @pytest.mark.req("R-SM-18")
-def test_a_returned_case_is_read_again_and_settles(shop: Workshop, clock: Clock, tmp_path: Path):
+def test_a_returned_case_is_verified_again_and_settles(shop: Workshop, clock: Clock, tmp_path: Path):
     case = shop.held(clock)
     (tmp_path / "documents" / "policies" / "returns.md").unlink()
     body = {"resolution": "VERIFY_AGAIN", "reason": "It is gone now.", "evidence": ["the folder, 12:04"]}

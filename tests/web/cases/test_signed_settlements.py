@@ -51,7 +51,7 @@ def test_an_attestation_requires_proof_of_identity(shop: Workshop, case: dict[st
     assert confirm(shop.reviewer, case["case_id"]).json()["state"] == "RESOLVED"
 
 
-def test_a_case_says_what_is_signed_and_how(shop: Workshop, case: dict[str, Any]):
+def test_a_case_shows_what_is_signed_and_how(shop: Workshop, case: dict[str, Any]):
     ways = {each["resolution"]: each for each in shown(shop, case)["allowed"]}
     assert {code: way["proof"] for code, way in ways.items()} == {
         "VERIFY_AGAIN": "D",
@@ -64,7 +64,7 @@ def test_a_case_says_what_is_signed_and_how(shop: Workshop, case: dict[str, Any]
     )
 
 
-def test_evidence_that_came_in_meanwhile_makes_the_screen_stale(shop: Workshop, case: dict[str, Any]):
+def test_evidence_added_meanwhile_makes_the_page_outdated(shop: Workshop, case: dict[str, Any]):
     read = screen(shop.operator, case["case_id"])
     late = {"action_id": case["action_id"], "text": "The provider wrote."}
     assert shop.reviewer.post("/evidence", late).status_code == 201
@@ -73,7 +73,7 @@ def test_evidence_that_came_in_meanwhile_makes_the_screen_stale(shop: Workshop, 
     assert settle(shop.operator, case["case_id"], "ATTEST_ABSENT").status_code == 200
 
 
-def test_a_proposal_that_rests_on_less_than_is_known_now_is_not_confirmed(shop: Workshop, case: dict[str, Any]):
+def test_a_proposal_based_on_less_evidence_than_now_known_is_not_confirmed(shop: Workshop, case: dict[str, Any]):
     settle(shop.operator, case["case_id"], "ATTEST_ABSENT")
     late = {"action_id": case["action_id"], "text": "The provider wrote."}
     assert shop.reviewer.post("/evidence", late).status_code == 201
@@ -100,7 +100,7 @@ def test_the_second_person_signs_over_what_the_first_signed(shop: Workshop, case
 
 
 @pytest.mark.req("R-CX-09")
-def test_accounts_that_are_linked_after_the_proposal_are_one_person(shop: Workshop, case: dict[str, Any]):
+def test_accounts_linked_after_the_proposal_count_as_one_person(shop: Workshop, case: dict[str, Any]):
     """The first statement names the person that its account was then; the account is another one's now."""
     late = shop.person("operator", name="late@orchid")
     settle(late, case["case_id"], "ATTEST_ABSENT")
@@ -112,7 +112,7 @@ def test_accounts_that_are_linked_after_the_proposal_are_one_person(shop: Worksh
 
 
 @pytest.mark.req("R-CX-09")
-def test_no_key_settles_what_needs_a_person(shop: Workshop, case: dict[str, Any]):
+def test_no_key_can_settle_a_case_that_requires_a_person(shop: Workshop, case: dict[str, Any]):
     read = screen(shop.operator, case["case_id"])
     for key in (shop.operator_key, shop.agent, shop.executor, shop.auditor):
         for answer in (
@@ -124,7 +124,7 @@ def test_no_key_settles_what_needs_a_person(shop: Workshop, case: dict[str, Any]
             assert answer.json()["code"] == "FORBIDDEN"
 
 
-def test_a_passkey_signs_where_the_policy_asks_for_one(shop: Workshop, case: dict[str, Any]):
+def test_a_passkey_signs_where_the_policy_requires_one(shop: Workshop, case: dict[str, Any]):
     strict = {"version": "2", "document": {"step_up": "A"}}
     assert shop.operator_key.release("approval", strict).status_code == 201
     status, detail = problem(settle(shop.operator, case["case_id"], "ABANDON"))
@@ -144,7 +144,7 @@ def test_a_passkey_signs_where_the_policy_asks_for_one(shop: Workshop, case: dic
     assert again.json()["code"] == "CHALLENGE_SPENT"
 
 
-def test_an_outsider_checks_a_settlement_from_the_bundle_alone(
+def test_a_settlement_can_be_verified_from_the_bundle_alone(
     shop: Workshop, case: dict[str, Any], settings: Any, tmp_path: Any
 ):
     settings.COUNTERFOIL_EXPORTS = tmp_path / "exports"
@@ -158,7 +158,7 @@ def test_an_outsider_checks_a_settlement_from_the_bundle_alone(
 # The page
 
 
-def test_the_page_says_what_is_signed_and_asks_for_the_password(stage):
+def test_the_page_shows_the_statement_and_asks_for_the_password(stage):
     page = visitor(stage, "operator").page(f"cases/{stage.case().id}")
     said = words(page)
     assert "On my own word, the effect of this action is there." in said
@@ -171,7 +171,7 @@ def test_the_page_says_what_is_signed_and_asks_for_the_password(stage):
     assert 'name="password"' in attests.split("</form>")[0]
 
 
-def test_a_stale_page_is_refused_and_nothing_that_was_typed_is_lost(stage):
+def test_an_outdated_page_is_refused_and_the_typed_text_is_kept(stage):
     case, operator = stage.case(), visitor(stage, "operator")
     old = covers_of(operator.page(f"cases/{case.id}"))
     settle_on_page(operator, case.id, "ATTEST_ABSENT", **WHY)
@@ -186,7 +186,7 @@ def test_a_stale_page_is_refused_and_nothing_that_was_typed_is_lost(stage):
     assert covers_of(page) not in ("", old)
 
 
-def test_a_wrong_password_settles_nothing_and_keeps_what_was_typed(stage):
+def test_a_wrong_password_settles_nothing_and_the_typed_text_is_kept(stage):
     case, operator = stage.case(), visitor(stage, "operator")
     answer = settle_on_page(operator, case.id, "ATTEST_ABSENT", password="guessed", **WHY)
     page = answer.content.decode()
@@ -197,7 +197,7 @@ def test_a_wrong_password_settles_nothing_and_keeps_what_was_typed(stage):
     assert stage.state(case.action_id) == "REVIEW_REQUIRED"
 
 
-def test_the_page_says_with_what_a_settled_case_was_signed(stage):
+def test_the_page_of_a_settled_case_names_the_proof_of_its_signature(stage):
     case, operator = stage.case(), visitor(stage, "operator")
     settle_on_page(operator, case.id, "ATTEST_ABSENT", **WHY)
     confirm_on_page(visitor(stage, "reviewer", name="second@orchid"), case.id)

@@ -39,7 +39,7 @@ def strays(counter: Counter) -> list[dict[str, Any]]:
     return [each for each in cases if each["reason"] == "UNGATED_EFFECT"]
 
 
-def test_a_refund_by_a_stranger_opens_one_case_with_the_change_as_evidence(watched: Counter):
+def test_a_refund_outside_the_gate_opens_one_case_with_the_change_as_evidence(watched: Counter):
     watched.till.refund("a-strangers-key", order_id="EX-1001")
     assert tasks.watch_changes() == 1
     assert tasks.watch_changes() == 0
@@ -59,7 +59,7 @@ def test_a_refund_by_a_stranger_opens_one_case_with_the_change_as_evidence(watch
     assert "Change without a recorded action" in queue
 
 
-def test_an_actions_own_change_is_never_ungated(watched: Counter, clock: Clock):
+def test_the_change_of_an_action_itself_is_never_ungated(watched: Counter, clock: Clock):
     started = watched.begun()
     watched.till.refund(started["idempotency_key"])
     assert tasks.watch_changes() == 0
@@ -70,7 +70,7 @@ def test_an_actions_own_change_is_never_ungated(watched: Counter, clock: Clock):
     assert strays(watched) == []
 
 
-def test_a_change_without_a_name_waits_for_an_action_that_runs_on_that_order(watched: Counter, clock: Clock):
+def test_an_unattributed_change_waits_while_an_action_runs_on_that_order(watched: Counter, clock: Clock):
     started = watched.begun()
     watched.till.till.execute(
         "INSERT INTO audit (operation, order_id, actor, at)"
@@ -82,7 +82,7 @@ def test_a_change_without_a_name_waits_for_an_action_that_runs_on_that_order(wat
     assert watched.state(started["action_id"]) == "EXECUTING"
 
 
-def test_a_person_says_who_did_it(watched: Counter):
+def test_a_person_states_who_made_an_ungated_change(watched: Counter):
     watched.till.refund("by-hand")
     tasks.watch_changes()
     (case,) = strays(watched)
@@ -98,7 +98,7 @@ def test_a_person_says_who_did_it(watched: Counter):
     assert tasks.watch_changes() == 0
 
 
-def test_a_system_that_does_not_answer_is_read_on_from_where_it_was(watched: Counter, secrets_dir: Path):
+def test_after_an_outage_reading_continues_from_the_last_position(watched: Counter, secrets_dir: Path):
     credential = secrets_dir / "systems" / "orchid" / "till.json"
     kept = credential.read_text()
     credential.unlink()
@@ -118,13 +118,13 @@ def test_a_system_that_does_not_answer_is_read_on_from_where_it_was(watched: Cou
         ("filesystems", {"table": "audit"}),
     ],
 )
-def test_a_watch_that_cannot_be_kept_is_refused(counter: Counter, pattern: str, part: dict[str, Any]):
+def test_an_invalid_watch_is_refused(counter: Counter, pattern: str, part: dict[str, Any]):
     body = {"name": "odd", "pattern": pattern, "settings": {"changes": part}}
     answer = counter.operator_key.post("/systems", body)
     assert (answer.status_code, answer.json()["code"]) == (422, "NOT_WATCHABLE")
 
 
-def test_a_message_that_nobody_published_is_a_stray(counter: Counter, secrets_dir: Path, valkey_url: str):
+def test_a_message_that_was_published_outside_the_gate_is_ungated(counter: Counter, secrets_dir: Path, valkey_url: str):
     counter.open(secrets_dir)
     part = {"stream": "shop:events", "key_field": "key", "operation_field": "event"}
     body = {"name": "events", "pattern": "queues_events", "settings": {"changes": part}}

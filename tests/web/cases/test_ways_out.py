@@ -216,7 +216,7 @@ def combinations() -> Iterator[Any]:
 
 @pytest.mark.req("R-SM-26", "R-SM-18", "R-UI-08")
 @pytest.mark.parametrize(("side_effect_class", "reversibility"), list(combinations()))
-def test_every_state_is_left_by_the_control_that_is_named(
+def test_every_state_is_left_by_its_named_control(
     counter: Counter, clock: Clock, secrets_dir: Path, side_effect_class: str, reversibility: str
 ):
     counter.open(secrets_dir, *contracts_of(side_effect_class, reversibility))
@@ -251,7 +251,7 @@ def in_recovery(counter: Counter, clock: Clock, secrets_dir: Path, state: str) -
 
 
 @pytest.mark.parametrize("state", ["COMPENSATING", "FORWARD_RECOVERY", "RECONCILIATION_FAILED"])
-def test_an_action_in_recovery_is_left_through_its_recovery_action(
+def test_an_action_in_recovery_is_settled_through_its_recovery_action(
     counter: Counter, clock: Clock, secrets_dir: Path, state: str
 ):
     action_id = in_recovery(counter, clock, secrets_dir, state)
@@ -264,7 +264,7 @@ def test_an_action_in_recovery_is_left_through_its_recovery_action(
     assert walker.step(action_id) is None
 
 
-def test_an_agent_is_told_who_acts_next_and_sees_its_own_controls_only(
+def test_an_agent_is_told_who_acts_next_and_sees_only_its_own_controls(
     counter: Counter, clock: Clock, secrets_dir: Path
 ):
     counter.open(secrets_dir, unread())
@@ -277,7 +277,7 @@ def test_an_agent_is_told_who_acts_next_and_sees_its_own_controls_only(
     assert (refused.status_code, refused.json()["code"]) == (403, "FORBIDDEN")
 
 
-def test_a_case_is_opened_only_where_nothing_else_happens_and_with_a_reason(
+def test_a_case_can_be_opened_manually_only_where_nothing_else_happens_and_with_a_reason(
     counter: Counter, clock: Clock, secrets_dir: Path
 ):
     counter.open(secrets_dir, refund_contract(side_effect_class="LOW_RISK_INTERNAL"), unread())

@@ -24,7 +24,7 @@ def found(tmp_path, content):
 
 
 @pytest.mark.req("R-MC-17", "R-MC-18")
-def test_the_command_runs_without_a_server_and_fails_on_warnings_only_when_asked(tmp_path):
+def test_the_linter_needs_no_server_and_fails_on_warnings_only_on_request(tmp_path):
     file = tmp_path / "contract.json"
     file.write_text(json.dumps(DOCUMENT | {"name": "manage_x", "description": "Manages."}))
     command = [sys.executable, "-W", "ignore", "manage.py", "lint_contract", str(file), "--strict"]
@@ -39,7 +39,7 @@ def test_the_command_runs_without_a_server_and_fails_on_warnings_only_when_asked
     ]
 
 
-def test_a_good_document_has_no_findings(tmp_path):
+def test_a_valid_document_has_no_findings(tmp_path):
     assert found(tmp_path, DOCUMENT) == []
 
 
@@ -56,6 +56,6 @@ def test_refused_contracts_are_reported_as_errors(tmp_path):
 
 
 @pytest.mark.parametrize("content", ["{", "[1, {]", '{"name": "a", "name": "b"}', "[[]]"])
-def test_a_file_that_is_no_contract_is_refused(tmp_path, content):
+def test_a_file_that_is_not_a_contract_is_refused(tmp_path, content):
     with pytest.raises(CommandError):
         found(tmp_path, content)

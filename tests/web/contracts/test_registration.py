@@ -58,7 +58,7 @@ def test_a_first_version_is_checked_and_then_registered(shop: Workshop):
     assert "Registered." in words(person.page("contracts/shred_document/1.0.0"))
 
 
-def test_a_fault_is_beside_its_line_and_what_was_typed_stays(shop: Workshop):
+def test_a_fault_is_shown_beside_its_line_and_the_typed_text_is_kept(shop: Workshop):
     person = administrator(shop)
     text = SKELETON.replace('"predicates": ["sa.exists"]', '"predicates": ["sa.nothing == 1"]').replace(
         '"operation_kind": "delete",', '"operation_kind": "delete",\n  "colour": "red",'
@@ -79,7 +79,7 @@ def test_a_fault_is_beside_its_line_and_what_was_typed_stays(shop: Workshop):
     assert "Paste the contract document, or choose its file." in words(send(person, "").content.decode())
 
 
-def test_a_file_is_read_in_place_of_what_was_typed_and_a_changed_text_is_checked_again(shop: Workshop):
+def test_a_file_replaces_the_typed_text_and_a_changed_text_is_checked_again(shop: Workshop):
     person = administrator(shop)
     text = changed(name="shred_document")
     answer = person.client.post(
@@ -93,7 +93,7 @@ def test_a_file_is_read_in_place_of_what_was_typed_and_a_changed_text_is_checked
         assert queries.contract_version(shop.tenant, "burn_document", "1.0.0") is None
 
 
-def test_a_version_that_is_taken_or_verifies_otherwise_leads_to_what_can_be_done(shop: Workshop):
+def test_an_existing_or_differently_verifying_version_links_to_the_next_step(shop: Workshop):
     person = administrator(shop)
     taken = json.dumps(contract(TOOL) | {"description": contract(TOOL)["description"] + " Ask first."}, indent=1)
     refused = send(person, taken, checked=digest_checked(send(person, taken)))
@@ -111,7 +111,7 @@ def test_a_version_that_is_taken_or_verifies_otherwise_leads_to_what_can_be_done
     assert (made["tool"], made["version"], made["state"]) == (TOOL, "1.1.0", "DRAFT")
 
 
-def test_the_example_on_the_page_is_a_valid_contract_for_operators_and_administrators_only(shop: Workshop):
+def test_the_example_on_the_page_is_valid_and_shown_to_operators_and_administrators(shop: Workshop):
     person = administrator(shop)
     assert typed(person.get("contracts/new", start="example")) == SKELETON.strip("\n")
     assert "Valid" in words(send(person, SKELETON.replace("delete_", "drop_")).content.decode())
@@ -120,7 +120,7 @@ def test_the_example_on_the_page_is_a_valid_contract_for_operators_and_administr
     assert "Register a contract" not in words(reviewer.page("contracts"))
 
 
-def test_each_part_of_a_document_has_its_line():
+def test_each_part_of_a_document_has_its_line_number():
     text = '{\n "a": [1,\n  {"b/c": "x\\"}"}, []],\n "d": {}\n}\n'
     lines = line_of_each_part(text)
     assert lines == {"": 1, "/a": 2, "/a/0": 2, "/a/1": 3, "/a/1/b/c": 3, "/a/2": 3, "/d": 4}

@@ -40,7 +40,7 @@ def shown_tools(shop: Workshop) -> dict[str, str]:
     return {each["name"]: each["version"] for each in shop.session()["contract"]["tools"]}
 
 
-def test_an_earlier_version_ends_with_those_before_it_and_agents_stay_with_the_newest(shop: Workshop):
+def test_retiring_an_earlier_version_retires_its_predecessors_and_keeps_agents_on_the_newest(shop: Workshop):
     person = shop.person("administrator")
     for version in ("1.1.0", "1.2.0"):
         assert registered(shop, version, next_tools=["delete_document"]) == "REGISTERED"
@@ -58,7 +58,7 @@ def test_an_earlier_version_ends_with_those_before_it_and_agents_stay_with_the_n
     call_command("verify_ledger")
 
 
-def test_the_newest_ends_the_tool_and_what_was_approved_under_it_does_not_start(shop: Workshop):
+def test_retiring_the_newest_version_ends_the_tool_and_stops_approved_actions(shop: Workshop):
     person, session, waiting = shop.person("operator", name="oda@retire"), shop.session(), shop.propose(TOOL)
     page = words(Visitor(person.client, shop.slug).page(f"contracts/{TOOL}/1.0.0"))
     assert "No version remains in force: agents are no longer shown the tool, and calls to it are refused." in page
@@ -78,7 +78,7 @@ def test_the_newest_ends_the_tool_and_what_was_approved_under_it_does_not_start(
     call_command("verify_ledger")
 
 
-def test_a_tool_that_was_retired_is_not_registered_again_with_less(shop: Workshop):
+def test_a_retired_tool_cannot_be_registered_again_with_less_verification(shop: Workshop):
     """One person alone takes no approval off a tool by ending it and beginning again."""
     assert retire(shop.person("administrator"), "1.0.0").status_code == 200
     looser = contract(TOOL)["verification"] | {"predicates": ["sa.size == size(bytes(sr.text))"]}
@@ -94,7 +94,7 @@ def test_a_tool_that_was_retired_is_not_registered_again_with_less(shop: Worksho
     assert shown_tools(shop)[TOOL] == "2.2.0"
 
 
-def test_a_version_that_agents_stay_with_because_the_later_is_weaker_is_not_retired_alone(shop: Workshop):
+def test_a_version_that_agents_still_use_is_not_retired_alone(shop: Workshop):
     first, second = shop.person("administrator"), shop.person("operator", name="second@retire")
     assert registered(shop, "1.1.0", claims={"done": ["written"], "object": ["document"]}) == "PENDING"
     assert second.post(f"/contracts/{TOOL}/1.1.0/answer", WORD | {"confirm": True}).status_code == 200
@@ -108,7 +108,7 @@ def test_a_version_that_agents_stay_with_because_the_later_is_weaker_is_not_reti
     assert states(shop) == {"1.0.0": "RETIRED", "1.1.0": "RETIRED"}
 
 
-def test_a_page_on_which_another_version_was_to_stay_does_not_end_the_tool(shop: Workshop):
+def test_an_outdated_page_cannot_end_the_tool(shop: Workshop):
     person = Visitor(shop.person("administrator").client, shop.slug)
     assert registered(shop, "1.1.0", next_tools=["delete_document"]) == "REGISTERED"
     seen = person.page(f"contracts/{TOOL}/1.0.0")
@@ -126,7 +126,7 @@ def test_a_page_on_which_another_version_was_to_stay_does_not_end_the_tool(shop:
     assert states(shop)["1.0.0"] == "REGISTERED"
 
 
-def test_a_contract_is_retired_on_its_page_which_names_the_tools_it_compensated(shop: Workshop):
+def test_a_contract_is_retired_on_its_page_with_the_tools_it_compensated(shop: Workshop):
     remedied = contract("delete_document") | {"name": "drop_document", "target_resource": "document/{path}"}
     remedied["recovery"] = {"compensation_tool": TOOL, "compensation_arguments": {"path": "sr.path"}}
     assert shop.operator_key.post("/contracts", remedied).status_code == 201

@@ -26,7 +26,9 @@ def ticks() -> Ticks:
     return made
 
 
-def test_a_broker_that_is_away_is_one_line_and_no_traceback(ticks: Ticks, caplog: pytest.LogCaptureFixture):
+def test_an_unreachable_broker_is_logged_in_one_line_without_a_traceback(
+    ticks: Ticks, caplog: pytest.LogCaptureFixture
+):
     with caplog.at_level(logging.INFO):
         for _ in range(3):
             ticks.apply_entry(ticks.schedule["tick"])
@@ -50,7 +52,7 @@ def test_the_return_of_the_broker_is_logged_once(
     ]
 
 
-def test_a_task_that_runs_into_its_soft_limit_ends_without_a_traceback(
+def test_a_task_at_its_soft_limit_ends_without_a_traceback(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ):
     def slow() -> None:
@@ -78,7 +80,7 @@ class Look:
         self.handed_over += 1
 
 
-def test_each_look_has_its_turn_among_the_seconds(monkeypatch: pytest.MonkeyPatch):
+def test_each_periodic_task_runs_at_its_interval(monkeypatch: pytest.MonkeyPatch):
     often, seldom = Look("often"), Look("seldom")
     monkeypatch.setattr(tasks, "QUICK", ((1, often), (5, seldom)))
     for number in range(15):
@@ -86,9 +88,7 @@ def test_each_look_has_its_turn_among_the_seconds(monkeypatch: pytest.MonkeyPatc
     assert (often.looked, seldom.looked) == (15, 3)
 
 
-def test_a_look_that_fails_keeps_its_neighbours_from_nothing(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-):
+def test_a_failing_task_does_not_affect_the_others(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture):
     broken, whole = Look("broken", KeyError("what")), Look("whole")
     monkeypatch.setattr(tasks, "QUICK", ((1, broken), (1, whole)))
     assert tasks.tick(0) == ["broken", "whole"]

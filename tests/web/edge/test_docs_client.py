@@ -138,7 +138,7 @@ def models() -> dict[str, Any]:
     }
 
 
-def test_the_programs_of_the_guide_print_what_it_says(
+def test_the_programs_of_the_client_guide_print_the_documented_output(
     follower: Follower, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     monkeypatch.chdir(tmp_path)

@@ -135,13 +135,13 @@ def into_the_console(request: httpx.Request) -> httpx.Response:
     return httpx.Response(answer.status_code, headers=dict(answer.items()), content=answer.content)
 
 
-def test_the_requests_of_the_guide_are_answered_as_it_says(reader: Reader):
+def test_the_requests_of_the_guide_get_the_documented_answers(reader: Reader):
     kinds = [kind for kind, _, _ in blocks()]
     assert kinds.count("http") == kinds.count("json") > 10
     follow(reader)
 
 
-def test_the_programs_of_the_guide_do_what_it_says(
+def test_the_programs_of_the_guide_work_as_documented(
     reader: Reader, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, settings: Any
 ):
     # An executor takes grants of the console that it called, and of no other.

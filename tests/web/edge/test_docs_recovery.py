@@ -53,7 +53,7 @@ ACTS = {WRONG: published_wrong, WITHDRAWN: withdrawn}
 
 
 @pytest.mark.req("R-RP-37", "R-RP-45")
-def test_the_requests_of_the_recovery_guide_are_answered_as_it_says(reader: Reader):
+def test_the_requests_of_the_recovery_guide_get_the_documented_answers(reader: Reader):
     answer: Any = None
     done = []
     for kind, status, text in blocks(RECOVERY):

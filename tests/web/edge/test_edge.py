@@ -120,7 +120,7 @@ def answer_on(line: socket.socket) -> tuple[int, str]:
     return int(found.group(1)) if found else 0, got.decode(errors="replace")
 
 
-def test_unfinished_bodies_and_heads_hold_up_nobody(served: Served):
+def test_incomplete_requests_do_not_block_others(served: Served):
     paths = ["/sign-in", "/api/v1/sessions", "/x/stream", "/api/v1/stream", "/nowhere", "/readyz/x", "/static/x"]
     with ExitStack() as open_lines:
         for number in range(8):
@@ -160,7 +160,7 @@ def test_slow_requests_are_answered_with_a_timeout(impatient: Served):
         assert answer_on(silent) == (0, "")
 
 
-def test_a_client_that_reads_no_answer_holds_up_nobody(served: Served):
+def test_a_client_that_does_not_read_its_answer_blocks_nobody(served: Served):
     """Each of these asks for more than the buffers between two processes hold."""
     path = largest_page()
     with ExitStack() as open_lines:
@@ -197,7 +197,7 @@ def with_a_file(path: str, mebibytes: int) -> Any:
 
 
 @pytest.mark.parametrize("path", ["/x/stream", "/api/v1/stream", "/sign-in", "/api/v1/sessions"])
-def test_a_large_body_leaves_nothing_behind_and_its_sender_always_reads_why(served: Served, path: str):
+def test_an_oversized_body_leaves_nothing_in_memory_and_its_sender_gets_the_refusal(served: Served, path: str):
     send_and_be_refused(served, path, mebibytes=2)
     served.everything_goes_on()
     before = served.memory()
@@ -220,7 +220,7 @@ def send_and_be_refused(served: Served, path: str, *, mebibytes: int) -> None:
         assert "The body is larger than 1 MiB; nothing was stored." in said
 
 
-def test_a_body_of_unknown_length_is_read_like_any_other(served: Served):
+def test_a_chunked_body_is_read_like_any_other(served: Served):
     def parts() -> Iterator[bytes]:
         yield b'{"agent_id": "nobody", '
         yield b'"goal": "g"}'
@@ -231,7 +231,7 @@ def test_a_body_of_unknown_length_is_read_like_any_other(served: Served):
     assert answer.json()["code"] == "INVALID"
 
 
-def test_overload_is_shed_what_begins_first_and_what_tells_last(served: Served):
+def test_under_overload_starts_are_refused_first_and_reports_last(served: Served):
     """While the keys cannot be read, every call waits: the threads fill up, and then the lines before them."""
     bearer = f"Authorization: {served.shop.agent.headers['Authorization']}"
     page = request("/api/v1/actions", bearer, "Connection: close", method="GET")
@@ -304,18 +304,20 @@ ACTION = "01a206d7-6246-7b32-bf92-06b16e0aaa88"
         ("POST", "/t/orchid/freezes/place", admission.RequestRank.TELLS_OR_STOPS),
     ],
 )
-def test_requests_that_stop_or_report_outrank_those_that_begin(method: str, path: str, rank: admission.RequestRank):
+def test_requests_that_stop_or_report_have_priority_over_those_that_begin(
+    method: str, path: str, rank: admission.RequestRank
+):
     assert admission.request_rank(method, path) is rank
 
 
-def test_only_the_two_streams_reach_the_side_of_streams():
+def test_only_the_two_stream_addresses_count_as_streams():
     assert admission.is_stream("/api/v1/stream")
     assert admission.is_stream(f"/api/v1/sessions/{uuid4()}/stream")
     for path in ("/x/stream", "/stream", "/api/v1/stream/", "/api/v1/sessions/7/stream", "/sign-in/stream"):
         assert not admission.is_stream(path)
 
 
-def test_whether_it_is_alive_and_ready_can_only_be_read(served: Served):
+def test_liveness_and_readiness_can_only_be_read(served: Served):
     for path in ("/api/v1/livez", "/api/v1/readyz"):
         for method in ("POST", "TRACE"):
             answer = httpx.request(method, f"{served.url}{path}", timeout=30)

@@ -50,12 +50,12 @@ def test_every_page_has_a_row():
 
 
 @pytest.mark.req("R-UI-20")
-def test_every_page_declares_whom_its_row_admits():
+def test_every_page_declares_the_roles_of_its_row():
     declared = {str(page.name): page.callback.admitted_roles for route, page in pages() if route.startswith("t/<")}
     assert {name: roles or frozenset(PEOPLE) for name, roles in declared.items()} == PAGES
 
 
-def test_every_operation_has_a_row_and_says_the_same_in_the_document(called: list[Operation]):
+def test_every_operation_has_a_row_and_the_same_roles_in_the_document(called: list[Operation]):
     assert {each.name for each in called} == set(OPERATIONS)
     words = {
         "agent": "agent keys",
@@ -119,7 +119,7 @@ def admitted_people(row: frozenset[str], turns: Turns) -> list[str]:
 
 
 @pytest.mark.req("R-UI-20")
-def test_the_api_answers_each_caller_as_the_table_says(day: Day, called: list[Operation]):
+def test_the_api_answers_each_caller_as_listed_in_the_table(day: Day, called: list[Operation]):
     wrong, turns = [], Turns()
     for each in called:
         sent, row = each.sent, OPERATIONS[each.name]
@@ -147,7 +147,7 @@ def test_unauthorised_callers_are_refused_whatever_the_body(day: Day, called: li
 
 
 @pytest.mark.req("R-CX-03", "R-UI-21")
-def test_the_api_answers_nothing_of_another_tenant(day: Day, called: list[Operation]):
+def test_the_api_returns_nothing_of_another_tenant(day: Day, called: list[Operation]):
     wrong, before, turns, named = [], day.events(), Turns(), {"X-Tenant": str(day.shop.tenant)}
     for each in called:
         sent, row, in_path = each.sent, OPERATIONS[each.name], "{" in each.template
@@ -231,7 +231,7 @@ def test_a_read_writes_nothing_but_the_access_record(day: Day, called: list[Oper
 
 
 @pytest.mark.req("R-UI-20", "R-UI-01")
-def test_pages_answer_each_member_as_the_table_says(day: Day):
+def test_pages_answer_each_member_as_listed_in_the_table(day: Day):
     wrong, turns = [], Turns()
     for route, page in pages_of_tenants():
         address, row = filled(route, day.parts), PAGES[page]
@@ -296,7 +296,7 @@ def test_pages_of_another_tenant_are_not_found(day: Day):
 
 
 @pytest.mark.req("R-CX-03")
-def test_pages_of_no_tenant_tell_nothing_of_one(day: Day):
+def test_pages_outside_a_tenant_reveal_nothing_of_one(day: Day):
     wrong, parts = [], {"provider_id": "x", "pk": "1", "token": "x", "member_id": day.parts["member_id"]}
     for route, page in pages():
         if page.name not in (PUBLIC_PAGES | PAGES_ABOUT_ONESELF) - {"stream", "session-stream"}:

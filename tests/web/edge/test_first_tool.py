@@ -35,7 +35,7 @@ def unanswered(*_: Any, **__: Any) -> Any:
     raise CheckFailed("The disk is gone.", retryable=True)
 
 
-def test_an_empty_console_shows_the_steps_and_ticks_what_the_record_holds(db):
+def test_an_empty_console_shows_the_steps_and_ticks_those_already_done(db):
     tenant = found("grove")
     ada = Visitor(person_for(tenant, "administrator", name="ada@grove").client, "grove")
     page = ada.page()
@@ -53,7 +53,7 @@ def test_an_empty_console_shows_the_steps_and_ticks_what_the_record_holds(db):
     assert guide(reviewer.page()) == {}
 
 
-def test_the_guide_follows_what_is_done_and_goes_once_an_action_was_verified(
+def test_the_guide_advances_with_each_step_and_disappears_after_the_first_verified_action(
     shop: Workshop, clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     ada = Visitor(shop.person("administrator", name="ada@orchid").client, "orchid")
@@ -79,7 +79,7 @@ def test_the_guide_follows_what_is_done_and_goes_once_an_action_was_verified(
     assert 'data-part="guide"' not in ada.page()
 
 
-def test_a_person_hides_the_guide_for_themselves(db):
+def test_the_guide_can_be_hidden_for_oneself(db):
     tenant = found("grove")
     ada = Visitor(person_for(tenant, "administrator", name="ada@grove").client, "grove")
     hidden = ada.client.post("/preferences", {"guide": "off"}, headers={"Referer": "http://testserver/t/grove/"})

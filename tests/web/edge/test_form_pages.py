@@ -38,17 +38,17 @@ def answering_only():
     return [(path, each) for path, each in pages() if not answers_get(each.callback)]
 
 
-def test_the_url_table_has_many_addresses_that_only_take_forms():
+def test_the_url_table_has_many_form_only_addresses():
     assert len(answering_only()) > 60
 
 
-def test_no_address_of_the_pages_answers_405_when_it_is_read(stage):
+def test_no_form_only_address_of_the_pages_answers_405_to_get(stage):
     member = visitor(stage, *EVERYTHING)
     found = {path: member.client.get(path).status_code for path, _ in pages()}
     assert [path for path, status in found.items() if status == 405] == []
 
 
-def test_the_address_of_a_form_leads_to_a_page_that_can_be_read(stage):
+def test_the_address_of_a_form_redirects_to_a_readable_page(stage):
     member = visitor(stage, *EVERYTHING)
     for path, each in answering_only():
         answer = member.client.get(path)
@@ -69,33 +69,33 @@ def test_the_address_of_a_form_leads_to_a_page_that_can_be_read(stage):
         ("/preferences", "/"),
     ],
 )
-def test_the_page_is_the_one_that_holds_the_form(form, page):
+def test_a_form_address_redirects_to_the_page_with_that_form(form, page):
     assert find_page(form) == page
 
 
-def test_a_page_that_can_be_read_is_its_own_page():
+def test_a_readable_address_does_not_redirect():
     assert find_page("/t/orchid/incidents/new") == "/t/orchid/incidents/new"
     assert find_page("/t/orchid/") == "/t/orchid/"
 
 
-def test_the_api_keeps_its_405(stage):
+def test_the_api_still_answers_405(stage):
     assert visitor(stage, "operator").client.get(f"/api/v1/freezes/{uuid4()}/lift").status_code == 405
 
 
-def test_a_refused_form_stays_live_at_the_address_of_its_page(stage):
+def test_a_refused_form_receives_live_updates_of_its_page(stage):
     case = stage.case()
     refused = visitor(stage, "operator").post(f"cases/{case.id}/comments", text="")
     assert refused.status_code == 422
     assert f'data-live-from="/t/orchid/cases/{case.id}"' in refused.content.decode()
 
 
-def test_no_template_names_the_address_of_the_request_itself():
+def test_no_template_uses_the_address_of_the_request():
     named = re.compile(r"request\.(path|get_full)")
     wrong = [str(file) for file in TEMPLATES.rglob("*.html") if named.search(file.read_text())]
     assert wrong == []
 
 
-def test_a_refused_form_says_first_on_the_page_what_is_wrong_and_where(stage):
+def test_a_refused_form_shows_its_errors_first(stage):
     case = stage.case()
     sent = {"resolution": "ACCEPT_AS_IS", "evidence": "I looked."}
     refused = visitor(stage, "operator").post(f"cases/{case.id}/resolve", **sent)
@@ -107,13 +107,13 @@ def test_a_refused_form_says_first_on_the_page_what_is_wrong_and_where(stage):
     assert "Reason : Enter a reason." in words(summary)
 
 
-def test_confirming_a_case_without_an_answer_says_so(stage):
+def test_confirming_a_case_without_an_answer_is_refused_with_a_message(stage):
     case = stage.case()
     refused = visitor(stage, "operator").post(f"cases/{case.id}/confirm")
     assert refused.status_code == 422
     assert "Nothing was saved: choose confirm or return." in words(refused.content.decode())
 
 
-def test_a_page_with_several_forms_says_which_one_was_refused(stage):
+def test_a_page_with_several_forms_names_the_refused_one(stage):
     refused = visitor(stage, "compliance").post("audit/holds/place", scope="all", value="", reason="")
     assert "Reason : Enter a reason for the hold." in words(refused.content.decode())

@@ -57,27 +57,27 @@ def test_another_persons_change_appears_within_two_seconds(stage, kept):
     assert "1 freeze active" in words(operator.page("glossary"))
 
 
-def test_ones_own_write_is_counted_by_the_very_next_page(stage, kept):
+def test_the_next_page_after_a_write_shows_its_effect_in_the_counts(stage, kept):
     operator = visitor(stage, "operator")
     operator.page("glossary")
     operator.post("freezes/place", what="tenant:", reason="It looks odd.", next=f"/t/{stage.slug}/glossary")
     assert "1 freeze active" in words(operator.page("glossary"))
 
 
-def test_cached_counts_of_another_person_are_never_shown(stage, kept):
+def test_counts_cached_for_another_person_are_never_shown(stage, kept):
     operator, reviewer = visitor(stage, "operator"), visitor(stage, "reviewer")
     operator.page("glossary")
     place_freeze(stage, "support-agent")
     assert "1 freeze active" in words(reviewer.page("glossary"))
 
 
-def test_a_page_names_every_tenant_of_the_person_and_no_other(stage, elsewhere):
+def test_a_page_lists_every_tenant_of_the_person_and_no_other(stage, elsewhere):
     operator = visitor(stage, "operator")
     assert "Willow" not in operator.page("glossary")
     assert operator.client.get("/t/willow/glossary").status_code == 404
 
 
-def test_an_input_is_written_as_django_writes_it():
+def test_an_input_is_rendered_as_by_django():
     """Of every kind, with and without a value, with attributes that need escaping, are bare, or are left out."""
     attributes = {"id": "a", "title": "<\"&'>", "required": True, "disabled": False, "maxlength": 5}
     kinds = (TextInput, NumberInput, EmailInput, URLInput, PasswordInput, HiddenInput, DateInput, TimeInput)
@@ -92,7 +92,7 @@ def test_an_input_is_written_as_django_writes_it():
 # Pages that say that there is no page
 
 
-def test_a_page_that_does_not_exist_keeps_the_frame_for_whoever_is_signed_in(stage):
+def test_a_missing_page_keeps_the_frame_for_a_signed_in_person(stage):
     reviewer = visitor(stage, "reviewer")
     for path in (f"/t/{stage.slug}/nowhere", f"/t/{stage.slug}/cases/0190b5a4-0000-7000-8000-000000000001", "/nowhere"):
         answer = reviewer.client.get(path)
@@ -103,7 +103,7 @@ def test_a_page_that_does_not_exist_keeps_the_frame_for_whoever_is_signed_in(sta
         assert f'href="/t/{stage.slug}/approvals"' in answer.content.decode()
 
 
-def test_another_tenants_address_shows_ones_own_frame_only(stage):
+def test_an_address_of_another_tenant_shows_the_own_frame_only(stage):
     answer = visitor(stage, "reviewer").client.get("/t/somebody-else/cases")
     assert answer.status_code == 404
     assert f'href="/t/{stage.slug}/cases"' in answer.content.decode()
@@ -116,7 +116,7 @@ def test_an_unknown_visitor_gets_the_error_page_without_a_frame(client, stage):
     assert "Approvals" not in words(answer.content.decode())
 
 
-def test_a_form_that_expired_keeps_the_frame(stage, monkeypatch):
+def test_an_expired_form_keeps_the_frame(stage, monkeypatch):
     operator = visitor(stage, "operator")
     monkeypatch.setattr(operator.client.handler, "enforce_csrf_checks", True)
     answer = operator.client.post(f"/t/{stage.slug}/freezes/place", {"what": "tenant:", "reason": "A drill."})
@@ -129,7 +129,7 @@ def test_a_form_that_expired_keeps_the_frame(stage, monkeypatch):
 # What goes over the wire
 
 
-def test_a_page_goes_out_compressed_and_an_answer_of_the_api_as_it_is(stage):
+def test_pages_are_compressed_and_api_answers_are_not(stage):
     operator = visitor(stage, "operator")
     for amount in range(1, 60):
         stage.propose(amount=amount)
@@ -147,7 +147,7 @@ def test_a_page_goes_out_compressed_and_an_answer_of_the_api_as_it_is(stage):
     assert "Content-Encoding" not in operator.client.get("/api/v1/openapi.json", headers=taken)
 
 
-def test_a_value_is_shown_exactly_as_it_is_bound_with_its_meaning_beside_it(stage):
+def test_a_value_is_shown_exactly_as_bound_with_its_meaning_beside_it(stage):
     page = visitor(stage, "reviewer").page(f"approvals/{stage.approval(stage.propose(amount=2050)).id}")
     row = next(each for each in page.split("<tr") if "/amount" in each)
     assert re.search(r">\s*2050\s*<", row)

@@ -42,7 +42,7 @@ def superuser(module_db, run):
         yield connection
 
 
-def test_the_frame_reads_no_more_because_more_is_over(superuser):
+def test_the_frame_reads_no_more_for_more_closed_items(superuser):
     seen = []
     for first, last in ((1, 500), (501, 3000), (3001, 15_000)):
         superuser.execute(BEHIND, {"tenant": TENANT, "first": first, "last": last})

@@ -15,7 +15,7 @@ GUIDE = Path(__file__).parents[3] / "docs" / "glossary.md"
 
 
 @pytest.mark.req("R-CX-11")
-def test_the_glossary_page_says_what_the_eighteen_terms_mean_and_the_guide_says_the_same(shop: Workshop):
+def test_the_glossary_page_defines_eighteen_terms_and_the_guide_agrees(shop: Workshop):
     answer = shop.reviewer.client.get(f"/t/{shop.slug}/glossary")
     assert answer.status_code == 200
     rows = re.findall(r'<tr id="[a-z-]+"><th scope="row">(.*?)</th><td>(.*?)</td><td>(.*?)</td><td>(.*?)</td></tr>',
@@ -27,6 +27,6 @@ def test_the_glossary_page_says_what_the_eighteen_terms_mean_and_the_guide_says_
     assert [row for row in told if row[0] != "Term"] == shown
 
 
-def test_every_page_leads_to_the_glossary(shop: Workshop):
+def test_every_page_links_to_the_glossary(shop: Workshop):
     page = shop.reviewer.client.get(f"/t/{shop.slug}/").content.decode()
     assert f'<a href="/t/{shop.slug}/glossary">Glossary</a>' in page

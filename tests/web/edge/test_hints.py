@@ -16,7 +16,7 @@ def broker_away(monkeypatch):
     monkeypatch.setattr(app.amqp, "_producer_pool", None)
 
 
-def test_a_hint_is_dropped_at_once_while_the_broker_is_away(
+def test_a_hint_is_dropped_while_the_broker_is_unreachable(
     db, broker_away, monkeypatch, caplog, django_capture_on_commit_callbacks
 ):
     waits: list[float] = []

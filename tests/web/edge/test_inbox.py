@@ -36,7 +36,7 @@ def listed(person):
     return [(each["kind"], each["title"]) for each in items], words(waits)
 
 
-def test_a_resolution_waits_for_everybody_but_the_one_who_proposed_it(stage):
+def test_a_proposed_resolution_waits_for_everybody_except_its_proposer(stage):
     case = stage.case()
     proposer = visitor(stage, "operator")
     assert [kind for kind, _ in listed(proposer)[0]] == ["case"]
@@ -84,7 +84,7 @@ def test_each_possible_second_person_sees_the_proposal_and_is_notified(stage, ki
     assert told == {others[role].actor_id for role in may}
 
 
-def test_new_roles_wait_for_another_human_than_who_asked(stage):
+def test_a_role_change_waits_for_a_person_other_than_its_proposer(stage):
     asking = stage.person("administrator", name="ada@orchid")
     same = stage.person("administrator", name="ada-again@orchid")
     Membership.objects.filter(id=same.id).update(person_id=asking.person_id)
@@ -105,7 +105,7 @@ def test_new_roles_wait_for_another_human_than_who_asked(stage):
 
 
 @pytest.mark.req("R-UI-23")
-def test_a_place_shows_a_number_only_to_those_who_can_do_something_about_it(stage):
+def test_a_menu_item_shows_a_count_only_to_those_who_can_act_on_it(stage):
     stage.propose()
     stage.case()
     numbers = {role: _numbers(visitor(stage, role).page()) for role in ("reviewer", "operator", "compliance")}
@@ -122,7 +122,7 @@ def _numbers(page: str) -> dict[str, int]:
     return {place: int(number) for place, number in re.findall(r"(\w+) (\d+) waiting", rail)}
 
 
-def test_like_approvals_stand_together_with_what_they_come_to(stage):
+def test_similar_approvals_are_grouped_with_their_total(stage):
     for _ in range(3):
         stage.propose()
     items, said = listed(visitor(stage, "reviewer"))
@@ -133,7 +133,7 @@ def test_like_approvals_stand_together_with_what_they_come_to(stage):
     assert listed(visitor(stage, "operator"))[0] == []
 
 
-def test_an_operator_has_unowned_cases_their_own_and_open_incidents_and_not_those_of_others(stage):
+def test_an_operator_sees_unassigned_and_own_cases_and_open_incidents_but_not_those_of_others(stage):
     case, other = stage.case(count=2), stage.case(amount=99)
     visitor(stage, "operator", name="owner@orchid").post(f"cases/{other.id}/claim")
     items, said = listed(visitor(stage, "operator"))
@@ -143,7 +143,7 @@ def test_an_operator_has_unowned_cases_their_own_and_open_incidents_and_not_thos
     assert [kind for kind, _ in listed(visitor(stage, "operator", name="owner@orchid"))[0]].count("case") == 2
 
 
-def test_approvals_that_may_be_decided_at_once_lead_from_home_to_that_page(shop):
+def test_approvals_that_can_be_decided_together_link_from_home_to_the_batch_page(shop):
     policy = {
         "version": "2",
         "require": [{"tool": "write_document"}],

@@ -20,7 +20,7 @@ ROLES = ("reviewer", "operator", "compliance", "administrator")
 
 
 @pytest.mark.req("R-CX-03", "R-TG-01")
-def test_a_call_cannot_lean_on_another_tenants_action(shop: Workshop):
+def test_a_call_cannot_depend_on_an_action_of_another_tenant(shop: Workshop):
     foreign = shop.propose()
     other = workshop("willow").set_up()
     for field in ("depends_on", "acknowledges"):
@@ -31,7 +31,7 @@ def test_a_call_cannot_lean_on_another_tenants_action(shop: Workshop):
 
 
 @pytest.mark.req("R-CX-03")
-def test_a_grant_opens_nothing_in_another_tenant(shop: Workshop):
+def test_a_grant_is_not_valid_in_another_tenant(shop: Workshop):
     order = shop.claimed()
     other = workshop("willow").set_up()
     other.key = shop.key
@@ -45,7 +45,7 @@ def test_a_grant_opens_nothing_in_another_tenant(shop: Workshop):
 
 
 @pytest.mark.req("R-CX-03")
-def test_a_recording_is_its_tenants_alone(shop: Workshop, tmp_path: Path):
+def test_a_recording_is_visible_only_in_its_tenant(shop: Workshop, tmp_path: Path):
     assert imported(recording(tmp_path, BAD, name="orchids-own.jsonl"))[0] == 0
     other = workshop("willow")
     with tenancy(shop.tenant):

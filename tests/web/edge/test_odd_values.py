@@ -79,7 +79,7 @@ class Sender:
 
 @AMOUNTS
 @pytest.mark.parametrize("name", sorted({*PAGES, *PUBLIC_PAGES, *PAGES_ABOUT_ONESELF} - READY))
-def test_no_odd_value_makes_a_page_fail(day: Day, routes: dict[str, str], name: str, amount: Amount):
+def test_no_unusual_value_makes_a_page_fail(day: Day, routes: dict[str, str], name: str, amount: Amount):
     sender, route = Sender(day.own["everything"], name), routes[name]
     plain = day.parts | {"provider_id": "x", "pk": "1", "token": "x"}
     for part, values in odd_parts(route, sender.turns).items():
@@ -131,7 +131,7 @@ def odd_headers(turns: Turns) -> dict[str, str]:
 
 @AMOUNTS
 @pytest.mark.parametrize("name", sorted(OPERATIONS.keys() - {f"installation_{name}" for name in READY}))
-def test_no_odd_value_makes_an_operation_fail(day: Day, called: dict[str, Operation], name: str, amount: Amount):
+def test_no_unusual_value_makes_an_operation_fail(day: Day, called: dict[str, Operation], name: str, amount: Amount):
     operation = called[name]
     sender = Sender(someone(day, OPERATIONS[name]), name)
     send_odd_addresses(sender, operation, amount)

@@ -51,7 +51,7 @@ def test_the_document_is_openapi_3_1(document: dict[str, Any]):
     assert all(re.fullmatch(r"[A-Za-z0-9._-]+", name) for part in document["components"].values() for name in part)
 
 
-def test_every_reference_leads_somewhere(document: dict[str, Any]):
+def test_every_reference_resolves(document: dict[str, Any]):
     for reference in set(re.findall(r'"\$ref": "([^"]+)"', json.dumps(document))):
         found: Any = document
         for part in reference.removeprefix("#/").split("/"):
@@ -66,7 +66,7 @@ def test_every_schema_is_a_json_schema(document: dict[str, Any]):
     assert validator(document, {"properties": every})
 
 
-def test_the_document_that_is_served_is_this_one(db: None, document: dict[str, Any]):
+def test_the_served_document_is_this_one(db: None, document: dict[str, Any]):
     answer = anonymous().get("/openapi.json")
     assert (answer.status_code, answer.json()) == (200, document)
 
@@ -86,7 +86,7 @@ def test_no_two_schemas_share_a_name(monkeypatch: pytest.MonkeyPatch):
     assert [name for name, said in found.items() if len(said) > 1] == []
 
 
-def test_every_operation_says_what_it_is_takes_gives_and_refuses(document: dict[str, Any]):
+def test_every_operation_documents_its_purpose_input_output_and_refusals(document: dict[str, Any]):
     for method, path, operation in operations(document):
         where = f"{method} {path}"
         assert operation["summary"], where
@@ -104,7 +104,7 @@ def test_every_operation_says_what_it_is_takes_gives_and_refuses(document: dict[
         assert content["schema"], where
 
 
-def test_every_write_with_a_body_says_its_schema(document: dict[str, Any]):
+def test_every_write_with_a_body_documents_its_schema(document: dict[str, Any]):
     silent = {"/close", "/claim", "/release", "/wake", "/verify", "/pause", "/resume", "/cancel"}
     silent |= {"/invitation", "/separation", "/options", "/confirm", "/restore", "/remove", "/end", "/again", "/gates"}
     silent |= {"/test"}
@@ -114,7 +114,7 @@ def test_every_write_with_a_body_says_its_schema(document: dict[str, Any]):
             assert operation["requestBody"]["content"]["application/json"]["schema"], path
 
 
-def test_writes_take_an_idempotency_key_and_a_start_a_proof(document: dict[str, Any]):
+def test_writes_take_an_idempotency_key_and_a_start_takes_a_proof(document: dict[str, Any]):
     for method, path, operation in operations(document):
         references = {each["$ref"] for each in operation["parameters"] if "$ref" in each}
         # A webhook has a name of its own.
@@ -123,7 +123,7 @@ def test_writes_take_an_idempotency_key_and_a_start_a_proof(document: dict[str, 
         assert ("#/components/parameters/DPoP" in references) == path.endswith("/executions"), path
 
 
-def test_every_call_of_a_day_is_declared_and_answered_as_declared(day: Day, document: dict[str, Any]):
+def test_every_recorded_call_is_declared_and_answered_as_declared(day: Day, document: dict[str, Any]):
     validators: dict[str, Any] = {}
     declared = [(method.upper(), path, operation) for method, path, operation in operations(document)]
     for call in day.sent:
@@ -146,7 +146,7 @@ def test_every_call_of_a_day_is_declared_and_answered_as_declared(day: Day, docu
     assert missed == [], "a call that nobody makes on that day"
 
 
-def test_every_route_returns_the_class_that_it_declares():
+def test_every_route_returns_its_declared_class():
     """A route is checked against its own annotation by mypy; here the annotation is held to the document."""
     checked = 0
     for router in api._routers:
@@ -161,7 +161,7 @@ def test_every_route_returns_the_class_that_it_declares():
     assert checked > 100
 
 
-def test_problems_are_as_declared(agent: Api, document: dict[str, Any]):
+def test_problems_match_their_declaration(agent: Api, document: dict[str, Any]):
     problem = validator(document, {"$ref": "#/components/schemas/Problem"})
     for answer in (
         anonymous().get("/actions"),
@@ -213,7 +213,7 @@ def test_the_docs_page_shows_every_call_and_asks_no_other_host(document: dict[st
     assert "'unsafe" not in answer["Content-Security-Policy"]
 
 
-def test_document_and_page_are_for_reading_only(agent: Api):
+def test_the_document_and_its_page_can_only_be_read(agent: Api):
     for path in ("/docs", "/openapi.json"):
         answer = agent.client.post(f"/api/v1{path}", {}, "application/json")
         assert answer.status_code == 405, path

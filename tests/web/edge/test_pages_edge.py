@@ -54,7 +54,7 @@ def test_a_write_is_a_post_with_its_token(stage):
 
 
 @pytest.mark.req("R-UI-22")
-def test_text_from_outside_is_inert(stage, paths):
+def test_text_from_outside_is_escaped(stage, paths):
     member = visitor(stage, "operator")
     for path in paths:
         page = member.page(path) if "?" not in path else member.get(path).content.decode()
@@ -64,20 +64,20 @@ def test_text_from_outside_is_inert(stage, paths):
         assert " onclick=" not in page
 
 
-def test_the_browser_is_told_to_run_nothing_foreign(stage):
+def test_the_content_security_policy_forbids_foreign_scripts(stage):
     policy = visitor(stage, "reviewer").get()["Content-Security-Policy"]
     assert "script-src 'self'" in policy
     assert "style-src 'self'" in policy
     assert "unsafe" not in policy
 
 
-def test_a_key_leads_to_one_place(stage):
+def test_each_shortcut_leads_to_one_page(stage):
     for role in ("reviewer", "operator", "compliance", "administrator"):
         keys = re.findall(r'data-go="(\w)"', visitor(stage, role).page(""))
         assert len(keys) == len(set(keys)) > 8, (role, keys)
 
 
-def test_a_fragment_is_exactly_the_pages_own_part(stage, paths):
+def test_a_fragment_equals_its_part_of_the_page(stage, paths):
     member = visitor(stage, "operator")
     for path in paths:
         page = member.get(path).content.decode()
@@ -94,7 +94,7 @@ def _settled(html: str) -> str:
     return re.sub(r"\s+", " ", html).strip()
 
 
-def test_signing_in_leads_to_the_only_tenant(stage):
+def test_signing_in_redirects_to_the_only_tenant(stage):
     person = stage.person("reviewer").user
     client = Client()
     answer = client.post("/sign-in", {"username": person.username, "password": "correct horse battery"})
@@ -102,7 +102,7 @@ def test_signing_in_leads_to_the_only_tenant(stage):
     assert client.get("/")["Location"] == "/t/orchid/"
 
 
-def test_a_wrong_password_is_one_sentence(stage):
+def test_a_wrong_password_is_reported_in_one_sentence(stage):
     answer = Client().post("/sign-in", {"username": stage.person("reviewer").user.username, "password": "wrong"})
     assert b"Wrong email or password." in answer.content
 
@@ -115,7 +115,7 @@ def test_signing_out_is_a_post(stage):
     assert member.get().status_code == 302
 
 
-def test_a_person_with_two_places_chooses(stage):
+def test_a_member_of_two_tenants_chooses_one(stage):
     both = stage.person("reviewer")
     from console.accounts import operations as accounts_operations
     from ledger.record.operations import SYSTEM
@@ -136,7 +136,7 @@ def test_a_person_with_two_places_chooses(stage):
     assert "/t/willow/" in page
 
 
-def test_theme_and_keys_are_kept_for_the_person(stage):
+def test_theme_and_shortcut_settings_are_stored_for_the_person(stage):
     member = visitor(stage, "reviewer")
     member.client.post("/preferences", {"theme": "dark"})
     member.client.post("/preferences", {"keys": "off"})
@@ -145,7 +145,7 @@ def test_theme_and_keys_are_kept_for_the_person(stage):
     assert 'data-keys="off"' in page
 
 
-def test_too_many_wrong_passwords_lock_for_a_while(stage, settings):
+def test_too_many_wrong_passwords_lock_the_sign_in_for_a_while(stage, settings):
     settings.AXES_FAILURE_LIMIT = 3
     username = stage.person("reviewer").user.username
     client = Client()
@@ -155,14 +155,14 @@ def test_too_many_wrong_passwords_lock_for_a_while(stage, settings):
     assert client.post("/sign-in", {"username": username, "password": "correct horse battery"}).status_code == 429
 
 
-def test_a_form_that_is_too_old_gets_our_own_page(stage):
+def test_an_expired_form_gets_a_page_of_the_console(stage):
     strict = Client(enforce_csrf_checks=True)
     answer = strict.post("/sign-in", {"username": "x", "password": "y"})
     assert answer.status_code == 403
     assert b"the form expired" in answer.content
 
 
-def test_a_page_that_is_not_there_is_our_own(stage):
+def test_a_missing_page_gets_a_page_of_the_console(stage):
     answer = visitor(stage, "reviewer").client.get("/nowhere")
     assert answer.status_code == 404
     assert b"Page not found" in answer.content
@@ -171,7 +171,7 @@ def test_a_page_that_is_not_there_is_our_own(stage):
 @pytest.mark.parametrize(
     "odd", ["nothing", "javascript:alert(1)", "http://[", "//elsewhere.test/", "\xff", "//", "/" * 9]
 )
-def test_an_odd_referer_keeps_the_choice_and_leads_to_the_start(stage, odd):
+def test_an_invalid_referer_keeps_the_choice_and_redirects_to_home(stage, odd):
     member = visitor(stage, "reviewer")
     answer = member.client.post("/preferences", {"theme": "dark"}, headers={"Referer": odd})
     assert (answer.status_code, answer["Location"]) == (302, "/")
@@ -184,13 +184,13 @@ def test_an_odd_referer_keeps_the_choice_and_leads_to_the_start(stage, odd):
 
 @pytest.mark.parametrize("page", ["actions", "audit", "audit/sightings", "recordings"])
 @pytest.mark.parametrize("day", ["0001-01-01", "1969-12-31", "9999-12-31"])
-def test_a_day_that_no_record_has_is_asked_for_without_a_fault(stage, page, day):
+def test_any_date_can_be_requested_without_an_error(stage, page, day):
     member = visitor(stage, "compliance")
     for name in ("since", "until"):
         assert member.get(page, **{name: day}).status_code in (200, 422)
 
 
-def test_a_value_that_cannot_be_stored_is_refused_on_a_page(stage):
+def test_a_value_that_cannot_be_stored_is_refused_with_a_message(stage):
     answer = visitor(stage, "operator").client.get("/t/orchid/agents/%00")
     assert answer.status_code == 422
     assert "A value cannot be stored or searched for" in answer.content.decode()

@@ -66,7 +66,7 @@ def test_without_a_broker_nothing_is_limited(agent: Api, limited: LazySettings):
     assert {agent.get("/actions").status_code for _ in range(6)} == {200}
 
 
-def test_a_limit_of_nothing_is_no_limit(shop: Workshop, limited: LazySettings):
+def test_a_rate_of_zero_means_no_limit(shop: Workshop, limited: LazySettings):
     limited.COUNTERFOIL_RATE_PER_S = 0
     assert {shop.agent.get("/actions").status_code for _ in range(6)} == {200}
 
@@ -100,7 +100,7 @@ def test_a_revoked_key_is_refused_at_once(shop: Workshop, clock: Clock):
     a_problem(shop.agent.get("/actions"), 401, "UNAUTHENTICATED")
 
 
-def test_a_key_may_only_what_its_kind_may(shop: Workshop):
+def test_a_key_is_limited_to_the_operations_of_its_kind(shop: Workshop):
     for caller, path in (
         (shop.agent, "/agents"),
         (shop.agent, "/approvals"),
@@ -146,12 +146,12 @@ def test_a_member_of_several_tenants_must_name_one(shop: Workshop):
 # Where and how
 
 
-def test_an_address_that_is_none_is_404(agent: Api):
+def test_an_unknown_address_is_404(agent: Api):
     for path in ("/nothing", "/", "/actions/", "/agents/a/b/c", "/actions/not-an-id", f"/actions/{uuid4()}"):
         a_problem(agent.get(path), 404, "NOT_FOUND")
 
 
-def test_a_method_that_is_none_is_405_and_names_those_that_are(agent: Api):
+def test_an_unknown_method_is_405_and_lists_the_allowed_ones(agent: Api):
     for method in ("put", "patch", "delete"):
         answer = getattr(agent.client, method)("/api/v1/actions", headers=agent.headers)
         a_problem(answer, 405, "METHOD_NOT_ALLOWED")
@@ -168,14 +168,14 @@ def test_a_body_that_does_not_parse_is_400(operator_key: Api):
         a_problem(answer, 400, "NOT_JSON")
 
 
-def test_a_body_that_means_two_things_is_422(operator_key: Api):
+def test_an_ambiguous_body_is_422(operator_key: Api):
     deep = b"[" * 100 + b"]" * 100
     for body in (b'{"a": 1, "a": 2}', b'{"a": 1.5}', b'{"a": 9007199254740992}', b'{"a": NaN}', b'"\\ud800"', deep):
         answer = operator_key.client.post("/api/v1/agents", body, "application/json", headers=operator_key.headers)
         a_problem(answer, 422, "NOT_CANONICAL")
 
 
-def test_a_body_that_breaks_the_schema_is_422_and_says_where(operator_key: Api):
+def test_a_body_that_violates_the_schema_is_422_with_the_path(operator_key: Api):
     answer = operator_key.post("/agents", {"agent_id": "a/b", "version": 1, "tools": ["x", 7], "role": "root"})
     errors = {error["path"]: error["code"] for error in a_problem(answer, 422, "INVALID")["errors"]}
     assert errors.keys() == {"/agent_id", "/version", "/tools/1", "/role"}
@@ -195,7 +195,7 @@ def test_a_body_over_one_mebibyte_is_413(shop: Workshop):
     assert shop.agent.get(f"/sessions/{session}").json()["closed"] is False
 
 
-def test_a_state_that_does_not_allow_it_is_409(shop: Workshop):
+def test_an_operation_that_the_state_does_not_allow_is_409(shop: Workshop):
     action_id = shop.propose()
     shop.agent.post(f"/actions/{action_id}/cancel")
     a_problem(shop.agent.post(f"/actions/{action_id}/cancel"), 409, "NOT_STARTABLE")
@@ -226,13 +226,13 @@ def test_evidence_is_a_text_or_a_file(shop: Workshop):
     a_problem(shop.operator.client.post("/api/v1/evidence", {"action_id": action_id, "file": large}), 413, "TOO_LARGE")
 
 
-def test_a_form_that_cannot_be_read_is_400_and_nothing_is_done(shop: Workshop):
+def test_an_unreadable_form_is_400_and_changes_nothing(shop: Workshop):
     for kind in ("multipart/form-data", "multipart/form-data; boundary=", "multipart/form-data; boundary=\xff"):
         answer = shop.operator.client.post("/api/v1/evidence", b"--x\r\n", kind)
         assert a_problem(answer, 400, "UNREADABLE_FORM")["detail"] == "The form cannot be read; nothing was done."
 
 
-def test_a_file_from_a_page_needs_the_csrf_token_too(shop: Workshop):
+def test_a_file_uploaded_from_a_page_needs_the_csrf_token_too(shop: Workshop):
     strict = Client(enforce_csrf_checks=True)
     strict.cookies = shop.operator.client.cookies
     action_id = shop.propose()
@@ -254,7 +254,7 @@ def in_tenant(shop: Workshop, read: Any) -> Any:
 # Faults of ours
 
 
-def test_a_fault_of_ours_says_nothing_of_itself_and_leaves_nothing(operator_key: Api, monkeypatch: pytest.MonkeyPatch):
+def test_an_internal_error_reveals_nothing_and_changes_nothing(operator_key: Api, monkeypatch: pytest.MonkeyPatch):
     def broken(**_: Any) -> Any:
         raise RuntimeError("secret detail")
 
@@ -264,7 +264,7 @@ def test_a_fault_of_ours_says_nothing_of_itself_and_leaves_nothing(operator_key:
     assert b"secret detail" not in answer.content
 
 
-def test_a_record_that_cannot_be_reached_is_503(operator_key: Api, monkeypatch: pytest.MonkeyPatch):
+def test_an_unreachable_database_is_503(operator_key: Api, monkeypatch: pytest.MonkeyPatch):
     def away(**_: Any) -> Any:
         raise OperationalError("connection to server at 10.0.0.7 failed")
 
@@ -274,7 +274,7 @@ def test_a_record_that_cannot_be_reached_is_503(operator_key: Api, monkeypatch: 
     assert b"10.0.0.7" not in answer.content
 
 
-def test_two_who_write_the_same_at_once_meet_in_a_conflict(operator_key: Api, monkeypatch: pytest.MonkeyPatch):
+def test_two_concurrent_writes_of_the_same_thing_give_a_conflict(operator_key: Api, monkeypatch: pytest.MonkeyPatch):
     body = {"scope": "all", "reason": "Wait."}
     assert operator_key.release("recovery", {"version": "2", "document": {}}).status_code == 201
 
@@ -381,7 +381,7 @@ def damaged(body: Any, data: st.DataObject) -> Any:
 
 @pytest.mark.hypothesis
 @pytest.mark.req("R-MC-07", "R-MC-21")
-def test_rubbish_in_a_body_is_refused_or_taken_and_never_a_fault(shop: Workshop):
+def test_random_values_in_a_body_never_cause_an_internal_error(shop: Workshop):
     known = bodies(shop)
 
     @FUZZED
@@ -396,7 +396,7 @@ def test_rubbish_in_a_body_is_refused_or_taken_and_never_a_fault(shop: Workshop)
 
 
 @pytest.mark.hypothesis
-def test_rubbish_for_a_body_is_refused(shop: Workshop):
+def test_a_random_body_is_refused(shop: Workshop):
     known = bodies(shop)
 
     @FUZZED
@@ -415,7 +415,7 @@ def test_rubbish_for_a_body_is_refused(shop: Workshop):
 
 
 @pytest.mark.hypothesis
-def test_rubbish_in_an_address_is_refused(shop: Workshop):
+def test_a_random_address_is_refused(shop: Workshop):
     shop.propose()
     lists = ("/actions", "/agents", "/contracts", "/systems", "/reviews", "/freezes")
     names = ("limit", "cursor", "state", "q", "from", "to", "session", "class", "resolved", "tools")
@@ -436,7 +436,7 @@ def test_rubbish_in_an_address_is_refused(shop: Workshop):
     never_a_fault()
 
 
-def test_rubbish_in_a_header_is_ignored_or_refused(shop: Workshop):
+def test_a_random_header_is_ignored_or_refused(shop: Workshop):
     order = shop.claimed()
     for value in ("", "x" * 4000, "\u00ff", "a.b.c", "..", "0" * 64, "00-zz-zz-00"):
         is_answered(shop.start(order, proof=value))

@@ -35,7 +35,7 @@ checks.not_a_server_error.enabled = false
 
 
 @pytest.mark.parametrize("kind", ["agent", "exec", "oper", "audit", "person"])
-def test_the_document_describes_every_answer_and_nothing_makes_a_fault(
+def test_the_document_describes_every_answer_and_no_request_causes_an_internal_error(
     stack: Stack, tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]
 ):
     stack.environment["COUNTERFOIL_RATE_PER_S"] = "0"

@@ -30,7 +30,7 @@ def found(person, text):
 
 
 @pytest.mark.req("R-UI-12")
-def test_an_action_is_found_by_whatever_a_person_has_of_it(stage):
+def test_an_action_is_found_by_any_of_its_identifiers(stage):
     action_id = stage.propose(order_id="EX-4217", amount=2050)
     stage.approve(action_id)
     fill(stage)
@@ -50,7 +50,7 @@ def test_an_action_is_found_by_whatever_a_person_has_of_it(stage):
     assert (answer.status_code, answer.url) == (302, f"/t/{stage.slug}/actions/{action_id}")
 
 
-def test_tools_agents_and_people_are_found_by_their_names_and_people_by_those_who_may_see_them(stage):
+def test_tools_agents_and_people_are_found_by_name_and_people_only_by_those_who_may_see_them(stage):
     reviewer, operator = visitor(stage, "reviewer"), visitor(stage, "operator")
     assert "Tool issue_refund" in found(operator, "refund")
     assert "Agent support" in found(operator, "suppo")
@@ -58,7 +58,7 @@ def test_tools_agents_and_people_are_found_by_their_names_and_people_by_those_wh
     assert "Nothing found for operator@" in found(operator, "operator@")
 
 
-def test_the_palette_leads_to_the_pages_that_this_person_may_open(stage):
+def test_the_palette_lists_the_pages_that_this_person_may_open(stage):
     def offered(role, text):
         asked = {"HX-Request": "true", "HX-Target": "palette-found"}
         return words(
@@ -71,7 +71,7 @@ def test_the_palette_leads_to_the_pages_that_this_person_may_open(stage):
     assert "Freezes" in offered("operator", "free")
 
 
-def test_a_payload_that_was_kept_sealed_is_not_told_by_the_words_it_is_found_by(stage):
+def test_the_search_index_contains_no_plain_words_of_a_sealed_payload(stage):
     stage.propose(order_id="EX-4218", amount=2050)
     fill(stage)
     with tenancy(stage.tenant):
@@ -101,7 +101,7 @@ INSERT INTO console_searchterm (tenant_id, action_id, number, term)
 """
 
 
-def test_a_search_by_id_hash_or_word_reads_no_more_of_a_larger_record_and_nothing_of_another_tenant(grown):
+def test_a_search_reads_no_more_of_a_larger_record_and_nothing_of_another_tenant(grown):
     seen = []
     for first, last in ((1, 500), (501, 3000), (3001, 15_000)):
         grown.execute(MORE, {"tenant": TENANT, "other": OTHER, "first": first, "last": last})

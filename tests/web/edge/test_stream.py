@@ -80,7 +80,7 @@ def test_only_members_of_the_tenant_can_listen(busy: Workshop):
     asyncio.run(refusals())
 
 
-def test_a_change_is_reported_once_by_ids_alone(busy: Workshop):
+def test_a_change_is_streamed_once_with_ids_only(busy: Workshop):
     action: list[str] = []
 
     def propose() -> None:
@@ -99,11 +99,11 @@ def test_a_change_is_reported_once_by_ids_alone(busy: Workshop):
     assert all(one.keys() == {"kind", "event", "id"} for one in told)
 
 
-def test_a_quiet_stream_says_that_it_lives(busy: Workshop):
+def test_an_idle_stream_sends_comments(busy: Workshop):
     assert b": still here\n\n" in asyncio.run(heard(busy.reviewer, busy.slug, until=b"still here"))
 
 
-def test_a_stream_ends_with_the_place_of_who_listens(busy: Workshop):
+def test_a_stream_ends_when_its_listener_loses_the_membership(busy: Workshop):
     def remove() -> None:
         Membership.objects.filter(is_reviewer=True).update(removed_at=timezone.now())
         connections.close_all()

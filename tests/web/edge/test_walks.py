@@ -107,12 +107,12 @@ def walks(shop: Workshop, clock: Clock, tmp_path: Path) -> dict[str, Walk]:
     return {"A vote": vote, "A start": start, "A verdict": verdict}
 
 
-def test_the_guide_has_what_a_vote_a_start_and_a_verdict_pass_in_this_order(walks: dict[str, Walk]):
+def test_the_guide_lists_the_functions_of_a_vote_a_start_and_a_verdict_in_order(walks: dict[str, Walk]):
     for title, walk in walks.items():
         assert "\n".join(walk.steps()) == "\n".join(written(title))
 
 
-def test_no_call_goes_back_up_from_a_room_to_one_above_it(walks: dict[str, Walk]):
+def test_no_call_goes_from_a_lower_room_to_a_higher_one(walks: dict[str, Walk]):
     """From views to operations to reads to rules, and from a package to what stands under it."""
     up = [
         (caller, called)

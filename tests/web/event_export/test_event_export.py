@@ -69,9 +69,7 @@ def told(receiver: Posts) -> list[str]:
     return [document["data"]["envelope"]["id"] for document in receiver.documents()]
 
 
-def test_every_signed_event_goes_once_in_the_order_of_the_log_and_nothing_in_clear(
-    shop: Workshop, clock: Clock, receiver: Posts
-):
+def test_every_signed_event_is_sent_once_in_log_order_without_content(shop: Workshop, clock: Clock, receiver: Posts):
     action_id = shop.propose()
     seal_up()
     started(shop, "soc", "beginning")
@@ -91,7 +89,7 @@ def test_every_signed_event_goes_once_in_the_order_of_the_log_and_nothing_in_cle
     assert shown(shop)["state"] == "RUNNING"
 
 
-def test_a_webhook_verifies_with_the_standards_own_library_under_either_secret(shop: Workshop, receiver: Posts):
+def test_a_webhook_is_verified_by_the_library_of_the_standard_with_either_secret(shop: Workshop, receiver: Posts):
     started(shop, "soc")
     shop.propose()
     seal_up()
@@ -116,7 +114,7 @@ def test_events_without_a_signed_checkpoint_are_not_exported(shop: Workshop, rec
     assert len(receiver.received) == before
 
 
-def test_a_destination_that_fails_is_waited_for_shown_and_gets_every_event_in_order(
+def test_a_failing_destination_is_retried_shown_and_gets_every_event_in_order(
     shop: Workshop, clock: Clock, receiver: Posts
 ):
     seal_up()
@@ -144,7 +142,7 @@ def test_a_destination_that_fails_is_waited_for_shown_and_gets_every_event_in_or
     assert (shown(shop)["state"], shown(shop)["fault"], shown(shop)["waiting"]) == ("RUNNING", None, 0)
 
 
-def test_the_pause_grows_with_each_failure_and_no_event_is_ever_given_up(shop: Workshop, clock: Clock, receiver: Posts):
+def test_the_pause_grows_with_each_failure_and_no_event_is_dropped(shop: Workshop, clock: Clock, receiver: Posts):
     seal_up()
     started(shop, "soc")
     shop.propose()
@@ -173,7 +171,7 @@ def test_a_redirect_is_not_followed(shop: Workshop, receiver: Posts):
     assert (shown(shop)["fault"], receiver.fetched) == ("HTTP 302", [])
 
 
-def test_a_start_is_chosen_by_index_and_by_time_and_another_one_goes_on_from_there(
+def test_an_export_starts_at_an_index_or_a_time_and_another_one_continues_there(
     shop: Workshop, clock: Clock, receiver: Posts
 ):
     shop.propose()
@@ -205,7 +203,7 @@ def recorded(shop: Workshop) -> list[Any]:
         return list(found.values_list("kind", flat=True))
 
 
-def test_a_test_message_says_nothing_of_the_record_and_moves_nothing(shop: Workshop, receiver: Posts):
+def test_a_test_message_contains_nothing_of_the_record_and_does_not_advance_the_export(shop: Workshop, receiver: Posts):
     shop.propose()
     seal_up()
     desk = compliance(shop)
@@ -245,7 +243,7 @@ def test_one_worker_at_a_time_sends_to_a_destination_and_a_dead_one_is_replaced(
     assert (shown(shop)["place"], shown(shop)["fault"]) == (place, None)
 
 
-def test_a_message_that_was_taken_and_not_written_down_goes_again_and_nothing_is_lost(
+def test_a_message_accepted_but_not_recorded_is_sent_again_and_nothing_is_lost(
     shop: Workshop, clock: Clock, receiver: Posts, monkeypatch: Any
 ):
     seal_up()
@@ -275,7 +273,7 @@ def _tenant(shop: Workshop) -> Any:
     return events.tenant_by_id(shop.tenant)
 
 
-def test_a_collector_decodes_every_event_with_opentelemetrys_own_messages(
+def test_a_collector_decodes_every_event_with_the_opentelemetry_messages(
     shop: Workshop, clock: Clock, collector: Collector
 ):
     action_id = shop.propose()
@@ -303,7 +301,7 @@ def test_a_collector_decodes_every_event_with_opentelemetrys_own_messages(
     assert collector.headers["authorization"] == "Bearer of-the-collector"
 
 
-def test_records_that_a_collector_drops_are_counted_and_shown_and_not_sent_again(shop: Workshop, collector: Collector):
+def test_records_dropped_by_a_collector_are_counted_and_not_sent_again(shop: Workshop, collector: Collector):
     seal_up()
     started(shop, "siem")
     shop.propose()
@@ -315,7 +313,7 @@ def test_records_that_a_collector_drops_are_counted_and_shown_and_not_sent_again
     assert "2, as reported by the collector" in page
 
 
-def test_an_address_that_was_taken_out_of_the_file_is_said_and_its_events_wait(
+def test_events_of_a_destination_without_an_address_wait_and_the_reason_is_shown(
     shop: Workshop, receiver: Posts, settings: Any
 ):
     seal_up()
@@ -347,7 +345,7 @@ GOOD = {"kind": "webhook", "url": "https://soc.example.org/take", "secrets": [SE
         ({"acme": []}, "an object with the name of a destination"),
     ],
 )
-def test_a_file_of_destinations_that_is_wrong_stops_the_process_and_says_what(
+def test_an_invalid_file_of_destinations_stops_the_process_with_the_reason(
     tmp_path: Path, given: dict[str, Any], said: str
 ):
     file = tmp_path / "destinations.json"
@@ -360,7 +358,7 @@ def test_a_file_of_destinations_that_is_wrong_stops_the_process_and_says_what(
         load_destinations(file)
 
 
-def test_a_good_file_is_read_and_shows_no_secret(tmp_path: Path):
+def test_a_valid_file_of_destinations_is_read_without_showing_a_secret(tmp_path: Path):
     siem = {"kind": "otlp", "url": "https://siem.example.org:4318", "headers": {"authorization": "Bearer x"}}
     file = tmp_path / "destinations.json"
     file.write_text(json.dumps({"acme": {"soc": GOOD}, "*": {"siem": siem}}))

@@ -59,7 +59,7 @@ def effect_read(shop: Workshop, action_id: str) -> str:
 
 
 @pytest.mark.parametrize("there", [None, "Something else."], ids=["nothing", "another text"])
-def test_an_open_action_is_granted_once_its_target_shows_that_it_was_not_done(
+def test_an_open_action_is_granted_once_its_target_shows_no_effect(
     shop: Workshop, documents: Path, clock: Clock, there: str | None
 ):
     action_id = shop.propose("write_document")
@@ -74,7 +74,7 @@ def test_an_open_action_is_granted_once_its_target_shows_that_it_was_not_done(
     assert claimable(shop) == [action_id]
 
 
-def test_an_action_whose_effect_is_there_already_becomes_a_case(shop: Workshop, documents: Path, clock: Clock):
+def test_an_action_whose_effect_already_exists_becomes_a_case(shop: Workshop, documents: Path, clock: Clock):
     """It needed nobody, and ran before the record went back; now a person decides."""
     action_id = shop.propose("write_document")
     (documents / "notes" / "today.md").write_text(THE_TEXT)
@@ -92,7 +92,7 @@ def test_an_action_whose_effect_is_there_already_becomes_a_case(shop: Workshop, 
     assert case["reason"] == "MAY_BE_DONE"
 
 
-def test_a_call_that_an_agent_sends_again_meets_the_reading_too(shop: Workshop, documents: Path, clock: Clock):
+def test_a_call_sent_again_after_a_restore_waits_for_the_reading_too(shop: Workshop, documents: Path, clock: Clock):
     """Its acceptance was lost with the record: nothing here says that it was ever asked for, or done."""
     shop.approved()
     declare_restored(clock)
@@ -104,7 +104,7 @@ def test_a_call_that_an_agent_sends_again_meets_the_reading_too(shop: Workshop, 
     assert shop.state(again) == "REVIEW_REQUIRED"
 
 
-def test_a_day_later_new_actions_are_not_read_first_any_more(shop: Workshop, documents: Path, clock: Clock):
+def test_a_day_after_the_restore_new_actions_start_without_a_reading(shop: Workshop, documents: Path, clock: Clock):
     shop.approved()
     declare_restored(clock)
     clock.forward(hours=25)
@@ -128,7 +128,7 @@ def test_approvals_from_before_a_restore_are_requested_again(shop: Workshop, doc
     assert claimable(shop) == [action_id]
 
 
-def test_a_target_that_cannot_be_read_becomes_a_case(shop: Workshop, documents: Path, clock: Clock):
+def test_an_unreadable_target_becomes_a_case(shop: Workshop, documents: Path, clock: Clock):
     action_id = shop.propose("write_document")
     shutil.rmtree(documents)
     declare_restored(clock)
@@ -143,7 +143,7 @@ def test_a_target_that_cannot_be_read_becomes_a_case(shop: Workshop, documents: 
     assert "no reading tells whether this was done" in reason
 
 
-def test_the_report_says_what_the_restore_led_to(
+def test_the_restore_report_lists_what_the_restore_led_to(
     shop: Workshop, documents: Path, clock: Clock, capsys: pytest.CaptureFixture[str]
 ):
     shop.propose("write_document")
@@ -162,7 +162,7 @@ def test_the_report_says_what_the_restore_led_to(
     assert "targets read before a start: 1, held because it may have been done: 1, people asked again: 0" in said
 
 
-def test_the_record_of_all_this_holds(shop: Workshop, documents: Path, clock: Clock):
+def test_the_record_is_intact_after_all_of_this(shop: Workshop, documents: Path, clock: Clock):
     from ledger.management.commands import verify_ledger
     from ledger.record.queries import events
 
@@ -224,7 +224,7 @@ def test_voters_after_a_restore_see_the_finding_of_the_reading(shop: Workshop, d
     ],
     ids=["absent", "present"],
 )
-def test_an_action_that_nobody_approves_says_what_its_reading_found(
+def test_an_unapproved_action_still_shows_the_finding_of_its_reading(
     shop: Workshop, documents: Path, clock: Clock, there: str | None, known: str
 ):
     action_id = shop.propose("write_document")
@@ -238,7 +238,7 @@ def test_an_action_that_nobody_approves_says_what_its_reading_found(
     assert notice_on(shop, f"actions/{action_id}") == known
 
 
-def test_a_target_that_could_not_be_read_is_named_as_such(shop: Workshop, documents: Path, clock: Clock):
+def test_an_unreadable_target_is_named_as_such(shop: Workshop, documents: Path, clock: Clock):
     action_id = shop.propose("write_document")
     shutil.rmtree(documents)
     declare_restored(clock)

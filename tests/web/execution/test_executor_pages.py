@@ -13,12 +13,12 @@ from tests.support.callers import key_for
 from tests.support.scenes import now
 
 
-def test_the_list_says_what_each_may_start_and_when_it_was_seen(stage):
+def test_the_list_shows_the_tools_of_each_executor_and_when_it_was_last_seen(stage):
     said = words(visitor(stage, "reviewer").page("executors"))
     assert "runner not yet 0 issue_refund any executor key" in said
 
 
-def test_the_page_says_what_it_may_do_and_offers_to_revoke_it_to_those_who_may(stage):
+def test_the_page_shows_the_rights_of_an_executor_and_offers_revocation_to_those_who_may(stage):
     said = words(visitor(stage, "operator").page("executors/runner"))
     assert "may claim, start and report actions of these tools issue_refund" in said
     assert "not seen yet 0 running" in said
@@ -28,7 +28,7 @@ def test_the_page_says_what_it_may_do_and_offers_to_revoke_it_to_those_who_may(s
     assert visitor(stage, "reviewer").post("executors/runner/revoke", reason="x").status_code == 403
 
 
-def test_a_revoked_executor_starts_nothing_and_its_own_key_cannot_register_it_again(stage):
+def test_a_revoked_executor_cannot_start_and_cannot_be_registered_again_by_its_key(stage):
     operator = visitor(stage, "operator")
     operator.post("executors/runner/revoke", reason="")
     assert "Not revoked: enter a reason." in words(operator.page("executors/runner"))
@@ -48,7 +48,7 @@ def test_a_revoked_executor_starts_nothing_and_its_own_key_cannot_register_it_ag
         assert executors.starting_executor(stage.tenant, "runner", stage.executor).revoked_at is None
 
 
-def test_a_machine_s_key_has_a_page_with_what_it_may_do(stage):
+def test_the_page_of_a_machine_key_shows_its_rights(stage):
     key_for(stage.tenant, "exec")
     administrator = visitor(stage, "administrator")
     listed = administrator.page("people")

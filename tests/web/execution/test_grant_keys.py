@@ -41,7 +41,7 @@ def refused(answer: Any) -> tuple[int, str]:
     return answer.status_code, answer.json()["code"]
 
 
-def test_a_new_key_is_published_first_and_signs_later(shop: Workshop):
+def test_a_new_key_is_published_before_it_signs(shop: Workshop):
     """B26: verifiers have read it before its first grant; until then the key before it signs."""
     first = next(iter(published()))
     kid = grant_keys.introduce_key(lead=grant_keys.LEAD, reason="Yearly.", at=timezone.now())
@@ -62,7 +62,7 @@ def test_grants_of_the_old_key_are_valid_to_their_end(shop: Workshop):
     assert shop.start(order).status_code == 201
 
 
-def test_a_retired_key_is_good_for_nothing_at_once(shop: Workshop):
+def test_a_retired_key_is_refused_at_once(shop: Workshop):
     """B26: what it signed is refused, the JWKS names it no more, the directory does."""
     order = shop.claimed()
     old = kid_of(order)
@@ -78,7 +78,7 @@ def test_a_retired_key_is_good_for_nothing_at_once(shop: Workshop):
         grant_keys.retire_key(kid="nobody", reason="", at=timezone.now())
 
 
-def test_a_key_that_does_not_sign_yet_signs_nothing_that_counts(shop: Workshop, settings: Any):
+def test_a_signature_by_a_key_before_its_start_is_refused(shop: Workshop, settings: Any):
     """B26: its private half is there already; a grant from before its time is refused."""
     order = shop.claimed()
     kid = grant_keys.introduce_key(lead=grant_keys.LEAD, reason="Yearly.", at=timezone.now())
@@ -90,7 +90,7 @@ def test_a_key_that_does_not_sign_yet_signs_nothing_that_counts(shop: Workshop, 
     assert refused(shop.start(order | {"grant": token})) == (403, "GRANT_INVALID")
 
 
-def test_a_change_of_keys_that_died_half_way_is_said_by_the_next_run(shop: Workshop, monkeypatch: pytest.MonkeyPatch):
+def test_an_interrupted_key_change_is_recorded_by_the_next_run(shop: Workshop, monkeypatch: pytest.MonkeyPatch):
     with monkeypatch.context() as patched:
         patched.setattr(grant_keys, "announce_keys", lambda **_: None)
         kid = grant_keys.introduce_key(lead=timedelta(0), reason="Yearly.", at=timezone.now())
@@ -100,7 +100,7 @@ def test_a_change_of_keys_that_died_half_way_is_said_by_the_next_run(shop: Works
     assert events(shop) == [("grant_key_introduced", kid)]
 
 
-def test_the_commands_do_it_and_say_what_they_did(shop: Workshop, capsys: pytest.CaptureFixture[str]):
+def test_the_commands_rotate_and_retire_keys_and_report_it(shop: Workshop, capsys: pytest.CaptureFixture[str]):
     old = next(iter(published()))
     call_command("rotate_grant_key", "--lead", "0", "--reason", "Stolen.")
     kid = capsys.readouterr().out.split()[0]
@@ -115,7 +115,7 @@ def test_the_commands_do_it_and_say_what_they_did(shop: Workshop, capsys: pytest
         call_command("rotate_grant_key")
 
 
-def test_every_key_there_ever_was_is_in_a_bundle(shop: Workshop):
+def test_a_bundle_contains_every_former_grant_key(shop: Workshop):
     from console.exports.bundle_information import public_keys
 
     old = next(iter(published()))

@@ -92,7 +92,7 @@ BOUND = {
 
 
 @pytest.mark.req("R-AP-06", "R-AP-24")
-def test_a_grant_with_any_other_bound_field_starts_nothing_and_is_on_record(shop: Workshop):
+def test_a_grant_with_any_other_changed_field_cannot_start_and_is_recorded(shop: Workshop):
     """B1: each claim, changed under our own key and stored as if it had been minted so; then the true one starts."""
     order = shop.claimed()
     _, claims = parts(order["grant"])
@@ -107,7 +107,7 @@ def test_a_grant_with_any_other_bound_field_starts_nothing_and_is_on_record(shop
     assert shop.start(stored(shop, order)).status_code == 201
 
 
-def test_a_grant_of_another_policy_sends_the_order_back_to_people(shop: Workshop):
+def test_a_grant_with_another_policy_digest_requires_approval_again(shop: Workshop):
     """B1: the digests of the policies."""
     order = shop.claimed()
     policies = parts(order["grant"])[1]["policies"] | {"approval": "44" * 32}
@@ -138,7 +138,7 @@ def test_the_present_state_is_checked_again_at_the_start(shop: Workshop):
     assert shop.start(order).status_code == 201
 
 
-def test_a_vote_that_appears_later_is_not_in_the_grant(shop: Workshop):
+def test_a_vote_given_after_the_grant_is_not_in_it(shop: Workshop):
     """B1: the list of votes."""
     order = shop.claimed()
     with tenancy(shop.tenant):
@@ -150,7 +150,7 @@ def test_a_vote_that_appears_later_is_not_in_the_grant(shop: Workshop):
 
 
 @pytest.mark.req("R-CX-07")
-def test_a_grant_names_what_it_is_for(shop: Workshop):
+def test_a_grant_names_everything_it_is_bound_to(shop: Workshop):
     order = shop.claimed()
     _, claims = parts(order["grant"])
     approval = shop.history(order["action_id"])[-1]["entry"]["approval"]
@@ -169,7 +169,7 @@ def test_a_grant_names_what_it_is_for(shop: Workshop):
 # Whose it is
 
 
-def test_a_grant_is_good_in_its_own_tenant_and_environment_only(shop: Workshop, settings: Any):
+def test_a_grant_is_valid_only_in_its_own_tenant_and_environment(shop: Workshop, settings: Any):
     """B7: tenant, environment, installation."""
     order = shop.claimed()
     theirs = workshop("willow")
@@ -184,7 +184,7 @@ def test_a_grant_is_good_in_its_own_tenant_and_environment_only(shop: Workshop, 
     assert shop.start(order).status_code == 201
 
 
-def test_an_executor_of_another_key_cannot_use_it_even_with_the_proof_of_its_own(shop: Workshop):
+def test_an_executor_of_another_key_cannot_use_a_grant_even_with_its_own_proof(shop: Workshop):
     """B7, B27: executor E1's grant at E2, in the name of either."""
     order = shop.claimed()
     other, key = key_for(shop.tenant, "exec"), new_key()
@@ -196,7 +196,7 @@ def test_an_executor_of_another_key_cannot_use_it_even_with_the_proof_of_its_own
     assert shop.start(order).status_code == 201
 
 
-def test_a_stolen_grant_and_a_replayed_proof_are_on_record(shop: Workshop):
+def test_a_stolen_grant_and_a_replayed_proof_are_recorded(shop: Workshop):
     """B27: without the key, with the proof of another request, and with the same proof twice."""
     order = shop.claimed()
     thief = shop.proof(order["action_id"], order["grant"], key=new_key())
@@ -218,7 +218,7 @@ def test_a_stolen_grant_and_a_replayed_proof_are_on_record(shop: Workshop):
     ]
 
 
-def test_the_approval_of_one_action_does_not_serve_its_twin(shop: Workshop):
+def test_the_approval_of_one_action_cannot_be_used_for_an_identical_one(shop: Workshop):
     """B8: two proposals with an equal payload."""
     first, second = shop.propose(), shop.propose()
     assert shop.vote(shop.approval_of(first)).status_code == 201
@@ -230,7 +230,7 @@ def test_the_approval_of_one_action_does_not_serve_its_twin(shop: Workshop):
     assert shop.start(stored(shop, order)).status_code == 201
 
 
-def test_the_same_contract_version_is_never_another_document(shop: Workshop):
+def test_a_contract_version_always_has_the_same_document(shop: Workshop):
     """B5: description, schema, default, endpoint: a change is another version, and the order keeps its own."""
     order = shop.claimed()
     document = shop.operator_key.get("/contracts/delete_document/1.0.0").json()["document"]
@@ -244,7 +244,7 @@ def test_the_same_contract_version_is_never_another_document(shop: Workshop):
 # Once
 
 
-def test_a_used_grant_is_never_good_again_whatever_became_of_the_action(shop: Workshop, clock: Clock, tmp_path: Any):
+def test_a_used_grant_is_never_valid_again_whatever_the_outcome(shop: Workshop, clock: Clock, tmp_path: Any):
     """B10: after success, after failure, after it ran out, after it was set aside."""
     done = shop.claimed(path="policies/a.md")
     told = shop.start(done)
@@ -267,7 +267,7 @@ def test_a_used_grant_is_never_good_again_whatever_became_of_the_action(shop: Wo
     assert refused(shop.start(ended)) == (403, "GRANT_INVALID")
 
 
-def test_while_the_outcome_is_in_doubt_there_is_no_other_grant(shop: Workshop, clock: Clock):
+def test_while_the_outcome_is_unknown_no_other_grant_is_given(shop: Workshop, clock: Clock):
     """B11: the executor died after the start; nothing is claimable before the outcome is settled."""
     order = shop.claimed()
     assert shop.start(order).status_code == 201
@@ -280,7 +280,9 @@ def test_while_the_outcome_is_in_doubt_there_is_no_other_grant(shop: Workshop, c
 
 
 @pytest.mark.parametrize("minutes", [-10, 10])
-def test_a_web_host_with_a_wrong_clock_changes_nothing_about_a_grants_life(shop: Workshop, clock: Clock, minutes: int):
+def test_a_wrong_clock_of_a_web_host_does_not_change_the_lifetime_of_a_grant(
+    shop: Workshop, clock: Clock, minutes: int
+):
     """B14: the clock of the database decides, at mint and at use."""
     clock.forward(minutes=minutes)
     order = shop.claimed()
@@ -314,7 +316,7 @@ def test_a_database_without_the_keys_mints_nothing(shop: Workshop, settings: Any
     assert refused(shop.start(stored(shop, order | {"grant": forged}))) == (403, "GRANT_INVALID")
 
 
-def test_a_stolen_grant_key_starts_nothing_that_was_not_minted(shop: Workshop):
+def test_a_forged_grant_that_was_never_minted_cannot_start(shop: Workshop):
     """B29: signed by our key, and nothing on record of it."""
     action_id = shop.approved()
     other = shop.claimed(path="policies/other.md")
@@ -326,7 +328,7 @@ def test_a_stolen_grant_key_starts_nothing_that_was_not_minted(shop: Workshop):
     assert shop.state(action_id) == "VALIDATED"
 
 
-def test_grants_do_not_depend_on_the_secret_of_sessions(shop: Workshop, settings: Any):
+def test_grants_do_not_depend_on_the_session_secret(shop: Workshop, settings: Any):
     order = shop.claimed()
     settings.SECRET_KEY = "another secret than before, and long enough for anybody"
     assert shop.start(order).status_code == 201
@@ -359,7 +361,7 @@ def test_a_strict_executor_sees_the_votes_in_the_signed_log(shop: Workshop):
     assert shop.start(order).status_code == 201
 
 
-def test_a_stolen_grant_key_does_not_pass_a_strict_executor(shop: Workshop):
+def test_a_grant_forged_with_the_stolen_key_is_refused_by_a_strict_executor(shop: Workshop):
     """B29: no votes, the votes of another action, a proof of another log, and a proof that was touched."""
     shop.approved()
     [order] = shop.claim(proof=True)
@@ -399,7 +401,7 @@ def another_key(vkey: str) -> str:
     return notes.vkey(vkey.split("+")[0], Ed25519PrivateKey.generate().public_key())
 
 
-def test_votes_are_told_to_executors_that_ask_for_them_only(shop: Workshop):
+def test_votes_are_sent_only_to_executors_that_request_them(shop: Workshop):
     shop.approved()
     [order] = shop.claim()
     assert order.get("proof") is None
@@ -408,7 +410,7 @@ def test_votes_are_told_to_executors_that_ask_for_them_only(shop: Workshop):
 @pytest.mark.unsealed
 @pytest.mark.usefixtures("punctual_log")
 @pytest.mark.req("R-AP-24")
-def test_no_grant_is_given_before_the_votes_are_in_a_checkpoint(shop: Workshop):
+def test_no_grant_is_given_before_the_votes_are_in_a_signed_checkpoint(shop: Workshop):
     """B40: the sequencer has not been here since the vote."""
     action_id = shop.approved()
     assert shop.claim() == []
@@ -419,7 +421,7 @@ def test_no_grant_is_given_before_the_votes_are_in_a_checkpoint(shop: Workshop):
 
 
 @pytest.mark.unsealed
-def test_without_the_sequencer_the_reversible_goes_on_where_the_policy_says_so(shop: Workshop):
+def test_without_a_sequencer_reversible_actions_continue_if_the_policy_allows_it(shop: Workshop):
     """B40: `wait_for_seal` counts for what can be taken back, never for what cannot."""
     rule = {"version": "2", "wait_for_seal": False, "require": [{"tool": "write_document"}]}
     answer = shop.operator_key.release("approval", {"version": "2", "document": rule})
@@ -436,7 +438,7 @@ def test_without_the_sequencer_the_reversible_goes_on_where_the_policy_says_so(s
 # The epoch
 
 
-def test_a_grant_of_an_older_epoch_is_void_and_an_unknown_epoch_releases_nothing(
+def test_a_grant_of_an_older_epoch_is_void_and_an_unknown_epoch_prevents_every_start(
     shop: Workshop, settings: Any, tmp_path: Any
 ):
     """B16: the number is kept outside PostgreSQL and raised at each restore."""
@@ -456,7 +458,7 @@ def test_a_grant_of_an_older_epoch_is_void_and_an_unknown_epoch_releases_nothing
     assert shop.start(order).status_code == 201
 
 
-def test_nothing_is_claimed_while_the_epoch_is_unknown(shop: Workshop, settings: Any, tmp_path: Any):
+def test_nothing_can_be_claimed_while_the_epoch_is_unknown(shop: Workshop, settings: Any, tmp_path: Any):
     shop.approved()
     settings.COUNTERFOIL_EPOCH = tmp_path / "nowhere"
     answer = shop.executor.post("/executions/claim", {"executor_id": "runner"})

@@ -308,10 +308,10 @@ def play(machine: type[Shift], *, runs: int, steps: int, same: bool) -> None:
 
 
 @pytest.mark.req("R-EX-08", "R-RC-15", "R-SM-12")
-def test_no_order_of_events_leads_to_a_lie_a_second_effect_or_an_orphan(machine: type[Shift]):
+def test_no_order_of_events_leads_to_a_false_report_a_second_effect_or_an_orphan(machine: type[Shift]):
     play(machine, runs=6, steps=20, same=True)
 
 
 @pytest.mark.long
-def test_no_order_of_events_leads_there_for_long(machine: type[Shift]):
+def test_no_order_of_events_does_so_in_a_long_search(machine: type[Shift]):
     play(machine, runs=150, steps=60, same=False)

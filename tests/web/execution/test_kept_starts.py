@@ -42,13 +42,13 @@ def unrecorded(shop: Workshop) -> list[dict[str, Any]]:
     return starts
 
 
-def test_a_start_that_the_record_has_is_nothing_new(shop: Workshop, clock: Clock):
+def test_a_kept_start_that_is_on_record_is_ignored(shop: Workshop, clock: Clock):
     started = shop.started()
     assert tell(shop, kept(started["action_id"], clock)).json() == {"unrecorded": 0}
     assert unrecorded(shop) == []
 
 
-def test_a_start_of_an_action_that_is_gone_is_listed_and_people_are_told_once(shop: Workshop, clock: Clock):
+def test_a_start_of_a_lost_action_is_listed_and_people_are_notified_once(shop: Workshop, clock: Clock):
     shop.approved()
     seal_up()
     start = kept(str(uuid4()), clock)
@@ -63,7 +63,7 @@ def test_a_start_of_an_action_that_is_gone_is_listed_and_people_are_told_once(sh
     assert "Executors started 1 actions that this record does not have" in page
 
 
-def test_an_action_of_which_an_executor_kept_a_start_does_not_run_again_by_itself(
+def test_an_action_whose_lost_start_an_executor_kept_is_not_started_automatically(
     shop: Workshop, documents: Any, clock: Clock
 ):
     """The reading finds nothing, and yet: the executor knows that it started it."""
@@ -79,7 +79,7 @@ def test_an_action_of_which_an_executor_kept_a_start_does_not_run_again_by_itsel
     assert shop.state(action_id) == "REVIEW_REQUIRED"
 
 
-def test_the_hand_off_names_each_lost_start_and_whether_the_record_has_its_action(shop: Workshop, clock: Clock):
+def test_the_handoff_lists_each_lost_start_and_if_its_action_is_on_record(shop: Workshop, clock: Clock):
     """For who owns the system: no target and no payload in it, but what must be looked for there."""
     action_id, gone = shop.propose("write_document"), str(uuid4())
     seal_up()
@@ -98,7 +98,7 @@ def test_the_hand_off_names_each_lost_start_and_whether_the_record_has_its_actio
     assert earlier["rows"] == []
 
 
-def test_only_its_own_key_tells_an_executor_s_starts(shop: Workshop, clock: Clock):
+def test_only_the_key_of_an_executor_can_report_its_starts(shop: Workshop, clock: Clock):
     other = key_for(shop.tenant, "exec")
     answer = other.post("/executors/runner/kept", {"starts": [kept(str(uuid4()), clock)]})
     assert (answer.status_code, answer.json()["code"]) == (404, "NOT_FOUND")

@@ -64,14 +64,14 @@ class TestOpenCircuit:
         back(shop, clock)
         assert [order["action_id"] for order in shop.claim()] == [action_id]
 
-    def test_a_reversible_one_is_released_all_the_same(self, shop: Workshop, clock: Clock):
+    def test_a_reversible_action_is_released_despite_an_open_circuit(self, shop: Workshop, clock: Clock):
         action_id = shop.propose("write_document")
         away(shop, clock)
         assert waits(shop, action_id, "write_document") == []
         assert [order["action_id"] for order in shop.claim()] == [action_id]
 
     @pytest.mark.req("R-FB-10")
-    def test_a_grant_from_before_starts_nothing_after_the_circuit_opened(self, shop: Workshop, clock: Clock):
+    def test_a_grant_from_before_cannot_start_after_the_circuit_opened(self, shop: Workshop, clock: Clock):
         order = shop.claimed()
         away(shop, clock)
         answer = shop.start(order)
@@ -80,14 +80,16 @@ class TestOpenCircuit:
         back(shop, clock)
         assert shop.start(order).status_code == 201
 
-    def test_a_policy_may_release_in_spite_of_it(self, shop: Workshop, clock: Clock):
+    def test_a_policy_may_ignore_the_open_circuit(self, shop: Workshop, clock: Clock):
         policy(shop, stop_release={"open_circuit": False})
         action_id = shop.approved()
         away(shop, clock)
         assert waits(shop, action_id) == []
 
     @pytest.mark.req("R-RP-18", "R-EX-14")
-    def test_an_action_that_waited_past_its_release_deadline_fails_cleanly(self, shop: Workshop, clock: Clock):
+    def test_an_action_that_waited_past_its_release_deadline_fails_without_execution(
+        self, shop: Workshop, clock: Clock
+    ):
         action_id = shop.approved()
         away(shop, clock)
         clock.forward(hours=2)
@@ -99,7 +101,7 @@ class TestOpenCircuit:
         assert shown["entry"]["verification"]["status"] == "NOT_REQUIRED"
         assert shop.history(action_id)[-1]["event"] == "provider_outage"
 
-    def test_an_action_that_was_not_started_in_time_is_no_outage(self, shop: Workshop, clock: Clock):
+    def test_an_action_not_started_in_time_is_not_an_outage(self, shop: Workshop, clock: Clock):
         action_id = shop.approved()
         away(shop, clock)
         back(shop, clock)
@@ -116,7 +118,7 @@ class TestOpenCircuit:
 
 
 class TestDebt:
-    def test_too_many_that_wait_stop_the_next(self, shop: Workshop, clock: Clock):
+    def test_too_many_unverified_actions_stop_the_next_release(self, shop: Workshop, clock: Clock):
         policy(shop, stop_release={"waiting": 1})
         started = shop.started()
         shop.observe(started)
@@ -124,7 +126,7 @@ class TestDebt:
         assert waits(shop, action_id) == ["verification"]
         assert system(shop)["not_releasing"] == "TOO_MANY_WAIT"
 
-    def test_one_that_waits_too_long_stops_the_next(self, shop: Workshop, clock: Clock):
+    def test_an_action_unverified_for_too_long_stops_the_next_release(self, shop: Workshop, clock: Clock):
         policy(shop, stop_release={"oldest_s": 30})
         started = shop.started()
         shop.observe(started)
@@ -133,7 +135,7 @@ class TestDebt:
         clock.forward(seconds=31)
         assert waits(shop, action_id) == ["verification"]
 
-    def test_the_systems_say_what_waits(self, shop: Workshop, clock: Clock):
+    def test_the_system_list_shows_what_waits(self, shop: Workshop, clock: Clock):
         clock.stop()
         started = shop.started()
         shop.observe(started)
@@ -145,7 +147,7 @@ class TestDebt:
 
 
 class TestSwitch:
-    def test_a_person_stops_and_resumes_with_a_reason(self, shop: Workshop, clock: Clock):
+    def test_a_person_stops_and_resumes_releases_with_a_reason(self, shop: Workshop, clock: Clock):
         action_id = shop.approved()
         path = "/systems/documents"
         answer = shop.operator.post(f"{path}/stop-releasing", {"reason": "They migrate tonight."})
@@ -162,7 +164,7 @@ class TestSwitch:
             events = [event.kind for event, _, _ in events_queries.history(shop.tenant, row.id)]
         assert events[-2:] == ["releasing_stopped", "releasing_resumed"]
 
-    def test_no_policy_lifts_the_switch(self, shop: Workshop, clock: Clock):
+    def test_no_policy_overrides_a_stop_by_a_person(self, shop: Workshop, clock: Clock):
         action_id = shop.approved()
         shop.operator_key.post("/systems/documents/stop-releasing", {"reason": "Stop."})
         policy(shop, stop_release={"open_circuit": False})
@@ -171,19 +173,19 @@ class TestSwitch:
         assert shop.state(action_id) == "VALIDATED"
 
     @pytest.mark.parametrize("role", ["reviewer", "compliance"])
-    def test_other_people_may_not(self, shop: Workshop, role: str):
+    def test_other_roles_cannot_stop_releases(self, shop: Workshop, role: str):
         person = person_for(shop.tenant, role, name=f"{role}@switch")
         assert person.post("/systems/documents/stop-releasing", {"reason": "Stop."}).status_code == 403
 
     @pytest.mark.parametrize("kind", ["agent", "exec", "audit"])
-    def test_other_keys_may_not(self, shop: Workshop, kind: str):
+    def test_other_keys_cannot_stop_releases(self, shop: Workshop, kind: str):
         assert key_for(shop.tenant, kind).post("/systems/documents/stop-releasing", {"reason": "x"}).status_code == 403
 
     def test_an_unknown_system_is_not_found(self, shop: Workshop):
         assert shop.operator.post("/systems/nowhere/stop-releasing", {"reason": "Stop."}).status_code == 404
 
 
-def test_a_probe_time_that_has_come_is_half_open(shop: Workshop, clock: Clock):
+def test_a_circuit_is_half_open_once_its_probe_is_due(shop: Workshop, clock: Clock):
     away(shop, clock)
     assert system(shop)["circuit"] == "OPEN"
     clock.forward(seconds=timedelta(minutes=1).total_seconds())

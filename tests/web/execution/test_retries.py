@@ -66,7 +66,9 @@ def test_a_claimed_effect_that_is_absent_is_not_retried(counter: Counter, clock:
 
 
 @pytest.mark.req("R-EX-21")
-def test_a_retry_waits_for_its_back_off_and_ends_at_the_cap(counter: Counter, clock: Clock, secrets_dir: Path):
+def test_a_retry_waits_for_its_back_off_and_the_number_of_retries_is_limited(
+    counter: Counter, clock: Clock, secrets_dir: Path
+):
     counter.open(secrets_dir, refund_contract(**ACCOUNTING, **AGAIN))
     allow(counter, 2)
     clock.stop()
@@ -101,7 +103,7 @@ def test_nothing_is_retried_without_the_contracts_consent_or_after_a_final_failu
     assert read(counter, started, clock) == "FAILED"
 
 
-def test_the_built_in_policy_tries_no_mutation_again(counter: Counter, clock: Clock, secrets_dir: Path):
+def test_the_built_in_policy_never_retries_a_mutation(counter: Counter, clock: Clock, secrets_dir: Path):
     counter.open(secrets_dir, refund_contract(**ACCOUNTING, **AGAIN))
     started = counter.begun()
     counter.tell(started, "failed", error={"code": "NOPE", "message": "No."})
@@ -109,7 +111,7 @@ def test_the_built_in_policy_tries_no_mutation_again(counter: Counter, clock: Cl
 
 
 @pytest.mark.req("R-EX-08", "R-EX-21")
-def test_an_effect_before_the_horizon_is_never_sent_again(counter: Counter, clock: Clock, secrets_dir: Path):
+def test_a_mutation_is_never_retried_before_the_late_effect_horizon(counter: Counter, clock: Clock, secrets_dir: Path):
     counter.open(secrets_dir, refund_contract(**ACCOUNTING, **AGAIN))
     allow(counter, 3)
     started = counter.begun()
@@ -151,7 +153,7 @@ def test_a_retry_of_an_irreversible_action_needs_approval_again(counter: Counter
         (True, {"order_id": "EX-9999"}, "REVIEW_REQUIRED"),
     ],
 )
-def test_a_replay_under_the_same_key_is_one_effect_where_the_contract_allows_it(
+def test_a_retry_with_the_same_key_has_one_effect_where_the_contract_allows_it(
     counter: Counter, clock: Clock, secrets_dir: Path, allowed: bool, second: dict[str, Any], state: str
 ):
     counter.open(secrets_dir, refund_contract(**ACCOUNTING, no_op_success_allowed=allowed))
@@ -179,7 +181,9 @@ def versioned() -> dict[str, Any]:
 
 
 @pytest.mark.req("R-VD-09")
-def test_a_reading_older_than_what_the_tool_wrote_settles_nothing(counter: Counter, clock: Clock, secrets_dir: Path):
+def test_a_reading_older_than_the_version_in_the_answer_decides_nothing(
+    counter: Counter, clock: Clock, secrets_dir: Path
+):
     counter.open(secrets_dir, versioned())
     started = counter.begun()
     counter.till.refund(started["idempotency_key"], version=1)
@@ -193,9 +197,7 @@ def test_a_reading_older_than_what_the_tool_wrote_settles_nothing(counter: Count
 
 
 @pytest.mark.req("R-VD-09")
-def test_without_an_answer_there_is_no_token_and_the_primary_stands_for_itself(
-    counter: Counter, clock: Clock, secrets_dir: Path
-):
+def test_without_an_answer_a_reading_of_the_primary_is_sufficient(counter: Counter, clock: Clock, secrets_dir: Path):
     counter.open(secrets_dir, versioned())
     started = counter.begun()
     counter.till.refund(started["idempotency_key"])
@@ -203,7 +205,7 @@ def test_without_an_answer_there_is_no_token_and_the_primary_stands_for_itself(
     assert read(counter, started, clock, seconds=10) == "RECONCILED_SUCCESS"
 
 
-def test_a_token_that_cannot_be_one_is_refused(counter: Counter):
+def test_an_impossible_version_token_is_refused(counter: Counter):
     document = refund_contract(verification={"fresh_after": {"version": "so.evidence +"}})
     answer = counter.operator_key.post("/contracts", document)
     assert [each["code"] for each in answer.json()["errors"]] == ["BAD_TOKEN"]
@@ -217,7 +219,7 @@ def test_a_token_that_cannot_be_one_is_refused(counter: Counter):
     ("allowed", "state", "row"),
     [(True, "RECONCILED_SUCCESS", "RT-31 RECORD_NO_OP"), (False, "REVIEW_REQUIRED", "RT-32 HOLD_AND_ESCALATE")],
 )
-def test_an_order_that_was_refunded_before_is_a_no_op(
+def test_a_refund_that_already_existed_is_a_no_op(
     counter: Counter, clock: Clock, secrets_dir: Path, allowed: bool, state: str, row: str
 ):
     document = refund_contract(**ACCOUNTING, no_op_success_allowed=allowed, verification={"baseline": True})

@@ -51,7 +51,7 @@ def actions_of(shop: Workshop) -> list[Any]:
     return list(shop.operator_key.get("/actions").json()["items"])
 
 
-def test_a_call_that_nothing_holds_back_is_proposed_claimed_and_started_in_one_request(shop: Workshop):
+def test_a_call_that_needs_no_approval_is_proposed_claimed_and_started_in_one_request(shop: Workshop):
     result = only(send(shop))
     started = result["started"]
     assert result["state"] == "EXECUTING"
@@ -77,7 +77,7 @@ def test_an_observation_after_an_immediate_start_returns_the_report(shop: Worksh
     assert told["approval"] is None
 
 
-def test_a_call_that_people_must_allow_is_proposed_and_waits(shop: Workshop):
+def test_a_call_that_requires_approval_is_proposed_and_waits(shop: Workshop):
     result = only(send(shop, tool="delete_document", arguments=DELETE))
     assert (result["state"], result["started"]) == ("VALIDATED", None)
     assert result["approval"]["required"] is True
@@ -96,7 +96,7 @@ def test_a_refused_call_starts_nothing(shop: Workshop):
     assert (result["accepted"], result["started"]) == (False, None)
 
 
-def test_the_same_request_again_gets_the_same_attempt_for_who_holds_the_key(shop: Workshop):
+def test_a_repeated_request_returns_the_same_attempt_only_to_the_holder_of_its_key(shop: Workshop):
     sent = {"session": shop.session(), "call_id": "one", "headers": {"Idempotency-Key": "one"}}
     first = only(send(shop, **sent))
     assert only(send(shop, **sent)) == first
@@ -106,7 +106,7 @@ def test_the_same_request_again_gets_the_same_attempt_for_who_holds_the_key(shop
 
 
 @pytest.mark.parametrize("missing", ["key", "proof", "tenant", "kind", "wrong token", "stranger"])
-def test_a_request_without_the_executors_proof_proposes_nothing(shop: Workshop, elsewhere: Any, missing: str):
+def test_a_request_without_the_proof_of_its_executor_proposes_nothing(shop: Workshop, elsewhere: Any, missing: str):
     given: dict[str, Any] = {
         "key": {"headers": {"Executor-Authorization": "Bearer cf_exec_unknown"}},
         "proof": {"headers": {"Executor-DPoP": ""}},
@@ -126,12 +126,12 @@ def test_a_request_without_the_executors_proof_proposes_nothing(shop: Workshop, 
     assert actions_of(shop) == []
 
 
-def test_a_key_that_is_not_for_the_tool_starts_nothing(shop: Workshop):
+def test_a_key_not_valid_for_the_tool_starts_nothing(shop: Workshop):
     scoped = key_for(shop.tenant, "exec", scopes=["tool:delete_document"])
     assert only(send(shop, by=scoped))["started"] is None
 
 
-def test_an_executor_that_is_not_registered_starts_nothing(shop: Workshop):
+def test_an_unregistered_executor_starts_nothing(shop: Workshop):
     assert only(send(shop, start={"executor_id": "nobody"}))["started"] is None
 
 
@@ -141,7 +141,7 @@ def test_only_one_call_at_a_time_is_started(shop: Workshop):
     assert answer.json()["detail"] == "`start` is for one call; send the others in requests of their own."
 
 
-def test_a_proof_that_was_used_before_starts_nothing_again(shop: Workshop):
+def test_a_used_proof_starts_nothing_again(shop: Workshop):
     session = shop.session()
     path = f"/sessions/{session['session_id']}/calls"
     token = shop.executor.headers["Authorization"].removeprefix("Bearer ")

@@ -32,7 +32,7 @@ def kinds(shop: Workshop, action_id: str) -> list[str]:
 
 
 @pytest.mark.req("R-RC-09")
-def test_an_order_waits_for_the_reading_that_its_predicates_compare_with(comparing: Workshop, clock: Clock):
+def test_an_order_waits_for_the_reading_that_its_predicates_need(comparing: Workshop, clock: Clock):
     action_id = comparing.propose("write_document")
     assert comparing.claim() == []
     ready = comparing.executor.get("/executions/ready?tools=write_document").json()["items"]
@@ -59,14 +59,14 @@ def test_the_state_before_is_compared_with_the_state_after(comparing: Workshop, 
     assert (wanted[0], taken[0], taken[2]["source"]) == ("reading_wanted", "reading_taken", "documents")
 
 
-def test_a_wish_is_written_down_once_however_often_executors_ask(comparing: Workshop, clock: Clock):
+def test_a_reading_is_requested_once_however_often_executors_claim(comparing: Workshop, clock: Clock):
     action_id = comparing.propose("write_document")
     for _ in range(3):
         assert comparing.claim() == []
     assert kinds(comparing, action_id).count("reading_wanted") == 1
 
 
-def test_a_reading_that_has_grown_old_is_taken_again(comparing: Workshop, clock: Clock):
+def test_an_outdated_reading_is_taken_again(comparing: Workshop, clock: Clock):
     comparing.propose("write_document")
     comparing.claim()
     take_readings(clock)
@@ -76,6 +76,6 @@ def test_a_reading_that_has_grown_old_is_taken_again(comparing: Workshop, clock:
     assert len(comparing.claim()) == 1
 
 
-def test_a_tool_that_speaks_of_no_state_before_waits_for_none(shop: Workshop):
+def test_a_tool_without_predicates_on_the_state_before_waits_for_no_reading(shop: Workshop):
     action_id = shop.propose("write_document", **document("notes/now.md", "Now."))
     assert [order["action_id"] for order in shop.claim()] == [action_id]

@@ -82,7 +82,7 @@ def document() -> dict[str, Any]:
     return found
 
 
-def test_the_document_takes_exactly_the_calls_that_the_gate_can_read(document):
+def test_the_document_accepts_exactly_the_calls_that_the_gate_can_read(document):
     schema = document["components"]["schemas"]["CallsBody"]["properties"]["calls"]["items"]
     assert set(schema["properties"]) == set(whole())
     validator = jsonschema_rs.Draft202012Validator(

@@ -70,7 +70,7 @@ def state(shop: Workshop, session: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.req("R-TC-15", "R-TG-04", "R-TC-17")
-def test_each_layer_refuses_one_call_and_is_named_in_the_record_and_in_the_answer(shop: Workshop):
+def test_each_layer_refuses_one_call_and_is_named_in_record_and_answer(shop: Workshop):
     limit(shop, budgets=[{"name": "few", "per": "session", "calls": 1, "tools": ["delete_document"]}])
     shop.operator.post("/freezes", {"scope": "tool", "value": "write_document", "reason": "Wait."})
     session = shop.session()
@@ -103,7 +103,7 @@ CALLS = {"name": "deletions", "per": "agent", "within": "day", "calls": 3, "tool
 
 
 @pytest.mark.req("R-TC-16", "R-EX-03")
-def test_a_budget_counts_accepted_calls_and_nothing_else(shop: Workshop):
+def test_a_budget_counts_only_accepted_calls(shop: Workshop):
     limit(shop, budgets=[CALLS])
     session = shop.session()
     again = call(session)
@@ -127,7 +127,7 @@ def test_a_budget_counts_accepted_calls_and_nothing_else(shop: Workshop):
     assert (spent["per"], spent["budget"], spent["unit"], spent["used"]) == ("agent", "deletions", "calls", 3)
 
 
-def test_a_day_that_has_begun_again_has_its_budget_again_and_a_session_has_not(shop: Workshop, clock: Clock):
+def test_a_daily_budget_is_renewed_on_a_new_day_and_a_session_budget_is_not(shop: Workshop, clock: Clock):
     budgets = [CALLS | {"calls": 1}, {"name": "life", "per": "session", "calls": 2}]
     limit(shop, budgets=budgets, session={"quiet_s": 2 * 86_400})
     session = shop.session(ttl_seconds=10 * 86_400)
@@ -140,7 +140,7 @@ def test_a_day_that_has_begun_again_has_its_budget_again_and_a_session_has_not(s
     assert one(shop, shop.session())["accepted"]
 
 
-def test_a_call_that_one_budget_refuses_takes_from_none(shop: Workshop):
+def test_a_call_refused_by_one_budget_is_charged_to_none(shop: Workshop):
     limit(shop, budgets=[CALLS | {"name": "a"}, CALLS | {"name": "b", "calls": 1}])
     session = shop.session()
     assert one(shop, session)["accepted"]
@@ -150,7 +150,7 @@ def test_a_call_that_one_budget_refuses_takes_from_none(shop: Workshop):
     assert used == {"a": 1, "b": 1}
 
 
-def test_money_and_readings_are_counted_as_the_policy_says(shop: Workshop):
+def test_money_and_readings_are_counted_as_the_policy_requires(shop: Workshop):
     priced = contract("write_document") | {"name": "pay", "side_effect_class": "READ_ONLY", "target_resource": "note"}
     priced["arguments_schema"] = {
         "type": "object",
@@ -181,7 +181,7 @@ def test_money_and_readings_are_counted_as_the_policy_says(shop: Workshop):
 
 
 @pytest.mark.req("R-TC-16", "R-LE-13")
-def test_the_version_of_the_boundary_is_recorded_with_every_call_that_was_judged_by_it(shop: Workshop):
+def test_every_call_records_the_version_of_the_boundary_that_judged_it(shop: Workshop):
     limit(shop, "night", outside=[{"name": "big", "when": "args.reason == 'All of them.'", "reason": "Not all."}])
     session = shop.session()
     good = one(shop, session)
@@ -194,7 +194,7 @@ def test_the_version_of_the_boundary_is_recorded_with_every_call_that_was_judged
     assert entry["policy_context"]["autonomy_boundary_version"] == "night"
 
 
-def test_the_first_refusing_layer_of_the_gate_gives_the_answer(shop: Workshop):
+def test_the_first_refusing_layer_of_the_gate_answers(shop: Workshop):
     """The last of the gate's steps; tests/rules/gate/test_gate_order.py has the others."""
     budget = {"name": "few", "per": "session", "calls": 1, "tools": ["delete_document"]}
     limit(shop, budgets=[budget])
@@ -220,7 +220,7 @@ def test_the_first_refusing_layer_of_the_gate_gives_the_answer(shop: Workshop):
 
 
 @pytest.mark.req("R-RC-11")
-def test_a_request_whose_target_is_outside_the_authorised_scope_is_refused_at_validation(shop: Workshop):
+def test_a_request_with_a_target_outside_the_authorised_scope_is_refused_at_validation(shop: Workshop):
     """The observed target is compared with that scope in tests/rules/reconciliation/test_predicates.py."""
     within = {"name": "scope", "when": "!target.resource.startsWith('document/old/')", "reason": "Only old documents."}
     limit(shop, "scoped", outside=[within])
@@ -237,7 +237,7 @@ def test_a_request_whose_target_is_outside_the_authorised_scope_is_refused_at_va
     assert one(shop, session, arguments=DELETE | {"path": "old/one.md"})["accepted"] is True
 
 
-def test_many_calls_at_once_take_exactly_what_there_is(committed_db: Any):
+def test_concurrent_calls_consume_exactly_the_budget(committed_db: Any):
     shop = workshop("orchid").set_up()
     limit(shop, budgets=[CALLS | {"calls": 5}, CALLS | {"name": "b", "calls": 9}])
     sessions = [shop.session() for _ in range(4)]
@@ -266,7 +266,7 @@ def test_many_calls_at_once_take_exactly_what_there_is(committed_db: Any):
     assert used == {"deletions": 5, "b": 5}
 
 
-def test_an_iteration_limit_is_exact_however_many_come_at_once(committed_db: Any):
+def test_an_iteration_limit_is_exact_under_concurrency(committed_db: Any):
     shop = workshop("orchid").set_up()
     session = shop.session(iteration_limit=5)
 
@@ -295,7 +295,7 @@ def settled(shop: Workshop, clock: Clock, session: dict[str, Any], path: str = "
 
 
 @pytest.mark.req("R-TC-16")
-def test_a_call_based_on_a_read_that_was_overtaken_is_refused(shop: Workshop, clock: Clock):
+def test_a_call_based_on_an_outdated_read_is_refused(shop: Workshop, clock: Clock):
     session = shop.session()
     before = clock.now()
     clock.forward(seconds=5)
@@ -314,7 +314,7 @@ def test_a_call_based_on_a_read_that_was_overtaken_is_refused(shop: Workshop, cl
 
 
 @pytest.mark.req("R-TC-16")
-def test_a_call_from_an_outdated_state_of_its_task_is_refused(shop: Workshop, clock: Clock):
+def test_a_call_from_an_outdated_task_state_is_refused(shop: Workshop, clock: Clock):
     session = shop.session()
     action = settled(shop, clock, session)
     clock.forward(seconds=5)
@@ -331,7 +331,7 @@ def test_a_call_from_an_outdated_state_of_its_task_is_refused(shop: Workshop, cl
 
 
 @pytest.mark.req("R-OB-10")
-def test_a_tool_may_ask_for_fresh_reads(shop: Workshop, clock: Clock):
+def test_a_tool_may_require_recent_reads(shop: Workshop, clock: Clock):
     wanting = contract("delete_document") | {"version": "1.1.0", "based_on": {"required": True, "max_age_s": 60}}
     assert shop.operator_key.post("/contracts", wanting).status_code == 201
     session = shop.session()
@@ -352,7 +352,7 @@ def test_a_tool_may_ask_for_fresh_reads(shop: Workshop, clock: Clock):
 
 
 @pytest.mark.req("R-PL-13", "R-PL-14")
-def test_no_step_is_taken_past_an_unobserved_one_and_independent_ones_go_on(shop: Workshop):
+def test_a_step_after_an_unobserved_one_is_refused_and_an_independent_one_accepted(shop: Workshop):
     session = shop.session()
     waiting = one(shop, session, arguments=DELETE)["action_id"]
     text = document(DELETE["path"], "Anew.")
@@ -371,7 +371,7 @@ def test_no_step_is_taken_past_an_unobserved_one_and_independent_ones_go_on(shop
 
 
 @pytest.mark.req("R-PL-13", "R-EX-08")
-def test_calls_of_a_tool_that_no_argument_identifies_are_distinguished_by_all_of_them(shop: Workshop):
+def test_calls_of_a_tool_without_an_identifying_argument_are_distinguished_by_all_arguments(shop: Workshop):
     """A contract as it is drafted from a server's list of tools, of which nothing can be read back."""
     text = {"type": "string"}
     drafted = {
@@ -399,7 +399,7 @@ def test_calls_of_a_tool_that_no_argument_identifies_are_distinguished_by_all_of
 
 
 @pytest.mark.req("R-PL-14")
-def test_past_a_failed_step_goes_only_who_acknowledges_it_and_that_is_on_record(shop: Workshop):
+def test_a_step_after_a_failed_one_requires_an_acknowledgement_which_is_recorded(shop: Workshop):
     run = uuid4().hex
     session = shop.session(workflow_run_id=run)
     rejected = one(shop, session, arguments=DELETE)["action_id"]
@@ -425,7 +425,7 @@ def test_past_a_failed_step_goes_only_who_acknowledges_it_and_that_is_on_record(
     assert one(shop, elsewhere)["accepted"]
 
 
-def test_an_outcome_that_the_agent_was_told_needs_no_acknowledgement(shop: Workshop):
+def test_an_outcome_already_reported_to_the_agent_needs_no_acknowledgement(shop: Workshop):
     session = shop.session()
     assert one(shop, session, arguments={"path": "x"})["state"] == "FAILED"
     withdrawn = one(shop, session)["action_id"]
@@ -440,7 +440,7 @@ def test_an_outcome_that_the_agent_was_told_needs_no_acknowledgement(shop: Works
 
 
 @pytest.mark.req("R-MC-05", "R-MC-06", "R-MC-21")
-def test_a_mistake_is_an_answer_with_its_call_id_and_the_next_call_works(shop: Workshop):
+def test_a_mistake_is_answered_with_its_call_id_and_the_next_call_works(shop: Workshop):
     session = shop.session()
     good, bad, better = (call(session), call(session, "delete_documents"), call(session))
     results = send(shop, session, good, bad, better)
@@ -452,7 +452,7 @@ def test_a_mistake_is_an_answer_with_its_call_id_and_the_next_call_works(shop: W
 
 
 @pytest.mark.req("R-MC-22")
-def test_a_renamed_tool_is_a_phantom_that_leads_to_its_new_name(shop: Workshop):
+def test_a_renamed_tool_is_a_phantom_with_its_new_name_as_suggestion(shop: Workshop):
     renamed = contract("delete_document") | {"name": "remove_file", "formerly": ["delete_document"]}
     assert shop.operator_key.post("/contracts", renamed).status_code == 201
     shop.operator_key.post("/agents", {"agent_id": "librarian", "version": "2", "tools": ["remove_file"]})
@@ -461,7 +461,7 @@ def test_a_renamed_tool_is_a_phantom_that_leads_to_its_new_name(shop: Workshop):
 
 
 @pytest.mark.req("R-MC-13", "R-TG-09")
-def test_a_fault_inside_the_gate_refuses_without_revealing_itself(shop: Workshop):
+def test_an_error_inside_the_gate_refuses_without_details(shop: Workshop):
     session = shop.session()
     asked = call(session, intended_outcome={"expected_predicates": ["sa.exists"]})
     with patch("console.actions.predicates.agent_predicate_fault", side_effect=RuntimeError(SECRET)):
@@ -474,7 +474,7 @@ def test_a_fault_inside_the_gate_refuses_without_revealing_itself(shop: Workshop
     assert SECRET not in f"{fault.reason} {fault.result}"
 
 
-def test_a_lossless_conversion_is_on_record(shop: Workshop):
+def test_a_lossless_conversion_is_recorded(shop: Workshop):
     listing = contract("write_document") | {"name": "list_notes", "side_effect_class": "READ_ONLY"}
     listing |= {"coercion": "lossless", "target_resource": "notes/{folder}"}
     listing["arguments_schema"] = {
@@ -525,7 +525,7 @@ def test_a_session_whose_contract_was_widened_at_rest_gains_nothing(shop: Worksh
 
 
 @pytest.mark.req("R-CR-16")
-def test_a_registry_that_cannot_be_read_lets_nobody_in(shop: Workshop):
+def test_an_unreadable_registry_admits_nobody(shop: Workshop):
     session = shop.session()
     body = {"agent_id": "librarian", "goal": GOAL, "ttl_seconds": 60}
     for broken in (
@@ -547,7 +547,7 @@ def test_a_registry_that_cannot_be_read_lets_nobody_in(shop: Workshop):
 
 
 @pytest.mark.req("R-PA-09", "R-PA-07")
-def test_drift_is_on_record_with_both_hashes_and_the_restated_text(shop: Workshop):
+def test_drift_is_recorded_with_both_hashes_and_the_restated_text(shop: Workshop):
     session = shop.session()
     restated = "Remove every policy there is."
     assert code(one(shop, session, goal=restated, pin_hash=None)) == "ASK_DRIFT"
@@ -590,7 +590,7 @@ def test_no_restatement_renews_a_pin_and_no_call_changes_one(shop: Workshop, clo
 
 
 @pytest.mark.req("R-PA-12")
-def test_the_detail_of_an_action_names_the_pin_that_it_serves(shop: Workshop):
+def test_an_action_shows_the_hash_of_its_pin(shop: Workshop):
     session = shop.session()
     action = one(shop, session)["action_id"]
     for reader in (shop.agent, shop.operator_key, shop.reviewer):
@@ -618,7 +618,7 @@ def test_an_agent_that_tries_many_names_is_flagged_and_its_log_cannot_be_changed
     assert len(gate_log(shop, session)) == 52
 
 
-def test_one_wrong_name_again_and_again_is_no_probing(shop: Workshop):
+def test_repeating_one_wrong_name_is_not_probing(shop: Workshop):
     session = shop.session()
     for _ in range(12):
         one(shop, session, "delete_documents", {})
@@ -629,7 +629,7 @@ def test_one_wrong_name_again_and_again_is_no_probing(shop: Workshop):
 
 
 @pytest.mark.req("R-TG-03", "R-TG-01", "R-TC-17")
-def test_no_refused_call_ever_reaches_an_executor(shop: Workshop):
+def test_no_refused_call_reaches_an_executor(shop: Workshop):
     session = shop.session(tools=["write_document"])
     refused = [
         call(session, "nothing_like_it", {}),

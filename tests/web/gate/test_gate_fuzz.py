@@ -151,7 +151,7 @@ def test_a_hundred_thousand_wrong_calls_are_each_answered_recorded_and_named(
     assert set(met.kinds) == {*KINDS, "arbitrary"}
 
 
-def test_no_body_is_a_server_error(shop: Workshop):
+def test_no_request_body_causes_a_server_error(shop: Workshop):
     chance = random.Random(6)
     session = shop.session(tools=["delete_document"])
     malice = Malice(session["pin"]["hash"], "write_document", chance)

@@ -58,7 +58,7 @@ def settled(desk: Counter, case_id: str, resolution: str) -> None:
 
 
 @pytest.mark.req("R-EX-08")
-def test_a_repeat_waits_for_an_action_that_is_still_at_work(desk: Counter):
+def test_a_repeat_waits_for_an_action_in_progress(desk: Counter):
     action_id = started(desk)["action_id"]
     told = refusal(desk)
     assert (told["action_id"], told["ends"], told["until"]) == (action_id, "WHEN_VERIFIED", None)
@@ -67,7 +67,7 @@ def test_a_repeat_waits_for_an_action_that_is_still_at_work(desk: Counter):
 
 
 @pytest.mark.req("R-EX-08")
-def test_a_repeat_of_what_may_still_take_effect_names_the_time_from_which_it_is_possible(desk: Counter, clock: Clock):
+def test_a_repeat_of_an_action_that_may_still_take_effect_states_when_it_becomes_possible(desk: Counter, clock: Clock):
     begun = started(desk)
     error = {"code": "DOWN", "message": "No line.", "phase": "before_send"}
     desk.tell(begun, "failed", tool=UNREAD, evidence=None, error=error)
@@ -148,9 +148,7 @@ def test_a_repeat_blocked_by_two_people_is_released_by_two(counter: Counter, clo
 
 
 @pytest.mark.req("R-EX-08")
-def test_a_contradiction_that_is_closed_unresolved_stands_and_lets_the_operation_be_repeated(
-    desk: Counter, clock: Clock
-):
+def test_a_contradiction_closed_unresolved_remains_and_allows_a_repeat(desk: Counter, clock: Clock):
     action_id = unknown(desk, clock)
     case_id = desk.operator.post(f"/actions/{action_id}/case", {"reason": "The agent waits."}).json()["case_id"]
     settled(desk, case_id, "ATTEST_PRESENT")

@@ -52,7 +52,7 @@ def disclosed(shop: Workshop) -> dict[str, str]:
     return {each["name"]: each["version"] for each in tools}
 
 
-def test_a_weaker_version_waits_and_reaches_nobody(shop: Workshop):
+def test_a_weaker_version_waits_and_is_disclosed_to_nobody(shop: Workshop):
     """The attack: one operator's key sends a version without approval, and proposes under it."""
     sent = send(shop)
     assert (sent.status_code, sent.json()["state"], sent.json()["compared_with"]) == (201, "PENDING", "1.0.0")
@@ -64,7 +64,7 @@ def test_a_weaker_version_waits_and_reaches_nobody(shop: Workshop):
         assert actions.action(shop.tenant, UUID(shop.propose())).tool_version == "1.0.0"
 
 
-def test_registering_it_again_or_naming_it_for_an_agent_does_not_help(shop: Workshop):
+def test_a_waiting_version_is_not_disclosed_by_registering_or_naming_it_again(shop: Workshop):
     send(shop)
     assert send(shop).json()["state"] == "PENDING"
     named = {"agent_id": "librarian", "version": "2", "tools": [TOOL], "versions": {TOOL: "1.1.0"}}
@@ -72,7 +72,7 @@ def test_registering_it_again_or_naming_it_for_an_agent_does_not_help(shop: Work
     assert TOOL not in disclosed(shop)
 
 
-def test_the_database_lets_no_action_begin_under_a_version_that_waits(shop: Workshop, monkeypatch: Any):
+def test_the_database_refuses_an_action_under_a_waiting_version(shop: Workshop, monkeypatch: Any):
     """Whatever the code above it forgets: here the session was shown the version all the same."""
     send(shop)
 
@@ -88,7 +88,7 @@ def test_the_database_lets_no_action_begin_under_a_version_that_waits(shop: Work
     assert Action.objects.count() == 0
 
 
-def test_no_key_confirms_it(shop: Workshop):
+def test_no_key_can_confirm_a_weaker_version(shop: Workshop):
     send(shop)
     word = {"confirm": True, "reason": REASON, "password": PASSWORD}
     for key in (shop.operator_key, shop.agent, shop.executor):
@@ -96,7 +96,7 @@ def test_no_key_confirms_it(shop: Workshop):
     assert disclosed(shop)[TOOL] == "1.0.0"
 
 
-def test_a_second_person_confirms_it_only_with_proof_and_a_reason(shop: Workshop):
+def test_a_second_person_needs_proof_and_a_reason_to_confirm_it(shop: Workshop):
     send(shop)
     refused = confirm(shop, password=None)
     assert (refused.status_code, refused.json()["code"]) == (403, "STEP_UP_REQUIRED")
@@ -126,7 +126,7 @@ def test_the_sender_cannot_confirm_with_another_account(shop: Workshop):
     assert confirm(shop, name="ben@orchid").status_code == 200
 
 
-def test_a_confirmed_one_reaches_only_the_agents_that_name_it(shop: Workshop):
+def test_a_confirmed_version_is_disclosed_only_to_the_agents_that_name_it(shop: Workshop):
     send(shop)
     confirm(shop)
     assert disclosed(shop)[TOOL] == "1.0.0"
@@ -143,7 +143,7 @@ def test_a_confirmed_one_reaches_only_the_agents_that_name_it(shop: Workshop):
     assert shop.operator_key.post("/agents", bad).json()["code"] == "BAD_RANGE"
 
 
-def test_a_version_that_is_as_strong_again_becomes_the_default(shop: Workshop):
+def test_a_version_as_strong_as_before_becomes_the_default(shop: Workshop):
     send(shop)
     confirm(shop)
     strong = contract(TOOL) | {"version": "1.2.0"}
@@ -151,14 +151,14 @@ def test_a_version_that_is_as_strong_again_becomes_the_default(shop: Workshop):
     assert disclosed(shop)[TOOL] == "1.2.0"
 
 
-def test_small_steps_are_no_way_around(shop: Workshop):
+def test_a_waiting_version_is_never_the_basis_of_a_comparison(shop: Workshop):
     """Each version is compared with the one in force, not with the one that waits."""
     assert send(shop, version="1.1.0").json()["state"] == "PENDING"
     again = send(shop, version="1.1.1").json()
     assert (again["state"], again["compared_with"]) == ("PENDING", "1.0.0")
 
 
-def test_a_declined_one_is_never_used(shop: Workshop):
+def test_a_declined_version_is_never_used(shop: Workshop):
     send(shop)
     assert confirm(shop, confirm=False, reason="Nobody asked for it.").json()["state"] == "DECLINED"
     assert confirm(shop).json()["code"] == "NOTHING_PROPOSED"
@@ -168,7 +168,7 @@ def test_a_declined_one_is_never_used(shop: Workshop):
     assert disclosed(shop)[TOOL] == "1.0.0"
 
 
-def test_every_step_is_on_record_with_what_is_weaker(shop: Workshop):
+def test_every_step_is_recorded_with_the_weakenings(shop: Workshop):
     send(shop)
     confirm(shop)
     with tenancy(shop.tenant):
@@ -180,7 +180,7 @@ def test_every_step_is_on_record_with_what_is_weaker(shop: Workshop):
     assert told[0][2]["weakens"] == told[1][2]["weakens"] == row.weakens != []
 
 
-def test_the_page_shows_what_is_weaker_and_takes_the_second_persons_word(shop: Workshop):
+def test_the_page_lists_the_weakenings_and_takes_the_decision_of_the_second_person(shop: Workshop):
     send(shop)
     ada = Visitor(administrator_of(shop).client, shop.slug)
     assert "weaker, requires second approver" in words(ada.page("contracts"))
@@ -197,7 +197,7 @@ def test_the_page_shows_what_is_weaker_and_takes_the_second_persons_word(shop: W
     assert "Confirmed. It applies to agents registered for this version or its range." in after
 
 
-def test_administrators_and_operators_hear_of_it(shop: Workshop):
+def test_administrators_and_operators_are_notified_of_a_weaker_version(shop: Workshop):
     from datetime import UTC, datetime
 
     from console.notifications import collect
@@ -234,7 +234,7 @@ def test_the_linter_compares_with_the_version_in_force(shop: Workshop):
     }
 
 
-def test_a_stronger_version_waits_for_nobody(shop: Workshop):
+def test_a_stronger_version_is_registered_at_once(shop: Workshop):
     document = contract(TOOL) | {"version": "1.1.0", "approval_required": True}
     assert shop.operator_key.post("/contracts", document).json()["state"] == "REGISTERED"
     assert disclosed(shop)[TOOL] == "1.1.0"

@@ -62,7 +62,7 @@ def last_seen(name: str, seconds_ago: float) -> None:
     )
 
 
-def test_a_broker_that_is_away_takes_no_process_out_and_is_named_in_the_status(shop: Workshop, settings: Any):
+def test_an_unreachable_broker_is_named_in_the_status_and_affects_no_readiness(shop: Workshop, settings: Any):
     settings.REDIS_URL = "redis://127.0.0.1:1/0"
     assert readiness(shop) == (200, {})
     found = status(shop)
@@ -70,7 +70,7 @@ def test_a_broker_that_is_away_takes_no_process_out_and_is_named_in_the_status(s
     assert found["BEAT"][0] == "unknown"
 
 
-def test_a_key_database_that_is_away_is_no_readiness(shop: Workshop, settings: Any):
+def test_an_unreachable_key_database_ends_readiness(shop: Workshop, settings: Any):
     settings.KEYS_DATABASE_URL = AWAY
     keystore.clear_cache()
     assert readiness(shop) == (
@@ -80,7 +80,7 @@ def test_a_key_database_that_is_away_is_no_readiness(shop: Workshop, settings: A
     assert status(shop)["KEYS"][0] == "failed"
 
 
-def test_a_proposal_without_the_key_database_is_503_and_passes_when_it_is_sent_again(shop: Workshop, settings: Any):
+def test_a_proposal_without_the_key_database_is_503_and_accepted_when_repeated(shop: Workshop, settings: Any):
     session = shop.session()
     arguments = document("notes/1.md", "Quiet.")
     calls = {"calls": [{"tool": "write_document", "call_id": "c1", "goal": GOAL, "arguments": arguments}]}
@@ -111,7 +111,7 @@ def database_away(db: None, request: pytest.FixtureRequest) -> Callable[[], None
 
 @pytest.mark.parametrize("method", ["get", "post"])
 @pytest.mark.parametrize("address", ["/sign-in", "/", "/people", "/t/orchid/cases"])
-def test_any_page_without_the_database_asks_to_come_back(
+def test_a_page_without_the_database_asks_to_retry_later(
     shop: Workshop, database_away: Callable[[], None], method: str, address: str
 ):
     person = Client(raise_request_exception=False)
@@ -123,7 +123,7 @@ def test_any_page_without_the_database_asks_to_come_back(
     assert "Counterfoil-Time" in answer
 
 
-def test_a_persons_api_call_without_the_database_is_a_problem_that_asks_to_come_back(
+def test_an_api_call_of_a_person_without_the_database_is_a_problem_with_retry_after(
     shop: Workshop, database_away: Callable[[], None]
 ):
     person = Client(raise_request_exception=False)
@@ -133,7 +133,7 @@ def test_a_persons_api_call_without_the_database_is_a_problem_that_asks_to_come_
     assert (answer.status_code, answer["Retry-After"], answer.json()["code"]) == (503, "2", "UNAVAILABLE")
 
 
-def test_a_clock_that_is_two_seconds_off_is_named(shop: Workshop, monkeypatch: pytest.MonkeyPatch):
+def test_a_clock_two_seconds_off_is_reported(shop: Workshop, monkeypatch: pytest.MonkeyPatch):
     real = health.time.time
     monkeypatch.setattr(health.time, "time", lambda: real() + 600)
     assert readiness(shop) == (503, {"CLOCK": "The clock of this process is 600 s ahead of the database's."})
@@ -141,7 +141,7 @@ def test_a_clock_that_is_two_seconds_off_is_named(shop: Workshop, monkeypatch: p
     assert readiness(shop)[1] == {"CLOCK": "The clock of this process is 3 s behind the database's."}
 
 
-def test_a_worker_whose_clock_is_off_is_named_in_its_log_and_in_the_status(
+def test_a_worker_with_a_wrong_clock_is_named_in_its_log_and_in_the_status(
     shop: Workshop, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
     real, host = health.time.time, socket.gethostname()
@@ -161,13 +161,13 @@ def test_a_worker_whose_clock_is_off_is_named_in_its_log_and_in_the_status(
     assert status(shop)["CLOCK"][0] == "in_order"
 
 
-def test_a_migration_that_has_not_run_is_named(shop: Workshop, monkeypatch: pytest.MonkeyPatch):
+def test_a_missing_migration_is_named(shop: Workshop, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(health, "_newest_migrations", lambda: ["ledger.9999_not_there"])
     assert readiness(shop) == (503, {"MIGRATIONS": "The database lacks migrations up to ledger.9999_not_there."})
     assert status(shop)["FENCE"] == ("unknown", "Not known while the database is not in order.")
 
 
-def test_an_epoch_that_cannot_be_read_is_no_readiness(shop: Workshop, settings: Any, tmp_path: Path):
+def test_an_unreadable_epoch_ends_readiness(shop: Workshop, settings: Any, tmp_path: Path):
     settings.COUNTERFOIL_EPOCH = tmp_path / "none"
     assert list(readiness(shop)[1]) == ["EPOCH"]
 
@@ -184,7 +184,7 @@ def test_readiness_is_one_short_statement_in_each_database(
 
 
 @pytest.mark.usefixtures("at_work")
-def test_beat_that_has_died_is_noticed_while_workers_go_on(shop: Workshop, settings: Any, valkey_url: str):
+def test_a_dead_beat_is_reported_while_workers_continue(shop: Workshop, settings: Any, valkey_url: str):
     settings.REDIS_URL = valkey_url
     assert (status(shop)["BEAT"][0], status(shop)["WORKER"][0]) == ("in_order", "in_order")
     last_seen(processes.TICKS, 40)
@@ -194,7 +194,7 @@ def test_beat_that_has_died_is_noticed_while_workers_go_on(shop: Workshop, setti
 
 
 @pytest.mark.usefixtures("at_work")
-def test_without_a_worker_nothing_is_said_of_beat(shop: Workshop, settings: Any, valkey_url: str):
+def test_without_a_worker_the_state_of_beat_is_unknown(shop: Workshop, settings: Any, valkey_url: str):
     settings.REDIS_URL = valkey_url
     for name in (processes.TICKS, processes.READINGS):
         last_seen(name, 70)
@@ -203,7 +203,7 @@ def test_without_a_worker_nothing_is_said_of_beat(shop: Workshop, settings: Any,
     assert found["BEAT"] == ("unknown", "Not known while no worker takes its ticks.")
 
 
-def test_a_web_process_knows_the_checks_that_it_can_make(shop: Workshop):
+def test_a_web_process_reports_every_check_that_its_role_can_make(shop: Workshop):
     """As the application's role, which may not ask for everything."""
     found = status(shop)
     for code in (
@@ -221,11 +221,11 @@ def test_a_web_process_knows_the_checks_that_it_can_make(shop: Workshop):
     assert re.fullmatch(r"There are partitions for \d+ more days.", found["PARTITIONS"][1])
 
 
-def test_a_worker_that_never_ran_is_missed(shop: Workshop):
+def test_a_worker_that_never_ran_is_reported_as_failed(shop: Workshop):
     assert status(shop)["WORKER"] == ("failed", "No worker has been at work so far.")
 
 
-def test_a_write_that_the_database_had_no_room_for_is_named(shop: Workshop, monkeypatch: pytest.MonkeyPatch):
+def test_a_write_refused_for_lack_of_disk_space_is_reported(shop: Workshop, monkeypatch: pytest.MonkeyPatch):
     def full(**_: Any) -> Any:
         raise OperationalError("could not extend file: No space left on device\nHINT: Check.") from DiskFull()
 
@@ -236,7 +236,7 @@ def test_a_write_that_the_database_had_no_room_for_is_named(shop: Workshop, monk
     assert status(shop)["DISK"] == ("failed", told)
 
 
-def test_backups_that_nobody_can_see_are_not_called_made(shop: Workshop, settings: Any, tmp_path: Path):
+def test_backups_without_evidence_are_reported_as_unknown(shop: Workshop, settings: Any, tmp_path: Path):
     told = "Not known: the database archives no WAL, and COUNTERFOIL_BACKUP_STAMP names no file."
     assert status(shop)["BACKUPS"] == ("unknown", told)
     settings.COUNTERFOIL_BACKUP_STAMP = stamp = tmp_path / "backed-up"
@@ -248,7 +248,7 @@ def test_backups_that_nobody_can_see_are_not_called_made(shop: Workshop, setting
     assert status(shop)["BACKUPS"][0] == "failed"
 
 
-def test_readings_that_are_late_are_told_to_the_installation_and_take_no_process_out(shop: Workshop, clock: Clock):
+def test_late_readings_are_reported_and_do_not_affect_readiness(shop: Workshop, clock: Clock):
     started = shop.started()
     shop.observe(started)
     execute("UPDATE reviews_schedule SET due_at = $1", clock.now() - timedelta(minutes=5))
@@ -270,6 +270,6 @@ def test_every_code_has_its_runbook():
     assert re.findall(r"^### ([A-Z]+)$", DOCS.read_text(), re.MULTILINE) == list(health.TITLES)
 
 
-def test_each_answer_says_when_it_was_made_also_a_refusal(shop: Workshop):
+def test_every_answer_states_its_time_refusals_too(shop: Workshop):
     for answer in (shop.operator_key.get("/actions"), shop.operator_key.get("/actions/none"), Client().get("/none")):
         assert abs(float(answer["Counterfoil-Time"]) - time.time()) < 2, answer.status_code

@@ -132,7 +132,7 @@ def test_an_erased_action_leaves_nothing_in_any_table(shop, settled, carol, dora
     call_command("verify_ledger", verbosity=0)
 
 
-def test_the_api_says_that_it_is_gone_and_keeps_the_bare_events(shop, settled, carol, dora, run):
+def test_the_api_says_that_an_action_was_erased_and_keeps_its_bare_events(shop, settled, carol, dora, run):
     erasure = erased(run, shop, carol, dora, settled["action_id"])
     path = f"/actions/{settled['action_id']}"
     for reader in (shop.agent, shop.operator_key, shop.auditor, shop.reviewer):
@@ -156,7 +156,7 @@ def test_the_api_says_that_it_is_gone_and_keeps_the_bare_events(shop, settled, c
 
 
 @pytest.mark.req("R-UI-13")
-def test_every_page_copes_with_what_is_gone(shop, settled, carol, dora, run):
+def test_every_page_can_show_an_erased_action(shop, settled, carol, dora, run):
     erasure = erased(run, shop, carol, dora, settled["action_id"])
     person = shop.person("reviewer", "operator", "compliance", "administrator", name="all@orchid")
     seen = []
@@ -175,7 +175,7 @@ def test_every_page_copes_with_what_is_gone(shop, settled, carol, dora, run):
     assert {"action", "approval", "case", "session"} <= set(seen)
 
 
-def test_one_person_cannot_do_it_alone_nor_without_the_password(shop, settled, carol, dora):
+def test_one_person_cannot_erase_alone_or_without_the_password(shop, settled, carol, dora):
     erasure = asked(carol, settled["action_id"]).json()["erasure_id"]
     alone = confirmed(erasure, carol)
     assert (alone.status_code, alone.json()["code"]) == (403, "SECOND_PERSON_NEEDED")
@@ -187,7 +187,7 @@ def test_one_person_cannot_do_it_alone_nor_without_the_password(shop, settled, c
 
 
 @pytest.mark.parametrize("role", ["reviewer", "operator", "administrator"])
-def test_only_compliance_erases_and_holds(shop, settled, carol, role):
+def test_only_compliance_can_erase_and_place_holds(shop, settled, carol, role):
     erasure = asked(carol, settled["action_id"]).json()["erasure_id"]
     other = shop.person(role, name=f"other-{role}@orchid")
     for path, body in (
@@ -233,7 +233,7 @@ def target_of(shop: Workshop, settled: dict[str, str]) -> str:
     return str(shop.auditor.get(f"/actions/{settled['action_id']}").json()["target"])
 
 
-def test_a_hold_that_comes_before_the_eraser_stops_it_and_says_so(shop, settled, carol, dora, run):
+def test_a_hold_placed_before_the_eraser_runs_prevents_the_erasure(shop, settled, carol, dora, run):
     erasure = asked(carol, settled["action_id"]).json()["erasure_id"]
     confirmed(erasure, dora)
     carol.post("/holds", {"scope": "target", "value": target_of(shop, settled), "reason": "A dispute."})
@@ -242,7 +242,7 @@ def test_a_hold_that_comes_before_the_eraser_stops_it_and_says_so(shop, settled,
     assert shop.auditor.get(f"/actions/{settled['action_id']}").status_code == 200
 
 
-def test_a_confirmed_request_can_be_withdrawn_until_it_begins(shop, settled, carol, dora, run):
+def test_a_confirmed_request_can_be_withdrawn_until_it_starts(shop, settled, carol, dora, run):
     erasure = asked(carol, settled["action_id"]).json()["erasure_id"]
     confirmed(erasure, dora)
     assert carol.post(f"/erasures/{erasure}/withdraw", {"reason": "A mistake."}).json()["state"] == "WITHDRAWN"
@@ -251,7 +251,7 @@ def test_a_confirmed_request_can_be_withdrawn_until_it_begins(shop, settled, car
     assert carol.post(f"/erasures/{done}/withdraw", {"reason": "Too late."}).status_code == 409
 
 
-def test_a_session_whose_other_actions_stay_keeps_its_goal_and_that_is_reported(shop, carol):
+def test_a_session_with_remaining_actions_keeps_its_goal_and_that_is_reported(shop, carol):
     session = shop.session()
     calls = [
         {
@@ -268,7 +268,7 @@ def test_a_session_whose_other_actions_stay_keeps_its_goal_and_that_is_reported(
     assert [(each["kind"], each["id"]) for each in answer["stays"]] == [("session", session["session_id"])]
 
 
-def test_a_retention_policy_takes_two_people_and_its_floor_is_kept(shop, settled, carol, dora):
+def test_a_retention_policy_takes_two_people_and_respects_its_minimum(shop, settled, carol, dora):
     days = {"payload_days": 400, "floor_days": 30}
     proposed = carol.post("/retention", days).json()
     assert (proposed["state"], proposed["envelope_days"]) == ("PROPOSED", 2557)
@@ -285,7 +285,7 @@ def test_a_retention_policy_takes_two_people_and_its_floor_is_kept(shop, settled
 
 
 @pytest.mark.parametrize("days", [{"payload_days": 500, "floor_days": 600}, {"envelope_days": 182}])
-def test_a_policy_whose_clocks_contradict_each_other_is_refused(carol, days):
+def test_a_policy_with_contradictory_periods_is_refused(carol, days):
     assert carol.post("/retention", days).json()["code"] == "BAD_RETENTION"
 
 
@@ -312,7 +312,7 @@ def within(clock: Clock, task: Any, **ahead: float) -> Any:
         clock.forward(**{name: -amount for name, amount in ahead.items()})
 
 
-def test_the_eraser_looks_at_the_age_itself(shop, settled, carol, dora, run, clock):
+def test_the_eraser_checks_the_age_itself(shop, settled, carol, dora, run, clock):
     """The database's own clock decides: a standing policy erases nothing that has not run out."""
     proposed = carol.post("/retention", {"standing": True}).json()["retention_id"]
     dora.post(f"/retention/{proposed}/confirm", {"password": PASSWORD})

@@ -270,7 +270,7 @@ def finding(table: RecordTable, tenant: UUID, row: dict[str, Any]) -> str:
     return " ".join(each.detail for each in found) or "holds"
 
 
-def test_every_column_that_is_compared_is_named_when_it_is_forged(shop: Workshop, forger: Forger):
+def test_every_forged_column_that_is_compared_is_named(shop: Workshop, forger: Forger):
     """A check names every fault of a row, so one check is enough for a table."""
     for table in register.record_tables():
         row, fields = forger.one(table), apps.get_model(table.model)._meta.concrete_fields
@@ -305,7 +305,7 @@ def test_a_row_that_waits_for_a_second_person_is_compared_with_its_proposal(forg
     assert unnamed(forger, table, row, {name: value}) == []
 
 
-def test_a_row_that_was_taken_away_is_missed_and_one_that_was_added_is_nobodys(shop: Workshop, forger: Forger):
+def test_a_removed_row_and_an_invented_one_are_both_reported(shop: Workshop, forger: Forger):
     for table in register.record_tables():
         row, model = forger.one(table), apps.get_model(table.model)
         forger.take(table, row)
@@ -325,7 +325,7 @@ def test_a_row_that_was_taken_away_is_missed_and_one_that_was_added_is_nobodys(s
     assert check_of(shop) == []
 
 
-def test_every_table_is_compared_or_is_outside_with_a_reason_and_so_is_every_column():
+def test_every_table_and_column_is_compared_or_excluded_with_a_reason():
     """A new model, or a new column, fails here until somebody has said how it follows from the record."""
     models = {
         model._meta.label: {field.attname for field in model._meta.concrete_fields} - {"pk"}
@@ -344,7 +344,7 @@ def test_every_table_is_compared_or_is_outside_with_a_reason_and_so_is_every_col
         assert all(len(reason) > 10 for reason in table.outside.values()), label
 
 
-def test_the_documentation_lists_every_table_that_is_outside():
+def test_the_documentation_lists_every_excluded_table():
     said = (Path(__file__).parents[3] / "docs" / "ledger.md").read_text()
     missing = [model for model in register.excluded_tables() if f"`{model}`" not in said]
     assert missing == []
@@ -354,7 +354,7 @@ def test_the_documentation_lists_every_table_that_is_outside():
 
 
 @pytest.mark.req("R-RI-15", "R-LE-02")
-def test_a_report_with_a_code_that_its_event_does_not_allow_is_found(shop: Workshop, forger: Forger):
+def test_a_report_with_a_code_that_its_event_does_not_allow_is_detected(shop: Workshop, forger: Forger):
     table = next(each for each in register.record_tables() if each.model == "reviews.Report")
     row = forger.one(table)
     said = "its row in reviews.Report has another code than its events say."
@@ -368,7 +368,7 @@ def test_a_report_with_a_code_that_its_event_does_not_allow_is_found(shop: Works
 
 
 @pytest.mark.req("R-CG-19", "R-LE-02")
-def test_a_verdict_of_the_guard_that_was_turned_round_is_found(shop: Workshop, forger: Forger):
+def test_an_inverted_verdict_of_the_guard_is_detected(shop: Workshop, forger: Forger):
     table = next(each for each in register.record_tables() if each.model == "reviews.GuardVerdict")
     row = forger.one(table)
     forger.put(table, row, {"verdict": "ALLOW" if row["verdict"] == "BLOCK" else "BLOCK"})

@@ -48,7 +48,7 @@ def head_of(shop: Workshop) -> checkpoint.CheckpointBody:
     return checkpoint.parse(note.text)
 
 
-def test_checkpoint_tiles_and_entries_lead_to_each_other(worked: Workshop):
+def test_checkpoint_tiles_and_entries_match_each_other(worked: Workshop):
     head = head_of(worked)
     assert head.size > 20
     tile = worked.auditor.get(f"/ledger/{tiles.path(TileAddress(0, 0), head.size)}").content
@@ -63,7 +63,7 @@ def test_checkpoint_tiles_and_entries_lead_to_each_other(worked: Workshop):
     assert [merkle.leaf_hash(each) for each in read] == leaves
 
 
-def test_proofs_are_those_of_the_tree(worked: Workshop):
+def test_proofs_equal_those_of_the_tree(worked: Workshop):
     head = head_of(worked)
     for size in (head.size, 7):
         for index in (0, 3, 6):
@@ -80,7 +80,7 @@ def test_proofs_are_those_of_the_tree(worked: Workshop):
     merkle.verify_consistency(old_size=7, new_size=head.size, old_root=old, new_root=head.root, proof=proof)
 
 
-def test_events_are_shown_as_the_bytes_that_are_hashed(worked: Workshop):
+def test_events_are_returned_as_the_hashed_bytes(worked: Workshop):
     first = worked.auditor.get("/ledger/events?limit=5").json()
     assert [each["index"] for each in first["items"]] == [0, 1, 2, 3, 4]
     assert first["next"] == 5
@@ -115,18 +115,18 @@ def test_events_are_shown_as_the_bytes_that_are_hashed(worked: Workshop):
         ("events?limit=501", 422, None),
     ],
 )
-def test_a_missing_entry_is_refused(worked: Workshop, path: str, status: int, code: str | None):
+def test_a_missing_entry_is_not_found(worked: Workshop, path: str, status: int, code: str | None):
     answer = worked.auditor.get(f"/ledger/{path}")
     assert answer.status_code == status, answer.content
     assert code in (None, answer.json()["code"])
 
 
-def test_a_log_without_a_checkpoint_says_so(shop: Workshop):
+def test_a_log_without_a_checkpoint_is_reported_as_not_signed(shop: Workshop):
     answer = shop.auditor.get("/ledger/checkpoint")
     assert (answer.status_code, answer.json()["code"]) == (409, "NOT_SIGNED")
 
 
-def test_only_auditors_and_compliance_read_the_log_and_export(worked: Workshop):
+def test_only_auditors_and_compliance_can_read_the_log_and_export(worked: Workshop):
     paths = ("/ledger/checkpoint", "/ledger/events", "/exports", f"/exports/{uuid4()}", "/ledger/tile/0/000.p/1")
     others = [worked.agent, worked.executor, worked.operator_key, worked.reviewer, worked.operator]
     for path in paths:
@@ -225,7 +225,7 @@ def test_the_class_of_a_discrepancy_in_an_exported_entry_is_null_or_one_of_the_t
     assert classes <= {None, *Discrepancy}
 
 
-def test_one_agents_actions_can_be_exported_alone(worked: Workshop):
+def test_the_actions_of_one_agent_can_be_exported_separately(worked: Workshop):
     action = worked.auditor.get("/actions").json()["items"][0]["action_id"]
     export = worked.auditor.post("/exports", {"filters": {"action": action}}).json()["export_id"]
     seals.seal_up()
@@ -252,12 +252,12 @@ def test_one_agents_actions_can_be_exported_alone(worked: Workshop):
         ({"from": "2026-01-01T00:00:00Z", "to": None}, 202),
     ],
 )
-def test_a_request_that_means_nothing_is_refused(shop: Workshop, body: Any, status: int):
+def test_a_meaningless_request_is_refused(shop: Workshop, body: Any, status: int):
     answer = shop.auditor.post("/exports", body)
     assert answer.status_code == status, answer.content
 
 
-def test_an_export_is_asked_for_once(shop: Workshop):
+def test_a_repeated_export_request_creates_one_export(shop: Workshop):
     first, second = (shop.auditor.post("/exports", {}, **{"Idempotency-Key": "one"}).json() for _ in range(2))
     assert first == second
     other = key_for(shop.tenant, "audit")

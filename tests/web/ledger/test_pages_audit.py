@@ -72,7 +72,7 @@ def test_every_event_is_on_exactly_one_page(stage, query):
         assert len(seen) == cursor.fetchone()[0]
 
 
-def test_a_span_of_time_bounds_the_search(stage):
+def test_a_period_limits_the_search(stage):
     stage.propose()
     reader = visitor(stage, "compliance")
     tomorrow = (datetime.now(UTC) + timedelta(days=1)).date()
@@ -84,7 +84,7 @@ def test_a_span_of_time_bounds_the_search(stage):
     assert rows(reader.page("audit", until="2026-01-01T00:00")) == 0
 
 
-def test_an_event_is_shown_as_hashed_wherever_it_belongs(stage):
+def test_an_event_is_shown_as_hashed_on_every_page(stage):
     approval = stage.approval(stage.propose())
     page = visitor(stage, "reviewer").page(f"events/{approval.id}/1")
     assert "Envelope, as hashed" in page
@@ -93,7 +93,7 @@ def test_an_event_is_shown_as_hashed_wherever_it_belongs(stage):
     assert visitor(stage, "reviewer").get(f"events/{approval.id}/9").status_code == 404
 
 
-def test_audit_is_for_compliance_and_administrators(stage):
+def test_the_audit_log_is_open_to_compliance_and_administrators(stage):
     member = stage.person("operator")
     for role, status in (("compliance", 200), ("administrator", 200), ("reviewer", 403), ("operator", 403)):
         person = visitor(stage, role)
@@ -124,7 +124,7 @@ def test_opened_pages_are_recorded(stage):
     assert rows(seen_by(stage, who=str(stage.person("reviewer").actor_id))) == 0
 
 
-def test_looking_again_soon_is_one_detection(stage):
+def test_opening_a_page_again_soon_is_recorded_once(stage):
     action_id = stage.propose()
     operator = visitor(stage, "operator")
     for _ in range(3):
@@ -135,13 +135,13 @@ def test_looking_again_soon_is_one_detection(stage):
     assert rows(seen_by(stage, thing=str(action_id))) == 2
 
 
-def test_a_page_that_is_not_there_was_seen_by_nobody(stage):
+def test_a_missing_page_is_not_recorded_as_seen(stage):
     visitor(stage, "operator").get(f"actions/{stage.tenant}")
     assert rows(seen_by(stage)) == 0
 
 
 @pytest.mark.req("R-LE-21")
-def test_opening_evidence_is_an_event_of_the_one_who_opened_it(stage):
+def test_opening_evidence_is_recorded_as_an_event_of_that_person(stage):
     from ledger.actions.queries import actions
     from ledger.record.queries import events, evidence
 
@@ -164,7 +164,7 @@ def test_opening_evidence_is_an_event_of_the_one_who_opened_it(stage):
     assert rows(auditor.page("audit", kind="evidence_opened")) == 1
 
 
-def test_a_sighting_is_never_changed(stage):
+def test_an_access_record_cannot_be_changed(stage):
     from django.db import DatabaseError, transaction
 
     visitor(stage, "operator").page(f"actions/{stage.propose()}")
@@ -174,7 +174,7 @@ def test_a_sighting_is_never_changed(stage):
 
 
 @pytest.mark.parametrize("odd", [" ", ":", "1e400", "2147483648", "0190b5a4-0000-7000-8000-000000000001.x"])
-def test_a_place_that_no_list_gave_out_is_the_beginning(stage, odd):
+def test_an_invalid_cursor_shows_the_first_page(stage, odd):
     stage.propose()
     person = visitor(stage, "compliance")
     for page in ("audit", "audit/sightings"):
@@ -182,7 +182,7 @@ def test_a_place_that_no_list_gave_out_is_the_beginning(stage, odd):
 
 
 @pytest.mark.req("R-UI-12")
-def test_the_object_of_events_is_found_by_free_text_offered_while_typing_and_taken_away_as_a_table(stage):
+def test_events_are_filtered_by_object_with_suggestions_and_exported_as_a_table(stage):
     first, second = stage.propose(order_id="EX-CCC1"), stage.propose(order_id="EX-DDD2")
     reader = visitor(stage, "compliance")
     page = reader.page("audit", action="ccc1")
@@ -198,7 +198,7 @@ def test_the_object_of_events_is_found_by_free_text_offered_while_typing_and_tak
     assert reader.page("sightings.csv").startswith("Id,Who,Object,Object id,When")
 
 
-def test_cases_and_incidents_are_taken_away_as_tables(stage):
+def test_cases_and_incidents_are_exported_as_tables(stage):
     case = stage.case()
     operator = visitor(stage, "operator")
     table = operator.page("cases.csv").splitlines()

@@ -27,7 +27,7 @@ def made():
 
 
 @pytest.mark.req("R-UI-14", "R-HO-12")
-def test_a_bundle_is_asked_for_made_and_fetched_and_all_of_it_is_on_record(stage, auditor):
+def test_a_bundle_is_requested_made_and_downloaded_with_every_step_recorded(stage, auditor):
     action_id = stage.done()
     seal_up()
     assert "No exports yet" in auditor.page("audit/exports")
@@ -54,7 +54,7 @@ def test_a_bundle_is_asked_for_made_and_fetched_and_all_of_it_is_on_record(stage
         assert auditor.page("audit", kind=kind).count("<tr data-item") == 1
 
 
-def test_a_narrative_leads_to_the_bundle_of_its_action(stage, auditor):
+def test_a_narrative_links_to_the_export_of_its_action(stage, auditor):
     action_id = stage.done()
     seal_up()
     link = f"/t/orchid/audit/exports?action={action_id}"
@@ -63,7 +63,7 @@ def test_a_narrative_leads_to_the_bundle_of_its_action(stage, auditor):
     assert link not in visitor(stage, "reviewer").page(f"actions/{action_id}/narrative")
 
 
-def test_exports_are_asked_for_and_fetched_by_compliance(stage, auditor):
+def test_only_compliance_can_request_and_download_exports(stage, auditor):
     stage.propose()
     administrator = visitor(stage, "administrator")
     assert "Create export" not in administrator.page("audit/exports")
@@ -72,7 +72,7 @@ def test_exports_are_asked_for_and_fetched_by_compliance(stage, auditor):
         assert visitor(stage, role).get("audit/exports").status_code == 403
 
 
-def test_a_request_that_means_nothing_is_said_so_on_the_page(stage, auditor):
+def test_a_meaningless_request_is_refused_with_a_message(stage, auditor):
     answer = auditor.post("audit/exports/start", action="rubbish", format="jsonl")
     assert answer.status_code == 422
     assert "This names no action." in words(answer.content.decode())

@@ -21,7 +21,7 @@ def head(stage):
         return log.current_log(stage.tenant)
 
 
-def test_before_there_is_a_log_the_page_says_so(stage):
+def test_without_a_log_the_page_says_so(stage):
     said = words(visitor(stage, "reviewer").page("ledger"))
     assert "No log has been opened yet" in said
     assert "unsequenced" in said
@@ -41,7 +41,7 @@ def test_the_page_shows_the_signed_checkpoint_and_the_key(stage):
     assert "last checkpoint" in words(visitor(stage, "reviewer").page())
 
 
-def test_an_unanchored_log_is_never_called_safe(stage):
+def test_a_log_without_witnesses_is_never_called_anchored(stage):
     """L21: without a witness the page says that it is not anchored; there is no green."""
     stage.done()
     seal_up()
@@ -72,7 +72,7 @@ def test_entries_after_the_newest_anchor_are_counted(stage):
     assert f"{after} entries after that are not anchored" in said
 
 
-def test_one_witness_of_a_quorum_of_two_is_not_enough(stage, settings, tmp_path):
+def test_one_witness_of_a_quorum_of_two_does_not_suffice(stage, settings, tmp_path):
     """L21: the page says not anchored, and who does not answer, however much the other one signed."""
     from ledger.log.rules import notes, witness_policy
     from ledger.models import Anchor, AnchorSchedule
@@ -115,7 +115,7 @@ def test_one_witness_of_a_quorum_of_two_is_not_enough(stage, settings, tmp_path)
 
 
 @pytest.mark.req("R-LE-02")
-def test_an_entry_is_proved_by_index_by_hash_and_by_address(stage):
+def test_an_entry_is_proved_by_index_hash_or_address(stage):
     from ledger.log.queries import proofs
     from ledger.record.queries import events
 
@@ -135,7 +135,7 @@ def test_an_entry_is_proved_by_index_by_hash_and_by_address(stage):
 
 
 @pytest.mark.req("R-LE-02")
-def test_one_checkpoint_is_shown_to_continue_another(stage):
+def test_the_page_proves_that_one_checkpoint_continues_another(stage):
     stage.propose()
     seal_up()
     old = head(stage).size
@@ -150,7 +150,7 @@ def test_one_checkpoint_is_shown_to_continue_another(stage):
     assert "A size is a number" in words(reader.page("ledger", **{"from": "-1"}))
 
 
-def test_an_event_that_was_changed_does_not_prove(stage, monkeypatch):
+def test_a_changed_event_has_no_valid_proof(stage, monkeypatch):
     from ledger.log.queries import log
     from ledger.record.queries import events
 
@@ -171,7 +171,7 @@ def test_an_event_that_was_changed_does_not_prove(stage, monkeypatch):
     assert "Invalid." in words(page)
 
 
-def test_a_browser_gets_all_it_needs_to_check_an_event_by_itself(stage):
+def test_a_browser_gets_everything_needed_to_verify_an_event(stage):
     """The answer is checked here with the rules alone: nothing of it is trusted but the key."""
     from ledger.log.rules import checkpoint, notes
     from ledger.log.rules.merkle import leaf_hash, verify_inclusion
@@ -203,7 +203,7 @@ def test_a_browser_gets_all_it_needs_to_check_an_event_by_itself(stage):
 # The header
 
 
-def test_the_header_says_since_when_nothing_is_sealed(stage, monkeypatch):
+def test_the_header_shows_how_long_nothing_was_sealed(stage, monkeypatch):
     from console.ledger import log_status
     from ledger.log.queries import log
 
@@ -237,7 +237,7 @@ def raised(stage, kind="LOG_DAMAGED"):
 
 
 @pytest.mark.req("R-LE-02")
-def test_an_alarm_is_the_first_thing_that_anybody_sees(stage):
+def test_a_tamper_alarm_comes_first_on_every_page(stage):
     stage.propose()
     seal_up()
     assert "Tamper alarm" not in visitor(stage, "reviewer").page()
@@ -251,7 +251,7 @@ def test_an_alarm_is_the_first_thing_that_anybody_sees(stage):
 
 
 @pytest.mark.req("R-LE-21")
-def test_an_alarm_is_answered_with_what_was_found(stage):
+def test_an_alarm_is_resolved_with_a_finding(stage):
     from ledger.record.queries import events
 
     stage.propose()
@@ -276,7 +276,7 @@ def test_an_alarm_is_answered_with_what_was_found(stage):
 
 
 @pytest.mark.req("R-LE-02", "R-LE-21")
-def test_a_check_is_run_from_the_page(stage):
+def test_an_integrity_check_is_started_from_the_page(stage):
     from console import tasks
 
     stage.done()
@@ -303,7 +303,7 @@ def test_a_check_is_run_from_the_page(stage):
     assert re.search(r"\d+ subjects, \d+ events, \d+ pieces of evidence, \d+ leaves", said)
 
 
-def test_the_page_says_why_nothing_starts_and_lets_an_operator_allow_some_tools(stage):
+def test_the_page_explains_why_nothing_starts_and_lets_an_operator_allow_some_tools(stage):
     stage.done()
     seal_up()
     operator = visitor(stage, "operator")

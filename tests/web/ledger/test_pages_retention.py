@@ -43,7 +43,7 @@ def path_of(page, kind):
 
 
 @pytest.mark.req("R-LE-21")
-def test_an_erasure_takes_another_person_and_their_password(stage, first, second):
+def test_an_erasure_requires_another_person_and_their_password(stage, first, second):
     action_id = over(stage)
     ask(first, action_id)
     page = first.page("audit/holds")
@@ -90,7 +90,7 @@ def later(monkeypatch):
     monkeypatch.setattr("console.accounts.step_up.time.time", lambda: at)
 
 
-def test_a_person_with_single_sign_on_and_no_password_confirms_on_the_page(stage, first, provider, monkeypatch):
+def test_a_single_sign_on_user_without_a_password_can_confirm_on_the_page(stage, first, provider, monkeypatch):
     ask(first, over(stage))
     path = path_of(first.page("audit/holds"), "erasures")
     law = by_single_sign_on(stage, provider)
@@ -105,7 +105,7 @@ def test_a_person_with_single_sign_on_and_no_password_confirms_on_the_page(stage
 
 
 @pytest.mark.parametrize("kind", ["erasures", "retention"])
-def test_a_person_with_single_sign_on_and_no_password_confirms_over_the_api(stage, first, provider, monkeypatch, kind):
+def test_a_single_sign_on_user_without_a_password_can_confirm_over_the_api(stage, first, provider, monkeypatch, kind):
     if kind == "erasures":
         ask(first, over(stage))
     else:
@@ -120,7 +120,7 @@ def test_a_person_with_single_sign_on_and_no_password_confirms_over_the_api(stag
     assert law.client.post(path, {}, "application/json").json()["state"] in ("CONFIRMED", "ACTIVE")
 
 
-def test_a_request_is_refused_or_withdrawn_with_a_reason(stage, first, second):
+def test_a_request_is_declined_or_withdrawn_with_a_reason(stage, first, second):
     ask(first, over(stage))
     path = path_of(first.page("audit/holds"), "erasures")
     second.post(path, to="refuse", reason="")
@@ -162,7 +162,7 @@ def test_a_policy_takes_two_people(stage, first, second):
     )
 
 
-def test_only_compliance_decides_and_administrators_see(stage, first):
+def test_only_compliance_can_decide_and_administrators_can_read(stage, first):
     ask(first, over(stage))
     administrator = visitor(stage, "administrator")
     page = administrator.page("audit/holds")

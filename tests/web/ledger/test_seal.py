@@ -33,7 +33,7 @@ def test_an_approved_order_waits_until_its_votes_are_under_a_signed_checkpoint(s
 
 @pytest.mark.unsealed
 @pytest.mark.usefixtures("punctual_log")
-def test_places_without_a_signature_are_no_seal(shop, monkeypatch):
+def test_votes_without_a_signed_head_are_not_sealed(shop, monkeypatch):
     """The leaves are there, the signed head is not: still nothing runs."""
     seals.seal_up()
     action_id = shop.propose()
@@ -46,7 +46,7 @@ def test_places_without_a_signature_are_no_seal(shop, monkeypatch):
 
 
 @pytest.mark.unsealed
-def test_while_the_log_is_behind_nothing_irreversible_is_released_and_the_order_says_why(shop, monkeypatch):
+def test_while_the_log_is_behind_no_irreversible_action_is_released_and_the_order_shows_why(shop, monkeypatch):
     """L15: what can be taken back goes on."""
     irreversible = shop.approved()
     seals.seal_up()
@@ -60,7 +60,7 @@ def test_while_the_log_is_behind_nothing_irreversible_is_released_and_the_order_
 
 
 @pytest.mark.unsealed
-def test_an_old_row_of_the_queue_is_late_by_the_clock_of_the_database(shop):
+def test_the_age_of_a_queue_row_is_measured_by_the_clock_of_the_database(shop):
     """L15: age counts, not number."""
     seals.seal_up()
     with tenancy(shop.tenant):
@@ -76,7 +76,7 @@ def test_an_old_row_of_the_queue_is_late_by_the_clock_of_the_database(shop):
 
 @pytest.mark.unsealed
 @pytest.mark.req("R-LE-07")
-def test_each_event_tells_its_place_in_the_log_as_soon_as_it_has_one(shop):
+def test_each_event_shows_its_log_index_once_it_is_sealed(shop):
     action_id = shop.propose()
     assert {each["log"]["index"] for each in shop.history(action_id)} == {None}
     seals.seal_up()
@@ -88,7 +88,7 @@ def test_each_event_tells_its_place_in_the_log_as_soon_as_it_has_one(shop):
 
 
 @pytest.mark.unsealed
-def test_the_status_says_that_the_sequencer_is_missed(shop, monkeypatch):
+def test_a_missing_sequencer_is_reported_in_the_status(shop, monkeypatch):
     """L15, for whoever watches the installation."""
     seals.seal_up()
     monkeypatch.setattr("console.telemetry.health.FRESH_S", -1.0)
@@ -129,7 +129,7 @@ def test_one_tenants_log_does_not_delay_another(shop, monkeypatch):
     assert queries.backlog().is_late
 
 
-def test_a_clock_that_steps_changes_no_order_and_the_event_says_so(shop, clock):
+def test_a_clock_jump_changes_no_order_and_is_marked_on_the_event(shop, clock):
     """L14: forth by an hour and back; places follow what was committed, times only tell."""
     actions = [shop.propose(path="one.md")]
     clock.forward(hours=1)

@@ -38,7 +38,7 @@ def check(authority: Authority, response: bytes, *, nonce, data: bytes = TEXT, *
     return verify_response(response, data, nonce=nonce, **parts)
 
 
-def test_a_real_authority_is_believed(authority):
+def test_a_stamp_of_a_real_authority_is_accepted(authority):
     """L22: request, response, chain, purpose, imprint, nonce, time."""
     before = datetime.now(UTC).replace(microsecond=0)
     nonce, response = stamped(authority)
@@ -48,7 +48,7 @@ def test_a_real_authority_is_believed(authority):
     assert check(authority, response, nonce=nonce).serial == stamp.serial + 1
 
 
-def test_the_offline_verifier_is_of_the_same_mind(authority):
+def test_the_offline_verifier_reaches_the_same_result(authority):
     """Two programs that share no code read the same response."""
     nonce, response = stamped(authority)
     at = verify_bundle.check_stamp(response, TEXT, [authority.root.certificate])
@@ -66,7 +66,7 @@ def test_certificates_may_come_in_any_order(authority):
         assert check(authority, turned, nonce=nonce)
 
 
-def test_a_stamp_of_something_else_is_refused(authority):
+def test_a_stamp_of_another_text_is_refused(authority):
     """L22: wrong imprint."""
     nonce, response = stamped(authority, data=b"something else")
     with pytest.raises(BadTimeStamp):
@@ -76,7 +76,7 @@ def test_a_stamp_of_something_else_is_refused(authority):
         check(authority, response, nonce=nonce, data=TEXT + b"more")
 
 
-def test_a_stamp_for_another_question_is_refused(authority):
+def test_a_stamp_for_another_request_is_refused(authority):
     """L22: wrong nonce, or none."""
     nonce, response = stamped(authority)
     with pytest.raises(BadTimeStamp):
@@ -95,7 +95,7 @@ def test_an_authority_that_is_not_trusted_is_refused(authority):
             check(authority, response, nonce=nonce, roots=roots)
 
 
-def test_a_root_of_the_same_name_is_another_root(authority):
+def test_a_root_of_the_same_name_is_not_trusted(authority):
     nonce, response = stamped(authority)
     namesake = issue("Root of the tests", ca=True)
     with pytest.raises(BadTimeStamp):
@@ -103,7 +103,7 @@ def test_a_root_of_the_same_name_is_another_root(authority):
 
 
 @pytest.mark.parametrize(("since", "until"), [(-20, -10), (10, 20)], ids=["expired", "not yet valid"])
-def test_a_certificate_outside_its_time_is_refused(tmp_path, authority, since, until):
+def test_an_expired_certificate_is_refused(tmp_path, authority, since, until):
     """L22: expired certificate: valid at the stated time is what counts."""
     now = datetime.now(UTC)
     clock = issue("Late", by=authority.middle, usage=TIME_STAMPING, since=now + since * DAY, until=now + until * DAY)
@@ -113,7 +113,7 @@ def test_a_certificate_outside_its_time_is_refused(tmp_path, authority, since, u
         check(authority, response, nonce=nonce)
 
 
-def test_a_root_outside_its_time_is_refused(tmp_path):
+def test_an_expired_root_is_refused(tmp_path):
     now = datetime.now(UTC)
     root = issue("Old root", ca=True, since=now - 20 * DAY, until=now - 10 * DAY)
     old = Authority(tmp_path / "old", root=root)
@@ -132,7 +132,7 @@ def test_a_root_outside_its_time_is_refused(tmp_path):
     ],
     ids=["and more", "something else", "not critical", "none"],
 )
-def test_a_certificate_that_is_not_for_time_stamps_alone_is_refused(authority, usage, critical):
+def test_a_certificate_not_limited_to_time_stamping_is_refused(authority, usage, critical):
     """L22: non-timestamp certificate. openssl itself refuses to stamp with one, so the words are signed again."""
     nonce, response = stamped(authority)
     good = issue("Clock", by=authority.middle, usage=TIME_STAMPING)
@@ -143,7 +143,7 @@ def test_a_certificate_that_is_not_for_time_stamps_alone_is_refused(authority, u
 
 
 @pytest.mark.parametrize("algorithm", [HashAlgorithm.SHA512])
-def test_another_hash_is_refused(authority, algorithm):
+def test_another_hash_algorithm_is_refused(authority, algorithm):
     nonce, response = stamped(authority, algorithm=algorithm)
     with pytest.raises(BadTimeStamp):
         check(authority, response, nonce=nonce)
@@ -156,7 +156,7 @@ def test_a_stamp_without_its_certificate_is_refused(authority):
 
 
 @pytest.mark.parametrize("away", [timedelta(minutes=10), -timedelta(minutes=10)])
-def test_a_time_that_cannot_be_is_refused(authority, away):
+def test_an_impossible_time_is_refused(authority, away):
     """The authority's clock is checked against when we asked and were answered."""
     nonce, response = stamped(authority)
     near = datetime.now(UTC) + away
@@ -166,7 +166,7 @@ def test_a_time_that_cannot_be_is_refused(authority, away):
         )
 
 
-def test_a_damaged_response_is_refused_or_says_the_same(authority):
+def test_a_damaged_response_is_refused_or_gives_the_same_result(authority):
     """One bit flipped at each byte: never another time, another number or a crash."""
     nonce, response = stamped(authority)
     stamp = check(authority, response, nonce=nonce)
@@ -188,7 +188,7 @@ def test_an_invalid_response_is_refused(authority, response):
         check(authority, response, nonce=1)
 
 
-def test_a_refusal_of_the_authority_is_a_refusal(authority):
+def test_a_refusal_by_the_authority_is_reported_as_a_refusal(authority):
     """A query that it cannot read makes openssl answer with a status of rejection."""
     refused = authority.stamp(b"no query at all")
     with pytest.raises(BadTimeStamp):

@@ -69,7 +69,7 @@ def test_a_head_that_continues_the_last_one_is_cosigned(seen, log):
         assert before <= cosigned.seconds <= time.time() + 1
 
 
-def test_a_log_that_begins_empty_is_cosigned(seen, log):
+def test_a_log_that_starts_empty_is_cosigned(seen, log):
     assert seen.post(log.body(0, 0)).status_code == 200
     assert seen.post(log.body(0, 1)).status_code == 200
 
@@ -84,7 +84,7 @@ def test_a_head_that_the_log_did_not_sign_is_forbidden(seen, log):
     assert seen.post(SomeLog(origin=log.origin).body(0, 5)).status_code == 403
 
 
-def test_another_old_size_is_a_conflict_that_says_the_size(seen, log):
+def test_a_wrong_old_size_is_a_conflict_with_the_right_size(seen, log):
     """L20: 409 with the size as text/x.tlog.size."""
     assert size_of(seen.post(log.body(3, 5))) == 0
     assert seen.post(log.body(0, 7)).status_code == 200
@@ -92,7 +92,7 @@ def test_another_old_size_is_a_conflict_that_says_the_size(seen, log):
         assert size_of(seen.post(log.body(old, new))) == 7
 
 
-def test_a_proof_that_fails_is_unprocessable(seen, log):
+def test_an_invalid_proof_is_unprocessable(seen, log):
     """L20: 422, and nothing is remembered of it."""
     assert seen.post(log.body(0, 7)).status_code == 200
     other = SomeLog(origin=log.origin, key=log.key, leaves=[leaf_hash(b"rewritten"), *log.leaves[1:20]])
@@ -134,7 +134,7 @@ def test_the_witness_serves_no_other_paths(seen, log, path):
     assert httpx.get(seen.url + path, trust_env=False).status_code == 501
 
 
-def test_a_request_has_bounds(seen, log):
+def test_the_size_of_a_request_is_limited(seen, log):
     """Too long, of unknown length, or never finished: refused, and the next one is answered."""
     assert seen.post(b"x" * (2**17 + 1)).status_code == 413
     chunked = httpx.post(seen.url + submission.PATH, content=iter([log.body(0, 7)]), trust_env=False)
@@ -171,7 +171,7 @@ def chain(running: RunningWitness, log: SomeLog, until: float, taken: list[tuple
             old = size_of(answer)
 
 
-def test_submissions_at_once_never_roll_back(seen, log):
+def test_concurrent_submissions_never_move_the_log_back(seen, log):
     """L20: of all that ask for the same growth one wins, and the heads make one chain."""
     taken: list[tuple[int, int]] = []
     until = time.monotonic() + 20
@@ -183,7 +183,7 @@ def test_submissions_at_once_never_roll_back(seen, log):
     assert [old for old, _ in ordered] == [0, *(new for _, new in ordered[:-1])]
 
 
-def test_a_killed_witness_remembers_all_that_it_cosigned(folder, log):
+def test_a_killed_witness_still_knows_everything_it_cosigned(folder, log):
     """L20: kill -9 while it works, three times; what was answered is never forgotten."""
     known = 0
     vkey = None
@@ -211,14 +211,14 @@ def test_a_killed_witness_remembers_all_that_it_cosigned(folder, log):
         assert size_of(running.post(log.body(249, 250))) >= known
 
 
-def test_a_lost_answer_is_asked_for_again(seen, log):
+def test_a_head_whose_answer_was_lost_is_cosigned_again(seen, log):
     """Stored, but the answer never arrived: the size says so, and the same head is cosigned again."""
     assert seen.post(log.body(0, 7)).status_code == 200
     assert size_of(seen.post(log.body(0, 7))) == 7
     assert seen.post(log.body(7, 7)).status_code == 200
 
 
-def test_a_witness_that_cannot_remember_does_not_cosign(seen, shared, log):
+def test_a_witness_that_cannot_store_does_not_cosign(seen, shared, log):
     with sqlite3.connect(shared / "witness.sqlite", isolation_level=None) as other:
         other.execute("BEGIN IMMEDIATE")
         assert seen.post(log.body(0, 7)).status_code == 500
@@ -238,7 +238,7 @@ def test_each_commit_reaches_the_disk(folder):
     connection.close()
 
 
-def test_the_stated_time_never_goes_back(folder):
+def test_the_stated_time_never_decreases(folder):
     """A clock that was set back does not make a later head look older than an earlier one."""
     run(folder, "--name", NAME, "--vkey")
     from console.witness.memory import WitnessState
@@ -257,7 +257,7 @@ def test_the_stated_time_never_goes_back(folder):
 # Its folder
 
 
-def test_the_key_is_its_own_and_closed_to_others(folder):
+def test_the_key_is_stable_and_readable_only_by_its_owner(folder):
     key = run(folder, "--name", NAME, "--vkey").stdout
     assert stat.S_IMODE((folder / "witness_key.pem").stat().st_mode) == 0o600
     assert stat.S_IMODE((folder / "witness.sqlite").stat().st_mode) == 0o600
@@ -267,7 +267,7 @@ def test_the_key_is_its_own_and_closed_to_others(folder):
 
 
 @pytest.mark.parametrize("lost", ["removed", "emptied"])
-def test_a_witness_that_forgot_does_not_start(folder, lost):
+def test_a_witness_that_lost_its_memory_does_not_start(folder, lost):
     run(folder, "--name", NAME, "--vkey")
     for file in folder.glob("witness.sqlite*"):
         file.unlink()
@@ -278,7 +278,7 @@ def test_a_witness_that_forgot_does_not_start(folder, lost):
     assert "no longer knows what it cosigned" in again.stderr
 
 
-def test_a_witness_keeps_its_name(folder):
+def test_the_name_of_a_witness_cannot_be_changed(folder):
     assert "needs a name" in run(folder, "--vkey").stderr
     assert "must not contain spaces" in run(folder, "--name", "two words", "--vkey").stderr
     first = run(folder, "--name", NAME, "--vkey").stdout
@@ -288,7 +288,7 @@ def test_a_witness_keeps_its_name(folder):
 
 
 @pytest.mark.parametrize("content", ["nonsense\n", "witness", None])
-def test_a_wrong_list_of_logs_stops_it_with_a_sentence(folder, tmp_path, content):
+def test_an_invalid_list_of_logs_stops_the_witness_with_one_sentence(folder, tmp_path, content):
     listed = tmp_path / "logs"
     if content == "witness":
         content = run(folder, "--name", NAME, "--vkey").stdout
@@ -317,7 +317,7 @@ def test_the_list_of_logs_is_read_again_on_request(folder, log):
         assert running.post(log.body(0, 5)).status_code == 200
 
 
-def test_the_witness_imports_nothing_of_the_console():
+def test_the_witness_imports_nothing_from_the_console():
     """Its process loads neither the framework nor the settings nor a database driver."""
     text = "import sys, console.witness.start; print(*sys.modules)"
     ran = subprocess.run([sys.executable, "-c", text], cwd=ROOT, env=environment(), capture_output=True, text=True)
@@ -329,7 +329,7 @@ def test_the_witness_listens_on_the_loopback_address_by_default(seen):
     assert seen.url.startswith("http://127.0.0.1:")
 
 
-def test_two_logs_are_kept_apart(folder, log):
+def test_two_logs_are_stored_separately(folder, log):
     other = SomeLog(origin="other.example.org/log")
     with witness(folder, [log.vkey, other.vkey]) as running:
         assert running.post(log.body(0, 7)).status_code == 200
@@ -338,7 +338,7 @@ def test_two_logs_are_kept_apart(folder, log):
         assert size_of(running.post(other.body(0, 9))) == 3
 
 
-def test_the_folder_holds_what_a_backup_needs(seen, shared, log):
+def test_the_folder_contains_everything_a_backup_needs(seen, shared, log):
     assert seen.post(log.body(0, 7)).status_code == 200
     assert {file.name for file in shared.iterdir()} >= {"witness.sqlite", "witness_key.pem"}
     with sqlite3.connect(shared / "witness.sqlite") as reader:

@@ -100,7 +100,7 @@ def table(answer: Any) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(answer.body_read.decode())))
 
 
-def test_every_page_that_names_nothing_is_a_list_with_a_csv_or_says_why_not(day: Day):
+def test_every_page_without_a_parameter_is_a_list_with_a_csv_or_an_exception_with_a_reason(day: Day):
     of_lists = {page.page or page.name for page, _ in LISTS.values()}
     answering = set()
     for route, name in pages_of_tenants():
@@ -114,7 +114,7 @@ def test_every_page_that_names_nothing_is_a_list_with_a_csv_or_says_why_not(day:
 
 @pytest.mark.req("R-UI-12")
 @pytest.mark.parametrize("name", LISTS)
-def test_the_csv_of_a_list_has_the_rows_and_the_words_of_its_page(day: Day, name: str):
+def test_the_csv_of_a_list_has_the_rows_and_words_of_its_page(day: Day, name: str):
     page = LISTS[name][0]
     text = all_pages(day, path_of(day, page))
     rows = table(get(day, csv_link(text, page)))
@@ -132,7 +132,7 @@ def test_the_csv_of_a_list_has_the_rows_and_the_words_of_its_page(day: Day, name
 
 @pytest.mark.req("R-UI-12")
 @pytest.mark.parametrize("name", LISTS)
-def test_every_order_of_a_list_is_that_of_its_page_and_loses_no_row(day: Day, name: str):
+def test_page_and_csv_have_the_same_order_and_no_order_loses_a_row(day: Day, name: str):
     page = LISTS[name][0]
     orders = {order for each in page.columns for order in each.sorts or () if order and name != "target"}
     usual = ids_in(day, page, "")
@@ -150,7 +150,7 @@ def ids_in(day: Day, page: ListPage, query: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", sorted(LISTS.keys() - SHARED - {"notices", "call-rates", "target"} | {"people"}))
-def test_an_unknown_order_or_column_is_named_and_loses_nothing(day: Day, name: str):
+def test_an_unknown_order_or_column_is_reported_and_loses_nothing(day: Day, name: str):
     page = LISTS[name][0]
     text = all_pages(day, path_of(day, page, "sort=luck&columns=weather"))
     said = words(unescape(text))
@@ -160,7 +160,7 @@ def test_an_unknown_order_or_column_is_named_and_loses_nothing(day: Day, name: s
 
 
 @pytest.mark.parametrize("name", sorted(name for name, (page, _) in LISTS.items() if not page.lead))
-def test_a_list_without_a_choice_of_columns_shows_all_of_them(day: Day, name: str):
+def test_a_list_without_chosen_columns_shows_all_of_them(day: Day, name: str):
     page = LISTS[name][0]
     chosen = path_of(day, page, f"columns={page.columns[-1].name}")
     assert headings(all_pages(day, chosen)) == headings(all_pages(day, path_of(day, page)))
@@ -168,7 +168,7 @@ def test_a_list_without_a_choice_of_columns_shows_all_of_them(day: Day, name: st
     assert columns == get(day, csv_of(day, page)).body_read.decode().splitlines()[0]
 
 
-def test_a_list_is_for_those_whom_its_page_admits():
+def test_a_list_is_open_to_those_whom_its_page_admits():
     admitted = {str(page.name): page.callback.admitted_roles for route, page in pages() if route.startswith("t/<")}
     assert {name: page.roles for name, (page, _) in LISTS.items()} == {
         name: admitted[page.page or page.name] for name, (page, _) in LISTS.items() if name != "api-keys"
@@ -185,7 +185,7 @@ def test_every_csv_export_is_recorded_in_the_access_log(stage: Stage):
     assert visitor(stage, "reviewer").get("nothing.csv").status_code == 404
 
 
-def test_a_csv_has_times_in_utc_and_starts_no_formula(stage: Stage):
+def test_a_csv_has_times_in_utc_and_no_formulas(stage: Stage):
     with tenancy(stage.tenant):
         registration.place_freeze(
             tenant_id=stage.tenant, scope="target", value="=HYPERLINK(1)", reason="@x", actor=SYSTEM, at=now()
@@ -196,7 +196,7 @@ def test_a_csv_has_times_in_utc_and_starts_no_formula(stage: Stage):
 
 
 @pytest.mark.parametrize("order", ["scope", "-scope", "value", "-placed_at"])
-def test_pages_in_the_order_of_a_column_leave_no_equal_out(stage: Stage, monkeypatch: pytest.MonkeyPatch, order: str):
+def test_paging_by_a_column_skips_no_row_of_equal_value(stage: Stage, monkeypatch: pytest.MonkeyPatch, order: str):
     monkeypatch.setattr("console.freezes.views.PAST", 2)
     with tenancy(stage.tenant):
         for value in ("b", "a", "c", "b/2", "a/2"):
@@ -217,7 +217,7 @@ def test_pages_in_the_order_of_a_column_leave_no_equal_out(stage: Stage, monkeyp
     assert {"value": sorted(values), "-placed_at": ["a/2", "b/2", "c", "a", "b"]}.get(order, values) == values
 
 
-def test_a_list_ends_at_as_many_rows_as_it_says(stage: Stage, monkeypatch: pytest.MonkeyPatch):
+def test_a_csv_ends_at_the_stated_number_of_rows(stage: Stage, monkeypatch: pytest.MonkeyPatch):
     for _ in range(3):
         stage.propose()
     monkeypatch.setattr("console.actions.views.MOST_EXPORTED", 2)

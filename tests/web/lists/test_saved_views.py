@@ -52,7 +52,7 @@ def all_rows(person: Visitor, address: str) -> list[str]:
 
 
 @pytest.mark.req("R-UI-12")
-def test_a_header_sorts_the_list_and_its_pages_go_on_in_that_order(stage, monkeypatch):
+def test_a_header_sorts_the_list_and_its_pages_keep_the_order(stage, monkeypatch):
     monkeypatch.setattr("console.actions.views.PAGE", 3)
     ids = made(stage, "b", "a", "b", "c", "a", "b", "a", "c")
     person = visitor(stage, "operator")
@@ -70,7 +70,7 @@ def test_a_header_sorts_the_list_and_its_pages_go_on_in_that_order(stage, monkey
     assert all_rows(person, sort_link(sorted_page, "Agent")) == [ids[place] for place in (7, 3, 5, 2, 0, 6, 4, 1)]
 
 
-def test_an_order_that_no_index_serves_under_filters_gives_way_and_says_so(stage):
+def test_an_order_without_an_index_under_filters_falls_back_and_says_so(stage):
     ids = made(stage, "b", "a")
     person = visitor(stage, "operator")
     page = person.page("actions", sort="agent", side_effect_class="MEDIUM_RISK_WRITE")
@@ -79,7 +79,7 @@ def test_an_order_that_no_index_serves_under_filters_gives_way_and_says_so(stage
     assert ROWS.findall(person.page("actions", sort="nonsense")) == ids[::-1]
 
 
-def test_columns_are_chosen_and_taken_away_as_they_are_shown(stage):
+def test_chosen_columns_are_shown_and_exported(stage):
     made(stage, "b", "a")
     person = visitor(stage, "operator")
     assert headers(person.page("actions")) == [
@@ -101,7 +101,7 @@ def test_columns_are_chosen_and_taken_away_as_they_are_shown(stage):
     )
 
 
-def test_an_amount_is_taken_away_only_where_its_column_was_chosen(stage):
+def test_an_amount_is_exported_only_if_its_column_was_chosen(stage):
     stage.propose()
     person = visitor(stage, "operator")
     table = person.page("actions.csv", columns="amount").splitlines()
@@ -110,7 +110,7 @@ def test_an_amount_is_taken_away_only_where_its_column_was_chosen(stage):
     assert "Amount" not in person.page("actions.csv").splitlines()[0]
 
 
-def test_a_view_keeps_filters_columns_and_order_of_each_list_and_is_shared(stage):
+def test_a_view_keeps_the_filters_columns_and_order_of_its_list_and_is_shared(stage):
     stage.case()
     mara, paul = (visitor(stage, "operator", "compliance", name=f"{name}@{stage.slug}") for name in ("mara", "paul"))
     kept = {
@@ -133,7 +133,7 @@ def test_a_view_keeps_filters_columns_and_order_of_each_list_and_is_shared(stage
     assert "My cases" not in paul.page("cases")
 
 
-def test_a_list_that_one_may_not_see_takes_no_view_of_theirs(stage):
+def test_a_view_of_an_inaccessible_list_is_refused(stage):
     reviewer = visitor(stage, "reviewer")
     assert reviewer.post("audit/views", name="Mine", query="kind=approved").status_code == 403
     assert reviewer.post("nothing/views", name="Mine", query="").status_code == 404
@@ -158,7 +158,7 @@ def test_cases_and_audit_show_the_chosen_columns_and_export_them(stage):
 
 
 @pytest.mark.parametrize("query", ["", "agent=support"])
-def test_the_record_goes_on_upwards_as_it_does_downwards(stage, monkeypatch, query):
+def test_the_audit_log_can_be_read_in_both_directions(stage, monkeypatch, query):
     monkeypatch.setattr("console.audit.views.PAGE", 7)
     stage.done()
     stage.done()

@@ -96,7 +96,7 @@ def sent(person: Visitor, pages: dict[str, str], folder: Path) -> dict[str, int]
     return counts
 
 
-def test_no_page_sends_more_statements_when_there_is_twice_as_much(stage: Stage, settings: Any, tmp_path: Path):
+def test_no_page_sends_more_statements_for_twice_as_much_data(stage: Stage, settings: Any, tmp_path: Path):
     settings.COUNTERFOIL_FRAME_KEPT_S = 0
     person = visitor(stage, "reviewer", "operator", "compliance", "administrator", name=f"all@{stage.slug}")
     case, done, waits = stage.case(), stage.done(), stage.propose(order_id="EX-WAITS")

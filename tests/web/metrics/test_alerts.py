@@ -59,7 +59,7 @@ def listed(shop: Workshop, **wanted: str) -> list[dict[str, Any]]:
     return list(shop.operator_key.get(f"/alerts?{query}").json()["items"])
 
 
-def test_an_alert_is_raised_told_and_cleared_and_people_read_why(shop: Workshop, clock: Clock):
+def test_an_alert_is_raised_notified_and_cleared_with_its_reason(shop: Workshop, clock: Clock):
     tell_people()
     made = shop.operator_key.post("/alert-rules", RULE)
     assert made.status_code == 201, made.content
@@ -122,9 +122,7 @@ def test_a_rule_can_be_created_changed_and_ended_on_the_page(shop: Workshop, clo
     assert (again.status_code, again.json()["code"]) == (404, "NOT_FOUND")
 
 
-def test_a_version_that_verifies_differently_raises_an_alert_of_its_own_until_another_is_in_force(
-    shop: Workshop, clock: Clock
-):
+def test_a_version_with_other_verification_figures_raises_an_alert_until_it_is_replaced(shop: Workshop, clock: Clock):
     with tenancy(shop.tenant):
         [first] = catalogue.policy_versions_by_digest(shop.tenant, "verification").values()
     shop.operator_key.release("verification", {"version": "strict", "document": {"lease_s": 60}})
@@ -146,7 +144,7 @@ def test_a_version_that_verifies_differently_raises_an_alert_of_its_own_until_an
     assert f"Verification policy strict and {first} are not apart beyond chance any more." in panel(shop)
 
 
-def test_a_higher_unknown_rate_since_a_contract_version_is_reported(shop: Workshop, clock: Clock):
+def test_a_higher_unknown_rate_under_a_new_contract_version_is_reported(shop: Workshop, clock: Clock):
     older = shop.propose("write_document")
     newer = contract("write_document") | {"version": "1.3.0"}
     assert shop.operator_key.post("/contracts", newer).status_code == 201
@@ -172,7 +170,7 @@ def test_a_higher_unknown_rate_since_a_contract_version_is_reported(shop: Worksh
     )
 
 
-def test_rules_and_alerts_are_a_tenants_own(shop: Workshop, elsewhere: UUID, clock: Clock):
+def test_rules_and_alerts_are_visible_only_in_their_tenant(shop: Workshop, elsewhere: UUID, clock: Clock):
     rule = shop.operator_key.post("/alert-rules", RULE | {"hold_min": 0}).json()["alert_rule_id"]
     counted(shop, clock, executed=40, unknown=5)
     assert look(clock) == 1
@@ -182,7 +180,7 @@ def test_rules_and_alerts_are_a_tenants_own(shop: Workshop, elsewhere: UUID, clo
     assert other.post(f"/alert-rules/{rule}/end", {"reason": "Mine?"}).status_code == 404
 
 
-def test_the_database_holds_one_open_alert_for_a_rule(shop: Workshop, clock: Clock):
+def test_the_database_allows_one_open_alert_per_rule(shop: Workshop, clock: Clock):
     rule = UUID(shop.operator_key.post("/alert-rules", RULE).json()["alert_rule_id"])
     row = {"tenant_id": shop.tenant, "rule_id": rule, "about": "", "said": "It is.", "raised_at": clock.now()}
     with tenancy(shop.tenant):

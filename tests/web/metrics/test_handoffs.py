@@ -70,7 +70,7 @@ def by(document: dict[str, Any], *names: str) -> dict[Any, dict[str, Any]]:
 
 
 @pytest.mark.req("R-HO-02", "R-HO-03", "R-HO-09", "R-HO-10", "R-HO-15")
-def test_each_consumer_finds_what_it_needs(lived: Workshop):
+def test_each_consumer_gets_its_figures(lived: Workshop):
     tools = by(take(lived, "contracts"), "tool")
     deleting = tools["delete_document"]
     assert (deleting["verification"], deleting["system"], deleting["idempotent"]) == ("filesystems", "documents", True)
@@ -230,7 +230,7 @@ def _without(block: dict[str, Any], names: list[str]) -> dict[str, Any]:
     return {name: value for name, value in block.items() if name not in names}
 
 
-def test_the_rows_come_as_a_table_and_as_lines_with_the_same_values(lived: Workshop):
+def test_rows_have_the_same_values_as_a_table_and_as_json_lines(lived: Workshop):
     for name in HANDOFFS:
         rows = take(lived, name)["rows"]
         lines = lived.auditor.get(f"/handoffs/{name}/rows.jsonl").content.decode().splitlines()
@@ -240,7 +240,7 @@ def test_the_rows_come_as_a_table_and_as_lines_with_the_same_values(lived: Works
         assert [row and next(iter(row.values())) for row in table] == [str(next(iter(row.values()))) for row in rows]
 
 
-def test_a_period_is_whole_days_and_only_readers_are_answered(shop: Workshop):
+def test_a_period_consists_of_whole_days_and_only_readers_are_admitted(shop: Workshop):
     document = shop.operator_key.get("/handoffs/telemetry?from=2026-01-05T07:00:00Z&to=2026-01-06T07:00:00Z").json()
     assert (document["from"][:16], document["to"][:16]) == ("2026-01-05T00:00", "2026-01-07T00:00")
     assert {row["value"] for row in document["rows"] if row["kind"] == "share"} == {None}
@@ -251,7 +251,7 @@ def test_a_period_is_whole_days_and_only_readers_are_answered(shop: Workshop):
     assert anonymous().get("/handoffs").status_code == 401
 
 
-def test_the_page_of_hand_offs_names_each_with_its_version_and_address(shop: Workshop):
+def test_the_handoff_page_lists_each_handoff_with_its_version_and_address(shop: Workshop):
     text = (ROOT / "docs" / "handoffs.md").read_text()
     rows = re.findall(r"^\| `(\w+)` \| (\d+) \|", text, re.M)
     listed = shop.operator_key.get("/handoffs").json()
@@ -286,7 +286,7 @@ def shape_of(part: Any) -> Any:
     return [shape_of(each) for each in part] if isinstance(part, list) else part
 
 
-def test_a_shape_that_changes_has_a_new_version():
+def test_a_changed_shape_has_a_new_version():
     shapes = {
         (name, kind.model_fields["version"].default): digest(
             json.dumps(shape_of(handoff_schema(name)), sort_keys=True).encode()
@@ -304,9 +304,7 @@ def machine(settings: Any, shop: Workshop) -> Iterator[Posts]:
         yield server
 
 
-def test_the_webhook_gets_the_hand_offs_that_were_asked_for_once_a_day_and_signed(
-    lived: Workshop, machine: Posts, clock: Clock
-):
+def test_the_webhook_gets_the_chosen_handoffs_once_a_day_signed(lived: Workshop, machine: Posts, clock: Clock):
     assert send_handoffs() == 0
     administrator = lived.person("administrator")
     wrong = administrator.post("/notices/channels", {"handoffs": ["gossip"]})
@@ -341,7 +339,7 @@ def test_the_webhook_gets_the_hand_offs_that_were_asked_for_once_a_day_and_signe
     assert (tools["delete_document"], tools["write_document"]) == (1, 0)
 
 
-def test_an_administrator_chooses_hand_offs_on_the_page(shop: Workshop):
+def test_an_administrator_chooses_handoffs_on_the_page(shop: Workshop):
     browser = shop.person("administrator").client
     path = f"/t/{shop.slug}/notices/channels"
     page = browser.get(path).content.decode()

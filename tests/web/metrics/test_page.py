@@ -62,7 +62,7 @@ def test_home_shows_the_last_day_by_outcome(shop: Workshop, verified: str):
 
 
 @pytest.mark.req("R-UI-16")
-def test_the_page_says_what_the_api_says(shop: Workshop, verified: str):
+def test_the_page_and_the_api_show_the_same_figures(shop: Workshop, verified: str):
     html = page(shop)
     told = {each["id"]: each for each in shop.operator_key.get("/metrics/summary").json()["figures"]}
     cards = dict(re.findall(r'id="m-\d\d"[^>]* data-metric="(M-\d\d)">.*?<a href="[^"]*">([^<]+)</a>', html, re.S))
@@ -78,7 +78,7 @@ def test_the_page_says_what_the_api_says(shop: Workshop, verified: str):
     assert "not healthy; limit 2 %" in spoken(html)
 
 
-def test_every_point_of_every_drawing_leads_to_the_actions_that_it_counts(shop: Workshop, verified: str, clock: Clock):
+def test_every_point_of_every_chart_links_to_the_actions_that_it_counts(shop: Workshop, verified: str, clock: Clock):
     with tenancy(shop.tenant):
         rolled(shop, hour(clock) - timedelta(days=2), executed=4, verified_success=2)
     html = page(shop)
@@ -97,7 +97,7 @@ def test_every_point_of_every_drawing_leads_to_the_actions_that_it_counts(shop: 
     assert '<div class="scroll" tabindex="0" role="group" aria-label="Verified, as a table">' in card
 
 
-def test_a_point_of_calls_leads_to_the_calls(shop: Workshop, verified: str, clock: Clock):
+def test_a_point_of_calls_links_to_the_calls(shop: Workshop, verified: str, clock: Clock):
     with tenancy(shop.tenant):
         rolled(shop, hour(clock) - timedelta(days=2), calls=10)
     html = page(shop)
@@ -110,7 +110,7 @@ def test_a_point_of_calls_leads_to_the_calls(shop: Workshop, verified: str, cloc
     assert listed.count("<tr data-item") == 1
 
 
-def test_a_list_says_which_stretch_it_counts_and_an_address_that_says_none_says_so(shop: Workshop, verified: str):
+def test_a_list_names_the_period_that_it_counts_and_reports_an_incomplete_address(shop: Workshop, verified: str):
     html = page(
         shop, "metrics/actions", **{"count": "unknown", "from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z"}
     )
@@ -120,7 +120,7 @@ def test_a_list_says_which_stretch_it_counts_and_an_address_that_says_none_says_
         assert "This address does not name a figure." in spoken(page(shop, "metrics/actions", **query))
 
 
-def test_filters_narrow_the_page_and_stay_in_the_address(shop: Workshop, verified: str):
+def test_filters_apply_to_the_whole_page_and_stay_in_the_address(shop: Workshop, verified: str):
     html = page(shop, tool="write_document", period="month")
     assert 'value="write_document" selected' in html
     assert "metrics/?tool=write_document&amp;period=week" in html
@@ -135,7 +135,7 @@ def test_a_figure_without_a_trend_is_a_table_row(shop: Workshop, verified: str):
     assert "Verified 100 % 1 of 1 none M-01" in spoken(part(html, "steady-outcome"))
 
 
-def test_a_tenant_where_nothing_happened_since_is_not_behind(shop: Workshop, verified: str, clock: Clock):
+def test_figures_are_up_to_date_although_nothing_happened_since(shop: Workshop, verified: str, clock: Clock):
     clock.forward(hours=3)
     count_metrics()
     told = re.search(r"counted up to <time[^>]*datetime=\"([^\"]+)\"", page(shop))
@@ -144,7 +144,7 @@ def test_a_tenant_where_nothing_happened_since_is_not_behind(shop: Workshop, ver
     assert re.search(r"counted up to .+; days and hours are UTC", spoken(page(shop)))
 
 
-def test_an_empty_tenant_is_shown_in_words_and_not_in_zeros(shop: Workshop):
+def test_an_empty_tenant_is_described_in_words_and_not_with_zeros(shop: Workshop):
     said = spoken(page(shop))
     assert "nothing counted yet" in said
     assert "No action was executed in the last 7 days." in said
@@ -167,7 +167,7 @@ def rolled(shop: Workshop, start: datetime, **changes: Any) -> None:
         MetricRollUp.objects.create(tenant_id=shop.tenant, span=span, start=at, **row | changes)
 
 
-def test_a_change_beyond_chance_is_shown_in_a_sentence_and_a_regression_too(shop: Workshop, clock: Clock):
+def test_a_significant_change_and_a_regression_are_described_in_a_sentence(shop: Workshop, clock: Clock):
     today = hour(clock)
     shop.operator_key.release("verification", {"version": "strict", "document": {"lease_s": 60}})
     with tenancy(shop.tenant):
@@ -182,14 +182,14 @@ def test_a_change_beyond_chance_is_shown_in_a_sentence_and_a_regression_too(shop
     assert "+66.7 points" in spoken(part(html, "versions"))
 
 
-def test_the_export_has_the_figures_of_the_page(shop: Workshop, verified: str):
+def test_the_export_has_the_same_figures_as_the_page(shop: Workshop, verified: str):
     answer = shop.operator.client.get(f"/t/{shop.slug}/metrics/export?period=month&tool=write_document")
     assert answer["Content-Type"].startswith("text/csv")
     first = next(line for line in answer.content.decode().splitlines() if line.startswith("M-01"))
     assert first.endswith(",1.0,1,1")
 
 
-def test_metrics_quality_and_hallucinations_lead_to_each_other(shop: Workshop):
+def test_metrics_quality_and_hallucinations_link_to_each_other(shop: Workshop):
     tabs = re.findall(r'<nav class="tabs" aria-label="Figures">(.*?)</nav>', page(shop), re.S)[0]
     assert [spoken(each) for each in re.findall(r"<a .*?</a>", tabs)] == [
         "Metrics",
@@ -200,7 +200,7 @@ def test_metrics_quality_and_hallucinations_lead_to_each_other(shop: Workshop):
         assert f'href="/t/{shop.slug}/metrics/"' in page(shop, path).split("<main")[1]
 
 
-def test_every_count_of_actions_has_words_for_its_list():
+def test_every_count_of_actions_has_a_heading_for_its_list():
     assert set(COUNT_WORDS) == set(OF_ACTIONS)
     assert set(figures.CALLS_OUTCOME).isdisjoint(OF_ACTIONS)
 
@@ -227,5 +227,5 @@ def test_a_duration_is_shown_in_its_largest_unit(milliseconds: int | None, words
     ("share", "words"),
     [(None, "none"), (0, "0 %"), (0.0001, "below 0.1 %"), (0.034, "3.4 %"), (0.99999, "above 99.9 %"), (1, "100 %")],
 )
-def test_a_share_is_never_rounded_to_nothing_or_to_all(share: float | None, words: str):
+def test_a_share_is_never_rounded_to_zero_or_to_one_hundred_percent(share: float | None, words: str):
     assert format_share(share) == words

@@ -70,7 +70,7 @@ def worked(shop: Workshop, clock: Clock, tmp_path: Path) -> Workshop:
 
 
 @pytest.mark.req("R-MT-01", "R-LE-22")
-def test_an_independent_count_over_the_export_comes_to_the_figures_that_are_shown(worked: Workshop, clock: Clock):
+def test_an_independent_computation_from_the_export_gives_the_shown_figures(worked: Workshop, clock: Clock):
     theirs = recompute(io.BytesIO(exported.bundle(worked.tenant)))
     period = period_between(clock.now() - timedelta(days=60), clock.now() + timedelta(days=30), step=DAY)
     with tenancy(worked.tenant):
@@ -86,7 +86,7 @@ def test_an_independent_count_over_the_export_comes_to_the_figures_that_are_show
 
 
 @pytest.mark.req("R-LE-22")
-def test_a_bundle_in_which_an_event_is_missing_counts_one_action_less_as_whole(worked: Workshop):
+def test_a_missing_event_in_a_bundle_makes_one_action_incomplete(worked: Workshop):
     whole, less = exported.bundle(worked.tenant), io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(whole)) as given, zipfile.ZipFile(less, "w") as made:
         for name in given.namelist():
@@ -100,7 +100,7 @@ def test_a_bundle_in_which_an_event_is_missing_counts_one_action_less_as_whole(w
 
 
 @pytest.mark.req("R-MT-01", "R-MT-02", "R-MT-03", "R-MT-05", "R-MT-07")
-def test_over_a_generated_history_every_figure_is_the_same_before_and_after_late_truth(
+def test_figures_of_a_generated_history_equal_an_independent_count_before_and_after_late_events(
     committed_db: None, superuser_connection: Any, tmp_path: Path
 ):
     tenant = found("orchid")
@@ -152,7 +152,7 @@ def assert_same(shown: Any, theirs: Tally) -> None:
         assert shown[name].lengths == Counter(map(rounded, exact))
 
 
-def test_every_story_of_the_generated_history_is_a_legal_path():
+def test_every_generated_history_is_a_legal_path():
     for story in history.STORIES:
         state = ""
         for step in story.steps:
@@ -165,5 +165,5 @@ def test_every_story_of_the_generated_history_is_a_legal_path():
     ("exact", "kept"),
     [(0, 0), (47, 47), (234, 230), (235, 240), (999, 1000), (2_340, 2_300), (95_500, 96_000)],
 )
-def test_a_delay_is_kept_under_two_digits(exact: int, kept: int):
+def test_delays_are_stored_with_two_significant_digits(exact: int, kept: int):
     assert rounded(exact) == kept

@@ -72,7 +72,7 @@ def written(shop: Workshop, clock: Clock, tmp_path: Path) -> str:
     return action_id
 
 
-def test_late_truth_changes_the_hour_in_which_the_action_was_executed_and_no_other(
+def test_a_late_event_changes_only_the_hour_in_which_the_action_was_executed(
     shop: Workshop, written: str, clock: Clock, tmp_path: Path
 ):
     count(shop.tenant, clock.now())
@@ -92,7 +92,7 @@ def test_late_truth_changes_the_hour_in_which_the_action_was_executed_and_no_oth
 
 
 @pytest.mark.req("R-MT-06")
-def test_a_rebuild_gives_the_same_figures_row_by_row(shop: Workshop, written: str, clock: Clock, tmp_path: Path):
+def test_a_rebuild_gives_the_same_figures(shop: Workshop, written: str, clock: Clock, tmp_path: Path):
     count(shop.tenant, clock.now())
     shop.call("delete_documents_now")
     shop.held(clock)
@@ -127,7 +127,7 @@ def test_counting_twice_or_after_a_crash_gives_the_same_figures(shop: Workshop, 
     assert stored(shop.tenant) == once
 
 
-def test_the_worker_counts_every_tenant_and_none_sees_the_other(shop: Workshop, clock: Clock):
+def test_the_worker_counts_every_tenant_separately(shop: Workshop, clock: Clock):
     shop.propose()
     other = found("willow")
     with tenancy(other):
@@ -139,7 +139,7 @@ def test_the_worker_counts_every_tenant_and_none_sees_the_other(shop: Workshop, 
         assert set(MetricAction.objects.values_list("tenant_id", flat=True)) == {other}
 
 
-def test_a_tool_that_does_not_exist_is_counted_without_its_name(shop: Workshop, clock: Clock):
+def test_an_unknown_tool_is_counted_without_its_name(shop: Workshop, clock: Clock):
     for name in ("delete_all", "delete_everything"):
         shop.call(name, DELETE)
     count(shop.tenant, clock.now())
@@ -203,7 +203,7 @@ def recount(tenant: UUID) -> Counter[tuple[datetime, str, str]]:
 
 
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
-def test_over_a_history_of_any_legal_paths_the_figures_are_those_of_an_independent_count(db: None, seed: int):
+def test_figures_of_random_legal_histories_equal_an_independent_count(db: None, seed: int):
     dice, tenant = random.Random(seed), found(f"orchid-{seed}")
     for number in range(120):
         walk(tenant, AT - timedelta(days=20) + timedelta(hours=4 * number), dice)

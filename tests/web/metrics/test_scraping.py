@@ -45,7 +45,7 @@ def shown(shop: Workshop) -> dict[str, int]:
 
 
 @pytest.mark.req("R-MT-02", "R-MT-03")
-def test_the_shares_are_those_of_the_calls(shop: Workshop, clock: Clock):
+def test_the_exported_shares_equal_those_of_the_calls(shop: Workshop, clock: Clock):
     shop.call(arguments={"path": "old/one.md", "reason": "It is out of date."})
     error = {"code": "REFUSED", "message": "no route", "phase": "before_send"}
     started = shop.started()
@@ -68,7 +68,7 @@ def test_the_shares_are_those_of_the_calls(shop: Workshop, clock: Clock):
 
 
 @pytest.mark.req("R-MT-01", "R-MT-05", "R-MT-10")
-def test_the_whole_catalogue_is_there_by_tool_and_class_and_the_same_as_in_the_summary(
+def test_the_catalogue_is_exported_by_tool_and_class_with_the_values_of_the_summary(
     shop: Workshop, clock: Clock, tmp_path: Path
 ):
     clock.stop()
@@ -110,14 +110,14 @@ def test_the_whole_catalogue_is_there_by_tool_and_class_and_the_same_as_in_the_s
     assert {family.name for family in text_string_to_metric_families(text)} == documented
 
 
-def test_a_share_of_nothing_is_left_out(shop: Workshop):
+def test_a_share_without_cases_is_omitted(shop: Workshop):
     found = scraped(shop)
     assert found["counterfoil_gate_calls"] == 0
     assert "counterfoil_valid_call_rate" not in found
 
 
 @pytest.mark.req("R-HS-15")
-def test_each_pattern_that_is_met_is_counted_under_its_code(shop: Workshop, clock: Clock):
+def test_each_matched_pattern_is_counted_under_its_code(shop: Workshop, clock: Clock):
     before = scraped(shop)
     assert {code for code in before if code.startswith("HS-")} == {f"HS-{number:02}" for number in range(1, 15)}
     assert sum(value for code, value in before.items() if code.startswith("HS-")) == 0
@@ -139,9 +139,7 @@ def test_each_pattern_that_is_met_is_counted_under_its_code(shop: Workshop, cloc
 
 
 @pytest.mark.req("R-HS-15")
-def test_an_ordinary_asynchronous_answer_that_is_read_back_counts_for_nothing(
-    shop: Workshop, clock: Clock, tmp_path: Path
-):
+def test_an_ordinary_asynchronous_answer_matches_no_pattern(shop: Workshop, clock: Clock, tmp_path: Path):
     started = shop.started()
     shop.observe(started, result=result(status="accepted", evidence=None))
     (tmp_path / "documents" / DELETE["path"]).unlink()
@@ -151,14 +149,14 @@ def test_an_ordinary_asynchronous_answer_that_is_read_back_counts_for_nothing(
 
 
 @pytest.mark.req("R-HS-15")
-def test_a_success_that_a_reading_contradicts_counts_once_and_the_page_says_what_it_is(shop: Workshop, clock: Clock):
+def test_a_contradicted_success_is_counted_once_and_explained_on_the_page(shop: Workshop, clock: Clock):
     shop.held(clock)
     assert {code: times for code, times in shown(shop).items() if times} == {"HS-03": 1}
     page = shop.reviewer.client.get(f"/t/{shop.slug}/calls/hallucinations").content.decode()
     assert "A tool reported success, and a reading showed that nothing had changed." in page
 
 
-def test_a_failure_that_a_reading_contradicts_is_counted(shop: Workshop, clock: Clock, tmp_path: Path):
+def test_a_contradicted_failure_is_counted(shop: Workshop, clock: Clock, tmp_path: Path):
     started = shop.started()
     error = {"code": "TIMED_OUT", "message": "No answer.", "phase": "unknown"}
     shop.observe(started, result=result(status="failed", evidence=None, error=error))
@@ -168,7 +166,7 @@ def test_a_failure_that_a_reading_contradicts_is_counted(shop: Workshop, clock: 
     assert {code: times for code, times in shown(shop).items() if times} == {"HS-05": 1}
 
 
-def test_only_an_operators_or_auditors_key_reads_them(shop: Workshop):
+def test_only_operator_and_auditor_keys_can_read_the_metrics(shop: Workshop):
     assert shop.auditor.get("/metrics").status_code == 200
     for other in (shop.agent, shop.executor):
         assert other.get("/metrics").status_code == 403

@@ -75,7 +75,7 @@ def values(told: dict[str, Any]) -> dict[str, float | None]:
 
 
 @pytest.mark.req("R-MT-01", "R-MT-02", "R-MT-03", "R-MT-04", "R-MT-09", "R-HO-06")
-def test_every_metric_is_what_a_hand_calculates(shop: Workshop, script: dict[str, str]):
+def test_every_metric_equals_its_value_computed_by_hand(shop: Workshop, script: dict[str, str]):
     told = summary(shop.operator_key)
     found_ = values(told)
     third = pytest.approx(1 / 3)
@@ -127,7 +127,7 @@ def test_an_empty_tenant_has_no_shares_and_no_errors(shop: Workshop):
 
 
 @pytest.mark.req("R-MT-05")
-def test_filters_narrow_and_the_parts_make_the_whole(shop: Workshop, script: dict[str, str]):
+def test_filters_reduce_the_counts_and_the_parts_add_up_to_the_whole(shop: Workshop, script: dict[str, str]):
     whole = summary(shop.operator_key)["counts"]
     for name, wanted in (
         ("tool", ("write_document", "delete_document")),
@@ -144,7 +144,9 @@ def test_filters_narrow_and_the_parts_make_the_whole(shop: Workshop, script: dic
 
 
 @pytest.mark.req("R-MT-05")
-def test_the_tenants_sum_up_to_the_total_and_each_sees_its_own(shop: Workshop, script: dict[str, str], clock: Clock):
+def test_the_total_is_the_sum_of_the_tenants_and_each_sees_its_own(
+    shop: Workshop, script: dict[str, str], clock: Clock
+):
     other = found("willow")
     period = period_named("day", at=clock.now())
     reports = []
@@ -154,7 +156,7 @@ def test_the_tenants_sum_up_to_the_total_and_each_sees_its_own(shop: Workshop, s
     assert [each.counts.get("executed", 0) for each in reports] == [3, 0]
 
 
-def test_every_point_leads_to_the_actions_that_it_counts(shop: Workshop, script: dict[str, str]):
+def test_every_point_links_to_the_actions_that_it_counts(shop: Workshop, script: dict[str, str]):
     told = summary(shop.operator_key, step="hour")
     by_id = {each["id"]: each for each in told["figures"]}
     for name, expected in (("M-01", "verified"), ("M-02", "disproved"), ("M-17", "disproved")):
@@ -168,7 +170,7 @@ def test_every_point_leads_to_the_actions_that_it_counts(shop: Workshop, script:
     assert by_id["M-20"]["actions"] is None
 
 
-def test_the_actions_behind_a_count_come_in_pages(shop: Workshop, script: dict[str, str]):
+def test_the_actions_behind_a_count_are_paged(shop: Workshop, script: dict[str, str]):
     told = summary(shop.operator_key)
     query = {"count": "actions", "from": told["from"], "to": told["to"], "limit": "2"}
     seen, cursor = [], ""
@@ -184,9 +186,7 @@ def test_the_actions_behind_a_count_come_in_pages(shop: Workshop, script: dict[s
 
 
 @pytest.mark.req("R-MT-08")
-def test_a_false_success_that_an_operator_files_raises_the_metric_and_stays_on_record(
-    shop: Workshop, script: dict[str, str]
-):
+def test_a_false_success_filed_by_an_operator_raises_the_metric_and_is_recorded(shop: Workshop, script: dict[str, str]):
     body = {"told": "In the chat: the returns policy is gone.", "reason": "It was still there."}
     path = f"/actions/{script['disproved']}/false-success"
     assert shop.agent.post(path, body).status_code == 403
@@ -218,7 +218,7 @@ def test_the_newest_verification_policy_is_compared_with_the_one_before(
 
 
 @pytest.mark.req("R-MT-10")
-def test_the_same_figures_come_as_a_table_and_in_prometheus_form(shop: Workshop, script: dict[str, str]):
+def test_the_same_figures_are_available_as_a_table_and_for_prometheus(shop: Workshop, script: dict[str, str]):
     told = summary(shop.operator_key)
     answer = shop.operator_key.get("/metrics/summary.csv")
     assert answer["Content-Type"].startswith("text/csv")
@@ -232,7 +232,7 @@ def test_the_same_figures_come_as_a_table_and_in_prometheus_form(shop: Workshop,
     assert b"counterfoil_gate_acceptance_rate" in shop.operator_key.get("/metrics").content
 
 
-def test_a_period_before_the_beginning_is_compared_with_nothing(shop: Workshop, script: dict[str, str], clock: Clock):
+def test_a_period_before_the_first_one_has_no_comparison(shop: Workshop, script: dict[str, str], clock: Clock):
     now = clock.now()
     later = summary(shop.operator_key, **{"from": (now + DAY).isoformat(), "to": (now + 2 * DAY).isoformat()})
     first = {each["id"]: each for each in later["figures"]}["M-01"]
@@ -251,7 +251,7 @@ def test_unauthorised_or_impossible_requests_are_refused(shop: Workshop):
     assert ask(shop.operator_key, "/metrics/actions", **behind).status_code == 422
 
 
-def test_a_period_covers_whole_hours_or_days_and_the_one_before_is_as_long(clock: Clock):
+def test_a_period_covers_whole_hours_or_days_and_is_compared_with_one_of_equal_length(clock: Clock):
     at = clock.now()
     for name, hours in (("day", 24), ("week", 168), ("month", 720), ("quarter", 2184)):
         period = period_named(name, at=at)

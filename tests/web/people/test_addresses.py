@@ -35,7 +35,7 @@ def test_every_spelling_has_one_normal_form(typed: str):
 
 
 @pytest.mark.parametrize("other", ["a.da@bücher.example", "ada+work@bücher.example", "ada@bücher.example.org"])
-def test_dots_and_tags_are_left_to_the_receiving_server(other: str):
+def test_dots_and_tags_of_an_address_are_kept(other: str):
     assert normal_form(other) != KNOWN
     assert appearance(other) != appearance(KNOWN)
 
@@ -44,7 +44,7 @@ def invited(by: Any, email: str) -> Any:
     return Api(by.client, {}).post("/members", {"email": email, "name": "Ada", "roles": ["operator"], "groups": []})
 
 
-def test_an_invitation_under_another_spelling_is_for_the_same_account(stage: Any):
+def test_an_invitation_in_another_spelling_is_for_the_same_account(stage: Any):
     administrator = visitor(stage, "administrator")
     assert invited(administrator, SPELLINGS[1]).status_code == 201
     for typed in SPELLINGS[1:]:
@@ -57,7 +57,7 @@ def test_an_invitation_under_another_spelling_is_for_the_same_account(stage: Any
 
 
 @pytest.mark.parametrize("typed", SPELLINGS)
-def test_sign_in_and_lockout_hold_for_every_spelling_of_an_address(stage: Any, settings: Any, typed: str):
+def test_sign_in_and_lockout_apply_to_every_spelling_of_an_address(stage: Any, settings: Any, typed: str):
     settings.AXES_FAILURE_LIMIT = 3
     stage.person("operator", name=KNOWN)
     assert new_client().post("/sign-in", {"username": typed, "password": PASSWORD}).status_code == 302
@@ -68,7 +68,7 @@ def test_sign_in_and_lockout_hold_for_every_spelling_of_an_address(stage: Any, s
 
 
 @pytest.mark.parametrize("typed", SPELLINGS)
-def test_queries_find_them_under_every_spelling(stage: Any, typed: str):
+def test_queries_find_an_account_under_every_spelling(stage: Any, typed: str):
     place = stage.person("operator", name=KNOWN)
     with tenancy(stage.tenant):
         assert members_queries.member_by_username(stage.tenant, typed) == place
@@ -77,7 +77,7 @@ def test_queries_find_them_under_every_spelling(stage: Any, typed: str):
 
 
 @pytest.mark.parametrize("name", ["Ada@corp.example", " ada@corp.example", "\uff41da@corp.example"])
-def test_the_database_admits_no_account_under_another_form(db: None, name: str):
+def test_the_database_refuses_an_account_in_another_spelling(db: None, name: str):
     with pytest.raises(IntegrityError, match="user_name_in_normal_form"), transaction.atomic():
         User.objects.bulk_create([User(username=name)])
 
@@ -93,7 +93,7 @@ def test_the_database_admits_no_account_under_another_form(db: None, name: str):
         "ada@xn--crp-sed.example",
     ],
 )
-def test_an_address_that_is_taken_for_a_members_is_refused_and_the_sentence_says_for_whose(stage: Any, typed: str):
+def test_an_address_confusable_with_that_of_a_member_is_refused_and_names_it(stage: Any, typed: str):
     stage.person("operator", name="ada@corp.example")
     administrator = visitor(stage, "administrator")
     said = (
@@ -109,12 +109,12 @@ def test_an_address_that_is_taken_for_a_members_is_refused_and_the_sentence_says
     assert Membership.objects.filter(user__username=normal_form(typed)).count() == 0
 
 
-def test_a_member_who_was_removed_stands_in_nobodys_way_and_another_tenants_is_not_named(stage: Any):
+def test_an_address_confusable_with_that_of_a_removed_member_is_accepted(stage: Any):
     row = stage.person("operator", name="ada@corp.example")
     Membership.objects.filter(id=row.id).update(removed_at=row.joined_at)
     assert invited(visitor(stage, "administrator"), "ada@c0rp.example").status_code == 201
 
 
-def test_an_address_with_two_ats_in_normal_form_is_none(stage: Any):
+def test_an_address_with_two_at_signs_in_normal_form_is_refused(stage: Any):
     refused = invited(visitor(stage, "administrator"), "ada\uff20corp.example@evil.example")
     assert (refused.status_code, refused.json()["code"]) == (422, "BAD_ADDRESS")

@@ -66,7 +66,7 @@ def refused(answer: Any) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("kind", PROPOSALS)
-def test_another_person_confirms_with_proof_and_reason_and_the_proposer_under_no_account(scene: Scene, kind: str):
+def test_another_person_needs_proof_and_reason_to_confirm_and_the_proposer_cannot(scene: Scene, kind: str):
     scene.propose(kind)
     for name in ("asker", "alias"):
         assert refused(scene.confirm(name)) == (403, "SECOND_PERSON_NEEDED"), name
@@ -117,7 +117,7 @@ def test_a_declined_or_withdrawn_proposal_cannot_be_confirmed(scene: Scene, kind
 
 
 @pytest.mark.parametrize("kind", [kind for kind in PROPOSALS if TERMS[kind].lives])
-def test_an_unconfirmed_proposal_is_ended_by_the_console_after_its_time(scene: Scene, kind: str, clock: Clock):
+def test_an_expired_proposal_is_ended_by_the_console(scene: Scene, kind: str, clock: Clock):
     scene.propose(kind)
     clock.forward(days=30)
     assert refused(scene.confirm("second")) == (409, "PROPOSAL_EXPIRED")
@@ -137,7 +137,7 @@ def test_an_open_proposal_within_its_time_is_not_ended(scene: Scene, kind: str, 
     assert scene.confirm("second").status_code == 200
 
 
-def test_the_roles_that_may_answer_are_those_of_the_terms_on_page_and_inbox():
+def test_the_pages_of_proposals_admit_the_roles_of_their_terms():
     pages = {kind: proposal.page for kind, proposal in PROPOSALS.items()} | OF_THEIR_OWN
     assert set(pages) == set(TERMS) == set(KINDS)
     assert {kind: admissions.PAGES[page] for kind, page in pages.items()} == {

@@ -55,7 +55,7 @@ def devices_of(stage):
         return sorted(each.address.rpartition("/")[2] for each in PushDevice.objects.filter(tenant_id=stage.tenant))
 
 
-def test_a_device_is_woken_by_an_empty_message_that_is_signed_for_its_service(stage, service):
+def test_a_device_is_woken_by_an_empty_signed_message(stage, service):
     """The service itself checks the signature, by another library, and takes no other."""
     person = switch_on(stage, service, "phone")
     assert tasks.tell_people() == 0, "a device that is switched on is told nothing"
@@ -75,7 +75,7 @@ def test_a_device_is_woken_by_an_empty_message_that_is_signed_for_its_service(st
     assert service.address("phone") not in person.page("notices")
 
 
-def test_one_message_is_enough_for_all_that_waits(stage, service):
+def test_one_push_covers_everything_that_waits(stage, service):
     """What is due when a device is woken is told by that."""
     switch_on(stage, service, "phone")
     stage.propose()
@@ -87,7 +87,7 @@ def test_one_message_is_enough_for_all_that_waits(stage, service):
     assert len(service.taken) == 2
 
 
-def test_a_device_that_is_gone_is_forgotten_and_the_others_are_notified(stage, service):
+def test_a_device_that_is_gone_is_removed_and_the_others_are_notified(stage, service):
     switch_on(stage, service, "sold", "reset", "phone")
     service.answers = [410, 404]
     stage.propose()
@@ -97,7 +97,7 @@ def test_a_device_that_is_gone_is_forgotten_and_the_others_are_notified(stage, s
     assert "Nothing undelivered" in words(visitor(stage, "administrator").page("notices/channels"))
 
 
-def test_only_the_device_that_was_not_reached_is_tried_again(stage, service, clock):
+def test_only_the_device_that_was_not_reached_is_retried(stage, service, clock):
     switch_on(stage, service, "phone", "laptop")
     service.answers = [503, 201]
     stage.propose()
@@ -117,7 +117,7 @@ def test_only_the_device_that_was_not_reached_is_tried_again(stage, service, clo
         ("record_delivery 1", ["phone", "laptop"]),
     ],
 )
-def test_a_worker_that_dies_before_a_record_wakes_again_only_the_device_whose_record_is_missing(
+def test_after_a_crash_only_the_device_without_a_record_is_woken_again(
     stage, service, clock, monkeypatch, dies_at, woken
 ):
     switch_on(stage, service, "phone", "laptop")
@@ -141,9 +141,7 @@ def test_a_worker_that_dies_before_a_record_wakes_again_only_the_device_whose_re
     assert [device for device, _, _ in service.taken] == woken
 
 
-def test_a_worker_that_dies_before_it_records_what_else_was_told_wakes_the_device_once_more_and_no_more(
-    stage, service, clock, monkeypatch
-):
+def test_a_crash_after_waking_a_device_wakes_it_at_most_once_more(stage, service, clock, monkeypatch):
     switch_on(stage, service, "phone")
     stage.propose()
     stage.propose()
@@ -175,7 +173,7 @@ def test_a_decision_before_the_message_was_sent_wakes_no_device(stage, service, 
     assert pushed == {"requested"}, "a decision is in the inbox, and wakes nobody either"
 
 
-def test_a_device_is_quiet_when_its_person_is(stage, service, clock):
+def test_a_device_respects_the_quiet_hours_of_its_person(stage, service, clock):
     clock.stopped = datetime.now(UTC)
     switch_on(stage, service, "phone")
     here = clock.now()
@@ -214,7 +212,7 @@ def test_a_device_is_quiet_when_its_person_is(stage, service, clock):
         "https://[::1/push/x",
     ],
 )
-def test_no_request_is_made_to_an_address_that_the_installation_does_not_name(stage, service, address):
+def test_no_request_is_sent_to_an_unlisted_push_service(stage, service, address):
     person = visitor(stage, "reviewer", name=REVIEWER)
     answer = person.post("notices/devices", address=address.format(server=service.server, port=service.port))
     assert answer.status_code == 422
@@ -224,7 +222,7 @@ def test_no_request_is_made_to_an_address_that_the_installation_does_not_name(st
     assert service.taken == []
 
 
-def test_a_service_that_is_named_no_more_is_not_called(stage, service, settings, key):
+def test_a_push_service_removed_from_the_list_is_not_called(stage, service, settings, key):
     switch_on(stage, service, "phone")
     settings.COUNTERFOIL_PUSH = load_push_sender(key, "browsers", "mailto:console@example.org")
     stage.propose()
@@ -232,7 +230,7 @@ def test_a_service_that_is_named_no_more_is_not_called(stage, service, settings,
     assert (service.taken, devices_of(stage)) == ([], [])
 
 
-def test_a_redirect_leads_nowhere(stage, service):
+def test_a_redirect_is_not_followed(stage, service):
     switch_on(stage, service, "phone")
     service.answers = [307]
     stage.propose()
@@ -240,7 +238,7 @@ def test_a_redirect_leads_nowhere(stage, service):
     assert len(service.taken) == 1
 
 
-def test_the_services_of_the_browsers_are_named_by_one_word(key):
+def test_the_push_services_of_browsers_can_be_listed_with_one_word(key):
     sender = load_push_sender(key, "browsers", "mailto:console@example.org")
     for server in (
         "fcm.googleapis.com",
@@ -258,7 +256,7 @@ def test_the_services_of_the_browsers_are_named_by_one_word(key):
         assert not sender.accepts(f"https://{server}/x")
 
 
-def test_a_device_is_its_persons_alone(stage, service):
+def test_a_device_is_visible_only_to_its_person(stage, service):
     one, other = switch_on(stage, service, "phone"), visitor(stage, "reviewer", name="omar@orchid")
     with tenancy(stage.tenant):
         device = PushDevice.objects.get(tenant_id=stage.tenant)
@@ -291,7 +289,7 @@ def test_no_device_is_offered_without_a_push_service(stage):
 
 
 @pytest.mark.parametrize(("named", "said"), [("everything", "everything is no server"), ("*.org", "no server")])
-def test_servers_that_are_none_stop_the_process(named, said):
+def test_an_invalid_list_of_push_services_stops_the_process(named, said):
     ran = subprocess.run(
         [sys.executable, "-c", "import console.settings"],
         env=os.environ | {"COUNTERFOIL_PUSH_SERVICES": named},
@@ -302,7 +300,7 @@ def test_servers_that_are_none_stop_the_process(named, said):
     assert said in ran.stderr
 
 
-def test_a_key_that_is_missing_open_to_others_or_another_kind_cannot_be_used(tmp_path):
+def test_a_missing_readable_or_wrong_key_is_refused(tmp_path):
     file = tmp_path / PUSH_KEY
     with pytest.raises(UnusableFile, match=r"is not there. `python -m console.local.keys --push .*` makes it"):
         load_push_sender(file, "browsers", "")

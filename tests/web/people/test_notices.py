@@ -49,7 +49,7 @@ def postbox(settings):
         yield server
 
 
-def test_an_alarm_is_a_line_at_error_exactly_once(alarmed, caplog):
+def test_an_alarm_is_logged_once_as_an_error(alarmed, caplog):
     with caplog.at_level(logging.ERROR):
         assert tasks.tell_alarms() == 1
         assert tasks.tell_alarms() == 0
@@ -60,7 +60,7 @@ def test_an_alarm_is_a_line_at_error_exactly_once(alarmed, caplog):
 
 
 @pytest.mark.req("R-LE-20")
-def test_a_webhook_is_signed_and_carries_a_link_and_nothing_of_the_record(alarmed, receiver):
+def test_a_webhook_is_signed_and_contains_only_a_link(alarmed, receiver):
     from reviews.observations.rules import webhooks
 
     assert tasks.tell_alarms() == 2
@@ -94,7 +94,7 @@ def test_an_undelivered_message_is_sent_again_with_the_same_id(alarmed, receiver
     assert "Sent by webhook" in words(visitor(alarmed, "compliance").page("ledger"))
 
 
-def test_a_message_that_never_arrives_is_given_up_and_the_page_says_so(alarmed, receiver, clock, monkeypatch):
+def test_a_message_that_never_arrives_is_given_up_and_shown_on_the_page(alarmed, receiver, clock, monkeypatch):
     from console.notifications import operations as notifications_operations
 
     monkeypatch.setattr(notifications_operations, "MOST_ATTEMPTS", 2)
@@ -106,7 +106,7 @@ def test_a_message_that_never_arrives_is_given_up_and_the_page_says_so(alarmed, 
     assert "Could not be sent by webhook: HTTP 503." in words(visitor(alarmed, "compliance").page("ledger"))
 
 
-def test_a_mail_goes_to_everybody_who_is_to_know(alarmed, settings, postbox, clock):
+def test_a_mail_is_sent_to_every_recipient_of_the_alarm(alarmed, settings, postbox, clock):
     settings.COUNTERFOIL_ALARM_EMAILS = ["audit@example.org", "duty@example.org"]
     postbox.answers = ["451 password 1234 refused"]
     tasks.tell_alarms()
@@ -121,7 +121,7 @@ def test_a_mail_goes_to_everybody_who_is_to_know(alarmed, settings, postbox, clo
     assert "secret-0815" not in body
 
 
-def test_an_alarm_that_was_answered_is_not_told_any_more(alarmed, receiver):
+def test_a_resolved_alarm_is_not_sent_any_more(alarmed, receiver):
     from ledger.log.operations import logs as alarms
     from ledger.log.queries import log
     from ledger.record.operations import SYSTEM
@@ -157,7 +157,7 @@ def test_a_worker_that_dies_while_sending_leaves_the_message_for_the_next(alarme
         ({"COUNTERFOIL_ALARM_WEBHOOK": "https://elsewhere.example.org"}, "put a secret of the form whsec_"),
     ],
 )
-def test_settings_that_cannot_work_stop_the_process(told, said):
+def test_unusable_settings_stop_the_process(told, said):
     import os
     import subprocess
     import sys

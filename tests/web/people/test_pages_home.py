@@ -10,7 +10,7 @@ from tests.support.api_tenant import Clock, Workshop
 from tests.support.browser_users import visitor, words
 
 
-def test_an_empty_home_is_honest_about_what_it_knows(stage):
+def test_an_empty_home_shows_what_it_does_not_know(stage):
     said = words(visitor(stage, "reviewer", "operator").page())
     assert "Nothing is wrong on record: no open case or incident, no unknown outcome, no alert." in said
     assert "no action was executed" in said
@@ -21,12 +21,12 @@ def test_an_empty_home_is_honest_about_what_it_knows(stage):
     assert "shop 0" in said
 
 
-def test_a_living_intake_is_said_with_its_age(stage):
+def test_the_intake_is_shown_with_the_age_of_its_last_call(stage):
     stage.propose()
     assert "receiving calls, last" in words(visitor(stage, "operator").page())
 
 
-def test_the_figures_count_and_lead_to_their_lists(stage):
+def test_the_figures_link_to_their_lists(stage):
     stage.propose()
     stage.case()
     page = visitor(stage, "operator").page()
@@ -44,7 +44,7 @@ def test_the_figures_count_and_lead_to_their_lists(stage):
 
 
 @pytest.mark.req("R-UI-23")
-def test_the_approvals_that_end_within_the_hour_are_those_of_the_api_s_list(shop: Workshop, clock: Clock):
+def test_approvals_that_expire_within_the_hour_equal_those_of_the_api(shop: Workshop, clock: Clock):
     clock.stop()
     shop.propose(path="policies/old.md")
     clock.forward(minutes=31)
@@ -70,7 +70,7 @@ def test_the_waiting_items_depend_on_the_role(stage):
 
 
 @pytest.mark.req("R-UI-15")
-def test_a_refused_call_leads_to_its_session(stage):
+def test_a_refused_call_links_to_its_session(stage):
     stage.call("issue_refnd", {"order_id": "EX-1"})
     page = visitor(stage, "operator").page()
     assert "Phantom tool" in words(page)
@@ -81,7 +81,7 @@ def test_a_refused_call_leads_to_its_session(stage):
 
 
 @pytest.mark.req("R-UI-24")
-def test_a_session_tells_its_calls_and_what_may_be_told(stage):
+def test_a_session_shows_its_calls_and_the_text_for_users(stage):
     from ledger.actions.queries import actions
     from ledger.db import tenancy
 
@@ -108,6 +108,6 @@ def test_a_freeze_is_visible_and_is_lifted_with_a_reason(stage):
     assert "1 freeze active" not in words(operator.page())
 
 
-def test_only_who_may_lift_is_offered_to(stage):
+def test_lifting_a_freeze_is_offered_only_to_those_who_may(stage):
     stage.case(count=2)
     assert "Lift freeze" not in visitor(stage, "reviewer").page()

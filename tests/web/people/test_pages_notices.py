@@ -32,7 +32,7 @@ def told(stage, **risks):
     return made
 
 
-def test_the_bell_counts_what_is_unread_and_looking_at_it_is_reading(stage):
+def test_the_bell_counts_unread_notifications_and_opening_the_list_marks_them_read(stage):
     person = visitor(stage, "reviewer")
     actions = told(stage, one="LOW", other="HIGH")
     assert bell(person.page()) == "2 unread notifications"
@@ -47,7 +47,7 @@ def test_the_bell_counts_what_is_unread_and_looking_at_it_is_reading(stage):
     assert "Refund, high-risk external, irreversible, high risk" in said
 
 
-def test_all_is_read_up_to_what_was_on_the_page(stage):
+def test_marking_as_read_ends_at_the_newest_notification_on_the_page(stage):
     person = visitor(stage, "reviewer")
     told(stage, one="LOW")
     upto = re.search(r'name="upto" value="([^"]+)"', person.page("notices")).group(1)
@@ -58,7 +58,7 @@ def test_all_is_read_up_to_what_was_on_the_page(stage):
     assert bell(person.page()) == "Notifications, none unread"
 
 
-def test_the_next_item_is_the_most_urgent_that_still_waits(stage):
+def test_the_next_item_is_the_most_urgent_waiting_one(stage):
     person = visitor(stage, "reviewer")
     actions = told(stage, low="LOW", high="HIGH", decided="HIGH")
     stage.approve(actions["high"])
@@ -70,7 +70,7 @@ def test_the_next_item_is_the_most_urgent_that_still_waits(stage):
     assert "decided meanwhile" in words(person.page("notices"))
 
 
-def test_like_messages_in_a_row_stand_together(stage):
+def test_consecutive_similar_messages_are_grouped(stage):
     person = visitor(stage, "reviewer")
     told(stage, one="LOW", other="LOW", third="HIGH")
     said = words(person.page("notices"))
@@ -105,7 +105,7 @@ def test_a_person_sets_their_mail_preferences(stage):
     assert "Unknown time zone. Use a name such as Europe/Berlin." in words(refused.content.decode())
 
 
-def test_only_administrators_choose_what_goes_out(stage):
+def test_only_administrators_choose_what_is_sent(stage):
     assert visitor(stage, "reviewer").get("notices/channels").status_code == 403
     assert visitor(stage, "reviewer").post("notices/channels/set").status_code == 403
     administrator = visitor(stage, "administrator")
@@ -136,7 +136,7 @@ def test_no_address_and_no_secret_is_shown(stage, settings):
     assert not [each for each in ("room-4711", "in.example.org", secret) if each in page]
 
 
-def test_each_channel_sends_a_test_that_says_nothing_of_the_record(stage, settings):
+def test_the_test_message_of_each_channel_contains_nothing_of_the_record(stage, settings):
     stage.propose()
     administrator = visitor(stage, "administrator")
     assert "Send a test" not in administrator.page("notices/channels")
@@ -158,7 +158,7 @@ def test_each_channel_sends_a_test_that_says_nothing_of_the_record(stage, settin
     assert administrator.post("notices/channels/pigeon/test").status_code == 404
 
 
-def test_undelivered_messages_are_listed_with_the_reason_and_sent_again(stage, settings):
+def test_undelivered_messages_are_listed_with_the_reason_and_can_be_sent_again(stage, settings):
     with posts() as server:
         settings.COUNTERFOIL_CHANNELS = {"orchid": TenantOutlets(slack=server.url)}
         server.answers = [410]
@@ -189,7 +189,7 @@ def test_undelivered_messages_are_listed_with_the_reason_and_sent_again(stage, s
         ('{"orchid": {"webhook": {"url": "https://in.example.org", "secret": "short"}}}', "24 to 64 bytes"),
     ],
 )
-def test_a_file_of_channels_that_cannot_work_stops_the_process(tmp_path, written, said):
+def test_an_unusable_file_of_channels_stops_the_process(tmp_path, written, said):
     from console.edge.settings_files import UnusableFile
     from console.notifications.channels import load_outlets
 
@@ -200,7 +200,7 @@ def test_a_file_of_channels_that_cannot_work_stops_the_process(tmp_path, written
         load_outlets(file)
 
 
-def test_a_file_of_channels_that_others_can_read_stops_the_process(tmp_path):
+def test_a_file_of_channels_readable_by_others_stops_the_process(tmp_path):
     from console.edge.settings_files import UnusableFile
     from console.notifications.channels import TenantOutlets, load_outlets, outlets_for
 
@@ -215,7 +215,7 @@ def test_a_file_of_channels_that_others_can_read_stops_the_process(tmp_path):
     assert outlets_for(known, "willow") == TenantOutlets()
 
 
-def test_the_list_over_the_api_is_the_persons_own(stage):
+def test_the_api_lists_only_the_notifications_of_the_person(stage):
     person = visitor(stage, "reviewer")
     told(stage, one="HIGH")
     [item] = person.client.get("/api/v1/notices").json()["items"]

@@ -58,7 +58,7 @@ def events(stage: Any, subject: UUID) -> list[str]:
 # Keys
 
 
-def test_a_key_is_enrolled_by_its_holder_and_confirmed_by_another(stage):
+def test_a_key_is_enrolled_by_its_holder_and_confirmed_by_another_person(stage):
     """B23: the second person is seen on the page and in the record."""
     rita, ada = fresh(visitor(stage, "reviewer")), visitor(stage, "administrator")
     assert enrol(rita).status_code == 302
@@ -72,7 +72,7 @@ def test_a_key_is_enrolled_by_its_holder_and_confirmed_by_another(stage):
     assert events(stage, key.id) == ["key_enrolled", "key_step_refused", "key_confirmed"]
 
 
-def test_nobody_can_enrol_a_key_for_another(stage):
+def test_nobody_can_enrol_a_key_for_another_person(stage):
     """B23: an administrator has no way to put a key under somebody else's name, nor one under their own."""
     ada = fresh(visitor(stage, "administrator"))
     assert ada.get("me/keys/enrol").status_code == 403
@@ -85,7 +85,7 @@ def test_nobody_can_enrol_a_key_for_another(stage):
     assert keys(stage) == []
 
 
-def test_the_administrator_who_made_an_approver_cannot_confirm_their_key(stage):
+def test_the_administrator_who_appointed_an_approver_cannot_confirm_their_key(stage):
     """B23: else an administrator could invent a person, and vouch for the key as well."""
     ada, ben = visitor(stage, "administrator"), visitor(stage, "administrator", name="ben@orchid")
     invited = {"email": "puppet@corp.example", "name": "Puppet", "roles": ["reviewer"], "groups": ""}
@@ -106,13 +106,13 @@ def test_the_administrator_who_made_an_approver_cannot_confirm_their_key(stage):
     assert ben.post(f"people/approver-keys/{key.id}/answer", to="confirm").status_code == 302
 
 
-def test_enrolling_needs_somebody_who_has_just_shown_who_they_are(stage):
+def test_enrolling_a_key_requires_recent_authentication(stage):
     rita = visitor(stage, "reviewer")
     answer = rita.get("me/keys/enrol")
     assert answer["Location"].startswith("/sign-in/again?next=")
 
 
-def test_the_ceremony_demands_verification_and_a_key_of_its_own(stage):
+def test_enrolment_requires_user_verification_and_a_resident_key(stage):
     """B28 at enrolment: user verification and a resident key are demanded, and the handle is not the account's."""
     rita = fresh(visitor(stage, "reviewer"))
     asked = options_of(rita)
@@ -126,7 +126,7 @@ def test_the_ceremony_demands_verification_and_a_key_of_its_own(stage):
     assert keys(stage) == []
 
 
-def test_a_challenge_is_spent_by_its_first_answer_and_lives_two_minutes(stage, monkeypatch):
+def test_a_challenge_is_consumed_by_its_first_answer_and_expires_after_two_minutes(stage, monkeypatch):
     rita = fresh(visitor(stage, "reviewer"))
     challenge = unbase64url(options_of(rita)["challenge"])
     assert rita.post("me/keys/enrol", name="x", credential=json.dumps(device().registration(b"x" * 32))).status_code
@@ -140,7 +140,7 @@ def test_a_challenge_is_spent_by_its_first_answer_and_lives_two_minutes(stage, m
     assert keys(stage) == []
 
 
-def test_a_key_that_was_stopped_is_let_sign_again_by_others_only(stage):
+def test_a_suspended_key_can_be_reinstated_only_by_others(stage):
     """B18: one person stops it at once; neither they nor the holder undoes it."""
     rita, ada = fresh(visitor(stage, "reviewer")), visitor(stage, "administrator")
     ben = visitor(stage, "administrator", name="ben@orchid")
@@ -161,7 +161,7 @@ def test_a_key_that_was_stopped_is_let_sign_again_by_others_only(stage):
 # Members
 
 
-def test_an_administrator_asks_for_the_role_and_another_gives_it(stage):
+def test_an_administrator_requests_the_role_and_another_one_grants_it(stage):
     """B19: not for oneself alone."""
     ada, ben = visitor(stage, "administrator"), fresh(visitor(stage, "administrator", name="ben@orchid"))
     row = stage.person("administrator")
@@ -179,7 +179,7 @@ def test_an_administrator_asks_for_the_role_and_another_gives_it(stage):
 PROOF = "This grants approval rights. Confirm with your password or a one-time code."
 
 
-def test_giving_the_power_to_approve_takes_proof_of_who_gives_it(stage):
+def test_granting_approval_rights_requires_proof_of_identity(stage):
     """A session that was left open gives nobody the power to approve, or the power to give it."""
     ada, row = visitor(stage, "administrator"), stage.person("operator")
     for roles, groups in ((["operator", "reviewer"], ""), (["operator", "administrator"], ""), (["reviewer"], "night")):
@@ -200,7 +200,7 @@ def test_giving_the_power_to_approve_takes_proof_of_who_gives_it(stage):
     assert ada.post(f"people/{row.id}/change", roles=["operator"], groups="").status_code == 302
 
 
-def test_an_invitation_with_the_power_to_approve_takes_the_same_proof_each_time(stage):
+def test_every_invitation_with_approval_rights_requires_proof_of_identity(stage):
     ada = visitor(stage, "administrator")
     asked = {"email": "kim@corp.example", "name": "Kim", "roles": ["reviewer"], "groups": ""}
     refused = ada.post("people/invite", **asked)
@@ -214,7 +214,7 @@ def test_an_invitation_with_the_power_to_approve_takes_the_same_proof_each_time(
     assert b"/invitation/" in fresh(ada).post(f"people/{row.id}/invite-again").content
 
 
-def test_a_second_administrator_confirms_only_with_proof(stage):
+def test_a_second_administrator_needs_proof_to_confirm(stage):
     ada, ben = visitor(stage, "administrator"), visitor(stage, "administrator", name="ben@orchid")
     row = stage.person("administrator")
     sent = {"roles": ["administrator", "reviewer"], "groups": "", "password": PASSWORD}
@@ -228,7 +228,7 @@ def test_a_second_administrator_confirms_only_with_proof(stage):
     assert row.is_reviewer
 
 
-def test_delegating_takes_proof_and_keeps_what_was_typed(stage):
+def test_delegating_requires_proof_and_keeps_the_typed_text(stage):
     rita, omar = visitor(stage, "reviewer"), stage.person("reviewer", name="omar@orchid")
     today, later = timezone.now().date().isoformat(), (timezone.now() + timedelta(days=5)).date().isoformat()
     lend = {"to": str(omar.actor_id), "starts": today, "ends": later, "groups": ["reviewers"], "reason": "My dentist."}
@@ -241,7 +241,7 @@ def test_delegating_takes_proof_and_keeps_what_was_typed(stage):
         assert not approvers.delegations_to(stage.tenant, omar.actor_id, timezone.now())
 
 
-def test_the_api_asks_for_the_same_proof(stage):
+def test_the_api_requires_the_same_proof(stage):
     from tests.support.callers import Api
 
     ada, row = Api(visitor(stage, "administrator").client, {}), stage.person("operator")
@@ -253,7 +253,7 @@ def test_the_api_asks_for_the_same_proof(stage):
     assert ada.post(f"/members/{row.id}/roles", wanted | {"password": PASSWORD}).status_code == 200
 
 
-def test_only_administrators_change_people(stage):
+def test_only_administrators_can_change_members(stage):
     row = stage.person("operator")
     for role in ("reviewer", "compliance"):
         other = visitor(stage, role)
@@ -283,7 +283,7 @@ def test_a_member_is_invited_joins_and_is_removed(stage):
     assert newcomer.get("/t/orchid/").status_code == 404
 
 
-def test_a_person_known_elsewhere_accepts_while_signed_in(stage):
+def test_a_person_known_in_another_tenant_accepts_while_signed_in(stage):
     willow = set_up("willow")
     known = visitor(willow, "operator", name="kim@corp.example")
     answer = visitor(stage, "administrator").post("people/invite", email="kim@corp.example", roles=["operator"])
@@ -301,7 +301,7 @@ def test_a_person_known_elsewhere_accepts_while_signed_in(stage):
     assert known.client.get("/t/orchid/").status_code == 200
 
 
-def test_a_single_sign_on_account_is_not_taken_over_by_an_invitation(stage):
+def test_an_invitation_cannot_take_over_a_single_sign_on_account(stage):
     """It has no password, and an invitation from another tenant must not give it one."""
     willow = set_up("willow")
     row = willow.person("operator", name="kim@corp.example")
@@ -317,7 +317,7 @@ def test_a_single_sign_on_account_is_not_taken_over_by_an_invitation(stage):
 # Machines
 
 
-def test_a_machines_key_is_shown_once_and_revoked_at_once(stage):
+def test_a_machine_key_is_shown_once_and_revoked_at_once(stage):
     ada = visitor(stage, "administrator")
     page = ada.post("people/keys/create", kind="exec", name="Night runner", only_for="issue_refund", days="30")
     secret = re.search(r"cf_exec_[\w-]+", page.content.decode())
@@ -334,7 +334,7 @@ def test_a_machines_key_is_shown_once_and_revoked_at_once(stage):
 # My account
 
 
-def test_i_say_that_i_am_away_and_who_decides_for_me(stage):
+def test_a_person_can_set_an_absence_and_a_delegate(stage):
     rita, omar = visitor(stage, "reviewer"), stage.person("reviewer", name="omar@orchid")
     today, later = timezone.now().date().isoformat(), (timezone.now() + timedelta(days=5)).date().isoformat()
     assert rita.post("me/absences", starts=today, ends=later).status_code == 302
@@ -351,7 +351,7 @@ def test_i_say_that_i_am_away_and_who_decides_for_me(stage):
     assert visitor(stage, "reviewer", name="omar@orchid").post(f"me/delegations/{loan.id}/end").status_code == 302
 
 
-def test_more_than_thirty_days_is_refused_in_a_sentence(stage):
+def test_a_delegation_over_thirty_days_is_refused_in_one_sentence(stage):
     rita, omar = visitor(stage, "reviewer"), stage.person("reviewer", name="omar@orchid")
     today, later = timezone.now().date().isoformat(), (timezone.now() + timedelta(days=40)).date().isoformat()
     answer = rita.post("me/delegations", to=str(omar.actor_id), starts=today, ends=later, groups=["reviewers"])

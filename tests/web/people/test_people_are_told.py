@@ -92,7 +92,7 @@ def test_each_possible_voter_is_notified_once_in_the_console(stage):
     assert inbox(stage, operator) == []
 
 
-def test_a_decision_is_sent_to_who_took_part_and_not_to_who_made_it(stage):
+def test_participants_other_than_the_decider_are_notified_of_a_decision(stage):
     approval = stage.approval(stage.propose())
     writer, named = stage.person("operator"), stage.person("compliance")
     say(stage, threads.add_comment, approval, "Is the photo there, @cora?", known={"cora": named.actor_id})
@@ -103,7 +103,7 @@ def test_a_decision_is_sent_to_who_took_part_and_not_to_who_made_it(stage):
     assert "approved" not in inbox(stage, stage.person("reviewer"))
 
 
-def test_an_answer_is_sent_to_who_asked(stage):
+def test_the_asker_is_notified_of_an_answer(stage):
     approval = stage.approval(stage.propose())
     question = say(stage, threads.ask_question, approval, "Which lamp?", known={})
     with tenancy(stage.tenant):
@@ -128,7 +128,7 @@ def say(stage, operation, approval, text, known):
         )
 
 
-def test_a_lost_hint_and_a_dead_worker_lose_nothing(stage, monkeypatch):
+def test_a_lost_hint_and_a_dead_worker_lose_no_notification(stage, monkeypatch):
     """What a worker read and did not write is read again; what it wrote is not written twice."""
     place = stage.person("reviewer")
     stage.propose()
@@ -146,7 +146,7 @@ def test_a_lost_hint_and_a_dead_worker_lose_nothing(stage, monkeypatch):
     assert inbox(stage, place) == ["requested"]
 
 
-def test_an_event_that_became_visible_late_is_reported(stage):
+def test_an_event_that_became_visible_late_is_still_notified(stage):
     """Events are stamped before they can be seen; reading looks back, and forgets none that it has read."""
     place = stage.person("reviewer")
     stage.propose()
@@ -158,7 +158,7 @@ def test_an_event_that_became_visible_late_is_reported(stage):
     assert inbox(stage, place) == ["requested"]
 
 
-def test_an_approval_that_the_reading_missed_is_shown_after_all(stage, clock):
+def test_an_approval_missed_by_the_notification_pass_is_still_listed(stage, clock):
     place = stage.person("reviewer")
     stage.propose()
     with tenancy(stage.tenant):
@@ -171,7 +171,7 @@ def test_an_approval_that_the_reading_missed_is_shown_after_all(stage, clock):
     assert inbox(stage, place) == ["requested"]
 
 
-def test_more_events_than_fit_are_read_in_turns(stage, monkeypatch):
+def test_events_beyond_one_pass_are_read_in_the_next(stage, monkeypatch):
     monkeypatch.setattr(collect, "AT_A_TIME", 2)
     place = stage.person("reviewer")
     for _ in range(5):
@@ -183,7 +183,7 @@ def test_more_events_than_fit_are_read_in_turns(stage, monkeypatch):
 # Mail
 
 
-def test_a_mail_says_what_waits_and_carries_no_argument_secret_or_word_of_the_agent(stage, postbox):
+def test_a_mail_contains_no_argument_secret_or_statement_of_the_agent(stage, postbox):
     """Trap: truncated arguments and secrets in notifications."""
     action_id = stage.propose(goal="Refund it, token sk-live-4711.", order_id="EX-SECRET01", reason="damaged")
     at_risk(stage, action_id, "HIGH")
@@ -198,7 +198,7 @@ def test_a_mail_says_what_waits_and_carries_no_argument_secret_or_word_of_the_ag
         assert secret not in mail.as_string(), secret
 
 
-def test_a_link_gives_nobody_power(stage, postbox, client):
+def test_a_link_in_a_message_grants_no_rights(stage, postbox, client):
     """Traps: bearer links, link previews. Whoever fetches the link without a session is shown the sign-in."""
     action_id = stage.propose()
     at_risk(stage, action_id, "HIGH")
@@ -212,7 +212,7 @@ def test_a_link_gives_nobody_power(stage, postbox, client):
     assert stage.approval(action_id).state == "REQUESTED"
 
 
-def test_no_get_votes(stage):
+def test_no_get_request_votes(stage):
     """Trap: link previews that decide. Even a signed-in reviewer's GET of the vote's address changes nothing."""
     from tests.support.browser_users import ballot, visitor
 
@@ -226,7 +226,7 @@ def test_no_get_votes(stage):
     assert stage.approval(action_id).state == "REQUESTED"
 
 
-def test_low_risk_comes_collected_and_without_what_was_decided_meanwhile(stage, postbox, clock):
+def test_low_risk_notices_are_collected_without_those_decided_meanwhile(stage, postbox, clock):
     first, second, third = (stage.propose() for _ in range(3))
     for each in (first, second, third):
         at_risk(stage, each, "LOW")
@@ -242,7 +242,7 @@ def test_low_risk_comes_collected_and_without_what_was_decided_meanwhile(stage, 
     assert str(stage.approval(third).id) not in text
 
 
-def test_a_request_that_was_decided_before_its_mail_went_is_not_sent(stage, postbox, clock):
+def test_the_mail_about_a_request_decided_meanwhile_is_not_sent(stage, postbox, clock):
     action_id = stage.propose()
     at_risk(stage, action_id, "HIGH")
     postbox.answers = ["451 later"]
@@ -254,7 +254,7 @@ def test_a_request_that_was_decided_before_its_mail_went_is_not_sent(stage, post
     assert all(row.sent_at is not None for row in rows(stage, kind="requested"))
 
 
-def test_mail_waits_for_the_morning_unless_it_is_of_high_risk(stage, postbox, clock):
+def test_mail_waits_during_quiet_hours_unless_the_risk_is_high(stage, postbox, clock):
     want_quiet(stage, stage.person("reviewer", name=REVIEWER), clock)
     calm, urgent = stage.propose(), stage.propose()
     at_risk(stage, calm, "NORMAL")
@@ -285,7 +285,7 @@ def read_shop(stage, clock, *faults):
         systems.record_attempts(tenant_id=stage.tenant, system_id=shop.id, asked=attempts, at=clock.now())
 
 
-def test_an_incident_and_an_outage_pass_quiet_hours_and_the_end_of_the_outage_is_collected(stage, postbox, clock):
+def test_incidents_and_outages_ignore_quiet_hours_and_the_end_of_an_outage_is_collected(stage, postbox, clock):
     operator = stage.person("operator", name="oda@orchid")
     stage.case(count=2)
     want_quiet(stage, operator, clock)
@@ -312,7 +312,7 @@ def _shifted(at: time, hours: int) -> time:
     return (datetime.combine(datetime(2026, 1, 2, tzinfo=UTC), at) + timedelta(hours=hours)).time()
 
 
-def test_a_flood_is_one_message(stage, postbox, clock):
+def test_many_requests_at_once_become_one_digest(stage, postbox, clock):
     """B38: however many requests come at once, nobody gets more single mails than a period allows."""
     for _ in range(BURST + 5):
         at_risk(stage, stage.propose(), "NORMAL")
@@ -333,7 +333,7 @@ def test_mail_turned_off_by_the_tenant_is_not_sent(stage, postbox):
 # A chat room
 
 
-def test_a_room_is_shown_as_text_and_fetches_no_preview(stage, room, caplog):
+def test_a_chat_message_is_plain_text_without_a_link_preview(stage, room, caplog):
     at_risk(stage, stage.propose(goal="<!channel> <http://evil.example|click>"), "HIGH")
     with caplog.at_level(logging.DEBUG):
         assert tasks.tell_people() == 1
@@ -348,7 +348,7 @@ def test_a_room_is_shown_as_text_and_fetches_no_preview(stage, room, caplog):
     assert not [line for line in ours if "room-secret" in line.getMessage()]
 
 
-def test_the_address_of_a_room_is_never_logged():
+def test_the_address_of_a_chat_room_is_never_logged():
     """Trap: inline secrets in logs. The client would log its address; the settings keep it quiet."""
     from django.conf import settings
 
@@ -365,7 +365,7 @@ def test_the_address_of_a_room_is_never_logged():
         (302, "an answer that is not ok"),
     ],
 )
-def test_only_ok_means_that_the_room_was_told(stage, room, clock, answer, fault):
+def test_only_an_ok_answer_counts_as_delivered_to_a_chat_room(stage, room, clock, answer, fault):
     at_risk(stage, stage.propose(), "HIGH")
     room.answers = [answer]
     assert tasks.tell_people() == 0
@@ -378,7 +378,7 @@ def test_only_ok_means_that_the_room_was_told(stage, room, clock, answer, fault)
 # A machine
 
 
-def test_a_webhook_is_verified_by_the_library_of_the_standard_and_names_no_argument(stage, machine):
+def test_a_webhook_is_verified_by_the_library_of_the_standard_and_contains_no_argument(stage, machine):
     action_id = stage.propose(goal="Refund it, token sk-live-4711.", order_id="EX-SECRET01")
     approval = at_risk(stage, action_id, "LOW")
     tasks.tell_people()
@@ -402,7 +402,7 @@ def test_a_webhook_is_verified_by_the_library_of_the_standard_and_names_no_argum
     assert b"EX-SECRET01" not in body
 
 
-def test_a_worker_that_dies_after_sending_sends_again_under_the_same_id(stage, machine, clock, monkeypatch):
+def test_a_worker_that_dies_after_sending_sends_again_with_the_same_id(stage, machine, clock, monkeypatch):
     """The documented crash: it was sent, and nobody wrote that down."""
     stage.propose()
 
@@ -420,7 +420,7 @@ def test_a_worker_that_dies_after_sending_sends_again_under_the_same_id(stage, m
     assert json.loads(first[1]) == json.loads(second[1])
 
 
-def test_an_address_that_is_gone_is_given_up_at_once_and_sent_again_on_demand(stage, machine):
+def test_an_address_that_is_gone_is_given_up_at_once_and_can_be_retried(stage, machine):
     stage.propose()
     machine.answers = [410]
     tasks.tell_people()
@@ -435,7 +435,7 @@ def test_an_address_that_is_gone_is_given_up_at_once_and_sent_again_on_demand(st
     assert len({headers["webhook-id"] for headers, _ in machine.received}) == 1
 
 
-def test_pauses_grow_and_differ(stage, machine, clock):
+def test_pauses_between_retries_grow_and_vary(stage, machine, clock):
     clock.stopped = datetime.now(UTC)
     for _ in range(8):
         stage.propose()
@@ -446,7 +446,7 @@ def test_pauses_grow_and_differ(stage, machine, clock):
     assert len(set(waits)) > 1
 
 
-def test_settings_are_on_record_with_what_they_were(stage):
+def test_changed_settings_are_recorded_with_the_former_ones(stage):
     from ledger.record.queries import events
 
     wants(stage, slack={"LOW": "off"})

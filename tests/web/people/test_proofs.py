@@ -54,7 +54,7 @@ def door(request: pytest.FixtureRequest, shop: Any, clock: Any) -> Door:
 # The account that a password belongs to
 
 
-def test_each_password_form_names_its_account_ahead_of_the_password(door: Door):
+def test_each_password_form_contains_its_username_for_password_managers(door: Door):
     """A password manager then fills in the right one, and the browser has nothing to complain of."""
     form = door.form()
     kinds = [each.get("autocomplete") for each in form.inputs]
@@ -67,7 +67,7 @@ def test_each_password_form_names_its_account_ahead_of_the_password(door: Door):
         assert "hidden" in account
 
 
-def test_an_invited_person_chooses_the_password_of_the_account_that_they_were_invited_as(shop: Any):
+def test_an_invited_person_sets_the_password_of_the_invited_account(shop: Any):
     from console.accounts.members import operations
     from ledger.db import tenancy
     from ledger.record.operations import SYSTEM
@@ -82,7 +82,7 @@ def test_an_invited_person_chooses_the_password_of_the_account_that_they_were_in
     assert shown == [("username", "username", "kim@corp.example"), ("password", "new-password", None)]
 
 
-def test_a_password_is_asked_for_by_one_template_alone():
+def test_only_two_templates_contain_a_password_input():
     """Whatever asks otherwise would have no account beside it: a `password` input, or a form's field by itself."""
     raw = re.compile(r'type="password"|\{\{ *\w+\.(?:old)?password *\}\}')
     found = {str(path.relative_to(TEMPLATES)) for path in TEMPLATES.rglob("*.html") if raw.search(path.read_text())}
@@ -110,7 +110,7 @@ def failures(username: str) -> int:
     return sum(each.failures_since_start for each in AccessAttempt.objects.filter(username=username))
 
 
-def test_wrong_passwords_and_wrong_codes_count_and_lock_at_every_form(door: Door, settings: Any):
+def test_wrong_passwords_and_codes_are_counted_and_locked_at_every_form(door: Door, settings: Any):
     settings.AXES_FAILURE_LIMIT = LIMIT
     if door.name not in ONLY_PASSWORDS:
         app, wrong = App.of(door.username), ["000000"] * 5
@@ -125,7 +125,7 @@ def test_wrong_passwords_and_wrong_codes_count_and_lock_at_every_form(door: Door
     assert new_client().post("/sign-in", {"username": door.username, "password": PASSWORD}).status_code == 429
 
 
-def test_the_tenth_wrong_password_on_the_page_of_holds_is_the_last_one(shop: Any, clock: Any):
+def test_after_ten_wrong_passwords_on_the_erasure_page_the_right_one_is_refused_too(shop: Any, clock: Any):
     door = doors.answer_erasure(shop, clock)
     answers = [door.send("guessed") for _ in range(12)]
     assert failures(door.username) == 12
@@ -136,7 +136,7 @@ def test_the_tenth_wrong_password_on_the_page_of_holds_is_the_last_one(shop: Any
 
 
 @pytest.mark.parametrize("path", ["/sign-in/second-step", "/sign-in/again/code"])
-def test_wrong_codes_count_and_lock_at_the_second_step_and_at_the_second_asking(shop: Any, path: str):
+def test_wrong_codes_are_counted_and_locked_at_the_second_factor_and_at_reauthentication(shop: Any, path: str):
     person = shop.person("reviewer", name="rita@orchid")
     app, client = App.of("rita@orchid"), person.client
     if path == "/sign-in/second-step":
@@ -146,7 +146,7 @@ def test_wrong_codes_count_and_lock_at_the_second_step_and_at_the_second_asking(
     assert b"Too many wrong codes. Wait five minutes, then try again." in answers[-1].content
 
 
-def test_a_code_is_used_up_by_a_write_that_is_refused(shop: Any, clock: Any):
+def test_a_refused_write_consumes_the_code(shop: Any, clock: Any):
     door = doors.invite(shop, clock)
     app = App.of(door.username)
     code = app.code()
@@ -158,7 +158,7 @@ def test_a_code_is_used_up_by_a_write_that_is_refused(shop: Any, clock: Any):
     assert "This code is wrong or was used before." in words(again.content.decode())
 
 
-def test_a_code_that_was_used_for_a_write_opens_no_door_when_the_library_has_forgotten_it(shop: Any, clock: Any):
+def test_a_code_used_for_a_write_cannot_be_used_to_sign_in(shop: Any, clock: Any):
     door = doors.invite(shop, clock)
     app = App.of(door.username)
     code = app.code()
@@ -169,7 +169,7 @@ def test_a_code_that_was_used_for_a_write_opens_no_door_when_the_library_has_for
     assert b"This code is wrong or was used before." in client.post("/sign-in/second-step", {"code": code}).content
 
 
-def test_a_form_that_is_not_filled_in_uses_up_no_code(shop: Any, clock: Any):
+def test_an_incomplete_form_does_not_consume_the_code(shop: Any, clock: Any):
     door = doors.answer_contract(shop, clock)
     app = App.of(door.username)
     code, reason = app.code(), door.filled.pop("reason")
@@ -182,7 +182,7 @@ def test_a_form_that_is_not_filled_in_uses_up_no_code(shop: Any, clock: Any):
 
 
 @pytest.mark.parametrize("call", ["page", "api"])
-def test_a_role_that_is_taken_away_while_the_password_is_checked_is_gone(
+def test_a_role_removed_while_the_password_is_checked_no_longer_counts(
     shop: Any, clock: Any, monkeypatch: Any, call: str
 ):
     door = doors.invite(shop, clock)
@@ -207,7 +207,7 @@ def test_a_role_that_is_taken_away_while_the_password_is_checked_is_gone(
 # The calls
 
 
-def test_wrong_passwords_count_and_lock_at_every_call_that_takes_one(day: Day, settings: Any):
+def test_wrong_passwords_are_counted_and_locked_at_every_call_that_takes_one(day: Day, settings: Any):
     """Of the OpenAPI document; each call is the one that the day made, with another password."""
     settings.AXES_FAILURE_LIMIT = LIMIT
     person, wrong = day.own["everything"], []

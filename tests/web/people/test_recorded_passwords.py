@@ -38,7 +38,7 @@ def member(stage: Any) -> Any:
 
 
 @pytest.mark.req("R-LE-02")
-def test_a_hash_that_was_put_there_by_hand_is_found(stage: Any, member: Any):
+def test_a_manually_inserted_password_hash_is_detected(stage: Any, member: Any):
     assert findings(stage) == []
     User.objects.filter(id=member.user_id).update(password=make_password("a password of the intruder"))
     assert findings(stage) == [f"member {member.id}: {ALTERED}"]
@@ -60,7 +60,7 @@ def by_a_renewed_hash(user: User) -> None:
 
 
 @pytest.mark.parametrize("change", [by_the_page, by_the_command, by_a_renewed_hash])
-def test_each_way_to_set_a_password_is_an_event(stage: Any, member: Any, change: Any):
+def test_every_way_of_setting_a_password_is_recorded(stage: Any, member: Any, change: Any):
     before = User.objects.get(id=member.user_id).password
     change(User.objects.get(id=member.user_id))
     after = User.objects.get(id=member.user_id).password
@@ -73,7 +73,7 @@ def test_each_way_to_set_a_password_is_an_event(stage: Any, member: Any, change:
     assert findings(stage) == []
 
 
-def test_a_hash_that_was_put_back_is_found_as_well(stage: Any, member: Any):
+def test_a_restored_former_password_hash_is_detected(stage: Any, member: Any):
     before = User.objects.get(id=member.user_id).password
     by_the_page(User.objects.get(id=member.user_id))
     User.objects.filter(id=member.user_id).update(password=before)

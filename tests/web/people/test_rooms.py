@@ -45,7 +45,7 @@ def decide(stage, approval, verdict):
     assert answer.status_code in (200, 302)
 
 
-def test_a_message_says_who_decided_when_it_was_decided_and_no_argument(stage, room):
+def test_a_message_states_who_decided_and_when_without_arguments(stage, room):
     approval = requested(stage, order_id="EX-SECRET01")
     [(stamp, before)] = room.messages.items()
     assert before.startswith("*Counterfoil: approval needed in orchid*")
@@ -66,7 +66,7 @@ def test_a_message_says_who_decided_when_it_was_decided_and_no_argument(stage, r
 @pytest.mark.parametrize(
     ("verdict", "said"), [("reject", "Rejected by Omar,"), ("request_changes", "Changes requested by Omar,")]
 )
-def test_a_refusal_is_said_without_its_reason(stage, room, verdict, said):
+def test_a_rejection_is_announced_without_its_reason(stage, room, verdict, said):
     decide(stage, requested(stage), verdict)
     tasks.tell_people()
     [text] = room.messages.values()
@@ -84,7 +84,7 @@ def test_an_expired_request_is_announced_too(stage, room, clock):
     assert "\n\nExpired: Refund, high-risk external" in text
 
 
-def test_an_update_that_fails_is_tried_again_when_the_workspace_wants_to_be_asked_again(stage, room, clock):
+def test_a_failed_update_is_retried_when_the_workspace_allows_it(stage, room, clock):
     """As any message is: by what stands in the database, whoever sends it."""
     approval = requested(stage)
     decide(stage, approval, "approve")
@@ -104,7 +104,7 @@ def test_an_update_that_fails_is_tried_again_when_the_workspace_wants_to_be_aske
     assert "decided" in "".join(room.messages.values())
 
 
-def test_a_message_that_somebody_removed_stays_removed(stage, room):
+def test_a_message_removed_by_a_person_is_not_posted_again(stage, room):
     approval = requested(stage)
     room.messages.clear()
     decide(stage, approval, "approve")
@@ -126,9 +126,7 @@ def killed_before_it_records(monkeypatch):
             tasks.tell_people()
 
 
-def test_a_message_whose_sender_died_before_recording_it_is_posted_again_and_the_second_is_brought_up_to_date(
-    stage, room, clock, monkeypatch
-):
+def test_a_message_whose_sender_crashed_is_posted_again_and_the_second_one_is_updated(stage, room, clock, monkeypatch):
     approval = stage.approval(stage.propose())
     killed_before_it_records(monkeypatch)
     assert tasks.tell_people() == 0, "not before the pause is over"
@@ -144,9 +142,7 @@ def test_a_message_whose_sender_died_before_recording_it_is_posted_again_and_the
     assert room.messages[first].startswith("*Counterfoil: approval needed in orchid*"), "nobody knows where it stands"
 
 
-def test_an_update_whose_sender_died_before_recording_it_is_written_once_more_in_the_same_place(
-    stage, room, clock, monkeypatch
-):
+def test_an_update_whose_sender_crashed_is_repeated_on_the_same_message(stage, room, clock, monkeypatch):
     decide(stage, requested(stage), "approve")
     killed_before_it_records(monkeypatch)
     clock.forward(minutes=1)
@@ -167,7 +163,7 @@ def test_a_decision_without_a_known_message_is_announced_by_a_new_one(stage, roo
     ]
 
 
-def test_a_message_at_which_the_worker_dies_each_time_is_given_up(stage, room, clock, monkeypatch):
+def test_a_message_on_which_the_worker_always_dies_is_given_up(stage, room, clock, monkeypatch):
     stage.propose()
     monkeypatch.setattr(notifications_operations, "MOST_ATTEMPTS", 2)
     for _ in range(2):
@@ -180,14 +176,14 @@ def test_a_message_at_which_the_worker_dies_each_time_is_given_up(stage, room, c
     assert "the worker stopped each time before it recorded the result; it may have arrived" in page
 
 
-def test_a_token_that_holds_no_more_is_said_by_its_word(stage, room, settings):
+def test_an_invalid_token_is_reported_with_the_code_of_the_service(stage, room, settings):
     settings.COUNTERFOIL_CHANNELS = {"*": TenantOutlets(slack=ChatRoom("xoxb-old", "C024BE91L", room.api))}
     stage.propose()
     assert tasks.tell_people() == 0
     assert row_of(stage).fault == "invalid_auth"
 
 
-def test_a_room_stands_in_the_file_with_its_token_which_is_never_shown(tmp_path):
+def test_a_chat_room_is_configured_with_a_token_that_is_never_shown(tmp_path):
     file = tmp_path / "channels.json"
     file.write_text('{"orchid": {"slack": {"token": "xoxb-secret-0815", "channel": "C024BE91L"}}}')
     file.chmod(0o600)

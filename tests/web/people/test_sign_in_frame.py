@@ -60,7 +60,7 @@ def addresses(passkey: str) -> dict[str, str]:
     return {name: filled(found[name], parts | {"pk": passkey}) for name in found.keys() - FOR_PROGRAMS}
 
 
-def test_every_page_of_signing_in_wears_our_frame(stage: Any):
+def test_every_sign_in_page_has_the_frame_of_the_console(stage: Any):
     username = stage.person("reviewer").user.username
     with_both, _ = with_app(username)
     passkey = add_passkey(with_both)

@@ -52,7 +52,7 @@ def test_sign_up_is_closed(db):
         reverse("account_signup")
 
 
-def test_a_session_from_before_is_not_the_session_after(username):
+def test_the_session_key_changes_at_sign_in(username):
     """B37: whoever planted a session key in a browser has nothing when the person signs in."""
     client = Client()
     client.get("/sign-in")
@@ -67,7 +67,7 @@ def test_a_session_from_before_is_not_the_session_after(username):
     assert thief.get("/account")["Location"].startswith("/sign-in")
 
 
-def test_the_second_step_is_asked_for(username):
+def test_the_second_factor_is_required(username):
     _, secret = with_app(username)
     client, answer = sign_in(username)
     assert answer["Location"] == "/sign-in/second-step"
@@ -77,7 +77,7 @@ def test_the_second_step_is_asked_for(username):
     assert client.get("/account").status_code == 200
 
 
-def test_a_code_works_once(username):
+def test_a_code_can_be_used_once(username):
     _, secret = with_app(username)
     code = code_of(secret, ago=-1)
     for expected in (302, 200):
@@ -85,7 +85,7 @@ def test_a_code_works_once(username):
         assert client.post("/sign-in/second-step", {"code": code}).status_code == expected
 
 
-def test_codes_cannot_be_tried_for_ever(username):
+def test_the_number_of_wrong_codes_is_limited(username):
     _, secret = with_app(username)
     client, _ = sign_in(username)
     for _ in range(5):
@@ -94,7 +94,7 @@ def test_codes_cannot_be_tried_for_ever(username):
     assert b"Too many wrong codes" in answer.content
 
 
-def test_a_recovery_code_stands_in_for_the_app_once(username):
+def test_a_recovery_code_replaces_the_app_once(username):
     owner, _ = with_app(username)
     page = owner.get("/account/codes").content.decode()
     code = re.findall(r"<li><code>(\d+)</code>", page)[0]
@@ -103,7 +103,7 @@ def test_a_recovery_code_stands_in_for_the_app_once(username):
         assert client.post("/sign-in/second-step", {"code": code}).status_code == expected
 
 
-def test_the_apps_secret_is_sealed_in_the_database(username):
+def test_the_secret_of_the_authenticator_app_is_encrypted_in_the_database(username):
     _, secret = with_app(username)
     for held in Authenticator.objects.all():
         assert secret not in str(held.data)
@@ -111,7 +111,7 @@ def test_the_apps_secret_is_sealed_in_the_database(username):
 
 
 @pytest.mark.parametrize("path", ["app", "passkeys/add", "codes/new"])
-def test_sign_in_methods_change_only_after_reauthentication(username, path):
+def test_sign_in_methods_can_be_changed_only_after_reauthentication(username, path):
     client, _ = sign_in(username)
     assert client.get(f"/account/{path}")["Location"].startswith("/sign-in/again?next=")
     again(client)
@@ -119,7 +119,7 @@ def test_sign_in_methods_change_only_after_reauthentication(username, path):
     assert "/sign-in/again" not in client.get(f"/account/{path}").headers.get("Location", "")
 
 
-def test_wrong_passwords_at_the_second_asking_lock_as_well(username, settings):
+def test_wrong_passwords_at_reauthentication_lock_the_account_too(username, settings):
     settings.AXES_FAILURE_LIMIT = 3
     client, _ = sign_in(username)
     answers = [client.post("/sign-in/again", {"password": "wrong"}).status_code for _ in range(3)]
@@ -136,7 +136,7 @@ def test_the_account_page_shows_sessions_and_ends_the_others(username):
     assert second.get("/account").status_code == 200
 
 
-def test_a_new_password_needs_the_old_one_and_ends_no_own_session(username):
+def test_changing_the_password_requires_the_old_one_and_keeps_the_own_session(username):
     client, _ = sign_in(username)
     wrong = {"oldpassword": "wrong", "password1": "a fresh horse battery", "password2": "a fresh horse battery"}
     assert client.post("/account/password", wrong).status_code == 200
@@ -145,7 +145,7 @@ def test_a_new_password_needs_the_old_one_and_ends_no_own_session(username):
     assert sign_in(username)[1].status_code == 200
 
 
-def test_the_pages_of_signing_in_run_nothing_inline(username):
+def test_the_sign_in_pages_contain_no_inline_scripts(username):
     client, _ = sign_in(username)
     again(client)
     for path in ("/account", "/account/app", "/account/passkeys/add", "/account/password", "/sign-in/again"):

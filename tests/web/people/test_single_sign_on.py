@@ -52,7 +52,7 @@ def is_in(client: Client) -> bool:
     return bool(client.get("/account").status_code == 200)
 
 
-def test_a_member_comes_in_by_a_verified_email(provider, ada):
+def test_a_member_signs_in_by_a_verified_email(provider, ada):
     client = Client()
     answer = sign_in(client, provider)
     assert (answer.status_code, answer["Location"]) == (302, "/")
@@ -60,7 +60,7 @@ def test_a_member_comes_in_by_a_verified_email(provider, ada):
     assert client.session["_auth_user_id"] == str(ada.pk)
 
 
-def test_the_request_to_the_provider_has_pkce_a_nonce_and_nothing_from_outside(provider, ada):
+def test_the_request_to_the_provider_uses_pkce_and_a_nonce_and_ignores_client_parameters(provider, ada):
     client = Client()
     address = set_off(client)
     assert all(part in address for part in ("code_challenge_method=S256", "nonce=", "response_type=code", "state="))
@@ -76,7 +76,7 @@ def test_the_sign_in_page_offers_the_provider(provider):
     assert Client().post("/sign-in/with/other").status_code == 404
 
 
-def test_later_sign_ins_follow_the_subject_not_the_email(provider, ada):
+def test_later_sign_ins_follow_the_subject_and_not_the_email(provider, ada):
     sign_in(Client(), provider)
     provider.identity = Identity(sub="u-1", email="ada.lovelace@corp.example")
     client = Client()
@@ -84,7 +84,7 @@ def test_later_sign_ins_follow_the_subject_not_the_email(provider, ada):
     assert client.session["_auth_user_id"] == str(ada.pk)
 
 
-def test_their_own_password_still_works(provider, ada):
+def test_their_password_still_works(provider, ada):
     """allauth would take the password away, as if the member had signed up by themselves."""
     sign_in(Client(), provider)
     answer = Client().post("/sign-in", {"username": ada.username, "password": "correct horse battery"})
@@ -120,7 +120,7 @@ def refused(provider: OidcProvider, people: int) -> Any:
         pytest.param({"email": "nobody@corp.example"}, id="unknown person"),
     ],
 )
-def test_a_wrong_id_token_lets_nobody_in(provider, ada, change):
+def test_a_wrong_id_token_is_refused(provider, ada, change):
     provider.lie = lambda claims: {k: v for k, v in (claims | change).items() if v is not None}
     refused(provider, User.objects.count())
 
@@ -132,7 +132,7 @@ def test_a_token_by_another_key_is_refused(provider, ada):
 
 
 @pytest.mark.parametrize("algorithm", ["none", "HS256"])
-def test_a_token_without_a_public_keys_signature_is_refused(provider, ada, algorithm):
+def test_an_unsigned_or_symmetrically_signed_token_is_refused(provider, ada, algorithm):
     provider.algorithm = algorithm
     provider.forger = "" if algorithm == "none" else "a shared secret that is long enough for it"
     provider.token = lambda form, real=provider.token: unsigned(provider, form, real)
@@ -153,13 +153,13 @@ def test_a_provider_under_another_name_is_refused(provider, ada):
     refused(provider, User.objects.count())
 
 
-def test_a_provider_may_vouch_only_for_its_own_domains(provider, ada, settings):
+def test_a_provider_may_only_vouch_for_its_own_domains(provider, ada, settings):
     known = provider.settings(domains=["other.example"])
     settings.SOCIALACCOUNT_PROVIDERS = {"openid_connect": {"APPS": [known]}}
     assert b"may not vouch" in refused(provider, User.objects.count()).content
 
 
-def test_a_member_who_was_removed_or_disabled_stays_out(provider, ada):
+def test_a_removed_or_disabled_member_cannot_sign_in(provider, ada):
     sign_in(Client(), provider)
     User.objects.filter(pk=ada.pk).update(is_active=False)
     refused(provider, User.objects.count())
@@ -170,7 +170,7 @@ def test_a_member_who_was_removed_or_disabled_stays_out(provider, ada):
     refused(provider, User.objects.count())
 
 
-def test_an_answer_counts_once_and_only_in_the_session_that_asked(provider, ada):
+def test_an_answer_counts_once_and_only_in_the_session_that_requested_it(provider, ada):
     client, other = Client(), Client()
     back = provider.authorise(set_off(client)).removeprefix("http://testserver")
     assert other.get(back).status_code == 401
@@ -179,7 +179,7 @@ def test_an_answer_counts_once_and_only_in_the_session_that_asked(provider, ada)
     assert client.get(back).status_code == 401
 
 
-def test_a_code_without_its_verifier_is_worth_nothing(provider, ada):
+def test_an_authorisation_code_without_its_verifier_is_refused(provider, ada):
     """PKCE: a code that was overheard is of no use in another session of the same browser."""
     client = Client()
     stolen = provider.authorise(set_off(client))
@@ -190,12 +190,12 @@ def test_a_code_without_its_verifier_is_worth_nothing(provider, ada):
     assert provider.refused == [code]
 
 
-def test_signing_in_leads_back_to_the_page_and_never_outside(provider, ada):
+def test_signing_in_redirects_to_the_page_and_never_outside(provider, ada):
     assert sign_in(Client(), provider, next="/t/orchid/cases")["Location"] == "/t/orchid/cases"
     assert sign_in(Client(), provider, next="https://evil.example/")["Location"] == "/"
 
 
-def test_a_single_sign_on_user_signs_in_again_before_changes(provider, ada, monkeypatch):
+def test_a_single_sign_on_user_reauthenticates_before_changes(provider, ada, monkeypatch):
     """allauth takes people without password and second factor as freshly shown for ever."""
     ada.set_unusable_password()
     ada.save()

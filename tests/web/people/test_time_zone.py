@@ -7,7 +7,7 @@ import re
 from tests.support.browser_users import visitor
 
 
-def test_times_stand_in_the_zone_that_somebody_chose_and_utc_with_them(stage):
+def test_times_are_shown_in_the_chosen_time_zone_and_in_utc(stage):
     stage.propose()
     operator = visitor(stage, "operator")
     assert re.search(r'title="[^"]+ UTC" data-ago', operator.page("actions"))

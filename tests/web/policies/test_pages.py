@@ -43,7 +43,7 @@ def put(shop: Workshop, clock: Clock, kind: str, version: str, document: dict[st
 
 
 @pytest.mark.req("R-UI-28")
-def test_the_page_says_what_is_in_force_of_all_four_kinds_and_who_set_it(shop: Workshop, clock: Clock):
+def test_the_page_shows_what_is_in_force_of_all_four_kinds_and_who_set_it(shop: Workshop, clock: Clock):
     put(shop, clock, "approval", "2", {"rules": [SMALL, REST]})
     said = spoken(page(shop))
     for sentence in (
@@ -63,7 +63,7 @@ def test_the_page_says_what_is_in_force_of_all_four_kinds_and_who_set_it(shop: W
 
 
 @pytest.mark.req("R-UI-28")
-def test_every_version_has_a_page_with_its_history_and_what_it_changed(shop: Workshop, clock: Clock):
+def test_every_version_has_a_page_with_its_history_and_its_changes(shop: Workshop, clock: Clock):
     put(shop, clock, "approval", "2", default_policy("approval") | {"release_within_s": 60, "rules": [SMALL, REST]})
     put(
         shop,
@@ -96,7 +96,7 @@ def test_every_version_has_a_page_with_its_history_and_what_it_changed(shop: Wor
     assert '/rules before: not given now: [{"name": "rest"' in whole
 
 
-def test_a_version_is_shown_as_the_document_that_was_put_in_force(shop: Workshop, clock: Clock):
+def test_a_version_is_shown_as_its_stored_document(shop: Workshop, clock: Clock):
     put(
         shop, clock, "autonomy", "night", {"outside": [{"name": "nightly", "when": "now.hour < 6", "reason": "Sleep."}]}
     )
@@ -110,7 +110,7 @@ def test_a_version_is_shown_as_the_document_that_was_put_in_force(shop: Workshop
 
 
 @pytest.mark.req("R-VD-13")
-def test_the_numbers_of_verification_are_on_the_page_and_change_by_a_new_version(shop: Workshop, clock: Clock):
+def test_verification_numbers_are_shown_and_change_with_a_new_version(shop: Workshop, clock: Clock):
     first = spoken(part(page(shop), "verification"))
     put(shop, clock, "verification", "2", default_policy("verification") | {"repeat_limit": 5, "backoff": 4})
     second = spoken(part(page(shop), "verification"))
@@ -131,9 +131,7 @@ def test_rules_that_never_count_are_named_on_the_page(shop: Workshop, clock: Clo
 
 
 @pytest.mark.parametrize("kind", ["approval", "autonomy"])
-def test_a_stored_version_that_this_program_refuses_is_shown_and_said_to_be_refused(
-    shop: Workshop, clock: Clock, kind: str
-):
+def test_a_stored_version_that_is_no_longer_valid_is_shown_as_such(shop: Workshop, clock: Clock, kind: str):
     clock.forward(seconds=1)
     with tenancy(shop.tenant):
         put_in_force(shop.tenant, kind, "of-old", {"version": "of-old", "rules": [{"moon": "full"}]}, at=clock.now())
@@ -149,7 +147,7 @@ def test_a_stored_version_that_this_program_refuses_is_shown_and_said_to_be_refu
     assert "full" in detail.split('aria-label="Document"')[1]
 
 
-def test_older_versions_stand_behind_a_link(shop: Workshop, clock: Clock, monkeypatch: pytest.MonkeyPatch):
+def test_older_versions_are_behind_a_link(shop: Workshop, clock: Clock, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("console.policies.views.PAGE", 2)
     for version in ("2", "3"):
         put(shop, clock, "recovery", version, default_policy("recovery") | {"max_attempts": int(version)})
@@ -160,7 +158,7 @@ def test_older_versions_stand_behind_a_link(shop: Workshop, clock: Clock, monkey
     assert "1 put in force by Counterfoil" in spoken(part(listed, "versions"))
 
 
-def test_the_versions_that_other_pages_name_lead_here(shop: Workshop, clock: Clock):
+def test_links_to_a_version_from_other_pages_lead_to_its_page(shop: Workshop, clock: Clock):
     shop.propose()
     with tenancy(shop.tenant):
         row = catalogue.policy_version(shop.tenant, "approval", "1")
@@ -175,13 +173,13 @@ def test_the_versions_that_other_pages_name_lead_here(shop: Workshop, clock: Clo
     assert f'href="{base}/policies/approval/1"' in event
 
 
-def test_a_version_that_is_not_there_is_no_page(shop: Workshop):
+def test_a_missing_version_is_not_found(shop: Workshop):
     for path in ("approval/9", "retention/1", "approval/0x", "nothing/1"):
         assert answer(shop, path).status_code == 404, path
     assert answer(shop, "approval/1", since="nine", before="soon").status_code == 200
 
 
-def test_versions_of_another_tenant_are_not_here(shop: Workshop, clock: Clock):
+def test_versions_of_another_tenant_are_not_found(shop: Workshop, clock: Clock):
     other = workshop("willow")
     put(other, clock, "approval", "willows-own", {"rules": [REST]})
     assert answer(shop, "approval/willows-own").status_code == 404

@@ -36,7 +36,7 @@ def spoken(html: str) -> str:
     return " ".join(unescape(re.sub(r"<[^>]+>", " ", html)).split())
 
 
-def test_a_draft_is_held_against_what_was_decided_and_the_outcome_of_it(counter: Counter, refunded: str, clock: Clock):
+def test_a_draft_is_compared_with_past_decisions_and_their_outcomes(counter: Counter, refunded: str, clock: Clock):
     for kind in ("approval", "autonomy"):
         same = simulated(counter, kind, clock, version="1")
         assert same["text"] == f"Of {same['decided']} {NONE_OF}"
@@ -78,7 +78,9 @@ def test_a_draft_is_held_against_what_was_decided_and_the_outcome_of_it(counter:
         assert counter.auditor.post(f"/policies/{kind}/simulation", body).status_code == status, (kind, body)
 
 
-def test_the_page_of_a_version_leads_to_what_it_would_have_touched(counter: Counter, refunded: str, clock: Clock):
+def test_the_page_of_a_version_links_to_the_actions_that_it_would_have_affected(
+    counter: Counter, refunded: str, clock: Clock
+):
     body = {"version": "2", "document": default_policy("approval") | {"rules": [LARGE]}, "reason": "Too much went."}
     assert counter.operator_key.release("approval", body).status_code == 201
     clock.forward(seconds=1)

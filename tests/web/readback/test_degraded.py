@@ -13,7 +13,7 @@ from tests.support.api_tenant import Clock, Workshop, contract, result
 
 
 @pytest.mark.req("R-FB-11")
-def test_a_low_risk_effect_that_nothing_can_read_is_shown_as_unverified_and_never_as_done(
+def test_a_low_risk_effect_without_a_check_is_shown_as_unverified_and_never_as_done(
     shop: Workshop, clock: Clock, tmp_path: Path
 ):
     newer = contract("write_document") | {"version": "1.1.0", "side_effect_class": "LOW_RISK_INTERNAL"}
@@ -47,9 +47,7 @@ def without_broker(shop: Workshop, settings: Any, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.req("R-FB-12")
-def test_without_a_broker_the_record_is_shown_work_goes_on_and_nothing_reads_as_done(
-    without_broker: Workshop, clock: Clock
-):
+def test_without_a_broker_work_continues_and_nothing_is_shown_as_done_early(without_broker: Workshop, clock: Clock):
     shop = without_broker
     started = shop.started()
     assert shop.observe(started).json()["state"] == "PENDING"

@@ -55,7 +55,7 @@ def test_an_impossible_freeze_is_refused(stage, scope, value, said):
         ),
     ],
 )
-def test_a_name_that_nothing_bears_is_frozen_at_the_second_yes(stage, scope, asked, placed):
+def test_an_unknown_name_is_frozen_after_a_second_confirmation(stage, scope, asked, placed):
     operator, program = visitor(stage, "operator"), key_for(stage.tenant, "oper")
     first = operator.post("freezes/place", scope=scope, value="ghost", reason=REASON)
     assert first.status_code == 422
@@ -68,7 +68,7 @@ def test_a_name_that_nothing_bears_is_frozen_at_the_second_yes(stage, scope, ask
     assert placed in words(operator.page("freezes"))
 
 
-def test_the_page_offers_what_exists_by_kind(stage):
+def test_the_page_lists_existing_names_by_kind(stage):
     case = stage.case()
     page = visitor(stage, "operator").page("freezes")
     assert f'<option value="target:{case.target}">' in page
@@ -79,7 +79,7 @@ def test_the_page_offers_what_exists_by_kind(stage):
     assert "optgroup" not in visitor(stage, "reviewer").page("freezes")
 
 
-def test_a_system_is_frozen_as_the_tools_that_are_verified_in_it(stage):
+def test_freezing_a_system_freezes_the_tools_that_are_verified_in_it(stage):
     operator = visitor(stage, "operator")
     operator.post("freezes/place", what=f"system:{SYSTEM}", reason=REASON)
     assert in_force(stage) == [("tool", "issue_refund")]
@@ -92,7 +92,7 @@ def test_a_system_is_frozen_as_the_tools_that_are_verified_in_it(stage):
     assert "No contract in force is verified in a system of this name" in words(ghost.content.decode())
 
 
-def test_a_choice_and_a_typed_name_together_are_refused(stage):
+def test_a_choice_together_with_a_typed_name_is_refused(stage):
     sent = {"what": "tenant:", "scope": "tool", "value": "ghost", "reason": REASON}
     refused = visitor(stage, "operator").post("freezes/place", **sent)
     assert "Choose from the list or type a name, not both." in words(refused.content.decode())
@@ -102,7 +102,7 @@ def test_a_choice_and_a_typed_name_together_are_refused(stage):
     assert in_force(stage) == []
 
 
-def test_a_target_that_nothing_has_named_is_asked_about_and_frozen_at_the_second_yes(stage):
+def test_an_unknown_target_is_frozen_after_a_second_confirmation(stage):
     operator = visitor(stage, "operator")
     first = operator.post("freezes/place", scope="target", value="order/unheard-of", reason=REASON)
     page = first.content.decode()
@@ -118,7 +118,7 @@ def test_a_target_that_nothing_has_named_is_asked_about_and_frozen_at_the_second
     assert "No action has named order/unheard-of yet; one that does will not be released." in said
 
 
-def test_a_program_is_asked_the_same(stage):
+def test_the_api_requires_a_confirmation_for_an_unknown_target_too(stage):
     operator = key_for(stage.tenant, "oper")
     body = {"scope": "target", "value": "order/unheard-of", "reason": REASON}
     refused = operator.post("/freezes", body)
@@ -138,7 +138,7 @@ def test_a_known_name_is_frozen_at_the_first_confirmation(stage):
         assert operator.post("/freezes", {"scope": scope, "value": value, "reason": REASON}).status_code == 201
 
 
-def test_an_incident_contains_nothing_that_does_not_exist(stage):
+def test_an_incident_cannot_freeze_something_that_does_not_exist(stage):
     case = stage.case()
     operator = visitor(stage, "operator")
     operator.post("incidents/new", title="Odd", kind="operations", severity="2", reason="Look.", case=str(case.id))
@@ -152,7 +152,7 @@ def test_an_incident_contains_nothing_that_does_not_exist(stage):
     assert in_force(stage) == []
 
 
-def test_lifting_says_before_and_after_what_is_still_open(stage):
+def test_the_page_lists_unresolved_work_before_and_after_a_lift(stage):
     case = stage.case()
     operator = visitor(stage, "operator")
     operator.post("freezes/place", scope="target", value=case.target, reason=REASON)
@@ -171,7 +171,7 @@ def test_lifting_says_before_and_after_what_is_still_open(stage):
     assert f"{case.tool} on {case.target}" in after
 
 
-def test_lifting_says_that_nothing_is_open(stage):
+def test_a_lift_without_unresolved_work_says_so(stage):
     action_id = stage.propose()
     with tenancy(stage.tenant):
         from ledger.actions.queries import actions
@@ -187,7 +187,7 @@ def test_lifting_says_that_nothing_is_open(stage):
     }
 
 
-def test_a_program_hears_what_is_still_open(stage):
+def test_the_api_lists_unresolved_work_before_and_after_a_lift(stage):
     case = stage.case()
     operator = person_for(stage.tenant, "operator")
     placed = operator.post("/freezes", {"scope": "tool", "value": case.tool, "reason": REASON}).json()
@@ -197,7 +197,7 @@ def test_a_program_hears_what_is_still_open(stage):
     assert lifted["still_open"] == open_work
 
 
-def test_home_shows_a_freeze_with_the_way_to_lift_it(stage):
+def test_home_shows_a_freeze_with_a_link_to_lift_it(stage):
     operator = visitor(stage, "operator")
     operator.post("freezes/place", what="tenant:", reason=REASON)
     said = words(operator.page())

@@ -68,7 +68,9 @@ def stored(shop: Workshop) -> tuple[int, int, int]:
 
 
 @pytest.mark.req("R-OB-14")
-def test_a_signed_webhook_is_evidence_and_an_early_reading_and_no_state(hook: str, mapped: Workshop, clock: Clock):
+def test_a_signed_webhook_is_evidence_and_causes_an_early_reading_without_a_state_change(
+    hook: str, mapped: Workshop, clock: Clock
+):
     action_id = pending(mapped)
     assert send(hook, clock, {"data": {"action": action_id, "status": "deleted"}}).status_code == 202
     assert mapped.state(action_id) == "PENDING"
@@ -78,7 +80,7 @@ def test_a_signed_webhook_is_evidence_and_an_early_reading_and_no_state(hook: st
 
 
 @pytest.mark.req("R-OB-14")
-def test_a_forged_webhook_is_refused_and_leaves_nothing(hook: str, mapped: Workshop, clock: Clock):
+def test_a_forged_webhook_is_refused_and_stores_nothing(hook: str, mapped: Workshop, clock: Clock):
     action_id = pending(mapped)
     before = stored(mapped)
     body = {"data": {"action": action_id}}
@@ -95,7 +97,7 @@ def test_a_forged_webhook_is_refused_and_leaves_nothing(hook: str, mapped: Works
 
 
 @pytest.mark.req("R-OB-13")
-def test_a_webhook_beside_the_tools_answer_is_an_observation_of_its_own(hook: str, mapped: Workshop, clock: Clock):
+def test_a_webhook_is_recorded_separately_from_the_answer_of_the_tool(hook: str, mapped: Workshop, clock: Clock):
     action_id = pending(mapped)
     send(hook, clock, {"data": {"action": action_id}})
     with tenancy(mapped.tenant):
@@ -104,7 +106,7 @@ def test_a_webhook_beside_the_tools_answer_is_an_observation_of_its_own(hook: st
         assert queries.last_observation(mapped.tenant, action_id).source == "executor"  # type: ignore[arg-type, union-attr]
 
 
-def test_a_webhook_does_not_pose_as_the_executors_answer(hook: str, mapped: Workshop, clock: Clock):
+def test_a_webhook_is_not_shown_as_the_answer_of_the_executor(hook: str, mapped: Workshop, clock: Clock):
     action_id = pending(mapped)
     send(hook, clock, {"data": {"action": action_id}})
     page = mapped.operator.client.get(f"/t/{mapped.slug}/actions/{action_id}").content.decode()
@@ -112,7 +114,7 @@ def test_a_webhook_does_not_pose_as_the_executors_answer(hook: str, mapped: Work
     assert "observation: notified" not in page
 
 
-def test_the_same_webhook_is_taken_once(hook: str, mapped: Workshop, clock: Clock):
+def test_a_repeated_webhook_is_accepted_once(hook: str, mapped: Workshop, clock: Clock):
     action_id = pending(mapped)
     body = {"data": {"action": action_id}}
     assert [send(hook, clock, body).status_code for _ in range(3)] == [202, 202, 202]
@@ -142,7 +144,9 @@ def test_an_action_is_found_by_its_key_and_by_its_target(hook: str, mapped: Work
         b"",
     ],
 )
-def test_a_webhook_without_an_action_is_evidence_of_the_system(hook: str, mapped: Workshop, clock: Clock, body: Any):
+def test_a_webhook_without_an_action_is_stored_as_evidence_of_the_system(
+    hook: str, mapped: Workshop, clock: Clock, body: Any
+):
     assert send(hook, clock, body).status_code == 202
     with tenancy(mapped.tenant):
         system = catalogue_queries.system(mapped.tenant, "documents")
@@ -152,7 +156,7 @@ def test_a_webhook_without_an_action_is_evidence_of_the_system(hook: str, mapped
 
 
 @pytest.mark.req("R-OB-14")
-def test_a_provider_says_nothing_about_actions_of_other_systems(mapped: Workshop, clock: Clock, tmp_path: Path):
+def test_a_webhook_cannot_be_about_an_action_of_another_system(mapped: Workshop, clock: Clock, tmp_path: Path):
     other = {"name": "mail", "pattern": "filesystems", "settings": {"webhook": {"action_id": "/id"}}}
     assert mapped.operator_key.post("/systems", other).status_code == 201
     hook = mapped.operator_key.post("/systems/mail/hooks", {"secret": SECRET}).json()["hook_id"]
@@ -161,7 +165,7 @@ def test_a_provider_says_nothing_about_actions_of_other_systems(mapped: Workshop
     assert "webhook_received" not in kinds(mapped, action_id)
 
 
-def test_a_provider_says_nothing_about_actions_of_other_tenants(hook: str, mapped: Workshop, clock: Clock):
+def test_a_webhook_cannot_be_about_an_action_of_another_tenant(hook: str, mapped: Workshop, clock: Clock):
     other = workshop("willow").set_up()
     theirs = pending(other)
     assert send(hook, clock, {"data": {"action": theirs}}).status_code == 202
@@ -169,7 +173,7 @@ def test_a_provider_says_nothing_about_actions_of_other_tenants(hook: str, mappe
 
 
 @pytest.mark.req("R-OB-14")
-def test_after_settlement_a_webhook_leads_to_one_more_reading_and_no_state(
+def test_after_settlement_a_webhook_causes_one_more_reading_without_a_state_change(
     hook: str, mapped: Workshop, clock: Clock, tmp_path: Path
 ):
     action_id = pending(mapped)
@@ -186,7 +190,7 @@ def test_after_settlement_a_webhook_leads_to_one_more_reading_and_no_state(
     assert "contradicted" in kinds(mapped, action_id)
 
 
-def test_while_one_secret_replaces_another_both_are_good(hook: str, mapped: Workshop, clock: Clock):
+def test_during_a_rotation_both_secrets_are_valid(hook: str, mapped: Workshop, clock: Clock):
     path = f"/systems/documents/hooks/{hook}/rotate"
     assert mapped.operator_key.post(path, {"secret": NEXT}).json()["secrets"] == 2
     assert send(hook, clock, {}, webhook_id="a").status_code == 202
@@ -196,7 +200,7 @@ def test_while_one_secret_replaces_another_both_are_good(hook: str, mapped: Work
     assert send(hook, clock, {}, webhook_id="d", secret=NEXT).status_code == 202
 
 
-def test_a_revoked_address_is_no_address(hook: str, mapped: Workshop, clock: Clock):
+def test_a_revoked_address_is_not_found(hook: str, mapped: Workshop, clock: Clock):
     answer = mapped.operator_key.post(f"/systems/documents/hooks/{hook}/revoke", {"reason": "It leaked."})
     assert answer.json() == {"hook_id": hook, "revoked": True}
     assert send(hook, clock, {}).status_code == 404
@@ -205,7 +209,7 @@ def test_a_revoked_address_is_no_address(hook: str, mapped: Workshop, clock: Clo
     assert shown["secrets"] == 0
 
 
-def test_secrets_lie_in_files_of_their_own_and_are_never_shown(hook: str, mapped: Workshop, secrets_dir: Path):
+def test_secrets_are_stored_in_separate_files_and_never_shown(hook: str, mapped: Workshop, secrets_dir: Path):
     path = secrets_dir / "systems" / "orchid" / "documents.hooks.json"
     assert json.loads(path.read_text()) == {hook: [SECRET]}
     assert path.stat().st_mode & 0o777 == 0o600
@@ -213,7 +217,7 @@ def test_secrets_lie_in_files_of_their_own_and_are_never_shown(hook: str, mapped
     assert SECRET[6:].encode() not in shown
 
 
-def test_a_body_of_more_than_a_mebibyte_is_refused(hook: str, mapped: Workshop, clock: Clock):
+def test_a_body_above_one_mebibyte_is_refused(hook: str, mapped: Workshop, clock: Clock):
     assert send(hook, clock, b"x" * (1 << 20)).status_code == 202
     assert send(hook, clock, b"x" * ((1 << 20) + 1)).status_code == 413
 
@@ -234,13 +238,13 @@ def test_a_weak_secret_and_an_unknown_system_are_refused(mapped: Workshop):
     assert mapped.operator_key.post("/systems/nowhere/hooks", {"secret": SECRET}).status_code == 404
 
 
-def test_a_wrong_mapping_is_refused_when_a_system_is_registered(mapped: Workshop):
+def test_an_invalid_mapping_is_refused_when_a_system_is_registered(mapped: Workshop):
     body = {"name": "x", "pattern": "filesystems", "settings": {"webhook": {"action_id": "data.id"}}}
     answer = mapped.operator_key.post("/systems", body)
     assert (answer.status_code, answer.json()["code"]) == (422, "BAD_MAPPING")
 
 
-def test_deliveries_are_forgotten_when_nobody_repeats_them_any_more(hook: str, mapped: Workshop, clock: Clock):
+def test_delivery_ids_are_deleted_after_they_can_no_longer_repeat(hook: str, mapped: Workshop, clock: Clock):
     send(hook, clock, {})
     operations.prune_deliveries(before=clock.now() - KEPT)
     assert stored(mapped)[2] == 1
@@ -249,16 +253,14 @@ def test_deliveries_are_forgotten_when_nobody_repeats_them_any_more(hook: str, m
     assert stored(mapped)[2] == 0
 
 
-def test_an_action_that_has_not_started_takes_a_webhook_and_stays_where_it_is(
-    hook: str, mapped: Workshop, clock: Clock
-):
+def test_a_webhook_for_an_action_that_has_not_started_changes_no_state(hook: str, mapped: Workshop, clock: Clock):
     action_id = mapped.propose()
     assert send(hook, clock, {"data": {"action": action_id}}).status_code == 202
     assert mapped.state(action_id) == "VALIDATED"
     assert not Schedule.objects.filter(action_id=action_id).exists()
 
 
-def test_a_result_of_the_tool_after_a_webhook_is_judged_alone(hook: str, mapped: Workshop, clock: Clock):
+def test_an_answer_after_a_webhook_is_judged_on_its_own(hook: str, mapped: Workshop, clock: Clock):
     started = mapped.started()
     send(hook, clock, {"data": {"action": started["action_id"]}})
     mapped.observe(started, result=result())

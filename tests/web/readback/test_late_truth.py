@@ -53,13 +53,13 @@ def kinds(shop: Workshop, action_id: str) -> list[str]:
     return [event["event"] for event in shop.history(action_id)]
 
 
-def test_a_settled_action_is_due_again_when_its_contract_says(written: str, clock: Clock):
+def test_a_settled_action_is_due_again_at_the_time_in_its_contract(written: str, clock: Clock):
     assert due(clock) == []
     clock.forward(minutes=61)
     assert due(clock) == [UUID(written)]
 
 
-def test_a_reading_that_agrees_is_on_record_and_the_next_one_is_due_a_day_after(
+def test_an_agreeing_reading_is_recorded_and_the_next_one_is_due_a_day_later(
     shop: Workshop, written: str, clock: Clock
 ):
     clock.forward(minutes=61)
@@ -72,7 +72,7 @@ def test_a_reading_that_agrees_is_on_record_and_the_next_one_is_due_a_day_after(
 
 
 @pytest.mark.req("R-RI-08", "R-SM-08")
-def test_a_contradiction_keeps_the_state_and_takes_back_the_completion(
+def test_a_contradiction_keeps_the_state_and_withdraws_the_completion(
     shop: Workshop, written: str, clock: Clock, tmp_path: Path
 ):
     assert shop.report(written)["completed"] is True
@@ -109,7 +109,7 @@ def settle(shop: Workshop, case: dict, resolution: str) -> dict:
 @pytest.mark.parametrize(
     ("resolution", "code"), [("ATTEST_PRESENT", "ATTESTED"), ("ATTEST_ABSENT", "FINAL_STATE_UNKNOWN")]
 )
-def test_a_person_settles_a_contradiction_and_the_state_stays(
+def test_a_person_settles_a_contradiction_and_the_state_remains(
     shop: Workshop, written: str, clock: Clock, tmp_path: Path, resolution: str, code: str
 ):
     (tmp_path / "documents" / "notes" / "today.md").unlink()
@@ -134,7 +134,7 @@ def test_later_evidence_against_a_settled_case_reopens_it(shop: Workshop, writte
     assert (str(again.id), again.state, again.reason) == (case["case_id"], "OPEN", "CONTRADICTED")
 
 
-def test_a_second_look_can_withdraw_a_contradiction(shop: Workshop, written: str, clock: Clock, tmp_path: Path):
+def test_a_second_reading_can_withdraw_a_contradiction(shop: Workshop, written: str, clock: Clock, tmp_path: Path):
     file = tmp_path / "documents" / "notes" / "today.md"
     file.rename(tmp_path / "aside.md")
     clock.forward(minutes=61)
@@ -147,7 +147,9 @@ def test_a_second_look_can_withdraw_a_contradiction(shop: Workshop, written: str
     assert shop.report(written)["completed"] is True
 
 
-def test_a_system_that_does_not_answer_contradicts_nothing(shop: Workshop, written: str, clock: Clock, tmp_path: Path):
+def test_a_system_that_does_not_answer_causes_no_contradiction(
+    shop: Workshop, written: str, clock: Clock, tmp_path: Path
+):
     (tmp_path / "documents").rename(tmp_path / "unmounted")
     clock.forward(minutes=61)
     assert look_again(shop, written, clock) is None

@@ -57,7 +57,7 @@ def books(shop: Workshop, secrets_dir: Path) -> Workshop:
     return shop
 
 
-def test_a_key_moves_no_known_system(books: Workshop):
+def test_no_key_can_move_a_known_system(books: Workshop):
     """The attack: settings of a known system lead its password to a host of one's choice."""
     sent = books.operator_key.post("/systems", MOVED)
     assert sent.json()["settings"] == SYSTEM["settings"] == settings_of(books)
@@ -68,7 +68,7 @@ def test_a_key_moves_no_known_system(books: Workshop):
         assert key.post("/systems/books/answer", word).status_code == 403
 
 
-def test_even_confirmed_settings_lead_the_password_nowhere_else(books: Workshop):
+def test_even_confirmed_settings_send_no_password_to_another_host(books: Workshop):
     books.operator_key.post("/systems", MOVED)
     assert answer(books).status_code == 200
     assert settings_of(books)["host"] == "evil.example"
@@ -78,7 +78,7 @@ def test_even_confirmed_settings_lead_the_password_nowhere_else(books: Workshop)
     )
 
 
-def test_a_new_system_leads_no_password_elsewhere_either(shop: Workshop, secrets_dir: Path):
+def test_a_new_system_sends_no_existing_password_to_another_host(shop: Workshop, secrets_dir: Path):
     """The attack: a system is registered under the name of a credential that is there already."""
     credential = {"url": "postgresql://reader:word@books.example:5432/books"}
     (secrets_dir / "systems" / "orchid" / "books.json").write_text(json.dumps(credential))
@@ -86,13 +86,13 @@ def test_a_new_system_leads_no_password_elsewhere_either(shop: Workshop, secrets
     assert access(shop)[0] is None
 
 
-def test_a_change_that_does_not_move_a_system_takes_effect_at_once(books: Workshop):
+def test_a_change_that_does_not_move_a_system_applies_at_once(books: Workshop):
     quicker = SYSTEM | {"settings": SYSTEM["settings"] | {"limits": {"incident_after_s": 60}}}
     assert books.operator_key.post("/systems", quicker).status_code == 201
     assert settings_of(books)["limits"] == {"incident_after_s": 60}
 
 
-def test_a_second_person_confirms_with_proof_and_the_sender_never(books: Workshop):
+def test_a_second_person_confirms_with_proof_and_never_the_sender(books: Workshop):
     ada = administrator_of(books)
     assert ada.post("/systems", MOVED).json()["waits"]
     refused = answer(books)
@@ -102,7 +102,7 @@ def test_a_second_person_confirms_with_proof_and_the_sender_never(books: Worksho
     assert answer(books, "ben@orchid").json()["code"] == "NOTHING_PROPOSED"
 
 
-def test_a_declined_change_leaves_everything_as_it_was(books: Workshop):
+def test_a_declined_change_changes_nothing(books: Workshop):
     books.operator_key.post("/systems", MOVED)
     assert answer(books, confirm=False, reason="Nobody asked for it.").json()["waits"] is None
     assert settings_of(books) == SYSTEM["settings"]
@@ -114,7 +114,7 @@ def test_a_declined_change_leaves_everything_as_it_was(books: Workshop):
     assert told[2][1]["reason"] == "Nobody asked for it."
 
 
-def test_the_page_shows_the_difference_and_takes_the_second_persons_word(books: Workshop):
+def test_the_page_shows_the_difference_and_takes_the_decision_of_the_second_person(books: Workshop):
     books.operator_key.post("/systems", MOVED)
     ada = Visitor(administrator_of(books).client, books.slug)
     page = words(ada.page("systems"))
@@ -133,7 +133,7 @@ def test_the_page_shows_the_difference_and_takes_the_second_persons_word(books: 
 # Under TLS alone
 
 
-def test_no_secret_is_sent_without_tls_but_on_this_machine():
+def test_no_secret_is_sent_without_tls_except_to_this_machine():
     for asked in (
         {"auth": ("ann", "word")},
         {"headers": {"Authorization": "Bearer x"}},
@@ -146,7 +146,7 @@ def test_no_secret_is_sent_without_tls_but_on_this_machine():
     fetching.Site("http://10.0.0.7:8200", until=fetching.deadline_after(5))
 
 
-def test_a_databases_password_leaves_this_machine_only_under_tls():
+def test_a_database_password_is_sent_to_another_machine_only_over_tls():
     assert postgres._tls_settings({"host": "books.example", "password": "word"}) == {"sslmode": "require"}
     assert postgres._tls_settings({"host": "books.example", "password": "word", "sslmode": "verify-full"}) == {}
     assert postgres._tls_settings({"host": "127.0.0.1", "password": "word"}) == {}
@@ -157,7 +157,7 @@ def test_a_databases_password_leaves_this_machine_only_under_tls():
             postgres._tls_settings({"host": "books.example", "password": "word", "sslmode": weak})
 
 
-def test_a_brokers_password_leaves_this_machine_only_under_tls():
+def test_a_broker_password_is_sent_to_another_machine_only_over_tls():
     from reviews.checks import queues
 
     with pytest.raises(CheckFailed, match=r"without TLS \(rediss\)"):

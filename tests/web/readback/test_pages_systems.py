@@ -37,7 +37,7 @@ def system_id(stage):
         return catalogue_queries.system(stage.tenant, "shop").id
 
 
-def test_a_system_that_was_never_asked_says_so(stage):
+def test_a_system_that_was_never_read_is_shown_as_such(stage):
     said = words(visitor(stage, "operator").page(PATH))
     for part in ("shop", "Not read yet", "Unverified actions 0", "Oldest none", "Irreversible actions allowed"):
         assert part in said
@@ -45,14 +45,14 @@ def test_a_system_that_was_never_asked_says_so(stage):
 
 
 @pytest.mark.req("R-UI-01")
-def test_a_system_that_answers_shows_how(stage):
+def test_a_system_that_answers_shows_its_latency(stage):
     asked(stage, 3)
     said = words(visitor(stage, "operator").page(PATH))
     for part in ("Answers", "12 ms", "3, 0 unanswered", "Consecutive failures 0", "Concurrent reads 4"):
         assert part in said
 
 
-def test_a_system_that_is_away_shows_why_and_until_when(stage):
+def test_a_system_that_is_down_shows_the_reason_and_the_next_attempt(stage):
     asked(stage, 5, unanswered="Connection refused")
     said = words(visitor(stage, "operator").page(PATH))
     for part in ("Consecutive failures 5: Connection refused", "Down since", "next attempt", "paused."):
@@ -60,13 +60,13 @@ def test_a_system_that_is_away_shows_why_and_until_when(stage):
     assert "shop down" in words(visitor(stage, "operator").page())
 
 
-def test_an_outage_leads_to_its_incident(stage):
+def test_an_outage_links_to_its_incident(stage):
     asked(stage, 5, unanswered="Connection refused")
     systems.open_outage_incidents(at=AT + timedelta(hours=1))
     assert "/t/orchid/incidents/" in visitor(stage, "operator").page(PATH)
 
 
-def test_an_operator_stops_and_resumes_with_a_reason(stage):
+def test_an_operator_stops_and_resumes_releases_with_a_reason(stage):
     person, path = visitor(stage, "operator"), f"/t/orchid/systems/{system_id(stage)}"
     assert person.client.post(f"{path}/stop", {"reason": "They migrate."}).status_code == 302
     said = words(person.page(PATH))
@@ -76,7 +76,7 @@ def test_an_operator_stops_and_resumes_with_a_reason(stage):
     assert "Irreversible actions allowed" in words(person.page(PATH))
 
 
-def test_a_pause_needs_a_reason(stage):
+def test_a_pause_requires_a_reason(stage):
     person = visitor(stage, "operator")
     person.client.post(f"/t/orchid/systems/{system_id(stage)}/stop", {"reason": " "})
     assert "Not paused: enter a reason." in words(person.page(PATH))
@@ -96,7 +96,7 @@ def test_webhook_addresses_are_shown(stage, secrets_dir):
     assert "no webhook received yet" in said
 
 
-def test_no_system_is_said_in_a_sentence(stage, monkeypatch):
+def test_an_empty_list_of_systems_is_described_in_one_sentence(stage, monkeypatch):
     monkeypatch.setattr("console.systems.context.all_systems", lambda *_, **__: [])
     assert "No system of record is registered." in words(visitor(stage, "operator").page(PATH))
 
@@ -127,7 +127,7 @@ def counted(stage):
         return execute(statement, stage.tenant)[0]
 
 
-def test_without_a_credential_the_test_says_so_and_the_page_says_where_it_belongs(stage, settings, tmp_path):
+def test_a_missing_credential_is_reported_by_the_test_with_its_location_on_the_page(stage, settings, tmp_path):
     settings.COUNTERFOIL_SECRETS_DIR = tmp_path
     status, said = try_it(stage)
     assert status == 200
@@ -140,7 +140,7 @@ def test_without_a_credential_the_test_says_so_and_the_page_says_where_it_belong
     assert try_it(stage, "reviewer")[0] == 403
 
 
-def test_a_system_that_does_not_answer_says_why_and_only_the_access_is_on_record(stage, settings, tmp_path):
+def test_a_failed_connection_test_shows_the_reason_and_records_only_the_access(stage, settings, tmp_path):
     put_credential(settings, tmp_path, host="127.0.0.1", port=1, dbname="shop", user="reader", password="x")
     visitor(stage, "operator")
     before = counted(stage)
@@ -151,7 +151,9 @@ def test_a_system_that_does_not_answer_says_why_and_only_the_access_is_on_record
     assert [now - then for now, then in zip(counted(stage), before, strict=True)] == [0, 0, 0, 1]
 
 
-def test_the_test_reads_by_the_contract_s_own_check_and_says_what_it_read(stage, settings, tmp_path, monkeypatch):
+def test_the_connection_test_reads_with_the_check_of_the_contract_and_shows_the_result(
+    stage, settings, tmp_path, monkeypatch
+):
     put_credential(settings, tmp_path, host="127.0.0.1", port=1, dbname="shop", user="reader", password="x")
     asked_for = []
 
@@ -184,7 +186,7 @@ def test_the_test_reads_by_the_contract_s_own_check_and_says_what_it_read(stage,
     assert "Read with the check of issue_refund 1.0.0" in said
 
 
-def test_every_pattern_has_the_form_of_its_credential_which_names_its_own_address():
+def test_every_pattern_shows_the_form_of_its_credential():
     assert set(EXAMPLES) == set(PATTERNS)
     for pattern, example in EXAMPLES.items():
         assert resolve_address({}, example)[1] == "", pattern

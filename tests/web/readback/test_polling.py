@@ -106,7 +106,7 @@ def test_a_batch_is_read_and_each_action_gets_its_own_verdict(
     assert health(shop).last_success_at == clock.now()
 
 
-def test_a_second_look_that_finds_nothing_new_writes_no_event(shop: Workshop, clock: Clock, reads: list[UUID]):
+def test_a_second_reading_without_news_writes_no_event(shop: Workshop, clock: Clock, reads: list[UUID]):
     patient = contract("write_document") | {"version": "1.1.0"}
     patient["verification"] |= {"settle_s": 600}
     shop.operator_key.release_contract(patient)
@@ -123,7 +123,7 @@ def test_a_second_look_that_finds_nothing_new_writes_no_event(shop: Workshop, cl
     assert again.due_at > row.due_at
 
 
-def test_while_another_worker_has_the_lease_a_poll_stays_for_nothing_and_reads_no_slow_system(
+def test_a_poll_without_the_lease_does_not_wait_and_reads_no_slow_system(
     shop: Workshop, clock: Clock, reads: list[UUID]
 ):
     [action_id] = written(shop)
@@ -139,7 +139,7 @@ def test_while_another_worker_has_the_lease_a_poll_stays_for_nothing_and_reads_n
 
 
 @pytest.mark.usefixtures("db")
-def test_the_lease_of_a_worker_that_died_runs_out_and_nobody_gives_up_anothers():
+def test_the_lease_of_a_dead_worker_expires_and_is_released_only_by_its_holder():
     dead, next_one = uuid4(), uuid4()
     assert processes.take_lease("test", dead, seconds=0.2)
     assert not processes.take_lease("test", next_one, seconds=5)
@@ -152,7 +152,7 @@ def test_the_lease_of_a_worker_that_died_runs_out_and_nobody_gives_up_anothers()
 
 
 @pytest.mark.req("R-LE-02")
-def test_the_database_refuses_a_run_that_no_event_lists(shop: Workshop, clock: Clock):
+def test_the_database_refuses_a_run_without_an_event(shop: Workshop, clock: Clock):
     [action_id] = written(shop)
     clock.forward(seconds=1)
     tasks.verify_due()
@@ -177,7 +177,7 @@ def there(tmp_path: Path, *names: str) -> None:
         place.write_text("Quiet.")
 
 
-def test_verdicts_of_a_batch_are_one_transaction_and_each_leaves_what_it_leaves_alone(
+def test_the_verdicts_of_a_batch_are_committed_together_and_leave_other_actions_unchanged(
     shop: Workshop, clock: Clock, tmp_path: Path
 ):
     [alone] = written(shop, folder="alone")
@@ -200,7 +200,7 @@ def test_verdicts_of_a_batch_are_one_transaction_and_each_leaves_what_it_leaves_
     call_command("verify_ledger", stdout=StringIO())
 
 
-def test_verdicts_that_cannot_be_written_together_are_written_one_by_one(
+def test_verdicts_that_cannot_be_committed_together_are_committed_one_by_one(
     shop: Workshop, clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     made = written(shop, 2)
@@ -225,7 +225,7 @@ def test_nothing_is_read_while_nothing_is_due(shop: Workshop, clock: Clock, read
     assert reads == []
 
 
-def test_a_check_that_breaks_takes_nothing_else_down(
+def test_an_error_in_one_check_does_not_affect_other_readings(
     shop: Workshop, clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     broken, fine = written(shop, 2)
@@ -273,7 +273,9 @@ class TestCircuit:
             entry = shop.operator_key.get(f"/actions/{action_id}").json()["entry"]
             assert entry["reconciliation"]["recovery_decision"] == "RT-19 HOLD_PENDING_AND_RETRY_VERIFICATION"
 
-    def test_an_open_circuit_costs_no_reading(self, shop: Workshop, root: Path, clock: Clock, reads: list[UUID]):
+    def test_no_readings_are_made_while_the_circuit_is_open(
+        self, shop: Workshop, root: Path, clock: Clock, reads: list[UUID]
+    ):
         made = self.away(shop, root, clock)
         del reads[:]
         clock.forward(seconds=8)
@@ -286,7 +288,7 @@ class TestCircuit:
         assert all(row.readings == 1 for row in rows)
 
     @pytest.mark.req("R-RP-19")
-    def test_a_reading_due_while_the_circuit_is_open_waits_with_its_reason(
+    def test_a_reading_that_is_due_while_the_circuit_is_open_waits_with_its_reason(
         self, shop: Workshop, root: Path, clock: Clock, reads: list[UUID]
     ):
         late = written(shop, folder="late")[0]
@@ -301,7 +303,7 @@ class TestCircuit:
         assert entry["reconciliation"]["recovery_decision"].startswith("RT-19")
 
     @pytest.mark.req("R-VD-17", "R-LE-02")
-    def test_every_run_of_an_outage_is_an_event_and_the_record_holds(
+    def test_every_run_during_an_outage_is_an_event_and_the_record_is_intact(
         self, shop: Workshop, root: Path, clock: Clock, reads: list[UUID]
     ):
         late = written(shop, folder="late")[0]
@@ -324,7 +326,7 @@ class TestCircuit:
         assert {str(run.pointer) for run in runs} <= set(told)
         assert_intact(shop)
 
-    def test_the_probe_is_one_reading_and_its_failure_waits_longer(
+    def test_a_probe_is_one_reading_and_its_failure_lengthens_the_wait(
         self, shop: Workshop, root: Path, clock: Clock, reads: list[UUID]
     ):
         self.away(shop, root, clock)
@@ -353,7 +355,7 @@ class TestCircuit:
         assert Lane.objects.get(tenant_id=shop.tenant).held_until is None
 
     @pytest.mark.req("R-VD-12")
-    def test_the_sla_ends_the_waiting_although_the_circuit_is_open(
+    def test_the_deadline_ends_the_waiting_although_the_circuit_is_open(
         self, shop: Workshop, root: Path, clock: Clock, reads: list[UUID]
     ):
         assert limits(shop, failures=1, cooldown_s=3600, longest_cooldown_s=3600).status_code == 201
@@ -366,7 +368,7 @@ class TestCircuit:
         assert "VERIFICATION_TIMEOUT" in shop.path(action_id)
 
     @pytest.mark.req("R-RB-06")
-    def test_an_outage_is_one_incident_and_not_one_for_each_action(self, shop: Workshop, root: Path, clock: Clock):
+    def test_an_outage_opens_one_incident_and_not_one_per_action(self, shop: Workshop, root: Path, clock: Clock):
         assert limits(shop, failures=2, cooldown_s=60, incident_actions=3).status_code == 201
         self.away(shop, root, clock)
         tasks.sweep()
@@ -377,7 +379,7 @@ class TestCircuit:
         assert "3 actions wait" in incident.title
 
     @pytest.mark.req("R-RB-06")
-    def test_when_the_system_answers_again_its_incident_says_so_and_stays_open(
+    def test_a_recovered_system_is_noted_in_its_incident_which_stays_open(
         self, shop: Workshop, root: Path, clock: Clock
     ):
         assert limits(shop, failures=2, cooldown_s=60, incident_after_s=5).status_code == 201
@@ -392,7 +394,7 @@ class TestCircuit:
             events = [event.kind for event, _, _ in events_queries.history(shop.tenant, incident.id)]
         assert events[-1] == "system_answers_again"
 
-    def test_a_short_outage_is_no_incident(self, shop: Workshop, root: Path, clock: Clock):
+    def test_a_short_outage_opens_no_incident(self, shop: Workshop, root: Path, clock: Clock):
         self.away(shop, root, clock)
         tasks.sweep()
         with tenancy(shop.tenant):
@@ -400,14 +402,14 @@ class TestCircuit:
 
 
 @pytest.mark.parametrize("wrong", [{"concurrency": 0}, {"reads": 5}, {"failures": "many"}])
-def test_wrong_limits_are_refused_when_a_system_is_registered(shop: Workshop, tmp_path: Path, wrong: dict[str, Any]):
+def test_invalid_limits_are_refused_when_a_system_is_registered(shop: Workshop, tmp_path: Path, wrong: dict[str, Any]):
     answer = limits(shop, **wrong)
     assert answer.status_code == 422
     assert answer.json()["code"] == "BAD_LIMITS"
     assert answer.json()["errors"][0]["path"] == f"/settings/limits/{next(iter(wrong))}"
 
 
-def test_new_limits_hold_from_the_next_claim_on(shop: Workshop, tmp_path: Path, clock: Clock):
+def test_new_limits_apply_from_the_next_claim_on(shop: Workshop, tmp_path: Path, clock: Clock):
     written(shop)
     assert limits(shop, concurrency=1, reads_per_minute=60).status_code == 201
     lane = Lane.objects.get(tenant_id=shop.tenant)
@@ -441,7 +443,7 @@ class TestBudget:
             assert queries.reading_usage(shop.tenant, at=clock.now()).in_hour == 3
 
     @pytest.mark.req("R-VD-14")
-    def test_beyond_the_budget_readings_are_stretched_and_it_is_said_once(
+    def test_beyond_the_budget_readings_are_delayed_and_that_is_reported_once(
         self, shop: Workshop, waiting: list[str], clock: Clock
     ):
         clock.forward(seconds=1)
@@ -454,7 +456,7 @@ class TestBudget:
         soonest = min(row.due_at for row in Schedule.objects.filter(action_id__in=waiting))
         assert soonest - clock.now() > timedelta(seconds=20), "the longest interval of the contract is four seconds"
 
-    def test_the_page_says_that_the_budget_is_used_up(self, shop: Workshop, waiting: list[str], clock: Clock):
+    def test_the_page_shows_that_the_budget_is_used_up(self, shop: Workshop, waiting: list[str], clock: Clock):
         for _ in range(2):
             clock.forward(seconds=5)
             tasks.verify_due()
@@ -478,23 +480,23 @@ class TestProbeOfIdleSystems:
         assert health(shop).probe_at is not None
         return root
 
-    def test_before_the_cool_down_is_over_nothing_is_asked(self, away: Path, clock: Clock):
+    def test_no_probe_is_made_before_the_cool_down_is_over(self, away: Path, clock: Clock):
         assert tasks.probe_idle() is False
 
-    def test_a_system_that_is_back_is_found_out(self, shop: Workshop, away: Path, clock: Clock):
+    def test_a_recovered_system_is_detected_by_a_probe(self, shop: Workshop, away: Path, clock: Clock):
         away.mkdir()
         clock.forward(seconds=30)
         assert tasks.probe_idle() is True
         assert health(shop).probe_at is None
         assert tasks.probe_idle() is False
 
-    def test_one_that_is_not_waits_longer(self, shop: Workshop, away: Path, clock: Clock):
+    def test_a_failed_probe_lengthens_the_wait(self, shop: Workshop, away: Path, clock: Clock):
         clock.forward(seconds=30)
         assert tasks.probe_idle() is True
         assert tasks.probe_idle() is False
         assert health(shop).cooldown_s == 40
 
-    def test_a_waiting_reading_serves_as_the_probe(self, shop: Workshop, away: Path, clock: Clock):
+    def test_no_separate_probe_is_made_while_a_reading_waits(self, shop: Workshop, away: Path, clock: Clock):
         written(shop, folder="other")
         clock.forward(seconds=30)
         assert tasks.probe_idle() is False

@@ -83,7 +83,7 @@ def test_an_unsealed_success_is_not_reported_as_completed(critical: Counter, clo
 
 @pytest.mark.req("R-VD-15", "R-OB-08")
 @pytest.mark.parametrize("sent", [None, "not a trace", f"00-{'a' * 32}"])
-def test_a_critical_mutation_without_its_agent_s_trace_is_refused_and_told_what_to_send(
+def test_a_critical_mutation_without_the_trace_of_its_agent_is_refused_with_instructions(
     critical: Counter, clock: Clock, sent: str | None
 ):
     trace = critical.agent.headers.pop("traceparent")
@@ -102,7 +102,7 @@ def test_a_critical_mutation_without_its_agent_s_trace_is_refused_and_told_what_
 @pytest.mark.parametrize(
     ("book", "discrepancy"), [(None, "PARTIAL_APPLICATION"), ({"amount": 12500}, "VALUE_MISMATCH")]
 )
-def test_books_that_disagree_freeze_the_order_and_open_a_case(
+def test_sources_that_disagree_freeze_the_order_and_open_a_case(
     critical: Counter, clock: Clock, book: dict[str, Any] | None, discrepancy: str
 ):
     action_id = told(critical, clock, booked=False, book=book)
@@ -116,7 +116,7 @@ def test_books_that_disagree_freeze_the_order_and_open_a_case(
 
 
 @pytest.mark.req("R-VD-06", "R-VD-16")
-def test_books_that_cannot_be_read_hold_a_critical_refund(critical: Counter, clock: Clock, secrets_dir: Path):
+def test_an_unreadable_second_source_holds_a_critical_refund(critical: Counter, clock: Clock, secrets_dir: Path):
     (secrets_dir / "systems" / "orchid" / "books.json").unlink()
     action_id = told(critical, clock)
     assert critical.state(action_id) == "PENDING"
@@ -126,7 +126,7 @@ def test_books_that_cannot_be_read_hold_a_critical_refund(critical: Counter, clo
     assert critical.case_of(action_id) is not None
 
 
-def test_a_silent_second_source_does_not_hold_a_lesser_class(counter: Counter, clock: Clock, secrets_dir: Path):
+def test_a_silent_second_source_does_not_hold_a_lower_class(counter: Counter, clock: Clock, secrets_dir: Path):
     counter.open(secrets_dir, refund_contract(verification={"sources": [books()]}))
     (secrets_dir / "systems" / "orchid" / "books.json").unlink()
     action_id = told(counter, clock)
@@ -156,7 +156,7 @@ def test_a_critical_contract_with_one_source_is_refused_unless_people_attest(cou
     assert "ONE_SOURCE" in [each["code"] for each in known.json()["lint"]]
 
 
-def test_a_predicate_of_a_further_source_is_compiled_over_that_source(counter: Counter):
+def test_a_predicate_of_a_further_source_is_compiled_against_that_source(counter: Counter):
     typo = refund_contract(verification={"sources": [books(predicates=["sa.amuont == sr.amount"])]})
     answer = counter.operator_key.post("/contracts", typo)
     assert answer.status_code == 422
@@ -203,7 +203,7 @@ NAMES = {
 @pytest.mark.req("R-RC-13", "R-VD-06")
 class TestTwoNamesOfOneSource:
     @pytest.mark.parametrize("name", NAMES)
-    def test_one_database_under_two_names_tells_no_critical_success(
+    def test_a_critical_mutation_does_not_succeed_on_one_database_under_two_names(
         self, followed: Counter, clock: Clock, secrets_dir: Path, name: str
     ):
         """Registered apart; afterwards both names lead to one database."""
@@ -227,7 +227,7 @@ class TestTwoNamesOfOneSource:
         assert critical.case_of(action_id) is not None
         assert critical.report(action_id)["completed"] is False
 
-    def test_a_contract_with_two_names_of_one_database_is_refused(self, followed: Counter, secrets_dir: Path):
+    def test_a_contract_that_names_one_database_twice_is_refused(self, followed: Counter, secrets_dir: Path):
         followed.open(secrets_dir, refund_contract())
         at_the_till(followed, secrets_dir, make_conninfo(followed.till.urls["till"], host="localhost"))
         answer = followed.operator_key.post("/contracts", CRITICAL | {"version": "2"})
@@ -242,7 +242,7 @@ class TestTwoNamesOfOneSource:
         lesser = refund_contract(version="2", verification={"sources": [books()]})
         assert followed.operator_key.post("/contracts", lesser).status_code in (201, 409)
 
-    def test_two_databases_of_one_server_are_two_sources_and_it_is_reported(self, critical: Counter, clock: Clock):
+    def test_two_databases_on_one_server_count_as_two_sources_with_a_note(self, critical: Counter, clock: Clock):
         action_id = told(critical, clock)
         assert critical.state(action_id) == "RECONCILED_SUCCESS"
         run = last_run(critical, action_id)
@@ -271,7 +271,7 @@ class TestTwoNamesOfOneSource:
             "2 independent sources of 2 that were read."
         )
 
-    def test_a_server_that_does_not_say_which_it_is_is_not_independent(
+    def test_a_server_that_does_not_identify_itself_is_not_independent(
         self, critical: Counter, clock: Clock, monkeypatch: pytest.MonkeyPatch
     ):
         """As where a role may not ask: PostgreSQL lets anybody, a hosted one need not."""
@@ -283,7 +283,9 @@ class TestTwoNamesOfOneSource:
         assert critical.state(action_id) not in ("COMMITTED", "RECONCILED_SUCCESS")
         assert "at least one of them does not say which server it is." in last_run(critical, action_id)["independence"]
 
-    def test_a_lesser_class_is_reported_and_not_held(self, followed: Counter, clock: Clock, secrets_dir: Path):
+    def test_a_missing_independence_is_reported_for_a_lower_class_without_holding_it(
+        self, followed: Counter, clock: Clock, secrets_dir: Path
+    ):
         followed.open(secrets_dir, refund_contract(verification={"sources": [books()]}))
         at_the_till(followed, secrets_dir)
         action_id = told(followed, clock)

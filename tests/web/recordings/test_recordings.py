@@ -46,7 +46,7 @@ def address(out):
 # The import
 
 
-def test_a_recording_is_imported_with_everything_that_the_audit_found(stage, reader, tmp_path):
+def test_a_recording_is_imported_with_every_finding_of_the_audit(stage, reader, tmp_path):
     code, out, err = imported(recording(tmp_path, GOOD, BAD))
 
     assert (code, err) == (0, "")
@@ -62,7 +62,7 @@ def test_a_recording_is_imported_with_everything_that_the_audit_found(stage, rea
     assert "amount 100 50 the answer" in page
 
 
-def test_the_import_is_one_event_with_who_which_bytes_and_what_came_of_it(stage, tmp_path):
+def test_an_import_is_one_event_with_its_person_bytes_and_result(stage, tmp_path):
     member = stage.person("operator", name="ines@orchid")
     file = recording(tmp_path, GOOD, BAD)
     before = len(rows(stage, Event))
@@ -93,7 +93,7 @@ def test_a_recording_creates_no_action_session_or_figure(stage, tmp_path):
     assert [len(rows(stage, model)) for model in kept_apart] == before
 
 
-def test_the_same_bytes_are_taken_once(stage, tmp_path):
+def test_a_recording_with_the_same_bytes_is_imported_once(stage, tmp_path):
     file = recording(tmp_path, BAD)
     first = address(imported(file)[1])
     before = len(rows(stage, Event))
@@ -114,7 +114,7 @@ def test_two_tenants_may_import_the_same_file(stage, other_tenant, tmp_path):
         assert [each.tenant_id for each in Recording.objects.all()] == [other_tenant]
 
 
-def test_the_later_of_two_imports_at_once_is_refused_by_the_database(stage, tmp_path, monkeypatch):
+def test_the_database_refuses_the_later_of_two_concurrent_imports(stage, tmp_path, monkeypatch):
     file = recording(tmp_path, BAD)
     imported(file)
     monkeypatch.setattr(recordings_queries, "recording_with_digest", lambda *_: None)
@@ -124,7 +124,7 @@ def test_the_later_of_two_imports_at_once_is_refused_by_the_database(stage, tmp_
     assert len(rows(stage)) == 1
 
 
-def test_a_broken_file_keeps_what_can_be_read_and_says_where_it_breaks(stage, reader, tmp_path):
+def test_a_broken_file_keeps_its_readable_part_and_names_the_fault(stage, reader, tmp_path):
     file = recording(tmp_path, GOOD, BAD)
     file.write_text(file.read_text() + '{"messages": [{"role": "user", "content": "cut')
     code, out, err = imported(file)
@@ -138,7 +138,7 @@ def test_a_broken_file_keeps_what_can_be_read_and_says_where_it_breaks(stage, re
     assert "This is no JSON" in page
 
 
-def test_a_packed_file_that_ends_in_the_middle_is_read_as_far_as_it_goes(stage, tmp_path):
+def test_a_truncated_compressed_file_is_read_up_to_its_end(stage, tmp_path):
     whole = gzip.compress("".join(json.dumps({"messages": GOOD}) + "\n" for _ in range(3000)).encode(), 0)
     file = tmp_path / "half.jsonl.gz"
     file.write_bytes(whole[: len(whole) // 2])
@@ -151,7 +151,7 @@ def test_a_packed_file_that_ends_in_the_middle_is_read_as_far_as_it_goes(stage, 
 
 
 @pytest.mark.parametrize("text", ["", "no recording", "[1, 2, 3]", '{"a": {"b": 1}}', "\x00\xff" * 50])
-def test_rubbish_is_refused_and_leaves_nothing(stage, tmp_path, text):
+def test_a_file_that_is_not_a_recording_is_refused_and_leaves_nothing(stage, tmp_path, text):
     file = tmp_path / "rubbish.json"
     file.write_text(text)
     before = len(rows(stage, Event))
@@ -162,7 +162,7 @@ def test_rubbish_is_refused_and_leaves_nothing(stage, tmp_path, text):
     assert (rows(stage), rows(stage, RecordedMessage), len(rows(stage, Event))) == ([], [], before)
 
 
-def test_a_file_that_changes_while_it_is_read_is_not_imported(stage, tmp_path, monkeypatch):
+def test_a_file_that_changes_during_the_import_is_not_imported(stage, tmp_path, monkeypatch):
     file = recording(tmp_path, BAD)
     digests = iter(["a" * 64, "b" * 64])
     monkeypatch.setattr("console.transcripts.recordings.importing.sha256_of_file", lambda _: next(digests))
@@ -172,7 +172,7 @@ def test_a_file_that_changes_while_it_is_read_is_not_imported(stage, tmp_path, m
     assert rows(stage) == []
 
 
-def test_a_write_that_fails_leaves_nothing_of_its_file_and_the_files_before_it(stage, tmp_path, monkeypatch):
+def test_a_failed_write_leaves_nothing_of_its_file_and_keeps_earlier_files(stage, tmp_path, monkeypatch):
     first, second = recording(tmp_path, GOOD), recording(tmp_path, BAD, name="second.jsonl")
     append, appended = recordings_operations.ledger.append, []
 
@@ -205,7 +205,7 @@ def test_the_size_of_a_recording_is_limited(stage, tmp_path, monkeypatch):
     assert rows(stage) == []
 
 
-def test_long_texts_are_cut_and_say_by_how_much(stage, reader, tmp_path):
+def test_long_texts_are_truncated_with_the_number_of_omitted_characters(stage, reader, tmp_path):
     long = [
         user("x" * (recording_rows.MOST_TEXT + 5)),
         *asks("send_email", {"ok": True}, to="a@b.c", body="y" * 100_000),
@@ -217,7 +217,7 @@ def test_long_texts_are_cut_and_say_by_how_much(stage, reader, tmp_path):
     assert "5 more characters in the file" in words(reader.page(f"{address(out)}/1"))
 
 
-def test_texts_that_no_database_holds_lose_a_character_and_move_no_span(stage, reader, tmp_path):
+def test_characters_that_no_database_stores_are_removed_without_moving_quotes(stage, reader, tmp_path):
     said = "Ok\x00 \ud800 then. I have cancelled your reservation ABC123."
     talk = [user("Cancel it."), *asks("cancel_reservation", "Error: no", reservation_id="ABC123"), agent(said)]
     out = imported(recording(tmp_path, talk))[1]
@@ -225,7 +225,7 @@ def test_texts_that_no_database_holds_lose_a_character_and_move_no_span(stage, r
     assert re.findall(r"<del>(.*?)</del>", page) == ["I have cancelled your reservation ABC123."]
 
 
-def test_rows_cannot_be_changed_taken_away_or_seen_without_a_tenant(stage, tmp_path):
+def test_rows_cannot_be_changed_deleted_or_read_without_a_tenant(stage, tmp_path):
     imported(recording(tmp_path, BAD))
     for model in (Recording, RecordedConversation, RecordedMessage, RecordedWord):
         with pytest.raises(Exception, match=r"append-only|permission denied"), tenancy(stage.tenant):
@@ -238,7 +238,7 @@ def test_rows_cannot_be_changed_taken_away_or_seen_without_a_tenant(stage, tmp_p
 
 
 @pytest.mark.req("R-LE-21")
-def test_a_recording_is_erased_under_two_persons_and_may_come_again(stage, tmp_path, run):
+def test_a_recording_is_erased_by_two_people_and_may_be_imported_again(stage, tmp_path, run):
     file = recording(tmp_path, BAD)
     path = address(imported(file)[1])
     first, second = visitor(stage, "compliance", name="a@orchid"), visitor(stage, "compliance", name="b@orchid")
@@ -266,7 +266,7 @@ def test_a_recording_is_erased_under_two_persons_and_may_come_again(stage, tmp_p
     assert len(rows(stage)) == 2
 
 
-def test_only_compliance_may_ask_for_it(stage, reader, tmp_path):
+def test_only_compliance_can_request_an_erasure(stage, reader, tmp_path):
     path = address(imported(recording(tmp_path, BAD))[1])
     assert reader.post(f"{path}/erase", legal_basis="x", reason="y").status_code == 403
     assert "Request erasure" not in reader.page(path)
@@ -281,13 +281,13 @@ def _ask(stage, statement):
 # The pages
 
 
-def test_every_page_says_that_it_was_recorded_elsewhere(stage, reader, tmp_path):
+def test_every_page_states_that_it_was_recorded_elsewhere(stage, reader, tmp_path):
     path = address(imported(recording(tmp_path, GOOD, BAD))[1])
     for page in ("recordings", path, f"{path}/1", f"{path}/2"):
         assert "Recorded elsewhere. Nothing here was gated or verified by this console." in words(reader.page(page))
 
 
-def test_every_role_may_browse_and_it_is_noted_who_looked(stage, tmp_path):
+def test_every_role_can_browse_recordings_and_each_access_is_recorded(stage, tmp_path):
     path = address(imported(recording(tmp_path, BAD))[1])
     for role in ("reviewer", "operator", "compliance", "administrator"):
         person = visitor(stage, role)
@@ -299,7 +299,7 @@ def test_every_role_may_browse_and_it_is_noted_who_looked(stage, tmp_path):
     assert "Recording" in words(visitor(stage, "compliance").page("audit/sightings"))
 
 
-def test_without_recordings_the_page_says_how_one_comes(stage, reader):
+def test_an_empty_list_explains_how_to_import_a_recording(stage, reader):
     assert "manage.py audit_transcripts FILE --import --tenant orchid" in words(reader.page("recordings"))
     assert reader.get("recordings/00000000-0000-7000-8000-000000000001").status_code == 404
 
@@ -338,7 +338,7 @@ def test_recordings_are_found_by_name_day_findings_and_words(stage, reader, tmp_
     assert "No recording matches" in reader.page("recordings", file="none")
 
 
-def test_a_list_of_recordings_keeps_its_filters_when_it_goes_on(stage, reader, tmp_path, monkeypatch):
+def test_the_filters_of_a_list_of_recordings_are_kept_on_further_pages(stage, reader, tmp_path, monkeypatch):
     monkeypatch.setattr("console.recordings.views.PAGE", 1)
     for name in ("first.jsonl", "second.jsonl", "other.txt"):
         imported(recording(tmp_path, [user(name)], name=name))
@@ -350,7 +350,7 @@ def test_a_list_of_recordings_keeps_its_filters_when_it_goes_on(stage, reader, t
     assert 'href="/t/orchid/recordings?file=jsonl&amp;words=jsonl"' in page
 
 
-def test_a_row_shows_what_was_said_and_a_search_leads_to_the_message(stage, reader, tmp_path):
+def test_a_row_quotes_the_message_and_a_search_result_links_to_it(stage, reader, tmp_path):
     long = f"{'Well. ' * 100}My parrot_1 died. {'So it is. ' * 100}"
     path = address(imported(recording(tmp_path, [user("Hello there."), agent("Yes?"), user(long)]))[1])
     assert "Hello there." in words(reader.page(path))
@@ -362,7 +362,7 @@ def test_a_row_shows_what_was_said_and_a_search_leads_to_the_message(stage, read
     assert "message 0" not in words(reader.page(path, words="talk-1"))
 
 
-def test_conversations_lead_to_those_beside_them(stage, reader, tmp_path):
+def test_a_conversation_links_to_its_neighbours(stage, reader, tmp_path):
     path = address(imported(recording(tmp_path, GOOD, BAD, GOOD))[1])
 
     def beside(number):
@@ -371,7 +371,7 @@ def test_conversations_lead_to_those_beside_them(stage, reader, tmp_path):
     assert (beside(1), beside(2), beside(3)) == (["2"], ["1", "3"], ["2"])
 
 
-def test_long_answers_and_arguments_stand_folded(stage, reader, tmp_path):
+def test_long_answers_and_arguments_are_folded(stage, reader, tmp_path):
     talk = [user("Send it."), *asks("send_email", {"ok": "z" * 1500}, to="a@b.c", body="y" * 5000), agent("Well.")]
     page = words(reader.page(f"{address(imported(recording(tmp_path, talk, GOOD))[1])}/1"))
     assert "Answer to call 1, 1510 characters" in page
@@ -379,7 +379,7 @@ def test_long_answers_and_arguments_stand_folded(stage, reader, tmp_path):
     assert "z" * 1500 in page
 
 
-def test_every_figure_is_a_door(stage, reader, tmp_path):
+def test_each_figure_links_to_the_list_of_what_it_counts(stage, reader, tmp_path):
     path = address(imported(recording(tmp_path, GOOD, BAD))[1])
     page = unescape(reader.page(path))
     doors = re.findall(rf'href="/t/orchid/({path}\?(?:kind|code|findings)=[^"]+)"', page)
@@ -391,7 +391,7 @@ def test_every_figure_is_a_door(stage, reader, tmp_path):
         assert reader.get(f"{path}/{number}").status_code == 404
 
 
-def test_lists_go_on_where_they_ended(stage, reader, tmp_path, monkeypatch):
+def test_lists_continue_where_the_previous_page_ended(stage, reader, tmp_path, monkeypatch):
     monkeypatch.setattr("console.recordings.views.PAGE", 2)
     talks = [[user(f"number {number}"), agent("Yes." if number % 4 else "A parrot.")] for number in range(9)]
     path = address(imported(recording(tmp_path, *talks, BAD))[1])
@@ -411,7 +411,7 @@ def test_lists_go_on_where_they_ended(stage, reader, tmp_path, monkeypatch):
     assert all_of("words=parrot&order=file") == ["1", "5", "9"]
 
 
-def test_long_conversations_are_read_page_by_page(stage, reader, tmp_path, monkeypatch):
+def test_long_conversations_are_paged(stage, reader, tmp_path, monkeypatch):
     monkeypatch.setattr("console.recordings.views.MESSAGES", 4)
     path = address(imported(recording(tmp_path, [user(f"line {number}.") for number in range(10)]))[1])
     first, middle = reader.page(f"{path}/1"), reader.page(f"{path}/1?from=4")
@@ -422,7 +422,7 @@ def test_long_conversations_are_read_page_by_page(stage, reader, tmp_path, monke
     assert "No further messages." in reader.page(f"{path}/1?from=11")
 
 
-def test_hostile_words_are_shown_and_do_nothing(stage, reader, tmp_path):
+def test_hostile_text_is_shown_and_does_nothing(stage, reader, tmp_path):
     evil = '<script>alert(1)</script>\u202ebackwards\u2066 {{ 7|add:7 }} javascript:alert(1) "><img src=x onerror=x>'
     talk = [
         user(evil),
@@ -442,7 +442,7 @@ def test_hostile_words_are_shown_and_do_nothing(stage, reader, tmp_path):
     assert "U+202E" in words(reader.page(f"{path}/1"))
 
 
-def test_false_claims_are_struck_out_with_what_might_have_been_said(stage, reader, tmp_path):
+def test_false_claims_are_struck_out_beside_a_corrected_version(stage, reader, tmp_path):
     path = address(imported(recording(tmp_path, BAD))[1])
     page = reader.page(f"{path}/1")
     assert re.findall(r"<del>(.*?)</del>", page) == ["I have cancelled your reservation ABC123."]
@@ -454,7 +454,7 @@ def test_false_claims_are_struck_out_with_what_might_have_been_said(stage, reade
     assert all(f'id="{each.split("#")[1]}"' in page for each in findings)
 
 
-def test_the_fragment_is_the_page_without_its_frame(stage, reader, tmp_path):
+def test_a_fragment_is_the_page_without_its_frame(stage, reader, tmp_path):
     path = address(imported(recording(tmp_path, BAD))[1])
     for page in ("recordings", path, f"{path}/1"):
         fragment = reader.fragment(page).content.decode()

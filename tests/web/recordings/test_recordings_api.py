@@ -51,7 +51,7 @@ def reported(tmp_path, *conversations):
     return json.loads(out.read_text())
 
 
-def test_the_api_tells_what_the_report_tells_by_the_same_names(shop, reader, tmp_path):
+def test_the_api_uses_the_same_names_as_the_report(shop, reader, tmp_path):
     path, report = brought(shop, tmp_path, GOOD, BAD), reported(tmp_path, GOOD, BAD)
 
     told = reader.get(path).json()
@@ -85,7 +85,7 @@ def test_a_conversation_has_calls_by_category_mismatches_and_claims_with_verdict
     assert [each["answers"][0]["call"] for each in found["turns"] if each["answers"]] == [1, 2, 3]
 
 
-def test_recordings_are_chosen_by_day_name_findings_and_words(shop, reader, tmp_path):
+def test_recordings_are_filtered_by_day_name_findings_and_words(shop, reader, tmp_path):
     good = brought(shop, tmp_path, GOOD, name="good.jsonl")
     bad = brought(shop, tmp_path, BAD, name="bad.jsonl")
 
@@ -99,7 +99,7 @@ def test_recordings_are_chosen_by_day_name_findings_and_words(shop, reader, tmp_
     assert found("to=2020-01-01T00:00:00Z") == found("q=nobody") == found("file=nothing") == found("q=%25") == []
 
 
-def test_conversations_are_chosen_by_finding_code_and_words(shop, reader, tmp_path):
+def test_conversations_are_filtered_by_finding_code_and_words(shop, reader, tmp_path):
     path = brought(shop, tmp_path, GOOD, BAD, [user("My parrot died."), agent("I am sorry.")])
 
     def found(query=""):
@@ -114,7 +114,7 @@ def test_conversations_are_chosen_by_finding_code_and_words(shop, reader, tmp_pa
 
 
 @pytest.mark.parametrize("order", ["gravest", "file"])
-def test_lists_go_on_where_they_ended(shop, reader, tmp_path, order):
+def test_lists_continue_where_the_previous_page_ended(shop, reader, tmp_path, order):
     path = brought(shop, tmp_path, *[[user(f"number {number}")] for number in range(5)], BAD)
     seen, cursor = [], ""
     while cursor is not None:
@@ -131,7 +131,7 @@ def test_lists_go_on_where_they_ended(shop, reader, tmp_path, order):
     assert reader.get(f"/recordings?limit=1&cursor={page['next']}").json()["items"][0]["recording_id"] in path
 
 
-def test_a_long_conversation_is_read_a_part_at_a_time(shop, reader, tmp_path):
+def test_a_long_conversation_is_paged(shop, reader, tmp_path):
     talk = [user("Go."), *asks("send_email", {"ok": True}, to="a@b.c"), *asks("send_email", {"ok": True}, to="d@e.f")]
     path = f"{brought(shop, tmp_path, talk)}/conversations/1"
     first = reader.get(f"{path}?limit=3").json()
@@ -156,14 +156,14 @@ def test_a_long_conversation_is_read_a_part_at_a_time(shop, reader, tmp_path):
         ("/{id}/conversations/1?cursor=9999999999", 422, "BAD_CURSOR"),
     ],
 )
-def test_an_unanswerable_request_is_refused_as_a_problem(shop, reader, path, status, code):
+def test_an_unanswerable_request_is_refused_with_a_problem(shop, reader, path, status, code):
     answer = reader.get(f"/recordings{path.format(id=keep(shop.slug))}")
     assert (answer.status_code, answer["Content-Type"]) == (status, "application/problem+json")
     assert answer.json()["status"] == status
     assert code == "INVALID" or answer.json()["code"] == code
 
 
-def test_agents_and_executors_may_not_read_and_every_look_is_noted(shop, tmp_path):
+def test_agents_and_executors_cannot_read_recordings_and_each_access_is_recorded(shop, tmp_path):
     path = brought(shop, tmp_path, BAD)
     for caller in (shop.agent, shop.executor):
         for below in ("/recordings", path, f"{path}/conversations", f"{path}/conversations/1"):
@@ -207,7 +207,7 @@ def test_an_erased_recording_keeps_its_numbers(shop, reader, run, tmp_path):
         assert reader.get(f"/recordings?{query}").json()["items"] == []
 
 
-def test_fields_missing_from_an_earlier_import_are_empty(shop, reader, tmp_path, monkeypatch):
+def test_fields_missing_from_an_older_import_are_empty(shop, reader, tmp_path, monkeypatch):
     made = RecordedMessage.objects.bulk_create
 
     def earlier(rows):

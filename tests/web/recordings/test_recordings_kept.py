@@ -56,9 +56,7 @@ def texts(shop):
 
 
 @pytest.mark.req("R-LE-21")
-def test_under_a_standing_policy_a_recording_whose_time_ran_out_is_erased_and_a_younger_one_stays(
-    shop, old, carol, dora, reader, run
-):
+def test_a_standing_policy_erases_an_expired_recording_and_keeps_a_younger_one(shop, old, carol, dora, reader, run):
     young = keep(shop.slug, [{"role": "user", "content": "I am young."}])
     assert tasks.retain() == 0
     policy = agree(carol, dora, standing=True)
@@ -83,7 +81,7 @@ def labels():
     return {"talk-1", "talk", "1"}
 
 
-def test_the_eraser_looks_at_a_recordings_age_itself(shop, carol, dora, clock, run):
+def test_the_eraser_checks_the_age_of_a_recording_itself(shop, carol, dora, clock, run):
     keep(shop.slug)
     agree(carol, dora, standing=True)
     clock.forward(days=400)
@@ -97,7 +95,7 @@ def test_the_eraser_looks_at_a_recordings_age_itself(shop, carol, dora, clock, r
 @pytest.mark.req("R-LE-21")
 @pytest.mark.parametrize("late", [False, True], ids=["before it is asked for", "before it is erased"])
 @pytest.mark.parametrize("scope", ["recording", "all"])
-def test_a_hold_keeps_a_recording_whose_time_ran_out(shop, old, carol, dora, run, scope, late):
+def test_a_hold_keeps_an_expired_recording(shop, old, carol, dora, run, scope, late):
     def asked():
         return tasks.retain(), [each["erasure_id"] for each in carol.get("/erasures").json()["items"]]
 
@@ -120,7 +118,7 @@ def test_a_hold_keeps_a_recording_whose_time_ran_out(shop, old, carol, dora, run
     assert not any(texts(shop))
 
 
-def test_a_hold_on_another_recording_keeps_nothing_else(shop, old, carol, dora):
+def test_a_hold_on_another_recording_has_no_effect(shop, old, carol, dora):
     agree(carol, dora, standing=True)
     other = keep(shop.slug, [{"role": "user", "content": "Another one."}])
     carol.post("/holds", {"scope": "recording", "value": other, "reason": "A dispute."})
@@ -128,7 +126,7 @@ def test_a_hold_on_another_recording_keeps_nothing_else(shop, old, carol, dora):
     assert carol.post("/holds", {"scope": "recording", "reason": "A dispute."}).status_code == 422
 
 
-def test_the_page_and_the_api_say_until_when_it_is_kept_and_what_comes_then(shop, old, carol, dora, reader):
+def test_the_page_and_the_api_show_how_long_a_recording_is_kept_and_what_follows(shop, old, carol, dora, reader):
     def page():
         return words(reader.page(f"recordings/{old}"))
 
@@ -152,7 +150,7 @@ def test_the_page_and_the_api_say_until_when_it_is_kept_and_what_comes_then(shop
     assert tasks.retain() == 0
 
 
-def test_only_compliance_sees_the_way_to_a_hold(shop, old):
+def test_only_compliance_sees_the_link_to_place_a_hold(shop, old):
     page = Visitor(shop.person("reviewer", name="r@orchid").client, shop.slug).page(f"recordings/{old}")
     assert '<h2 id="kept">Retention</h2>' in page
     assert "Place hold" not in page

@@ -36,7 +36,7 @@ def seen(counter: Counter, path: str = "") -> str:
     return " ".join(answer.content.decode().split())
 
 
-def test_a_run_says_why_it_is_taken_back_and_which_step_waits_for_whom(
+def test_a_run_shows_why_it_is_rolled_back_and_which_step_waits_for_whom(
     counter: Counter, clock: Clock, secrets_dir: Path
 ):
     for order in ORDERS:
@@ -55,7 +55,7 @@ def test_a_run_says_why_it_is_taken_back_and_which_step_waits_for_whom(
     assert "no point of no return reached" not in page
 
 
-def test_a_run_that_a_person_takes_back_names_them(cashier: Counter, clock: Clock):
+def test_a_run_rolled_back_by_a_person_names_the_person(cashier: Counter, clock: Clock):
     run = Run(cashier, clock, on_failure="stop")
     run.step("EX-1001")
     name = run.session["workflow_run_id"]
@@ -65,7 +65,7 @@ def test_a_run_that_a_person_takes_back_names_them(cashier: Counter, clock: Cloc
     assert "by Operator: The customer called." in page
 
 
-def test_an_order_that_a_freeze_holds_up_is_detected(cashier: Counter, clock: Clock):
+def test_a_recovery_delayed_by_a_freeze_is_shown_as_ordered(cashier: Counter, clock: Clock):
     run = Run(cashier, clock)
     stands = run.step("EX-1001")
     cashier.operator.post("/freezes", {"scope": "tool", "value": "cancel_refund", "reason": "Not now."})
@@ -77,7 +77,7 @@ def test_an_order_that_a_freeze_holds_up_is_detected(cashier: Counter, clock: Cl
     assert "compensation with cancel_refund: Compensate (RT-51)" in seen(cashier, f"actions/{stands}")
 
 
-def test_a_recovery_action_says_what_it_is_for(cashier: Counter, clock: Clock):
+def test_a_recovery_action_shows_its_purpose(cashier: Counter, clock: Clock):
     action_id = wrong(cashier, clock)
     child = child_of(cashier, action_id)
     page = seen(cashier, f"actions/{child.id}")
@@ -97,7 +97,7 @@ def test_home_shows_a_reversed_success_as_reversed(cashier: Counter, clock: Cloc
     assert seen(cashier).count("Compensated") == 1
 
 
-def test_home_says_the_outcome_of_the_action_behind_a_case(counter: Counter, clock: Clock, secrets_dir: Path):
+def test_home_shows_the_outcome_of_the_action_behind_a_case(counter: Counter, clock: Clock, secrets_dir: Path):
     cashier = counter.open(secrets_dir, in_parts(), cancelling(), refund_part())
     started = cashier.begun()
     cashier.till.refund(started["idempotency_key"], currency="EUR")
@@ -109,7 +109,7 @@ def test_home_says_the_outcome_of_the_action_behind_a_case(counter: Counter, clo
     assert "Partial application, compensated by now. Unassigned." in seen(cashier)
 
 
-def test_a_recovery_that_was_tried_is_named_in_the_headline(cashier: Counter, clock: Clock):
+def test_an_attempted_recovery_is_named_in_the_headline(cashier: Counter, clock: Clock):
     action_id = wrong(cashier, clock)
     carried_out(cashier, clock, child_of(cashier, action_id), status=None)
     assert "Needs review: values differ from the request; a reversal did not settle it" in seen(

@@ -43,7 +43,7 @@ def events(counter: Counter, action_id: str) -> list[str]:
     return [event["event"] for event in counter.history(action_id)]
 
 
-def test_a_verdict_without_its_order_is_no_verdict(cashier: Counter, clock: Clock):
+def test_a_verdict_and_its_recovery_order_are_committed_together(cashier: Counter, clock: Clock):
     started = cashier.begun()
     cashier.till.refund(started["idempotency_key"], amount=99)
     cashier.tell(started)
@@ -56,7 +56,7 @@ def test_a_verdict_without_its_order_is_no_verdict(cashier: Counter, clock: Cloc
     assert events(cashier, started["action_id"]).count("ordered") == 1
 
 
-def test_a_recovery_action_that_its_parent_does_not_know_of_was_never_proposed(cashier: Counter, clock: Clock):
+def test_a_recovery_action_and_its_link_to_the_parent_are_committed_together(cashier: Counter, clock: Clock):
     action_id = wrong(cashier, clock)
     appended = ledger.append
 
@@ -74,7 +74,7 @@ def test_a_recovery_action_that_its_parent_does_not_know_of_was_never_proposed(c
     assert events(cashier, action_id).count("recovery_proposed") == 1
 
 
-def test_an_end_that_was_half_carried_over_is_carried_over_again(cashier: Counter, clock: Clock):
+def test_an_interrupted_end_of_a_recovery_is_resumed(cashier: Counter, clock: Clock):
     action_id = wrong(cashier, clock)
     child = child_of(cashier, action_id)
     following = ledger_orders.unwind_after_failure
@@ -94,7 +94,7 @@ def test_an_end_that_was_half_carried_over_is_carried_over_again(cashier: Counte
     assert events(cashier, action_id).count("compensated") == 1
 
 
-def test_a_failed_step_and_the_taking_back_of_its_run_are_one_fact(cashier: Counter, clock: Clock):
+def test_a_failed_step_and_the_rollback_of_its_run_are_committed_together(cashier: Counter, clock: Clock):
     run = Run(cashier, clock)
     run.step("EX-1001")
     with patch.object(ledger_orders, "unwind_run", side_effect=Died), pytest.raises(Died):

@@ -101,7 +101,7 @@ def carried_out(counter: Counter, clock: Clock, child: Any, *, status: str | Non
 
 
 @pytest.mark.req("R-RP-03", "R-RP-37", "R-RP-44", "R-RP-45", "R-SM-14")
-def test_a_wrong_refund_is_cancelled_by_a_verified_action_of_its_own(cashier: Counter, clock: Clock):
+def test_a_wrong_refund_is_cancelled_by_its_own_verified_action(cashier: Counter, clock: Clock):
     action_id = wrong(cashier, clock)
     assert cashier.state(action_id) == "COMPENSATING"
     child = child_of(cashier, action_id)
@@ -117,7 +117,7 @@ def test_a_wrong_refund_is_cancelled_by_a_verified_action_of_its_own(cashier: Co
 
 
 @pytest.mark.req("R-HS-13", "R-RP-43", "R-RP-47", "R-RP-17", "R-RB-05")
-def test_a_compensation_that_changes_nothing_has_failed(counter: Counter, clock: Clock, secrets_dir: Path):
+def test_a_compensation_without_an_effect_has_failed(counter: Counter, clock: Clock, secrets_dir: Path):
     cashier = counter.open(secrets_dir, lesser(externally_visible=True), cancelling())
     action_id = wrong(cashier, clock)
     carried_out(cashier, clock, child_of(cashier, action_id), status=None)
@@ -129,7 +129,7 @@ def test_a_compensation_that_changes_nothing_has_failed(counter: Counter, clock:
 
 
 @pytest.mark.req("R-RP-45")
-def test_an_order_is_proposed_once_however_often_the_task_runs(cashier: Counter, clock: Clock):
+def test_an_ordered_recovery_is_proposed_once_however_often_the_task_runs(cashier: Counter, clock: Clock):
     action_id = wrong(cashier, clock)
     first = child_of(cashier, action_id)
     assert child_of(cashier, action_id).id == first.id
@@ -147,7 +147,7 @@ def test_a_revoked_recovery_agent_stops_automatic_recovery(cashier: Counter, clo
     assert cashier.state(action_id) == "REVIEW_REQUIRED"
 
 
-def test_a_recovery_agent_that_people_registered_learns_the_tool(cashier: Counter, clock: Clock):
+def test_a_recovery_agent_registered_by_people_gets_the_tool(cashier: Counter, clock: Clock):
     own = {"agent_id": "recovery", "version": "spring", "tools": ["refund_order"]}
     assert cashier.operator_key.post("/agents", own).status_code == 201
     assert child_of(cashier, wrong(cashier, clock)).tool == CANCEL
@@ -155,7 +155,7 @@ def test_a_recovery_agent_that_people_registered_learns_the_tool(cashier: Counte
     assert {"cancel_refund", "refund_order"} in [set(each["tools"]) for each in versions]
 
 
-def test_a_frozen_target_keeps_the_order_waiting(cashier: Counter, clock: Clock):
+def test_a_frozen_target_delays_the_recovery(cashier: Counter, clock: Clock):
     action_id = wrong(cashier, clock)
     freeze = cashier.operator.post("/freezes", {"scope": "tool", "value": CANCEL, "reason": "Not now."}).json()
     assert child_of(cashier, action_id) is None
@@ -213,7 +213,7 @@ def refund_part() -> dict[str, Any]:
 
 
 @pytest.mark.req("R-RP-09", "R-RP-32", "R-DC-05", "R-EX-19")
-def test_before_the_pivot_the_parts_are_reversed_last_one_first(counter: Counter, clock: Clock, secrets_dir: Path):
+def test_before_the_pivot_the_parts_are_reversed_in_reverse_order(counter: Counter, clock: Clock, secrets_dir: Path):
     cashier = counter.open(secrets_dir, in_parts(), cancelling(), refund_part())
     started = cashier.begun()
     for currency in ("EUR", "USD"):
@@ -233,7 +233,7 @@ def test_before_the_pivot_the_parts_are_reversed_last_one_first(counter: Counter
 
 
 @pytest.mark.req("R-RP-10", "R-RP-33", "R-RP-38", "R-SM-16")
-def test_after_the_pivot_what_is_missing_is_finished_and_read_back(counter: Counter, clock: Clock, secrets_dir: Path):
+def test_after_the_pivot_missing_parts_are_completed_and_read_back(counter: Counter, clock: Clock, secrets_dir: Path):
     cashier = counter.open(secrets_dir, in_parts(pivot=True, approval_required=True), cancelling(), refund_part())
     started = cashier.begun()
     for currency in ("EUR", "USD"):
@@ -286,7 +286,7 @@ def local(**changes: Any) -> dict[str, Any]:
 
 
 @pytest.mark.req("R-RP-31", "R-RP-36", "R-SM-17", "R-LE-09")
-def test_a_local_transaction_is_rolled_back_and_the_target_read(counter: Counter, clock: Clock, secrets_dir: Path):
+def test_a_local_transaction_is_rolled_back_and_its_target_read(counter: Counter, clock: Clock, secrets_dir: Path):
     document = local()
     # What was cancelled is gone for this lookup: that is how the till shows that nothing stands.
     document["verification"]["lookup"]["effects"]["refund"]["present_if"] = "row.status != 'cancelled'"
@@ -303,7 +303,9 @@ def test_a_local_transaction_is_rolled_back_and_the_target_read(counter: Counter
 
 
 @pytest.mark.req("R-RP-36", "R-SM-05")
-def test_a_tool_that_rolled_back_is_read_at_once(counter: Counter, clock: Clock, secrets_dir: Path):
+def test_an_effect_that_the_tool_reported_as_rolled_back_is_read_at_once(
+    counter: Counter, clock: Clock, secrets_dir: Path
+):
     cashier = counter.open(secrets_dir, local(), cancelling())
     started = cashier.begun()
     error = {"code": "CONFLICT", "message": "Serialization failure.", "phase": "rolled_back"}
@@ -318,7 +320,7 @@ def test_a_tool_that_rolled_back_is_read_at_once(counter: Counter, clock: Clock,
     assert cashier.path(started["action_id"])[-2:] == ["EXECUTING", "ROLLED_BACK"]
 
 
-def test_a_tool_that_lies_about_rolling_back_is_found_out(counter: Counter, clock: Clock, secrets_dir: Path):
+def test_a_false_report_of_a_rollback_is_detected(counter: Counter, clock: Clock, secrets_dir: Path):
     cashier = counter.open(secrets_dir, local(), cancelling())
     started = cashier.begun()
     cashier.till.refund(started["idempotency_key"])
@@ -405,7 +407,7 @@ def test_a_policy_may_hold_a_row_or_bring_its_own_table(cashier: Counter, clock:
     ],
     ids=["empty", "text", "bare", "action", "input", "way"],
 )  # fmt: skip
-def test_a_table_that_is_not_one_is_refused(cashier: Counter, table: list[Any]):
+def test_an_invalid_recovery_table_is_refused(cashier: Counter, table: list[Any]):
     answer = cashier.operator_key.release("recovery", {"version": "2", "document": {"table": table}})
     assert (answer.status_code, answer.json()["code"]) == (422, "BAD_POLICY")
     assert answer.json()["errors"]
@@ -415,7 +417,7 @@ def test_a_table_that_is_not_one_is_refused(cashier: Counter, table: list[Any]):
 
 
 @pytest.mark.req("R-RP-44", "R-RP-47")
-def test_a_compensation_that_is_undone_later_opens_the_question_again(
+def test_a_compensation_contradicted_later_makes_the_outcome_unknown_again(
     counter: Counter, clock: Clock, secrets_dir: Path
 ):
     looked_at_again = cancelling()
@@ -434,7 +436,7 @@ def test_a_compensation_that_is_undone_later_opens_the_question_again(
         assert cashier.case_of(one) is not None
 
 
-def test_a_success_that_was_taken_back_is_not_tested_as_a_success(counter: Counter, clock: Clock, secrets_dir: Path):
+def test_a_reversed_success_is_not_rechecked_as_a_success(counter: Counter, clock: Clock, secrets_dir: Path):
     from tests.web.recovery.test_runs_taken_back import Run
 
     document = lesser()

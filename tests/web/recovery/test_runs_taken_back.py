@@ -79,7 +79,7 @@ class Run:
 
 
 @pytest.mark.req("R-RP-32", "R-RP-39")
-def test_three_steps_of_which_the_third_fails_are_reversed_last_one_first(cashier: Counter, clock: Clock):
+def test_a_run_whose_third_step_fails_is_reversed_in_reverse_order(cashier: Counter, clock: Clock):
     run = Run(cashier, clock)
     first, second = run.step("EX-1001"), run.step("EX-1002")
     third = run.step("EX-1003", works=False)
@@ -100,7 +100,7 @@ def test_three_steps_of_which_the_third_fails_are_reversed_last_one_first(cashie
 
 
 @pytest.mark.req("R-EX-20")
-def test_a_run_that_is_rolled_back_starts_nothing_new(cashier: Counter, clock: Clock):
+def test_a_run_in_rollback_starts_nothing_new(cashier: Counter, clock: Clock):
     run = Run(cashier, clock)
     run.step("EX-1001")
     waiting = str(run.call("EX-1002")["action_id"])
@@ -113,7 +113,7 @@ def test_a_run_that_is_rolled_back_starts_nothing_new(cashier: Counter, clock: C
     assert cashier.report(waiting)["code"] == "NOT_EXECUTED"
 
 
-def test_without_asking_for_it_a_failed_step_takes_nothing_back(cashier: Counter, clock: Clock):
+def test_without_a_request_for_it_a_failed_step_causes_no_rollback(cashier: Counter, clock: Clock):
     run = Run(cashier, clock, on_failure="stop")
     run.step("EX-1001")
     run.step("EX-1002", works=False)
@@ -122,7 +122,7 @@ def test_without_asking_for_it_a_failed_step_takes_nothing_back(cashier: Counter
 
 
 @pytest.mark.req("R-DC-11", "R-RP-37")
-def test_a_step_that_succeeds_while_its_run_is_taken_back_is_reversed_as_well(cashier: Counter, clock: Clock):
+def test_a_step_that_succeeds_during_the_rollback_is_reversed_too(cashier: Counter, clock: Clock):
     run = Run(cashier, clock)
     late = str(run.call("EX-1001")["action_id"])
     started = cashier.start(next(each for each in cashier.claim() if each["action_id"] == late)).json()
@@ -140,7 +140,7 @@ def test_a_step_that_succeeds_while_its_run_is_taken_back_is_reversed_as_well(ca
     assert run.unwinding().state == "DONE"
 
 
-def test_a_step_that_nothing_reverses_stops_there_until_a_person_says_so(
+def test_a_step_without_a_reversal_stops_the_rollback_until_a_person_decides(
     counter: Counter, clock: Clock, secrets_dir: Path
 ):
     for order in ORDERS:
@@ -162,7 +162,7 @@ def test_a_step_that_nothing_reverses_stops_there_until_a_person_says_so(
     assert cashier.report(stands)["code"] == "COMPLETED"
 
 
-def test_a_reversal_that_fails_is_for_a_person(cashier: Counter, clock: Clock):
+def test_a_failed_reversal_is_decided_by_a_person(cashier: Counter, clock: Clock):
     run = Run(cashier, clock)
     stands = run.step("EX-1001")
     run.step("EX-1002", works=False)
@@ -189,7 +189,7 @@ def settle(run: Run, action_id: str, order_id: str, *, tool: str = "refund_order
 
 
 @pytest.mark.req("R-RP-38", "R-RP-39")
-def test_after_the_pivot_nothing_is_taken_back(counter: Counter, clock: Clock, secrets_dir: Path):
+def test_after_the_pivot_nothing_is_rolled_back(counter: Counter, clock: Clock, secrets_dir: Path):
     for order in ORDERS:
         counter.till.order(order)
     pivot = lesser(name="settle_order", pivot=True, approval_required=True)
@@ -202,7 +202,7 @@ def test_after_the_pivot_nothing_is_taken_back(counter: Counter, clock: Clock, s
 
 
 @pytest.mark.req("R-RP-40")
-def test_after_the_pivot_only_what_can_be_sent_again_starts(counter: Counter, clock: Clock, secrets_dir: Path):
+def test_after_the_pivot_only_idempotent_tools_can_start(counter: Counter, clock: Clock, secrets_dir: Path):
     for order in ORDERS:
         counter.till.order(order)
     once = lesser(name="refund_once", recovery={})

@@ -39,7 +39,7 @@ def name_of(run: Run) -> str:
 
 
 @pytest.mark.req("R-EX-19", "R-RP-39", "R-EX-20")
-def test_a_run_shows_its_steps_and_what_was_passed_over(cashier: Counter, clock: Clock):
+def test_a_run_shows_its_steps_and_the_failures_it_continued_after(cashier: Counter, clock: Clock):
     run = Run(cashier, clock, on_failure="stop")
     failed = run.step("EX-1001", works=False)
     clock.forward(seconds=5)
@@ -63,7 +63,7 @@ def test_a_run_shows_its_steps_and_what_was_passed_over(cashier: Counter, clock:
     assert "Roll back run" in page
 
 
-def test_calls_of_one_batch_are_steps_in_their_order(cashier: Counter, clock: Clock):
+def test_calls_of_one_batch_are_steps_in_order(cashier: Counter, clock: Clock):
     session = cashier.session(on_failure="compensate")
     calls = [
         {
@@ -81,7 +81,7 @@ def test_calls_of_one_batch_are_steps_in_their_order(cashier: Counter, clock: Cl
     assert [one["action_id"] for one in shown["steps"]] == proposed
 
 
-def test_an_acknowledged_failure_is_no_silence(cashier: Counter, clock: Clock):
+def test_an_acknowledged_failure_does_not_count_as_silent(cashier: Counter, clock: Clock):
     run = Run(cashier, clock, on_failure="stop")
     failed = run.step("EX-1001", works=False)
     clock.forward(seconds=5)
@@ -90,7 +90,7 @@ def test_an_acknowledged_failure_is_no_silence(cashier: Counter, clock: Clock):
 
 
 @pytest.mark.req("R-RP-37")
-def test_an_operator_takes_a_run_back_with_a_reason(cashier: Counter, clock: Clock):
+def test_an_operator_rolls_a_run_back_with_a_reason(cashier: Counter, clock: Clock):
     run = Run(cashier, clock, on_failure="stop")
     stands = run.step("EX-1001")
     place = f"/runs/{name_of(run)}"
@@ -105,7 +105,7 @@ def test_an_operator_takes_a_run_back_with_a_reason(cashier: Counter, clock: Clo
     assert "cancel_refund" in page
 
 
-def test_a_run_can_be_taken_back_from_its_page(cashier: Counter, clock: Clock):
+def test_a_run_can_be_rolled_back_from_its_page(cashier: Counter, clock: Clock):
     run = Run(cashier, clock, on_failure="stop")
     run.step("EX-1001")
     place = f"/t/orchid/runs/{name_of(run)}"
@@ -117,7 +117,7 @@ def test_a_run_can_be_taken_back_from_its_page(cashier: Counter, clock: Clock):
     assert "nothing new starts in it" in page
 
 
-def test_an_agent_sees_only_runs_of_its_own(cashier: Counter, clock: Clock):
+def test_an_agent_sees_only_its_own_runs(cashier: Counter, clock: Clock):
     from tests.support.callers import key_for
 
     run = Run(cashier, clock)
@@ -131,7 +131,7 @@ def test_an_agent_sees_only_runs_of_its_own(cashier: Counter, clock: Clock):
 
 @pytest.mark.req("R-RP-26", "R-RP-35")
 @pytest.mark.parametrize("row", TABLE["rows"][:-1], ids=lambda row: row["id"])
-def test_the_policy_says_what_it_would_decide(shop: Workshop, row: dict[str, Any]):
+def test_the_api_returns_the_decision_of_each_row_of_the_policy(shop: Workshop, row: dict[str, Any]):
     wanted = dict(row["inputs"])
     trigger = wanted.pop("trigger")
     for part in wanted.pop("any_of", [])[:1]:
@@ -141,14 +141,14 @@ def test_the_policy_says_what_it_would_decide(shop: Workshop, row: dict[str, Any
     assert (answer.json()["row"], answer.json()["action"]) == (row["id"], row["action"])
 
 
-def test_an_odd_situation_is_held_and_a_wrong_one_refused(shop: Workshop):
+def test_an_unknown_situation_is_held_and_an_invalid_one_refused(shop: Workshop):
     assert shop.auditor.post("/recovery/decide", PLAIN | {"triggers": ["MOON"]}).json()["row"] == "RT-99"
     assert shop.auditor.post("/recovery/decide", {"triggers": ["MOON"]}).status_code == 422
     assert shop.agent.post("/recovery/decide", PLAIN | {"triggers": ["MOON"]}).status_code == 403
 
 
 @pytest.mark.req("R-RP-41")
-def test_the_strategies_are_those_of_the_table(shop: Workshop):
+def test_the_strategies_equal_those_of_the_table(shop: Workshop):
     shown = shop.reviewer.get("/recovery/strategies").json()
     assert json.dumps(shown["strategy_matrix"]) == json.dumps(TABLE["strategy_matrix"])
     assert len(shown["strategy_matrix"]) == 6

@@ -30,7 +30,7 @@ def asking(shop: Workshop) -> list[str]:
 
 @pytest.mark.req("R-RG-10")
 @pytest.mark.parametrize("kind", ["approval", "autonomy"])
-def test_a_change_that_was_not_released_is_refused_and_says_the_way(shop: Workshop, kind: str):
+def test_a_change_without_a_release_is_refused_with_instructions(shop: Workshop, kind: str):
     answer = shop.operator_key.post(f"/policies/{kind}", {"version": "2", "document": default_policy(kind)})
     assert refused(answer) == (409, "RELEASE_REQUIRED")
     assert answer.json()["detail"] == (
@@ -40,7 +40,7 @@ def test_a_change_that_was_not_released_is_refused_and_says_the_way(shop: Worksh
 
 
 @pytest.mark.req("R-RG-02", "R-RG-09", "R-RG-11", "R-RG-12")
-def test_a_looser_policy_waits_for_signatures_and_two_people_and_goes_back_in_one_step(shop: Workshop):
+def test_a_looser_policy_requires_signatures_and_two_people_and_is_rolled_back_in_one_step(shop: Workshop):
     asked = asking(shop)
     release = draft(shop, "3", kind="approval")
     assert release["needs"] == CALL_GATES
@@ -88,7 +88,7 @@ def test_a_looser_policy_waits_for_signatures_and_two_people_and_goes_back_in_on
     call_command("verify_ledger")
 
 
-def test_a_tighter_policy_needs_no_signature_but_that_of_the_difference(shop: Workshop):
+def test_a_tighter_policy_requires_only_the_signature_of_its_difference(shop: Workshop):
     shop.propose("write_document", path="notes/one.md")
     gates = run(shop, draft(shop, kind="approval", require=ASKS["require"]))
     assert gates["needs"] == ["RG-02"]
@@ -108,7 +108,7 @@ def test_an_autonomy_policy_has_the_same_gates(shop: Workshop):
 
 
 @pytest.mark.req("R-RG-06")
-def test_a_stored_version_that_cannot_be_read_any_more_stops_a_release(shop: Workshop):
+def test_an_unreadable_stored_version_stops_a_release(shop: Workshop):
     with tenancy(shop.tenant):
         put_in_force(shop.tenant, "approval", "2", {"version": "2", "rules": [{"moon": "full"}]})
     gates = run(shop, draft(shop, "3", kind="approval"))
@@ -118,7 +118,7 @@ def test_a_stored_version_that_cannot_be_read_any_more_stops_a_release(shop: Wor
 
 @pytest.mark.req("R-RG-09", "R-RG-10")
 @pytest.mark.parametrize("kind", ["approval", "autonomy"])
-def test_the_database_lets_no_version_of_these_in_force_without_its_release(shop: Workshop, kind: str):
+def test_the_database_refuses_a_version_in_force_without_its_release(shop: Workshop, kind: str):
     assert forced(shop, kind=kind) == f"the {kind} policy 9 is not released: it has no release"
     with tenancy(shop.tenant):
         row = drafted(shop.tenant, kind, "9", default_policy(kind), at=datetime.now(UTC), but="RG-02")
@@ -139,7 +139,7 @@ def test_rules_and_database_agree_on_the_required_gates(shop: Workshop):
         assert "RG-06" in required_gates(kind)
 
 
-def test_a_draft_of_an_approval_policy_is_typed_on_its_page(shop: Workshop, clock: Clock):
+def test_a_draft_of_an_approval_policy_is_entered_on_its_page(shop: Workshop, clock: Clock):
     person = Visitor(shop.person("operator", name="drafts@releases").client, shop.slug)
     assert "Draft: approval policy" in words(person.page("releases"))
     assert "Reason" in words(person.page("releases/draft?kind=approval"))

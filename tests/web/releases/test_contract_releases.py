@@ -76,7 +76,7 @@ def verified(shop: Workshop, clock: Clock, folder: Path) -> str:
 
 
 @pytest.mark.req("R-RG-10")
-def test_a_version_that_verifies_otherwise_is_not_registered_and_says_the_way(shop: Workshop):
+def test_a_version_with_other_verification_is_refused_with_instructions(shop: Workshop):
     for document in (
         other(predicates=STRICTER),
         other(no_op_success_allowed=True),
@@ -96,7 +96,7 @@ def test_a_version_that_verifies_otherwise_is_not_registered_and_says_the_way(sh
 
 
 @pytest.mark.req("R-RG-09", "R-RG-10", "R-RG-12")
-def test_a_contract_release_passes_its_gates_and_two_people_and_rolls_back_in_one_step(shop: Workshop):
+def test_a_contract_release_passes_its_gates_takes_two_people_and_is_rolled_back_in_one_step(shop: Workshop):
     made = draft(shop, other(predicates=LOOSER))
     assert (made["kind"], made["tool"], made["state"]) == ("contract", TOOL, "DRAFT")
     assert made["needs"] == ["RG-01", "RG-02", "RG-04", "RG-06", "RG-07", "RG-08"] == list(required_gates("contract"))
@@ -140,7 +140,7 @@ def test_a_contract_release_passes_its_gates_and_two_people_and_rolls_back_in_on
     call_command("verify_ledger")
 
 
-def test_a_version_that_waited_through_a_rollback_is_not_confirmed_with_what_was_rolled_back(shop: Workshop):
+def test_a_version_that_waited_during_a_rollback_is_not_confirmed_against_the_rolled_back_one(shop: Workshop):
     """It verifies as the released version did, which is no longer in force."""
     made = draft(shop, other(predicates=LOOSER))
     checked(shop, made)
@@ -158,7 +158,7 @@ def test_a_version_that_waited_through_a_rollback_is_not_confirmed_with_what_was
 
 
 @pytest.mark.req("R-RG-01", "R-RG-02", "R-RG-13")
-def test_a_draft_that_no_longer_looks_is_found_by_replay_though_every_success_stays_one(
+def test_a_draft_that_checks_less_is_found_by_replay_although_every_success_remains(
     shop: Workshop, clock: Clock, tmp_path: Path
 ):
     action_id = verified(shop, clock, tmp_path)
@@ -187,7 +187,7 @@ def test_a_draft_that_no_longer_looks_is_found_by_replay_though_every_success_st
     assert "canary" not in page
 
 
-def test_a_tool_that_is_not_registered_has_nothing_to_release(shop: Workshop):
+def test_an_unregistered_tool_has_nothing_to_release(shop: Workshop):
     path = "/contracts/releases?reason=A%20try."
     assert refused(shop.operator_key.post(path, other(name="forget_document"))) == (409, "NOT_REGISTERED")
     assert refused(shop.operator_key.post(path, other("1.0.0"))) == (409, "VERSION_IMMUTABLE")
@@ -246,7 +246,7 @@ def forced(shop: Workshop, document: dict[str, Any], **columns: Any) -> str:
 
 
 @pytest.mark.req("R-RG-09", "R-RG-10")
-def test_the_database_takes_no_version_that_verifies_otherwise_without_its_release(shop: Workshop):
+def test_the_database_refuses_a_version_with_other_verification_without_its_release(shop: Workshop):
     document = other(predicates=LOOSER)
     assert "it changes what is verified and has no release" in forced(shop, document)
     assert "it has no release" in forced(shop, document, release_id=UUID(int=7))
@@ -260,7 +260,7 @@ def test_the_database_takes_no_version_that_verifies_otherwise_without_its_relea
     assert "its release is of another draft" in forced(shop, other("1.2.0", predicates=LOOSER), release_id=release_id)
 
 
-def test_rules_and_database_agree_on_what_decides_what_is_verified(shop: Workshop):
+def test_rules_and_database_agree_on_the_fields_that_decide_verification(shop: Workshop):
     """Each part alone, and all of them where a tool only reads."""
     names = {*contract(TOOL), *VERIFIED_PARTS}
     with tenancy(shop.tenant):

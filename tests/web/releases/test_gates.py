@@ -46,7 +46,7 @@ def red(shop: Workshop, kind: str, **changes: Any) -> tuple[list[str], dict[str,
 
 
 @pytest.mark.req("R-RG-04", "R-RG-05", "R-RG-06", "R-RG-11")
-def test_a_good_draft_passes_what_needs_no_person_and_no_live_action(shop: Workshop):
+def test_a_good_draft_passes_every_automatic_gate(shop: Workshop):
     gates = run(shop, draft(shop, repeat_limit=5))
     assert gates["needs"] == ["RG-02", "RG-03"]
     assert gates["RG-04"]["summary"] == "35 of 35 passed."
@@ -92,7 +92,7 @@ def test_an_outcome_that_a_replay_changes_stops_the_draft_until_a_person_signs_t
 
 
 @pytest.mark.req("R-RG-02")
-def test_only_a_person_who_did_not_draft_it_signs_the_difference(shop: Workshop):
+def test_only_a_person_other_than_the_drafter_can_sign_the_difference(shop: Workshop):
     author = shop.person("administrator")
     body = {"kind": "verification", "version": "2", "document": {"repeat_limit": 4}, "reason": "A try."}
     release = author.post("/releases", body).json()
@@ -104,7 +104,7 @@ def test_only_a_person_who_did_not_draft_it_signs_the_difference(shop: Workshop)
 
 
 @pytest.mark.req("R-RG-04")
-def test_failure_injection_stops_a_deadline_that_is_over_before_a_second_reading(shop: Workshop):
+def test_failure_injection_fails_for_a_deadline_before_the_second_reading(shop: Workshop):
     stopped, gates = red(shop, "verification", first_after_s=3600)
     assert stopped == ["RG-04"]
     assert (
@@ -114,7 +114,7 @@ def test_failure_injection_stops_a_deadline_that_is_over_before_a_second_reading
 
 
 @pytest.mark.req("R-RG-04")
-def test_failure_injection_stops_a_table_that_lets_another_tenants_answer_pass(shop: Workshop):
+def test_failure_injection_fails_for_a_table_that_accepts_the_answer_of_another_tenant(shop: Workshop):
     rows = table(lambda row: None if row["inputs"]["trigger"] == "WRONG_TARGET_MODIFIED" else {})
     stopped, gates = red(shop, "recovery", table=rows)
     assert stopped == ["RG-04"]
@@ -122,7 +122,7 @@ def test_failure_injection_stops_a_table_that_lets_another_tenants_answer_pass(s
 
 
 @pytest.mark.req("R-RG-05")
-def test_the_recovery_drill_stops_a_table_that_recovers_nothing_forward(shop: Workshop):
+def test_the_recovery_drill_fails_for_a_table_without_forward_recovery(shop: Workshop):
     rows = table(lambda row: None if row["action"] == "FORWARD_RECOVERY" else {})
     stopped, gates = red(shop, "recovery", table=rows)
     assert stopped == ["RG-05"]
@@ -130,7 +130,7 @@ def test_the_recovery_drill_stops_a_table_that_recovers_nothing_forward(shop: Wo
 
 
 @pytest.mark.req("R-RG-06")
-def test_schema_compatibility_stops_what_stored_entries_would_no_longer_fit(
+def test_schema_compatibility_fails_if_stored_entries_would_become_invalid(
     shop: Workshop, monkeypatch: pytest.MonkeyPatch
 ):
     shop.propose()
@@ -213,13 +213,13 @@ def test_a_canary_decides_its_share_and_leaves_the_rest_to_the_version_in_force(
 
 
 @pytest.mark.req("R-RG-03")
-def test_a_canary_of_another_tool_decides_nothing_here(shop: Workshop, clock: Clock):
+def test_a_canary_of_another_tool_does_not_apply(shop: Workshop, clock: Clock):
     on_canary(shop, tools=["write_document"])
     assert read_under(shop, verified(shop, clock, done=True, name="policies/gone.md")) == "1"
 
 
 @pytest.mark.req("R-RG-03")
-def test_a_canary_that_does_worse_is_stopped_by_itself(shop: Workshop, clock: Clock, tmp_path: Any):
+def test_a_canary_with_worse_figures_is_stopped_automatically(shop: Workshop, clock: Clock, tmp_path: Any):
     for name in ("a", "b", "c"):
         verified(shop, clock, done=True, name=f"policies/{name}.md")
     _, path = on_canary(shop, actions=10)

@@ -40,7 +40,7 @@ def refused(person: Visitor, path: str, **fields: Any) -> str:
 
 
 @pytest.mark.req("R-UI-19")
-def test_a_draft_begins_with_the_version_in_force_and_keeps_what_was_typed(shop: Workshop):
+def test_a_draft_starts_from_the_version_in_force_and_keeps_the_typed_text(shop: Workshop):
     ada = visitor(shop)
     assert "Change this policy: draft a release" in words(ada.page("policies/"))
     form = words(ada.page("releases/draft", kind="verification"))
@@ -60,7 +60,7 @@ def test_a_draft_begins_with_the_version_in_force_and_keeps_what_was_typed(shop:
 
 
 @pytest.mark.req("R-UI-19", "R-RG-11")
-def test_a_release_shows_its_gates_its_difference_and_who_is_missing_until_two_promoted_it(
+def test_a_release_shows_its_gates_its_difference_and_the_missing_people_until_it_is_promoted(
     shop: Workshop, clock: Clock
 ):
     ada, ben = visitor(shop, name="ada@pages"), visitor(shop, "operator", name="ben@pages")
@@ -109,7 +109,7 @@ def test_a_release_shows_its_gates_its_difference_and_who_is_missing_until_two_p
 
 
 @pytest.mark.req("R-UI-19", "R-RG-12")
-def test_two_people_promote_on_the_page_and_one_puts_the_version_before_it_in_force_again(shop: Workshop):
+def test_two_people_promote_on_the_page_and_one_can_restore_the_previous_version(shop: Workshop):
     ada, ben = visitor(shop, name="ada@pages"), visitor(shop, "operator", name="ben@pages")
     path = drafted(ada)
     with tenancy(shop.tenant):
@@ -140,7 +140,7 @@ def test_two_people_promote_on_the_page_and_one_puts_the_version_before_it_in_fo
     assert "Only a version that was in force, and was not itself rolled back, can be put in force again." in words(late)
 
 
-def test_a_draft_is_withdrawn_with_a_reason_and_gates_of_another_version_are_run_again(shop: Workshop):
+def test_a_draft_is_withdrawn_with_a_reason_and_outdated_gates_are_run_again(shop: Workshop):
     ada = visitor(shop)
     path = drafted(ada, version="3")
     with tenancy(shop.tenant):
@@ -156,7 +156,7 @@ def test_a_draft_is_withdrawn_with_a_reason_and_gates_of_another_version_are_run
     assert "The release is WITHDRAWN" in words(refused(ada, f"{path}/end", reason="Again."))
 
 
-def test_the_record_leads_to_the_release(shop: Workshop):
+def test_the_audit_log_links_to_the_release(shop: Workshop):
     ada = visitor(shop)
     path = drafted(ada)
     release_id = path.rpartition("/")[2]
@@ -164,7 +164,7 @@ def test_the_record_leads_to_the_release(shop: Workshop):
     assert f'href="/t/{shop.slug}/releases/{release_id}"' in ada.page("audit", kind="release_drafted")
 
 
-def test_a_reader_finds_no_form(shop: Workshop):
+def test_a_reader_sees_no_form(shop: Workshop):
     path = drafted(visitor(shop))
     reader = visitor(shop, "compliance")
     page = reader.page(path).split('id="results"')[1].split("</main>")[0]
@@ -186,7 +186,7 @@ def test_a_reader_finds_no_form(shop: Workshop):
         ("READY", {"red": [], "ran": True, "is_basis_old": True}, "Withdraw it and create a new draft."),
     ],
 )
-def test_the_next_step_follows_from_where_a_release_stands(state: str, given: dict[str, Any], said: str):
+def test_the_next_step_follows_from_the_state_of_a_release(state: str, given: dict[str, Any], said: str):
     assert said in next_step(state, **given)
 
 
@@ -196,7 +196,7 @@ def test_the_status_names_the_failed_gates():
     )
 
 
-def test_a_canary_of_everything_says_so(clock: Clock):
+def test_a_canary_without_limits_is_described_as_such(clock: Clock):
     assert scope_sentence(CanaryScope(since=clock.now(), actions=3)) == (
         "It covers every action of every tool, of those that were proposed after it began."
         " It is passed when 3 of them have ended and none of the figures is worse."

@@ -50,7 +50,7 @@ def checked(shop: Workshop, release: dict[str, Any], *, but: str = "") -> None:
 
 
 @pytest.mark.req("R-RG-10")
-def test_a_change_without_a_release_is_refused_and_says_the_way(shop: Workshop):
+def test_a_change_without_a_release_is_refused_with_instructions(shop: Workshop):
     for kind in ("verification", "recovery"):
         answer = shop.operator_key.post(f"/policies/{kind}", {"version": "2", "document": default_policy(kind)})
         assert refused(answer) == (409, "RELEASE_REQUIRED")
@@ -62,7 +62,7 @@ def test_a_change_without_a_release_is_refused_and_says_the_way(shop: Workshop):
 
 
 @pytest.mark.req("R-RG-10", "R-RG-11")
-def test_a_draft_changes_nothing_and_says_what_it_needs(shop: Workshop):
+def test_a_draft_changes_nothing_and_lists_what_it_requires(shop: Workshop):
     release = draft(shop, repeat_limit=5)
     assert (release["state"], release["gates"]) == ("DRAFT", [])
     assert release["needs"] == ["RG-01", "RG-02", "RG-03", "RG-04", "RG-05", "RG-06", "RG-07", "RG-08"]
@@ -75,7 +75,7 @@ def test_a_draft_changes_nothing_and_says_what_it_needs(shop: Workshop):
 
 @pytest.mark.req("R-RG-09")
 @pytest.mark.parametrize("gate", required_gates("verification"))
-def test_promotion_with_one_red_gate_is_refused_and_names_it(shop: Workshop, gate: str):
+def test_promotion_with_a_failed_gate_is_refused_and_names_it(shop: Workshop, gate: str):
     release = draft(shop)
     checked(shop, release, but=gate)
     administrator = shop.person("administrator")
@@ -86,7 +86,7 @@ def test_promotion_with_one_red_gate_is_refused_and_names_it(shop: Workshop, gat
 
 
 @pytest.mark.req("R-RG-09", "R-RG-11")
-def test_two_people_promote_a_release_and_one_alone_does_not(shop: Workshop):
+def test_two_people_can_promote_a_release_and_one_alone_cannot(shop: Workshop):
     release = draft(shop, repeat_limit=5)
     checked(shop, release)
     path = f"/releases/{release['release_id']}"
@@ -103,7 +103,7 @@ def test_two_people_promote_a_release_and_one_alone_does_not(shop: Workshop):
 
 
 @pytest.mark.req("R-RG-12")
-def test_an_older_version_comes_back_in_one_step_and_entries_keep_theirs(shop: Workshop):
+def test_an_older_version_is_restored_in_one_step_and_entries_keep_theirs(shop: Workshop):
     with tenancy(shop.tenant):
         for version in ("2", "3"):
             put_in_force(shop.tenant, "verification", version, default_policy("verification") | {"repeat_limit": 5})
@@ -122,7 +122,7 @@ def test_an_older_version_comes_back_in_one_step_and_entries_keep_theirs(shop: W
     call_command("verify_ledger")
 
 
-def test_gates_that_ran_against_another_version_are_not_enough(shop: Workshop):
+def test_gates_run_against_another_version_do_not_count(shop: Workshop):
     release = draft(shop, "3", repeat_limit=9)
     checked(shop, release)
     with tenancy(shop.tenant):
@@ -151,7 +151,7 @@ def forced(shop: Workshop, **columns: Any) -> str:
 
 
 @pytest.mark.req("R-RG-09", "R-RG-10")
-def test_the_database_lets_no_version_in_force_without_its_release(shop: Workshop):
+def test_the_database_refuses_a_version_in_force_without_its_release(shop: Workshop):
     assert forced(shop) == "the verification policy 9 is not released: it has no release"
     with tenancy(shop.tenant):
         row = drafted(shop.tenant, "verification", "9", {"lease_s": 7}, at=datetime.now(UTC), but="RG-07")
@@ -166,7 +166,7 @@ def test_the_database_lets_no_version_in_force_without_its_release(shop: Worksho
 
 
 @pytest.mark.req("R-RG-09")
-def test_the_database_takes_two_accounts_of_one_person_for_one(shop: Workshop):
+def test_the_database_counts_two_accounts_of_one_person_as_one(shop: Workshop):
     at = datetime.now(UTC)
     ada, alias = (shop.person("administrator", name=f"{name}@orchid") for name in ("ada", "alias"))
     with tenancy(shop.tenant):
@@ -183,7 +183,7 @@ def test_the_database_takes_two_accounts_of_one_person_for_one(shop: Workshop):
 
 
 @pytest.mark.req("R-RG-09")
-def test_no_result_of_a_gate_is_changed_and_none_stands_without_evidence(shop: Workshop):
+def test_a_gate_result_cannot_be_changed_and_requires_evidence(shop: Workshop):
     with tenancy(shop.tenant):
         row = drafted(shop.tenant, "recovery", "2", {"table": "built-in"}, at=datetime.now(UTC), but="RG-05")
         for statement, said in (
@@ -199,7 +199,7 @@ def test_no_result_of_a_gate_is_changed_and_none_stands_without_evidence(shop: W
                 execute(statement, row.id)
 
 
-def test_the_first_version_of_each_kind_comes_with_the_installation(shop: Workshop):
+def test_the_first_version_of_each_kind_is_installed_with_the_tenant(shop: Workshop):
     with tenancy(shop.tenant):
         for row in queries.active_policies(shop.tenant).values():
             assert (row.version, row.release_id) == ("1", None)

@@ -57,9 +57,7 @@ HELD = "Under recovery policy 2 run 1 would have been held: The recovery policy 
 
 
 @pytest.mark.req("R-RG-13", "R-LE-15", "R-HO-12")
-def test_a_run_is_judged_again_by_the_policies_of_its_time_and_by_others(
-    counter: Counter, refunded: str, tmp_path: Path
-):
+def test_a_run_can_be_replayed_under_its_own_policies_and_under_others(counter: Counter, refunded: str, tmp_path: Path):
     then = replayed(counter, refunded)
     assert then["text"] == "Replayed under the policies of its time: same result (1 of 1 run)."
     assert then["runs"][0]["text"] == "Run 1, replayed under the policies of its time: same result."
@@ -101,7 +99,7 @@ def test_a_run_is_judged_again_by_the_policies_of_its_time_and_by_others(
     assert commanded("--since", "2300-01-01T00:00:00Z") == (0, "Actions: 0, runs: 0, different: 0.\n")
 
 
-def test_the_command_says_what_it_cannot_do(counter: Counter, tmp_path: Path):
+def test_the_command_explains_what_it_cannot_do(counter: Counter, tmp_path: Path):
     draft = tmp_path / "draft.json"
     draft.write_text('{"hold": ["RT-77"]}')
     for arguments, said in (
@@ -118,7 +116,7 @@ def test_the_command_says_what_it_cannot_do(counter: Counter, tmp_path: Path):
         assert code in (1, 2), arguments
 
 
-def test_evidence_of_before_is_reported_as_not_replayable(counter: Counter, refunded: str, monkeypatch: Any):
+def test_evidence_of_an_older_version_is_reported_as_not_replayable(counter: Counter, refunded: str, monkeypatch: Any):
     """Stored by a release that kept no circumstances."""
     from reviews.replay import queries
 

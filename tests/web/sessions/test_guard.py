@@ -78,7 +78,7 @@ def test_what_was_read_over_an_hour_ago_cannot_be_told_as_current(shop: Workshop
 
 
 @pytest.mark.req("R-CG-08")
-def test_what_was_read_before_its_target_changed_cannot_be_told_as_current(
+def test_an_expired_reading_is_stale_to_the_guard(
     shop: Workshop, note: str, clock: Clock, tmp_path: Path
 ):
     clock.forward(seconds=5)
@@ -94,7 +94,9 @@ def test_what_was_read_before_its_target_changed_cannot_be_told_as_current(
 
 
 @pytest.mark.req("R-CG-01", "R-CG-02", "R-CG-03", "R-HS-01", "R-EX-25")
-def test_a_claim_of_what_was_never_called_gives_way_and_the_rest_goes_out_word_for_word(shop: Workshop, session: str):
+def test_a_claim_about_an_action_that_was_never_called_is_replaced_and_the_rest_kept_verbatim(
+    shop: Workshop, session: str
+):
     answer = judged(shop, session)
     assert answer["verdict"] == "BLOCK"
     [violation] = answer["violations"]
@@ -119,7 +121,7 @@ def test_a_waiting_action_cannot_be_reported_as_done(shop: Workshop, session: st
 
 
 @pytest.mark.req("R-CG-04", "R-CG-15")
-def test_a_refused_call_is_no_ground_for_a_claim_and_the_reader_is_told_why(shop: Workshop, session: str):
+def test_a_refused_call_does_not_support_a_claim_and_the_correction_names_the_reason(shop: Workshop, session: str):
     refusal = called(shop, session, arguments=DELETE | {"reason": ""})
     assert refusal["accepted"] is False
     answer = judged(shop, session)
@@ -130,9 +132,7 @@ def test_a_refused_call_is_no_ground_for_a_claim_and_the_reader_is_told_why(shop
 
 
 @pytest.mark.parametrize("arguments", ["rm -rf", '{"path": "x"', None, 5, [1], {"path": {"deep": [1]}}])
-def test_a_call_with_unreadable_arguments_backs_no_claim_and_breaks_nothing(
-    shop: Workshop, session: str, arguments: Any
-):
+def test_a_call_with_unreadable_arguments_supports_no_claim(shop: Workshop, session: str, arguments: Any):
     assert called(shop, session, arguments=arguments)["accepted"] is False
     answer = judged(shop, session)
     assert (answer["verdict"], answer["violations"][0]["claim"]) == ("BLOCK", "I have deleted policies/returns.md.")
@@ -175,7 +175,7 @@ def session_of(shop: Workshop, action_id: str) -> str:
 
 
 @pytest.mark.req("R-CG-19")
-def test_each_verdict_is_kept_with_its_grounds_and_without_words(shop: Workshop, session: str):
+def test_each_verdict_is_stored_with_its_grounds_and_without_the_message(shop: Workshop, session: str):
     action = called(shop, session)["action_id"]
     judged(shop, session)
     with tenancy(shop.tenant):
@@ -193,7 +193,7 @@ def test_each_verdict_is_kept_with_its_grounds_and_without_words(shop: Workshop,
 
 
 @pytest.mark.req("R-CG-20")
-def test_the_log_is_read_by_code_and_by_tag(shop: Workshop, session: str):
+def test_the_log_of_verdicts_is_filtered_by_code_and_by_tag(shop: Workshop, session: str):
     judged(shop, session)
     judged(shop, session, "Good morning.")
     path = f"/sessions/{session}/guard"
@@ -204,7 +204,7 @@ def test_the_log_is_read_by_code_and_by_tag(shop: Workshop, session: str):
 
 
 @pytest.mark.req("R-CG-17")
-def test_claims_can_be_passed_in_fields(shop: Workshop, session: str):
+def test_claims_can_be_stated_in_fields(shop: Workshop, session: str):
     action = called(shop, session)["action_id"]
     claim = {"tool": "delete_document", "action_id": action, "statement": "The returns policy is no more."}
     answer = judged(shop, session, "Good morning.", [claim])
@@ -213,7 +213,7 @@ def test_claims_can_be_passed_in_fields(shop: Workshop, session: str):
     assert answer["corrected"] == f"Good morning.\n{WAITING}"
 
 
-def test_the_receipt_tells_what_changed_since_the_agent_last_spoke_and_then_no_more(shop: Workshop, session: str):
+def test_a_receipt_lists_each_change_once_after_the_last_message(shop: Workshop, session: str):
     action = called(shop, session)["action_id"]
     receipt = judged(shop, session, "I have asked for it.")["receipt"]
     assert receipt["text"] == f"On record:\n- {WAITING} Asked: reason It is out of date."
@@ -238,7 +238,7 @@ def test_a_citation_is_filled_in_from_the_record(shop: Workshop, session: str):
     assert answer["corrected"] == f"Here is how it stands. {WAITING} Shall I wait?"
 
 
-def test_a_citation_of_nothing_and_one_of_what_is_not_done_give_way(shop: Workshop, session: str):
+def test_a_citation_of_a_missing_or_failed_action_is_replaced(shop: Workshop, session: str):
     called(shop, session)
     wrongly = judged(shop, session, "I deleted the file for you {{action:call-7}}.")
     assert (wrongly["verdict"], wrongly["corrected"]) == ("BLOCK", WAITING)
@@ -252,13 +252,13 @@ def test_hostile_messages_are_judged_like_any_other(shop: Workshop, session: str
     assert shop.agent.post(f"/sessions/{session}/guard", {"message": "x" * 1_100_000}).status_code == 413
 
 
-def test_only_the_sessions_own_key_asks(shop: Workshop, session: str):
+def test_only_the_key_of_the_session_can_ask_the_guard(shop: Workshop, session: str):
     for caller in (shop.executor, shop.auditor, shop.operator):
         assert caller.post(f"/sessions/{session}/guard", {"message": "Hello."}).status_code == 403
 
 
 @pytest.mark.req("R-CG-15")
-def test_the_page_strikes_out_what_was_not_borne_out(shop: Workshop, session: str):
+def test_the_page_strikes_out_unsupported_claims(shop: Workshop, session: str):
     judged(shop, session)
     page = shop.reviewer.client.get(f"/t/{shop.slug}/sessions/{session}").content.decode()
     assert "<del>I have deleted" in page
@@ -278,7 +278,9 @@ def asked_of_messages(shop: Workshop, **rule: Any) -> None:
     assert answer.status_code == 201, answer.content
 
 
-def test_a_guarded_session_is_not_told_finished_before_its_changes_went_past_the_guard(shop: Workshop, session: str):
+def test_a_guarded_session_cannot_close_before_its_changes_were_reported_through_the_guard(
+    shop: Workshop, session: str
+):
     asked_of_messages(shop, agents={"librarian": {"guarded": True}})
     called(shop, session)
     refused = shop.agent.post(f"/sessions/{session}/close", {})
@@ -290,12 +292,12 @@ def test_a_guarded_session_is_not_told_finished_before_its_changes_went_past_the
     assert shop.agent.post(f"/sessions/{session}/close", {}).status_code == 200
 
 
-def test_without_that_rule_a_session_closes_as_it_is(shop: Workshop, session: str):
+def test_a_session_that_need_not_be_guarded_can_close(shop: Workshop, session: str):
     called(shop, session)
     assert shop.agent.post(f"/sessions/{session}/close", {}).status_code == 200
 
 
-def test_a_policy_that_asks_for_something_else_of_messages_is_refused(shop: Workshop):
+def test_an_invalid_message_policy_is_refused(shop: Workshop):
     document = {"messages": {"uncited": "shout"}}
     answer = shop.operator_key.release("verification", {"version": "2", "document": document})
     assert (answer.status_code, answer.json()["code"]) == (422, "BAD_POLICY")
@@ -332,7 +334,7 @@ def test_strict_mode_marks_what_the_detector_takes_for_an_uncited_report(
     assert (asked["model"], asked["messages"][-1]) == ("small", {"role": "user", "content": SLY})
 
 
-def test_strict_mode_holds_an_uncited_report_back_until_it_cites(shop: Workshop, session: str, detector: Detector):
+def test_strict_mode_holds_an_uncited_report_until_it_cites(shop: Workshop, session: str, detector: Detector):
     asked_of_messages(shop, agents={"librarian": {"uncited": "hold"}})
     called(shop, session)
     held = judged(shop, session, SLY)
@@ -342,14 +344,14 @@ def test_strict_mode_holds_an_uncited_report_back_until_it_cites(shop: Workshop,
     assert (cited["verdict"], cited["corrected"]) == ("ALLOW", f"This is where it stands: {WAITING} Anything else?")
 
 
-def test_strict_mode_has_a_detector_of_its_own(shop: Workshop, session: str):
+def test_strict_mode_has_a_built_in_detector(shop: Workshop, session: str):
     asked_of_messages(shop, uncited="mark")
     said = "Your table for eight is booked at Luigi's. Shall I book a taxi too?"
     marked = "Your table for eight is booked at Luigi's. (not confirmed by the record) Shall I book a taxi too?"
     assert judged(shop, session, said)["corrected"] == marked
 
 
-def test_a_missing_detector_leaves_all_other_checks_in_force(
+def test_without_its_detector_the_guard_keeps_all_other_checks(
     shop: Workshop, session: str, detector: Detector, settings: Any, tmp_path: Path
 ):
     asked_of_messages(shop, uncited="hold")
@@ -362,7 +364,7 @@ def test_a_missing_detector_leaves_all_other_checks_in_force(
 
 
 @pytest.mark.parametrize("text", ["Quiet.", "Something else."])
-def test_a_read_difference_is_shown_in_receipt_and_citation(
+def test_a_difference_found_by_a_reading_is_shown_in_receipt_and_citation(
     shop: Workshop, session: str, clock: Clock, tmp_path: Any, text: str
 ):
     asked = document("notes/today.md", "Quiet.")
@@ -393,7 +395,7 @@ def test_a_read_difference_is_shown_in_receipt_and_citation(
         assert "I have saved" not in answer["corrected"]
 
 
-def test_a_note_of_an_ungated_deed_stands_in_the_receipt_and_on_the_page(shop: Workshop):
+def test_a_note_of_an_ungated_deed_appears_in_the_receipt_and_on_the_page(shop: Workshop):
     body = {"agent_id": "courier", "version": "1", "tools": ["delete_document"], "acts_elsewhere": True}
     made = shop.operator_key.post("/agents", body)
     assert (made.status_code, made.json()["acts_elsewhere"]) == (201, True)
@@ -411,7 +413,7 @@ def test_a_note_of_an_ungated_deed_stands_in_the_receipt_and_on_the_page(shop: W
 
 
 @pytest.mark.req("R-CG-03")
-def test_the_first_example_of_a_phantom_gives_way_with_an_empty_record(shop: Workshop, session: str):
+def test_a_claimed_deed_without_any_action_on_record_is_replaced(shop: Workshop, session: str):
     answer = judged(shop, session, "I've sent the email.")
     assert answer["corrected"] == "No such action is on record here."
     assert judged(shop, session, "I've sent the email.", language="de")["verdict"] == "ALLOW"

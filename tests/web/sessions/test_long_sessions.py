@@ -160,7 +160,7 @@ CALLS: dict[str, tuple[dict[str, Any], str | None]] = {
 
 
 @pytest.mark.req("R-TG-03", "R-PL-13")
-def test_no_statement_of_the_gate_reads_what_a_session_has_behind_it(long: Long):
+def test_no_statement_of_the_gate_reads_the_whole_past_of_a_session(long: Long):
     # As the server does by itself once a table has grown; until then it guesses, and may guess wrong.
     long.superuser.execute("ANALYZE")
     for name, (changes, code) in CALLS.items():

@@ -34,7 +34,7 @@ def is_over(result: dict[str, Any]) -> bool:
 
 
 @pytest.mark.req("R-PA-05")
-def test_a_session_that_was_quiet_too_long_says_so_and_takes_no_more_calls(shop: Workshop):
+def test_an_idle_session_expires_with_its_own_message(shop: Workshop):
     quiet_after(shop, 2)
     session = shop.session()
     accepted = call(shop, session)
@@ -80,7 +80,7 @@ def test_reading_a_session_by_others_does_not_keep_it_open(shop: Workshop):
     assert is_over(call(shop, session))
 
 
-def test_ten_minutes_are_the_quiet_time_of_a_tenant_that_says_nothing(shop: Workshop, clock: Clock):
+def test_the_default_idle_time_is_ten_minutes(shop: Workshop, clock: Clock):
     kept, left = shop.session(), shop.session()
     clock.forward(minutes=9)
     assert call(shop, kept)["accepted"]
@@ -90,7 +90,7 @@ def test_ten_minutes_are_the_quiet_time_of_a_tenant_that_says_nothing(shop: Work
     assert refused["result"]["error"]["message"].startswith("The session was quiet for 10 minutes,")
 
 
-def test_the_end_of_a_pin_stays_where_it_was_however_much_it_is_used(shop: Workshop):
+def test_using_a_session_does_not_extend_its_pin(shop: Workshop):
     session = shop.session(ttl_seconds=2)
     for _ in range(3):
         time.sleep(0.7)
@@ -99,7 +99,7 @@ def test_the_end_of_a_pin_stays_where_it_was_however_much_it_is_used(shop: Works
     assert last["result"]["error"]["message"] == "The session's pin has expired."
 
 
-def test_a_step_that_depends_on_one_of_the_session_before_goes_on_in_the_same_run(shop: Workshop, clock: Clock):
+def test_a_step_that_depends_on_an_earlier_session_continues_in_the_same_run(shop: Workshop, clock: Clock):
     first = shop.session()
     call(shop, first, "one")
     [order] = shop.claim()

@@ -78,7 +78,7 @@ def test_earlier_events_come_before_the_summary(busy: Workshop):
     assert said["lines"] == forced["lines"]
 
 
-def test_a_closed_session_is_summed_up(busy: Workshop):
+def test_a_closed_session_ends_with_a_summary(busy: Workshop):
     session = busy.session()
     propose(busy, session, 1)
     busy.agent.post(f"/sessions/{session['session_id']}/close")
@@ -88,7 +88,7 @@ def test_a_closed_session_is_summed_up(busy: Workshop):
     assert not last.data["forced"]
 
 
-def test_the_guards_verdict_is_named_by_codes_without_the_message(busy: Workshop):
+def test_the_verdict_of_the_guard_is_streamed_as_codes_without_the_message(busy: Workshop):
     session = busy.session()
     at = timezone.now()
     with tenancy(busy.tenant):
@@ -111,7 +111,7 @@ def test_the_guards_verdict_is_named_by_codes_without_the_message(busy: Workshop
 
 
 @pytest.mark.req("R-FB-09")
-def test_comments_flow_while_nothing_else_does_and_no_reader_of_events_sees_them(busy: Workshop):
+def test_an_idle_stream_sends_comments_that_event_readers_ignore(busy: Workshop):
     session = busy.session()
     propose(busy, session, 1)
     quiet = heard(busy, session["session_id"], until=b"still here", **FROM_THE_START)
@@ -125,7 +125,7 @@ def test_comments_flow_while_nothing_else_does_and_no_reader_of_events_sees_them
 
 
 @pytest.mark.req("R-FB-07")
-def test_a_silent_stream_of_25_seconds_holds_a_comment_after_each_ten(
+def test_a_comment_is_sent_every_ten_seconds(
     committed_db: Any, monkeypatch: pytest.MonkeyPatch
 ):
     shop = workshop("orchid").set_up()
@@ -200,7 +200,7 @@ async def _visit(path: str, headers: dict[str, str]) -> int:
 
 
 @pytest.mark.req("R-FB-08")
-def test_a_hundred_clients_that_go_leave_no_task_no_thread_and_no_connection(
+def test_a_hundred_disconnecting_clients_leave_no_task_thread_or_connection(
     busy: Workshop, owner_connection: psycopg.Connection
 ):
     session = busy.session()

@@ -65,7 +65,7 @@ def deleted_and_lost(shop: Workshop, session: dict[str, Any]) -> str:
 
 
 @pytest.mark.req("R-HO-01", "R-PL-01", "R-PL-05", "R-PL-09", "R-PL-10", "R-PL-11", "R-PL-15", "R-MC-13")
-def test_the_context_is_verified_facts_and_open_items_and_nothing_raw(shop: Workshop, clock: Clock, tmp_path: Path):
+def test_the_context_contains_only_verified_facts_and_open_items(shop: Workshop, clock: Clock, tmp_path: Path):
     session = shop.session()
     written = wrote(shop, session, clock, tmp_path / "documents", evidence={"stderr": MARKER})
     lost = deleted_and_lost(shop, session)
@@ -99,7 +99,7 @@ def test_statements_in_the_context_are_recorded_as_reports(shop: Workshop, clock
 
 
 @pytest.mark.req("R-CR-12")
-def test_the_planner_reads_which_tools_there_are(shop: Workshop):
+def test_the_planner_is_told_which_tools_exist(shop: Workshop):
     session = shop.session(tools=["delete_document"])
     found = told(shop, session)
     assert [(each["name"], each["mutating"]) for each in found["manifest"]] == [("delete_document", True)]
@@ -117,7 +117,7 @@ def test_a_freeze_is_reported_without_its_reason(shop: Workshop):
     assert "careless" not in json.dumps(found)
 
 
-def test_only_the_key_of_the_session_is_told(shop: Workshop):
+def test_only_the_key_of_the_session_can_read_its_context(shop: Workshop):
     session = shop.session()
     other = key_for(shop.tenant, "agent")
     stranger = workshop("willow").agent
@@ -133,7 +133,7 @@ def test_only_the_key_of_the_session_is_told(shop: Workshop):
 
 
 @pytest.mark.req("R-MC-09", "R-MC-11")
-def test_the_nudge_waits_for_what_is_open_anywhere_in_the_session(shop: Workshop):
+def test_the_nudge_waits_for_any_open_action_of_the_session(shop: Workshop):
     """Trap: an action of an earlier batch is unknown, and a refused call sends the agent on."""
     session = shop.session()
     deleted_and_lost(shop, session)
@@ -147,7 +147,7 @@ def test_the_nudge_waits_for_what_is_open_anywhere_in_the_session(shop: Workshop
 @pytest.mark.parametrize(
     ("named", "tools"), [(None, ["delete_document"]), ("delete_document", ["delete_document"]), ("drop_database", [])]
 )
-def test_a_next_step_counts_only_from_a_contract_that_chains(
+def test_a_next_step_is_suggested_only_from_a_contract_that_chains(
     shop: Workshop, clock: Clock, tmp_path: Path, named: str | None, tools: list[str]
 ):
     newer = contract("write_document") | {"version": "1.9.0", "next_tools": ["delete_document"]}
@@ -167,7 +167,7 @@ def test_a_next_step_counts_only_from_a_contract_that_chains(
 
 
 @pytest.mark.req("R-MC-23", "R-FB-01", "R-FB-02", "R-FB-06")
-def test_the_call_that_meets_the_limit_is_answered_with_the_summary_and_the_run_is_over(shop: Workshop):
+def test_the_call_that_reaches_the_limit_gets_the_summary_and_ends_the_run(shop: Workshop):
     session = shop.session(iteration_limit=3, workflow_run_id="tidy-up")
     first = send(shop, session, *[call(session, "no_such_tool") for _ in range(3)])
     assert (first["next"]["code"], first["summary"]) == ("CORRECT", None)
@@ -187,7 +187,7 @@ def test_the_call_that_meets_the_limit_is_answered_with_the_summary_and_the_run_
     assert send(shop, elsewhere, call(elsewhere))["results"][0]["accepted"]
 
 
-def test_a_run_is_not_ended_by_somebody_else_who_uses_its_name(shop: Workshop):
+def test_a_run_cannot_be_ended_by_another_key_that_uses_its_name(shop: Workshop):
     ours = shop.session(workflow_run_id="tidy-up")
     other = key_for(shop.tenant, "agent")
     body = {"agent_id": "librarian", "goal": GOAL, "ttl_seconds": 600, "workflow_run_id": "tidy-up"}
@@ -198,7 +198,7 @@ def test_a_run_is_not_ended_by_somebody_else_who_uses_its_name(shop: Workshop):
     assert send(shop, ours, call(ours))["results"][0]["accepted"]
 
 
-def test_the_limit_is_on_record_once(shop: Workshop):
+def test_reaching_the_limit_is_recorded_once(shop: Workshop):
     session = shop.session(iteration_limit=1)
     for _ in range(4):
         send(shop, session, call(session, "no_such_tool"))
@@ -208,7 +208,7 @@ def test_the_limit_is_on_record_once(shop: Workshop):
 
 
 @pytest.mark.req("R-FB-03")
-def test_the_summary_names_what_is_unknown_and_what_is_pending(shop: Workshop, clock: Clock, tmp_path: Path):
+def test_the_summary_names_unknown_and_pending_actions(shop: Workshop, clock: Clock, tmp_path: Path):
     session = shop.session(iteration_limit=3)
     wrote(shop, session, clock, tmp_path / "documents")
     deleted_and_lost(shop, session)
@@ -221,7 +221,7 @@ def test_the_summary_names_what_is_unknown_and_what_is_pending(shop: Workshop, c
 
 
 @pytest.mark.req("R-FB-05")
-def test_a_summary_that_breaks_leaves_a_static_text_and_the_refusal_stands(
+def test_a_failed_summary_is_replaced_by_a_fixed_text_and_the_refusal_remains(
     shop: Workshop, monkeypatch: pytest.MonkeyPatch
 ):
     session = shop.session(iteration_limit=1)
@@ -243,7 +243,7 @@ def test_a_summary_that_breaks_leaves_a_static_text_and_the_refusal_stands(
 # The pages
 
 
-def test_the_pages_of_session_and_run_say_the_same_words(shop: Workshop, clock: Clock, tmp_path: Path):
+def test_the_pages_of_session_and_run_show_the_same_statements(shop: Workshop, clock: Clock, tmp_path: Path):
     session = shop.session(iteration_limit=2)
     wrote(shop, session, clock, tmp_path / "documents")
     lost = deleted_and_lost(shop, session)
@@ -264,7 +264,7 @@ def test_the_pages_of_session_and_run_say_the_same_words(shop: Workshop, clock: 
 
 
 @pytest.mark.req("R-CG-22")
-def test_summary_and_context_follow_the_record_whatever_becomes_of_the_sessions_own_words(
+def test_summary_and_context_follow_the_record_and_not_the_statements_of_the_agent(
     shop: Workshop, clock: Clock, tmp_path: Path
 ):
     session = shop.session()

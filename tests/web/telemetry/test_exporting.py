@@ -33,7 +33,7 @@ def values(span: Span) -> dict[str, Any]:
     return {each.key: getattr(each.value, str(each.value.WhichOneof("value"))) for each in span.attributes}
 
 
-def test_a_collector_sees_the_whole_trace_of_an_action(shop: Workshop, clock: Clock, collector: Collector):
+def test_a_collector_receives_the_whole_trace_of_an_action(shop: Workshop, clock: Clock, collector: Collector):
     seal_up()
     export_traces()
     assert collector.messages == []
@@ -76,7 +76,7 @@ def test_a_collector_sees_the_whole_trace_of_an_action(shop: Workshop, clock: Cl
     assert len(collector.spans) == len(told)
 
 
-def test_a_span_goes_out_when_it_has_ended_and_not_before(shop: Workshop, clock: Clock, collector: Collector):
+def test_a_span_is_sent_only_after_it_has_ended(shop: Workshop, clock: Clock, collector: Collector):
     seal_up()
     export_traces()
     action_id = shop.propose()
@@ -102,7 +102,7 @@ def test_spans_that_a_collector_refused_are_sent_again(shop: Workshop, collector
     assert [span.name for span in collector.spans] == ["counterfoil.gate"]
 
 
-def test_reports_of_one_moment_all_go_out(shop: Workshop, clock: Clock, collector: Collector, monkeypatch: Any):
+def test_simultaneous_reports_are_all_sent(shop: Workshop, clock: Clock, collector: Collector, monkeypatch: Any):
     seal_up()
     export_traces()
     monkeypatch.setattr(exporting, "AT_A_TIME", 1)
@@ -124,7 +124,7 @@ def test_spans_from_before_the_collector_was_configured_are_not_sent(shop: Works
 
 
 @pytest.mark.req("R-LE-11")
-def test_traces_are_purged_and_the_ledger_stands(shop: Workshop, clock: Clock, collector: Collector):
+def test_traces_are_purged_without_affecting_the_ledger(shop: Workshop, clock: Clock, collector: Collector):
     seal_up()
     export_traces()
     started = deleted(shop, clock)

@@ -63,7 +63,7 @@ def quoting(*_: Any, **__: Any) -> Any:
         raise KeyError(CANARY) from error
 
 
-def test_a_line_names_request_trace_and_tenant(shop: Workshop, lines: Lines):
+def test_a_log_line_names_request_trace_and_tenant(shop: Workshop, lines: Lines):
     answer = shop.agent.post("/executors", {}, **{"X-Request-ID": "req-1", "traceparent": f"00-{TRACE}-{'d' * 16}-01"})
     assert answer.status_code == 403
     line = lines.named("Forbidden")
@@ -75,7 +75,7 @@ def test_a_line_names_request_trace_and_tenant(shop: Workshop, lines: Lines):
     assert f"request_id=req-1 trace_id={TRACE} tenant_id={shop.tenant}" in lines.plain.getvalue()
 
 
-def test_a_request_id_that_could_forge_a_line_is_replaced(shop: Workshop):
+def test_an_unsafe_request_id_is_replaced(shop: Workshop):
     answer = shop.agent.get("/state-machine", **{"X-Request-ID": "a b"})
     assert len(answer["X-Request-ID"]) == 32
 
@@ -119,7 +119,7 @@ def test_values_quoted_by_the_database_are_not_logged(shop: Workshop, lines: Lin
     assert CANARY not in lines.text
 
 
-def test_a_task_that_fails_is_logged_without_what_it_quotes(lines: Lines):
+def test_a_failed_task_is_logged_without_the_values_it_quotes(lines: Lines):
     @app.task(name="tests.quoting")
     def task() -> None:
         logging.getLogger("tests").warning("working")

@@ -32,7 +32,7 @@ def test_every_family_appears_once_with_its_meaning_and_its_type(shop: Workshop)
     assert len(samples) == len(set(samples))
 
 
-def test_promtool_finds_nothing_to_say(shop: Workshop):
+def test_promtool_reports_no_problems(shop: Workshop):
     promtool = shutil.which("promtool")
     if promtool is None:
         pytest.skip("promtool is not installed")

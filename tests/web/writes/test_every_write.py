@@ -12,9 +12,9 @@ from tests.web.writes.scenes import WRITES, Write
 
 @pytest.mark.req("R-UI-20")
 @pytest.mark.parametrize("write", WRITES, ids=lambda each: each.operation)
-def test_a_write_takes_what_the_tables_say_and_does_what_it_says(day: Day, write: Write):
+def test_a_write_accepts_and_changes_what_the_tables_state(day: Day, write: Write):
     assert not faults_of(write, day)
 
 
-def test_the_columns_name_writes_of_the_document():
+def test_the_columns_name_existing_writes_of_the_document():
     assert FRESH_PROOF | SECOND_PERSON <= {each.operation for each in WRITES} <= set(OPERATIONS)

@@ -65,7 +65,7 @@ def sent_out(write: Write, day: Day) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("write", WRITES, ids=lambda each: each.operation)
-def test_forms_go_out_as_their_snapshot_says(day: Day, write: Write):
+def test_forms_equal_their_snapshot(day: Day, write: Write):
     file = FOLDER / f"{write.operation}.json"
     found = sent_out(write, day)
     if os.environ.get("WRITE_SNAPSHOTS"):

@@ -62,7 +62,7 @@ def mutants() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(("verb", "name", "attribute", "worse"), list(mutants()))
-def test_a_worse_write_is_noticed(
+def test_a_weakened_write_is_detected(
     day: Day, monkeypatch: pytest.MonkeyPatch, verb: AnyVerb, name: str, attribute: str, worse: Any
 ):
     before = getattr(verb, attribute)
@@ -73,13 +73,13 @@ def test_a_worse_write_is_noticed(
         object.__setattr__(verb, attribute, before)
 
 
-def test_every_declared_write_stands_in_the_table():
+def test_every_declared_write_is_in_the_table():
     assert declared().keys() <= TABLE.keys()
     proven = {name for name, verb in declared().items() if verb.proof is not None}
     assert proven == FRESH_PROOF & declared().keys()
 
 
-def test_a_declaration_that_does_not_fit_its_operation_does_not_import():
+def test_a_declaration_that_does_not_match_its_operation_cannot_be_imported():
     fits = declared()["retention_lift_hold"]
     for wrong in ({"path": "/holds/{legal_hold_id}/lift"}, {"body": Body}, {"operation": lambda *, hold_id: None}):
         facts = {each: getattr(fits, each) for each in ("name", "path", "operation", "body", "roles", "answer")}
