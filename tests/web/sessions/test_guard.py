@@ -78,9 +78,7 @@ def test_what_was_read_over_an_hour_ago_cannot_be_told_as_current(shop: Workshop
 
 
 @pytest.mark.req("R-CG-08")
-def test_an_expired_reading_is_stale_to_the_guard(
-    shop: Workshop, note: str, clock: Clock, tmp_path: Path
-):
+def test_an_expired_reading_is_stale_to_the_guard(shop: Workshop, note: str, clock: Clock, tmp_path: Path):
     clock.forward(seconds=5)
     written = shop.propose("write_document")
     assert not stale(shop, note), "a proposal has changed nothing"

@@ -125,9 +125,7 @@ def test_an_idle_stream_sends_comments_that_event_readers_ignore(busy: Workshop)
 
 
 @pytest.mark.req("R-FB-07")
-def test_a_comment_is_sent_every_ten_seconds(
-    committed_db: Any, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_comment_is_sent_every_ten_seconds(committed_db: Any, monkeypatch: pytest.MonkeyPatch):
     shop = workshop("orchid").set_up()
     session = shop.session()["session_id"]
     connections.close_all()
