@@ -48,6 +48,9 @@ _EDGES: Final = (
     ("up to a day", 86_400_000),
 )
 _BEYOND: Final = "longer"
+LEAST_POINTS: Final = 3
+FEW: Final = 20
+"""Under so many cases a share is told as two counts: a percentage would promise more than they bear out."""
 _BANDS: Final = (
     ("verified_success", "Verified", "true"),
     ("ended_failed", "Failed, without an effect", "false"),
@@ -82,6 +85,7 @@ def metrics_context(request: TenantRequest, report: MetricReport) -> dict[str, A
     cards = [_card(slug, each, report) for each in report.figures.values() if each.points and each.has_cases]
     return {
         "counted_to": queries.counted_to(tenant_id),
+        "standing": _standing(report),
         "observations": figures.observed_changes(report),
         "regressions": [each for each in report.versions if each.is_regression],
         "headlines": [_headline(slug, report.figures[name], report) for name in _HEADLINES],
@@ -103,6 +107,19 @@ def metrics_context(request: TenantRequest, report: MetricReport) -> dict[str, A
     }
 
 
+def _standing(report: MetricReport) -> str:
+    """The period in two sentences: what became of what was executed, and which figures are beyond their limit."""
+    counts = report.counts
+    parts = [f"{counts[name]:,} {words[0].lower()}{words[1:]}" for name, words, _ in _BANDS if counts.get(name)]
+    total = counts.get("executed", 0)
+    if not total:
+        return f"Nothing was executed in the last {report.period.words}."
+    beyond = [each for each in report.figures.values() if each.healthy is False]
+    worse = "; ".join(f"{each.metric.words.lower()}, {_tell_now(each)}" for each in beyond)
+    said = f"{total:,} action{' was' if total == 1 else 's were'} executed in the last {report.period.words}:"
+    return f"{said} {', '.join(parts)}." + (f" Beyond its limit: {worse}." if worse else "")
+
+
 def format_value(figure: MetricFigure, value: float | None) -> str:
     """A value as people read it: a share in percent, a delay as a duration, a count; "none" where there is none."""
     if value is None:
@@ -112,6 +129,22 @@ def format_value(figure: MetricFigure, value: float | None) -> str:
     if figure.metric.kind is MetricKind.COUNT:
         return f"{value:,.0f}"
     return format_share(value)
+
+
+def _tell_now(figure: MetricFigure) -> str:
+    return _tell(figure, figure.value, figure.part, figure.whole)
+
+
+def _tell_before(figure: MetricFigure, report: MetricReport) -> str:
+    counts, metric = report.earlier, figure.metric
+    return _tell(figure, figure.before, counts.get(metric.part, 0), counts.get(metric.whole, 0))
+
+
+def _tell(figure: MetricFigure, value: float | None, part: int, whole: int) -> str:
+    """A value as `format_value`; a share of few cases as the two counts."""
+    if figure.metric.kind is MetricKind.SHARE and 0 < whole < FEW:
+        return f"{part} of {whole}"
+    return format_value(figure, value)
 
 
 def format_share(value: float | None) -> str:
@@ -174,8 +207,8 @@ def _count_of(figure: MetricFigure) -> str:
 def _headline(slug: str, figure: MetricFigure, report: MetricReport) -> dict[str, Any]:
     return {
         "word": figure.metric.words if figure.metric.kind is not MetricKind.DELAY else "Median time to settle",
-        "figure": format_value(figure, figure.value),
-        "before": format_value(figure, figure.before),
+        "figure": _tell_now(figure),
+        "before": _tell_before(figure, report),
         "none": figure.value is None,
         "healthy": figure.healthy,
         "href": actions_href(slug, _count_of(figure), report.period.since, report.period.until, report.about),
@@ -185,12 +218,12 @@ def _headline(slug: str, figure: MetricFigure, report: MetricReport) -> dict[str
 
 def _card(slug: str, figure: MetricFigure, report: MetricReport) -> dict[str, Any]:
     points = [_draw_point(slug, figure, each, report) for each in figure.points]
-    # One point is no course, and a line along the bottom says less than a number.
-    known = [each for each in [*figure.before_points, *(each.value for each in points)] if each is not None]
-    moved = len(known) > 1 and any(known)
+    # Two points are no course, and a line along the bottom says less than a number.
+    known = [each.value for each in points if each.value is not None]
+    moved = len(known) >= LEAST_POINTS and any(known)
     words = (
-        f"{figure.metric.words} over the last {report.period.words}: {format_value(figure, figure.value)},"
-        f" {format_value(figure, figure.before)} in the previous period"
+        f"{figure.metric.words} over the last {report.period.words}: {_tell_now(figure)},"
+        f" {_tell_before(figure, report)} in the previous period"
     )
     return {
         "id": figure.metric.id,
@@ -199,8 +232,8 @@ def _card(slug: str, figure: MetricFigure, report: MetricReport) -> dict[str, An
         "words": figure.metric.words,
         "detects": figure.metric.detects,
         "formula": figure.metric.formula,
-        "value": format_value(figure, figure.value),
-        "before": format_value(figure, figure.before),
+        "value": _tell_now(figure),
+        "before": _tell_before(figure, report),
         "cases": _cases(figure),
         "unhealthy": figure.healthy is False,
         "limit": format_share(figure.metric.limit) if figure.metric.limit is not None else "",
@@ -217,14 +250,15 @@ def _cases(figure: MetricFigure) -> str:
     kind = figure.metric.kind
     if kind is MetricKind.DELAY:
         return f"{figure.whole:,}"
-    return f"{figure.part:,} of {figure.whole:,}" if kind is MetricKind.SHARE else ""
+    return f"{figure.part:,} of {figure.whole:,}" if kind is MetricKind.SHARE and figure.whole >= FEW else ""
 
 
 def _draw_point(slug: str, figure: MetricFigure, point: FigurePoint, report: MetricReport) -> DrawnPoint:
     when = _format_time(point.since, report.period.step.total_seconds() < 86_400)
-    of = f" ({point.part:,} of {point.whole:,})" if figure.metric.kind is MetricKind.SHARE else ""
+    counted = figure.metric.kind is MetricKind.SHARE and point.whole >= FEW
+    of = f" ({point.part:,} of {point.whole:,})" if counted else ""
     href = actions_href(slug, _count_of(figure), point.since, point.until, report.about)
-    return DrawnPoint(point.value, f"{when}: {format_value(figure, point.value)}{of}", href)
+    return DrawnPoint(point.value, f"{when}: {_tell(figure, point.value, point.part, point.whole)}{of}", href)
 
 
 def _table(figure: MetricFigure, points: Sequence[DrawnPoint]) -> SafeString:
@@ -233,7 +267,7 @@ def _table(figure: MetricFigure, points: Sequence[DrawnPoint]) -> SafeString:
         (
             drawn.words.rpartition(": ")[0],
             drawn.href,
-            format_value(figure, point.value),
+            _tell(figure, point.value, point.part, point.whole),
             format_value(figure, before),
             f"{point.part:,}" if figure.metric.kind is not MetricKind.DELAY else "",
             f"{point.whole:,}" if figure.metric.whole or figure.metric.kind is MetricKind.DELAY else "",
@@ -276,7 +310,7 @@ def _by_outcome(
             "words": words,
             "family": family,
             "count": f"{counts.get(name, 0):,}" if counts.get(name) else "",
-            "share": format_share(counts.get(name, 0) / total) if total else "none",
+            "share": format_share(counts.get(name, 0) / total) if total >= FEW else "",
             "href": band.href,
         }
         for (name, words, family), band in zip(_BANDS, bands, strict=True)
