@@ -67,6 +67,7 @@ EDGES = (
     *("console/edge/", "/management/commands/", "/tasks.py"),
 )
 MORE_EDGES = {
+    "console/web/list_page.py": "the edge of every declared list: reads the clock once per call of the API",
     "console/verbs/verb.py": "the edge of every declared write: reads the clock once per call of the API",
     "console/actions/envelope.py": "the answer about one action: how long ago it was read",
     "console/witness/server.py": "the edge of the witness: states when it saw a head",

@@ -125,6 +125,10 @@ class Paged(Schema):
     limit: Annotated[int, Field(ge=1, le=500)] = 50
     cursor: str | None = None
 
+    def filters(self) -> dict[str, Any]:
+        """The filters of a list's query, by the names of its parameters."""
+        return {name: getattr(self, name) for name in type(self).model_fields if name not in Paged.model_fields}
+
 
 class ReasonBody(Body):
     reason: Reason

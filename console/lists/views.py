@@ -32,7 +32,7 @@ from console.notifications import views as notices
 from console.people import views as people
 from console.recordings import views as recordings
 from console.releases import views as releases
-from console.retention import views as retention
+from console.retention import lists as retention
 from console.standing_approvals import views as standing_approvals
 from console.systems import views as systems
 from console.targets import views as targets
@@ -64,8 +64,8 @@ LISTS: dict[str, tuple[ListPage, Callable[[TenantRequest], Iterable[Any]]]] = {
         (people.DELEGATIONS_LIST, people.exported_delegations),
         (recordings.RECORDINGS_LIST, recordings.exported_rows),
         (releases.RELEASES_LIST, releases.exported_rows),
-        (retention.HOLDS_LIST, retention.exported_holds),
-        (retention.ERASURES_LIST, retention.exported_erasures),
+        (retention.HOLDS, retention.HOLDS.all_rows),
+        (retention.ERASURES, retention.ERASURES.all_rows),
         (standing_approvals.STANDING_LIST, standing_approvals.exported_rows),
         (systems.SYSTEMS_LIST, systems.exported_rows),
         (targets.TARGET_LIST, targets.exported_rows),

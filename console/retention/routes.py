@@ -5,36 +5,24 @@ from __future__ import annotations
 from uuid import UUID
 
 from django.http import HttpRequest
-from ninja import Query, Router
+from ninja import Router
 
-from console.edge import paging
 from console.edge.auth import admits, caller_of
-from console.edge.schemas import Page, Paged
 from console.edge.transaction import in_tenancy
-from console.retention import schemas, verbs
+from console.retention import lists, schemas, verbs
 from console.verbs.verb import add_verbs
+from console.web.list_page import add_lists
 from ledger.record.rules.refusals import NotFound
 from ledger.retention import queries
 
 router = Router(tags=["Erasure and retention"])
-READERS = ("compliance", "audit")
 
 
-@router.get("/erasures", summary="Erasure requests, newest first", response=Page[schemas.Erasure])
-@admits(*READERS)
-@in_tenancy
-def list_erasures(request: HttpRequest, wanted: Query[schemas.ErasuresWanted]) -> Page[schemas.Erasure]:
-    found = queries.erasures(
-        caller_of(request).tenant_id,
-        states=(wanted.state,) if wanted.state else (),
-        after=paging.decode_cursor(wanted.cursor),
-        limit=wanted.limit + 1,
-    )
-    return paging.page_of(schemas.Erasure.of, found, wanted.limit)
+add_lists(router, __name__, lists.ERASURES)
 
 
 @router.get("/erasures/{erasure_id}", summary="One erasure request with its subjects", response=schemas.ErasureDetail)
-@admits(*READERS)
+@admits(*lists.API_READERS)
 @in_tenancy
 def get_erasure(request: HttpRequest, erasure_id: UUID) -> schemas.ErasureDetail:
     tenant_id = caller_of(request).tenant_id
@@ -48,36 +36,7 @@ def get_erasure(request: HttpRequest, erasure_id: UUID) -> schemas.ErasureDetail
 
 
 add_verbs(router, __name__, verbs.ERASURE_VERBS)
-
-
-@router.get("/holds", summary="Legal holds in force, or lifted ones", response=Page[schemas.Hold])
-@admits(*READERS)
-@in_tenancy
-def list_holds(request: HttpRequest, wanted: Query[schemas.HoldsWanted]) -> Page[schemas.Hold]:
-    found = queries.holds(
-        caller_of(request).tenant_id,
-        lifted=wanted.lifted,
-        after=paging.decode_cursor(wanted.cursor),
-        limit=wanted.limit + 1,
-    )
-    return paging.page_of(schemas.Hold.of, found, wanted.limit)
-
-
+add_lists(router, __name__, lists.HOLDS)
 add_verbs(router, __name__, verbs.HOLD_VERBS)
-
-
-@router.get(
-    "/retention",
-    summary="Retention policies, newest first; without one in force the defaults hold",
-    response=Page[schemas.Retention],
-)
-@admits(*READERS)
-@in_tenancy
-def list_policies(request: HttpRequest, wanted: Query[Paged]) -> Page[schemas.Retention]:
-    found = queries.retentions(
-        caller_of(request).tenant_id, after=paging.decode_cursor(wanted.cursor), limit=wanted.limit + 1
-    )
-    return paging.page_of(schemas.Retention.of, found, wanted.limit)
-
-
+add_lists(router, __name__, lists.POLICIES)
 add_verbs(router, __name__, verbs.POLICY_VERBS)

@@ -29,6 +29,9 @@ class PasswordBody(Body):
 class ErasuresWanted(Paged):
     state: Literal["REQUESTED", "CONFIRMED", "DONE", "REFUSED", "WITHDRAWN"] | None = None
 
+    def filters(self) -> dict[str, Any]:
+        return {"states": (self.state,) if self.state else ()}
+
 
 class ActionsField(forms.CharField):
     """Actions by id or address, one per line; the last id of a line counts."""

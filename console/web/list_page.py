@@ -1,17 +1,32 @@
-"""The shared parts of lists: their columns on the page and in the CSV, their orders, and the view in an address."""
+"""A list, declared once: its rows on the page, its CSV with orders and saved views, and its GET route in the API.
+
+Each asks the same query, by name: `tenant_id`, and of `by`, `at`, `order`, `after` and `limit` what it takes. A query
+without `limit` reads a short list as a whole. Where page and API show different things the list has no query, and the
+page reads for itself.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import inspect
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlencode
 from uuid import UUID
 
+from django.http import HttpRequest
 from django.urls import reverse
+from django.utils import timezone
+from ninja import Query, Router
 
 from console.accounts import queries as directory
+from console.edge import paging
+from console.edge.auth import admits, caller_of
+from console.edge.schemas import Answer, Page, Paged
+from console.edge.transaction import in_tenancy
+from console.web.spreadsheets import MOST_EXPORTED
 from ledger.catalogue.rules.money import to_decimal
 from ledger.record.rules.refusals import Refused
 from ledger.verification.queries.storage import is_uuid
@@ -66,12 +81,35 @@ def amount_column(payload: Callable[[Any], Mapping[str, Any]]) -> Column:
     return Column("amount", "Amount", amount, "num", more={"Currency": currency}, of_payload=True)
 
 
+Told = Callable[[UUID, Sequence[Any], datetime], Callable[[Any], Answer]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GetRoute:
+    """A list in the API: its address, the name and the words of its operation, its parameters, and its readers.
+
+    A row is answered by its attributes; where that takes more reading, `told` reads for all rows and answers each.
+    """
+
+    path: str
+    operation: str
+    summary: str
+    answer: type[Answer]
+    readers: Collection[str]
+    wanted: type[Paged] = Paged
+    told: Told | None = None
+    operation_id: str | None = None
+
+
 @dataclass(frozen=True)
 class ListPage:
     """A list: the name of its address, its columns, and, where it has filters, what of an address makes a view of it.
 
     `lead` is the column that is always shown where the others can be chosen: it opens what the row is about. `page` is
     the address of the page, where that shows several lists. `orders` are further ones than those of the columns.
+
+    `query` reads the rows, `rows_of` makes of them what the columns and the template show. `filters` are the query's,
+    from an address; `parts` are those of each part, where the list has several, one below the other.
     """
 
     name: str
@@ -81,6 +119,60 @@ class ListPage:
     roles: frozenset[str] = frozenset()
     page: str = ""
     orders: tuple[str, ...] = ()
+    query: Callable[..., Sequence[Any]] | None = None
+    rows_of: Callable[[TenantRequest, Sequence[Any]], list[Any]] = lambda _, found: list(found)
+    filters: Callable[[TenantRequest], Mapping[str, Any]] = lambda _: {}
+    parts: tuple[Mapping[str, Any], ...] = ({},)
+    get: GetRoute | None = None
+
+    def __post_init__(self) -> None:
+        if self.query is None:
+            return
+        given = {name for part in self.parts for name in part}
+        given |= {"after"} if "limit" in self._takes else set()
+        given |= {"order"} if self._orders() and "limit" in self._takes else set()
+        if self.get is not None and self.get.wanted.filters is Paged.filters:
+            given |= self.get.wanted.model_fields.keys() - Paged.model_fields.keys()
+        if unknown := given - self._takes:
+            raise TypeError(f"{self.name}: its query does not take {sorted(unknown)}.")
+
+    @property
+    def _takes(self) -> frozenset[str]:
+        """The names of what its query takes."""
+        return frozenset(inspect.signature(self.query).parameters) if self.query else frozenset()
+
+    @property
+    def is_whole(self) -> bool:
+        """True for a list that is read as a whole."""
+        return "limit" not in self._takes
+
+    def read(self, tenant_id: UUID, *, filters: Mapping[str, Any], **place: Any) -> Sequence[Any]:
+        """Ask its query, with what it takes of `place`."""
+        assert self.query is not None
+        return self.query(tenant_id=tenant_id, **filters, **{name: place[name] for name in place.keys() & self._takes})
+
+    def find(self, request: TenantRequest, limit: int, *, after: UUID | None = None, **filters: Any) -> Sequence[Any]:
+        """Read for a page, in the order that its address asks for."""
+        order = {"order": self.sort(request.GET)} if self.sort(request.GET) else {}
+        by, at = request.caller.actor, request.as_of
+        return self.read(request.tenant.id, by=by, at=at, filters=filters, after=after, limit=limit, **order)
+
+    def rows(self, request: TenantRequest, limit: int = MOST_EXPORTED, **filters: Any) -> list[Any]:
+        """The first rows under these filters, as the page and the CSV show them."""
+        rows = self.rows_of(request, self.find(request, limit, **filters))
+        return in_order(self, rows, self.sort(request.GET)) if self.is_whole else rows
+
+    def all_rows(self, request: TenantRequest) -> list[Any]:
+        """The rows of the CSV: those that an address asks for, part by part."""
+        filters = self.filters(request)
+        return [row for part in self.parts for row in self.rows(request, **filters, **part)]
+
+    def read_page(
+        self, request: TenantRequest, size: int, *, place: str = "after", **filters: Any
+    ) -> tuple[Sequence[Any], dict[str, Any]]:
+        """Read one page; beside its rows is the context of the list's tools, headers and links to other pages."""
+        found = self.find(request, size + 1, after=place_in(request, place), **filters)
+        return found[:size], pager_context(request, self, found, size, place=place) | list_context(request, self)
 
     def path(self, request: TenantRequest) -> str:
         """The path of the page, also from a form that was refused there."""
@@ -146,6 +238,38 @@ class ListPage:
                 yield from ((name, value) for value in values if any(value == each.name for each in self.columns))
             elif (name in self.fields or name == "sort") and values[-1]:
                 yield name, values[-1]
+
+
+def add_lists(router: Router, module: str, *pages: ListPage) -> None:
+    """The GET routes of these lists, among those of a module, which names them."""
+    for page in pages:
+        get = page.get
+        assert get is not None
+        route = _get_route(page, get)
+        route.__module__, route.__name__ = module, get.operation
+        wanted, answer = Query[get.wanted], Page[get.answer]  # type: ignore[misc, name-defined]
+        route.__annotations__ |= {"wanted": wanted, "return": answer}
+        declare = router.get(get.path, summary=get.summary, response=answer, operation_id=get.operation_id)
+        declare(admits(*get.readers)(in_tenancy(route)))
+
+
+def _get_route(page: ListPage, get: GetRoute) -> Callable[..., Any]:
+    def route(request: HttpRequest, wanted: Paged) -> Page[Any]:
+        caller, at = caller_of(request), timezone.now()
+        found = page.read(
+            caller.tenant_id,
+            by=caller.actor,
+            at=at,
+            filters=wanted.filters(),
+            after=paging.decode_cursor(wanted.cursor),
+            limit=wanted.limit + 1,
+        )
+        shown = get.answer.of if get.told is None else get.told(caller.tenant_id, found, at)
+        if page.is_whole:
+            return paging.page_of_whole_list(shown, found, wanted)
+        return paging.page_of(shown, found, wanted.limit)
+
+    return route
 
 
 def in_order(page: ListPage, rows: Iterable[Row], sort: str) -> list[Row]:
