@@ -434,7 +434,7 @@ def incidents(
     *,
     state: str = "OPEN",
     tag: str = "",
-    sort: str = "",
+    order: str = "",
     after: UUID | None = None,
     limit: int = 200,
 ) -> list[Incident]:
@@ -446,8 +446,8 @@ def incidents(
         books, causes = runbooks_with_tag(tag)
         named = Q(*(Q(runbook="", about__startswith=f"{cause}:") for cause in causes), _connector=Q.OR)
         found = found.filter(Q(runbook__in=books) | named if causes else Q(runbook__in=books))
-    if sort:
-        return page_in_order(found, sort, behind=after, limit=limit)
+    if order:
+        return page_in_order(found, order, behind=after, limit=limit)
     last = incident(tenant_id, after) if after is not None else None
     if state == "OPEN":
         if last is not None:

@@ -6,14 +6,14 @@ from uuid import UUID
 
 from django.http import HttpRequest
 from django.utils import timezone
-from ninja import Query, Router
+from ninja import Router
 
-from console.edge import paging
 from console.edge.auth import Caller, admits, caller_of
-from console.edge.schemas import Page
 from console.edge.transaction import in_tenancy
 from console.incidents import schemas, verbs
+from console.incidents.lists import INCIDENTS
 from console.verbs.verb import add_verbs
+from console.web.list_page import add_lists
 from ledger.actions.queries import freezes
 from ledger.record.queries import events
 from ledger.record.rules.refusals import NotFound
@@ -24,23 +24,7 @@ from reviews.incidents.rules.incidents import FreezeDecision, IncidentKind, Seve
 router = Router(tags=["Cases and incidents"])
 
 
-@router.get(
-    "/incidents",
-    summary="Incidents: open ones, most severe first, or closed ones",
-    response=Page[schemas.IncidentRow],
-)
-@admits("person", "oper")
-@in_tenancy
-def list_incidents(request: HttpRequest, wanted: Query[schemas.IncidentsWanted]) -> Page[schemas.IncidentRow]:
-    caller = caller_of(request)
-    found = after.incidents(
-        caller.tenant_id,
-        state=wanted.state,
-        tag=wanted.tag,
-        after=paging.decode_cursor(wanted.cursor),
-        limit=wanted.limit + 1,
-    )
-    return paging.page_of(schemas.IncidentRow.of, found, wanted.limit)
+add_lists(router, __name__, INCIDENTS)
 
 
 @router.get(

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
 
@@ -19,79 +18,36 @@ from console.cases.containment import freeze_choices, freezes_asked_for, freezes
 from console.edge.http import TenantRequest, in_tenant
 from console.incidents import verbs
 from console.incidents.context import incident_context, postmortem_facts
+from console.incidents.lists import INCIDENTS, TABS
 from console.verbs.form import BodyForm
 from console.verbs.verb import Ids, page_of
 from console.web import labels
 from console.web.forms import CloseIncidentForm, FreezeForm, LinkSubjectForm, NewIncidentForm
-from console.web.list_page import Column, ListPage, list_context, pager_context, sortable
-from console.web.spreadsheets import MOST_EXPORTED
-from ledger.actions.queries import actions, freezes
+from ledger.actions.queries import actions
 from reviews import queries
-from reviews.cases.rules.runbooks import TAGS, tag_of
+from reviews.cases.rules.runbooks import TAGS
 from reviews.incidents import operations as incidents_operations
 from reviews.incidents.rules import postmortem
 from reviews.incidents.rules.incidents import IncidentKind, Severity
 
-if TYPE_CHECKING:
-    from reviews.models import Incident
-
-TABS = {"": ("Open", "No open incident"), "closed": ("Closed", "No closed incident")}
 PAGE = 50
-INCIDENTS_LIST = ListPage(
-    "incidents",
-    ("tab", "tag"),
-    "title",
-    (
-        sortable("severity", "Severity", lambda row: row["severity"]),
-        sortable("title", "Incident", lambda row: row["row"].title),
-        Column("category", "Category", lambda row: row["tag"], is_usual=False),
-        sortable("kind", "Kind", lambda row: row["row"].kind.capitalize()),
-        Column(
-            "affected",
-            "Affected",
-            lambda row: f"{row['counts']['action']} actions, {row['counts']['case']} cases",
-        ),
-        Column("freezes", "Freezes", lambda row: row["freezes"]),
-        sortable("opened_at", "Opened", lambda row: row["row"].opened_at, "num"),
-        Column("state", "State", lambda row: row["row"].state.capitalize(), is_usual=False),
-        Column("closed", "Closed", lambda row: row["row"].closed_at, is_usual=False),
-        Column("id", "Id", lambda row: row["row"].id, is_usual=False),
-    ),
-)
 
 
 @in_tenant()
 def list_incidents(request: TenantRequest) -> HttpResponse:
     tab = request.GET.get("tab", "")
-    if tab not in TABS:
-        raise Http404
-    after = _parse_uuid(request.GET.get("after", ""))
-    tag = request.GET.get("tag", "")
-    found = _found_on(request, tab, after=after, limit=PAGE + 1)
+    found, frame = INCIDENTS.read_page(request, PAGE)
     context = {
         "here": "incidents",
         "tabs": incident_tabs(request, tab),
-        "incidents": _rows(request, found[:PAGE]),
-        "tags": _tags(reverse("incidents", args=[request.tenant.slug]), tab, tag),
+        "incidents": INCIDENTS.rows_of(request, found),
+        "tags": _tags(reverse("incidents", args=[request.tenant.slug]), tab, request.GET.get("tag", "")),
         "order": "newest first" if tab else "Most severe first, then oldest",
-        **pager_context(request, INCIDENTS_LIST, found, PAGE),
-        **list_context(request, INCIDENTS_LIST),
+        **frame,
         "may_open": "operator" in request.caller.roles,
         "empty": TABS[tab][1],
     }
     return render(request, "incidents/_list.html" if request.htmx else "incidents/list.html", context)
-
-
-def exported_rows(request: TenantRequest) -> list[dict[str, Any]]:
-    """The incidents of a tab."""
-    return _rows(request, _found_on(request, request.GET.get("tab", ""), limit=MOST_EXPORTED))
-
-
-def _found_on(request: TenantRequest, tab: str, *, after: UUID | None = None, limit: int) -> list[Incident]:
-    if tab not in TABS:
-        raise Http404
-    state, tag, sort = "CLOSED" if tab else "OPEN", request.GET.get("tag", ""), INCIDENTS_LIST.sort(request.GET)
-    return queries.incidents(request.tenant.id, state=state, tag=tag, sort=sort, after=after, limit=limit)
 
 
 def _tags(here: str, tab: str, chosen: str) -> list[dict[str, Any]]:
@@ -296,19 +252,3 @@ def _parse_uuid(text: str) -> UUID | None:
         return UUID(text)
     except ValueError:
         return None
-
-
-def _rows(request: TenantRequest, found: list[Incident]) -> list[dict[str, Any]]:
-    links = queries.links_by_incident(request.tenant.id, [each.id for each in found])
-    frozen = {each.id for each in freezes.freezes_in_force(request.tenant.id)}
-    return [
-        {
-            "row": each,
-            "href": reverse("incident", args=[request.tenant.slug, each.id]),
-            "severity": labels.SEVERITIES[each.severity],
-            "tag": tag_of(each.runbook, each.about).replace("_", " ").capitalize(),
-            "counts": Counter(link.kind for link in links[each.id]),
-            "freezes": sum(link.kind == "freeze" and link.subject_id in frozen for link in links[each.id]),
-        }
-        for each in found
-    ]

@@ -26,7 +26,7 @@ from console.edge.http import TenantRequest, in_tenant, record_page_view, redire
 from console.execution import views as executors
 from console.exports import views as exports
 from console.freezes import views as freezes
-from console.incidents import views as incidents
+from console.incidents import lists as incidents
 from console.metrics import views as metrics
 from console.notifications import views as notices
 from console.people import views as people
@@ -39,9 +39,15 @@ from console.targets import views as targets
 from console.web.list_page import ListPage
 from console.web.spreadsheets import csv_answer
 
+_DECLARED = (
+    incidents.INCIDENTS,
+    retention.ERASURES,
+    retention.HOLDS,
+)
 LISTS: dict[str, tuple[ListPage, Callable[[TenantRequest], Iterable[Any]]]] = {
     page.name: (page, rows)
     for page, rows in (
+        *((each, each.all_rows) for each in _DECLARED),
         (actions.ACTIONS_LIST, actions.exported_rows),
         (agents.AGENTS_LIST, agents.exported_rows),
         (queue.APPROVALS_LIST, queue.exported_rows),
@@ -55,7 +61,6 @@ LISTS: dict[str, tuple[ListPage, Callable[[TenantRequest], Iterable[Any]]]] = {
         (executors.EXECUTORS_LIST, executors.exported_rows),
         (exports.EXPORTS_LIST, exports.exported_rows),
         (freezes.FREEZES_LIST, freezes.exported_rows),
-        (incidents.INCIDENTS_LIST, incidents.exported_rows),
         (metrics.FIGURE_LIST, metrics.exported_actions),
         (notices.NOTICES_LIST, notices.exported_rows),
         (people.PEOPLE_LIST, people.exported_members),
@@ -64,8 +69,6 @@ LISTS: dict[str, tuple[ListPage, Callable[[TenantRequest], Iterable[Any]]]] = {
         (people.DELEGATIONS_LIST, people.exported_delegations),
         (recordings.RECORDINGS_LIST, recordings.exported_rows),
         (releases.RELEASES_LIST, releases.exported_rows),
-        (retention.HOLDS, retention.HOLDS.all_rows),
-        (retention.ERASURES, retention.ERASURES.all_rows),
         (standing_approvals.STANDING_LIST, standing_approvals.exported_rows),
         (systems.SYSTEMS_LIST, systems.exported_rows),
         (targets.TARGET_LIST, targets.exported_rows),

@@ -170,8 +170,8 @@ class ListPage:
     def read_page(
         self, request: TenantRequest, size: int, *, place: str = "after", **filters: Any
     ) -> tuple[Sequence[Any], dict[str, Any]]:
-        """Read one page; beside its rows is the context of the list's tools, headers and links to other pages."""
-        found = self.find(request, size + 1, after=place_in(request, place), **filters)
+        """Read one page under these filters or the address's, and give the context of its tools, headers and links."""
+        found = self.find(request, size + 1, after=place_in(request, place), **filters or self.filters(request))
         return found[:size], pager_context(request, self, found, size, place=place) | list_context(request, self)
 
     def path(self, request: TenantRequest) -> str:
