@@ -8,25 +8,24 @@ from uuid import UUID
 from django.http import FileResponse, HttpRequest
 from django.http.response import HttpResponseBase
 from django.utils import timezone
-from ninja import Query, Router
+from ninja import Router
 
-from console.edge import paging
 from console.edge.auth import admits, caller_of
 from console.edge.openapi import response_content
-from console.edge.schemas import Page, Paged
 from console.edge.transaction import after_commit, in_tenancy, note_access
 from console.exports import bundle_information, schemas
+from console.exports.lists import API_READERS, EXPORTS
 from console.tasks import work_exports
+from console.web.list_page import add_lists
 from ledger.exports import queries as stored
 from ledger.exports.operations import exports
 from ledger.record.rules.refusals import NotFound
 
 router = Router(tags=["Ledger"])
-READERS = ("audit", "compliance")
 
 
 @router.post("/exports", summary="Create an export bundle", response={202: schemas.Export})
-@admits(*READERS)
+@admits(*API_READERS)
 @in_tenancy
 def start(request: HttpRequest, body: schemas.ExportBody) -> schemas.Export:
     caller = caller_of(request)
@@ -35,18 +34,11 @@ def start(request: HttpRequest, body: schemas.ExportBody) -> schemas.Export:
     return schemas.Export.of(row)
 
 
-@router.get("/exports", summary="Exports, newest first", response=Page[schemas.Export])
-@admits(*READERS)
-@in_tenancy
-def list_exports(request: HttpRequest, wanted: Query[Paged]) -> Page[schemas.Export]:
-    rows = stored.exports(
-        caller_of(request).tenant_id, before=paging.decode_cursor(wanted.cursor), limit=wanted.limit + 1
-    )
-    return paging.page_of(schemas.Export.of, rows, wanted.limit)
+add_lists(router, __name__, EXPORTS)
 
 
 @router.get("/exports/{export_id}", summary="One export and its progress", response=schemas.Export)
-@admits(*READERS)
+@admits(*API_READERS)
 @in_tenancy
 def get_export(request: HttpRequest, export_id: UUID) -> schemas.Export:
     row = stored.export(caller_of(request).tenant_id, export_id)
@@ -61,7 +53,7 @@ def get_export(request: HttpRequest, export_id: UUID) -> schemas.Export:
     openapi_extra=response_content("application/zip"),
     response=str,
 )
-@admits(*READERS)
+@admits(*API_READERS)
 @in_tenancy
 def get_bundle(request: HttpRequest, export_id: UUID) -> HttpResponseBase:
     caller = caller_of(request)

@@ -24,7 +24,7 @@ from console.contracts import views as contracts
 from console.edge.auth import NotAllowed
 from console.edge.http import TenantRequest, in_tenant, record_page_view, redirect_back
 from console.execution import views as executors
-from console.exports import views as exports
+from console.exports import lists as exports
 from console.freezes import views as freezes
 from console.incidents import lists as incidents
 from console.metrics import views as metrics
@@ -40,6 +40,7 @@ from console.web.list_page import ListPage
 from console.web.spreadsheets import csv_answer
 
 _DECLARED = (
+    exports.EXPORTS,
     incidents.INCIDENTS,
     retention.ERASURES,
     retention.HOLDS,
@@ -59,7 +60,6 @@ LISTS: dict[str, tuple[ListPage, Callable[[TenantRequest], Iterable[Any]]]] = {
         (cases.CASES_LIST, cases.exported_rows),
         (contracts.CONTRACTS_LIST, contracts.exported_rows),
         (executors.EXECUTORS_LIST, executors.exported_rows),
-        (exports.EXPORTS_LIST, exports.exported_rows),
         (freezes.FREEZES_LIST, freezes.exported_rows),
         (metrics.FIGURE_LIST, metrics.exported_actions),
         (notices.NOTICES_LIST, notices.exported_rows),

@@ -34,9 +34,9 @@ def export(tenant_id: UUID, export_id: UUID) -> Export | None:
     return Export.objects.filter(tenant_id=tenant_id, id=export_id).first()
 
 
-def exports(tenant_id: UUID, *, order: str = "-id", before: UUID | None = None, limit: int = 50) -> list[Export]:
-    """The exports of a tenant, newest first, or in the order of a column; behind the row `before`."""
-    return page_in_order(Export.objects.filter(tenant_id=tenant_id), order, behind=before, limit=limit)
+def exports(tenant_id: UUID, *, order: str = "-id", after: UUID | None = None, limit: int = 50) -> list[Export]:
+    """The exports of a tenant, newest first, or in the order of a column; behind the row `after`."""
+    return page_in_order(Export.objects.filter(tenant_id=tenant_id), order, behind=after, limit=limit)
 
 
 def running_exports(tenant_id: UUID) -> list[UUID]:
