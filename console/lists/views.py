@@ -31,7 +31,7 @@ from console.metrics import views as metrics
 from console.notifications import views as notices
 from console.people import views as people
 from console.recordings import views as recordings
-from console.releases import views as releases
+from console.releases import lists as releases
 from console.retention import lists as retention
 from console.standing_approvals import views as standing_approvals
 from console.systems import views as systems
@@ -40,6 +40,7 @@ from console.web.list_page import ListPage
 from console.web.spreadsheets import csv_answer
 
 _DECLARED = (
+    releases.RELEASES,
     exports.EXPORTS,
     incidents.INCIDENTS,
     retention.ERASURES,
@@ -68,7 +69,6 @@ LISTS: dict[str, tuple[ListPage, Callable[[TenantRequest], Iterable[Any]]]] = {
         (people.PASSKEYS_LIST, people.exported_passkeys),
         (people.DELEGATIONS_LIST, people.exported_delegations),
         (recordings.RECORDINGS_LIST, recordings.exported_rows),
-        (releases.RELEASES_LIST, releases.exported_rows),
         (standing_approvals.STANDING_LIST, standing_approvals.exported_rows),
         (systems.SYSTEMS_LIST, systems.exported_rows),
         (targets.TARGET_LIST, targets.exported_rows),

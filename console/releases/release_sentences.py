@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ledger.catalogue.rules.releases import CANARY, GATES, SIGNED, CanaryFigures, CanaryScope
+from console.policies.policy_sentences import KIND_NAMES
+from ledger.catalogue.rules.releases import CANARY, CONTRACT, GATES, SIGNED, CanaryFigures, CanaryScope
 
 STATE_NAMES = {
     "DRAFT": "Draft",
@@ -29,6 +30,11 @@ _NEXT_WHERE_ENDED = {
     "WITHDRAWN": "To change it, create a new release.",
     "ROLLED_BACK": "It cannot be reinstated; create a new release.",
 }
+
+
+def release_name(kind: str, tool: str) -> str:
+    """The subject of a release: a contract or a policy."""
+    return f"Contract of {tool}" if kind == CONTRACT else KIND_NAMES[kind]
 
 
 def standing_sentence(

@@ -11,12 +11,13 @@ from ninja import Query, Router
 
 from console.accounts.step_up import is_proven
 from console.contracts.schemas import PolicyVersion
-from console.edge import paging
 from console.edge.auth import admits, caller_of
 from console.edge.openapi import request_body
-from console.edge.schemas import Page, Paged, ReasonBody
+from console.edge.schemas import ReasonBody
 from console.edge.transaction import in_tenancy
 from console.releases import release_steps, schemas
+from console.releases.lists import DRAFTERS, RELEASES
+from console.web.list_page import add_lists
 from ledger.catalogue import queries
 from ledger.catalogue.operations import releases
 from ledger.catalogue.rules.contract import read
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from ledger.models import Release
 
 router = Router(tags=["Releases"])
-DRAFTERS = ("oper", "operator", "administrator")
 PEOPLE = ("operator", "administrator")
 
 
@@ -67,14 +67,7 @@ def draft_contract(request: HttpRequest, wanted: Query[schemas.ContractReleaseRe
     return _release_schema(row)
 
 
-@router.get("/releases", summary="Releases, newest first", response=Page[schemas.ReleaseSummary])
-@admits(*DRAFTERS, "audit", "person")
-@in_tenancy
-def list_releases(request: HttpRequest, wanted: Query[Paged]) -> Page[schemas.ReleaseSummary]:
-    found = queries.releases(
-        caller_of(request).tenant_id, after=paging.decode_cursor(wanted.cursor), limit=wanted.limit + 1
-    )
-    return paging.page_of(schemas.ReleaseSummary.of, found, wanted.limit)
+add_lists(router, __name__, RELEASES)
 
 
 @router.get("/releases/{release_id}", summary="One release, its draft and its gates", response=schemas.Release)

@@ -21,11 +21,10 @@ from console.policies import policy_changes
 from console.policies.policy_sentences import KIND_NAMES
 from console.releases import release_sentences, release_steps
 from console.releases.forms import CanaryForm, DraftForm, EndForm, GateSignatureForm, ReleaseWordForm
-from console.releases.release_sentences import OPEN_STATES
+from console.releases.lists import RELEASES
+from console.releases.release_sentences import OPEN_STATES, release_name
 from console.web import labels, policy_simulation
 from console.web.labels import format_json
-from console.web.list_page import Column, ListPage, list_context, pager_context, place_in, sortable
-from console.web.spreadsheets import MOST_EXPORTED
 from ledger.actions.queries import actions
 from ledger.catalogue import queries as catalogue
 from ledger.catalogue.operations import releases
@@ -46,20 +45,6 @@ if TYPE_CHECKING:
     from ledger.models import ContractVersion, PolicyVersion, Release, ReleaseGate
 
 PAGE = 50
-RELEASES_LIST = ListPage(
-    "releases",
-    columns=(
-        sortable("kind", "Change", lambda row: _name(row["row"].kind, row["row"].tool)),
-        Column("version", "Version", lambda row: row["row"].version),
-        sortable("state", "State", lambda row: release_sentences.STATE_NAMES[row["row"].state]),
-        Column("author", "Author", lambda row: row["author"]),
-        Column("reason", "Reason", lambda row: row["row"].reason),
-        sortable("created_at", "Created", lambda row: row["row"].created_at),
-        sortable("changed_at", "Changed", lambda row: row["row"].changed_at),
-        Column("digest", "Digest", lambda row: row["row"].digest),
-        Column("id", "Id", lambda row: row["row"].id),
-    ),
-)
 FIRST_KIND = "verification"
 MAY = ("administrator", "operator")
 _OUTCOME_WORDS = ("ends_in", "result", "discrepancy", "recovery")
@@ -67,27 +52,21 @@ _OUTCOME_WORDS = ("ends_in", "result", "discrepancy", "recovery")
 
 @in_tenant()
 def list_releases(request: TenantRequest) -> HttpResponse:
-    order = RELEASES_LIST.sort(request.GET) or "-id"
-    found = catalogue.releases(request.tenant.id, order=order, after=place_in(request), limit=PAGE + 1)
+    found, frame = RELEASES.read_page(request, PAGE)
     names = actor_names(request.tenant.id)
-    newest = {(row.kind, row.tool): row for row in found[:PAGE]}
+    newest = {(row.kind, row.tool): row for row in found}
     in_force = {what: _in_force(row) for what, row in newest.items()}
     context = {
         "here": "policies",
-        "releases": [_release_row(request, row, names, in_force[row.kind, row.tool]) for row in found[:PAGE]],
-        **pager_context(request, RELEASES_LIST, found, PAGE),
-        **list_context(request, RELEASES_LIST),
+        "releases": [
+            shown | _gate_progress(shown["row"], names, in_force[shown["row"].kind, shown["row"].tool])
+            for shown in RELEASES.rows_of(request, found)
+        ],
+        **frame,
         "kinds": list(KIND_NAMES.items()),
         "may_draft": _may(request),
     }
     return render(request, "releases/_list.html" if request.htmx else "releases/list.html", context)
-
-
-def exported_rows(request: TenantRequest) -> list[dict[str, Any]]:
-    """The releases, without how far their gates are."""
-    order, names = RELEASES_LIST.sort(request.GET) or "-id", actor_names(request.tenant.id)
-    found = catalogue.releases(request.tenant.id, order=order, limit=MOST_EXPORTED)
-    return [{"row": each, "author": names.get(each.author, "somebody")} for each in found]
 
 
 @in_tenant()
@@ -317,10 +296,6 @@ def _draft_page(request: TenantRequest, form: DraftForm, *, status: int = 200) -
 # What the pages show
 
 
-def _name(kind: str, tool: str) -> str:
-    return f"Contract of {tool}" if kind == CONTRACT else KIND_NAMES[kind]
-
-
 def _in_force(row: Release) -> PolicyVersion | ContractVersion:
     """The version that the release would replace, or has replaced; there always is one."""
     found = catalogue.version_in_force(row.tenant_id, row.kind, row.tool)
@@ -334,15 +309,9 @@ def _version_href(request: TenantRequest, kind: str, tool: str, version: str) ->
     return reverse("policy", args=[request.tenant.slug, kind, version])
 
 
-def _release_row(request: TenantRequest, row: Release, names: dict[UUID, str], in_force: Any) -> dict[str, Any]:
+def _gate_progress(row: Release, names: dict[UUID, str], in_force: Any) -> dict[str, str]:
     ran, red = _gates_left(row)
-    return {
-        "row": row,
-        "name": _name(row.kind, row.tool),
-        "state": release_sentences.STATE_NAMES[row.state],
-        "author": names.get(row.author, "somebody"),
-        "href": reverse("release", args=[request.tenant.slug, row.id]),
-    } | _standing(row, in_force, ran=ran, red=red, names=names)
+    return _standing(row, in_force, ran=ran, red=red, names=names)
 
 
 def _gates_left(row: Release) -> tuple[bool, list[str]]:
@@ -394,7 +363,7 @@ def _detail(request: TenantRequest, release_id: UUID, *, status: int = 200, **ty
     context = {
         "here": "policies",
         "row": row,
-        "name": _name(row.kind, row.tool),
+        "name": release_name(row.kind, row.tool),
         "has_canary": row.kind in JUDGING_KINDS,
         "is_replayed": "RG-01" in required_gates(row.kind),
         "state": release_sentences.STATE_NAMES[row.state],
