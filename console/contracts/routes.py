@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
-from uuid import UUID
+from typing import TYPE_CHECKING
 
 from django.http import HttpRequest
 from django.utils import timezone
-from ninja import Query, Router
+from ninja import Router
 
-from approvals.sessions import queries as sessions_queries
 from console.accounts.step_up import is_proven
 from console.contracts import schemas
-from console.contracts.contract_check import check_sources, current_findings, registered_systems, validate_contract
-from console.edge import paging
+from console.contracts.contract_check import check_sources, validate_contract
+from console.contracts.lists import CONTRACTS, OPERATORS, contract_answers
 from console.edge.auth import admits, caller_of
 from console.edge.openapi import request_body
-from console.edge.schemas import LintFinding, Page, Paged
 from console.edge.transaction import in_tenancy
 from console.people.schemas import SecondWordBody
 from console.releases.release_steps import check_draft
 from console.releases.schemas import RetirementBody
 from console.web import policy_simulation
+from console.web.list_page import add_lists
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.operations import registration, releases, second_person
 from ledger.catalogue.rules import contract as contracts
@@ -36,7 +33,6 @@ if TYPE_CHECKING:
     from ledger.models import ContractVersion
 
 router = Router(tags=["Registry and contracts"])
-OPERATORS = ("oper", "operator", "administrator")
 
 
 @router.post(
@@ -59,15 +55,7 @@ def register_contract(request: HttpRequest) -> schemas.ContractVersion:
     return _contract(row)
 
 
-@router.get("/contracts", summary="All versions of all contracts", response=Page[schemas.ContractVersion])
-@admits(*OPERATORS, "audit", "person")
-@in_tenancy
-def list_contracts(request: HttpRequest, wanted: Query[Paged]) -> Page[schemas.ContractVersion]:
-    tenant_id = caller_of(request).tenant_id
-    found = catalogue_queries.contract_versions(
-        tenant_id, after=paging.decode_cursor(wanted.cursor), limit=wanted.limit + 1
-    )
-    return paging.page_of(_contracts(tenant_id, found), found, wanted.limit)
+add_lists(router, __name__, CONTRACTS)
 
 
 @router.get("/contracts/{name}/{version}", summary="One contract document as registered", response=schemas.Contract)
@@ -198,17 +186,4 @@ def list_policies(request: HttpRequest) -> dict[str, schemas.PolicyInForce]:
 
 
 def _contract(row: ContractVersion) -> schemas.ContractVersion:
-    return _contracts(row.tenant_id, [row])(row)
-
-
-def _contracts(tenant_id: UUID, rows: Collection[Any]) -> Callable[[Any], schemas.ContractVersion]:
-    """A function that answers each of these versions; what all of them need is looked up once."""
-    systems = registered_systems(tenant_id)
-    states = catalogue_queries.contract_states(tenant_id, [row.id for row in rows])
-
-    def contract(row: ContractVersion) -> schemas.ContractVersion:
-        found = current_findings(sessions_queries.disclosed_contract(row.tenant_id, row.digest), systems)
-        lint = [LintFinding.of(each, detail=each.told) for each in found]
-        return schemas.ContractVersion.of(row, lint=lint, state=states[row.id])
-
-    return contract
+    return contract_answers(row.tenant_id, [row])(row)

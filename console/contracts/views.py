@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from functools import partial
 from typing import Any
 
@@ -10,7 +9,6 @@ from django import forms
 from django.contrib import messages
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
-from django.urls import reverse
 from django.views.decorators.http import require_POST
 
 from approvals.sessions import queries as sessions_queries
@@ -19,6 +17,7 @@ from console.accounts.step_up import is_proven, is_recently_authenticated
 from console.contracts import contract_check, predicate_trial
 from console.contracts.change_sentences import change_sentence
 from console.contracts.contract_check import current_findings, registered_systems
+from console.contracts.lists import CONTRACTS
 from console.contracts.registration import (
     SKELETON,
     CheckedDocument,
@@ -31,42 +30,16 @@ from console.contracts.retirement import retirement_panel
 from console.edge.http import TenantRequest, in_tenant, record_page_view, undo_if_refused
 from console.people.forms import ConfirmProposalForm
 from console.releases.forms import ReleaseWordForm, apply_word
-from console.web import labels
 from console.web.labels import format_json
-from console.web.list_page import Column, ListPage, list_context, pager_context, place_in, sortable
 from console.web.predicate_sentences import predicate_sentence
-from console.web.spreadsheets import MOST_EXPORTED
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.operations import registration, releases, second_person
-from ledger.catalogue.rules.contract import Contract, load_stored, read
+from ledger.catalogue.rules.contract import Contract, read
 from ledger.people.queries import is_same_person
 from ledger.people.rules.confirmation import Answer
 from ledger.record.rules.refusals import ProofNeeded, Refused
 
 PAGE = 100
-CONTRACTS_LIST = ListPage(
-    "contracts",
-    columns=(
-        sortable("name", "Tool", lambda row: row["row"].name),
-        Column("version", "Version", lambda row: row["row"].version),
-        Column("state", "State", lambda row: labels.sentence_case(row["state"]), is_usual=False),
-        Column(
-            "class",
-            "Class",
-            lambda row: labels.side_effect_class_label(row["contract"].side_effect_class),
-            more={"Reversibility": lambda row: labels.reversibility_label(row["contract"].reversibility)},
-        ),
-        Column(
-            "verified",
-            "Verified by",
-            lambda row: path.system if (path := row["contract"].verification) else "attestation only",
-        ),
-        Column("findings", "Findings", lambda row: row["findings"], "num"),
-        Column("digest", "Digest", lambda row: row["row"].digest),
-        sortable("registered_at", "Registered", lambda row: row["row"].registered_at, "num"),
-        Column("id", "Id", lambda row: row["row"].id, is_usual=False),
-    ),
-)
 MAY_TRY = frozenset({"administrator", "operator"})
 
 
@@ -79,23 +52,14 @@ class TryPredicateForm(forms.Form):
 
 @in_tenant()
 def list_contracts(request: TenantRequest) -> HttpResponse:
-    found = catalogue_queries.contract_versions(
-        request.tenant.id, order=CONTRACTS_LIST.sort(request.GET), after=place_in(request), limit=PAGE + 1
-    )
+    found, frame = CONTRACTS.read_page(request, PAGE)
     context = {
         "here": "contracts",
         "may_register": bool(MAY_TRY & request.caller.roles),
-        "contracts": _rows(request, found[:PAGE]),
-        **pager_context(request, CONTRACTS_LIST, found, PAGE),
-        **list_context(request, CONTRACTS_LIST),
+        "contracts": CONTRACTS.rows_of(request, found),
+        **frame,
     }
     return render(request, "contracts/_list.html" if request.htmx else "contracts/list.html", context)
-
-
-def exported_rows(request: TenantRequest) -> list[dict[str, Any]]:
-    """Every version of every contract."""
-    order = CONTRACTS_LIST.sort(request.GET)
-    return _rows(request, catalogue_queries.contract_versions(request.tenant.id, order=order, limit=MOST_EXPORTED))
 
 
 @in_tenant()
@@ -229,9 +193,7 @@ def _contract(
         "parameters": _parameters(known),
         "document": format_json(document),
         "schema": format_json(dict(known.arguments_schema)),
-        "versions": [
-            _row(request, each, systems) | {"current": each.id == row.id, "state": states[each.id]} for each in versions
-        ],
+        "versions": [shown | {"current": shown["row"].id == row.id} for shown in CONTRACTS.rows_of(request, versions)],
         "compared": _changes_since(request, versions, document, row.compared_with if row.weakens else ""),
         "state": state,
         "is_sender": is_same_person(row.sent_by, request.caller.actor.id),
@@ -252,22 +214,6 @@ def _contract(
     return render(
         request, "contracts/_detail.html" if request.htmx else "contracts/detail.html", context, status=status
     )
-
-
-def _rows(request: TenantRequest, found: list[Any]) -> list[dict[str, Any]]:
-    systems = registered_systems(request.tenant.id)
-    states = catalogue_queries.contract_states(request.tenant.id, [each.id for each in found])
-    return [_row(request, each, systems) | {"state": states[each.id]} for each in found]
-
-
-def _row(request: TenantRequest, row: Any, systems: Collection[str]) -> dict[str, Any]:
-    known = load_stored(bytes(row.document), expected_digest=row.digest)
-    return {
-        "row": row,
-        "contract": known,
-        "findings": len(current_findings(known, systems)),
-        "href": reverse("contract", args=[request.tenant.slug, row.name, row.version]),
-    }
 
 
 def _facts(contract: Contract) -> list[tuple[str, str]]:

@@ -20,7 +20,7 @@ from console.audit import views as audit
 from console.break_glass import views as break_glass
 from console.calls import views as calls
 from console.cases.views import cases
-from console.contracts import views as contracts
+from console.contracts import lists as contracts
 from console.edge.auth import NotAllowed
 from console.edge.http import TenantRequest, in_tenant, record_page_view, redirect_back
 from console.execution import views as executors
@@ -40,6 +40,7 @@ from console.web.list_page import ListPage
 from console.web.spreadsheets import csv_answer
 
 _DECLARED = (
+    contracts.CONTRACTS,
     releases.RELEASES,
     exports.EXPORTS,
     incidents.INCIDENTS,
@@ -59,7 +60,6 @@ LISTS: dict[str, tuple[ListPage, Callable[[TenantRequest], Iterable[Any]]]] = {
         (calls.CALLS_LIST, calls.exported_rows),
         (calls.HALLUCINATIONS_LIST, calls.exported_rates),
         (cases.CASES_LIST, cases.exported_rows),
-        (contracts.CONTRACTS_LIST, contracts.exported_rows),
         (executors.EXECUTORS_LIST, executors.exported_rows),
         (freezes.FREEZES_LIST, freezes.exported_rows),
         (metrics.FIGURE_LIST, metrics.exported_actions),
