@@ -6,14 +6,15 @@ from uuid import UUID
 
 from django.http import HttpRequest
 from django.utils import timezone
-from ninja import Query, Router
+from ninja import Router
 
 from console.cases import containment
-from console.edge import paging
 from console.edge.auth import admits, caller_of
-from console.edge.schemas import Page, Paged, ReasonBody
+from console.edge.schemas import ReasonBody
 from console.edge.transaction import in_tenancy
 from console.freezes import schemas
+from console.freezes.lists import FREEZES
+from console.web.list_page import add_lists
 from ledger.actions.queries import freezes
 from ledger.catalogue.operations import registration
 
@@ -45,14 +46,7 @@ def freeze(request: HttpRequest, body: schemas.FreezeBody) -> schemas.FreezePlac
     return schemas.FreezePlaced.of(row)
 
 
-@router.get(
-    "/freezes", summary="The freezes in force", response=Page[schemas.Freeze], operation_id="approvals_list_freezes"
-)
-@admits("person", "oper")
-@in_tenancy
-def list_freezes(request: HttpRequest, wanted: Query[Paged]) -> Page[schemas.Freeze]:
-    rows = freezes.freezes_in_force(caller_of(request).tenant_id)
-    return paging.page_of_whole_list(schemas.Freeze.of, rows, wanted)
+add_lists(router, __name__, FREEZES)
 
 
 @router.post(

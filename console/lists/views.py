@@ -25,7 +25,7 @@ from console.edge.auth import NotAllowed
 from console.edge.http import TenantRequest, in_tenant, record_page_view, redirect_back
 from console.execution import views as executors
 from console.exports import lists as exports
-from console.freezes import views as freezes
+from console.freezes import lists as freezes
 from console.incidents import lists as incidents
 from console.metrics import views as metrics
 from console.notifications import views as notices
@@ -40,6 +40,7 @@ from console.web.list_page import ListPage
 from console.web.spreadsheets import csv_answer
 
 _DECLARED = (
+    freezes.FREEZES,
     contracts.CONTRACTS,
     releases.RELEASES,
     exports.EXPORTS,
@@ -61,7 +62,6 @@ LISTS: dict[str, tuple[ListPage, Callable[[TenantRequest], Iterable[Any]]]] = {
         (calls.HALLUCINATIONS_LIST, calls.exported_rates),
         (cases.CASES_LIST, cases.exported_rows),
         (executors.EXECUTORS_LIST, executors.exported_rows),
-        (freezes.FREEZES_LIST, freezes.exported_rows),
         (metrics.FIGURE_LIST, metrics.exported_actions),
         (notices.NOTICES_LIST, notices.exported_rows),
         (people.PEOPLE_LIST, people.exported_members),

@@ -29,10 +29,12 @@ def freezes_in_force(tenant_id: UUID) -> list[Freeze]:
     return list(Freeze.objects.filter(tenant_id=tenant_id, lifted_at__isnull=True).order_by("id"))
 
 
-def lifted_freezes(tenant_id: UUID, *, order: str = "-id", after: UUID | None = None, limit: int = 50) -> list[Freeze]:
-    """Lifted freezes, newest first, or in the order of a column; after the row `after`."""
-    found = Freeze.objects.filter(tenant_id=tenant_id, lifted_at__isnull=False)
-    return page_in_order(found, order, behind=after, limit=limit)
+def freezes(
+    tenant_id: UUID, *, lifted: bool = False, order: str = "", after: UUID | None = None, limit: int = 50
+) -> list[Freeze]:
+    """Freezes in force, oldest first, or lifted ones, newest first, or in a column's order; behind the row `after`."""
+    found = Freeze.objects.filter(tenant_id=tenant_id, lifted_at__isnull=not lifted)
+    return page_in_order(found, order or ("-id" if lifted else "id"), behind=after, limit=limit)
 
 
 def freezes_by_id(tenant_id: UUID, ids: list[UUID]) -> dict[UUID, Freeze]:
