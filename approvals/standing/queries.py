@@ -102,12 +102,12 @@ def standing_approvals(
     *,
     states: Collection[str] = LIVE,
     order: str = "-id",
-    before: UUID | None = None,
+    after: UUID | None = None,
     limit: int = 50,
 ) -> list[StandingApproval]:
-    """Standing approvals in these states, newest first, or in the order of a column; behind the row `before`."""
+    """Standing approvals in these states, newest first, or in the order of a column; behind the row `after`."""
     found = StandingApproval.objects.filter(tenant_id=tenant_id, state__in=list(states))
-    return page_in_order(found, order, behind=before, limit=limit)
+    return page_in_order(found, order, behind=after, limit=limit)
 
 
 def standing_approvals_named(tenant_id: UUID, ids: Collection[UUID]) -> dict[UUID, StandingApproval]:

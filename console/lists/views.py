@@ -33,13 +33,14 @@ from console.people import views as people
 from console.recordings import views as recordings
 from console.releases import lists as releases
 from console.retention import lists as retention
-from console.standing_approvals import views as standing_approvals
+from console.standing_approvals import lists as standing_approvals
 from console.systems import views as systems
 from console.targets import views as targets
 from console.web.list_page import ListPage
 from console.web.spreadsheets import csv_answer
 
 _DECLARED = (
+    standing_approvals.STANDING_APPROVALS,
     freezes.FREEZES,
     contracts.CONTRACTS,
     releases.RELEASES,
@@ -69,7 +70,6 @@ LISTS: dict[str, tuple[ListPage, Callable[[TenantRequest], Iterable[Any]]]] = {
         (people.PASSKEYS_LIST, people.exported_passkeys),
         (people.DELEGATIONS_LIST, people.exported_delegations),
         (recordings.RECORDINGS_LIST, recordings.exported_rows),
-        (standing_approvals.STANDING_LIST, standing_approvals.exported_rows),
         (systems.SYSTEMS_LIST, systems.exported_rows),
         (targets.TARGET_LIST, targets.exported_rows),
     )

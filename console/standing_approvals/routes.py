@@ -9,17 +9,18 @@ from uuid import UUID
 
 from django.http import HttpRequest
 from django.utils import timezone
-from ninja import Query, Router
+from ninja import Router
 
 from approvals.standing import queries
 from approvals.standing.operations import agreement, offers
 from approvals.standing.rules.standing import StandingBudget
 from console.accounts.step_up import proof_class
-from console.edge import paging
 from console.edge.auth import admits, caller_of
-from console.edge.schemas import Page, ReasonBody
+from console.edge.schemas import ReasonBody
 from console.edge.transaction import in_tenancy
 from console.standing_approvals import schemas
+from console.standing_approvals.lists import STANDING_APPROVALS
+from console.web.list_page import add_lists
 from ledger.record.rules.refusals import NotFound, ProofNeeded
 
 if TYPE_CHECKING:
@@ -40,23 +41,7 @@ def list_offers(request: HttpRequest) -> schemas.StandingOffers:
     return schemas.StandingOffers(items=[schemas.StandingOffer.of(each) for each in found])
 
 
-@router.get(
-    "/standing-approvals",
-    summary="Standing approvals, newest first",
-    response=Page[schemas.StandingApproval],
-)
-@admits("person", "audit")
-@in_tenancy
-def list_standing_approvals(
-    request: HttpRequest, wanted: Query[schemas.StandingApprovalsWanted]
-) -> Page[schemas.StandingApproval]:
-    found = queries.standing_approvals(
-        caller_of(request).tenant_id,
-        states=wanted.states,
-        before=paging.decode_cursor(wanted.cursor),
-        limit=wanted.limit + 1,
-    )
-    return paging.page_of(schemas.StandingApproval.of, found, wanted.limit)
+add_lists(router, __name__, STANDING_APPROVALS)
 
 
 @router.get(

@@ -7,7 +7,6 @@ from uuid import UUID
 
 from pydantic import AwareDatetime, Field
 
-from approvals.standing.queries import LIVE
 from approvals.standing.rules import shapes
 from console.edge.schemas import Answer, Body, Paged, Reason, TextOrNull, Time
 from console.standing_approvals import context
@@ -24,9 +23,8 @@ class StandingApprovalsWanted(Paged):
         None, description="Default: those proposed, in force or paused."
     )
 
-    @property
-    def states(self) -> tuple[str, ...]:
-        return (self.state,) if self.state else LIVE
+    def filters(self) -> dict[str, Any]:
+        return {"states": (self.state,)} if self.state else {}
 
 
 class StandingWordBody(Body):

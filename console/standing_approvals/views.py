@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from datetime import timedelta
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -18,17 +17,13 @@ from approvals.standing import queries
 from approvals.standing.operations import agreement, offers
 from approvals.standing.operations.offers import StandingOffer
 from approvals.standing.rules import shapes, standing
-from console.accounts.queries import actor_names
 from console.accounts.step_up import proof_class
 from console.edge.http import TenantRequest, in_tenant, undo_if_refused
 from console.standing_approvals import context
 from console.standing_approvals.forms import StandingAnswerForm, StandingProposalForm, WordForm
-from console.web import labels
+from console.standing_approvals.lists import GONE, STANDING_APPROVALS
 from console.web.forms import ReasonForm
-from console.web.list_page import Column, ListPage, list_context, pager_context, place_in, sortable
-from console.web.spreadsheets import MOST_EXPORTED
 from ledger.actions.queries import actions as actions_queries
-from ledger.catalogue.rules.money import to_decimal
 from ledger.people.queries import is_same_person
 from ledger.record.rules.refusals import NotFound, ProofNeeded, Refused
 
@@ -36,28 +31,6 @@ if TYPE_CHECKING:
     from approvals.models import StandingApproval
 
 SHOWN = 50
-GONE = ("ENDED", "DECLINED")
-STANDING_LIST = ListPage(
-    "standing",
-    page="standing-approvals",
-    columns=(
-        Column("calls", "Calls", lambda row: context.calls_sentence(shapes.read_shape(row["row"].shape))),
-        sortable("tool", "Tool", lambda row: row["row"].tool),
-        sortable("agent", "Agent", lambda row: row["row"].agent),
-        sortable("state", "State", lambda row: labels.STANDING_APPROVALS[row["row"].state][1]),
-        sortable("used_count", "Passed", lambda row: row["row"].used_count),
-        Column("most", "Most", lambda row: row["row"].max_count),
-        Column("used", "Amount passed", lambda row: _amount(row["row"], row["row"].used_minor)),
-        Column("max", "Most, amount", lambda row: _amount(row["row"], row["row"].max_minor)),
-        Column("currency", "Currency", lambda row: row["row"].currency),
-        Column("by", "Proposed by", lambda row: row["by"]),
-        sortable("proposed_at", "Proposed", lambda row: row["row"].proposed_at),
-        Column("second", "Decided by", lambda row: row["second"]),
-        sortable("ends_at", "Ends", lambda row: row["row"].ends_at),
-        Column("stopped", "Why it does not apply", lambda row: context.stop_sentence(row["row"])),
-        Column("id", "Id", lambda row: row["row"].id),
-    ),
-)
 
 
 @in_tenant()
@@ -197,51 +170,22 @@ def _carried_out(
 def _list(request: TenantRequest, *, form: StandingProposalForm | None = None, status: int = 200) -> HttpResponse:
     tenant_id = request.tenant.id
     offered = offers.standing_offers(tenant_id, at=request.as_of)
-    called = actor_names(tenant_id)
     about = form.data.get("shape_digest") if form is not None else ""
-    gone = _listed_approvals(request, GONE, before=place_in(request), limit=SHOWN + 1)
+    gone, frame = STANDING_APPROVALS.read_page(request, SHOWN, states=GONE)
     shown = {
         "here": "approvals",
         "approvals_href": reverse("approvals", args=[request.tenant.slug]),
         "offers": [_offer(request, each, form if each.shape.digest == about else None) for each in offered],
         "lost": form if form is not None and about not in {each.shape.digest for each in offered} else None,
-        "live": [_row(request, each, called) for each in _listed_approvals(request, queries.LIVE, limit=MOST_EXPORTED)],
-        "gone": [_row(request, each, called) for each in gone[:SHOWN]],
-        **pager_context(request, STANDING_LIST, gone, SHOWN),
-        **list_context(request, STANDING_LIST),
+        "live": STANDING_APPROVALS.rows(request),
+        "gone": STANDING_APPROVALS.rows_of(request, gone),
+        **frame,
         "has_policy": bool(offered) or offers.standing_policy(tenant_id) is not None,
         "policy_href": reverse("policies", args=[request.tenant.slug]),
         "may_propose": "reviewer" in request.caller.roles,
     }
     name = "standing_approvals/_list.html" if request.htmx else "standing_approvals/list.html"
     return render(request, name, shown, status=status)
-
-
-def _listed_approvals(
-    request: TenantRequest, states: Collection[str], *, before: UUID | None = None, limit: int
-) -> list[StandingApproval]:
-    order = STANDING_LIST.sort(request.GET) or "-id"
-    return queries.standing_approvals(request.tenant.id, states=states, order=order, before=before, limit=limit)
-
-
-def exported_rows(request: TenantRequest) -> list[dict[str, Any]]:
-    """The standing approvals that live, then those that are gone."""
-    called = actor_names(request.tenant.id)
-    found = [
-        each for states in (queries.LIVE, GONE) for each in _listed_approvals(request, states, limit=MOST_EXPORTED)
-    ]
-    return [{"row": each, **_people(each, called)} for each in found]
-
-
-def _people(row: StandingApproval, names: dict[UUID, str]) -> dict[str, str]:
-    return {
-        "by": names.get(row.proposed_by, "somebody"),
-        "second": names.get(row.answered_by, "somebody") if row.answered_by else "",
-    }
-
-
-def _amount(row: StandingApproval, minor: int | None) -> Decimal | None:
-    return to_decimal(minor, row.currency)
 
 
 def _offer(request: TenantRequest, offer: StandingOffer, form: StandingProposalForm | None) -> dict[str, Any]:
@@ -264,20 +208,6 @@ def _action_link(request: TenantRequest, action_id: UUID | str) -> dict[str, str
     return {"id": str(action_id), "href": reverse("action", args=[request.tenant.slug, action_id])}
 
 
-def _row(request: TenantRequest, row: StandingApproval, names: dict[UUID, str]) -> dict[str, Any]:
-    icon, word = labels.STANDING_APPROVALS[row.state]
-    return {
-        "row": row,
-        "decision": {"icon": icon, "word": word},
-        "calls": context.calls_sentence(shapes.read_shape(row.shape)),
-        "used": context.used_sentence(row),
-        "stopped": context.stop_sentence(row),
-        "ends_on": context.day(row.ends_at),
-        **_people(row, names),
-        "href": reverse("standing-approval", args=[request.tenant.slug, row.id]),
-    }
-
-
 def _detail(
     request: TenantRequest,
     standing_approval_id: UUID,
@@ -294,7 +224,8 @@ def _detail(
     passed = queries.passes(tenant_id, row.id)
     found = actions_queries.actions_by_id(tenant_id, [each.action_id for each in passed])
     reviewer, me = "reviewer" in request.caller.roles, request.caller.actor.id
-    shown = _row(request, row, actor_names(tenant_id)) | {
+    (shown,) = STANDING_APPROVALS.rows_of(request, [row])
+    shown |= {
         "said": context.earned_sentence(row),
         "here": "approvals",
         "list_href": reverse("standing-approvals", args=[slug]),
