@@ -30,7 +30,7 @@ from console.incidents import lists as incidents
 from console.metrics import views as metrics
 from console.notifications import views as notices
 from console.people import views as people
-from console.recordings import views as recordings
+from console.recordings import lists as recordings
 from console.releases import lists as releases
 from console.retention import lists as retention
 from console.standing_approvals import lists as standing_approvals
@@ -40,6 +40,7 @@ from console.web.list_page import ListPage
 from console.web.spreadsheets import csv_answer
 
 _DECLARED = (
+    recordings.RECORDINGS,
     standing_approvals.STANDING_APPROVALS,
     freezes.FREEZES,
     contracts.CONTRACTS,
@@ -69,7 +70,6 @@ LISTS: dict[str, tuple[ListPage, Callable[[TenantRequest], Iterable[Any]]]] = {
         (people.API_KEYS_LIST, people.exported_keys),
         (people.PASSKEYS_LIST, people.exported_passkeys),
         (people.DELEGATIONS_LIST, people.exported_delegations),
-        (recordings.RECORDINGS_LIST, recordings.exported_rows),
         (systems.SYSTEMS_LIST, systems.exported_rows),
         (targets.TARGET_LIST, targets.exported_rows),
     )

@@ -13,41 +13,24 @@ from console.edge.auth import admits, caller_of
 from console.edge.schemas import Page
 from console.edge.transaction import in_tenancy, record_read
 from console.recordings import schemas
+from console.recordings.lists import API_READERS, RECORDINGS
 from console.transcripts.recordings import operations
 from console.transcripts.recordings import queries as recordings_queries
-from console.transcripts.recordings.queries import ConversationQuery, PagePosition, RecordingQuery
+from console.transcripts.recordings.queries import ConversationQuery, PagePosition
+from console.web.list_page import add_lists
 from ledger.record.rules.encryption import EvidenceErased
 from ledger.record.rules.refusals import NotFound
 from ledger.retention import queries as retention_queries
 
 router = Router(tags=["Recordings"])
-READERS = ("oper", "audit", "person")
 LARGEST = 2**31 - 1
 
 
-@router.get(
-    "/recordings",
-    summary="Imported recordings of conversations, newest first",
-    response=Page[schemas.RecordingRow],
-)
-@admits(*READERS)
-@in_tenancy
-def list_recordings(request: HttpRequest, wanted: Query[schemas.RecordingsWanted]) -> Page[schemas.RecordingRow]:
-    sought = RecordingQuery(
-        since=wanted.since,
-        until=wanted.until,
-        file=wanted.file,
-        failures=wanted.failures,
-        blocked=wanted.blocked,
-        words=wanted.q,
-    )
-    tenant_id, before = caller_of(request).tenant_id, paging.decode_cursor(wanted.cursor)
-    found = recordings_queries.recordings(tenant_id, sought, before=before, limit=wanted.limit + 1)
-    return paging.page_of(schemas.RecordingRow.of, found, wanted.limit)
+add_lists(router, __name__, RECORDINGS)
 
 
 @router.get("/recordings/{recording_id}", summary="One recording with its statistics", response=schemas.RecordingAnswer)
-@admits(*READERS)
+@admits(*API_READERS)
 @in_tenancy
 def get_recording(request: HttpRequest, recording_id: UUID) -> schemas.RecordingAnswer:
     row = _get_recording(request, recording_id)
@@ -59,7 +42,7 @@ def get_recording(request: HttpRequest, recording_id: UUID) -> schemas.Recording
     summary="The conversations of a recording",
     response=Page[schemas.AuditedConversationRow],
 )
-@admits(*READERS)
+@admits(*API_READERS)
 @in_tenancy
 def list_conversations(
     request: HttpRequest, recording_id: UUID, wanted: Query[schemas.ConversationsWanted]
@@ -86,7 +69,7 @@ def list_conversations(
     summary="One conversation: its messages with calls, mismatches, and claims with verdict and quote",
     response=schemas.AuditedConversation,
 )
-@admits(*READERS)
+@admits(*API_READERS)
 @in_tenancy
 def get_conversation(
     request: HttpRequest, recording_id: UUID, number: int, wanted: Query[schemas.TurnsWanted]

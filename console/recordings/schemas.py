@@ -14,6 +14,7 @@ from uuid import UUID
 from pydantic import Field
 
 from console.edge.schemas import Answer, Moment, Paged
+from console.transcripts.recordings.queries import RecordingQuery
 
 if TYPE_CHECKING:
     from console import models
@@ -47,6 +48,17 @@ class RecordingsWanted(Paged):
     failures: Failures = None
     blocked: Blocked = None
     q: Words = ""
+
+    def filters(self) -> dict[str, Any]:
+        sought = RecordingQuery(
+            since=self.since,
+            until=self.until,
+            file=self.file,
+            failures=self.failures,
+            blocked=self.blocked,
+            words=self.q,
+        )
+        return {"sought": sought}
 
 
 class ConversationsWanted(Paged):

@@ -16,79 +16,32 @@ from console.accounts.queries import actor_names
 from console.actions.erased_pages import erased_page
 from console.agents.views import agent_tabs
 from console.edge.http import TenantRequest, in_tenant, record_page_view
+from console.recordings.lists import RECORDINGS
 from console.transcripts.recordings import context as recordings_context
 from console.transcripts.recordings import operations as recordings_operations
 from console.transcripts.recordings import queries as recordings_queries
 from console.transcripts.recordings.forms import ConversationFilter, EraseRecordingForm, RecordingFilter
 from console.transcripts.recordings.queries import ConversationPage, PagePosition
-from console.web.list_page import Column, FilterNotValid, ListPage, list_context, pager_context, place_in, sortable
-from console.web.spreadsheets import MOST_EXPORTED
-from ledger.retention import queries as retention_queries
-from ledger.retention.rules.retention import retention_cutoff
 
 if TYPE_CHECKING:
-    from console.models import Recording
+    pass
 
 PAGE = 50
 MESSAGES = 40
 LARGEST = 2**31 - 1
-RECORDINGS_LIST = ListPage(
-    "recordings",
-    tuple(RecordingFilter.base_fields),
-    "file_name",
-    (
-        sortable("file_name", "File", lambda row: row["row"].file_name or "Erased"),
-        sortable("conversations", "Conversations", lambda row: row["row"].conversations, "num"),
-        sortable("messages", "Messages", lambda row: row["row"].messages, "num"),
-        sortable("calls", "Calls", lambda row: row["row"].calls, "num"),
-        sortable("with_findings", "With findings", lambda row: row["row"].with_findings, "num"),
-        sortable("false_claims", "Unsupported claims", lambda row: row["row"].false_claims, "num"),
-        Column("named", "Imported by", lambda row: row["named"]),
-        sortable("at", "Imported", lambda row: row["row"].at, "num"),
-        Column("faults", "Not read", lambda row: row["row"].faults, "num", is_usual=False),
-        Column("id", "Id", lambda row: row["row"].id, is_usual=False),
-    ),
-)
 
 
 @in_tenant()
 def list_recordings(request: TenantRequest) -> HttpResponse:
-    filters = RecordingFilter(request.GET)
-    found = (
-        _find_recordings(request, filters, before=place_in(request, "before"), limit=PAGE + 1)
-        if filters.is_valid()
-        else []
-    )
+    found, frame = RECORDINGS.read_page(request, PAGE)
     context = {
         "here": "agents",
         "tabs": agent_tabs(request, "recordings"),
-        "recordings": _rows(request, found[:PAGE]),
-        "filters": filters,
-        **list_context(request, RECORDINGS_LIST),
-        **pager_context(request, RECORDINGS_LIST, found, PAGE, place="before"),
+        "recordings": RECORDINGS.rows_of(request, found),
+        "filters": RecordingFilter(request.GET),
+        **frame,
     }
     return render(request, "recordings/_list.html" if request.htmx else "recordings/list.html", context)
-
-
-def exported_rows(request: TenantRequest) -> list[dict[str, Any]]:
-    """The imports that the filters leave."""
-    filters = RecordingFilter(request.GET)
-    if not filters.is_valid():
-        raise FilterNotValid
-    return _rows(request, _find_recordings(request, filters, limit=MOST_EXPORTED))
-
-
-def _find_recordings(
-    request: TenantRequest, filters: RecordingFilter, *, before: UUID | None = None, limit: int
-) -> list[Recording]:
-    order = RECORDINGS_LIST.sort(request.GET) or "-id"
-    return recordings_queries.recordings(request.tenant.id, filters.wanted(), order=order, before=before, limit=limit)
-
-
-def _rows(request: TenantRequest, found: list[Recording]) -> list[dict[str, Any]]:
-    called = actor_names(request.tenant.id)
-    run_out = retention_cutoff(retention_queries.policy(request.tenant.id), at=request.as_of)
-    return [recordings_context.import_row(request.tenant.slug, each, called, run_out=run_out) for each in found]
 
 
 @in_tenant()

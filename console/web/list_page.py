@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
@@ -107,6 +108,7 @@ class ListPage:
 
     `lead` is the column that is always shown where the others can be chosen: it opens what the row is about. `page` is
     the address of the page, where that shows several lists. `orders` are further ones than those of the columns.
+    `place` is the part of an address that names the row behind which a page begins.
 
     `query` reads the rows, `rows_of` makes of them what the columns and the template show. `filters` are the query's,
     from an address; `parts` are those of each part, where the list has several, one below the other.
@@ -119,6 +121,7 @@ class ListPage:
     roles: frozenset[str] = frozenset()
     page: str = ""
     orders: tuple[str, ...] = ()
+    place: str = "after"
     query: Callable[..., Sequence[Any]] | None = None
     rows_of: Callable[[TenantRequest, Sequence[Any]], list[Any]] = lambda _, found: list(found)
     filters: Callable[[TenantRequest], Mapping[str, Any]] = lambda _: {}
@@ -167,12 +170,16 @@ class ListPage:
         filters = self.filters(request)
         return [row for part in self.parts for row in self.rows(request, **filters, **part)]
 
-    def read_page(
-        self, request: TenantRequest, size: int, *, place: str = "after", **filters: Any
-    ) -> tuple[Sequence[Any], dict[str, Any]]:
-        """Read one page under these filters or the address's, and give the context of its tools, headers and links."""
-        found = self.find(request, size + 1, after=place_in(request, place), **filters or self.filters(request))
-        return found[:size], pager_context(request, self, found, size, place=place) | list_context(request, self)
+    def read_page(self, request: TenantRequest, size: int, **filters: Any) -> tuple[Sequence[Any], dict[str, Any]]:
+        """Read one page under these filters or the address's, and give the context of its tools, headers and links.
+
+        An address with a filter that is not valid finds nothing; the form of the page says why.
+        """
+        found: Sequence[Any] = []
+        with suppress(FilterNotValid):
+            filters = filters or dict(self.filters(request))
+            found = self.find(request, size + 1, after=place_in(request, self.place), **filters)
+        return found[:size], pager_context(request, self, found, size, place=self.place) | list_context(request, self)
 
     def path(self, request: TenantRequest) -> str:
         """The path of the page, also from a form that was refused there."""

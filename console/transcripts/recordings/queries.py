@@ -82,12 +82,12 @@ def recordings(
     sought: RecordingQuery | None = None,
     *,
     order: str = "-id",
-    before: UUID | None = None,
+    after: UUID | None = None,
     limit: int,
 ) -> list[Recording]:
-    """The imported recordings, newest first or in the order of a column, after the row `before`."""
+    """The imported recordings, newest first or in the order of a column, behind the row `after`."""
     rows = Recording.objects.filter(_sought(tenant_id, sought or RecordingQuery()))
-    return page_in_order(rows, order, behind=before, limit=limit)
+    return page_in_order(rows, order, behind=after, limit=limit)
 
 
 def find_recording(tenant_id: UUID, recording_id: UUID) -> Recording | None:
