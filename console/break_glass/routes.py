@@ -6,30 +6,19 @@ from uuid import UUID
 
 from django.http import HttpRequest
 from django.utils import timezone
-from ninja import Query, Router
+from ninja import Router
 
-from approvals.voting.queries import approvers
 from console.break_glass import operations as break_glass_operations
 from console.break_glass import schemas
-from console.edge import paging
+from console.break_glass.lists import BREAK_GLASS
 from console.edge.auth import admits, caller_of
-from console.edge.schemas import Page
 from console.edge.transaction import in_tenancy
+from console.web.list_page import add_lists
 
 router = Router(tags=["Approvals"])
 
 
-@router.get(
-    "/emergencies", summary="Uses of break-glass, the most urgent review first", response=Page[schemas.Emergency]
-)
-@admits("person", "oper", "audit")
-@in_tenancy
-def list_emergencies(request: HttpRequest, wanted: Query[schemas.EmergenciesWanted]) -> Page[schemas.Emergency]:
-    tenant_id, place = caller_of(request).tenant_id, paging.decode_cursor(wanted.cursor)
-    if wanted.reviewed:
-        found = approvers.break_glass_uses(tenant_id, reviewed=True, before=place, limit=wanted.limit + 1)
-        return paging.page_of(schemas.Emergency.of, found, wanted.limit)
-    return paging.page_of_whole_list(schemas.Emergency.of, approvers.break_glass_uses(tenant_id, limit=500), wanted)
+add_lists(router, __name__, BREAK_GLASS)
 
 
 @router.post(

@@ -17,7 +17,7 @@ from console.actions import views as actions
 from console.agents import views as agents
 from console.approvals.views import queue
 from console.audit import views as audit
-from console.break_glass import views as break_glass
+from console.break_glass import lists as break_glass
 from console.calls import views as calls
 from console.cases.views import cases
 from console.contracts import lists as contracts
@@ -40,6 +40,7 @@ from console.web.list_page import ListPage
 from console.web.spreadsheets import csv_answer
 
 _DECLARED = (
+    break_glass.BREAK_GLASS,
     recordings.RECORDINGS,
     standing_approvals.STANDING_APPROVALS,
     freezes.FREEZES,
@@ -59,7 +60,6 @@ LISTS: dict[str, tuple[ListPage, Callable[[TenantRequest], Iterable[Any]]]] = {
         (queue.APPROVALS_LIST, queue.exported_rows),
         (audit.AUDIT_LIST, audit.exported_events),
         (audit.SIGHTINGS_LIST, audit.exported_sightings),
-        (break_glass.BREAK_GLASS_LIST, break_glass.exported_rows),
         (calls.CALLS_LIST, calls.exported_rows),
         (calls.HALLUCINATIONS_LIST, calls.exported_rates),
         (cases.CASES_LIST, cases.exported_rows),

@@ -18,7 +18,7 @@ from approvals.models import (
     BreakGlassUse,
     Delegation,
 )
-from ledger.db import execute, fetch_one, select
+from ledger.db import execute, fetch_one, page_in_order, select
 
 
 def approver_groups(tenant_id: UUID) -> list[str]:
@@ -105,10 +105,10 @@ def break_glass_use(tenant_id: UUID, use_id: UUID) -> BreakGlassUse | None:
 
 
 def break_glass_uses(
-    tenant_id: UUID, *, reviewed: bool = False, before: UUID | None = None, limit: int = 100
+    tenant_id: UUID, *, reviewed: bool = False, after: UUID | None = None, limit: int = 100
 ) -> list[BreakGlassUse]:
-    """Uses of break-glass: those whose review is due soonest, or the reviewed ones, newest first."""
+    """Uses of break-glass: those whose review is due soonest, or the reviewed ones, newest first; behind the row
+    `after`.
+    """
     found = BreakGlassUse.objects.filter(tenant_id=tenant_id, reviewed_at__isnull=not reviewed)
-    if not reviewed:
-        return list(found.order_by("review_by", "id")[:limit])
-    return list((found.filter(id__lt=before) if before else found).order_by("-id")[:limit])
+    return page_in_order(found, "-id" if reviewed else "review_by", behind=after, limit=limit)
