@@ -34,12 +34,13 @@ from console.recordings import lists as recordings
 from console.releases import lists as releases
 from console.retention import lists as retention
 from console.standing_approvals import lists as standing_approvals
-from console.systems import views as systems
+from console.systems import lists as systems
 from console.targets import views as targets
 from console.web.list_page import ListPage
 from console.web.spreadsheets import csv_answer
 
 _DECLARED = (
+    systems.SYSTEMS,
     break_glass.BREAK_GLASS,
     recordings.RECORDINGS,
     standing_approvals.STANDING_APPROVALS,
@@ -70,7 +71,6 @@ LISTS: dict[str, tuple[ListPage, Callable[[TenantRequest], Iterable[Any]]]] = {
         (people.API_KEYS_LIST, people.exported_keys),
         (people.PASSKEYS_LIST, people.exported_passkeys),
         (people.DELEGATIONS_LIST, people.exported_delegations),
-        (systems.SYSTEMS_LIST, systems.exported_rows),
         (targets.TARGET_LIST, targets.exported_rows),
     )
 }

@@ -15,8 +15,9 @@ from console.edge.auth import admits, caller_of
 from console.edge.schemas import Page, Paged, ReasonBody
 from console.edge.transaction import after_commit, in_tenancy, json_response
 from console.people.schemas import SecondWordBody
-from console.systems import context as systems_context
 from console.systems import schemas
+from console.systems.lists import OPERATORS, SYSTEMS
+from console.web.list_page import add_lists
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.operations import second_person
 from ledger.people.rules.confirmation import Answer
@@ -30,7 +31,6 @@ from reviews.readback.rules.limits import limits_of
 from reviews.tasks import verify_due
 
 router = Router(tags=["Systems"])
-OPERATORS = ("oper", "operator", "administrator")
 MOST_BYTES = 1 << 20
 _ANYTHING = {"description": "The provider's payload; stored unchanged."}
 WEBHOOK = {"requestBody": {"required": True, "content": {"application/json": {"schema": _ANYTHING}}}}
@@ -90,12 +90,7 @@ def answer_system(request: HttpRequest, name: str, body: SecondWordBody) -> sche
     return schemas.System.of(row)
 
 
-@router.get("/systems", summary="Registered systems and their health", response=Page[schemas.SystemSeen])
-@admits(*OPERATORS, "audit", "person")
-@in_tenancy
-def list_systems(request: HttpRequest, wanted: Query[Paged]) -> Page[schemas.SystemSeen]:
-    tenant_id, at = caller_of(request).tenant_id, timezone.now()
-    return paging.page_of_whole_list(_system, systems_context.all_systems(tenant_id, at=at), wanted)
+add_lists(router, __name__, SYSTEMS)
 
 
 @router.post(
@@ -210,19 +205,6 @@ def receive(request: HttpRequest, hook_id: UUID) -> HttpResponse:
     webhooks.receive_delivery(hook_id=hook_id, signed=SignedHeaders(*given), body=body, at=at)
     after_commit(verify_due)
     return json_response(schemas.Taken(taken=True), 202)
-
-
-def _system(seen: systems_context.SystemStatus) -> schemas.SystemSeen:
-    health = schemas.SystemHealth.of(
-        seen.health,
-        standing=seen.standing,
-        stop=seen.stop,
-        limits=seen.limits,
-        waiting=seen.debt.waiting,
-        due=seen.debt.due,
-        oldest_at=seen.debt.oldest_at,
-    )
-    return schemas.SystemSeen.of(seen, health=health)
 
 
 def _hook(row: Any, name: str, taken: dict[UUID, Any]) -> schemas.Hook:

@@ -17,9 +17,9 @@ from console.contracts import contract_check
 from console.edge.http import TenantRequest, in_tenant, record_page_view, redirect_back
 from console.people.forms import ConfirmProposalForm
 from console.systems import context as systems_context
-from console.web import labels
+from console.systems.lists import STOPS, SYSTEMS, WORDS, standing_of
 from console.web.forms import LiftFreezeForm
-from console.web.list_page import Column, ListPage, in_order, list_context, sortable
+from console.web.list_page import list_context
 from ledger.catalogue import queries as catalogue_queries
 from ledger.people.queries import is_same_person
 from ledger.people.rules.confirmation import Answer
@@ -31,38 +31,6 @@ from reviews.readback.operations.connections import ConnectionResult
 
 MAY_TEST = frozenset({"administrator", "operator"})
 FAMILIES = {"CLOSED": "true", "HALF_OPEN": "verifying", "OPEN": "false"}
-WORDS = {"CLOSED": "Answers", "HALF_OPEN": "Recovering", "OPEN": "Down", "NEVER": "Not read yet"}
-STOPS = {
-    "BY_PERSON": "Paused by a person",
-    "CIRCUIT_OPEN": "Paused while it is down",
-    "TOO_MANY_WAIT": "Too many unverified actions",
-    "WAITED_TOO_LONG": "An action has been unverified too long",
-}
-
-
-SYSTEMS_LIST = ListPage(
-    "systems",
-    columns=(
-        sortable("system", "System", lambda row: row.name),
-        sortable("pattern", "Pattern", lambda row: labels.sentence_case(row.pattern)),
-        sortable("state", "State", lambda row: WORDS[_standing(row)]),
-        sortable("read", "Last read", lambda row: row.health.last_read_at),
-        Column("answered", "Last answer", lambda row: row.health.last_success_at),
-        Column("latency", "Recent latency, ms", lambda row: row.health.latency_ms),
-        Column("reads", "Reads", lambda row: row.health.reads),
-        Column("unanswered", "Unanswered", lambda row: row.health.unanswered),
-        Column("failures", "Consecutive failures", lambda row: row.health.failures),
-        sortable("unverified", "Unverified actions", lambda row: row.debt.waiting),
-        Column("due", "Reads due", lambda row: row.debt.due),
-        Column("oldest", "Oldest", lambda row: row.debt.oldest_at),
-        Column(
-            "irreversible",
-            "Irreversible actions",
-            lambda row: STOPS.get(str(row.stop), "Paused") if row.stop is not None else "allowed",
-        ),
-        Column("id", "Id", lambda row: row.id),
-    ),
-)
 
 
 @in_tenant()
@@ -88,9 +56,9 @@ def _page(
                 "credential": systems_context.credential_status(tenant, each) if _may_test(request) else None,
                 "trial": trial if trial is not None and trial.system_id == each.id else None,
             }
-            for each in exported_rows(request)
+            for each in SYSTEMS.rows(request)
         ],
-        **list_context(request, SYSTEMS_LIST),
+        **list_context(request, SYSTEMS),
         "may_test": _may_test(request),
         "spending": systems_context.verification_spending(tenant.id, at=request.as_of),
         "may_stop": "operator" in request.caller.roles,
@@ -99,16 +67,6 @@ def _page(
         "is_fresh": is_recently_authenticated(request),
     }
     return render(request, "systems/_list.html" if request.htmx else "systems/list.html", context, status=status)
-
-
-def exported_rows(request: TenantRequest) -> list[systems_context.SystemStatus]:
-    """All systems, in the order that the address asks for."""
-    found = systems_context.all_systems(request.tenant.id, at=request.as_of)
-    return in_order(SYSTEMS_LIST, found, SYSTEMS_LIST.sort(request.GET))
-
-
-def _standing(seen: systems_context.SystemStatus) -> str:
-    return "NEVER" if seen.health.last_read_at is None else str(seen.standing)
 
 
 def _may_test(request: TenantRequest) -> bool:
@@ -222,7 +180,7 @@ def _system_context(request: TenantRequest, seen: systems_context.SystemStatus) 
     hooks = after.hooks_of(tenant.id, seen.id)
     taken = after.last_deliveries(tenant.id, [each.id for each in hooks])
     incident = after.incident_with_cause(tenant.id, f"system:{seen.name}")
-    stands = _standing(seen)
+    stands = standing_of(seen)
     return {
         "seen": seen,
         "waits": _waits(request, seen) if seen.proposal else None,
