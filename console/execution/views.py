@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from django.contrib import messages
 from django.http import Http404, HttpResponse
@@ -12,33 +12,19 @@ from django.views.decorators.http import require_POST
 
 from approvals.execution import queries as execution_queries
 from approvals.execution.operations import executors as operations
-from console.accounts import queries as directory
 from console.agents.views import agent_tabs
 from console.edge.http import TenantRequest, in_tenant
+from console.execution.lists import EXECUTORS
 from console.web.forms import LiftFreezeForm
-from console.web.list_page import Column, ListPage, in_order, list_context, sortable
+from console.web.list_page import list_context
 from ledger.actions.queries import actions, freezes
 from ledger.catalogue import queries as catalogue_queries
 
 if TYPE_CHECKING:
     from approvals.models import Executor
-    from console.models import ApiKey
 
 MAY_REVOKE = ("operator", "administrator")
 RECENT = 20
-EXECUTORS_LIST = ListPage(
-    "executors",
-    columns=(
-        sortable("executor", "Executor", lambda row: row["row"].executor_id),
-        sortable("seen", "Last seen", lambda row: row["seen_at"]),
-        sortable("running", "Running", lambda row: row["running"], "num"),
-        Column("tools", "May start", lambda row: row["row"].tools),
-        sortable("key", "API key", lambda row: row["key"].name if row["key"] else ""),
-        Column("registered", "Registered", lambda row: row["row"].registered_at, is_usual=False),
-        Column("revoked", "Revoked", lambda row: row["row"].revoked_at, is_usual=False),
-        Column("id", "Id", lambda row: row["row"].id, is_usual=False),
-    ),
-)
 
 
 @in_tenant()
@@ -46,27 +32,16 @@ def list_executors(request: TenantRequest) -> HttpResponse:
     context = {
         "here": "agents",
         "tabs": agent_tabs(request, "executors"),
-        "executors": exported_rows(request),
-        **list_context(request, EXECUTORS_LIST),
+        "executors": EXECUTORS.rows(request),
+        **list_context(request, EXECUTORS),
     }
     return render(request, "executors/_list.html" if request.htmx else "executors/list.html", context)
-
-
-def exported_rows(request: TenantRequest) -> list[dict[str, Any]]:
-    """All executors, in the order that the address asks for."""
-    tenant, keys = request.tenant, _keys(request)
-    work = execution_queries.executor_work(tenant.id)
-    rows = [
-        {"row": each, "href": reverse("executor", args=[tenant.slug, each.executor_id])} | _last_sign(each, keys, work)
-        for each in execution_queries.executors(tenant.id)
-    ]
-    return in_order(EXECUTORS_LIST, rows, EXECUTORS_LIST.sort(request.GET))
 
 
 @in_tenant()
 def executor(request: TenantRequest, executor_id: str) -> HttpResponse:
     tenant, row = request.tenant, _get_or_404(request, executor_id)
-    keys, work = _keys(request), execution_queries.executor_work(tenant.id)
+    (shown,) = EXECUTORS.rows_of(request, [row])
     attempts = execution_queries.latest_attempts(tenant.id, executor_id, limit=RECENT)
     started = actions.actions_by_id(tenant.id, [each.action_id for each in attempts])
     newest = catalogue_queries.newest_contracts(tenant.id, row.tools)
@@ -74,7 +49,7 @@ def executor(request: TenantRequest, executor_id: str) -> HttpResponse:
     context = {
         "here": "agents",
         "executor": row,
-        **_last_sign(row, keys, work),
+        **shown,
         "tools": [
             {
                 "name": tool,
@@ -119,14 +94,3 @@ def _get_or_404(request: TenantRequest, executor_id: str) -> Executor:
     if row is None:
         raise Http404
     return row
-
-
-def _keys(request: TenantRequest) -> dict[Any, ApiKey]:
-    return {key.actor_id: key for key in directory.api_keys(request.tenant.id)}
-
-
-def _last_sign(row: Executor, keys: dict[Any, ApiKey], work: dict[str, Any]) -> dict[str, Any]:
-    """The last sign of an executor: a claim, or the use of its own API key."""
-    key, (claimed_at, running) = keys.get(row.key_actor), work.get(row.executor_id, (None, 0))
-    heard = [at for at in (claimed_at, key.last_used_at if key else None) if at is not None]
-    return {"key": key, "running": running, "claimed_at": claimed_at, "seen_at": max(heard, default=None)}

@@ -23,7 +23,7 @@ from console.cases.views import cases
 from console.contracts import lists as contracts
 from console.edge.auth import NotAllowed
 from console.edge.http import TenantRequest, in_tenant, record_page_view, redirect_back
-from console.execution import views as executors
+from console.execution import lists as executors
 from console.exports import lists as exports
 from console.freezes import lists as freezes
 from console.incidents import lists as incidents
@@ -40,6 +40,7 @@ from console.web.list_page import ListPage
 from console.web.spreadsheets import csv_answer
 
 _DECLARED = (
+    executors.EXECUTORS,
     systems.SYSTEMS,
     break_glass.BREAK_GLASS,
     recordings.RECORDINGS,
@@ -64,7 +65,6 @@ LISTS: dict[str, tuple[ListPage, Callable[[TenantRequest], Iterable[Any]]]] = {
         (calls.CALLS_LIST, calls.exported_rows),
         (calls.HALLUCINATIONS_LIST, calls.exported_rates),
         (cases.CASES_LIST, cases.exported_rows),
-        (executors.EXECUTORS_LIST, executors.exported_rows),
         (metrics.FIGURE_LIST, metrics.exported_actions),
         (notices.NOTICES_LIST, notices.exported_rows),
         (people.PEOPLE_LIST, people.exported_members),
