@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from django.http import HttpRequest
 from django.utils import timezone
-from ninja import Query, Router
+from ninja import Router
 
 from approvals.agents import queries as agents_read
 from approvals.agents.operations import agents
@@ -16,12 +16,13 @@ from approvals.agents.rules import registry
 from approvals.agents.rules.acceptance import CallTally
 from approvals.gate import queries as calls_read
 from console.agents import schemas
+from console.agents.lists import AGENTS, OPERATORS, PERIOD, agent_figures
 from console.agents.stop_result import stop_result
-from console.edge import paging
 from console.edge.auth import admits, caller_of
 from console.edge.members import member_named
-from console.edge.schemas import LintFinding, Page, Paged, ReasonBody
+from console.edge.schemas import LintFinding, ReasonBody
 from console.edge.transaction import in_tenancy
+from console.web.list_page import add_lists
 from ledger.actions.queries import actions
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.rules.versions import check_range
@@ -33,9 +34,6 @@ if TYPE_CHECKING:
     from ledger.models import Action
 
 router = Router(tags=["Registry and contracts"])
-OPERATORS = ("oper", "operator", "administrator")
-PERIOD = timedelta(days=30)
-"""The figures of an agent are over so long."""
 STEP = timedelta(days=1)
 
 
@@ -64,19 +62,7 @@ def register_agent(request: HttpRequest, body: schemas.AgentBody) -> schemas.Age
     return schemas.AgentRegistered.of(version, lint=[LintFinding.of(each, detail=each.told) for each in found])
 
 
-@router.get("/agents", summary="The registered agents", response=Page[schemas.AgentSummary])
-@admits(*OPERATORS, "audit", "person")
-@in_tenancy
-def list_agents(request: HttpRequest, wanted: Query[Paged]) -> Page[schemas.AgentSummary]:
-    tenant_id, at = caller_of(request).tenant_id, timezone.now()
-    found = agents_read.agents(tenant_id, after=paging.decode_cursor(wanted.cursor), limit=wanted.limit + 1)
-    names = [each.agent_id for each in found]
-    tallies = calls_read.call_tallies(tenant_id, "agent_id", since=at - PERIOD, until=at, agent_id__in=names)
-    return paging.page_of(
-        lambda agent: schemas.AgentSummary.of(agent, **_figures(agent, tallies.get((agent.agent_id,), CallTally()))),
-        found,
-        wanted.limit,
-    )
+add_lists(router, __name__, AGENTS)
 
 
 @router.get("/agents/{agent_id}", summary="One agent with its versions and call statistics", response=schemas.Agent)
@@ -94,7 +80,7 @@ def get_agent(request: HttpRequest, agent_id: str) -> schemas.Agent:
     undisclosed = calls_read.undisclosed_attempts(tenant_id, agent_id=agent_id, since=since)
     return schemas.Agent.of(
         agent,
-        **_figures(agent, sum(days.values(), CallTally())),
+        **agent_figures(agent, sum(days.values(), CallTally())),
         versions=versions,
         demonstrated_tools=sorted(actions.demonstrated_tools(tenant_id, agent_id, tools)),
         over_time=[schemas.CallShares.of(tally, day=start) for (start,), tally in sorted(days.items())],
@@ -165,12 +151,3 @@ def _running(action: Action, attempt: Attempt) -> schemas.RunningWork:
         lease_expires_at=attempt.lease_expires_at,
         reported=attempt.ended_at is not None,
     )
-
-
-def _figures(agent: Any, tally: CallTally) -> dict[str, Any]:
-    return {
-        "revoked": agent.revoked_at is not None,
-        "made": tally.made,
-        "acceptance_rate": tally.acceptance_rate,
-        "phantom_share": tally.phantom_share,
-    }

@@ -14,20 +14,19 @@ from django.views.decorators.http import require_POST
 from approvals.agents import queries as agents_read
 from approvals.agents.operations import agents as operations
 from approvals.agents.operations.registry_entry import is_sealed
-from approvals.agents.rules.acceptance import CallTally, sum_tallies
+from approvals.agents.rules.acceptance import sum_tallies
 from approvals.execution import queries as execution_queries
 from approvals.gate import queries as gate_queries
 from approvals.requests.queries import approvals
 from approvals.sessions import queries as sessions_queries
 from console.accounts.queries import actor_names
+from console.agents.lists import AGENTS
 from console.agents.stop_result import stop_result
 from console.calls import context as calls_context
 from console.calls.context import Period
 from console.edge.http import TenantRequest, in_tenant
-from console.web import charts, labels
+from console.web import labels
 from console.web.forms import LiftFreezeForm
-from console.web.list_page import Column, ListPage, list_context, pager_context, place_in, sortable
-from console.web.spreadsheets import MOST_EXPORTED
 from ledger.actions.queries import actions, freezes
 from ledger.catalogue import queries as catalogue_queries
 
@@ -38,24 +37,6 @@ PAGE = 50
 RECENT = 20
 MOST_COUNTED = 100
 MAY_END = ("operator", "administrator")
-AGENTS_LIST = ListPage(
-    "agents",
-    ("period",),
-    columns=(
-        sortable("agent_id", "Agent", lambda row: row["agent"].agent_id),
-        Column("version", "Version", lambda row: row["agent"].version, is_usual=False),
-        Column("flags", "Flags", lambda row: [each["word"] for each in row["flags"]], is_usual=False),
-        Column("frozen", "Frozen", lambda row: row["frozen"], is_usual=False),
-        Column("revoked", "Revoked", lambda row: row["agent"].revoked_at, is_usual=False),
-        Column("calls", "Calls", lambda row: row["tally"].made, "num"),
-        Column("refused", "Refused", lambda row: row["tally"].refused, "num"),
-        Column("accepted", "Accepted", lambda row: row["acceptance"], "num"),
-        Column("acceptance", "Acceptance"),
-        Column("unknown", "Unknown tool", lambda row: row["phantoms"], "num"),
-        Column("rate", "Unknown-tool rate"),
-        Column("id", "Id", lambda row: row["agent"].id, is_usual=False),
-    ),
-)
 
 
 def agent_tabs(request: TenantRequest, current: str) -> list[dict[str, Any]]:
@@ -78,29 +59,17 @@ def list_agents(request: TenantRequest) -> HttpResponse:
     tenant = request.tenant.id
     over = calls_context.period_ending_at(request.GET.get("period", ""), at=request.as_of)
     flagged = agents_read.flagged_agents(tenant)
-    found = _agents(request, after=place_in(request), limit=PAGE + 1)
+    found, frame = AGENTS.read_page(request, PAGE)
     context = {
         "here": "agents",
         "tabs": agent_tabs(request, "agents"),
         "periods": calls_context.period_tabs(request.path, request.GET.dict(), over),
         "period": over,
-        "flagged": _rows(request, flagged, over),
-        "agents": _rows(request, [each for each in found[:PAGE] if each not in flagged], over),
-        **pager_context(request, AGENTS_LIST, found, PAGE),
-        **list_context(request, AGENTS_LIST),
+        "flagged": AGENTS.rows_of(request, flagged),
+        "agents": AGENTS.rows_of(request, [each for each in found if each not in flagged]),
+        **frame,
     }
     return render(request, "agents/_list.html" if request.htmx else "agents/list.html", context)
-
-
-def _agents(request: TenantRequest, *, after: UUID | None = None, limit: int) -> list[Agent]:
-    order = AGENTS_LIST.sort(request.GET) or "agent_id"
-    return agents_read.agents(request.tenant.id, order=order, after=after, limit=limit)
-
-
-def exported_rows(request: TenantRequest) -> list[dict[str, Any]]:
-    """The agents with the figures of the period."""
-    over = calls_context.period_ending_at(request.GET.get("period", ""), at=request.as_of)
-    return _rows(request, _agents(request, limit=MOST_EXPORTED), over)
 
 
 @in_tenant()
@@ -203,39 +172,6 @@ def _get_or_404(request: TenantRequest, agent_id: str) -> Any:
     if found is None:
         raise Http404
     return found
-
-
-def _rows(request: TenantRequest, agents: list[Any], over: Period) -> list[dict[str, Any]]:
-    listed = [each.agent_id for each in agents]
-    tenant, slug = request.tenant.id, request.tenant.slug
-    made = (
-        gate_queries.call_tallies(
-            tenant, "agent_id", since=over.since, until=over.until, step=over.step, agent_id__in=listed
-        )
-        if listed
-        else {}
-    )
-    frozen = {each.value for each in freezes.freezes_in_force(tenant) if each.scope == "agent"}
-    return [_row(slug, each, over, made, each.agent_id in frozen) for each in agents]
-
-
-def _row(slug: str, agent: Agent, over: Period, made: dict[tuple[Any, ...], CallTally], frozen: bool) -> dict[str, Any]:
-    own = {key: tally for key, tally in made.items() if key[0] == agent.agent_id}
-    tally = sum_tallies(own.values())
-    return {
-        "agent": agent,
-        "href": reverse("agent", args=[slug, agent.agent_id]),
-        "flags": calls_context.flag_rows(agent),
-        "frozen": frozen,
-        "tally": tally,
-        "acceptance": charts.format_percent(tally.acceptance_rate),
-        "phantoms": charts.format_percent(tally.phantom_share),
-        "unhealthy": tally.healthy is False,
-        "calls_href": calls_context.calls_href(slug, over, agent=agent.agent_id),
-        "refused_href": calls_context.calls_href(slug, over, agent=agent.agent_id, outcome="refused"),
-        "phantoms_href": calls_context.calls_href(slug, over, agent=agent.agent_id, outcome="phantom"),
-        "chart": calls_context.rate_charts(own, over),
-    }
 
 
 def _tools(request: TenantRequest, agent: Agent, versions: list[Any]) -> list[dict[str, Any]]:

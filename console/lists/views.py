@@ -14,7 +14,7 @@ from django.views.decorators.http import require_POST
 
 from console.accounts import operations as accounts_operations
 from console.actions import views as actions
-from console.agents import views as agents
+from console.agents import lists as agents
 from console.approvals.views import queue
 from console.audit import views as audit
 from console.break_glass import lists as break_glass
@@ -40,6 +40,7 @@ from console.web.list_page import ListPage
 from console.web.spreadsheets import csv_answer
 
 _DECLARED = (
+    agents.AGENTS,
     executors.EXECUTORS,
     systems.SYSTEMS,
     break_glass.BREAK_GLASS,
@@ -58,7 +59,6 @@ LISTS: dict[str, tuple[ListPage, Callable[[TenantRequest], Iterable[Any]]]] = {
     for page, rows in (
         *((each, each.all_rows) for each in _DECLARED),
         (actions.ACTIONS_LIST, actions.exported_rows),
-        (agents.AGENTS_LIST, agents.exported_rows),
         (queue.APPROVALS_LIST, queue.exported_rows),
         (audit.AUDIT_LIST, audit.exported_events),
         (audit.SIGHTINGS_LIST, audit.exported_sightings),
