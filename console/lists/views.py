@@ -28,7 +28,7 @@ from console.exports import lists as exports
 from console.freezes import lists as freezes
 from console.incidents import lists as incidents
 from console.metrics import views as metrics
-from console.notifications import views as notices
+from console.notifications import lists as notices
 from console.people import views as people
 from console.recordings import lists as recordings
 from console.releases import lists as releases
@@ -40,6 +40,7 @@ from console.web.list_page import ListPage
 from console.web.spreadsheets import csv_answer
 
 _DECLARED = (
+    notices.NOTICES,
     agents.AGENTS,
     executors.EXECUTORS,
     systems.SYSTEMS,
@@ -66,7 +67,6 @@ LISTS: dict[str, tuple[ListPage, Callable[[TenantRequest], Iterable[Any]]]] = {
         (calls.HALLUCINATIONS_LIST, calls.exported_rates),
         (cases.CASES_LIST, cases.exported_rows),
         (metrics.FIGURE_LIST, metrics.exported_actions),
-        (notices.NOTICES_LIST, notices.exported_rows),
         (people.PEOPLE_LIST, people.exported_members),
         (people.API_KEYS_LIST, people.exported_keys),
         (people.PASSKEYS_LIST, people.exported_passkeys),

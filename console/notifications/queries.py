@@ -77,13 +77,13 @@ def count_recent(tenant_id: UUID, channel: str, *, since: datetime) -> dict[UUID
 
 
 def messages(
-    tenant_id: UUID, actor_id: UUID, *, unread: bool = False, before: UUID | None = None, limit: int = 50
+    tenant_id: UUID, actor_id: UUID, *, unread: bool = False, after: UUID | None = None, limit: int = 50
 ) -> list[Message]:
-    """A person's messages, newest first, below the id `before`."""
+    """A person's messages, newest first, behind the row `after`."""
     found = Message.objects.filter(tenant_id=tenant_id, actor_id=actor_id)
     if unread:
         found = found.filter(read_at__isnull=True)
-    return list((found.filter(id__lt=before) if before else found).order_by("-id")[:limit])
+    return list((found.filter(id__lt=after) if after else found).order_by("-id")[:limit])
 
 
 def count_unread(tenant_id: UUID, actor_id: UUID, *, most: int = 100) -> int:
@@ -98,10 +98,10 @@ def already_notified(tenant_id: UUID, subjects: Iterable[UUID], kind: str) -> se
     return set(found.values_list("about_id", flat=True))
 
 
-def undelivered_notices(tenant_id: UUID, *, before: UUID | None = None, limit: int = 50) -> list[Notice]:
-    """Messages that were given up, newest first, below the id `before`."""
+def undelivered_notices(tenant_id: UUID, *, after: UUID | None = None, limit: int = 50) -> list[Notice]:
+    """Messages that were given up, newest first, behind the row `after`."""
     found = Notice.objects.filter(tenant_id=tenant_id, given_up_at__isnull=False)
-    return list((found.filter(id__lt=before) if before else found).order_by("-id")[:limit])
+    return list((found.filter(id__lt=after) if after else found).order_by("-id")[:limit])
 
 
 def delivery_status(tenant_id: UUID, *, at: datetime, late: timedelta = timedelta(minutes=5)) -> dict[str, int]:

@@ -8,32 +8,22 @@ from uuid import UUID
 
 from django.http import HttpRequest
 from django.utils import timezone
-from ninja import Query, Router
+from ninja import Router
 
-from console.edge import paging
 from console.edge.auth import admits, caller_of
-from console.edge.schemas import Page, Paged
 from console.edge.transaction import in_tenancy
-from console.notifications import inbox, schemas, sending
 from console.notifications import operations as notifications_operations
 from console.notifications import queries as notifications_queries
+from console.notifications import schemas, sending
+from console.notifications.lists import NOTICES, UNDELIVERED
 from console.notifications.routing import NotificationSettings, parse_mail_preferences
+from console.web.list_page import add_lists
 from ledger.record.queries import events
 
 router = Router(tags=["Notifications"])
 
 
-@router.get("/notices", summary="Your notifications, newest first", response=Page[schemas.NoticeAnswer])
-@admits("person")
-@in_tenancy
-def list_messages(request: HttpRequest, wanted: Query[Paged]) -> Page[schemas.NoticeAnswer]:
-    caller = caller_of(request)
-    tenant = events.tenant_by_id(caller.tenant_id)
-    found = notifications_queries.messages(
-        tenant.id, caller.actor.id, before=paging.decode_cursor(wanted.cursor), limit=wanted.limit + 1
-    )
-    told = {each.row.id: each for each in inbox.inbox_items(tenant, found)}
-    return paging.page_of(lambda row: schemas.NoticeAnswer.of(told[row.id]), found, wanted.limit)
+add_lists(router, __name__, NOTICES)
 
 
 @router.post("/notices/read", summary="Mark notifications as seen", response=schemas.Seen)
@@ -90,19 +80,7 @@ def set_channels(request: HttpRequest, body: schemas.ChannelsBody) -> schemas.Ch
     return _channels(events.tenant_by_id(caller.tenant_id), settings)
 
 
-@router.get(
-    "/notices/undelivered",
-    summary="Undelivered messages, newest first",
-    response=Page[schemas.Undelivered],
-)
-@admits("administrator", "oper")
-@in_tenancy
-def undelivered(request: HttpRequest, wanted: Query[Paged]) -> Page[schemas.Undelivered]:
-    caller = caller_of(request)
-    found = notifications_queries.undelivered_notices(
-        caller.tenant_id, before=paging.decode_cursor(wanted.cursor), limit=wanted.limit + 1
-    )
-    return paging.page_of(schemas.Undelivered.of, found, wanted.limit)
+add_lists(router, __name__, UNDELIVERED)
 
 
 @router.post(

@@ -13,30 +13,15 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
-from console.accounts import queries as directory
 from console.edge.http import TenantRequest, in_tenant
 from console.notifications import inbox, routing, sending
 from console.notifications import operations as notifications_operations
 from console.notifications import queries as notifications_queries
 from console.notifications.forms import ChannelsForm, MailPreferencesForm
-from console.notifications.messages import TITLES, message_title
-from console.web import labels
-from console.web.list_page import Column, ListPage, export_address
-from console.web.spreadsheets import MOST_EXPORTED
+from console.notifications.lists import CHANNELS, NOTICES, UNDELIVERED
+from console.web.list_page import export_address, place_in
 
 PAGE = 50
-NOTICES_LIST = ListPage(
-    "notices",
-    columns=(
-        Column("title", "Notification", lambda row: row.title),
-        Column("what", "About", lambda row: row.what),
-        Column("raised", "Raised", lambda row: row.row.raised_at),
-        Column("read", "Read", lambda row: row.row.read_at),
-        Column("risk", "Risk", lambda row: labels.RISKS.get(row.row.risk, "")),
-        Column("id", "Id", lambda row: row.row.id),
-    ),
-)
-CHANNELS = {"email": "Mail", "push": "Phones and browsers", "slack": "Chat room", "webhook": "Webhook", "log": "Log"}
 # In this order: each names those after it as well.
 _BROWSERS = {
     "Edg": "Edge",
@@ -174,29 +159,23 @@ def retry_notice(request: TenantRequest, notice_id: UUID) -> HttpResponse:
 def _page(request: TenantRequest, form: MailPreferencesForm, *, status: int = 200) -> HttpResponse:
     tenant, me = request.tenant, request.caller.actor.id
     before = request.GET.get("before", "")
-    found = notifications_queries.messages(tenant.id, me, before=UUID(before) if _is_id(before) else None, limit=PAGE)
+    found = NOTICES.find(request, PAGE, after=place_in(request, "before"))
     here = reverse("notices", args=[tenant.slug])
     context = {
         "here": "notices",
         "tabs": notice_tabs(request, here),
-        "groups": inbox.collect_alike(inbox.inbox_items(tenant, found)),
+        "groups": inbox.collect_alike(NOTICES.rows_of(request, found)),
         "unread": notifications_queries.count_unread(tenant.id, me),
         "newest": found[0].id if found else None,
         "older": f"{here}?before={found[-1].id}" if len(found) == PAGE else "",
         "newest_href": here if before else "",
         "next": inbox.next_item(tenant, me),
-        "export": export_address(request, NOTICES_LIST),
+        "export": export_address(request, NOTICES),
         "form": form,
         "push": _push(request),
         "address": sending.mail_address(request.user) if "email" in sending.available_channels(tenant) else "",
     }
     return render(request, "notices/_list.html" if request.htmx else "notices/list.html", context, status=status)
-
-
-def exported_rows(request: TenantRequest) -> list[inbox.InboxItem]:
-    """A person's own notifications."""
-    found = notifications_queries.messages(request.tenant.id, request.caller.actor.id, limit=MOST_EXPORTED)
-    return inbox.inbox_items(request.tenant, found)
 
 
 def _way(name: str, word: str, is_there: bool) -> str:
@@ -237,27 +216,11 @@ def _channels(request: TenantRequest, form: ChannelsForm, *, status: int = 200) 
             }
             for name in routing.CHANNELS
         ],
-        "undelivered": _undelivered_rows(request),
+        "undelivered": UNDELIVERED.rows(request, PAGE),
         "late": notifications_queries.delivery_status(tenant.id, at=request.as_of)["late"],
     }
     name = "notices/_channels.html" if request.htmx else "notices/channels.html"
     return render(request, name, context, status=status)
-
-
-def _undelivered_rows(request: TenantRequest) -> list[dict[str, Any]]:
-    names = directory.names_of(request.tenant.id)
-    return [
-        {
-            "row": row,
-            "what": message_title(row.kind, personal=False)
-            if row.kind in TITLES
-            else row.kind.replace("_", " ").capitalize(),
-            "channel": CHANNELS[row.channel],
-            "to": names.get(row.actor_id, "") if row.actor_id else "",
-            "again": reverse("notice-again", args=[request.tenant.slug, row.id]),
-        }
-        for row in notifications_queries.undelivered_notices(request.tenant.id, limit=PAGE)
-    ]
 
 
 def notice_tabs(request: TenantRequest, current: str) -> list[dict[str, Any]]:
