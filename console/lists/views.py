@@ -29,7 +29,7 @@ from console.freezes import lists as freezes
 from console.incidents import lists as incidents
 from console.metrics import views as metrics
 from console.notifications import lists as notices
-from console.people import views as people
+from console.people import lists as people
 from console.recordings import lists as recordings
 from console.releases import lists as releases
 from console.retention import lists as retention
@@ -40,6 +40,10 @@ from console.web.list_page import ListPage
 from console.web.spreadsheets import csv_answer
 
 _DECLARED = (
+    people.API_KEYS,
+    people.DELEGATIONS,
+    people.PASSKEYS,
+    people.PEOPLE,
     notices.NOTICES,
     agents.AGENTS,
     executors.EXECUTORS,
@@ -67,10 +71,6 @@ LISTS: dict[str, tuple[ListPage, Callable[[TenantRequest], Iterable[Any]]]] = {
         (calls.HALLUCINATIONS_LIST, calls.exported_rates),
         (cases.CASES_LIST, cases.exported_rows),
         (metrics.FIGURE_LIST, metrics.exported_actions),
-        (people.PEOPLE_LIST, people.exported_members),
-        (people.API_KEYS_LIST, people.exported_keys),
-        (people.PASSKEYS_LIST, people.exported_passkeys),
-        (people.DELEGATIONS_LIST, people.exported_delegations),
         (targets.TARGET_LIST, targets.exported_rows),
     )
 }

@@ -22,11 +22,12 @@ from console.edge.auth import NotAllowed, admits, caller_of
 from console.edge.schemas import Page, Paged
 from console.edge.transaction import in_tenancy
 from console.people import schemas
+from console.people.lists import DELEGATIONS, PASSKEYS, PEOPLE
+from console.web.list_page import add_lists
 from ledger.people.rules.confirmation import Answer
 from ledger.record.rules.refusals import NotFound, ProofNeeded
 
 router = Router(tags=["People"])
-READERS = ("administrator", "reviewer", "compliance")
 ANSWERERS = ("administrator", "reviewer")
 
 
@@ -43,15 +44,7 @@ def _with_person(request: HttpRequest) -> dict[str, Any]:
 # Members
 
 
-@router.get("/members", summary="Members with their roles", response=Page[schemas.Member])
-@admits(*READERS)
-@in_tenancy
-def list_members(request: HttpRequest, wanted: Query[Paged]) -> Page[schemas.Member]:
-    tenant_id = caller_of(request).tenant_id
-    away = approvers.absent_approvers(tenant_id, timezone.now())
-    return paging.page_of_whole_list(
-        lambda row: schemas.Member.of(row, away=away), members_queries.members(tenant_id), wanted
-    )
+add_lists(router, __name__, PEOPLE)
 
 
 @router.post("/members", summary="Invite member", response={201: schemas.Invited})
@@ -136,13 +129,7 @@ def remove(request: HttpRequest, member_id: UUID, body: schemas.StopBody) -> sch
 # Approvers' keys
 
 
-@router.get("/approver-keys", summary="Approval passkeys, in every state", response=Page[schemas.ApproverKey])
-@admits(*READERS)
-@in_tenancy
-def list_keys(request: HttpRequest, wanted: Query[Paged]) -> Page[schemas.ApproverKey]:
-    return paging.page_of_whole_list(
-        schemas.ApproverKey.of, approvers.approver_keys(caller_of(request).tenant_id), wanted
-    )
+add_lists(router, __name__, PASSKEYS)
 
 
 @router.post("/approver-keys/options", summary="Start enrolling your passkey", response=schemas.Ceremony)
@@ -238,13 +225,7 @@ def remove_key(request: HttpRequest, approver_key_id: UUID) -> schemas.ApproverK
 # Delegations and absences
 
 
-@router.get("/delegations", summary="Delegations", response=Page[schemas.Delegation])
-@admits("person")
-@in_tenancy
-def list_delegations(request: HttpRequest, wanted: Query[Paged]) -> Page[schemas.Delegation]:
-    return paging.page_of_whole_list(
-        schemas.Delegation.of, approvers.delegations(caller_of(request).tenant_id, timezone.now()), wanted
-    )
+add_lists(router, __name__, DELEGATIONS)
 
 
 @router.post("/delegations", summary="Delegate your approvals for a limited time", response={201: schemas.Delegation})

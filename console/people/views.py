@@ -27,9 +27,9 @@ from console.accounts.sign_in import single_sign_on
 from console.accounts.step_up import is_proven, is_recently_authenticated, redirect_to_reauthentication
 from console.edge.http import TenantRequest, in_tenant
 from console.people.forms import InvitationForm, NewKeyForm, RolesForm
-from console.web import labels
+from console.people.lists import API_KEYS, DELEGATIONS, PASSKEYS, PEOPLE, READERS
 from console.web.forms import ReasonForm
-from console.web.list_page import Column, ListPage, export_address, in_order, list_context, sortable
+from console.web.list_page import export_address, list_context
 from ledger.people.rules.confirmation import Answer
 from ledger.record.queries import events
 from ledger.record.rules.refusals import ProofNeeded
@@ -41,66 +41,7 @@ MAY_BY_KIND = {
     " settle a case.",
     "audit": "Read the log, its proofs and lists. It cannot change anything.",
 }
-READERS = ("administrator", "reviewer", "compliance")
 MAY_ANSWER_KEYS = ("administrator", "reviewer")
-PEOPLE_LIST = ListPage(
-    "people",
-    columns=(
-        sortable("name", "Name", lambda row: row["name"]),
-        sortable("address", "Address", lambda row: row["email"]),
-        sortable("state", "State", lambda row: row["state"]),
-        sortable("roles", "Roles", lambda row: ", ".join(row["roles"])),
-        Column("groups", "Groups", lambda row: row["groups"]),
-        sortable("joined", "Joined", lambda row: row["row"].joined_at),
-        Column("id", "Id", lambda row: row["row"].id),
-    ),
-    roles=frozenset(READERS),
-)
-API_KEYS_LIST = ListPage(
-    "api-keys",
-    page="people",
-    columns=(
-        Column("name", "Name", lambda row: row.name),
-        Column("kind", "Kind", lambda row: labels.KEY_KINDS.get(row.kind, row.kind)),
-        Column("scopes", "Only", lambda row: row.scopes),
-        Column("created", "Created", lambda row: row.created_at),
-        Column("used", "Used", lambda row: row.last_used_at),
-        Column("expires", "Expires", lambda row: row.expires_at),
-        Column("revoked", "Revoked", lambda row: row.revoked_at),
-        Column("id", "Id", lambda row: row.id),
-    ),
-    roles=frozenset({"administrator"}),
-)
-PASSKEYS_LIST = ListPage(
-    "passkeys",
-    page="people",
-    columns=(
-        Column("name", "Name", lambda row: row["row"].name),
-        Column("holder", "Of", lambda row: row["holder"]),
-        Column("state", "State", lambda row: row["row"].state.lower()),
-        Column("enrolled", "Enrolled", lambda row: row["row"].created_at),
-        Column("confirmed", "Confirmed by", lambda row: row["confirmed_by"]),
-        Column("synced", "Synced between devices", lambda row: row["row"].backup_eligible),
-        Column("id", "Id", lambda row: row["row"].id),
-    ),
-    roles=frozenset(READERS),
-)
-DELEGATIONS_LIST = ListPage(
-    "delegations",
-    page="people",
-    columns=(
-        Column("giver", "From", lambda row: row["giver"]),
-        Column("receiver", "To", lambda row: row["receiver"]),
-        Column("groups", "Groups", lambda row: row["row"].groups),
-        Column("tools", "Only", lambda row: row["row"].tools),
-        Column("starts", "Starts", lambda row: row["row"].starts_at),
-        Column("ends", "Ends", lambda row: row["row"].ends_at),
-        Column("reason", "Reason", lambda row: row["row"].reason),
-        Column("id", "Id", lambda row: row["row"].id),
-    ),
-    roles=frozenset(READERS),
-)
-WAITING, LIVE = ("PENDING", "SUSPENDED"), ("PENDING", "ACTIVE", "SUSPENDED")
 
 
 @in_tenant(*READERS)
@@ -337,46 +278,22 @@ def _page(request: TenantRequest, *, status: int = 200, **shown: Any) -> HttpRes
     context = {
         "here": "people",
         "may_change": may,
-        **list_context(request, PEOPLE_LIST),
-        "keys_export": export_address(request, API_KEYS_LIST),
-        "passkeys_export": export_address(request, PASSKEYS_LIST),
-        "delegations_export": export_address(request, DELEGATIONS_LIST),
+        **list_context(request, PEOPLE),
+        "keys_export": export_address(request, API_KEYS),
+        "passkeys_export": export_address(request, PASSKEYS),
+        "delegations_export": export_address(request, DELEGATIONS),
         "is_fresh": is_recently_authenticated(request),
         "may_answer": bool(request.caller.roles & set(MAY_ANSWER_KEYS)),
-        "members": exported_members(request),
-        "keys": exported_passkeys(request),
-        "loans": exported_delegations(request),
-        "machines": exported_keys(request) if may else [],
+        "members": PEOPLE.rows(request),
+        "keys": PASSKEYS.all_rows(request),
+        "loans": DELEGATIONS.rows(request),
+        "machines": API_KEYS.rows(request) if may else [],
         "providers": single_sign_on.configured_providers(),
         "invitation": InvitationForm(),
         "new_key": NewKeyForm(),
         "back": reverse("people", args=[request.tenant.slug]),
     }
     return render(request, _template(request, "page"), context | shown, status=status)
-
-
-def exported_members(request: TenantRequest) -> list[dict[str, Any]]:
-    """Everybody who belongs here, in the order that the address asks for."""
-    away = approvers.absent_approvers(request.tenant.id, request.as_of)
-    rows = [_member_row(request, row, away) for row in members_queries.members(request.tenant.id)]
-    return in_order(PEOPLE_LIST, rows, PEOPLE_LIST.sort(request.GET))
-
-
-def exported_passkeys(request: TenantRequest) -> list[dict[str, Any]]:
-    """The passkeys that sign, wait for a second person or are suspended."""
-    called = actor_names(request.tenant.id)
-    return [_key(request, row, called) for row in approvers.approver_keys(request.tenant.id, states=LIVE)]
-
-
-def exported_delegations(request: TenantRequest) -> list[dict[str, Any]]:
-    """Every delegation that has not ended."""
-    called = actor_names(request.tenant.id)
-    return [_loan(request, row, called) for row in approvers.delegations(request.tenant.id, request.as_of)]
-
-
-def exported_keys(request: TenantRequest) -> list[Any]:
-    """All API keys, newest first; of each only its hash is kept, and that is in no list."""
-    return directory.api_keys(request.tenant.id)
 
 
 def _member(
@@ -392,10 +309,10 @@ def _member(
         "may_change": "administrator" in request.caller.roles,
         "is_fresh": is_recently_authenticated(request),
         "may_answer": bool(request.caller.roles & set(MAY_ANSWER_KEYS)),
-        "one": _member_row(request, row, approvers.absent_approvers(request.tenant.id, request.as_of)),
+        "one": PEOPLE.rows_of(request, [row])[0],
         "link": link,
         "place": place or RolesForm({"roles": sorted(now.roles), "groups": " ".join(sorted(now.groups))}),
-        "keys": [_key(request, key, called) for key in keys],
+        "keys": PASSKEYS.rows_of(request, keys),
         "linked": [each for each in rows if each.person_id == row.person_id and each.id != row.id],
         "others": [each for each in rows if each.person_id != row.person_id],
         "proposal": proposal,
@@ -407,46 +324,6 @@ def _member(
 
 def _template(request: TenantRequest, name: str) -> str:
     return f"people/_{name}.html" if request.htmx else f"people/{name}.html"
-
-
-def _member_row(request: TenantRequest, row: Any, away: set[UUID]) -> dict[str, Any]:
-    now = current_roles(row)
-    return {
-        "row": row,
-        "name": directory.name_of(row),
-        "email": row.user.get_username(),
-        "roles": sorted(now.roles),
-        "groups": sorted(now.groups),
-        "href": reverse("member", args=[request.tenant.slug, row.id]),
-        "state": "invited"
-        if not row.joined_at
-        else "closed"
-        if not row.user.is_active
-        else "away"
-        if row.actor_id in away
-        else "active",
-        "is_away": row.actor_id in away,
-        "is_oneself": row.actor_id == request.caller.actor.id,
-    }
-
-
-def _key(request: TenantRequest, row: Any, names: dict[UUID, str]) -> dict[str, Any]:
-    return {
-        "row": row,
-        "holder": names.get(row.actor_id, "somebody"),
-        "confirmed_by": names.get(row.confirmed_by, "") if row.confirmed_by else "",
-        "is_own": row.actor_id == request.caller.actor.id,
-        "answer": reverse("approver-key-answer", args=[request.tenant.slug, row.id]),
-    }
-
-
-def _loan(request: TenantRequest, row: Any, names: dict[UUID, str]) -> dict[str, Any]:
-    return {
-        "row": row,
-        "giver": names.get(row.from_actor, "somebody"),
-        "receiver": names.get(row.to_actor, "somebody"),
-        "end": reverse("delegation-end", args=[request.tenant.slug, row.id]),
-    }
 
 
 def _about(request: TenantRequest, member_id: UUID) -> dict[str, Any]:
