@@ -85,6 +85,11 @@ def test_the_recipe_of_a_page_can_be_followed(copy: Path):
 
 
 @pytest.mark.long
+def test_the_recipe_of_a_list_is_whole(copy: Path):
+    carry_out("A list on a page, as CSV and in the API", copy, 14)
+
+
+@pytest.mark.long
 def test_the_recipe_of_a_write_can_be_followed(copy: Path):
     assert follow(recipe("A kind of event"), copy) == 2
     carry_out("A write on a page and in the API", copy, 9)

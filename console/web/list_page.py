@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlencode
 from uuid import UUID
@@ -139,7 +140,7 @@ class ListPage:
         if unknown := given - self._takes:
             raise TypeError(f"{self.name}: its query does not take {sorted(unknown)}.")
 
-    @property
+    @cached_property
     def _takes(self) -> frozenset[str]:
         """The names of what its query takes."""
         return frozenset(inspect.signature(self.query).parameters) if self.query else frozenset()
@@ -163,7 +164,7 @@ class ListPage:
     def rows(self, request: TenantRequest, limit: int = MOST_EXPORTED, **filters: Any) -> list[Any]:
         """The first rows under these filters, as the page and the CSV show them."""
         rows = self.rows_of(request, self.find(request, limit, **filters))
-        return in_order(self, rows, self.sort(request.GET)) if self.is_whole else rows
+        return _in_column_order(self, rows, self.sort(request.GET)) if self.is_whole else rows
 
     def all_rows(self, request: TenantRequest) -> list[Any]:
         """The rows of the CSV: those that an address asks for, part by part."""
@@ -279,7 +280,7 @@ def _get_route(page: ListPage, get: GetRoute) -> Callable[..., Any]:
     return route
 
 
-def in_order(page: ListPage, rows: Iterable[Row], sort: str) -> list[Row]:
+def _in_column_order(page: ListPage, rows: Iterable[Row], sort: str) -> list[Row]:
     """All rows of a small list in the order of a column, what has nothing in it last."""
     column = next((each for each in page.columns if each.sorts and sort and sort in each.sorts), None)
     if column is None or column.value is None or column.sorts is None:

@@ -97,7 +97,7 @@ def test_webhook_addresses_are_shown(stage, secrets_dir):
 
 
 def test_an_empty_list_of_systems_is_described_in_one_sentence(stage, monkeypatch):
-    monkeypatch.setattr("console.systems.context.all_systems", lambda *_, **__: [])
+    monkeypatch.setattr("ledger.catalogue.queries.systems", lambda *_: [])
     assert "No system of record is registered." in words(visitor(stage, "operator").page(PATH))
 
 
