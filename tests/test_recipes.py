@@ -86,7 +86,7 @@ def test_the_recipe_of_a_page_can_be_followed(copy: Path):
 
 @pytest.mark.long
 def test_the_recipe_of_a_list_is_whole(copy: Path):
-    carry_out("A list on a page, as CSV and in the API", copy, 14)
+    carry_out("A list on a page, as CSV and in the API", copy, 15)
 
 
 @pytest.mark.long
