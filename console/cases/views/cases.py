@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -29,13 +30,14 @@ from console.web.list_page import Column, FilterNotValid, ListPage, amount_colum
 from console.web.spreadsheets import MOST_EXPORTED
 from ledger.actions.queries import actions as actions_queries
 from ledger.catalogue.rules.money import amount_of
+from ledger.record.rules.outcomes import Outcome, outcome_of
 from ledger.record.rules.refusals import ProofNeeded, Refused
 from reviews import queries
 from reviews.cases.operations import cases
 from reviews.cases.rules import resolutions
 from reviews.cases.rules.batches import MOST
 from reviews.reporting.queries import money_differences
-from reviews.reporting.rules.at_stake import describe_stake
+from reviews.reporting.rules.at_stake import MoneyDifference, describe_stake
 
 if TYPE_CHECKING:
     from reviews.models import Case
@@ -90,10 +92,13 @@ def list_cases(request: TenantRequest) -> HttpResponse:
     filters = case_filter(request)
     after = _parse_uuid(request.GET.get("after", ""))
     found = found_cases(request, tab, filters, after=after, limit=PAGE + 1)
-    rows = _rows(request, found[:PAGE])
+    shown = found[:PAGE]
+    concerned = [each.action_id for each in shown if each.action_id]
+    known = {} if tab == "settled" else money_differences(request.tenant.id, concerned)
+    rows = _rows(request, shown, known)
     context = {
         "here": "cases",
-        "at_stake": "" if tab == "settled" else _at_stake(request.tenant.id, rows),
+        "at_stake": "" if tab == "settled" else describe_stake((row["payload"], row["known"]) for row in rows),
         "tabs": queue_tabs(request, tab),
         "batch": _batch(request),
         "beside": f"cases?{request.GET.urlencode()}".rstrip("?") if tab in ("", "mine", "free") else "",
@@ -106,11 +111,6 @@ def list_cases(request: TenantRequest) -> HttpResponse:
         "empty": _EMPTY.get(tab, "No open case here"),
     }
     return render(request, "cases/_list.html" if request.htmx else "cases/list.html", context)
-
-
-def _at_stake(tenant_id: UUID, rows: list[dict[str, Any]]) -> str:
-    known = money_differences(tenant_id, [row["row"].action_id for row in rows if row["action"] is not None])
-    return describe_stake((row["payload"], known.get(row["row"].action_id)) for row in rows)
 
 
 def exported_rows(request: TenantRequest) -> list[dict[str, Any]]:
@@ -355,7 +355,7 @@ def _parse_uuid(text: str) -> UUID | None:
         return None
 
 
-def _rows(request: TenantRequest, found: list[Any]) -> list[dict[str, Any]]:
+def _rows(request: TenantRequest, found: list[Any], known: Mapping[UUID, MoneyDifference]) -> list[dict[str, Any]]:
     actions = actions_queries.actions_by_id(request.tenant.id, [each.action_id for each in found if each.action_id])
     called = actor_names(request.tenant.id)
     payloads = payloads_of(request.tenant.id, actions.values())
@@ -368,9 +368,14 @@ def _rows(request: TenantRequest, found: list[Any]) -> list[dict[str, Any]]:
             if each.action_id
             else labels.target_text(each.target),
             "payload": payloads.get(each.action_id, {}),
+            "known": known.get(each.action_id),
+            "damage": describe_stake([(payloads.get(each.action_id, {}), known.get(each.action_id))])
+            if each.state != "RESOLVED"
+            else "",
             "amount": amount_of(payloads.get(each.action_id)),
             **_case_title(each, accepted.get(each.action_id, "")),
             "action": actions.get(each.action_id),
+            "only_waits": each.action_id in actions and outcome_of(actions[each.action_id]) is Outcome.NEEDS_REVIEW,
             "owner": called.get(each.claimed_by, "") if each.claimed_by else "",
             "snoozed": bool(each.snoozed_until and each.snoozed_until > request.as_of),
         }
