@@ -69,7 +69,7 @@ def carry_out(title: str, tree: Path, expected_blocks: int) -> None:
     ("title", "blocks"),
     [
         ("A row of the recovery table", 3),
-        ("A check of another pattern", 6),
+        ("A check of another pattern", 5),
         ("A column of a list", 3),
         ("A kind of event", 2),
         ("A field of a proposal", 6),

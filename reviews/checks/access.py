@@ -25,14 +25,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from reviews.checks import acl, fetching, lookups
+from reviews.checks import acl, fetching, lookups, shapes
 from reviews.checks.fetching import Site
 from reviews.checks.interface import CheckFailed, Consistency, ReadEffect, Reading, SystemAccess
 from reviews.checks.limits import bounded_read
@@ -42,11 +41,13 @@ MAX_PRINCIPALS = 200
 MAX_AUDIT_BYTES = 32 * 1024 * 1024
 WILDCARD_DEPTH = 2
 
-_POLICY = frozenset({"policy", "document"})
-_PRINCIPAL = frozenset({"principal", "directory", "granted", "removed", "token"})
-_EITHER = frozenset({"expect", "wildcard_depth", "tenant_field", "target_field"})
-_AUDIT = frozenset({"approval", "actor"})
-_DIRECTORY = re.compile(r"auth/[\w./-]+/(users|role|roles|groups)|identity/(entity|group)/name")
+_EITHER = {"expect": shapes.EXPECT, "wildcard_depth": shapes.number_schema(1)}
+_DIRECTORY = {
+    "type": "string",
+    "pattern": r"^(?:auth/[\w./-]+/(users|role|roles|groups)|identity/(entity|group)/name)$",
+    "not": {"pattern": r"\.\."},
+    "fault": "must be where principals stand, as in auth/userpass/users.",
+}
 _TEXT = {"type": "string"}
 _LIST = {"type": "array", "items": _TEXT}
 _POLICY_FIELDS = {"policy": _TEXT, "digest": _TEXT, "paths": _LIST, "namespace": _TEXT}
@@ -67,28 +68,47 @@ class Finding:
     indicators: set[str] = field(default_factory=set)
 
 
-class AccessCheck:
+class AccessCheck(lookups.LookupCheck):
     """The check of pattern `security_infrastructure`."""
 
     pattern = "security_infrastructure"
+    part = {
+        "if": {"required": ["policy"]},
+        "then": shapes.object_schema(
+            {"policy": shapes.EXPRESSION},
+            {"document": shapes.EXPRESSION, **_EITHER, **shapes.scope_schema(("namespace", "policy"))},
+        ),
+        "else": {
+            "if": {"required": ["principal"]},
+            "then": shapes.object_schema(
+                {"principal": shapes.EXPRESSION, "directory": _DIRECTORY},
+                {
+                    **dict.fromkeys(("granted", "removed"), shapes.list_schema(shapes.EXPRESSION, "expressions")),
+                    "token": shapes.EXPRESSION,
+                    **_EITHER,
+                    **shapes.scope_schema(("namespace", "principal")),
+                },
+            ),
+            "else": {"not": {}, "fault": "must name either a policy or a principal."},
+        },
+    }
+    beside = {"audit": shapes.object_schema({"approval": shapes.EXPRESSION}, {"actor": shapes.EXPRESSION})}
+    needs = {
+        "granted_removed_scopes": ("granted", "removed", "document"),
+        "policy_diff": ("document", "granted", "removed"),
+        "approval_id": ("audit",),
+        "actor_id": ("actor", "actors"),
+        "audit_entry": ("audit",),
+    }
 
-    def typed_fields(self, lookup: Mapping[str, Any]) -> dict[str, Any]:
-        """The fields of a policy or a principal, and of the audit trail."""
-        parts = {name: _fields(part) for name, part in lookup.get("effects", {}).items()}
-        first: dict[str, Any] = dict(next(iter(parts.values()), {}))
-        if "audit" in lookup:
-            trail = {"exists": {"type": "boolean"}, "count": {"type": "integer"}, "actors": _LIST, "paths": _LIST}
-            first["audit"] = {"type": "object", "properties": trail}
-        return lookups.state_schema(first, parts)
+    def fields_of(self, part: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The fields of a policy or a principal."""
+        return _POLICY_FIELDS if "policy" in part else _PRINCIPAL_FIELDS
 
-    def validate(self, verification: Mapping[str, Any]) -> list[str]:
-        lookup = verification.get("lookup", {})
-        faults = lookups.lookup_faults(verification, _part_faults, beside=frozenset({"audit"}))
-        if "audit" in lookup:
-            faults += lookups.unknown_name_faults("lookup/audit", lookup["audit"], _AUDIT)
-            for name in {"approval", *lookup["audit"]} & _AUDIT:
-                faults += lookups.text_faults(f"lookup/audit/{name}", lookup["audit"].get(name))
-        return faults
+    def fields_beside(self, lookup: Mapping[str, Any]) -> dict[str, Any]:
+        """The fields of the audit trail."""
+        trail = {"exists": {"type": "boolean"}, "count": {"type": "integer"}, "actors": _LIST, "paths": _LIST}
+        return {"audit": {"type": "object", "properties": trail}} if "audit" in lookup else {}
 
     @bounded_read
     def read(
@@ -122,43 +142,6 @@ class AccessCheck:
             indicators=tuple(sorted(indicators)),
             raw={name: one.fields for name, one in found.items()},
         )
-
-
-# At registration
-
-
-def _fields(part: Mapping[str, Any]) -> dict[str, Any]:
-    return _POLICY_FIELDS if "policy" in part else _PRINCIPAL_FIELDS
-
-
-def _part_faults(where: str, part: Any) -> Iterator[str]:
-    if not isinstance(part, dict) or ("policy" in part) == ("principal" in part):
-        yield f"{where} must name either a policy or a principal."
-        return
-    yield from lookups.unknown_name_faults(where, part, _EITHER | (_POLICY if "policy" in part else _PRINCIPAL))
-    for name in ("policy", "document", "principal", "token"):
-        if name in part:
-            yield from lookups.text_faults(f"{where}/{name}", part[name])
-    yield from lookups.scope_faults(where, part, ("namespace", "policy" if "policy" in part else "principal"))
-    yield from lookups.expectation_faults(where, part)
-    depth = part.get("wildcard_depth", WILDCARD_DEPTH)
-    if not isinstance(depth, int) or isinstance(depth, bool) or depth < 1:
-        yield f"{where}/wildcard_depth must be a whole number of at least 1."
-    if "principal" in part:
-        yield from _principal_faults(where, part)
-
-
-def _principal_faults(where: str, part: Mapping[str, Any]) -> Iterator[str]:
-    directory = part.get("directory")
-    if not isinstance(directory, str) or not _DIRECTORY.fullmatch(directory) or ".." in directory:
-        yield f"{where}/directory must be where principals stand, as in auth/userpass/users."
-    for name in ("granted", "removed"):
-        texts = part.get(name, [])
-        if not isinstance(texts, list):
-            yield f"{where}/{name} must be a list of expressions."
-            continue
-        for number, text in enumerate(texts):
-            yield from lookups.text_faults(f"{where}/{name}/{number}", text)
 
 
 # One reading

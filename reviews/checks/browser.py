@@ -28,7 +28,7 @@ from typing import Any
 
 import httpx
 
-from reviews.checks import fetching, lookups
+from reviews.checks import fetching, lookups, shapes
 from reviews.checks.fetching import Site, SiteResponse
 from reviews.checks.interface import CheckFailed, Consistency, ReadEffect, Reading, SystemAccess
 from reviews.checks.limits import bounded_read
@@ -205,10 +205,8 @@ def _descendants(node: PageElement) -> Iterator[PageElement]:
             yield from _descendants(piece)
 
 
-_EFFECT = frozenset(
-    {"page", "element", "text", "url", "shown", "error", "account", "download", "confirmation", "expect"}
-    | {"tenant_field", "target_field"}
-)
+_SHOWN: shapes.Schema = {"type": "string", "fault": "must be a shown field."}
+_SELECTOR: shapes.Schema = {"type": "string", "format": "selector", "fault": "must be a selector."}
 _OWN = frozenset({"title", "url", "status", "error_text", "account_name", "download_sha256", "confirmed"})
 _CHALLENGES = (".g-recaptcha", ".h-captcha", ".cf-turnstile", ".frc-captcha", "#challenge-form", "altcha-widget")
 _CHALLENGE_SOURCES = re.compile(r"//[^/]*(recaptcha|hcaptcha|challenges\.cloudflare|arkoselabs)|/recaptcha/", re.I)
@@ -228,18 +226,63 @@ class Visit:
     answers: list[SiteResponse] = field(default_factory=list)
 
 
-class BrowserCheck:
+def _selector_fault(text: str) -> str:
+    try:
+        parse_selector(text)
+    except BadSelector as problem:
+        return str(problem)
+    return ""
+
+
+class BrowserCheck(lookups.LookupCheck):
     """The check of pattern `browser_automation`."""
 
     pattern = "browser_automation"
+    formats = {**shapes.FORMATS, "selector": _selector_fault}
+    part = shapes.object_schema(
+        {"page": shapes.EXPRESSION},
+        {
+            **dict.fromkeys(("text", "url"), shapes.EXPRESSION),
+            **dict.fromkeys(("element", "error"), _SELECTOR),
+            "shown": {
+                "type": "object",
+                "additionalProperties": _SELECTOR,
+                "propertyNames": shapes.free_name(_OWN),
+                "fault": "must name fields and their selectors.",
+            },
+            "account": shapes.object_schema({"selector": _SELECTOR, "name": shapes.EXPRESSION}, {}),
+            "download": shapes.object_schema(dict.fromkeys(("path", "sha256"), shapes.EXPRESSION), {}),
+            "confirmation": shapes.object_schema({"path": shapes.EXPRESSION, "where": shapes.map_schema()}, {}),
+            "expect": shapes.EXPECT,
+            **dict.fromkeys(("tenant_field", "target_field"), _SHOWN),
+        },
+        shapes.rule("/text is what an element must say: name the element.", dependentRequired={"text": ["element"]}),
+    )
+    needs = {
+        "stable_url": ("url",),
+        "expected_dom_element": ("element",),
+        "submitted_values": ("confirmation", "shown", "text"),
+        "downloaded_file_hash": ("download",),
+        "no_error_banner": ("error",),
+    }
 
-    def typed_fields(self, lookup: Mapping[str, Any]) -> dict[str, Any]:
+    def fields_of(self, part: Mapping[str, Any]) -> dict[str, Any]:
         """The declared fields of the page (all of them text), and what is told of every page."""
-        parts = {name: _properties(part) for name, part in lookup.get("effects", {}).items()}
-        return lookups.state_schema(next(iter(parts.values()), {}), parts)
+        own: dict[str, Any] = {name: {"type": "string"} for name in sorted(_OWN)}
+        own |= {"status": {"type": "integer"}, "confirmed": {"type": "boolean"}}
+        return {**{name: {"type": "string"} for name in part.get("shown", ())}, **own}
 
     def validate(self, verification: Mapping[str, Any]) -> list[str]:
-        return lookups.lookup_faults(verification, _part_faults)
+        """The faults of the shape, and fields of tenant and target that the page does not show."""
+        faults = super().validate(verification)
+        for name, part in {} if faults else lookups.lookup_effects(verification).items():
+            known = sorted(part.get("shown", ()))
+            faults += [
+                f"lookup/effects/{name}/{each} must be one of {', '.join(known)}."
+                for each in ("tenant_field", "target_field")
+                if each in part and part[each] not in known
+            ]
+        return faults
 
     @bounded_read
     def read(
@@ -275,74 +318,6 @@ class BrowserCheck:
             indicators=tuple(sorted({key for visit in visits.values() for key in visit.indicators})),
             raw={name: visit.fields for name, visit in visits.items()},
         )
-
-
-# At registration
-
-
-def _properties(part: Mapping[str, Any]) -> dict[str, Any]:
-    own: dict[str, Any] = {name: {"type": "string"} for name in sorted(_OWN)}
-    own |= {"status": {"type": "integer"}, "confirmed": {"type": "boolean"}}
-    return {**{name: {"type": "string"} for name in part.get("shown", ())}, **own}
-
-
-def _part_faults(where: str, part: Any) -> Iterator[str]:
-    yield from lookups.unknown_name_faults(where, part, _EFFECT)
-    if not isinstance(part, dict):
-        return
-    yield from lookups.text_faults(f"{where}/page", part.get("page"))
-    for name in ("text", "url"):
-        if name in part:
-            yield from lookups.text_faults(f"{where}/{name}", part[name])
-    for name in ("element", "error"):
-        if name in part:
-            yield from _selector_faults(f"{where}/{name}", part[name])
-    if "text" in part and "element" not in part:
-        yield f"{where}/text is what an element must say: name the element."
-    yield from lookups.expectation_faults(where, part)
-    yield from _shown_faults(f"{where}/shown", part.get("shown", {}))
-    yield from _inner_faults(where, part)
-    shown = part.get("shown", {})
-    yield from lookups.scope_faults(where, part, shown if isinstance(shown, dict) else ())
-
-
-def _shown_faults(where: str, shown: Any) -> Iterator[str]:
-    if not isinstance(shown, dict):
-        yield f"{where} must name fields and their selectors."
-        return
-    yield from lookups.field_faults(where, list(shown))
-    for name in sorted(_OWN & set(shown)):
-        yield f"{where}: `{name}` is what the check itself says, and cannot be a field."
-    for name, selector in shown.items():
-        yield from _selector_faults(f"{where}/{name}", selector)
-
-
-def _inner_faults(where: str, part: Mapping[str, Any]) -> Iterator[str]:
-    known = {
-        "account": frozenset({"selector", "name"}),
-        "download": frozenset({"path", "sha256"}),
-        "confirmation": frozenset({"path", "where"}),
-    }
-    for name, fields in known.items():
-        inner = part.get(name)
-        if name not in part:
-            continue
-        yield from lookups.unknown_name_faults(f"{where}/{name}", inner, fields)
-        if not isinstance(inner, dict):
-            continue
-        for one in sorted(fields - {"selector", "where"}):
-            yield from lookups.text_faults(f"{where}/{name}/{one}", inner.get(one))
-        if "selector" in fields:
-            yield from _selector_faults(f"{where}/{name}/selector", inner.get("selector"))
-        if "where" in fields:
-            yield from lookups.map_faults(f"{where}/{name}/where", inner.get("where"))
-
-
-def _selector_faults(where: str, selector: Any) -> Iterator[str]:
-    try:
-        parse_selector(selector if isinstance(selector, str) else "")
-    except BadSelector as problem:
-        yield f"{where}: {problem}"
 
 
 # One reading

@@ -34,7 +34,7 @@ from zoneinfo import ZoneInfo
 
 from icalendar.parser import Contentlines
 
-from reviews.checks import fetching, lookups
+from reviews.checks import fetching, lookups, shapes
 from reviews.checks.fetching import Site, SiteResponse
 from reviews.checks.interface import CheckFailed, ReadEffect, Reading, SystemAccess
 from reviews.checks.limits import bounded_read
@@ -42,10 +42,7 @@ from reviews.checks.limits import bounded_read
 MAX_EVENTS = 100
 
 _TEXTS = ("uid", "timezone", "owner", "access_class", "attendees")
-_EFFECT = frozenset(
-    {"calendar", "match", *_TEXTS, "expect", "exclusive", "fields", "tenant_property", "target_property"}
-)
-_PROPERTY = re.compile(r"[A-Z][A-Z0-9-]{0,62}")
+_PROPERTY = shapes.name_schema(r"[A-Z][A-Z0-9-]{0,62}", "a property's name (in capitals)")
 _STRINGS = ("uid", "etag", "calendar", "organizer", "timezone", "start", "end", "starts_at", "ends_at", "recurrence",
             "conference", "status", "access_class", "owner", "summary", "location", "last_modified")  # fmt: skip
 _LISTS = ("attendees", "reminders")
@@ -92,18 +89,39 @@ class CalendarInfo:
     owner: str
 
 
-class CalendarCheck:
+class CalendarCheck(lookups.LookupCheck):
     """The check of pattern `calendar`."""
 
     pattern = "calendar"
+    part = shapes.object_schema(
+        {"calendar": shapes.EXPRESSION},
+        {
+            **dict.fromkeys(_TEXTS, shapes.EXPRESSION),
+            "match": shapes.map_schema(_PROPERTY),
+            "fields": shapes.fields_schema(_PROPERTY),
+            "expect": shapes.EXPECT,
+            "exclusive": shapes.TRUTH,
+            **dict.fromkeys(("tenant_property", "target_property"), _PROPERTY),
+        },
+        shapes.rule("must have uid or match.", anyOf=[{"required": ["uid"]}, {"required": ["match"]}]),
+    )
+    needs = {
+        "organizer": ("organizer",),
+        "timezone": ("timezone",),
+        "start_end_time": ("start", "end", "starts_at", "ends_at"),
+        "attendees": ("attendees",),
+        "recurrence": ("recurrence",),
+        "conferencing_link": ("conference",),
+        "reminders": ("reminders",),
+        "event_status": ("status",),
+    }
 
-    def typed_fields(self, lookup: Mapping[str, Any]) -> dict[str, Any]:
+    def fields_of(self, part: Mapping[str, Any]) -> dict[str, Any]:
         """An event's properties; declared others are text under their lower-case names."""
-        parts = {name: _properties(part) for name, part in lookup.get("effects", {}).items()}
-        return lookups.state_schema(next(iter(parts.values()), {}), parts)
-
-    def validate(self, verification: Mapping[str, Any]) -> list[str]:
-        return lookups.lookup_faults(verification, _part_faults)
+        declared = {_key(name): {"type": "string"} for name in part.get("fields", ())}
+        text = {name: {"type": "string"} for name in _STRINGS}
+        lists = {name: {"type": "array"} for name in _LISTS}
+        return {**declared, **text, **lists, "answers": {"type": "object"}, "sequence": {"type": "integer"}}
 
     @bounded_read
     def read(
@@ -134,45 +152,8 @@ class CalendarCheck:
         )
 
 
-# At registration
-
-
-def _properties(part: Mapping[str, Any]) -> dict[str, Any]:
-    declared = {_key(name): {"type": "string"} for name in part.get("fields", ())}
-    text = {name: {"type": "string"} for name in _STRINGS}
-    lists = {name: {"type": "array"} for name in _LISTS}
-    return {**declared, **text, **lists, "answers": {"type": "object"}, "sequence": {"type": "integer"}}
-
-
 def _key(name: str) -> str:
     return name.lower().replace("-", "_")
-
-
-def _part_faults(where: str, part: Any) -> Iterator[str]:
-    yield from lookups.unknown_name_faults(where, part, _EFFECT)
-    if not isinstance(part, dict):
-        return
-    yield from lookups.text_faults(f"{where}/calendar", part.get("calendar"))
-    if "uid" not in part and "match" not in part:
-        yield f"{where} must have uid or match."
-    if "match" in part:
-        yield from lookups.map_faults(f"{where}/match", part["match"])
-        yield from _name_faults(f"{where}/match", part["match"])
-    for name in _TEXTS:
-        if name in part:
-            yield from lookups.text_faults(f"{where}/{name}", part[name])
-    yield from lookups.field_faults(f"{where}/fields", part.get("fields", []))
-    yield from _name_faults(f"{where}/fields", part.get("fields", []))
-    yield from _name_faults(where, [part[name] for name in ("tenant_property", "target_property") if name in part])
-    yield from lookups.expectation_faults(where, part)
-    if not isinstance(part.get("exclusive", False), bool):
-        yield f"{where}/exclusive is either true or false."
-
-
-def _name_faults(where: str, names: Any) -> Iterator[str]:
-    for name in names if isinstance(names, list | dict) else []:
-        if not isinstance(name, str) or not _PROPERTY.fullmatch(name):
-            yield f"{where}: {name!r} is not a property's name (in capitals)."
 
 
 # One reading

@@ -31,10 +31,12 @@ from ledger.record.rules.refusals import Refused
 from reviews.checks import lookups, postgres, queues
 from reviews.checks.catalogue import check_for
 from reviews.checks.interface import CheckFailed, Consistency, SystemAccess
+from reviews.checks.shapes import Shape, list_schema, object_schema
 from reviews.observations.rules.ungated_effects import Change
 
 OVERLAP = 200
 _PARTS = ("at", "operation", "actor", "key", "trace", "action", "target")
+_TEXT = {"type": "string", "fault": "must be a text."}
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,7 @@ def check_settings(pattern: str, settings: Mapping[str, Any]) -> None:
     log = change_log(pattern)
     if log is None:
         raise NotWatchable(f"Nothing here lists the changes of systems of the pattern {pattern}.")
-    faults = log.faults(part) if isinstance(log, TableChangeLog | StreamChangeLog) else []
+    faults = log.shape.faults("changes", part) if isinstance(log, TableChangeLog | StreamChangeLog) else []
     if faults:
         raise NotWatchable(faults[0])
 
@@ -89,16 +91,16 @@ def check_settings(pattern: str, settings: Mapping[str, Any]) -> None:
 class TableChangeLog:
     """An append-only table of a PostgreSQL."""
 
-    def faults(self, part: object) -> list[str]:
-        """The faults of the settings."""
-        known = frozenset({"table", "id_column", "target_kind", "show", *(f"{name}_column" for name in _PARTS)})
-        found = list(lookups.unknown_name_faults("changes", part, known))
-        if not isinstance(part, dict):
-            return found
-        found += postgres.table_faults("changes", part.get("table"))
-        columns = [part[name] for name in part if name.endswith("_column")]
-        found += postgres.name_faults("changes", [part.get("id_column"), *columns, *part.get("show", [])])
-        return found
+    shape = Shape(
+        object_schema(
+            {"table": postgres.TABLE["table"], "id_column": postgres.COLUMN},
+            {
+                **{f"{name}_column": postgres.COLUMN for name in _PARTS},
+                "show": list_schema(postgres.COLUMN, "columns"),
+                "target_kind": _TEXT,
+            },
+        )
+    )
 
     def changes(self, *, system: SystemAccess, since: str, limit: int, timeout_s: float) -> ChangePage:
         """The rows after the mark, and a few before it (rule 1)."""
@@ -161,13 +163,12 @@ def _of_row(part: Mapping[str, Any], row: postgres.Row) -> Change:
 class StreamChangeLog:
     """A stream of a Redis or Valkey: every message is a change."""
 
-    def faults(self, part: object) -> list[str]:
-        """The faults of the settings."""
-        known = frozenset({"stream", "target_kind", *(f"{name}_field" for name in _PARTS)})
-        found = list(lookups.unknown_name_faults("changes", part, known))
-        if isinstance(part, dict) and not isinstance(part.get("stream"), str):
-            found.append("changes/stream must be a stream's name.")
-        return found
+    shape = Shape(
+        object_schema(
+            {"stream": {"type": "string", "fault": "must be a stream's name."}},
+            dict.fromkeys(("target_kind", *(f"{part}_field" for part in _PARTS)), _TEXT),
+        )
+    )
 
     def changes(self, *, system: SystemAccess, since: str, limit: int, timeout_s: float) -> ChangePage:
         """The messages after the mark; ids only grow, so nothing is read twice."""

@@ -25,7 +25,7 @@ from psycopg import errors, sql
 
 from ledger.catalogue.rules import expressions
 from ledger.catalogue.rules.expressions import BadExpression, Truth
-from reviews.checks import lookups
+from reviews.checks import lookups, shapes
 from reviews.checks.interface import (
     LOOKUP_VARIABLES,
     CheckFailed,
@@ -35,7 +35,7 @@ from reviews.checks.interface import (
     SystemAccess,
 )
 from reviews.checks.limits import bounded_read
-from reviews.checks.postgres import Row, name_faults, server_identity, table_faults
+from reviews.checks.postgres import COLUMN, TABLE, Row, server_identity
 from reviews.checks.postgres import check_failure as _failed
 from reviews.checks.postgres import primary_status as _standing
 from reviews.checks.postgres import read_only_connection as _connected
@@ -43,43 +43,63 @@ from reviews.reconciliation.rules.reading import NOT_FRESH
 
 MAX_ROWS = 100
 
-_COMMON = frozenset({"table", "where", "fields"})
-_EFFECT = _COMMON | {"present_if", "expect", "equals", "tenant_column", "target_column", "version_column"}
-_TARGET = _COMMON | {"version_column", "tenant_column"}
-_AUDIT = frozenset({"table", "where", "actor_column"})
 _ROW_VARIABLES = (*LOOKUP_VARIABLES, "row")
 _XMIN = "xmin "  # no column can be named so, hence no declared field can hide it
 
 Bindings = Mapping[str, Mapping[str, Any]]
 
 
-class DatabaseCheck:
+def _condition_fault(text: str) -> str:
+    try:
+        expressions.compile(text, dict.fromkeys(_ROW_VARIABLES))
+    except BadExpression as problem:
+        return problem.detail
+    return ""
+
+
+class DatabaseCheck(lookups.LookupCheck):
     """The check of pattern `databases`."""
 
     pattern = "databases"
+    part = shapes.object_schema(
+        TABLE,
+        {
+            "fields": shapes.fields_schema(COLUMN),
+            "equals": shapes.map_schema(COLUMN),
+            "present_if": {"type": "string", "format": "condition", "fault": "must be a condition."},
+            "expect": shapes.EXPECT,
+            **dict.fromkeys(("tenant_column", "target_column", "version_column"), COLUMN),
+        },
+    )
+    formats = {**shapes.FORMATS, "condition": _condition_fault}
+    beside = {
+        "target": shapes.object_schema(
+            TABLE,
+            {"fields": shapes.fields_schema(COLUMN), **dict.fromkeys(("version_column", "tenant_column"), COLUMN)},
+        ),
+        "audit": shapes.object_schema(TABLE, {"actor_column": COLUMN}),
+    }
+    needs = {
+        "tenant_id_match": ("tenant_column",),
+        "actor_id_match": ("actor_column",),
+        "row_version_advanced": ("version_column",),
+        "changed_fields_satisfied": ("equals", "fields", "present_if"),
+        "audit_log_has_trace_id": ("audit",),
+    }
 
-    def typed_fields(self, lookup: Mapping[str, Any]) -> dict[str, Any]:
+    def fields_of(self, part: Mapping[str, Any]) -> dict[str, Any]:
         """Every declared column, of no particular type: the table knows the types, the contract does not."""
-        parts = {name: _columns(part) for name, part in lookup.get("effects", {}).items()}
-        first = next(iter(parts.values()), {})
-        extra: dict[str, Any] = {}
+        return _columns(part)
+
+    def fields_beside(self, lookup: Mapping[str, Any]) -> dict[str, Any]:
+        """The target's columns and the trail of the audit."""
+        found: dict[str, Any] = {}
         if "target" in lookup:
             target = {**_columns(lookup["target"]), "exists": {}, "count": {}, "version": {}}
-            extra["target"] = {"type": "object", "properties": target}
+            found["target"] = {"type": "object", "properties": target}
         if "audit" in lookup:
-            extra["audit"] = {"type": "object", "properties": {"exists": {}, "count": {}, "actors": {}}}
-        return lookups.state_schema({**first, **extra}, parts)
-
-    def validate(self, verification: Mapping[str, Any]) -> list[str]:
-        lookup = verification.get("lookup", {})
-        faults = list(lookups.unknown_name_faults("lookup", lookup, frozenset({"effects", "target", "audit"})))
-        for name, part in lookups.lookup_effects(verification).items():
-            faults += _part_faults(f"lookup/effects/{name}", part, _EFFECT)
-        if "target" in lookup:
-            faults += _part_faults("lookup/target", lookup["target"], _TARGET)
-        if "audit" in lookup:
-            faults += _part_faults("lookup/audit", lookup["audit"], _AUDIT)
-        return faults
+            found["audit"] = {"type": "object", "properties": {"exists": {}, "count": {}, "actors": {}}}
+        return found
 
     @bounded_read
     def read(
@@ -103,39 +123,10 @@ class DatabaseCheck:
             raise _failed(problem) from None
 
 
-# At registration
-
-
 def _columns(part: Mapping[str, Any]) -> dict[str, Any]:
     names = list(part.get("fields", ()))
     names += [part["version_column"]] if "version_column" in part else []
     return {name: {} for name in names}
-
-
-def _part_faults(where: str, part: Any, known: frozenset[str]) -> Iterator[str]:
-    yield from lookups.unknown_name_faults(where, part, known)
-    if not isinstance(part, dict):
-        return
-    yield from table_faults(where, part.get("table"))
-    yield from lookups.map_faults(f"{where}/where", part.get("where"))
-    yield from name_faults(f"{where}/where", part.get("where"))
-    yield from lookups.field_faults(f"{where}/fields", part.get("fields", []))
-    yield from name_faults(f"{where}/fields", part.get("fields", []))
-    columns = [part[name] for name in part if name.endswith("_column")]
-    yield from name_faults(where, columns)
-    if "equals" in part:
-        yield from lookups.map_faults(f"{where}/equals", part["equals"])
-        yield from name_faults(f"{where}/equals", part["equals"])
-    yield from lookups.expectation_faults(where, part)
-    if "present_if" in part:
-        yield from _condition_faults(f"{where}/present_if", part["present_if"])
-
-
-def _condition_faults(where: str, text: Any) -> Iterator[str]:
-    try:
-        expressions.compile(str(text), dict.fromkeys(_ROW_VARIABLES))
-    except BadExpression as problem:
-        yield f"{where}: {problem.detail}"
 
 
 # One reading

@@ -42,7 +42,7 @@ from xml.parsers.expat import ExpatError
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from reviews.checks import fetching, lookups
+from reviews.checks import fetching, lookups, shapes
 from reviews.checks.fetching import Site, SiteResponse
 from reviews.checks.interface import CheckFailed, ReadEffect, Reading, SystemAccess
 from reviews.checks.limits import bounded_read
@@ -56,10 +56,6 @@ MANIFESTS = (
     "application/vnd.docker.distribution.manifest.v2+json, application/vnd.docker.distribution.manifest.list.v2+json"
 )
 
-_EFFECT = frozenset(
-    {"program", "artifact", "regions", "replicas", "repository", "tag", "approval", "max_error_permille"}
-    | {"tenant_field", "target_field"}
-)
 _TEXTS = ("program", "artifact", "replicas", "repository", "tag", "approval")
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _REPOSITORY = re.compile(r"[a-z0-9][a-z0-9._/-]*")
@@ -131,30 +127,27 @@ class Rollout:
         return "complete" if len(self.with_artifact) == len(self.instances) else "partial"
 
 
-class DeploymentCheck(lookups.UniformCheck):
+class DeploymentCheck(lookups.LookupCheck):
     """The check of pattern `deployments`."""
 
     pattern = "deployments"
     fields = _FIELDS
-
-    def part_faults(self, where: str, part: object) -> Iterator[str]:
-        yield from lookups.unknown_name_faults(where, part, _EFFECT)
-        if not isinstance(part, dict):
-            return
-        for name in _TEXTS:
-            if name in part or name in {"program", "artifact"}:
-                yield from lookups.text_faults(f"{where}/{name}", part.get(name))
-        regions = part.get("regions", [])
-        if not isinstance(regions, list):
-            yield f"{where}/regions must be a list of expressions."
-        for number, text in enumerate(regions if isinstance(regions, list) else ()):
-            yield from lookups.text_faults(f"{where}/regions/{number}", text)
-        budget = part.get("max_error_permille", 0)
-        if not isinstance(budget, int) or isinstance(budget, bool) or not 0 <= budget <= 1000:
-            yield f"{where}/max_error_permille must be a whole number from 0 to 1000."
-        if "tag" in part and "repository" not in part:
-            yield f"{where}/tag belongs to a repository: name it."
-        yield from lookups.scope_faults(where, part, _FIELDS)
+    part = shapes.object_schema(
+        dict.fromkeys(("program", "artifact"), shapes.EXPRESSION),
+        {
+            **dict.fromkeys(("replicas", "repository", "tag", "approval"), shapes.EXPRESSION),
+            "regions": shapes.list_schema(shapes.EXPRESSION, "expressions"),
+            "max_error_permille": shapes.number_schema(0, 1000),
+            **shapes.scope_schema(_FIELDS),
+        },
+        shapes.rule("/tag belongs to a repository: name it.", dependentRequired={"tag": ["repository"]}),
+    )
+    needs = {
+        "environment": ("environment", "tenant_field"),
+        "region": ("regions",),
+        "error_rate": ("max_error_permille", "error_permille"),
+        "approval_id": ("approval", "approval_id"),
+    }
 
     @bounded_read
     def read(

@@ -42,7 +42,7 @@ from email.message import EmailMessage, Message
 from email.utils import getaddresses
 from typing import Any
 
-from reviews.checks import lookups
+from reviews.checks import lookups, shapes
 from reviews.checks.interface import CheckFailed, Consistency, ReadEffect, Reading, SystemAccess
 from reviews.checks.limits import bounded_read
 
@@ -53,10 +53,7 @@ SLACK = timedelta(minutes=5)
 DELIVER_WITHIN_S = 900
 
 _TEXTS = ("mailbox", "to", "sender", "subject", "body_sha256")
-_EFFECT = frozenset(
-    {"message_id", "match", *_TEXTS, "fields", "deliver_within_s", "tenant_header", "target_header"},
-)
-_HEADER = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,76}")
+_HEADER = shapes.name_schema(r"[A-Za-z][A-Za-z0-9-]{0,76}", "a header's name")
 _UNSAFE = re.compile(r'[^\x20-\x7e]|["\\]')
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 _PROPERTIES = ("message_id", "sender", "recipients", "subject", "body_sha256", "status", "bounce", "suppressed",
@@ -84,18 +81,32 @@ class DeliveryReport:
     statuses: list[str] = field(default_factory=list)
 
 
-class EmailCheck:
+class EmailCheck(lookups.LookupCheck):
     """The check of pattern `email`."""
 
     pattern = "email"
+    part = shapes.object_schema(
+        {},
+        {
+            **dict.fromkeys(("message_id", *_TEXTS), shapes.EXPRESSION),
+            "match": shapes.map_schema(_HEADER),
+            "fields": shapes.fields_schema(_HEADER),
+            "deliver_within_s": shapes.number_schema(1),
+            **dict.fromkeys(("tenant_header", "target_header"), _HEADER),
+        },
+        shapes.either("message_id", "match"),
+    )
+    needs = {
+        "recipient_match": ("to", "recipients"),
+        "sender_match": ("sender",),
+        "subject_body_hash_match": ("subject", "body_sha256"),
+    }
 
-    def typed_fields(self, lookup: Mapping[str, Any]) -> dict[str, Any]:
+    def fields_of(self, part: Mapping[str, Any]) -> dict[str, Any]:
         """A message's properties, and the declared headers under their lower-case names."""
-        parts = {name: _properties(part) for name, part in lookup.get("effects", {}).items()}
-        return lookups.state_schema(next(iter(parts.values()), {}), parts)
-
-    def validate(self, verification: Mapping[str, Any]) -> list[str]:
-        return lookups.lookup_faults(verification, _part_faults)
+        text: dict[str, Any] = {name: {"type": "string"} for name in _PROPERTIES}
+        headers = {_key(name): {"type": "string"} for name in part.get("fields", ())}
+        return {**headers, **text, "recipients": {"type": "array"}, "suppressed": {"type": "boolean"}}
 
     @bounded_read
     def read(
@@ -137,43 +148,8 @@ class EmailCheck:
         )
 
 
-# At registration
-
-
-def _properties(part: Mapping[str, Any]) -> dict[str, Any]:
-    text: dict[str, Any] = {name: {"type": "string"} for name in _PROPERTIES}
-    headers = {_key(name): {"type": "string"} for name in part.get("fields", ())}
-    return {**headers, **text, "recipients": {"type": "array"}, "suppressed": {"type": "boolean"}}
-
-
 def _key(header: str) -> str:
     return header.lower().replace("-", "_")
-
-
-def _part_faults(where: str, part: Any) -> Iterator[str]:
-    yield from lookups.unknown_name_faults(where, part, _EFFECT)
-    if not isinstance(part, dict):
-        return
-    if ("message_id" in part) == ("match" in part):
-        yield f"{where} must have either message_id or match."
-    if "match" in part:
-        yield from lookups.map_faults(f"{where}/match", part["match"])
-        yield from _header_faults(f"{where}/match", part["match"])
-    for name in ("message_id", *_TEXTS):
-        if name in part:
-            yield from lookups.text_faults(f"{where}/{name}", part[name])
-    yield from lookups.field_faults(f"{where}/fields", part.get("fields", []))
-    yield from _header_faults(f"{where}/fields", part.get("fields", []))
-    yield from _header_faults(where, [part[name] for name in ("tenant_header", "target_header") if name in part])
-    within = part.get("deliver_within_s", DELIVER_WITHIN_S)
-    if not isinstance(within, int) or isinstance(within, bool) or within < 1:
-        yield f"{where}/deliver_within_s must be a whole number of at least 1."
-
-
-def _header_faults(where: str, names: Any) -> Iterator[str]:
-    for name in names if isinstance(names, list | dict) else []:
-        if not isinstance(name, str) or not _HEADER.fullmatch(name):
-            yield f"{where}: {name!r} is not a header's name."
 
 
 # The session

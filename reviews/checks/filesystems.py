@@ -33,14 +33,13 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from reviews.checks import lookups
+from reviews.checks import lookups, shapes
 from reviews.checks.interface import CheckFailed, Consistency, ReadEffect, Reading, SystemAccess
 from reviews.checks.limits import bounded_read
 
 MAX_BYTES = 256 * 1024 * 1024
 MAX_LINKS = 40
 
-_EFFECT = frozenset({"path", "expect", "sha256", "size", "mode", "machine"})
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _REMOTE = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "ceph", "glusterfs", "lustre", "afs"})
@@ -60,19 +59,20 @@ class PathState:
     fields: Mapping[str, Any]
 
 
-class FilesystemCheck:
+class FilesystemCheck(lookups.LookupCheck):
     """The check of pattern `filesystems`."""
 
     pattern = "filesystems"
-
-    def typed_fields(self, lookup: Mapping[str, Any]) -> dict[str, Any]:
-        """A file's properties, the same for every effect."""
-        fields: dict[str, Any] = {name: {"type": "string"} for name in _FIELDS}
-        fields["size"] = {"type": "integer"}
-        return lookups.state_schema(fields, dict.fromkeys(lookup.get("effects", {}), fields))
-
-    def validate(self, verification: Mapping[str, Any]) -> list[str]:
-        return lookups.lookup_faults(verification, _part_faults)
+    part = shapes.object_schema(
+        {"path": shapes.EXPRESSION},
+        {**dict.fromkeys(("sha256", "size", "mode", "machine"), shapes.EXPRESSION), "expect": shapes.EXPECT},
+    )
+    fields = {**{name: {"type": "string"} for name in _FIELDS}, "size": {"type": "integer"}}
+    needs = {
+        "size_match": ("size",),
+        "hash_match": ("sha256",),
+        "permissions_correct": ("mode",),
+    }
 
     @bounded_read
     def read(
@@ -114,17 +114,6 @@ class FilesystemCheck:
 
 def _freshness(effects: list[ReadEffect]) -> str:
     return f"mtime {max((str(one.fields.get('mtime', 'none')) for one in effects), default='none')}"
-
-
-def _part_faults(where: str, part: Any) -> Iterator[str]:
-    yield from lookups.unknown_name_faults(where, part, _EFFECT)
-    if not isinstance(part, dict):
-        return
-    yield from lookups.text_faults(f"{where}/path", part.get("path"))
-    for name in ("sha256", "size", "mode", "machine"):
-        if name in part:
-            yield from lookups.text_faults(f"{where}/{name}", part[name])
-    yield from lookups.expectation_faults(where, part)
 
 
 def _root(system: SystemAccess, verification: Mapping[str, Any]) -> tuple[Path, tuple[str, ...]]:

@@ -25,116 +25,21 @@ from typing import Any, ParamSpec
 from reviews.checks.interface import CheckFailed
 from reviews.reconciliation.rules.reading import Reading
 
-NEEDS: dict[str, dict[str, tuple[str, ...]]] = {
-    "databases": {
-        "tenant_id_match": ("tenant_column",),
-        "actor_id_match": ("actor_column",),
-        "row_version_advanced": ("version_column",),
-        "changed_fields_satisfied": ("equals", "fields", "present_if"),
-        "audit_log_has_trace_id": ("audit",),
-    },
-    "filesystems": {
-        "size_match": ("size",),
-        "hash_match": ("sha256",),
-        "permissions_correct": ("mode",),
-    },
-    "git": {
-        "commit": ("commit",),
-    },
-    "packages": {
-        "hash_match": ("sha256",),
-    },
-    "email": {
-        "recipient_match": ("to", "recipients"),
-        "sender_match": ("sender",),
-        "subject_body_hash_match": ("subject", "body_sha256"),
-    },
-    "calendar": {
-        "organizer": ("organizer",),
-        "timezone": ("timezone",),
-        "start_end_time": ("start", "end", "starts_at", "ends_at"),
-        "attendees": ("attendees",),
-        "recurrence": ("recurrence",),
-        "conferencing_link": ("conference",),
-        "reminders": ("reminders",),
-        "event_status": ("status",),
-    },
-    "payments": {
-        "idempotency_key": ("match",),
-        "amount": ("amount",),
-        "currency": ("currency",),
-        "account": ("account",),
-        "status": ("status", "state"),
-        "authorization_capture_refund_state": ("state", "status", "amount_refunded"),
-        "ledger_entry": ("ledger",),
-    },
-    "crm_ticketing": {
-        "tenant_or_account": ("tenant_field",),
-        "field_changes": ("set", "fields"),
-        "assignee": ("assignee",),
-        "status": ("status",),
-        "comments": ("comment", "comments"),
-        "actor_id": ("actor", "creator"),
-        "workflow_id": ("workflow", "workflow_id"),
-    },
-    "deployments": {
-        "environment": ("environment", "tenant_field"),
-        "region": ("regions",),
-        "error_rate": ("max_error_permille", "error_permille"),
-        "approval_id": ("approval", "approval_id"),
-    },
-    "procurement": {
-        "vendor": ("vendor",),
-        "sku": ("sku", "skus"),
-        "amount": ("amount",),
-        "currency": ("currency",),
-        "budget_allocation": ("budget",),
-        "contract_terms": ("terms",),
-        "requester_authority": ("approver", "requester"),
-    },
-    "browser_automation": {
-        "stable_url": ("url",),
-        "expected_dom_element": ("element",),
-        "submitted_values": ("confirmation", "shown", "text"),
-        "downloaded_file_hash": ("download",),
-        "no_error_banner": ("error",),
-    },
-    "security_infrastructure": {
-        "granted_removed_scopes": ("granted", "removed", "document"),
-        "policy_diff": ("document", "granted", "removed"),
-        "approval_id": ("audit",),
-        "actor_id": ("actor", "actors"),
-        "audit_entry": ("audit",),
-    },
-    "queues_events": {
-        "consumer_group": ("group",),
-        "processing_status": ("group", "dead_letter"),
-        "resulting_state": ("downstream",),
-    },
-    "vector_search": {
-        "embedding_version": ("embedding_version",),
-        "index_version": ("retrieval",),
-        "corpus_snapshot": ("corpus_column",),
-        "permission_scope": ("permission_scope", "hidden_from"),
-        "retrieval_eligibility": ("retrieval",),
-    },
-}
-
 _WORD = re.compile(r"\.\s*([A-Za-z_]\w*)")
 
 
-def unchecked_parameters(pattern: str, verification: Mapping[str, Any]) -> dict[str, str]:
+def unchecked_parameters(needs: Mapping[str, tuple[str, ...]], verification: Mapping[str, Any]) -> dict[str, str]:
     """The pattern's parameters that this contract does not check, each with the reason (R-CP-15).
 
     A parameter is checked if the lookup names what it is about, or if a predicate compares the field that shows it.
-    Parameters that a check always looks at are not listed in `NEEDS`.
+    `needs` has the words for each parameter; one that a check always looks at is not in it.
     """
     named = set(_names(verification.get("lookup", {})))
     for text in verification.get("predicates", ()):
         named |= set(_WORD.findall(str(text)))
     return {
         parameter: f"The contract neither looks for it nor compares it ({', '.join(words)})."
-        for parameter, words in NEEDS.get(pattern, {}).items()
+        for parameter, words in needs.items()
         if named.isdisjoint(words)
     }
 
@@ -209,8 +114,8 @@ def bounded_read(read: Callable[P, Reading]) -> Callable[P, Reading]:
             log.warning("a check met an answer that it does not know", exc_info=True)
             said = type(problem).__name__
             raise CheckFailed(f"The answer could not be understood ({said}).", retryable=True) from problem
-        pattern, verification = getattr(args[0], "pattern", ""), kwargs.get("verification")
-        left_out = unchecked_parameters(pattern, verification) if isinstance(verification, dict) else {}
+        needs, verification = getattr(args[0], "needs", {}), kwargs.get("verification")
+        left_out = unchecked_parameters(needs, verification) if isinstance(verification, dict) else {}
         return replace(reading, not_applicable={**left_out, **reading.not_applicable})
 
     return asked

@@ -3,55 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from datetime import date, datetime, time
 from decimal import Decimal
+from functools import cached_property
 from typing import Any
 
 from ledger.catalogue.rules import expressions
 from ledger.catalogue.rules.expressions import BadExpression, NoValue
-from reviews.checks.interface import LOOKUP_VARIABLES, CheckFailed
+from reviews.checks.interface import LOOKUP_VARIABLES, CheckFailed, SystemAccess
+from reviews.checks.shapes import FORMATS, Schema, Shape, object_schema
+from reviews.reconciliation.rules.reading import Reading
 
-RESERVED = frozenset({"exists", "count", "effects", "target", "audit", "downstream"})
 _MAX_INT = 2**53 - 1
-
-
-def text_faults(where: str, text: object) -> Iterator[str]:
-    """The faults of one lookup parameter."""
-    if not isinstance(text, str):
-        yield f"{where} must be an expression."
-        return
-    try:
-        expressions.check_value(text, LOOKUP_VARIABLES)
-    except BadExpression as problem:
-        yield f"{where}: {problem.detail}"
-
-
-def map_faults(where: str, texts: object) -> Iterator[str]:
-    """The faults of a map of lookup parameters, which must name at least one."""
-    if not isinstance(texts, dict) or not texts:
-        yield f"{where} must name at least one field and its expression."
-        return
-    for name, text in texts.items():
-        yield from text_faults(f"{where}/{name}", text)
-
-
-def unknown_name_faults(where: str, part: object, known: frozenset[str]) -> Iterator[str]:
-    """Names that the pattern does not know: a misspelt one must not be passed over."""
-    if not isinstance(part, dict):
-        yield f"{where} must be an object."
-        return
-    for name in sorted(set(part) - known):
-        yield f"{where} has an unknown field `{name}` (known: {', '.join(sorted(known))})."
-
-
-def field_faults(where: str, names: object) -> Iterator[str]:
-    """The faults of a list of fields to show."""
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        yield f"{where} must be a list of names."
-        return
-    for name in sorted(RESERVED & set(names)):
-        yield f"{where}: `{name}` is what the check itself says, and cannot be a field."
 
 
 def lookup_effects(verification: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
@@ -96,14 +60,6 @@ def scope_of(part: Mapping[str, Any], found: Iterable[Mapping[str, Any]]) -> dic
     return {kind: tuple(dict.fromkeys(to_json_value(one.get(name)) for one in things)) for kind, name in kinds.items()}
 
 
-def scope_faults(where: str, part: Mapping[str, Any], fields: Iterable[str]) -> Iterator[str]:
-    """The faults of the fields that a lookup declares to hold tenant and target."""
-    known = sorted(fields)
-    for name in ("tenant_field", "target_field"):
-        if name in part and part[name] not in known:
-            yield f"{where}/{name} must be one of {', '.join(known)}."
-
-
 def _decimal(value: Decimal) -> int | str:
     # A column without decimal places holds integers; one with them is text for every value, 12.00 as well.
     if not value.is_finite() or value.as_tuple().exponent != 0:
@@ -121,65 +77,56 @@ def state_schema(fields: dict[str, Any], effect_names: Mapping[str, dict[str, An
     }
 
 
-def lookup_faults(
-    verification: Mapping[str, Any],
-    part_faults: Callable[[str, Mapping[str, Any]], Iterable[str]],
-    *,
-    beside: frozenset[str] = frozenset(),
-) -> list[str]:
-    """The faults of a lookup: unknown names (known are the effects and `beside`), and those that
-    `part_faults` finds.
+class LookupCheck(ABC):
+    """A check by a lookup: the shape of the lookup is a JSON Schema, which says what is wrong with one at registration.
+
+    `part` is the shape of what tells how to find one effect, `beside` that of what may stand beside the effects.
+    `fields` are those that every effect shows. `needs` has the words of a lookup, or the fields that a predicate
+    compares, by which a parameter of the pattern is checked; one that is always looked at has none (R-CP-15).
     """
-    found = list(unknown_name_faults("lookup", verification.get("lookup", {}), beside | {"effects"}))
-    for name, part in lookup_effects(verification).items():
-        found += part_faults(f"lookup/effects/{name}", part)
-    return found
 
+    pattern: str
+    part: Schema
+    beside: Mapping[str, Schema] = {}
+    fields: Mapping[str, Any] = {}
+    needs: Mapping[str, tuple[str, ...]] = {}
+    formats: Mapping[str, Callable[[str], str]] = FORMATS
 
-class UniformCheck(ABC):
-    """A check whose effects all show the same fields."""
+    @cached_property
+    def shape(self) -> Shape:
+        """The shape of a lookup."""
+        effects = {"type": "object", "additionalProperties": self.part, "fault": "must be an object."}
+        return Shape(object_schema({}, {"effects": effects, **self.beside}), self.formats)
 
-    fields: Mapping[str, Any]
+    def fields_of(self, part: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The fields that one effect shows."""
+        return self.fields
+
+    def fields_beside(self, lookup: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The names that expressions see beside the fields of the first effect."""
+        return {}
 
     def typed_fields(self, lookup: Mapping[str, Any]) -> dict[str, Any]:
-        """The fields, at the top and of each effect."""
-        fields = dict(self.fields)
-        return state_schema(fields, dict.fromkeys(lookup.get("effects", {}), fields))
+        """The fields of each effect, and at the top those of the first."""
+        parts = {name: dict(self.fields_of(part)) for name, part in lookup.get("effects", {}).items()}
+        first = next(iter(parts.values()), dict(self.fields))
+        return state_schema({**first, **self.fields_beside(lookup)}, parts)
 
     def validate(self, verification: Mapping[str, Any]) -> list[str]:
-        return lookup_faults(verification, self.part_faults)
+        """The faults of the lookup, each with its place."""
+        return self.shape.faults("lookup", verification.get("lookup", {}))
 
     @abstractmethod
-    def part_faults(self, where: str, part: Any) -> Iterator[str]:
-        """The faults of the part of the lookup that tells how to find one effect."""
-
-
-def reads_faults(where: str, part: Any, *kinds: str, beside: frozenset[str] = frozenset()) -> Iterator[str]:
-    """The faults of a part that says which kind of thing is read."""
-    yield from unknown_name_faults(where, part, beside | {"reads"})
-    if isinstance(part, dict) and part.get("reads") not in kinds:
-        yield f"{where}/reads is {'either ' if len(kinds) > 1 else ''}{' or '.join(kinds)}."
-
-
-def expectation_faults(where: str, part: Mapping[str, Any]) -> Iterator[str]:
-    """The faults of a part's expectation that its object is present or absent."""
-    if part.get("expect", "present") not in ("present", "absent"):
-        yield f"{where}/expect is either present or absent."
-
-
-def thing_faults(
-    where: str, part: Any, names: Sequence[str], wanted: Sequence[str], *, beside: Sequence[str] = ()
-) -> Iterator[str]:
-    """The faults of a part that names one object, and either its wanted values or that it is to be absent."""
-    yield from unknown_name_faults(where, part, frozenset((*names, *wanted, *beside, "expect")))
-    if not isinstance(part, dict):
-        return
-    for name in (*names, *(each for each in (*wanted, *beside) if each in part)):
-        yield from text_faults(f"{where}/{name}", part.get(name))
-    wrong = [*expectation_faults(where, part)]
-    yield from wrong
-    if not wrong and bool(part.keys() & {*wanted}) == (part.get("expect") == "absent"):
-        yield f"{where} must have either the {' or the '.join(wanted)} that it should have, or expect absent."
+    def read(
+        self,
+        *,
+        system: SystemAccess,
+        verification: Mapping[str, Any],
+        bindings: Mapping[str, Mapping[str, Any]],
+        at: datetime,
+        timeout_s: float,
+    ) -> Reading:
+        """Read the system, as `interface.Check` says."""
 
 
 def refuse_unlisted(name: str, allowed: Iterable[str] | None, kind: str) -> None:

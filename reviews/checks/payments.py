@@ -26,17 +26,17 @@ can write.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from reviews.checks import fetching, lookups
+from reviews.checks import fetching, lookups, shapes
 from reviews.checks.databases import DatabaseCheck
 from reviews.checks.fetching import Site, SiteResponse
 from reviews.checks.interface import CheckFailed, ReadEffect, Reading, SystemAccess
 from reviews.checks.limits import bounded_read
+from reviews.checks.postgres import COLUMN, TABLE
 
 PAGE = 100
 MAX_PAGES = 20
@@ -45,11 +45,7 @@ SETTLE_WITHIN_S = 86_400
 
 _KINDS = {"charge": "charges", "payment_intent": "payment_intents", "refund": "refunds"}
 _PARENTS = frozenset({"charge", "payment_intent", "customer"})
-_EFFECT = frozenset(
-    {"kind", "id", "match", "of", "amount", "currency", "fields", "settle_within_s", "tenant_field", "target_field"}
-)
-_LEDGER = frozenset({"table", "where", "amount_column", "currency_column"})
-_FIELD = re.compile(r"[a-z][a-z0-9_]*(\.[A-Za-z0-9_]+){0,3}")
+_FIELD = shapes.name_schema(r"[a-z][a-z0-9_]*(\.[A-Za-z0-9_]+){0,3}", "a field's name")
 _STRINGS = ("id", "status", "state", "currency", "created_at", "charge", "payment_intent", "customer", "account",
             "failure_code")  # fmt: skip
 _NOTHING_MOVED = {
@@ -78,29 +74,49 @@ class FoundPayment:
         return [one for one in self.things if one.get("status") not in _NOTHING_MOVED[self.kind]]
 
 
-class PaymentCheck:
+class PaymentCheck(lookups.LookupCheck):
     """The check of pattern `payments`."""
 
     pattern = "payments"
+    part = shapes.object_schema(
+        {"kind": {"enum": list(_KINDS), "fault": f"is one of {', '.join(_KINDS)}."}},
+        {
+            **dict.fromkeys(("id", "amount", "currency"), shapes.EXPRESSION),
+            "match": shapes.map_schema(_FIELD),
+            "of": shapes.map_schema(shapes.one_of(sorted(_PARENTS))),
+            "fields": shapes.fields_schema(_FIELD),
+            "settle_within_s": shapes.number_schema(1),
+            **dict.fromkeys(("tenant_field", "target_field"), _FIELD),
+        },
+        shapes.either("id", "match"),
+    )
+    beside = {"ledger": shapes.object_schema({**TABLE, "amount_column": COLUMN}, {"currency_column": COLUMN})}
+    needs = {
+        "idempotency_key": ("match",),
+        "amount": ("amount",),
+        "currency": ("currency",),
+        "account": ("account",),
+        "status": ("status", "state"),
+        "authorization_capture_refund_state": ("state", "status", "amount_refunded"),
+        "ledger_entry": ("ledger",),
+    }
 
-    def typed_fields(self, lookup: Mapping[str, Any]) -> dict[str, Any]:
-        """The fields of a payment, amounts in the currency's smallest unit, and of our own books."""
-        parts = {name: _properties(part) for name, part in lookup.get("effects", {}).items()}
-        first = next(iter(parts.values()), {})
-        extra: dict[str, Any] = {}
+    def fields_of(self, part: Mapping[str, Any]) -> dict[str, Any]:
+        """The fields of a payment, amounts in the currency's smallest unit."""
+        declared: dict[str, Any] = {_key(name): {} for name in part.get("fields", ())}
+        text = {name: {"type": "string"} for name in _STRINGS}
+        amounts = {name: {"type": "integer"} for name in ("amount", "amount_refunded")}
+        return {**declared, **text, **amounts, "livemode": {"type": "boolean"}, "metadata": {"type": "object"}}
+
+    def fields_beside(self, lookup: Mapping[str, Any]) -> dict[str, Any]:
+        """Our own books, and the payment that a refund belongs to."""
+        found: dict[str, Any] = {}
         if "ledger" in lookup:
             booked: dict[str, Any] = {name: {} for name in ("exists", "count", "amount", "currency")}
-            extra["ledger"] = {"type": "object", "properties": booked}
+            found["ledger"] = {"type": "object", "properties": booked}
         if any(part.get("kind") == "refund" for part in lookup.get("effects", {}).values()):
-            extra["target"] = {"type": "object"}
-        return lookups.state_schema({**first, **extra}, parts)
-
-    def validate(self, verification: Mapping[str, Any]) -> list[str]:
-        lookup = verification.get("lookup", {})
-        faults = lookups.lookup_faults(verification, _part_faults, beside=frozenset({"ledger"}))
-        if "ledger" in lookup:
-            faults += _ledger_faults(lookup["ledger"])
-        return faults
+            found["target"] = {"type": "object"}
+        return found
 
     @bounded_read
     def read(
@@ -140,63 +156,8 @@ class PaymentCheck:
 # At registration
 
 
-def _properties(part: Mapping[str, Any]) -> dict[str, Any]:
-    declared: dict[str, Any] = {_key(name): {} for name in part.get("fields", ())}
-    text = {name: {"type": "string"} for name in _STRINGS}
-    amounts = {name: {"type": "integer"} for name in ("amount", "amount_refunded")}
-    return {**declared, **text, **amounts, "livemode": {"type": "boolean"}, "metadata": {"type": "object"}}
-
-
 def _key(name: str) -> str:
     return name.replace(".", "_")
-
-
-def _part_faults(where: str, part: Any) -> Iterator[str]:
-    yield from lookups.unknown_name_faults(where, part, _EFFECT)
-    if not isinstance(part, dict):
-        return
-    yield from _way_faults(where, part)
-    for name in ("amount", "currency"):
-        if name in part:
-            yield from lookups.text_faults(f"{where}/{name}", part[name])
-    yield from lookups.field_faults(f"{where}/fields", part.get("fields", []))
-    yield from _field_faults(f"{where}/fields", part.get("fields", []))
-    yield from _field_faults(where, [part[name] for name in ("tenant_field", "target_field") if name in part])
-    within = part.get("settle_within_s", SETTLE_WITHIN_S)
-    if not isinstance(within, int) or isinstance(within, bool) or within < 1:
-        yield f"{where}/settle_within_s must be a whole number of at least 1."
-
-
-def _way_faults(where: str, part: Mapping[str, Any]) -> Iterator[str]:
-    """The faults of the way to find a payment."""
-    if part.get("kind") not in _KINDS:
-        yield f"{where}/kind is one of {', '.join(_KINDS)}."
-    if ("id" in part) == ("match" in part):
-        yield f"{where} must have either id or match."
-    if "match" in part:
-        yield from lookups.map_faults(f"{where}/match", part["match"])
-        yield from _field_faults(f"{where}/match", part["match"])
-    if "of" in part:
-        yield from lookups.unknown_name_faults(f"{where}/of", part["of"], _PARENTS)
-        yield from lookups.map_faults(f"{where}/of", part["of"])
-    if "id" in part:
-        yield from lookups.text_faults(f"{where}/id", part["id"])
-
-
-def _field_faults(where: str, names: Any) -> Iterator[str]:
-    for name in names if isinstance(names, list | dict) else []:
-        if not isinstance(name, str) or not _FIELD.fullmatch(name):
-            yield f"{where}: {name!r} is not a field's name."
-
-
-def _ledger_faults(part: Any) -> Iterator[str]:
-    yield from lookups.unknown_name_faults("lookup/ledger", part, _LEDGER)
-    if isinstance(part, dict) and not set(part) - _LEDGER:
-        books = {"lookup": {"effects": {"entry": _entry(part)}}}
-        for fault in DatabaseCheck().validate(books):
-            yield fault.replace("lookup/effects/entry", "lookup/ledger")
-        if "amount_column" not in part:
-            yield "lookup/ledger must have an amount_column."
 
 
 def _entry(part: Mapping[str, Any]) -> dict[str, Any]:

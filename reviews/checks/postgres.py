@@ -4,41 +4,37 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import dict_row
 from psycopg.types.json import set_json_loads
 
+from reviews.checks import shapes
 from reviews.checks.interface import CheckFailed, SystemAccess
 from reviews.checks.limits import ConversationDeadline, deadline_after
 from reviews.readback.rules.addresses import is_loopback
 
 _ADDRESS = frozenset({"host", "hostaddr", "port", "dbname", "user", "password", "sslmode", "sslrootcert"})
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$]{0,62}")
+_NAME = r"[A-Za-z_][A-Za-z0-9_$]{0,62}"
+COLUMN: Final = shapes.name_schema(_NAME, "a column's name")
+TABLE: Final[dict[str, shapes.Schema]] = {
+    "table": {
+        "type": "string",
+        "pattern": rf"^{_NAME}(?:\.{_NAME})?$",
+        "fault": "must be a table's name, with or without its schema.",
+    },
+    "where": shapes.map_schema(COLUMN),
+}
+"""What a lookup must say of a table: its name, and which rows are meant."""
 
 Row = dict[str, Any]
-
-
-def table_faults(where: str, table: object) -> Iterator[str]:
-    """The faults of a table's name."""
-    parts = table.split(".") if isinstance(table, str) else []
-    if not 1 <= len(parts) <= 2 or not all(_NAME.fullmatch(part) for part in parts):
-        yield f"{where}/table must be a table's name, with or without its schema."
-
-
-def name_faults(where: str, names: object) -> Iterator[str]:
-    """The faults of column names."""
-    for name in names if isinstance(names, list | dict) else []:
-        if not isinstance(name, str) or not _NAME.fullmatch(name):
-            yield f"{where}: {name!r} is not a column's name."
 
 
 @contextmanager

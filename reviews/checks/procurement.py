@@ -21,7 +21,6 @@ credential's user belongs to a group that may only read.
 from __future__ import annotations
 
 import json
-import re
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,7 +28,7 @@ from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from reviews.checks import fetching, lookups
+from reviews.checks import fetching, lookups, shapes
 from reviews.checks.fetching import Site, SiteResponse
 from reviews.checks.interface import CheckFailed, Consistency, ReadEffect, Reading, SystemAccess
 from reviews.checks.limits import bounded_read
@@ -40,12 +39,8 @@ MAX_COUNTED = 2000
 APPROVED = ("confirmed", "processing", "done")
 REJECTED = "cancelled"
 
-_EFFECT = frozenset(
-    {"match", "vendor", "sku", "amount", "currency", "terms", "states", "approver", "catalogue", "budget"}
-    | {"tenant_field", "target_field"}
-)
 _TEXTS = ("vendor", "sku", "amount", "currency", "terms", "approver")
-_FIELD = re.compile(r"[a-z][a-z_]*(\.[a-z][a-z_]*)?")
+_FIELD = shapes.name_schema(r"[a-z][a-z_]*(\.[a-z][a-z_]*)?", "a field of an order")
 _ORDER = (
     "number", "reference", "state", "total_amount", "party.code", "party.rec_name", "currency.code",
     "company.rec_name", "payment_term.rec_name", "create_uid.login", "quoted_by.rec_name",
@@ -90,31 +85,30 @@ class FoundOrders:
     indicators: set[str]
 
 
-class ProcurementCheck(lookups.UniformCheck):
+class ProcurementCheck(lookups.LookupCheck):
     """The check of pattern `procurement`."""
 
     pattern = "procurement"
     fields = _FIELDS
-
-    def part_faults(self, where: str, part: object) -> Iterator[str]:
-        yield from lookups.unknown_name_faults(where, part, _EFFECT)
-        if not isinstance(part, dict):
-            return
-        yield from _match_faults(f"{where}/match", part.get("match"))
-        for name in _TEXTS:
-            if name in part:
-                yield from lookups.text_faults(f"{where}/{name}", part[name])
-        states = part.get("states", list(APPROVED))
-        if not isinstance(states, list) or not states or not all(isinstance(one, str) for one in states):
-            yield f"{where}/states must be a list of states."
-        if not isinstance(part.get("catalogue", False), bool):
-            yield f"{where}/catalogue is either true or false."
-        if "budget" in part:
-            yield from lookups.unknown_name_faults(f"{where}/budget", part["budget"], frozenset({"limit", "match"}))
-            if isinstance(part["budget"], dict):
-                yield from lookups.text_faults(f"{where}/budget/limit", part["budget"].get("limit"))
-                yield from _match_faults(f"{where}/budget/match", part["budget"].get("match"))
-        yield from lookups.scope_faults(where, part, _FIELDS)
+    part = shapes.object_schema(
+        {"match": shapes.map_schema(_FIELD)},
+        {
+            **dict.fromkeys(_TEXTS, shapes.EXPRESSION),
+            "states": shapes.list_schema({"type": "string", "fault": "must be a state."}, "states", 1),
+            "catalogue": shapes.TRUTH,
+            "budget": shapes.object_schema({"limit": shapes.EXPRESSION, "match": shapes.map_schema(_FIELD)}, {}),
+            **shapes.scope_schema(_FIELDS),
+        },
+    )
+    needs = {
+        "vendor": ("vendor",),
+        "sku": ("sku", "skus"),
+        "amount": ("amount",),
+        "currency": ("currency",),
+        "budget_allocation": ("budget",),
+        "contract_terms": ("terms",),
+        "requester_authority": ("approver", "requester"),
+    }
 
     @bounded_read
     def read(
@@ -142,16 +136,6 @@ class ProcurementCheck(lookups.UniformCheck):
             indicators=tuple(sorted({key for one in looked.values() for key in one.indicators})),
             raw={name: [_order_fields(order) for order in one.orders] for name, one in looked.items()},
         )
-
-
-# At registration
-
-
-def _match_faults(where: str, match: Any) -> Iterator[str]:
-    yield from lookups.map_faults(where, match)
-    for name in match if isinstance(match, dict) else ():
-        if not _FIELD.fullmatch(name):
-            yield f"{where}: {name!r} is not a field of an order."
 
 
 # The register

@@ -35,7 +35,7 @@ from redis.exceptions import (
 )
 from redis.retry import Retry
 
-from reviews.checks import lookups
+from reviews.checks import lookups, shapes
 from reviews.checks.interface import CheckFailed, Consistency, ReadEffect, Reading, SystemAccess
 from reviews.checks.limits import ConversationDeadline, bounded_read, deadline_after
 from reviews.readback.rules.addresses import is_loopback
@@ -49,10 +49,7 @@ SLACK = timedelta(minutes=5)
 """How far the clocks of the broker and of the console may be apart."""
 STUCK_AFTER = timedelta(minutes=1)
 
-_EFFECT = frozenset(
-    {"stream", "match", "group", "dead_letter", "downstream", "fields", "tenant_field", "target_field"}
-    | {"sequence_field", "max_deliveries"}
-)
+_NAME: shapes.Schema = {"type": "string", "fault": "must be a name."}
 _PASSING = (BusyLoadingError, AuthenticationError)
 _PASSING_CODES = ("LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "MOVED")
 
@@ -71,19 +68,34 @@ class MessageTrail:
     downstream: dict[str, Any] | None = None
 
 
-class QueueCheck:
+class QueueCheck(lookups.LookupCheck):
     """The check of pattern `queues_events`."""
 
     pattern = "queues_events"
+    part = shapes.object_schema(
+        {"stream": shapes.EXPRESSION, "match": shapes.map_schema()},
+        {
+            **dict.fromkeys(("group", "dead_letter"), shapes.EXPRESSION),
+            **dict.fromkeys(("tenant_field", "target_field", "sequence_field"), _NAME),
+            "fields": shapes.fields_schema(_NAME),
+            "downstream": shapes.object_schema({"hash": shapes.EXPRESSION}, {}),
+            "max_deliveries": shapes.number_schema(1),
+        },
+    )
+    needs = {
+        "consumer_group": ("group",),
+        "processing_status": ("group", "dead_letter"),
+        "resulting_state": ("downstream",),
+    }
 
-    def typed_fields(self, lookup: Mapping[str, Any]) -> dict[str, Any]:
-        """The declared fields of the message (all of them text), its id, and the hash downstream."""
-        parts = {name: _properties(part) for name, part in lookup.get("effects", {}).items()}
-        first = next(iter(parts.values()), {})
-        return lookups.state_schema({**first, "downstream": {"type": "object"}}, parts)
+    def fields_of(self, part: Mapping[str, Any]) -> dict[str, Any]:
+        """The declared fields of the message, all of them text, and its id."""
+        text = {name: {"type": "string"} for name in part.get("fields", ())}
+        return {**text, "message_id": {"type": "string"}, "acknowledged": {"type": "boolean"}}
 
-    def validate(self, verification: Mapping[str, Any]) -> list[str]:
-        return lookups.lookup_faults(verification, _part_faults)
+    def fields_beside(self, lookup: Mapping[str, Any]) -> dict[str, Any]:
+        """The hash downstream."""
+        return {"downstream": {"type": "object"}}
 
     @bounded_read
     def read(
@@ -119,33 +131,6 @@ class QueueCheck:
             indicators=tuple(sorted(indicators)),
             raw={name: {"messages": trail.messages, "downstream": trail.downstream} for name, trail in trails.items()},
         )
-
-
-# At registration
-
-
-def _properties(part: Mapping[str, Any]) -> dict[str, Any]:
-    text = {name: {"type": "string"} for name in part.get("fields", ())}
-    return {**text, "message_id": {"type": "string"}, "acknowledged": {"type": "boolean"}}
-
-
-def _part_faults(where: str, part: Any) -> Iterator[str]:
-    yield from lookups.unknown_name_faults(where, part, _EFFECT)
-    if not isinstance(part, dict):
-        return
-    yield from lookups.text_faults(f"{where}/stream", part.get("stream"))
-    yield from lookups.map_faults(f"{where}/match", part.get("match"))
-    yield from lookups.field_faults(f"{where}/fields", part.get("fields", []))
-    for name in ("group", "dead_letter"):
-        if name in part:
-            yield from lookups.text_faults(f"{where}/{name}", part[name])
-    if "downstream" in part:
-        yield from lookups.unknown_name_faults(f"{where}/downstream", part["downstream"], frozenset({"hash"}))
-        if isinstance(part["downstream"], dict):
-            yield from lookups.text_faults(f"{where}/downstream/hash", part["downstream"].get("hash"))
-    deliveries = part.get("max_deliveries", MAX_DELIVERIES)
-    if not isinstance(deliveries, int) or isinstance(deliveries, bool) or deliveries < 1:
-        yield f"{where}/max_deliveries must be a whole number of at least 1."
 
 
 # One reading

@@ -21,13 +21,12 @@ password of an account that may only view.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from reviews.checks import fetching, lookups
+from reviews.checks import fetching, lookups, shapes
 from reviews.checks.fetching import Site, SiteResponse
 from reviews.checks.interface import CheckFailed, ReadEffect, Reading, SystemAccess
 from reviews.checks.limits import bounded_read
@@ -39,8 +38,7 @@ SLACK = timedelta(seconds=60)
 """How far the clocks of the tracker and of the console may be apart."""
 
 _COLUMNS = ("assignee_field", "locked_field", "tenant_field", "target_field")
-_EFFECT = frozenset({"id", "match", "kind", "set", "assignee", "comment", "fields", "expect", *_COLUMNS})
-_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
+_NAME = shapes.name_schema(r"[a-z][a-z0-9_]{0,62}", "a property's name")
 _STRINGS = ("object_id", "etag", "actor", "creator", "created_at", "changed_at", "assignee", "comment")
 
 Bindings = Mapping[str, Mapping[str, Any]]
@@ -56,18 +54,35 @@ class FoundRecords:
     answers: list[SiteResponse] = field(default_factory=list)
 
 
-class TicketCheck:
+class TicketCheck(lookups.LookupCheck):
     """The check of pattern `crm_ticketing`."""
 
     pattern = "crm_ticketing"
+    part = shapes.object_schema(
+        {},
+        {
+            **dict.fromkeys(("id", "assignee", "comment"), shapes.EXPRESSION),
+            **dict.fromkeys(("match", "set"), shapes.map_schema(_NAME)),
+            **dict.fromkeys(("kind", *_COLUMNS), _NAME),
+            "fields": shapes.fields_schema(_NAME),
+            "expect": shapes.EXPECT,
+        },
+        shapes.either("id", "match"),
+    )
+    needs = {
+        "tenant_or_account": ("tenant_field",),
+        "field_changes": ("set", "fields"),
+        "assignee": ("assignee",),
+        "status": ("status",),
+        "comments": ("comment", "comments"),
+        "actor_id": ("actor", "creator"),
+        "workflow_id": ("workflow", "workflow_id"),
+    }
 
-    def typed_fields(self, lookup: Mapping[str, Any]) -> dict[str, Any]:
+    def fields_of(self, part: Mapping[str, Any]) -> dict[str, Any]:
         """The declared properties, and what the tracker says about every record."""
-        parts = {name: _properties(part) for name, part in lookup.get("effects", {}).items()}
-        return lookups.state_schema(next(iter(parts.values()), {}), parts)
-
-    def validate(self, verification: Mapping[str, Any]) -> list[str]:
-        return lookups.lookup_faults(verification, _part_faults)
+        declared: dict[str, Any] = {name: {} for name in [*part.get("fields", ()), *part.get("set", ())]}
+        return {**declared, **{name: {"type": "string"} for name in _STRINGS}, "comments": {"type": "integer"}}
 
     @bounded_read
     def read(
@@ -105,39 +120,6 @@ class TicketCheck:
             indicators=tuple(sorted(indicators)),
             raw={name: {"records": one.records, "comments": len(one.comments)} for name, one in found.items()},
         )
-
-
-# At registration
-
-
-def _properties(part: Mapping[str, Any]) -> dict[str, Any]:
-    declared: dict[str, Any] = {name: {} for name in [*part.get("fields", ()), *part.get("set", ())]}
-    return {**declared, **{name: {"type": "string"} for name in _STRINGS}, "comments": {"type": "integer"}}
-
-
-def _part_faults(where: str, part: Any) -> Iterator[str]:
-    yield from lookups.unknown_name_faults(where, part, _EFFECT)
-    if not isinstance(part, dict):
-        return
-    if ("id" in part) == ("match" in part):
-        yield f"{where} must have either id or match."
-    for name in ("match", "set"):
-        if name in part:
-            yield from lookups.map_faults(f"{where}/{name}", part[name])
-            yield from _name_faults(f"{where}/{name}", part[name])
-    for name in ("id", "assignee", "comment"):
-        if name in part:
-            yield from lookups.text_faults(f"{where}/{name}", part[name])
-    yield from lookups.field_faults(f"{where}/fields", part.get("fields", []))
-    yield from _name_faults(f"{where}/fields", part.get("fields", []))
-    yield from _name_faults(where, [part.get("kind", "issue"), *(part[name] for name in _COLUMNS if name in part)])
-    yield from lookups.expectation_faults(where, part)
-
-
-def _name_faults(where: str, names: Any) -> Iterator[str]:
-    for name in names if isinstance(names, list | dict) else []:
-        if not isinstance(name, str) or not _NAME.fullmatch(name):
-            yield f"{where}: {name!r} is not a property's name."
 
 
 # One reading

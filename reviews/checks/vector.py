@@ -31,10 +31,10 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from reviews.checks import lookups, postgres
+from reviews.checks import lookups, postgres, shapes
 from reviews.checks.interface import CheckFailed, Consistency, ReadEffect, Reading, SystemAccess
 from reviews.checks.limits import bounded_read
-from reviews.checks.postgres import Row, name_faults, table_faults
+from reviews.checks.postgres import COLUMN, TABLE, Row
 from reviews.reconciliation.rules.reading import NOT_FRESH
 
 MAX_ROWS = 100
@@ -51,8 +51,7 @@ _TEXTS = {
     "checksum": "checksum_column",
     "permission_scope": "scope_column",
 }
-_EFFECT = frozenset({"table", "where", "embedding_column", "fields", "expect", "retrieval", *_COLUMNS, *_TEXTS})
-_RETRIEVAL = frozenset({"table", "where", "embedding_column", "metric", "neighbours", "visible_to", "hidden_from"})
+_PLACE = {**TABLE, "embedding_column": COLUMN}
 _STRINGS = ("embedding_version", "checksum", "permission_scope", "corpus_snapshot", "index_version")
 _VECTOR, _XMIN = "vector ", "xmin "  # no column can be named so
 
@@ -68,18 +67,45 @@ class RetrievalTest:
     indicators: set[str] = field(default_factory=set)
 
 
-class VectorSearchCheck:
+class VectorSearchCheck(lookups.LookupCheck):
     """The check of pattern `vector_search`."""
 
     pattern = "vector_search"
+    part = shapes.object_schema(
+        _PLACE,
+        {
+            "fields": shapes.fields_schema(COLUMN),
+            "expect": shapes.EXPECT,
+            "retrieval": shapes.object_schema(
+                _PLACE,
+                {
+                    **dict.fromkeys(("visible_to", "hidden_from"), shapes.EXPRESSION),
+                    "metric": {"enum": list(_METRICS), "fault": f"is one of {', '.join(_METRICS)}."},
+                    "neighbours": shapes.number_schema(1, MAX_ROWS),
+                },
+            ),
+            **dict.fromkeys(_COLUMNS, COLUMN),
+            **dict.fromkeys(_TEXTS, shapes.EXPRESSION),
+        },
+        *(
+            shapes.rule(f"/{name} needs {column}.", dependentRequired={name: [column]})
+            for name, column in _TEXTS.items()
+        ),
+    )
+    needs = {
+        "embedding_version": ("embedding_version",),
+        "index_version": ("retrieval",),
+        "corpus_snapshot": ("corpus_column",),
+        "permission_scope": ("permission_scope", "hidden_from"),
+        "retrieval_eligibility": ("retrieval",),
+    }
 
-    def typed_fields(self, lookup: Mapping[str, Any]) -> dict[str, Any]:
+    def fields_of(self, part: Mapping[str, Any]) -> dict[str, Any]:
         """The declared columns, and what the retrieval test tells."""
-        parts = {name: _properties(part) for name, part in lookup.get("effects", {}).items()}
-        return lookups.state_schema(next(iter(parts.values()), {}), parts)
-
-    def validate(self, verification: Mapping[str, Any]) -> list[str]:
-        return lookups.lookup_faults(verification, _part_faults)
+        declared: dict[str, Any] = {name: {} for name in part.get("fields", ())}
+        text = {name: {"type": "string"} for name in _STRINGS}
+        numbers = {name: {"type": "integer"} for name in ("dimensions", "rank")}
+        return {**declared, **text, **numbers, "retrievable": {"type": "boolean"}}
 
     @bounded_read
     def read(
@@ -99,56 +125,6 @@ class VectorSearchCheck:
                 return _take_reading(connection, system, parts, bindings, at=at)
         except psycopg.Error as problem:
             raise postgres.check_failure(problem) from None
-
-
-# At registration
-
-
-def _properties(part: Mapping[str, Any]) -> dict[str, Any]:
-    declared: dict[str, Any] = {name: {} for name in part.get("fields", ())}
-    text = {name: {"type": "string"} for name in _STRINGS}
-    numbers = {name: {"type": "integer"} for name in ("dimensions", "rank")}
-    return {**declared, **text, **numbers, "retrievable": {"type": "boolean"}}
-
-
-def _part_faults(where: str, part: Any) -> Iterator[str]:
-    yield from lookups.unknown_name_faults(where, part, _EFFECT)
-    if not isinstance(part, dict):
-        return
-    yield from _place_faults(where, part)
-    yield from lookups.field_faults(f"{where}/fields", part.get("fields", []))
-    yield from name_faults(f"{where}/fields", part.get("fields", []))
-    yield from name_faults(where, [part[name] for name in _COLUMNS if name in part])
-    for name, column in _TEXTS.items():
-        if name in part:
-            yield from lookups.text_faults(f"{where}/{name}", part[name])
-        if name in part and column not in part:
-            yield f"{where}/{name} needs {column}."
-    yield from lookups.expectation_faults(where, part)
-    if "retrieval" in part:
-        yield from _retrieval_faults(f"{where}/retrieval", part["retrieval"])
-
-
-def _place_faults(where: str, part: Mapping[str, Any]) -> Iterator[str]:
-    yield from table_faults(where, part.get("table"))
-    yield from lookups.map_faults(f"{where}/where", part.get("where"))
-    yield from name_faults(f"{where}/where", part.get("where"))
-    yield from name_faults(f"{where}/embedding_column", [part.get("embedding_column")])
-
-
-def _retrieval_faults(where: str, part: Any) -> Iterator[str]:
-    yield from lookups.unknown_name_faults(where, part, _RETRIEVAL)
-    if not isinstance(part, dict):
-        return
-    yield from _place_faults(where, part)
-    for name in ("visible_to", "hidden_from"):
-        if name in part:
-            yield from lookups.text_faults(f"{where}/{name}", part[name])
-    if part.get("metric", "cosine") not in _METRICS:
-        yield f"{where}/metric is one of {', '.join(_METRICS)}."
-    neighbours = part.get("neighbours", NEIGHBOURS)
-    if not isinstance(neighbours, int) or isinstance(neighbours, bool) or not 1 <= neighbours <= MAX_ROWS:
-        yield f"{where}/neighbours must be a whole number from 1 to {MAX_ROWS}."
 
 
 # One reading

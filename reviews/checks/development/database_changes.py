@@ -18,14 +18,14 @@ The system's settings are those of `databases`: an address, and `tables` where n
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 import psycopg
 from psycopg import errors, sql
 
-from reviews.checks import lookups
+from reviews.checks import lookups, shapes
 from reviews.checks.interface import CheckFailed, Consistency, ReadEffect, Reading, SystemAccess
 from reviews.checks.limits import bounded_read
 from reviews.checks.postgres import Row, check_failure, primary_status, read_only_connection
@@ -35,20 +35,20 @@ _FIELDS: dict[str, Any] = {"as_asked": {"type": "integer"}, "found": {"type": "i
 _KINDS = {"table": "rp", "index": "iI", "view": "v", "sequence": "S"}
 
 
-class DatabaseChangeCheck(lookups.UniformCheck):
+class DatabaseChangeCheck(lookups.LookupCheck):
     """The check of pattern `database_changes`."""
 
     pattern = "database_changes"
     fields = _FIELDS
-
-    def part_faults(self, where: str, part: Any) -> Iterator[str]:
-        yield from lookups.reads_faults(where, part, "rows", "objects", beside=frozenset({"expect"}))
-        if not isinstance(part, dict):
-            return
-        if part.get("expect", "present") not in {"present", "absent"}:
-            yield f"{where}/expect is either present or absent."
-        if part.get("reads") == "objects" and "expect" in part:
-            yield f"{where}: each object says itself whether it is to be there."
+    part = shapes.reads_schema(
+        ("rows", "objects"),
+        shapes.rule(
+            ": each object says itself whether it is to be there.",
+            if_={"properties": {"reads": {"const": "objects"}}},
+            then={"not": {"required": ["expect"]}},
+        ),
+        optional={"expect": shapes.EXPECT},
+    )
 
     @bounded_read
     def read(

@@ -19,12 +19,12 @@ token, which may only read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from reviews.checks import fetching, lookups
+from reviews.checks import fetching, lookups, shapes
 from reviews.checks.interface import CheckFailed, ReadEffect, Reading, SystemAccess
 from reviews.checks.limits import bounded_read
 
@@ -36,14 +36,12 @@ _FIELDS: dict[str, Any] = {
 }
 
 
-class ForgeCheck(lookups.UniformCheck):
+class ForgeCheck(lookups.LookupCheck):
     """The check of pattern `forge`."""
 
     pattern = "forge"
     fields = _FIELDS
-
-    def part_faults(self, where: str, part: Any) -> Iterator[str]:
-        return lookups.reads_faults(where, part, "merge", "release")
+    part = shapes.reads_schema(("merge", "release"))
 
     @bounded_read
     def read(

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from reviews.checks import fetching, lookups
+from reviews.checks import fetching, lookups, shapes
 from reviews.checks.interface import CheckFailed, ReadEffect, Reading, SystemAccess
 from reviews.checks.limits import bounded_read
 
@@ -30,14 +30,15 @@ _OBJECT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _FIELDS: dict[str, Any] = {name: {"type": "string"} for name in ("repository", "ref", "commit")}
 
 
-class GitCheck(lookups.UniformCheck):
+class GitCheck(lookups.LookupCheck):
     """The check of pattern `git`."""
 
     pattern = "git"
     fields = _FIELDS
-
-    def part_faults(self, where: str, part: object) -> Iterator[str]:
-        return lookups.thing_faults(where, part, ("repository", "ref"), ("commit",))
+    part = shapes.thing_schema(("repository", "ref"), ("commit",))
+    needs = {
+        "commit": ("commit",),
+    }
 
     @bounded_read
     def read(

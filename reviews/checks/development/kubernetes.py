@@ -25,7 +25,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from reviews.checks import fetching, lookups
+from reviews.checks import fetching, lookups, shapes
 from reviews.checks.interface import CheckFailed, ReadEffect, Reading, SystemAccess
 from reviews.checks.limits import bounded_read
 
@@ -42,16 +42,22 @@ _UNITS = {"": Decimal(1), "m": Decimal("0.001")} | {
 _UNITS["k"] = _UNITS.pop("K")
 
 
-class KubernetesCheck(lookups.UniformCheck):
+class KubernetesCheck(lookups.LookupCheck):
     """The check of pattern `kubernetes`."""
 
     pattern = "kubernetes"
     fields = _FIELDS
-
-    def part_faults(self, where: str, part: Any) -> Iterator[str]:
-        yield from lookups.thing_faults(where, part, _NAMES, ("manifest", "replicas"), beside=("uid",))
-        if isinstance(part, dict) and (part.get("expect") == "absent") != ("uid" in part):
-            yield f"{where}: expect absent names the uid of the object that is to be gone."
+    part = shapes.thing_schema(
+        _NAMES,
+        ("manifest", "replicas"),
+        shapes.rule(
+            ": expect absent names the uid of the object that is to be gone.",
+            if_=shapes.ABSENT,
+            then={"required": ["uid"]},
+            else_={"not": {"required": ["uid"]}},
+        ),
+        optional=("uid",),
+    )
 
     @bounded_read
     def read(

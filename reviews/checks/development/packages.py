@@ -16,13 +16,13 @@ may be read); the credential: user and password, where the index wants them for 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from html.parser import HTMLParser
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from reviews.checks import fetching, lookups
+from reviews.checks import fetching, lookups, shapes
 from reviews.checks.interface import CheckFailed, ReadEffect, Reading, SystemAccess
 from reviews.checks.limits import bounded_read
 
@@ -37,14 +37,15 @@ _FIELDS: dict[str, Any] = {
 }
 
 
-class PackageCheck(lookups.UniformCheck):
+class PackageCheck(lookups.LookupCheck):
     """The check of pattern `packages`."""
 
     pattern = "packages"
     fields = _FIELDS
-
-    def part_faults(self, where: str, part: Any) -> Iterator[str]:
-        return lookups.thing_faults(where, part, ("project", "filename"), ("sha256",))
+    part = shapes.thing_schema(("project", "filename"), ("sha256",))
+    needs = {
+        "hash_match": ("sha256",),
+    }
 
     @bounded_read
     def read(

@@ -30,7 +30,7 @@ from urllib.parse import unquote
 import psycopg
 from psycopg import sql
 
-from reviews.checks import fetching, lookups
+from reviews.checks import fetching, lookups, shapes
 from reviews.checks.interface import CheckFailed, Consistency, ReadEffect, Reading, SystemAccess
 from reviews.checks.limits import bounded_read
 from reviews.checks.postgres import check_failure, primary_status, read_only_connection
@@ -42,14 +42,12 @@ _FIELDS: dict[str, Any] = {
 _GONE = frozenset({"delete", "drop", "forget"})
 
 
-class TerraformCheck(lookups.UniformCheck):
+class TerraformCheck(lookups.LookupCheck):
     """The check of pattern `terraform`."""
 
     pattern = "terraform"
     fields = _FIELDS
-
-    def part_faults(self, where: str, part: Any) -> Iterator[str]:
-        return lookups.reads_faults(where, part, "state")
+    part = shapes.reads_schema(("state",))
 
     @bounded_read
     def read(

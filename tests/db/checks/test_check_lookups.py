@@ -13,7 +13,7 @@ import pytest
 from ledger.catalogue.rules import expressions
 from reviews.checks import fetching
 from reviews.checks.calendar import event_fields, parse_event
-from reviews.checks.catalogue import check_for
+from reviews.checks.catalogue import PATTERNS, check_for
 from reviews.checks.fetching import SiteResponse
 from reviews.checks.interface import CheckFailed, Consistency, SystemAccess
 from reviews.checks.payments import _payment_indicators
@@ -77,6 +77,16 @@ BAD = [
 ]
 
 
+def members_of(part, beside=()):
+    """What a part may have, with the member that chooses its kind where there are several."""
+    if "properties" in part:
+        yield dict(beside), part["properties"]
+    for kind in ("then", "else"):
+        if kind in part and ("then" in part[kind] or "properties" in part[kind]):
+            chosen = dict.fromkeys(part["if"]["required"], "sr.x") if kind == "then" else {}
+            yield from members_of(part[kind], chosen)
+
+
 def faults(pattern, **changes):
     part = {name: value for name, value in (GOOD[pattern] | changes).items() if value is not None}
     return check_for(pattern).validate({"lookup": {"effects": {"thing": part}}})
@@ -90,6 +100,60 @@ def test_a_valid_lookup_is_accepted(pattern):
 @pytest.mark.parametrize(("pattern", "changes"), BAD)
 def test_an_invalid_lookup_is_reported(pattern, changes):
     assert faults(pattern, **changes)
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_a_member_of_the_wrong_kind_is_refused_by_its_place(pattern):
+    """A member that holds what no lookup holds is named, whatever else is missing."""
+    for beside, members in members_of(check_for(pattern).part):
+        for name in members:
+            found = check_for(pattern).validate({"lookup": {"effects": {"thing": beside | {name: [[]]}}}})
+            assert any(each.startswith(f"lookup/effects/thing/{name}") for each in found), (name, found)
+
+
+@pytest.mark.parametrize("wrong", [None, 3, "x", [], [{}]])
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_a_lookup_of_the_wrong_kind_is_refused_as_a_whole(pattern, wrong):
+    for name in ("effects", *check_for(pattern).beside):
+        assert f"lookup/{name} must be an object." in check_for(pattern).validate({"lookup": {name: wrong}})
+    assert check_for(pattern).validate({"lookup": {"effects": {"thing": wrong}}}) == [
+        "lookup/effects/thing must be an object."
+    ]
+    assert check_for(pattern).validate({"lookup": wrong}) == ["lookup must be an object."]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "part", "says"),
+    [
+        ("databases", {"table": "a.b.c"}, "/table must be a table's name, with or without its schema."),
+        ("databases", {"where": {"a b": "sr.x"}}, "/where/a b is not a column's name."),
+        (
+            "databases",
+            {"fields": ["count"]},
+            "/fields/0 has the name of what the check itself says, and cannot be a field.",
+        ),
+        ("databases", {"present_if": "row.amount + 1"}, "/present_if: "),
+        ("databases", {"tabel": "a"}, " has an unknown field `tabel` (known: "),
+        ("filesystems", {"path": "sa.path"}, "/path: `sa.path` does not compile"),
+        ("filesystems", {}, "/path must be an expression."),
+        ("payments", {"of": {"friend": "sr.x"}}, "/of/friend must be one of charge, customer, payment_intent."),
+        ("payments", {"id": "sr.id", "match": {"a": "sr.x"}}, " must have either id or match."),
+        ("queues_events", {"max_deliveries": 0}, "/max_deliveries must be a whole number of at least 1."),
+        ("vector_search", {"checksum": "sr.sum"}, "/checksum needs checksum_column."),
+        ("browser_automation", {"text": "sr.text"}, "/text is what an element must say: name the element."),
+        ("browser_automation", {"element": "a >> b"}, "/element: '>>' is no step of a selector"),
+        ("security_infrastructure", {"document": "sr.x"}, " must name either a policy or a principal."),
+        ("kubernetes", {"uid": "sr.uid"}, ": expect absent names the uid of the object that is to be gone."),
+        (
+            "database_changes",
+            {"reads": "objects", "expect": "absent"},
+            ": each object says itself whether it is to be there.",
+        ),
+    ],
+)
+def test_a_fault_is_a_sentence_with_its_place(pattern, part, says):
+    found = check_for(pattern).validate({"lookup": {"effects": {"thing": part}}})
+    assert any(each.startswith(f"lookup/effects/thing{says}") for each in found), found
 
 
 @pytest.mark.parametrize("pattern", GOOD)
