@@ -103,7 +103,7 @@ def test_an_invalid_lookup_is_reported(pattern, changes):
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
-def test_a_member_of_the_wrong_kind_is_refused_by_its_place(pattern):
+def test_a_member_of_the_wrong_kind_is_reported_with_its_place(pattern):
     """A member that holds what no lookup holds is named, whatever else is missing."""
     for beside, members in members_of(check_for(pattern).part):
         for name in members:
@@ -113,7 +113,7 @@ def test_a_member_of_the_wrong_kind_is_refused_by_its_place(pattern):
 
 @pytest.mark.parametrize("wrong", [None, 3, "x", [], [{}]])
 @pytest.mark.parametrize("pattern", PATTERNS)
-def test_a_lookup_of_the_wrong_kind_is_refused_as_a_whole(pattern, wrong):
+def test_a_value_in_place_of_an_object_is_reported(pattern, wrong):
     for name in ("effects", *check_for(pattern).beside):
         assert f"lookup/{name} must be an object." in check_for(pattern).validate({"lookup": {name: wrong}})
     assert check_for(pattern).validate({"lookup": {"effects": {"thing": wrong}}}) == [

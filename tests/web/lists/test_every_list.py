@@ -181,12 +181,12 @@ def test_a_list_without_chosen_columns_shows_all_of_them(day: Day, name: str):
     assert columns == get(day, csv_of(day, page)).body_read.decode().splitlines()[0]
 
 
-def test_a_list_is_declared_with_its_query_or_says_why_not():
+def test_every_list_has_a_query_or_an_exception_with_a_reason():
     assert {name for name, (page, _) in LISTS.items() if page.query is None} == set(BY_HAND)
 
 
 @pytest.mark.parametrize("name", sorted(name for name, (page, _) in LISTS.items() if page.get))
-def test_the_get_route_of_a_list_answers_the_rows_of_its_csv_in_their_order(day: Day, name: str):
+def test_api_and_csv_have_the_same_rows_in_the_same_order(day: Day, name: str):
     """Without parameters it answers the first part of a list that has several. A cursor is the id of a row."""
     page = LISTS[name][0]
     in_csv = [row["Id"] for row in table(get(day, csv_of(day, page)))]
@@ -214,7 +214,7 @@ def answered(day: Day, page: ListPage, *, limit: int) -> tuple[list[Any], list[s
         cursors.append(found["next"])
 
 
-def test_a_list_whose_query_takes_no_order_or_filter_cannot_be_declared():
+def test_a_query_without_a_needed_order_or_filter_is_refused_at_import():
     def query(tenant_id: Any, *, after: Any = None, limit: int = 50) -> list[Any]:
         return []
 
