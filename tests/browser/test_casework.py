@@ -77,3 +77,15 @@ def test_a_step_is_ticked_with_one_click(people, site):
     operator.go(f"cases/{case.id}")
     operator.page.get_by_role("button", name="Mark done: Open the newest readback").click()
     operator.page.get_by_text("1 of 6 steps").wait_for()
+
+
+def test_the_bar_that_leads_to_the_resolution_gives_way_to_it(people, site):
+    case = site.stage.case()
+    operator = people("phone").sign_in("operator")
+    page = operator.page
+    operator.go(f"cases/{case.id}")
+    bar = page.locator("a.jump")
+    page.evaluate("document.getElementById('settle').scrollIntoView()")
+    bar.wait_for(state="hidden")
+    page.evaluate("window.scrollTo(0, document.body.scrollHeight)")
+    bar.wait_for(state="visible")

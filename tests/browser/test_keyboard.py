@@ -21,8 +21,12 @@ def test_the_keyboard_opens_a_page_selects_a_row_and_focuses_the_reason(people, 
     page.keyboard.press("k")
     page.keyboard.press("Enter")
     page.wait_for_url(f"**/approvals/{site.stage.approval(first).id}?beside=approvals*")
-    page.keyboard.press("a")
+    page.keyboard.press("r")
     assert focused(page) == "reason"
+    page.keyboard.press("Escape")
+    page.locator("h1").first.click()
+    page.keyboard.press("a")
+    assert focused(page) == "password"
     assert site.stage.approval(first).state == "REQUESTED"
 
 

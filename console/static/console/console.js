@@ -119,6 +119,18 @@ document.addEventListener("click", (event) => {
   if (event.target.id === "palette") event.target.close();
 });
 
+/* The bar that leads to a decision ------------------------------------------ */
+
+// It is there while what it leads to is out of sight, and never covers it.
+function watchJumps() {
+  for (const link of all("a.jump:not([data-watched])")) {
+    const goal = document.querySelector(link.hash);
+    if (!goal) continue;
+    link.dataset.watched = "";
+    new IntersectionObserver(([entry]) => { link.hidden = entry.isIntersecting; }).observe(goal);
+  }
+}
+
 /* Keys ------------------------------------------------------------------- */
 
 let going = 0;
@@ -142,11 +154,13 @@ function press(key) {
   const control = item?.querySelector(`[data-key="${key}"]`) ?? document.querySelector(`#main [data-key="${key}"]`);
   if (!control) return item?.querySelector("a.open")?.click();
   if (!control.dataset.keyFocus) return control.click();
-  // A key alone never decides: it leads to the reason, and the button must still be pressed.
-  const field = document.querySelector(control.dataset.keyFocus);
+  // A key alone never decides: it leads to the first field to fill in, and the button must still be pressed.
+  const fields = control.dataset.keyFocus.split(",").map((each) => document.querySelector(each));
+  const field = fields.find((each) => each?.checkVisibility());
   field.scrollIntoView({ block: "center" });
   field.focus();
-  announce(`${control.textContent.trim()}: write the reason, then press the button`);
+  const named = field.labels[0]?.textContent.trim() ?? "the field";
+  announce(`${control.textContent.trim()}: fill in “${named}”, then press the button`);
 }
 
 const keys = {
@@ -610,7 +624,11 @@ document.addEventListener("htmx:beforeRequest", (event) => {
   if (document.hidden && event.target.matches?.("[data-presence]")) event.preventDefault();
 });
 
+document.addEventListener("counterfoil:replaced", watchJumps);
+document.addEventListener("htmx:afterSettle", watchJumps);
+
 showPlace();
+watchJumps();
 showRefusal();
 enterItem();
 showPicked();
