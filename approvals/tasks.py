@@ -22,6 +22,7 @@ from approvals.voting.operations import approvers, break_glass
 from ledger.actions import operations as ledger_orders
 from ledger.actions.queries import runs
 from ledger.db import tenancy
+from ledger.record import operations as ledger
 from ledger.record.queries import events
 from ledger.record.rules.refusals import Refused
 
@@ -47,8 +48,11 @@ def lapse(
         try:
             with tenancy(tenant_id):
                 _come_due(tenant_id, subject_id, what, unverifiable, alarm, at=at)
-        except (DatabaseError, Refused):
+        except (DatabaseError, Refused) as problem:
             log.exception("what was due for %s did not end", subject_id)
+            ledger.record_failed_step(
+                tenant_id=tenant_id, subject_id=subject_id, step="end what was due", problem=problem, at=at
+            )
     _renew(at=at)
     return len(due)
 
@@ -88,8 +92,11 @@ def _renew(*, at: datetime) -> None:
             try:
                 with tenancy(tenant.id):
                     requests.renew_approval(tenant_id=tenant.id, action_id=action_id, at=at)
-            except (DatabaseError, Refused):
+            except (DatabaseError, Refused) as problem:
                 log.exception("nobody could be asked again about %s", action_id)
+                ledger.record_failed_step(
+                    tenant_id=tenant.id, subject_id=action_id, step="ask again", problem=problem, at=at
+                )
 
 
 @shared_task
@@ -103,8 +110,11 @@ def turn_clocks() -> int:
             try:
                 with tenancy(tenant.id):
                     standing += clocks.refresh_clock(tenant_id=tenant.id, approval_id=approval_id, at=at)
-            except (DatabaseError, Refused):
+            except (DatabaseError, Refused) as problem:
                 log.exception("the clock of %s was not turned", approval_id)
+                ledger.record_failed_step(
+                    tenant_id=tenant.id, subject_id=approval_id, step="turn the clock", problem=problem, at=at
+                )
     return standing
 
 
@@ -136,8 +146,11 @@ def end_stopped_work() -> int:
                     more = stops.go_on(tenant_id=tenant_id, agent_row=agent_row, at=at)
                 if not more:
                     break
-        except (DatabaseError, Refused):
+        except (DatabaseError, Refused) as problem:
             log.exception("the work of the stopped agent %s was not ended", agent_row)
+            ledger.record_failed_step(
+                tenant_id=tenant_id, subject_id=agent_row, step="end stopped work", problem=problem, at=at
+            )
     return portions
 
 
@@ -149,8 +162,11 @@ def prepare() -> int:
         try:
             with tenancy(tenant_id):
                 moved += preflight.resume(tenant_id=tenant_id, approval_id=approval_id, at=at)
-        except (DatabaseError, Refused):
+        except (DatabaseError, Refused) as problem:
             log.exception("the approval %s was not prepared", approval_id)
+            ledger.record_failed_step(
+                tenant_id=tenant_id, subject_id=approval_id, step="prepare the approval", problem=problem, at=at
+            )
     return moved
 
 
@@ -169,8 +185,15 @@ def propose_follow_ups() -> int:
         except follow_ups.OrderNotReady as wait:
             log.info("the order %s waits: %s", order.event_id, wait)
             ledger_orders.postpone_order(order, at=at)
-        except (DatabaseError, Refused):
+        except (DatabaseError, Refused) as problem:
             log.exception("the order %s was not proposed", order.event_id)
+            ledger.record_failed_step(
+                tenant_id=order.tenant_id,
+                subject_id=order.action_id,
+                step="propose the order",
+                problem=problem,
+                at=at,
+            )
             ledger_orders.postpone_order(order, at=at)
     _stop_runs(at=at)
     return proposed
@@ -185,5 +208,8 @@ def _stop_runs(*, at: datetime) -> None:
             try:
                 with tenancy(tenant.id):
                     follow_ups.cancel_step(tenant_id=tenant.id, action_id=action_id, run_id=run_id, at=at)
-            except (DatabaseError, Refused):
+            except (DatabaseError, Refused) as problem:
                 log.exception("the action %s of a run that is taken back was not cancelled", action_id)
+                ledger.record_failed_step(
+                    tenant_id=tenant.id, subject_id=action_id, step="cancel a step of its run", problem=problem, at=at
+                )

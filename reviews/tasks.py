@@ -13,6 +13,7 @@ from kombu.exceptions import OperationalError
 from ledger.actions import operations as ledger_orders
 from ledger.actions.queries import runs
 from ledger.db import tenancy
+from ledger.record import operations as ledger
 from ledger.record.rules.refusals import Refused
 from reviews.cases.operations import cases
 from reviews.observations.operations import observations, ungated_effects
@@ -49,8 +50,15 @@ def take_readings() -> int:
     for tenant_id, action_id in schedules.requested_readings():
         try:
             taken += readings.read_baseline(tenant_id=tenant_id, action_id=action_id, clock=timezone.now)
-        except (DatabaseError, Refused):
+        except (DatabaseError, Refused) as problem:
             log.exception("the reading before %s could not be taken", action_id)
+            ledger.record_failed_step(
+                tenant_id=tenant_id,
+                subject_id=action_id,
+                step="read the target",
+                problem=problem,
+                at=timezone.now(),
+            )
     return taken
 
 
@@ -64,8 +72,15 @@ def recover() -> int:
                 ended = recovery_outcome.carry_over_outcome(
                     tenant_id=order.tenant_id, action_id=order.action_id, event_id=order.event_id, at=at
                 )
-        except (DatabaseError, Refused):
+        except (DatabaseError, Refused) as problem:
             log.exception("the end of the order %s was not carried over", order.event_id)
+            ledger.record_failed_step(
+                tenant_id=order.tenant_id,
+                subject_id=order.action_id,
+                step="carry over the end",
+                problem=problem,
+                at=at,
+            )
             ended = False
         moved += ended
         if not ended:
@@ -74,8 +89,11 @@ def recover() -> int:
         try:
             with tenancy(tenant_id):
                 moved += run_compensation.compensate_next(tenant_id=tenant_id, unwinding_id=unwinding_id, at=at)
-        except (DatabaseError, Refused):
+        except (DatabaseError, Refused) as problem:
             log.exception("the run of %s was not taken back further", unwinding_id)
+            ledger.record_failed_step(
+                tenant_id=tenant_id, subject_id=unwinding_id, step="take the run back", problem=problem, at=at
+            )
     return moved
 
 

@@ -214,7 +214,7 @@ def show_trace(request: TenantRequest, action_id: UUID) -> HttpResponse:
 @in_tenant("operator")
 @require_POST
 def verify(request: TenantRequest, action_id: UUID) -> HttpResponse:
-    verification.order_reading(_get_or_404(request, action_id), at=request.as_of)
+    verification.order_reading(_get_or_404(request, action_id), by=request.caller.actor, at=request.as_of)
     messages.success(request, "Re-verification started.")
     return redirect("action", request.tenant.slug, action_id)
 

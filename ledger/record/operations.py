@@ -7,6 +7,7 @@ the caller's commit, nothing was written.
 
 from __future__ import annotations
 
+import logging
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,10 +20,10 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import orjson
-from django.db import OperationalError
+from django.db import DatabaseError, OperationalError
 
 from ledger import keystore
-from ledger.db import RawCall, call_function, call_functions, insert
+from ledger.db import RawCall, call_function, call_functions, insert, tenancy
 from ledger.models import (
     Evidence,
     Idempotency,
@@ -38,8 +39,9 @@ from ledger.record.rules.canonical import canonical, digest
 from ledger.record.rules.event_kinds import check_registered
 from ledger.record.rules.ids import next_uuid7
 from ledger.record.rules.lifecycle import Ground, State
-from ledger.record.rules.refusals import NotFound, RefusalRecord
+from ledger.record.rules.refusals import NotFound, RefusalRecord, Refused
 
+log = logging.getLogger(__name__)
 _last_id = local()
 ORIGIN_KEPT_S = 30
 # Up to this many events per message are sent as a prepared statement.
@@ -168,6 +170,29 @@ def append(head: SubjectHead, event: NewEvent, *, actor: Actor, at: datetime) ->
     draft = draft_event(head, event, actor=actor, at=at)
     write_events(draft)
     return draft.head
+
+
+def record_failed_step(*, tenant_id: UUID, subject_id: UUID, step: str, problem: Exception, at: datetime) -> None:
+    """Record that a background task could not write this step of a subject, after its rollback (R-EX-26).
+
+    The step is tried again at each tick; the same failure is recorded once until another event follows it. After a
+    crash before the commit nothing is recorded, and the next tick fails and records it.
+    """
+    code, reason = (problem.code, problem.detail) if isinstance(problem, Refused) else (type(problem).__name__, "")
+    detail = {"step": step, "code": code, "reason": reason}
+    try:
+        with tenancy(tenant_id):
+            kind = queries.subject_kind(tenant_id, subject_id)
+            if kind is None:
+                return
+            head = lock_subject(tenant_id=tenant_id, subject_id=subject_id, kind=kind)
+            last = queries.event_with_detail(tenant_id, subject_id, head.seq)
+            is_erased = kind == "action" and head.entry is None
+            is_repeat = last is not None and (last[0].kind, last[2]) == ("step_failed", detail)
+            if not is_erased and not is_repeat:
+                append(head, NewEvent(kind="step_failed", detail=detail), actor=SYSTEM, at=at)
+    except DatabaseError:
+        log.exception("that the step %s of %s failed could not be recorded", step, subject_id)
 
 
 def write_events(*drafts: EventDraft) -> None:

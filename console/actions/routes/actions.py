@@ -191,7 +191,7 @@ def cancel(request: HttpRequest, action_id: UUID, body: schemas.CancelBody) -> s
 @in_tenancy
 def verify(request: HttpRequest, action_id: UUID) -> schemas.ActionState:
     action = visible_action(request, action_id)
-    order_reading(action, at=timezone.now())
+    order_reading(action, by=caller_of(request).actor, at=timezone.now())
     return schemas.ActionState(action_id=action_id, state=action.state)
 
 

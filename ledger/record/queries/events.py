@@ -111,6 +111,11 @@ def subject_state(tenant_id: UUID, subject_id: UUID) -> str | None:
     return Subject.objects.filter(tenant_id=tenant_id, id=subject_id).values_list("state", flat=True).first()
 
 
+def subject_kind(tenant_id: UUID, subject_id: UUID) -> str | None:
+    """The kind of a subject; None where there is no such subject."""
+    return Subject.objects.filter(tenant_id=tenant_id, id=subject_id).values_list("kind", flat=True).first()
+
+
 def recorded_digests(tenant_id: UUID, subject_id: UUID, name: str) -> set[tuple[str, str]]:
     """(kind of event, digest) of each digest that a subject's events name `name`."""
     rows = execute(

@@ -351,6 +351,13 @@ def _conclude(each: CompletedReading, pacing: ReadPacing, context: TenantDecisio
                 rechecks.judge_recheck(plan, each.taken, at=at)
             else:
                 verification.conclude_run(plan, each.taken, pacing=pacing, context=context.now(), at=at)
-    except (DatabaseError, Refused):
+    except (DatabaseError, Refused) as problem:
         # The claim runs out and the action is read again; its neighbours go on.
         log.exception("the verification of %s did not end", plan.action_id)
+        ledger.record_failed_step(
+            tenant_id=plan.tenant_id,
+            subject_id=plan.action_id,
+            step="conclude the reading",
+            problem=problem,
+            at=at,
+        )

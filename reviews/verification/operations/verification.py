@@ -134,14 +134,17 @@ class NothingToVerify(Refused):
     code = "NOTHING_TO_VERIFY"
 
 
-def order_reading(action: Action, *, at: datetime) -> None:
-    """Have an action read now; one that no reading can take further is refused, with the way that is left."""
+def order_reading(action: Action, *, by: ledger.Actor, at: datetime) -> None:
+    """Have an action read now; one that no reading can take further is refused, with the way that is left.
+
+    The refusal is recorded (R-SM-22).
+    """
     if not is_open(action):
-        if resolutions.waits_for_a_person(State(action.state), settled=action.settled):
-            raise NothingToVerify(
-                "No reading is planned for this action. It is verified again from its case; open one."
-            )
-        raise NothingToVerify
+        waits = resolutions.waits_for_a_person(State(action.state), settled=action.settled)
+        event = ledger.NewEvent(kind="verify_refused", detail={"code": NothingToVerify.code, "state": action.state})
+        refused = ledger.RefusedEvent(subject_kind="action", subject_id=action.id, event=event, actor=by, at=at)
+        way = "No reading is planned for this action. It is verified again from its case; open one."
+        raise NothingToVerify(way if waits else None, records=(refused,))
     schedules.schedule(tenant_id=action.tenant_id, action_id=action.id, due_at=at, priority=5, at=at)
 
 

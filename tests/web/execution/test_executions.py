@@ -29,6 +29,7 @@ from ledger.record.queries import events
 from ledger.record.queries import evidence as evidence_queries
 from reviews import queries as after
 from tests.support.api_tenant import DELETE, TOOLS, Clock, Workshop, document, new_key, result, workshop
+from tests.support.browser_users import words
 from tests.support.callers import Api, key_for
 
 
@@ -558,6 +559,24 @@ def test_disallowed_transitions_are_refused_without_change_and_recorded(shop: Wo
         assert (after["event"], after["state"]) == (kind, "EXECUTING")
         assert after["seq"] == before["seq"] + 1
         assert after["entry"] == before["entry"]
+
+
+@pytest.mark.req("R-SM-22")
+@pytest.mark.parametrize("asks", ["an operator's key", "an operator on the page"])
+def test_a_reading_of_what_cannot_be_read_is_refused_and_on_record(shop: Workshop, asks: str):
+    action_id = shop.propose()
+    before = shop.history(action_id)[-1]
+    if asks == "an operator's key":
+        answer = shop.operator_key.post(f"/actions/{action_id}/verify")
+        assert refused(answer) == (409, "NOTHING_TO_VERIFY")
+    else:
+        answer = shop.operator.client.post(f"/t/{shop.slug}/actions/{action_id}/verify")
+        assert answer.status_code == 409
+    last = shop.history(action_id)[-1]
+    assert (last["event"], last["state"], last["seq"]) == ("verify_refused", "VALIDATED", before["seq"] + 1)
+    assert last["entry"] == before["entry"]
+    page = words(shop.operator.client.get(f"/t/{shop.slug}/actions/{action_id}").content.decode())
+    assert "Verification refused: nothing to read" in page
 
 
 MALFORMED = [

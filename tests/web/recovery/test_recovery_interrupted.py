@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
-from django.db import DatabaseError
+from django.core.management import call_command
+from django.db import DatabaseError, OperationalError
 
 from approvals import tasks as before
 from approvals.gate.operations import follow_ups
@@ -16,9 +17,11 @@ from ledger.actions import operations as ledger_orders
 from ledger.actions.queries import actions
 from ledger.db import tenancy
 from ledger.record import operations as ledger
+from ledger.record.rules.refusals import NotFound
 from reviews import tasks as after
-from reviews.recovery.operations import recovery
+from reviews.recovery.operations import recovery, recovery_outcome
 from tests.support.api_tenant import Clock
+from tests.support.browser_users import words
 from tests.support.refund_shop import Counter
 from tests.web.recovery.test_recovery_path import cancelling, carried_out, child_of, lesser, wrong
 from tests.web.recovery.test_runs_taken_back import Run
@@ -54,6 +57,63 @@ def test_a_verdict_and_its_recovery_order_are_committed_together(cashier: Counte
     cashier.read_back(started["action_id"], clock)
     assert cashier.state(started["action_id"]) == "COMPENSATING"
     assert events(cashier, started["action_id"]).count("ordered") == 1
+
+
+@pytest.mark.req("R-EX-26")
+@pytest.mark.parametrize(
+    ("owner", "name", "tick", "step"),
+    [
+        (follow_ups, "propose_order", before.propose_follow_ups, "propose the order"),
+        (recovery_outcome, "carry_over_outcome", after.recover, "carry over the end"),
+    ],
+)
+def test_a_step_that_a_task_could_not_write_is_recorded_once_with_its_reason(
+    cashier: Counter, clock: Clock, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, tick: Any, step: str
+):
+    action_id = wrong(cashier, clock)
+    child = child_of(cashier, action_id) if name == "carry_over_outcome" else None
+    if child is not None:
+        order = next(each for each in cashier.claim() if each["action_id"] == str(child.id))
+        cashier.tell(cashier.start(order).json(), "failed", tool=child.tool, error={"code": "NO", "message": "No."})
+        clock.forward(seconds=60)
+        cashier.read_back(str(child.id), clock)
+
+    def refuses(**_: Any) -> None:
+        raise NotFound(detail="There is no such thing.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, name, refuses)
+        for _ in range(3):
+            tick()
+            clock.forward(minutes=5)
+    failures = [each for each in cashier.history(action_id) if each["event"] == "step_failed"]
+    [failure] = failures
+    assert failure["detail"] == {"step": step, "code": "NOT_FOUND", "reason": "There is no such thing."}
+    assert failure["state"] == cashier.state(action_id) == "COMPENSATING"
+    page = words(cashier.operator.client.get(f"/t/orchid/actions/{action_id}").content.decode())
+    assert "A background step failed" in page
+    call_command("verify_ledger", verbosity=0)
+
+
+@pytest.mark.req("R-EX-26")
+def test_what_fails_again_after_something_else_has_happened_is_recorded_again(cashier: Counter, clock: Clock):
+    action_id = UUID(wrong(cashier, clock))
+
+    def fail(problem: Exception) -> None:
+        ledger.record_failed_step(
+            tenant_id=cashier.tenant, subject_id=action_id, step="renew", problem=problem, at=clock.now()
+        )
+
+    fail(OperationalError("the table is locked by secret-user"))
+    fail(OperationalError("the table is locked by secret-user"))
+    fail(NotFound())
+    fail(OperationalError("the table is locked by secret-user"))
+    told = [each["detail"]["code"] for each in cashier.history(str(action_id)) if each["event"] == "step_failed"]
+    assert told == ["OperationalError", "NOT_FOUND", "OperationalError"]
+    assert "secret-user" not in str(cashier.history(str(action_id)))
+    ledger.record_failed_step(
+        tenant_id=cashier.tenant, subject_id=uuid4(), step="renew", problem=NotFound(), at=clock.now()
+    )
 
 
 def test_a_recovery_action_and_its_link_to_the_parent_are_committed_together(cashier: Counter, clock: Clock):
