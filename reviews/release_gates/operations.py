@@ -82,7 +82,7 @@ def run_gates(
         _gate_result("RG-04", gates.inject_failures(draft)),
         _gate_result("RG-05", gates.drill_recovery(draft)),
         _gate_result("RG-06", [*gates.check_new_entries(draft), *_check_stored(row)]),
-        _gate_result("RG-07", gates.check_reports_before_verdict(draft)),
+        _gate_result("RG-07", [*gates.check_reports_before_verdict(draft), *gates.check_runbooks()]),
         _gate_result("RG-08", [*gates.repeat_unknown(draft), _repeat_block()]),
     ]
     wanted = required_gates(row.kind)

@@ -8,7 +8,8 @@ what had to come of it, what came. A gate passes when every line does.
 2. RG-05: rollback, compensation and forward recovery are ordered, or held for a person because the policy says so; what
    no row recovers escalates.
 3. RG-07: in no state but RECONCILED_SUCCESS a completion is told, and the guard takes it out of a message; no run comes
-   to that state without a decisive reading that bears every predicate out.
+   to that state without a decisive reading that bears every predicate out. For an agent that reports success on a
+   failed action, and for each part of the taxonomy, people have a runbook with steps and a structural fix (R-RB-01).
 4. RG-08: an unknown state is in the set that blocks a repeat, and no run of it leads to another attempt.
 """
 
@@ -23,9 +24,12 @@ from ledger.catalogue.rules.effects import Boundary, Reversibility, SideEffectCl
 from ledger.record.rules.entry import add_state_blocks, amend, check_entry
 from ledger.record.rules.lifecycle import BLOCKS_REPEAT, State, next_state
 from ledger.record.rules.refusals import Refused
+from reviews.cases.rules import runbooks
 from reviews.guarding.rules import verdict as guard
+from reviews.guarding.rules.codes import TAGS, ViolationCode
 from reviews.guarding.rules.records import Ground, Record, Tool
 from reviews.readback.rules.schedule import next_read_at
+from reviews.reconciliation.rules.discrepancies import Discrepancy
 from reviews.reconciliation.rules.facts import ContractFacts, ReadFailure, RunInputs
 from reviews.reconciliation.rules.reading import Consistency, ReadEffect
 from reviews.recovery.rules import recovery
@@ -244,6 +248,21 @@ def check_reports_before_verdict(draft: Draft) -> list[GateLine]:
             outcome = verification.judge_run(run)
             reached = State.RECONCILED_SUCCESS in {step.state for step in outcome.steps}
             lines.append(_line(name, "it is not reconciled", _describe_outcome(outcome), passed=not reached))
+    return lines
+
+
+def check_runbooks() -> list[GateLine]:
+    """RG-07: the runbook of the case of a false success, and one for each part of the taxonomy (rule 3)."""
+    of_case = runbooks.for_case(reason="HELD", discrepancy=Discrepancy.NO_OP_FAILURE)
+    false_success = TAGS[ViolationCode.MISREAD]
+    wanted = f"the runbook of its case is about {false_success}"
+    name = "an agent reports success on a failed action"
+    lines = [_line(name, wanted, of_case.title, passed=of_case.taxonomy == false_success)]
+    for tag in dict.fromkeys(TAGS.values()):
+        books = [each for each in runbooks.RUNBOOKS.values() if each.taxonomy == tag]
+        whole = [each.title for each in books if each.steps and each.structural_fix]
+        found = ", ".join(whole) or "none"
+        lines.append(_line(tag, "a runbook with steps and a structural fix", found, passed=bool(whole)))
     return lines
 
 

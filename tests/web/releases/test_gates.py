@@ -14,12 +14,14 @@ from django.core.management import call_command
 from ledger.catalogue import queries
 from ledger.db import tenancy
 from ledger.record.queries import evidence
+from reviews.cases.rules import runbooks
 from reviews.guarding.rules import verdict as guard
 from reviews.guarding.rules.verdict import MessageVerdict
 from reviews.recovery.rules import recovery_table
 from reviews.release_gates import operations as release_gates
 from reviews.release_gates import queries as release_queries
 from tests.support.api_tenant import Clock, Workshop
+from tests.support.browser_users import words
 from tests.web.releases.test_releases import WORD, draft, in_force, refused
 
 ALWAYS = ("RG-02", "RG-03")
@@ -151,6 +153,35 @@ def test_the_false_success_test_fails_where_the_guard_is_disabled(shop: Workshop
     stopped, gates = red(shop, "verification", repeat_limit=5)
     assert stopped == ["RG-07"]
     assert "wanted that no completion is told" in gates["RG-07"]["summary"]
+
+
+@pytest.mark.req("R-RB-01")
+@pytest.mark.parametrize(
+    ("lost", "told"),
+    [
+        ("the case's", "an agent reports success on a failed action: wanted that the runbook of its case is about"),
+        ("the chain's", "SILENT_CHAIN_FAILURE: wanted that a runbook with steps and a structural fix, found none"),
+    ],
+)
+def test_the_false_success_test_fails_where_people_have_no_runbook_for_it(
+    shop: Workshop, monkeypatch: pytest.MonkeyPatch, lost: str, told: str
+):
+    if lost == "the case's":
+        monkeypatch.delitem(runbooks._BY_DISCREPANCY, "NO_OP_FAILURE")
+    else:
+        monkeypatch.delitem(runbooks.RUNBOOKS, "silent-chain")
+    stopped, gates = red(shop, "verification", repeat_limit=5)
+    assert stopped == ["RG-07"]
+    assert told in gates["RG-07"]["summary"]
+
+
+@pytest.mark.req("R-RB-01")
+def test_the_case_of_a_false_success_shows_its_runbook_with_steps_and_structural_fix(shop: Workshop, clock: Clock):
+    case = shop.held(clock)
+    page = words(shop.operator.client.get(f"/t/{shop.slug}/cases/{case['case_id']}").content.decode())
+    book = runbooks.RUNBOOKS["false-success"]
+    assert book.title in page
+    assert all(step.text in page for step in book.steps)
 
 
 @pytest.mark.req("R-RG-08")
