@@ -11,7 +11,7 @@ from approvals.sessions import queries as sessions_queries
 from console.actions.action_record import ActionRecord, action_timeline, outcome_axes
 from console.actions.after_restore import restore_notice
 from console.actions.related_actions import find_related
-from console.actions.state_comparison import differences
+from console.actions.state_comparison import comparison_table, differences
 from console.actions.ways_out import repeat_refusal, shown_way_out, usable_controls
 from console.approvals.context import payload_fields
 from console.cases.decisions import applied_policies
@@ -70,6 +70,7 @@ def action_context(record: ActionRecord, tenant: Tenant, *, caller: Caller, at: 
         "way_out": way,
         "controls": usable_controls(way, caller) if way is not None else (),
         "repeat": repeat_refusal(action, at=at),
+        "layers": comparison_table(record) if record.payload is not None else None,
         "depth": required_checks(record),
         "stages": _stages(record),
         "timeline": action_timeline(record),

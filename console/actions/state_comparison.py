@@ -42,7 +42,7 @@ NEVER: Final = "not there"
 
 
 def comparison_table(record: ActionRecord) -> dict[str, Any]:
-    """The table of the case page."""
+    """The table of the five accounts, on the page of an action and of its case (R-OB-15)."""
     accounts = _accounts(record)
     named = _row_names(record, [field for account in accounts.values() for field in account])
     accounts = {name: {named[field]: value for field, value in said.items()} for name, said in accounts.items()}

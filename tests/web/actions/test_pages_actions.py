@@ -113,6 +113,53 @@ def test_the_page_tells_three_axes_one_headline_and_the_record(stage):
         assert part in said, part
 
 
+def compared(page: str) -> tuple[list[str], dict[str, list[str]]]:
+    """The columns of the comparison with their sources, and for each field its five cells."""
+    table = page.split('data-part="layers"')[1].split("</table>")[0]
+    head, body = table.split("</thead>")
+    rows = {}
+    for row in body.split("<tr>")[1:]:
+        cells = [words(f"<td{cell}").strip() for cell in row.split("<td")[1:]]
+        rows[words(row.split("</th>")[0]).strip()] = cells
+    return [words(f"<b>{column}").strip() for column in head.split("<b>")[1:]], rows
+
+
+@pytest.mark.req("R-OB-15")
+def test_the_page_of_an_action_compares_the_five_states_each_with_its_source(stage):
+    action_id = stage.propose()
+    columns, rows = compared(visitor(stage, "operator").page(f"actions/{action_id}"))
+    assert columns == [
+        "Expected by the contract's checks",
+        "Requested stored payload",
+        "Tool reported unverified",
+        "System of record not read yet",
+        "Confirmed after reconciliation",
+    ]
+    assert rows["amount"][1].startswith("12500")
+    assert rows["amount"][2:] == ["–", "not read", "pending"]
+
+    stage.approve(action_id)
+    stage.execute(action_id)
+    _, rows = compared(visitor(stage, "operator").page(f"actions/{action_id}"))
+    assert rows["amount"][2:] == ["–", "not read", "pending"], "the tool's word changes no other column"
+
+    assert stage.read(action_id) == "RECONCILED_SUCCESS"
+    columns, rows = compared(visitor(stage, "operator").page(f"actions/{action_id}"))
+    assert columns[3] == "System of record shop, primary"
+    assert [cell.startswith("12500") for cell in rows["amount"]] == [True, True, False, True, True]
+    assert [cell.startswith("once") for cell in rows["refund"]] == [True, False, True, True, True]
+
+
+@pytest.mark.req("R-OB-15")
+def test_what_the_system_shows_otherwise_differs_and_is_not_believed(stage):
+    case = stage.case(amount=99)
+    for path in (f"actions/{case.action_id}", f"cases/{case.id}"):
+        _, rows = compared(visitor(stage, "operator").page(path))
+        amount = rows["amount"]
+        assert amount[3].startswith("differs: 99"), path
+        assert not amount[4].startswith("99"), path
+
+
 def test_approved_never_hides_that_it_failed(stage):
     case = stage.case()
     said = words(visitor(stage, "operator").page(f"actions/{case.action_id}"))
