@@ -243,6 +243,8 @@ def test_after_the_pivot_missing_parts_are_completed_and_read_back(counter: Coun
     action_id = started["action_id"]
     cashier.read_back(action_id, clock)
     assert cashier.path(action_id)[-2:] == ["PARTIALLY_COMMITTED", "FORWARD_RECOVERY"]
+    entry = cashier.operator_key.get(f"/actions/{action_id}").json()["entry"]
+    assert entry["reconciliation"]["recovery_decision"] == "RT-10 FORWARD_RECOVERY"
     child = child_of(cashier, action_id)
     order = next(each for each in cashier.claim() if each["action_id"] == str(child.id))
     begun = cashier.start(order).json()
@@ -258,6 +260,30 @@ def test_after_the_pivot_missing_parts_are_completed_and_read_back(counter: Coun
     assert cashier.report(action_id)["completed"]
 
 
+@pytest.mark.req("R-RP-38")
+@pytest.mark.parametrize("arrives", [True, False], ids=["arrives", "never arrives"])
+@pytest.mark.parametrize("status", ["success", "accepted"], ids=["delayed consistency", "settlement pending"])
+def test_what_comes_late_after_the_pivot_is_waited_for_and_never_reversed(
+    counter: Counter, clock: Clock, secrets_dir: Path, status: str, arrives: bool
+):
+    cashier = counter.open(secrets_dir, lesser(pivot=True, approval_required=True), cancelling())
+    started = cashier.begun()
+    action_id = started["action_id"]
+    cashier.tell(started, status)
+    cashier.read_back(action_id, clock)
+    assert cashier.state(action_id) in ("PENDING", "ACCEPTED")
+    clock.forward(seconds=10)
+    if arrives:
+        cashier.till.refund(started["idempotency_key"])
+    else:
+        clock.forward(seconds=400)
+    cashier.read_back(action_id, clock)
+    assert cashier.state(action_id) == ("RECONCILED_SUCCESS" if arrives else "REVIEW_REQUIRED")
+    assert child_of(cashier, action_id) is None
+    assert "COMPENSATING" not in cashier.path(action_id)
+
+
+@pytest.mark.req("R-RP-38")
 def test_a_forward_recovery_that_fails_is_held(counter: Counter, clock: Clock, secrets_dir: Path):
     cashier = counter.open(secrets_dir, in_parts(pivot=True, approval_required=True), cancelling(), refund_part())
     started = cashier.begun()
