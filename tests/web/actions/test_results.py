@@ -169,6 +169,30 @@ def statuses(counter: Counter, action_id: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(event["entry"]["reconciliation"]["status"] for event in counter.history(action_id)))
 
 
+@pytest.mark.req("R-PL-16")
+def test_after_a_version_that_was_refused_the_context_hands_over_the_current_one(
+    counter: Counter, clock: Clock, secrets_dir: Path
+):
+    document = refund_contract()
+    document["verification"]["lookup"]["target"] = {
+        "table": "orders",
+        "where": {"id": "sr.order_id"},
+        "tenant_column": "tenant",
+        "version_column": "version",
+    }
+    counter.open(secrets_dir, document)
+    started = counter.begun()
+    session = counter.operator_key.get(f"/actions/{started['action_id']}").json()["session_id"]
+    counter.till.till.execute("UPDATE orders SET version = 8 WHERE id = 'EX-1001'")
+    stale = {"code": "STALE_STATE", "message": "Version 1 is not the current one.", "phase": "after_send"}
+    counter.tell(started, "failed", error=stale)
+    action_id = read(counter, clock, started)
+    entry = counter.operator_key.get(f"/actions/{action_id}").json()["entry"]
+    assert entry["reconciliation"]["recovery_decision"] == "RT-11 REFRESH_AND_REPLAN"
+    told = counter.agent.get(f"/sessions/{session}/context").json()["text"]
+    assert "current version is 8" in told
+
+
 @pytest.mark.req("R-RC-07", "R-PL-12", "R-HO-08")
 @pytest.mark.parametrize("result", JOURNEYS)
 def test_each_result_has_the_report_and_advice_of_the_table(
