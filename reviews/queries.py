@@ -743,6 +743,21 @@ def discrepancies_by_tool(tenant_id: UUID, *, since: datetime, until: datetime) 
     return list(rows.annotate(Count("action_id", distinct=True)).order_by("tool", "discrepancy"))
 
 
+def failures(tenant_id: UUID, *, since: datetime, until: datetime, limit: int | None = None) -> list[tuple[Any, ...]]:
+    """(action, result, class, recovery decision, when, whether its tool had reported success) of the newest conclusive
+    run of each action whose reading found a difference in the period, newest action first.
+    """
+    return execute(_FAILURES, tenant_id, lower_bound(since), lower_bound(until), limit)
+
+
+_FAILURES: Final = (
+    "SELECT DISTINCT ON (run.action_id) run.action_id, run.result, run.discrepancy, run.recovery_decision, run.at,"
+    f" {_CLAIMED} FROM reviews_run AS run"
+    " WHERE run.tenant_id = $1 AND run.id >= $2 AND run.id < $3 AND run.discrepancy <> '' AND run.result <> 'PENDING'"
+    " ORDER BY run.action_id DESC, run.number DESC LIMIT $4"
+)
+
+
 def wrong_targets(tenant_id: UUID, *, since: datetime, until: datetime, limit: int) -> list[tuple[UUID, datetime]]:
     """(action, when first found in the period) of effects on what was not authorised, newest action first."""
     grave = _runs_between(tenant_id, since, until).filter(discrepancy="WRONG_TARGET_MODIFIED")

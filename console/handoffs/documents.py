@@ -32,6 +32,7 @@ from ledger.record.rules.lifecycle import MACHINES, NEEDS, TERMINAL, TRANSITIONS
 from ledger.record.rules.outcomes import outcome_of
 from reviews import queries as after
 from reviews.reconciliation.rules.discrepancies import Discrepancy, recovery_triggers
+from reviews.reporting.rules.success_patterns import pattern_of_run
 
 MOST_ROWS: Final = 1_000
 Rows = list[Any]
@@ -46,6 +47,7 @@ HANDOFFS: Final[Mapping[str, Any]] = {
         schemas.ReviewsHandoff,
         schemas.UnrecordedHandoff,
         schemas.TelemetryHandoff,
+        schemas.EvaluationsHandoff,
         schemas.ReferenceHandoff,
     )
 }
@@ -377,6 +379,28 @@ def _telemetry(tenant_id: UUID, period: MetricPeriod, at: datetime) -> Rows:
     ]
 
 
+def _evaluations(tenant_id: UUID, period: MetricPeriod, at: datetime) -> Rows:
+    found = after.failures(tenant_id, since=period.since, until=period.until, limit=MOST_ROWS + 1)
+    known = actions.actions_by_id(tenant_id, [action_id for action_id, *_ in found])
+    return [
+        schemas.EvaluationRow.of(
+            {
+                "action_id": action_id,
+                "tool": known[action_id].tool,
+                "side_effect_class": known[action_id].side_effect_class,
+                "found_at": moment,
+                "claimed": claimed,
+                "result": result,
+                "discrepancy": discrepancy,
+                "pattern": pattern_of_run(discrepancy, claimed=claimed),
+                "decision": decision or None,
+                "bundle": f"/api/v1/replay-bundles/{action_id}",
+            }
+        )
+        for action_id, result, discrepancy, decision, moment, claimed in found
+    ]
+
+
 def _reference(tenant_id: UUID, period: MetricPeriod, at: datetime) -> Rows:
     return [
         schemas.ReferenceRow.of({"table": table, "about": about, "content": content})
@@ -448,6 +472,7 @@ _ROWS: Final[Mapping[str, Callable[[UUID, MetricPeriod, datetime], Rows]]] = {
     "reviews": _reviews,
     "unrecorded": _unrecorded_rows,
     "telemetry": _telemetry,
+    "evaluations": _evaluations,
     "reference": _reference,
 }
 _DETAILS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -459,5 +484,6 @@ _DETAILS: Final[Mapping[str, tuple[str, ...]]] = {
     "reviews": ("GET /reviews/{case_id}", "GET /actions/{action_id}/report"),
     "unrecorded": ("GET /ledger/standing", "GET /actions/{action_id}"),
     "telemetry": ("GET /metrics/summary", "GET /actions/{action_id}/trace"),
+    "evaluations": ("GET /replay-bundles/{action_id}", "GET /actions/{action_id}/replay"),
     "reference": ("GET /openapi.json",),
 }

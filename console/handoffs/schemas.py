@@ -168,6 +168,19 @@ class TelemetryRow(Answer):
     p95_ms: int | None
 
 
+class EvaluationRow(Answer):
+    action_id: UUID
+    tool: str
+    side_effect_class: str = Field(alias="class")
+    found_at: Time
+    claimed: bool = Field(description="Whether the tool had reported success.")
+    result: str = Field(description="What the verification run concluded: a replay concludes the same.")
+    discrepancy: Discrepancy
+    pattern: str | None = Field(description="The pattern of hallucinated success (HS-01 to HS-14) that it is, if any.")
+    decision: str | None = Field(description="The row of the recovery table and what it ordered.")
+    bundle: str = Field(description="The API call for the replay bundle of the action.")
+
+
 class ReferenceRow(Answer):
     table: str
     about: str
@@ -230,6 +243,13 @@ class TelemetryHandoff(Handoff[TelemetryRow]):
     version: Literal[1] = 1
 
 
+class EvaluationsHandoff(Handoff[EvaluationRow]):
+    """The installation's own failures as scenarios to replay: false successes, partial effects; newest first."""
+
+    handoff: Literal["evaluations"] = "evaluations"
+    version: Literal[1] = 1
+
+
 class ReferenceHandoff(Handoff[ReferenceRow]):
     """The reference architecture as data: lifecycle, machines, schemas, recovery table; the same for everybody."""
 
@@ -247,6 +267,7 @@ AnyHandoff = Annotated[
         ReviewsHandoff,
         UnrecordedHandoff,
         TelemetryHandoff,
+        EvaluationsHandoff,
         ReferenceHandoff,
     ],
     Field(discriminator="handoff"),
@@ -260,6 +281,7 @@ HandoffName = Literal[
     "reviews",
     "unrecorded",
     "telemetry",
+    "evaluations",
     "reference",
 ]
 

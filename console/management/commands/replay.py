@@ -7,6 +7,9 @@ judged again are counted and named, and are no difference. Exit 2 where it could
 
 `--bundle PATH` replays bundles instead, of this or any other installation, and asks no database: replay bundles (JSON)
 and exported bundles (zip), or every one in a folder. A version that `--policy` names must be in the bundle.
+
+`--failures-to FOLDER` writes an evaluation pack instead of replaying (R-HO-11): the replay bundle of each action of the
+period whose reading found a difference, named by its pattern or class. `--bundle FOLDER` then replays it anywhere.
 """
 
 from __future__ import annotations
@@ -30,9 +33,11 @@ from ledger.db import tenancy
 from ledger.record.queries import events
 from ledger.record.rules.canonical import read
 from ledger.record.rules.refusals import Refused
+from reviews import queries as after
 from reviews.replay import queries as replays
 from reviews.replay.rules import bundles
 from reviews.replay.rules.replay import ActionReplay, StoredPolicy, StoredRun, draft_policy, replay_run
+from reviews.reporting.rules.success_patterns import pattern_of_run
 
 if TYPE_CHECKING:
     from ledger.models import Tenant
@@ -53,6 +58,9 @@ class Command(BaseCommand):
             "--bundle", action="append", default=[], type=Path, metavar="PATH", help="a bundle, or a folder of bundles"
         )
         parser.add_argument(
+            "--failures-to", type=Path, metavar="FOLDER", help="write the bundles of failures there, and replay nothing"
+        )
+        parser.add_argument(
             "--policy", action="append", default=[], metavar="KIND:VERSION", help="replay under this version"
         )
         parser.add_argument(
@@ -60,6 +68,11 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, tenant: str | None = None, verbosity: int = 1, **options: Any) -> None:
+        if options["failures_to"] is not None:
+            written = Counter(_write_failures(tenant, options))
+            parts = "".join(f", {name}: {count}" for name, count in sorted(written.items()))
+            self.stdout.write(f"Bundles written: {written.total()}{parts}.")
+            return
         try:
             drafts = dict(_draft(each) for each in options["document"])
             seen: Counter[str] = Counter()
@@ -88,15 +101,37 @@ class Command(BaseCommand):
                 self.stdout.write(f"{replay.action_id}: {replay_sentences.run_sentence(each, instead)}")
 
 
+def _write_failures(slug: str | None, options: Mapping[str, Any]) -> Iterator[str]:
+    """Write the replay bundle of each failure of the period; the pattern or class of each."""
+    folder: Path = options["failures_to"]
+    since, until = options["since"] or BEGINNING, options["until"] or timezone.now()
+    for each in _tenants(slug):
+        with tenancy(each.id, reads_only=True):
+            for action_id, _, discrepancy, _, _, claimed in after.failures(each.id, since=since, until=until):
+                bundle = orjson.dumps(replays.replay_bundle(each.id, action_id), option=orjson.OPT_INDENT_2)
+                name = pattern_of_run(discrepancy, claimed=claimed) or discrepancy
+                try:
+                    folder.mkdir(parents=True, exist_ok=True)
+                    (folder / f"{name}-{action_id}.json").write_bytes(bundle)
+                except OSError as problem:
+                    raise CommandError(f"{folder} cannot be written: {problem.strerror}.", returncode=2) from None
+                yield name
+
+
+def _tenants(slug: str | None) -> list[Tenant]:
+    """The tenant of this slug, or all."""
+    tenants = [each for each in events.tenants() if slug in (None, each.slug)]
+    if slug is not None and not tenants:
+        raise CommandError(f"There is no tenant {slug}.", returncode=2)
+    return tenants
+
+
 def _replays(
     slug: str | None, options: Mapping[str, Any], drafts: dict[str, StoredPolicy]
 ) -> Iterator[tuple[ActionReplay, Mapping[str, str]]]:
     """Replay the selected actions, under the policy versions chosen in place of the original ones."""
-    tenants = [each for each in events.tenants() if slug in (None, each.slug)]
-    if slug is not None and not tenants:
-        raise CommandError(f"There is no tenant {slug}.", returncode=2)
     held = False
-    for each in tenants:
+    for each in _tenants(slug):
         with tenancy(each.id):
             if options["action"] is not None and events.subject_state(each.id, options["action"]) is None:
                 continue

@@ -100,6 +100,12 @@ WORDS: Final[dict[FindingSource, dict[str, str]]] = {
 """Which pattern each word is a sign of."""
 
 
+def pattern_of_run(discrepancy: str, *, claimed: bool) -> str | None:
+    """The pattern that a run of this class is a sign of; `claimed` says that the tool had reported success."""
+    told = WORDS[FindingSource.OVERCLAIMED].get(discrepancy) if claimed else None
+    return told or WORDS[FindingSource.DISCREPANCY].get(discrepancy)
+
+
 def count_patterns(found: Iterable[tuple[FindingSource, Mapping[str, int]]]) -> dict[str, int]:
     """Count the occurrences of each pattern, including zeros."""
     met = Counter[str]()

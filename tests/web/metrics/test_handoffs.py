@@ -12,6 +12,7 @@ from typing import Any
 
 import jsonschema_rs
 import pytest
+from django.core.management import CommandError, call_command
 
 from console.handoffs.documents import HANDOFFS, handoff_schema
 from console.notifications.channels import TenantOutlets
@@ -208,6 +209,38 @@ def test_duplicates_repeats_readings_and_compensations_are_handed_off_by_tool_an
     assert (cancellations["executed"], cancellations["compensations"], cancellations["duplicated"]) == (1, 0, 0)
 
 
+@pytest.mark.req("R-HO-11")
+def test_own_failures_are_handed_off_as_scenarios_and_replayed_elsewhere_as_they_were_judged(
+    watched_till: Counter, clock: Clock, tmp_path: Path
+):
+    refunded(watched_till, clock, "EX-1001", {})
+    false = refunded(watched_till, clock, "EX-1002")
+    wrong = refunded(watched_till, clock, "EX-1003", {"amount": 99})
+    twice = refunded(watched_till, clock, "EX-1004", {}, {})
+    rows = by(take(watched_till, "evaluations"), "action_id")
+    assert {each: (row["discrepancy"], row["pattern"], row["claimed"]) for each, row in rows.items()} == {
+        false: ("NO_OP_FAILURE", "HS-03", True),
+        wrong: ("VALUE_MISMATCH", None, True),
+        twice: ("DUPLICATE_SIDE_EFFECT", "HS-06", True),
+    }
+    bundle = watched_till.auditor.get(rows[false]["bundle"].removeprefix("/api/v1"))
+    assert [run["number"] for run in bundle.json()["runs"]] == [1]
+
+    pack, told = tmp_path / "pack", io.StringIO()
+    call_command("replay", failures_to=pack, tenant=watched_till.slug, stdout=told)
+    assert told.getvalue() == "Bundles written: 3, HS-03: 1, HS-06: 1, VALUE_MISMATCH: 1.\n"
+    assert sorted(file.name for file in pack.iterdir()) == [
+        f"HS-03-{false}.json",
+        f"HS-06-{twice}.json",
+        f"VALUE_MISMATCH-{wrong}.json",
+    ]
+    replayed = io.StringIO()
+    call_command("replay", bundle=[pack], stdout=replayed)
+    assert replayed.getvalue() == "Actions: 3, runs: 3, different: 0.\n"
+    with pytest.raises(CommandError, match="There is no tenant nobody"):
+        call_command("replay", failures_to=pack, tenant="nobody")
+
+
 @pytest.mark.req("R-LE-03", "R-LE-04")
 def test_stored_entries_fit_version_2_of_the_schema_and_without_the_digests_of_policies_version_1(lived: Workshop):
     reference = {row["table"]: row["content"] for row in take(lived, "reference")["rows"]}
@@ -274,6 +307,7 @@ SHAPES = {
     ("reviews", 2): "1ca00a6935de",
     ("unrecorded", 2): "f904ef9bb0a9",
     ("telemetry", 1): "fd7ffba5fad8",
+    ("evaluations", 1): "73dbf72891e2",
     ("reference", 1): "4168e060f507",
 }
 

@@ -140,7 +140,7 @@ def no_database(execute: Any, sql: Any, params: Any, many: bool, context: Any) -
     raise AssertionError(f"a database was asked: {sql!r:.80}")
 
 
-@pytest.mark.req("R-LE-14", "R-LE-15", "R-HO-11", "R-RG-13")
+@pytest.mark.req("R-LE-14", "R-LE-15", "R-RG-13")
 def test_bundles_are_replayed_elsewhere_with_the_same_result(counter: Counter, refunded: str, tmp_path: Path):
     """By the id in the entry's trace, and in an exported bundle, which an outsider can verify as well."""
     trace = counter.auditor.get(f"/actions/{refunded}/trace").json()
