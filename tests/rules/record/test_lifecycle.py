@@ -53,6 +53,8 @@ def test_the_states_equal_those_of_the_table():
     assert len(State) == 19
 
 
+@pytest.mark.req("R-SM-01", "R-SM-02", "R-SM-03", "R-SM-04", "R-SM-05", "R-SM-06", "R-SM-07", "R-SM-08")
+@pytest.mark.req("R-SM-09", "R-SM-11", "R-SM-12", "R-SM-13", "R-SM-15", "R-SM-16")
 def test_the_transitions_equal_the_recommended_ones_of_the_table():
     table = {(row["code"], target) for row in TABLE["states"] for target in row["transitions_recommended"]}
     assert {(str(start), str(target)) for start, target in TRANSITIONS} == table

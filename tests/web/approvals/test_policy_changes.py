@@ -103,6 +103,7 @@ def test_an_action_refused_by_a_new_policy_ends_and_its_agent_is_notified(shop: 
 # The people change
 
 
+@pytest.mark.req("R-AP-24")
 @pytest.mark.parametrize("how", ["disabled", "group"])
 @pytest.mark.parametrize("when", ["vote", "mint"])
 def test_votes_of_people_who_lost_their_rights_do_not_count(shop: Workshop, how: str, when: str):

@@ -440,6 +440,7 @@ class TestBudget:
         with tenancy(shop.tenant):
             [(_, tool, count)] = queries.usage_by_tool(shop.tenant, since=clock.now().date())
             assert (tool, count) == ("write_document", 3)
+            assert health(shop).reads == 3
             assert queries.reading_usage(shop.tenant, at=clock.now()).in_hour == 3
 
     @pytest.mark.req("R-VD-14")

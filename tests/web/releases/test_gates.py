@@ -20,6 +20,7 @@ from reviews.guarding.rules.verdict import MessageVerdict
 from reviews.recovery.rules import recovery_table
 from reviews.release_gates import operations as release_gates
 from reviews.release_gates import queries as release_queries
+from reviews.release_gates.rules import gates as gate_rules
 from tests.support.api_tenant import Clock, Workshop
 from tests.support.browser_users import words
 from tests.web.releases.test_releases import WORD, draft, in_force, refused
@@ -192,6 +193,14 @@ def test_the_unknown_state_test_fails_where_the_database_blocks_no_repeat(
     stopped, gates = red(shop, "verification", repeat_limit=5)
     assert stopped == ["RG-08"]
     assert gates["RG-08"]["summary"].endswith("found The index action_by_tool is not a valid unique one..")
+
+
+@pytest.mark.req("R-RG-08")
+def test_the_unknown_state_test_fails_where_unknown_blocks_no_repeat(shop: Workshop, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(gate_rules, "BLOCKS_REPEAT", gate_rules.BLOCKS_REPEAT - {"UNKNOWN"})
+    stopped, gates = red(shop, "verification", repeat_limit=5)
+    assert stopped == ["RG-08"]
+    assert "UNKNOWN in the set that blocks a repeat: wanted that it is there" in gates["RG-08"]["summary"]
 
 
 # RG-03: the canary

@@ -70,7 +70,7 @@ def stale(shop: Workshop, session: str) -> bool:
 
 
 @pytest.mark.req("R-CG-08", "R-OB-10")
-def test_what_was_read_over_an_hour_ago_cannot_be_told_as_current(shop: Workshop, note: str, clock: Clock):
+def test_a_reading_of_more_than_an_hour_is_stale_to_the_guard(shop: Workshop, note: str, clock: Clock):
     clock.forward(minutes=59)
     assert not stale(shop, note)
     clock.forward(minutes=2)
@@ -78,7 +78,9 @@ def test_what_was_read_over_an_hour_ago_cannot_be_told_as_current(shop: Workshop
 
 
 @pytest.mark.req("R-CG-08")
-def test_an_expired_reading_is_stale_to_the_guard(shop: Workshop, note: str, clock: Clock, tmp_path: Path):
+def test_a_reading_older_than_a_change_of_its_target_is_stale_to_the_guard(
+    shop: Workshop, note: str, clock: Clock, tmp_path: Path
+):
     clock.forward(seconds=5)
     written = shop.propose("write_document")
     assert not stale(shop, note), "a proposal has changed nothing"
