@@ -20,6 +20,7 @@ from console.edge.auth import Caller
 from console.web import labels
 from console.web.labels import format_json
 from console.web.predicate_sentences import CUSTOM, predicate_sentence
+from ledger.actions.queries import actions
 from ledger.record.queries import evidence as evidence_queries
 from reviews import queries as after
 from reviews.reporting.operations.reports import report_on, trust_of
@@ -70,6 +71,7 @@ def action_context(record: ActionRecord, tenant: Tenant, *, caller: Caller, at: 
         "way_out": way,
         "controls": usable_controls(way, caller) if way is not None else (),
         "repeat": repeat_refusal(action, at=at),
+        "dirty": actions.workspace_left_dirty(action),
         "layers": comparison_table(record) if record.payload is not None else None,
         "depth": required_checks(record),
         "stages": _stages(record),

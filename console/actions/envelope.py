@@ -99,6 +99,7 @@ def envelope(action: models.Action, caller: Caller) -> Action:
         "approval": context.verdict_for_agent(action),
         "way_out": _way_out(action, caller),
         "repeat_refused": ways_out.repeat_refusal(action, at=timezone.now()),
+        "workspace_dirty_by": dirty.id if (dirty := actions.workspace_left_dirty(action)) is not None else None,
         "supersedes": action.supersedes,
         "pin_hash": _pin_of(action),
         "questions": unanswered_questions(action.tenant_id, [action]),

@@ -196,6 +196,9 @@ class Action(ActionRow):
     repeat_refused: RefusedRepeat | None = Field(
         description="Until when a repeat of the same operation is refused because of this action; null where it is not."
     )
+    workspace_dirty_by: UUID | None = Field(
+        description="Of a local write (EPHEMERAL_WRITE): the action that left its target in doubt; null if none did."
+    )
     supersedes: UUID | None = Field(description="The action that this one replaces.")
     pin_hash: str | None = Field(description="The hash of the session's pinned goal.")
     entry_id: str = Field(default="", description="This and the following fields are not shown to agents.")

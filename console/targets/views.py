@@ -24,6 +24,7 @@ from console.web.list_page import export_address, pager_context, place_in
 from console.web.spreadsheets import MOST_EXPORTED
 from ledger.actions.queries import actions, freezes
 from ledger.catalogue.rules.money import money_at_stake
+from ledger.record.rules.workspaces import dirtying_action
 from reviews import queries as after
 from reviews.readback.operations import schedules
 
@@ -70,6 +71,7 @@ def page(request: TenantRequest) -> HttpResponse:
             for case in cases
         ],
         "stops": stops,
+        "dirty": dirtying_action(newest),
     }
     return render(request, "targets/_page.html" if request.htmx else "targets/page.html", context)
 

@@ -24,6 +24,7 @@ from ledger.record.rules.canonical import digest
 from ledger.record.rules.ids import lower_bound
 from ledger.record.rules.lifecycle import BLOCKS_REPEAT, OPEN, PHASES, WORDS_OF_PRESENCE, State, phases
 from ledger.record.rules.outcomes import ATTESTED_REVERSAL, SET_APART, Outcome, OutcomePath, outcome_of, outcome_paths
+from ledger.record.rules.workspaces import dirtying_action
 from ledger.verification.queries.storage import is_uuid
 
 
@@ -122,6 +123,13 @@ JOIN ledger_event e ON e.tenant_id = $1 AND e.subject_id = $2 AND e.seq = a.seq
 LEFT JOIN ledger_entry n ON n.tenant_id = $1 AND n.subject_id = $2 AND n.seq = a.seq
 WHERE a.tenant_id = $1 AND a.id = $2
 """
+
+
+def workspace_left_dirty(action: Action) -> Action | None:
+    """The action that left the target of this local write dirty (R-VD-02); None where it is clean."""
+    if action.side_effect_class != SideEffectClass.EPHEMERAL_WRITE:
+        return None
+    return dirtying_action(actions(action.tenant_id, target=action.target, limit=50))
 
 
 def latest_event(tenant_id: UUID, action_id: UUID) -> LatestEvent:

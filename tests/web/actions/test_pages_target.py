@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from urllib.parse import urlencode
+
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
@@ -10,6 +13,8 @@ from ledger.actions.queries import actions
 from ledger.catalogue.operations import registration
 from ledger.db import tenancy
 from ledger.record.operations import SYSTEM
+from tests.support import settling
+from tests.support.api_tenant import Clock, Workshop, result
 from tests.support.browser_users import visitor, words
 from tests.support.scenes import now
 
@@ -74,3 +79,44 @@ def test_the_page_of_a_target_asks_no_more_of_the_database_for_more_actions(stag
         stage.propose(order_id=target.removeprefix("order/"), amount=510 + each)
         stage.propose(order_id=target.removeprefix("order/"), amount=520 + each)
     assert counts[0] == counts[1]
+
+
+@pytest.mark.req("R-VD-02")
+def test_a_local_write_that_went_wrong_marks_its_workspace_dirty_until_it_is_written_well(
+    shop: Workshop, clock: Clock, tmp_path: Path
+):
+    (tmp_path / "documents" / "notes").mkdir()
+    file = tmp_path / "documents" / "notes" / "today.md"
+
+    def written(text: str) -> str:
+        action_id = shop.propose("write_document")
+        started = shop.start(next(each for each in shop.claim() if each["action_id"] == action_id)).json()
+        file.write_text(text)
+        shop.observe(started, result=result(tool="write_document"))
+        clock.forward(seconds=90)
+        shop.read_back(action_id, clock)
+        return action_id
+
+    def shown(path: str) -> str:
+        return words(shop.reviewer.client.get(f"/t/{shop.slug}/{path}").content.decode())
+
+    def dirty_by(action_id: str) -> str | None:
+        by: str | None = shop.agent.get(f"/actions/{action_id}").json()["workspace_dirty_by"]
+        return by
+
+    target = f"target?{urlencode({'name': 'document/notes/today.md'})}"
+    wrong = written("Loud.")
+    assert shop.state(wrong) == "REVIEW_REQUIRED"
+    assert dirty_by(wrong) == wrong
+    assert "this action left document/notes/today.md in a state that nobody can vouch for" in shown(f"actions/{wrong}")
+    assert "Workspace dirty since" in shown(target)
+
+    case = shop.case_of(wrong)
+    assert case is not None
+    settled = settling.settle(shop.operator, case["case_id"], "ABANDON")
+    assert settled.status_code == 200, settled.content
+    assert dirty_by(wrong) == wrong, "closing the case unresolved cleans nothing"
+    right = written("Quiet.")
+    assert shop.state(right) == "RECONCILED_SUCCESS"
+    assert (dirty_by(wrong), dirty_by(right)) == (None, None)
+    assert "Workspace dirty" not in shown(f"actions/{wrong}") + shown(target)
