@@ -63,6 +63,7 @@ LISTS: dict[str, tuple[ListPage, Callable[[TenantRequest], Iterable[Any]]]] = {
     page.name: (page, rows)
     for page, rows in (
         *((each, each.all_rows) for each in _DECLARED),
+        # These read for themselves: page and API differ, and BY_HAND in tests/web/lists/test_every_list.py says how.
         (actions.ACTIONS_LIST, actions.exported_rows),
         (queue.APPROVALS_LIST, queue.exported_rows),
         (audit.AUDIT_LIST, audit.exported_events),

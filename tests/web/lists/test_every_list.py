@@ -51,7 +51,7 @@ NO_LISTS = {
 # Lists whose page reads for itself, since it shows something else than the API, or another way.
 BY_HAND = {
     "actions": "the API shows an agent those of its own sessions; the page draws the cells that were chosen",
-    "target": "the actions about one target, by the page of actions; the API has its newest reading alone",
+    "target": "a part of the actions, below the newest reading of their target",
     "approvals": "the page has a tab of all that were decided; the API has one state at a time",
     "cases": "the page has tabs by owner and by sleep; the API has open and resolved ones",
     "figure": "the page takes the address of a figure; the API has at most 200 of a page and parameters of its own",
