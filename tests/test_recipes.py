@@ -85,7 +85,7 @@ def test_the_recipe_of_a_page_can_be_followed(copy: Path):
 
 
 @pytest.mark.long
-def test_the_recipe_of_a_list_is_whole(copy: Path):
+def test_the_recipe_of_a_list_can_be_followed(copy: Path):
     carry_out("A list on a page, as CSV and in the API", copy, 15)
 
 
