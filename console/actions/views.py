@@ -41,6 +41,7 @@ from console.web.list_page import (
 from console.web.spreadsheets import MOST_EXPORTED
 from ledger.actions.queries import actions
 from ledger.catalogue.rules.money import amount_of
+from ledger.catalogue.rules.targets import target_text
 from ledger.record.queries import events as queries
 from ledger.record.rules.outcomes import outcome_of
 from reviews import queries as after
@@ -66,7 +67,7 @@ ACTIONS_LIST = ListPage(
                 "State (code)": lambda row: row[0].state,
             },
         ),
-        Column("action", "Action", lambda row: row[0].target, sorts=("target", "-target")),
+        Column("action", "Action", lambda row: target_text(row[0].target), sorts=("target", "-target")),
         amount_column(lambda row: row[1]),
         sortable("agent", "Agent", lambda row: row[0].agent),
         sortable("tool", "Tool", lambda row: row[0].tool, "roomy"),

@@ -27,6 +27,7 @@ from console.web.labels import format_json
 from console.web.list_page import Column, FilterNotValid, ListPage, list_context
 from console.web.spreadsheets import MOST_EXPORTED
 from ledger.actions.queries import actions, search
+from ledger.catalogue.rules.targets import target_text
 from ledger.record.operations import SYSTEM_ACTOR
 from ledger.record.queries import events
 from ledger.record.rules.event_kinds import EVENT_KINDS
@@ -145,7 +146,7 @@ def exported_events(request: TenantRequest) -> list[dict[str, Any]]:
     return [
         {
             "event": each,
-            "target": acted[each.subject_id].target if each.subject_id in acted else "",
+            "target": target_text(acted[each.subject_id].target) if each.subject_id in acted else "",
             "by": called.get(each.actor_id, each.actor_kind),
         }
         for each in found
@@ -345,7 +346,7 @@ def _events(
             each,
             actor=called.get(each.actor_id, each.actor_kind),
             place=places.get((each.subject_id, each.seq)),
-            target=targets[each.subject_id].target if each.subject_id in targets else "",
+            target=target_text(targets[each.subject_id].target) if each.subject_id in targets else "",
             when=moment(seen, each.at),
         )
         rows.append(f'<tr data-item data-part="{each.id}">{"".join(cells[name] for name in names)}</tr>')

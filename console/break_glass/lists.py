@@ -12,6 +12,7 @@ from console.break_glass import schemas
 from console.edge.http import TenantRequest
 from console.web.list_page import Column, GetRoute, ListPage
 from ledger.actions.queries import actions as actions_queries
+from ledger.catalogue.rules.targets import target_text
 
 if TYPE_CHECKING:
     from approvals.models import BreakGlassUse
@@ -43,7 +44,7 @@ def _rows(request: TenantRequest, found: Sequence[BreakGlassUse]) -> list[dict[s
 BREAK_GLASS: Final = ListPage(
     "emergencies",
     columns=(
-        Column("action", "Action", lambda row: f"{row['action'].tool} on {row['action'].target}"),
+        Column("action", "Action", lambda row: f"{row['action'].tool} on {target_text(row['action'].target)}"),
         Column("used_by", "Used by", lambda row: row["by"]),
         Column("used", "Used", lambda row: row["row"].used_at),
         Column("why", "Why", lambda row: row["row"].reason),

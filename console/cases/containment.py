@@ -15,6 +15,7 @@ from console.web.forms import FreezeForm
 from ledger.actions.queries import freezes
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.operations.registration import AlreadyFrozen
+from ledger.catalogue.rules.targets import target_text
 from ledger.record.rules.refusals import Refused
 from reviews import queries as after
 
@@ -196,7 +197,7 @@ def open_work_message(tenant: Tenant, freeze: Freeze) -> str:
 
 def _case_title(case: Case) -> str:
     found = labels.discrepancy_label(case.discrepancy) if case.discrepancy else labels.case_reason_label(case.reason)
-    return f"{found}: {case.tool} on {labels.target_text(case.target)}"
+    return f"{found}: {case.tool} on {target_text(case.target)}"
 
 
 def containment_panel(

@@ -20,6 +20,7 @@ from console.edge.auth import Caller
 from console.web import labels
 from console.web.forms import SnoozeForm
 from ledger.catalogue import queries as catalogue_queries
+from ledger.catalogue.rules.targets import target_text
 from ledger.record.queries import events, evidence
 from ledger.record.rules.encryption import CannotOpen
 from reviews import queries as after
@@ -42,7 +43,7 @@ def ungated_context(tenant: Tenant, case: Case, *, caller: Caller, at: datetime)
     return {
         "ungated": True,
         "row": case,
-        "title": labels.target_text(case.target),
+        "title": target_text(case.target),
         "label": labels.case_reason_label(case.reason),
         "definition": DEFINITION,
         "system": system,

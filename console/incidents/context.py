@@ -18,6 +18,7 @@ from console.web import labels
 from console.web.labels import action_title
 from ledger.actions.queries import actions as actions_queries
 from ledger.actions.queries import freezes as freezes_queries
+from ledger.catalogue.rules.targets import target_text
 from ledger.record.queries import events
 from reviews import queries as after
 from reviews.cases.operations import runbooks as work
@@ -111,7 +112,7 @@ def _case(parts: IncidentParts, case: Case) -> dict[str, Any]:
         if case.discrepancy
         else labels.case_reason_label(case.reason),
         "state": labels.CASES[case.state],
-        "sub": f"{case.tool} on {labels.target_text(case.target)}, owned by {owner}",
+        "sub": f"{case.tool} on {target_text(case.target)}, owned by {owner}",
         "since": case.opened_at,
     }
 

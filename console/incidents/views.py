@@ -24,6 +24,7 @@ from console.verbs.verb import Ids, page_of
 from console.web import labels
 from console.web.forms import CloseIncidentForm, FreezeForm, LinkSubjectForm, NewIncidentForm
 from ledger.actions.queries import actions
+from ledger.catalogue.rules.targets import target_text
 from reviews import queries
 from reviews.cases.rules.runbooks import TAGS
 from reviews.incidents import operations as incidents_operations
@@ -105,9 +106,9 @@ def _about(request: TenantRequest) -> dict[str, Any]:
         found = (
             labels.discrepancy_label(case.discrepancy) if case.discrepancy else labels.case_reason_label(case.reason)
         )
-        return {"case": case.id, "title": f"{found}: {case.tool} on {labels.target_text(case.target)}"}
+        return {"case": case.id, "title": f"{found}: {case.tool} on {target_text(case.target)}"}
     action = actions.action(request.tenant.id, action_id) if action_id else None
-    return {"action": action.id, "title": f"{action.tool} on {labels.target_text(action.target)}"} if action else {}
+    return {"action": action.id, "title": f"{action.tool} on {target_text(action.target)}"} if action else {}
 
 
 @in_tenant()

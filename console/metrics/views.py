@@ -29,6 +29,7 @@ from console.web.list_page import Column, ListPage, list_context, pager_context,
 from console.web.spreadsheets import MOST_EXPORTED
 from ledger.actions.queries import actions
 from ledger.catalogue.rules.effects import SideEffectClass
+from ledger.catalogue.rules.targets import target_text
 from ledger.record.rules.refusals import NotFound, Refused
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ FIGURE_LIST = ListPage(
     page="metric-actions",
     columns=(
         Column("outcome", "Outcome", labels.outcome_label),
-        Column("target", "Target", lambda row: row.target or "erased"),
+        Column("target", "Target", lambda row: target_text(row.target) or "erased"),
         Column("tool", "Tool", lambda row: row.tool),
         Column("agent", "Agent", lambda row: row.agent),
         Column("discrepancy", "Discrepancy", labels.finding_label),

@@ -19,6 +19,7 @@ from console.accounts.queries import actor_names
 from console.web import labels
 from console.web.event_labels import LabelledEvent, event_sentence
 from ledger.actions.queries import search
+from ledger.catalogue.rules.targets import target_text
 from ledger.log.queries.log import LogPosition
 from ledger.record.queries import events
 from ledger.record.rules import envelope as envelopes
@@ -77,7 +78,7 @@ def action_narrative(tenant: Tenant, action: Action, *, title: str) -> Narrative
         ("Current state", labels.outcome_label(action)),
         *_current_report(action),
         ("Tool", f"{action.tool} {action.tool_version}"),
-        ("Target", action.target),
+        ("Target", target_text(action.target)),
         ("Agent", action.agent),
         ("Payload, SHA-256", action.payload_hash),
         ("Contract, SHA-256", action.contract_digest),
@@ -97,7 +98,7 @@ def case_narrative(tenant: Tenant, case: Case, *, title: str) -> Narrative:
     facts = [
         ("Case", str(case.id)),
         ("Current state", labels.CASES.get(case.state, case.state)),
-        ("Target", case.target),
+        ("Target", target_text(case.target)),
         ("Reason", labels.case_reason_label(case.reason)),
     ]
     return _build_narrative(tenant, title, facts, events.history(tenant.id, case.id))

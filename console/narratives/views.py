@@ -13,8 +13,9 @@ from console.actions.action_record import parse_arguments, payload_of
 from console.edge.http import TenantRequest, in_tenant, record_page_view
 from console.narratives import narrative
 from console.narratives.pdf import narrative_pdf
-from console.web.labels import action_title, target_text
+from console.web.labels import action_title
 from ledger.actions.queries import actions
+from ledger.catalogue.rules.targets import target_text
 from reviews import queries as after
 
 if TYPE_CHECKING:

@@ -24,6 +24,7 @@ from django.utils.safestring import SafeString, mark_safe
 from approvals.requests.rules import rendering
 from console.edge.http import shown_zone
 from console.web import labels
+from ledger.catalogue.rules.targets import target_text
 from ledger.record.rules.outcomes import Outcome, outcome_of
 from reviews.reporting.rules.sentences import FAMILIES
 
@@ -121,9 +122,7 @@ def plainly(text: object) -> SafeString:
     return marked("\n".join(_visible_line(line) for line in lines))
 
 
-@register.filter
-def target_text(target: str) -> str:
-    return labels.target_text(target)
+register.filter(target_text)
 
 
 @register.filter
@@ -210,7 +209,7 @@ def target_link(context: dict[str, Any], target: str) -> SafeString:
     if not target:
         return mark_safe('<span class="muted">erased</span>')
     href = target_page(context["frame"]["tenant"].slug, target)
-    return format_html('<a class="over" href="{}">{}</a>', href, plainly(labels.target_text(target)))
+    return format_html('<a class="over" href="{}">{}</a>', href, plainly(target_text(target)))
 
 
 @register.simple_tag(takes_context=True)

@@ -10,6 +10,7 @@ import orjson
 
 from approvals.requests.rules.rendering import mark_hidden
 from ledger.catalogue.rules.money import format_money
+from ledger.catalogue.rules.targets import target_text
 from ledger.record.rules import outcomes
 from ledger.record.rules.event_kinds import EVENT_KINDS
 
@@ -467,8 +468,6 @@ OPERATION_NOUNS: Final[dict[str, str]] = {
     "reserve": "reservation",
 }
 _UNFILLED: Final = re.compile(r"\{(?:[A-Za-z_]\w*|\*)\}")
-# What `ledger.catalogue.rules.targets` writes in the place of a character that could be taken for the template's own.
-_WRITTEN_OUT: Final = {"%2F": "/", "%7B": "{", "%7D": "}", "%25": "%"}
 _TOWARDS: Final = {
     **dict.fromkeys(["refund", "pay", "payout", "transfer", "credit"], "to"),
     **dict.fromkeys(["charge", "debit"], "from"),
@@ -489,11 +488,6 @@ def action_title(operation_kind: str, target: str, payload: Mapping[str, Any] | 
     amount = format_money((payload or {}).get("amount"), (payload or {}).get("currency"))
     shown = f"{verb} {amount} {_TOWARDS.get(verb, 'on')} {thing}" if amount else f"{verb} {thing}"
     return mark_hidden(shown[:1].upper() + shown[1:].strip())[0]
-
-
-def target_text(target: str) -> str:
-    """A target as people read it, with the characters that stand escaped in its name written out."""
-    return re.sub("%(?:2F|7B|7D|25)", lambda found: _WRITTEN_OUT[found[0]], target)
 
 
 def format_json(document: object) -> str:

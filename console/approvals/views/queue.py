@@ -27,6 +27,7 @@ from console.web.spreadsheets import MOST_EXPORTED
 from ledger.actions.queries import actions as actions_queries
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.rules.money import money_at_stake
+from ledger.catalogue.rules.targets import target_text
 
 TABS = {
     "": ("Waiting", "No approval is waiting"),
@@ -38,7 +39,12 @@ APPROVALS_LIST = ListPage(
     "approvals",
     tuple(QueueFilter.base_fields),
     columns=(
-        Column("action", "Action", lambda row: row["action"].target, more={"Action id": lambda row: row["action"].id}),
+        Column(
+            "action",
+            "Action",
+            lambda row: target_text(row["action"].target),
+            more={"Action id": lambda row: row["action"].id},
+        ),
         Column("tool", "Tool", lambda row: row["action"].tool),
         Column("agent", "Agent", lambda row: row["action"].agent),
         Column("class", "Class", lambda row: labels.side_effect_class_label(row["action"].side_effect_class)),

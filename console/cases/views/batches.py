@@ -20,6 +20,7 @@ from console.edge.transaction import after_commit
 from console.tasks import work_batches
 from console.web import labels
 from console.web.forms import BatchForm
+from ledger.catalogue.rules.targets import target_text
 from ledger.record.queries import events
 from reviews import queries
 from reviews.cases.operations import batches
@@ -120,11 +121,15 @@ def _items(request: TenantRequest, row: Any) -> list[dict[str, Any]]:
             "row": each,
             "icon": _ICONS[each.state],
             "word": labels.ITEM_STATES[each.state],
-            "title": f"{cases[each.case_id].tool} on {cases[each.case_id].target}" if each.case_id in cases else "",
+            "title": _title(cases.get(each.case_id)),
             "href": reverse("case", args=[request.tenant.slug, each.case_id]),
         }
         for each in items
     ]
+
+
+def _title(case: Any) -> str:
+    return f"{case.tool} on {target_text(case.target)}" if case is not None else ""
 
 
 _ICONS = {"WAITING": "clock", "DONE": "tick", "REFUSED": "stop", "LEFT": "minus"}

@@ -30,6 +30,7 @@ from console.web.list_page import Column, FilterNotValid, ListPage, amount_colum
 from console.web.spreadsheets import MOST_EXPORTED
 from ledger.actions.queries import actions as actions_queries
 from ledger.catalogue.rules.money import amount_of
+from ledger.catalogue.rules.targets import target_text
 from ledger.record.rules.outcomes import Outcome, outcome_of
 from ledger.record.rules.refusals import ProofNeeded, Refused
 from reviews import queries
@@ -47,7 +48,7 @@ CASES_LIST = ListPage(
     ("tab", *CaseFilter.base_fields),
     "case",
     (
-        Column("case", "Case", lambda row: row["row"].target),
+        Column("case", "Case", lambda row: target_text(row["row"].target)),
         amount_column(lambda row: row["payload"]),
         Column(
             "reason",
@@ -366,7 +367,7 @@ def _rows(request: TenantRequest, found: list[Any], known: Mapping[UUID, MoneyDi
             "href": reverse("case", args=[request.tenant.slug, each.id]),
             "title": action_title(actions[each.action_id].operation_kind, each.target)
             if each.action_id
-            else labels.target_text(each.target),
+            else target_text(each.target),
             "payload": payloads.get(each.action_id, {}),
             "known": known.get(each.action_id),
             "damage": describe_stake([(payloads.get(each.action_id, {}), known.get(each.action_id))])

@@ -24,6 +24,8 @@ from ledger.record.rules.canonical import NotCanonical, canonical, digest
 MAX_TARGET = 512
 
 _ALL = "*"
+_RESERVED = "%/{}"
+_ESCAPED = re.compile("%(" + "|".join(f"{ord(one):02X}" for one in _RESERVED) + ")")
 _PLACE = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*|\*)\}")
 
 
@@ -88,8 +90,17 @@ def normal_form(text: str) -> str:
     return unicodedata.normalize("NFC", text)
 
 
+def target_text(target: str) -> str:
+    """A target as people read and sign it, with the characters that stand escaped in its values written out.
+
+    Characters that nobody could see stay escaped. Two targets may read alike; where it matters which one is meant, the
+    target itself or the payload's hash stands beside it.
+    """
+    return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), target)
+
+
 def _escape(text: str) -> str:
-    return "".join(_octets(one) if one in "%/{}" or _is_invisible(one) else one for one in text)
+    return "".join(_octets(one) if one in _RESERVED or _is_invisible(one) else one for one in text)
 
 
 def _is_invisible(character: str) -> bool:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from console.web.labels import action_title, target_text
+from console.web.labels import action_title
 from ledger.catalogue.rules.money import format_money
-from ledger.catalogue.rules.targets import render_target
+from ledger.catalogue.rules.targets import render_target, target_text
 
 
 @pytest.mark.parametrize(
