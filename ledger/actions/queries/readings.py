@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -14,6 +15,7 @@ from ledger.models import (
     Event,
 )
 from ledger.record.queries.events import load_json
+from ledger.record.rules.target_readings import KINDS, TargetReading, fold_target_reading
 
 
 def readings(tenant_id: UUID, action_id: UUID) -> list[tuple[str, datetime, dict[str, Any]]]:
@@ -28,6 +30,24 @@ def readings(tenant_id: UUID, action_id: UUID) -> list[tuple[str, datetime, dict
         ).values_list("seq", "detail")
     )
     return [(kind, at, load_json(kept[seq]) or {}) for kind, at, seq in found]
+
+
+# The events of an action (a) that say whether its target was read, as `read_target` takes them.
+EVENTS_OF_TARGET = (
+    "ARRAY(SELECT r.kind || ' ' || r.seq FROM ledger_event r WHERE r.tenant_id = $1 AND r.subject_id = a.id"
+    f" AND r.kind IN ({', '.join(map(repr, KINDS))}) ORDER BY r.seq)"
+)
+
+
+def read_target(events: Iterable[str]) -> TargetReading:
+    """The reading of a target from a value of `EVENTS_OF_TARGET`."""
+    return fold_target_reading([(kind, int(seq)) for kind, seq in (each.split(" ") for each in events)])
+
+
+def target_reading(tenant_id: UUID, action_id: UUID) -> TargetReading:
+    """The reading of an action's target, as the action's events have it."""
+    found = execute(f"SELECT {EVENTS_OF_TARGET} FROM (SELECT $2::uuid AS id) a", tenant_id, action_id)
+    return read_target(found[0][0])
 
 
 class ReadingsSince(NamedTuple):
@@ -107,5 +127,4 @@ def actions_needing_reading(tenant_id: UUID, *, limit: int = 200) -> list[UUID]:
 
 def is_reading_wanted(tenant_id: UUID, action_id: UUID) -> bool:
     """Return whether an action's newest reading is wanted and not taken yet."""
-    asked = readings(tenant_id, action_id)
-    return bool(asked) and asked[-1][0] == "reading_wanted"
+    return target_reading(tenant_id, action_id).is_wanted

@@ -93,6 +93,8 @@ _REGISTER: Final = (
         "The policy or the contract changed, so the approval was checked against it again.", icon="refresh"),
     EventKind("reading_wanted", "Read requested before start", ("action",), EXECUTOR + REVIEWER + SYSTEM,
         "The target must be read before the action starts.", icon="clock"),
+    EventKind("reading_missed", "Read before start failed", ("action",), SYSTEM,
+        "The target's system gave no reading; it is asked again.", icon="question"),
     EventKind("reading_taken", "Read before start", ("action",), SYSTEM,
         "The target was read before the action started.", icon="evidence"),
     EventKind("preflight_refused", "Blocked by preflight", ("action",), SYSTEM,

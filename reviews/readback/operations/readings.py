@@ -20,8 +20,10 @@ from ledger.catalogue.rules.policies import ReadingBudget
 from ledger.db import execute, tenancy
 from ledger.record import operations as ledger
 from ledger.record.queries import events
+from ledger.record.rules.envelope import instant
 from ledger.record.rules.lifecycle import State
 from ledger.record.rules.refusals import Refused
+from ledger.record.rules.target_readings import TargetReading
 from reviews import queries
 from reviews.checks import catalogue
 from reviews.checks.interface import CheckFailed
@@ -66,11 +68,13 @@ def read_baseline(*, tenant_id: UUID, action_id: UUID, clock: Callable[[], datet
         asked = systems.ReadAttempt(began_at=at, took_ms=(time.monotonic() - began) * 1000, unanswered=reason)
         with tenancy(tenant_id):
             systems.record_attempts(tenant_id=tenant_id, system_id=system_id, asked=[asked], at=clock())
-    if reading is None:
-        return False
     with tenancy(tenant_id):
         head = ledger.lock_subject(tenant_id=tenant_id, subject_id=action_id, kind="action")
-        if head.state != State.VALIDATED or not readings_read.is_reading_wanted(tenant_id, action_id):
+        target = readings_read.target_reading(tenant_id, action_id)
+        if head.state != State.VALIDATED or not target.is_wanted:
+            return False
+        if reading is None:
+            _record_missed_reading(head, target, failure, at=at)
             return False
         # Who goes on from the event knows no reading, only what expressions would see of it.
         document = asdict(reading) | {"shown": reading_bindings(reading, plan.contract.required_effects)}
@@ -85,10 +89,29 @@ def read_baseline(*, tenant_id: UUID, action_id: UUID, clock: Callable[[], datet
         )
         intended = plan.bindings["si"]["target_resource"]
         effect = prior_effect(reading, plan.contract, plan.bindings, intended)
-        detail = {"pointer": str(kept.pointer), "source": reading.source, "effect": effect}
+        detail = {
+            "pointer": str(kept.pointer),
+            "source": reading.source,
+            "effect": effect,
+            "consistency": str(reading.consistency),
+            "trusted_as": str(reading.trusted_as),
+            "observed_at": instant(reading.observed_at),
+            "indicators": list(reading.indicators),
+        }
         happening = ledger.NewEvent(kind="reading_taken", detail=detail, evidence=(kept,))
         ledger.append(head, happening, actor=ledger.SYSTEM, at=at)
     return True
+
+
+def _record_missed_reading(
+    head: ledger.SubjectHead, target: TargetReading, failure: ReadFailure | None, *, at: datetime
+) -> None:
+    """Record that a reading before the start was tried in vain, once for each time that one was wanted."""
+    if target.is_missed or failure is None:
+        return
+    *_, (_, _, wanted) = readings_read.readings(head.tenant_id, head.id)
+    detail = {"for": wanted.get("for", ""), "reason": failure.reason, "retryable": failure.retryable}
+    ledger.append(head, ledger.NewEvent(kind="reading_missed", detail=detail), actor=ledger.SYSTEM, at=at)
 
 
 def read_primary(plan: ReadPlan, *, at: datetime) -> tuple[Reading | None, ReadFailure | None]:

@@ -19,6 +19,7 @@ from typing import Any, Final, Protocol
 
 from ledger.record.rules.lifecycle import Ground, State, changes_outcome
 from ledger.record.rules.outcomes import Outcome, outcome_of
+from ledger.record.rules.target_readings import TargetReading
 from reviews.reconciliation.rules.discrepancies import Discrepancy
 from reviews.reconciliation.rules.shown import NOT_READ, LastReading, Shown, shown_by
 
@@ -161,8 +162,9 @@ class Facts:
     """Everything that may be said of one action, but for the values behind its evidence.
 
     `reached_by` is the kind of the event by which it came to stand as it does, `reached_at` its number. `remedies` are
-    the recoveries that were proposed for it, by relation, each with the number of the event. `lost_start` is the event
-    that says that it may have been started before the record was set back.
+    the recoveries that were proposed for it, by relation, each with the number of the event. `target` is the reading of
+    its target before it starts. `lost_start` is the event that says that it may have been started before the record was
+    set back.
     """
 
     state: State
@@ -174,6 +176,7 @@ class Facts:
     authorization: Authorization = field(default=Authorization(how=Permission.UNCHECKED, seqs=(1,)))
     attempts: tuple[Attempt, ...] = ()
     readings: tuple[RunReading, ...] = ()
+    target: TargetReading = field(default_factory=TargetReading)
     word: Word | None = None
     remedies: Mapping[str, int] = field(default_factory=dict)
     doubt: Doubt | None = None
@@ -278,6 +281,7 @@ class _Fold:
         self.authorization = Authorization(how=Permission.UNCHECKED, seqs=(1,))
         self.attempts: list[Attempt] = []
         self.runs: dict[str, RunReading] = {}
+        self.target = TargetReading()
         self.word: Word | None = None
         self.ordered = ""
         self.remedies: dict[str, int] = {}
@@ -297,6 +301,7 @@ class _Fold:
             authorization=self.authorization,
             attempts=tuple(self.attempts),
             readings=tuple(self.runs.values()),
+            target=self.target,
             word=self.word,
             remedies=self.remedies,
             doubt=self.doubt,
@@ -307,6 +312,7 @@ class _Fold:
 
     def take(self, event: RecordedEvent, detail: Mapping[str, Any]) -> None:
         self._take_permission(event, detail)
+        self.target = self.target.after(event.kind, event.seq)
         if event.kind == "execution_started":
             self._take_start(event, detail)
         elif self.attempts:

@@ -529,9 +529,10 @@ def _reverse(walk: Walk) -> None:
     walk.append(kind, None, {"reconciliation": {"status": "COMPENSATED"}}, {"view": {"reversed": True}})
 
 
+_BASELINE = ("reading_wanted", "reading_missed", "reading_taken")
 _MAKE: dict[str, Callable[[Walk], None]] = {
     "case": lambda walk: walk.append("case_opened", None, {}, {"discrepancy": walk.discrepancy}),
-    "baseline": lambda walk: walk.append(walk.choose(("reading_wanted", "reading_taken")), None, {}, {"for": "drift"}),
+    "baseline": lambda walk: walk.append(walk.choose(_BASELINE), None, {}, {"for": "drift"}),
     "lost start": lambda walk: walk.append("start_without_record", None, {}, {"executor_id": "ex"}, actor="executor"),
     "late answer": _late_answer,
     "webhook": _webhook,
