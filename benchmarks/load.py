@@ -140,6 +140,7 @@ class Day:
             "verdict": "approve",
             "payload_hash": shown["payload_hash"],
             "rendering_digest": shown["rendering_digest"],
+            "without_reading": shown["target_unread"],
             "reason": "Read.",
             "password": self.password,
         }

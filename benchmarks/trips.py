@@ -124,13 +124,16 @@ class Desk:
         from approvals.requests.queries import approvals
         from approvals.voting.operations import votes
         from approvals.voting.rules import binding
+        from console.actions import target_drift
         from ledger.db import tenancy
 
         with tenancy(self.tenant):
             approval = approvals.approval(self.tenant, approval_id)
             assert approval is not None
             seen = binding.DisplayedDigests(
-                payload_hash=approval.payload_hash, rendering_digest=approval.rendering_digest
+                payload_hash=approval.payload_hash,
+                rendering_digest=approval.rendering_digest,
+                without_reading=target_drift.is_unread(approval),
             )
         with tenancy(self.tenant):
             votes.cast_vote(

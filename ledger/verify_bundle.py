@@ -1485,11 +1485,13 @@ class Subjects:
     def _check_proof(self, seen: Seen, detail: dict[str, Any], statement: dict[str, Any], data: bytes) -> None:
         """Check the proof that the statement names, and the signature of a passkey over it."""
         try:
-            if statement["version"] not in (2, 3):
+            if statement["version"] not in (2, 3, 4):
                 raise Unknown("the statement of its vote is of a version that this verifier does not know")
-            if statement["version"] == 3:
+            if statement["version"] >= 3:
                 self._check_evidence(statement["covers"])
             vote = statement["vote"]
+            if statement["version"] == 4 and type(vote["without_reading"]) is not bool:
+                raise Bad("the statement of its vote does not say whether its target had been read")
             proof = text_of(vote["evidence_class"])
             if detail and detail.get("evidence_class") != proof:
                 raise Bad("its vote and its statement name different proofs")

@@ -36,6 +36,13 @@ def request_reading(approval: Approval, *, roles: frozenset[str], by: ledger.Act
     return "reviewer" in roles and target_drift.request_reading(approval=approval, by=by, at=at)
 
 
+def is_unread(approval: Approval) -> bool:
+    """Return whether approving takes an acknowledgement that the target has not been read."""
+    if approval.state != "REQUESTED":
+        return False
+    return target_drift.is_unread(approval, readings.target_reading(approval.tenant_id, approval.action_id))
+
+
 def baseline_document(approval: Approval, history: History) -> dict[str, Any] | None:
     """The state that people were asked on, as the API tells it; None where the contract asks for none."""
     requested = [detail for event, _, detail in history if event.kind == "approval_requested" and detail]
@@ -68,20 +75,21 @@ def drift_panel(record: ActionRecord, approval: Approval, history: History) -> d
         target_drift.newest_reading(approval.tenant_id, approval.action_id),
     )
     found = target_drift.drift_since_request(approval)
-    shown = newest or taken
+    shown, reading = newest or taken, record.facts.target
     return {
         "known": known["known"] or not is_wanted,
         "compared": known["known"],
         "preview": preview_rows(preview, shown, parse_arguments(record.payload)),
         "lost": preview.lost,
-        "is_open": approval.state in ("PREPARING", "REQUESTED"),
+        "is_unread": approval.state == "REQUESTED" and target_drift.is_unread(approval, reading),
+        "is_missed": reading.is_missed,
         "shown": [] if preview.fields else target_fields(shown),
         "shown_at": shown.state.observed_at if shown else None,
         "shown_of": shown.state.source if shown else "",
         "preparing": approval.state == "PREPARING",
         "read_at": taken.state.observed_at if taken else None,
         "looked_at": newest.state.observed_at if newest and newest.pointer != approval.baseline_pointer else None,
-        "reading": readings.is_reading_wanted(approval.tenant_id, approval.action_id),
+        "reading": reading.is_wanted,
         "fields": target_fields(taken),
         "left_out": max(0, len(_leaves(taken)) - MOST),
         "digest": known["digest"],

@@ -34,6 +34,7 @@ from console.web.predicate_sentences import predicate_sentence
 from ledger.actions.queries import actions
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.rules.money import format_money
+from ledger.catalogue.rules.targets import target_text
 from ledger.people.rules.statements import confirmation_code, coverage_digest
 from ledger.record.queries import events
 from ledger.record.rules.encryption import CannotOpen
@@ -115,6 +116,7 @@ def approval_context(
         "claims": _claims(record),
         "verification": record.contract.verification,
         "target": target_drift.drift_panel(record, approval, history),
+        "is_unread": target_drift.is_unread(approval),
         "revision": edit_form.revision(record),
         "edit": record.page("approval-edit", approval.id) if edit_form.may_edit(approval, action, caller.roles) else "",
         "predicates": _predicates(record),
@@ -219,7 +221,7 @@ def _goal(session: Any) -> dict[str, Any]:
 def _claims(record: ActionRecord) -> list[dict[str, str]]:
     """The agent's own additions: they are shown apart and decide nothing."""
     intended = record.entry["intended_outcome"]
-    claims = [{"word": "It says it will", "text": f"act on {intended['target_resource']}"}]
+    claims = [{"word": "It says it will", "text": f"act on {target_text(intended['target_resource'])}"}]
     claims += [
         {"word": "It expects", "text": f"{predicate_sentence(text, record.contract)}: {text}"}
         for text in _added_predicates(record)
@@ -280,6 +282,7 @@ def _vote(record: ActionRecord, vote: Vote) -> dict[str, Any]:
         "reason": vote.reason,
         "signed_with": f"{labels.SIGNATURES[vote.evidence_class]} (class {vote.evidence_class})",
         "code": confirmation_code(statement) if statement else "",
+        "without_reading": binding.is_without_reading(statement),
     }
 
 

@@ -121,7 +121,8 @@ class BatchVoteForm(forms.Form):
         held = {name: self.data.get(f"{name}-{text}", "") for name in ("payload_hash", "rendering_digest", "covers")}
         if not all(len(each) == 64 for each in held.values()) or not _AN_ID.fullmatch(text):
             raise batches.NotForBatches("An item was not displayed. Read it before you vote.")
-        return DisplayedItem(UUID(text), binding.DisplayedDigests(**held))
+        is_without_reading = bool(self.data.get(f"without_reading-{text}"))
+        return DisplayedItem(UUID(text), binding.DisplayedDigests(**held, without_reading=is_without_reading))
 
 
 def selected_ids(data: QueryDict) -> list[UUID]:

@@ -8,7 +8,7 @@ from uuid import UUID
 from pydantic import Field
 
 from approvals.requests.rules import threads
-from approvals.voting.rules import batches
+from approvals.voting.rules import batches, binding
 from console.edge.schemas import Answer, Body, Paged, SpeltTime, TextOrNull, Time
 from ledger.people.rules.statements import confirmation_code
 
@@ -39,6 +39,15 @@ class ApprovalsWanted(Paged):
         return self.model_dump(include={"risk", "tool", "agent", "group", "holder"}, exclude_none=True)
 
 
+Acknowledged = Annotated[
+    bool,
+    Field(
+        description="Acknowledge that the target has not been read; part of the signed statement. Needed to approve"
+        " while `target_unread` is true, and refused once the target has been read."
+    ),
+]
+
+
 class VoteBody(Body):
     verdict: Literal["approve", "reject", "request_changes", "break_glass"]
     payload_hash: str
@@ -47,6 +56,7 @@ class VoteBody(Body):
     password: Annotated[str, Field(max_length=1000)] | None = None
     otp: Annotated[str, Field(max_length=16)] | None = None
     covers: Annotated[str, Field(max_length=64)] = Field("", description="The `covers_digest` that was read.")
+    without_reading: Acknowledged = False
     challenge_id: Annotated[UUID, Field(strict=False)] | None = Field(
         None, description="The challenge that `assertion` answers."
     )
@@ -58,6 +68,7 @@ class ChallengeBody(Body):
     payload_hash: str
     rendering_digest: str
     covers: Annotated[str, Field(max_length=64)] = ""
+    without_reading: Acknowledged = False
     reason: Annotated[str, Field(max_length=4000)] = ""
     credential_id: Annotated[str, Field(max_length=2000)] = Field("", description="Which of your keys to sign with.")
 
@@ -93,6 +104,7 @@ class ShownItem(Body):
     payload_hash: Digest
     rendering_digest: Annotated[Digest, Field(description="Only displayed items are accepted.")]
     covers: Annotated[str, Field(max_length=64)] = Field("", description="The `covers_digest` that was read.")
+    without_reading: Acknowledged = False
 
 
 class VotesBody(Body):
@@ -174,7 +186,12 @@ class VoteCast(VoteRecorded):
     groups: list[str]
     delegated_by: UUID | None
     credential_id: TextOrNull
+    without_reading: bool = Field(description="Whether the voter acknowledged that the target had not been read.")
     at: Time
+
+    @classmethod
+    def of(cls, vote: models.Vote, /, **more: Any) -> Self:
+        return super().of(vote, without_reading=binding.is_without_reading(bytes(vote.statement)), **more)
 
 
 class SigningKey(Answer):
@@ -341,6 +358,9 @@ class Approval(ApprovalRow):
     contradictions: list[Contradiction] = Field(description="Where the agent's statements contradict the payload.")
     baseline: Baseline | None = Field(
         description="State of the target when approval was requested; null if it is not read."
+    )
+    target_unread: bool = Field(
+        description="True while the target could be read and has not been: approving then needs `without_reading`."
     )
     drift: Drift | None = Field(description="Changes since then, by the latest reading; null if none was taken.")
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from console.web import labels
+from ledger.catalogue.rules.targets import target_text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,8 +38,9 @@ def event_sentence(event: LabelledEvent) -> str:
 
 def _proposed_text(event: LabelledEvent) -> str:
     operation, contract = event.entry.get("requested_operation", {}), event.entry.get("tool_contract", {})
+    target = target_text(str(operation.get("target_resource")))
     return (
-        f"{event.who} requested: {operation.get('operation_kind')} {operation.get('target_resource')}, with"
+        f"{event.who} requested: {operation.get('operation_kind')} {target}, with"
         f" {contract.get('name')} {contract.get('version')}. The SHA-256 of the payload is"
         f" {operation.get('validated_payload_hash')}."
     )
@@ -76,8 +78,9 @@ def _vote_text(event: LabelledEvent) -> str:
         return f"It ended: {(event.text('reason') or labels.event_label(event.kind).lower()).rstrip('.')}."
     signed = labels.SIGNATURES.get(event.text("evidence_class"), event.text("evidence_class"))
     reason = f" The reason given: “{event.text('reason')}”" if event.text("reason") else ""
+    unread = ", knowing that the target had not been read" if event.detail.get("without_reading") else ""
     return (
-        f"{event.who} {verdict} the payload with SHA-256 {event.payload_hash}, by {signed}; the statement stood for has"
+        f"{event.who} {verdict} the payload with SHA-256 {event.payload_hash}, by {signed}{unread}; the statement has"
         f" SHA-256 {event.text('statement_hash')}.{reason}"
     )
 

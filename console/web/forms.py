@@ -82,6 +82,7 @@ class VoteForm(forms.Form):
         widget=forms.Textarea(attrs={"rows": 3, "aria-describedby": "reason-help"}),
     )
     covers = forms.RegexField(r"^[0-9a-f]{64}$", required=False)
+    without_reading = forms.BooleanField(required=False)
     credential_id = forms.CharField(required=False, max_length=2000)
     challenge_id = forms.UUIDField(required=False)
     assertion = forms.JSONField(required=False)
@@ -114,7 +115,10 @@ class VoteForm(forms.Form):
         """The digests that the voter's page displayed."""
         held = self.cleaned_data
         return binding.DisplayedDigests(
-            payload_hash=held["payload_hash"], rendering_digest=held["rendering_digest"], covers=held["covers"]
+            payload_hash=held["payload_hash"],
+            rendering_digest=held["rendering_digest"],
+            covers=held["covers"],
+            without_reading=held["without_reading"],
         )
 
 

@@ -179,6 +179,7 @@ class Traffic:
                         "verdict": "approve",
                         "payload_hash": shown["covers"]["payload_hash"],
                         "rendering_digest": shown["rendering_digest"],
+                        "without_reading": shown["target_unread"],
                         "reason": "It may go.",
                         "password": password,
                     }

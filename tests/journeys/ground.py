@@ -188,6 +188,7 @@ class Ground:
             "verdict": "approve",
             "payload_hash": approval["covers"]["payload_hash"],
             "rendering_digest": approval["covers"]["rendering_digest"],
+            "without_reading": approval["target_unread"],
             "reason": "The order and the amount are right.",
             "password": password or self.password("reviewer"),
         }

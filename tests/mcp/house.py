@@ -87,6 +87,7 @@ class House:
             "verdict": verdict,
             "payload_hash": shown["covers"]["payload_hash"],
             "rendering_digest": shown["covers"]["rendering_digest"],
+            "without_reading": shown["target_unread"],
             "reason": reason,
             "password": self.password,
         }

@@ -121,6 +121,7 @@ class Workshop:
             "verdict": "approve",
             "payload_hash": approval["payload_hash"],
             "rendering_digest": approval["rendering_digest"],
+            "without_reading": approval["target_unread"],
             "reason": "I have read it.",
             "password": PASSWORD,
         }

@@ -378,7 +378,11 @@ def vote_on_two(shop: Workshop) -> None:
     }
     shop.operator_key.release("approval", {"version": "2", "document": document})
     asked = [shop.approval_of(shop.propose("write_document")) for _ in range(2)]
-    items = [{name: each[name] for name in ("approval_id", "payload_hash", "rendering_digest")} for each in asked]
+    items = [
+        {name: each[name] for name in ("approval_id", "payload_hash", "rendering_digest")}
+        | {"without_reading": each["target_unread"]}
+        for each in asked
+    ]
     shop.reviewer.post("/votes", {"verdict": "approve", "items": items, "password": PASSWORD})
 
 

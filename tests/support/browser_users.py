@@ -8,6 +8,8 @@ from typing import Any
 
 from django.test import Client
 
+from console.actions import target_drift
+from ledger.db import tenancy
 from tests.support.callers import signed_in
 from tests.support.scenes import PASSWORD, Stage
 
@@ -55,4 +57,6 @@ def ballot(stage: Stage, action_id: Any, verdict: str, **changes: Any) -> dict[s
         "reason": "I looked at it.",
         "password": PASSWORD,
     }
+    with tenancy(stage.tenant):
+        held |= {"without_reading": "on"} if target_drift.is_unread(approval) else {}
     return held | changes

@@ -28,6 +28,7 @@ from approvals.sessions.operations import sessions
 from approvals.voting.operations import votes
 from approvals.voting.rules import binding
 from console.accounts import operations as directory
+from console.actions import target_drift
 from ledger.actions import operations as ledger_orders
 from ledger.actions.queries import actions
 from ledger.catalogue.operations import registration
@@ -129,7 +130,9 @@ class Stage:
                 verdict=binding.VoteChoice.APPROVE,
                 voter=binding.Voter(actor=str(place.actor_id), roles=frozenset({"reviewer"}), evidence_class="C"),
                 seen=binding.DisplayedDigests(
-                    payload_hash=covers.payload_hash, rendering_digest=covers.rendering_digest
+                    payload_hash=covers.payload_hash,
+                    rendering_digest=covers.rendering_digest,
+                    without_reading=target_drift.is_unread(approval),
                 ),
                 reason="The photo shows the damage.",
                 at=now(),

@@ -64,6 +64,7 @@ def ask(api: Any, approval: dict[str, Any], **changes: Any) -> Any:
         "payload_hash": approval["payload_hash"],
         "rendering_digest": approval["rendering_digest"],
         "covers": approval["covers_digest"],
+        "without_reading": approval["target_unread"],
         "reason": "I have read it.",
     }
     return api.post(f"/approvals/{approval['approval_id']}/challenges", body | changes)
@@ -81,6 +82,7 @@ def cast(api: Any, approval: dict[str, Any], challenge: dict[str, Any], assertio
         "payload_hash": approval["payload_hash"],
         "rendering_digest": approval["rendering_digest"],
         "covers": approval["covers_digest"],
+        "without_reading": approval["target_unread"],
         "reason": "I have read it.",
         "challenge_id": challenge["challenge_id"],
         "assertion": assertion,

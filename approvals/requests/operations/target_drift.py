@@ -28,6 +28,7 @@ from ledger.catalogue.rules.contract import Contract
 from ledger.record import operations as ledger
 from ledger.record.queries import events, evidence
 from ledger.record.rules.encryption import CannotOpen
+from ledger.record.rules.target_readings import TargetReading
 
 # A page that is opened again within this time shows the reading that it requested before.
 SEEN_FOR = timedelta(seconds=20)
@@ -120,6 +121,11 @@ def can_show_target(approval: Approval) -> bool:
         isinstance(each, Mapping) and each.get("expect") == "absent" for each in lookups
     )
     return is_readable or needs_reading(approval)
+
+
+def is_unread(approval: Approval, target: TargetReading) -> bool:
+    """Return whether the target could be read and has not been, so that approving takes an acknowledgement."""
+    return not target.is_read and can_show_target(approval)
 
 
 def needs_reading(approval: Approval) -> bool:

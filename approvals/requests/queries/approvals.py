@@ -30,13 +30,14 @@ from approvals.models import (
 )
 from approvals.voting.queries.approvers import IN_FORCE
 from approvals.voting.rules import quorum
-from ledger.actions.queries import actions, freezes
+from ledger.actions.queries import actions, freezes, readings
 from ledger.db import columns, execute, fetch_one, load_models, select, select_call
 from ledger.log.queries.log import CURRENT_CHECKPOINT
 from ledger.record.queries import evidence
 
 if TYPE_CHECKING:
     from ledger.models import Action
+    from ledger.record.rules.target_readings import TargetReading
 
 
 class Parties(NamedTuple):
@@ -51,6 +52,7 @@ class ApprovalFacts(NamedTuple):
     """An approval and everything on record that a vote on it covers and is judged by, as one statement saw it.
 
     `registered` is the agent's registration in force.
+    `target` is the reading of the action's target, as the action's events have it.
     `stored_payload` is the payload as it lies there: whose it is, sealed, and the id of the key. `key_id` is that of
     the approval's own evidence, if it has any; `in_force` is the digest of the policy that now decides; `checkpoint`
     are the origin and the newest signed note of the tenant's log.
@@ -64,6 +66,7 @@ class ApprovalFacts(NamedTuple):
     evidence_commitment: str
     key_id: UUID | None
     frozen: bool
+    target: TargetReading
     in_force: str
     checkpoint: tuple[str | None, bytes | None]
 
@@ -83,6 +86,7 @@ SELECT {actions.action_columns("a")}, {columns(Approval, "p")}, {columns(Session
         ORDER BY v.observed_at, v.id LIMIT 1),
     (SELECT o.key_id FROM ledger_subjectkey o WHERE o.tenant_id = $1 AND o.subject_id = p.id),
     EXISTS (SELECT FROM ledger_freeze f WHERE f.tenant_id = $1 AND f.lifted_at IS NULL AND {freezes.COVERS}),
+    {readings.EVENTS_OF_TARGET},
     (SELECT r.digest FROM ledger_policyversion r WHERE r.tenant_id = $1 AND r.kind = 'approval' AND r.active),
     h.origin, h.note
 FROM approvals_approval p
@@ -118,7 +122,7 @@ def read_facts(rows: list[tuple[Any, ...]]) -> ApprovalFacts:
     """The facts in the one row of a `facts_call`."""
     action, rest = actions.read_action(rows[0])
     (approval, session, agent, registered), rest = load_models(rest, Approval, Session, Agent, AgentVersion)
-    owner, sealed, key, commitment, said, own_key, frozen, in_force, origin, note = rest
+    owner, sealed, key, commitment, said, own_key, frozen, target, in_force, origin, note = rest
     return ApprovalFacts(
         approval,
         Parties(action, session, agent),
@@ -128,6 +132,7 @@ def read_facts(rows: list[tuple[Any, ...]]) -> ApprovalFacts:
         said or "",
         own_key,
         frozen,
+        readings.read_target(target),
         in_force,
         (origin, note),
     )

@@ -82,7 +82,7 @@ def create_vote_challenge(
         session_hash=session_hash,
         verdict=str(verdict),
         reason=reason,
-        statement=votes.write_statement(facts, covers, verdict, voter, reason, salt=salt, life=LIFE, at=at),
+        statement=votes.write_statement(facts, covers, verdict, voter, seen, reason, salt=salt, life=LIFE, at=at),
         salt=salt,
         credential_id=voter.credential_id,
         at=at,

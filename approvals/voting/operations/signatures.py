@@ -115,6 +115,7 @@ def verify_vote_signature(
     covers: binding.Coverage,
     verdict: binding.VoteChoice,
     voter: binding.Voter,
+    seen: binding.DisplayedDigests,
     reason: str,
     at: datetime,
 ) -> VerifiedSignature:
@@ -123,7 +124,7 @@ def verify_vote_signature(
     def check(statement: bytes) -> None:
         said_covers, said = binding.read_statement(statement)
         binding.check_covered(said_covers, covers)
-        _check_statement(said, opened.challenge, opened.key, verdict, voter, reason, at=at)
+        _check_statement(said, opened.challenge, opened.key, verdict, voter, seen, reason, at=at)
 
     return verify_signature(opened, check, at=at)
 
@@ -183,6 +184,7 @@ def _check_statement(
     key: ApproverKey,
     verdict: binding.VoteChoice,
     voter: binding.Voter,
+    seen: binding.DisplayedDigests,
     reason: str,
     *,
     at: datetime,
@@ -192,6 +194,7 @@ def _check_statement(
         raise ChallengeSpent
     is_meant = said.says(
         verdict=verdict,
+        without_reading=seen.is_without_reading(verdict),
         voter=voter.actor,
         person=voter.person,
         groups=voter.groups,

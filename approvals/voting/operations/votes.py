@@ -17,7 +17,7 @@ from django.db import IntegrityError
 
 from approvals.agents.operations.registry_entry import refusal_to_act
 from approvals.models import Approval, Vote
-from approvals.requests.operations import assignment, clocks
+from approvals.requests.operations import assignment, clocks, target_drift
 from approvals.requests.operations.preflight import check_drift
 from approvals.requests.operations.requests import lock_with_action
 from approvals.requests.queries import approvals
@@ -27,6 +27,7 @@ from approvals.voting.operations import attention, break_glass, eligibility, sig
 from approvals.voting.operations.decision import apply_vote
 from approvals.voting.operations.eligibility import EligibilityContext, Roster
 from approvals.voting.rules import binding
+from ledger.catalogue.rules.targets import target_text
 from ledger.db import defer, insert_call, instances
 from ledger.people.operations.statements import STATEMENT_LIFE, SignedStatement, declaration_fields, read_log_head
 from ledger.people.rules.statements import statement_hash
@@ -59,7 +60,7 @@ def vote_coverage(approval: Approval, facts: ApprovalFacts | None = None) -> bin
         tool=action.tool,
         tool_version=action.tool_version,
         contract_digest=action.contract_digest,
-        target_resource=action.target,
+        target_resource=target_text(action.target),
         precondition=approval.baseline_digest,
         side_effect_class=action.side_effect_class,
         reversibility=action.reversibility,
@@ -127,15 +128,16 @@ def cast_vote(
         voter = check_vote(head.state, approval, covers, verdict, voter, seen, reason, context, facts, at=at)
         if opened is None:
             salt = secrets.token_bytes(32)
-            text = write_statement(facts, covers, verdict, voter, reason, salt=salt, at=at)
+            text = write_statement(facts, covers, verdict, voter, seen, reason, salt=salt, at=at)
             signed_vote = SignedStatement(statement=text, salt=salt, evidence_class=voter.evidence_class)
         else:
             signed_vote = signatures.verify_vote_signature(
-                opened, covers=covers, verdict=verdict, voter=voter, reason=reason, at=at
+                opened, covers=covers, verdict=verdict, voter=voter, seen=seen, reason=reason, at=at
             )
             voter = replace(voter, credential_id=signed_vote.credential_id)
     row, evidence, stored = _seal_vote(facts, signed_vote, verdict, voter, reason, at=at)
-    detail, context = _vote_detail(row, signed_vote), replace(context, cast=(*context.cast, row))
+    detail = _vote_detail(row, signed_vote, is_without_reading=seen.is_without_reading(verdict))
+    context = replace(context, cast=(*context.cast, row))
     try:
         # In one message with what it decides.
         defer(stored)
@@ -232,6 +234,8 @@ def check_vote(
         attention.check_dwell(approval, UUID(voter.actor), at=at)
     if verdict in binding.AUTHORISING:
         check_drift(approval, at=at)
+        is_unread = not seen.without_reading and target_drift.is_unread(approval, facts.target)
+        binding.check_reading(seen, is_read=facts.target.is_read, is_unread=is_unread)
     return voter
 
 
@@ -254,6 +258,7 @@ def write_statement(
     covers: binding.Coverage,
     verdict: binding.VoteChoice,
     voter: binding.Voter,
+    seen: binding.DisplayedDigests,
     reason: str,
     *,
     salt: bytes,
@@ -270,6 +275,7 @@ def write_statement(
             delegated_by=voter.delegated_by,
             verdict=verdict,
             reason_commitment=commitment("reason", salt, reason.encode()),
+            without_reading=seen.is_without_reading(verdict),
             not_before=at,
             **declaration_fields(
                 person=voter.person,
@@ -326,7 +332,7 @@ def _seal_vote(
     return row, sealed, insert_call(row, *rows)
 
 
-def _vote_detail(row: Vote, signed_vote: SignedStatement) -> dict[str, Any]:
+def _vote_detail(row: Vote, signed_vote: SignedStatement, *, is_without_reading: bool) -> dict[str, Any]:
     """The detail of the vote's event; the salt lets a reader check the reason against the statement."""
     key = {"key_id": str(signed_vote.key_id)} if isinstance(signed_vote, signatures.VerifiedSignature) else {}
     return {
@@ -337,4 +343,5 @@ def _vote_detail(row: Vote, signed_vote: SignedStatement) -> dict[str, Any]:
         "reason": row.reason,
         "reason_salt": signed_vote.salt.hex(),
         **key,
+        **({"without_reading": True} if is_without_reading else {}),
     }

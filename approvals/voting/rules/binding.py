@@ -14,7 +14,9 @@ A vote counts when
 5. the voter proved who they are as strongly as the policy asks (D7): A passkey over the statement, B session with fresh
    TOTP, C session with fresh password. Saying no is never blocked by that: a vote that does not approve counts with the
    session alone (D), and says so,
-6. a vote that does not approve gives a reason (R-AP-10, R-UI-03).
+6. a vote that does not approve gives a reason (R-AP-10, R-UI-03),
+7. a vote that authorises says whether the target had been read, as it was; without a reading it says that its voter
+   knows so (`check_reading`).
 
 A release (claim and start, R-AP-24) counts when the approval is granted and not over, and payload, contract and policy
 are still those that were approved (R-AP-05, R-AP-06, R-AP-09, B5, B17), and nothing is frozen (R-EX-15, B22).
@@ -30,6 +32,7 @@ from enum import StrEnum
 from typing import Final
 
 from ledger.people.rules.statements import Declaration, NotAStatement, StatementForm, coverage_digest
+from ledger.record.rules.canonical import parse
 from ledger.record.rules.outcomes import SESSION_ALONE, is_as_strong
 from ledger.record.rules.refusals import AlreadyDecided, ProofNeeded, ReasonMissing, Refused
 
@@ -59,6 +62,8 @@ MEANING = {
     ),
 }
 
+WITHOUT_READING: Final = "I do so knowing that its target has not been read."
+
 AUTHORISING = frozenset({VoteChoice.APPROVE, VoteChoice.BREAK_GLASS})
 DENYING = frozenset({VoteChoice.REJECT, VoteChoice.REQUEST_CHANGES})
 
@@ -85,6 +90,13 @@ class StatementChanged(Refused):
     """What a vote covers has changed since it was shown; read it again."""
 
     code = "STATEMENT_CHANGED"
+
+
+class TargetUnread(Refused):
+    """The target has not been read. Acknowledge that to approve without a reading."""
+
+    code = "TARGET_UNREAD"
+    status = 422
 
 
 class ApprovalLapsed(Refused):
@@ -194,7 +206,8 @@ class Coverage:
 class VoteStatement(Declaration):
     """One person's answer, and in what capacity they give it.
 
-    `voter` is the account's pseudonym; `delegated_by` is whose power it uses, or "".
+    `voter` is the account's pseudonym; `delegated_by` is whose power it uses, or "". `without_reading` is said by a
+    voter who authorises an action whose target has not been read.
     """
 
     voter: str
@@ -203,7 +216,13 @@ class VoteStatement(Declaration):
     delegated_by: str
     verdict: VoteChoice
     reason_commitment: str
+    without_reading: bool
     not_before: datetime
+
+    @property
+    def meaning(self) -> str:
+        """The meaning in words."""
+        return f"{MEANING[self.verdict]} {WITHOUT_READING}" if self.without_reading else MEANING[self.verdict]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -225,12 +244,17 @@ class Voter:
 @dataclass(frozen=True, kw_only=True)
 class DisplayedDigests:
     """The digests that the voter's page displayed; `covers` is the digest of everything covered, if
-    it was displayed.
+    it was displayed. `without_reading` is the voter's acknowledgement that the target has not been read.
     """
 
     payload_hash: str
     rendering_digest: str
     covers: str = ""
+    without_reading: bool = False
+
+    def is_without_reading(self, verdict: VoteChoice) -> bool:
+        """Return whether a vote authorises an action whose target its voter knows to be unread."""
+        return verdict in AUTHORISING and self.without_reading
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -245,27 +269,32 @@ class CurrentState:
 
 VOTE: Final = StatementForm[Coverage, VoteStatement](
     domain="counterfoil-approval-statement",
-    version=3,
+    version=4,
     name="vote",
     covers=Coverage,
     declares=VoteStatement,
     more={"payload": {"media_type": "application/json", "canonicalisation": "RFC 8785, integers only"}},
-    # It said nothing of the evidence that an agent had brought.
-    older={2: {"evidence_commitment": ""}},
+    # Version 3 said nothing of the reading of the target, and version 2 nothing of the evidence of the agent either.
+    older={3: {"without_reading": False}, 2: {"without_reading": False, "evidence_commitment": ""}},
 )
 
 
 def statement(coverage: Coverage, vote: VoteStatement, *, version: int = VOTE.version) -> bytes:
     """The canonical text that the voter signs."""
-    return VOTE.write(coverage, vote, meaning=MEANING[vote.verdict], version=version)
+    return VOTE.write(coverage, vote, meaning=vote.meaning, version=version)
 
 
 def read_statement(data: bytes) -> tuple[Coverage, VoteStatement]:
-    """Read the statement of a vote, of this version or the one before."""
+    """Read the statement of a vote, of this version or one of the two before."""
     coverage, vote, meaning = VOTE.read(data)
-    if meaning != MEANING[vote.verdict]:
+    if meaning != vote.meaning:
         raise NotAStatement("The bytes are not the statement of a vote.")
     return coverage, vote
+
+
+def is_without_reading(statement: bytes) -> bool:
+    """Return whether a stored statement says that its voter knew the target to be unread; an erased one does not."""
+    return bool(statement) and parse(statement)["vote"].get("without_reading") is True
 
 
 def check_covered(said: Coverage, now: Coverage) -> None:
@@ -326,6 +355,17 @@ def check_vote(
         raise ProofNeeded
     if verdict is not VoteChoice.APPROVE and not reason.strip():
         raise ReasonMissing("Enter a reason to reject or request changes.")
+
+
+def check_reading(seen: DisplayedDigests, *, is_read: bool, is_unread: bool) -> None:
+    """Refuse an authorising vote that says something else of the target's reading than what holds (rule 7).
+
+    A target that nothing can read is neither read nor unread, and needs no acknowledgement.
+    """
+    if seen.without_reading and is_read:
+        raise StatementChanged
+    if is_unread and not seen.without_reading:
+        raise TargetUnread
 
 
 def check_release(

@@ -92,6 +92,7 @@ def get_approval(request: HttpRequest, approval_id: UUID) -> schemas.Approval:
         edit=edit_of(action, names_of(caller.tenant_id)) if action.supersedes else None,
         contradictions=contradiction_rows(agent_contradictions(action, session, entry, payload)),
         baseline=target_drift.baseline_document(approval, history),
+        target_unread=target_drift.is_unread(approval),
         drift=_drift(approval),
     )
 

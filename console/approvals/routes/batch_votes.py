@@ -42,6 +42,9 @@ def vote_on_several(request: HttpRequest, body: schemas.VotesBody) -> schemas.Vo
 
 def _displayed_item(item: schemas.ShownItem) -> batch_votes.DisplayedItem:
     seen = binding.DisplayedDigests(
-        payload_hash=item.payload_hash, rendering_digest=item.rendering_digest, covers=item.covers
+        payload_hash=item.payload_hash,
+        rendering_digest=item.rendering_digest,
+        covers=item.covers,
+        without_reading=item.without_reading,
     )
     return batch_votes.DisplayedItem(item.approval_id, seen)

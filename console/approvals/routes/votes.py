@@ -88,5 +88,8 @@ def _voter(caller: Caller, proof: str) -> binding.Voter:
 
 def _displayed_digests(body: schemas.VoteBody | schemas.ChallengeBody) -> binding.DisplayedDigests:
     return binding.DisplayedDigests(
-        payload_hash=body.payload_hash, rendering_digest=body.rendering_digest, covers=body.covers
+        payload_hash=body.payload_hash,
+        rendering_digest=body.rendering_digest,
+        covers=body.covers,
+        without_reading=body.without_reading,
     )

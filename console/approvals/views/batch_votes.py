@@ -15,6 +15,7 @@ from approvals.voting.operations import batch_votes as operations
 from approvals.voting.operations import votes
 from approvals.voting.rules import batches, binding
 from console.accounts.step_up import proof_class
+from console.actions import target_drift
 from console.actions.action_record import load_action_record, parse_arguments
 from console.approvals.context import payload_fields
 from console.approvals.displays import record_displays
@@ -107,6 +108,7 @@ def _item(request: TenantRequest, approval: Approval, action: Action) -> dict[st
         "covers": covers,
         "covers_digest": coverage_digest(covers),
         "fields": payload_fields(told),
+        "is_unread": target_drift.is_unread(approval),
     }
 
 

@@ -70,8 +70,7 @@ class StatementForm(Generic[C, D]):
     """One kind of statement: its names, and the dataclasses of what it covers and declares.
 
     Fields are text, whole numbers, flags, lists of text, instants, and enums of text. `more` are members that are the
-    same in every statement. `older` has for each earlier version the covered fields that it lacks, with what they are
-    read as.
+    same in every statement. `older` has for each earlier version the fields that it lacks, with what they are read as.
     """
 
     domain: str
@@ -92,8 +91,8 @@ class StatementForm(Generic[C, D]):
                 "domain": self.domain,
                 "version": version,
                 "type": self.name,
-                "covers": {name: value for name, value in _plain(covers).items() if name not in lacking},
-                self.name: {**_plain(declaration), "meaning": meaning},
+                "covers": _without(lacking, _plain(covers)),
+                self.name: {**_without(lacking, _plain(declaration)), "meaning": meaning},
             }
         )
 
@@ -103,8 +102,9 @@ class StatementForm(Generic[C, D]):
             document = parse(data)
             version, said = document["version"], dict(document[self.name])
             meaning = said.pop("meaning")
-            covers = self.covers(**_typed_members(self.covers, {**document["covers"], **self.older.get(version, {})}))
-            declaration = self.declares(**_typed_members(self.declares, said))
+            lacking = self.older.get(version, {})
+            covers = self.covers(**_typed_members(self.covers, document["covers"], lacking))
+            declaration = self.declares(**_typed_members(self.declares, said, lacking))
             is_exact = self.write(covers, declaration, meaning=meaning, version=version) == data
         except (NotCanonical, KeyError, TypeError, ValueError, AttributeError):
             is_exact = False
@@ -153,9 +153,14 @@ def _types(kind: type) -> Mapping[str, Any]:
     return get_type_hints(kind)
 
 
-def _typed_members(kind: type, plain: Mapping[str, Any]) -> dict[str, Any]:
-    """The members, each of exactly the type that its field has."""
-    return {name: _typed_value(_types(kind)[name], value) for name, value in plain.items()}
+def _without(lacking: Mapping[str, Any], plain: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in plain.items() if name not in lacking}
+
+
+def _typed_members(kind: type, plain: Mapping[str, Any], lacking: Mapping[str, Any]) -> dict[str, Any]:
+    """The members, each of exactly the type that its field has; those that its version lacks as they are read."""
+    members = {name: _typed_value(_types(kind)[name], value) for name, value in plain.items()}
+    return members | {name: value for name, value in lacking.items() if name in _types(kind)}
 
 
 def _typed_value(kind: Any, value: Any) -> Any:

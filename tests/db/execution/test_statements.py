@@ -97,7 +97,7 @@ class Trip:
         action = self.request("propose, with approval", self.shop.agent, *asked)["results"][0]["action_id"]
         shown = self.shop.approval_of(action)
         vote = {name: shown[name] for name in ("payload_hash", "rendering_digest")}
-        vote |= {"verdict": "approve", "reason": "", "password": PASSWORD}
+        vote |= {"verdict": "approve", "reason": "", "password": PASSWORD, "without_reading": shown["target_unread"]}
         self.request("vote", self.shop.reviewer, f"/approvals/{shown['approval_id']}/votes", vote)
         seal_up()
         self.execute(action)

@@ -23,6 +23,7 @@ from approvals.execution.operations import executions
 from approvals.requests.queries import approvals
 from approvals.voting.operations import approvers, votes
 from approvals.voting.rules import binding
+from console.actions import target_drift
 from console.local import servers
 from ledger.actions import operations as ledger_orders
 from ledger.actions.queries import actions, freezes
@@ -112,7 +113,9 @@ class Place:
                 verdict=binding.VoteChoice.APPROVE,
                 voter=binding.Voter(actor=str(voter), roles=frozenset({"reviewer"}), evidence_class="C"),
                 seen=binding.DisplayedDigests(
-                    payload_hash=covers.payload_hash, rendering_digest=covers.rendering_digest
+                    payload_hash=covers.payload_hash,
+                    rendering_digest=covers.rendering_digest,
+                    without_reading=target_drift.is_unread(approval),
                 ),
                 reason="I have read it.",
                 at=self.office.now(),

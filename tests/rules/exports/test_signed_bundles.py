@@ -38,7 +38,7 @@ class Scene:
     state: str = "ACTIVE"
     key: dict[str, Any] = field(default_factory=dict)
     answer: Callable[[Authenticator, bytes], dict[str, Any]] = lambda one, asked: one.answer(asked)
-    version: int = 3
+    version: int = 4
     brought: bytes | None = None
     covers: dict[str, Any] = field(default_factory=dict)
     has_assertion: bool = True
@@ -54,6 +54,7 @@ class Scene:
             "reason_commitment": commitment("reason", SALT, b"I looked."),
             "log_size": 0,
         }
+        vote |= {"without_reading": True} if self.version >= 4 else {}
         covers = {"approval_id": "ap-1", "action_id": "ac-1", "payload_hash": "ab" * 32}
         covers |= {"evidence_commitment": ""} if self.version >= 3 else {}
         return canonical({"version": self.version, "covers": covers | self.covers, "vote": vote | self.vote})
@@ -131,13 +132,19 @@ def test_statements_of_the_first_version_are_still_verified():
     assert (report.worst, report.looked["signatures"]) == (Verdict.VERIFIED, "no votes")
 
 
-def test_statements_of_the_second_version_are_still_verified():
-    report = judged(Scene(version=2))
+@pytest.mark.parametrize("version", [2, 3])
+def test_statements_of_earlier_versions_are_still_verified(version):
+    report = judged(Scene(version=version))
     assert (report.worst, report.looked["signatures"]) == (Verdict.VERIFIED, "1 passkey signatures")
 
 
+@pytest.mark.parametrize("said", [None, "yes", 1])
+def test_a_statement_that_does_not_say_whether_the_target_was_read_is_found(said):
+    assert judged(Scene(vote={"without_reading": said})).worst is Verdict.BROKEN
+
+
 def test_a_statement_of_a_future_version_is_not_called_verified():
-    assert judged(Scene(version=4)).worst is Verdict.UNKNOWN
+    assert judged(Scene(version=5)).worst is Verdict.UNKNOWN
 
 
 def test_a_statement_names_the_evidence_that_the_agent_sent():

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 
@@ -63,6 +64,7 @@ VOTE = VoteStatement(
     delegated_by="",
     verdict=VoteChoice.APPROVE,
     reason_commitment="66" * 32,
+    without_reading=False,
     evidence_class="C",
     credential_id="",
     rp_id="",
@@ -109,6 +111,37 @@ def test_a_statement_of_the_version_without_evidence_is_read():
     assert binding.read_statement(before) == (replace(COVERAGE, evidence_commitment=""), VOTE)
 
 
+def test_a_statement_from_before_the_reading_is_read_as_one_that_knows_nothing_of_it():
+    before = binding.statement(COVERAGE, VOTE, version=3)
+    assert "without_reading" not in parse(before)["vote"]
+    assert binding.read_statement(before) == (COVERAGE, VOTE)
+
+
+@pytest.mark.parametrize("verdict", [VoteChoice.APPROVE, VoteChoice.BREAK_GLASS])
+def test_an_approval_without_a_reading_says_so_in_words_that_are_signed(verdict):
+    said = parse(binding.statement(COVERAGE, replace(VOTE, verdict=verdict, without_reading=True)))["vote"]
+
+    assert said["without_reading"] is True
+    assert said["meaning"] == f"{binding.MEANING[verdict]} I do so knowing that its target has not been read."
+
+
+@pytest.mark.parametrize(
+    ("ticked", "reading", "refusal"),
+    [
+        (False, "not taken", binding.TargetUnread),
+        (True, "not taken", None),
+        (False, "taken", None),
+        (True, "taken", binding.StatementChanged),
+        (False, "not possible", None),
+        (True, "not possible", None),
+    ],
+)
+def test_a_vote_says_of_the_reading_what_holds(ticked, reading, refusal):
+    seen = replace(SEEN, without_reading=ticked)
+    with pytest.raises(refusal) if refusal else nullcontext():
+        binding.check_reading(seen, is_read=reading == "taken", is_unread=reading == "not taken")
+
+
 def other_than(name):
     return 2 if isinstance(getattr(COVERAGE, name), int) else "other"
 
@@ -146,7 +179,7 @@ def test_a_statement_names_every_bound_field():
     """B1: the column Statement of the table of bound fields."""
     said = parse(binding.statement(COVERAGE, VOTE))
 
-    assert (said["domain"], said["version"], said["type"]) == ("counterfoil-approval-statement", 3, "vote")
+    assert (said["domain"], said["version"], said["type"]) == ("counterfoil-approval-statement", 4, "vote")
     assert said["payload"] == {"media_type": "application/json", "canonicalisation": "RFC 8785, integers only"}
     assert set(said) == {"domain", "version", "type", "covers", "payload", "vote"}
     assert set(said["covers"]) == set(COVERED)
@@ -192,6 +225,7 @@ def test_any_changed_field_of_the_vote_changes_the_statement(name):
         "not_before": NOW - timedelta(1),
         "expires_at": NOW + timedelta(1),
         "log_size": 121,
+        "without_reading": True,
     }
     changed = replace(VOTE, **{name: others.get(name, "other")})
 
@@ -216,7 +250,10 @@ def damaged_statements():
     yield canonical(said | {"domain": "other"})
     yield canonical(said | {"version": 1})
     yield canonical(said | {"version": 2})
-    yield canonical(said | {"version": 4})
+    yield canonical(said | {"version": 3})
+    yield canonical(said | {"version": 5})
+    yield canonical(said | {"vote": said["vote"] | {"without_reading": True}})
+    yield canonical(said | {"vote": said["vote"] | {"without_reading": 0}})
     yield canonical(said | {"type": "grant"})
     yield canonical(said | {"vote": said["vote"] | {"groups": "reviewers"}})
     yield canonical(said | {"vote": said["vote"] | {"groups": [1]}})

@@ -190,6 +190,7 @@ def test_a_kept_request_cannot_be_guessed_from_its_hash(shop: Workshop):
         "verdict": "approve",
         "payload_hash": approval["payload_hash"],
         "rendering_digest": approval["rendering_digest"],
+        "without_reading": approval["target_unread"],
         "password": PASSWORD,
     }
     path = f"/approvals/{approval['approval_id']}/votes"

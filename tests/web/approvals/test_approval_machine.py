@@ -123,6 +123,7 @@ class Desk(RolledBackMachine):
             "verdict": verdict,
             "payload_hash": "0" * 64 if how == "another payload" else approval.payload_hash,
             "rendering_digest": "0" * 64 if how == "another page" else approval.rendering_digest,
+            "without_reading": verdict in AGREED,
             "reason": "I have looked.",
             "password": "wrong horse" if how == "no password" else "correct horse battery",
         }

@@ -33,12 +33,13 @@ def note(number: int) -> dict[str, str]:
     return document(f"notes/n{number}.md", f"Quiet {number}.")
 
 
-def item(approval: dict[str, Any], **changes: str) -> dict[str, str]:
-    names = {"approval_id": "approval_id", "payload_hash": "payload_hash", "rendering_digest": "rendering_digest"}
-    return {name: approval[held] for name, held in names.items()} | {"covers": approval["covers_digest"]} | changes
+def item(approval: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    shown = {name: approval[name] for name in ("approval_id", "payload_hash", "rendering_digest")}
+    shown |= {"covers": approval["covers_digest"], "without_reading": approval["target_unread"]}
+    return shown | changes
 
 
-def vote(shop: Workshop, items: list[dict[str, str]], verdict: str = "approve", **changes: Any) -> Any:
+def vote(shop: Workshop, items: list[dict[str, Any]], verdict: str = "approve", **changes: Any) -> Any:
     body = {"verdict": verdict, "items": items, "password": PASSWORD, "reason": "I read them."}
     return shop.reviewer.post("/votes", body | changes)
 

@@ -16,6 +16,7 @@ from ledger.db import tenancy
 from ledger.record.operations import SYSTEM
 from ledger.record.queries import events
 from tests.support.api_tenant import PASSWORD, Clock, Workshop
+from tests.support.browser_users import words
 from tests.support.callers import Api
 
 WHY = "The site is down and every minute costs orders."
@@ -190,6 +191,8 @@ def test_break_glass_is_used_and_reviewed_on_the_pages(shop: Workshop):
     form = {"verdict": "break_glass", "reason": WHY, "password": PASSWORD} | {
         name: approval[name] for name in ("payload_hash", "rendering_digest")
     }
+    assert "The target has not been read." in words(shop.operator.client.post(f"{path}/vote", form).content.decode())
+    form |= {"without_reading": "on"}
     assert shop.operator.client.post(f"{path}/vote", form).status_code == 302
     listed = shop.reviewer.client.get(f"/t/{shop.slug}/emergencies").content.decode()
     assert WHY in listed

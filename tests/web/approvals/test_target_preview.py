@@ -1,4 +1,4 @@
-"""The target on the approval page: what is there, what will be, what is lost, and that nothing was read."""
+"""The target on the approval page: what is there, what will be, what is lost, and approving without a reading of it."""
 
 from __future__ import annotations
 
@@ -11,12 +11,16 @@ import pytest
 
 from approvals.requests.operations import target_drift
 from approvals.requests.queries import approvals
+from approvals.voting.queries import votes
+from approvals.voting.rules import binding
 from ledger.db import tenancy
 from ledger.record import operations as ledger
-from tests.support.api_tenant import Clock, Workshop
+from ledger.record.rules.canonical import parse
+from tests.support.api_tenant import DELETE, PASSWORD, Clock, Workshop, contract, document
 from tests.support.browser_users import words
 from tests.support.preparing import asked, prepared_contract, read
 from tests.support.refund_shop import Counter
+from tests.support.signing import actor_of, ask, cast, enrolled, sign, wanted
 
 PREVIEW = {
     "fields": [
@@ -26,6 +30,8 @@ PREVIEW = {
     ],
     "lost": ["The voucher of the customer."],
 }
+TICK = "I know that the target has not been read. Needed to approve. It is part of the signed statement."
+REFUSAL = "The target has not been read. Acknowledge that to approve without a reading."
 
 
 def target_panel(shop: Workshop, action_id: str) -> str:
@@ -73,3 +79,166 @@ def test_an_existing_document_is_not_shown_as_gone_and_an_unread_target_is_named
     assert "Effect deletion not there yet" in said
     assert "has not been read" not in said
     assert not re.search(r"false|[Ee]xists|\[", said)
+
+
+def read_target(shop: Workshop, action_id: str, clock: Clock) -> None:
+    with tenancy(shop.tenant):
+        [approval] = approvals.approvals_of(shop.tenant, UUID(action_id))
+        target_drift.request_reading(approval=approval, by=ledger.SYSTEM, at=clock.now())
+    read(clock)
+
+
+def signed(shop: Workshop, approval: dict[str, Any]) -> dict[str, Any]:
+    """The vote in the newest statement."""
+    with tenancy(shop.tenant):
+        row = votes.votes_of(shop.tenant, UUID(approval["approval_id"]))[-1]
+    return dict(parse(bytes(row.statement))["vote"])
+
+
+def votes_of(shop: Workshop, approval: dict[str, Any]) -> list[dict[str, Any]]:
+    return list(shop.reviewer.get(f"/approvals/{approval['approval_id']}").json()["votes"])
+
+
+def form(approval: dict[str, Any], verdict: str = "approve", **more: str) -> dict[str, str]:
+    held = {name: approval[name] for name in ("payload_hash", "rendering_digest")}
+    return held | {"verdict": verdict, "reason": "It is old.", "password": PASSWORD} | more
+
+
+def page(shop: Workshop, approval: dict[str, Any]) -> str:
+    return words(shop.reviewer.client.get(f"/t/{shop.slug}/approvals/{approval['approval_id']}").content.decode())
+
+
+def test_the_api_refuses_to_approve_an_unread_target_unless_the_voter_says_so(shop: Workshop):
+    approval = shop.approval_of(shop.propose())
+    assert approval["target_unread"] is True
+    refused = shop.vote(approval, without_reading=None)
+    assert (refused.status_code, refused.json()["code"], refused.json()["detail"]) == (422, "TARGET_UNREAD", REFUSAL)
+    assert shop.vote(approval, without_reading=True).status_code == 201
+    said = signed(shop, approval)
+    assert said["without_reading"] is True
+    assert said["meaning"] == f"{binding.MEANING[binding.VoteChoice.APPROVE]} {binding.WITHOUT_READING}"
+    [vote] = votes_of(shop, approval)
+    assert vote["without_reading"] is True
+
+
+def test_the_page_asks_for_the_tick_and_keeps_what_was_typed_where_it_is_missing(shop: Workshop):
+    approval = shop.approval_of(shop.propose())
+    assert TICK in page(shop, approval)
+    path = f"/t/{shop.slug}/approvals/{approval['approval_id']}/vote"
+    refused = shop.reviewer.client.post(path, form(approval))
+    assert refused.status_code == 422
+    said = words(refused.content.decode())
+    assert REFUSAL in said
+    assert "It is old." in said
+    assert shop.reviewer.client.post(path, form(approval, without_reading="on")).status_code == 302
+    [code] = [each["confirmation_code"] for each in votes_of(shop, approval)]
+    told = f"(class C), code {code} , knowing that the target had not been read: It is old."
+    assert told in page(shop, approval)
+
+
+@pytest.mark.parametrize("verdict", ["reject", "request_changes"])
+def test_saying_no_takes_no_tick_and_signs_none(shop: Workshop, verdict: str):
+    approval = shop.approval_of(shop.propose())
+    assert shop.vote(approval, verdict=verdict, without_reading=True).status_code == 201
+    assert signed(shop, approval)["without_reading"] is False
+
+
+def test_a_target_that_was_read_is_approved_without_a_tick_and_not_with_one(shop: Workshop, clock: Clock):
+    action_id = shop.propose()
+    read_target(shop, action_id, clock)
+    approval = shop.approval_of(action_id)
+    assert approval["target_unread"] is False
+    assert TICK not in page(shop, approval)
+    refused = shop.vote(approval, without_reading=True)
+    assert (refused.status_code, refused.json()["code"]) == (409, "STATEMENT_CHANGED")
+    assert shop.vote(approval).status_code == 201
+    assert signed(shop, approval)["without_reading"] is False
+
+
+def test_a_target_that_no_check_reads_takes_no_tick(shop: Workshop):
+    approval = shop.approval_of(unreadable(shop))
+    assert approval["target_unread"] is False
+    assert shop.vote(approval, without_reading=None).status_code == 201
+
+
+def unreadable(shop: Workshop) -> str:
+    rules = {"version": "2", "document": {"version": "2", "require": [{"tool": "write_document"}]}}
+    shop.operator_key.release("approval", rules)
+    return shop.propose("write_document", **document("notes/a.md", "Quiet."))
+
+
+def test_what_was_read_before_an_attempt_leaves_the_target_unread_for_the_next_one(shop: Workshop, clock: Clock):
+    action_id = shop.propose()
+    read_target(shop, action_id, clock)
+    approval = shop.approval_of(action_id)
+    shop.vote(approval)
+    shop.start(shop.claim()[0])
+    with tenancy(shop.tenant):
+        [row] = approvals.approvals_of(shop.tenant, UUID(action_id))
+        facts = approvals.approval_facts(shop.tenant, row.id)
+        assert facts is not None
+        assert target_drift.is_unread(row, facts.target)
+
+
+def test_a_passkey_signs_the_tick(shop: Workshop):
+    blue = enrolled(shop.tenant, actor_of(shop.tenant, shop.reviewer))
+    approval = shop.approval_of(shop.propose())
+    refused = ask(shop.reviewer, approval, without_reading=False)
+    assert (refused.status_code, refused.json()["code"]) == (422, "TARGET_UNREAD")
+    assert sign(shop.reviewer, approval, blue).status_code == 201
+    assert signed(shop, approval)["without_reading"] is True
+
+
+def test_a_vote_may_not_take_back_the_tick_that_was_signed(shop: Workshop, clock: Clock):
+    blue = enrolled(shop.tenant, actor_of(shop.tenant, shop.reviewer))
+    action_id = shop.propose()
+    approval = shop.approval_of(action_id)
+    challenge = ask(shop.reviewer, approval).json()
+    read_target(shop, action_id, clock)
+    refused = cast(shop.reviewer, approval, challenge, blue.answer(wanted(challenge)), without_reading=False)
+    assert (refused.status_code, refused.json()["code"]) == (409, "STATEMENT_CHANGED")
+
+
+def test_the_narrative_tells_that_the_target_had_not_been_read(shop: Workshop):
+    action_id = shop.propose()
+    shop.vote(shop.approval_of(action_id))
+    told = words(shop.reviewer.client.get(f"/t/{shop.slug}/actions/{action_id}/narrative").content.decode())
+    assert ", by session and password, knowing that the target had not been read; the statement has SHA-256" in told
+
+
+def test_the_statement_and_the_lists_show_a_target_without_its_escapes(shop: Workshop):
+    push = contract("delete_document") | {"name": "drop_branch", "target_resource": "git/{path}/main"}
+    shop._made(shop.operator_key.post("/contracts", push))
+    agent = {"agent_id": "librarian", "version": "2", "tools": ["drop_branch"]}
+    shop._made(shop.operator_key.post("/agents", agent))
+    action_id = str(shop.call("drop_branch", DELETE)["action_id"])
+    approval = shop.approval_of(action_id)
+    assert approval["covers"]["target_resource"] == "git/policies/returns.md/main"
+    for path in ("actions.csv", "approvals.csv", f"approvals/{approval['approval_id']}"):
+        told = words(shop.reviewer.client.get(f"/t/{shop.slug}/{path}").content.decode())
+        assert "git/policies/returns.md/main" in told
+        assert "%2F" not in told
+
+
+def test_a_reading_that_fails_is_on_record_once_and_the_target_stays_unread(shop: Workshop, clock: Clock):
+    action_id = shop.propose()
+    assert shop.root is not None
+    shop.root.rename(shop.root.with_name("away"))
+    for _ in range(2):
+        read_target(shop, action_id, clock)
+        clock.forward(minutes=5)
+    kinds = [each["event"] for each in shop.history(action_id)]
+    assert kinds[-2:] == ["reading_wanted", "reading_missed"]
+    missed = shop.history(action_id)[-1]["detail"]
+    assert (missed["for"], missed["retryable"]) == ("drift", True)
+    assert missed["reason"]
+    told = page(shop, shop.approval_of(action_id))
+    assert "The target has not been read. What is there now is not known: its system gave no reading" in told
+    shop.root.with_name("away").rename(shop.root)
+    read(clock)
+    taken = shop.history(action_id)[-1]
+    assert taken["event"] == "reading_taken"
+    assert (taken["detail"]["consistency"], taken["detail"]["trusted_as"]) == ("PRIMARY", "PRIMARY")
+    assert taken["detail"]["indicators"] == []
+    assert taken["detail"]["observed_at"].startswith(str(clock.now().date()))
+    assert shop.approval_of(action_id)["target_unread"] is False

@@ -94,6 +94,7 @@ def walks(shop: Workshop, clock: Clock, tmp_path: Path) -> dict[str, Walk]:
     approval = shop.approval_of(action_id)
     covers = approval["covers"]
     form = {name: covers[name] for name in ("payload_hash", "rendering_digest")}
+    form |= {"without_reading": "on"} if approval["target_unread"] else {}
     form |= {"verdict": "approve", "covers": approval["covers_digest"], "reason": "It is old.", "password": PASSWORD}
     vote = Walk(lambda: shop.reviewer.client.post(f"/t/orchid/approvals/{approval['approval_id']}/vote", form))
     order = shop.claim()[0]
