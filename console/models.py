@@ -493,6 +493,7 @@ class ActionCounts(models.Model):
     actions = models.IntegerField(default=0)
     executed = models.IntegerField(default=0)
     verified_success = models.IntegerField(default=0)
+    unchanged = models.IntegerField(default=0)
     ended_failed = models.IntegerField(default=0)
     ended_reversed = models.IntegerField(default=0)
     ended_by_word = models.IntegerField(default=0)

@@ -53,6 +53,7 @@ FEW: Final = 20
 """Under so many cases a share is told as two counts: a percentage would promise more than they bear out."""
 _BANDS: Final = (
     ("verified_success", "Verified", "true"),
+    ("unchanged", "No change needed", "ended"),
     ("ended_failed", "Failed, without an effect", "false"),
     ("ended_reversed", "Compensated or rolled back", "reversed"),
     ("ended_by_word", "Attested or closed by a person", "held"),

@@ -54,6 +54,7 @@ COUNT_WORDS = {
     "actions": "All actions",
     "executed": "Executed actions",
     "verified_success": "Verified actions",
+    "unchanged": "Actions that found nothing to change",
     "ended_failed": "Actions that failed without an effect",
     "ended_reversed": "Actions that were compensated or rolled back",
     "ended_by_word": "Actions attested or closed by a person",

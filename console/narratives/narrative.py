@@ -142,6 +142,8 @@ def _build_narrative(tenant: Tenant, title: str, facts: list[tuple[str, str]], r
 
 def _line(slug: str, event: Event, said: LabelledEvent, *, place: LogPosition | None, broken: str) -> NarrativeLine:
     moved = event.state != event.from_state
+    finding = (said.entry.get("reconciliation") or {}).get("discrepancy_class") or ""
+    state = labels.step_label(event.subject_kind, event.kind, event.state, said.detail or None, finding)
     return NarrativeLine(
         at=event.at,
         text=f"{labels.event_label(event.kind)}. {ERASED}" if _is_emptied(event, said) else event_sentence(said),
@@ -149,7 +151,7 @@ def _line(slug: str, event: Event, said: LabelledEvent, *, place: LogPosition | 
         subject=labels.SUBJECTS.get(event.subject_kind, labels.sentence_case(event.subject_kind)),
         subject_id=event.subject_id,
         seq=event.seq,
-        state=labels.step_label(event.subject_kind, event.kind, event.state, said.detail or None) if moved else "",
+        state=state if moved else "",
         hash=bytes(event.entry_hash).hex(),
         href=reverse("event", args=[slug, event.subject_id, event.seq]),
         place=place,

@@ -83,14 +83,18 @@ class RunView:
         return self.earlier + len(self.steps) + self.later
 
     @property
+    def verified(self) -> bool:
+        """Return whether all of it was done and readings settled every step that was to change something."""
+        return self.complete and self.outcomes <= {Outcome.VERIFIED, Outcome.UNCHANGED, Outcome.ANSWERED}
+
+    @property
     def ending(self) -> str:
         """Summarise the state of the whole run."""
         if not self.complete:
             return "incomplete"
         if self.outcomes == {Outcome.VERIFIED}:
             return "complete; every step verified"
-        by_reading = self.outcomes <= {Outcome.VERIFIED, Outcome.ANSWERED}
-        return "complete; every change verified" if by_reading else "complete; not every step verified"
+        return "complete; every change verified" if self.verified else "complete; not every step verified"
 
     @property
     def words(self) -> str:

@@ -96,7 +96,8 @@ class Unwinding(Answer):
 
 class Workflow(Answer):
     run_id: str
-    complete: bool
+    complete: bool = Field(description="True if every step was done and stands, also on somebody's word.")
+    verified: bool = Field(description="True if, besides, readings settled every step that was to change something.")
     unwinding: Unwinding | None
     steps: list[RunStep]
 

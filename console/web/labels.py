@@ -355,8 +355,13 @@ def outcome_label(action: outcomes.ActionView) -> str:
     return OUTCOMES[outcomes.outcome_of(action)]
 
 
-def step_label(subject_kind: str, kind: str, state: str, detail: Mapping[str, Any] | None = None) -> str:
-    """The label of the state after an event: the outcome of an action, the state of anything else."""
+def step_label(
+    subject_kind: str, kind: str, state: str, detail: Mapping[str, Any] | None = None, discrepancy: str = ""
+) -> str:
+    """The label of the state after an event: the outcome of an action, the state of anything else.
+
+    `discrepancy` is the finding on record after it, where it is at hand.
+    """
     if (subject_kind, kind) == ("action", "validated"):
         # Whether people are asked stands in the event; without it, only that the gate accepted is known.
         if detail is None:
@@ -365,7 +370,8 @@ def step_label(subject_kind: str, kind: str, state: str, detail: Mapping[str, An
     if (subject_kind, state) == ("action", "RECONCILIATION_FAILED"):
         # What follows is decided by a later event; only some of these are rolled back.
         return event_label("reconciliation_failed")
-    return OUTCOMES[outcomes.outcome_of_step(state, kind)] if subject_kind == "action" else sentence_case(state)
+    is_action = subject_kind == "action"
+    return OUTCOMES[outcomes.outcome_of_step(state, kind, discrepancy)] if is_action else sentence_case(state)
 
 
 def sentence_case(code: str) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 from ledger.record.rules.lifecycle import State
-from ledger.record.rules.outcomes import ATTESTED_REVERSAL, BY_KIND, BY_STATE, Outcome, outcome_of
+from ledger.record.rules.outcomes import ATTESTED_REVERSAL, BY_KIND, BY_STATE, NO_OP, Outcome, outcome_of
 
 
 @dataclass(frozen=True)
@@ -19,6 +19,7 @@ class Standing:
     approval_id: str | None = "an approval"
     contradicted: bool = False
     reversed: bool = False
+    discrepancy: str = ""
 
 
 def every_standing() -> list[Standing]:
@@ -31,7 +32,8 @@ def every_standing() -> list[Standing]:
         )
     ]
     turned = ("compensated", ATTESTED_REVERSAL, "attested_absent")
-    return [*found, *(Standing(reached_by=kind, reversed=True) for kind in turned)]
+    no_op = [replace(each, discrepancy=NO_OP) for each in found]
+    return [*found, *no_op, *(Standing(reached_by=kind, reversed=True) for kind in turned)]
 
 
 EXAMPLES: dict[Outcome, Standing] = {outcome_of(each): each for each in every_standing()}

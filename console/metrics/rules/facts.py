@@ -24,7 +24,7 @@ from reviews.reconciliation.rules.discrepancies import Discrepancy
 from reviews.reconciliation.rules.reading import DECISIVE
 from reviews.reconciliation.rules.verdict import VerificationResult
 
-STANDINGS: Final = ("verified_success", "ended_failed", "ended_reversed", "ended_by_word", "unsettled")
+STANDINGS: Final = ("verified_success", "unchanged", "ended_failed", "ended_reversed", "ended_by_word", "unsettled")
 OF_ACTIONS: Final = (
     *("actions", "executed", *STANDINGS, "verification_failed", "read_back", "mismatched", "stale_reads"),
     *("stale_state", "partial", "pending", "pending_over_sla", "unknown", "duplicated", "repeats"),
@@ -138,6 +138,8 @@ def standing_of(outcome: Outcome) -> str:
     """The state of an executed action, as one of `STANDINGS` (rule 6)."""
     if outcome is Outcome.VERIFIED:
         return "verified_success"
+    if outcome is Outcome.UNCHANGED:
+        return "unchanged"
     if outcome in _REVERSED:
         return "ended_reversed"
     if outcome in BY_WORD - _FAILED_ENDS:

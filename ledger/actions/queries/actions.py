@@ -23,7 +23,15 @@ from ledger.models import (
 from ledger.record.rules.canonical import digest
 from ledger.record.rules.ids import lower_bound
 from ledger.record.rules.lifecycle import BLOCKS_REPEAT, OPEN, PHASES, WORDS_OF_PRESENCE, State, phases
-from ledger.record.rules.outcomes import ATTESTED_REVERSAL, SET_APART, Outcome, OutcomePath, outcome_of, outcome_paths
+from ledger.record.rules.outcomes import (
+    ATTESTED_REVERSAL,
+    NO_OP,
+    SET_APART,
+    Outcome,
+    OutcomePath,
+    outcome_of,
+    outcome_paths,
+)
 from ledger.record.rules.workspaces import dirtying_action
 from ledger.verification.queries.storage import is_uuid
 
@@ -308,6 +316,8 @@ def _outcome_condition(way: OutcomePath) -> Q:
     if way.read_only is not None:
         reads = Q(side_effect_class=str(SideEffectClass.READ_ONLY))
         found &= reads if way.read_only else ~reads
+    if way.no_op is not None:
+        found &= Q(discrepancy=NO_OP) if way.no_op else ~Q(discrepancy=NO_OP)
     return found
 
 
@@ -520,12 +530,13 @@ def idempotencies(tenant_id: UUID, action_ids: list[UUID]) -> dict[UUID, Idempot
 def count_outcomes(tenant_id: UUID, *, since: datetime) -> Counter[Outcome]:
     """Count the actions proposed since a moment by outcome."""
     rows = execute(
-        "SELECT state, reached_by, side_effect_class, CASE WHEN approval_id IS NOT NULL THEN tenant_id END,"
-        " contradicted, reversed, count(*) FROM ledger_action WHERE tenant_id = $1 AND id >= $2"
-        " GROUP BY 1, 2, 3, 4, 5, 6",
+        "SELECT state, reached_by, side_effect_class, discrepancy,"
+        " CASE WHEN approval_id IS NOT NULL THEN tenant_id END, contradicted, reversed, count(*)"
+        " FROM ledger_action WHERE tenant_id = $1 AND id >= $2"
+        " GROUP BY 1, 2, 3, 4, 5, 6, 7",
         *(tenant_id, lower_bound(since)),
     )
-    names = ("state", "reached_by", "side_effect_class", "approval_id", "contradicted", "reversed")
+    names = ("state", "reached_by", "side_effect_class", "discrepancy", "approval_id", "contradicted", "reversed")
     counted: Counter[Outcome] = Counter()
     for *view, count in rows:
         counted[outcome_of(Action(**dict(zip(names, view, strict=True))))] += count

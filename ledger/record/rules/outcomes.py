@@ -1,8 +1,10 @@
 """Outcomes: the one word for the status of an action, wherever it is shown.
 
 1. The outcome follows from the present view of an action alone: its state, the kind of the event by which it came there
-   (`reached_by`), its class, whether people were asked, and whether it was contradicted or taken back afterwards.
-2. VERIFIED stands only where a reading of the system of record settled a success. What a person attested is ATTESTED or
+   (`reached_by`), its class, its finding, whether people were asked, and whether it was contradicted or taken back
+   afterwards.
+2. VERIFIED stands only where a reading of the system of record settled a success. Where the target was as wanted
+   before, it is UNCHANGED: the action found nothing to do, or to undo. What a person attested is ATTESTED or
    ATTESTED_ABSENT, another effect than was requested that they accepted is ACCEPTED_AS_IT_IS; a reversal that rests on
    somebody's word is COMPENSATED_AS_ATTESTED.
 3. FAILED stands only where an execution came to nothing. What never ran says why it did not: rejected, sent back for
@@ -31,6 +33,7 @@ class Outcome(StrEnum):
     EXECUTING = "EXECUTING"
     VERIFYING = "VERIFYING"
     VERIFIED = "VERIFIED"
+    UNCHANGED = "UNCHANGED"
     ANSWERED = "ANSWERED"
     ATTESTED = "ATTESTED"
     ACCEPTED_AS_IT_IS = "ACCEPTED_AS_IT_IS"
@@ -65,6 +68,7 @@ WORDS: Final[dict[Outcome, str]] = {
     _O.EXECUTING: "Executing",
     _O.VERIFYING: "Verifying",
     _O.VERIFIED: "Verified",
+    _O.UNCHANGED: "No change needed",
     _O.ANSWERED: "Answered",
     _O.ATTESTED: "Attested (not verified)",
     _O.ACCEPTED_AS_IT_IS: "Accepted (not as requested)",
@@ -119,6 +123,9 @@ ATTESTED_REVERSAL: Final = "compensation_attested"
 
 ANSWERED_KIND: Final = "answered"
 """The kind of the event that ends a read whose answer was checked; a read that was read back ends like any other."""
+
+NO_OP: Final = "NO_OP_SUCCESS"
+"""The finding on an action whose target was as wanted before it ran."""
 
 BY_KIND: Final[dict[tuple[State, str], Outcome]] = {
     (_S.VALIDATED, "validated"): _O.WAITING_FOR_APPROVAL,
@@ -177,6 +184,8 @@ class ActionView(Protocol):
     @property
     def side_effect_class(self) -> Any: ...
     @property
+    def discrepancy(self) -> Any: ...
+    @property
     def approval_id(self) -> Any: ...
     @property
     def contradicted(self) -> Any: ...
@@ -197,22 +206,23 @@ def outcome_of(action: ActionView) -> Outcome:
         return Outcome.READY
     if found is Outcome.VERIFIED and action.side_effect_class == SideEffectClass.READ_ONLY:
         return Outcome.ANSWERED
-    return found
+    return Outcome.UNCHANGED if found is Outcome.VERIFIED and action.discrepancy == NO_OP else found
 
 
-def outcome_of_step(state: str, kind: str) -> Outcome:
-    """The outcome after an event of this kind that left its action in this state."""
+def outcome_of_step(state: str, kind: str, discrepancy: str = "") -> Outcome:
+    """The outcome after an event of this kind that left its action in this state, with this finding."""
     if kind == ANSWERED_KIND:
         return Outcome.ANSWERED
-    return BY_KIND.get((State(state), kind), BY_STATE[State(state)])
+    found = BY_KIND.get((State(state), kind), BY_STATE[State(state)])
+    return Outcome.UNCHANGED if found is Outcome.VERIFIED and discrepancy == NO_OP else found
 
 
 @dataclass(frozen=True)
 class OutcomePath:
     """One way to an outcome, as conditions on the present view: a state, and which kinds of event reached it.
 
-    `kinds` are the only ones that count, `but` those that do not; `asked` and `read_only` narrow it further, where they
-    are not None.
+    `kinds` are the only ones that count, `but` those that do not; `asked`, `read_only` and `no_op` narrow it further,
+    where they are not None.
     """
 
     state: State
@@ -220,14 +230,15 @@ class OutcomePath:
     but: tuple[str, ...] = ()
     asked: bool | None = None
     read_only: bool | None = None
+    no_op: bool | None = None
 
 
 def outcome_paths(outcome: Outcome) -> Iterator[OutcomePath]:
     """Every way to an outcome of an action that was neither contradicted nor taken back: what a search asks for."""
-    success = {Outcome.VERIFIED: False, Outcome.ANSWERED: True}
+    success = {Outcome.VERIFIED: (False, False), Outcome.UNCHANGED: (False, True), Outcome.ANSWERED: (True, None)}
     if outcome in success:
-        told = _told_by_kind(State.RECONCILED_SUCCESS)
-        yield OutcomePath(State.RECONCILED_SUCCESS, but=tuple(told), read_only=success[outcome])
+        told, (read_only, no_op) = _told_by_kind(State.RECONCILED_SUCCESS), success[outcome]
+        yield OutcomePath(State.RECONCILED_SUCCESS, but=tuple(told), read_only=read_only, no_op=no_op)
         return
     if outcome is Outcome.READY:
         yield OutcomePath(State.VALIDATED, asked=False)

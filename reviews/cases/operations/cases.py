@@ -20,6 +20,7 @@ from ledger.catalogue.operations import registration as book
 from ledger.catalogue.rules.effects import Reversibility, SideEffectClass
 from ledger.catalogue.rules.lent_lookups import lends_lookup
 from ledger.catalogue.rules.remedies import Relation
+from ledger.catalogue.rules.targets import target_text
 from ledger.db import tenancy
 from ledger.people.operations.statements import SignedStatement
 from ledger.people.queries import is_same_person
@@ -274,7 +275,7 @@ def freeze_target(*, tenant_id: UUID, target: str, action_id: UUID, at: datetime
 def open_incident(*, tenant_id: UUID, action: Action, kind: str, outcome: RunOutcome, at: datetime) -> None:
     """An operations or security incident about what a run found, with the freezes that the run placed (C-18)."""
     found = str(outcome.verdict.discrepancy or "UNKNOWN").replace("_", " ").lower()
-    title = f"{found.capitalize()}: {action.tool} on {action.target}"
+    title = f"{found.capitalize()}: {action.tool} on {target_text(action.target)}"
     book = runbooks.for_case(
         reason="",
         discrepancy=str(outcome.verdict.discrepancy or ""),

@@ -15,6 +15,7 @@ from ledger.actions import operations as ledger_orders
 from ledger.actions.queries import actions, runs
 from ledger.catalogue.rules.policies import DecidingPolicy, policy_context
 from ledger.catalogue.rules.remedies import Relation
+from ledger.catalogue.rules.targets import target_text
 from ledger.record import operations as ledger
 from ledger.record.rules.lifecycle import NEEDS, Ground, State
 from ledger.record.rules.outcomes import ATTESTED_REVERSAL, Outcome, outcome_of
@@ -146,7 +147,7 @@ def _failure(head: ledger.SubjectHead) -> tuple[RecoveryDecision, DecidingPolicy
 def _tell(head: ledger.SubjectHead, decision: RecoveryDecision, *, at: datetime) -> None:
     action = current_action(head)
     if decision.incident is not None:
-        title = f"Compensation failed: {action.tool} on {action.target}"
+        title = f"Compensation failed: {action.tool} on {target_text(action.target)}"
         incidents_operations.open_for_action(action=action, kind=IncidentKind(decision.incident), title=title, at=at)
     cases.open_case(
         tenant_id=head.tenant_id,

@@ -16,6 +16,7 @@ from ledger.actions.queries import actions as actions_queries
 from ledger.actions.queries import runs
 from ledger.catalogue.rules.policies import DecidingPolicy
 from ledger.catalogue.rules.remedies import Relation
+from ledger.catalogue.rules.targets import target_text
 from ledger.db import tenancy
 from ledger.record import operations as ledger
 from ledger.record.queries import events
@@ -153,7 +154,7 @@ def _stuck(row: Any, action: Action, decision: RecoveryDecision, *, at: datetime
         at=at,
     )
     if row.state == "OPEN":
-        _move(row, "STUCK", "unwinding_stuck", f"{action.tool} on {action.target}: {reason}", at=at)
+        _move(row, "STUCK", "unwinding_stuck", f"{action.tool} on {target_text(action.target)}: {reason}", at=at)
     return True
 
 
@@ -161,7 +162,13 @@ def _awaiting(row: Any, action: Action, *, at: datetime) -> bool:
     """The step has an open case, as after a reversal that failed: the run waits for whoever settles it."""
     if row.state == "STUCK":
         return False
-    _move(row, "STUCK", "unwinding_stuck", f"{action.tool} on {action.target}: its case is not settled.", at=at)
+    _move(
+        row,
+        "STUCK",
+        "unwinding_stuck",
+        f"{action.tool} on {target_text(action.target)}: its case is not settled.",
+        at=at,
+    )
     return True
 
 

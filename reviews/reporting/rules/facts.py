@@ -161,7 +161,8 @@ class Word:
 class Facts:
     """Everything that may be said of one action, but for the values behind its evidence.
 
-    `reached_by` is the kind of the event by which it came to stand as it does, `reached_at` its number. `remedies` are
+    `reached_by` is the kind of the event by which it came to stand as it does, `reached_at` its number, `discrepancy`
+    the finding on record. `remedies` are
     the recoveries that were proposed for it, by relation, each with the number of the event. `target` is the reading of
     its target before it starts. `lost_start` is the event that says that it may have been started before the record was
     set back.
@@ -171,6 +172,7 @@ class Facts:
     reached_by: str = ""
     reached_at: int = 1
     side_effect_class: str = ""
+    discrepancy: str = ""
     reversed: bool = False
     reversal: int | None = None
     authorization: Authorization = field(default=Authorization(how=Permission.UNCHECKED, seqs=(1,)))
@@ -296,6 +298,7 @@ class _Fold:
             reached_by=self.reached_by,
             reached_at=self.reached_at,
             side_effect_class=entry.get("side_effect_class", ""),
+            discrepancy=(entry.get("reconciliation") or {}).get("discrepancy_class") or "",
             reversed=self.reversed,
             reversal=self.reversal,
             authorization=self.authorization,

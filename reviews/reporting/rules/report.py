@@ -94,6 +94,7 @@ _DOUBTED: dict[DoubtSource, str] = {
     DoubtSource.PERSON: "a person disputes that",
     DoubtSource.REMEDY: "a later reading contradicts the recovery action that it rests on",
 }
+_UNCHANGED = "No change was needed: the system of record was as requested before the action ran, and still is."
 _LOST = "No start is on record; it may have been executed before the record was set back."
 _UNVERIFIABLE = "The final state is not known: there is no reliable way to check it."
 _READ_FAILED = "The read failed; nothing was changed."
@@ -227,6 +228,8 @@ def _sentence_of_code(facts: Facts, code: StatusCode) -> Wording:
 def _text(facts: Facts, code: StatusCode) -> str:
     if code is StatusCode.FINAL_STATE_UNKNOWN and facts.is_unverifiable:
         return _UNVERIFIABLE
+    if code is StatusCode.COMPLETED and facts.outcome is Outcome.UNCHANGED:
+        return _UNCHANGED
     if code is StatusCode.FAILED and is_unsent(facts):
         return _UNSENT
     if code in (StatusCode.RECOVERY_IN_PROGRESS, StatusCode.PARTIALLY_COMPLETED) and not _is_partial(facts):

@@ -47,6 +47,7 @@ FAMILIES: dict[Outcome, OutcomeFamily] = {
     Outcome.EXECUTING: OutcomeFamily.RUNNING,
     Outcome.VERIFYING: OutcomeFamily.VERIFYING,
     Outcome.VERIFIED: OutcomeFamily.TRUE,
+    Outcome.UNCHANGED: OutcomeFamily.ENDED,
     Outcome.ANSWERED: OutcomeFamily.ENDED,
     Outcome.ATTESTED: OutcomeFamily.ATTESTED,
     Outcome.ACCEPTED_AS_IT_IS: OutcomeFamily.ATTESTED,
@@ -277,6 +278,8 @@ def _read(facts: Facts, found: RunReading) -> Wording:
     if facts.state in _EFFECT:
         return Wording(*_EFFECT[facts.state], saw(found))
     if facts.state is State.RECONCILED_SUCCESS and found.shown is Shown.AS_REQUESTED:
+        if facts.outcome is Outcome.UNCHANGED:
+            return Wording("As requested before it ran; changed nothing", _F.ENDED, saw(found))
         return Wording("Confirmed", _F.TRUE, saw(found))
     if found.discrepancy == Discrepancy.PARTIAL_APPLICATION:
         return Wording("In part", _F.PARTIAL, saw(found))
@@ -387,6 +390,8 @@ def _headline_of_a_read(facts: Facts) -> str:
 
 def _headline_of_state(facts: Facts) -> str:
     text, finding = _HEADLINES[facts.state], _finding(facts)
+    if facts.outcome is Outcome.UNCHANGED:
+        return WORDS[Outcome.UNCHANGED]
     if facts.state is State.VALIDATED:
         return f"{text} again" if facts.attempts else text
     if facts.state is State.FORWARD_RECOVERY and finding == _FINDINGS[Discrepancy.PARTIAL_APPLICATION]:

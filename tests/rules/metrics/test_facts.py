@@ -111,6 +111,12 @@ def test_a_read_counts_as_answered_and_never_as_verified():
     assert found.counts == {"actions": 1, "complete_records": 1, "answered": 1}
 
 
+def test_an_action_that_found_nothing_to_change_is_no_verified_success():
+    found = measure_action(verified(outcome=Outcome.UNCHANGED))
+    assert found.counts["unchanged"] == 1
+    assert "verified_success" not in found.counts
+
+
 def test_a_contradicted_success_counts_as_disproved():
     found = measure_action(verified(outcome=Outcome.CONTRADICTED, contradicted=True))
     assert "verified_success" not in found.counts

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ledger.record.rules.lifecycle import State
-from ledger.record.rules.outcomes import BY_STATE, WORDS, Outcome, outcome_of
+from ledger.record.rules.outcomes import BY_STATE, WORDS, Outcome, outcome_of, outcome_of_step
 from tests.support.standings import EXAMPLES, Standing
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -65,6 +65,15 @@ def test_a_contradiction_outweighs_every_other_outcome():
 def test_a_read_is_only_called_answered():
     assert word(State.RECONCILED_SUCCESS, "reconciled", side_effect_class="READ_ONLY") == "Answered"
     assert word(State.RECONCILED_SUCCESS, "attested_present", side_effect_class="READ_ONLY") != "Answered"
+
+
+def test_an_action_that_found_nothing_to_change_is_no_verified_one():
+    """An undo that found nothing to undo, too."""
+    assert word(State.RECONCILED_SUCCESS, "reconciled", discrepancy="NO_OP_SUCCESS") == "No change needed"
+    assert word(State.RECONCILED_SUCCESS, "reconciled", discrepancy="PROPAGATION_DELAY") == "Verified"
+    assert word(State.RECONCILED_SUCCESS, "attested_present", discrepancy="NO_OP_SUCCESS") == "Attested (not verified)"
+    assert outcome_of_step("RECONCILED_SUCCESS", "reconciled", "NO_OP_SUCCESS") is Outcome.UNCHANGED
+    assert outcome_of_step("RECONCILED_SUCCESS", "reconciled") is Outcome.VERIFIED
 
 
 def test_waiting_for_approval_and_ready_to_run_have_different_words():

@@ -95,6 +95,15 @@ def test_every_state_has_its_report(state):
     assert found.completed == (state is State.RECONCILED_SUCCESS)
 
 
+def test_an_action_that_found_nothing_to_change_is_not_reported_as_done():
+    before = (reading(Shown.AS_REQUESTED, "NO_OP_SUCCESS"),)
+    found = told(State.RECONCILED_SUCCESS, readings=before, discrepancy="NO_OP_SUCCESS")
+    assert (found.code, found.completed) == ("COMPLETED", True)
+    assert found.text == (
+        "No change was needed: the system of record was as requested before the action ran, and still is."
+    )
+
+
 RECOVERIES = [None, *(OngoingRecovery(relation, stage) for relation in Relation for stage in RecoveryStage)]
 PARTS = (
     Part("euros", PartOutcome.APPLIED),

@@ -278,7 +278,7 @@ LOOKS = {
     OutcomeFamily.WAITING: {"PROPOSED", "WAITING_FOR_APPROVAL", "READY", "APPROVED"},
     OutcomeFamily.RUNNING: {"EXECUTING", "COMPENSATING", "ROLLING_BACK"},
     OutcomeFamily.VERIFYING: {"VERIFYING"},
-    OutcomeFamily.ENDED: {"ANSWERED", "SETTLED_AS_FAILED", *NEVER_RAN},
+    OutcomeFamily.ENDED: {"UNCHANGED", "ANSWERED", "SETTLED_AS_FAILED", *NEVER_RAN},
 }
 
 
@@ -293,6 +293,14 @@ def test_an_unread_effect_is_shown_as_waiting_only_while_a_reading_is_planned() 
     assert (held.text, held.family) == ("Not read", OutcomeFamily.UNKNOWN)
     running = axes(facts_in(State.EXECUTING)).effect
     assert (running.text, running.family) == ("Not read yet", OutcomeFamily.WAITING)
+
+
+def test_an_action_that_found_nothing_to_change_is_not_shown_as_confirmed() -> None:
+    before = (reading(Shown.AS_REQUESTED, "NO_OP_SUCCESS"),)
+    facts = facts_in(State.RECONCILED_SUCCESS, readings=before, discrepancy="NO_OP_SUCCESS")
+    assert shown(facts) == ("No change needed", "As requested before it ran; changed nothing")
+    assert axes(facts).effect.family is OutcomeFamily.ENDED
+    assert axes(facts).effect.claims == ((Claim.SAW_REQUESTED, (5,)),)
 
 
 def test_an_uncheckable_action_is_shown_as_such_once_no_reading_is_planned() -> None:

@@ -126,6 +126,7 @@ def test_a_run_past_its_pivot_is_not_shown_as_before_it(shop: Workshop, clock: C
     shop.read_back(started["action_id"], clock)
     shown = page(shop, f"runs/{run_id}")
     assert "complete; every step verified" in shown
+    assert shop.agent.get(f"/runs/{run_id}").json()["verified"] is True
     assert "no point of no return reached" not in shown
 
 
@@ -134,6 +135,8 @@ def test_a_run_with_an_attested_step_is_not_shown_as_verified(shop: Workshop, cl
     settled(shop, case, "ATTEST_PRESENT")
     run_id = entry(shop, case["action_id"])["workflow_run_id"]
     assert "complete; not every step verified" in page(shop, f"runs/{run_id}")
+    told = shop.agent.get(f"/runs/{run_id}").json()
+    assert (told["complete"], told["verified"]) == (True, False)
 
 
 def test_a_used_approval_is_not_called_executed(shop: Workshop):

@@ -217,7 +217,7 @@ def test_figures_of_random_legal_histories_equal_an_independent_count(db: None, 
     ours = Counter({(day, tool, name): value for (day, tool), found_ in rows.items() for name, value in found_.items()})
     assert {key: value for key, value in ours.items() if key[2] in compared and value} == dict(expected)
     standing = Counter({name: sum(row[name] for row in rows.values()) for name in COUNTS})
-    places = ("verified_success", "ended_failed", "ended_reversed", "ended_by_word", "unsettled")
+    places = ("verified_success", "unchanged", "ended_failed", "ended_reversed", "ended_by_word", "unsettled")
     assert sum(standing[name] for name in places) == standing["executed"] > 20
     kept = stored(tenant)
     call_command("rebuild_metrics", tenant=f"orchid-{seed}")

@@ -57,7 +57,7 @@ def test_a_run_shows_its_steps_and_the_failures_it_continued_after(cashier: Coun
         ("RECONCILED_SUCCESS", "BEFORE_PIVOT"),
     ]
     assert shown["steps"][1]["silences"][0]["over"] == failed
-    assert (shown["complete"], shown["unwinding"]) == (False, None)
+    assert (shown["complete"], shown["verified"], shown["unwinding"]) == (False, False, None)
     page = cashier.operator.client.get(f"/t/orchid/runs/{name_of(run)}").content.decode()
     assert "continued after failure" in page
     assert "Roll back run" in page
