@@ -226,14 +226,14 @@ class ReviewsHandoff(Handoff[ReviewRow]):
     """Cases that wait for a person now, the most severe first."""
 
     handoff: Literal["reviews"] = "reviews"
-    version: Literal[2] = 2
+    version: Literal[3] = 3
 
 
 class UnrecordedHandoff(Handoff[UnrecordedRow]):
     """Effects without a record: starts that executors kept and that a restored record has lost, newest first."""
 
     handoff: Literal["unrecorded"] = "unrecorded"
-    version: Literal[2] = 2
+    version: Literal[3] = 3
 
 
 class TelemetryHandoff(Handoff[TelemetryRow]):

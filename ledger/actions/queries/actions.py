@@ -9,7 +9,8 @@ from typing import Any, Final, LiteralString, NamedTuple
 from uuid import UUID
 
 import orjson
-from django.db.models import Count, OuterRef, Q, QuerySet
+from django.db.models import BooleanField, Count, OuterRef, Q, QuerySet
+from django.db.models.expressions import RawSQL
 
 from ledger.catalogue.rules.effects import SideEffectClass
 from ledger.catalogue.rules.targets import normal_form
@@ -25,8 +26,11 @@ from ledger.record.rules.ids import lower_bound
 from ledger.record.rules.lifecycle import BLOCKS_REPEAT, OPEN, PHASES, WORDS_OF_PRESENCE, State, phases
 from ledger.record.rules.outcomes import (
     ATTESTED_REVERSAL,
+    LOST_STARTS,
     NO_OP,
     SET_APART,
+    UNKNOWN_STATES,
+    UNTOLD,
     Outcome,
     OutcomePath,
     outcome_of,
@@ -280,14 +284,16 @@ def filter_condition(filters: Mapping[str, Any]) -> Q:
 NOT_KNOWN: Final = "NOT_KNOWN"
 """The filter by outcome that finds everything of which it is not known whether it took effect, also where people have
 it in review for that reason, or where it was contradicted."""
-_UNKNOWN: Final = (State.UNKNOWN, State.VERIFICATION_TIMEOUT)
-_UNTOLD: Final = ("UNKNOWN_STATE", "UNVERIFIABLE_STATE")
+_STARTED_SQL: Final = f"(discrepancy <> '' OR attempt_count > 0 OR {in_states('reached_by', LOST_STARTS)})"
+_NOT_KNOWN_SQL: Final = (
+    f"(contradicted OR {in_states('phase', phases(UNKNOWN_STATES))}"
+    f" OR phase = 'REVIEW_REQUIRED' AND {in_states('discrepancy', UNTOLD)} AND {_STARTED_SQL})"
+)
 
 
 def not_known() -> Q:
-    """The condition of `NOT_KNOWN`."""
-    held = in_state(State.REVIEW_REQUIRED) & Q(discrepancy__in=_UNTOLD)
-    return Q(contradicted=True) | in_state(*_UNKNOWN) | held
+    """The condition of `NOT_KNOWN`: `outcomes.is_unknown` as the database is asked for it."""
+    return Q(RawSQL(_NOT_KNOWN_SQL, (), output_field=BooleanField()))
 
 
 def outcome_condition(outcome: Outcome) -> Q:
@@ -552,12 +558,6 @@ def count_standings(tenant_id: UUID, *groups: tuple[str, ...], most: int = 1000)
 
 _COUNTED = """SELECT count(*), min(changed_at) FROM (
     SELECT changed_at FROM ledger_action WHERE tenant_id = $1 AND {} LIMIT $2) AS found"""
-
-
-_NOT_KNOWN_SQL = (
-    f"(contradicted OR {in_states('phase', phases(_UNKNOWN))}"
-    f" OR phase = 'REVIEW_REQUIRED' AND {in_states('discrepancy', _UNTOLD)})"
-)
 
 
 def _in_state_sql(states: tuple[str, ...]) -> str:

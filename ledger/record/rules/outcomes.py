@@ -217,6 +217,34 @@ def outcome_of_step(state: str, kind: str, discrepancy: str = "") -> Outcome:
     return Outcome.UNCHANGED if found is Outcome.VERIFIED and discrepancy == NO_OP else found
 
 
+UNKNOWN_STATES: Final = (State.UNKNOWN, State.VERIFICATION_TIMEOUT)
+UNTOLD: Final = ("", "UNKNOWN_STATE", "UNVERIFIABLE_STATE", "PROPAGATION_DELAY")
+"""The findings that do not say whether an action took effect."""
+LOST_STARTS: Final = ("held_after_restore", "start_without_record")
+"""The kinds of the events by which an action is held that may have been started before the record was set back."""
+
+
+class AttemptedView(ActionView, Protocol):
+    """The same with the number of its starts."""
+
+    @property
+    def attempt_count(self) -> Any: ...
+
+
+def is_unknown(action: AttemptedView) -> bool:
+    """Return whether it is not known whether an action took effect.
+
+    So it is where something speaks against what was settled, in a state that says so, and where people have it in
+    review with a finding that does not tell; of one that never started it is known. The database is asked for the same
+    by `ledger.actions.queries.actions.not_known`.
+    """
+    if action.contradicted or action.state in UNKNOWN_STATES:
+        return True
+    if action.state != State.REVIEW_REQUIRED or action.discrepancy not in UNTOLD:
+        return False
+    return bool(action.discrepancy) or action.attempt_count > 0 or action.reached_by in LOST_STARTS
+
+
 @dataclass(frozen=True)
 class OutcomePath:
     """One way to an outcome, as conditions on the present view: a state, and which kinds of event reached it.

@@ -202,6 +202,11 @@ class Facts:
         return outcome_of(self)
 
     @property
+    def attempt_count(self) -> int:
+        """The number of its starts."""
+        return len(self.attempts)
+
+    @property
     def attempt(self) -> Attempt | None:
         """The newest attempt."""
         return self.attempts[-1] if self.attempts else None

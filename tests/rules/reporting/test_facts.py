@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from ledger.record.rules.lifecycle import Ground, State
-from ledger.record.rules.outcomes import Outcome, outcome_of
+from ledger.record.rules.outcomes import Outcome, is_unknown, outcome_of
 from reviews.reporting.rules.facts import Facts, fold
 from reviews.reporting.rules.report import StatusCode, StatusReport, build_report
 from reviews.reporting.rules.sentences import Claim, Claims, axes, headline, payload_note
@@ -117,6 +117,21 @@ def test_the_outcome_computed_from_the_events_equals_that_of_the_view() -> None:
         facts = facts_of(walk.events)
         assert facts.outcome is outcome_of(walk)
         assert (facts.state, facts.reached_by, facts.contradicted) == (walk.state, walk.reached_by, walk.contradicted)
+
+
+def test_an_action_in_review_counts_as_unknown_wherever_no_reading_settled_what_became_of_it() -> None:
+    """Home counts by columns; what they call known, a decisive reading of the newest attempt has shown."""
+    unread = 0
+    for walk in random_walks(BOUNDED):
+        facts = facts_of(walk.events)
+        held = facts.state is State.REVIEW_REQUIRED
+        if held and facts.attempt is not None and facts.found is None:
+            unread += 1
+            assert is_unknown(facts)
+        if held and not is_unknown(facts):
+            assert facts.found is not None or facts.attempt is None
+        assert is_unknown(facts) or facts.doubt is None
+    assert unread > 20
 
 
 @pytest.mark.req("R-RI-09", "R-RI-10")
