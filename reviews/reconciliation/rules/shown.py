@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
@@ -76,6 +76,12 @@ def describe_difference(findings: Mapping[str, Any], contract: Contract | None) 
     said = _differences(findings, contract, longest=_LONGEST)
     more = len(said) - _MOST_NAMED
     return ", ".join(said[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def describe_effects(effects: Iterable[Sequence[Any]]) -> str:
+    """Describe how often effects were found and which are missing, each given as (name, found, count)."""
+    found = [dict(zip(("name", "found", "count"), each, strict=True)) for each in effects]
+    return ", ".join(_effects({"effects": found}))
 
 
 def exact_difference(findings: Mapping[str, Any], contract: Contract | None) -> str:

@@ -21,7 +21,7 @@ from ledger.record.rules.lifecycle import Ground, State, changes_outcome
 from ledger.record.rules.outcomes import Outcome, outcome_of
 from ledger.record.rules.target_readings import TargetReading
 from reviews.reconciliation.rules.discrepancies import Discrepancy
-from reviews.reconciliation.rules.shown import NOT_READ, LastReading, Shown, shown_by
+from reviews.reconciliation.rules.shown import NOT_READ, LastReading, Shown, describe_effects, shown_by
 
 Seqs = tuple[int, ...]
 
@@ -100,8 +100,10 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunReading:
-    """One run that judged the outcome; `run` is the pointer of its evidence, `difference` has the values that it showed
-    instead of the request, where they were looked up and are not erased.
+    """One run that judged the outcome; `run` is the pointer of its evidence, `consistency` what its source could prove.
+
+    `difference` has the values that it showed instead of the request, where they were looked up and can be opened; else
+    how often each effect was found, where that is on record.
     """
 
     run: str
@@ -146,8 +148,8 @@ class Doubt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Word:
-    """A person's word that settled the action; `second` confirmed what `by` proposed. `discrepancy` is what the newest
-    decisive reading had found by then, empty where it found nothing wrong.
+    """A person's word that settled the action; `second` confirmed what `by` proposed. `discrepancy` is what the reading
+    that they spoke over had found, empty where it found nothing wrong.
     """
 
     seq: int
@@ -248,7 +250,7 @@ class Facts:
 
     def with_differences(self, differences: Mapping[str, str]) -> Facts:
         """The same facts with the values that these runs showed, by the pointer of their evidence."""
-        known = (replace(each, difference=differences.get(each.run, each.difference)) for each in self.readings)
+        known = (replace(each, difference=differences.get(each.run) or each.difference) for each in self.readings)
         return replace(self, readings=tuple(known))
 
 
@@ -330,7 +332,9 @@ class _Fold:
             self.reached_by, self.reached_at, self.word = event.kind, event.seq, None
         if event.kind in _WORDS:
             by, second = str(detail.get("by") or event.actor_id), str(detail.get("confirmed_by") or "")
-            self.word = Word(seq=event.seq, discrepancy=self._discrepancy(), by=by, second=second, at=event.at)
+            over = self._read_before(str((detail.get("reading") or {}).get("run") or ""))
+            found = over.discrepancy if over is not None else ""
+            self.word = Word(seq=event.seq, discrepancy=found, by=by, second=second, at=event.at)
         if event.kind == "ordered":
             self.ordered = str(detail.get("relation"))
         elif event.kind == "recovery_proposed":
@@ -344,10 +348,11 @@ class _Fold:
         self._take_doubt(event, detail, view.get("contradicted"))
         self.state = State(event.state)
 
-    def _discrepancy(self) -> str:
+    def _read_before(self, run: str) -> RunReading | None:
+        """The reading that a person spoke over: the one that they name, else the newest decisive one of the attempt."""
         begun = self.attempts[-1].seq if self.attempts else 0
         found = (each for each in reversed(self.runs.values()) if each.is_decisive and each.seqs[0] > begun)
-        return next((each.discrepancy for each in found), "")
+        return self.runs.get(run) or next(found, None)
 
     def _take_permission(self, event: RecordedEvent, detail: Mapping[str, Any]) -> None:
         how = None
@@ -392,11 +397,15 @@ class _Fold:
             reading = replace(self.runs[run], seqs=(*self.runs[run].seqs, event.seq))
         elif run and listed:
             codes = {name: str(listed.get(name) or "") for name in ("source", "consistency", "result", "discrepancy")}
+            # On record since the source's own word is told apart from what it could prove.
+            codes["consistency"] = str(listed.get("trusted_as") or codes["consistency"])
+            shown = shown_by(**codes) if codes["source"] else Shown.NOT_READ
             reading = RunReading(
                 run=run,
                 source=codes["source"],
                 consistency=codes["consistency"],
-                shown=shown_by(**codes) if codes["source"] else Shown.NOT_READ,
+                difference=describe_effects(listed.get("effects") or ()) if shown is Shown.DIFFERENT else "",
+                shown=shown,
                 discrepancy=codes["discrepancy"],
                 seqs=(event.seq,),
                 at=event.at,

@@ -397,7 +397,14 @@ def _list_run(
     )
     names = ("number", "source", "consistency", "freshness", "result", "discrepancy", "recovery_row")
     told = {name: getattr(row, name) for name in (*names, "recovery_decision")}
-    return row, told | {"id": str(row.id), "pointer": str(pointer)}
+    told |= {"id": str(row.id), "pointer": str(pointer)}
+    # Without the values, which stay sealed.
+    return row, told | {
+        "trusted_as": str(reading.trusted_as) if reading else "",
+        "decisive": verdict.decisive,
+        "timed_out": verdict.timed_out,
+        "effects": [[each.name, str(each.found), each.count] for each in verdict.effects],
+    }
 
 
 def _plain_layers(plan: ReadPlan, layers: dict[str, Any]) -> dict[str, Any]:

@@ -5,12 +5,15 @@ The checks know nothing of the fold: `unborne` and `false_words` read the events
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 
 from ledger.record.rules.lifecycle import Ground, State
 from ledger.record.rules.outcomes import Outcome, is_unknown, outcome_of
-from reviews.reporting.rules.facts import Facts, fold
+from reviews.reconciliation.rules.shown import Shown
+from reviews.reporting.rules.facts import Facts, RunReading, fold
 from reviews.reporting.rules.report import StatusCode, StatusReport, build_report
 from reviews.reporting.rules.sentences import Claim, Claims, axes, headline, payload_note
 from tests.support.pure.bearing_out import (
@@ -193,6 +196,53 @@ def test_a_run_that_ended_an_action_without_effect_is_reported_as_no_effect() ->
     walk.step("failed", State.FAILED, walk.read("MISMATCH", "STALE_STATE"), grounds=grounds)
     assert report_of(walk.events).text == "Failed. The system of record shows that nothing happened."
     assert sentences(walk.events)["effect"][0] == "None, confirmed"
+
+
+def read_once(result: str, found: str = "", **listed: Any) -> Walk:
+    """An action whose executor claimed success, read once; `listed` are further details of the run."""
+    walk = Walk(lambda options: options[0])
+    move(walk, State.VALIDATED)
+    move(walk, State.EXECUTING)
+    walk.answer("success", State.PENDING)
+    detail = walk.read(result, found)
+    walk.step("verification_pending", None, detail | {"listed": detail["listed"] | listed})
+    return walk
+
+
+def told_of(walk: Walk) -> RunReading:
+    best = fold(history(walk.events), walk.entry).best
+    assert best is not None
+    return best
+
+
+def test_a_source_that_could_not_prove_how_fresh_it_is_has_read_weakly() -> None:
+    """An event from before that was on record has the word of the source alone."""
+    assert told_of(read_once("PENDING")).shown is Shown.UNDECIDED
+    assert told_of(read_once("PENDING", trusted_as="PRIMARY")).shown is Shown.UNDECIDED
+    weak = told_of(read_once("PENDING", trusted_as="UNDECLARED"))
+    assert (weak.shown, weak.consistency) == (Shown.WEAK, "UNDECLARED")
+
+
+def test_how_often_an_effect_was_found_is_told_where_the_values_cannot_be_opened() -> None:
+    walk = read_once("DUPLICATE", "DUPLICATE_SIDE_EFFECT", effects=[["refund", "PRESENT", 2]])
+    assert told_of(walk).difference == "refund 2 times instead of once"
+    facts = fold(history(walk.events), walk.entry)
+    for opened, told in (("", "refund 2 times instead of once"), ("refund 9.00 EUR twice", "refund 9.00 EUR twice")):
+        assert facts.with_differences({walk.run: opened}).last_reading.difference == told
+    assert told_of(read_once("DUPLICATE", "DUPLICATE_SIDE_EFFECT")).difference == ""
+    assert told_of(read_once("SUCCESS", effects=[["refund", "ABSENT", 0]])).difference == ""
+
+
+@pytest.mark.parametrize("named", ["", "the first", "r99"])
+def test_a_persons_word_is_told_over_the_reading_that_they_name(named: str) -> None:
+    """And over the newest one where their event names none that is known."""
+    walk = read_once("MISMATCH", "VALUE_MISMATCH")
+    over = {"reading": {"shown": "DIFFERENT", "run": walk.run if named == "the first" else named}} if named else {}
+    walk.step("verification_pending", None, walk.read("MISMATCH", "COMPENSATION_REQUIRED"))
+    walk.append("attested_present", State.RECONCILED_SUCCESS, {}, {"by": "p-1", **over}, actor="person")
+    word = facts_of(walk.events).word
+    assert word is not None
+    assert word.discrepancy == ("VALUE_MISMATCH" if named == "the first" else "COMPENSATION_REQUIRED")
 
 
 def test_the_generated_histories_reach_every_outcome() -> None:

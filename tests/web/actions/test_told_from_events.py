@@ -144,3 +144,22 @@ def test_a_used_approval_is_not_called_executed(shop: Workshop):
     shown = page(shop, f"approvals/{approval_id}")
     assert "Approved, started" in shown
     assert "Executed" not in shown
+
+
+def test_a_reading_is_on_record_with_what_its_source_could_prove_and_how_often_each_effect_was_found(
+    shop: Workshop, clock: Clock
+):
+    started = shop.started()
+    delete(shop)
+    shop.observe(started)
+    clock.forward(seconds=90)
+    shop.read_back(started["action_id"], clock)
+    [listed] = [each["detail"]["listed"] for each in shop.history(started["action_id"]) if "listed" in each["detail"]]
+    told = {name: listed[name] for name in ("consistency", "trusted_as", "decisive", "timed_out", "effects")}
+    assert told == {
+        "consistency": "PRIMARY",
+        "trusted_as": "PRIMARY",
+        "decisive": True,
+        "timed_out": False,
+        "effects": [["deletion", "PRESENT", 1]],
+    }
