@@ -145,9 +145,9 @@ def preview_rows(
 ) -> list[dict[str, str]]:
     """The fields that the contract previews: before, as read, and after, as requested."""
     leaves = dict(_leaves(taken))
-    missing = "not in the reading" if taken is not None else "not read"
     rows = []
     for field in preview.fields:
+        missing = _missing_text(leaves, field.read) if taken is not None else "not read"
         currency = leaves.get((*field.read[:-1], "currency")) or arguments.get("currency")
         asked = at_path(arguments, tuple(field.argument.split("."))) if field.argument else None
         before = _with_unit(leaves[field.read], field.unit, currency) if field.read in leaves else missing
@@ -160,6 +160,12 @@ def preview_rows(
             }
         )
     return rows
+
+
+def _missing_text(leaves: Mapping[tuple[str, ...], Any], path: tuple[str, ...]) -> str:
+    """The words for a field that a reading does not have: one of an effect that was read as absent is not there yet."""
+    is_absent = path[0] == "effects" and leaves.get((*path[:2], "exists")) is False
+    return "not there yet" if is_absent else "not in the reading"
 
 
 def _with_unit(value: Any, unit: str, currency: Any) -> str:

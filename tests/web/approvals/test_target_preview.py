@@ -27,6 +27,7 @@ PREVIEW = {
         {"read": "target.status", "label": "Status", "after": "refunded"},
         {"read": "target.amount", "label": "Refunded", "unit": "minor", "after": "sr.amount"},
         {"read": "target.colour", "label": "Colour"},
+        {"read": "effects.refund.amount", "label": "This refund", "unit": "minor", "after": "sr.amount"},
     ],
     "lost": ["The voucher of the customer."],
 }
@@ -50,6 +51,7 @@ def test_a_preview_shows_each_field_now_and_after(counter: Counter, secrets_dir:
     assert "Field Now After Status paid refunded" in said
     assert "Refunded not in the reading 12.50 EUR" in said
     assert "Colour not in the reading as it is" in said
+    assert "This refund not there yet 12.50 EUR" in said
     assert "Will be lost: The voucher of the customer." in said
     assert "has not been read" not in said
 
@@ -76,7 +78,9 @@ def test_an_existing_document_is_not_shown_as_gone_and_an_unread_target_is_named
         target_drift.request_reading(approval=approval, by=ledger.SYSTEM, at=clock.now())
     read(clock)
     said = target_panel(shop, action_id)
-    assert "Effect deletion not there yet" in said
+    size = (shop.root or Path()).joinpath("policies", "returns.md").stat().st_size
+    assert f"Size {size} bytes deleted" in said
+    assert "Will be lost: The document: nothing keeps a copy." in said
     assert "has not been read" not in said
     assert not re.search(r"false|[Ee]xists|\[", said)
 
