@@ -185,7 +185,7 @@ class _Run:
 
     def _say(self, turn: TranscriptTurn) -> None:
         self.spoken += 1
-        told = (replace(one, is_new=number in self.changed) for number, one in self.records.items())
+        told = (one.marked(is_new=number in self.changed) for number, one in self.records.items())
         is_whole = not (self.offer.may_do_more or self.conversation.unread)
         ground = Ground(self.offer.tools, tuple(told), heard="\n".join(self.heard), is_whole=is_whole)
         verdict = judge(turn.text, ground)
@@ -203,8 +203,9 @@ class _Run:
     def _show_record(self, turn: TranscriptTurn, ground: Ground, notes: tuple[Note, ...]) -> None:
         """Keep the receipt of what changed, unless all of it is still under way beside these very words."""
         under_way = {str(act.number) for act in self.waiting if act.turn == turn.number}
-        known = tuple(one for one in ground.records if one.action_id not in under_way)
-        receipt = receipt_of(replace(ground, records=known), message=turn.text, notes=notes)
+        if under_way:
+            ground = replace(ground, records=tuple(one for one in ground.records if one.action_id not in under_way))
+        receipt = receipt_of(ground, message=turn.text, notes=notes)
         if receipt.text:
             lines = tuple(receipt.text.splitlines())
             noted = tuple(each.text for each in notes)

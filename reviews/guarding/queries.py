@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -63,7 +63,7 @@ def ground_of(speaker: Speaker, actions: list[Any], *, at: datetime) -> Ground:
     """The records to judge a message of this session against; new is what happened since the last message."""
     known = _known_before(speaker.tenant_id, speaker.session_id)
     records = (*_records(speaker, actions, at=at), *speaker.refused)
-    marked = (replace(each, is_new=known.get(each.action_id) != each.outcome) for each in records)
+    marked = (each.marked(is_new=known.get(each.action_id) != each.outcome) for each in records)
     records = tuple(sorted(marked, key=lambda each: each.action_id))
     return Ground(speaker.tools, records, heard=speaker.goal, is_whole=speaker.is_whole)
 

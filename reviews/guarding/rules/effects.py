@@ -106,6 +106,8 @@ class Effects:
     def __init__(self, ground: Ground) -> None:
         self._ground = ground
         self._anew: dict[str, tuple[_Shown, ...]] = {}
+        self._money: dict[str, tuple[MoneyEffect, ...]] = {}
+        self._read: dict[str, Mapping[str, Any]] = {}
 
     def facts_of(self, record: Record) -> tuple[tuple[Fact, ...], int]:
         """At most `MOST_FACTS` facts of a change, those of its answer first, and how many are left out."""
@@ -117,6 +119,11 @@ class Effects:
 
     def money_of(self, record: Record) -> tuple[MoneyEffect, ...]:
         """The amounts that a change moved or owes (rule 3)."""
+        if record.action_id not in self._money:
+            self._money[record.action_id] = self._find_money(record)
+        return self._money[record.action_id]
+
+    def _find_money(self, record: Record) -> tuple[MoneyEffect, ...]:
         if not _tells(record):
             return ()
         methods = tuple(str(value) for name, value in _named_leaves(record.arguments) if _is_method(name))
@@ -141,7 +148,10 @@ class Effects:
 
     def read_of(self, name: str) -> Mapping[str, Any]:
         """The values read of an id that identify it to a person."""
-        return self._descriptions.get(name, {})
+        found = self._read.get(name)
+        if found is None:
+            found = self._read[name] = self._describe_id(name)
+        return found
 
     def _asked_facts(self, record: Record) -> Iterator[Fact]:
         target = {record.target, record.target.partition("/")[2], *re.split(r"[/\s,]", record.target)}
@@ -202,12 +212,12 @@ class Effects:
         return self._anew[record.action_id]
 
     def _find_news(self, record: Record) -> Iterator[_Shown]:
-        answer = _core(record.answer)
+        answer, ids = _core_of(record)
         if not answer or "answer" in record.answer:
             yield from self._of_reading(record)
             return
-        before = self._earlier_answer(record, answer)
-        is_effect = before is not None or self._is_new_thing(record, answer)
+        before = self._earlier_answer(record, answer, ids)
+        is_effect = before is not None or self._is_new_thing(record, ids)
         for each in _differences(answer, before, ()):
             if before is not None or _STATES.search(" ".join(each.path)) or _MONEY.search(each.path[-1]):
                 yield each._replace(is_effect=is_effect)
@@ -220,33 +230,47 @@ class Effects:
             if path and (_STATES.search(path[-1]) or _MONEY.search(path[-1])) and str(value) not in known:
                 yield _Shown(path, value)
 
-    def _earlier_answer(self, record: Record, answer: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    def _earlier_answer(self, record: Record, answer: Mapping[str, Any], ids: list[str]) -> Mapping[str, Any] | None:
         """The last earlier answer about the same thing: one that shares the id by which the call named it."""
-        asked = {str(value) for value in leaves(record.arguments)}
-        own = _own_ids(answer)
-        named = [each for each in own if each in record.target] or [each for each in own if each in asked]
-        # Of several ids the first is the thing's own; those after it say whose it is.
-        ids = set(named[:1])
-        place = next((at for at, each in enumerate(self._ground.records) if each is record), 0)
+        asked = set(map(str, leaves(record.arguments)))
+        named = [each for each in ids if each in record.target] or [each for each in ids if each in asked]
+        place = self._places.get(id(record), 0)
+        if named:
+            # Of several ids the first is the thing's own; those after it say whose it is.
+            earlier = [each for each in self._answers_by_id.get(named[0], ()) if each < place]
+            return _core_of(self._ground.records[earlier[-1]])[0] if earlier else None
         for each in reversed(self._ground.records[:place]):
-            core = _core(each.answer)
-            if core and (ids.intersection(_own_ids(core)) if ids else _is_about(each, record, core, answer)):
+            core = _core_of(each)[0]
+            if core and _is_about(each, record, core, answer):
                 return core
         return None
 
-    def _is_new_thing(self, record: Record, answer: Mapping[str, Any]) -> bool:
-        """Return whether a change made the thing that its answer shows: nobody named its id before."""
-        asked = {str(value) for value in leaves(record.arguments)}
-        return any(each not in asked and each not in record.target for each in _own_ids(answer)[:1])
+    @cached_property
+    def _places(self) -> Mapping[int, int]:
+        return {id(each): place for place, each in enumerate(self._ground.records)}
 
     @cached_property
-    def _descriptions(self) -> Mapping[str, Mapping[str, Any]]:
-        """The values read of each id that a change names, from every object that has the id or stands under it."""
-        wanted = {str(value) for each in self._ground.records if self._ground.changes(each) for value in _ids_in(each)}
-        found: dict[str, dict[str, Any]] = defaultdict(dict)
-        for each in self._ground.records:
-            _collect(each.answer, None, wanted, found, DEPTH)
-            _collect(each.reading, None, wanted, found, DEPTH)
+    def _answers_by_id(self) -> Mapping[str, list[int]]:
+        """The places of the answers that have an id of their own, by each of their ids."""
+        found: dict[str, list[int]] = defaultdict(list)
+        for place, each in enumerate(self._ground.records):
+            for name in dict.fromkeys(_core_of(each)[1]):
+                found[name].append(place)
+        return found
+
+    def _is_new_thing(self, record: Record, ids: list[str]) -> bool:
+        """Return whether a change made the thing that its answer shows: nobody named its id before."""
+        asked = set(map(str, leaves(record.arguments)))
+        return any(each not in asked and each not in record.target for each in ids[:1])
+
+    def _describe_id(self, name: str) -> Mapping[str, Any]:
+        """The values of every object that has an id or stands under it, the first reading of each."""
+        found: dict[str, Any] = {}
+        for record in self._ground.records:
+            told: dict[str, Any] = {}
+            for thing in _things_in(record).get(name, ()):
+                told = {**_describe(thing), **told}
+            found = {**told, **found} if told else found
         return found
 
 
@@ -260,8 +284,17 @@ def _is_told_with_amount(name: str, path: tuple[str, ...], record: Record) -> bo
     return name in ("currency", "currency_code") and len(path) == 1 and any(map(_MONEY.search, record.arguments))
 
 
+def _core_of(record: Record) -> tuple[Mapping[str, Any], list[str]]:
+    """The object that an answer is about, and its ids."""
+    found = record.derived.get("core")
+    if found is None:
+        core = _core(record.answer)
+        found = record.derived["core"] = (core, _own_ids(core))
+    return found  # type: ignore[no-any-return]
+
+
 def _core(answer: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The object that an answer is about: what a single wrapper holds, or the answer."""
+    """What a single wrapper holds, or the answer."""
     for _ in range(3):
         inner = [value for value in answer.values() if isinstance(value, Mapping)]
         if len(inner) != 1 or _own_ids(answer) or len(answer) > 3:
@@ -307,21 +340,30 @@ def _differences(after: Any, before: Any, path: tuple[str, ...]) -> Iterator[_Sh
         yield _Shown(path, after, before if _is_plain(before) else None)
 
 
-def _collect(value: Any, key: str | None, wanted: set[str], found: dict[str, dict[str, Any]], depth: int) -> None:
+def _things_in(record: Record) -> Mapping[str, list[Mapping[str, Any]]]:
+    """The objects in the answer and the reading of a record by the ids that they have or stand under."""
+    found = record.derived.get("things")
+    if found is None:
+        found = record.derived["things"] = defaultdict(list)
+        _collect_things(record.answer, None, found, DEPTH)
+        _collect_things(record.reading, None, found, DEPTH)
+    return found  # type: ignore[no-any-return]
+
+
+def _collect_things(value: Any, key: Any, found: dict[str, list[Mapping[str, Any]]], depth: int) -> None:
     if isinstance(value, Mapping):
-        names = [key] if key is not None and key in wanted else []
+        names = {} if key is None else {str(key): None}
         for name, each in value.items():
-            if isinstance(each, str | int | float):
-                if str(each) in wanted and _is_id(name) and not _is_method(name):
-                    names.append(str(each))
+            if isinstance(each, PLAIN):
+                if _is_own_id(str(name)):
+                    names[str(each)] = None
             elif depth and each:
-                _collect(each, name, wanted, found, depth - 1)
-        if names and (told := _describe(value)):
-            for one in names:
-                found[one] = {**told, **found[one]}
+                _collect_things(each, name, found, depth - 1)
+        for one in names:
+            found[one].append(value)
     elif isinstance(value, list) and depth:
         for each in value:
-            _collect(each, None, wanted, found, depth - 1)
+            _collect_things(each, None, found, depth - 1)
 
 
 def _describe(value: Mapping[str, Any]) -> dict[str, Any]:
@@ -343,11 +385,6 @@ def _is_short(value: Any) -> bool:
 def _brief(told: Mapping[str, Any]) -> str:
     values = list(dict.fromkeys(as_text(each) for each in list(told.values())[:MOST_DETAILS]))
     return ", ".join(each.replace("_", " ") for each in values if each)
-
-
-def _ids_in(record: Record) -> Iterator[Any]:
-    yield from leaves(record.arguments)
-    yield from (each for name, each in _named_leaves(record.answer) if _is_id(name) or _is_method(name))
 
 
 def _paths(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -381,6 +418,11 @@ def _is_plain(value: Any) -> bool:
 @lru_cache(maxsize=4096)
 def _is_id(name: str) -> bool:
     return _ID.search(name) is not None and not name.lower().startswith(("zip", "postal", "status", "error"))
+
+
+@lru_cache(maxsize=4096)
+def _is_own_id(name: str) -> bool:
+    return _is_id(name) and not _is_method(name)
 
 
 @lru_cache(maxsize=4096)

@@ -5,12 +5,14 @@
 2. `fields` set what was asked beside what is shown; `answer` is what the tool said, `reading` what the system of record
    said. Nothing in here comes from the agent's own account of itself.
 3. `is_new` says that something became of it since the agent last spoke.
+4. What a rule derives from a record alone it keeps there (`derived`): a session's records are asked for every message.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -21,6 +23,8 @@ from reviews.guarding.rules.folding import fold
 
 _PARTS = re.compile(r"[/\s,;]+")
 PLAIN = (str, int, float)
+DEPTH = 8
+_EXACT = frozenset({str, int, float, bool})
 _NAMES = re.compile(r"(?=[^\s]*\d)\S{2,}|\S{5,}")
 
 
@@ -87,6 +91,19 @@ class Record:
     fields: Sequence[Field] = ()
     is_new: bool = True
 
+    def marked(self, *, is_new: bool) -> Record:
+        """The same record, new or not, with everything that was derived from it."""
+        if is_new is self.is_new:
+            return self
+        made = copy(self)
+        object.__setattr__(made, "is_new", is_new)
+        return made
+
+    @cached_property
+    def derived(self) -> dict[str, Any]:
+        """A place for what other rules derive from this record alone, by name; it never depends on `is_new`."""
+        return {}
+
     @cached_property
     def differing(self) -> tuple[Field, ...]:
         """The fields that are shown otherwise than they were asked."""
@@ -102,10 +119,13 @@ class Record:
     @cached_property
     def said(self) -> str:
         """Everything that it holds as one text in lower case, for whoever looks for a value."""
-        parts = [self.target, *self.evidence, self.reason]
-        for source in (self.arguments, self.answer, self.reading):
-            parts.extend(str(leaf) for leaf in leaves(source))
+        parts = [self.target, *self.evidence, self.reason, *map(str, leaves(self.arguments)), self.shown]
         return "\n".join(parts).lower()
+
+    @cached_property
+    def shown(self) -> str:
+        """What its answer and its reading show, as one text in lower case."""
+        return "\n".join(map(str, (*leaves(self.answer), *leaves(self.reading)))).lower()
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,8 +181,7 @@ class Ground:
     @cached_property
     def read_text(self) -> str:
         """All that readings showed, in lower case; what they were asked is the agent's own."""
-        shown = (leaf for record in self.reads for leaf in leaves([record.answer, record.reading, record.evidence]))
-        return "\n".join(map(str, shown)).lower()
+        return "\n".join("\n".join((each.shown, *each.evidence)).lower() for each in self.reads)
 
 
 @dataclass(frozen=True)
@@ -176,15 +195,22 @@ class Stated:
     span: tuple[int, int] | None = None
 
 
-def leaves(value: object, depth: int = 0) -> Iterator[Any]:
+def leaves(value: object) -> list[Any]:
     """The plain values in nested ones; what is nested deeper than eight levels is left out."""
-    if isinstance(value, PLAIN):
-        yield value
-    elif isinstance(value, Mapping) and depth < 8:
-        for each in value.values():
-            yield from leaves(each, depth + 1)
-    elif isinstance(value, list | tuple) and depth < 8:
-        for each in value:
-            yield from leaves(each, depth + 1)
-    elif value is not None and not isinstance(value, Mapping | list | tuple):
-        yield value
+    found: list[Any] = []
+    _add_leaves(value, found, DEPTH)
+    return found
+
+
+def _add_leaves(value: object, found: list[Any], depth: int) -> None:
+    # Most values are plain ones of exactly these types, and a lookup costs a fraction of `isinstance`.
+    if type(value) in _EXACT:
+        found.append(value)
+    elif isinstance(value, Mapping):
+        for each in value.values() if depth else ():
+            _add_leaves(each, found, depth - 1)
+    elif isinstance(value, list | tuple):
+        for each in value if depth else ():
+            _add_leaves(each, found, depth - 1)
+    elif value is not None:
+        found.append(value)
