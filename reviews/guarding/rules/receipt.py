@@ -18,7 +18,7 @@ import html
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
@@ -27,7 +27,7 @@ from ledger.record.rules.outcomes import WORDS, Outcome
 from reviews.guarding.rules.effects import Effects, Fact
 from reviews.guarding.rules.folding import fold
 from reviews.guarding.rules.records import Field, Ground, Note, Record, Tool
-from reviews.guarding.rules.turns import last_tries, named_in
+from reviews.guarding.rules.turns import last_changes, named_in
 
 MOST_LINES = 20
 LONG_RUN = 10
@@ -205,11 +205,11 @@ def receipt_of(
 
     `message` is what it goes out with (rules 2 and 3); `notes` are those on this message.
     """
-    tries = last_tries(record for record in ground.records if ground.changes(record))
+    tries = last_changes(ground)
     if tries and not any(record.is_new for record in tries) and named_in(fold(message).lower, tries):
         only_new = False
     new = [record for record in tries if record.is_new or not only_new]
-    older = [record for record in tries if record not in new and record.outcome in OPEN] if new else []
+    older = [record for record in tries if only_new and not record.is_new and record.outcome in OPEN] if new else []
     effects = Effects.of(ground)
     lines = [_full_line(record, ground, effects, language) for record in new[-MOST_LINES:]]
     still_open = [status_line(record, ground.by_name.get(record.tool), language) for record in older]
@@ -233,11 +233,8 @@ def receipt_of(
 def _full_line(record: Record, ground: Ground, effects: Effects, language: str) -> Line:
     """The line of a receipt: that of the contract's template, else with the facts of the action (rule 1)."""
     tool = ground.by_name.get(record.tool)
-    line = status_line(record, tool, language)
-    if _done_sentence(record, tool, language):
-        return line
-    facts, more = effects.facts_of(record)
-    return replace(line, facts=tuple(each for each in facts if each.value != line.code), more_facts=more)
+    done = _done_sentence(record, tool, language)
+    return _line(record, done, *(((), 0) if done else effects.facts_of(record)))
 
 
 def _join_facts(facts: Iterable[Fact]) -> str:
@@ -249,16 +246,23 @@ def _join_facts(facts: Iterable[Fact]) -> str:
 
 def status_line(record: Record, tool: Tool | None, language: str = DEFAULT_LANGUAGE) -> Line:
     """The console's line on one action (rule 1)."""
+    return _line(record, _done_sentence(record, tool, language))
+
+
+def _line(record: Record, done: str, facts: tuple[Fact, ...] = (), more_facts: int = 0) -> Line:
     word = WORDS[Outcome(record.outcome)] if record.outcome in Outcome.__members__ else record.outcome or "On record"
+    code = confirmation_of(record.answer, record.arguments) if record.answer else ""
     return Line(
         action_id=record.action_id,
         tool=record.tool,
         target=record.target,
         outcome=record.outcome,
         word=word,
-        what=_done_sentence(record, tool, language) or _plain_sentence(record, word),
-        differences=tuple(difference(each) for each in record.differing),
-        code=confirmation_of(record.answer, record.arguments),
+        what=done or _plain_sentence(record, word),
+        differences=tuple(map(difference, record.differing)),
+        code=code,
+        facts=tuple(each for each in facts if each.value != code),
+        more_facts=more_facts,
     )
 
 
@@ -321,9 +325,13 @@ def _counts_by_tool(run: list[Record]) -> Iterable[Counts]:
     for record in run:
         by_tool[_counted_name(record)].append(record)
     for tool, records in by_tool.items():
-        failed = [each for each in records if each.outcome in ("FAILED", "BLOCKED") or each.state is None]
+        failed = {
+            place: each
+            for place, each in enumerate(records)
+            if each.outcome in ("FAILED", "BLOCKED") or each.state is None
+        }
         done = {each.target: place for place, each in enumerate(records) if each.completed}
-        repaired = sum(done.get(each.target, -1) > records.index(each) for each in failed)
+        repaired = sum(done.get(each.target, -1) > place for place, each in failed.items())
         verified = sum(each.outcome in ("VERIFIED", "ANSWERED") and not each.contradicted for each in records)
         yield Counts(tool, len(records), len({each.target for each in records}), len(failed), repaired, verified)
 

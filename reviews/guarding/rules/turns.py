@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from reviews.guarding.rules.records import Record
+from reviews.guarding.rules.records import Ground, Record
 
 _WORD = re.compile(r"[^\s,;!?()\[\]{}\"'<>*`]+")
 
@@ -25,6 +25,14 @@ def last_tries(records: Iterable[Record]) -> tuple[Record, ...]:
         tries.pop(key, None)
         tries[key] = record
     return tuple(tries.values())
+
+
+def last_changes(ground: Ground) -> tuple[Record, ...]:
+    """The last tries of the changes of a session, found once."""
+    found = ground.derived.get("last changes")
+    if found is None:
+        found = ground.derived["last changes"] = last_tries(filter(ground.changes, ground.records))
+    return found  # type: ignore[no-any-return]
 
 
 def named_in(sentence: str, records: Sequence[Record]) -> tuple[Record, ...]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import combinations, combinations_with_replacement
 from typing import Any, NamedTuple
 
@@ -26,6 +26,7 @@ _MONTHS = {name: number for number, name in enumerate((
 # fmt: on
 _MONTHS |= {name[:3]: number for name, number in _MONTHS.items()} | {"sept": 9}
 _MONTH = "|".join(sorted(_MONTHS, key=len, reverse=True))
+_ANY_MONTH = re.compile(r"\b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)")
 _DIGIT = re.compile(r"\d")
 _CODE = re.compile(r"https?://\S+|`[^`]*`|\{\{[^{}]*\}\}")
 _AMOUNT = re.compile(
@@ -63,10 +64,13 @@ class StatedValue(NamedTuple):
     value: Any
 
 
-def stated_values(text: str) -> list[StatedValue]:
+def stated_values(text: str) -> tuple[StatedValue, ...]:
     """The amounts, dates and ids in a text in lower case (rule 3)."""
-    if _DIGIT.search(text) is None:
-        return []
+    return _find_stated(text) if _DIGIT.search(text) is not None else ()
+
+
+@lru_cache(maxsize=64)
+def _find_stated(text: str) -> tuple[StatedValue, ...]:
     found: list[StatedValue] = []
     taken: list[tuple[int, int]] = [each.span() for each in _CODE.finditer(text)]
 
@@ -82,7 +86,7 @@ def stated_values(text: str) -> list[StatedValue]:
         take("date", each.span(), value)
     for each in _ID.finditer(text):
         take("id", each.span(), _id_of(each.group()))
-    return sorted(found, key=lambda each: each.span)
+    return tuple(sorted(found, key=lambda each: each.span))
 
 
 class OnRecord:
@@ -99,33 +103,25 @@ class OnRecord:
     def holds(self, stated: StatedValue) -> bool:
         """Return whether a value stands on record, or follows from it."""
         if stated.sort == "amount":
-            return stated.value in self._numbers or stated.value in self._following
+            return any(stated.value in each.numbers for each in self._known) or stated.value in self._following
         if stated.sort == "id":
-            return stated.value in self.text or stated.value.replace("-", "").replace("_", "") in self._bare_text
+            if any(stated.value in each.text for each in self._known):
+                return True
+            bare = _bare(stated.value)
+            return any(bare in each.bare_text for each in self._known)
         month, day, year = stated.value
-        return any(each[:2] == (month, day) and (year is None or each[2] in (None, year)) for each in self._known_dates)
+        dates = (one for each in self._known for one in each.dates)
+        return any(each[:2] == (month, day) and (year is None or each[2] in (None, year)) for each in dates)
+
+    def has_text(self, text: str) -> bool:
+        """Return whether a text in lower case stands anywhere on record."""
+        return any(text in each.text for each in self._known)
 
     @cached_property
-    def text(self) -> str:
-        """Everything on record as one text in lower case."""
-        parts = [self._ground.heard.lower(), *(each.said for each in self._ground.records)]
-        parts += [" ".join(map(str, each.answer)).lower() for each in self._ground.records]
-        parts += [f"{each.action_id} {each.call_id}".lower() for each in self._ground.records]
-        return "\n".join(parts)[:LONGEST_SEARCHED]
-
-    @cached_property
-    def _bare_text(self) -> str:
-        return self.text.replace("-", "").replace("_", "")
-
-    @cached_property
-    def _numbers(self) -> frozenset[float]:
-        numbers = {_plain(each) for each in _NUMBER.findall(self.text)}
-        minor = {round(each / 100, 2) for each in numbers if each == int(each)}
-        return frozenset(numbers | minor)
-
-    @cached_property
-    def _known_dates(self) -> frozenset[tuple[int, int, int | None]]:
-        return frozenset(value for _, value in dates_in(self.text) if value is not None)
+    def _known(self) -> list[_Known]:
+        """The values of each record, and of what was heard."""
+        heard = [_Known(self._ground.heard.lower())] if self._ground.heard else []
+        return heard + [_known_of(each) for each in self._ground.records]
 
     @cached_property
     def _following(self) -> frozenset[float]:
@@ -157,6 +153,41 @@ class OnRecord:
 
     def _money_moved(self, changes: Iterable[Record]) -> list[float]:
         return [each.amount for record in changes for each in self._effects.money_of(record)]
+
+
+class _Known:
+    """The values of a text in lower case, found when first needed."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text[:LONGEST_SEARCHED]
+
+    @cached_property
+    def bare_text(self) -> str:
+        return _bare(self.text)
+
+    @cached_property
+    def numbers(self) -> frozenset[float]:
+        numbers = set(map(_plain, _NUMBER.findall(self.text)))
+        minor = {round(each / 100, 2) for each in numbers if each.is_integer()}
+        return frozenset(numbers | minor)
+
+    @cached_property
+    def dates(self) -> frozenset[tuple[int, int, int | None]]:
+        return frozenset(value for _, value in dates_in(self.text) if value is not None)
+
+
+def _known_of(record: Record) -> _Known:
+    """The values of everything that a record holds, found once."""
+    found = record.derived.get("known")
+    if found is None:
+        names = " ".join(map(str, record.answer))
+        text = f"{record.said}\n{names}\n{record.action_id} {record.call_id}".lower()
+        found = record.derived["known"] = _Known(text)
+    return found  # type: ignore[no-any-return]
+
+
+def _bare(text: str) -> str:
+    return text.replace("-", "").replace("_", "")
 
 
 def follows_from(amount: float, amounts: Iterable[float]) -> bool:
@@ -192,10 +223,12 @@ def _is_amount(name: str, value: Any) -> bool:
 
 def dates_in(text: str) -> Iterator[tuple[re.Match[str], tuple[int, int, int | None] | None]]:
     """The dates in a text in lower case, each with its month, day and year; None where there is no such day."""
-    for each in _ISO.finditer(text):
+    for each in _ISO.finditer(text) if "-" in text else ():
         yield each, _date(each[2], each[3], each[1])
-    for each in _SLASHED.finditer(text):
+    for each in _SLASHED.finditer(text) if "/" in text else ():
         yield each, _date(each[1], each[2], each[3])
+    if _ANY_MONTH.search(text) is None:
+        return
     for each in _MONTH_DAY.finditer(text):
         yield each, _date(str(_MONTHS[each[1]]), each[2], each[3])
     for each in _DAY_MONTH.finditer(text):

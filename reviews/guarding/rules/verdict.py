@@ -52,7 +52,7 @@ from reviews.guarding.rules.stated import (
     other_target,
     places_of,
 )
-from reviews.guarding.rules.turns import last_tries, meant_by, named_in
+from reviews.guarding.rules.turns import last_changes, last_tries, meant_by, named_in
 from reviews.guarding.rules.values import OnRecord, follows_from, stated_values
 
 _QUOTE = re.compile(r'"[^"]{0,2000}"|\u201c[^\u201d]{0,2000}\u201d')
@@ -177,7 +177,7 @@ class _Judging:
         self.folded = _without_quotes(fold(self.message))
         self.phrases = phrases_of(self.ground.tools)
         self.known = KnownValues(self.ground)
-        self.tries = last_tries(each for each in self.ground.records if self.ground.changes(each))
+        self.tries = last_changes(self.ground)
         self.differing = tuple(each for each in self.tries if each.differing)
         self.new = tuple(each for each in self.tries if each.is_new)
         self.verbs = verbs_of(self.language)
@@ -239,15 +239,20 @@ class _Judging:
 
     def _is_told(self, said: _Said) -> bool:
         """Return whether a sentence is the console's own, word for word."""
-        return said.text in self.own_sentences
+        return said.text in self.own_words and said.text in self.own_sentences
+
+    @cached_property
+    def own_words(self) -> str:
+        """The console's own words about each action, in lower case."""
+        told = [f"{self._line(each).text}\n{each.tool} on {each.target}: {each.text}" for each in self.tries]
+        told.append(receipt_of(self.ground, only_new=False).text)
+        return _without_quotes(fold("\n".join(told))).lower
 
     @cached_property
     def own_sentences(self) -> frozenset[str]:
-        """The console's own sentences about each action, in lower case."""
-        told = [f"{self._line(each).text}\n{each.tool} on {each.target}: {each.text}" for each in self.tries]
-        told.append(receipt_of(self.ground, only_new=False).text)
-        folded = _without_quotes(fold("\n".join(told)))
-        return frozenset(folded.lower[each.start : each.end] for each in sentences(folded))
+        """The sentences of the console's own words."""
+        folded = Folded(self.own_words, self.own_words, None)
+        return frozenset(self.own_words[each.start : each.end] for each in sentences(folded))
 
     # What the agent itself ties to an action
 
@@ -492,7 +497,7 @@ class _Judging:
     def _may_be_read(self, said: _Said, deed: Deed) -> bool:
         """Return whether a result may be told from what was read: its verb stands there, or of a vague verb a value."""
         assert self.verbs is not None
-        if deed.verb in self.on_record.text:
+        if self.on_record.has_text(deed.verb):
             return True
         return deed.verb in self.verbs.any_change and any(map(self.on_record.holds, stated_values(said.text)))
 
@@ -506,7 +511,7 @@ class _Judging:
             return None
         names = [each.value for each in stated_values(said.text) if each.sort == "id"]
         if names and not any(each in one.said for each in names for one in self.tries):
-            never_touched = self._is_of_target_shape(names) and not any(each in self.on_record.text for each in names)
+            never_touched = self._is_of_target_shape(names) and not any(map(self.on_record.has_text, names))
             if never_touched:
                 return self._phantom_deed(said, Code.WRONG_TARGET, gives_way=True)
             return self._unsupported_deed(said, Code.WRONG_TARGET)
