@@ -70,10 +70,14 @@ class Verbs:
     denied_passive: re.Pattern[str]
 
     def may_report(self, text: str, *, strict: bool) -> bool:
-        """Return whether a text in lower case may hold a deed, a promise or a denial of one."""
-        if strict or self.own.search(text) or self.passive.search(text) or self.promise.search(text):
+        """Return whether a text in lower case may hold a deed."""
+        if strict or self.own.search(text) or self.passive.search(text):
             return True
-        return any(word in text for word in ("all done", "everything", "all set", "all complete", "that's all"))
+        return "all " in text or "everything" in text
+
+    def may_promise(self, text: str) -> bool:
+        """Return whether a text in lower case may hold a promise."""
+        return self.promise.search(text) is not None
 
     def deeds_in(self, sentence: str, *, strict: bool = False) -> list[Deed]:
         """The deeds that a sentence in lower case reports (rules 2 and 4)."""

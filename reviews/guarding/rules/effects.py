@@ -33,6 +33,7 @@ LONGEST_DETAIL = 50
 LONGEST_FACT = 80
 DEPTH = 8
 SHORTEST_NAME = 3
+_TARGET_PARTS = re.compile(r"[/\s,]")
 _WORDS = re.compile(r"[^A-Za-z0-9]+|(?<=[a-z0-9])(?=[A-Z])")
 _ID = re.compile(r"(?:^|_)(?:ids?|number|no|code|sku|ref|reference)$|(?<=[a-z])Ids?$")
 _TELLING = re.compile(
@@ -154,10 +155,10 @@ class Effects:
         return found
 
     def _asked_facts(self, record: Record) -> Iterator[Fact]:
-        target = {record.target, record.target.partition("/")[2], *re.split(r"[/\s,]", record.target)}
+        target = {record.target, record.target.partition("/")[2], *_TARGET_PARTS.split(record.target)}
         for path, value in _paths(record.arguments):
-            name = next((each for each in reversed(path)), "")
-            if _HIDDEN.search(name) or str(value) in target or value == "" or _is_told_with_amount(name, path, record):
+            name = path[-1] if path else ""
+            if _is_hidden(name) or str(value) in target or value == "" or _is_told_with_amount(name, path, record):
                 continue
             yield self._fact(_title(path), value, name, record.arguments, is_asked=True)
 
@@ -170,7 +171,7 @@ class Effects:
             if isinstance(value, Mapping):
                 yield from self._row(path, value, answer, is_effect=is_effect)
                 continue
-            if _HIDDEN.search(name) or name in compared or value == "" or str(value) in known:
+            if _is_hidden(name) or name in compared or value == "" or str(value) in known:
                 continue
             if before is None and is_mere_success(name, value):
                 continue
@@ -202,7 +203,7 @@ class Effects:
             yield Fact(_title(path), own or detail, detail if own else "", shown=True)
 
     def _fact(self, title: str, value: Any, name: str, beside: Mapping[str, Any], *, is_asked: bool = False) -> Fact:
-        if (number := _number(value)) is not None and _MONEY.search(name):
+        if _is_money(name) and (number := _number(value)) is not None:
             return Fact(title, _money(number, name, beside, is_text=isinstance(value, str)))
         return Fact(title, _short(value), _brief(self.read_of(str(value))))
 
@@ -219,7 +220,7 @@ class Effects:
         before = self._earlier_answer(record, answer, ids)
         is_effect = before is not None or self._is_new_thing(record, ids)
         for each in _differences(answer, before, ()):
-            if before is not None or _STATES.search(" ".join(each.path)) or _MONEY.search(each.path[-1]):
+            if before is not None or any(map(_is_state, each.path)) or _is_money(each.path[-1]):
                 yield each._replace(is_effect=is_effect)
         yield from self._of_reading(record)
 
@@ -227,7 +228,7 @@ class Effects:
         """Money and states that only the system of record shows."""
         known = {str(value) for value in leaves(record.answer)}
         for path, value in _paths(record.reading):
-            if path and (_STATES.search(path[-1]) or _MONEY.search(path[-1])) and str(value) not in known:
+            if path and (_is_state(path[-1]) or _is_money(path[-1])) and str(value) not in known:
                 yield _Shown(path, value)
 
     def _earlier_answer(self, record: Record, answer: Mapping[str, Any], ids: list[str]) -> Mapping[str, Any] | None:
@@ -281,7 +282,7 @@ def _tells(record: Record) -> bool:
 
 def _is_told_with_amount(name: str, path: tuple[str, ...], record: Record) -> bool:
     """Return whether an argument is the currency of an amount beside it."""
-    return name in ("currency", "currency_code") and len(path) == 1 and any(map(_MONEY.search, record.arguments))
+    return name in ("currency", "currency_code") and len(path) == 1 and any(map(_is_money, record.arguments))
 
 
 def _core_of(record: Record) -> tuple[Mapping[str, Any], list[str]]:
@@ -373,9 +374,14 @@ def _describe(value: Mapping[str, Any]) -> dict[str, Any]:
         label = str(name)
         if isinstance(each, Mapping) and label.lower() in ("options", "name", "variant", "attributes"):
             told.update({str(inner): one for inner, one in each.items() if _is_plain(one)})
-        elif _TELLING.search(label) and not _is_id(label) and not _HIDDEN.search(label) and _is_short(each):
+        elif _is_telling(label) and _is_short(each):
             told[label] = each
     return told
+
+
+@lru_cache(maxsize=4096)
+def _is_telling(name: str) -> bool:
+    return _TELLING.search(name) is not None and not _is_id(name) and not _is_hidden(name)
 
 
 def _is_short(value: Any) -> bool:
@@ -418,6 +424,21 @@ def _is_plain(value: Any) -> bool:
 @lru_cache(maxsize=4096)
 def _is_id(name: str) -> bool:
     return _ID.search(name) is not None and not name.lower().startswith(("zip", "postal", "status", "error"))
+
+
+@lru_cache(maxsize=4096)
+def _is_hidden(name: str) -> bool:
+    return _HIDDEN.search(name) is not None
+
+
+@lru_cache(maxsize=4096)
+def _is_money(name: str) -> bool:
+    return _MONEY.search(name) is not None
+
+
+@lru_cache(maxsize=4096)
+def _is_state(name: str) -> bool:
+    return _STATES.search(name) is not None
 
 
 @lru_cache(maxsize=4096)
@@ -477,6 +498,7 @@ def _money(number: float, name: str, beside: Mapping[str, Any], *, is_text: bool
     return f"{number}{code}" if isinstance(number, int) else f"{number:.2f}{code}"
 
 
+@lru_cache(maxsize=4096)
 def _title(path: tuple[str, ...]) -> str:
     """The name of a field in words; that of an inner one with what it stands in."""
     names = [each for each in path if each.lower() not in ("result", "data", "response", "evidence", "effects")][-2:]

@@ -44,10 +44,10 @@ _CARDS = frozenset({"credit card", "debit card"})
 
 def wrong_direction(sentence: str, changes: Sequence[Record], effects: Effects) -> tuple[Record, MoneyEffect] | None:
     """The change and its effect that a sentence in lower case tells the wrong way round (rule 1)."""
-    said = _said_direction(sentence)
+    found = [(record, each) for record in changes for each in effects.money_of(record) if each.direction]
+    said = _said_direction(sentence) if found else 0
     if not said:
         return None
-    found = [(record, each) for record in changes for each in effects.money_of(record) if each.direction]
     amounts = {each.value for each in stated_values(sentence) if each.sort == "amount"}
     if amounts:
         meant = [each for each in found if round(each[1].amount, 2) in amounts]
@@ -71,17 +71,17 @@ def _is_told(sentence: str) -> bool:
 
 def other_method(sentence: str, changes: Sequence[Record], effects: Effects) -> str | None:
     """The method that a sentence in lower case names in place of those of the changes (rule 2)."""
-    if not _OF_MONEY.search(sentence) or _OPEN.search(sentence):
+    digits = [next(filter(None, each)) for each in _DIGITS.findall(sentence)]
+    named = _METHOD.findall(sentence)
+    if not (digits or named) or not _OF_MONEY.search(sentence) or _OPEN.search(sentence):
         return None
     methods = {each for record in changes for each in effects.methods_of(record)}
     known = [_words_of(each, effects) for each in methods]
     if not known:
         return None
-    digits = [next(filter(None, each)) for each in _DIGITS.findall(sentence)]
     fours = {four for each in known for four in _FOUR.findall(each)}
     if digits and fours:
         return None if fours & set(digits) else digits[0]
-    named = _METHOD.findall(sentence)
     if (
         named
         and all(_is_kind_known(each) for each in known)

@@ -25,6 +25,8 @@ _END = re.compile(
     r"[.!?]+[\"')\]]*(?=\s|$)|[;](?=\s)|\{\{\s*action:[^{}]{1,140}\}\}(?=\s)"
     r"|(?<=[a-z]{2})[.!?](?=(?:i|we|i've|we've|your|the|our)\b(?!\.))"
 )
+_MARK = re.compile(r"[.!?;{]")
+"""The first character of whatever ends a sentence: `_END` is tried there only."""
 _ABBREVIATION = re.compile(
     r"(?:\b(?:e\.g|i\.e|etc|mr|mrs|ms|dr|st|vs|approx|no|inc|ltd|co|jr|sr|prof|a\.m|p\.m|fig|min|max|dept|est|ref|acct)|(?<!['\u2019])\b[a-z])$"
 )
@@ -102,8 +104,12 @@ def _sentences_of(lower: str) -> tuple[Sentence, ...]:
 
 def _sentences(folded: Folded) -> Iterator[Sentence]:
     for block in blocks(folded):
-        start = block.start
-        for stop in _END.finditer(folded.lower, block.start, block.end):
+        start = passed = block.start
+        for mark in _MARK.finditer(folded.lower, block.start, block.end):
+            stop = _END.match(folded.lower, mark.start(), block.end) if mark.start() >= passed else None
+            if stop is None:
+                continue
+            passed = stop.end()
             if stop.group()[0] == "." and _ABBREVIATION.search(
                 folded.lower, max(start, stop.start() - 8), stop.start()
             ):

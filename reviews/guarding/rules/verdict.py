@@ -187,9 +187,27 @@ class _Judging:
     @property
     def may_find(self) -> bool:
         """Return whether anything here could contradict the message; otherwise its sentences need not be examined."""
-        if self.differing or self.new or self.phrases.may_stand_in(self.folded.lower):
-            return True
+        return bool(self.differing or self.new or self.has_phrases or self.may_report or self.may_promise)
+
+    @cached_property
+    def has_phrases(self) -> bool:
+        """Return whether any words of a contract stand in the message."""
+        return self.phrases.may_stand_in(self.folded.lower)
+
+    @cached_property
+    def may_report(self) -> bool:
+        """Return whether any deed may stand in the message."""
         return self.verbs is not None and self.verbs.may_report(self.folded.lower, strict=self.strict is not None)
+
+    @cached_property
+    def may_promise(self) -> bool:
+        """Return whether any promise may stand in the message."""
+        return self.verbs is not None and self.verbs.may_promise(self.folded.lower)
+
+    @cached_property
+    def tells_failure(self) -> bool:
+        """Return whether any failure may be told in the message."""
+        return wording.tells_failure(self.folded.lower)
 
     @cached_property
     def faulty(self) -> tuple[Record, ...]:
@@ -368,7 +386,7 @@ class _Judging:
         return False
 
     def _of_sayings(self, said: _Said) -> _Finding | None:
-        if not self.phrases.may_stand_in(said.text):
+        if not self.has_phrases or not self.phrases.may_stand_in(said.text):
             return None
         named = frozenset(each.tool for each in named_in(said.text, self.tries))
         matches = []
@@ -472,17 +490,23 @@ class _Judging:
 
     def _of_direction(self, said: _Said) -> _Finding | None:
         """Rule 6: an amount that the sentence tells the wrong way round."""
-        changes = self.new or tuple(named_in(said.text, self.tries))
-        found = wrong_direction(said.text, changes, self.effects) if changes and self.verbs is not None else None
+        if self.verbs is None or not self.has_payments:
+            return None
+        found = wrong_direction(said.text, self.new or named_in(said.text, self.tries), self.effects)
         if found is None:
             return None
         record, effect = found
         line = replacement.direction_line(record, effect)
         return _Finding(said, (record,), "direction", Code.MISREAD, line)
 
+    @cached_property
+    def has_payments(self) -> bool:
+        """Return whether any change moved or owes money in a known direction."""
+        return any(each.direction for record in self.tries for each in self.effects.money_of(record))
+
     def _of_deeds(self, said: _Said) -> _Finding | None:
         """Rule 5."""
-        if self.verbs is None:
+        if self.verbs is None or not self.may_report:
             return None
         for deed in self.verbs.deeds_in(said.text, strict=self.strict is not None):
             if self.tries:
@@ -548,7 +572,7 @@ class _Judging:
             return
         if method is not None:
             self._add_note("method", said, f"The changes on record were not made with {method}.")
-        if self.ground.tools and self.ground.is_whole:
+        if self.may_promise and self.ground.tools and self.ground.is_whole:
             for each in self.verbs.promises_in(said.text):
                 if not each.abilities & self.abilities:
                     self._add_note("promise", said, "No tool of this agent can do that.")
@@ -575,7 +599,7 @@ class _Judging:
 
     def _note_denial(self, said: _Said) -> None:
         """A success or an unknown outcome that is told as a failure (R-CG-21, R-CG-07)."""
-        if self.verbs is None or not self.deniable or not wording.tells_failure(said.text):
+        if self.verbs is None or not self.tells_failure or not self.deniable or not wording.tells_failure(said.text):
             return
         for each in self.deniable:
             tool = self.ground.by_name.get(each.tool)
