@@ -19,12 +19,13 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from ledger.catalogue.rules.fields import is_mere_success
 from ledger.catalogue.rules.money import MONEY, format_money, is_currency
 from ledger.catalogue.rules.report_templates import as_text
+from reviews.guarding.rules.once import once
 from reviews.guarding.rules.records import PLAIN, Ground, Record, leaves
 
 MOST_FACTS = 12
@@ -246,11 +247,11 @@ class Effects:
                 return core
         return None
 
-    @cached_property
+    @once
     def _places(self) -> Mapping[int, int]:
         return {id(each): place for place, each in enumerate(self._ground.records)}
 
-    @cached_property
+    @once
     def _answers_by_id(self) -> Mapping[str, list[int]]:
         """The places of the answers that have an id of their own, by each of their ids."""
         found: dict[str, list[int]] = defaultdict(list)
@@ -291,14 +292,14 @@ def _core_of(record: Record) -> tuple[Mapping[str, Any], list[str]]:
     if found is None:
         core = _core(record.answer)
         found = record.derived["core"] = (core, _own_ids(core))
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def _core(answer: Mapping[str, Any]) -> Mapping[str, Any]:
     """What a single wrapper holds, or the answer."""
     for _ in range(3):
-        inner = [value for value in answer.values() if isinstance(value, Mapping)]
-        if len(inner) != 1 or _own_ids(answer) or len(answer) > 3:
+        inner = [value for value in answer.values() if isinstance(value, dict | Mapping)] if len(answer) <= 3 else []
+        if len(inner) != 1 or _own_ids(answer):
             break
         answer = inner[0]
     return answer
@@ -325,7 +326,7 @@ def _differences(after: Any, before: Any, path: tuple[str, ...]) -> Iterator[_Sh
     """Yield the values that one shows and another does not, the rows of lists as wholes (rule 2)."""
     if len(path) > DEPTH:
         return
-    if isinstance(after, Mapping):
+    if isinstance(after, dict | Mapping):
         known = before if isinstance(before, Mapping) else {}
         for name, value in after.items():
             if name not in known or known[name] != value:
@@ -348,11 +349,11 @@ def _things_in(record: Record) -> Mapping[str, list[Mapping[str, Any]]]:
         found = record.derived["things"] = defaultdict(list)
         _collect_things(record.answer, None, found, DEPTH)
         _collect_things(record.reading, None, found, DEPTH)
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def _collect_things(value: Any, key: Any, found: dict[str, list[Mapping[str, Any]]], depth: int) -> None:
-    if isinstance(value, Mapping):
+    if isinstance(value, dict | Mapping):
         names = {} if key is None else {str(key): None}
         for name, each in value.items():
             if isinstance(each, PLAIN):
@@ -393,18 +394,24 @@ def _brief(told: Mapping[str, Any]) -> str:
     return ", ".join(each.replace("_", " ") for each in values if each)
 
 
-def _paths(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+def _paths(value: Any) -> list[tuple[tuple[str, ...], Any]]:
     """The plain values in nested ones, each with the names on the way to it."""
+    found: list[tuple[tuple[str, ...], Any]] = []
+    _add_paths(value, (), found)
+    return found
+
+
+def _add_paths(value: Any, path: tuple[str, ...], found: list[tuple[tuple[str, ...], Any]]) -> None:
     if isinstance(value, PLAIN):
-        yield path, value
-    elif isinstance(value, Mapping) and len(path) < DEPTH:
-        for name, each in value.items():
-            yield from _paths(each, (*path, str(name)))
-    elif isinstance(value, list | tuple) and len(path) < DEPTH:
-        for each in value:
-            yield from _paths(each, path)
-    elif value is not None and not isinstance(value, Mapping | list | tuple):
-        yield path, value
+        found.append((path, value))
+    elif isinstance(value, dict | Mapping):
+        for name, each in value.items() if len(path) < DEPTH else ():
+            _add_paths(each, (*path, str(name)), found)
+    elif isinstance(value, list | tuple):
+        for each in value if len(path) < DEPTH else ():
+            _add_paths(each, path, found)
+    elif value is not None:
+        found.append((path, value))
 
 
 def _named_leaves(value: Any) -> Iterator[tuple[str, Any]]:

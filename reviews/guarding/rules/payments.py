@@ -71,9 +71,11 @@ def _is_told(sentence: str) -> bool:
 
 def other_method(sentence: str, changes: Sequence[Record], effects: Effects) -> str | None:
     """The method that a sentence in lower case names in place of those of the changes (rule 2)."""
+    if not _OF_MONEY.search(sentence) or _OPEN.search(sentence):
+        return None
     digits = [next(filter(None, each)) for each in _DIGITS.findall(sentence)]
     named = _METHOD.findall(sentence)
-    if not (digits or named) or not _OF_MONEY.search(sentence) or _OPEN.search(sentence):
+    if not digits and not named:
         return None
     methods = {each for record in changes for each in effects.methods_of(record)}
     known = [_words_of(each, effects) for each in methods]

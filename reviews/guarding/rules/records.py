@@ -11,15 +11,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cached_property
 from typing import Any, Protocol
 
 from ledger.catalogue.rules.contract import Saying
 from reviews.guarding.rules.folding import fold
+from reviews.guarding.rules.once import once
 
 _PARTS = re.compile(r"[/\s,;]+")
 PLAIN = (str, int, float)
@@ -99,30 +99,30 @@ class Record:
         object.__setattr__(made, "is_new", is_new)
         return made
 
-    @cached_property
+    @once
     def derived(self) -> dict[str, Any]:
         """A place for what other rules derive from this record alone, by name; it never depends on `is_new`."""
         return {}
 
-    @cached_property
+    @once
     def differing(self) -> tuple[Field, ...]:
         """The fields that are shown otherwise than they were asked."""
         return tuple(each for each in self.fields if each.same is False)
 
-    @cached_property
+    @once
     def names(self) -> tuple[str, ...]:
         """The words by which a sentence can name it: those of its target, without the kind, and of its evidence."""
         kind, _, thing = self.target.partition("/")
         parts = [part for text in (thing or kind, *self.evidence) for part in _PARTS.split(fold(text).lower)]
         return tuple(dict.fromkeys(part.strip("#.") for part in parts if _NAMES.fullmatch(part)))
 
-    @cached_property
+    @once
     def said(self) -> str:
         """Everything that it holds as one text in lower case, for whoever looks for a value."""
         parts = [self.target, *self.evidence, self.reason, *map(str, leaves(self.arguments)), self.shown]
         return "\n".join(parts).lower()
 
-    @cached_property
+    @once
     def shown(self) -> str:
         """What its answer and its reading show, as one text in lower case."""
         return "\n".join(map(str, (*leaves(self.answer), *leaves(self.reading)))).lower()
@@ -154,22 +154,22 @@ class Ground:
     heard: str = ""
     is_whole: bool = True
 
-    @cached_property
+    @once
     def derived(self) -> dict[str, Any]:
         """A place for what other rules derive from this record, by name, so that it is derived once."""
         return {}
 
-    @cached_property
+    @once
     def by_name(self) -> Mapping[str, Tool]:
         """The tools by name; one that the agent was given goes before one that it was not."""
         return {tool.name: tool for tool in sorted(self.tools, key=lambda tool: tool.disclosed)}
 
-    @cached_property
+    @once
     def changing(self) -> frozenset[str]:
         """The names of the tools that change something; one that nobody knows is taken for one."""
         return frozenset(tool.name for tool in self.tools if tool.mutating)
 
-    @cached_property
+    @once
     def reads(self) -> tuple[Record, ...]:
         """The records of tools that change nothing."""
         return tuple(record for record in self.records if not self.changes(record))
@@ -178,7 +178,7 @@ class Ground:
         """Return whether an action was to change something."""
         return record.tool in self.changing or record.tool not in self.by_name
 
-    @cached_property
+    @once
     def read_text(self) -> str:
         """All that readings showed, in lower case; what they were asked is the agent's own."""
         return "\n".join("\n".join((each.shown, *each.evidence)).lower() for each in self.reads)
@@ -203,10 +203,10 @@ def leaves(value: object) -> list[Any]:
 
 
 def _add_leaves(value: object, found: list[Any], depth: int) -> None:
-    # Most values are plain ones of exactly these types, and a lookup costs a fraction of `isinstance`.
+    # What JSON gives is of exactly these types: asking for them first costs a fraction of asking for a Mapping.
     if type(value) in _EXACT:
         found.append(value)
-    elif isinstance(value, Mapping):
+    elif isinstance(value, dict | Mapping):
         for each in value.values() if depth else ():
             _add_leaves(each, found, depth - 1)
     elif isinstance(value, list | tuple):

@@ -16,11 +16,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any, NamedTuple
 
+from reviews.guarding.rules.once import once
 from reviews.guarding.rules.records import Ground, Record, leaves
-from reviews.guarding.rules.values import dates_in
+from reviews.guarding.rules.values import dates_in, known_values
 
 _NUMBER = re.compile(r"[-+]?[$\u20ac\u00a3]?\s?\d[\d,]*(?:\.\d+)?")
 _AMOUNT = re.compile(
@@ -37,6 +38,7 @@ _WORDS = re.compile(r"[^a-z0-9]+")
 _SEVERAL = re.compile(r"\b(?:in all|total|together|each|per|both|all|two|three|four|five|six|seven|eight|nine)\b")
 SHORT = 3
 MOST_TIMES = 9
+MOST_AMOUNTS = 60
 
 
 class Value(NamedTuple):
@@ -95,19 +97,21 @@ class KnownValues:
     def __init__(self, ground: Ground) -> None:
         self._ground = ground
 
-    @cached_property
-    def amounts(self) -> frozenset[float]:
-        """Every number on record, in units and as minor units, and the sums and differences of two amounts."""
-        records = self._ground.records
-        single = [number for record in records for number in _each(_all(record))]
-        own = [number for record in records if self._ground.changes(record) for number in _amounts(record)][:60]
+    @once
+    def _totals(self) -> frozenset[float]:
+        """The sums and differences of two amounts of the changes, and the sum of all."""
+        own = [number for record in self._ground.records if self._ground.changes(record) for number in _amounts(record)]
+        own = own[:MOST_AMOUNTS]
         pairs = [(one, other) for one in own for other in own]
         totals = [sum(own), *(one + other for one, other in pairs), *(abs(one - other) for one, other in pairs)]
-        return frozenset({*single, *(round(each, 2) for each in totals)})
+        return frozenset(round(each, 2) for each in totals)
 
     def accounts_for(self, amount: float, *, most: int) -> bool:
-        """Return whether an amount is on record, or is a small multiple (up to `most`) of one that is."""
-        return any(round(amount / times, 2) in self.amounts for times in range(1, most + 1))
+        """Return whether an amount is on record, in units or as minor units, or follows from two amounts of the
+        changes, or is a small multiple (up to `most`) of one that is or does.
+        """
+        units = {round(amount / times, 2) for times in range(1, most + 1)}
+        return any(units & known_values(each).numbers for each in self._ground.records) or bool(units & self._totals)
 
     def holds(self, name: str) -> bool:
         """Return whether an id or an address occurs anywhere on record."""
@@ -310,11 +314,6 @@ def _money_in(source: Any) -> Iterator[Any]:
     elif isinstance(source, list | tuple):
         for value in source:
             yield from _money_in(value)
-
-
-def _all(record: Record) -> Iterator[Any]:
-    for source in (record.arguments, record.answer, record.reading, list(record.evidence)):
-        yield from leaves(source)
 
 
 def _each(values: Iterable[Any]) -> Iterator[float]:

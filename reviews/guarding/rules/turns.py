@@ -32,7 +32,7 @@ def last_changes(ground: Ground) -> tuple[Record, ...]:
     found = ground.derived.get("last changes")
     if found is None:
         found = ground.derived["last changes"] = last_tries(filter(ground.changes, ground.records))
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def named_in(sentence: str, records: Sequence[Record]) -> tuple[Record, ...]:

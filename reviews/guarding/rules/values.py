@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import combinations, combinations_with_replacement
 from typing import Any, NamedTuple
 
 from reviews.guarding.rules.effects import Effects
+from reviews.guarding.rules.once import once
 from reviews.guarding.rules.records import Ground, Record, leaves
 
 # fmt: off
@@ -33,6 +34,7 @@ _AMOUNT = re.compile(
     r"(?:(?<![\w.])|(?<=\bus))[-+\u2212]?\s?[$\u20ac\u00a3\u00a5]\s?[-+\u2212]?(\d[\d,]*(?:\.\d+)?)(?!\s?[km]\b)"
     r"|(?<![\w.,$])(\d[\d,]*(?:\.\d+)?)\s?(?:[\u20ac\u00a3]|(?:usd|eur|gbp|chf|dollars?|euros?|pounds?)\b)"
 )
+_CURRENCIES = ("$", "\u20ac", "\u00a3", "\u00a5", "usd", "eur", "gbp", "chf", "dollar", "pound")
 _ISO = re.compile(r"\b(\d{4})-(\d{2})-(\d{2})(?!\d)")
 _SLASHED = re.compile(r"\b(\d{1,2})/(\d{1,2})/(\d{4})\b")
 _MONTH_DAY = re.compile(rf"\b({_MONTH})\.?\s+(\d{{1,2}})(?:st|nd|rd|th)?\b(?:,?\s+(\d{{4}})\b)?")
@@ -72,7 +74,7 @@ def stated_values(text: str) -> tuple[StatedValue, ...]:
 @lru_cache(maxsize=64)
 def _find_stated(text: str) -> tuple[StatedValue, ...]:
     found: list[StatedValue] = []
-    taken: list[tuple[int, int]] = [each.span() for each in _CODE.finditer(text)]
+    taken = [each.span() for each in _CODE.finditer(text)] if "`" in text or "{{" in text or "://" in text else []
 
     def take(sort: str, span: tuple[int, int], value: Any) -> None:
         if not any(start < span[1] and span[0] < end for start, end in taken):
@@ -80,7 +82,7 @@ def _find_stated(text: str) -> tuple[StatedValue, ...]:
             if value is not None:
                 found.append(StatedValue(sort, span, value))
 
-    for each in _AMOUNT.finditer(text):
+    for each in _AMOUNT.finditer(text) if any(map(text.__contains__, _CURRENCIES)) else ():
         take("amount", each.span(), _plain(each[1] or each[2]))
     for each, value in dates_in(text):
         take("date", each.span(), value)
@@ -117,13 +119,13 @@ class OnRecord:
         """Return whether a text in lower case stands anywhere on record."""
         return any(text in each.text for each in self._known)
 
-    @cached_property
-    def _known(self) -> list[_Known]:
+    @once
+    def _known(self) -> list[KnownText]:
         """The values of each record, and of what was heard."""
-        heard = [_Known(self._ground.heard.lower())] if self._ground.heard else []
-        return heard + [_known_of(each) for each in self._ground.records]
+        heard = [KnownText(self._ground.heard.lower())] if self._ground.heard else []
+        return heard + [known_values(each) for each in self._ground.records]
 
-    @cached_property
+    @once
     def _following(self) -> frozenset[float]:
         """The amounts that follow from those of the changes, and of what their arguments name (rule 2)."""
         changes = [each for each in self._ground.records if self._ground.changes(each)]
@@ -155,35 +157,38 @@ class OnRecord:
         return [each.amount for record in changes for each in self._effects.money_of(record)]
 
 
-class _Known:
-    """The values of a text in lower case, found when first needed."""
+class KnownText:
+    """A text in lower case with its values, found when first needed."""
 
     def __init__(self, text: str) -> None:
         self.text = text[:LONGEST_SEARCHED]
 
-    @cached_property
+    @once
     def bare_text(self) -> str:
+        """The text without what stands between the parts of ids."""
         return _bare(self.text)
 
-    @cached_property
+    @once
     def numbers(self) -> frozenset[float]:
-        numbers = set(map(_plain, _NUMBER.findall(self.text)))
+        """The numbers in it, whole ones also as minor units."""
+        numbers = set(map(_plain, set(_NUMBER.findall(self.text))))
         minor = {round(each / 100, 2) for each in numbers if each.is_integer()}
         return frozenset(numbers | minor)
 
-    @cached_property
+    @once
     def dates(self) -> frozenset[tuple[int, int, int | None]]:
+        """The dates in it, each as month, day and year."""
         return frozenset(value for _, value in dates_in(self.text) if value is not None)
 
 
-def _known_of(record: Record) -> _Known:
+def known_values(record: Record) -> KnownText:
     """The values of everything that a record holds, found once."""
     found = record.derived.get("known")
     if found is None:
         names = " ".join(map(str, record.answer))
         text = f"{record.said}\n{names}\n{record.action_id} {record.call_id}".lower()
-        found = record.derived["known"] = _Known(text)
-    return found  # type: ignore[no-any-return]
+        found = record.derived["known"] = KnownText(text)
+    return found
 
 
 def _bare(text: str) -> str:

@@ -27,7 +27,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
 from ledger.catalogue.rules.report_templates import DEFAULT_LANGUAGE
 from reviews.guarding.rules import replacement, wording
@@ -37,6 +36,7 @@ from reviews.guarding.rules.codes import ViolationCode as Code
 from reviews.guarding.rules.deeds import Deed, ability_words, verbs_of
 from reviews.guarding.rules.effects import Effects
 from reviews.guarding.rules.folding import Folded, fold
+from reviews.guarding.rules.once import once
 from reviews.guarding.rules.payments import other_method, wrong_direction
 from reviews.guarding.rules.receipt import Line, receipt_of, status_line
 from reviews.guarding.rules.records import Ground, Note, Record, Stated, leaves
@@ -189,27 +189,27 @@ class _Judging:
         """Return whether anything here could contradict the message; otherwise its sentences need not be examined."""
         return bool(self.differing or self.new or self.has_phrases or self.may_report or self.may_promise)
 
-    @cached_property
+    @once
     def has_phrases(self) -> bool:
         """Return whether any words of a contract stand in the message."""
         return self.phrases.may_stand_in(self.folded.lower)
 
-    @cached_property
+    @once
     def may_report(self) -> bool:
         """Return whether any deed may stand in the message."""
         return self.verbs is not None and self.verbs.may_report(self.folded.lower, strict=self.strict is not None)
 
-    @cached_property
+    @once
     def may_promise(self) -> bool:
         """Return whether any promise may stand in the message."""
         return self.verbs is not None and self.verbs.may_promise(self.folded.lower)
 
-    @cached_property
+    @once
     def tells_failure(self) -> bool:
         """Return whether any failure may be told in the message."""
         return wording.tells_failure(self.folded.lower)
 
-    @cached_property
+    @once
     def faulty(self) -> tuple[Record, ...]:
         """The changes since the agent's last message that are not done."""
         return tuple(each for each in self.tries if each.is_new and violation_of(each) is not None)
@@ -259,14 +259,14 @@ class _Judging:
         """Return whether a sentence is the console's own, word for word."""
         return said.text in self.own_words and said.text in self.own_sentences
 
-    @cached_property
+    @once
     def own_words(self) -> str:
         """The console's own words about each action, in lower case."""
         told = [f"{self._line(each).text}\n{each.tool} on {each.target}: {each.text}" for each in self.tries]
         told.append(receipt_of(self.ground, only_new=False).text)
         return _without_quotes(fold("\n".join(told))).lower
 
-    @cached_property
+    @once
     def own_sentences(self) -> frozenset[str]:
         """The sentences of the console's own words."""
         folded = Folded(self.own_words, self.own_words, None)
@@ -499,7 +499,7 @@ class _Judging:
         line = replacement.direction_line(record, effect)
         return _Finding(said, (record,), "direction", Code.MISREAD, line)
 
-    @cached_property
+    @once
     def has_payments(self) -> bool:
         """Return whether any change moved or owes money in a known direction."""
         return any(each.direction for record in self.tries for each in self.effects.money_of(record))
@@ -591,7 +591,7 @@ class _Judging:
         verb = "stands" if len(set(quoted)) == 1 else "stand"
         self._add_note("value", said, f"{named} {verb} nowhere on record.", quoted=False)
 
-    @cached_property
+    @once
     def _stated_amounts(self) -> tuple[float, ...]:
         """The amounts of the whole message that are on record: an offer states its differences beside them."""
         stated = [each for each in stated_values(self.folded.lower) if each.sort == "amount"]
@@ -607,7 +607,7 @@ class _Judging:
                 self._add_note("failure", said, f"The record has: {self._line(each).text}", record=each)
                 return
 
-    @cached_property
+    @once
     def deniable(self) -> tuple[Record, ...]:
         """The new changes that nobody may tell as failed: none where one of them, or a new reading, did fail."""
         codes = [violation_of(each) for each in self.new]
@@ -617,7 +617,7 @@ class _Judging:
             return ()
         return tuple(each for each, code in zip(self.new, codes, strict=True) if code in (None, Code.UNKNOWN_FLATTENED))
 
-    @cached_property
+    @once
     def abilities(self) -> frozenset[str]:
         """The words of what the tools of the agent can do."""
         return frozenset(word for each in self.ground.tools if each.disclosed for word in ability_words(each))
