@@ -29,7 +29,7 @@ from reviews.observations.rules import observe
 from reviews.reconciliation.rules.reading import parse_reading, reading_bindings
 from reviews.reporting.operations.reports import report_on
 from reviews.reporting.queries import facts_of_each
-from reviews.reporting.rules.report import StatusCode, StatusReport
+from reviews.reporting.rules.report import StatusReport
 
 MOST = 500
 READ_LASTS = timedelta(hours=1)
@@ -148,7 +148,7 @@ def _record(speaker: Speaker, action: Any, told: StatusReport, kept: _Seen, *, a
         target=action.target,
         arguments=kept.arguments,
         state=str(state),
-        completed=told.completed or told.code is StatusCode.ANSWERED,
+        completed=told.is_fulfilled,
         code=str(told.code),
         text=told.text,
         reason=_reason(action, seen) or speaker.refusals.get(action.id, ""),

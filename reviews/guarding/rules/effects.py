@@ -296,7 +296,7 @@ def _core_of(record: Record) -> tuple[Mapping[str, Any], list[str]]:
 
 
 def _core(answer: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What a single wrapper holds, or the answer."""
+    """The object in a single wrapper, or the answer."""
     for _ in range(3):
         inner = [value for value in answer.values() if isinstance(value, dict | Mapping)] if len(answer) <= 3 else []
         if len(inner) != 1 or _own_ids(answer):

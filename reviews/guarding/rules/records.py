@@ -124,7 +124,7 @@ class Record:
 
     @once
     def shown(self) -> str:
-        """What its answer and its reading show, as one text in lower case."""
+        """The values of its answer and its reading as one text in lower case."""
         return "\n".join(map(str, (*leaves(self.answer), *leaves(self.reading)))).lower()
 
 

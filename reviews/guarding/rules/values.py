@@ -105,22 +105,22 @@ class OnRecord:
     def holds(self, stated: StatedValue) -> bool:
         """Return whether a value stands on record, or follows from it."""
         if stated.sort == "amount":
-            return any(stated.value in each.numbers for each in self._known) or stated.value in self._following
+            return any(stated.value in each.numbers for each in self._texts) or stated.value in self._following
         if stated.sort == "id":
-            if any(stated.value in each.text for each in self._known):
+            if any(stated.value in each.text for each in self._texts):
                 return True
             bare = _bare(stated.value)
-            return any(bare in each.bare_text for each in self._known)
+            return any(bare in each.bare_text for each in self._texts)
         month, day, year = stated.value
-        dates = (one for each in self._known for one in each.dates)
+        dates = (one for each in self._texts for one in each.dates)
         return any(each[:2] == (month, day) and (year is None or each[2] in (None, year)) for each in dates)
 
     def has_text(self, text: str) -> bool:
         """Return whether a text in lower case stands anywhere on record."""
-        return any(text in each.text for each in self._known)
+        return any(text in each.text for each in self._texts)
 
     @once
-    def _known(self) -> list[KnownText]:
+    def _texts(self) -> list[KnownText]:
         """The values of each record, and of what was heard."""
         heard = [KnownText(self._ground.heard.lower())] if self._ground.heard else []
         return heard + [known_values(each) for each in self._ground.records]

@@ -126,6 +126,11 @@ class StatusReport:
     parts: tuple[Part, ...] = ()
     claims: Claims = ()
 
+    @property
+    def is_fulfilled(self) -> bool:
+        """Return whether the action did what it was for: a change is completed, a read was answered."""
+        return self.completed or self.code is StatusCode.ANSWERED
+
 
 def build_report(
     facts: Facts,
