@@ -261,7 +261,9 @@ class Vote(Row):
 
 
 class Approver(models.Model):
-    """Somebody who may decide: the roster, kept with the memberships. `person_id` is the human behind the account."""
+    """A person who may decide: the roster, maintained with the memberships. `person_id` is the human behind the
+    account.
+    """
 
     pk = models.CompositePrimaryKey("tenant_id", "actor_id")
     tenant_id = models.UUIDField()
@@ -424,7 +426,7 @@ class Comment(models.Model):
 
 
 class BreakGlassUse(models.Model):
-    """One use of break-glass: an approval that one person gave alone, and the review that must follow."""
+    """One use of break-glass: an approval given by one person alone, and the review that must follow."""
 
     pk = models.CompositePrimaryKey("tenant_id", "id")
     tenant_id = models.UUIDField()
@@ -569,7 +571,8 @@ class Executor(models.Model):
 
 
 class StartOverride(models.Model):
-    """A person's decision that actions of these tools start until `ends_at`, although the record has gone back.
+    """A person's decision that actions of these tools start until `ends_at`, although the record is older than a head
+    seen before.
 
     `log_id` is the subject of the log that was current then, on which it is recorded.
     """
@@ -667,7 +670,7 @@ class Deadline(Row):
 
 
 class ApprovalDisplay(models.Model):
-    """One person's display of one approval: when it was served, and what their page reports about itself.
+    """One display of an approval to one person: when it was served, and what the page reported.
 
     Not part of the record: it says nothing about what was approved, and is kept as long as its own retention says.
     """

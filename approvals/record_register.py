@@ -377,7 +377,7 @@ def _join_rules(rules: Any) -> Any:
 
 
 def _baseline_field(event: VerifiedEvent, name: str, missing: Any) -> Any:
-    """The baseline read before approval was requested; where none was read, the earlier event's value stays."""
+    """The baseline read before approval was requested; without one the earlier event's value is kept."""
     if event.said("before", None) is None:
         return missing if event.envelope.seq == 1 else KEEP
     return event.said(f"before.{name}")

@@ -37,7 +37,7 @@ def lapse(
     unverifiable: Callable[[UUID], Collection[str]] = lambda _: (),
     alarm: Callable[[Any, datetime], None] = lambda used, at: None,
 ) -> int:
-    """End what has run out, each in a transaction of its own.
+    """Expire what is overdue, each in its own transaction.
 
     `unverifiable` names a tenant's systems that are away; `alarm` is raised about a use of break-glass that nobody
     reviewed in time, in the transaction that notes it.
@@ -84,7 +84,7 @@ def _come_due(
 
 
 def _renew(*, at: datetime) -> None:
-    """Ask people again about what may be tried once more."""
+    """Request approval again for actions that may be retried."""
     for tenant in events.tenants():
         with tenancy(tenant.id):
             spent = approvals.actions_with_spent_approval(tenant.id)
@@ -101,7 +101,9 @@ def _renew(*, at: datetime) -> None:
 
 @shared_task
 def turn_clocks() -> int:
-    """Stop the clocks that a freeze covers, and let those go on whose freeze was lifted; how many stand still."""
+    """Stop the clocks that a freeze covers, resume those whose freeze was lifted, and return the number of stopped
+    ones.
+    """
     at, standing = timezone.now(), 0
     for tenant in events.tenants():
         with tenancy(tenant.id):
@@ -120,7 +122,7 @@ def turn_clocks() -> int:
 
 @shared_task
 def watch_agents() -> int:
-    """Raise and clear the flags of agents, each agent in a transaction of its own; how many changed."""
+    """Raise and clear the flags of agents, each agent in its own transaction; return the number of changes."""
     at, changed = timezone.now(), 0
     for tenant in events.tenants():
         with tenancy(tenant.id):
@@ -136,7 +138,7 @@ def watch_agents() -> int:
 
 @shared_task
 def end_stopped_work() -> int:
-    """Go on to end what stopped agents have left (`agents.operations.stops`); how many portions were ended."""
+    """Continue ending the work of stopped agents (`agents.operations.stops`); return the number of portions ended."""
     at, portions = timezone.now(), 0
     for tenant_id, agent_row in execution_queries.stopped_agents(at=at):
         try:
@@ -156,7 +158,7 @@ def end_stopped_work() -> int:
 
 @shared_task
 def prepare() -> int:
-    """Go on with the approvals whose target was read; how many people are asked about now, or ended."""
+    """Continue with the approvals whose target was read; return the number requested or ended."""
     at, moved = timezone.now(), 0
     for tenant_id, approval_id in execution_queries.preparing_approvals():
         try:
@@ -172,7 +174,7 @@ def prepare() -> int:
 
 @shared_task
 def propose_follow_ups() -> int:
-    """Propose what recovery ordered, and cancel what has not started in runs that are taken back."""
+    """Propose the actions that recovery ordered, and cancel unstarted ones in runs that are being rolled back."""
     at = timezone.now()
     proposed = 0
     for order in runs.due_orders(at=at, proposed=False):

@@ -36,7 +36,7 @@ def measure(stand: Stand, rounds: int) -> list[Figure]:
 
 
 def ways(number: int) -> dict[str, Write]:
-    """What one writer can do."""
+    """Return the operations of one writer."""
     from ledger.record.queries import events as queries
 
     move = mover()
@@ -46,7 +46,9 @@ def ways(number: int) -> dict[str, Write]:
 
 
 def mover() -> Callable[[], tuple[UUID, int]]:
-    """What moves one of some new actions on, each in turn; its id and the number of the event."""
+    """Return a function that advances one of some new actions, in rotation; it returns the id and the number of the
+    event.
+    """
     from ledger.db import tenancy
     from ledger.record.queries import events as queries
 
@@ -88,7 +90,7 @@ def _move(tenant: UUID, action: UUID, state: str) -> tuple[UUID, int]:
 
 
 def moved(state: str) -> Any:
-    """What the event says."""
+    """Return the content of the event."""
     from ledger.record import operations as ledger
 
     return ledger.NewEvent(
@@ -101,7 +103,7 @@ def moved(state: str) -> Any:
 
 
 def _sample(tenant: UUID, action: UUID) -> dict[str, Any]:
-    """The bytes of one event, for the other side to write as many."""
+    """Return the bytes of one event; the other side writes the same number."""
     from ledger.db import tenancy
     from ledger.models import Entry, Event
 

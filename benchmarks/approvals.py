@@ -135,7 +135,9 @@ def _starts(stand: Stand, ours: list[Connection], rounds: int) -> Figure:
 
 
 def _claimable(ours: list[Connection], rounds: int) -> Figure:
-    """One after the other, with nothing else to do: from the vote, which must be sealed, to the claim that gets it."""
+    """Measure, one at a time and without other load, the time from the vote, which must be sealed, to the claim that
+    gets it.
+    """
     medians = []
     for _ in range(rounds):
         [delays] = ask(ours[:1], "claimable", 0)

@@ -22,7 +22,7 @@ def main() -> None:
 
 
 def _warm(processes: int, walks: object) -> None:
-    """Let the processes start: a log of nothing is walked at once."""
+    """Start the processes, by checking an empty log."""
     from ledger.record.queries import events
 
     tenant = events.tenants()[0].id

@@ -35,7 +35,7 @@ class Written:
     file: Path
 
     def do(self) -> None:
-        """What the executor would have done."""
+        """Return the result that the executor would have reported."""
         self.file.parent.mkdir(parents=True, exist_ok=True)
         self.file.write_text(TEXT)
 

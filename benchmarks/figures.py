@@ -23,7 +23,9 @@ ROOT_PROCESS = "COUNTERFOIL_BENCH_PROCESS"
 
 
 def sized(whole: N, *, tiny: N) -> N:
-    """How much to do in this process: enough to measure or, for the test that runs them all, to go through once."""
+    """Return the amount of work in this process: enough to measure or, for the test that runs them all, a
+    single pass.
+    """
     return tiny if os.environ.get(TINY) else whole
 
 
@@ -40,8 +42,8 @@ class Rate(float):
 
 
 def spent_ms() -> float:
-    """What all processes below the one that began the run have used so far: writers, web, workers, servers and the
-    sequencer together; those that have ended are not counted.
+    """Return the processor time so far of all processes below the one that began the run: writers, web, workers,
+    servers and the sequencer together; those that have ended are not counted.
     """
     root = psutil.Process(int(os.environ[ROOT_PROCESS]))
     return sum(_spent_ms(process.pid) for process in [root, *root.children(recursive=True)])
@@ -77,7 +79,7 @@ class Figure:
 
     @property
     def cpu_ms(self) -> str:
-        """The processor time of one operation, ours and the peer's, where it was counted."""
+        """Return the processor time of one operation, ours and the peer's, if it was measured."""
         sides = [[rate.cpu_ms for rate in rates if isinstance(rate, Rate)] for rates in (self.ours, self.peer)]
         return " / ".join(_short(statistics.median(side)) if side else "-" for side in sides) if any(sides) else ""
 
@@ -90,14 +92,14 @@ class Figure:
 
 
 def interleaved(rounds: int, ours: Measure, peer: Measure) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Both sides in every round, the first of one round the second of the next; one round before counts for nothing."""
+    """Measure both sides in every round, alternating the order, after one uncounted round."""
     ours(), peer()
     pairs = [_round(number, ours, peer) for number in range(rounds)]
     return tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs)
 
 
 def in_turn(rounds: int, sides: Mapping[str, Measure]) -> dict[str, tuple[float, ...]]:
-    """Several sides in every round, each round beginning with another; one round before counts for nothing."""
+    """Measure several sides in every round, each round beginning with another, after one uncounted round."""
     names = list(sides)
     found: dict[str, list[float]] = {name: [] for name in names}
     for number in range(-1, rounds):

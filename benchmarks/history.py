@@ -1,4 +1,4 @@
-"""A history in bulk: events, readings, calls and reports of many actions, and then what became known of them later.
+"""A history in bulk: events, readings, calls and reports of many actions, and their later truth.
 
 Every action follows one of `STORIES`, each a legal path with what was read, told and learnt on it; together they
 bring about every case that a figure counts. Envelopes and hashes are made as the record makes them, each continuing
@@ -29,7 +29,7 @@ SETTLING: Final = ("attested_present", "attested_absent", "compensated", "compen
 
 @dataclass(frozen=True)
 class Step:
-    """One event `after` so many seconds; `reading` is what a run of it found: result, discrepancy, consistency.
+    """One event `after` this many seconds; `reading` is the result of its run: result, discrepancy, consistency.
 
     `told` says that completion was reported on it. `lost`, `torn` and `bare` are breaks in the record: the event is not
     there, its hash of the one before is wrong, it commits to no entry.
@@ -48,7 +48,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Story:
-    """A path that `weight` of all actions take; `reads` tells that the tool changes nothing."""
+    """A path that `weight` of all actions take; `reads` is True if the tool changes nothing."""
 
     weight: int
     steps: Sequence[Step]
@@ -314,7 +314,7 @@ WHERE a.tenant_id = %(tenant)s AND a.id = told.id AND learnt.late
 
 
 def fill(connection: psycopg.Connection, tenant: UUID, count: int, *, late: bool) -> None:
-    """Put the history of `count` actions there, up to ten days ago; with `late` what became known of them later.
+    """Insert the history of `count` actions, up to ten days old; with `late` also their later truth.
 
     The connection is that of the superuser, for checks and triggers of single rows are passed over. A large history is
     put there by as many connections as there are processors.
@@ -355,7 +355,7 @@ def _fill_part(connection: psycopg.Connection, tenant: UUID, count: int, part: r
 
 @contextmanager
 def without_triggers(connection: psycopg.Connection) -> Iterator[None]:
-    """No trigger runs until the end: what they would have made is made here, by the same rules."""
+    """Disable triggers until the end; their results are computed here, by the same rules."""
     always = [tuple(map(sql.Identifier, each)) for each in connection.execute(_ALWAYS).fetchall()]
     for table, trigger in always:
         connection.execute(sql.SQL("ALTER TABLE {} DISABLE TRIGGER {}").format(table, trigger))
@@ -368,7 +368,7 @@ def without_triggers(connection: psycopg.Connection) -> Iterator[None]:
 
 @contextmanager
 def _in_bulk(connection: psycopg.Connection) -> Iterator[None]:
-    """One transaction that passes over the triggers that are left, and waits for no disk."""
+    """Open one transaction that skips the remaining triggers and does not wait for the disk."""
     with connection.transaction():
         connection.execute("SET LOCAL session_replication_role = replica")
         connection.execute("SET LOCAL synchronous_commit = off")

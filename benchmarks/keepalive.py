@@ -1,4 +1,4 @@
-"""A client that costs next to nothing, so that the machine is left to what is measured: bytes out, bytes in."""
+"""A client with minimal cost, so that the machine is left to the measured side: bytes out, bytes in."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Wire:
 
 
 def rate(asks: list[Ask], seconds: float) -> float:
-    """Requests per second, each caller asking again as soon as it is answered."""
+    """Return requests per second, with each caller sending the next request as soon as it is answered."""
     until = time.perf_counter() + seconds
 
     def count(ask: Ask) -> int:

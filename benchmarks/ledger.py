@@ -1,4 +1,4 @@
-"""The record and its log: appending, sealing, checking and proving, each against what it competes with.
+"""The record and its log: appending, sealing, checking and proving, each against a comparable system.
 
 `append` here is the whole operation: a transaction that knows its tenant, the action's row locked, one step, event,
 entry, present view and the row that waits for its leaf. benchmarks/log.py has what depends on the size of a log.
@@ -184,7 +184,7 @@ class Watched:
 
 
 def _sealing(stand: Stand, rounds: int) -> list[Figure]:
-    """Four writers as fast as they can, while the sequencer gives each event its place and signs."""
+    """Measure four writers at full speed while the sequencer gives each event its position and signs."""
     tails, middles, rates = [], [], []
     with sequencing(stand, DATABASE), writers(stand, DATABASE, 4, "benchmarks.ledger:sampled") as pipes:
         _drained(stand, DATABASE)
@@ -237,7 +237,7 @@ class Samples:
 
 @dataclass
 class Told:
-    """What a writer answers when it is asked for its samples."""
+    """A writer's answer when it is asked for its samples."""
 
     samples: Samples
 
@@ -249,7 +249,7 @@ class Told:
 
 
 def sampled(number: int) -> dict[str, Write]:
-    """What one writer can do."""
+    """Return the operations of one writer."""
     samples = Samples()
     return {"append": samples, "samples": Told(samples)}
 
@@ -279,7 +279,7 @@ int fdatasync(int file) {
 
 @contextmanager
 def slow_disk(stand: Stand) -> Iterator[Stand | None]:
-    """The same stand with a server on a slow disk; None where there is no compiler.
+    """Return the same stand with a server on a slow disk; None if there is no compiler.
 
     The embedded servers write to whatever disk there is, often one that is far faster than network storage. A shim in
     front of the C library adds one millisecond to each fsync and fdatasync; all else is as on the first server.

@@ -47,7 +47,7 @@ URL = "http://localhost:8000"  # the public address, which proofs of possession 
 
 @dataclass
 class Tally:
-    """What became of the requests of one kind in one phase."""
+    """The results of the requests of one kind in one phase."""
 
     statuses: Counter[str] = field(default_factory=Counter)
     seconds: list[float] = field(default_factory=list)
@@ -66,7 +66,7 @@ class Tally:
 
 @dataclass
 class Day:
-    """The callers of one run, and what they remember of it."""
+    """The callers of one run, and their memory of it."""
 
     port: int
     keys: dict[str, str]
@@ -82,7 +82,7 @@ class Day:
     is_over: bool = False
 
     async def ask(self, kind: str, method: str, path: str, body: Any = None, **headers: str) -> httpx.Response | None:
-        """One request, counted; None where it was shed or got no answer."""
+        """Send one request and count it; return None if it was shed or got no answer."""
         began, status = time.perf_counter(), "no answer"
         try:
             answer = await self.client.request(
@@ -122,7 +122,7 @@ class Day:
         await self.ask("page", "GET", f"/t/bench/{page}", Cookie=f"sessionid={self.session}")
 
     async def decide(self) -> None:
-        """A reviewer who approves whatever waits, one after another."""
+        """Run a reviewer who approves every waiting request, one after another."""
         while not self.is_over:
             answer = await self.ask("inbox", "GET", "/api/v1/approvals?limit=20", **self.person())
             waiting = answer.json()["items"] if answer is not None and answer.status_code == 200 else []
@@ -147,7 +147,7 @@ class Day:
         await self.ask("vote", "POST", f"/api/v1/approvals/{approval_id}/votes", body, **self.person())
 
     async def execute(self, name: str) -> None:
-        """An executor that writes what was approved, and tells until it is heard."""
+        """Run an executor that writes what was approved, and repeats its report until it is accepted."""
         while not self.is_over:
             body = {"executor_id": name, "limit": 5}
             answer = await self.ask("claim", "POST", "/api/v1/executions/claim", body, **self.key("exec"))
@@ -200,7 +200,7 @@ async def arrive(rate: float, seconds: float, work: Callable[[int], Awaitable[No
 
 
 async def peak(day: Day, seconds: float, callers: int = 8) -> float:
-    """How many proposals a second go through when each caller asks again as soon as it is answered."""
+    """Return the proposals per second when each caller sends the next one as soon as it is answered."""
     until, counts = time.perf_counter() + seconds, Counter[int]()
 
     async def caller(number: int) -> None:
@@ -240,7 +240,7 @@ def processes_of(made: Stand) -> Iterator[tuple[int, dict[str, int]]]:
 
 
 def memory_mb(pid: int) -> float:
-    """What a process and its children take, memory that they share counted once (PSS)."""
+    """Return the memory of a process and its children, with shared memory counted once (PSS)."""
     worker = psutil.Process(pid)
     return sum(each.memory_full_info().pss for each in [worker, *worker.children(recursive=True)]) / 1e6
 
@@ -264,7 +264,7 @@ async def phases(day: Day, seconds: float, tasks: list[Callable[[], Awaitable[No
 
 
 async def settled(day: Day) -> None:
-    """Until every accepted call has come to its end, or patience has."""
+    """Wait until every accepted call has ended, or until the time is over."""
     until = time.perf_counter() + PATIENCE_S
     for state in ("VALIDATED", "EXECUTING", "UNKNOWN", "PENDING", "COMMITTED"):
         while time.perf_counter() < until:
@@ -275,7 +275,7 @@ async def settled(day: Day) -> None:
 
 
 def reconciled(made: Stand, day: Day) -> int:
-    """Hold every effect against every accepted call and its state; the number of things that are not so."""
+    """Compare every effect with every accepted call and its state; return the number of differences."""
     with made.superuser(DATABASE) as connection:
         rows = connection.execute("SELECT id::text, state FROM ledger_action").fetchall()
         doubled = connection.execute(

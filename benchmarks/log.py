@@ -1,4 +1,4 @@
-"""What depends on the size of a log: integrating, checking and proving, from 10⁴ events to 10⁷.
+"""Measures that depend on the size of a log: integrating, checking and proving, from 10⁴ events to 10⁷.
 
 Events are put into the tables in bulk, with checks but without the door (a million through it takes most of an hour);
 the sequencer then gives them their places as it does any other event, so leaves, tiles and checkpoints are the
@@ -90,7 +90,7 @@ def _soaked(stand: Stand, tenant: UUID, child: processes.Child, rounds: int) -> 
 
 
 def _filled(stand: Stand, tenant: UUID, first: int, last: int) -> float:
-    """Seconds that the sequencer takes for these events."""
+    """Return the seconds that the sequencer takes for these events."""
     values = {"tenant": tenant, "first": first, "last": last}
     with stand.superuser(DATABASE) as connection:
         connection.execute("SET session_replication_role = replica")
@@ -124,7 +124,7 @@ def _checked(stand: Stand, tenant: UUID, size: int, rounds: int) -> list[Figure]
 
 
 def _check(stand: Stand, size: int, number: int) -> float:
-    """Events per second, without the second that Python and Django take to start."""
+    """Return the events per second, without the start-up time of Python and Django."""
     words = [sys.executable, "-m", "benchmarks.checking", str(number)]
     answer = subprocess.run(words, env=stand.environment(DATABASE), capture_output=True, text=True, cwd=ROOT)
     if answer.returncode != 0:
@@ -133,7 +133,9 @@ def _check(stand: Stand, size: int, number: int) -> float:
 
 
 def _hash(stand: Stand, tenant: UUID, size: int) -> float:
-    """Events per second of reading each event's bytes in the order of the log and hashing them, nothing more."""
+    """Return the events per second of reading each event's bytes in the order of the log and hashing them, nothing
+    more.
+    """
     began, step = time.perf_counter(), 65_536
     with stand.superuser(DATABASE) as connection:
         # As the check itself reads.
@@ -198,7 +200,7 @@ def _proofs(stand: Stand) -> list[Figure]:
 
 
 def _planted(stand: Stand, tenant: UUID, log: int, size: int) -> None:
-    """The tiles of a log of so many leaves."""
+    """Insert the tiles of a log of this many leaves."""
     from ledger.log.rules.tiles import TileAddress, extend, right_edge
 
     with stand.superuser(DATABASE) as connection:

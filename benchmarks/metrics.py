@@ -82,7 +82,7 @@ def rebuild(stand: Stand, tenant: UUID) -> int:
 
 
 def tick(stand: Stand, tenant: UUID) -> int:
-    """Count what is new, as the worker does, until nothing is; how many events that were.
+    """Count new events, as the worker does, until there are none; return their number.
 
     In larger portions than the worker's: each counts every hour again that it touches, and here that is every hour.
     """
@@ -122,7 +122,9 @@ Cells = list[tuple[list[str], dict[str, Any]]]
 
 
 def _counted_outside(file: Path) -> tuple[float, Cells]:
-    """What `recompute` counts, in a process that knows nothing of the product: M-19, and shares and delays by cell."""
+    """Return the counts of `recompute`, in a process independent of the product: M-19, and shares and
+    delays by cell.
+    """
     words = [sys.executable, "-m", "tests.support.outside.recompute", str(file)]
     with subprocess.Popen(words, stdout=subprocess.PIPE, cwd=ROOT, text=True) as process:
         assert process.stdout is not None

@@ -68,7 +68,7 @@ def measure(stand: Stand, rounds: int) -> list[Figure]:
 
 
 def _within(name: str, path: str, rounds: int, wire: Wire) -> Figure:
-    """The 95th percentile of a page's time beside the time that it should take."""
+    """Compare the 95th percentile of a page's time with its target."""
     times = tuple(p95_time(wire, path) for _ in range(rounds))
     aims = (float(AIM_MS),) * rounds
     return Figure(name=f"p95 of {name}: 10⁶ actions to {AIM_MS} ms", unit="ms", ours=times, peer=aims, aim=1, most=True)
@@ -91,7 +91,7 @@ def _statements(stand: Stand, pages: Pages) -> list[Figure]:
 
 
 def count_statements(stand: Stand, pages: Pages) -> dict[str, int]:
-    """The statements of each page, by what its connection sends, once it has filled what a process keeps."""
+    """Count the statements of each page on its connection, once its process has filled its caches."""
     from django.conf import settings
     from django.db import connection
     from django.test import Client
@@ -131,7 +131,7 @@ def _spend_day(stand: Stand) -> Pages:
 
 
 def spend_day(stand: Stand) -> Pages:
-    """Spend the day; the addresses that show one of its things, by their names."""
+    """Run the day; return the addresses that show one of its objects, by their names."""
     from django.test.utils import setup_test_environment
 
     from tests.support import probes
@@ -180,7 +180,7 @@ def _things(tenant: UUID, case_id: UUID) -> tuple[Any, dict[str, str]]:
 
 
 def _is_page(path: str, answer: Any) -> bool:
-    """Whether an address shows something; the others are of forms."""
+    """Return True if an address shows a page; the others are of forms."""
     if answer.status_code not in (200, 302, 405):
         raise SystemExit(f"benchmarks: {path} was answered {answer.status_code}")
     answer.close()

@@ -1,4 +1,4 @@
-"""The SQL of an append without Django: what the server and one message more or less cost, against bare inserts.
+"""The SQL of an append without Django: the cost of the server and of one more message, against bare inserts.
 
 All sides speak through the same connection object of psycopg, statements prepared, two messages for an append: what
 begins, names the tenant and locks; then the event and the commit. Events are drafted beforehand, by the product's own
@@ -39,14 +39,14 @@ _Message = tuple[bytes, list[bytes | None], list[int]]
 
 
 def ways(number: int) -> dict[str, Write]:
-    """What one writer can do."""
+    """Return the operations of one writer."""
     made = _Appends()
     sides: dict[str, Write] = {"append": made, "bare": made.bare, "chain": made.chain}
     return sides | {"eventsourcing": _Recorder(made.sample)}
 
 
 class _Appends:
-    """Events of some actions of this writer, in turn; `ready` drafts them."""
+    """Events of some actions of this writer, in rotation; `ready` drafts them."""
 
     def __init__(self) -> None:
         from django.conf import settings
@@ -129,7 +129,7 @@ class _Recorder:
 
 
 def recorder() -> Any:
-    """It owns its table, so it signs in as the owner."""
+    """Connect as the owner of the recorder's table."""
     import os
     from urllib.parse import unquote, urlsplit
 
@@ -164,7 +164,7 @@ _EVENT = (
 
 
 class SixWrites:
-    """The writes that a start ends in, in one pipeline, and nothing else: no rule, no lock, no signature.
+    """The writes that a start results in, in one pipeline, without rules, locks or signatures.
 
     The grant is spent, the attempt and its lease are noted, the approval is used up, and two events are kept, with as
     many bytes and indexes as the record has them. One start after another, of grants that `ready` has made.
@@ -202,5 +202,5 @@ class SixWrites:
 
 
 def starts(number: int) -> dict[str, Write]:
-    """What a writer of starts can do."""
+    """Return the operations of a writer of starts."""
     return {"six": SixWrites()}

@@ -52,7 +52,7 @@ class Stand:
         return self.folder / "secrets"
 
     def environment(self, database: str) -> dict[str, str]:
-        """What a process needs to know to work on a database of this stand."""
+        """Return the environment of a process that works on a database of this stand."""
         return {
             "DATABASE_URL": self.postgres.url(servers.APP, database),
             "KEYS_DATABASE_URL": self.postgres.url(servers.APP, KEYS),
@@ -74,7 +74,7 @@ class Stand:
             yield connection
 
     def database(self, name: str, template: str = TEMPLATE) -> None:
-        """A copy of another database; unless told otherwise, of one as a release leaves it."""
+        """Create a copy of another database; by default of one as a release leaves it."""
         with self.superuser("postgres") as connection:
             made, owner, app = map(sql.Identifier, (name, servers.OWNER, servers.APP))
             copied = sql.SQL("CREATE DATABASE {} TEMPLATE {} OWNER {}")
@@ -118,7 +118,7 @@ class Stand:
 
     @contextmanager
     def web(self, database: str) -> Iterator[int]:
-        """The web process; the value is its port."""
+        """Start the web process; yield its port."""
         port = servers.free_port()
         program = programs.web_program(port=port, environment=self.environment(database), log=self.folder)
         with self.running(replace(program, log=self.folder / f"web-{database}.log")) as child:
@@ -138,7 +138,7 @@ def _listens(child: processes.Child, port: int) -> bool:
 
 @contextmanager
 def stand() -> Iterator[Stand]:
-    """Start the servers and prepare one database; at the end nothing is left of them."""
+    """Start the servers and prepare one database; remove everything at the end."""
     account = servers.service_user()
     folder = _new_folder(account)
     try:
@@ -206,7 +206,7 @@ def prepare(made: Stand) -> None:
 
 
 def register_example(operator: Wire) -> None:
-    """Register what the live example does, its systems, contracts and agent, with the operator's key."""
+    """Register the parts of the live example, its systems, contracts and agent, with the operator's key."""
     for name, pattern in SYSTEMS.items():
         operator.post("/api/v1/systems", {"name": name, "pattern": pattern, "settings": {}})
     documents = [json.loads(file.read_text()) for file in sorted(CONTRACTS.glob("*.json"))]
@@ -220,7 +220,9 @@ def register_example(operator: Wire) -> None:
 
 
 def apart(stand: Stand, database: str, function: str, *arguments: Any) -> Any:
-    """What `module:function` answers in a process that works on this database; the stand comes first."""
+    """Return the result of `module:function` in a process that works on this database; its first argument
+    is the stand.
+    """
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         return pool.submit(_run, stand, database, function, arguments).result()
 

@@ -1,4 +1,4 @@
-"""Auditing recorded conversations: messages a second on one core, and what memory a longer file takes.
+"""Auditing recorded conversations: messages per second on one core, and the memory that a longer file takes.
 
 The recording is written for this: an agent of an airline that reads, changes and tells, 16 messages to a conversation,
 with answers of the size that such tools give. It is read as JSON Lines, every message of the agent passes the guard,

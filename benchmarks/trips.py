@@ -39,7 +39,7 @@ READY = 100
 
 
 def ways(number: int) -> dict[str, Write]:
-    """What one writer can do."""
+    """Return the operations of one writer."""
     desk = _opened(number)
     return {
         "trip": desk.trip,
@@ -51,7 +51,7 @@ def ways(number: int) -> dict[str, Write]:
 
 @dataclass(frozen=True, kw_only=True)
 class Desk:
-    """Who takes part in a writer's round trips."""
+    """The participants in a writer's round trips."""
 
     tenant: UUID
     number: int
@@ -65,14 +65,14 @@ class Desk:
         self.redeemed(self.first())
 
     def first(self) -> Any:
-        """The grant for what was just agreed, which waits for nothing more."""
+        """Return the grant for the request that was just agreed, which has no other condition."""
         orders = self.claimed(HASTY, 1)
         if len(orders) != 1:
             raise SystemExit("benchmarks: what was agreed could not be claimed at once")
         return orders[0]
 
     def trips(self, width: int) -> Iterator[None]:
-        """The same with `width` requests under way: what is sealed is claimed, and others are asked meanwhile."""
+        """Make round trips with `width` requests under way: claim what is sealed, and meanwhile propose others."""
         waiting = 0
         while True:
             while waiting < width:
@@ -87,7 +87,7 @@ class Desk:
                 yield
 
     def agreed(self, tool: str) -> None:
-        """A request that somebody says yes to."""
+        """Make a request that a person agrees to."""
         self.voted(*self.asked(tool))
 
     def asked(self, tool: str) -> tuple[UUID, UUID]:
@@ -120,7 +120,7 @@ class Desk:
         return UUID(document["action_id"]), UUID(document["approval"]["approval_id"])
 
     def voted(self, action_id: UUID, approval_id: UUID) -> None:
-        """Yes, on what the page shows, by a person who has just given their password (class C)."""
+        """Vote yes, on the content of the page, as a person who has just given their password (class C)."""
         from approvals.requests.queries import approvals
         from approvals.voting.operations import votes
         from approvals.voting.rules import binding
@@ -147,7 +147,7 @@ class Desk:
             )
 
     def claimed(self, tool: str, limit: int) -> list[Any]:
-        """Grants for what may start now."""
+        """Claim grants for everything that may start now."""
         from approvals.execution.operations import ready_actions as orders
         from ledger.db import tenancy
         from ledger.record import operations as ledger
@@ -206,7 +206,7 @@ class Redemptions:
 
 
 class Claimable:
-    """What `ready` answers: the seconds from each vote to the claim that gets what was agreed."""
+    """The answer of `ready`: the seconds from each vote to the claim that gets the agreed request."""
 
     MADE, PATIENCE_S, QUIET_S = sized(40, tiny=2), 10.0, 1.0
 
@@ -221,7 +221,7 @@ class Claimable:
         return [self._delay() for _ in range(self.MADE)]
 
     def _clear(self) -> None:
-        """Redeem what other measures have left under way: it would be claimed in the place of what is agreed here."""
+        """Redeem what other measures have left under way, which would otherwise be claimed instead."""
         until = time.perf_counter() + self.QUIET_S
         while time.perf_counter() < until:
             for order in self.desk.claimed(PATIENT, IN_FLIGHT):
@@ -303,7 +303,9 @@ def _register(tenant: UUID, tool: str) -> None:
 
 
 def _jwk() -> dict[str, str]:
-    """Some executor's public key; who holds the private one proves it at the edge, which is not part of this."""
+    """Return a public key of some executor; the proof of its private key happens at the edge, which is not measured
+    here.
+    """
     return {"kty": "OKP", "crv": "Ed25519", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}
 
 

@@ -69,7 +69,7 @@ def _through_celery(
 
 
 def _polls(watcher: psycopg.Connection, processes: int) -> float:
-    """The same actions again and again: their effect is not there, and may still come."""
+    """Poll the same actions repeatedly: their effect is absent, and may still occur."""
     watcher.execute(
         "UPDATE reviews_schedule SET due_at = now() - interval '1 h', claimed_until = NULL, claim = NULL"
         " WHERE action_id IN (SELECT action_id FROM reviews_schedule s JOIN ledger_action a ON a.id = s.action_id"
@@ -97,7 +97,7 @@ def _verdicts(watcher: psycopg.Connection, office: Office, processes: int) -> fl
 
 
 def _beside_a_silent_one(watcher: psycopg.Connection, office: Office, rounds: int) -> Figure:
-    """Readings of the folder, with many readings due of a system that accepts connections and says nothing."""
+    """Measure readings of the folder, with many readings due of a system that accepts connections and never answers."""
     silent = [office.pending(documents.SILENT_TOOL).action_id for _ in range(SILENT_ROWS)]
     due: LiteralString = "UPDATE reviews_schedule SET due_at = now() + %s::interval WHERE action_id = ANY(%s)"
 
@@ -161,7 +161,7 @@ def _wait(done: Callable[[], bool]) -> None:
 
 @contextmanager
 def _silent_port() -> Iterator[int]:
-    """A server that takes every connection and never answers."""
+    """Start a server that accepts every connection and never answers."""
     held: list[socket.socket] = []
     with socket.create_server(("127.0.0.1", 0), backlog=256) as server:
 
@@ -260,7 +260,7 @@ def _claims(watcher: psycopg.Connection, rounds: int) -> list[Figure]:
 
 
 def _p99_of_claims(watcher: psycopg.Connection, rows: int) -> float:
-    """Batches of four lanes at a time; what was claimed is due again at once, so that as much is always due."""
+    """Claim batches of four lanes at a time; claimed rows are due again at once, so that the number due is constant."""
     from django.utils import timezone
 
     from reviews.readback.operations import claimed_batches, schedules
@@ -279,7 +279,7 @@ def _p99_of_claims(watcher: psycopg.Connection, rows: int) -> float:
 
 
 def _fill(watcher: psycopg.Connection, rows: int) -> None:
-    """So many rows in two hundred lanes; the same number of them is due, the others within the next day."""
+    """Insert this many rows in two hundred lanes; the same number of them is due, the others within the next day."""
     known = watcher.execute("SELECT count(*) FROM reviews_schedule WHERE opened_at = '2020-01-01'").fetchone()
     if known == (rows,):
         return
@@ -307,7 +307,7 @@ def _fill(watcher: psycopg.Connection, rows: int) -> None:
 
 
 def _rules(office: Office, written: Written, rounds: int) -> list[Figure]:
-    """Reconciling and deciding in this process, for a reading that finds nothing yet and for one that settles."""
+    """Reconcile and decide in this process, for a reading that finds nothing yet and for one that settles."""
     waiting = _decisions_per_s(office, written, rounds)
     written.do()
     settling = _decisions_per_s(office, written, rounds)

@@ -37,12 +37,13 @@ def prepare_langgraph(stand: Stand) -> None:
 
 
 def langgraph(number: int) -> dict[str, Write]:
-    """What one writer can do with it."""
+    """Return the operations of one writer with LangGraph."""
     return {"trip": _langgraph_trip(), "equal work": _langgraph_trip(Work())}
 
 
 class Work:
-    """What an approval of ours cannot leave out, done by the nodes themselves, as one would write it beside a graph.
+    """The work that an approval of ours always includes, done by the nodes themselves, as it would be written beside a
+    graph.
 
     The payload is kept encrypted, a token is signed for the start and checked when it is spent, and each step leaves a
     row of audit: on a connection of its own, since the checkpointer writes on its own from another thread. Quorum,
@@ -138,7 +139,7 @@ def prepare_dbos(stand: Stand) -> None:
 
 
 def dbos(number: int) -> dict[str, Write]:
-    """What one writer can do with it."""
+    """Return the operations of one writer with DBOS."""
     return {"trip": _dbos_trip(str(number))}
 
 

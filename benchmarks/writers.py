@@ -19,7 +19,7 @@ Write = Callable[[], Any]
 def writers(
     stand: Stand, database: str, count: int, make: str, environment: dict[str, str] | None = None
 ) -> Iterator[list[Connection]]:
-    """`make` names a function of a module (`module:function`) that returns what each writer can do, by name."""
+    """Run writers; `make` names a function (`module:function`) that returns the operations of each writer, by name."""
     context = get_context("spawn")
     pipes, children = [], []
     for number in range(count):
@@ -50,7 +50,7 @@ def rate(pipes: list[Connection], what: str, seconds: float) -> float:
 
 
 def ask(pipes: list[Connection], what: str, seconds: float) -> list[Any]:
-    """What each writer answers."""
+    """Return each writer's answer."""
     for pipe in pipes:
         pipe.send((what, seconds))
     return [pipe.recv() for pipe in pipes]

@@ -38,7 +38,7 @@ _in_streams = admission.AdmissionQueue(200, waiting=dict.fromkeys(admission.Requ
 
 
 class Readiness:
-    """The answer of `/readyz`, found on a thread of its own: one check at a time, shared by all who ask meanwhile."""
+    """The answer of `/readyz`, found on its own thread: one check at a time, shared by all concurrent requests."""
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="readyz")
@@ -46,7 +46,7 @@ class Readiness:
         self._stale_at = 0.0
 
     async def answer(self) -> tuple[int, bytes]:
-        """(status, JSON), at most READY_FOR_S old; not ready where the look takes longer than READY_WITHIN_S."""
+        """Return (status, JSON), at most READY_FOR_S old; not ready if the check takes longer than READY_WITHIN_S."""
         now = asyncio.get_running_loop().time()
         if self._look is None or (self._look.done() and now >= self._stale_at):
             self._stale_at = now + READY_FOR_S

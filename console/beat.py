@@ -11,7 +11,7 @@ log = logging.getLogger(__name__)
 
 
 class Ticks(Scheduler):
-    """Celery's scheduler in memory, which says once that the broker is away, and once that it is back."""
+    """Celery's scheduler in memory, which logs once that the broker is unreachable and once that it is back."""
 
     away = False
 

@@ -1,4 +1,4 @@
-"""The worker's side: messages are hints, PostgreSQL holds what is due.
+"""The worker: messages are hints, PostgreSQL holds what is due.
 
 A message may be lost or repeated; every task re-reads its row, and the sweeper sends again what is due.
 """
@@ -29,7 +29,7 @@ Channel.do_restore = False
 
 
 class WorkerTask(Task[..., Any]):
-    """A task of ours: what it logs names it and this run of it, and a worker keeps its connections for the next."""
+    """A task whose log lines name it and its run, and whose worker keeps its connections for the next."""
 
     abstract = True
 
@@ -156,7 +156,7 @@ if not _ONLY_TICKS:
 
 
 class SharedPages(bootsteps.Step):
-    """Before a worker forks: its children share what is loaded until somebody writes there, as the collector would."""
+    """Freeze loaded objects before a worker forks, so that the collector does not copy shared pages."""
 
     def include_if(self, parent: Any) -> bool:
         gc.collect()

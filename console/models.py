@@ -1,4 +1,4 @@
-"""People, their places in tenants, and the keys of machines: the directory, outside row-level security.
+"""People, their memberships, and the keys of machines: the directory, outside row-level security.
 
 The directory holds ids, hashes and names of people; nothing about actions. What belongs to one tenant (who opened
 which page) stands behind row-level security like everything else. `actor_id` is the pseudonym that the record knows a
@@ -16,7 +16,7 @@ from django.db.models import F, Q
 
 
 class User(AbstractUser):
-    """A person who can sign in; what they may do is decided per tenant."""
+    """A person who can sign in; their rights are per tenant."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     single_keys = models.BooleanField(default=True)
@@ -59,7 +59,7 @@ class Membership(models.Model):
 
 
 class ApiKey(models.Model):
-    """A machine's key: only its hash is kept, with what it may do."""
+    """A machine's key: only its hash and its rights are stored."""
 
     id = models.UUIDField(primary_key=True)
     tenant_id = models.UUIDField()
@@ -105,7 +105,7 @@ class AnsweredWrite(models.Model):
 
 
 class SpentProof(models.Model):
-    """A proof of possession that was used once; its id is never accepted again while it could still be fresh."""
+    """A used proof of possession; its id is refused as long as it could be fresh."""
 
     pk = models.CompositePrimaryKey("tenant_id", "jti")
     tenant_id = models.UUIDField()
@@ -120,7 +120,7 @@ class SpentProof(models.Model):
 
 
 class PageView(models.Model):
-    """Somebody opened a page about something; said once in a quarter of an hour, and never changed."""
+    """A person opened a page about something; recorded once in a quarter of an hour, and never changed."""
 
     pk = models.CompositePrimaryKey("tenant_id", "id")
     tenant_id = models.UUIDField()
@@ -172,7 +172,7 @@ class SavedView(models.Model):
 
 
 class Notice(models.Model):
-    """Something that people outside the console must be told, by one channel; it is sent until it has arrived.
+    """A notice to people outside the console, by one channel; it is sent until it has arrived.
 
     `topic` is alarm or approval; `lines` are what a message about approvals tells, each by its event, with ids only. A
     message to one person has their `actor_id`, one to a shared channel has none. `posted` is where it stands in a room
@@ -218,7 +218,7 @@ class Notice(models.Model):
 
 
 class Message(models.Model):
-    """Something that one person is told in the console: why, about what, and whether they have seen it."""
+    """A message to one person in the console: reason, object, and whether it was seen."""
 
     pk = models.CompositePrimaryKey("tenant_id", "id")
     tenant_id = models.UUIDField()
@@ -316,7 +316,7 @@ class NoticeCursor(models.Model):
 
 
 class TraceCursor(models.Model):
-    """Up to which leaf of its logs, and which report, the spans of a tenant have gone to the collector."""
+    """The leaf of its logs, and the report, up to which the spans of a tenant were exported to the collector."""
 
     tenant_id = models.UUIDField(primary_key=True)
     log = models.IntegerField()
@@ -328,7 +328,7 @@ class TraceCursor(models.Model):
 
 
 class EventDestination(models.Model):
-    """A named destination to which a tenant's events go; its address stands in a file of the installation.
+    """A named destination of a tenant's events; its address is in a file of the installation.
 
     `log` and `index` are the last leaf that it took. `lease` is the worker's that sends now. Neither, nor what came of
     the attempts, is part of the record.
@@ -363,7 +363,7 @@ class EventDestination(models.Model):
 
 
 class Recording(models.Model):
-    """A file of conversations that were recorded elsewhere, as the audit found them; none of it is this console's own.
+    """A file of conversations recorded elsewhere, with the audit's findings; no part of it is this console's own.
 
     Its row, its conversations and their messages come with one event of the record, in one transaction. Nothing here
     is an action, a session or evidence, and no figure of an agent counts it. `named` is in whose name the console's
@@ -402,7 +402,7 @@ class Recording(models.Model):
 
 
 class RecordedConversation(models.Model):
-    """One conversation of a recording: what was found in it, and how grave that is."""
+    """One conversation of a recording: its findings and their severity."""
 
     pk = models.CompositePrimaryKey("tenant_id", "recording_id", "number")
     tenant_id = models.UUIDField()
@@ -431,7 +431,7 @@ class RecordedConversation(models.Model):
 
 
 class RecordedMessage(models.Model):
-    """One message of a recorded conversation, with its calls, its answers and what it claims.
+    """One message of a recorded conversation, with its calls, answers and claims.
 
     `number` is its place in the file, `length` that of its text there; `text` and `corrected` are cut (see
     `console.transcripts.recordings.recording_rows`).
@@ -455,7 +455,7 @@ class RecordedMessage(models.Model):
 
 
 class RecordedWord(models.Model):
-    """A word of a recording with conversations in which it stands, for searching
+    """A word of a recording with the conversations that contain it, for searching
     (`console.transcripts.recordings.search_words`).
 
     A word has as many rows as its recording has portions; once the recording is erased they are empty.
@@ -587,8 +587,8 @@ class MetricDelay(MetricDimensions):
 
 
 class SearchTerm(models.Model):
-    """A word by which an action is found: the hash of its payload, or the keyed hash of an amount or of a code
-    (`console.search.rules`). Once the action is erased they are empty.
+    """A term by which an action is found: the hash of its payload, or the keyed hash of an amount or a code
+    (`console.search.rules`). Emptied once the action is erased.
     """
 
     pk = models.CompositePrimaryKey("tenant_id", "action_id", "number")
@@ -630,7 +630,7 @@ class MetricCursor(models.Model):
 
 
 class AlertRule(models.Model):
-    """A share that is watched, and when people are told of it (`console.metrics.rules.alerts`).
+    """A watched share, and when people are notified of it (`console.metrics.rules.alerts`).
 
     `past_since` is since when the figure has been past the threshold that it waits for. It is no part of the record.
     """
@@ -668,7 +668,7 @@ class AlertRule(models.Model):
 
 
 class Alert(models.Model):
-    """An alert on a figure, and its end; a regression has no rule but says between what it is.
+    """An alert on a figure, and its end; a regression has no rule but names the compared versions.
 
     `about` is "verification", or "contract" and its name; `version` is the one in force, `previous` the one before.
     """

@@ -164,7 +164,7 @@ RECORD_TABLES = (
 
 
 def _altered_passwords(tenant_id: UUID) -> Iterator[RecordBroken]:
-    """The passwords of members that were changed without an event; looked at twice, since one may be set meanwhile."""
+    """Members' passwords that were changed without an event; read twice, since one may be set meanwhile."""
     # What the rows follow from is read without Django, too.
     from console.accounts.members import queries as members
 

@@ -51,7 +51,7 @@ def _number(name: str, default: int) -> int:
 
 
 def _database(name: str) -> dict[str, Any]:
-    """`postgresql://role:password@host:port/name?option=value`, with commas between several `host:port`; nothing else.
+    """Parse `postgresql://role:password@host:port/name?option=value`, with commas between several `host:port`.
 
     Of several hosts the one is used that takes writes, unless the option `target_session_attrs` says otherwise.
     """
@@ -81,7 +81,7 @@ def _database(name: str) -> dict[str, Any]:
 
 
 def _address(name: str) -> str:
-    """The address of a database that Django does not open itself; empty where this process has none."""
+    """The address of a database that Django does not open itself; empty if this process has none."""
     if os.environ.get(name):
         _database(name)
     return os.environ.get(name, "")
@@ -383,7 +383,7 @@ def _mail(name: str) -> dict[str, Any] | None:
 
 
 def _webhook(name: str) -> tuple[str, str] | None:
-    """The address to which alarms are posted, and the secret that signs them (`alarm_webhook` beside the keys)."""
+    """The address for alarms, and the secret that signs them (`alarm_webhook` beside the keys)."""
     url = os.environ.get(name)
     if not url:
         return None

@@ -1,4 +1,4 @@
-"""Celery tasks that need the directory, or that connect what comes before an effect with what comes after."""
+"""Celery tasks that need the directory, or that connect the steps before an effect with those after it."""
 
 from __future__ import annotations
 
@@ -65,7 +65,8 @@ ATTENTION_KEPT = timedelta(days=180)
 
 @shared_task
 def tick(number: int) -> list[str]:
-    """Look after all that is quick and mostly finds nothing, in one message a second; the names of what looked.
+    """Run all checks that are quick and mostly find nothing, in one message per second; return the names of those that
+    ran.
 
     `number` counts the seconds of beat: each look has its own turn among them. What takes long is not done here but
     handed over, and so is what is left when the others have taken long: nothing waits for a slow neighbour.
@@ -96,14 +97,14 @@ def _hand_over(task: Any) -> None:
 
 @shared_task
 def note_tick() -> None:
-    """Show that beat's ticks reach a worker, and whether its clock is right."""
+    """Record that beat's ticks reach a worker, and whether its clock is right."""
     processes.take_lease(processes.TICKS, _WORKER, seconds=0)
     health.look_at_worker_clock()
 
 
 @shared_task
 def look_for_work() -> None:
-    """Hand over what takes long, where there is any."""
+    """Hand over long work, if there is any."""
     if _running():
         _hand_over(work_batches)
     if _exporting():
@@ -116,7 +117,7 @@ def look_for_work() -> None:
 
 @shared_task
 def look_for_readings() -> None:
-    """Hand over the readings that somebody waits for, or go on with what waited for one."""
+    """Hand over requested readings, and continue with actions that waited for one."""
     if schedules.requested_readings():
         _hand_over(read_before)
     else:
@@ -125,7 +126,7 @@ def look_for_readings() -> None:
 
 @shared_task
 def lapse() -> int:
-    """End leases and approvals that have run out; what waited for a system that is away fails as such (RT-18)."""
+    """Expire leases and approvals; an action that waited for an unreachable system fails as such (RT-18)."""
     at = timezone.now()
     return before.lapse(
         lambda tenant_id: after.release_stops(tenant_id, at=at).keys(), break_glass_operations.raise_overdue_alarm
@@ -134,7 +135,7 @@ def lapse() -> int:
 
 @shared_task
 def read_before() -> int:
-    """Read the targets that somebody wants to know before an action runs, and go on with what waited for that."""
+    """Read the targets needed before an action runs, and continue with the waiting actions."""
     taken = after_tasks.take_readings()
     before.prepare()
     return taken
@@ -142,7 +143,7 @@ def read_before() -> int:
 
 @shared_task
 def tidy() -> None:
-    """Drop the answers and proofs of the day before yesterday, and which webhooks came last week."""
+    """Delete the answers and proofs of the day before yesterday, and the webhook entries of last week."""
     at = timezone.now()
     accounts_operations.prune_answers(before=at - KEPT)
     webhooks.prune_deliveries(before=at - DELIVERIES_KEPT)
@@ -156,7 +157,9 @@ def tidy() -> None:
 
 @shared_task
 def retain() -> int:
-    """Under a standing policy, ask for what has run out, a portion an hour; how many actions were named."""
+    """Under a standing policy, request the erasure of expired data, a portion an hour; return the number of actions
+    named.
+    """
     at = timezone.now()
     named = 0
     for tenant in events.tenants():
@@ -167,14 +170,14 @@ def retain() -> int:
 
 @shared_task
 def end_expired_proposals() -> int:
-    """End what was proposed to a second person and not confirmed in time; how many proposals ended."""
+    """End proposals that no second person confirmed in time; return their number."""
     at = timezone.now()
     return sum(confirmations.end_expired_proposals(tenant.id, at=at) for tenant in events.tenants())
 
 
 @shared_task
 def work_batches() -> int:
-    """Go on with every running batch for a while, one item of each in turn; how many items were worked off.
+    """Advance every running batch for a while, one item of each in turn; return the number of items done.
 
     What is left over is taken up at the next tick, by whichever worker gets it.
     """
@@ -221,7 +224,7 @@ def _process_batch(tenant_id: UUID, batch_id: UUID, operators: frozenset[UUID]) 
 # The last step of an export writes everything into one file, however large; it is not cut short like other work.
 @shared_task(soft_time_limit=3600, time_limit=3660)
 def work_exports() -> int:
-    """Go on with every export for a while, one piece of each in turn; how many pieces were made.
+    """Advance every export for a while, one piece of each in turn; return the number of pieces made.
 
     A worker that dies leaves what it has made; the next one goes on from there, at the next tick.
     """
@@ -250,7 +253,7 @@ def _advance_export(tenant_id: UUID, export_id: UUID) -> bool:
 
 @shared_task
 def check_integrity() -> int:
-    """Go on with every integrity check for a while; how many steps were taken. The next tick takes up what is left."""
+    """Advance every integrity check for a while; return the number of steps. The next tick continues."""
     until, steps = time.monotonic() + WITHIN_S, 0
     for tenant in events.tenants():
         with tenancy(tenant.id):
@@ -266,7 +269,7 @@ def check_integrity() -> int:
 
 @shared_task
 def count_metrics() -> int:
-    """Count what the record has gained (R-MT-06); how many events were looked at. The next tick goes on."""
+    """Count new events (R-MT-06); return the number read. The next tick continues."""
     until, looked_at = time.monotonic() + WITHIN_S, 0
     for tenant in events.tenants():
         found = 1
@@ -279,7 +282,7 @@ def count_metrics() -> int:
 
 @shared_task
 def update_search() -> int:
-    """Take up by which amounts and codes new actions are found; how many were looked at. The next tick goes on."""
+    """Index new actions by amounts and codes; return the number read. The next tick continues."""
     until, looked_at = time.monotonic() + WITHIN_S, 0
     for tenant in events.tenants():
         found = 1
@@ -292,7 +295,7 @@ def update_search() -> int:
 
 @shared_task
 def watch_alerts() -> int:
-    """Judge every alert rule by what is counted; how many alerts were raised or cleared."""
+    """Judge every alert rule by its figures; return the number of alerts raised or cleared."""
     turned = 0
     for tenant in events.tenants():
         with tenancy(tenant.id):
@@ -302,7 +305,7 @@ def watch_alerts() -> int:
 
 @shared_task
 def watch_regressions() -> int:
-    """Compare each version in force with the one before it; how many alerts were raised or cleared."""
+    """Compare each version in force with the previous one; return the number of alerts raised or cleared."""
     turned = 0
     for tenant in events.tenants():
         with tenancy(tenant.id):
@@ -312,7 +315,7 @@ def watch_regressions() -> int:
 
 @shared_task
 def watch_standing_approvals() -> int:
-    """Pause the standing approvals that must not go on, end those that are over; how many cases were opened."""
+    """Pause standing approvals that must stop and end expired ones; return the number of cases opened."""
     at, opened = timezone.now(), 0
     for tenant in events.tenants():
         try:
@@ -324,7 +327,7 @@ def watch_standing_approvals() -> int:
 
 @shared_task
 def export_traces() -> int:
-    """Send the spans of what has ended to the collector; how many events and reports they follow from.
+    """Send ended spans to the collector; return the number of events and reports behind them.
 
     What a collector does not take now is sent at a later tick.
     """
@@ -339,7 +342,7 @@ def export_traces() -> int:
 
 @shared_task
 def export_events() -> int:
-    """Send signed events to the destinations that are due; how many were taken.
+    """Send signed events to the due destinations; return the number accepted.
 
     What a destination does not take now is sent at a later tick, from where it stands.
     """
@@ -354,7 +357,7 @@ def export_events() -> int:
 
 @shared_task
 def tell_alarms() -> int:
-    """Tell people outside of every alarm that stands; how many messages went out. What did not go is tried again."""
+    """Send every open alarm to its recipients; return the number of messages. Failed ones are retried."""
     sent = 0
     for tenant in events.tenants():
         at = timezone.now()
@@ -368,7 +371,7 @@ def tell_alarms() -> int:
 
 @shared_task
 def tell_people() -> int:
-    """Read what happened to approvals, and tell people of it; how many messages went out."""
+    """Read new events of approvals and notify people; return the number of messages."""
     sent, until = 0, time.monotonic() + WITHIN_S
     for tenant in events.tenants():
         while collect.collect_notices(tenant, at=timezone.now()) == collect.AT_A_TIME and time.monotonic() < until:
@@ -380,7 +383,9 @@ def tell_people() -> int:
 
 @shared_task
 def send_handoffs() -> int:
-    """Send each tenant's hand-offs to its webhook, once a day; how many arrived. A later tick sends what did not."""
+    """Send each tenant's handoffs to its webhook, once a day; return the number delivered. A later tick retries the
+    rest.
+    """
     sent, until = 0, time.monotonic() + WITHIN_S
     for tenant in events.tenants():
         with tenancy(tenant.id):
@@ -392,7 +397,7 @@ def send_handoffs() -> int:
 
 
 def _send_due(tenant: Tenant, topic: str, *, until: float = float("inf")) -> int:
-    """Send what is due of a tenant; how many messages arrived."""
+    """Send a tenant's due messages; return the number delivered."""
     sent = 0
     while time.monotonic() < until:
         notice = notices.claim_due(tenant_id=tenant.id, topic=topic, at=timezone.now())

@@ -100,7 +100,7 @@ class _AdaptedConnection:
 
 @dataclass(slots=True)
 class _Connection:
-    """A connection as Django and as libpq know it, with the state that lasts as long as it does.
+    """A connection for Django and libpq, with the state that lasts as long as it does.
 
     That state is the adaptation of Python's types, the names of prepared statements (None where a pooler may put
     another server behind the connection), and the statements that wait for the next message.
@@ -152,7 +152,7 @@ def tenancy(tenant_id: UUID, *, reads_only: bool = False) -> Iterator[None]:
 
 
 def call_function(statement: bytes, *values: bytes | str | None, prepared: bool = False) -> list[_Bytes]:
-    """Run one statement and return its rows in the server's binary format; its values `$1`, `$2` ... are bytes or text.
+    """Run one statement and return its rows in binary format; its values `$1`, `$2` ... are bytes or text.
 
     `prepared` is for statements that run often: the server plans them once per connection. Errors are those of any
     other query.
@@ -183,7 +183,7 @@ def pipeline(*calls: tuple[Any, ...] | RawCall) -> list[list[_Row]]:
 
 
 def defer(*calls: tuple[Any, ...] | RawCall) -> None:
-    """Run statements whose rows nobody reads with the transaction's next message, at the latest with its COMMIT.
+    """Run statements without results with the transaction's next message, at the latest with its COMMIT.
 
     Everything that follows sees what they did; an error of theirs is raised by that message. Outside a transaction of
     `tenancy` they run at once.
@@ -217,7 +217,7 @@ def fetch_one(model: type[M], where: LiteralString, *values: Any) -> M | None:
 
 
 def page_in_order(rows: QuerySet[M], order: str, *, behind: UUID | None = None, limit: int | None = None) -> list[M]:
-    """A page of rows in the order of a column, downwards as `-column`; the id decides among equals.
+    """Return a page of rows in the order of a column, descending as `-column`; the id breaks ties.
 
     It begins behind a row, compared as a whole, so that none is left out or shown twice. For columns that are never
     null, of tables that are small or have an index with the order.
@@ -236,7 +236,7 @@ def columns(model: type[models.Model], alias: LiteralString) -> LiteralString:
 
 
 def load_models(row: _Row, *wanted: type[models.Model]) -> tuple[list[Any], _Row]:
-    """Load these models from the start of a joined row, None where an outer join had no match; and the rest."""
+    """Load these models from the start of a joined row, None if an outer join had no match; and the rest."""
     instances: list[Any] = []
     for model in wanted:
         names = _select_sql(model)[1]
@@ -329,7 +329,7 @@ def _insert_sql(inserted: tuple[type[models.Model], ...], then: LiteralString = 
 
 @cache
 def _inserted_columns(model: type[models.Model]) -> list[tuple[str, bool]]:
-    """The columns whose values a new row supplies, and whether each holds JSON."""
+    """The columns that a new row supplies, and whether each contains JSON."""
     fields = [field for field in model._meta.concrete_fields if not isinstance(field, models.AutoField)]
     return [(field.attname, isinstance(field, models.JSONField)) for field in fields]
 
@@ -402,7 +402,7 @@ def _roll_back(server: Any) -> bool:
 
 
 def _execute(conn: _Connection, statement: _Statement, *, prepared: bool = True) -> Any:
-    """Run one statement; the first of a transaction is sent together with its BEGIN, any with what waits for it."""
+    """Run one statement; the first of a transaction is sent together with its BEGIN, any with the deferred ones."""
     if conn.starts_transaction or conn.deferred:
         return _execute_pipeline(conn, [statement], prepared=prepared)[0]
     if prepared:
@@ -422,7 +422,7 @@ def _execute(conn: _Connection, statement: _Statement, *, prepared: bool = True)
 
 
 def _execute_pipeline(conn: _Connection, statements: list[_Statement], *, prepared: bool = True) -> list[Any]:
-    """Run several statements in one message, behind those that wait for it."""
+    """Run several statements in one message, after the deferred ones."""
     _limit_plans(conn)
     server, waiting, conn.deferred = conn.server, conn.deferred, []
     names = [_prepared_name(conn, each) for each in waiting]
@@ -498,7 +498,7 @@ def _pipeline_results(server: Any) -> list[Any]:
 
 
 def _next_result(server: Any) -> Any:
-    """Wait for the next result at the socket, so that other threads keep running.
+    """Wait for the next result at the socket, so that other threads continue.
 
     `get_result` alone would wait with the interpreter's lock held, possibly for a row that another thread of this
     very process has locked.
@@ -512,14 +512,14 @@ def _next_result(server: Any) -> Any:
 
 
 def _limit_plans(conn: _Connection) -> None:
-    """Deallocate all prepared statements where there are too many, before a message and never within one."""
+    """Deallocate all prepared statements if there are too many, before a message and never within one."""
     if conn.plans is not None and len(conn.plans) >= _MAX_PLANS:
         _check_result(conn.server, conn.server.exec_(b"DEALLOCATE ALL"))
         conn.plans.clear()
 
 
 def _prepared_name(conn: _Connection, statement: _Statement) -> bytes:
-    """The name of the prepared statement, prepared on first use; empty where the server cannot keep it."""
+    """The name of the prepared statement, prepared on first use; empty if the server cannot keep it."""
     plans, server, key = conn.plans, conn.server, (statement.text, statement.types)
     if plans is None:
         return b""

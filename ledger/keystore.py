@@ -41,7 +41,7 @@ TABLES = (Path(__file__).parent / "sql" / "keys.sql").read_bytes()
 
 
 class DataKey(NamedTuple):
-    """A key of 32 bytes and the id by which the record knows it."""
+    """A key of 32 bytes and its id in the record."""
 
     id: UUID
     key: bytes
@@ -75,7 +75,7 @@ def new_key() -> DataKey:
 
 
 def read_keys(ids: Iterable[UUID]) -> dict[UUID, bytes]:
-    """The keys with these ids, unwrapped; destroyed ones are left out."""
+    """Return the keys with these ids, unwrapped; destroyed ones are left out."""
     store, now = _process_store(), time.monotonic()
     wanted = set(ids)
     found = {each: store.open[each][0] for each in wanted & store.open.keys() if store.open[each][1] > now}

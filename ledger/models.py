@@ -17,7 +17,7 @@ _ENDED_OTHERWISE = sorted(map(str, frozenset(State) - OPEN - {State.RECONCILED_S
 
 
 class Tenant(models.Model):
-    """An organisation whose record stands alone. Outside row-level security: it is the directory."""
+    """An organisation with a record of its own. The table is outside row-level security because it is the directory."""
 
     id = models.UUIDField(primary_key=True)
     slug = models.SlugField(max_length=63, unique=True)
@@ -34,7 +34,7 @@ class Tenant(models.Model):
 
 
 class Subject(models.Model):
-    """The head of one subject's events: the row that is locked, and what the next event continues."""
+    """The head of one subject's events: the row that is locked, and the event that the next one continues."""
 
     pk = models.CompositePrimaryKey("tenant_id", "id")
     tenant_id = models.UUIDField()
@@ -80,7 +80,7 @@ class Event(models.Model):
 
 
 class Entry(models.Model):
-    """The content that an event's envelope commits to and that is kept apart: the entry (actions only) and the event's
+    """The separately stored content that an event's envelope commits to: the entry (actions only) and the event's
     detail.
     """
 
@@ -236,7 +236,7 @@ class Action(models.Model):
 
 
 class Idempotency(Row):
-    """The key of one logical mutation and what it is bound to; its status is in the action's entry (R-EX-05)."""
+    """The key of one logical mutation and its bindings; its status is in the action's entry (R-EX-05)."""
 
     pk = models.CompositePrimaryKey("tenant_id", "key_hash")
     tenant_id = models.UUIDField()
@@ -471,7 +471,7 @@ class RecoveryOrder(models.Model):
 
 
 class RunRollback(models.Model):
-    """A run that is being taken back: nothing new starts in it, and what it did is reversed, the last step first."""
+    """A run that is being rolled back: nothing new starts in it, and its steps are reversed, the last one first."""
 
     pk = models.CompositePrimaryKey("tenant_id", "id")
     tenant_id = models.UUIDField()
@@ -508,7 +508,7 @@ class QueuedEvent(models.Model):
 
 
 class Log(models.Model):
-    """One Merkle log of a tenant: the first, or one that was opened after a restore; `id` is its subject."""
+    """One Merkle log of a tenant: the first one, or one opened after a restore; `id` is its subject."""
 
     pk = models.CompositePrimaryKey("tenant_id", "number")
     tenant_id = models.UUIDField()
@@ -525,7 +525,7 @@ class Log(models.Model):
 
 
 class Leaf(models.Model):
-    """The event at an index of a log; its hash is the event's own."""
+    """The event at an index of a log; its hash is the event's hash."""
 
     pk = models.CompositePrimaryKey("tenant_id", "log", "index")
     tenant_id = models.UUIDField()
@@ -585,7 +585,7 @@ class LogTip(models.Model):
 
 
 class Checkpoint(models.Model):
-    """A signed checkpoint that is kept for good; `before` is the size of the one that was kept before it, or 0."""
+    """A signed checkpoint that is kept permanently; `before` is the size of the previous kept one, or 0."""
 
     pk = models.CompositePrimaryKey("tenant_id", "log", "size")
     tenant_id = models.UUIDField()
@@ -727,7 +727,7 @@ class Retention(models.Model):
 
 
 class AnchorSchedule(models.Model):
-    """The next time at which outsiders of a kind are asked to vouch for a log, and their faults the last time."""
+    """The next time at which external attesters of a kind are asked to attest a log, and their last faults."""
 
     pk = models.CompositePrimaryKey("tenant_id", "log", "kind")
     tenant_id = models.UUIDField()
@@ -744,7 +744,7 @@ class AnchorSchedule(models.Model):
 
 
 class IntegrityCheck(models.Model):
-    """One walk through the whole record and its logs, in steps; where it stands, and what it has looked at."""
+    """One check of the whole record and its logs, in steps, with its position and what it has read so far."""
 
     pk = models.CompositePrimaryKey("tenant_id", "id")
     tenant_id = models.UUIDField()
@@ -779,7 +779,7 @@ class IntegrityCheck(models.Model):
 
 
 class Alarm(models.Model):
-    """Something about the record that must not be so; it stands until a person has looked at it."""
+    """A condition of the record that must not occur; it stays open until a person has acknowledged it."""
 
     pk = models.CompositePrimaryKey("tenant_id", "id")
     tenant_id = models.UUIDField()
@@ -801,7 +801,8 @@ class Alarm(models.Model):
 
 
 class ProcessLease(models.Model):
-    """Work that one process of the installation does at a time: who has it, and until when if it is not renewed.
+    """Work that one process of the installation does at a time: its holder, and the time until which it holds unless
+    renewed.
 
     By the clock of the database, so that a process that was killed holds nothing for longer than its lease. Across
     tenants, and no part of the record.
@@ -817,7 +818,7 @@ class ProcessLease(models.Model):
 
 
 class WrongClock(models.Model):
-    """A host of workers whose clock was off when one of them last looked; by the clock of the database."""
+    """A host of workers whose clock was wrong at its last check; by the clock of the database."""
 
     host = models.CharField(primary_key=True, max_length=255)
     ahead_s = models.FloatField()

@@ -32,25 +32,25 @@ SELECT name FROM renewed UNION ALL SELECT name FROM first
 
 
 def take_lease(name: str, holder: UUID, *, seconds: float) -> bool:
-    """Take a lease, or renew the holder's own; False while another holds it."""
+    """Take a lease, or renew the holder's own; return False while another holds it."""
     return bool(execute(_TAKE, name, holder, seconds))
 
 
 def give_up_lease(name: str, holder: UUID) -> None:
-    """End the holder's lease now, so that the next who asks has it."""
+    """End the holder's lease now, so that it is free for the next one."""
     execute(
         "UPDATE ledger_processlease SET expires_at = clock_timestamp() WHERE name = $1 AND holder = $2", name, holder
     )
 
 
 def seconds_since_renewal() -> dict[str, float]:
-    """The seconds since each lease was last taken or renewed, by name; one that never was is missing."""
+    """Return the seconds since each lease was last taken or renewed, by name; leases never taken are missing."""
     rows = execute("SELECT name, extract(epoch FROM clock_timestamp() - renewed_at)::float8 FROM ledger_processlease")
     return {str(name): float(seconds) for name, seconds in rows}
 
 
 def note_wrong_clock(host: str, ahead_s: float) -> None:
-    """Keep that a process of this host has found its clock so many seconds ahead of the database's (behind: < 0)."""
+    """Record that a process of this host found its clock this many seconds ahead of the database's (behind: < 0)."""
     execute(
         "INSERT INTO ledger_wrongclock (host, ahead_s, seen_at) VALUES ($1, $2, clock_timestamp())"
         " ON CONFLICT (host) DO UPDATE SET ahead_s = EXCLUDED.ahead_s, seen_at = EXCLUDED.seen_at",

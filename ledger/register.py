@@ -1,4 +1,4 @@
-"""Collects what each installed app declares in its `record_register` module.
+"""Collects the declarations in each installed app's `record_register` module.
 
 The ledger imports none of the packages whose rows it holds to their events; they say here what it must know of them.
 """
@@ -33,13 +33,13 @@ def record_tables() -> tuple[RecordTable, ...]:
 
 @cache
 def tables_of(kind: str) -> tuple[RecordTable, ...]:
-    """The tables of which a subject of this kind has rows of its own."""
+    """Return the tables in which a subject of this kind has rows of its own."""
     return tuple(table for table in record_tables() if table.place and kind in table.subjects)
 
 
 @cache
 def tenant_checks() -> tuple[Callable[[UUID], Iterable[RecordBroken]], ...]:
-    """Further checks of a tenant, each of which says what it found."""
+    """Return further checks of a tenant, each of which returns its findings."""
     return tuple(check for each in read_registers("TENANT_CHECKS") for check in each)
 
 

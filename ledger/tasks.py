@@ -24,7 +24,7 @@ WITHIN_S = 30.0
 
 @shared_task
 def watch() -> int:
-    """Raise an alarm for each tenant whose log has fallen behind; how many were raised now.
+    """Raise an alarm for each tenant whose log has fallen behind; return the number of new alarms.
 
     The sequencer cannot say itself that it is not there. The alarm stands until a person has looked, also where the
     log has caught up meanwhile.
@@ -44,7 +44,7 @@ def _is_raised(tenant_id: UUID) -> bool:
 
 @shared_task
 def anchor() -> int:
-    """Have the logs vouched for from outside, where somebody is named who does that; how much evidence came in.
+    """Have external parties attest the logs, if any are configured; return the number of new pieces of evidence.
 
     Tenants that are left over when the time is up are taken up at the next tick, since they are still due.
     """

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Check a bundle that was exported from a Counterfoil record: offline, alone, and against what *you* trust.
+"""Checks a bundle that was exported from a Counterfoil record: offline, alone, and against the parties that *you*
+trust.
 
     python verify_bundle.py BUNDLE --policy FILE [--checkpoint OLD] [--json OUT]
 
@@ -83,7 +84,7 @@ STAGES = (
 
 
 class Verdict(Enum):
-    """The final verdict: words and exit code. The first one that was found counts."""
+    """The final verdict: words and exit code. The first one found counts."""
 
     MALFORMED = ("malformed bundle", 40)
     EQUIVOCATION = ("equivocation", 31)
@@ -105,11 +106,11 @@ class Malformed(Exception):
 
 
 class Bad(Exception):
-    """A part is not what it must be; where it stands decides what that means."""
+    """A part is not what it must be; its position decides the consequence."""
 
 
 class Unknown(Exception):
-    """A part is of a version that this verifier does not know."""
+    """A part has a version that this verifier does not support."""
 
 
 class Untrusted(Exception):
@@ -118,7 +119,7 @@ class Untrusted(Exception):
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is not as it should be."""
+    """One fault that was found."""
 
     stage: str
     verdict: Verdict
@@ -217,7 +218,7 @@ def _refuse(text: str) -> NoReturn:
 
 
 def canonical(value: object) -> bytes:
-    """The bytes of RFC 8785 for a value that `strict` gave."""
+    """Return the bytes of RFC 8785 for a value from `strict`."""
     return json.dumps(_sort_members(value), ensure_ascii=False, separators=(",", ":")).encode()
 
 
@@ -257,7 +258,7 @@ def digest_of(value: object) -> bytes:
 
 
 def base64_of(value: object) -> bytes:
-    """Bytes in base64, spelt in the one way that there is."""
+    """Return bytes as base64, which must be in canonical form."""
     try:
         data = base64.b64decode(text_of(value), validate=True)
     except (binascii.Error, ValueError):
@@ -292,7 +293,7 @@ def node_hash(left: bytes, right: bytes) -> bytes:
 
 
 def blocks(start: int, end: int) -> list[tuple[int, int]]:
-    """(first leaf, height) of the widest whole subtrees that make up the leaves from `start` to `end`."""
+    """Return (first leaf, height) of the widest complete subtrees of the leaves from `start` to `end`."""
     found = []
     while start < end:
         height = (end - start).bit_length() - 1
@@ -304,7 +305,9 @@ def blocks(start: int, end: int) -> list[tuple[int, int]]:
 
 
 class Frontier:
-    """The whole subtrees of the leaves so far, widest first: enough to go on, and to give the root."""
+    """The complete subtrees of the leaves so far, widest first: enough to append more leaves and to compute
+    the root.
+    """
 
     def __init__(self) -> None:
         self.size = 0
@@ -480,7 +483,7 @@ def _valid_keys(policy: Policy, signers: list[Key], origin: str, size: int) -> t
 
 
 def _cosignature_time(key: Key, text: bytes, signature: bytes, size: int) -> int:
-    """The time at which a witness says that it saw the checkpoint."""
+    """The time at which a witness attests that it saw the checkpoint."""
     at = int.from_bytes(signature[:8])
     message = b"cosignature/v1\ntime %d\n" % at + text
     if len(signature) != 72 or not key.signed(message, signature[8:]):
@@ -493,7 +496,7 @@ def _cosignature_time(key: Key, text: bytes, signature: bytes, size: int) -> int
 
 @dataclass
 class Policy:
-    """Whom the auditor trusts, and for what."""
+    """The parties that the auditor trusts, and their purposes."""
 
     logs: list[Key] = field(default_factory=list)
     witnesses: dict[str, Key] = field(default_factory=dict)
@@ -518,7 +521,7 @@ class Policy:
         return sum(self.is_met(present, each) for each in names) >= least
 
     def wanted(self, name: str = "") -> list[str]:
-        """The witnesses that the quorum can be made of."""
+        """The witnesses that can make up the quorum."""
         name = name or self.quorum
         if name in self.groups:
             return [found for each in self.groups[name][1] for found in self.wanted(each)]
@@ -653,7 +656,7 @@ class Der:
     whole: bytes
 
     def parts(self, *tags: int) -> list[Der]:
-        """The elements inside; the first ones must have these tags."""
+        """Return the elements inside; the first ones must have these tags."""
         parts, rest = [], self.content
         while rest:
             part, rest = read_der(rest)
@@ -676,7 +679,7 @@ class Der:
 
 
 def read_der(data: bytes) -> tuple[Der, bytes]:
-    """The first element of a DER text, and what follows it."""
+    """Return the first element of a DER text, and the rest."""
     if len(data) < 2 or data[0] & 0x1F == 0x1F:
         raise Bad("a time stamp is cut off")
     length, start = data[1], 2
@@ -696,7 +699,7 @@ def read_der(data: bytes) -> tuple[Der, bytes]:
 
 @dataclass(frozen=True)
 class Stamp:
-    """The content of a time-stamp response, and what is needed to check it."""
+    """The content of a time-stamp response, and the data needed to check it."""
 
     at: datetime
     hash: hashes.HashAlgorithm
@@ -774,7 +777,9 @@ def hashed(algorithm: hashes.HashAlgorithm, data: bytes) -> bytes:
 
 
 def check_stamp(response: bytes, text: bytes, authorities: list[x509.Certificate]) -> datetime:
-    """Before when a checkpoint existed; `Untrusted` if the auditor does not know the authority."""
+    """Return the time before which a checkpoint existed; raise `Untrusted` if the auditor does not trust the
+    authority.
+    """
     stamp = read_stamp(response)
     signer = _signer(stamp)
     if not _leads_to(signer, stamp, authorities):
@@ -901,7 +906,9 @@ def _check_client(client: bytes, statement: bytes, rp_id: str) -> None:
 
 
 def _passkey_signed(public_key: bytes, message: bytes, signature: bytes) -> bool:
-    """A signature by EdDSA over Ed25519 or ES256 over P-256; the key's bytes say which, and nothing else is taken."""
+    """Verify a signature by EdDSA over Ed25519 or ES256 over P-256; the key's bytes select the algorithm, and no other
+    is accepted.
+    """
     try:
         if public_key.startswith(_ED25519) and len(public_key) == 42:
             Ed25519PublicKey.from_public_bytes(public_key[10:]).verify(signature, message)
@@ -969,7 +976,7 @@ class Bundle:
         return data
 
     def lines(self, name: str) -> Iterator[bytes]:
-        """The lines of a member, one in memory at a time; at its end it must be what the manifest says."""
+        """Yield the lines of a member, one in memory at a time; at its end it must match the manifest."""
         size, digest = 0, hashlib.sha256()
         with self._zip.open(name) as file:
             while line := file.readline(MAX_LINE + 1):
@@ -1002,7 +1009,7 @@ class Bundle:
 
 
 def _directory(file: BinaryIO) -> int:
-    """The offset of the directory; it must be the last thing in the file, and of a size that can be read."""
+    """Return the offset of the directory, which must be the last thing in the file and of a readable size."""
     length = file.seek(0, os.SEEK_END)
     file.seek(max(length - 22, 0))
     tail = file.read(22)
@@ -1277,7 +1284,7 @@ class Seen:
     promised: frozenset[str]
 
     def document(self, purpose: str) -> dict[str, Any] | None:
-        """The event's own entry or detail; None where it is not disclosed, empty where there never was one."""
+        """Return the event's own entry or detail; None if it is not disclosed, empty if there never was one."""
         if purpose not in self.opened:
             return None if purpose in self.promised else {}
         try:
@@ -1392,7 +1399,7 @@ class Subjects:
             self._check_approval(seen, entry)
 
     def _check_grant(self, seen: Seen, detail: dict[str, Any], after: dict[str, Any]) -> None:
-        """Each start spends a grant of its own, the last that was minted for it, and is the next attempt."""
+        """Check that each start uses a grant of its own, the last one minted for it, and is the next attempt."""
         grant, attempts = detail.get("jti"), after.get("attempts")
         if type(grant) is not str or not grant:
             self._find(seen, "it starts without a grant")
@@ -1406,7 +1413,7 @@ class Subjects:
             self._find(seen, f"its attempt is not number {attempts + 1}")
 
     def _check_approval(self, seen: Seen, entry: dict[str, Any]) -> None:
-        """A start that needs an approval consumed one just before, for this action and this payload."""
+        """Check that a start that needs an approval consumed one just before, for this action and this payload."""
         said = entry.get("approval")
         if not isinstance(said, dict) or said.get("required") is not True:
             return
@@ -1451,7 +1458,7 @@ class Subjects:
             self.seen["passes whose standing approval is not visible"] += 1
 
     def _standing_approval(self, seen: Seen, after: dict[str, Any]) -> None:
-        """Two persons agree to a standing approval: who proposed it is not the one who puts it in force."""
+        """Check that two persons agreed to a standing approval: the proposer does not put it in force."""
         envelope, detail = seen.envelope, seen.document("detail") or {}
         who = (envelope["actor"]["kind"], envelope["actor"]["id"], detail.get("person"))
         if envelope["to"] == "PROPOSED" != envelope["from"]:
@@ -1556,7 +1563,7 @@ class Subjects:
             self.seen["settlements without a signature"] += 1
 
     def _check_head(self, seen: Seen, vote: dict[str, Any]) -> None:
-        """Nobody saw more of the log than there was."""
+        """Check that no statement covers more of the log than there was."""
         if number(vote["log_size"]) > seen.index and not self.is_second:
             raise Bad("its voter saw a log that was longer than it was")
 
@@ -1578,7 +1585,7 @@ class Subjects:
         self.seen["passkey signatures"] += 1
 
     def _check_key(self, key: dict[str, Any], voter: str) -> None:
-        """The key is the one that was enrolled for the voter, and could sign when it did."""
+        """Check that the key was enrolled for the voter, and was allowed to sign at that time."""
         known = self.memory.get(f"approver_key/{text_of(key['id'])}")
         if known is None or "public_key" not in known:
             if self.unseen == 0 and not self.is_second:
@@ -1593,7 +1600,7 @@ class Subjects:
             raise Bad("its passkey was not active then")
 
     def _signing_key(self, seen: Seen, after: dict[str, Any]) -> None:
-        """A key signs only after another person than its holder has said so."""
+        """Check that a key signs only after a person other than its holder has approved it."""
         kind, detail = seen.envelope["kind"], seen.document("detail")
         if kind == "key_enrolled" and detail:
             after |= {name: detail.get(name) for name in ("holder", "person", "credential_id", "public_key")}
@@ -1606,7 +1613,7 @@ class Subjects:
             self._find(seen, "a passkey was not confirmed by a second person")
 
     def _decision(self, seen: Seen, after: dict[str, Any]) -> None:
-        """Nobody erases alone, nor decides alone what is erased by itself."""
+        """Check that no person alone erases, or decides what is erased automatically."""
         actor, kind = seen.envelope["actor"], seen.envelope["kind"]
         if seen.envelope["seq"] == 1:
             after["asked_by"] = actor["id"]
@@ -1635,7 +1642,7 @@ class Subjects:
 
 
 def _check_reason(detail: dict[str, Any], vote: dict[str, Any]) -> None:
-    """The reason on record is the one that the statement committed to."""
+    """Check that the recorded reason is the one that the statement committed to."""
     if not all(name in detail for name in ("reason", "reason_salt")):
         return
     reason, salt = text_of(detail["reason"]).encode(), bytes.fromhex(text_of(detail["reason_salt"]))
@@ -1651,7 +1658,9 @@ def _check_about(
     covers: dict[str, Any],
     said: dict[str, Any],
 ) -> None:
-    """A settlement was signed about this case and this action, as its record stood just before, by who made it."""
+    """Check that a settlement was signed about this case and this action, as its record was just before, by the person
+    who made it.
+    """
     is_action = envelope["subject"]["kind"] == "action"
     named = covers["action_id" if is_action else "case_id"], detail.get("case_id", covers["case_id"]), said["by"]
     if named != (envelope["subject"]["id"], covers["case_id"], envelope["actor"]["id"]):
@@ -1666,7 +1675,7 @@ def _check_about(
 
 
 def _check_words(detail: dict[str, Any], said: dict[str, Any]) -> None:
-    """The reason and the evidence on record are those that the statement of a settlement committed to."""
+    """Check that the recorded reason and evidence are those that the statement of a settlement committed to."""
     if not all(name in detail for name in ("reason", "evidence", "words_salt")):
         return
     words = canonical({"reason": detail["reason"], "evidence": detail["evidence"]})
@@ -1676,7 +1685,7 @@ def _check_words(detail: dict[str, Any], said: dict[str, Any]) -> None:
 
 
 def _check_proposal(detail: dict[str, Any], covers: dict[str, Any], said: dict[str, Any], first: bytes) -> None:
-    """A second person confirmed exactly what the first had signed, and is another person."""
+    """Check that a second, different person confirmed exactly what the first had signed."""
     statement = strict(first)
     proposed = statement["settlement"]
     if said["over"] != hashlib.sha256(first).hexdigest() or detail.get("proposal_hash", said["over"]) != said["over"]:
@@ -1690,7 +1699,7 @@ def _check_proposal(detail: dict[str, Any], covers: dict[str, Any], said: dict[s
 
 
 class Erasures:
-    """The claimed erasures, and the events that say who ordered them and how far they reach."""
+    """The claimed erasures, and the events that record who ordered them and their scope."""
 
     def __init__(self, memory: Memory) -> None:
         self.memory = memory
@@ -1699,7 +1708,7 @@ class Erasures:
         self.told_pruned: dict[str, tuple[int, int]] = {}
 
     def claim_pruned(self, by: str, index: int) -> None:
-        """The event of this index is said to have gone under the retention policy `by`."""
+        """Note the claim that the event of this index was pruned under the retention policy `by`."""
         self.pruned[by] = (self.pruned.get(by, (0, 0))[0] + 1, index)
         if len(self.pruned) > IN_MEMORY:
             raise Bad("it names too many policies")
@@ -1715,7 +1724,7 @@ class Erasures:
         self.told_pruned[by] = (count + (events if type(events) is int else 0), highest)
 
     def count_unproven(self) -> int:
-        """Count the items that are said to be erased without an event of the bundle."""
+        """Count the items claimed as erased without an event of the bundle that shows it."""
         pruned = 0
         for by, (count, last) in self.pruned.items():
             told, highest = self.told_pruned.get(by, (0, 0))
@@ -1723,7 +1732,7 @@ class Erasures:
         return sum(self.unproven.values()) + pruned
 
     def claim(self, envelope: dict[str, Any], by: str) -> None:
-        """A payload of this event is said to be gone by the erasure `by`."""
+        """Note the claim that a payload of this event was removed by the erasure `by`."""
         place, seq = f"{by}/{envelope['subject']['id']}", envelope["seq"]
         told = self.memory.get(f"erased/{place}")
         if told is not None and told["upto"] >= seq:
@@ -1899,7 +1908,7 @@ class Walk:
         return kept
 
     def _one(self, index: int, envelope: dict[str, Any], promise: dict[str, Any], said: Any) -> bytes | None:
-        """The bytes behind one commitment, if they are there and are the right ones."""
+        """Return the bytes of one commitment, if they are present and match."""
         purpose = shown(promise["purpose"], 40)
         if isinstance(said, dict) and "gone" in said:
             self._take_missing(index, envelope, purpose, said)
@@ -1938,7 +1947,7 @@ class Walk:
             self._check_request(seen)
 
     def _check_request(self, seen: Seen) -> None:
-        """The request of this very export, where its event lies in the range."""
+        """Check the request of this export, if its event lies in the range."""
         self.request_seen = True
         said, detail = self.manifest.request, seen.document("detail")
         names = ("from", "to", "filters", "format", "payloads")
@@ -1979,7 +1988,7 @@ class Walk:
 
 
 class Check:
-    """Everything that is checked of one bundle, in order; `report` says what came of it."""
+    """All checks of one bundle, in order; `report` prints the result."""
 
     def __init__(self, bundle: Bundle, policy: Policy, old: Head | None, report: Report) -> None:
         self.bundle, self.policy, self.old, self.report = bundle, policy, old, report
@@ -2171,7 +2180,7 @@ class Check:
             return None
 
     def _skim(self) -> None:
-        """Check that files which are no evidence and were not read yet are as the manifest lists them."""
+        """Check that files which are not evidence and were not read yet match the manifest."""
         for name in self.bundle.files:
             if name in ("README.txt", "keys.json", "replay.json", "verify_bundle.py") or name.startswith("tables/"):
                 self.bundle.skim(name)

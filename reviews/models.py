@@ -117,7 +117,9 @@ class SystemHealth(models.Model):
 
 
 class Webhook(models.Model):
-    """An opaque address for one system's webhooks. Ids only, outside row-level security: it says which tenant it is."""
+    """An opaque address for one system's webhooks. Ids only, outside row-level security, because it identifies the
+    tenant.
+    """
 
     id = models.UUIDField(primary_key=True)
     tenant_id = models.UUIDField()
@@ -166,7 +168,7 @@ class ReadingCount(models.Model):
 
 
 class ReadingTotal(models.Model):
-    """A tenant's readings of the present hour and day: what its budget is held against."""
+    """A tenant's readings in the present hour and day, which count against its budget."""
 
     tenant_id = models.UUIDField(primary_key=True)
     hour_from = models.DateTimeField(null=True)
@@ -179,7 +181,9 @@ class ReadingTotal(models.Model):
 
 
 class VerificationRun(models.Model):
-    """One verification run: codes only; what was read and what the predicates said is evidence behind `pointer`."""
+    """One verification run: codes only; the readings and the results of the predicates are evidence behind
+    `pointer`.
+    """
 
     pk = models.CompositePrimaryKey("tenant_id", "id")
     tenant_id = models.UUIDField()
@@ -277,7 +281,9 @@ class ChangeLogPosition(models.Model):
 
 
 class UngatedEffect(models.Model):
-    """A change that nobody gated, told once. What was changed is evidence behind `pointer`. Append-only."""
+    """A change without authorisation by the console, recorded once. Its content is evidence behind `pointer`.
+    Append-only.
+    """
 
     pk = models.CompositePrimaryKey("tenant_id", "id")
     tenant_id = models.UUIDField()

@@ -99,7 +99,9 @@ def runs_of(tenant_id: UUID, action_id: UUID) -> list[VerificationRun]:
 
 
 def doubtful_runs_call(tenant_id: UUID, action_ids: list[UUID]) -> tuple[Any, ...]:
-    """The call for `pipeline` that counts the runs of each action whose answer bore nothing out and settled nothing."""
+    """Return the call for `pipeline` that counts the runs of each action whose answer supported nothing and settled
+    nothing.
+    """
     statement = (
         "SELECT action_id, count(*) FROM reviews_run WHERE tenant_id = $1 AND action_id = ANY($2)"
         " AND result = 'PENDING' AND discrepancy = 'UNVERIFIABLE_STATE' GROUP BY action_id"
@@ -115,7 +117,7 @@ def last_run_number(tenant_id: UUID, action_id: UUID) -> int:
 
 
 def last_run_numbers(tenant_id: UUID, action_ids: list[UUID]) -> dict[UUID, int]:
-    """The number of each action's newest run; those without one are left out."""
+    """Return the number of each action's newest run; actions without runs are left out."""
     rows = execute(
         "SELECT action_id, max(number) FROM reviews_run WHERE tenant_id = $1 AND action_id = ANY($2) GROUP BY 1",
         *(tenant_id, action_ids),
@@ -153,7 +155,7 @@ def last_reading(action: Action, entry: Mapping[str, Any]) -> LastReading:
 
 
 def accepted_differences(tenant_id: UUID, found: Collection[Action]) -> dict[UUID, str]:
-    """The differences that a person accepted, for those of these actions where somebody did."""
+    """Return the differences that a person accepted, for those of these actions that have any."""
     accepted = {each.id: each for each in found if outcome_of(each) is Outcome.ACCEPTED_AS_IT_IS}
     if not accepted:
         return {}
@@ -196,7 +198,7 @@ def change_watch(tenant_id: UUID, system_id: UUID) -> ChangeLogPosition | None:
 
 
 def known_ungated_places(tenant_id: UUID, system_id: UUID, places: list[str]) -> set[str]:
-    """Those of these places of a change log that were told already."""
+    """Return those of these positions of a change log that were reported already."""
     known = UngatedEffect.objects.filter(tenant_id=tenant_id, system_id=system_id, place__in=places)
     return set(known.values_list("place", flat=True))
 
@@ -266,12 +268,14 @@ def cases_of(tenant_id: UUID, action_id: UUID) -> list[Case]:
 
 
 def cases(tenant_id: UUID, *, resolved: bool = False, after: UUID | None = None, limit: int = 200) -> list[Case]:
-    """Open cases, the most severe first and then the oldest, or settled ones, newest first; behind the row `after`."""
+    """Return open cases, the most severe first and then the oldest, or settled ones, newest first; after the row
+    `before`.
+    """
     return cases_on_tab(tenant_id, "settled" if resolved else "all", sort="", at=None, after=after, limit=limit)
 
 
 def cases_about(tenant_id: UUID, target: str, *, limit: int) -> list[Case]:
-    """The cases about one target, the newest first; that of an effect which nobody gated has no action."""
+    """Return the cases about one target, the newest first; the case of an ungated effect has no action."""
     return list(Case.objects.filter(tenant_id=tenant_id, target=target).order_by("-id")[:limit])
 
 
@@ -281,7 +285,7 @@ def is_case_target(tenant_id: UUID, target: str) -> bool:
 
 
 def open_cases_under(found: Sequence[Freeze], *, limit: int) -> dict[UUID, list[Case]]:
-    """By freeze the open cases about what it covers, and those of its incidents, the gravest first."""
+    """Return, by freeze, the open cases about its scope and those of its incidents, the most severe first."""
     under: dict[UUID, list[Case]] = {each.id: [] for each in found}
     cases = [_open_cases_under(each)[:limit] for each in found]
     for case in cases[0].union(*cases[1:], all=True) if cases else ():
@@ -327,7 +331,7 @@ def cases_on_tab(
     limit: int = 200,
     **wanted: Any,
 ) -> list[Case]:
-    """A page of one shelf of the queue: all, open, snoozed or settled; starts behind the row `after`.
+    """Return a page of one tab of the queue: all, open, snoozed or settled; starting after the row `after`.
 
     Wanted: owner (None is nobody), side_effect_class, discrepancy, reason, severity, opened_before.
     """
@@ -378,7 +382,7 @@ def _cases_on_shelf(tenant_id: UUID, name: str, at: datetime | None) -> QuerySet
 
 
 def _after_row(last: Any, order: tuple[str, ...]) -> Q:
-    """The rows after `last` in this order: equal in the first keys, beyond it in the next."""
+    """Return the condition for rows after `last` in this order: equal in the first keys, later in the next."""
     found, equal = Q(), Q()
     for key in order:
         name = key.removeprefix("-")
@@ -423,7 +427,7 @@ def incidents_by_freeze(tenant_id: UUID, freeze_ids: Collection[UUID]) -> dict[U
 
 
 def actions_with_incidents(tenant_id: UUID, action_ids: list[UUID]) -> set[UUID]:
-    """Those of these actions that an incident is about."""
+    """Return those of these actions that have an incident."""
     own = Incident.objects.filter(tenant_id=tenant_id, action_id__in=action_ids).values_list("action_id", flat=True)
     linked = IncidentLink.objects.filter(tenant_id=tenant_id, subject_id__in=action_ids, kind="action")
     return {each for each in own if each is not None} | set(linked.values_list("subject_id", flat=True))
@@ -438,8 +442,8 @@ def incidents(
     after: UUID | None = None,
     limit: int = 200,
 ) -> list[Incident]:
-    """Open incidents, the gravest first and then the oldest, or closed ones, newest first, or in the order of a column;
-    behind the row `after`, and of one part of the taxonomy (R-CG-20).
+    """Return open incidents, the most severe first and then the oldest, or closed ones, newest first, or in the order
+    of a column; after the row `after`, and of one part of the taxonomy (R-CG-20).
     """
     found = Incident.objects.filter(tenant_id=tenant_id, state=state)
     if tag:
@@ -485,7 +489,7 @@ def reports_of(tenant_id: UUID, action_id: UUID) -> list[Report]:
 
 
 def reports_between(tenant_id: UUID, *, after: datetime, until: datetime, limit: int | None = None) -> list[Report]:
-    """The reports after a moment and up to another, oldest first; found by the ids, which contain the time."""
+    """Return the reports after a time and up to another, oldest first; found by the ids, which contain the time."""
     ids = {"id__gte": lower_bound(after), "id__lt": lower_bound(until + timedelta(milliseconds=1))}
     found = Report.objects.filter(tenant_id=tenant_id, at__gt=after, at__lte=until, **ids)
     return list(found.order_by("id")[:limit])
@@ -514,7 +518,7 @@ def run_facts_call(tenant_id: UUID, action_id: UUID) -> tuple[Any, ...]:
 
 
 def read_run_facts(row: tuple[Any, ...]) -> RunFacts:
-    """Read what a run is concluded with."""
+    """Read the facts needed to conclude a run."""
     action, rest = actions.read_action(row)
     (schedule,), (number, key_id) = load_models(rest, Schedule)
     return RunFacts(action, schedule, number, key_id)
@@ -551,7 +555,7 @@ def recent_runs(tenant_id: UUID, *, limit: int = 200) -> list[VerificationRun]:
 
 
 def verification_debts(tenant_id: UUID, system_ids: list[UUID], *, at: datetime) -> dict[UUID, VerificationDebt]:
-    """The verification debt of each of these systems: actions whose outcome it must still tell."""
+    """Return the verification debt of each of these systems: the actions whose outcome is still to be read there."""
     rows = execute(_DEBTS, tenant_id, system_ids, at)
     return {
         system: VerificationDebt(waiting=waiting, due=due, oldest_at=oldest) for system, waiting, due, oldest in rows
@@ -568,7 +572,7 @@ SELECT asked.system_id, waiting, due, oldest_at FROM unnest($2::uuid[]) AS asked
 
 
 def health_by_system(tenant_id: UUID) -> dict[UUID, SystemHealth]:
-    """The health of each system that was ever asked, by its id."""
+    """Return the health of each system that was ever queried, by its id."""
     return {each.system_id: each for each in select(SystemHealth, "tenant_id = $1", tenant_id)}
 
 
@@ -595,7 +599,7 @@ def running_batches(tenant_id: UUID) -> list[UUID]:
 
 
 def batch_items(tenant_id: UUID, batch_id: UUID) -> list[BatchItem]:
-    """The cases of a batch with what became of them; their number is bounded."""
+    """Return the cases of a batch with their results; their number is bounded."""
     return list(BatchItem.objects.filter(tenant_id=tenant_id, batch_id=batch_id).order_by("number"))
 
 
@@ -612,7 +616,7 @@ def batch_progress(tenant_id: UUID, batch_ids: list[UUID]) -> dict[UUID, Progres
 
 
 def live_hook(hook_id: UUID) -> Webhook | None:
-    """A webhook address in use, whosever it is; the caller does not know the tenant yet."""
+    """Return a webhook address in use, of any tenant; the caller does not know the tenant yet."""
     return Webhook.objects.filter(id=hook_id, revoked_at__isnull=True).first()
 
 
@@ -636,7 +640,7 @@ WHERE p.tenant_id = $1 AND p.kind = 'verification' AND p.active ORDER BY s.name
 
 
 def release_stops(tenant_id: UUID, *, at: datetime) -> dict[str, StopReason]:
-    """The systems to which nothing irreversible is released now, and why; a fact for whoever releases."""
+    """Return the systems to which nothing irreversible is released now, and the reasons; a fact for the release."""
     found: dict[str, StopReason] = {}
     rows = execute(_SYSTEMS_ASKED, tenant_id)
     if not rows:
@@ -727,7 +731,7 @@ _SIGNS = (
 
 
 def count_success_patterns(tenant_id: UUID, *, since: datetime, until: datetime) -> dict[FindingSource, dict[str, int]]:
-    """Count the signs from guard, tools and readings in a period, by word; an answer and a reading count once per
+    """Count the signs from guard, tools and readings in a period, by word; an answer and a reading count once for each
     action.
     """
     found: dict[FindingSource, dict[str, int]] = {}
@@ -759,7 +763,7 @@ _FAILURES: Final = (
 
 
 def wrong_targets(tenant_id: UUID, *, since: datetime, until: datetime, limit: int) -> list[tuple[UUID, datetime]]:
-    """(action, when first found in the period) of effects on what was not authorised, newest action first."""
+    """Return (action, when first found in the period) of effects on unauthorised targets, newest action first."""
     grave = _runs_between(tenant_id, since, until).filter(discrepancy="WRONG_TARGET_MODIFIED")
     return list(grave.values_list("action_id").annotate(first=Min("at")).order_by("-action_id")[:limit])
 
@@ -769,7 +773,7 @@ def _runs_between(tenant_id: UUID, since: datetime, until: datetime) -> QuerySet
 
 
 def ungated_effects(tenant_id: UUID, *, since: datetime, until: datetime, limit: int) -> list[UngatedEffect]:
-    """The changes of a period that nobody gated, newest first."""
+    """Return the ungated changes of a period, newest first."""
     found = UngatedEffect.objects.filter(tenant_id=tenant_id, id__gte=lower_bound(since), id__lt=lower_bound(until))
     return list(found.order_by("-id")[:limit])
 
@@ -791,10 +795,10 @@ _COMPLETED: Final = "SELECT action_id, event_id FROM reviews_report WHERE tenant
 
 
 def completions_reported(tenant_id: UUID, *, since: datetime) -> list[tuple[UUID, UUID]]:
-    """(action, event on whose state it was told) of the reports since then that said that an action was completed."""
+    """Return (action, event on whose state it is based) of the reports of completion since then."""
     return execute(_COMPLETED + "id >= $2", tenant_id, lower_bound(since))
 
 
 def completions_reported_on(tenant_id: UUID, event_ids: list[UUID]) -> set[UUID]:
-    """Those of these events on whose state somebody was told that the action was completed."""
+    """Return those of these events on whose state a report of completion was based."""
     return {event_id for _, event_id in execute(_COMPLETED + "event_id = ANY($2)", tenant_id, event_ids)}

@@ -60,7 +60,7 @@ def _fold_observations(rows: dict[Any, Row], event: VerifiedEvent) -> None:
 
 @dataclass(slots=True, eq=False)
 class _ReportedCode:
-    """The code of a report that was given on an event: one of those that are possible as it left its action."""
+    """The code of a report given on an event: one of those possible in the state that the event left."""
 
     state: str
     entry: Mapping[str, Any] | None
@@ -97,7 +97,7 @@ def _fold_reports(rows: dict[Any, Row], event: VerifiedEvent) -> None:
 
 
 def _says_completed_rightly(row: Mapping[str, Any]) -> bool:
-    """Until a read that was only answered was no completion, its reports said that it was one, and stay as given."""
+    """Return True if `completed` fits the report's code; earlier reports on answered reads stay as given."""
     return row["code"] == StatusCode.ANSWERED or bool(row["completed"] == (row["code"] == StatusCode.COMPLETED))
 
 

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 @shared_task
 def verify_due(stay_s: float = 0.0) -> int:
-    """Read back what is due, and what becomes due while this task stays; then hand over to the next."""
+    """Make the readings that are due, and those that become due while this task runs; then hand over to the next."""
     polled = polling.poll_due(clock=timezone.now, stay=timedelta(seconds=stay_s))
     if polled.goes_on:
         try:
@@ -39,13 +39,13 @@ def verify_due(stay_s: float = 0.0) -> int:
 
 @shared_task
 def probe_idle() -> bool:
-    """Ask one system that is away and that nothing waits for."""
+    """Query one system that is unavailable and that nothing waits for."""
     return probes.probe_next_system(clock=timezone.now)
 
 
 @shared_task
 def take_readings() -> int:
-    """Read the targets whose state before execution is wanted; what cannot be read now is tried at the next tick."""
+    """Read the targets whose state before execution is wanted; retry at the next tick what cannot be read now."""
     taken = 0
     for tenant_id, action_id in schedules.requested_readings():
         try:
@@ -64,7 +64,7 @@ def take_readings() -> int:
 
 @shared_task
 def recover() -> int:
-    """Carry over the ends of recovery actions, and take runs back step by step; how many moved on."""
+    """Carry over the ends of recovery actions, and roll runs back step by step; return the number that advanced."""
     at, moved = timezone.now(), 0
     for order in runs.due_orders(at=at, proposed=True):
         try:
@@ -99,7 +99,7 @@ def recover() -> int:
 
 @shared_task
 def watch_changes() -> int:
-    """Compare the change logs of watched systems with the record; how many effects nobody gated were told."""
+    """Compare the change logs of watched systems with the record; return the number of ungated effects reported."""
     told = 0
     for tenant_id, name in ungated_effects.watched_systems():
         try:
@@ -111,13 +111,13 @@ def watch_changes() -> int:
 
 @shared_task
 def watch_canaries() -> int:
-    """Stop each canary that does worse than what decides beside it, and pass each that has seen enough."""
+    """Stop each canary that performs worse than the current version, and pass each that has enough results."""
     return release_gates.watch_canaries(at=timezone.now())
 
 
 @shared_task
 def sweep() -> None:
-    """Repair what lost messages and crashes left behind: unscheduled actions, held actions without a case."""
+    """Repair the consequences of lost messages and crashes: unscheduled actions, held actions without a case."""
     at = timezone.now()
     schedules.schedule_missing(at=at)
     cases.open_missing_cases(at=at)

@@ -35,7 +35,7 @@ def agent(tenant_id: UUID, agent_id: str) -> Agent | None:
 def agents(
     tenant_id: UUID, *, order: str = "agent_id", after: UUID | None = None, limit: int | None = None
 ) -> list[Agent]:
-    """The agents by their names, or in the order of another column, starting behind the row `after`."""
+    """Return the agents by their names, or in the order of another column, starting after the row `after`."""
     return page_in_order(Agent.objects.filter(tenant_id=tenant_id), order, behind=after, limit=limit)
 
 
@@ -102,7 +102,7 @@ def stopped_actions(agent: Agent, *, after: UUID | None, limit: int) -> list[tup
 
 
 def may_leave_more(agent: Agent, *, at: datetime) -> bool:
-    """Return whether more work that the agent may no longer have done could come to be started.
+    """Return True if more work that the agent is no longer allowed to do could still be started.
 
     That is so while an action is open, or when its registration has just changed, so that an earlier call may not be on
     record yet.

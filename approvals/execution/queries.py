@@ -33,7 +33,9 @@ def executors(tenant_id: UUID) -> list[Executor]:
 
 
 def overrides_in_force(tenant_id: UUID, *, at: datetime) -> list[StartOverride]:
-    """The overrides by which people let tools start although the record has gone back, oldest first."""
+    """Return the overrides by which people let tools start although the record is older than a head seen before, oldest
+    first.
+    """
     found = StartOverride.objects.filter(tenant_id=tenant_id, ended_at__isnull=True, ends_at__gt=at)
     return list(found.order_by("id"))
 
@@ -61,8 +63,8 @@ def latest_attempts(tenant_id: UUID, executor_id: str, *, limit: int) -> list[At
 
 
 def may_use(executor: Executor, key_actor: UUID) -> bool:
-    """Return whether this API key may act as the executor: it registered it, or an operator did for nobody in
-    particular.
+    """Return True if this API key may act as the executor: it registered it, or an operator registered it for
+    any key.
     """
     return executor.key_actor in (key_actor, executor.id)
 
@@ -128,8 +130,8 @@ WHERE a.tenant_id = $1 AND a.id = $2
 
 
 def reported_attempt(tenant_id: UUID, action_id: UUID, number: int, *, key_actor: UUID) -> ReportedAttempt | None:
-    """An attempt with its action, for a report by this API key; the parts of an attempt that is not there, and of an
-    executor that the key may not use, are None.
+    """An attempt with its action, for a report by this API key; each part is None if it does not exist or the key may
+    not use it.
     """
     rows = execute(_REPORTED_ATTEMPT, tenant_id, action_id, number, key_actor)
     return ReportedAttempt(*rows[0]) if rows else None
@@ -149,7 +151,7 @@ ORDER BY a.id DESC LIMIT $3
 
 
 def started_work(tenant_id: UUID, agent_id: str, *, limit: int) -> list[tuple[Action, Attempt]]:
-    """An agent's actions that have started and not come to their end, newest first, each with its newest attempt."""
+    """Return an agent's actions that have started and not ended, newest first, each with its newest attempt."""
     found = []
     for row in execute(_STARTED_WORK, tenant_id, agent_id, limit):
         action, rest = read_action(row)
@@ -159,7 +161,7 @@ def started_work(tenant_id: UUID, agent_id: str, *, limit: int) -> list[tuple[Ac
 
 
 def due_work(*, at: datetime, limit: int = 200) -> list[tuple[UUID, UUID, str]]:
-    """(tenant, subject, what) of leases and approvals whose time has come. Outside row-level security."""
+    """Return (tenant, subject, what) of leases and approvals that are due. Outside row-level security."""
     found = Deadline.objects.filter(due_at__lte=at).exclude(what="stop").order_by("due_at")[:limit]
     return list(found.values_list("tenant_id", "subject_id", "what"))
 

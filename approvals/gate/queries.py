@@ -81,7 +81,7 @@ WHERE s.tenant_id = $1 AND s.id = $2
 
 
 class LockedSession(NamedTuple):
-    """A session that takes no other call until the end of the transaction.
+    """A session that accepts no other call until the end of the transaction.
 
     `limit_reached_at` is since when its run takes no more calls of its key, because one of its sessions reached its
     limit; `recorded` is the call of the id that was asked for, if there was one.
@@ -93,7 +93,7 @@ class LockedSession(NamedTuple):
 
 
 def lock_session(tenant_id: UUID, session_id: UUID, *, call_id: str, behind_tenant: bool) -> LockedSession | None:
-    """Lock a session, the tenant's gate and the session's head first if `behind_tenant`; None if there is none."""
+    """Lock a session, with `behind_tenant` after the tenant's gate; return None if there is none."""
     gate = (("SELECT seq FROM ledger_enter($1, $2)", session_id, "session"),) if behind_tenant else ()
     *_, locked, behind = pipeline(
         *gate,
@@ -112,13 +112,13 @@ def lock_session(tenant_id: UUID, session_id: UUID, *, call_id: str, behind_tena
 
 
 def call_of(tenant_id: UUID, session_id: UUID, action_id: UUID) -> Call | None:
-    """The call that an action came from; None for a recovery action."""
+    """The call behind an action; None for a recovery action."""
     call = "tenant_id = $1 AND session_id = $2 AND action_id = $3 LIMIT 1"
     return fetch_one(Call, call, tenant_id, session_id, action_id)
 
 
 def evidence_of(action: Action) -> tuple[EvidenceItem, ...]:
-    """The evidence that the agent gave with its call; `CannotOpen` if it was erased."""
+    """Return the evidence that the agent gave with its call; raise `CannotOpen` if it was erased."""
     piece = evidence.first_evidence(action.tenant_id, action.id, agent_evidence.PURPOSE)
     data = evidence.open_evidence(action.tenant_id, piece[0]) if piece else None
     return agent_evidence.parse_evidence(data) if data is not None else ()
@@ -161,7 +161,7 @@ MOST_CALLS = 25_000
 
 
 class _Bin(Func):
-    """The beginning of the stretch of time that a moment falls in."""
+    """The start of the interval that contains a time."""
 
     function = "date_bin"
     template = "%(function)s(%(expressions)s, TIMESTAMPTZ '2000-01-01 00:00+00')"
@@ -184,7 +184,7 @@ def calls_page(
     limit: int,
     **about: Any,
 ) -> list[Call]:
-    """The calls of a period, newest first or with `oldest` the oldest first, starting behind the id `before`."""
+    """Return the calls of a period, newest first or with `oldest` the oldest first, starting after the id `before`."""
     found = calls_between(tenant_id, since=since, until=until, **about)
     return page_in_order(found, "id" if oldest else "-id", behind=before, limit=limit)
 
@@ -328,7 +328,7 @@ def count_calls(tenant_id: UUID, hours: Sequence[datetime]) -> list[tuple[Any, .
 
 
 def call_codes(tenant_id: UUID, *, after: UUID, limit: int) -> list[tuple[Any, ...]]:
-    """(id, at, tool, agent, accepted, code, category, action) of the calls behind an id, oldest first."""
+    """Return (id, at, tool, agent, accepted, code, category, action) of the calls after an id, oldest first."""
     found = Call.objects.filter(tenant_id=tenant_id, id__gt=after).order_by("id")
     return list(found.values_list("id", "at", "tool", "agent_id", "accepted", "code", "category", "action_id")[:limit])
 

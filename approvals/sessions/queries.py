@@ -25,7 +25,7 @@ def session(tenant_id: UUID, session_id: UUID) -> Session | None:
 
 
 def pin_of(session: Session, *, quiet: timedelta) -> pins.Pin:
-    """The pin of a session, which is over once the session was quiet for so long."""
+    """The pin of a session, which has expired if the session was idle too long."""
     return pins.Pin(
         session_id=str(session.id),
         goal=session.goal,

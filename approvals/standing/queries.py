@@ -1,4 +1,4 @@
-"""Standing approvals, what passed under them, and the decided actions by which one may be earned."""
+"""Standing approvals, the actions that passed under them, and the decided actions by which one can be earned."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ READ_BACK = 2000
 
 
 class DecidedCall(NamedTuple):
-    """A decided action with what its shape follows from."""
+    """A decided action with the data that determines its shape."""
 
     decided: DecidedAction
     approval_id: UUID
@@ -138,7 +138,7 @@ def pass_of(tenant_id: UUID, action_id: UUID) -> StandingPass | None:
 
 
 def passes_of(tenant_id: UUID, approval_ids: Collection[UUID]) -> dict[UUID, StandingPass]:
-    """The passes behind these approvals, by approval."""
+    """Return the passes of these approvals, by approval."""
     found = StandingPass.objects.filter(tenant_id=tenant_id, approval_id__in=list(approval_ids))
     return {each.approval_id: each for each in found}
 

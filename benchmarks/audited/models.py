@@ -8,7 +8,7 @@ from simple_history.models import HistoricalRecords
 
 
 class Row(models.Model):
-    """As many bytes and as many indexes as what one append writes."""
+    """A row with as many bytes and indexes as one append writes."""
 
     id = models.UUIDField(primary_key=True)
     subject_id = models.UUIDField()

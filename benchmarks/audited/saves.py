@@ -14,7 +14,7 @@ ENVELOPE, ENTRY, DETAIL = 728, 1373, 200
 
 
 def ways(number: int) -> dict[str, Write]:
-    """What one writer can do."""
+    """Return the operations of one writer."""
     from benchmarks.audited.models import Logged, Remembered
 
     return {"auditlog": lambda: _save(Logged), "history": lambda: _save(Remembered)}

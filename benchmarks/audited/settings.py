@@ -1,4 +1,4 @@
-"""Django with the two audit packages and nothing else: no middleware, no tenant, no row-level security."""
+"""Django with the two audit packages only: no middleware, no tenant, no row-level security."""
 
 from __future__ import annotations
 

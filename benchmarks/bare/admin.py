@@ -44,7 +44,7 @@ class CappedCount(Paginator):  # type: ignore[type-arg]
 
 @admin.register(BestAction)
 class BestActions(Actions):
-    """Without what asks the whole table."""
+    """The admin without anything that scans the whole table."""
 
     list_filter = ()
     show_full_result_count = False

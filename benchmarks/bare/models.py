@@ -1,4 +1,4 @@
-"""The tables of the bare side. They are made by tables.sql, so that no migration of the product knows them."""
+"""The tables of the bare side, created by tables.sql, so that no migration of the product contains them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from django.db import models
 
 
 class Row(models.Model):
-    """As many bytes and as many indexes as one event of the record."""
+    """A row with as many bytes and indexes as one event of the record."""
 
     objects: ClassVar[models.Manager[Row]] = models.Manager()
 

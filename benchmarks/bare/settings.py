@@ -1,4 +1,4 @@
-"""The product's settings, with the bare side beside it. Nothing of this is ever part of the product."""
+"""The product's settings plus those of the bare side; never part of the product."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ class Call:
     supersedes: str | None = None
 
     def body(self, *, goal: str | None, pin_hash: str | None) -> dict[str, Any]:
-        """The call as the API takes it; it names the goal in words or by the pin's hash."""
+        """The call as the API accepts it; it names the goal in words or by the pin's hash."""
         optional = {
             "goal": goal,
             "pin_hash": None if goal else pin_hash,
@@ -111,7 +111,7 @@ class Call:
 
 
 def _sendable(arguments: Mapping[str, Any] | str) -> Any:
-    """Arguments as the API takes them: those without a canonical form as text, for the gate to answer this call."""
+    """Return arguments in the API's form: those without a canonical form as text, for the gate to answer this call."""
     try:
         encode_canonical(arguments)
     except NotCanonical:
@@ -126,7 +126,7 @@ def _plain(value: object) -> Any:
 
 
 class CallNames:
-    """The names of a session's calls, each for one call, whatever ids a framework or its model uses again.
+    """The unique names of a session's calls, even if a framework or its model reuses ids.
 
     A call keeps the id that it came with, unless another call of the session had that id before.
     """
@@ -138,7 +138,7 @@ class CallNames:
         self._open: dict[Hashable, str] = {}
 
     def of(self, call_id: str | None, *identity: Hashable) -> str:
-        """The name of the call that `identity` tells from all others; without one, of a call not named before."""
+        """The name of the call that `identity` identifies; without one, of a call not named before."""
         with self._lock:
             if not identity:
                 return self._new(call_id)
@@ -148,7 +148,7 @@ class CallNames:
             return self._known[key]
 
     def reserve(self, call_id: str | None, tool: str, arguments: object) -> str:
-        """The name under which a framework asks about a call before it makes it; the same until `take`."""
+        """Return the name under which a framework asks about a call before it makes it; the same until `take`."""
         with self._lock:
             key = (call_id, tool, repr(arguments))
             if key not in self._open:
@@ -179,7 +179,7 @@ class Handshake:
     renew: bool
 
     def next_body(self, result: CallResult, *, run_id: str) -> dict[str, Any] | None:
-        """The handshake after a call that was refused because the session is over; None if it stays over."""
+        """The handshake after a call that was refused because the session is over; None if it may not be renewed."""
         if result.code not in SESSION_OVER:
             return None
         left = math.ceil(self.until - time.monotonic())
@@ -195,7 +195,7 @@ class ActionRequests:
 
     @request_method
     def status(self, action_id: str, *, wait_s: int = 0) -> Request[Status]:
-        """The status of an action; the console waits up to `wait_s` (30 at most) while people decide."""
+        """Return the status of an action; the console waits up to `wait_s` (at most 30) while people decide."""
         params = {"wait_s": wait_s} if wait_s else None
         return Request("GET", f"/actions/{action_id}", reading.read_status, params=params, patience_s=wait_s)
 
@@ -212,15 +212,15 @@ class ActionRequests:
 
     @request_method
     def answer(self, question: Question, text: str) -> Request[RecordedAnswer]:
-        """Answer what a person asked; the words are shown as the agent's own and let nothing run."""
+        """Answer a person's question; the text is shown as the agent's own and approves nothing."""
         body = {"question_id": question.question_id, "text": text}
         return Request("POST", f"/actions/{question.action_id}/answers", reading.read_answered, body)
 
     @request_method
     def wait(self, action_id: str, *, for_s: float = 30.0, for_people: bool = True) -> Plan[Outcome]:
-        """Look after an action until it is settled or waits for a review, for `for_s` seconds at most;
-        without `for_people` no longer than until it is for people to decide. The end of the waiting
-        is no denial: the outcome says how it stands, and is asked for again.
+        """Wait until an action is settled or waits for a review, for at most `for_s` seconds; without `for_people` only
+        until people have to decide. A wait that ends is not a denial: the outcome has the present state and can be
+        requested again.
         """
         return (yield from _waiting(action_id, for_s, for_people))
 
@@ -272,7 +272,7 @@ class AgentRequests(ActionRequests, ABC, Generic[SessionT]):
 
     @request_method
     def run(self, run_id: str) -> Request[Mapping[str, Any]]:
-        """One of this agent's runs: its steps, what was reversed, and whether it is being taken back."""
+        """One of this agent's runs: its steps, its reversals, and whether it is being rolled back."""
         return Request("GET", f"/runs/{run_id}", _as_it_is)
 
     @abstractmethod
@@ -297,7 +297,7 @@ class SessionRequests(ActionRequests):
 
     @request_method
     def call(self, call: Call, *, goal: str | None = None, start: StartAtOnce | None = None) -> Plan[CallResult]:
-        """Propose one call; `goal` restates the goal in words, else the pin's hash is sent.
+        """Propose one call; `goal` restates the goal in words, otherwise the pin's hash is sent.
 
         With `start`, its executor starts it in the same request where nothing holds it back (`Executor.propose`).
         """
@@ -313,7 +313,7 @@ class SessionRequests(ActionRequests):
     def attempt(
         self, call: Call, *, for_s: float = 30.0, for_people: bool = True, goal: str | None = None
     ) -> Plan[Outcome]:
-        """Propose one call and wait as `wait` does: how far it came."""
+        """Propose one call and wait as `wait` does; return its progress."""
         [result] = yield from self._calls([call], goal)
         return (yield from _follow_call(result, for_s, for_people))
 
@@ -342,12 +342,12 @@ class SessionRequests(ActionRequests):
 
     @request_method
     def withheld(self, tools: Sequence[Mapping[str, str]]) -> Request[None]:
-        """Say which of a server's tools a gateway holds back now, each with `tool`, `fate` and `why`."""
+        """Report which of a server's tools a gateway withholds now, each with `tool`, `fate` and `why`."""
         return self._post("/surface", lambda _: None, {"withheld": [dict(each) for each in tools]})
 
     @request_method
     def state(self) -> Request[SessionState]:
-        """The session with its counts, and what people ask the agent."""
+        """The session with its counts, and the questions of people to the agent."""
         return Request("GET", self._path, reading.read_session_state, trace=self.trace)
 
     @request_method
@@ -376,7 +376,7 @@ class SessionRequests(ActionRequests):
         language: str = "en",
         receipt: ReceiptForm | None = "text",
     ) -> Plan[str]:
-        """The text for the user: the message as the guard lets it go out, and behind it the receipt.
+        """Return the text for the user: the message as the guard releases it, followed by the receipt.
 
         The message may cite: `{{action:CALL_ID}}` becomes the line of that action, `{{CALL_ID.amount}}` a value.
         """
@@ -392,7 +392,7 @@ class SessionRequests(ActionRequests):
 
     @request_method
     def end(self) -> Request[None]:
-        """End the session at the console; its actions go on."""
+        """End the session at the console; its actions continue."""
         self.handshake = None
         return self._post("/close", lambda _: None, {})
 
@@ -406,7 +406,7 @@ class SessionRequests(ActionRequests):
         return f"/sessions/{self.session_id}"
 
     def _calls(self, calls: Sequence[Call], goal: str | None, *, start: StartAtOnce | None = None) -> Plan[CallResults]:
-        """Propose calls; where the session is over, in the one that follows it."""
+        """Propose calls; if the session is over, in its successor."""
         session_id, handshake = self.session_id, self.handshake
         results: CallResults = yield self._proposal(calls, goal, start)
         body = handshake.next_body(results[0], run_id=self.run_id) if results and handshake else None
@@ -474,7 +474,7 @@ class Session(SessionRequests):
         return Stream(self._connection, f"{self._path}/stream", last_event_id=last_event_id, **options)
 
     def close(self) -> None:
-        """End the session; its actions go on."""
+        """End the session; its actions continue."""
         self.end()
 
     def __enter__(self) -> Session:
@@ -506,7 +506,7 @@ class AsyncSession(SessionRequests):
         return AsyncStream(self._connection, f"{self._path}/stream", last_event_id=last_event_id, **options)
 
     async def close(self) -> None:
-        """End the session; its actions go on."""
+        """End the session; its actions continue."""
         await self.end()
 
     async def __aenter__(self) -> AsyncSession:
@@ -540,7 +540,7 @@ class Agent(AgentRequests[Session]):
         return self._connection.carry_out(plan)
 
     def close(self) -> None:
-        """Let go of the connections; sessions stay open at the console."""
+        """Close the connections; sessions stay open at the console."""
         self._connection.close()
 
     def __enter__(self) -> Agent:
@@ -575,7 +575,7 @@ class AsyncAgent(AgentRequests[AsyncSession]):
         return await self._connection.carry_out(plan)
 
     async def close(self) -> None:
-        """Let go of the connections; sessions stay open at the console."""
+        """Close the connections; sessions stay open at the console."""
         await self._connection.close()
 
     async def __aenter__(self) -> AsyncAgent:

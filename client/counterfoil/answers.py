@@ -125,7 +125,7 @@ class CallResult:
 
 @dataclass(frozen=True)
 class StartAtOnce:
-    """With a call: start it at once, as this executor, where nothing holds it back.
+    """An option of a call: start it at once, as this executor, if nothing holds it back.
 
     `headers` gives what shows for one try, sent to an address, that its sender is that executor.
     """
@@ -136,7 +136,7 @@ class StartAtOnce:
     headers: Callable[[str], Mapping[str, str]] = field(repr=False)
 
     def body(self) -> dict[str, Any]:
-        """The wish as the API takes it."""
+        """The option in the API's form."""
         return {
             "executor_id": self.executor_id,
             "wrapper_version": self.wrapper_version,
@@ -176,7 +176,7 @@ class NextStep:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The verdict on a request to people; `waiting` means that nothing is decided, and is no denial."""
+    """The verdict on a request to people; `waiting` means undecided, which is not a denial."""
 
     approval_id: str
     decision: str
@@ -191,7 +191,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Status:
-    """The status of an action, as far as its agent may know it."""
+    """The status of an action, as far as its agent may see it."""
 
     action_id: str
     state: str
@@ -284,7 +284,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class Violation:
-    """One claim that the record does not bear out."""
+    """One claim that the record does not support."""
 
     code: str
     span: tuple[int, int] | None
@@ -332,7 +332,7 @@ class GuardResult:
 
     @property
     def allowed(self) -> bool:
-        """Return whether the record contradicts nothing in the message."""
+        """True if the record contradicts nothing in the message."""
         return self.verdict == "ALLOW"
 
     def sendable(self, message: str, *, form: ReceiptForm | None = "text") -> str:
@@ -343,7 +343,7 @@ class GuardResult:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The progress of a proposed call within the time that somebody waited for it.
+    """The progress of a proposed call within the time waited for it.
 
     `settled` says that nothing more will follow: the gate refused the call, it was a dry run, or the action has ended.
     Otherwise the outcome is a handle: ask again with `action_id`. The end of the waiting says nothing against the
@@ -370,5 +370,5 @@ class Outcome:
 
     @property
     def completed(self) -> bool:
-        """Return whether a reading verified it as done: the only ground for saying so."""
+        """True if a reading verified it as done, which is the only ground for reporting that."""
         return self.report is not None and self.report.completed

@@ -1,5 +1,4 @@
-"""Canonical JSON (RFC 8785) for values without floats, so that an executor can check what it is
-asked to run.
+"""Canonical JSON (RFC 8785) for values without floats, so that an executor can check the payload it is asked to run.
 
 The console hashes a payload's canonical bytes. This writer produces the same bytes for the same
 profile: strings, integers within ±(2^53 - 1), booleans, null, arrays, and objects whose names are

@@ -143,8 +143,8 @@ class Connection:
         params: Mapping[str, Any] | None = None,
         stop: threading.Event | None = None,
     ) -> Any:
-        """A POST that is sent again, as the same write, until it is answered or `give_up_after_s`
-        have passed; for an executor, whose word must arrive, a 500 may pass too.
+        """A POST that is repeated as the same write until it is answered or `give_up_after_s` have passed; with an
+        executor's report also after a 500.
 
         `headers` is called for each try, for headers that are good once (a DPoP proof).
         """

@@ -86,7 +86,9 @@ OFF_AFTER = 3
 
 
 class NotStarted(Exception):
-    """An order did not start, so nothing ran; `code` says why: the console's own word, the grant's, or UNREACHABLE."""
+    """An order did not start, so nothing ran; `code` is the reason: the console's own code, the grant's, or
+    UNREACHABLE.
+    """
 
     def __init__(self, order: Order, refusal: Problem | Unreachable | GrantRefused, clock_difference_s: float) -> None:
         self.action_id = order.action_id
@@ -96,7 +98,7 @@ class NotStarted(Exception):
 
 
 def _clock_difference(difference_s: float) -> str:
-    """The sentence that names a clock which is off; empty for one that is not."""
+    """The sentence about a wrong clock; empty for a right one."""
     if not difference_s:
         return ""
     way = "ahead of" if difference_s > 0 else "behind"
@@ -160,15 +162,15 @@ class Executor:
 
     @property
     def is_waiting(self) -> bool:
-        """Return whether it only waits for work, so that it can be interrupted without leaving an effect in doubt."""
+        """True while it only waits for work, so that it can be interrupted without leaving an effect in doubt."""
         return self._waiting.is_set()
 
     def stop(self) -> None:
-        """Finish the order in hand, take no other."""
+        """Finish the current order and take no other."""
         self._stop.set()
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self._connection.close()
 
     def register(self) -> None:
@@ -182,7 +184,7 @@ class Executor:
         self.tell_kept()
 
     def tell_kept(self) -> None:
-        """Tell the console what this executor started within the last day; it puts on record what it had lost.
+        """Report to the console what this executor started within the last day; it records the starts that it had lost.
 
         A console that cannot take it in is told again at the next start of this program.
         """
@@ -197,7 +199,7 @@ class Executor:
             log.warning("the kept starts could not be told: %s", fault)
 
     def ready(self) -> list[dict[str, Any]]:
-        """The orders that are ready, or what each waits for; claims nothing."""
+        """Return the orders that are ready, or the reason why each waits; claim nothing."""
         answer = self._connection.get("/executions/ready", params={"tools": ",".join(self.tools)})
         orders: list[dict[str, Any]] = answer["items"]
         return orders
@@ -210,7 +212,7 @@ class Executor:
         wait_s: int | None = None,
         idempotency_key: str | None = None,
     ) -> list[Order]:
-        """Reserve up to `limit` orders (of `actions` only, where they are named), waiting if there is none.
+        """Reserve up to `limit` orders (of `actions` only, if they are named), waiting if there is none.
 
         The same claim under the same `idempotency_key` gets the same orders: a process that died before it read the
         answer has not lost them.
@@ -238,8 +240,8 @@ class Executor:
         return [_order(item) for item in answer["orders"]]
 
     def run(self) -> None:
-        """Register, then carry out orders one at a time until stopped; the console being away only
-        makes it wait. A console whose record is older than it was seen here ends it with `RecordBehind`.
+        """Register, then carry out orders one at a time until stopped; while the console is unavailable, wait. Raise
+        `RecordBehind` if its record is older than one seen before.
         """
         pause = 0.5
         registered = False
@@ -320,7 +322,7 @@ class Executor:
         return result
 
     def begin(self, order: Order) -> Work:
-        """Start an order whose effect another program has; nothing runs here, and `report` says later what came of it.
+        """Start an order whose effect another program causes; nothing runs here, and `report` gives the outcome later.
 
         Raises `GrantRefused`, `Problem` or `Unreachable` where it did not start.
         """
@@ -328,7 +330,7 @@ class Executor:
         return self._start(order)
 
     def report(self, *, action_id: str, attempt: str, tool: str, result: Result) -> None:
-        """Say what came of an attempt that this executor began, also in another process."""
+        """Report the outcome of an attempt that this executor began, also from another process."""
         path = f"/actions/{action_id}/executions/{attempt}/observations"
         self._connection.write(path, _observation(tool, result), give_up_after_s=self._report_for_s, stop=self._stop)
 
@@ -412,7 +414,7 @@ class Executor:
         return work
 
     def _check_seen(self, about: Order | Problem) -> None:
-        """Refuse a console that is behind what was seen of it, unless a person let this order start all the same.
+        """Refuse a console that is behind what was seen of it, unless a person let this order start.
 
         The answers of several web processes may overtake each other, so a doubt is settled by asking.
         """
@@ -555,7 +557,7 @@ def _observation(tool: str, result: Result) -> dict[str, Any]:
 
 
 def _start_body(start: Mapping[str, Any]) -> dict[str, Any]:
-    """A kept start as the API takes it."""
+    """Return a kept start in the API's form."""
     at = datetime.fromtimestamp(start["at"], UTC).isoformat().replace("+00:00", "Z")
     texts = {name: str(start.get(name, "")) for name in ("tool", "target", "payload_hash", "status")}
     return {"action_id": start["action_id"], "attempt": start["attempt"], "started_at": at, **texts}

@@ -53,7 +53,7 @@ class BodyRefused(Problem):
 
 
 class TooMany(Problem):
-    """The key is over its rate (429); `retry_after_s` says when to come back."""
+    """The key is over its rate (429); `retry_after_s` is the time to wait."""
 
 
 class ConsoleFault(Problem):

@@ -85,9 +85,7 @@ def load_key(path: Path) -> ExecutorKey:
 
 
 def read_claims(token: str) -> dict[str, Any]:
-    """The claims of a compact JWS, unverified: a hint for its holder, who cannot forge it and need
-    not trust it.
-    """
+    """The claims of a compact JWS, unverified: for its holder, who need not trust it."""
     try:
         claims = json.loads(decode_base64url(token.split(".")[1]))
     except (IndexError, ValueError):

@@ -49,7 +49,7 @@ _AGAIN = f" Ask again with `{CHECK.name}`."
 
 
 def outcome_document(outcome: Outcome, *, can_ask: bool = False) -> dict[str, Any]:
-    """An outcome as data; `can_ask` says whether the model has a tool to ask again with."""
+    """An outcome as data; `can_ask`: the model has a tool to ask for the status."""
     if outcome.refused and outcome.call is not None:
         call = outcome.call
         refusal = {"accepted": False, "code": call.code, "message": call.message, "hint": call.hint}

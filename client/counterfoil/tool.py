@@ -34,7 +34,7 @@ Awaited = Coroutine[Any, Any, Outcome]
 
 
 class NoSession(Exception):
-    """A gated tool was called outside of a session; nothing was proposed and nothing ran."""
+    """A gated tool was called outside of a session; nothing was proposed or run."""
 
 
 class GatedTool(Generic[P]):
@@ -55,7 +55,7 @@ class GatedTool(Generic[P]):
         update_wrapper(self, function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Outcome:
-        """Propose the call in the current session and wait for what becomes of it."""
+        """Propose the call in the current session and wait for its outcome."""
         session = current_session()
         if session is None:
             raise NoSession(f"{self.name} is proposed inside `with agent.open_session(...)`, or with .on(session).")
@@ -79,7 +79,7 @@ class GatedTool(Generic[P]):
         return propose
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Call:
-        """The call as it would be proposed, for batches and dependencies."""
+        """Return the call in the form for proposing, for batches and dependencies."""
         bound = self._signature.bind(*args, **kwargs)
         bound.apply_defaults()
         return Call(self.name, dict(bound.arguments))
@@ -125,7 +125,7 @@ def gated(
 
 
 def handlers(*tools: GatedTool[Any]) -> dict[str, Callable[[Work], Result]]:
-    """The handlers of these tools, as an executor takes them."""
+    """Return the handlers of these tools, in an executor's form."""
     return {tool.name: tool.handler for tool in tools}
 
 

@@ -18,7 +18,7 @@ from counterfoil.transport.request import Trace
 
 
 class NothingSent(Exception):
-    """The handler stopped before anything left it: nothing can have changed."""
+    """The handler stopped before sending anything: nothing can have changed."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -28,7 +28,7 @@ class NothingSent(Exception):
 
 @dataclass(frozen=True)
 class Work:
-    """One attempt at one action: the stored payload, and what ties its effect to the record."""
+    """One attempt at one action: the stored payload, and the identifiers that tie its effect to the record."""
 
     action_id: str
     tool: str
@@ -77,10 +77,10 @@ class Result:
 
 
 def succeeded(evidence: str, *side_effects: str, raw: object = None) -> Result:
-    """The tool says that it is done; the receipt is what it can be held to."""
+    """Report success; the receipt identifies the effect."""
     return Result("success", evidence=evidence, side_effects=side_effects, raw=raw)
 
 
 def failed(code: str, message: str, *, phase: str = "after_send") -> Result:
-    """The tool says that it is not done."""
+    """Report failure."""
     return Result("failed", error=Failure(code, message, phase))

@@ -36,7 +36,7 @@ _NEEDS_PEOPLE = (BY_NAME["clean_refund"], BY_NAME["document_delete"])
 
 
 def run() -> None:
-    """Send the example's work until told to stop."""
+    """Send the example's work until stopped."""
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
@@ -57,7 +57,7 @@ def from_environment(*, approved: bool) -> Stage:
 
 
 class Sender:
-    """Sends cases, and follows what became of them."""
+    """Sends cases and follows their progress."""
 
     def __init__(self, stage: Stage, file: Path) -> None:
         self._stage = stage
@@ -65,8 +65,8 @@ class Sender:
         self._open: dict[str, Sent] = {}
 
     def table(self, stop: threading.Event) -> None:
-        """Each case of the table that was not sent before, in order; one that fails waits for
-        its next turn and does not hold up the others.
+        """Send each unsent case of the table in order; a failing one waits for its next turn without delaying the
+        others.
         """
         while (left := [case for case in TABLE if case.name not in self._done()]) and (not stop.is_set()):
             for case in left:
@@ -76,7 +76,7 @@ class Sender:
                     return
 
     def trickle(self, stop: threading.Event) -> None:
-        """Ordinary work, with something for people now and then, for as long as it is wanted."""
+        """Send ordinary work until stopped, and now and then work that needs approval."""
         while not stop.wait(random.uniform(0.7, 1.3) * TRICKLE_PACE_S):
             waiting = self._follow()
             for_people = waiting < OPEN_APPROVALS and random.random() < 0.25
@@ -97,7 +97,7 @@ class Sender:
         return True
 
     def _say(self, sent: Sent) -> None:
-        """Tell the user what the guard lets through, and forget it where the console is away."""
+        """Send the user what the guard allows; drop it if the console is unreachable."""
         session, words = self._stage.sessions.get(sent.session_id), hasty(sent)
         if session is None or words is None:
             return
@@ -107,7 +107,7 @@ class Sender:
             log.warning("%s: the guard could not be asked, nothing is told: %s", sent.case, fault)
 
     def _follow(self) -> int:
-        """Ask what became of the open actions; the number of those that wait for people."""
+        """Ask for the outcome of the open actions; return the number that wait for people."""
         waiting = 0
         for action_id, sent in list(self._open.items())[:_FOLLOWED]:
             try:

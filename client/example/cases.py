@@ -1,4 +1,4 @@
-"""The cases of the example: one piece of scripted work each, and how it is meant to end.
+"""The cases of the example: scripted work, each with its intended end.
 
 A case prepares its own order or document, so that it can be sent again and again. Its goal text
 starts with "Example:", so that nobody takes it for a customer's. `ends` says in words what a person

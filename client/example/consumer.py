@@ -1,4 +1,4 @@
-"""The mailer: reads the shop's events, keeps what it sent, acknowledges.
+"""The mailer: reads the shop's events, stores what it sent, acknowledges.
 
 An event counts as handled when `shop:sent:<order>` says so; the acknowledgement follows in the same
 step, so that a crash leaves either both or neither. An event that was read and not acknowledged is
@@ -31,7 +31,7 @@ Fields = dict[Any, Any]
 
 
 def run() -> None:
-    """Consume events until told to stop; an absent server only makes it wait."""
+    """Consume events until stopped; an unreachable server only delays it."""
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
@@ -46,7 +46,7 @@ def run() -> None:
 
 
 def consume(place: Shop, valkey: redis.Redis, stop: threading.Event) -> None:
-    """Handle events as they come; those that are to be late wait their time."""
+    """Handle events as they come; those planned to be late are delayed."""
     shop.set_up_stream(valkey)
     waiting = _read(valkey, "0")
     while not stop.is_set():

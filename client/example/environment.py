@@ -1,4 +1,4 @@
-"""What the example's programs are told through their environment."""
+"""The settings of the example's programs in their environment."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def setting(name: str) -> str:
 
 
 def seconds(name: str, usual: int) -> int:
-    """A time from the environment, at least one second; the usual one where nothing is said."""
+    """A time from the environment, at least one second; the default if it is not set."""
     value = os.environ.get(name, "").strip() or str(usual)
     if not value.isdecimal() or int(value) < 1:
         raise Missing(f"{name} must be a whole number of seconds, not {value!r}.")

@@ -37,7 +37,7 @@ TOOLS = {
 
 
 def run() -> None:
-    """Carry out the example's orders until told to stop."""
+    """Execute the example's orders until stopped."""
     executor = make(shop.from_environment())
 
     def end(_number: int, _frame: FrameType | None) -> None:
@@ -72,7 +72,7 @@ def make(place: Shop) -> Executor:
 
 
 def own_hash(place: Shop, order: Order) -> str | None:
-    """The hash of what this executor believes it is to run: none, unless it was told to be wrong."""
+    """The payload hash that this executor presents: None, unless it is configured to present a wrong one."""
     claimed = str(read_claims(order.grant).get("payload", {}).get("hash", ""))
     try:
         with place.connect() as connection:

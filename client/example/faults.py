@@ -1,4 +1,4 @@
-"""What is to go wrong, as the scripted agent asks for it and the example's own programs do it.
+"""Planned faults, requested by the scripted agent and carried out by the example's own programs.
 
 A fault belongs to one order id, document path or payload hash. Payloads stay ordinary: neither the
 agent's call nor anything the console sees says that a fault will follow.
@@ -41,12 +41,12 @@ def ask_for(connection: Connection, target: str, fault: Fault) -> None:
 
 
 def fault_of(connection: Connection, target: str) -> Fault | None:
-    """What is to happen to `target`, if anything."""
+    """The planned fault of `target`, if any."""
     row = connection.execute("SELECT fault FROM shop.example_faults WHERE target = %s", [target]).fetchone()
     return Fault(row["fault"]) if row else None
 
 
 def die() -> None:
-    """End this process as a crash does: nothing is cleaned up, nobody is told; only the log says that it is planned."""
+    """End this process like a crash: without cleanup or notice; only the log says that it is planned."""
     print("Planned crash: a case of the example ends its executor here.", file=sys.stderr, flush=True)
     os.kill(os.getpid(), signal.SIGKILL)

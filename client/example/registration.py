@@ -1,4 +1,4 @@
-"""Tells the console about the example: its systems, its contracts and its agent.
+"""Register the example with the console: its systems, contracts and agent.
 
 Done again, it changes nothing: what is registered already is answered with 409, and that is fine.
 """

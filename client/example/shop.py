@@ -54,12 +54,12 @@ def from_environment() -> Shop:
 
 
 def sent_key(order_id: str) -> str:
-    """The hash in which the mailer keeps what it sent about an order."""
+    """The hash under which the mailer stores what it sent about an order."""
     return f"shop:sent:{order_id}"
 
 
 def set_up(*, admin_url: str, writer_url: str, reader_url: str) -> None:
-    """Make the roles, the schema and its tables; done again, it changes nothing but passwords.
+    """Create the roles, the schema and its tables; a repeat changes nothing but passwords.
 
     Names and passwords of writer and reader are those in their own addresses.
     """

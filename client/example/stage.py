@@ -1,4 +1,4 @@
-"""What the scripted agent prepares in the shop, and how it sends one piece of work."""
+"""The scripted agent's preparations in the shop, and how it sends one piece of work."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Order:
 
 @dataclass(frozen=True)
 class Sent:
-    """One piece of work as it was sent, and what the gate answered."""
+    """One piece of work as sent, and the gate's answer."""
 
     case: str
     goal: str
@@ -75,7 +75,7 @@ class Stage:
         return "issue_refund" if self.approved else "refund_small_amount"
 
     def order(self, *, fault: Fault | None = None, amount: int = 0, currency: str = "EUR") -> Order:
-        """A new paid order, with what is to go wrong with it; the amount is any usual one where none is given."""
+        """Create a paid order with its planned fault; a usual amount is the default."""
         order_id = "EX-" + "".join(secrets.choice(_LETTERS) for _ in range(8))
         low, high = (5100, 25000) if self.approved else (1200, 4900)
         amount, customer = amount or random.randrange(low, high, 50), random.choice(_CUSTOMERS)
@@ -90,7 +90,7 @@ class Stage:
         return Order(order_id, amount, currency, 1, datetime.now(UTC).isoformat())
 
     def document(self, *, fault: Fault | None = None) -> str:
-        """A new document in the folder, with what is to go wrong with it; its path."""
+        """Create a document in the folder with its planned fault; return its path."""
         path = f"drafts/note-{secrets.token_hex(4)}.md"
         file = self.shop.folder / path
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -117,7 +117,7 @@ class Stage:
         outcome: Sequence[str] = (),
         target: str = "",
     ) -> Sent:
-        """Open a session for the goal and make one call; `restated` is what the call says it is for."""
+        """Open a session for the goal and make one call; `restated` is the goal stated in the call."""
         session = self.agent.open_session(goal=goal, ttl_seconds=SESSION_S, tools=tools)
         self.sessions[session.session_id] = session
         intended = {"target_resource": target, "expected_predicates": list(outcome)}
@@ -130,8 +130,8 @@ class Stage:
         return _sent(case, session, call, session.call(call, goal=restated or goal))
 
     def send_run(self, *, case: str, goal: str, calls: Sequence[Call]) -> Sent:
-        """Make several calls at once in one run, all of which is to be taken back when one of them
-        fails; what was sent last stands for the whole.
+        """Make several calls at once in one run that is rolled back when one of them fails; the last one represents the
+        whole.
         """
         session = self.agent.open_session(goal=goal, ttl_seconds=SESSION_S, on_failure="compensate")
         results = session.calls(calls, goal=goal)

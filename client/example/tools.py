@@ -1,4 +1,4 @@
-"""The example's tools: what each does to the shop, and how each goes wrong when asked to.
+"""The example's tools: their effects on the shop, and their planned faults.
 
 Every tool looks first whether its idempotency key has left a mark already, refuses with
 `NothingSent` what it can see to be wrong, and begins its effect inside `work.effect(...)`.
@@ -95,7 +95,7 @@ def reserve_stock(shop: Shop, work: Work) -> Result:
 
 
 def release_stock(shop: Shop, work: Work) -> Result:
-    """Give reserved stock back; a reservation that is released already stays so."""
+    """Release reserved stock; a released reservation stays released."""
     with _transaction(shop) as connection:
         held = _reservation(connection, "id", work.payload["reservation_id"])
         if held is None:
@@ -138,7 +138,7 @@ def set_order_status(shop: Shop, work: Work) -> Result:
 
 
 def cancel_order(shop: Shop, work: Work) -> Result:
-    """Cancel an order that has not left."""
+    """Cancel an order that has not been shipped."""
     with _transaction(shop) as connection:
         order = _order(connection, work)
         if order["status"] in ("shipped", "delivered"):
@@ -171,7 +171,7 @@ def publish_order_event(shop: Shop, work: Work) -> Result:
 
 
 def write_document(shop: Shop, work: Work) -> Result:
-    """Write a document: all of it, or nothing."""
+    """Write a document completely, or not at all."""
     path = _inside(shop.folder, work.payload["path"])
     text = work.payload["text"].encode()
     if hashlib.sha256(text).hexdigest() != work.payload["sha256"]:
@@ -305,7 +305,7 @@ def _inside(folder: Path, name: str) -> Path:
 
 
 def hasty(sent: Sent) -> str | None:
-    """The message for a piece of work; None where the agent has nothing to say, or its call was not as it should be."""
+    """The message about a piece of work; None if the agent has nothing to say, or its call was malformed."""
     try:
         return _said(sent)
     except (KeyError, TypeError):

@@ -1,4 +1,4 @@
-"""E-mail addresses, under which people sign in: one normal form for each, and how an address looks. Pure.
+"""E-mail addresses used for sign-in: their normal form, and confusable spellings. Pure.
 
 Every door compares the normal form alone: invitation, sign-in, single sign-on, linked accounts, the command line. It is
 NFKC without white space at its ends, case-folded, with the domain in ASCII (IDNA 2008 after UTS 46). The database
@@ -34,7 +34,7 @@ def normal_form(address: str) -> str:
 
 
 def check_address(address: str) -> str:
-    """The normal form of an address that somebody is invited under; `BadAddress` where it is none."""
+    """The normal form of an address for an invitation; `BadAddress` if it is invalid."""
     normal = normal_form(address)
     local, at, domain = normal.partition("@")
     if not (local and at and domain) or "@" in domain or any(each.isspace() for each in normal):

@@ -63,7 +63,7 @@ def create_key(
     scopes: list[str] | None = None,
     expires_at: datetime | None = None,
 ) -> str:
-    """A machine's key; the text is returned once and only its hash is kept."""
+    """Create a machine's key; return its text once and store only its hash."""
     for scope in scopes or []:
         if not scope.startswith(f"{SCOPES.get(kind)}:"):
             raise UnknownScope(f"A key of kind {kind} has no scope {scope!r}.")
@@ -94,7 +94,7 @@ def create_key(
 
 
 def note_refused_write(*, tenant_id: UUID, by: ledger.Actor, path: str, at: datetime) -> None:
-    """Put on a key's record that it tried to write what its kind may not (R-TC-14)."""
+    """Record that a key tried a write that its kind may not make (R-TC-14)."""
     key = ApiKey.objects.get(tenant_id=tenant_id, actor_id=by.id)
     head = ledger.lock_subject(tenant_id=tenant_id, subject_id=key.id, kind="credential")
     happening = ledger.NewEvent(kind="write_refused", detail={"code": "FORBIDDEN", "path": path[:300]})
@@ -139,7 +139,7 @@ def add_member(
     by: ledger.Actor,
     at: datetime,
 ) -> Membership:
-    """Give a person a place in a tenant; a new user gets `password`, or none that works."""
+    """Make a person a member of a tenant; a new user gets `password`, or an unusable one."""
     normal = normal_form(username)
     user = User.objects.filter(username=normal).first()
     if user is None:
@@ -172,7 +172,7 @@ def reserve_answer(
 
 
 def store_answer(*, tenant_id: UUID, caller: UUID, key: str, status: int, body: bytes) -> None:
-    """Keep the answer beside the write, in the write's own transaction: both or neither survive a crash.
+    """Store the answer in the write's own transaction: both or neither survive a crash.
 
     It may hold a payload or a grant, so it is sealed under a secret that only the caller's key and ours make together.
     """
@@ -190,7 +190,7 @@ def store_answer(*, tenant_id: UUID, caller: UUID, key: str, status: int, body: 
 
 
 def release_answer(*, tenant_id: UUID, caller: UUID, key: str) -> None:
-    """There is nothing to answer yet; the next look with this key is the first again."""
+    """Reset the entry, because there is no answer yet; the next request with this key counts as the first again."""
     execute(
         "DELETE FROM console_answeredwrite WHERE tenant_id = $1 AND caller = $2 AND key_hash = $3",
         *(tenant_id, caller, digest(key.encode())),
@@ -203,13 +203,13 @@ _SPEND_PROOF = (
 
 
 def consume_proof(*, tenant_id: UUID, jti: str, at: datetime) -> None:
-    """Take a proof's id out of circulation; a second use is refused (RFC 9449 section 11.1)."""
+    """Mark a proof's id as used; a second use is refused (RFC 9449 section 11.1)."""
     if not execute(_SPEND_PROOF, tenant_id, jti, at):
         raise ProofReplayed
 
 
 def prune_answers(*, before: datetime) -> None:
-    """Drop answers and spent proofs that are too old to matter: nobody repeats so late, and no proof is fresh then."""
+    """Delete answers and spent proofs that are too old to be repeated or fresh."""
     AnsweredWrite.objects.filter(at__lt=before).delete()
     SpentProof.objects.filter(at__lt=before).delete()
 
@@ -217,7 +217,7 @@ def prune_answers(*, before: datetime) -> None:
 def set_preferences(
     *, user: User, theme: str | None, single_keys: bool | None, zone: str | None, hides_guide: bool | None
 ) -> None:
-    """Keep how a person wants the pages; None leaves a choice as it is. It says nothing about any tenant."""
+    """Store a person's display preferences; None leaves one unchanged. They do not belong to a tenant."""
     wanted = {"theme": theme, "single_keys": single_keys, "zone": zone, "hides_guide": hides_guide}
     changed = {name: value for name, value in wanted.items() if value is not None}
     if changed:
@@ -227,7 +227,7 @@ def set_preferences(
 def record_sighting(
     *, tenant_id: UUID, by: ledger.Actor, kind: str, thing_id: UUID, about_id: UUID | None, at: datetime
 ) -> bool:
-    """Note that somebody opened a page; whether it is the first time in a quarter of an hour."""
+    """Record that a person opened a page; return True if it is the first time in a quarter of an hour."""
     slot = datetime.fromtimestamp(at.timestamp() // LOOK.total_seconds() * LOOK.total_seconds(), UTC)
     seen = execute(
         "INSERT INTO console_sighting (tenant_id, id, actor_id, kind, thing_id, about_id, slot, at)"
@@ -239,7 +239,7 @@ def record_sighting(
 
 
 def record_evidence_access(*, tenant_id: UUID, by: ledger.Actor, evidence: Evidence, at: datetime) -> None:
-    """Note that somebody read a piece of evidence: a sighting, and an event of the reader's own place in the tenant.
+    """Record that a person read a piece of evidence: an access record, and an event of the reader's membership.
 
     It is no event of what the evidence is about, so that a reader never makes a writer wait.
     """
@@ -256,7 +256,7 @@ def record_evidence_access(*, tenant_id: UUID, by: ledger.Actor, evidence: Evide
 def save_view(
     *, tenant_id: UUID, by: ledger.Actor, page: str, name: str, query: str, shared: bool, at: datetime
 ) -> SavedView:
-    """Keep the filters of a list under a name; the same name again is the same view with other filters."""
+    """Save the filters of a list under a name; the same name again replaces the filters."""
     place = Membership.objects.get(tenant_id=tenant_id, actor_id=by.id)
     head = ledger.lock_subject(tenant_id=tenant_id, subject_id=place.id, kind="member")
     mine = SavedView.objects.filter(tenant_id=tenant_id, page=page, owner=by.id)

@@ -1,4 +1,4 @@
-"""Reads of the directory: keys, people and their places. Outside row-level security."""
+"""Reads of the directory: keys, people and memberships. Outside row-level security."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ledger.record.rules.ids import lower_bound
 
 
 def active_key(key_hash: str, *, at: datetime) -> ApiKey | None:
-    """The key with this hash, unless it is revoked or has run out; asked anew for each request."""
+    """The key with this hash, unless it is revoked or expired; read again for each request."""
     alive = "hash = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $2)"
     return fetch_one(ApiKey, alive, key_hash, at)
 
@@ -39,7 +39,7 @@ def stored_password(username: str | None) -> str | None:
 
 
 def membership(user: User, tenant_id: UUID) -> Membership | None:
-    """The place of a person whose account is open, if they have one in this tenant."""
+    """The membership of a person with an open account in this tenant, if any."""
     here = Membership.objects.filter(user=user, tenant_id=tenant_id, removed_at__isnull=True, user__is_active=True)
     return here.filter(joined_at__isnull=False).first()
 
@@ -62,13 +62,13 @@ def members(tenant_id: UUID) -> list[Membership]:
 
 
 def member_named(tenant_id: UUID, name: str) -> Membership | None:
-    """Somebody who has a place here, by the name they sign in with."""
+    """A member by their sign-in name."""
     here = Membership.objects.filter(tenant_id=tenant_id, removed_at__isnull=True)
     return here.filter(user__username=normal_form(name)).first()
 
 
 def membership_of(tenant_id: UUID, actor_id: UUID) -> Membership | None:
-    """The place of the person whom the record knows by this pseudonym, unless it is theirs no more."""
+    """The membership with this pseudonym, unless it was removed."""
     here = Membership.objects.filter(tenant_id=tenant_id, actor_id=actor_id, removed_at__isnull=True)
     return here.filter(user__is_active=True, joined_at__isnull=False).select_related("user").first()
 
@@ -121,7 +121,7 @@ def api_keys(tenant_id: UUID) -> list[ApiKey]:
 
 
 def stored_answer(tenant_id: UUID, caller: UUID, key: str, request: bytes) -> tuple[int, bytes] | None:
-    """Status and body of the first answer that this idempotency key got; None where it was for another request."""
+    """Status and body of the first answer for this idempotency key; None if it was for another request."""
     first = AnsweredWrite.objects.filter(tenant_id=tenant_id, caller=caller, key_hash=digest(key.encode())).first()
     secret = answer_encryption_key(key)
     if first is None or not hmac.compare_digest(first.request_hash, request_hash(secret, request)):
@@ -139,12 +139,12 @@ def answer_storage_key(tenant_id: UUID, caller: UUID, key: str) -> str:
 
 
 def request_hash(secret: bytes, request: bytes) -> str:
-    """Keyed, for a request may hold a password, and a plain hash of few unknowns can be guessed."""
+    """Return a keyed hash, because a request may hold a password, and a plain hash of few candidates can be guessed."""
     return hmac.digest(secret, request, "sha256").hex()
 
 
 def saved_views(tenant_id: UUID, page: str, *, of: UUID) -> list[SavedView]:
-    """The views of a page that somebody sees: their own and what others share, by name."""
+    """The views of a page that a person sees: their own and shared ones, by name."""
     seen = Q(owner=of) | Q(shared=True)
     return list(SavedView.objects.filter(seen, tenant_id=tenant_id, page=page).order_by("name", "id"))
 
@@ -170,7 +170,7 @@ def sightings(
     before: UUID | None = None,
     limit: int = 50,
 ) -> list[PageView]:
-    """The pages that people opened, newest first, behind the row `before`; for a `thing` also what belongs to it."""
+    """The pages that people opened, newest first, before the row `before`; for an object also its parts."""
     wanted = Q(tenant_id=tenant_id)
     for given, asked in (
         (actor, Q(actor_id=actor)),

@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 def is_recently_authenticated(request: HttpRequest) -> bool:
-    """Return whether the user gave a password, a code or a passkey, or came from their provider, within the last
+    """Return True if the user gave a password, a code or a passkey, or came from their provider, within the last
     minutes.
 
     allauth counts people without password and second factor as recently authenticated for ever. They sign in through
@@ -49,7 +49,7 @@ def redirect_to_reauthentication(request: HttpRequest) -> HttpResponse:
 
 
 def require_recent_authentication(view: Callable[..., Any]) -> Callable[..., Any]:
-    """A page of allauth's own that only somebody fresh may see, whatever they sign in with."""
+    """A page of allauth that requires recent authentication, by any sign-in method."""
 
     @wraps(view)
     def checked(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
@@ -71,7 +71,7 @@ class LockedOut(RateExceeded):
 
 
 class UncheckedProof(Exception):
-    """A write asks for a password or a code that has yet to be checked, outside of its transaction."""
+    """A write needs a password or a code to be checked, outside of its transaction."""
 
     def __init__(self, *given: Any) -> None:
         super().__init__("A proof is asked for in a write of `run_with_proof`, and nowhere else.")
@@ -79,7 +79,7 @@ class UncheckedProof(Exception):
 
 
 def run_with_proof(request: Any, write: Callable[[], T], *, read_caller: Callable[[], None]) -> T:
-    """Run `write`, which opens the transaction of this request; a proof that it asks for is checked outside of it.
+    """Run `write`, which opens the transaction of this request; a proof that it needs is checked outside of it.
 
     A wrong password counts and a code is used up whatever becomes of the write: where the write asks, it is undone, the
     proof is checked, and the write runs again with the result. Checking takes a while, so `read_caller` reads who is
@@ -94,7 +94,7 @@ def run_with_proof(request: Any, write: Callable[[], T], *, read_caller: Callabl
 
 
 def proof_class(request: HttpRequest, user: User, password: str | None, code: str | None = None) -> str:
-    """B for a session with a fresh one-time code, C with the fresh password, D alone; "" where what was given is wrong.
+    """B for a session with a fresh one-time code, C with the fresh password, D alone; "" if the given one was wrong.
 
     To be asked in a write of `run_with_proof`, before anything that cannot be undone. Wrong passwords count towards the
     lock of the sign-in, and wrong codes towards that of the second step.
@@ -144,7 +144,7 @@ def _holds(request: HttpRequest, user: User, code: str) -> bool:
 
 
 def use_code(user: User, code: str) -> bool:
-    """Use up a one-time code that is right; False where it was used before, in any process and for anything."""
+    """Consume a valid one-time code; return False if it was used before, in any process and for anything."""
     # Longer than a code can be right: the library forgets a used code while it still is.
     life = app_settings.TOTP_PERIOD * (2 * app_settings.TOTP_TOLERANCE + 2)
     digits = "".join(each for each in code if each.isdigit())
@@ -152,5 +152,7 @@ def use_code(user: User, code: str) -> bool:
 
 
 def session_hash(request: HttpRequest) -> str:
-    """Names the browser session without giving its key away: a challenge is answered in the session that asked."""
+    """Return an identifier of the browser session that does not reveal its key: a challenge must be answered in its own
+    session.
+    """
     return digest((request.session.session_key or "").encode())

@@ -1,4 +1,4 @@
-"""The whole story of one action, as its page tells it: headline, axes, trust, timeline, evidence, record."""
+"""The page of one action: headline, axes, trust, timeline, evidence, record."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _stages(record: ActionRecord) -> list[LifecycleStage]:
 
 
 def _headline(record: ActionRecord) -> str:
-    """The one line that sums it up, unless the badge beside it says the same."""
+    """The summary line, unless the badge beside it has the same text."""
     line = sentences.headline(record.facts, preparing=record.preparing).text
     return "" if line == labels.outcome_label(record.action) else line
 
@@ -154,7 +154,7 @@ def _evidence(record: ActionRecord, caller: Caller) -> list[dict[str, Any]]:
 
 
 def may_open_evidence(evidence: Evidence, caller: Caller) -> bool:
-    """Raw tool output can hold anything, so only compliance opens it."""
+    """Return True if this person may open raw evidence, which can contain anything: only compliance may."""
     return evidence.purpose != "raw_output" or "compliance" in caller.roles
 
 

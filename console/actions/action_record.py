@@ -1,4 +1,4 @@
-"""The account of one action: all that the record holds about it, loaded once, in the words of the pages."""
+"""The account of one action: its whole record, loaded once, in the texts of the pages."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ class ActionRecord:
 
     @property
     def difference(self) -> str:
-        """The difference that the newest decisive reading showed; empty where it showed none."""
+        """The difference in the newest decisive reading; empty if it showed none."""
         return self.facts.last_reading.difference
 
     @property
     def preparing(self) -> bool:
-        """Return whether its target is read before anybody is asked."""
+        """True if its target is read before people are asked."""
         return self.approval is not None and self.approval.state == "PREPARING"
 
     def page(self, name: str, *args: Any) -> str:
@@ -92,7 +92,7 @@ def load_action_record(tenant: Tenant, action: Action, *, approval: Approval | N
 
 
 def payload_of(action: Action) -> bytes | None:
-    """The stored canonical bytes; None when they were erased."""
+    """The stored canonical bytes; None if they were erased."""
     if action.payload_pointer is None:
         return None
     try:
@@ -136,7 +136,7 @@ _PLAIN = {"true": "tick", "false": "cross", "unknown": "question"}
 
 
 def outcome_axes(record: ActionRecord) -> list[dict[str, Any]]:
-    """Decision, execution and effect, each with who, when and on what evidence."""
+    """Return decision, execution and effect, each with actor, time and evidence."""
     shown = sentences.axes(record.facts, preparing=record.preparing)
     parts = (("decision", _decider(record)), ("execution", _executor_row(record)), ("effect", _read_back(record)))
     return [_axis(name, getattr(shown, name), **part) for name, part in parts]
@@ -150,7 +150,7 @@ def _axis(name: str, axis: Any, **part: Any) -> dict[str, Any]:
 
 
 def _decider(record: ActionRecord) -> dict[str, Any]:
-    """The decider: nobody yet, the policy, the gate, or the person whom the newest vote or the event names."""
+    """The decider: the policy, the gate, the person of the newest vote or the event, or none yet."""
     given, approval = record.facts.authorization, record.approval
     proof = [{"href": record.page("approval", approval.id), "word": "approval"}] if approval is not None else []
     if given.how in (Permission.UNCHECKED, Permission.WAITING):
@@ -178,7 +178,7 @@ def _name(record: ActionRecord, actor: Any) -> str:
 
 
 def _read_back(record: ActionRecord) -> dict[str, Any]:
-    """The reader and the reading; for an outcome by a person's word, that person and who confirmed it."""
+    """The reader and the reading; for an attested outcome, the person and the confirmer."""
     word, reading = record.facts.word, record.facts.best
     if word is not None:
         by = _name(record, word.by) + (f", confirmed by {_name(record, word.second)}" if word.second else "")
@@ -206,7 +206,7 @@ def action_timeline(record: ActionRecord) -> list[dict[str, Any]]:
 def event_rows(
     history: list[Any], names: dict[UUID, str], called: dict[str, str] | None = None
 ) -> list[dict[str, Any]]:
-    """Events as lines of a timeline of their own; `called` names the subjects that they may point to."""
+    """Events as timeline rows; `called` names the subjects that they may link to."""
     return [
         {
             "kind": event.kind,

@@ -1,4 +1,4 @@
-"""What a restore of the record means for one action, for whoever looks at it or votes on it again."""
+"""The meaning of a restore of the record for one action, for readers and voters."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class RestoreNotice(NamedTuple):
-    """When the record was declared restored, what is known of the effect, what happened when, and what follows."""
+    """When the record was declared restored, what is known of the effect, the times of events, and the next step."""
 
     restored_at: datetime
     known: str
@@ -29,7 +29,7 @@ class RestoreNotice(NamedTuple):
 
 
 def restore_notice(tenant: Tenant, record: ActionRecord, *, at: datetime) -> RestoreNotice | None:
-    """The notice of an action that may have been done on the part of the record that is gone; None of any other."""
+    """The notice of an action that may have been executed in the lost part of the record; None for any other."""
     if record.action.state not in (State.VALIDATED, State.REVIEW_REQUIRED):
         return None
     question = effect_question(record.action, record.contract, tenant.restored_at, at=at)

@@ -73,7 +73,7 @@ def status_of(answer: CallAnswer, tenant_id: UUID) -> UserStatus:
 
 
 def issue_report(request: HttpRequest, latest: actions.LatestEvent, *, at: datetime) -> Report:
-    """The report on an action as it stands, put on record as told to the caller."""
+    """Return the present report on an action and record that the caller got it."""
     action, event_id, entry = latest
     told = reports.report_on(action, entry or {})
     to: dict[str, Any] = {"tenant_id": action.tenant_id, "to": caller_of(request).actor.id, "at": at}
@@ -84,7 +84,7 @@ def issue_report(request: HttpRequest, latest: actions.LatestEvent, *, at: datet
 
 
 def envelope(action: models.Action, caller: Caller) -> Action:
-    """The newest event of an action with all that surrounds it; agents get no entry, actors or evidence."""
+    """Return the newest event of an action with its related records; agents get no entry, actors or evidence."""
     entry = events.entry(action.tenant_id, action.id, action.seq) or {}
     facts = facts_of(action, entry)
     told = reports.report_on(action, entry, facts=facts)
@@ -119,7 +119,7 @@ def envelope(action: models.Action, caller: Caller) -> Action:
 
 
 def _way_out(action: models.Action, caller: Caller) -> ways_out.ShownWayOut | None:
-    """The next party to act; an agent is shown its own controls, everybody else all of them."""
+    """Return the next party to act; an agent is shown its own controls, everybody else all of them."""
     shown = ways_out.shown_way_out(action)
     if shown is None or caller.kind != "agent":
         return shown
@@ -137,7 +137,9 @@ def unanswered_questions(tenant_id: UUID, asked: Iterable[Any]) -> list[Question
 
 
 def _settlement(action: models.Action, caller: Caller, difference: str) -> Settlement | None:
-    """The person's decision that ended the action; an agent learns what and when, neither by whom nor why."""
+    """Return the person's decision that ended the action; an agent is given its content and time, without the person or
+    the reason.
+    """
     found = settlement_of_action(action, lambda: events.history(action.tenant_id, action.id))
     if found is None:
         return None
@@ -153,7 +155,7 @@ def _pin_of(action: models.Action) -> str | None:
 
 
 def event_fields(event: models.Event, entry: dict[str, Any] | None, place: log.LogPosition | None) -> dict[str, Any]:
-    """One event with its entry, its place in the subject's chain, and its place in the log if it has one yet."""
+    """One event with its entry, its position in the subject's chain, and its log index once it is sealed."""
     return {
         "entry_id": str(event.id),
         "seq": event.seq,

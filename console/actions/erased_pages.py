@@ -20,7 +20,7 @@ HERE = {"action": "actions", "approval": "approvals", "case": "cases", "session"
 
 
 def erased_page(request: TenantRequest, kind: str, subject_id: UUID) -> HttpResponse | None:
-    """The page in place of the usual one, if the subject was erased; 410, as the API answers."""
+    """The page that replaces the usual one if the subject was erased; 410, as in the API."""
     gone = queries.erased_subject(request.tenant.id, subject_id)
     if gone is None:
         return None

@@ -1,4 +1,4 @@
-"""The variables of predicates, once contract and check are known: the one place that knows both."""
+"""The variables of predicates, given contract and check: the one place that combines both."""
 
 from __future__ import annotations
 

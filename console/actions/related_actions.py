@@ -36,7 +36,7 @@ def find_related(record: ActionRecord) -> dict[str, Any]:
 
 
 def _near(record: ActionRecord) -> list[tuple[Any, str]]:
-    """Recent actions of the same agent and tool whose payload is nearly this one, with what differs."""
+    """Return recent actions of the same agent and tool with nearly the same payload, with the differences."""
     mine, found = parse_arguments(record.payload), []
     others = actions.same_agent_and_tool(record.action, limit=_LOOKED_AT)
     payloads = payloads_of(record.action.tenant_id, others)

@@ -61,7 +61,7 @@ def action_replay(request: TenantRequest, action_id: UUID) -> HttpResponse:
 
 @in_tenant()
 def download_replay_bundle(request: TenantRequest, action_id: UUID) -> HttpResponse:
-    """All that a replay of the action's runs needs, as the file that `manage.py replay --bundle` takes."""
+    """Return everything needed to replay the action's runs, as the file for `manage.py replay --bundle`."""
     found = actions.action(request.tenant.id, action_id)
     if found is None:
         raise Http404

@@ -67,7 +67,7 @@ def comparison_table(record: ActionRecord) -> dict[str, Any]:
 
 
 def differences(record: ActionRecord) -> list[dict[str, str]]:
-    """The fields where the newest reading, or else the tool's answer, shows another value than requested."""
+    """Return the fields whose value in the newest reading, or else in the tool's answer, differs from the request."""
     found = record.found.get("layers", {})
     compared = compare_fields(
         _requested_fields(record),
@@ -88,7 +88,7 @@ def differences(record: ActionRecord) -> list[dict[str, str]]:
 
 
 def predicate_rows(record: ActionRecord) -> list[dict[str, Any]]:
-    """Each predicate of the newest verdict with both sides and its source; what fails comes first."""
+    """Each predicate of the newest verdict with both sides and its source; failures come first."""
     results = record.found.get("verdict", {}).get("predicates", [])
     order = ["FALSE", "UNDECIDABLE", "TRUE", "NOT_APPLICABLE"]
     return [
@@ -111,7 +111,7 @@ def _scope_sentence(text: str) -> str:
 
 
 def format_value(value: object) -> str:
-    """A value in one line; text stays as it is."""
+    """Return a value on one line; text stays unchanged."""
     if value is None:
         return "none"
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
@@ -137,7 +137,7 @@ def _effects(found: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _row_names(record: ActionRecord, fields: list[str]) -> dict[str, str]:
-    """The name of the row that each field stands in: with its effect only where there are several (L5)."""
+    """The row name of each field: with its effect only if there are several (L5)."""
     effects = tuple(_effects(record.found)) or record.contract.required_effects
     whole: dict[str, list[str]] = {}
     for field in dict.fromkeys(fields):
@@ -151,7 +151,7 @@ def _row_names(record: ActionRecord, fields: list[str]) -> dict[str, str]:
 
 
 def _silences(record: ActionRecord, field: str) -> dict[str, str]:
-    """The words for a field that an account says nothing about (L3, L5)."""
+    """The words for a field that an account does not contain (L3, L5)."""
     effects = _effects(record.found)
     about = [one for name, one in effects.items() if len(effects) == 1 or name == field.partition(".")[0]]
     absent = bool(about) and about[0].get("count") == 0
@@ -168,12 +168,12 @@ def _requested_fields(record: ActionRecord) -> dict[str, Any]:
 
 
 def _times(effects: Mapping[str, Any]) -> dict[str, str]:
-    """The number of times that each effect exists; unknown ones are left out."""
+    """Return the number of times that each effect exists; unknown ones are left out."""
     return {name: _times_word(one["count"]) for name, one in effects.items() if "count" in one}
 
 
 def _fields(authority: Mapping[str, Any], effects: Mapping[str, Any]) -> dict[str, Any]:
-    """The effect's fields; with several effects, each field goes by the name of its effect."""
+    """Return the effect's fields; with several effects, each field is named after its effect."""
     if len(effects) < 2:
         return _plain(authority)
     return {f"{name}.{field}": value for name, one in effects.items() for field, value in _plain(one).items()}
@@ -209,7 +209,7 @@ def _observed_fields(answer: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _plain(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a layer that are single values; how often an effect is there has a row of its own."""
+    """The fields of a layer with single values; the count of an effect has its own row."""
     return {
         name: value
         for name, value in document.items()

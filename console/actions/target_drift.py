@@ -32,7 +32,7 @@ _HOLDS = {"TRUE": ("tick", "holds"), "FALSE": ("cross", "does not hold"), "UNDEC
 
 
 def request_reading(approval: Approval, *, roles: frozenset[str], by: ledger.Actor, at: datetime) -> bool:
-    """Ask for a reading because a reviewer opens the approval; whether one was asked for."""
+    """Request a reading because a reviewer opens the approval; return True if one was requested."""
     return "reviewer" in roles and target_drift.request_reading(approval=approval, by=by, at=at)
 
 
@@ -44,7 +44,7 @@ def is_unread(approval: Approval) -> bool:
 
 
 def baseline_document(approval: Approval, history: History) -> dict[str, Any] | None:
-    """The state that people were asked on, as the API tells it; None where the contract asks for none."""
+    """The baseline of the request, as the API returns it; None if the contract requires none."""
     requested = [detail for event, _, detail in history if event.kind == "approval_requested" and detail]
     before = (requested[-1].get("before") if requested else None) or {}
     if not before and approval.baseline_pointer is None and not target_drift.needs_reading(approval):

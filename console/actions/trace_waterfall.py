@@ -1,4 +1,4 @@
-"""The trace of an action as a waterfall: each span a row, with a bar that stands where it was in time."""
+"""The trace of an action as a waterfall: each span a row, with a bar at its time."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ WORDS: Final[dict[Stage, str]] = {
 
 
 def waterfall(trace: ActionTrace, *, slug: str, action_id: UUID, as_of: datetime) -> list[dict[str, Any]]:
-    """The rows, in the order in which the spans began; a span that goes on reaches up to now."""
+    """The rows in order of the spans' start; a running span extends to now."""
     first = min(span.start for span in trace.spans)
     last = max([span.end or max(as_of, span.start) for span in trace.spans])
     parents = {span.span_id: span.parent_id for span in trace.spans}

@@ -1,4 +1,4 @@
-"""Every action: search and filter over millions of rows, and all that is known about one."""
+"""Every action: search and filter over millions of rows, and the complete record of one."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def list_actions(request: TenantRequest) -> HttpResponse:
 
 
 def _sort(query: QueryDict, wanted: Mapping[str, Any]) -> str:
-    """The order that an address asks for, as far as an index serves it: by a column only where nothing is filtered."""
+    """The order in an address, if an index serves it: by a column only without filters."""
     sort = str(query.get("sort", ""))
     if sort not in actions.ORDERS or "q" in wanted:
         return ""
@@ -140,8 +140,8 @@ def exported_rows(request: TenantRequest) -> list[tuple[Action, Mapping[str, Any
 
 
 def table_rows(request: TenantRequest, found: list[Action]) -> list[tuple[Action, Mapping[str, Any], str]]:
-    """Actions as the columns of their list read them: with their arguments, if the amount was chosen, and with what a
-    person accepted of them.
+    """Return actions for the columns of their list: with their arguments, if the amount was chosen, and with the
+    differences that a person accepted.
     """
     payloads = payloads_of(request.tenant.id, found) if "amount" in request.GET.getlist("columns") else {}
     accepted = after.accepted_differences(request.tenant.id, found)

@@ -43,7 +43,7 @@ _POSTED: Final = {Control.CANCEL: "action-cancel", Control.VERIFY: "action-verif
 
 @dataclass(frozen=True, kw_only=True)
 class ShownControl:
-    """One step: its name, the call of the API that takes it, and the page on which it is taken.
+    """One control: its name, the API call behind it, and its page.
 
     `is_form`: the page takes it with a form of its own; else it is a link. `asks_reason`: the form wants a reason.
     """
@@ -69,7 +69,7 @@ class ShownWayOut:
 
 @dataclass(frozen=True, kw_only=True)
 class RepeatRefusal:
-    """Until when a repeat of an action's operation is refused because of it, and what ends that."""
+    """The end of the block on repeating an action's operation, and what ends it."""
 
     ends: str
     until: datetime | None
@@ -77,7 +77,7 @@ class RepeatRefusal:
 
 
 def shown_way_out(action: Action, *, slug: str = "") -> ShownWayOut | None:
-    """The way out of where an action rests; None where it has ended and nothing is open about it.
+    """The way out of an action's resting state; None if it has ended and nothing is open.
 
     With the tenant's `slug` each control has the address of its page.
     """
@@ -128,7 +128,7 @@ def shown_way_out(action: Action, *, slug: str = "") -> ShownWayOut | None:
 
 
 def usable_controls(shown: ShownWayOut, caller: Caller) -> tuple[ShownControl, ...]:
-    """Those that the caller may use; people follow links, and operators use the forms."""
+    """The controls that the caller may use; people follow links, and operators use the forms."""
     if caller.kind != "person":
         return tuple(each for each in shown.controls if caller.kind in _KEYS.get(each.control, ()))
     return tuple(each for each in shown.controls if each.page and (not each.is_form or "operator" in caller.roles))

@@ -1,4 +1,4 @@
-"""The result of stopping an agent: what was stopped, what still runs, and what can be undone; for page and API."""
+"""The result of stopping an agent: what was stopped, what still runs, and what can be reversed; for page and API."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Stopped:
 
 @dataclass(frozen=True, kw_only=True)
 class StartedWork:
-    """An action that had started and has not come to its end, with its newest attempt."""
+    """An action that has started and not ended, with its newest attempt."""
 
     action: Action
     attempt: Attempt
@@ -50,7 +50,7 @@ class UndoableWork:
 
 @dataclass(frozen=True, kw_only=True)
 class StopResult:
-    """The account of an agent's newest revocation, as it stands now; of the lists the newest hundred."""
+    """The present result of an agent's newest revocation; each list has the newest hundred."""
 
     at: datetime
     by: UUID

@@ -1,4 +1,4 @@
-"""Agents: who is registered, how their calls fare, and how one is stopped or ended."""
+"""Agents: the registered ones, their calls, and how one is stopped."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def agent(request: TenantRequest, agent_id: str) -> HttpResponse:
 @in_tenant(*MAY_END)
 @require_POST
 def revoke(request: TenantRequest, agent_id: str) -> HttpResponse:
-    """Stop an agent. Asked once with a reason, then again with what it means (rule 7 of the screen)."""
+    """Stop an agent: confirmed once with a reason, then again with the consequences (rule 7 of the screen)."""
     found, form = _get_or_404(request, agent_id), LiftFreezeForm(request.POST)
     tenant = request.tenant.id
     if found.revoked_at is not None:

@@ -56,7 +56,7 @@ def _answer(document: dict[str, Any], status: str, said: dict[str, Any]) -> dict
 
 
 def render_schema(document: dict[str, Any], schema: dict[str, Any], margin: str = "") -> str:
-    """A schema as people read it: the JSON that it allows, with types where values stand and `?` where one may lack."""
+    """A schema in readable form: the JSON that it allows, with types as values and `?` for optional members."""
     schema = _resolve(document, schema)
     choices = schema.get("anyOf") or schema.get("oneOf")
     if choices:

@@ -1,4 +1,4 @@
-"""The form in which a reviewer edits the arguments of a call, made from the schema of its contract.
+"""The form in which a reviewer edits the arguments of a call, built from the schema of its contract.
 
 1. A text, a whole number, a yes or no, and a choice among texts have an input of their own.
 2. Everything else is edited as JSON: parts within parts, an argument that the schema does not name or whose value does
@@ -31,7 +31,7 @@ _YES_OR_NO: Final = {"true": True, "false": False}
 
 
 class ArgumentForm(forms.Form):
-    """One field for each argument; `arguments` is what they come to, once the form is valid."""
+    """One field for each argument; `arguments` is the result once the form is valid."""
 
     def __init__(self, schema: Mapping[str, Any], *, values: Mapping[str, Any] | None = None, data: Any = None) -> None:
         super().__init__(data)
@@ -47,7 +47,7 @@ class ArgumentForm(forms.Form):
             self.initial[key] = _input_text(kind, (values or {})[name]) if values and name in values else ""
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """Each argument with what its schema says of it, for the page."""
+        """Each argument with its description in the schema, for the page."""
         for key, (name, kind) in self._arguments.items():
             field = self.fields[key]
             yield {
@@ -75,7 +75,7 @@ class ArgumentForm(forms.Form):
 
 
 def _first_shown(known: Mapping[str, Any], values: Mapping[str, Any]) -> Iterator[tuple[str, str, bool]]:
-    """Every argument that the schema or the call names, what it is edited in, and whether the call has it."""
+    """Every argument in the schema or the call, its kind of input, and whether the call has it."""
     for name in dict.fromkeys((*known, *values)):
         yield name, _kind(known.get(name), values.get(name), given=name in values), name in values
 
@@ -104,7 +104,7 @@ def _kind(described: object, value: Any, *, given: bool) -> str:
 
 
 def _is_plain(value: Any) -> bool:
-    """Return whether an input reproduces a text exactly, with nothing invisible in it."""
+    """Return True if an input reproduces a text exactly, without invisible characters."""
     # A browser keeps no lone carriage return, and drops a line break that a text begins with.
     return isinstance(value, str) and not _UNSEEN & set(mark_hidden(value)[1]) and not value.startswith("\n")
 

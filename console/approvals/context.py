@@ -1,4 +1,4 @@
-"""The data for a person who votes: the action from its stored bytes, and everything that a vote binds to."""
+"""The data for a person who votes: the action from its stored bytes, and everything that a vote is bound to."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def agent_contradictions(
 
 
 def contradiction_rows(found: tuple[Contradiction, ...]) -> list[dict[str, str]]:
-    """The contradictions as the page and the API tell them."""
+    """The contradictions as shown on page and API."""
     return [
         {"code": each.code, "where": PLACES[each.where], "said": each.said, "sent": each.sent, "text": each.sentence}
         for each in found
@@ -139,7 +139,7 @@ def approval_context(
 
 
 def _strip(record: ActionRecord, approval: Approval) -> dict[str, Any]:
-    """The summary for a quick decision: what, how much, whether it can be undone, and who requests it."""
+    """Return the summary for a quick decision: the effect, the amount, whether it can be undone, and the requester."""
     payload = parse_arguments(record.payload)
     recovery = record.contract.recovery
     undo = recovery.rollback_tool or recovery.compensation_tool
@@ -155,7 +155,7 @@ _RISK_SHAPES = {"HIGH": "warning", "NORMAL": "state-partial", "LOW": "state-wait
 
 
 def payload_fields(record: ActionRecord) -> list[dict[str, Any]]:
-    """The payload's fields exactly as a vote covers them, each with what the contract says it is for."""
+    """The payload's fields exactly as a vote covers them, each with its description in the contract."""
     payload = parse_arguments(record.payload)
     described = record.contract.arguments_schema.get("properties", {})
     return [
@@ -182,8 +182,8 @@ def _ballot(record: ActionRecord, approval: Approval) -> dict[str, Any]:
 def _signing(
     record: ActionRecord, approval: Approval, covers: binding.Coverage, caller: Caller, *, needs: str
 ) -> dict[str, Any]:
-    """The ways in which this person can sign, and the digest that the page sends along so that no
-    change goes unseen.
+    """Return the ways in which this person can sign, and the digest that the page returns so that every change is
+    noticed.
     """
     return {
         "needs": needs,
@@ -196,7 +196,9 @@ def _signing(
 
 
 def _glass(record: ActionRecord, approval: Approval, caller: Caller, *, at: datetime) -> dict[str, Any] | None:
-    """Break-glass, where the policy allows it and this person could use it now; the rules are asked again then."""
+    """Return break-glass, if the policy allows it and this person could use it now; the rules are checked
+    again on use.
+    """
     rule = break_glass.active_rule(approval.tenant_id)
     place = approvers.approver(approval.tenant_id, caller.actor.id)
     if approval.state != "REQUESTED" or at >= approval.decide_by or approval.requester == caller.actor.id:
@@ -219,7 +221,7 @@ def _goal(session: Any) -> dict[str, Any]:
 
 
 def _claims(record: ActionRecord) -> list[dict[str, str]]:
-    """The agent's own additions: they are shown apart and decide nothing."""
+    """Return the agent's own additions, which are shown separately and decide nothing."""
     intended = record.entry["intended_outcome"]
     claims = [{"word": "It says it will", "text": f"act on {target_text(intended['target_resource'])}"}]
     claims += [
@@ -298,7 +300,7 @@ REPLACED = frozenset({Decision.VOIDED, Decision.CHANGES_REQUESTED, Decision.SUPE
 
 
 def verdict_for_agent(action: Action) -> dict[str, Any] | None:
-    """The verdict on a request for its agent: the decision, the reason and the next steps, never who decided.
+    """Return the verdict on a request for its agent: the decision, the reason and the next steps, without the persons.
 
     None if nobody was asked.
     """
@@ -331,5 +333,5 @@ def _reasons(approval: Approval) -> bool:
 
 
 def _successor(action: Action) -> Any:
-    """The action that stands in the place of this one."""
+    """The action that supersedes this one."""
     return next((each for each, _ in actions.related_actions(action) if each.supersedes == action.id), None)

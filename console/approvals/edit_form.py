@@ -1,4 +1,4 @@
-"""The form in which a reviewer writes another payload, and what the page shows of the difference."""
+"""The form in which a reviewer edits the payload, and the display of the difference."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class EditForm(forms.Form):
 
 
 def changed_fields(changes: Iterable[FieldChange], before: object, after: object) -> list[dict[str, str]]:
-    """Field by field, what was asked for and what would run instead; an amount as money beside its digits."""
+    """Each changed field before and after; an amount also as money."""
     return [
         {
             "label": each.label,
@@ -75,7 +75,7 @@ def changed_fields(changes: Iterable[FieldChange], before: object, after: object
 
 
 def preview_context(action: Action, seen: EditResult, names: Mapping[UUID, str]) -> dict[str, Any]:
-    """The preview of an edit: in words, in money, field by field, and who could approve it."""
+    """Return the preview of an edit: in words, in money, by field, and the people who could approve it."""
     before, after = parse_arguments(payload_of(action)), parse_arguments(seen.payload)
     others = sorted(names.get(each.actor, "somebody") for each in seen.eligible if not each.away)
     return {
@@ -92,12 +92,12 @@ def preview_context(action: Action, seen: EditResult, names: Mapping[UUID, str])
 
 
 def may_edit(approval: Approval, action: Action, roles: frozenset[str]) -> bool:
-    """Return whether this person is offered an edit; the rules are checked again when they make it."""
+    """Return True if this person is offered an edit; the rules are checked again when they make it."""
     return approval.state == "REQUESTED" and action.ordered_by is None and "reviewer" in roles
 
 
 def revision(record: ActionRecord) -> dict[str, Any] | None:
-    """The earlier revision that an action stands in for, and what differs from it."""
+    """The earlier revision that an action supersedes, and the difference."""
     earlier = actions.action(record.action.tenant_id, record.action.supersedes) if record.action.supersedes else None
     if earlier is None:
         return None
@@ -110,7 +110,7 @@ def revision(record: ActionRecord) -> dict[str, Any] | None:
 
 
 def edit_of(action: Action, names: Mapping[UUID, str]) -> dict[str, Any] | None:
-    """The edit of a request: who, what and why, and the agent's dropped expectations; None if nobody edited it."""
+    """The edit of a request: who, what and why, and the agent's dropped expectations; None if it was not edited."""
     event, note = _first_event(action)
     earlier = actions.action(action.tenant_id, action.supersedes) if note is not None and action.supersedes else None
     if note is None or earlier is None:
@@ -139,7 +139,7 @@ def sent_by_agent(action: Action) -> Any:
 
 
 def _first_event(action: Action) -> tuple[Any, dict[str, Any] | None]:
-    """The first event of an action, and what it says of the edit that made it; None where no edit did."""
+    """The first event of an action with the edit that created it; None if there was no edit."""
     if action.supersedes is None:
         return None, None
     event, _, detail = events.history(action.tenant_id, action.id)[0]

@@ -39,7 +39,7 @@ def ineligibility_reason(
 def ineligibility_reasons(
     tenant_id: UUID, found: Sequence[Any], actor_id: UUID, roles: frozenset[str], *, at: datetime
 ) -> dict[UUID, str]:
-    """The same of many approvals; what can be known without reading anything is not read."""
+    """The same for many approvals; nothing is read that can be determined without reading."""
     asked = [each for each in found if each.state == "REQUESTED"] if binding.REVIEWER in roles else []
     contexts = eligibility.load_contexts(tenant_id, asked, at=at) if asked else {}
     return {

@@ -1,4 +1,4 @@
-"""Parse and bound what people choose and type while they work through the approvals."""
+"""Parse and bound the input of reviewers."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class CommentForm(forms.Form):
 
 
 class BatchVoteForm(forms.Form):
-    """One answer to many requests. Each item is there with the digests of what was shown of it (B39)."""
+    """One answer to many requests. Each item has the digests of what was shown of it (B39)."""
 
     verdict = forms.ChoiceField(choices=[("approve", "approve"), ("reject", "reject")])
     reason = forms.CharField(required=False, max_length=_LONGEST_REASON, widget=forms.Textarea(attrs={"rows": 3}))
@@ -113,7 +113,7 @@ class BatchVoteForm(forms.Form):
         return cleaned
 
     def shown(self) -> list[DisplayedItem]:
-        """The items, each with what the voter's page held of it; one without its digests is refused."""
+        """The items with the displayed digests of the voter's page; an item without them is refused."""
         assert isinstance(self.data, QueryDict)
         return [self._item(text) for text in dict.fromkeys(self.data.getlist("item"))]
 
@@ -126,7 +126,7 @@ class BatchVoteForm(forms.Form):
 
 
 def selected_ids(data: QueryDict) -> list[UUID]:
-    """The ticked items of a list; what is no id is left out."""
+    """The ticked items of a list; invalid ids are ignored."""
     found = []
     for text in dict.fromkeys(data.getlist("item")):
         try:

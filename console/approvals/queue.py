@@ -1,4 +1,4 @@
-"""The work on approvals as pages and API show it: cards of the queue, who is at what, what is missing, the thread."""
+"""Work on approvals for pages and API: queue cards, assignees, missing votes, the thread."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class QueueCard:
-    """One approval of a list, in the words of the page."""
+    """One approval of a list, in the page's texts."""
 
     id: UUID
     row: Any
@@ -117,7 +117,7 @@ def _pause_text(approval: Approval) -> str:
 
 
 def _holder(approval: Approval, names: dict[UUID, str], *, me: UUID, at: datetime) -> str:
-    """The person who works on it: a claim outranks an assignment."""
+    """Return the person who works on it: a claim outranks an assignment."""
     claim = active_claim(approval, at=at)
     if claim is not None:
         return "claimed by you" if claim.by == me else f"claimed by {names.get(claim.by, 'somebody')}"
@@ -134,7 +134,7 @@ def active_claim(approval: Approval, *, at: datetime) -> assignments.Claim | Non
 
 
 def viewers_text(actors: Sequence[UUID], names: dict[UUID, str], *, me: UUID) -> str:
-    """'Mara and Paul are looking at this'; empty where nobody else is."""
+    """'Mara and Paul are looking at this'; empty if nobody else is."""
     others = sorted(names.get(actor, "somebody") for actor in actors if actor != me)
     if not others:
         return ""
@@ -222,7 +222,7 @@ def _thread(lines: Sequence[Any], names: Mapping[UUID, str]) -> list[dict[str, A
 
 
 def eligible_assignees(approval: Approval, context: EligibilityContext | None = None, *, at: datetime) -> list[UUID]:
-    """The people whose vote may still decide an approval and who are not away, in the order of the roster."""
+    """Return the people whose vote may still decide an approval and who are present, in the order of the roster."""
     context = context or standing.load_context(approval, at=at)
     voters = standing.voting_status(approval, at=at, context=context).may_vote
     present = {place.actor for place in voters if not place.away}
@@ -230,5 +230,5 @@ def eligible_assignees(approval: Approval, context: EligibilityContext | None = 
 
 
 def refuse_no_assignee() -> NoReturn:
-    """There is nobody to suggest."""
+    """Refuse: there is no person to suggest."""
     raise assignments.AssigneeNotEligible("Nobody here may decide this.")

@@ -1,4 +1,4 @@
-"""Audit: the record searched by who, what, where and when; and who looked at what."""
+"""Audit: search the record by person, event, object and time; and the access log."""
 
 from __future__ import annotations
 
@@ -286,14 +286,14 @@ def _is_person(request: TenantRequest, actor: UUID) -> bool:
 
 
 def _related_subjects(tenant_id: UUID, subject: UUID) -> tuple[UUID, ...]:
-    """A subject and what belongs to it: an action with its approvals and cases."""
+    """Return a subject and its related ones: an action with its approvals and cases."""
     approvals = [each.id for each in approvals_queries.approvals_of(tenant_id, subject)]
     cases = [each.id for each in after.cases_of(tenant_id, subject)]
     return (subject, *approvals, *cases)
 
 
 def _cursor(request: TenantRequest) -> str:
-    """The place in the address: an id, with a number where events of one action are listed; nothing else is one."""
+    """The position in the address: an id, with a number if events of one action are listed; else none."""
     asked = str(request.GET.get("before", ""))
     named, _, number = asked.partition(".")
     known = storage.is_uuid(named) and (not number or (number.isascii() and number.isdecimal() and len(number) < 10))
@@ -323,7 +323,7 @@ def _filtered_sightings(request: TenantRequest, filters: SightingFilter, *, limi
 
 
 def _page(request: TenantRequest, kind: str, subject: UUID) -> str:
-    """The page of a subject, where it has one."""
+    """Return the page of a subject, if it has one."""
     try:
         return reverse(PAGES[kind], args=[request.tenant.slug, subject])
     except (KeyError, NoReverseMatch):

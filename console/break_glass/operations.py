@@ -27,7 +27,7 @@ _TITLES = {
 def record_review(
     *, tenant_id: UUID, use_id: UUID, finding: Finding, reason: str, by: ledger.Actor, at: datetime
 ) -> str:
-    """One person's review; what was not justified becomes a security incident with it. The state after."""
+    """Record one person's review; an unjustified use opens a security incident. Return the state after it."""
     state = break_glass.review_use(tenant_id=tenant_id, use_id=use_id, finding=finding, reason=reason, by=by, at=at)
     if finding is Finding.NOT_JUSTIFIED:
         used = approvers.break_glass_use(tenant_id, use_id)
@@ -36,7 +36,7 @@ def record_review(
 
 
 def raise_overdue_alarm(used: BreakGlassUse, at: datetime) -> None:
-    """Nobody looked in time: whoever keeps the systems safe is called (B24)."""
+    """Raise an alarm because a use was not reviewed in time (B24)."""
     _alarm(used, "overdue", by=ledger.SYSTEM, at=at)
 
 

@@ -1,4 +1,4 @@
-"""Break-glass: what one person let through alone, and what others found who looked at it afterwards."""
+"""Break-glass: actions released by one person alone, and their reviews."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Call statistics for the pages: periods, rates, charts, and a link to the calls behind every number."""
+"""Call statistics for the pages: periods, rates, charts, and a link from every number to its calls."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _OUTCOMES: Final[dict[str, dict[str, Any]]] = {
 
 @dataclass(frozen=True)
 class Period:
-    """A stretch of time that figures are over, and how finely it is drawn."""
+    """The period of figures, and the resolution of their charts."""
 
     name: str
     word: str
@@ -57,20 +57,22 @@ class Period:
         return Period(self.name, self.word, self.since - (self.until - self.since), self.since, self.step)
 
     def starts(self) -> list[datetime]:
-        """The beginnings of its stretches, as the database bins them."""
+        """The starts of its intervals, as the database bins them."""
         first = _ZERO + (self.since - _ZERO) // self.step * self.step
         return [first + self.step * number for number in range((self.until - first) // self.step + 1)]
 
 
 def period_ending_at(name: str, *, at: datetime) -> Period:
-    """The period of that name that ends now; a week where there is none."""
+    """The period of that name that ends now; a week if there is no such name."""
     known = name if name in PERIODS else "week"
     word, length, step = PERIODS[known]
     return Period(known, word, at - length, at, step)
 
 
 def chosen_period(given: Mapping[str, str], *, at: datetime) -> Period:
-    """The stretch from `from` to `to` where an address names both, else the period that it names, else a week."""
+    """Return the period from `from` to `to` if an address has both, otherwise the period that it names, otherwise a
+    week.
+    """
     since, until = (_parse_time(given.get(name, "")) for name in ("from", "to"))
     if since is None or until is None or since >= until:
         return period_ending_at(given.get("period", ""), at=at)
@@ -95,13 +97,13 @@ def period_tabs(path: str, given: Mapping[str, str], chosen: Period) -> list[dic
 
 
 def calls_href(slug: str, over: Period, **about: Any) -> str:
-    """The list of the calls behind a number."""
+    """Return the address of the list of the calls that a number counts."""
     wanted = {name: value for name, value in about.items() if value is not None}
     return f"{reverse('calls', args=[slug])}?{urlencode({'period': over.name} | wanted)}"
 
 
 def rate_figures(tally: CallTally, href: Callable[..., str]) -> list[dict[str, Any]]:
-    """The measuring classes of a tally as figures, each with the calls behind it."""
+    """Return the measuring classes of a tally as figures, each with a link to its calls."""
     return [
         _rate("Calls", str(tally.made), tally.made, href()),
         _rate(
@@ -135,7 +137,7 @@ def rate_charts(made: Mapping[tuple[Any, ...], CallTally], over: Period) -> dict
 
 
 def flag_rows(agent: Agent) -> list[dict[str, Any]]:
-    """The flags of an agent in words, with their numbers."""
+    """Return the flags of an agent in words, with their numbers."""
     return [
         {
             "flag": flag,
@@ -167,7 +169,7 @@ def tallies_by(by: str, made: dict[Any, CallTally]) -> dict[Any, CallTally]:
 
 
 def outcome_filter(outcome: str, *, tenant_id: UUID, over: Period) -> dict[str, Any]:
-    """The columns that an outcome stands for."""
+    """The columns that an outcome represents."""
     if outcome == "failed":
         broken = actions.failed_executions(tenant_id, since=over.since, until=over.until)
         return {"accepted": True, "action_id__in": broken}

@@ -1,4 +1,4 @@
-"""Calls at the gate: what agents invented, how that share moves, and the list behind every number."""
+"""Calls at the gate: unknown tools, the trend of their share, and the list behind every number."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class CallFilter(forms.Form):
     most = forms.IntegerField(required=False, min_value=0, widget=forms.HiddenInput)
 
     def about(self, tenant_id: UUID, over: Period) -> dict[str, Any]:
-        """The columns that are asked for."""
+        """The requested columns."""
         given = self.cleaned_data
         named = {"agent_id": given["agent"], "tool": given["tool"], "code": given["code"]}
         bounds = {"disclosed__gte": given["least"], "disclosed__lte": given["most"]}
@@ -186,7 +186,7 @@ def hallucinations(request: TenantRequest) -> HttpResponse:
 
 
 def exported_rates(request: TenantRequest) -> list[dict[str, Any]]:
-    """The rates of the period by what the page shows them by."""
+    """The rates of the period, by the labels of the page."""
     by, over, found = _rates(request)
     return _lines(request, by, over, found.by_column)
 
@@ -214,7 +214,7 @@ def _patterns(tenant_id: UUID, over: Period) -> list[dict[str, Any]]:
 
 
 def _compare_figures(now: CallTally, earlier: CallTally, slug: str, over: Period) -> list[dict[str, Any]]:
-    """Each figure beside the one of the period before."""
+    """Each figure with that of the period before."""
     figures = calls_context.rate_figures(now, lambda **about: calls_context.calls_href(slug, over, **about))
     past = calls_context.rate_figures(earlier, lambda **about: "")
     return [figure | {"before": old["figure"]} for figure, old in zip(figures, past, strict=True)]

@@ -1,4 +1,4 @@
-"""A runbook as a list of steps to tick, with who did what and when."""
+"""A runbook as a list of steps to tick, with person, action and time."""
 
 from __future__ import annotations
 

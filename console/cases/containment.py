@@ -1,4 +1,4 @@
-"""The freezes around an action or a case, the possible ones, and what a freeze leaves open when it ends."""
+"""The freezes around an action or a case, the possible ones, and the work left open when one ends."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class NothingRestsOnSystem(Refused):
 
 
 def check_freeze_target(tenant_id: UUID, *, scope: str, value: str, unknown_ok: bool) -> bool:
-    """Ask twice before a name is frozen that nothing bears; true where it was wanted all the same.
+    """Require a second confirmation before an unknown name is frozen; return True if it was given.
 
     An agent, a tool or a target may be frozen beforehand; most often the name is a mistake.
     """
@@ -80,7 +80,7 @@ def check_freeze_target(tenant_id: UUID, *, scope: str, value: str, unknown_ok: 
 
 
 def _check_name(tenant_id: UUID, scope: str, value: str) -> None:
-    """Refuse a name that nothing here bears."""
+    """Refuse an unknown name."""
     hint = "Check the spelling; names are exact. Send `unknown_ok` to freeze it anyway."
     if scope == "agent" and agents_queries.agent(tenant_id, value) is None:
         raise NotRegistered("No agent with this name is registered here. Nothing was frozen.", hint=hint)
@@ -91,7 +91,7 @@ def _check_name(tenant_id: UUID, scope: str, value: str) -> None:
 
 
 def freezes_asked_for(tenant_id: UUID, form: FreezeForm) -> list[dict[str, Any]]:
-    """The freezes that a valid form asks for, as they are placed; what is refused stands beside its field.
+    """The freezes of a valid form; a refusal is shown at its field.
 
     A system is frozen as the tools whose contracts in force are verified in it, for it is tools that agents call.
     """
@@ -170,7 +170,7 @@ def open_work(tenant_id: UUID, found: Sequence[Freeze]) -> dict[UUID, dict[str, 
 
 
 def open_work_panels(tenant: Tenant, found: Sequence[Freeze]) -> dict[UUID, dict[str, Any]]:
-    """The same for a page: links, and how many more there are."""
+    """The same for a page: links, and the number of further ones."""
     return {freeze_id: _panel(tenant.slug, work) for freeze_id, work in open_work(tenant.id, found).items()}
 
 
@@ -187,7 +187,7 @@ def _panel(slug: str, found: dict[str, list[Any]]) -> dict[str, Any]:
 
 
 def open_work_message(tenant: Tenant, freeze: Freeze) -> str:
-    """The sentence about it for whoever has lifted the freeze."""
+    """The sentence about unresolved work for the person who has lifted the freeze."""
     found = open_work_panels(tenant, [freeze])[freeze.id]
     if not found["links"]:
         return "No related case or incident is open."

@@ -56,7 +56,7 @@ _OWN_EVENTS = frozenset({"case_opened", "case_resolved"})
 
 
 def case_context(tenant: Tenant, case: Case, *, caller: Caller, at: datetime) -> dict[str, Any]:
-    """The case page's context: nothing in it is decided here."""
+    """Return the case page's context, without deciding anything."""
     assert case.action_id is not None
     action = actions.action(tenant.id, case.action_id)
     assert action is not None
@@ -131,7 +131,7 @@ def _discussion(record: ActionRecord, case: Case) -> dict[str, Any]:
 
 
 def _timeline(record: ActionRecord, history: list[Any]) -> list[dict[str, Any]]:
-    """The action's events and, between them, what people did with the case."""
+    """The action's events with the case's work between them."""
     own = [line for line in event_rows(history, record.names) if line["kind"] not in _OWN_EVENTS]
     return sorted([*action_timeline(record), *own], key=lambda line: line["at"])
 
@@ -147,7 +147,7 @@ def may_work_on(case: Case, caller: Caller) -> bool:
 
 
 def _choices(record: ActionRecord, case: Case, caller: Caller, *, at: datetime) -> dict[str, Any]:
-    """The actions open to this person; the rules are checked again when they act."""
+    """Return the actions open to this person; the rules are checked again when they act."""
     works, tenant_id = may_work_on(case, caller), case.tenant_id
     held = held_action(case)
     allowed = resolutions.allowed_resolutions(held)
@@ -193,7 +193,7 @@ def resolution_groups(held: HeldAction, allowed: tuple[Resolution, ...], *, poli
 
 
 def _with_a_form(ways: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """All but the one that has a button of its own."""
+    """All resolutions except the one with its own button."""
     left = [group | {"choices": [each for each in group["choices"] if each["code"] != _ONE_CLICK]} for group in ways]
     return [group for group in left if group["choices"]]
 
@@ -271,7 +271,7 @@ _LOOK_FIRST: Final = ("VERIFY_AGAIN", "STRONG_READ")
 
 
 def case_sentence(record: ActionRecord, discrepancy: str) -> str:
-    """The finding with its amount; empty if nothing more is known than the definition of its class."""
+    """The finding with its amount; empty if only the definition of its class is known."""
     thing, found = record.title, record.found.get("layers", {})
     effects = found.get("sa", {}).get("effects", {})
     more = {name: one["count"] for name, one in effects.items() if one.get("count", 0) > 1}
@@ -295,7 +295,7 @@ def case_sentence(record: ActionRecord, discrepancy: str) -> str:
 
 
 def suggest_resolution(ways: Iterable[Mapping[str, Any]], discrepancy: str) -> dict[str, Any] | None:
-    """The resolution that usually fits what was found, among those that the rules allow now."""
+    """The usual resolution of the finding, among those allowed now."""
     offered: dict[str, dict[str, Any]] = {choice["code"]: choice for group in ways for choice in group["choices"]}
     for code in (*_USUAL.get(discrepancy, ()), *_LOOK_FIRST):
         if code in offered:

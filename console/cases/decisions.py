@@ -1,4 +1,6 @@
-"""The decisions about a disputed action: what decided and why, what was read, and what happens next automatically."""
+"""The decisions about a disputed action: the deciding rule and its reason, the readings, and the next
+automatic step.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def recovery_decision(record: ActionRecord) -> dict[str, Any]:
-    """The row of the recovery policy that decided, in words: what it found, what it does, and what is held."""
+    """Return the row of the recovery policy that decided, in words: its finding, its action, and what is held."""
     under = _decided_under(record)
     row = _row(record, under)
     decision = record.found.get("decision") or {}
@@ -57,7 +59,7 @@ def applied_policies(record: ActionRecord) -> list[dict[str, str]]:
 
 
 def _decided_under(record: ActionRecord) -> Any:
-    """The version of the recovery policy whose row decided last; None where no row of a policy did.
+    """The version of the recovery policy whose row decided last; None if no row of a policy did.
 
     The event of the decision names it. Events from before they did are taken to have been decided under the policy
     that their entry names.
@@ -74,13 +76,13 @@ def _decided_under(record: ActionRecord) -> Any:
 
 
 def _row(record: ActionRecord, under: Any) -> Any:
-    """The row as the policy version has it that decided; what the console decides by itself is a built-in row."""
+    """The row in the deciding policy version; for the console's own decisions a built-in row."""
     policy = recovery_table.parse_policy(bytes(under.document)) if under else recovery_table.BUILT_IN
     return next((row for row in policy.rows if row.id == record.action.recovery_row), None)
 
 
 def unknown_action_panel(record: ActionRecord, case: Case, *, at: datetime) -> dict[str, Any]:
-    """The data about an unknown outcome: its age, the next reading, the attempts, and whether it can be repeated."""
+    """The data of an unknown outcome: its age, the next reading, the attempts, and whether it can be repeated."""
     action, planned = record.action, after.schedule_of(record.action.id)
     return {
         "opened_at": case.opened_at,
@@ -94,7 +96,7 @@ def unknown_action_panel(record: ActionRecord, case: Case, *, at: datetime) -> d
 
 
 def read_back_rows(record: ActionRecord) -> list[dict[str, Any]]:
-    """The answers of the systems of record, newest first; a run may have asked several sources."""
+    """Return the answers of the systems of record, newest first; a run may have queried several sources."""
     return [line for run in reversed(record.runs) for line in _answers(record, run)]
 
 

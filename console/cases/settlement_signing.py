@@ -52,7 +52,7 @@ class SettlementDraft:
 
 
 def required_class(case: Case, *, at: datetime) -> str:
-    """The class of proof that the approval policy in force asks for the action of a case."""
+    """The class of proof that the approval policy in force requires for the action of a case."""
     version = catalogue_queries.active_policies(case.tenant_id)["approval"]
     policy = policy_evaluation.rules_of(version)
     action = actions.action(case.tenant_id, case.action_id) if case.action_id else None
@@ -70,7 +70,7 @@ def settlement_proof(
     signed: SignedStatement | None = None,
     at: datetime,
 ) -> settlements.SettlementProof:
-    """The proof with which this caller stands for a settlement."""
+    """The proof with which this caller signs a settlement."""
     case = queries.case(caller.tenant_id, case_id)
     if case is None:
         raise NotFound("Case")
@@ -87,7 +87,9 @@ def settlement_proof(
 def create_challenge(
     request: HttpRequest, caller: Caller, case_id: UUID, said: SettlementDraft, *, at: datetime
 ) -> challenges.PasskeyChallenge:
-    """Write the statement of a settlement that would count now, for one passkey to sign; refused as it would be."""
+    """Write the statement of a settlement that would count now, for one passkey to sign; refuse whatever the settlement
+    would refuse.
+    """
     key = challenges.active_approver_key(caller.tenant_id, caller.actor.id, said.credential_id)
     given = settlement_proof(caller, case_id, evidence_class=PASSKEY, covers=said.covers, at=at)
     made = cases.draft_statement(
@@ -116,7 +118,7 @@ def create_challenge(
 
 @dataclass(frozen=True, kw_only=True)
 class GivenProof:
-    """The proof that came with a settlement: its class, "" where it was wrong, and what the page covered."""
+    """The proof given with a settlement: its class, "" if it was wrong, and the coverage of the page."""
 
     evidence_class: str
     covers: str
@@ -125,7 +127,7 @@ class GivenProof:
 
 
 def verify_identity(request: HttpRequest, said: Mapping[str, Any], user: User) -> GivenProof:
-    """Verify the proof of identity that somebody gave; a wrong password counts towards the lock."""
+    """Verify a person's proof of identity; a wrong password counts towards the lock."""
     held = {name: said.get(name) for name in ("challenge_id", "assertion")}
     wanted = PASSKEY if held["assertion"] else proof_class(request, user, said.get("password"), said.get("otp"))
     return GivenProof(evidence_class=wanted, covers=said.get("covers") or "", **held)
@@ -134,7 +136,7 @@ def verify_identity(request: HttpRequest, said: Mapping[str, Any], user: User) -
 def verified_proof(
     request: HttpRequest, caller: Caller, case_id: UUID, given: GivenProof, *, at: datetime
 ) -> settlements.SettlementProof:
-    """The proof as the settlement takes it; a passkey's signature is checked here, and its challenge used up."""
+    """Return the proof for the settlement; verify a passkey's signature, and use up its challenge."""
     signed = _signed_statement(request, caller, case_id, given, at=at) if given.assertion else None
     evidence_class, covers = given.evidence_class, given.covers
     return settlement_proof(caller, case_id, evidence_class=evidence_class, covers=covers, signed=signed, at=at)
@@ -186,7 +188,7 @@ BY_A_PERSON: Final = frozenset(
 
 @dataclass(frozen=True, kw_only=True)
 class SettlementRecord:
-    """One person's decision, as recorded: what they said, who confirmed it, and when.
+    """One person's decision as recorded: the resolution, its confirmer, and the time.
 
     `evidence_class` is the class of its signature, empty without one.
     """
@@ -200,7 +202,7 @@ class SettlementRecord:
     at: datetime
 
     def sentence(self, names: Mapping[UUID, str], difference: str = "") -> str:
-        """The decision in words; `difference` is the accepted difference, if there is one."""
+        """Return the decision in words; `difference` is the accepted difference, if there is one."""
         done = labels.SETTLED_AS.get(self.resolution, f"decided: {labels.sentence_case(self.resolution).lower()}")
         if self.resolution == Resolution.ACCEPT and difference:
             done += f" ({difference})"
@@ -209,14 +211,14 @@ class SettlementRecord:
 
 
 def settlement_of_action(action: Action, history: Callable[[], Iterable[Any]]) -> SettlementRecord | None:
-    """The person's decision that ended the action, or None. Its history is read only if there is one."""
+    """Return the person's decision that ended the action, or None; read its history only if there is one."""
     if action.contradicted or action.reached_by not in BY_A_PERSON:
         return None
     return _newest(history(), lambda event, _: event.kind == action.reached_by)
 
 
 def settlement_of_case(case: Case, history: Iterable[Any]) -> SettlementRecord | None:
-    """The settlement of a case, from its action's history; None if it is open, or its history was erased."""
+    """The settlement of a case, from its action's history; None if it is open, or the history was erased."""
     if case.state != "RESOLVED":
         return None
     return _newest(history, lambda _, detail: detail.get("case_id") == str(case.id))

@@ -1,4 +1,4 @@
-"""The case of an effect that nobody gated: what the system's own log says, and what a person finds out about it."""
+"""The case of an ungated effect: the entry in the system's own log, and a person's findings about it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ DEFINITION = "The system changed without a recorded action. Nothing was undone; 
 
 
 def ungated_context(tenant: Tenant, case: Case, *, caller: Caller, at: datetime) -> dict[str, Any]:
-    """The page's context: nothing in it is decided here."""
+    """Return the page's context, without deciding anything."""
     called, history = actor_names(tenant.id), events.history(tenant.id, case.id)
     found, system = _stray_effect(tenant, case)
     at_work = may_work_on(case, caller)

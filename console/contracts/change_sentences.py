@@ -26,7 +26,7 @@ _ARGUMENT = ("arguments_schema", "properties")
 
 
 def change_sentence(change: Mapping[str, str]) -> str:
-    """One difference as `diff_documents` finds it: its path, and both values as JSON or nothing."""
+    """Describe one difference from `diff_documents`: its path, and both values as JSON or nothing."""
     path = [step.replace("~1", "/").replace("~0", "~") for step in change["path"].split("/") if step]
     before, after = change["before"], change["after"]
     if tuple(path[:2]) == _ARGUMENT and len(path) > 2:

@@ -34,12 +34,12 @@ def validate_contract(document: dict[str, Any]) -> Contract:
 
 
 def current_findings(contract: Contract, systems: Collection[str]) -> tuple[LintFinding, ...]:
-    """The findings of a contract, with those that depend on which systems are registered at this moment."""
+    """The findings of a contract, including those that depend on the systems registered now."""
     return (*contract.findings, *find_unregistered(_systems_of(contract), systems))
 
 
 def weakening_findings(tenant_id: UUID, contract: Contract) -> tuple[LintFinding, ...]:
-    """In what a document is weaker than the version of its tool in force, or the last one that was, as findings."""
+    """The weakenings of a document compared with its tool's version in force, or the last one, as findings."""
     from ledger.catalogue import queries as catalogue_queries
 
     before = catalogue_queries.contract_to_compare(tenant_id, contract.name)
@@ -99,7 +99,7 @@ _NOTHING = object()
 
 
 def diff_documents(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Every place where two documents differ: its path, what stood there and what stands there now."""
+    """Every difference of two documents: its path, the value before and the value now."""
     return [
         {"path": path or "/", "before": _text(before), "after": _text(after)}
         for path, before, after in _differences("", old, new)

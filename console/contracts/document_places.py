@@ -29,7 +29,7 @@ def line_of(pointer: str, lines: dict[str, int]) -> int:
 
 
 def _part(text: str, place: int, pointer: str, found: dict[str, int]) -> int:
-    """Note where a part and everything in it begins; the place behind it."""
+    """Record where a part and each of its parts begins; return the position after it."""
     found.setdefault(pointer, place)
     if text[place] == '"':
         return int(scanstring(text, place + 1)[1])

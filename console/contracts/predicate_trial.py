@@ -1,4 +1,4 @@
-"""Trying a predicate on what was really read back, without deciding anything."""
+"""Evaluate a predicate on real readings, without deciding anything."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A contract document on its way to registration: what is wrong with it, and where in its text."""
+"""A contract document before registration: its faults, and their lines."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ SKELETON: Final = """\
 
 
 class RegisterContractForm(forms.Form):
-    """A contract document, typed or as a file; the file stands in place of what was typed."""
+    """A contract document, typed or as a file; the file takes precedence."""
 
     document = forms.CharField(
         required=False,
@@ -76,7 +76,7 @@ class RegisterContractForm(forms.Form):
     checked = forms.CharField(required=False, max_length=64)
 
     def text(self) -> str:
-        """The text that was sent, whether or not it can be parsed."""
+        """The submitted text, whether or not it can be parsed."""
         file = self.files.get("file")
         typed = (
             file.read(contracts.MAX_DOCUMENT + 1).decode(errors="replace") if file else self.data.get("document", "")
@@ -86,7 +86,7 @@ class RegisterContractForm(forms.Form):
 
 @dataclass(frozen=True)
 class PlaceNote:
-    """A note on one place of a document; a fault keeps it from being registered."""
+    """A note at one place of a document; a fault prevents registration."""
 
     line: int
     path: str
@@ -98,7 +98,7 @@ class PlaceNote:
 
 @dataclass(frozen=True)
 class CheckedDocument:
-    """The result of checking a text; nothing of it is stored."""
+    """The result of checking a text; it is not stored."""
 
     contract: Contract | None = None
     notes: tuple[PlaceNote, ...] = ()
@@ -108,7 +108,7 @@ class CheckedDocument:
 
 
 def check_document(tenant_id: UUID, text: str) -> CheckedDocument:
-    """Check a text as registration would, and say of each fault and finding where it stands."""
+    """Check a text as registration would, and locate each fault and finding."""
     try:
         document = contracts.read(text)
     except Refused as refusal:
@@ -134,7 +134,7 @@ def check_document(tenant_id: UUID, text: str) -> CheckedDocument:
 
 
 def note_refusal(checked: CheckedDocument, refusal: Refused) -> CheckedDocument:
-    """The same check with what registration refused, at the version that it is about."""
+    """Return the same check including the refusal of registration, at the version that it concerns."""
     note = PlaceNote(line_of("/version", dict(checked.lines)), "/version", refusal.code, refusal.detail, is_fault=True)
     return CheckedDocument(notes=(note, *checked.notes), lines=checked.lines)
 
@@ -162,7 +162,7 @@ def _place_notes(lines: dict[str, int], told: Iterable[tuple[str, str, str, str,
 
 
 def _place_of(fault: Mapping[str, Any]) -> str:
-    """The place of a fault; unknown fields are reported on the object around them, so the first of them is named."""
+    """The position of a fault; unknown fields are reported on the enclosing object, so the first of them is used."""
     if fault["code"] != "UNKNOWN_FIELD":
         return str(fault["path"])
     name = str(fault["detail"]).removeprefix("Unknown field: ").removesuffix(".").partition(", ")[0]
@@ -170,7 +170,7 @@ def _place_of(fault: Mapping[str, Any]) -> str:
 
 
 def _unreadable(text: str, detail: str) -> PlaceNote:
-    """The place at which a text stops being JSON, as far as it can be found."""
+    """The position at which a text stops being JSON, as far as it can be determined."""
     if not text.strip():
         return PlaceNote(1, "", "REQUIRED", "Paste the contract document, or choose its file.", is_fault=True)
     try:

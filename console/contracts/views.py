@@ -1,4 +1,4 @@
-"""Contracts: what each tool takes and does, what is weak about it, and what its predicates would have said."""
+"""Contracts: each tool's arguments and effects, its lint findings, and its predicates on past readings."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def contract(request: TenantRequest, contract_name: str, contract_version: str) 
 @in_tenant(*sorted(MAY_TRY))
 @require_POST
 def decide_version(request: TenantRequest, contract_name: str, contract_version: str) -> HttpResponse:
-    """The second person's word on a weaker version."""
+    """The decision of a second person about a weaker version."""
     form = ConfirmProposalForm(request.POST)
     if not form.is_valid():
         return _contract(request, contract_name, contract_version, word=form, status=422)
@@ -97,7 +97,7 @@ def decide_version(request: TenantRequest, contract_name: str, contract_version:
 @in_tenant(*sorted(MAY_TRY))
 @require_POST
 def roll_back(request: TenantRequest, contract_name: str, contract_version: str) -> HttpResponse:
-    """An earlier version in place of every later one, in one step and by one person."""
+    """Restore an earlier version in place of every later one, in one step and by one person."""
     form = ReleaseWordForm(request.POST, auto_id="id_back_%s")
     operation = partial(releases.roll_back_contract, name=contract_name, version=contract_version)
     restored, status = apply_word(request, form, operation)
@@ -125,7 +125,7 @@ def retire(request: TenantRequest, contract_name: str, contract_version: str) ->
 
 @in_tenant(*sorted(MAY_TRY))
 def register(request: TenantRequest) -> HttpResponse:
-    """A document is checked first, and registered once its findings were seen; what was typed stays."""
+    """Check a document first, and register it once its findings were seen; the typed text is kept."""
     if request.method != "POST":
         start = SKELETON if request.GET.get("start") == "example" else ""
         return _registration(request, start, CheckedDocument())
@@ -217,7 +217,7 @@ def _contract(
 
 
 def _facts(contract: Contract) -> list[tuple[str, str]]:
-    """The facts about how the tool's effect is checked, in pairs of words."""
+    """Return the facts about how the tool's effect is checked, as pairs of words."""
     path = contract.verification
     facts = [("Target", contract.target_template), ("Operation", contract.operation_kind)]
     if path is None:
@@ -249,7 +249,7 @@ def _parameters(contract: Contract) -> list[dict[str, Any]]:
 def _changes_since(
     request: TenantRequest, versions: list[Any], document: dict[str, Any], weaker_than: str
 ) -> dict[str, Any] | None:
-    """The changes since another version: the one in the address, else the one that it is weaker than."""
+    """The changes since another version: the one in the address, or the one that it is weaker than."""
     since = request.GET.get("since", "") or weaker_than
     other = next((each for each in versions if each.version == since), None)
     if other is None:

@@ -79,7 +79,7 @@ class ClientDisconnected(Exception):
 
 
 class NotAdmitted(Exception):
-    """A request that gets no thread; the text is for whoever sent it."""
+    """A request that gets no thread; the text is for its sender."""
 
     status = 503
     code = "OVERLOADED"
@@ -99,7 +99,9 @@ class TooSlow(NotAdmitted):
 
 
 async def send_refusal(refusal: NotAdmitted, scope: Message, receive: Receive, send: Send) -> None:
-    """Answer as the API and the pages do, and let the sender finish, who might else never read the answer."""
+    """Answer as the API and the pages do, and read the rest of the request, whose sender might never read the answer
+    otherwise.
+    """
     if scope["path"].startswith("/api/"):
         problem = {
             "type": f"urn:counterfoil:problem:{refusal.code.lower()}",
@@ -162,7 +164,7 @@ class BodyReader:
         self._unfinished: dict[asyncio.Timeout, None] = {}
 
     async def read(self, scope: Message, receive: Receive, *, within_s: float) -> bytes:
-        """The whole body. Raises TooLarge, TooSlow or HungUp; nothing is kept of what is not whole."""
+        """Read the whole body. Raises TooLarge, TooSlow or HungUp; an incomplete body is dropped."""
         if _declared_length(scope) > LARGEST:
             raise TooLarge
         try:
@@ -196,7 +198,7 @@ class BodyReader:
 
 
 def _declared_length(scope: Message) -> int:
-    """The length that the headers give; 0 where they give none."""
+    """Return the length in the headers; 0 if they give none."""
     return max((int(value) for name, value in scope["headers"] if name == b"content-length"), default=0)
 
 
@@ -218,7 +220,7 @@ def with_body(scope: Message, receive: Receive, body: bytes) -> tuple[Message, R
 
 
 class AdmissionQueue:
-    """So many at work at once, and lines of bounded length before them."""
+    """A limited number of requests at work, with bounded queues before them."""
 
     def __init__(self, workers: int, *, waiting: dict[RequestRank, int] = WAITING) -> None:
         self._most = {rank: workers + line for rank, line in waiting.items()}
@@ -226,7 +228,7 @@ class AdmissionQueue:
 
     @contextmanager
     def place(self, rank: RequestRank) -> Iterator[None]:
-        """A place inside until the answer is given; raises NotAdmitted where there is none for this rank."""
+        """A place at work until the answer is sent; raises NotAdmitted if there is none for this rank."""
         if self._inside >= self._most[rank]:
             raise NotAdmitted
         self._inside += 1

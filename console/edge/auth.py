@@ -61,7 +61,7 @@ class TenantUnspecified(Refused):
 
 @dataclass(frozen=True)
 class Caller:
-    """A request's identity: `kind` is agent, exec, oper, audit or person; `actor` is what the record calls it."""
+    """A request's identity: `kind` is agent, exec, oper, audit or person; `actor` is its pseudonym in the record."""
 
     kind: str
     tenant_id: UUID
@@ -111,7 +111,7 @@ class Key(HttpBearer):
 
 
 class BrowserSession(AuthBase):
-    """A person's browser session; a write also needs the CSRF token, and `X-Tenant` says which tenant is meant."""
+    """A person's browser session; a write also needs the CSRF token, and `X-Tenant` names the tenant."""
 
     openapi_type = "apiKey"
     openapi_in = "cookie"
@@ -145,7 +145,7 @@ def person_caller(user: User, place: Membership) -> Caller:
 
 
 def roles_of(place: Membership) -> frozenset[str]:
-    """The roles that a place in a tenant gives."""
+    """The roles of a membership."""
     return frozenset(role for role in accounts_operations.ROLES if getattr(place, f"is_{role}"))
 
 
@@ -169,7 +169,7 @@ def second_executor(request: HttpRequest) -> tuple[Caller, str]:
 
 
 def readmit(request: Any) -> None:
-    """Ask again whether this person may make this call, as they were asked before anything of it was read."""
+    """Check again that this person may make this call, as was checked before reading it."""
     request.user.refresh_from_db(fields=["is_active"])
     request.auth = request.admission(request) if request.user.is_active else None
     if request.auth is None:
@@ -212,7 +212,7 @@ def admits(*kinds: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 
 def _close_to_others(kinds: tuple[str, ...], operation: Any) -> None:
-    """Put the question before the operation, and who may call it into the OpenAPI document."""
+    """Put the check before the operation, and the admitted callers into the OpenAPI document."""
     operation.auth_param = operation.auth_callbacks = [Key(*kinds), BrowserSession(*kinds)]
     operation.by_alias = True
     operation.description = f"For {', '.join(_CALLERS.get(kind, f'people as {kind}') for kind in kinds)}."
@@ -229,7 +229,7 @@ def _admit(caller: Caller | None, kinds: tuple[str, ...], request: HttpRequest) 
 
 
 def _note_refused(caller: Caller, path: str) -> None:
-    """An agent that tries to write what only others may is on record, in a transaction of its own."""
+    """Record an agent's attempt of a write that only others may make, in its own transaction."""
     with tenancy(caller.tenant_id):
         accounts_operations.note_refused_write(
             tenant_id=caller.tenant_id, by=caller.actor, path=path, at=timezone.now()

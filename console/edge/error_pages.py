@@ -1,4 +1,4 @@
-"""Error pages, inside the console's frame for anybody who is signed in.
+"""Error pages, inside the console's frame for signed-in people.
 
 A frame reads counters, so it is drawn inside the tenant of the address, else inside the person's first. If that fails,
 the page without a frame says the same.
@@ -29,12 +29,12 @@ def access_denied(request: HttpRequest, exception: Exception | None = None) -> H
 
 
 def form_expired(request: HttpRequest, reason: str = "") -> HttpResponse:
-    """A form without the token of this session: nothing of it was looked at."""
+    """A form without the token of this session; its content was not read."""
     return _render_framed(request, "403.html", 403)
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    """An error that nobody caught, of the page or of what stands around it, the session say; drawn without either."""
+    """An uncaught error, of the page or of its frame; rendered without database or session."""
     error = sys.exception()
     if request.path.startswith("/api/"):
         return problems.fault_response(request, error)

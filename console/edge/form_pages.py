@@ -1,4 +1,4 @@
-"""Finds the page of a form, for every address that takes only its answers.
+"""Finds the page of a form, for every address that only accepts its answers.
 
 A refused form is shown at the address that it was sent to. That address has no page of its own, so reading it again
 leads to the page with the form. The page is found in the URL table: the nearest address above that can be read, or the
@@ -26,7 +26,7 @@ ELSEWHERE: Final = {
 
 
 def find_page(path: str) -> str:
-    """The address that shows the page of `path`: itself where it can be read, else the page that holds its form."""
+    """Return the address that shows the page of `path`: itself if it can be read, otherwise the page with its form."""
     found, above = _page_at(path), path.rstrip("/")
     while not found and above:
         above = above.rpartition("/")[0]

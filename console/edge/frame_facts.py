@@ -121,7 +121,7 @@ _kept: dict[tuple[UUID, UUID], tuple[float, FrameFacts]] = {}
 
 
 def kept_frame_facts(tenant_id: UUID, actor_id: UUID, read: Callable[[], FrameFacts]) -> FrameFacts:
-    """The facts kept for this person a moment ago, or the result of `read`."""
+    """Return the facts kept for this person a short time ago, or the result of `read`."""
     now, place = time.monotonic(), (tenant_id, actor_id)
     until, found = _kept.get(place, (0.0, None))
     if found is None or until <= now:
@@ -133,5 +133,5 @@ def kept_frame_facts(tenant_id: UUID, actor_id: UUID, read: Callable[[], FrameFa
 
 
 def forget_frame_facts(tenant_id: UUID, actor_id: UUID) -> None:
-    """This person has changed something; the next page counts anew."""
+    """Forget the counts of this person after a change, so that the next page counts again."""
     _kept.pop((tenant_id, actor_id), None)

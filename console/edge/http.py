@@ -1,4 +1,4 @@
-"""The edge of every page: who is asking, in which tenant, and how a refusal is shown."""
+"""The edge of every page: the caller, the tenant, and the display of refusals."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class NotStorable(Refused):
 
 
 class TenantRequest(HttpRequest):
-    """A signed-in person's request for a page of one tenant, at one moment."""
+    """A signed-in person's request for a page of one tenant, with its time."""
 
     user: User
     htmx: HtmxDetails
@@ -110,7 +110,7 @@ def in_tenant(*roles: str) -> Callable[[Page[P]], Callable[..., HttpResponseBase
 
 @contextmanager
 def undo_if_refused(request: TenantRequest) -> Iterator[None]:
-    """A part of a page's work that is undone alone where it is refused; the page goes on and says why.
+    """A part of a page's work that is rolled back alone if it is refused; the page continues with the reason.
 
     What goes on record of the refusal commits with the page, and so does what stands outside this part. If we crash
     before that, none of it happened.
@@ -136,7 +136,7 @@ def _identify(request: TenantRequest, slug: str) -> None:
 
 
 def enter_any_tenant(request: Any) -> Tenant | None:
-    """The tenant whose frame stands around a page that is in none: that of the address, else the person's first."""
+    """The tenant whose frame surrounds a page outside of tenants: that of the address, else the person's first."""
     if hasattr(request, "caller"):
         tenant: Tenant = request.tenant
         return tenant
@@ -173,7 +173,7 @@ def record_page_view(request: TenantRequest, kind: str, thing_id: UUID, about_id
 
 
 def redirect_back(request: TenantRequest, otherwise: str) -> HttpResponse:
-    """To the page of ours that a form names in `next`, else to `otherwise`."""
+    """Redirect to our own page that a form names in `next`, otherwise to `otherwise`."""
     wanted = request.POST.get("next", "")
     return HttpResponseRedirect(wanted) if is_own_address(request, wanted) else redirect(otherwise)
 
@@ -185,6 +185,6 @@ def is_own_address(request: HttpRequest, address: str) -> bool:
 
 
 def _previous_address(request: TenantRequest) -> str:
-    """The address that the person came from, if it is one of our own pages; else Home."""
+    """The address that the person came from, if it is a page of the console; else Home."""
     before = request.headers.get("Referer", "")
     return before if is_own_address(request, before) else f"/t/{request.tenant.slug}/"

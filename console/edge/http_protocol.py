@@ -23,7 +23,9 @@ _TOO_SLOW = b"The head of the request did not arrive in time; nothing was done.\
 
 
 class TimedHttp(H11Protocol):
-    """Each head and each stretch of an unread answer has COUNTERFOIL_REQUEST_WITHIN_S; who takes longer is cut off."""
+    """Limit each head and each unread part of an answer to COUNTERFOIL_REQUEST_WITHIN_S; slower clients are
+    disconnected.
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -61,7 +63,7 @@ class TimedHttp(H11Protocol):
         super().resume_writing()
 
     def _await_head(self) -> None:
-        """While a head is not whole, one clock runs, whatever arrives of it; between two requests uvicorn's own."""
+        """Run one clock until a head is complete; between two requests uvicorn's own applies."""
         if self.conn.their_state is not h11.IDLE or not self._head_is_due:
             self._stop_clock_of_head()
         elif self._head is None:
@@ -113,7 +115,7 @@ FEATURES: Final = (
 
 
 def compress_pages(answer: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
-    """Middleware; a page goes out compressed, an API answer, a stream or a download as it is.
+    """Middleware that compresses pages and leaves API answers, streams and downloads unchanged.
 
     The library pads each page at random, and CSRF tokens are masked anew for each, so that lengths tell nothing.
     """
@@ -131,7 +133,7 @@ TIME = "Counterfoil-Time"
 
 
 def tell_time(answer: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
-    """Middleware; each answer says when it was made, by this process's clock, in seconds since 1970.
+    """Middleware: add the time of each answer, by this process's clock, in seconds since 1970.
 
     `Date` is no measure for a clock: it has whole seconds, and a claim that waited gets that of when it came.
     """

@@ -1,4 +1,4 @@
-"""Members by the names that callers know them by."""
+"""Members by the names that callers use."""
 
 from __future__ import annotations
 

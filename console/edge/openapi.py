@@ -1,4 +1,4 @@
-"""The OpenAPI document, beyond what the views say of themselves: problems, headers, and who may call what."""
+"""The OpenAPI document beyond the views' declarations: problems, headers, and the admitted callers."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def request_body(schema: str, *, file: str = "") -> dict[str, Any]:
 
 
 def response_content(kind: str) -> dict[str, Any]:
-    """An answer that is no JSON."""
+    """The content of an answer that is not JSON."""
     schema = {"type": "string"} if kind.startswith("text/") else {"type": "string", "format": "binary"}
     return {"responses": {200: {"description": "OK", "content": {kind: {"schema": schema}}}}}
 

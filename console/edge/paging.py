@@ -22,7 +22,7 @@ class BadCursor(Refused):
 
 
 def decode_cursor(cursor: str | None) -> UUID | None:
-    """The id of the row that a cursor stands for: the last one of the page before."""
+    """The row id in a cursor: the last one of the previous page."""
     if not cursor:
         return None
     try:
@@ -34,7 +34,7 @@ def decode_cursor(cursor: str | None) -> UUID | None:
 def page_of(
     shown: Callable[[R], A], rows: Sequence[R], limit: int, *, id_of: Callable[[R], UUID] = attrgetter("id")
 ) -> Page[A]:
-    """A page of at most `limit` rows, read with one more to know whether another follows."""
+    """A page of at most `limit` rows, read with one more to determine if another follows."""
     page = rows[:limit]
     following = str(id_of(page[-1])) if len(rows) > limit else None
     return Page(items=[shown(row) for row in page], next=following)

@@ -125,7 +125,7 @@ def _conflict(request: HttpRequest, error: Exception) -> HttpResponse:
 
 
 def unavailability(error: BaseException | None) -> str:
-    """The sentence for an error that passes by itself, a database that is away say; empty for any other."""
+    """The sentence for a temporary error, such as an unreachable database; empty for any other."""
     if not isinstance(error, OperationalError):
         return ""
     if isinstance(error.__cause__, ObjectNotInPrerequisiteState):
@@ -138,7 +138,7 @@ def unavailability(error: BaseException | None) -> str:
 
 
 def fault_response(request: HttpRequest, error: BaseException | None) -> HttpResponse:
-    """The response to an error that nobody caught: 503 for one that passes by itself, else 500."""
+    """The response to an uncaught error: 503 for a temporary one, else 500."""
     detail = unavailability(error)
     if detail:
         response = problem_response(503, "UNAVAILABLE", detail)

@@ -1,4 +1,4 @@
-"""Proofs as pages show them: everything that somebody needs to check one event or two checkpoints without us."""
+"""Proofs for pages: everything needed to verify one event or two checkpoints independently."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _NO_SUCH_ENTRY = "The log has no such entry, or its tiles do not lead there."
 
 @dataclass(frozen=True, slots=True)
 class ProofStep:
-    """One step of a check, and whether it holds."""
+    """One step of a check, and whether it passes."""
 
     text: str
     holds: bool
 
 
 def proof_panel(slug: str, tenant_id: UUID, event: Event, *, now: bool = False) -> dict[str, Any] | None:
-    """The data for checking an event's proof in the browser; None before the event has a position in the log."""
+    """The data for verifying an event's proof in the browser; None before the event has a position in the log."""
     place = log.event_position(tenant_id, event.subject_id, event.seq)
     head = proofs.log_head(tenant_id, place.log) if place is not None else None
     if place is None or head is None:
@@ -50,7 +50,7 @@ def proof_panel(slug: str, tenant_id: UUID, event: Event, *, now: bool = False) 
 
 
 def event_proof(tenant_id: UUID, subject_id: UUID, seq: int) -> dict[str, Any]:
-    """The data with which a browser checks an event by itself: its bytes, its path, the signed head and the key."""
+    """The data with which a browser verifies an event: its bytes, its path, the signed head and the key."""
     found = events.event_with_detail(tenant_id, subject_id, seq)
     if found is None:
         raise NotFound(detail=_NO_SUCH_ENTRY)

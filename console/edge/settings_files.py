@@ -20,7 +20,7 @@ class UnusableFile(Exception):
 
 
 def load_witness_policy(file: Path) -> WitnessPolicy:
-    """The witnesses to ask, each with its address, and how many of them are enough: a C2SP tlog-policy file."""
+    """The witnesses with their addresses, and the required number: a C2SP tlog-policy file."""
     try:
         policy = witness_policy.read(file.read_bytes())
     except OSError as problem:

@@ -38,7 +38,7 @@ LOOK_BACK = timedelta(seconds=5)
 
 @login_not_required
 async def stream_changes(request: HttpRequest) -> HttpResponseBase:
-    """A stream of `changed` events for the tenant named by `?tenant=`, for its members only."""
+    """Stream `changed` events for the tenant named by `?tenant=`, for its members only."""
     if request.method != "GET":
         return problems.method_not_allowed(request, "GET")
     user = await request.auser()

@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 
 class StrictParser(Parser):
-    """Request bodies in the strict profile: what is hashed later must mean one thing.
+    """Request bodies in the strict profile: anything hashed later must be unambiguous.
 
     Of a batch of calls, one outside the profile is refused by the gate alone, so that it is on record and the others
     go on (R-MC-06).
@@ -55,7 +55,7 @@ class StrictParser(Parser):
 
 
 def json_response(answer: object, status: int = 200) -> HttpResponse:
-    """A JSON answer. A field that was given no value is left out: some answers say less to some callers."""
+    """A JSON answer. Fields without a value are omitted, since some answers contain less for some callers."""
     if isinstance(answer, Answer):
         content = answer.__pydantic_serializer__.to_json(answer, by_alias=True, exclude_unset=True)
     else:
@@ -87,7 +87,7 @@ def request_tenancy(request: Any, tenant_id: UUID) -> Iterator[None]:
 
 
 def note_access(request: Any, write: Callable[..., object], **facts: Any) -> None:
-    """Let `write` put on record what this request has read: at once where it writes anyway, else after the reading."""
+    """Let `write` record what this request has read: at once in a writing request, else after the reading."""
     if request.method in READS:
         request.accesses.append(partial(write, **facts))
     else:
@@ -132,7 +132,7 @@ def run_once(
     bound_to: str = "",
     proof: str | None = None,
 ) -> HttpResponse | None:
-    """Run `write` in the caller's tenant, or give the answer that its `Idempotency-Key` got before.
+    """Run `write` in the caller's tenant, or return the answer that its `Idempotency-Key` got before.
 
     The reservation, the write and its answer are one transaction. If we crash before the commit, none of it happened
     and the repeat does it; if we crash after, the repeat gets the first answer. `bound_to` is what else must be the
@@ -171,7 +171,7 @@ def run_once(
 
 
 def record_refusal(tenant_id: UUID, records: Collection[RefusalRecord]) -> None:
-    """Write down what goes on record of a refused request, in a transaction of its own after the rollback.
+    """Write the records of a refused request, in their own transaction after the rollback.
 
     If we crash between the two, the refused request has done nothing and nobody was answered: it is as if it had never
     come, and a repeat is refused and recorded anew. What else a refusal leads to is found again in the same way: the
@@ -203,7 +203,7 @@ def _once(
 
 
 def after_commit(task: Task[..., Any]) -> None:
-    """Hint a worker once this transaction has committed; the sweeper finds what a lost hint would have told."""
+    """Hint a worker once this transaction has committed; the sweeper covers lost hints."""
 
     def hint() -> None:
         try:

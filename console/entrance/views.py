@@ -68,13 +68,13 @@ def account_closed(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 def reauthenticate_with_provider(request: TenantRequest) -> HttpResponse:
-    """For people who have nothing here to show who they are: their provider is asked once more."""
+    """Reauthenticate people without a factor here: their provider is asked once more."""
     context = {"providers": single_sign_on.configured_providers(), "next": request.GET.get("next", "")}
     return render(request, "sign_in/outside.html", context)
 
 
 def choose_tenant(request: TenantRequest) -> HttpResponse:
-    """Straight into the only tenant; a choice where there are several, or where somebody was invited to another."""
+    """Redirect to the only tenant, or show a choice if there are several or an open invitation."""
     places = [events.tenant_by_id(place.tenant_id) for place in accounts_queries.memberships(request.user)]
     waiting = [(row, events.tenant_by_id(row.tenant_id)) for row in people.pending_invitations(request.user)]
     if len(places) == 1 and not waiting:
@@ -86,7 +86,7 @@ def choose_tenant(request: TenantRequest) -> HttpResponse:
 @never_cache
 @require_http_methods(["GET", "POST"])
 def invitation(request: HttpRequest, token: str) -> HttpResponse:
-    """Come in with an invitation: whoever has no account yet chooses a password, whoever has one signs in."""
+    """Accept an invitation: a new person chooses a password, an existing one signs in."""
     at = timezone.now()
     row = people.invited_member(token, at=at)
     if row is None:
@@ -105,7 +105,7 @@ def invitation(request: HttpRequest, token: str) -> HttpResponse:
 
 @require_POST
 def accept_invitation(request: TenantRequest, member_id: UUID) -> HttpResponse:
-    """Take a place that one was invited to, signed in as oneself."""
+    """Accept an invitation, signed in with the own account."""
     row = next((each for each in people.pending_invitations(request.user) if each.id == member_id), None)
     if row is None:
         raise Http404("Invitation not found.")

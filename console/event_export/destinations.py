@@ -26,7 +26,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 @dataclass(frozen=True)
 class Destination:
-    """One address: a webhook with the secrets that sign for it, or a collector with the headers that it asks for."""
+    """One address: a webhook with the secrets that sign for it, or a collector with its headers."""
 
     kind: str
     url: str = field(repr=False)
@@ -44,7 +44,7 @@ Destinations = Mapping[str, Destination]
 
 
 def load_destinations(file: Path) -> dict[str, Destinations]:
-    """The destinations by the tenant's short name; those under `*` are every tenant's that has none of its own."""
+    """The destinations by the tenant's short name; those under `*` apply to every tenant without its own."""
     return {
         slug: {name: _destination(f"{file}: {name} of {slug}", name, each) for name, each in _object(file, given)}
         for slug, given in read_secret_document(file).items()
@@ -52,7 +52,7 @@ def load_destinations(file: Path) -> dict[str, Destinations]:
 
 
 def destinations_of(known: Mapping[str, Destinations], slug: str) -> Destinations:
-    """A tenant's own destinations, else those for everybody."""
+    """Return a tenant's own destinations, otherwise those for everybody."""
     return known.get(slug) or known.get(EVERY_TENANT) or {}
 
 

@@ -1,4 +1,4 @@
-"""The outgoing form of an event: its envelope, which has no personal data, and its place in the log. Pure.
+"""The outgoing form of an event: its envelope, without personal data, and its log position. Pure.
 
 1. A webhook carries one event, as in Standard Webhooks; its id is the event's, however often it is sent. The content
    that an envelope commits to (entries, payloads, evidence) is not in it.
@@ -28,7 +28,7 @@ _LOUD: Final = frozenset({"alarm", "warning"})
 
 @dataclass(frozen=True, slots=True)
 class SealedEvent:
-    """An event under a signed checkpoint, with its place in the log; of an action, its tool and class."""
+    """An event under a signed checkpoint, with its log position; for an action also tool and class."""
 
     log: int
     index: int
@@ -56,12 +56,12 @@ def webhook_body(event: SealedEvent) -> bytes:
 
 
 def webhook_id(event_id: UUID) -> str:
-    """The id by which a receiver knows a message that it has already."""
+    """The id by which a receiver recognises a repeated message."""
     return f"msg_{event_id.hex}"
 
 
 def test_body(tenant: str, *, at: datetime) -> bytes:
-    """A message that says nothing of the record."""
+    """A message that contains nothing of the record."""
     return orjson.dumps({"type": TEST_KIND, "timestamp": instant(at), "data": {"tenant": tenant}})
 
 
@@ -73,7 +73,7 @@ def log_records(events: Sequence[SealedEvent], *, environment: str, tenant: str)
 
 
 def test_record(*, environment: str, tenant: str, at: datetime) -> bytes:
-    """A record that says nothing of the record of actions."""
+    """A log record that contains nothing of actions."""
     from opentelemetry.proto.common.v1.common_pb2 import AnyValue
     from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, SeverityNumber
 

@@ -1,4 +1,4 @@
-"""Destinations of events: started, moved and stopped by people; sent to under a lease, from a stored place.
+"""Destinations of events: started, moved and stopped by people; sent to under a lease, from a stored position.
 
 The place of a destination moves once the destination has taken what stands before it. If we crash in between, the same
 events go again, with the same ids; none is left out. One worker at a time holds the lease of a destination, so that the
@@ -36,7 +36,7 @@ NO_SUCH_DESTINATION: Final = "No destination with that name is configured for th
 
 
 def start(*, tenant_id: UUID, name: str, start_at: Start, by: ledger.Actor, at: datetime) -> EventDestination:
-    """Send events to a destination from a place on; one that is sent to already goes on from there."""
+    """Send events to a destination from a position on; an active one continues from there."""
     log, index = _place(tenant_id, start_at)
     detail = {"name": name, "after_log": log, "after_index": index}
     running = EventDestination.objects.filter(tenant_id=tenant_id, name=name, ended_at__isnull=True).first()
@@ -57,7 +57,7 @@ def start(*, tenant_id: UUID, name: str, start_at: Start, by: ledger.Actor, at: 
 
 
 def stop(*, tenant_id: UUID, name: str, reason: str, by: ledger.Actor, at: datetime) -> EventDestination:
-    """Send no more; what a worker is just sending may still arrive."""
+    """Stop sending; a message in progress may still arrive."""
     row = queries.running_destinations(tenant_id).get(name)
     if row is None:
         raise NotFound(detail=NO_SUCH_DESTINATION)
@@ -74,7 +74,7 @@ def _lock(row: EventDestination) -> ledger.SubjectHead:
 
 
 def _place(tenant_id: UUID, start_at: Start) -> tuple[int, int]:
-    """The place before the first event that is to go."""
+    """The position before the first event to send."""
     if start_at == "beginning":
         return _BEGINNING
     head = logs.current_log(tenant_id)
@@ -93,7 +93,7 @@ def _place(tenant_id: UUID, start_at: Start) -> tuple[int, int]:
 
 
 def take_lease(row: EventDestination, *, at: datetime) -> EventDestination | None:
-    """The destination as it stands, for this worker alone for a while; None where another one has it."""
+    """The destination, leased to this worker for a while; None if another one holds it."""
     lease = uuid4()
     free = Q(lease__isnull=True) | Q(leased_until__lte=at)
     here = EventDestination.objects.filter(free, tenant_id=row.tenant_id, id=row.id, ended_at__isnull=True)
@@ -105,7 +105,7 @@ def take_lease(row: EventDestination, *, at: datetime) -> EventDestination | Non
 def settle(
     row: EventDestination, *, place: tuple[int, int], taken: int, refused: int, fault: str, at: datetime
 ) -> None:
-    """Write down how far a destination is, and give its lease back; nothing where it has been moved meanwhile."""
+    """Store the progress of a destination and release its lease; do nothing if it was moved meanwhile."""
     changed: dict[str, Any] = {"log": place[0], "index": place[1], "lease": None, "leased_until": None}
     changed |= {"sent": F("sent") + taken, "refused": F("refused") + refused}
     if taken:

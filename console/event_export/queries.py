@@ -26,7 +26,7 @@ def running_destinations(tenant_id: UUID) -> dict[str, EventDestination]:
 
 
 def due_destinations(tenant_id: UUID, *, at: datetime) -> list[EventDestination]:
-    """Those that may be tried now."""
+    """The destinations that may be tried now."""
     return [each for each in running_destinations(tenant_id).values() if each.retry_at is None or each.retry_at <= at]
 
 
@@ -41,7 +41,7 @@ _SENDABLE = (
 
 
 def events_behind(tenant_id: UUID, log: int, index: int, *, limit: int) -> list[SealedEvent]:
-    """The events behind a place, in the order of the logs, which is that of each subject too."""
+    """The events after a position, in log order, which is also the order of each subject."""
     rows = execute(
         "SELECT l.log, l.index, e.id, e.kind, e.subject_kind, e.at, e.entry_hash, e.envelope, a.tool,"
         f" a.side_effect_class, a.trace_id{_SENDABLE} ORDER BY l.log, l.index LIMIT $4",

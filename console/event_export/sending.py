@@ -37,7 +37,7 @@ NO_ADDRESS: Final = "its address is no longer configured"
 
 @dataclass(frozen=True)
 class Delivered:
-    """The result of a delivery: the events taken, those that the destination says it dropped, and the fault, if any."""
+    """The result of a delivery: the events accepted, those that the destination dropped, and the fault, if any."""
 
     taken: int = 0
     refused: int = 0
@@ -50,7 +50,7 @@ def addresses(tenant: Tenant) -> Destinations:
 
 
 def export_events(tenant: Tenant, *, clock: Clock) -> int:
-    """Send what waits for the destinations of a tenant that are due; how many events were taken."""
+    """Send waiting events to a tenant's due destinations; return the number accepted."""
     with tenancy(tenant.id):
         found = queries.due_destinations(tenant.id, at=clock())
     return sum(_export_to(tenant, row, clock) for row in found)
@@ -96,7 +96,7 @@ def _deliver(tenant: Tenant, destination: Destination, waiting: Sequence[SealedE
 
 
 def send_test(tenant: Tenant, destination: Destination, *, at: datetime) -> str:
-    """Send a message that says nothing of the record; what was wrong, or nothing."""
+    """Send a message that contains nothing of the record; return the fault, or an empty text."""
     with httpx.Client(timeout=TEST_PATIENCE_S, follow_redirects=False, trust_env=False) as client:
         if destination.kind == "otlp":
             environment = settings.COUNTERFOIL_ENVIRONMENT
@@ -125,7 +125,7 @@ def _post_webhook(client: httpx.Client, destination: Destination, body: bytes, w
 
 
 def _post_records(client: httpx.Client, destination: Destination, body: bytes) -> tuple[str, int]:
-    """(what was wrong, how many records it dropped): a collector that drops some of a message is not sent it again."""
+    """Return (fault, number of dropped records); a message of which a collector dropped some is not sent again."""
     headers = {**destination.headers, "content-type": "application/x-protobuf"}
     fault, answer = _post(client, destination.url, body, headers)
     return fault, 0 if fault else messages.refused_records(answer)

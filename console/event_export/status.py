@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DestinationStatus:
-    """One name: its address, where one is set, and how far it is, where it is sent to."""
+    """One destination name: its address, if one is configured, and its progress, if it is active."""
 
     name: str
     address: Destination | None
@@ -43,7 +43,7 @@ def statuses(tenant: Tenant) -> list[DestinationStatus]:
 
 
 def status_of(tenant: Tenant, name: str) -> DestinationStatus:
-    """One of them; `NotFound` where nothing is known of that name."""
+    """Return one of them; raise `NotFound` if there is none of that name."""
     for each in statuses(tenant):
         if each.name == name:
             return each

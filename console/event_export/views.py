@@ -1,4 +1,4 @@
-"""The outside destinations of a tenant's events, for compliance and administrators."""
+"""The external destinations of a tenant's events, for compliance and administrators."""
 
 from __future__ import annotations
 

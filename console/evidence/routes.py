@@ -49,7 +49,7 @@ def add_evidence(request: HttpRequest) -> schemas.Pointer:
 
 
 def _read_evidence(request: HttpRequest) -> tuple[UUID, bytes, str]:
-    """The action that it is about, the bytes, and what kind they are."""
+    """The action of a piece of evidence, its bytes, and their media type."""
     is_form = request.content_type == "multipart/form-data"
     given = _form(request) if is_form else read(request.body)
     try:

@@ -1,4 +1,4 @@
-"""One piece of evidence: what it is, where it came from, and its content where this person may read it."""
+"""One piece of evidence: its kind, its source, and its content if this person may read it."""
 
 from __future__ import annotations
 

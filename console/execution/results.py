@@ -1,4 +1,4 @@
-"""Reading a tool's result as an executor sends it: nothing that came back is ever lost for being malformed (C-31)."""
+"""Reads a tool's result as an executor sends it: malformed results are kept too (C-31)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MAX_INT = 2**53 - 1
 
 
 def read_result(body: bytes) -> tuple[dict[str, Any], bytes | None]:
-    """The observation in a body, and its raw output apart.
+    """Return the observation in a body, and its raw output separately.
 
     A result of any shape is taken; the rules call it malformed where it is. Numbers that have no exact place in the
     record become text, and what cannot be text at all is replaced: it is evidence of what came, not a value to use.
@@ -33,7 +33,7 @@ def read_result(body: bytes) -> tuple[dict[str, Any], bytes | None]:
 
 
 def raw_evidence(body: bytes) -> Any:
-    """The evidence in a result as it was sent, with its numbers; None where there is none, or it cannot be read."""
+    """The evidence in a result as sent, with its numbers; None if there is none, or it cannot be read."""
     try:
         result = json.loads(body)["result"]
     except (ValueError, RecursionError, KeyError):
@@ -47,7 +47,7 @@ def _integer(text: str) -> int | str:
 
 
 def _plain(value: Any, depth: int) -> Any:
-    """The value with nothing but text that can be stored; `RecursionError` where it is nested too deeply."""
+    """Return the value with only text that can be stored; raise `RecursionError` if it is nested too deeply."""
     if isinstance(value, str):
         return value.replace("\x00", "\ufffd").encode("utf-8", "replace").decode()
     if not isinstance(value, dict | list):

@@ -284,7 +284,7 @@ def observe(
 def _answerer(
     tenant_id: UUID, reported: execution_queries.ReportedAttempt, contract: Contract, body: bytes
 ) -> verification.AnswerSource:
-    """The source of a read's answer, the fault of the answer against the contract's answer schema, and what it names.
+    """The source of a read's answer, its faults against the contract's schema, and the origins that it names.
 
     The answer is checked as it was sent: in the record, fractions are text.
     """

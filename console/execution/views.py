@@ -1,4 +1,4 @@
-"""Executors: who runs what was approved, when each was last seen, what it may start, and how one is revoked."""
+"""Executors: last seen times, tools, and revocation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The information in a bundle beside its evidence: public keys, and the documents that a replay of its runs needs."""
+"""The information in a bundle besides its evidence: public keys, and the documents for replaying its runs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from reviews.replay.rules import bundles
 
 
 def advance_export(*, tenant_id: UUID, export_id: UUID, clock: Callable[[], datetime]) -> bool:
-    """One piece of an export, or its end; False where there is nothing to do for us now."""
+    """Make the next piece of an export, or finish it; return False if there is nothing to do now."""
     return exports.advance_export(tenant_id=tenant_id, export_id=export_id, clock=clock, information=_information)
 
 
@@ -44,7 +44,7 @@ def _lines_with_runs(files: Sequence[Path]) -> Iterator[bytes]:
 
 
 def public_keys(tenant_id: UUID) -> bytes:
-    """The keys that grants and proofs of possession are signed with, for information: a verifier trusts none of it."""
+    """Return the public keys for grants and proofs of possession, for information; a verifier trusts none of them."""
     executors = [
         {"executor_id": each.executor_id, "public_jwk": each.public_jwk, "thumbprint": each.thumbprint}
         for each in execution_queries.executors(tenant_id)

@@ -1,4 +1,4 @@
-"""Exports: asked for here, made piece by piece by the workers, fetched as one bundle; all of it on record."""
+"""Exports: requested here, made in pieces by the workers, downloaded as one bundle; every step is recorded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Freezes: what is stopped and was stopped, by whom, why, and what it keeps waiting."""
+"""Freezes: what is and was frozen, by whom, why, and which actions wait for it."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def _rows(request: TenantRequest, found: Sequence[Freeze]) -> list[dict[str, Any
 
 
 def _waiting_actions_href(freeze: Freeze, slug: str) -> str:
-    """The list of what a freeze keeps waiting."""
+    """The address of the list of actions that a freeze delays."""
     narrowed = {"agent": "agent", "tool": "tool", "target": "q"}.get(freeze.scope)
     wanted = {"state": "VALIDATED"} | ({narrowed: freeze.value} if narrowed else {})
     return f"{reverse('actions', args=[slug])}?{urlencode(wanted)}"

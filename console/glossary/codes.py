@@ -1,4 +1,4 @@
-"""The codes that stand behind the words of the pages, each with what it means: where a page links a code to."""
+"""The codes behind the words of the pages, each with its meaning: the target of a page's code links."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from reviews.verification.rules import trust
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """A code, the words that pages say instead of it, and its meaning."""
+    """A code, the words shown instead of it, and its meaning."""
 
     anchor: str
     code: str

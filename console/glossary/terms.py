@@ -1,4 +1,4 @@
-"""The eighteen terms that the product uses with one meaning each (R-CX-11); docs/glossary.md says the same."""
+"""The eighteen terms that the product uses with one meaning each (R-CX-11), as in docs/glossary.md."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A term, what it means here, what follows from it, and the word that stands for it on screens and in the API."""
+    """A term, its meaning here, its consequence, and its label on screens and in the API."""
 
     name: str
     meaning: str

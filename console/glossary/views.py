@@ -1,4 +1,4 @@
-"""The glossary: what the words of these pages mean, and the codes behind them."""
+"""The glossary: the meanings of the words on the pages, and the codes behind them."""
 
 from __future__ import annotations
 

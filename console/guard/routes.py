@@ -84,7 +84,7 @@ def guard_log(request: HttpRequest, session_id: UUID, wanted: Query[schemas.Verd
 
 
 def _receipt_for(request: HttpRequest, session: Any, language: str) -> schemas.Receipt | None:
-    """The receipt of a session for its own agent; it holds values, which others read where that is noted."""
+    """The receipt of a session for its own agent; others read its values only where the access is recorded."""
     if caller_of(request).kind != "agent":
         return None
     return schemas.Receipt.of(guarding.receipt_of_session(build_speaker(session), language=language, at=timezone.now()))

@@ -1,4 +1,4 @@
-"""The hand-offs of a tenant, each made from the queries of its subject; nothing is kept of them. Inside `tenancy`."""
+"""The handoffs of a tenant, each computed by the queries of its subject and not stored. Inside `tenancy`."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ HANDOFFS: Final[Mapping[str, Any]] = {
 
 
 def make_handoff(tenant_id: UUID, name: str, period: MetricPeriod, *, at: datetime) -> schemas.AnyHandoff:
-    """One hand-off over a period; what it says of the present is as of `at`."""
+    """One handoff over a period; present values are as of `at`."""
     rows = _ROWS[name](tenant_id, period, at)
     kind = HANDOFFS[name]
     made: schemas.AnyHandoff = kind.of(

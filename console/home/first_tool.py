@@ -1,4 +1,4 @@
-"""The way from an empty console to the first action that was verified: what the record already shows of it."""
+"""The steps from an empty console to the first verified action, and which of them the record shows as done."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MARKS: Final[LiteralString] = """
 
 @dataclass(frozen=True, kw_only=True)
 class SetupStep:
-    """One step: whether the record shows it as done, where it is done, and the command that does it."""
+    """One step: whether the record shows it as done, its page, and its command."""
 
     word: str
     text: str
@@ -40,7 +40,9 @@ class SetupStep:
 
 
 def first_tool_guide(request: TenantRequest) -> dict[str, Any] | None:
-    """The steps for an administrator, and for others who takes them; None once something was verified, or hidden."""
+    """The steps for an administrator, or who can take them for others; None after the first verified action, or if
+    hidden.
+    """
     if request.user.hides_guide:
         return None
     [(verified, kinds, system, contract, tested, agent, call, judged)] = execute(_MARKS, request.tenant.id)

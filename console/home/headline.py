@@ -17,7 +17,9 @@ QUIET: Final = "Nothing is wrong on record: no open case or incident, no unknown
 def describe_standing(
     *, cases: int, incidents: int, unknown: int, alerts: int, failing: Sequence[str], stake: str
 ) -> str:
-    """Describe what is wrong; `failing` are systems whose readings fail, `stake` is the money in the reader's cases."""
+    """Describe the present problems; `failing` are systems whose readings fail, `stake` is the money in the reader's
+    cases.
+    """
     waiting = " and ".join(filter(None, (_count(cases, "case"), _count(incidents, "incident"))))
     sentences = (
         f"{waiting} {'needs' if cases + incidents == 1 else 'need'} a person." if waiting else "",

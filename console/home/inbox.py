@@ -44,7 +44,7 @@ SETTLED = ("RECONCILED_SUCCESS", "FAILED", "COMPENSATED", "ROLLED_BACK", "ABANDO
 
 @dataclass(frozen=True, kw_only=True)
 class AwaitedDecision:
-    """One thing that waits for somebody. `like` is the same for items that are decided alike."""
+    """One item that waits for a decision. `like` is equal for items that are decided alike."""
 
     kind: str
     id: UUID
@@ -82,7 +82,7 @@ def inbox_items(tenant: Tenant, caller: Caller, *, at: datetime) -> list[Awaited
 
 
 def group_like_items(items: Iterable[AwaitedDecision], slug: str) -> list[dict[str, Any]]:
-    """The items in their order, like ones together in the place of the oldest of them."""
+    """The items in order, with similar ones grouped at the position of the oldest."""
     alike: dict[str, list[AwaitedDecision]] = {}
     for item in items:
         alike.setdefault(item.like or str(item.id), []).append(item)
@@ -104,7 +104,7 @@ def group_like_items(items: Iterable[AwaitedDecision], slug: str) -> list[dict[s
 
 
 def _batch_page(members: list[AwaitedDecision], slug: str) -> str:
-    """The page on which these are decided at once; empty where the policy wants each decided alone."""
+    """The page on which these are decided together; empty if the policy requires separate decisions."""
     if not all(each.may_batch for each in members):
         return ""
     return f"{reverse('approvals-batch', args=[slug])}?{urlencode([('item', str(each.id)) for each in members])}"
@@ -163,7 +163,7 @@ def _confirmations(tenant: Tenant, caller: Caller) -> list[AwaitedDecision]:
 
 
 def _cases(tenant: Tenant, caller: Caller, *, at: datetime) -> list[AwaitedDecision]:
-    """Cases that nobody owns, and this person's own; what a second person must confirm waits for that person."""
+    """Unassigned cases, this person's own, and those that wait for this person as the second one."""
     awake = after.cases_on_tab(tenant.id, "open", sort="", at=at, limit=MOST)
     mine = [each for each in awake if each.claimed_by in (None, caller.actor.id) and each.state == "OPEN"]
     return case_items(tenant, caller, mine)
@@ -220,7 +220,7 @@ def _incident_items(tenant: Tenant, found: Iterable[Incident]) -> list[AwaitedDe
 
 
 def decided_items(tenant: Tenant, caller: Caller, ids: Collection[UUID]) -> list[AwaitedDecision]:
-    """The approvals, cases and incidents that no longer wait for this person, with their outcome."""
+    """Return the approvals, cases and incidents that no longer wait for this person, with their outcome."""
     named = list(ids)
     incidents = (after.incident(tenant.id, each) for each in named)
     return [
@@ -245,7 +245,7 @@ def _case_words(case: Case, action: Action | None, *, me: UUID) -> str:
 
 
 def _by_now(action: Action | None) -> str:
-    """The outcome of the action, if it ended without the person who is asked."""
+    """Return the outcome of the action, if it ended without the person who was asked."""
     if action is None or action.contradicted or action.state not in SETTLED:
         return ""
     return f", {labels.outcome_label(action).lower()} by now"

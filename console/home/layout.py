@@ -41,7 +41,7 @@ _ONLY_FOR: Final = {
 
 
 class RailPlace(NamedTuple):
-    """A page in the rail, and what waits there; it has an icon and an address of its name."""
+    """A page in the navigation, and its count; its icon and address have its name."""
 
     name: str
     key: str
@@ -54,7 +54,7 @@ EVERYTHING: Final = frozenset({"tenant", "all"})
 
 
 def page_layout(request: HttpRequest) -> dict[str, Any]:
-    """The context of every page in a tenant; fragments that do not use it cost nothing."""
+    """Return the context of every page in a tenant, evaluated only where it is used."""
     if not hasattr(request, "caller"):
         return {}
     return {
@@ -67,9 +67,7 @@ def page_layout(request: HttpRequest) -> dict[str, Any]:
 
 
 def _address(request: HttpRequest) -> dict[str, str]:
-    """The address of this page for reading it again, without and with its filters; a refused form
-    has none of its own.
-    """
+    """The address for reading this page again, without and with its filters; None for a refused form."""
     if request.method in ("GET", "HEAD"):
         return {"page_path": request.path, "page_address": request.get_full_path()}
     page = find_page(request.path)
@@ -105,7 +103,7 @@ def _frame(request: Any) -> dict[str, Any]:
 
 
 def _facts(request: Any) -> FrameFacts:
-    """The facts for the frame of a page. A count is shown only to people who can act on it."""
+    """Return the facts for the frame of a page. A count is shown only to people who can act on it."""
     tenant_id, me, roles = request.tenant.id, request.caller.actor.id, request.caller.roles
     found = frame_facts(tenant_id, me, at=request.as_of)
     if "reviewer" not in roles:

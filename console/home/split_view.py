@@ -1,4 +1,4 @@
-"""The split view: an item's page with the list beside it from which it was opened.
+"""The split view: an item's page beside the list from which it was opened.
 
 The page is the item's own, at its own address, with its own access record and forms; the address says which list stands
 beside it (`beside`), which of its items this is (`item`) and what was decided there last (`decided`). A form that is
@@ -50,7 +50,7 @@ class SplitView:
 
 
 def split_view_of(request: TenantRequest) -> SplitView | None:
-    """The list that this page or this form was opened beside; None where it names none."""
+    """The list that this page or form was opened beside; None if it names none."""
     said = request.POST if "beside" in request.POST else request.GET
     name, _, filters = said.get("beside", "").partition("?")
     if name not in _LISTS:
@@ -81,7 +81,7 @@ def _inbox(request: TenantRequest, _: QueryDict) -> list[AwaitedDecision]:
 
 
 def _approvals(request: TenantRequest, query: QueryDict) -> list[AwaitedDecision]:
-    """The queue under its filters, but for what this person has voted on already."""
+    """The queue under its filters, without what this person has voted on already."""
     me, after = request.caller.actor.id, next(iter(_ids([query.get("after", "")])), None)
     wanted = queue_filter(request, query).wanted(me=me) | {"without": me}
     found = approvals.queue(request.tenant.id, after=after, limit=MOST_LISTED, at=request.as_of, **wanted)
@@ -89,7 +89,7 @@ def _approvals(request: TenantRequest, query: QueryDict) -> list[AwaitedDecision
 
 
 def _cases(request: TenantRequest, query: QueryDict) -> list[AwaitedDecision]:
-    """The queue under its filters, but for what somebody else must confirm that this person has proposed."""
+    """The queue under its filters, without cases proposed by this person that somebody else must confirm."""
     tab = query.get("tab", "") if query.get("tab", "") in TABS else ""
     after = next(iter(_ids([query.get("after", "")])), None)
     found = found_cases(request, tab, case_filter(request, query), after=after, limit=MOST_LISTED)
@@ -105,7 +105,7 @@ _LISTS: Final[dict[str, tuple[str, Callable[[TenantRequest, QueryDict], list[Awa
 
 
 def lead_to_next_item(answer: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
-    """Middleware: a form that was sent from beside a list leads on in that list.
+    """Middleware: after a form that was sent from a split view, continue in that list.
 
     While the list still has the item, to where the form leads anyway, beside the list; once it has lost it, to the item
     that stood behind it.

@@ -1,4 +1,4 @@
-"""Home: what waits for me, what is not known, and whether the console itself is well."""
+"""Home: items waiting for this person, unknown outcomes, and the state of the console itself."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def page(request: TenantRequest) -> HttpResponse:
 
 @in_tenant()
 def list_beside(request: TenantRequest) -> HttpResponse:
-    """The list of a split view alone, for a page that shows it already."""
+    """Return only the list of a split view, for a page that shows it already."""
     if not request.htmx or split_view_of(request) is None:
         return redirect("home", request.tenant.slug)
     return render(request, "_beside.html")
@@ -100,7 +100,7 @@ def _standing(
 
 
 def _stake(tenant: UUID, items: list[AwaitedDecision]) -> str:
-    """The money at stake in the reader's cases; empty where some may have been left out of the list."""
+    """The money at stake in the reader's cases; empty if the list may be incomplete."""
     cases = {each.action.id: each.payload for each in items if each.kind == "case" and each.action is not None}
     if not cases or len(items) >= MOST:
         return ""
@@ -168,7 +168,7 @@ def _row(request: TenantRequest, action: Action) -> dict[str, Any]:
 
 
 def _systems(request: TenantRequest) -> list[dict[str, Any]]:
-    """Verification debt: what each authoritative system owes us, and when it last answered."""
+    """Return the verification debt of each authoritative system, and the time of its last answer."""
     href = reverse("systems", args=[request.tenant.slug])
     return [
         {

@@ -128,7 +128,7 @@ def _checklist(parts: IncidentParts, *, may_tick: bool) -> dict[str, Any] | None
 
 
 def _book(parts: IncidentParts) -> runbooks.Runbook | None:
-    """The runbook that was chosen, else the one of its cause, else that of what its first action was found to be."""
+    """The chosen runbook, else the one for its cause, else the one for the finding of its first action."""
     chosen = runbooks.RUNBOOKS.get(parts.row.runbook) or runbooks.for_cause(parts.row.about)
     if chosen is not None:
         return chosen
@@ -149,7 +149,7 @@ def _subjects(parts: IncidentParts) -> list[tuple[UUID, str]]:
 
 
 def _timeline(parts: IncidentParts) -> list[dict[str, Any]]:
-    """Every event of the incident and of what belongs to it, in the order of time."""
+    """Return every event of the incident and of its related subjects, in time order."""
     called = _subject_names(parts)
     lines = [
         {**line, "detail": _about(about, line["detail"]) if subject != parts.row.id else line["detail"]}
@@ -161,7 +161,7 @@ def _timeline(parts: IncidentParts) -> list[dict[str, Any]]:
 
 
 def _telling(parts: IncidentParts, subject: UUID) -> list[Any]:
-    """The events worth telling: of an action only its outcome, since its beginning is on its own page."""
+    """Return the events for the timeline: of an action only its outcome, because its beginning is on its own page."""
     history = parts.histories[subject]
     if subject not in parts.actions:
         return history

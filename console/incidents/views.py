@@ -1,4 +1,4 @@
-"""Incidents: what went so wrong that it is more than one case, how it is contained, and how it ended."""
+"""Incidents: problems beyond one case, their containment, and how they ended."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _tags(here: str, tab: str, chosen: str) -> list[dict[str, Any]]:
 
 
 def incident_tabs(request: TenantRequest, current: str) -> list[dict[str, Any]]:
-    """Incidents, freezes and runbooks stand side by side."""
+    """The tabs of incidents, freezes and runbooks."""
     slug = request.tenant.slug
     here = reverse("incidents", args=[slug])
     places = [(name, word, f"{here}?tab={name}" if name else here) for name, (word, _) in TABS.items()]
@@ -99,7 +99,7 @@ def new_incident(request: TenantRequest) -> HttpResponse:
 
 
 def _about(request: TenantRequest) -> dict[str, Any]:
-    """The initial values of the form, from the case or the action that the person came from."""
+    """Return the initial values of the form, from the case or the action that the person came from."""
     case_id, action_id = _parse_uuid(request.GET.get("case", "")), _parse_uuid(request.GET.get("action", ""))
     case = queries.case(request.tenant.id, case_id) if case_id else None
     if case is not None:
@@ -191,7 +191,7 @@ _FORMATS = {"md": "text/markdown; charset=utf-8", "html": "text/html; charset=ut
 @in_tenant(*sorted(_EXPORTERS))
 @require_POST
 def export_postmortem(request: TenantRequest, incident_id: UUID) -> HttpResponse:
-    """The post-mortem as a file; that it left is on record."""
+    """Return the post-mortem as a file, and record the export."""
     row = _get_or_404(request, incident_id)
     form = request.POST.get("format", "md")
     if form not in _FORMATS:

@@ -1,4 +1,4 @@
-"""The state of the installation: what each of its parts shows of itself."""
+"""The state of the installation, as reported by each of its parts."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def advance_check(tenant: Tenant, check_id: UUID, *, clock: Callable[[], datetime]) -> bool:
-    """Go on with a check; whether there is more to do."""
+    """Advance a check; return True if more remains."""
     with tenancy(tenant.id):
         row = verification_operations.claim_check(tenant.id, check_id)
         if row is None:
@@ -75,7 +75,9 @@ def _missing_leaf(subject_id: UUID, seq: int) -> RecordBroken:
 
 
 def _log(tenant_id: UUID, row: Any, head: log.LogHead) -> None:
-    """One block of a log, or its end. What was read at its begin stays the measure: the log goes on meanwhile."""
+    """Check one block of a log, or finish it. The size read at the beginning stays the limit, since the log grows
+    meanwhile.
+    """
     carried = row.carried or _pin_head(tenant_id, head)
     whole = leaf_blocks(carried["size"])
     places = whole[row.block] if row.block < len(whole) else range(carried["size"], carried["size"])
@@ -97,7 +99,7 @@ def _log(tenant_id: UUID, row: Any, head: log.LogHead) -> None:
 
 
 def _pin_head(tenant_id: UUID, head: log.LogHead) -> dict[str, Any]:
-    """The head that a log is held against; nothing larger may have been signed."""
+    """Pin the head that a log is compared with; nothing larger may have been signed."""
     _signed_roots(tenant_id, head, above=head.size, upto=LARGEST_SIZE)
     return {"size": head.size, "root": head.root.hex(), "summit": None}
 

@@ -1,4 +1,4 @@
-"""The log's status in the words of the header: never reassuring without a reason."""
+"""The log's status in the texts of the header: never reassuring without a reason."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SILENT = timedelta(seconds=90)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogStatus:
-    """The status of the newest log: a word, its time, and whether something is wrong."""
+    """The status of the newest log: a word, its time, and whether there is a problem."""
 
     word: str
     at: datetime | None

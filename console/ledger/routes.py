@@ -47,7 +47,7 @@ class Pruned(Refused):
 
 
 def _reads_log(view: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a view the newest log of its caller's tenant, and note who looked."""
+    """Give a view the newest log of its caller's tenant, and record the reader."""
 
     @wraps(view)
     def read(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:

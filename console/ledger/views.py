@@ -1,4 +1,4 @@
-"""Ledger: the logs, how fresh their seal is, what outsiders hold of them, proofs, alarms and integrity checks."""
+"""Ledger: the logs, the age of their seal, what outsiders witnessed, proofs, alarms and integrity checks."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def page(request: TenantRequest) -> HttpResponse:
 
 @in_tenant()
 def download_verifier_policy(request: TenantRequest) -> HttpResponse:
-    """The policy file that `verify_bundle.py` asks for: the keys of this tenant's logs, and the witnesses in force."""
+    """The policy file for `verify_bundle.py`: the keys of this tenant's logs, and the witnesses in force."""
     keys = [key for each in log.logs(request.tenant.id) for key in stored.verifier_keys(request.tenant.id, each.id)]
     head = (
         f"# What {request.tenant.name.encode('ascii', 'replace').decode()} says its logs are signed with.\n"
@@ -96,7 +96,7 @@ def acknowledge_alarm(request: TenantRequest, alarm_id: UUID) -> HttpResponse:
 @in_tenant("operator")
 @require_POST
 def place_override(request: TenantRequest) -> HttpResponse:
-    """Let actions of some tools start for a while, although the record has gone back."""
+    """Let actions of some tools start for a while, although the record is older than a head seen before."""
     form = OverrideForm(request.POST)
     if not form.is_valid():
         messages.error(request, "Not saved: name the tools, how long, and why.")
@@ -162,13 +162,13 @@ def change_check(request: TenantRequest, check_id: UUID) -> HttpResponse:
 
 @in_tenant()
 def event_proof(request: TenantRequest, subject_id: UUID, seq: int) -> HttpResponse:
-    """The data with which a browser checks one event by itself."""
+    """The data with which a browser verifies one event."""
     return _json(lambda: proofs.event_proof(request.tenant.id, subject_id, seq))
 
 
 @in_tenant()
 def consistency_proof(request: TenantRequest, number: int, old: int, new: int) -> HttpResponse:
-    """The data with which a browser checks that a log continues what it saw before."""
+    """The data with which a browser verifies that a log continues what it saw before."""
     return _json(lambda: proofs.consistency_proof(request.tenant.id, number, old, new))
 
 
@@ -213,7 +213,7 @@ def _head(request: TenantRequest, head: log.LogHead) -> dict[str, Any]:
 
 
 def _checks(request: TenantRequest) -> dict[str, Any]:
-    """The earlier checks, and the one that is under way."""
+    """The earlier checks, and the running one."""
     called = actor_names(request.tenant.id)
     rows: list[dict[str, Any]] = [
         {
@@ -255,7 +255,7 @@ def _alarms(request: TenantRequest) -> list[dict[str, Any]]:
 
 
 def _stop_of_starts(request: TenantRequest) -> dict[str, Any] | None:
-    """The reason why nothing starts on this record, and the tools that start all the same; None if neither applies."""
+    """The reason why nothing starts on this record, and the tools exempted from it; None if neither applies."""
     why: Refused | None
     try:
         why = stop_of_starts(request.tenant.id)

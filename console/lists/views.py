@@ -88,7 +88,7 @@ class SaveViewForm(forms.Form):
 
 @in_tenant()
 def export_list(request: TenantRequest, list_name: str) -> HttpResponse:
-    """Export the displayed list as a CSV and record who takes it."""
+    """Export the displayed list as a CSV and record the person."""
     page = _page(request, list_name)
     record_page_view(request, page.name, uuid5(request.tenant.id, page.name))
     return csv_answer(page.name, *page.table(request.GET, LISTS[page.name][1](request)))
@@ -126,7 +126,7 @@ def remove_view(request: TenantRequest, list_name: str, view_id: UUID) -> HttpRe
 
 
 def _page(request: TenantRequest, name: str) -> ListPage:
-    """The list of this name, for whoever may see it."""
+    """Return the list of this name, if the person may see it."""
     if name not in LISTS:
         raise Http404
     page = LISTS[name][0]

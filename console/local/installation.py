@@ -1,4 +1,4 @@
-"""One machine's installation: where its files are, which ports it has, what its processes are told.
+"""One machine's installation: its files, its ports, and the settings of its processes.
 
     var/                    passed through by the servers' user, listed by nobody
     var/secrets/            keys, passwords, sign-in; mode 0700
@@ -30,7 +30,7 @@ LOG_BYTES = 20_000_000
 
 @dataclass(frozen=True, kw_only=True)
 class Installation:
-    """The places of one installation."""
+    """The folders of one installation."""
 
     var: Path
 
@@ -55,7 +55,7 @@ class Installation:
         return self.secrets / "environment.json"
 
     def make(self) -> None:
-        """Make what is missing and set long logs aside. No key that exists is replaced."""
+        """Create what is missing and rotate long logs. No existing key is replaced."""
         self.var.mkdir(mode=0o711, parents=True, exist_ok=True)
         self.var.chmod(0o711)
         for place in (self.secrets, self.log, self.run):
@@ -83,7 +83,7 @@ def current_installation() -> Installation:
 
 
 def embedded_servers(installation: Installation, *, users: tuple[str, ...] = ()) -> EmbeddedServers:
-    """The servers with their passwords and their ports: those of last time where they are still free."""
+    """The servers with their passwords and ports: those of last time if they are still free."""
     account = servers.service_user()
     folder = servers.data_folder(installation.var, account)
     programs = servers.install_binaries(account)
@@ -124,7 +124,8 @@ def port_is_free(port: int) -> bool:
 
 
 def fill_environment(arguments: list[str]) -> None:
-    """Before Django reads its settings: `up` gets what lets it begin, other commands what `up` wrote down.
+    """Set the environment before Django reads its settings: initial values for `up`, and those that `up` stored for
+    other commands.
 
     Whoever sets DATABASE_URL has said where the data is, and is believed.
     """

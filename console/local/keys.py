@@ -57,7 +57,7 @@ PUSH_KEY = "push_key.pem"
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a file that nobody else may read, whole or not at all."""
+    """Write a file that only its owner can read, completely or not at all."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w") as file:
@@ -77,12 +77,12 @@ def ensure_keys(folder: Path) -> None:
 
 
 def ensure_log_key(folder: Path) -> None:
-    """Make the key of the log, on the machine of the sequencer; one that exists is never touched."""
+    """Create the key of the log, on the machine of the sequencer; an existing one is never changed."""
     _ensure_key(folder, LOG_KEY, _signing_key)
 
 
 def ensure_push_key(folder: Path) -> None:
-    """Make the key by which push services know this installation; one that exists is never touched."""
+    """Create the key by which push services recognise this installation; an existing one is never changed."""
     _ensure_key(folder, PUSH_KEY, _push_key)
 
 

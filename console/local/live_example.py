@@ -50,7 +50,7 @@ def shop_passwords(installation: Installation) -> ShopPasswords:
 
 
 def broker_users(known: ShopPasswords) -> tuple[str, ...]:
-    """Two more users of the broker: one for the shop's own keys, one that only reads them."""
+    """Add two users to the broker: one for the shop's keys, one that only reads them."""
     return (
         f"{WRITER} on >{known.stream_writer} ~shop:* +@all -@admin -@dangerous +info",
         f"{READER} on >{known.stream_reader} %R~shop:* +@read +@connection +info",
@@ -59,7 +59,7 @@ def broker_users(known: ShopPasswords) -> tuple[str, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class ShopAddresses:
-    """The addresses of the shop's three systems, for those who write and for those who read."""
+    """The addresses of the shop's three systems, for writers and for readers."""
 
     installation: Installation
     postgres: servers.Postgres
@@ -105,7 +105,7 @@ class ShopAddresses:
             write_private(folder / f"{name}.json", json.dumps(credential))
 
     def environment(self, *, console_url: str, keys: dict[str, str]) -> dict[str, str]:
-        """All that the shop's programs are told: nothing of the console's own database, broker or key files."""
+        """The environment of the shop's programs: without the console's database, broker or key files."""
         kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TZ") if name in os.environ}
         return kept | {
             "PYTHONPATH": str(ROOT / "client"),

@@ -1,4 +1,4 @@
-"""Child processes: start one, wait for it, stop it, and find those that a dead parent left behind.
+"""Child processes: start, await and stop them, and find those left behind by a dead parent.
 
 A process is known by its id *and* the moment it started, because ids are used again.
 """
@@ -78,7 +78,7 @@ def run_as_user(account: ServiceUser | None) -> dict[str, Any]:
 
 
 def spawn(program: Program) -> Child:
-    """Start a program in a session of its own: Ctrl-C reaches the supervisor alone."""
+    """Start a program in a session of its own, so that Ctrl-C reaches only the supervisor."""
     descriptor = os.open(program.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     with os.fdopen(descriptor, "ab") as log:
         log_began = log.seek(0, os.SEEK_END)
@@ -95,7 +95,7 @@ def spawn(program: Program) -> Child:
 
 
 def stop_children(children: list[Child]) -> None:
-    """Ask all of them, wait for each, then kill what is left of its session."""
+    """Ask all of them to stop, wait for each, then kill the rest of its session."""
     for child in children:
         if child.running():
             child.process.send_signal(child.program.stop_signal)
@@ -115,14 +115,14 @@ def _kill_session(pid: int) -> None:
 
 
 def tail_log(log: Path, lines: int = 5) -> str:
-    """The last words of a program that would not start."""
+    """Return the last lines of the log of a program that did not start."""
     if not log.exists():
         return ""
     return "\n".join(log.read_text(errors="replace").splitlines()[-lines:])
 
 
 def wait_until(ready: Callable[[], bool], *, within_s: float, every_s: float = 0.05) -> bool:
-    """Ask `ready()` until it is true or the time is over."""
+    """Call `ready()` until it is true or the time is over."""
     deadline = time.monotonic() + within_s
     while time.monotonic() < deadline:
         if ready():
@@ -135,11 +135,11 @@ def wait_until(ready: Callable[[], bool], *, within_s: float, every_s: float = 0
 
 
 class StopRequested(Exception):
-    """Somebody asked us to stop."""
+    """The process was asked to stop."""
 
 
 class Supervisor:
-    """Starts programs in order, starts again what falls over, ends everything in the opposite order.
+    """Starts programs in order, restarts those that fail, and stops all in reverse order.
 
     Signals only set a mark, which is looked at between two steps, so no child can be started and then forgotten.
     """
@@ -183,7 +183,7 @@ class Supervisor:
         return wait_until(asked, within_s=within_s)
 
     def watch(self) -> None:
-        """Until somebody asks us to stop."""
+        """Wait until a stop is requested."""
         while not self.ending:
             self.look(time.monotonic())
             time.sleep(0.2)
@@ -229,7 +229,7 @@ class LeftoverProcess:
 
 
 def record_processes(record: Path, children: list[Child]) -> None:
-    """Write down who runs. A crash before this line leaves at most the newest child unknown."""
+    """Record the running processes. A crash before this line leaves at most the newest child unknown."""
     rows = []
     for child in children:
         try:
@@ -255,7 +255,7 @@ def find_leftovers(record: Path) -> list[LeftoverProcess]:
 
 
 def _same(pid: int, started: float) -> list[psutil.Process]:
-    """The process if it is the very one, or what is left of its session if it is gone."""
+    """Return the very process, or the rest of its session if it is gone."""
     try:
         process = psutil.Process(pid)
         if not has_ended(process):
@@ -273,7 +273,7 @@ def _belongs(process: psutil.Process, session: int, started: float) -> bool:
 
 
 def has_ended(process: psutil.Process) -> bool:
-    """Gone, or dead and not yet collected: where nobody collects orphans, that is how they stay."""
+    """Return True if a process is gone, or dead and not yet collected, as orphans stay where nothing collects them."""
     try:
         return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -281,7 +281,7 @@ def has_ended(process: psutil.Process) -> bool:
 
 
 def stop_leftovers(record: Path) -> int:
-    """End what a killed supervisor left running, in the order in which it would have ended it."""
+    """End what a killed supervisor left running, in its shutdown order."""
     found = find_leftovers(record)
     for rank in sorted({leftover.rank for leftover in found}, reverse=True):
         _end([leftover for leftover in found if leftover.rank == rank])

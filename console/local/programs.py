@@ -30,18 +30,18 @@ def worker_program(*, environment: Mapping[str, str], log: Path, processes: int 
 
 
 def beat_program(*, environment: Mapping[str, str], log: Path) -> Program:
-    """Ticks are all that beat has, so its memory is enough, and there is no file that a crash could damage."""
+    """The beat program; its ticks need no state, so there is no file that a crash could damage."""
     words = [*CELERY, "beat", "--scheduler", "console.beat:Ticks", "--pidfile=", "--loglevel", "WARNING"]
     return _module("beat", words, environment=dict(environment) | {"COUNTERFOIL_ONLY_TICKS": "1"}, log=log, grace_s=5)
 
 
 def sequencer_program(*, environment: Mapping[str, str], log: Path) -> Program:
-    """Gives events their places in the log; told the address of its own role, it knows no other."""
+    """The sequencer, which seals events in the log; it has only the address of its own role."""
     return manage_program("sequencer", environment=dict(environment) | ONLY_RECORD, log=log)
 
 
 def eraser_program(*, environment: Mapping[str, str], log: Path) -> Program:
-    """Destroys what two people have decided to erase; told the addresses of its own role, it knows no other."""
+    """The eraser, which destroys what two people decided to erase; it has only the addresses of its own role."""
     return manage_program("eraser", environment=dict(environment) | ONLY_RECORD, log=log)
 
 

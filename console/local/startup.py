@@ -81,7 +81,7 @@ class Startup:
     # Servers
 
     def start_servers(self) -> None:
-        """Our own, unless both are elsewhere; the example's shop always lives in our own."""
+        """Start our own servers, unless both are external; the example's shop always uses our own."""
         if self.outside >= {"DATABASE_URL", "REDIS_URL"} and not self.example:
             return
         users = live_example.broker_users(live_example.shop_passwords(self.installation)) if self.example else ()
@@ -119,12 +119,12 @@ class Startup:
         return own | {name: os.environ[name] for name in self.elsewhere()} | told
 
     def elsewhere(self) -> list[str]:
-        """The addresses that somebody set; an owner's address alone means nothing. Keys go where the record goes."""
+        """The configured external addresses; an owner's address alone is ignored. Keys go where the record goes."""
         outside = OUTSIDE if "DATABASE_URL" in self.outside else ()
         return [*sorted(self.outside), *outside]
 
     def check_outside(self) -> None:
-        """Before anything is started: do the addresses that somebody set lead anywhere?"""
+        """Check the configured external addresses before anything is started."""
         missing = [name for name in self.elsewhere() if name not in os.environ]
         if missing:
             raise ServerFailed(f"DATABASE_URL is set: set {missing[0]} too; see docs/deploy.md.")
@@ -144,7 +144,7 @@ class Startup:
         self.sign_in = self.first_people()
 
     def collect_static_files(self) -> None:
-        """Compressed and named after their content; made anew only where what they are made of has changed.
+        """Compress the static files and name them after their content; only if their sources have changed.
 
         The stamp is written last: if we die before, they are collected again.
         """
@@ -206,7 +206,9 @@ class Startup:
             raise ProcessFailed(f"The tenant {self.tenant} could not be made: {_last_line(answer.stderr)}")
 
     def strangers(self) -> dict[str, Any]:
-        """The tenant was made elsewhere: its people know their passwords, but the example has no keys."""
+        """Report that the tenant was created elsewhere: its people know their passwords, but the example has
+        no keys.
+        """
         if self.example:
             raise ProcessFailed(
                 f"The tenant {self.tenant} is of another installation with other keys: use --no-example."
@@ -214,7 +216,9 @@ class Startup:
         return {"people": [], "keys": {}}
 
     def product_environment(self) -> dict[str, str]:
-        """Never the address of another role: nothing that runs all day may change a table, or seal the log."""
+        """Return the product's environment, never with the address of another role: no permanent process may change a
+        table, or seal the log.
+        """
         known = dict(os.environ) | self.environment | {"PYTHONUNBUFFERED": "1"}
         return {name: value for name, value in known.items() if name not in OTHER_ROLES}
 

@@ -24,7 +24,7 @@ from ledger.record.queries import events
 
 @require_GET
 def page(request: TenantRequest) -> HttpResponse:
-    """All ways in, and who is in."""
+    """All sign-in methods, and the active sessions."""
     held = factors.second_factors(request.user)
     own = {each.type: each for each in held}
     context = {
@@ -68,7 +68,7 @@ add_passkey: Any = AddPasskeyView.as_view()
 
 
 class ChangePasswordView(PasswordChangeView):
-    """A new password, by somebody who knows the old one."""
+    """Change the password, knowing the old one."""
 
     success_url = reverse_lazy("mfa_index")
 

@@ -34,7 +34,7 @@ def page(request: TenantRequest) -> HttpResponse:
 @in_tenant("reviewer")
 @require_http_methods(["GET", "POST"])
 def enrol(request: TenantRequest) -> HttpResponse:
-    """The ceremony; only for somebody who has just shown who they are."""
+    """Enrol a passkey; requires recent authentication."""
     if not is_recently_authenticated(request):
         return redirect_to_reauthentication(request)
     form = EnrolmentForm(request.POST or None)
@@ -63,7 +63,7 @@ def enrol(request: TenantRequest) -> HttpResponse:
 @in_tenant("reviewer")
 @require_POST
 def stop_key(request: TenantRequest, approver_key_id: UUID) -> HttpResponse:
-    """Stop one's own key, or take an enrolment back."""
+    """Stop one's own key, or withdraw an enrolment."""
     key = approvers.approver_key_by_id(request.tenant.id, approver_key_id)
     if key is None or key.actor_id != request.caller.actor.id:
         raise Http404("Passkey not found.")

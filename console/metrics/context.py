@@ -1,4 +1,4 @@
-"""The data of the metrics page: figures in words, drawings, and the table behind each, from one report."""
+"""The data of the metrics page: figures in words, drawings, and the table of each, from one report."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def period_tabs(path: str, given: Mapping[str, str], chosen: str) -> list[dict[s
 
 
 def metrics_context(request: TenantRequest, report: MetricReport) -> dict[str, Any]:
-    """Everything on the page that comes out of the report."""
+    """Return everything on the page that is derived from the report."""
     tenant_id, slug = request.tenant.id, request.tenant.slug
     cards = [_card(slug, each, report) for each in report.figures.values() if each.points and each.has_cases]
     return {
@@ -122,7 +122,7 @@ def _standing(report: MetricReport) -> str:
 
 
 def format_value(figure: MetricFigure, value: float | None) -> str:
-    """A value as people read it: a share in percent, a delay as a duration, a count; "none" where there is none."""
+    """A value in readable form: a share in percent, a delay as a duration, a count; "none" without a value."""
     if value is None:
         return "none"
     if figure.metric.kind is MetricKind.DELAY:
@@ -149,7 +149,7 @@ def _tell(figure: MetricFigure, value: float | None, part: int, whole: int) -> s
 
 
 def format_share(value: float | None) -> str:
-    """A share as people read it; what is not quite nothing, or not quite all, is not rounded to it."""
+    """A share in readable form; it is never rounded to zero or to all."""
     if value is not None and 0 < value < 0.0005:
         return "below 0.1 %"
     if value is not None and 0.9995 < value < 1:
@@ -158,7 +158,7 @@ def format_share(value: float | None) -> str:
 
 
 def format_duration(milliseconds: float | None) -> str:
-    """A delay in the largest unit that leaves at least one, with two digits."""
+    """Return a delay in the largest unit that is at least one, with two digits."""
     if milliseconds is None:
         return "none"
     for length, unit in ((86_400_000, "days"), (3_600_000, "h"), (60_000, "min"), (1_000, "s")):
@@ -169,7 +169,7 @@ def format_duration(milliseconds: float | None) -> str:
 
 
 def actions_href(slug: str, count: str, since: datetime, until: datetime, about: MetricFilter) -> str:
-    """The page of the actions, or calls, that a count is made of."""
+    """Return the page of the actions, or calls, that a count consists of."""
     if count in figures.CALLS_OUTCOME:
         wanted = {"outcome": figures.CALLS_OUTCOME[count], "tool": about.tool, "agent": about.agent}
         named = {name: value for name, value in wanted.items() if value}
@@ -201,7 +201,7 @@ def _address(name: str, slug: str) -> str:
 
 
 def _count_of(figure: MetricFigure) -> str:
-    """The count behind a figure's link: for a delay, the actions read back or executed."""
+    """Return the count that a figure's link shows: for a delay, the actions read back or executed."""
     return {"verification": "read_back", "reconcile": "executed"}.get(figure.metric.part, figure.metric.part)
 
 
@@ -263,7 +263,7 @@ def _draw_point(slug: str, figure: MetricFigure, point: FigurePoint, report: Met
 
 
 def _table(figure: MetricFigure, points: Sequence[DrawnPoint]) -> SafeString:
-    """The rows of the table behind a drawing; put together here, for there are many."""
+    """Return the rows of a drawing's table, rendered here because there are many."""
     cells = (
         (
             drawn.words.rpartition(": ")[0],

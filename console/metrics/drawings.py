@@ -1,4 +1,4 @@
-"""The drawings of the metrics page as inline SVG: no script, no style attribute; each says in words what it shows.
+"""The charts of the metrics page as inline SVG: no script, no style attribute; each has a text equivalent.
 
 Lines are stretched to the width of their place, so a point is a dash of no length with a round end, which stays round.
 Every point is a link; the same links stand in the table behind the drawing, where the keyboard finds them.
@@ -22,7 +22,7 @@ DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 @dataclass(frozen=True)
 class DrawnPoint:
-    """One point of a series: its value (None is a gap), what it says, and where it leads ("" is nowhere)."""
+    """One point of a series: its value (None is a gap), its label, and its link ("" for none)."""
 
     value: float | None
     words: str
@@ -31,7 +31,7 @@ class DrawnPoint:
 
 @dataclass(frozen=True)
 class DrawnBand:
-    """One part of a flow: its size, its words, the state family that colours it, and where it leads."""
+    """One part of a flow: its size, its label, the state family for its colour, and its link."""
 
     count: int
     words: str
@@ -42,7 +42,7 @@ class DrawnBand:
 def draw_series(
     points: Sequence[DrawnPoint], earlier: Sequence[float | None], *, words: str, limit: float | None = None
 ) -> SafeString:
-    """A line over time with gaps, the period before behind it, and a dashed bound where there is one."""
+    """Draw a line over time with gaps, the period before in the background, and a dashed bound if there is one."""
     known = [each.value for each in points if each.value is not None]
     known += [each for each in earlier if each is not None]
     # A bound of all there is stands at the top, a small one where its line can be crossed.
@@ -127,7 +127,7 @@ def draw_bars(parts: Sequence[tuple[str, int]], *, words: str) -> SafeString:
 
 
 def draw_flow(total: int, bands: Sequence[DrawnBand], *, words: str) -> SafeString:
-    """Draw the division of a whole: a band for each part, from where it left the whole to where it ended."""
+    """Draw the division of a whole: a band for each part, from its branching to its end."""
     if not total:
         return SafeString("")
     high, gap, least = 150, 5, 2.0

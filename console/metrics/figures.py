@@ -1,4 +1,4 @@
-"""The figures of a period, as page, API and export tell them: with the period before, its series and what is behind.
+"""The figures of a period for page, API and export: with the previous period, the series and the actions behind.
 
 Nothing is told here that a query of the roll-ups did not count; the catalogue says what is divided by what.
 """
@@ -60,7 +60,7 @@ class MetricFigure:
 
 @dataclass(frozen=True)
 class MetricReport:
-    """Every figure of a period, with what it was made from."""
+    """Every figure of a period, with its counts."""
 
     period: MetricPeriod
     about: MetricFilter
@@ -102,7 +102,7 @@ def metric_report(tenant_id: UUID, period: MetricPeriod, about: MetricFilter) ->
 
 
 def observed_changes(report: MetricReport) -> list[Observation]:
-    """The changes from the period before, in words, with the tool or agent that accounts for each."""
+    """Return the changes from the period before, in words, with the tool or agent that accounts for each."""
     parts = {}
     for name, found in report.slices.items():
         for key in sorted({value for _, value in found} - {""}):
@@ -150,7 +150,7 @@ def _share_figure(
 
 
 def _delays(tenant_id: UUID, period: MetricPeriod, about: MetricFilter) -> tuple[StepDelays, StepDelays]:
-    """The delays of a period and the one before, by kind and step; None stands for the whole period."""
+    """The delays of a period and the previous one, by kind and step; None represents the whole period."""
     rows = queries.delays_by_step(
         tenant_id,
         since=period.earlier.since,
@@ -203,7 +203,7 @@ def _summary(lengths: Lengths | None) -> DelaySummary:
 
 
 def version_comparisons(tenant_id: UUID, period: MetricPeriod, about: MetricFilter) -> list[VersionComparison]:
-    """Each version of the verification policy that judged in a period, beside the one before."""
+    """Each version of the verification policy that judged in a period, compared with the previous one."""
     rows = queries.count_by(tenant_id, "version", since=period.since, until=period.until, span=period.span, about=about)
     return _compare_released(tenant_id, {version: counts for (version,), counts in rows.items()})
 
@@ -228,12 +228,12 @@ def _difference(metric: Metric, versions: Sequence[VersionComparison]) -> Metric
 
 
 def query_behind(count: str, since: datetime, until: datetime, about: MetricFilter) -> dict[str, Any]:
-    """The query of the actions that a count of a stretch of time is made of; links and API take the same."""
+    """Return the query of the actions that a count over a time range consists of; links and API use the same one."""
     return {"count": count, "from": instant(since), "to": instant(until), **filter_query(about)}
 
 
 def filter_query(about: MetricFilter) -> dict[str, str]:
-    """The part of a query that says what figures are about."""
+    """The part of a query that selects the figures."""
     return {"class" if name == "side_effect_class" else name: value for name, value in about.columns().items()}
 
 

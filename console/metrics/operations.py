@@ -1,4 +1,4 @@
-"""The roll-ups: kept behind a cursor, and made anew at any time with the same result.
+"""The roll-ups: stored up to a cursor, and recomputable at any time with the same result.
 
 An action whose record has moved on is measured again from the whole of its events, and the hours that it counts in,
 before and now, are counted again from the actions and calls in them. So whatever is done twice comes to the same. All
@@ -107,7 +107,7 @@ _SUM_DELAYS_OF_DAYS: Final = (
 
 
 def update_metrics(*, tenant_id: UUID, at: datetime) -> int:
-    """Count what the record has gained, a portion of it; how many events it looked at, 0 when all is counted.
+    """Count a portion of new events; return the number read, 0 when all are counted.
 
     Nothing while another worker is at it. Inside `tenancy`.
     """
@@ -127,7 +127,7 @@ def update_metrics(*, tenant_id: UUID, at: datetime) -> int:
 
 
 def rebuild_metrics(*, tenant_id: UUID, at: datetime) -> int:
-    """Throw the figures away and make them from the record alone; how many actions there are. Inside `tenancy`."""
+    """Delete the figures and recompute them from the record; return the number of actions. Inside `tenancy`."""
     cursor = _lock_cursor(tenant_id, wait=True)
     assert cursor is not None
     for model in (MetricAction, MetricRollUp, MetricDelay):
@@ -171,7 +171,7 @@ def _falsely_told(tenant_id: UUID, *, since: datetime) -> list[UUID]:
 
 
 def _measure(tenant_id: UUID, action_ids: Sequence[UUID]) -> set[datetime]:
-    """Measure these actions from their records; the hours whose counts have changed by it."""
+    """Measure these actions from their records; return the hours whose counts have changed."""
     steps = events.action_steps(tenant_id, list(set(action_ids))) if action_ids else {}
     # The events of a month that was taken away are gone, and with them what an action of it adds.
     wanted = list(steps)
@@ -209,7 +209,7 @@ def _row(action: Action, history: ActionHistory, found: ActionMeasures, versions
 
 
 def _count_again(tenant_id: UUID, hours: Iterable[datetime]) -> None:
-    """Count these hours anew from the actions and calls in them, and then the days that they belong to."""
+    """Recount these hours from their actions and calls, and then the days that contain them."""
     wanted = sorted(set(hours))
     if not wanted:
         return
@@ -224,7 +224,7 @@ def _count_again(tenant_id: UUID, hours: Iterable[datetime]) -> None:
 
 
 def _count_calls(tenant_id: UUID, hours: Sequence[datetime]) -> None:
-    """Add the calls of these hours to what their actions made."""
+    """Add the calls of these hours to the counts of their actions."""
     found: dict[tuple[datetime, str, str, str], Counter[str]] = {}
     registered: list[tuple[str, str, datetime]] | None = None
     for hour, tool, agent, accepted, code, category, made, failed in gate.count_calls(tenant_id, hours):

@@ -1,4 +1,4 @@
-"""The metrics of a tenant: counts, delays and the actions behind them, from the roll-ups. Each needs an open tenant."""
+"""The metrics of a tenant: counts, delays and their actions, from the roll-ups. Each needs an open tenant."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SUMS = ", ".join(f"sum({name})" for name in COUNTS)
 def count_by(
     tenant_id: UUID, *by: str, since: datetime, until: datetime, span: int, about: MetricFilter
 ) -> dict[tuple[Any, ...], Counts]:
-    """Every count of a stretch of time by the columns named (`start` is the hour or day); `span` is 1 or 24."""
+    """Return every count over a time range by the columns named (`start` is the hour or day); `span` is 1 or 24."""
     chosen, values = _roll_up_condition(tenant_id, since, until, span, about)
     columns = ", ".join(("tenant_id", *by))
     rows = execute(f"SELECT {columns}, {_SUMS} FROM console_metricrollup WHERE {chosen} GROUP BY {columns}", *values)
@@ -124,8 +124,8 @@ def actions_behind(
     before: UUID | None = None,
     limit: int = 51,
 ) -> list[UUID]:
-    """The actions that a count of a stretch of time is made of, by the hour that they count in, newest first, starting
-    below the action `before`. Only hours that have any are looked into, which the roll-ups know.
+    """The actions behind a count of a period, by the hour that they count in, newest first, starting below the action
+    `before`. Only hours with such actions, known from the roll-ups, are read.
     """
     if name not in OF_ACTIONS:
         raise ValueError(f"{name} counts no actions")
@@ -146,14 +146,14 @@ def actions_behind(
 
 
 def known_values(tenant_id: UUID, *, since: datetime, until: datetime) -> dict[str, list[str]]:
-    """The tools, agents, classes and versions that a period has, for filters."""
+    """Return the tools, agents, classes and versions that a period has, for filters."""
     found = MetricRollUp.objects.filter(tenant_id=tenant_id, span=24, start__gte=since, start__lt=until)
     rows = list(found.values_list(*DIMENSIONS).distinct().order_by())
     return {name: sorted({row[place] for row in rows if row[place]}) for place, name in enumerate(DIMENSIONS)}
 
 
 def counted_to(tenant_id: UUID) -> datetime | None:
-    """Until when everything that was recorded is counted; None while nothing is."""
+    """The time up to which everything recorded is counted; None while nothing is."""
     return MetricCursor.objects.filter(tenant_id=tenant_id).values_list("counted_to", flat=True).first()
 
 
@@ -198,18 +198,18 @@ def alert_rules(tenant_id: UUID) -> list[AlertRule]:
 
 
 def open_alerts(tenant_id: UUID) -> dict[tuple[UUID | None, str], Alert]:
-    """The alerts that stand, by rule and by what a regression is about."""
+    """The open alerts, by rule and by the object of a regression."""
     found = Alert.objects.filter(tenant_id=tenant_id, cleared_at__isnull=True).order_by("id")
     return {(each.rule_id, each.about): each for each in found}
 
 
 def alerts_by_id(tenant_id: UUID, ids: Collection[UUID]) -> dict[UUID, Alert]:
-    """Those of these alerts that there are."""
+    """The existing ones of these alerts."""
     return {each.id: each for each in Alert.objects.filter(tenant_id=tenant_id, id__in=ids)}
 
 
 def alerts(tenant_id: UUID, *, is_open: bool | None, before: UUID | None = None, limit: int = 51) -> list[Alert]:
-    """Alerts, newest first: those that stand, those that were cleared, or all."""
+    """Alerts, newest first: open ones, cleared ones, or all."""
     found = Alert.objects.filter(tenant_id=tenant_id)
     if is_open is not None:
         found = found.filter(cleared_at__isnull=is_open)

@@ -1,4 +1,4 @@
-"""Metrics: how often what agents did was proved, how long that took, and the actions behind every figure."""
+"""Metrics: verified shares, delays, and the actions behind every figure."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class FigureFilterForm(forms.Form):
             field.choices = [("", "Any"), *worded]
 
     def chosen(self) -> MetricFilter:
-        """The filter; what is not known narrows nothing."""
+        """The filter of the address; unknown values do not restrict it."""
         self.is_valid()
         return MetricFilter(**{name: self.cleaned_data.get(name, "") for name in self.fields})
 
@@ -127,7 +127,7 @@ class ThresholdsForm(forms.Form):
 
 
 class AlertRuleForm(ThresholdsForm):
-    """A share to watch; what the page is narrowed to is what the rule is about."""
+    """A share to watch, under the filter of the page."""
 
     metric = forms.ChoiceField(
         choices=[(each.id, f"{each.words} ({each.id})") for each in SHARES], widget=PlainSelect, label="Figure"
@@ -219,7 +219,7 @@ def end_alert_rule(request: TenantRequest, alert_rule_id: UUID) -> HttpResponse:
 
 
 def _check_watched(request: TenantRequest, alert_rule_id: UUID) -> None:
-    """A form about a rule that is not there, or no longer, has no page to stand on."""
+    """A form about a missing or ended rule has no page to be shown on."""
     if all(each.id != alert_rule_id for each in queries.alert_rules(request.tenant.id)):
         raise Http404
 
@@ -281,7 +281,7 @@ def export(request: TenantRequest) -> HttpResponse:
 
 
 class _BehindForm(forms.Form):
-    """The address of a list behind a count, as `figures.query_behind` writes it."""
+    """The address of the list that a count refers to, as `figures.query_behind` writes it."""
 
     count = forms.ChoiceField(choices=[(name, name) for name in OF_ACTIONS])
     start = forms.DateTimeField()
@@ -305,7 +305,7 @@ def list_actions(request: TenantRequest) -> HttpResponse:
 
 
 def exported_actions(request: TenantRequest) -> list[Any]:
-    """The actions behind a figure."""
+    """Return the actions that a figure counts."""
     return _actions_behind(request, limit=MOST_EXPORTED)
 
 

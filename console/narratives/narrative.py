@@ -1,4 +1,4 @@
-"""The narrative of an action or a case: its whole story in sentences, each one an event of the ledger and nothing else.
+"""The narrative of an action or a case: its history as sentences, each from one event of the ledger.
 
 Every envelope is hashed again while it is told, and held against the hash that is stored and the one that the next
 event names; what does not fit is said in the story, in its place.
@@ -37,7 +37,7 @@ ERASED = "Its content was erased; its envelope, hash and log position remain."
 
 @dataclass(frozen=True, kw_only=True)
 class NarrativeLine:
-    """One sentence, and where it comes from."""
+    """One sentence and its source."""
 
     at: datetime
     text: str
@@ -55,7 +55,7 @@ class NarrativeLine:
 
 @dataclass(frozen=True, kw_only=True)
 class Narrative:
-    """The whole story, and what it rests on."""
+    """The narrative of an action, and its events."""
 
     title: str
     lines: list[NarrativeLine]
@@ -68,7 +68,7 @@ class Narrative:
 
 
 def action_narrative(tenant: Tenant, action: Action, *, title: str) -> Narrative:
-    """The story of an action: its session's begin, its own events, and those of its approvals and cases."""
+    """The narrative of an action: its session's beginning, its own events, and those of its approvals and cases."""
     approvals = [each.id for each in approvals_queries.approvals_of(tenant.id, action.id)]
     cases = [each.id for each in after.cases_of(tenant.id, action.id)]
     histories = [events.history(tenant.id, each) for each in (action.id, *approvals, *cases)]
@@ -187,7 +187,7 @@ def _evidence(slug: str, event: Event) -> list[dict[str, str]]:
 
 
 def _breaks(rows: Iterable[Any]) -> Iterable[tuple[tuple[UUID, int], str]]:
-    """The events whose bytes are not what their hash, or the event after them, says."""
+    """The events whose bytes do not match their hash, or the hash in the next event."""
     heads: dict[UUID, bytes] = {}
     for event, _, _ in rows:
         place = (event.subject_id, event.seq)
@@ -200,6 +200,6 @@ def _breaks(rows: Iterable[Any]) -> Iterable[tuple[tuple[UUID, int], str]]:
 
 
 def _people(rows: Iterable[Any], names: dict[UUID, str]) -> list[tuple[str, str]]:
-    """The names that the story uses and what the record knows them by."""
+    """The names in the narrative, by pseudonym."""
     actors = {event.actor_id: event.actor_kind for event, _, _ in rows}
     return sorted((names.get(actor, kind), str(actor)) for actor, kind in actors.items())

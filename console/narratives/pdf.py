@@ -1,4 +1,4 @@
-"""A narrative on paper: the same sentences as on its page, as a PDF whose bytes depend on nothing but them."""
+"""A narrative on paper: the same sentences as on its page, as a PDF whose bytes depend only on them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NAMED = "Names and pseudonyms"
 
 
 def narrative_pdf(told: Narrative) -> bytes:
-    """The PDF of a narrative. Its text goes in as data, so nothing in it can act as markup."""
+    """Return the PDF of a narrative. Its text is inserted as data, so no part of it can act as markup."""
     data = orjson.dumps(
         {
             "title": told.title,

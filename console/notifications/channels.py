@@ -24,7 +24,7 @@ _NAMES = {"slack", "webhook"}
 
 @dataclass(frozen=True)
 class ChatRoom:
-    """A channel of a workspace in which an app posts, and changes what it has posted; the token is the app's bot."""
+    """A channel of a workspace in which an app posts and edits its messages; the token is the app's bot token."""
 
     token: str = field(repr=False)
     channel: str
@@ -47,7 +47,7 @@ class TenantOutlets:
 
 
 def load_outlets(file: Path) -> dict[str, TenantOutlets]:
-    """The addresses by the tenant's short name; `*` is for every tenant that has none of its own."""
+    """The addresses by the tenant's short name; `*` applies to every tenant without its own."""
     return {slug: _outlets(file, slug, given) for slug, given in read_secret_document(file).items()}
 
 
@@ -67,7 +67,7 @@ def read_secret_document(file: Path) -> dict[str, Any]:
 
 
 def outlets_for(known: Mapping[str, TenantOutlets], slug: str) -> TenantOutlets:
-    """A tenant's own addresses, else those for everybody."""
+    """Return a tenant's own addresses, otherwise those for everybody."""
     return known.get(slug) or known.get(EVERY_TENANT) or TenantOutlets()
 
 

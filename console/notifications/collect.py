@@ -109,9 +109,7 @@ def _approval_of(tenant_id: UUID, event: Event, detail: dict[str, Any]) -> UUID 
 
 
 def _missed_approvals(tenant_id: UUID, *, at: datetime) -> list[tuple[UUID, datetime, str, EventContext]]:
-    """Waiting approvals that nobody was notified of: they were committed later than we look back, or those who may
-    decide were added later.
-    """
+    """Waiting approvals without a notification: committed later than the look-back, or before an approver was added."""
     least, most = _MISSED
     waiting = [
         each for each in approvals_queries.approvals(tenant_id, limit=200) if at - most < each.requested_at < at - least
@@ -141,7 +139,7 @@ def _missed_approvals(tenant_id: UUID, *, at: datetime) -> list[tuple[UUID, date
 
 
 def _unnoticed_unknowns(tenant_id: UUID, *, at: datetime) -> list[tuple[UUID, datetime, str, EventContext]]:
-    """Actions whose outcome has been unknown for a while and that nobody was notified of.
+    """Actions whose outcome has been unknown for a while without a notification.
 
     Their events are not gathered: most are known again a moment later, and there are as many as there are actions.
     """
@@ -210,7 +208,7 @@ def _is_updated_in_place(tenant: Tenant, pending: PendingNotice) -> bool:
 
 
 def _uses_channel(channel: str, pending: PendingNotice, people: TenantPeople, woken: Collection[UUID]) -> bool:
-    """Return whether a notice goes out by a channel.
+    """Return True if a notice is sent by a channel.
 
     Mail goes to people with an address, a push to those with a device and only for what waits for them, a chat message
     for what is not personal, a webhook for everything.

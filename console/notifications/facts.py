@@ -120,7 +120,7 @@ def load_facts(tenant: Tenant, lines: Iterable[dict[str, Any]], *, absolute: boo
 
 
 def load_endings(tenant: Tenant, lines: Iterable[dict[str, Any]]) -> list[str]:
-    """The ending of each line's request: what, by whom and when, without their words; empty for others."""
+    """The ending of each line's request: what, by whom and when, without reasons; empty for others."""
     about = [UUID(line["about"]) if line["about_kind"] == "approval" else None for line in lines]
     ids = {each for each in about if each}
     rows = {each.id: each for each in approvals.approvals_by_id(tenant.id, sorted(ids))}
@@ -145,7 +145,7 @@ def _ending(row: Approval, action: Action, cast: Sequence[Vote], names: Mapping[
 
 
 def is_obsolete(fact: NoticeFact) -> bool:
-    """Return whether a notice is no longer needed: it asked for a decision, and there is one."""
+    """Return True if a notice is no longer needed because its request was decided."""
     return fact.kind in WAITS and not fact.still_waits
 
 

@@ -1,4 +1,4 @@
-"""A person's own list: each message with what it is about, as it stands now."""
+"""A person's own list: each message with the present state of its object."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ALIKE = 3
 
 @dataclass(frozen=True)
 class InboxItem:
-    """One message; `over` is a request that was decided meanwhile."""
+    """One message; `over` if its request was decided meanwhile."""
 
     row: Any
     fact: NoticeFact
@@ -52,7 +52,7 @@ def inbox_items(tenant: Tenant, messages: Sequence[Any]) -> list[InboxItem]:
 
 
 def collect_alike(items: Sequence[InboxItem]) -> list[dict[str, Any]]:
-    """The messages in their order; what follows each other and says the same stands together from three on."""
+    """The messages in order; three or more similar ones in a row are grouped."""
     found: list[dict[str, Any]] = []
     for title, run in groupby(items, key=lambda each: each.title):
         members = list(run)
@@ -65,7 +65,7 @@ def collect_alike(items: Sequence[InboxItem]) -> list[dict[str, Any]]:
 
 
 def next_item(tenant: Tenant, actor_id: UUID) -> InboxItem | None:
-    """The next item to look at: unread, still open, the most urgent and then the longest waiting."""
+    """Return the next item to open: unread, still open, the most urgent and then the longest waiting."""
     unread = notifications_queries.messages(tenant.id, actor_id, unread=True, limit=MOST)
     waiting = [each for each in inbox_items(tenant, unread) if not each.over]
     order = {"HIGH": 0, "NORMAL": 1, "LOW": 2}

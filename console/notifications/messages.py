@@ -1,4 +1,4 @@
-"""The text of a message: verb, class, risk, how long it waits and until when, and a link that requires signing in.
+"""The text of a message: verb, class, risk, waiting time and deadline, and a link that requires signing in.
 
 No payload, no target, no argument and no word of the agent leaves the console: people must not decide on an excerpt,
 and messages can be read on their way.
@@ -180,7 +180,7 @@ class RenderedMessage:
 
 
 def operation_verb(operation_kind: str) -> str:
-    """The operation as a word: registered with the contract, never an agent's; cut where it is no word."""
+    """The operation as a verb from the contract, never from an agent; shortened if it is not one word."""
     plain, _ = mark_hidden(operation_kind.replace("_", " ").replace("-", " ").strip())
     return (plain[:1].upper() + plain[1:])[:_LONGEST_VERB] or "Run"
 
@@ -253,7 +253,7 @@ def describe_times(fact: NoticeFact, *, at: datetime) -> str:
 
 
 def format_moment(at: datetime) -> str:
-    """A moment in words; mail has no tooltip, so it names the zone."""
+    """Return a time in words with its zone, because mail has no tooltip."""
     return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 

@@ -1,4 +1,4 @@
-"""Notices: written once for each thing and channel, claimed by one worker at a time, tried again until they arrive.
+"""Notices: queued once per object and channel, claimed by one worker at a time, retried until they arrive.
 
 A worker that dies between sending and writing that down sends the message twice, under the same id. What the record
 says is read up to a durable place and written in one transaction: a lost hint loses nothing.
@@ -119,7 +119,7 @@ def add_to_inbox(*, tenant_id: UUID, notices: Iterable[PendingNotice], at: datet
 
 
 def queue_notices(*, tenant_id: UUID, pending: PendingNotice, channel: str, route: DeliveryRoute, at: datetime) -> None:
-    """Queue a notice for a channel: as a message of its own, or as a line of the digest that ends then."""
+    """Queue a notice for a channel: as its own message, or as a line of the current digest."""
     if route.manner == "digest" and _join_digest(tenant_id, pending, channel, route):
         return
     digest = route.manner == "digest"
@@ -180,7 +180,7 @@ def _join_digest(tenant_id: UUID, pending: PendingNotice, channel: str, route: D
 
 
 def claim_due(*, tenant_id: UUID, topic: str = "alarm", at: datetime) -> Notice | None:
-    """The next message that is due, for this worker; should it die, the message is due again after a pause.
+    """Claim the next due message for this worker; if the worker dies, the message is due again after a pause.
 
     A message at which the worker died each time is given up like one that never arrived.
     """
@@ -212,7 +212,7 @@ def record_delivery(
     not_before: datetime | None = None,
     at: datetime,
 ) -> None:
-    """Record that a message arrived, and where it was posted, or what went wrong.
+    """Record that a message arrived, and where it was posted, or the fault.
 
     `permanent`: retrying is pointless, since the address accepts nothing any more. `not_before`: the earliest retry.
     """
@@ -232,7 +232,7 @@ def queue_updates(*, tenant_id: UUID, notices: Iterable[UUID], at: datetime) -> 
 
 
 def retry_notice(*, tenant_id: UUID, notice_id: UUID, by: ledger.Actor, at: datetime) -> Notice:
-    """Try a message that was given up once more, from the beginning and under the same id."""
+    """Retry a message that was given up, from the beginning and under the same id."""
     row = Notice.objects.select_for_update().filter(tenant_id=tenant_id, id=notice_id).first()
     if row is None or row.given_up_at is None:
         raise NotFound(detail="There is no such message that could not be delivered.")
@@ -244,7 +244,7 @@ def retry_notice(*, tenant_id: UUID, notice_id: UUID, by: ledger.Actor, at: date
 def mark_seen(
     *, tenant_id: UUID, actor_id: UUID, about: UUID | None = None, upto: UUID | None = None, at: datetime
 ) -> int:
-    """Mark a person's messages as seen: those about one thing, or all up to one message; returns how many."""
+    """Mark a person's messages as seen: those about one object, or all up to one message; return their number."""
     mine = Message.objects.filter(tenant_id=tenant_id, actor_id=actor_id, read_at__isnull=True)
     if about is not None:
         mine = mine.filter(about_id=about)
@@ -266,7 +266,7 @@ def set_settings(*, tenant_id: UUID, document: dict[str, Any], by: ledger.Actor,
 
 
 def set_mail_preferences(*, tenant_id: UUID, actor_id: UUID, wish: MailPreferences, at: datetime) -> None:
-    """Change somebody's own mail preferences, which are no part of the record."""
+    """Change a person's own mail preferences, which are not part of the record."""
     quiet = wish.quiet
     NoticeWish.objects.update_or_create(
         tenant_id=tenant_id,
@@ -286,7 +286,7 @@ def set_mail_preferences(*, tenant_id: UUID, actor_id: UUID, wish: MailPreferenc
 def add_device(
     *, tenant_id: UUID, actor_id: UUID, address: str, name: str, sender: PushSender, at: datetime
 ) -> PushDevice:
-    """Add a device, which is woken from now on; a browser that somebody else used before becomes this person's."""
+    """Add a device to be woken; a browser used by another person before becomes this person's."""
     if not sender.accepts(address):
         raise BadDevice
     mine = PushDevice.objects.filter(tenant_id=tenant_id, actor_id=actor_id).exclude(address=address)
@@ -324,7 +324,7 @@ def record_covered_notices(*, notice: Notice, covered: Iterable[UUID], at: datet
 
 
 def prune_notices(*, tenant_id: UUID, before: datetime) -> None:
-    """Drop what was read or has arrived, or was given up, before a moment."""
+    """Delete notices that were read, delivered or given up before a moment."""
     Message.objects.filter(tenant_id=tenant_id, raised_at__lt=before).delete()
     topics = ("approval", "handoff")
     old = Notice.objects.filter(tenant_id=tenant_id, topic__in=topics, raised_at__lt=before)

@@ -27,7 +27,7 @@ def tenant_settings(tenant_id: UUID) -> NotificationSettings:
 
 
 def all_mail_preferences(tenant_id: UUID) -> dict[UUID, MailPreferences]:
-    """The mail preferences of everybody who has set some."""
+    """Return the mail preferences of everybody who has set any."""
     return {row.actor_id: _wish(row) for row in NoticeWish.objects.filter(tenant_id=tenant_id)}
 
 
@@ -70,7 +70,7 @@ def actors_with_devices(tenant_id: UUID) -> set[UUID]:
 
 
 def count_recent(tenant_id: UUID, channel: str, *, since: datetime) -> dict[UUID | None, int]:
-    """Count the single messages that each person, and the shared channel, got since a moment."""
+    """Count the single messages that each person, and the shared channel, got since a time."""
     found = Notice.objects.filter(tenant_id=tenant_id, channel=channel, topic="approval", raised_at__gte=since)
     counted = found.exclude(kind="digest").values("actor_id").annotate(many=Count("id"))
     return dict(counted.values_list("actor_id", "many"))
@@ -93,7 +93,7 @@ def count_unread(tenant_id: UUID, actor_id: UUID, *, most: int = 100) -> int:
 
 
 def already_notified(tenant_id: UUID, subjects: Iterable[UUID], kind: str) -> set[UUID]:
-    """Those of these subjects that somebody was notified of on this occasion."""
+    """The subjects for which a notification on this occasion exists."""
     found = Message.objects.filter(tenant_id=tenant_id, about_id__in=list(subjects), kind=kind)
     return set(found.values_list("about_id", flat=True))
 

@@ -21,7 +21,7 @@ from ledger.people.rules.confirmation import TERMS
 
 @dataclass(frozen=True)
 class EventContext:
-    """One event with what it is about: the approval, if it is about one, and the event's own words."""
+    """One event with its object: the approval, if it is about one, and the event's own detail."""
 
     what: Occasion
     subject_id: UUID
@@ -32,7 +32,7 @@ class EventContext:
 
 @dataclass(frozen=True)
 class TenantPeople:
-    """The people of a tenant, loaded once: members by pseudonym, and who may decide."""
+    """The people of a tenant, loaded once: members by pseudonym, and approvers."""
 
     members: Mapping[UUID, Any]
     approvers: tuple[Any, ...]
@@ -40,7 +40,7 @@ class TenantPeople:
 
 
 def tenant_people(tenant_id: UUID, *, at: datetime) -> TenantPeople:
-    """Everybody with a place in the tenant and an account that is open."""
+    """All members of the tenant whose account is open."""
     here = {
         each.actor_id: each for each in directory.members(tenant_id) if each.removed_at is None and each.user.is_active
     }
@@ -55,7 +55,7 @@ def find_recipients(tenant_id: UUID, scene: EventContext, people: TenantPeople) 
 
 
 def _approvers(tenant_id: UUID, scene: EventContext, people: TenantPeople) -> set[UUID]:
-    """The people who may still vote, by the rule of the page and of the vote."""
+    """Return the people who may still vote, by the rule of the page and of the vote."""
     if scene.approval is None:
         return set()
     return {place.actor for place in eligibility.voting_status(scene.approval, at=people.at).may_vote}
@@ -103,7 +103,7 @@ def _operators(tenant_id: UUID, scene: EventContext, people: TenantPeople) -> se
 
 
 def _seconds(tenant_id: UUID, scene: EventContext, people: TenantPeople) -> set[UUID]:
-    """The people who may confirm a proposal; nobody where a retention policy asks, since two have agreed to that."""
+    """The people who may confirm a proposal; none for requests of a retention policy, which two people agreed to."""
     if scene.detail.get("retention"):
         return set()
     concerned = {each.person_id for each in people.members.values() if each.id == scene.subject_id}
@@ -119,13 +119,13 @@ def _requester(tenant_id: UUID, scene: EventContext, people: TenantPeople) -> se
 
 
 def _person(actor: UUID, people: TenantPeople) -> UUID:
-    """The human behind an account or a key."""
+    """Return the human behind an account or a key."""
     row = people.members.get(actor)
     return row.person_id if row is not None and row.person_id is not None else person_behind(actor)
 
 
 def _of_groups(people: TenantPeople, groups: set[str]) -> set[UUID]:
-    """The group of reviewers is implied for everybody who may decide."""
+    """Return the people of these groups; everybody who may decide is implicitly a reviewer."""
     return {each.actor_id for each in people.approvers if "reviewers" in groups or groups & set(each.groups)}
 
 

@@ -56,14 +56,14 @@ class NotificationSettings:
 
 @dataclass(frozen=True)
 class QuietHours:
-    """Hours in which no mail comes, by the person's own clock; from after until is over midnight."""
+    """Hours without mail, by the person's own clock; from after until means over midnight."""
 
     begin: time
     end: time
     zone: str = "UTC"
 
     def over_at(self, at: datetime) -> datetime:
-        """The moment itself where it is not quiet, else the end of these quiet hours."""
+        """Return the time itself if it is not quiet, otherwise the end of these quiet hours."""
         local = at.astimezone(ZoneInfo(self.zone))
         now = local.time()
         over_midnight = self.begin > self.end
@@ -86,14 +86,14 @@ class MailPreferences:
 
 @dataclass(frozen=True)
 class DeliveryRoute:
-    """A message that goes out: alone or collected with others, and not before `due_at`."""
+    """An outgoing message: alone or collected with others, and not before `due_at`."""
 
     manner: str
     due_at: datetime
 
 
 def parse_settings(document: Mapping[str, Any]) -> NotificationSettings:
-    """The settings in a document; what is left out is as it is without any, what is wrong refuses."""
+    """Parse the settings of a document; omitted ones get defaults, invalid ones are refused."""
     unknown = set(document) - {*CHANNELS, "digest_min", "handoffs"}
     if unknown:
         raise BadSettings(f"There is no channel {sorted(unknown)[0]}.")
@@ -140,7 +140,9 @@ def choose_route(
     lately: int = 0,
     at: datetime,
 ) -> DeliveryRoute | None:
-    """Choose how this goes out by a channel (rules 2 to 6); None where it does not. `wish` is the person's own."""
+    """Choose the route of a message by a channel (rules 2 to 6); None if it is not sent. `wish` has the person's
+    preferences.
+    """
     manner: str = getattr(settings, channel)[risk]
     if manner == "off" or channel == "webhook":
         return None if manner == "off" else DeliveryRoute("now", at)
@@ -157,7 +159,7 @@ def choose_route(
 
 
 def period_end(at: datetime, minutes: int) -> datetime:
-    """The end of the period that a moment is in; periods begin at midnight, UTC."""
+    """Return the end of the period that contains a time; periods begin at midnight, UTC."""
     midnight = at.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     past = int((at - midnight).total_seconds() // (minutes * 60))
     return midnight + timedelta(minutes=minutes * (past + 1))

@@ -75,7 +75,7 @@ class DeliveryOutcome:
 
 
 def alarm_channels() -> list[str]:
-    """The channels by which this installation reports tamper alarms; the log always."""
+    """Return the channels by which this installation reports tamper alarms; the log is always one."""
     channels = ["log"]
     if settings.COUNTERFOIL_ALARM_EMAILS:
         channels.append("email")
@@ -113,8 +113,8 @@ def send(tenant: Tenant, notice: Notice, *, at: datetime) -> DeliveryOutcome:
 
 
 def send_test(tenant: Tenant, channel: str, *, mail: str, devices: Sequence[str], at: datetime) -> DeliveryOutcome:
-    """Send a message that says nothing of the record by one channel, to the own mail address and devices of whoever
-    asks; what came of it.
+    """Send a test message without content of the record by one channel, to the caller's own mail address and devices;
+    return the result.
     """
     outlets = outlets_of(tenant)
     where = f"{settings.COUNTERFOIL_PUBLIC_URL}{reverse('notices', args=[tenant.slug])}"
@@ -155,7 +155,7 @@ def _try_sending(send: Callable[[], DeliveryOutcome]) -> DeliveryOutcome:
 
 
 def alarm_url(tenant: Tenant) -> str:
-    """The page where an alarm stands."""
+    """The page of an alarm."""
     return f"{settings.COUNTERFOIL_PUBLIC_URL}{reverse('ledger', args=[tenant.slug])}"
 
 
@@ -197,7 +197,7 @@ def _mail_people(tenant: Any, notice: Any, at: datetime) -> DeliveryOutcome:
 
 
 def _wake_devices(tenant: Tenant, notice: Notice, at: datetime) -> DeliveryOutcome:
-    """Send an empty message to each device that this notice has not reached yet; it covers all that is due now."""
+    """Send an empty message to each device not yet reached by this notice; it covers all due ones."""
     sender, person = settings.COUNTERFOIL_PUSH, notice.actor_id
     if sender is None or person is None:
         return DeliveryOutcome("no push service is named")
@@ -220,7 +220,7 @@ def _wake_devices(tenant: Tenant, notice: Notice, at: datetime) -> DeliveryOutco
 
 
 def _wake(sender: PushSender, address: str, at: datetime) -> tuple[str, bool]:
-    """The fault, or empty, and whether the address has expired: the device was reset or unsubscribed."""
+    """Return the fault, or empty, and whether the address has expired because the device was reset or unsubscribed."""
     if not sender.accepts(address):
         return "", True
     try:
@@ -246,7 +246,7 @@ def _notify_room(tenant: Tenant, notice: Notice, at: datetime) -> DeliveryOutcom
 
 
 def _post_incoming(room: str, message: RenderedMessage) -> DeliveryOutcome:
-    """Post to an incoming webhook, which only takes messages."""
+    """Post to an incoming webhook, which only accepts messages."""
     client = WebhookClient(room, timeout=PATIENCE_S, retry_handlers=[])
     # No preview is fetched: our pages would only show it the sign-in.
     answer = client.send(text=_room_text(message), unfurl_links=False, unfurl_media=False)
@@ -257,7 +257,7 @@ def _post_incoming(room: str, message: RenderedMessage) -> DeliveryOutcome:
 
 
 def _post_in_room(tenant: Tenant, room: ChatRoom, notice: Notice, at: datetime) -> DeliveryOutcome:
-    """Post a new message in the room, or update the one that is there.
+    """Post a new message in the room, or update the existing one.
 
     If we crash after the call, the message is posted or updated once more.
     """
@@ -281,7 +281,7 @@ def _post_in_room(tenant: Tenant, room: ChatRoom, notice: Notice, at: datetime) 
 
 
 def _call_room(room: ChatRoom, method: str, document: dict[str, str], at: datetime) -> DeliveryOutcome:
-    """One call of Slack's web API, whose answer has `ok`, or the reason as a word in `error`."""
+    """Call Slack's web API once; the answer has `ok`, or the reason as a code in `error`."""
     headers = {"Authorization": f"Bearer {room.token}", "content-type": "application/json; charset=utf-8"}
     body = orjson.dumps({**document, "unfurl_links": False, "unfurl_media": False})
     answer = httpx.post(
@@ -318,7 +318,7 @@ def _post_event(tenant: Tenant, notice: Notice, at: datetime) -> DeliveryOutcome
 
 
 def _post_handoff(tenant: Tenant, notice: Notice, at: datetime) -> DeliveryOutcome:
-    """The thirty days that ended with the day before, so that what became known late of the month is in it."""
+    """Post the thirty days that ended with the day before, so that late findings of the month are included."""
     hook = outlets_of(tenant).webhook
     if hook is None:
         return DeliveryOutcome("no webhook is set")
@@ -334,14 +334,14 @@ def _post_handoff(tenant: Tenant, notice: Notice, at: datetime) -> DeliveryOutco
 
 
 def _namespace(line: dict[str, Any]) -> str:
-    """The prefix of a webhook's type; kinds without one of their own keep "approval"."""
+    """The prefix of a webhook's type; "approval" for kinds without their own."""
     known = ("case", "action", "member", "erasure", "retention", "incident", "export", "release")
     kind = str(line["about_kind"])
     return kind if kind in known or line["kind"] in (Occasion.SYSTEM_DOWN, Occasion.SYSTEM_UP) else "approval"
 
 
 def _pending_facts(tenant: Tenant, notice: Notice) -> list[NoticeFact]:
-    """The facts of a notice that people still need; not of a request that was decided meanwhile."""
+    """The facts of a notice that is still needed; None for a request decided meanwhile."""
     return [fact for fact in load_facts(tenant, notice.lines) if not is_obsolete(fact)]
 
 
@@ -377,7 +377,7 @@ def _post(hook: tuple[str, str], message_id: UUID, document: dict[str, Any], at:
 
 
 def _escape(text: str) -> str:
-    """Text that a chat room shows as text: no link, no mention, no markup of its own."""
+    """Escape text for a chat room: no link, mention or markup."""
     return text.translate(_MARKS)
 
 

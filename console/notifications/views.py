@@ -61,7 +61,7 @@ def mark_read(request: TenantRequest) -> HttpResponse:
 
 @in_tenant()
 def open_next(request: TenantRequest) -> HttpResponse:
-    """To whatever is most urgent; looking at it is what marks it as seen."""
+    """Redirect to the most urgent item; opening it marks it as seen."""
     found = inbox.next_item(request.tenant, request.caller.actor.id)
     if found is None:
         messages.info(request, "None of your notifications needs action.")
@@ -85,7 +85,7 @@ def save_mail_preferences(request: TenantRequest) -> HttpResponse:
 @in_tenant()
 @require_POST
 def add_device(request: TenantRequest) -> HttpResponse:
-    """The address is the browser's own; what it is worth is said by the installation's list of push services."""
+    """Add the browser's push address, if it belongs to a listed push service."""
     sender = settings.COUNTERFOIL_PUSH
     if sender is None:
         raise notifications_operations.BadDevice("This installation calls no push service.")
@@ -132,7 +132,7 @@ def set_channels(request: TenantRequest) -> HttpResponse:
 @in_tenant("administrator")
 @require_POST
 def send_test(request: TenantRequest, channel: str) -> HttpResponse:
-    """A test by one channel, as its messages go; mail and pushes go to who asks."""
+    """Send a test by one channel, in the way of its messages; mail and pushes go to the person who asks."""
     if channel not in routing.CHANNELS:
         raise Http404
     tenant, me = request.tenant, request.caller.actor.id
@@ -195,7 +195,7 @@ def _push(request: TenantRequest) -> dict[str, Any] | None:
 
 
 def _device_name(user_agent: str) -> str:
-    """A name for the device: browser and system, as far as the browser tells."""
+    """A name for the device: browser and system, as far as the browser reports them."""
     browser = next((name for mark, name in _BROWSERS.items() if mark in user_agent), "A browser")
     system = next((name for mark, name in _SYSTEMS.items() if mark in user_agent), "")
     return f"{browser} on {system}" if system else browser
@@ -224,7 +224,7 @@ def _channels(request: TenantRequest, form: ChannelsForm, *, status: int = 200) 
 
 
 def notice_tabs(request: TenantRequest, current: str) -> list[dict[str, Any]]:
-    """The pages about what goes out, for whoever may see them."""
+    """The tabs about outgoing messages, for people who may see them."""
     slug = request.tenant.slug
     tabs = [("Inbox", reverse("notices", args=[slug]))]
     if "administrator" in request.caller.roles:

@@ -1,4 +1,4 @@
-"""Web Push without content: which push services may be called, and the signature that says who calls (RFC 8292).
+"""Web Push without content: the allowed push services, and the sender's signature (RFC 8292).
 
 The address of a device comes from its browser, so whoever is signed in may name any. It is believed only where its
 server is one that the installation names, over TLS: a request that is made on somebody's behalf leads nowhere else.
@@ -37,7 +37,7 @@ _KEPT_S: Final = 4 * 3600
 
 @dataclass(frozen=True)
 class PushSender:
-    """The push services that this installation calls, and the key and contact by which they know it."""
+    """The push services that this installation calls, and its key and contact."""
 
     services: tuple[str, ...]
     key: ec.EllipticCurvePrivateKey = field(repr=False)
@@ -45,7 +45,7 @@ class PushSender:
 
     @property
     def public_key(self) -> str:
-        """The key that a browser is given, so that nobody else can wake its device."""
+        """The public key for browsers, so that nobody else can wake their devices."""
         point = self.key.public_key().public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)
         return jws.encode(point)
 

@@ -29,7 +29,7 @@ def split_words(text: str) -> list[str]:
 
 
 class IdentityProofForm(forms.Form):
-    """Proof of identity of a person who gives power over approvals; empty if they gave one in the last minutes."""
+    """Proof of identity for granting approval rights; empty if it was given within the last minutes."""
 
     password = forms.CharField(
         required=False,
@@ -49,14 +49,14 @@ class IdentityProofForm(forms.Form):
         return self.cleaned_data["password"], self.cleaned_data["otp"]
 
     def ask_for_proof(self, said: str) -> None:
-        """Say beside the field what is missing; a wrong one is not called missing."""
+        """Report missing proof at its field; a wrong one is reported as wrong."""
         password, code = self.proof()
         wrong = "This code is wrong or was used before." if code else "This is not your password." if password else ""
         self.add_error("otp" if code else "password", wrong or said)
 
 
 class ConfirmProposalForm(IdentityProofForm):
-    """The second person's word on what waits, and why."""
+    """The second person's decision about a proposal, with a reason."""
 
     reason = forms.CharField(
         max_length=1000, label="Reason", error_messages={"required": "Enter a reason. It is kept in the audit log."}
@@ -65,7 +65,7 @@ class ConfirmProposalForm(IdentityProofForm):
 
 
 class RolesForm(IdentityProofForm):
-    """Roles, and the groups that somebody's votes count for."""
+    """Roles, and the groups for which the member's votes count."""
 
     roles = forms.MultipleChoiceField(
         required=False, choices=[(role, _ROLE_WORDS[role]) for role in ROLES], widget=forms.CheckboxSelectMultiple
@@ -77,7 +77,7 @@ class RolesForm(IdentityProofForm):
 
 
 class InvitationForm(RolesForm):
-    """Somebody new."""
+    """A new member."""
 
     email = forms.EmailField(label="Email", error_messages={"required": "Enter their email."})
     name = forms.CharField(required=False, max_length=100, label="Name")
@@ -85,7 +85,7 @@ class InvitationForm(RolesForm):
 
 
 class NewPasswordForm(forms.Form):
-    """The password that somebody comes in with."""
+    """The password of a new member."""
 
     password = forms.CharField(
         strip=False, label="Password", widget=forms.PasswordInput(attrs={"autocomplete": "new-password"})
@@ -110,14 +110,14 @@ class DateRangeForm(forms.Form):
     ends = DayField(label="Until the end of")
 
     def span(self, at: datetime) -> dict[str, datetime]:
-        """From now where it begins today."""
+        """Return the period, which starts now if it begins today."""
         begin = datetime.combine(self.cleaned_data["starts"], time(0), UTC)
         end = datetime.combine(self.cleaned_data["ends"], time(23, 59, 59), UTC)
         return {"starts_at": max(begin, at) if begin.date() == at.astimezone(UTC).date() else begin, "ends_at": end}
 
 
 class DelegationForm(DateRangeForm, IdentityProofForm):
-    """Whom somebody's power is lent to, and for what."""
+    """The recipient and the groups of a delegation."""
 
     to = forms.ChoiceField(label="To", error_messages={"required": "Choose who to delegate to."})
     groups = forms.MultipleChoiceField(required=False, label="For their votes in", widget=forms.CheckboxSelectMultiple)

@@ -299,7 +299,7 @@ def come_back(request: HttpRequest, absence_id: UUID) -> schemas.Absence:
 
 
 def _whose(request: HttpRequest, other: UUID | None) -> UUID:
-    """Oneself; another only for administrators, and only somebody of this tenant."""
+    """The own account; another one only for administrators, and only in this tenant."""
     caller = caller_of(request)
     if other is None or other == caller.actor.id:
         return caller.actor.id

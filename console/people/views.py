@@ -1,4 +1,4 @@
-"""People and keys: who belongs here, as what; whose passkeys sign; which machines hold keys."""
+"""People and keys: members and roles, approvers' passkeys, machine keys."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def change(request: TenantRequest, member_id: UUID) -> HttpResponse:
 @in_tenant("administrator")
 @require_POST
 def decide_proposal(request: TenantRequest, member_id: UUID) -> HttpResponse:
-    """The second administrator's word on what was proposed."""
+    """The second administrator's decision about a proposal."""
     yes = request.POST.get("to") == "confirm"
     try:
         people.answer_proposal(
@@ -183,7 +183,7 @@ def separate(request: TenantRequest, member_id: UUID) -> HttpResponse:
 @in_tenant(*MAY_ANSWER_KEYS)
 @require_POST
 def decide_key(request: TenantRequest, approver_key_id: UUID) -> HttpResponse:
-    """A second person's word on an approver's key; stopping one takes nobody else."""
+    """The second person's decision about an approver's key; suspending one needs nobody else."""
     to = request.POST.get("to", "")
     known: dict[str, Any] = {
         "tenant_id": request.tenant.id,

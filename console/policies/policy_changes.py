@@ -1,4 +1,4 @@
-"""The differences between two versions of a policy: sentence by sentence, and in the documents place by place.
+"""The differences between two versions of a policy: by sentences, and by places of the documents.
 
 Rows that have a name are compared with the row of that name, wherever it is. Their order is compared separately,
 because the first row that fits may be the one that counts. Pure: no clock, no database.
@@ -19,9 +19,7 @@ _ROW_NAMES = ("name", "id", "group")
 
 
 def compare_documents(kind: str, was: bytes, now: bytes) -> dict[str, list[Any]]:
-    """The differences between the bytes of two versions: in sentences, if both can be expressed in
-    them, and in places.
-    """
+    """The differences between the bytes of two versions: by sentences, if both can be described, and by places."""
     try:
         sentences = sentence_changes(policy_topics(kind, was), policy_topics(kind, now))
     except Refused:
@@ -30,7 +28,7 @@ def compare_documents(kind: str, was: bytes, now: bytes) -> dict[str, list[Any]]
 
 
 def sentence_changes(old: Sequence[PolicyTopic], new: Sequence[PolicyTopic]) -> list[dict[str, Any]]:
-    """By topic, the sentences that hold no more and those that are new; both versions are of one kind."""
+    """By topic, the removed and the new sentences; both versions are of one kind."""
     changes = [
         {
             "heading": now.heading,
@@ -43,7 +41,7 @@ def sentence_changes(old: Sequence[PolicyTopic], new: Sequence[PolicyTopic]) -> 
 
 
 def document_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Every place where two documents differ, and every list whose rows stand in another order, or are others."""
+    """Every difference of two documents, and every list whose rows changed or were reordered."""
     was, now = _with_table(old, new), _with_table(new, old)
     places = diff_documents(*_pair_rows(was, now))
     moved = [
@@ -56,13 +54,13 @@ def document_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[dic
 
 
 def _with_table(document: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """The document, with the rows that are built in where the other one brings rows of its own."""
+    """The document with the built-in rows inserted, if the other one has rows of its own."""
     built_in = document.get("table") == "built-in" and other.get("table", "built-in") != "built-in"
     return dict(document) | ({"table": recovery_table.TABLE["rows"]} if built_in else {})
 
 
 def _row_name(rows: Any) -> str:
-    """The member by which every row of a list has a name of its own; nothing where there is none."""
+    """The member that names every row of a list uniquely; None if there is none."""
     if not isinstance(rows, list) or not rows or not all(isinstance(row, Mapping) for row in rows):
         return ""
     names = (name for name in _ROW_NAMES if len({row.get(name, "") for row in rows} - {""}) == len(rows))
@@ -70,7 +68,7 @@ def _row_name(rows: Any) -> str:
 
 
 def _pair_rows(was: Any, now: Any) -> tuple[Any, Any]:
-    """Two values of one place, with the rows under their names where they have names in both."""
+    """Two values at one place, with rows paired by name if both have names."""
     name = _row_name(was)
     if name and name == _row_name(now):
         was, now = ({row[name]: row for row in rows} for rows in (was, now))
@@ -84,7 +82,7 @@ def _pair_rows(was: Any, now: Any) -> tuple[Any, Any]:
 
 
 def _orders(was: Any, now: Any) -> tuple[str, str]:
-    """The names of the rows of two lists, each in their order; nothing where rows have no names."""
+    """The names of the rows of two lists in order; None if rows have no names."""
     name = _row_name(was)
     if not name or name != _row_name(now):
         return "", ""

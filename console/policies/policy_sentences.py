@@ -1,4 +1,4 @@
-"""A version of a policy in plain sentences, each made from the same reading of the document by which it decides.
+"""A version of a policy in plain sentences, each from the same parsed document that decides.
 
 Whatever a document leaves out is stated with its default value, so that readers need not know the defaults.
 Pure: no clock, no database.
@@ -43,7 +43,7 @@ KIND_QUESTIONS: dict[str, str] = {
 
 @dataclass(frozen=True)
 class PolicyTopic:
-    """One thing that a policy settles, in sentences; `ordered` where the first that fits counts."""
+    """One topic of a policy, in sentences; `ordered` if the first match counts."""
 
     heading: str
     sentences: tuple[str, ...]
@@ -51,7 +51,7 @@ class PolicyTopic:
 
 
 def policy_topics(kind: str, document: bytes) -> tuple[PolicyTopic, ...]:
-    """Everything that the bytes of a stored version say, topic by topic."""
+    """The topics of a stored version, from its bytes."""
     if kind == "approval":
         return _approval_topics(policy.load_stored(document))
     if kind == "autonomy":
@@ -143,7 +143,7 @@ def _rule_sentence(rule: PolicyRule) -> str:
 
 
 def _demands(wanted: Requirements) -> list[str]:
-    """The requirements of a rule beyond the policy itself."""
+    """Return the requirements of a rule beyond the policy itself."""
     said = [
         f"{_count_text(each.count, 'approval')} from the group {each.group}{_denials(each)}"
         for each in wanted.thresholds
@@ -512,7 +512,7 @@ _UNITS = (("day", 86_400), ("hour", 3_600), ("minute", 60), ("second", 1))
 
 
 def exact_duration(seconds: int) -> str:
-    """A length of time in words, to the second: 5400 is "1 hour 30 minutes"."""
+    """Return a duration in words, to the second: 5400 is "1 hour 30 minutes"."""
     parts, left = [], seconds
     for word, size in _UNITS:
         count, left = divmod(left, size)

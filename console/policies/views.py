@@ -1,4 +1,4 @@
-"""Policies: what is in force, what each version says and said, who put it in force, and what it changed."""
+"""Policies: the versions in force, their history, authors and changes."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def show_touched_actions(request: TenantRequest, policy_kind: str, policy_versio
 
 
 def _with_history(request: TenantRequest, rows: Sequence[PolicyVersion]) -> list[dict[str, Any]]:
-    """Versions with who put each in force and when, and by which one it was superseded."""
+    """Return versions with the person who put each in force, the time, and the version that superseded it."""
     histories = events.histories(request.tenant.id, [row.id for row in rows])
     names = actor_names(request.tenant.id)
     return [_with_events(request, row, histories[row.id], names) for row in rows]
@@ -174,7 +174,7 @@ def _version_content(row: PolicyVersion) -> dict[str, Any]:
 
 
 def _differences(request: TenantRequest, row: PolicyVersion) -> dict[str, Any] | None:
-    """The differences from another version: the one in the address, else the one before; None for the first."""
+    """The differences from another version: the one in the address, else the previous one; None for the first."""
     since = request.GET.get("since", "")
     other = catalogue.policy_version(request.tenant.id, row.kind, since) if since else None
     other = other or next(iter(catalogue.policy_versions(request.tenant.id, row.kind, before=row.id, limit=1)), None)

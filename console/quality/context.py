@@ -17,7 +17,7 @@ MOST_VOTES = 2_000
 
 
 def reviewer_quality(caller: Caller, *, since: datetime, until: datetime) -> dict[str, Any]:
-    """The figures by rule, agent, tool and reviewer; empty where the tenant keeps none."""
+    """The figures by rule, agent, tool and reviewer; empty if the tenant stores none."""
     privacy = privacy_setting(caller)
     votes = []
     if privacy != "off":

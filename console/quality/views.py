@@ -1,4 +1,4 @@
-"""Reviewer quality as a page: the last month in words, as far as the tenant lets this reader see it."""
+"""Reviewer quality as a page: the last month in words, as far as the tenant allows this reader to see it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def page(request: TenantRequest) -> HttpResponse:
 
 
 def describe_row(row: dict[str, Any]) -> str:
-    """One row in words; what is not known is not said."""
+    """Describe one row in words, without unknown values."""
     people = "1 person" if row["people"] == 1 else f"{row['people']} people"
     votes = "1 vote" if row["votes"] == 1 else f"{row['votes']} votes"
     parts = [

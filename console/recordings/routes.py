@@ -91,7 +91,7 @@ def get_conversation(
 
 
 def _get_recording(request: HttpRequest, recording_id: UUID) -> Any:
-    """The recording, if it is the caller's tenant's; that they looked is noted, as on its page."""
+    """Return the recording, if it is the caller's tenant's, and record the reader, as on its page."""
     caller = caller_of(request)
     row = recordings_queries.find_recording(caller.tenant_id, recording_id)
     if row is None:

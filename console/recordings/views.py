@@ -82,7 +82,7 @@ def conversation(request: TenantRequest, recording_id: UUID, number: int) -> Htt
 @in_tenant("compliance")
 @require_POST
 def request_erasure(request: TenantRequest, recording_id: UUID) -> HttpResponse:
-    """Ask for it; a second person confirms it where all erasures are confirmed."""
+    """Request an erasure; a second person confirms it like every other one."""
     form, row = EraseRecordingForm(request.POST), _get_or_404(request, recording_id)
     if not form.is_valid():
         return _recording(request, row, form=form, status=422)
@@ -149,7 +149,7 @@ def _number(asked: str) -> int:
 
 
 def _address(request: TenantRequest, **place: str) -> str:
-    """This list with its filters, from a place on; from the beginning where none is given."""
+    """The address of this list with its filters, from a position on; the default is the beginning."""
     kept = {name: value for name, value in request.GET.items() if value and name not in ("after", "before")}
     asked = urlencode(kept | place)
     return f"{request.path}?{asked}" if asked else request.path

@@ -31,7 +31,7 @@ _LOADERS: Mapping[str, Callable[[bytes], Any]] = {"approval": policy.load_stored
 
 
 def run_call_gates(row: Release, *, changes: Sequence[Mapping[str, str]], by: Actor, at: datetime) -> Release:
-    """Run the three gates and store what each said. `changes` are the places where the draft differs."""
+    """Run the three gates and store each result. `changes` are the differences of the draft."""
     if row.state != "DRAFT":
         raise WrongStep("The gates of this draft have passed. To run them again, withdraw it and create a new draft.")
     in_force = catalogue_queries.active_policies(row.tenant_id)[row.kind]
@@ -49,12 +49,12 @@ def run_call_gates(row: Release, *, changes: Sequence[Mapping[str, str]], by: Ac
 
 
 def loosened_calls(simulation: PolicySimulation) -> list[TouchedAction]:
-    """The calls that people were asked about or that were refused, and that the draft would let through."""
+    """Return the calls that were asked about or refused and that the draft would pass."""
     return [each for each in simulation.touched if each.now == PolicyOutcome.LET_THROUGH]
 
 
 def _simulation_gate(simulation: PolicySimulation) -> GateResult:
-    """Passed by itself where the draft lets nothing through that was held or refused; else a person signs the list."""
+    """Passed if the draft allows nothing that was held or refused; else a person signs the list."""
     loose = loosened_calls(simulation)
     said = simulation.text
     if loose:
@@ -76,7 +76,7 @@ def _simulation_gate(simulation: PolicySimulation) -> GateResult:
 
 
 def _difference(version: str, changes: Sequence[Mapping[str, str]], simulation: PolicySimulation) -> GateResult:
-    """RG-02: never passed by itself; a person signs it."""
+    """RG-02: never passed automatically; a person signs it."""
     places = "1 place differs" if len(changes) == 1 else f"{len(changes)} places differ"
     calls = "1 call" if len(simulation.touched) == 1 else f"{len(simulation.touched)} calls"
     said = (

@@ -55,14 +55,14 @@ class DraftForm(forms.Form):
 
 
 class ReleaseWordForm(IdentityProofForm):
-    """One person's word on a release, and who it is."""
+    """One person's decision about a release, and their proof of identity."""
 
     reason = forms.CharField(max_length=1000, label="Reason", error_messages=_WHY)
     field_order = ("reason", "password", "otp")
 
 
 def apply_word(request: TenantRequest, form: ReleaseWordForm, operation: Callable[..., T]) -> tuple[T | None, int]:
-    """Carry out an operation on one person's word.
+    """Carry out an operation by one person's decision.
 
     Returns its result; or None and the status of a refusal, which is added to the form.
     """
@@ -88,7 +88,7 @@ def apply_word(request: TenantRequest, form: ReleaseWordForm, operation: Callabl
 
 
 class GateSignatureForm(ReleaseWordForm):
-    """A person stands for what a gate shows."""
+    """A person's signature under the result of a gate."""
 
     gate = forms.ChoiceField(choices=[(gate, gate) for gate in SIGNED], widget=forms.HiddenInput())
 

@@ -40,7 +40,7 @@ def release_name(kind: str, tool: str) -> str:
 def standing_sentence(
     state: str, *, red: Sequence[str], ran: bool, is_on_canary: bool = False, is_in_force: bool = False
 ) -> str:
-    """The status of a release: `red` are the gates that are not passed, `ran` says whether any was run."""
+    """The status of a release: `red` are the gates not passed; `ran`: any was run."""
     if state == "DRAFT":
         found = f"{_join_gates(red)} {'is' if len(red) == 1 else 'are'} not passed" if ran else "No gate was run"
         return f"It is a draft and has no effect yet. {found[:1].upper()}{found[1:]}."
@@ -64,7 +64,7 @@ def next_step(
     is_on_canary: bool = False,
     left: int = 0,
 ) -> str:
-    """The next step, as a sentence: `first_by` promoted it first, `left` actions of its canary have yet to end."""
+    """Return the next step as a sentence: `first_by` promoted it first, `left` actions of its canary have not ended."""
     if is_basis_old and state in OPEN_STATES:
         over = "Stop it" if is_on_canary else "Withdraw it"
         again = "Run the gates again." if state in ("DRAFT", "CHECKED") else f"{over} and create a new draft."
@@ -91,7 +91,7 @@ def next_step(
 
 
 def scope_sentence(scope: CanaryScope) -> str:
-    """The actions that a canary decides, and how many must end."""
+    """The actions that a canary decides, and the number that must end."""
     which = f"the tools {', '.join(scope.tools)}" if len(scope.tools) > 1 else "every tool"
     which = f"the tool {scope.tools[0]}" if len(scope.tools) == 1 else which
     share = "every action" if scope.share == 100 else f"{scope.share} percent of the actions"
@@ -102,7 +102,7 @@ def scope_sentence(scope: CanaryScope) -> str:
 
 
 def canary_rows(inside: CanaryFigures, beside: CanaryFigures) -> list[tuple[str, int, int]]:
-    """The figures of a canary, each beside that of the rest."""
+    """The figures of a canary, each compared with the rest."""
     words = {
         "ended": "Ended",
         "discrepancies": "With a discrepancy",
@@ -113,7 +113,7 @@ def canary_rows(inside: CanaryFigures, beside: CanaryFigures) -> list[tuple[str,
 
 
 def gate_label(gate: str) -> str:
-    """A gate as people call it: its code with its name, where it has a code of its own."""
+    """The label of a gate: its code, if it has one, and its name."""
     name = GATES[gate][0]
     return f"{gate} ({name})" if gate.startswith("RG-") else f"the {name.lower()}"
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def check_draft(kind: str, document: Mapping[str, Any]) -> None:
-    """Refuse a document that nobody could follow; whatever is wrong with it is named with its place."""
+    """Refuse an invalid document, with the place of each fault."""
     policies.check_policy(kind, document)
     if kind == "recovery":
         faults = recovery_table.policy_faults(document)
@@ -42,7 +42,7 @@ def check_draft(kind: str, document: Mapping[str, Any]) -> None:
 
 
 def draft_contract(tenant_id: UUID, document: dict[str, Any], *, reason: str, by: Actor, at: datetime) -> Release:
-    """A version of a contract on its way into force; whatever is wrong with its document is named with its place."""
+    """Draft a contract version for release; each fault of its document is named with its place."""
     contract = contract_check.validate_contract(document)
     contract_check.check_sources(tenant_id, contract)
     return releases.draft_contract(tenant_id=tenant_id, contract=contract, reason=reason, by=by, at=at)
@@ -54,7 +54,7 @@ def read_draft(row: Release) -> dict[str, Any]:
 
 
 def run_gates(row: Release, *, by: Actor, at: datetime) -> Release:
-    """Run every gate of a draft; of a release on canary, judge the canary by what has ended so far."""
+    """Run every gate of a draft; for a release on canary, judge the canary by the ended actions."""
     if "SIMULATION" in required_gates(row.kind):
         return call_gates.run_call_gates(row, changes=draft_changes(row), by=by, at=at)
     if row.canary is not None:
@@ -63,7 +63,7 @@ def run_gates(row: Release, *, by: Actor, at: datetime) -> Release:
 
 
 def draft_changes(row: Release) -> list[dict[str, str]]:
-    """Every place where the draft differs from the version in force."""
+    """Every difference of the draft from the version in force."""
     in_force = catalogue_queries.version_in_force(row.tenant_id, row.kind, row.tool)
     if in_force is None:
         raise NothingInForce
@@ -86,13 +86,13 @@ def compare_contracts(was: bytes, now: bytes) -> dict[str, Any]:
 
 
 def contract_changes(was: bytes, now: bytes) -> list[dict[str, str]]:
-    """Every place where two documents of a contract differ, but the name of the version."""
+    """Every difference of two contract documents except the version."""
     changes = contract_check.diff_documents(contracts.read(was), contracts.read(now))
     return [each for each in changes if each["path"] != "/version"]
 
 
 def sign_gate(row: Release, *, gate: str, reason: str, by: Actor, is_proven: bool, at: datetime) -> Release:
-    """A person stands for a difference, or for changed outcomes; whoever drafted them, under any account, does not."""
+    """Sign a difference or changed outcomes; refused for their drafter under any account."""
     return releases.sign_gate(
         tenant_id=row.tenant_id,
         release_id=row.id,
@@ -105,7 +105,7 @@ def sign_gate(row: Release, *, gate: str, reason: str, by: Actor, is_proven: boo
 
 
 def promote(row: Release, *, reason: str, by: Actor, is_proven: bool, at: datetime) -> Release:
-    """The word of one of the two people; with the second one the version is in force."""
+    """Record the promotion by one of two people; the second one puts the version in force."""
     done = releases.promote_release(
         tenant_id=row.tenant_id,
         release_id=row.id,

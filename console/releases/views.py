@@ -76,7 +76,7 @@ def release(request: TenantRequest, release_id: UUID) -> HttpResponse:
 
 @in_tenant(*MAY)
 def draft(request: TenantRequest) -> HttpResponse:
-    """A form that begins with the document in force, and what is wrong with what was typed into it."""
+    """A form with the document in force, and the faults of the typed one."""
     if request.method != "POST":
         kind = request.GET.get("kind", "")
         if kind == CONTRACT:
@@ -234,7 +234,7 @@ def _release_or_404(request: TenantRequest, release_id: UUID) -> Release:
 def _carried_out(
     request: TenantRequest, form: forms.Form, carry_out: Callable[[], Release]
 ) -> tuple[Release | None, int]:
-    """The result; a refusal is shown beside its field, and the typed text is kept."""
+    """The result; a refusal is shown at its field, and the typed text is kept."""
     try:
         with undo_if_refused(request):
             return carry_out(), 200
@@ -315,7 +315,7 @@ def _gate_progress(row: Release, names: dict[UUID, str], in_force: Any) -> dict[
 
 
 def _gates_left(row: Release) -> tuple[bool, list[str]]:
-    """Return whether any gate was run, and those that are not passed."""
+    """Return whether any gate was run, and the gates not passed."""
     if row.state not in OPEN_STATES:
         return True, []
     found = catalogue.gate_results(row.tenant_id, row.id)
@@ -395,7 +395,7 @@ def _steps(
     may: bool,
     typed: dict[str, forms.Form],
 ) -> dict[str, Any]:
-    """The forms of what this person may do next; a step that waits for somebody else says so in a sentence."""
+    """The forms of this person's next steps; a step that waits for others is described in a sentence."""
     is_first = is_same_person(row.first_by, request.caller.actor.id)
     ready = may and row.state == "READY"
     refused = typed.get("signature")
@@ -430,9 +430,7 @@ def _steps(
 
 
 def _comparison(request: TenantRequest, row: Release, in_force: Any) -> dict[str, Any] | None:
-    """The differences from the version in force; for a release that ended, from the one that it was
-    last compared with.
-    """
+    """The differences from the version in force; for an ended release, from the last compared one."""
     basis = in_force
     if row.state not in OPEN_STATES:
         basis = (
@@ -476,7 +474,7 @@ def _evidence_of(tenant_id: UUID, result: ReleaseGate | None) -> dict[str, Any] 
 
 
 def _touched_actions(request: TenantRequest, row: Release, results: dict[str, ReleaseGate]) -> dict[str, Any] | None:
-    """The actions whose outcome RG-01 or the simulation found changed; None before it ran."""
+    """The actions with a changed outcome in RG-01 or the simulation; None before it ran."""
     gate = "RG-01" if "RG-01" in required_gates(row.kind) else "SIMULATION"
     told = _evidence_of(request.tenant.id, results.get(gate))
     names = ("changed", "changed_in_all", "replayed") if gate == "RG-01" else ("touched", "touched_in_all", "decided")
@@ -506,8 +504,8 @@ def _outcome_words(outcome: dict[str, str]) -> str:
 
 
 def _canary(request: TenantRequest, row: Release, result: ReleaseGate | None) -> dict[str, Any] | None:
-    """The scope of a canary and the figures of its actions and the others; for an ended one, of
-    those that it decided.
+    """The scope of a canary and the figures of its actions and the others; for an ended one, of the actions that it
+    decided.
     """
     if row.canary is None:
         return None
@@ -524,7 +522,7 @@ def _canary(request: TenantRequest, row: Release, result: ReleaseGate | None) ->
 
 
 def _people(row: Release, names: dict[UUID, str]) -> list[tuple[str, str]]:
-    """The people who drafted and promoted it, and those who are missing."""
+    """The people who drafted and promoted it, and the missing ones."""
     missing = "nobody yet" if row.state in OPEN_STATES else "nobody"
     return [
         ("Drafted by", names.get(row.author, "somebody")),
@@ -549,7 +547,7 @@ def _history(request: TenantRequest, row: Release, names: dict[UUID, str]) -> li
 
 
 def _way_back(request: TenantRequest, row: Release, in_force: Any) -> list[dict[str, str]]:
-    """The earlier versions that can come in force again in place of this one, while it is in force."""
+    """The earlier versions that can be restored in place of this one, while it is in force."""
     if in_force.release_id != row.id or not _may(request):
         return []
     if row.kind == CONTRACT:

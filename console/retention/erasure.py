@@ -33,14 +33,14 @@ POLICY_BASIS = "The retention policy in force"
 
 @dataclass
 class ErasureScope:
-    """The subjects that go, and what stays of what belongs to them: (kind, id, why)."""
+    """The subjects to erase, and the related data that stays: (kind, id, why)."""
 
     subjects: set[UUID] = field(default_factory=set)
     stays: list[tuple[str, UUID, str]] = field(default_factory=list)
 
 
 def erasure_scope(tenant_id: UUID, action_ids: Iterable[UUID]) -> ErasureScope:
-    """Everything that belongs to these actions and to nothing else."""
+    """Return everything that belongs only to these actions."""
     actions = _with_children(tenant_id, action_ids)
     scope = ErasureScope(subjects=set(actions))
     for action_id in actions:
@@ -64,7 +64,7 @@ def erasure_scope(tenant_id: UUID, action_ids: Iterable[UUID]) -> ErasureScope:
 
 @dataclass(frozen=True)
 class RequestedErasure:
-    """A request to erase, and what stays of what belongs to its actions: (kind, id, why)."""
+    """A request to erase, and the related data of its actions that stays: (kind, id, why)."""
 
     row: Erasure
     stays: list[tuple[str, UUID, str]]
@@ -73,7 +73,7 @@ class RequestedErasure:
 def request_erasure(
     *, tenant_id: UUID, actions: list[UUID], legal_basis: str, reason: str, by: Actor, at: datetime
 ) -> RequestedErasure:
-    """Ask for the erasure of these actions and of all that belongs to them alone."""
+    """Request the erasure of these actions and of everything that belongs only to them."""
     scope = erasure_scope(tenant_id, actions)
     wish = operations.ErasureRequest(subjects=tuple(scope.subjects), legal_basis=legal_basis, reason=reason)
     row = operations.request_erasure(tenant_id=tenant_id, request=wish, by=by, at=at)
@@ -81,7 +81,7 @@ def request_erasure(
 
 
 def propose_expired(*, tenant_id: UUID, at: datetime) -> int:
-    """Ask for what has run out under a standing policy, a portion at a time; how many requests were made.
+    """Request the erasure of a portion of expired data under a standing policy; return the number of requests.
 
     Without a standing policy nothing is asked for here: two people see what has run out and decide.
     """
@@ -117,12 +117,12 @@ def _alone(recording: UUID) -> tuple[UUID, ...]:
 
 
 def expired_actions(tenant_id: UUID, policy: RetentionPolicy, *, at: datetime, limit: int = PORTION) -> list[UUID]:
-    """Actions that were kept for as long as the policy says, oldest first."""
+    """Actions whose retention period is over, oldest first."""
     return queries.expired_actions(tenant_id, before=retention_cutoff(policy, at=at), limit=limit)
 
 
 def expired_recordings(tenant_id: UUID, policy: RetentionPolicy, *, at: datetime, limit: int = PORTION) -> list[UUID]:
-    """Imported recordings that were kept for as long as the policy says, oldest first."""
+    """Imported recordings whose retention period is over, oldest first."""
     found = recordings.expired_recordings(tenant_id, before=retention_cutoff(policy, at=at), limit=limit)
     waiting = queries.subjects_in_open_requests(tenant_id, found) if found else set()
     return [each for each in found if each not in waiting]

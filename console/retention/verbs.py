@@ -1,4 +1,4 @@
-"""Every write about legal holds, erasures and retention policies. What destroys takes two people."""
+"""Every write about legal holds, erasures and retention policies. Destruction takes two people."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Legal holds, erasure under two persons, and how long what is kept."""
+"""Legal holds, erasure by two people, and retention periods."""
 
 from __future__ import annotations
 

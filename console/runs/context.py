@@ -30,7 +30,7 @@ _BACK = {"OPEN": "rolling back", "STUCK": "rollback needs review", "DONE": "roll
 
 @dataclass(frozen=True, kw_only=True)
 class StepView:
-    """One step with the row behind it, its region, its recovery actions and what it went on over.
+    """One step with the row behind it, its region, its recovery actions and the failures it continued after.
 
     `waiting` is what is ordered for it and not proposed yet.
     """
@@ -56,8 +56,8 @@ class RollbackStatus:
 
 @dataclass(frozen=True, kw_only=True)
 class RunView:
-    """A run: `complete` says that every step was done and stands, `outcomes` what its steps came to, `can_return` that
-    none has begun that cannot be undone, but for what is known to have had no effect.
+    """A run: `complete` if every step succeeded and none was reversed, `outcomes` those of its steps, `can_return` if
+    no irreversible step has begun, except those known to have had no effect.
     """
 
     run_id: str
@@ -70,7 +70,7 @@ class RunView:
     later: int = 0
 
     def around(self, action_id: UUID | None, most: int) -> RunView:
-        """At most so many steps: those around an action, or the newest; `earlier` and `later` say how many are not."""
+        """At most `most` steps: those around an action, or the newest; `earlier` and `later` count the omitted ones."""
         places = [place for place, one in enumerate(self.steps) if one.row.id == action_id]
         last = min(places[0] + most // 2 + 1, len(self.steps)) if places else len(self.steps)
         last = max(last, min(most, len(self.steps)))
@@ -103,7 +103,7 @@ class RunView:
 
 
 def load_run(tenant_id: UUID, run_id: str) -> RunView | None:
-    """The run of that name, or None where no action belongs to one."""
+    """The run of that name; None if no action belongs to it."""
     actions = runs.steps_of(tenant_id, run_id, limit=MOST)
     if not actions:
         return None
@@ -178,7 +178,7 @@ def recovery_origin(tenant_id: UUID, action: Action) -> dict[str, Any] | None:
 
 
 def run_strip(tenant_id: UUID, action: Action) -> RunView | None:
-    """The run for the strip on an action's page; a lone step that nothing was done about has none."""
+    """Return the run for the strip on an action's page; None for a single step without recovery."""
     found = load_run(tenant_id, action.run_id)
     if found is None or (len(found.steps) < 2 and not any(one.recovery or one.waiting for one in found.steps)):
         return None

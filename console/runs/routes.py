@@ -84,7 +84,7 @@ def strategies(request: HttpRequest) -> HttpResponse:
 
 
 def _is_theirs(caller: Caller, found: runs_context.RunView) -> bool:
-    """An agent sees runs in which it has a session of its own."""
+    """Return True if the agent has a session of its own in the run."""
     if caller.kind != "agent":
         return True
     theirs = set(sessions_queries.sessions_of_key(caller.tenant_id, caller.actor.id))

@@ -1,4 +1,4 @@
-"""One run: its steps as a saga, with the pivot, what continued after failure, and taking it back."""
+"""One run: its steps as a saga, with the pivot, steps continued after a failure, and its rollback."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def cancel_run(request: TenantRequest, run_id: str) -> HttpResponse:
 
 
 def _case_href(request: TenantRequest, back: runs_context.RollbackStatus | None) -> str:
-    """The address at which a person settles what the run waits for."""
+    """The address where a person settles what the run waits for."""
     case = after.case_of(request.tenant.id, back.waits_at) if back and back.waits_at else None
     return reverse("case", args=[request.tenant.slug, case.id]) if case else ""
 

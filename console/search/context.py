@@ -64,7 +64,7 @@ _KINDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class SearchItem:
-    """One thing that was found: what it is, its name, what else is known, and its page."""
+    """One search result: its kind, its name, further facts, and its page."""
 
     kind: str
     name: str
@@ -75,7 +75,7 @@ class SearchItem:
 
 @dataclass(frozen=True, slots=True)
 class SearchGroup:
-    """Things of one kind."""
+    """Results of one kind."""
 
     word: str
     items: list[SearchItem]
@@ -83,7 +83,9 @@ class SearchGroup:
 
 
 def pages_named(request: TenantRequest, typed: str) -> list[SearchItem]:
-    """The pages whose name or subject begins with what was typed, as far as this person may open them; all for none."""
+    """The pages whose name or subject begins with the typed text and that this person may open; all for an
+    empty text.
+    """
     asked = typed.casefold().split()
     slug, roles = request.tenant.slug, request.caller.roles
     found = []

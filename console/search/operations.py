@@ -1,4 +1,4 @@
-"""The search terms: kept behind a cursor, and made anew at any time with the same result.
+"""The search terms: stored up to a cursor, and recomputable at any time with the same result.
 
 An action whose record has moved on gets its terms anew, all of them in one transaction with the cursor: after a crash
 both are as before, and the next tick does it again. Events become visible at commit but are stamped before it, so those
@@ -29,7 +29,7 @@ _BEGINNING: Final = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 def update_search(*, tenant_id: UUID) -> int:
-    """Take up what the record has gained, a portion of it; how many actions it looked at anew, 0 when all is known.
+    """Index a portion of new events; return the number of actions read, 0 when all are indexed.
 
     Nothing while another worker is at it. Inside `tenancy`.
     """

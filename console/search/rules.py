@@ -1,4 +1,4 @@
-"""The words by which an action is found beside its id and its target.
+"""The words by which an action is found besides its id and its target.
 
 1. The hash of its payload, as it is: the hash stands in the record and in every list. Its beginning is enough.
 2. The amount that its arguments name, with and without the currency: `20.50 EUR`, `EUR 20.5` and `20.50` are the same.
@@ -41,7 +41,7 @@ def terms_of(
 
 
 def asked_terms(tenant_id: UUID, key: bytes, text: str) -> list[str]:
-    """The keyed words that a typed text can be: a code, an amount or both."""
+    """Return the keyed words that a typed text can be: a code, an amount or both."""
     typed = text.strip()
     return [
         _keyed_term(tenant_id, key, f"code {typed.casefold()}"),
@@ -50,7 +50,7 @@ def asked_terms(tenant_id: UUID, key: bytes, text: str) -> list[str]:
 
 
 def hex_prefix(text: str) -> str:
-    """The hexadecimal digits of a typed beginning of an id or a hash, without dashes; empty where it is none."""
+    """The hexadecimal digits at the beginning of a typed id or hash, without dashes; empty if it is neither."""
     digits = text.strip().lower().removeprefix("sha256:").replace("-", "")
     return digits if SHORTEST_PREFIX <= len(digits) <= 64 and _HEX.fullmatch(digits) else ""
 

@@ -1,4 +1,4 @@
-"""The report on a session or a run for its page: the same words, with a link to each action."""
+"""The report on a session or a run for its page: the same text, with a link to each action."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST = 30
 
 
 def summary_panel(slug: str, session_actions: SessionActions) -> dict[str, Any]:
-    """The summary and what may be told of each action, oldest first; of many the newest."""
+    """The summary and the report of each action, oldest first; of many the newest."""
     actions = {str(each.id): each for each in session_actions.actions}
     lines = [
         {

@@ -14,7 +14,7 @@ _NAMES = {"url", "model", "key", "timeout_s"}
 
 
 def load_extractor(file: Path) -> Extractor:
-    """Load the address of the extractor of claims; the file holds a key, so it must be closed to others."""
+    """Load the address of the extractor of claims; the file holds a key, so only its owner may read it."""
     try:
         if file.stat().st_mode & 0o077:
             raise UnusableFile(f"{file} holds a secret and must be closed to others: chmod 600 it.")

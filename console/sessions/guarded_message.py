@@ -1,4 +1,4 @@
-"""A judged message as a page shows it: what the record did not bear out is struck out."""
+"""A judged message for a page: unsupported claims are struck out."""
 
 from __future__ import annotations
 

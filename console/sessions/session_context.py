@@ -31,7 +31,7 @@ MOST = 500
 
 @dataclass(frozen=True)
 class SessionActions:
-    """The actions of a session or a run, oldest first, and what surrounds them."""
+    """The actions of a session or a run, oldest first, and their context."""
 
     actions: tuple[Any, ...]
     items: tuple[ReportedAction, ...]
@@ -39,21 +39,21 @@ class SessionActions:
 
 
 def actions_of_session(session: Session) -> SessionActions:
-    """All that may be told of a session."""
+    """The reports of a session."""
     actions, made = _actions(session.tenant_id, session=session.id)
     items = session_reports.reported_actions(session.tenant_id, actions)
     return SessionActions(tuple(actions), tuple(items), _scene(session, items, unseen=made - len(items)))
 
 
 def actions_of_run(tenant_id: UUID, run_id: str) -> SessionActions:
-    """All that may be told of a run: its own steps, without what recovery did about them."""
+    """The reports of a run: its own steps, without those of recovery."""
     actions, made = _actions(tenant_id, run=run_id, relation="")
     items = session_reports.reported_actions(tenant_id, actions)
     return SessionActions(tuple(actions), tuple(items), SessionScene(unseen=made - len(items)))
 
 
 def summary_document(session: Session) -> dict[str, Any]:
-    """The summary of a session; the static text where none can be made (R-FB-05)."""
+    """Return the summary of a session; the static text if none can be made (R-FB-05)."""
     scene = SessionScene(forced=session.forced_at is not None, limit=session.iteration_limit)
     try:
         with savepoint():
@@ -73,7 +73,7 @@ def summary_fields(made: SessionSummary, *, forced: bool) -> dict[str, Any]:
 def remember_reported(
     session: Session, session_actions: SessionActions, found: Iterable[str], *, to: UUID, at: datetime
 ) -> None:
-    """Remember what was told of these actions (R-RI-15)."""
+    """Record that these reports were given (R-RI-15)."""
     ids = set(found)
     by_id = {item.action_id: item.report for item in session_actions.items if item.action_id in ids}
     pairs = [(action, by_id[str(action.id)]) for action in session_actions.actions if str(action.id) in by_id]
@@ -81,7 +81,7 @@ def remember_reported(
 
 
 def _actions(tenant_id: UUID, **where: Any) -> tuple[list[Any], int]:
-    """The newest actions, oldest first, with every older one that is still open; and how many there are in all."""
+    """The newest actions, oldest first, with every older open one; and the total number."""
     newest = actions_queries.actions(tenant_id, limit=MOST, **where)
     if len(newest) < MOST:
         return newest[::-1], len(newest)

@@ -49,7 +49,7 @@ _OF_THE_SESSION = {
 
 @login_not_required
 async def stream_session(request: HttpRequest, session_id: UUID) -> HttpResponseBase:
-    """A stream of a session's events, for the key that opened it."""
+    """Stream a session's events to the key that opened it."""
     if request.method != "GET":
         return problems.method_not_allowed(request, "GET")
     try:
@@ -81,7 +81,7 @@ def _caller(request: HttpRequest, session_id: UUID) -> Caller:
 
 
 def _place(text: str) -> datetime | None:
-    """The moment in an `id:` of ours; whatever else somebody sends begins now."""
+    """The moment in one of our `id:` values; any other value begins now."""
     try:
         return datetime.fromtimestamp(int(text.partition(".")[0]) / 1_000_000, UTC)
     except (ValueError, OverflowError, OSError):
@@ -89,7 +89,7 @@ def _place(text: str) -> datetime | None:
 
 
 async def session_events(caller: Caller, session_id: UUID, since: datetime) -> AsyncIterator[bytes]:
-    """Stream the events from a moment on while the key is valid; nothing stays open when the client leaves."""
+    """Stream the events from a moment on while the key is valid; a disconnected client leaves nothing open."""
     try:
         async for chunk in _events(caller, session_id, since):
             yield chunk
@@ -132,7 +132,7 @@ def _is_good(caller: Caller) -> bool:
 def _new_events(
     tenant_id: UUID, session_id: UUID, after: datetime, seen: set[UUID]
 ) -> list[tuple[str, Any, UUID, datetime]]:
-    """(kind, data, event, recorded at) of what is new in a session, oldest first."""
+    """Return (kind, data, event, recorded at) of a session's new events, oldest first."""
     try:
         with tenancy(tenant_id, reads_only=True):
             actions = {each.id: each for each in actions_queries.actions(tenant_id, session=session_id, limit=500)}
@@ -172,13 +172,13 @@ def _event_data(row: Any, actions: dict[UUID, Any], approvals: dict[UUID, Any]) 
 
 
 def _summed_up(row: Any) -> dict[str, Any]:
-    """The summary as it is now, which may be later than the event."""
+    """Return the present summary, which may be later than the event."""
     session = sessions_queries.session(row.tenant_id, row.subject_id)
     return session_context.summary_document(session) if session is not None else {}
 
 
 def _guard_verdict(row: Any) -> dict[str, Any]:
-    """The guard's verdict on a message, by codes; the message's sender got its text in the answer."""
+    """Return the guard's verdict on a message, as codes; the message's sender got its text in the answer."""
     found = events_queries.event_with_detail(row.tenant_id, row.subject_id, row.seq)
     detail = (found[2] if found else None) or {}
     return {

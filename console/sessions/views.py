@@ -1,4 +1,4 @@
-"""One session of an agent: its pinned goal, every call, and what may be told."""
+"""One session of an agent: its pinned goal, its calls, and the reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Standing approvals in words: what one covers, what it rests on, how much of it is used, and what passed under it."""
+"""Standing approvals in words: what one covers, its evidence, its used budget, and the actions that passed."""
 
 from __future__ import annotations
 

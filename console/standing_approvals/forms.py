@@ -24,13 +24,13 @@ class WordForm(IdentityProofForm):
 
 
 class StandingAnswerForm(WordForm):
-    """The second person's word."""
+    """The second person's decision."""
 
     to = forms.ChoiceField(choices=[("agree", "agree"), ("decline", "decline")])
 
 
 class StandingProposalForm(WordForm):
-    """A budget and an end date for what is offered."""
+    """A budget and an end date for an offered standing approval."""
 
     count = forms.IntegerField(min_value=1, max_value=1000, label="Actions that may pass")
     total = forms.DecimalField(min_value=0, max_digits=15, decimal_places=4, required=False, label="Total amount")
@@ -49,7 +49,7 @@ class StandingProposalForm(WordForm):
             del self.fields["total"]
 
     def budget(self) -> StandingBudget:
-        """The budget that was proposed; whether the policy allows it is for the rules to say."""
+        """The proposed budget; the rules decide if the policy allows it."""
         said, total = self.cleaned_data, self.cleaned_data.get("total")
         minor = int(total * Decimal(10) ** decimal_places(self.currency)) if total is not None else None
         end = datetime.combine(said["ends_on"], time.max, tzinfo=UTC).replace(microsecond=0)

@@ -21,7 +21,7 @@ REASON = "STANDING_APPROVAL_PAUSED"
 
 
 def watch_standing_approvals(tenant_id: UUID, *, at: datetime) -> int:
-    """Pause what must not go on, end what is over, and open the cases; how many cases it was.
+    """Pause standing approvals that must stop, end expired ones, and open cases; return the number of cases.
 
     A pause and its case are two transactions, each under its own locks: a pause never waits for a case, and if we crash
     between them, the next tick finds the pause without its case.
@@ -42,8 +42,8 @@ def watch_standing_approvals(tenant_id: UUID, *, at: datetime) -> int:
 
 
 def _open_case(row: StandingApproval, *, at: datetime) -> None:
-    """The case of the action that a pause is about: the one that is open, or a new one. A pause that is about no action
-    is about the newest that passed, or the newest by which the standing approval was earned.
+    """The case of the action behind a pause: the open one, or a new one. A pause without an action concerns the newest
+    that passed, or the newest by which the standing approval was earned.
     """
     passed = queries.passes(row.tenant_id, row.id)
     action_id = row.pause_action or (passed[0].action_id if passed else UUID(row.evidence[0]))

@@ -132,7 +132,7 @@ def end(request: HttpRequest, standing_approval_id: UUID, body: ReasonBody) -> s
 def _say(
     request: HttpRequest, standing_id: UUID, body: schemas.StandingWordBody, say: Callable[..., StandingApproval]
 ) -> schemas.StandingApproval:
-    """A person's word, for which they prove once more who they are."""
+    """Carry out a person's decision, with fresh proof of identity."""
     caller = caller_of(request)
     row = say(
         tenant_id=caller.tenant_id,

@@ -1,4 +1,4 @@
-"""Standing approvals as pages: what is offered and by what it was earned, what is in force, and what passed."""
+"""The pages of standing approvals: offers with their evidence, those in force, and the actions that passed."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def stop(request: TenantRequest, standing_approval_id: UUID) -> HttpResponse:
 def _carried_out(
     request: TenantRequest, form: WordForm, carry_out: Callable[[str], StandingApproval]
 ) -> tuple[StandingApproval | None, int]:
-    """The result; a refusal is shown beside its field, and the typed text is kept."""
+    """The result; a refusal is shown at its field, and the typed text is kept."""
     proof = proof_class(request, request.user, *form.proof())
     try:
         with undo_if_refused(request):

@@ -31,7 +31,9 @@ OVER = {
 
 @dataclass(frozen=True, kw_only=True)
 class SystemStatus:
-    """One registered system: how it answers, what it owes, and whether anything irreversible is released to it."""
+    """One registered system: its answers, its verification debt, and whether irreversible actions are
+    released to it.
+    """
 
     id: UUID
     name: str
@@ -74,7 +76,7 @@ def all_systems(tenant_id: UUID, *, at: datetime) -> list[SystemStatus]:
 
 
 def contracts_by_system(tenant: Tenant) -> dict[str, list[dict[str, Any]]]:
-    """The tools that are verified in each system: the newest version in force, and how many earlier ones are."""
+    """The tools verified in each system: the newest version in force, and the number of earlier ones."""
     found: dict[str, list[dict[str, Any]]] = {}
     for system, versions in catalogue_queries.versions_by_system(tenant.id).items():
         counted = Counter(tool for tool, _ in versions)

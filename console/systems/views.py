@@ -1,4 +1,6 @@
-"""Systems: how each authoritative system answers, what it owes, and whether anything irreversible is released to it."""
+"""Systems: the health of each system of record, its verification debt, and whether irreversible actions are released to
+it.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +78,7 @@ def _may_test(request: TenantRequest) -> bool:
 @in_tenant(*sorted(MAY_TEST))
 @require_POST
 def test_connection(request: TenantRequest, system_id: UUID) -> HttpResponse:
-    """Read the system once; who did is put on record, and that it answered. The reading itself holds no lock."""
+    """Read the system once; who did so and the result are recorded. The reading itself holds no lock."""
     system = catalogue_queries.system_by_id(request.tenant.id, system_id)
     if system is None:
         raise Http404
@@ -111,7 +113,7 @@ def stop(request: TenantRequest, system_id: UUID) -> HttpResponse:
 @in_tenant("administrator", "operator")
 @require_POST
 def decide_change(request: TenantRequest, system_id: UUID) -> HttpResponse:
-    """The second person's word on a change of where a system is, or of how it is read."""
+    """The second person's decision about a changed address or way of reading a system."""
     form, known = ConfirmProposalForm(request.POST), catalogue_queries.system_by_id(request.tenant.id, system_id)
     if known is None:
         raise Http404
@@ -163,7 +165,7 @@ def _name(request: TenantRequest, system_id: UUID) -> str:
 
 
 def _waits(request: TenantRequest, seen: systems_context.SystemStatus) -> dict[str, Any]:
-    """A change that waits: what would differ, who sent it, and whether that was the reader."""
+    """A waiting change: its difference, its sender, and whether that was the reader."""
     assert seen.proposal is not None
     by = systems_context.change_sender(seen)
     wanted = {"pattern": seen.proposal["pattern"], "settings": seen.proposal["settings"]}

@@ -37,9 +37,7 @@ class TargetNow:
 
 
 def newest_state(tenant_id: UUID, found: list[Action]) -> TargetNow | None:
-    """The newest of what was read of a target before or after its newest actions; None where nothing was, or it was
-    erased.
-    """
+    """The newest state of a target read before or after its newest actions; None if there is none, or it was erased."""
     ids = [each.id for each in found[:LOOKED_THROUGH]]
     before = {pointer: action for action, pointer in readings.newest_reading_pointers(tenant_id, ids).items()}
     behind = {run.pointer: run.action_id for run in after.last_runs(tenant_id, ids).values()}
@@ -53,7 +51,7 @@ def newest_state(tenant_id: UUID, found: list[Action]) -> TargetNow | None:
 
 
 def _state_in(pointer: UUID, document: dict[str, Any]) -> target_drift.TakenReading | None:
-    """The state in a reading, or in the last reading of a verification run; None where it shows nothing."""
+    """The state in a reading, or in the last reading of a verification run; None if it shows none."""
     of_run = document.get("readings")
     reading = of_run[-1] if of_run else document
     if not reading.get("observed_at"):

@@ -1,4 +1,4 @@
-"""One target: what it is now, what was done to it and by whom, and what stops it."""
+"""One target: its present state, its actions, and its freezes."""
 
 from __future__ import annotations
 
@@ -85,8 +85,8 @@ def exported_rows(request: TenantRequest) -> list[tuple[Action, Mapping[str, Any
 @in_tenant("reviewer", "operator")
 @require_POST
 def read(request: TenantRequest) -> HttpResponse:
-    """Have the target read again, for the newest action that may still be: one that waits for approval, or an effect
-    that is not settled.
+    """Have the target read again, for the newest eligible action: one that waits for approval, or with an unsettled
+    effect.
     """
     name = request.POST.get("name", "")
     found = actions.actions(request.tenant.id, target=name, limit=PAGE) if name else []

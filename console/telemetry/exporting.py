@@ -1,4 +1,4 @@
-"""Send the spans of actions to a collector, by OTLP, from a stored place in the log.
+"""Send the spans of actions to a collector, by OTLP, from a stored log position.
 
 A span goes out when the event that ends it has its place in the log. The place moves on once the collector has taken
 what stands before it: after a crash, or while no collector answers, the same spans go again, with the same ids. Nothing
@@ -44,7 +44,7 @@ Send = Callable[[Sequence[TracedSpan]], bool]
 
 
 def export_next(tenant_id: UUID, *, send: Send, at: datetime) -> int:
-    """Send the next spans of a tenant; up to how many events and reports the place moved on, 0 where it did not."""
+    """Send the next spans of a tenant; return the number of events and reports that the position advanced."""
     with tenancy(tenant_id):
         here = operations.current_place(tenant_id=tenant_id, at=at)
         leaves = log.leaves_after(tenant_id, here.log, here.index, limit=AT_A_TIME)
@@ -67,7 +67,7 @@ def export_next(tenant_id: UUID, *, send: Send, at: datetime) -> int:
 
 
 def _newly_reported(tenant_id: UUID, after: datetime, *, at: datetime) -> tuple[set[UUID], datetime]:
-    """The actions of which somebody was told after a moment, and up to when that was looked for."""
+    """The actions reported to someone after a moment, and the end of the searched time."""
     until = max(after, at - REPORTS_REST)
     found = queries.reports_between(tenant_id, after=after, until=until, limit=AT_A_TIME)
     if len(found) == AT_A_TIME:
@@ -92,7 +92,7 @@ def _new_spans(
 
 
 def send_spans(spans: Sequence[TracedSpan]) -> bool:
-    """Send spans to the collector of the settings; whether it took them."""
+    """Send spans to the configured collector; return True if it accepted them."""
     from opentelemetry.sdk.trace.export import SpanExportResult
 
     return bool(_exporter().export([_sdk_span(each) for each in spans]) is SpanExportResult.SUCCESS)
@@ -108,7 +108,7 @@ def _exporter() -> Any:
 
 @cache
 def _scope() -> tuple[Any, Any]:
-    """(resource, instrumentation scope): who we are, in a collector that hears many."""
+    """Return (resource, instrumentation scope), which identify this installation in a shared collector."""
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 

@@ -1,4 +1,4 @@
-"""Health, in two parts: what this process needs to take requests, and what the whole installation lacks.
+"""Health in two parts: what this process needs to accept requests, and what the whole installation lacks.
 
 A load balancer asks the first (`/readyz`): only what other processes of the same kind need not lack too, so that no
 fault of the installation takes all of them out at once. The second (`/statusz`, the page Installation) is for those who
@@ -51,7 +51,7 @@ FRESH_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was looked at: in order, not in order, or (None) not known from here, and a sentence."""
+    """One check: in order, not in order, or (None) not known from here, and a sentence."""
 
     code: str
     in_order: bool | None
@@ -95,7 +95,7 @@ TITLES = {
 
 
 def readiness_faults() -> list[Check]:
-    """The failed checks that keep this process from taking requests; empty where it may.
+    """The failed checks that make this process not ready; empty if it is ready.
 
     One statement in each of the two databases, well under a millisecond of theirs.
     """
@@ -128,7 +128,7 @@ def _database() -> Iterator[Check]:
 
 
 def _seconds_ahead(asked_at: float, at: float, answered_at: float) -> float:
-    """The seconds that this process's clock is ahead of the database's, which said `at`; 0 within `SKEW_S`."""
+    """The seconds by which this process's clock is ahead of the database time `at`; 0 within `SKEW_S`."""
     # The answer was made some time between question and answer.
     ahead_s = (asked_at + answered_at) / 2 - at
     return ahead_s if abs(ahead_s) - (answered_at - asked_at) / 2 > SKEW_S else 0.0
@@ -167,9 +167,7 @@ _clock_is_off = False
 
 
 def look_at_worker_clock() -> None:
-    """Tell in the log when this worker's clock begins to be off and when it is right again, and keep it for the status
-    as long as it is off.
-    """
+    """Log when this worker's clock becomes wrong and when it is right again, and keep it in the status meanwhile."""
     global _clock_is_off
     asked_at = time.time()
     [(at,)] = execute("SELECT extract(epoch FROM clock_timestamp())::float8")
@@ -191,7 +189,7 @@ _looking = Lock()
 
 
 def installation_status() -> list[Check]:
-    """Every check of `TITLES`, in that order; looked at anew after `FRESH_S`, by one thread at a time."""
+    """Every check of `TITLES`, in that order; repeated after `FRESH_S`, by one thread at a time."""
     global _looked
     with _looking:
         if time.monotonic() - _looked[0] > FRESH_S or not _looked[1]:
@@ -200,7 +198,7 @@ def installation_status() -> list[Check]:
 
 
 def look_at_installation() -> list[Check]:
-    """Every check of `TITLES` as it stands now; what needs the database is not known while it does not answer."""
+    """Every check of `TITLES` now; checks that need the database are unknown while it does not answer."""
     found = [*_database(), *_keys(), *_epoch(), *_broker()]
     answers = {check.code: check.in_order for check in found}
     whole = bool(answers["DATABASE"] and answers.get("MIGRATIONS"))
@@ -222,7 +220,7 @@ def look_at_installation() -> list[Check]:
 
 
 def _unknown_without_broker(check: Check) -> Check:
-    """Beat is seen by what workers get from it, so not while nothing gets through."""
+    """Report beat as unknown while the broker is unreachable, because it is observed through the workers."""
     if check.code == "BEAT" and check.in_order is False:
         return Check("BEAT", None, "Not known while the broker is away: its ticks reach no worker.")
     return check
@@ -285,7 +283,7 @@ _no_room: tuple[float, str] | None = None
 
 
 def note_database_error(error: BaseException) -> None:
-    """Keep that the database refused a write for want of room, for the status that this process tells."""
+    """Record that the database refused a write for lack of space, for this process's status."""
     global _no_room
     if isinstance(error.__cause__, DiskFull):
         _no_room = time.monotonic(), str(error).strip().splitlines()[0]

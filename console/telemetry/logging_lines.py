@@ -1,4 +1,4 @@
-"""The fields of a log line, and what no line may contain.
+"""The fields of a log line, and what it may not contain.
 
 A line names the request, its trace, its tenant or its task. No line holds a payload: the message of an exception may
 quote input (a database quotes the row that it refuses), so only its type, its code and the places in our files are
@@ -33,7 +33,7 @@ _facts: ContextVar[dict[str, str] | None] = ContextVar("counterfoil_log_facts", 
 
 @contextmanager
 def logged_with(**facts: str) -> Iterator[dict[str, str]]:
-    """Every line that is logged inside names these, and what `add_log_facts` adds; gives them as they come to stand."""
+    """Every line logged inside has these fields and those of `add_log_facts`; yields the fields."""
     found = {**(_facts.get() or {}), **facts}
     token = _facts.set(found)
     try:
@@ -43,7 +43,7 @@ def logged_with(**facts: str) -> Iterator[dict[str, str]]:
 
 
 def add_log_facts(**facts: str) -> None:
-    """Name these from here on, for the rest of this request or task."""
+    """Add these facts to the log lines of the rest of this request or task."""
     known = _facts.get()
     if known is not None:
         known.update(facts)
@@ -96,7 +96,7 @@ def _add_request_id(response: HttpResponseBase, facts: Mapping[str, str]) -> Htt
 
 
 def without_payload(record: logging.LogRecord) -> logging.LogRecord:
-    """The same line with nothing of an exception but its type, code and places; `facts` and `faults` beside it."""
+    """The same line with only type, code and places of an exception; in `facts` and `faults`."""
     line = copy.copy(record)
     if isinstance(record.args, Mapping):
         line.args = {name: "…" if name in _CELERY_QUOTES else _safe(value) for name, value in record.args.items()}
@@ -118,7 +118,7 @@ def _safe(value: Any) -> Any:
 
 
 def fault_name(error: BaseException) -> str:
-    """The type of an exception, with its code where it has one: no word of its message."""
+    """The type of an exception, with its code if it has one, without its message."""
     kind = type(error)
     name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
     code = getattr(error, "sqlstate", None) or getattr(error, "code", None) or getattr(error, "errno", None)
@@ -126,7 +126,7 @@ def fault_name(error: BaseException) -> str:
 
 
 def faults_of(error: BaseException) -> list[dict[str, Any]]:
-    """An exception and what caused it, each with the places that it came through, the innermost last."""
+    """An exception and its causes, each with its places, innermost last."""
     found: list[dict[str, Any]] = []
     at: BaseException | None = error
     while at is not None and len(found) < _MOST_CAUSES:
@@ -138,7 +138,7 @@ def faults_of(error: BaseException) -> list[dict[str, Any]]:
 
 
 class LineFormatter(logging.Formatter):
-    """Lines for a terminal: time, level, logger, message, the facts, and below it the places of an exception."""
+    """Lines for a terminal: time, level, logger, message, the fields, and below it the places of an exception."""
 
     def format(self, record: logging.LogRecord) -> str:
         line = without_payload(record)

@@ -1,4 +1,4 @@
-"""Up to where the spans of a tenant have gone to the collector."""
+"""The position up to which the spans of a tenant were exported to the collector."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ledger.log.queries import log as logs
 
 
 def current_place(*, tenant_id: UUID, at: datetime) -> TraceCursor:
-    """The position of the tenant's export; the first time, the end of its log: earlier events are not sent."""
+    """Return the position of the tenant's export; the first time, the end of its log: earlier events are not sent."""
     here = TraceCursor.objects.filter(tenant_id=tenant_id).first()
     if here is not None:
         return here
@@ -20,6 +20,6 @@ def current_place(*, tenant_id: UUID, at: datetime) -> TraceCursor:
 
 
 def advance_place(here: TraceCursor, *, log: int, index: int, reports_to: datetime) -> None:
-    """Move the place on, unless another worker has sent the same and moved it already."""
+    """Advance the position, unless another worker has sent the same spans already."""
     still = TraceCursor.objects.filter(tenant_id=here.tenant_id, log=here.log, index=here.index)
     still.update(log=log, index=index, reports_to=reports_to)

@@ -57,14 +57,14 @@ def moment(context: dict[str, Any], at: datetime | None) -> SafeString:
 
 @register.simple_tag(takes_context=True)
 def clock(context: dict[str, Any], at: datetime) -> SafeString:
-    """A time of day, for sequences where the seconds between rows matter; the day only when it is another."""
+    """Return a time of day, for sequences where seconds matter; with the day only if it differs."""
     form = "%H:%M:%S" if at.astimezone(UTC).date() == context["as_of"].astimezone(UTC).date() else "%d %b %H:%M:%S"
     return mark_safe(f'<time datetime="{_iso(at)}" title="{_absolute(at)}">{at.astimezone(UTC).strftime(form)}</time>')
 
 
 @register.simple_tag(takes_context=True)
 def countdown(context: dict[str, Any], until: datetime | None, since: datetime | None = None) -> SafeString:
-    """The time left until a deadline, with a ring if the whole span is known."""
+    """Return the time left until a deadline, with a ring if the whole span is known."""
     if until is None:
         return mark_safe('<span class="muted">No deadline</span>')
     left = until - context["as_of"]
@@ -109,13 +109,13 @@ def copied(value: str, label: str) -> SafeString:
 
 @register.filter
 def marked(shown: str) -> SafeString:
-    """Text as `rendering` shows it, each mark of a misleading character set apart and named."""
+    """Return text as `rendering` shows it, with each misleading character marked and named."""
     return mark_safe(_MARK.sub(_glyph, html.escape(shown)))
 
 
 @register.filter
 def plainly(text: object) -> SafeString:
-    """Any text from outside, misleading characters marked; line breaks and indentation stay what they are."""
+    """Any text from outside with misleading characters marked; line breaks and indentation are kept."""
     lines = str(text).split("\n")
     if all(line.isascii() and line.isprintable() for line in lines):
         return escape(text)
@@ -127,7 +127,7 @@ register.filter(target_text)
 
 @register.filter
 def without_codes(text: object) -> SafeString:
-    """A recorded sentence with its codes in words; otherwise as `plainly`."""
+    """Return a recorded sentence with its codes in words; otherwise as `plainly`."""
     return plainly(labels.replace_codes(str(text)))
 
 
@@ -174,7 +174,7 @@ def outcome(holds: str) -> SafeString:
 
 @register.simple_tag
 def part_outcome(outcome: str) -> SafeString:
-    """The icon of one part of an action that was done in part; the words stand beside it."""
+    """The icon of one part of a partially applied action; the words are beside it."""
     return icon(labels.PARTS.get(outcome, "question"))
 
 
@@ -205,7 +205,7 @@ def policy_link(context: dict[str, Any], kind: str, version: str) -> SafeString:
 
 @register.simple_tag(takes_context=True)
 def target_link(context: dict[str, Any], target: str) -> SafeString:
-    """The name of a target as a link to its page; one that was erased has none."""
+    """The name of a target as a link to its page; without a link if it was erased."""
     if not target:
         return mark_safe('<span class="muted">erased</span>')
     href = target_page(context["frame"]["tenant"].slug, target)
@@ -214,7 +214,7 @@ def target_link(context: dict[str, Any], target: str) -> SafeString:
 
 @register.simple_tag(takes_context=True)
 def filters_in_force(context: dict[str, Any], form: BaseForm) -> list[dict[str, str]]:
-    """The filters that are set in the address: name, value in words, and the address without each."""
+    """Return the filters that are set in the address: name, value in words, and the address without each."""
     found = []
     for field in form.visible_fields():
         value = form.data.get(field.html_name, "")
@@ -229,7 +229,7 @@ def filters_in_force(context: dict[str, Any], form: BaseForm) -> list[dict[str, 
 
 @register.simple_tag(takes_context=True)
 def time_presets(context: dict[str, Any], form: BaseForm) -> list[dict[str, str]]:
-    """Days that are often asked for, where the form has `since` and `until`: in words, and the address with them."""
+    """Common periods, for forms with `since` and `until`: labels with their addresses."""
     if not {"since", "until"} <= set(form.fields):
         return []
     today = context["as_of"].astimezone(UTC).date()
@@ -245,26 +245,26 @@ def time_presets(context: dict[str, Any], form: BaseForm) -> list[dict[str, str]
 
 
 def _set_fields(form: BaseForm) -> list[tuple[str, str]]:
-    """The values in the address but for the place in the list."""
+    """The values in the address except the position in the list."""
     assert isinstance(form.data, QueryDict)
     return [(name, each) for name, values in form.data.lists() for each in values if each and name != "after"]
 
 
 def target_page(slug: str, target: str) -> str:
-    """The address of a target's page. Its name may hold any character, so it stands in the query."""
+    """The address of a target's page. Its name may contain any character, so it is in the query."""
     return f"{reverse('target', args=[slug])}?{urlencode({'name': target})}"
 
 
 @register.simple_tag(takes_context=True)
 def code_link(context: dict[str, Any], code: str, words: str = "", anchor: str = "") -> SafeString:
-    """A code, or the words said for it, as a link to what the glossary says it means."""
+    """A code, or its words, as a link to its meaning in the glossary."""
     href = f"{reverse('glossary', args=[context['frame']['tenant'].slug])}#{anchor or code.lower()}"
     return format_html('<a class="over" href="{}">{}</a>', href, words or code)
 
 
 @register.simple_tag
 def standing(place: LogPosition | None) -> str:
-    """The place of an event in its log, in a few words."""
+    """The log position of an event, in a few words."""
     if not place:
         return "not yet sealed"
     number = f"{place.log}:{place.index}" if place.log > 1 else str(place.index)
@@ -273,7 +273,7 @@ def standing(place: LogPosition | None) -> str:
 
 @register.simple_tag(takes_context=True)
 def kept_part(context: Context, template: str) -> SafeString:
-    """A part of the frame that is made of its places alone: rendered once for all pages on which these are the same."""
+    """A part of the frame that depends only on its entries: rendered once for all pages on which these are equal."""
     return (
         _part(template, context["frame"]["places"], context.get("here", "")) if context.get("frame") else mark_safe("")
     )
@@ -388,7 +388,7 @@ def _each(value: Any) -> list[Any]:
 
 
 def _faults(form: BaseForm) -> list[dict[str, str]]:
-    """Every error of a form, with the label, the name and the id of its field; none of a field for the whole form."""
+    """Every error of a form, with the label, the name and the id of its field; empty for errors of the whole form."""
     whole = [{"text": str(text)} for text in form.non_field_errors()]
     return whole + [
         {"text": str(text), "label": str(field.label), "name": field.html_name, "id": field.id_for_label or ""}

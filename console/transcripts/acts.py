@@ -1,4 +1,4 @@
-"""One recorded call as an action: what the gate says of it, what came back, and what may be believed of it.
+"""One recorded call as an action: the gate's verdict, the answer, and the believed state.
 
 `--trust` says how far a tool's own answer goes. A recording has no system of record that could be read, so that
 strictly nothing in it is verified, and every honest "it is done" would be premature. That helps nobody:
@@ -43,7 +43,7 @@ class TrustRequirement(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PredicateResult:
-    """One predicate of the contract over an answer or a later read. `where` says over which."""
+    """One predicate of the contract evaluated on an answer or a later read, as `where` says."""
 
     text: str
     holds: str
@@ -55,7 +55,7 @@ class PredicateResult:
 
 @dataclass(slots=True, eq=False)
 class AuditedAct:
-    """One call of a conversation and what became of it; `number` counts from 1."""
+    """One call of a conversation and its outcome; `number` counts from 1."""
 
     number: int
     turn: int
@@ -83,18 +83,18 @@ class AuditedAct:
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        """The requested fields beside the shown ones: from the newest read that has them, else from the answer."""
+        """The requested fields with the shown ones: from the newest read that has them, else from the answer."""
         named = {one.name: one for one in self.answered_fields}
         return tuple({**named, **self.read_fields}.values())
 
     @property
     def differences(self) -> tuple[Field, ...]:
-        """The fields in which another value is shown than was asked for."""
+        """The fields whose shown value differs from the requested one."""
         return tuple(one for one in self.fields if one.differs)
 
     @property
     def category(self) -> str:
-        """The measuring class (R-MC-14), with executions that failed told apart from those that did not."""
+        """The measuring class (R-MC-14), with failed executions separate from successful ones."""
         failed = self.told is not None and self.told.status in {ReportedStatus.FAILED, ReportedStatus.TIMEOUT}
         return "valid_execution_failed" if self.verdict.category == "valid" and failed else self.verdict.category
 
@@ -131,7 +131,7 @@ _TEXTS = {
 
 
 def believed_state(act: AuditedAct, trust: TrustRequirement) -> State | None:
-    """The state that may be believed of a call; None where the gate refuses it and nothing happened."""
+    """The state that may be believed of a call; None if the gate refuses it and nothing happened."""
     if act.told is None:
         return State.EXECUTING if act.verdict.accepted else None
     if act.seen_by:
@@ -171,7 +171,7 @@ def guard_record(act: AuditedAct, trust: TrustRequirement) -> Record:
 
 
 def _outcome_of(act: AuditedAct, state: State | None) -> str:
-    """The outcome's word, or what stands for it here: nothing in a recording is verified (rule 4)."""
+    """The outcome's word, or its substitute here: nothing in a recording is verified (rule 4)."""
     if state is None:
         # In a recording no gate stood in the way: a tool that answered refused it itself.
         return Outcome.BLOCKED if act.told is None else Outcome.FAILED
@@ -183,7 +183,7 @@ def _outcome_of(act: AuditedAct, state: State | None) -> str:
 
 
 def _answer_of(act: AuditedAct) -> Mapping[str, Any]:
-    """The fields of its answer; what is no object has none, and stands under `answer`."""
+    """The fields of its answer; an answer that is not an object is under `answer`."""
     content = act.told.content if act.told is not None else None
     return content if isinstance(content, Mapping) else {} if content is None else {"answer": content}
 

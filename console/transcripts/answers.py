@@ -57,7 +57,7 @@ _IN_TEXT = re.compile(r"https?://[^\s)\"'>\]]+|#?\b[A-Za-z]{1,12}[-_]?\d[\w-]{2,
 
 @dataclass(frozen=True, slots=True)
 class ParsedAnswer:
-    """One answer: what it says of itself, whether it said so in a typed way, and what in it can be cited."""
+    """One answer: its stated status, whether it is typed, and its citable values."""
 
     observation: ParsedObservation
     typed: bool
@@ -126,7 +126,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _word(content: Mapping[str, Any]) -> ReportedStatus | None:
-    """The status of a result that is one, and not of a thing that was returned (rule 3)."""
+    """The status of a result, and not of an object that was returned (rule 3)."""
     named = content.get("status", content.get("state"))
     found = _STATUS.get(named.strip().lower()) if isinstance(named, str) else None
     inner = content.keys() - {"result", "data", "error", "errors", "evidence", "side_effects", "details", "meta"}
@@ -160,7 +160,7 @@ def _of_words(content: str) -> ReportedStatus | None:
 
 
 def _reason(content: Any) -> str:
-    """The reason of a failure, in one line of the answer's own words."""
+    """Return the reason of a failure, in one line of the answer's own text."""
     if isinstance(content, dict):
         found = next(
             (

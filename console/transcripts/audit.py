@@ -52,7 +52,7 @@ _END = re.compile(r"(?<=[.!?])[\s\"')\]]+|\n+")
 
 @dataclass(frozen=True, slots=True)
 class AgentClaim:
-    """One claim of the agent, and what the recording says to it. `basis`: read, answer or nothing."""
+    """One claim of the agent and its support in the recording. `basis`: read, answer or nothing."""
 
     turn: int
     span: tuple[int, int]
@@ -73,8 +73,8 @@ class AgentClaim:
 
 @dataclass(frozen=True, slots=True)
 class RecordBesideMessage:
-    """A message of the agent with the lines of its receipt at that moment; `notes` are those among them that say what
-    the message says without ground.
+    """A message of the agent with the lines of its receipt at that moment; `notes` are the lines about unsupported
+    statements of the message.
     """
 
     turn: int
@@ -85,7 +85,7 @@ class RecordBesideMessage:
 
 @dataclass(frozen=True, slots=True)
 class ConversationAudit:
-    """Everything that was found in one conversation. `corrected` maps a turn to what might have been said instead."""
+    """The findings about one conversation. `corrected` maps a turn to its corrected text."""
 
     conversation: Transcript
     acts: tuple[AuditedAct, ...]
@@ -201,7 +201,7 @@ class _Run:
             self.corrected[turn.number] = verdict.corrected
 
     def _show_record(self, turn: TranscriptTurn, ground: Ground, notes: tuple[Note, ...]) -> None:
-        """Keep the receipt of what changed, unless all of it is still under way beside these very words."""
+        """Keep the receipt of the changes, unless all of them are still in progress beside this message."""
         under_way = {str(act.number) for act in self.waiting if act.turn == turn.number}
         if under_way:
             ground = replace(ground, records=tuple(one for one in ground.records if one.action_id not in under_way))
@@ -288,7 +288,7 @@ def _weakest(about: list[AuditedAct]) -> str:
 
 
 def _silences(acts: list[AuditedAct], trust: TrustRequirement) -> None:
-    """Note what went on over a failure or an open outcome (rule 5)."""
+    """Note the continuations after a failure or an open outcome (rule 5)."""
     changes = [act for act in acts if act.mutating and act.verdict.category != "phantom"][-MOST_STEPS:]
     steps = [_step(act, changes, trust) for act in changes]
     by_number = {act.number: act for act in changes}

@@ -1,4 +1,4 @@
-"""The contracts that recordings are held against: documents of our own, tool lists, or what a recording carries.
+"""The contracts for auditing recordings: documents of ours, tool lists, or those inside a recording.
 
 1. A contract document (one, a list, `{"contracts": [...]}`) is taken as it is, by the rules of registration except
    those that need a system. One that is refused stops the audit before it begins: without it, every call of its tool
@@ -50,8 +50,8 @@ class InvalidContracts(Refused):
 
 @dataclass
 class ContractCatalogue:
-    """Contracts by tool. `drafted`: those that were inferred; `refused`: why a definition made none;
-    `closed`: nothing beyond what was given may be called.
+    """Contracts by tool. `drafted`: inferred ones; `refused`: reasons of unusable definitions; `closed`: no other tool
+    may be called.
     """
 
     contracts: dict[str, Contract] = field(default_factory=dict)
@@ -78,12 +78,12 @@ class ContractCatalogue:
             self._draft(plain, where)
 
     def learn(self, definitions: Iterable[Mapping[str, Any]], where: str) -> None:
-        """The tools that a recording carries itself; a document that was given goes before them."""
+        """Learn the tools that a recording contains itself; a given document takes precedence over them."""
         for one in definitions:
             self.add(one, where)
 
     def guess(self, name: str) -> Contract | None:
-        """A contract for a tool that is known from its calls alone; None where the catalogue is closed."""
+        """A contract for a tool known only from its calls; None if the catalogue is closed."""
         if name not in self.contracts and name and not self.closed:
             self._draft({"name": name, "description": "", "schema": dict(_ANY), "annotations": {}}, "calls")
         return self.contracts.get(name)
@@ -108,7 +108,7 @@ class ContractCatalogue:
 
 
 def load_catalogue(files: Iterable[Path]) -> ContractCatalogue:
-    """The catalogue in some files and folders; it is closed, for what is not in it was not given to the agent.
+    """The catalogue in some files and folders; it is closed, since other tools were not given to the agent.
 
     `InvalidContracts` names every definition that makes no contract, and why.
     """
@@ -132,7 +132,7 @@ def load_catalogue(files: Iterable[Path]) -> ContractCatalogue:
 
 
 def normalize_tool(definition: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Name, description, schema and annotations of a tool in any of the lists; None when it is no tool."""
+    """Name, description, schema and annotations of a tool in any list format; None if it is not a tool."""
     inner = definition.get("function") or definition.get("custom")
     part = inner if isinstance(inner, Mapping) else definition
     name = part.get("name")
@@ -180,12 +180,12 @@ def draft_contract(plain: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def contract_name(name: str) -> str:
-    """A name that a contract may have; the tool keeps its own in the recording."""
+    """Return a valid contract name; the tool keeps its own in the recording."""
     return _UNFIT.sub("_", name).lstrip("_.-0123456789")[:128] or "tool"
 
 
 def _class_of(name: str, description: str, plain: Mapping[str, Any]) -> SideEffectClass:
-    """The class by MCP's annotations where there are any, else by the words."""
+    """Return the class by MCP's annotations if there are any, otherwise by the words."""
     hints = plain["annotations"]
     if hints.get("readOnlyHint") is True:
         return SideEffectClass.READ_ONLY
@@ -200,9 +200,7 @@ def _class_of(name: str, description: str, plain: Mapping[str, Any]) -> SideEffe
 
 
 def _target(schema: Mapping[str, Any], name: str) -> dict[str, str]:
-    """The template of what a call is about: the first required argument that looks like an identifier, never one that
-    holds words.
-    """
+    """The target template: the first required argument that looks like an identifier, never free text."""
     declared = schema.get("properties") or {}
     fit = [
         one

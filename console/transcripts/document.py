@@ -103,7 +103,7 @@ def fault_document(one: TranscriptFault) -> dict[str, str]:
 
 
 class ReportWriter:
-    """The report's file. What cannot be written as JSON (half a character, a huge number) is written as text."""
+    """The report's file. Values that JSON does not allow (half a character, a huge number) are written as text."""
 
     def __init__(self, out: BinaryIO, *, files: Iterable[str], trust: TrustRequirement) -> None:
         self._out, self._trust, self._first = out, trust, True
@@ -119,7 +119,7 @@ class ReportWriter:
     def end(
         self, totals: AuditTotals, *, faults: list[TranscriptFault], drafted: Iterable[str], notes: Iterable[str]
     ) -> None:
-        """Write what comes after the last one."""
+        """Write the end of the file."""
         tail = {
             "faults": [fault_document(one) for one in faults],
             "contracts": {"drafted": sorted(drafted), "notes": list(notes)},

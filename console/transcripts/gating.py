@@ -1,4 +1,4 @@
-"""The gate over recorded calls: the same `judge` and `clear` that a live session passes, with no database behind them.
+"""The gate over recorded calls: the same `judge` and `clear` as for a live session, without a database.
 
 1. The conversation is the session: its first request is the pinned goal, its tools are the disclosed ones. A recording
    restates no goal, so the pin itself is not at stake here.
@@ -45,7 +45,7 @@ _OPEN = frozenset({ReportedStatus.PENDING, ReportedStatus.ACCEPTED, ReportedStat
 
 @dataclass(eq=False)
 class RecordedGate:
-    """The gate of one conversation, and what it remembers of it."""
+    """The gate of one conversation, and its memory of it."""
 
     offer: ToolOffer
     trust: TrustRequirement
@@ -101,7 +101,7 @@ class RecordedGate:
         return act
 
     def _parameters(self, call: TranscriptCall) -> Any:
-        """The arguments of a call; the text of a tool that takes any is the one parameter that it has."""
+        """Return the arguments of a call; the text of a tool that accepts any is its only parameter."""
         if not call.free_text:
             return call.arguments
         contract = self.offer.disclosed.get(call.tool)
@@ -109,11 +109,11 @@ class RecordedGate:
         return {declared[0] if len(declared) == 1 else "input": call.arguments}
 
     def heard(self, text: str) -> None:
-        """Take note of what was said to the agent: an identifier in it comes from no tool."""
+        """Record what was said to the agent: an identifier in it comes from no tool."""
         self._said.update(wording.words_with_digits(text))
 
     def answered(self, act: AuditedAct) -> None:
-        """Take note of an answer: identifiers that are new with it come from that call."""
+        """Note an answer: identifiers that are new in it come from that call."""
         if act.told is None:
             return
         for one in wording.identifiers(act.told.content, limit=200):
@@ -178,7 +178,7 @@ class RecordedGate:
 
 
 def read_arguments(raw: object) -> Mapping[str, Any]:
-    """The arguments for comparing, read generously; what is no object has none."""
+    """The arguments for comparing, parsed leniently; empty if they are not an object."""
     if isinstance(raw, str):
         try:
             raw = orjson.loads(raw)

@@ -39,7 +39,7 @@ _WRAPPERS = ("message", "data", "payload", "msg", "body", "record", "event", "rp
 
 @dataclass(frozen=True, slots=True)
 class MessageList:
-    """The messages of one conversation as recorded, its id where it has one, and the tools offered in it."""
+    """The messages of one conversation as recorded, its id if it has one, and the tools offered in it."""
 
     messages: list[Any]
     id: str = ""
@@ -57,14 +57,14 @@ def find_messages(value: object) -> MessageList | None:
 
 
 def find_conversations(value: object) -> list[Any] | None:
-    """The conversations in a list of them, or None when it is no such list."""
+    """The conversations in a list of them; None if it is not such a list."""
     if not isinstance(value, list) or not value or _is_list_of_messages(value):
         return None
     return value if any(find_messages(one) is not None for one in value[:20]) else None
 
 
 def unwrap_message(item: object) -> Any:
-    """The message inside a line that says when and which way it went; the item itself where it is one."""
+    """The message inside a line with a time and a direction; the item itself if it is a message."""
     if not isinstance(item, dict) or is_message(item):
         return item
     for name in _WRAPPERS:
@@ -91,7 +91,7 @@ def conversation_id_of(value: Mapping[str, Any]) -> str:
 
 
 def tool_definitions_of(value: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
-    """The tool definitions that stand beside the messages, as a list or as a text of JSON."""
+    """The tool definitions beside the messages, as a list or as a JSON text."""
     for name in ("tools", "functions", "available_tools"):
         listed = _parse_nested(value.get(name))
         if isinstance(listed, list):
@@ -140,7 +140,7 @@ def _is_list_of_messages(value: list[Any]) -> bool:
 
 
 def _parse_nested(value: Any) -> Any:
-    """A value that was written as a text of JSON inside JSON, read; anything else as it is."""
+    """Return a value that was written as a text of JSON inside JSON, parsed; anything else unchanged."""
     if not isinstance(value, str) or value[:1] not in {"{", "["}:
         return value
     try:
@@ -159,7 +159,7 @@ Read = Transcript | TranscriptFault
 
 @dataclass
 class _Group:
-    """Messages that stand on lines of their own, of one session."""
+    """Messages of one session on separate lines."""
 
     id: str
     path: str
@@ -254,7 +254,7 @@ class _Intake:
                 yield TranscriptFault(self.name, "", path, f"{UNKNOWN}{more}.", passed_over=True)
 
     def _stranger(self, item: ScannedValue) -> Iterator[Read]:
-        """An item of unknown shape: named once per array, since what stands beside conversations may be anything."""
+        """An item of unknown shape: named once per array, since items beside conversations may be anything."""
         count, path = self.strangers.get(item.member, (0, item.path))
         self.strangers[item.member] = (count + 1, path)
         if not item.member:
@@ -273,7 +273,7 @@ class _Intake:
 
 
 def read_conversations(file: Path, *, moved: Callable[[int], None] = lambda _: None) -> Iterator[Read]:
-    """The conversations of a file in its order, and what could not be read."""
+    """The conversations of a file in its order, and its unread parts."""
     intake = _Intake(str(file))
     for one in scanning.scan_file(file, moved=moved):
         if isinstance(one, ScannedValue):
@@ -286,7 +286,7 @@ def read_conversations(file: Path, *, moved: Callable[[int], None] = lambda _: N
 
 
 def build_conversation(file: str, found: MessageList, path: str, *, unread: bool = False) -> Transcript:
-    """The conversation in recorded messages; `unread`: there are lines beside them that could not be read."""
+    """The conversation in recorded messages; `unread`: lines beside them could not be read."""
     turns: list[TranscriptTurn] = []
     faults: list[TranscriptFault] = []
     names: set[str] = set()
@@ -335,7 +335,7 @@ def _is_rpc(value: Any) -> bool:
 
 
 def _inside(value: Any) -> list[Any] | None:
-    """The conversations in an object that holds a list of them under whatever name."""
+    """The conversations in an object with a list of them under any name."""
     if not isinstance(value, dict):
         return None
     return next((found for one in value.values() if (found := find_conversations(one)) is not None), None)

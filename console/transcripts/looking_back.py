@@ -41,7 +41,7 @@ class ChangeMemory:
     _by_identifier: dict[str, list[AuditedAct]] = field(default_factory=dict)
 
     def answered(self, act: AuditedAct) -> list[AuditedAct]:
-        """Take in an answer; the earlier changes on which it throws light, itself included."""
+        """Note an answer; return the earlier changes that it concerns, including its own."""
         if act.mutating:
             return self._take_change(act)
         return self._take_read(act)
@@ -71,7 +71,7 @@ class ChangeMemory:
 
 
 def named_identifiers(arguments: Mapping[str, Any]) -> frozenset[str]:
-    """The identifiers in arguments whose names say that they name a thing."""
+    """The identifiers in arguments, by the names of the arguments."""
     return wording.identifiers({name: value for name, value in arguments.items() if name.lower().endswith(_NAMES_IT)})
 
 
@@ -86,7 +86,7 @@ def compare_with_answer(act: AuditedAct) -> None:
 
 
 def compare_with_read(change: AuditedAct, act: AuditedAct, later: list[AuditedAct], named: frozenset[str]) -> bool:
-    """Compare a change with a later read of the same thing (rules 2 to 4); whether that said anything."""
+    """Compare a change with a later read of the same object (rules 2 to 4); return True if that was evidence."""
     told = act.told
     if told is None or not _is_of_the_same_kind(change, act):
         return False
@@ -102,7 +102,7 @@ def compare_with_read(change: AuditedAct, act: AuditedAct, later: list[AuditedAc
 
 
 def compare_with_system(change: AuditedAct, reading: SystemReading) -> None:
-    """Hold a change to what the system itself showed after it, read by a hook: that goes before any answer."""
+    """Compare a change with a hook's reading of the system after it, which outranks any answer."""
     change.contradicted = not reading.as_asked
     change.seen_by.clear()
     if reading.as_asked:
@@ -155,7 +155,7 @@ def _after_deletion(change: AuditedAct, act: AuditedAct, named: frozenset[str]) 
 
 
 def evaluate_predicates(act: AuditedAct, content: object, *, where: str) -> list[PredicateResult]:
-    """The contract's predicates over what is shown."""
+    """The contract's predicates over the shown values."""
     contract = act.contract
     if contract is None or not contract.predicates or not isinstance(content, Mapping):
         return []
@@ -183,7 +183,7 @@ def evaluate_predicates(act: AuditedAct, content: object, *, where: str) -> list
 
 
 def _reading(contract: Contract, content: Mapping[str, Any], where: str) -> Reading:
-    """The shown values in the form of a reading, with undeclared consistency, so that nothing can rest on it."""
+    """Return the shown values in the form of a reading, with undeclared consistency, so that nothing can rest on it."""
     fields = _plain(content)
     wanted = contract.required_effects or (contract.operation_kind,)
     return Reading(
@@ -199,7 +199,7 @@ def _reading(contract: Contract, content: Mapping[str, Any], where: str) -> Read
 
 
 def _plain(value: Any) -> Any:
-    """The value without fractions, which predicates do not know: whole ones as integers, others as text."""
+    """The value without fractions, which predicates do not support: whole ones as integers, others as text."""
     if isinstance(value, float):
         return int(value) if value.is_integer() and abs(value) < 2**53 else repr(value)
     if isinstance(value, Mapping):

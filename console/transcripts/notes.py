@@ -35,7 +35,7 @@ class SystemReading:
 
 @dataclass(frozen=True, slots=True)
 class HookNote:
-    """One call as the hook saw it; `reading` is None where the system could not be read, or was not."""
+    """One call as seen by the hook; `reading` is None if the system was not read."""
 
     tool: str
     arguments: Mapping[str, Any]
@@ -43,7 +43,7 @@ class HookNote:
 
 
 def read_notes(files: Iterable[Path]) -> dict[str, HookNote]:
-    """The notes by the client's own id of the call; a later line about a call adds what the system showed."""
+    """The notes by the client's own id of the call; a later line about a call adds the reading."""
     found: dict[str, HookNote] = {}
     for file in files:
         try:

@@ -1,4 +1,4 @@
-"""The tools offered to a conversation's agent: its own list, else the given contracts.
+"""The tools offered to a conversation's agent: its own list, otherwise the given contracts.
 
 1. A recording that carries tools offered those and no others; a given contract for one of them outranks the definition
    in the recording.
@@ -26,7 +26,7 @@ MOST_DRAFTS = 10_000
 
 @dataclass(eq=False)
 class ToolOffer:
-    """The tools of a conversation: those disclosed, all that exist, and as the guard sees them."""
+    """The tools of a conversation: those disclosed, all that exist, and their form for the guard."""
 
     disclosed: dict[str, Contract]
     known: frozenset[str]
@@ -46,7 +46,7 @@ class ToolOffer:
 
 @dataclass(eq=False)
 class OfferCache:
-    """The offers of many conversations; the same list is made ready once."""
+    """The offers of many conversations; a repeated list is prepared once."""
 
     catalogue: ContractCatalogue
     _made: dict[bytes, ToolOffer] = field(default_factory=dict)

@@ -51,7 +51,7 @@ class WorstConversations:
         return severity > 0 and (len(self._heap) < self.most or severity > self._heap[0][0])
 
     def add(self, one: dict[str, Any]) -> None:
-        """Add one, cut to what is shown; the least severe one is dropped when the list is full."""
+        """Add one, shortened for display; the least severe one is dropped when the list is full."""
         self._count += 1
         heapq.heappush(self._heap, (one["severity"], -self._count, _trim(one)))
         if len(self._heap) > self.most:
@@ -180,7 +180,7 @@ def _conversation(one: dict[str, Any]) -> dict[str, Any]:
 
 
 def _claim(claim: dict[str, Any]) -> dict[str, Any]:
-    """A claim with its sentence cut around the words that claim."""
+    """Return a claim with its sentence cut around the claiming words."""
     sentence, quote = printable_text(claim["sentence"], 400), printable_text(claim["quote"], 300)
     before, found, after = sentence.partition(quote)
     if not found:

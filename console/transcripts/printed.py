@@ -130,7 +130,7 @@ def _call(call: dict[str, Any]) -> Iterator[str]:
 
 
 def fault_lines(found: list[TranscriptFault]) -> Iterator[str]:
-    """The lines of what could not be read."""
+    """The lines about unread parts."""
     for one in found:
         yield printable_text(one.line, 400)
 

@@ -42,7 +42,7 @@ class TranscriptAnswer:
 
 @dataclass(frozen=True, slots=True)
 class TranscriptTurn:
-    """One message of a conversation. `number` is its place in the recording, from 0."""
+    """One message of a conversation. `number` is its position in the recording, from 0."""
 
     number: int
     role: str
@@ -74,8 +74,8 @@ class TranscriptFault:
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
-    """One recorded conversation. `tools` are the tool definitions that it carries itself; `unread` says that parts of
-    it, or lines that may belong to it, could not be read, and so calls may be missing.
+    """One recorded conversation. `tools` are its own tool definitions; `unread`: parts or lines of it could not be
+    read, so that calls may be missing.
     """
 
     file: str

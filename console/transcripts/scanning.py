@@ -37,7 +37,7 @@ class LineSource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ScannedValue:
-    """One value of a file and where it stands. `member`: the array of the top object that it belongs to, if any."""
+    """One value of a file and its position. `member`: the array of the top object that it belongs to, if any."""
 
     path: str
     value: Any
@@ -46,7 +46,7 @@ class ScannedValue:
 
 @dataclass(frozen=True, slots=True)
 class UnreadablePart:
-    """A place that holds no JSON that could be read."""
+    """A place without readable JSON."""
 
     path: str
     reason: str
@@ -116,7 +116,7 @@ class _Again:
         self._line, self._text = line, text
 
     def readline(self, size: int = -1, /) -> str:
-        """The line that was read, then those of the text."""
+        """Return the line already read, then those of the text."""
         line, self._line = self._line, ""
         return line or self._text.readline(size)
 
@@ -126,7 +126,7 @@ def _is_value(line: str) -> bool:
 
 
 def _long_line(start: str, text: TextIO) -> tuple[str, bool]:
-    """A first line longer than one chunk: read on a little, and say whether it is a value of its own."""
+    """A first line longer than one chunk: read a little further, and decide if it is a complete value."""
     parts = [start]
     for _ in range(15):
         more = text.readline(CHUNK)
@@ -153,7 +153,7 @@ def _lines(first: str, text: LineSource, moved: Callable[[], None]) -> Iterator[
 
 
 def _value(text: str) -> tuple[Any, str]:
-    """The value in a text, and what is wrong with it."""
+    """The value in a text, and its fault."""
     try:
         return orjson.loads(text), ""
     except ValueError:
@@ -166,7 +166,7 @@ def _value(text: str) -> tuple[Any, str]:
 
 
 def _after_prefix(text: str) -> Any:
-    """The message in a line of a log that puts a time or a direction before it; None when there is none."""
+    """The message in a log line with a time or a direction before it; None if there is none."""
     start = text.find('{"')
     if start <= 0:
         return None
@@ -177,13 +177,13 @@ def _after_prefix(text: str) -> Any:
 
 
 class _Window:
-    """A part of a text that moves on; it grows while one value reaches further than it."""
+    """A moving window over a text; it grows while one value extends beyond it."""
 
     def __init__(self, text: TextIO, start: str, moved: Callable[[], None]) -> None:
         self._text, self._held, self._at, self._moved = text, start, 0, moved
 
     def peek(self) -> str:
-        """The next character that is no space; empty at the end."""
+        """The next character that is not a space; empty at the end."""
         while True:
             held, at = self._held, self._at
             while at < len(held) and held[at] in _SPACE:
@@ -199,11 +199,11 @@ class _Window:
         self._at += 1
 
     def end(self) -> None:
-        """Give up: nobody can say where the next value begins."""
+        """Give up: the start of the next value cannot be determined."""
         self._held, self._at, self._text = "", 0, io.StringIO()
 
     def value(self) -> tuple[Any, str]:
-        """The next value, and what is wrong with it."""
+        """The next value, and its fault."""
         self.peek()
         size = CHUNK
         while True:

@@ -6,7 +6,7 @@ from django.conf import settings
 
 
 def main(arguments: list[str]) -> int:
-    """Run the audit as `manage.py` was called; it ends the process itself where it refuses."""
+    """Run the audit as called from `manage.py`; a refusal ends the process."""
     settings.configure(USE_I18N=False, USE_TZ=True)
     from console.management.commands.audit_transcripts import Command
 

@@ -1,4 +1,4 @@
-"""Sayings suggested from recordings: words that agents used of a tool's calls, and what its answers then showed.
+"""Sayings suggested from recordings: words of agents about a tool's calls, and what its answers showed.
 
 1. A word is taken from the agent's message right after a call that succeeded, where the agent speaks of no other change
    in it. Only words of effects are looked at: those that end like a participle, and a few of money, without those that
@@ -44,7 +44,7 @@ _OPEN = re.compile(r"\b(?:would|can|could|not|if|may|once|please)\b|n't|\?")
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """Words of a tool with the condition under which they were used: so often with it, so often missing without it."""
+    """Words of a tool with the condition of their use: the number of uses with it, and of absences without it."""
 
     tool: str
     words: tuple[str, ...]
@@ -53,13 +53,13 @@ class Suggestion:
     silent: int
 
     def document(self) -> dict[str, Any]:
-        """The saying as a contract has it."""
+        """The saying in a contract's form."""
         return {"words": list(self.words), "when": self.when}
 
 
 @dataclass(frozen=True, slots=True)
 class _Heard:
-    """One call that succeeded: the words of effect in the message behind it, and what holds of its answer."""
+    """One successful call: the effect words in the message after it, and the conditions true of its answer."""
 
     words: frozenset[str]
     holds: frozenset[str]
@@ -68,7 +68,7 @@ class _Heard:
 
 
 def suggest_sayings(conversations: Iterable[ConversationAudit]) -> list[Suggestion]:
-    """The sayings that the recordings bear out, by tool."""
+    """The sayings that the recordings support, by tool."""
     heard: dict[str, list[_Heard]] = defaultdict(list)
     for number, one in enumerate(conversations):
         for act, text in _with_next_message(one):
@@ -118,7 +118,7 @@ def _chance(uses: int, silent: int, calls: int) -> float:
 
 
 def _with_next_message(conversation: ConversationAudit) -> Iterator[tuple[AuditedAct, str]]:
-    """Each change that succeeded with the next message of the agent, where no other change stands between (rule 1)."""
+    """Each successful change with the agent's next message, if no other change is between them (rule 1)."""
     changes = [act for act in conversation.acts if act.mutating and act.told is not None]
     spoken = [turn for turn in conversation.conversation.turns if turn.role == AGENT and turn.text.strip()]
     for act in changes:
@@ -133,7 +133,7 @@ def _with_next_message(conversation: ConversationAudit) -> Iterator[tuple[Audite
 
 
 def _deed_words(act: AuditedAct) -> frozenset[str]:
-    """The words that tell the call itself, and nothing of its effect."""
+    """The words that describe the call itself, and not its effect."""
     done = guard_tool(act.contract, act.call.tool).done if act.contract is not None else ()
     return frozenset(word for each in done for word in each.lower().split())
 

@@ -119,7 +119,7 @@ class AuditTotals:
 
     @property
     def phantom_share(self) -> float | None:
-        """Calls to tools that do not exist, of all calls; None where there was none."""
+        """The share of calls to nonexistent tools; None without calls."""
         return self.categories["phantom"] / self.calls if self.calls else None
 
     @property
@@ -149,7 +149,7 @@ def _answer_of(act: AuditedAct) -> str:
 
 
 def call_flags(act: AuditedAct) -> list[str]:
-    """The further flags of a call to count, beside its category."""
+    """The further flags of a call to count, besides its category."""
     told = act.told
     untyped = act.mutating and told is not None and not told.typed and told.status is ReportedStatus.SUCCESS
     facts = {
@@ -175,7 +175,7 @@ def severity(conversation: ConversationAudit) -> int:
 
 
 def pattern_of(claim: AgentClaim, about: AuditedAct | None) -> str:
-    """The hallucinated-success pattern that a false claim is an instance of; empty where it is none (R-HS-15)."""
+    """The hallucinated-success pattern of a false claim; empty if it has none (R-HS-15)."""
     if claim.code == "MISREAD":
         return "HS-02" if about is not None and not about.verdict.accepted else "HS-10"
     status = about.told.status if about is not None and about.told is not None else None

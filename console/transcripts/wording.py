@@ -93,13 +93,13 @@ _PARTS = re.compile(r"[_.\-/:\s]+|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]
 
 
 def words_of(name: str) -> list[str]:
-    """The words of a tool's name, in lower case: `cancelPendingOrder` and `cancel_pending_order` alike."""
+    """Return the words of a tool's name, in lower case: `cancelPendingOrder` and `cancel_pending_order` alike."""
     return [word.lower() for word in _PARTS.split(name) if word]
 
 
 @lru_cache(maxsize=4096)
 def verb_of(name: str) -> tuple[str, list[str]]:
-    """The verb of a name and the words after it; a name such as `browser_close` has its verb at the end."""
+    """Return the verb of a name and the words after it; a name such as `browser_close` has its verb at the end."""
     words = words_of(name) or [""]
     place = next((number for number, word in enumerate(words) if word in _VERBS), 0)
     after = words[place + 1 :]
@@ -147,7 +147,7 @@ _ANYTHING = frozenset((
 
 @lru_cache(maxsize=4096)
 def runs_anything(name: str) -> bool:
-    """Return whether a tool, by its name, runs whatever it is given: commands, scripts, code."""
+    """Return True if a tool, by its name, runs anything given: commands, scripts, code."""
     return bool(set(words_of(name)) & _ANYTHING)
 
 
@@ -175,7 +175,7 @@ def reversibility(name: str, kind: SideEffectClass) -> Reversibility:
 
 
 def done_phrases(name: str) -> tuple[str, ...]:
-    """The phrases in which an agent would say that the tool did its work."""
+    """The phrases in which an agent would report that the tool succeeded."""
     verb, rest = verb_of(name)
     if is_handover(name):
         return ("transferred", "handed over", "escalated")
@@ -197,13 +197,13 @@ def object_phrases(name: str) -> tuple[str, ...]:
 
 
 def things_of(name: str) -> frozenset[str]:
-    """The words of a tool's name that say what it is about, in the singular."""
+    """The words of a tool's name for its object, in the singular."""
     plain = {word.removesuffix("s") if not word.endswith("ss") else word for word in verb_of(name)[1]}
     return frozenset(plain - {one.removesuffix("s") for one in _MERE})
 
 
 def participle(verb: str) -> str:
-    """The past participle of a verb, by the rule where it is no exception."""
+    """The past participle of a verb, regular unless it is a listed exception."""
     if verb in _IRREGULAR:
         return _IRREGULAR[verb]
     if verb.endswith("e"):
@@ -217,13 +217,13 @@ MOST = 3_000
 
 
 def identifiers(value: object, *, limit: int = 40) -> frozenset[str]:
-    """The texts and numbers in some arguments that could name a thing, folded."""
+    """The texts and numbers in some arguments that could be identifiers, folded."""
     found = (_fold(one) for one in _scalars(value) if not isinstance(one, bool | float))
     return frozenset(one for one, _ in zip((one for one in found if len(one) >= 2), range(limit), strict=False))
 
 
 def words_with_digits(text: str, *, limit: int = 400) -> set[str]:
-    """The words of a text that could be identifiers, folded."""
+    """Return the words of a text that could be identifiers, folded."""
     found = (one for one in re.split(r"[\s,;:!?()\[\]{}\"'<>`*]+", text[:20_000]) if one)
     named = (_fold(one.rstrip(".")) for one in found if any(character.isdigit() for character in one))
     return {one for one, _ in zip(named, range(limit), strict=False)}

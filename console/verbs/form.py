@@ -1,4 +1,4 @@
-"""The form of a body: a page asks for what the API accepts, with the words of `Ask` beside each field."""
+"""The form of a body: a page asks for what the API accepts, with the words of `Ask` at each field."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class BodyForm(forms.Form):
     body: Body
 
     def clean(self) -> dict[str, Any]:
-        """Make the body once each field is right by itself; its faults stand beside the fields of their members."""
+        """Build the body once each field is valid; its faults are shown at the fields of their members."""
         cleaned: dict[str, Any] = super().clean() or {}
         if not self.errors:
             given = {self.members[name]: value for name, value in cleaned.items()}
@@ -45,7 +45,7 @@ def proof_in(body: Body) -> tuple[str | None, str | None]:
 
 @cache
 def form_class(body: type[Body]) -> type[BodyForm]:
-    """The form that asks for a body, with its fields in the order of the members."""
+    """The form for a body, with its fields in the order of the members."""
     asks = {member: _ask_of(info) for member, info in body.model_fields.items()}
     members = {ask.name or member: member for member, ask in asks.items()}
     fields = {name: _form_field(body.model_fields[member], asks[member]) for name, member in members.items()}
@@ -54,7 +54,7 @@ def form_class(body: type[Body]) -> type[BodyForm]:
 
 
 def _ask_of(info: FieldInfo) -> Ask:
-    """The words of a member: the last ones count, so that a member can say more than its kind."""
+    """The words of a member: the last ones count, so that a member can be more specific than its kind."""
     return next((each for each in reversed(info.metadata) if isinstance(each, Ask)), Ask())
 
 

@@ -38,8 +38,8 @@ SECRETS: Final = frozenset({"password", "otp"})
 
 @dataclass(frozen=True)
 class Proof:
-    """A proof of identity. `check` looks at the request, a password and a code; the operation is told its result as
-    `fact`, and decides whether it is enough.
+    """A proof of identity. `check` verifies request, password and code; the operation gets the result as `fact`, and
+    decides if it suffices.
     """
 
     fact: str
@@ -120,7 +120,7 @@ Home = Callable[[TenantRequest, Ids, Any], str]
 def page_of(
     verb: AnyVerb | Mapping[str, AnyVerb], *, home: Home, render: Rendered | None = None
 ) -> Callable[..., HttpResponseBase]:
-    """The view that takes a verb from a page; of several, `to` in the form names one.
+    """Return the view that handles a verb from a page; with several verbs, `to` in the form selects one.
 
     With `render` a form that was not accepted is shown again with what was entered; forms in rows of a list have none.
     """
@@ -160,7 +160,7 @@ def _write_from_page(
 
 
 def add_verbs(router: Router, module: str, verbs: Iterable[AnyVerb]) -> None:
-    """The routes of the API for these verbs, among those of a module, which names them."""
+    """Add the API routes of these verbs to those of a module, which names them."""
     for verb in verbs:
         route = _route_of(verb)
         route.__module__ = module
@@ -185,7 +185,7 @@ def _route_of(verb: AnyVerb) -> Callable[..., Any]:
 
 
 def declare_signature(view: Callable[..., Any], name: str, answer: Any, **given: Any) -> None:
-    """Give a view the signature from which ninja reads its input and its answer."""
+    """Set the signature of a view from which ninja reads its input and its answer."""
     kinds = {"request": HttpRequest, **given}
     typed = [inspect.Parameter(each, inspect.Parameter.KEYWORD_ONLY, annotation=kind) for each, kind in kinds.items()]
     view.__name__ = name

@@ -1,4 +1,4 @@
-"""Small charts as inline SVG: no script, no style attribute, and every one says in words what it shows."""
+"""Small charts as inline SVG: no script, no style attribute, and a text equivalent for each."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Points = Sequence[float | None]
 
 
 def format_percent(value: float | None, *, digits: int = 1) -> str:
-    """A share as people read it; a word where there is none."""
+    """A share in percent; a word if there is none."""
     if value is None:
         return "none"
     text = f"{value * 100:.{digits}f}"
@@ -20,7 +20,7 @@ def format_percent(value: float | None, *, digits: int = 1) -> str:
 
 
 def sparkline(points: Points, *, label: str, line: float | None = None, top: float | None = None) -> SafeString:
-    """Shares over time as a line with gaps where there was no call; `line` is a limit that is drawn dashed."""
+    """Draw shares over time as a line with gaps where there was no call; `line` is a limit that is drawn dashed."""
     known = [each for each in points if each is not None]
     highest = top if top is not None else max([*known, (line or 0) * 2, 0.001])
     parts = [_piece(piece, len(points), highest) for piece in _pieces(points)]
@@ -41,7 +41,7 @@ def sparkline(points: Points, *, label: str, line: float | None = None, top: flo
 
 
 def _pieces(points: Points) -> list[list[tuple[int, float]]]:
-    """The stretches between gaps, as (place, value)."""
+    """The segments between gaps, as (place, value)."""
     pieces: list[list[tuple[int, float]]] = [[]]
     for place, value in enumerate(points):
         if value is None:

@@ -1,4 +1,4 @@
-"""Everything that waits for a second person, and whether somebody may be that person.
+"""Everything that waits for a second person, and whether a person may be that one.
 
 One statement reads all of it with the people who cannot be the second person: the proposer, the person concerned, and
 whoever has confirmed already, each as the human behind the account. Home, its badge and the API use
@@ -86,7 +86,7 @@ SELECT kind, id, name, place, what, since FROM waiting WHERE kind = ANY($2) AND 
 
 
 class ConfirmationKind(NamedTuple):
-    """One kind of thing that a second person decides: what it is called, and its page."""
+    """One kind of decision by a second person: its label, and its page."""
 
     icon: str
     title: Callable[[Confirmation], str]
@@ -95,7 +95,7 @@ class ConfirmationKind(NamedTuple):
 
 @dataclass(frozen=True)
 class Confirmation:
-    """One thing that waits for a second person; what `name`, `place` and `what` say depends on its kind."""
+    """One decision that waits for a second person; the meaning of `name`, `place` and `what` depends on its kind."""
 
     kind: str
     id: UUID
@@ -124,7 +124,7 @@ def confirmations_for(caller: Caller, tenant_id: UUID) -> list[Confirmation]:
 
 
 def end_expired_proposals(tenant_id: UUID, *, at: datetime) -> int:
-    """End the proposals of a tenant that nobody confirmed in time, each in its own transaction; how many ended.
+    """End the proposals of a tenant that were not confirmed in time, each in its own transaction; return their number.
 
     If we crash between two, the next run ends the rest.
     """

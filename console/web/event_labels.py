@@ -12,7 +12,7 @@ from ledger.catalogue.rules.targets import target_text
 
 @dataclass(frozen=True, kw_only=True)
 class LabelledEvent:
-    """One event as a sentence is made of it."""
+    """One event in the form for making its sentence."""
 
     kind: str
     who: str

@@ -1,4 +1,4 @@
-"""Parse and bound what people type. Nothing here decides or writes."""
+"""Parse and bound input of people. Nothing here decides or writes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ZONES = ("UTC", *sorted(each for each in available_timezones() if "/" in each an
 
 
 class DayField(forms.DateField):
-    """A day that ids and moments can be made of: from 1970 on, with another day after it."""
+    """A day that ids and times can be made of: from 1970 on, with another day after it."""
 
     def __init__(self, **options: Any) -> None:
         said = "Enter a day between 1970 and 9998."
@@ -35,7 +35,7 @@ class DayField(forms.DateField):
 
 
 class MomentField(forms.Field):
-    """A minute in UTC, or a day that stands for its first minute, or its last where `is_end`."""
+    """A minute in UTC, or a day that means its first minute, or its last if `is_end`."""
 
     def __init__(self, *, is_end: bool = False, **options: Any) -> None:
         self.is_end = is_end
@@ -48,7 +48,7 @@ class MomentField(forms.Field):
         )
 
     def clean(self, value: object) -> datetime | None:
-        """The moment; of an end the minute is whole."""
+        """Return the time; an end includes its whole minute."""
         if not value:
             return None
         try:
@@ -71,7 +71,7 @@ class PlainSelect(forms.Select):
 
 
 class VoteForm(forms.Form):
-    """One person's answer. The digests say what was on the screen when it was given."""
+    """One person's answer. The digests identify what was on the screen when it was given."""
 
     verdict = forms.ChoiceField(choices=[(each.value, each.value) for each in binding.VoteChoice])
     payload_hash = forms.RegexField(r"^[0-9a-f]{64}$")
@@ -108,7 +108,7 @@ class VoteForm(forms.Form):
     is_signed = True
 
     def said(self) -> binding.VoteChoice:
-        """The verdict, as the rules know it."""
+        """The verdict in the rules' vocabulary."""
         return binding.VoteChoice(self.cleaned_data["verdict"])
 
     def seen(self) -> binding.DisplayedDigests:
@@ -129,7 +129,7 @@ class UnsignedVoteForm(VoteForm):
 
 
 class SettlementProofForm(forms.Form):
-    """The proof of the person who settles. `covers` says what was on the screen."""
+    """The proof of the person who settles. `covers` identifies what was on the screen."""
 
     covers = forms.RegexField(r"^[0-9a-f]{64}$", required=False)
     credential_id = forms.CharField(required=False, max_length=2000)
@@ -166,7 +166,7 @@ class ResolutionForm(SettlementProofForm):
 
 
 class ConfirmationForm(SettlementProofForm):
-    """The second person's word on what the first proposed."""
+    """The second person's decision about the proposal of the first."""
 
     answer = forms.ChoiceField(choices=[("confirm", "confirm"), ("decline", "decline")])
 
@@ -233,7 +233,7 @@ class FreezeForm(forms.Form):
 
     @property
     def is_typed(self) -> bool:
-        """Return whether a name was typed, so that the page shows it again."""
+        """Return True if a name was typed, so that the page shows it again."""
         return self.is_bound and bool(self.data.get("value") or self.data.get("scope"))
 
     def clean(self) -> dict[str, Any]:
@@ -338,12 +338,12 @@ class AuditFilter(forms.Form):
         _offer(self, "kind", [(code, labels.event_label(code)) for code in kinds])
 
     def subject(self) -> UUID | None:
-        """The id in what was typed, if there is one."""
+        """The id in the typed text, if there is one."""
         found = _AN_ID.findall(self.cleaned_data["action"].lower())
         return UUID(found[-1]) if found else None
 
     def span(self) -> dict[str, datetime]:
-        """From and until, as moments."""
+        """Return from and until, as times."""
         return {name: self.cleaned_data[name] for name in ("since", "until") if self.cleaned_data.get(name)}
 
 
@@ -366,17 +366,17 @@ class SightingFilter(forms.Form):
         _offer(self, "who", people)
 
     def subject(self) -> UUID | None:
-        """The id in what was typed, if there is one."""
+        """The id in the typed text, if there is one."""
         found = _AN_ID.findall(self.cleaned_data["thing"].lower())
         return UUID(found[-1]) if found else None
 
     def span(self) -> dict[str, datetime]:
-        """From and until, as moments."""
+        """Return from and until, as times."""
         return {name: self.cleaned_data[name] for name in ("since", "until") if self.cleaned_data.get(name)}
 
 
 def date_range(chosen: Mapping[str, Any]) -> dict[str, datetime]:
-    """The days `since` and `until` as moments; a day means the whole day, in UTC."""
+    """Return the days `since` and `until` as times; a day means the whole day, in UTC."""
     span = {}
     if chosen.get("since"):
         span["since"] = datetime.combine(chosen["since"], time.min, UTC)
@@ -464,7 +464,7 @@ class ReasonForm(forms.Form):
 
 
 class OverrideForm(ReasonForm):
-    """The tools that may start although the record has gone back, and for how long."""
+    """The tools that may start although the record is older than a head seen before, and for how long."""
 
     tools = forms.CharField(max_length=2000)
     minutes = forms.IntegerField(min_value=1)
@@ -496,7 +496,7 @@ class NewIncidentForm(forms.Form):
 
 
 class CloseIncidentForm(forms.Form):
-    """The note that closes an incident, and what becomes of each freeze that it holds."""
+    """The note that closes an incident, and the decision about each freeze that it holds."""
 
     note = forms.CharField(
         max_length=LONGEST_TEXT,
@@ -505,7 +505,7 @@ class CloseIncidentForm(forms.Form):
     )
 
     def freezes(self) -> dict[UUID, incidents.FreezeDecision]:
-        """The decision about each freeze, from fields named `freeze-<id>`; what is no decision is left out."""
+        """The decision about each freeze, from fields named `freeze-<id>`; invalid ones are ignored."""
         decided = {}
         for name, value in self.data.items():
             if name.startswith("freeze-") and value in set(incidents.FreezeDecision):
@@ -550,12 +550,12 @@ class BatchForm(forms.Form):
         _offer(self, "to", owners)
 
     def cases(self) -> list[UUID]:
-        """The ticked cases; what is no id is left out."""
+        """The ticked cases; invalid ids are ignored."""
         assert isinstance(self.data, QueryDict)
         return [UUID(each) for each in self.data.getlist("case") if _AN_ID.fullmatch(each)]
 
     def wanted(self, *, as_of: datetime) -> dict[str, Any]:
-        """The batch's parameters; the rules take those that its kind needs."""
+        """The batch's parameters; the rules use those that its kind needs."""
         chosen = self.cleaned_data
         until = as_of + timedelta(hours=int(chosen["hours"] or 4))
         said = chosen["reason"]

@@ -344,7 +344,7 @@ EVIDENCE: Final[dict[str, str]] = {
 
 
 def approval_label(approval: Approval, action: outcomes.ActionView) -> tuple[str, str]:
-    """An icon and the word for how an approval stands; one whose action was cancelled has nothing in its place."""
+    """The icon and label of an approval's state; empty if its action was cancelled."""
     if approval.state == "VOIDED" and outcomes.outcome_of(action) is _O.CANCELLED:
         return "stop", "Withdrawn"
     return APPROVALS[approval.state]
@@ -375,7 +375,7 @@ def step_label(
 
 
 def sentence_case(code: str) -> str:
-    """A code without words of its own: VALUE_MISMATCH becomes 'Value mismatch'."""
+    """A code without a label: VALUE_MISMATCH becomes 'Value mismatch'."""
     return code.replace("NO_OP", "no-op").replace("_", " ").capitalize()
 
 
@@ -392,7 +392,7 @@ def discrepancy_label(code: str) -> str:
 
 
 def replace_codes(text: str) -> str:
-    """A recorded sentence with its codes in words: "shows NO_OP_FAILURE" becomes "shows no-op failure"."""
+    """Return a recorded sentence with its codes in words: "shows NO_OP_FAILURE" becomes "shows no-op failure"."""
     return _CODES.sub(_in_words, text)
 
 
@@ -437,7 +437,7 @@ def finding_label(action: Action, accepted: str = "") -> str:
 
 
 def resolution_label(code: str, difference: str = "") -> str:
-    """The label of a resolution; accepting what is there includes its values."""
+    """The label of a resolution; accepting a difference includes its values."""
     word = RESOLUTIONS[code][0] if code in RESOLUTIONS else sentence_case(code)
     return f"{word} ({difference})" if code == "ACCEPT" and difference else word
 
@@ -497,5 +497,5 @@ def action_title(operation_kind: str, target: str, payload: Mapping[str, Any] | 
 
 
 def format_json(document: object) -> str:
-    """A document as people read JSON; the canonical bytes stand beside it where they matter."""
+    """A document as readable JSON; the canonical bytes are shown beside it where they matter."""
     return orjson.dumps(document, option=orjson.OPT_INDENT_2, default=str).decode()

@@ -50,7 +50,7 @@ class FilterNotValid(Refused):
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a list: its heading, and what a row of the CSV has in it; None where it is on the page alone.
+    """A column of a list: its heading, and its value in a row of the CSV; None if it is on the page alone.
 
     `more` are values of the CSV under headings of their own: the code behind a word, the currency of an amount.
     `sorts`: what `sort` is in the address, upwards and downwards. What is `of_payload` is exported only where chosen.
@@ -187,8 +187,8 @@ class ListPage:
         return reverse(self.page or self.name, args=[request.tenant.slug])
 
     def shown_columns(self, query: QueryDict) -> tuple[Column, ...]:
-        """The columns that an address names, in the order of the list; the usual ones where it names none, or where the
-        list offers no choice.
+        """Return the columns that an address names, in the order of the list; the usual ones if it names none, or if
+        the list offers no choice.
         """
         chosen = set(query.getlist("columns"))
         if self.lead and chosen & {each.name for each in self.columns}:
@@ -196,12 +196,12 @@ class ListPage:
         return tuple(each for each in self.columns if each.is_usual)
 
     def sort(self, query: QueryDict) -> str:
-        """The order that an address asks for, if it is one of the list's."""
+        """The order in an address, if the list has it."""
         asked = str(query.get("sort", ""))
         return asked if asked in self._orders() else ""
 
     def without_faults(self, query: QueryDict) -> QueryDict:
-        """The address without an order that the list does not have, so that its filters still count."""
+        """Return the address without an order that the list does not have, so that its filters still apply."""
         kept = query.copy()
         if not self.sort(query):
             kept.pop("sort", None)
@@ -212,7 +212,7 @@ class ListPage:
         return urlencode(sorted(self._pairs(query)))
 
     def address(self, query: QueryDict, **changes: str) -> str:
-        """The query of another view of the list: the same, but for these; without its place in the pages."""
+        """The query of another view of the list: with these changes, and without the position."""
         kept = [(name, value) for name, value in self._pairs(query) if name not in changes]
         return urlencode(kept + [(name, value) for name, value in changes.items() if value])
 
@@ -309,12 +309,12 @@ def list_context(request: TenantRequest, page: ListPage, *, sort: str | None = N
 
 
 def export_address(request: TenantRequest, page: ListPage) -> str:
-    """The CSV of what is shown."""
+    """The address of the CSV of the shown rows."""
     return _address_from(reverse("list-export", args=[request.tenant.slug, page.name]), request.GET)
 
 
 def place_in(request: TenantRequest, name: str = "after") -> UUID | None:
-    """The row behind which a page begins; what is no id is no place."""
+    """The row after which a page begins; None for an invalid id."""
     asked = str(request.GET.get(name, ""))
     return UUID(asked) if is_uuid(asked) else None
 
@@ -352,7 +352,7 @@ def _view_context(request: TenantRequest, page: ListPage, query: str, shown: Seq
 
 
 def _pager_words(sort: str) -> dict[str, str]:
-    """The words of the links to other pages in an order that is not the usual one."""
+    """Return the texts of the links to other pages in an order that is not the usual one."""
     if not sort:
         return {}
     if sort == "oldest":
@@ -361,7 +361,7 @@ def _pager_words(sort: str) -> dict[str, str]:
 
 
 def _order_words(page: ListPage, sort: str) -> str:
-    """The order of a column in words; empty for the usual one."""
+    """The order of a column in words; empty for the default."""
     for each in page.columns:
         if sort and each.sorts is not None and sort in each.sorts:
             return f"by {each.word.lower()}, {'ascending' if sort == each.sorts[0] else 'descending'}"

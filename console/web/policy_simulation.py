@@ -45,7 +45,7 @@ _TAKEN_BACK: Final = frozenset(
 
 @dataclass(frozen=True, kw_only=True)
 class TouchedAction:
-    """An action that would have gone otherwise; `wrong` says how it proved wrong later, if it did."""
+    """An action that would have ended differently; `wrong` says how it proved wrong later, if it did."""
 
     action_id: UUID
     title: str
@@ -79,7 +79,7 @@ class PolicySimulation:
 
     @property
     def figures(self) -> list[tuple[str, str, int, int]]:
-        """(then, now, how many, how many of them proved wrong later), the most frequent first."""
+        """Return (then, now, number, number proved wrong later), the most frequent first."""
         found = Counter((each.then, each.now) for each in self.touched)
         wrong = Counter((each.then, each.now) for each in self.touched if each.wrong)
         return [(then, now, count, wrong[then, now]) for (then, now), count in found.most_common()]
@@ -184,7 +184,7 @@ def _title(action: Action) -> str:
 
 
 def _proved_wrong(tenant_id: UUID, rows: Mapping[UUID, Action]) -> dict[UUID, str]:
-    """The reasons why actions proved wrong later, by id; the others are left out."""
+    """Return the reasons why actions proved wrong later, by id; the others are left out."""
     incidents = reviews_queries.actions_with_incidents(tenant_id, list(rows))
     found = {action_id: ", ".join(_wrongs(row, action_id in incidents)) for action_id, row in rows.items()}
     return {action_id: said for action_id, said in found.items() if said}

@@ -1,4 +1,4 @@
-"""Predicates as sentences, made from the names of the fields; the expression itself stays a click away.
+"""Predicates as sentences, made from the names of the fields; the expression itself is one click away.
 
 1. `sa` is what the system of record shows, `sr` what was requested, `so` what the tool reported, `pre` the state
    before, `scope` what the console knows of the action.
@@ -60,7 +60,7 @@ def _sentence(text: str, operation: str, target: str, gone: frozenset[str], effe
 
 
 def _absent_effects(lookup: Mapping[str, Any]) -> list[str]:
-    """The effects whose success is that something is no longer there."""
+    """The effects whose success is an absence."""
     effects = lookup.get("effects", {})
     found = [name for name, one in effects.items() if isinstance(one, Mapping) and one.get("expect") == "absent"]
     return [*found, ""] if found and len(effects) == 1 else found

@@ -27,7 +27,7 @@ _away_until = 0.0
 
 
 def record_presence(tenant_id: UUID, thing_id: UUID, actor: UUID, *, at: datetime) -> None:
-    """Somebody has this page open now."""
+    """Record that a person has this page open now."""
     name, now = _name(tenant_id, thing_id), at.timestamp()
     with _broker_commands([]) as pipe:
         pipe.zadd(name, {str(actor): now})
@@ -36,7 +36,7 @@ def record_presence(tenant_id: UUID, thing_id: UUID, actor: UUID, *, at: datetim
 
 
 def present_viewers(tenant_id: UUID, things: Sequence[UUID], *, at: datetime) -> dict[UUID, list[UUID]]:
-    """The people who have had these pages open in the last half minute, by page, latest last."""
+    """Return the people who have had these pages open in the last half minute, by page, latest last."""
     found: list[list[bytes]] = []
     with _broker_commands(found) as pipe:
         for thing_id in things:
@@ -54,7 +54,9 @@ def _name(tenant_id: UUID, thing_id: UUID) -> str:
 
 @contextmanager
 def _broker_commands(answers: list[Any]) -> Iterator[Any]:
-    """Commands to the broker, sent at the end; one that is away is left alone a while, so that no page waits for it."""
+    """Commands to the broker, sent at the end; an unreachable one is skipped for a while, so that no page
+    waits for it.
+    """
     global _away_until
     pipe = _broker(settings.REDIS_URL).pipeline(transaction=False)
     try:

@@ -36,7 +36,7 @@ PARTS: Final[dict[str, str]] = {
 
 
 def policy_names(versions: Mapping[str, str]) -> str:
-    """The policies that somebody asked for instead: "recovery policy 3"; those of its time where nobody did."""
+    """The policies requested instead: "recovery policy 3"; by default those of its time."""
     named = [f"{kind} policy {versions[kind]}" for kind in JUDGING if kind in versions]
     return " and ".join(named) or OF_ITS_TIME
 

@@ -1,4 +1,4 @@
-"""Lists as CSV files, for people who go on in a spreadsheet."""
+"""Lists as CSV files, for use in a spreadsheet."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ def csv_answer(name: str, columns: Sequence[str], rows: Iterable[Sequence[object
 
 
 def spreadsheet_cell(value: object) -> str:
-    """A cell that no spreadsheet takes for a formula; a time in ISO 8601 and UTC, several values in one line."""
+    """Return a cell that no spreadsheet interprets as a formula; a time in ISO 8601 and UTC, several values in one
+    line.
+    """
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat()
     if isinstance(value, bool):

@@ -54,7 +54,7 @@ class WitnessState:
     def advance(
         self, origin: str, note: bytes, *, judged: Callable[[CosignedHead], CosignedHead], clock: Callable[[], int]
     ) -> int:
-        """Store the head that `judged` makes of the last one, with nobody in between; returns the time to state.
+        """Store the head that `judged` makes of the last one, without interference; return the time to state.
 
         The clock is read in between, too, so that no later time is stated for a smaller head. It never goes back,
         whatever the clock does.
@@ -72,7 +72,7 @@ class WitnessState:
         return stated
 
     def keep_fork(self, origin: str, seconds: int, note: bytes) -> None:
-        """A second signed head of the same size: with the one that was cosigned, proof that the log lied."""
+        """Keep a second signed head of the same size: with the cosigned one, proof of equivocation."""
         with self._writing() as connection:
             (kept,) = connection.execute("SELECT count(*) FROM fork WHERE origin = ?", (origin,)).fetchone()
             if kept < _MOST_FORKS:

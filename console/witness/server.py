@@ -115,7 +115,7 @@ class WitnessHandler(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing: what counts is in the memory, and requests are anybody's."""
+        """Log nothing: the relevant facts are in the memory, and anybody can send requests."""
 
 
 class WitnessServer(ThreadingHTTPServer):
@@ -131,7 +131,7 @@ class WitnessServer(ThreadingHTTPServer):
         super().__init__((host, port), WitnessHandler)
 
     def server_bind(self) -> None:
-        """Bind as a plain TCP server does: the HTTP one would ask the name service for our name."""
+        """Bind like a plain TCP server, because the HTTP one would ask the name service for our name."""
         socketserver.TCPServer.server_bind(self)
         host, port = self.server_address[:2]
         self.server_name, self.server_port = str(host), int(port)
@@ -151,4 +151,4 @@ class WitnessServer(ThreadingHTTPServer):
             self._room.release()
 
     def handle_error(self, request: Any, client_address: object) -> None:
-        """A connection that broke off is nobody's fault."""
+        """Ignore a connection that broke off."""

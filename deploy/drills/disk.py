@@ -1,4 +1,5 @@
-"""Fill the disk of the record's server while work goes on: is it noticed, and does everything go on once it is freed?
+"""Drill: fill the disk of the record's server during work; the shortage is reported, and work continues once it is
+freed.
 
     python -m deploy.drills.disk [--rounds 2] [--away 20] [--per-s 2]
 

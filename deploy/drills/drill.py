@@ -28,7 +28,7 @@ STUCK_AFTER_S = 180.0
 
 @dataclass(frozen=True, kw_only=True)
 class Drill:
-    """A drill of the command line; `shape`, `pace` and `loses` are asked with its options."""
+    """A drill of the command line; `shape`, `pace` and `loses` come from its options."""
 
     name: str
     about: str
@@ -41,13 +41,13 @@ class Drill:
     per_s: float = 2.0
 
     def main(self) -> NoReturn:
-        """Run the drill for the command line. Whoever ends it ends all that it started, too."""
+        """Run the drill for the command line. Ending it ends everything that it started, too."""
         for each in (signal.SIGINT, signal.SIGTERM):
             signal.signal(each, lambda number, _: sys.exit(128 + number))
         sys.exit(self.run(sys.argv[1:]))
 
     def run(self, words: list[str]) -> int:
-        """Run the drill; the exit code."""
+        """Run the drill; return the exit code."""
         parser = argparse.ArgumentParser(prog=self.name, description=self.about)
         parser.add_argument("--rounds", type=int, default=self.rounds)
         parser.add_argument(

@@ -1,4 +1,4 @@
-"""An executor of a drill: it notes each effect before it has it, on a file that no restore takes back."""
+"""An executor of a drill: it notes each effect beforehand, in a file that no restore reverts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DEED_S = 0.05
 
 
 def run(name: str, folder: Path) -> int:
-    """Carry out orders until the console has gone back; the exit code."""
+    """Carry out orders until the console's record is older than before; return the exit code."""
     logging.basicConfig(level=logging.INFO, format=f"{name} %(asctime)s %(message)s")
     logging.getLogger("httpx").setLevel(logging.WARNING)
     tools = {"write_document": _write, "delete_document": _delete}

@@ -40,7 +40,7 @@ EXECUTORS = ("one", "two")
 
 
 class DrillFailed(Exception):
-    """The drill itself could not go on; it says nothing about the product."""
+    """The drill itself could not continue; this is no finding about the product."""
 
 
 class CannotRun(Exception):
@@ -89,7 +89,7 @@ class Record:
             return found.fetchone()[0] if found.description else None
 
     def follow(self) -> None:
-        """Make the standby anew from the primary, and wait until it streams."""
+        """Rebuild the standby from the primary, and wait until it streams."""
         shutil.rmtree(self.standby.data, ignore_errors=True)
         servers.private_folder(self.standby.folder, self.standby.account)
         argv = [str(self.primary.programs.postgres.with_name("pg_basebackup")), "-D", str(self.standby.data), "-R"]
@@ -114,12 +114,12 @@ class Record:
             self.ask(self.primary, "SELECT pg_reload_conf()")
 
     def fall_behind(self) -> None:
-        """From here on the standby gets nothing more."""
+        """Cut the standby off: from here on it receives nothing more."""
         self.ask(self.standby, "ALTER SYSTEM SET primary_conninfo = ''")
         self.ask(self.standby, "SELECT pg_reload_conf()")
 
     def promote(self) -> None:
-        """The primary is gone at once, and the standby takes its place."""
+        """Kill the primary, and promote the standby."""
         kill(self.running.pop(self.primary.port))
         # The new primary has no standby yet, and must not wait for one.
         self.ask(self.standby, "ALTER SYSTEM SET synchronous_standby_names = ''")
@@ -128,7 +128,7 @@ class Record:
 
 
 def kill(child: Child) -> None:
-    """End a process and everything below it, without a word."""
+    """End a process and everything below it, without notice."""
     with suppress(psutil.NoSuchProcess):
         process = psutil.Process(child.process.pid)
         for each in [process, *process.children(recursive=True)]:
@@ -263,7 +263,7 @@ class Installation:
     # Health
 
     def readiness(self, name: str = "web") -> dict[str, Any]:
-        """What a web process says of itself at `/readyz`; empty where it does not answer."""
+        """The answer of a web process at `/readyz`; empty if it does not answer."""
         return self._health(f"http://127.0.0.1:{self.webs[name]}/readyz")
 
     def failed_parts(self) -> dict[str, str]:
@@ -280,7 +280,7 @@ class Installation:
     # Addresses
 
     def record_url(self, role: str) -> str:
-        """The address of the record; of two servers it names both, and the one that takes writes is used."""
+        """The address of the record; with two servers it names both, and the writable one is used."""
         one, two = self.record.primary, self.record.standby
         if self.shape.standby is Standby.NONE:
             return one.url(role, "counterfoil")
@@ -319,7 +319,7 @@ class Installation:
         return done.stdout
 
     def declare_restored(self, *words: str) -> str:
-        """What an operator does after a restore."""
+        """Declare the record restored, as an operator does after a restore."""
         sealing = {"DATABASE_URL": self.record_url(servers.SEQUENCER), "KEYS_DATABASE_URL": ""}
         return self.manage("log", "restored", *words, more=sealing)
 
@@ -369,7 +369,7 @@ class Installation:
         self.executors[name] = spawn(program)
 
     def restart_executor(self, name: str, more: Mapping[str, str]) -> None:
-        """Kill an executor; its supervisor starts it with this environment, now and from here on."""
+        """Kill an executor; its supervisor restarts it with this environment from now on."""
         self._environments[name] = more
         kill(self.executors[name])
 

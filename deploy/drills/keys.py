@@ -1,4 +1,4 @@
-"""Take the key database away while work goes on: is the process taken out, and is everybody asked to come back?
+"""Drill: stop the key database during work; processes become not ready, and callers are asked to retry later.
 
     python -m deploy.drills.keys [--rounds 3] [--away 20] [--per-s 6]
 
@@ -22,7 +22,7 @@ DENIED_WITHIN_S = 120.0
 
 
 def add_away(parser: argparse.ArgumentParser) -> None:
-    """The option that says how long something is away."""
+    """The option for the duration of an outage."""
     parser.add_argument("--away", type=float, default=20.0, help="seconds without it")
 
 
@@ -44,7 +44,7 @@ def failed_checks(place: Installation, name: str = "web") -> dict[str, str]:
 
 
 def wait_for_denials(traffic: Traffic, since: float, away_s: float) -> int:
-    """How often the agent was asked to come back in `away_s`, or until it was; whatever else it was told is amiss."""
+    """Count how often the agent was asked to retry later in `away_s`, or until it was; other denials are errors."""
     time.sleep(max(0.0, since + away_s - time.time()))
     wait_until(lambda: bool(traffic.denials_since(since)), within_s=DENIED_WITHIN_S, every_s=0.2)
     denials = traffic.denials_since(since)

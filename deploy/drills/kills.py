@@ -1,4 +1,4 @@
-"""Kill one process after another while work goes on: is anything lost, done twice, or left open?
+"""Drill: kill one process after another during work; nothing is lost, done twice, or left open.
 
     python -m deploy.drills.kills [--rounds 12] [--per-s 2]
 

@@ -33,7 +33,7 @@ class Pooler:
         return self.folder / "pgbouncer.log"
 
     def program(self) -> Program:
-        """What to run; writes its files first."""
+        """Return the program to run; write its files first."""
         servers.private_folder(self.folder, self.account)
         users, settings = self.folder / "users", self.folder / "pgbouncer.ini"
         users.write_text(f'"{servers.APP}" "{self.password}"\n')
@@ -52,7 +52,7 @@ class Pooler:
         return Program(name="pgbouncer", argv=argv, log=self.log, account=self.account)
 
     def wait(self, child: Child, database: str, *, within_s: float = 30) -> None:
-        """Wait until a database can be reached through it; `ServerFailed` where it cannot."""
+        """Wait until a database can be reached through it; raise `ServerFailed` if it cannot."""
         url = servers.postgres_url(role=servers.APP, password=self.password, port=self.port, database=database)
 
         def answers() -> bool:

@@ -1,4 +1,4 @@
-"""Promote a standby again and again while agents and executors go on: is anything lost, done twice, or left open?
+"""Promotes a standby repeatedly while agents and executors continue: is anything lost, done twice, or left open?
 
     python -m deploy.drills.promotion [--rounds 20] [--for 4] [--behind 5] [--per-s 2] [--synchronous]
 

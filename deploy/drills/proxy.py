@@ -1,4 +1,4 @@
-"""A small load balancer for drills: it sends connections to the web processes whose `/readyz` says that they are ready.
+"""A small load balancer for drills: it sends connections to the web processes that are ready by `/readyz`.
 
 It asks each process every second, as HAProxy would. Two failed answers in a row take a process out, with whatever is
 connected to it; one good answer brings it back. While no process is in, it answers 503 itself, and counts that.
@@ -23,7 +23,7 @@ UNAVAILABLE = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnect
 
 @dataclass
 class Backend:
-    """One web process; `codes` are the reasons that its `/readyz` gave since they were last cleared."""
+    """One web process; `codes` are the reasons of its `/readyz` since they were last cleared."""
 
     port: int
     failures: int = 0
@@ -36,7 +36,7 @@ class Backend:
 
 
 class Proxy:
-    """Listens on `port`, in a thread of its own from `start` to `stop`."""
+    """Listens on `port`, in its own thread from `start` to `stop`."""
 
     def __init__(self, port: int, ports: Iterable[int]) -> None:
         self.port = port

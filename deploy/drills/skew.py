@@ -1,4 +1,5 @@
-"""Give one of two web processes, one of two executors and the worker a wrong clock while work goes on: is it named?
+"""Drill: give one of two web processes, one of two executors and the worker a wrong clock during work; each is
+reported.
 
     python -m deploy.drills.skew [--rounds 4] [--for 20] [--per-s 2]
 
@@ -36,7 +37,7 @@ def _shape(_: Options) -> Shape:
 
 
 def _clock(place: Installation, difference_s: float) -> dict[str, str]:
-    """The environment of a process whose time of day is off by so much."""
+    """The environment of a process with a shifted clock."""
     library, source = place.folder / "wrong_clock.so", Path(__file__).with_name("wrong_clock.c")
     made = subprocess.run(["cc", "-shared", "-fPIC", "-o", str(library), str(source)], capture_output=True, text=True)
     if made.returncode != 0:

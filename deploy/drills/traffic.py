@@ -1,4 +1,4 @@
-"""Work for a drill: an agent that wants each thing done once, a reviewer who approves, and the count at the end."""
+"""Work for a drill: an agent that wants each order executed once, a reviewer who approves, and the final count."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Pace:
 
 @dataclass(frozen=True)
 class Denial:
-    """An answer to the agent that was no success; `after_s` is what it said of when to come back."""
+    """A refusal to the agent; `after_s` is its retry time."""
 
     at: float
     status: int
@@ -51,7 +51,7 @@ class Denial:
 
 @dataclass
 class Wish:
-    """One thing that the agent wants done once; `actions` are those that were accepted for it, the newest last."""
+    """One order that the agent wants executed once; `actions` are the accepted ones, the newest last."""
 
     path: str
     tool: str
@@ -75,11 +75,11 @@ class Count:
 
     @property
     def wrong(self) -> list[str]:
-        """What no drill allows."""
+        """The faults that no drill allows."""
         return [*self.doubled, *self.false, *self.stuck, *self.amiss]
 
     def say(self, heading: str) -> None:
-        """Print the outcome, and the first of what went wrong."""
+        """Print the outcome, and the first faults."""
         print(
             f"{heading}, {self.wishes} wishes, {self.effects} effects: lost {len(self.lost)},"
             f" doubled {len(self.doubled)}, false {len(self.false)}, stuck {len(self.stuck)};"
@@ -91,7 +91,7 @@ class Count:
 
 
 class Traffic:
-    """An agent that uses the client library, at some pace, and the person who approves.
+    """An agent that uses the client library, at a given pace, and the person who approves.
 
     `amiss` takes what a drill finds that must not be: the first of it is printed, and the drill fails.
     """
@@ -123,7 +123,7 @@ class Traffic:
         return [wish for wish in list(self.wishes.values()) if wish.state not in FINAL]
 
     def accepted(self) -> int:
-        """How many wishes have been accepted so far."""
+        """The number of accepted wishes so far."""
         return sum(bool(wish.actions) for wish in list(self.wishes.values()))
 
     def denials_since(self, moment: float) -> list[Denial]:
@@ -145,7 +145,7 @@ class Traffic:
             agent.propose(wish)
 
     def _look(self) -> None:
-        """Look what became of each wish, some at a time; one whose action is gone is proposed again."""
+        """Check the outcome of each wish, some at a time; a lost action is proposed again."""
         agent, place = Caller(self), 0
         while not self.ended.wait(ASK_EVERY_S):
             asked = [wish for wish in self.open() if wish.actions]
@@ -196,7 +196,7 @@ class Traffic:
     # The end
 
     def finish(self, *, still_s: float) -> None:
-        """Wish nothing more, and wait until nothing is open, or nothing has moved for `still_s` seconds."""
+        """Propose nothing more, and wait until nothing is open, or nothing has changed for `still_s` seconds."""
         self.paused.set()
         moved_at, before = time.monotonic(), [""]
         while self.open() and time.monotonic() - moved_at < still_s:
@@ -234,7 +234,7 @@ class Traffic:
         )
 
     def _was_known(self, operator: httpx.Client, before: dict[str, Any], after: dict[str, Any]) -> bool:
-        """Whether the target was read, or a person asked, between the two effects."""
+        """Return True if the target was read, or a person asked, between the two effects."""
         if any(before["at"] < voted < after["at"] for voted in self.votes[after["action"]]):
             return True
         items = operator.get(f"/actions/{after['action']}/history", params={"limit": 200}).json().get("items", [])
@@ -242,7 +242,7 @@ class Traffic:
 
 
 class Caller:
-    """One connection of the agent: it proposes through the client library, each call in a session of its own."""
+    """One connection of the agent: it proposes through the client library, each call in its own session."""
 
     def __init__(self, traffic: Traffic) -> None:
         self._traffic = traffic
@@ -254,7 +254,7 @@ class Caller:
         )
 
     def propose(self, wish: Wish) -> None:
-        """Ask until it is accepted; a refusal is amiss, and asked again."""
+        """Propose until it is accepted; a refusal is a fault, and is retried."""
         while not self._traffic.ended.is_set():
             try:
                 session = self._agent.open_session(goal="Tidy up.", ttl_seconds=3600)

@@ -80,7 +80,7 @@ def place_order(head: SubjectHead, plan: OrderPlan, *, actor: Actor, at: datetim
 
 
 def order_next_step(head: SubjectHead, before: dict[str, Any], *, actor: Actor, at: datetime) -> SubjectHead | None:
-    """Order the step after the one in the detail `before`; None if that was the last."""
+    """Order the step after the one in the detail `before`; return None if that was the last."""
     document, number = runs.order_plan(head.tenant_id, before), before["number"] + 1
     if number == len(document["steps"]):
         return None
@@ -181,7 +181,7 @@ ENDED_BADLY = frozenset({"FAILED", "ROLLED_BACK", "COMPENSATING", "COMPENSATED",
 
 
 def unwind_after_failure(action: Action, state: str, *, at: datetime) -> RunRollback | None:
-    """Begin to unwind the run of a failed step, if its session asked for that (R-RP-32).
+    """Start rolling back the run of a failed step, if its session requested that (R-RP-32).
 
     After the pivot nothing is unwound (R-RP-39): the remaining steps are completed, or a person decides.
     """

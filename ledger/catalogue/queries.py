@@ -41,7 +41,7 @@ def contract_by_digest(tenant_id: UUID, digest: str) -> ContractVersion | None:
 
 @lru_cache(maxsize=4096)
 def registered_contract(tenant_id: UUID, digest: str) -> Contract:
-    """A registered contract by its digest. Versions never change, so a process reads each once."""
+    """Return a registered contract by its digest, cached because versions never change."""
     row = contract_by_digest(tenant_id, digest)
     if row is None:
         raise LookupError(f"no contract {digest}")
@@ -51,8 +51,8 @@ def registered_contract(tenant_id: UUID, digest: str) -> Contract:
 def contract_versions(
     tenant_id: UUID, *, order: str = "", after: UUID | None = None, limit: int | None = None
 ) -> list[ContractVersion]:
-    """Every version of every contract, by name and then newest first, or in the order of a column; starting behind the
-    row `after`.
+    """Return every version of every contract, by name and then newest first, or in the order of a column; starting
+    after the row `after`.
     """
     if order:
         return page_in_order(ContractVersion.objects.filter(tenant_id=tenant_id), order, behind=after, limit=limit)
@@ -88,7 +88,8 @@ def contracts_in_force(tenant_id: UUID, names: Collection[str]) -> dict[str, lis
 
 
 def contract_to_compare(tenant_id: UUID, name: str) -> ContractVersion | None:
-    """The version that a new one of a tool is compared with: the newest in force, else the newest that was retired.
+    """Return the version that a new one of a tool is compared with: the newest in force, otherwise the newest retired
+    one.
 
     So nobody retires a tool to register it anew with less.
     """
@@ -150,7 +151,7 @@ def policy_by_digest(tenant_id: UUID, kind: str, digest: str) -> PolicyVersion |
 def policy_versions(
     tenant_id: UUID, kind: str, *, before: UUID | None = None, limit: int | None = None
 ) -> list[PolicyVersion]:
-    """The versions of a kind of policy, the newest first: all, or those that came in force before the row `before`."""
+    """The versions of a kind of policy, newest first: all, or those that came in force before the row `before`."""
     found = PolicyVersion.objects.filter(tenant_id=tenant_id, kind=kind)
     # An id begins with the moment at which its version was put in force.
     earlier = found.filter(id__lt=before) if before is not None else found
@@ -202,9 +203,7 @@ def active_policies(tenant_id: UUID) -> dict[str, PolicyVersion]:
 
 @dataclass(frozen=True, slots=True)
 class PolicyVersionInForce:
-    """The version of a policy that now decides. Which one that is is read each time; a process keeps the documents, by
-    digest.
-    """
+    """The deciding version of a policy. It is determined anew each time; a process caches the documents, by digest."""
 
     tenant_id: UUID
     kind: str
@@ -296,7 +295,7 @@ def open_release(tenant_id: UUID, kind: str, version: str, *, tool: str = "") ->
 def releases(
     tenant_id: UUID, *, order: str = "-id", after: UUID | None = None, limit: int | None = None
 ) -> list[Release]:
-    """The releases of a tenant, newest first, or in the order of a column; starting behind the row `after`."""
+    """Return the releases of a tenant, newest first, or in the order of a column; starting after the row `after`."""
     return page_in_order(Release.objects.filter(tenant_id=tenant_id), order, behind=after, limit=limit)
 
 
@@ -318,7 +317,7 @@ def system(tenant_id: UUID, name: str) -> System | None:
 
 
 def systems_named(tenant_id: UUID, names: Collection[str]) -> dict[str, System]:
-    """Those of these systems that are registered, by name."""
+    """The registered ones of these systems, by name."""
     return {row.name: row for row in select(System, "tenant_id = $1 AND name = ANY($2)", tenant_id, list(names))}
 
 
@@ -331,7 +330,7 @@ def systems(tenant_id: UUID) -> list[System]:
 
 
 def policy_versions_by_digest(tenant_id: UUID, kind: str) -> dict[str, str]:
-    """The names of every version of a kind of policy by digest, in the order in which they came in force."""
+    """Return the names of every version of a kind of policy by digest, in the order in which they came in force."""
     found = PolicyVersion.objects.filter(tenant_id=tenant_id, kind=kind).order_by("created_at", "id")
     return dict(found.values_list("digest", "version"))
 

@@ -1,4 +1,4 @@
-"""Reads of an export: its own row, the events of a range of leaves, and the signatures and anchors over them."""
+"""Queries of an export: its own row, the events of a range of leaves, and the signatures and anchors over them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def ended_exports(tenant_id: UUID, *, at: datetime) -> list[UUID]:
 
 
 def leaf_events(tenant_id: UUID, number: int, start: int, end: int) -> dict[int, LeafEvent]:
-    """The events at these indexes of a log; an event that is gone is left out."""
+    """Return the events at these indexes of a log; missing events are left out."""
     rows = execute(
         "SELECT l.index, l.subject_id, l.seq, e.subject_kind, e.kind, e.actor_id FROM ledger_leaf l"
         " JOIN ledger_event e ON e.tenant_id = l.tenant_id AND e.subject_id = l.subject_id AND e.seq = l.seq"
@@ -102,7 +102,7 @@ def matching_subjects(tenant_id: UUID, subjects: Iterable[UUID], filters: Mappin
 
 
 def leaf_hashes(tenant_id: UUID, number: int, start: int, end: int) -> dict[int, bytes]:
-    """The leaf hashes that the tree is made of, by index."""
+    """Return the leaf hashes of the tree, by index."""
     wanted = [TileAddress(0, place) for place in range(start // WIDTH, (end - 1) // WIDTH + 1)]
     found = log.tiles(tenant_id, number, wanted)
     return {
@@ -114,7 +114,7 @@ def leaf_hashes(tenant_id: UUID, number: int, start: int, end: int) -> dict[int,
 
 
 def first_index_since(tenant_id: UUID, number: int, at: datetime, *, size: int) -> int:
-    """The first index whose event happened at `at` or later; the log is nearly in the order of time."""
+    """Return the first index whose event happened at `at` or later; the log is nearly in time order."""
     low, high = 0, size
     while low < high:
         middle = (low + high) // 2
@@ -132,7 +132,7 @@ def first_index_since(tenant_id: UUID, number: int, at: datetime, *, size: int) 
 
 
 def cosigned_note(tenant_id: UUID, head: log.LogHead, size: int) -> bytes | None:
-    """The signed checkpoint of one size with every cosignature that it got; None where none was kept."""
+    """The signed checkpoint of one size with all its cosignatures; None if none was kept."""
     rows = execute(
         "SELECT note FROM ledger_checkpoint WHERE tenant_id = $1 AND log = $2 AND size = $3",
         *(tenant_id, head.number, size),

@@ -1,4 +1,4 @@
-"""The newest signed head of a tenant's log: as this database has it, and as it was seen before.
+"""The newest signed head of a tenant's log: from this database, and from elsewhere.
 
 Each process keeps, for each tenant, the newest checkpoint that it has read and the latest head that it has ever read.
 The first goes out with answers (`Counterfoil-Checkpoint`); the second is one of the heads that a record must not be
@@ -35,7 +35,7 @@ class _Memory:
 
 
 class KnownHeads(NamedTuple):
-    """The epoch outside the database and the heads seen so far; a record must not be behind them."""
+    """The epoch stored outside the database and the heads seen so far; a record must not be behind them."""
 
     epoch: int
     heads: tuple[CheckpointBody, ...]
@@ -52,7 +52,7 @@ def known_heads(epoch: Path, tenant_id: UUID, seen: CheckpointBody | None = None
 
 
 def note_checkpoint(tenant_id: UUID, note: bytes | None) -> CheckpointBody | None:
-    """Keep the checkpoint that was just read of this database; the head that it is of."""
+    """Keep the checkpoint that was just read from this database; return its head."""
     memory, head = _memory(tenant_id), _head_of(note)
     if head is not None and (memory.latest is None or is_later(head, memory.latest)):
         memory.latest = head
@@ -61,7 +61,7 @@ def note_checkpoint(tenant_id: UUID, note: bytes | None) -> CheckpointBody | Non
 
 
 def newest_checkpoint(tenant_id: UUID) -> bytes | None:
-    """The newest signed checkpoint in this database, read again where it is older than `KEPT_S`."""
+    """Return the newest signed checkpoint in this database, read again if it is older than `KEPT_S`."""
     memory = _memory(tenant_id)
     if monotonic() - memory.read_at >= KEPT_S:
         rows = execute(CURRENT_CHECKPOINT, tenant_id)

@@ -55,7 +55,7 @@ def read_epoch(path: Path) -> int:
 
 
 def read_signed_head(epoch: Path, tenant_id: UUID) -> CheckpointBody | None:
-    """The newest head that was signed for a tenant, from the file beside the epoch; None where there is none yet.
+    """Read the newest head signed for a tenant from the file beside the epoch; None if there is none yet.
 
     It says what the record must have, so read it before the record. `EpochUnknown` where the file cannot be read.
     """
@@ -74,7 +74,7 @@ def _head_file(epoch: Path, tenant_id: UUID) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class LogKeys:
-    """The key that signs checkpoints, and the previous one while some verifiers know only that."""
+    """The key that signs checkpoints, and the previous one while some verifiers know only the previous one."""
 
     current: Ed25519PrivateKey
     before: Ed25519PrivateKey | None = None
@@ -86,12 +86,12 @@ class LogKeys:
 
     @property
     def is_rotated(self) -> bool:
-        """Return whether there are two keys; a rotation that died half-way left the same one twice."""
+        """True if there are two keys; an interrupted rotation leaves the same one twice."""
         return self.before is not None and self.before.public_key() != self.current.public_key()
 
 
 def read_keys(path: Path) -> LogKeys:
-    """Read the key at `path` and the previous one next to it; `OSError` or `ValueError` where there is none."""
+    """Read the key at `path` and the previous one next to it; raise `OSError` or `ValueError` if there is none."""
     before = _previous_path(path)
     return LogKeys(_read_key(path), _read_key(before) if before.exists() else None)
 
@@ -112,7 +112,7 @@ def rotate_key(path: Path) -> LogKeys:
 
 
 def retire_key(path: Path) -> None:
-    """Retire the previous key: it signs nothing from now on; its signatures stay valid."""
+    """Retire the previous key: it signs nothing more; its signatures stay valid."""
     _previous_path(path).unlink()
 
 
@@ -143,7 +143,8 @@ def _replace_file(path: Path, data: bytes, *, mode: int, synced: bool = True) ->
 
 
 class SignerState:
-    """One signer-state file: `with SignerState(path, epoch=file) as state`. Several processes may open it; one signs.
+    """One signer-state file: `with SignerState(path, epoch=file) as state`. Several processes may open it; only one
+    signs.
 
     `epoch` is the file in which other processes read the epoch; it is updated here.
     """
@@ -198,7 +199,7 @@ class SignerState:
             _replace_file(self._epoch, f"{self.epoch}\n".encode(), mode=0o644)
 
     def publish_head(self, tenant_id: UUID, note: bytes) -> None:
-        """Tell other processes the newest signed checkpoint of a tenant; only after the database has it, too.
+        """Publish a tenant's newest signed checkpoint to other processes; only after the database has it too.
 
         A crash before it leaves the file behind by one signature, until this log is signed or swept again.
         """
@@ -227,7 +228,7 @@ class SignerState:
         return [origin for (origin,) in self._file.execute("SELECT origin FROM head ORDER BY origin")]
 
     def enrol(self, origin: str) -> None:
-        """Enrol an empty log; refuses one that was signed before."""
+        """Enrol an empty log; refuse one that has been signed before."""
         self._file.execute("INSERT OR IGNORE INTO head VALUES (?, ?, ?)", [origin, NOTHING.size, NOTHING.root])
         if self.last(origin) != NOTHING:
             raise HistoryForked(f"The log {origin} was signed before, and is empty now: was the database restored?")

@@ -37,7 +37,7 @@ def block_runner(processes: int) -> Iterator[BlockRunner]:
 
 
 def check_task(task: BlockTask) -> BlockResult:
-    """One block, in a transaction of its own: a long one would keep the queue of the log from being cleaned."""
+    """Run one block in its own transaction; a long transaction would keep the log's queue from being cleaned."""
     tenant_id, log, places, marks = task
     with tenancy(tenant_id):
         tiles = queries.block_tiles(tenant_id, log, places)
@@ -88,7 +88,7 @@ def _check(tenant_id: UUID, head: LogHead, walks: BlockRunner, keys: Sequence[Ve
 
 
 def checkpoint_faults(tenant_id: UUID, head: LogHead) -> Iterator[str]:
-    """Describe the faults of a log's kept checkpoints: missing, altered, or signed by nobody known."""
+    """Describe the faults of a log's kept checkpoints: missing, altered, or without a known signer."""
     missing = queries.missing_checkpoint(tenant_id, head.number)
     if missing is not None:
         yield f"the checkpoint of {missing} entries was kept, and is missing."

@@ -139,7 +139,7 @@ def lock_subject(*, tenant_id: UUID, subject_id: UUID, kind: str) -> SubjectHead
 def lock_and_read(
     *reads: tuple[Any, ...], tenant_id: UUID, subject_id: UUID, kind: str, behind_tenant: bool = False
 ) -> tuple[SubjectHead, list[list[tuple[Any, ...]]]]:
-    """Lock a subject and run these statements behind the lock, in one message.
+    """Lock a subject and run these statements after the lock, in one message.
 
     With `behind_tenant` the tenant's gate is locked first: no policy, freeze, executor or approver changes until the
     transaction ends. Lock nothing else before it. A change of one of those waits for this transaction, or this one for
@@ -155,8 +155,8 @@ def lock_and_read(
 def lock_subjects(
     *reads: tuple[Any, ...], tenant_id: UUID, locks: Sequence[RawCall]
 ) -> tuple[list[SubjectHead], list[list[tuple[Any, ...]]]]:
-    """Lock those subjects that exist by calls of `queries.lock_call` or of a statement like it, in the order of the
-    calls, and run these statements behind the locks, all in one message.
+    """Lock the existing subjects by calls of `queries.lock_call` or of a statement like it, in the order of the calls,
+    and run these statements after the locks, all in one message.
     """
     heads, found = queries.heads_for_update(tenant_id, locks, reads)
     return [SubjectHead(**head) for head in heads], found
@@ -276,7 +276,7 @@ def store_evidence(
     pointer: UUID | None = None,
     is_new: bool = False,
 ) -> SealedEvidence:
-    """Store evidence, encrypted under its subject's own key; returns what an event needs to commit to it.
+    """Store evidence, encrypted under its subject's own key; return the commitment for the event.
 
     Pass a `pointer` if the evidence must contain it. A subject that `is_new` was created in this transaction and cannot
     have a key yet.

@@ -1,4 +1,4 @@
-"""Reads of erasures, of what may be erased, and of the holds and the policy that decide it."""
+"""Queries of erasures, of what may be erased, and of the holds and the policy that decide it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def erasure(tenant_id: UUID, erasure_id: UUID) -> Erasure | None:
 def erasures(
     tenant_id: UUID, *, states: Iterable[str] = (), after: UUID | None = None, limit: int = 50
 ) -> list[Erasure]:
-    """Requests to erase, newest first, behind the row `after`; in these states, or in any."""
+    """Return requests to erase, newest first, after the row `after`; in these states, or in any."""
     found = Erasure.objects.filter(tenant_id=tenant_id)
     if wanted := list(states):
         found = found.filter(state__in=wanted)
@@ -36,7 +36,7 @@ def confirmed_erasures(tenant_id: UUID) -> list[UUID]:
 
 
 def subjects_of(tenant_id: UUID, erasure_id: UUID) -> list[tuple[UUID, str]]:
-    """(id, kind) of what a request names, as its first event says."""
+    """Return (id, kind) of the subjects that a request names, from its first event."""
     rows = execute(
         "SELECT (each ->> 'id')::uuid, each ->> 'kind' FROM ledger_entry n,"
         " jsonb_array_elements(convert_from(n.detail, 'UTF8')::jsonb -> 'subjects') each"
@@ -52,7 +52,7 @@ def erased_subject(tenant_id: UUID, subject_id: UUID) -> ErasedSubject | None:
 
 
 def erased_subjects(tenant_id: UUID, subject_ids: Iterable[UUID]) -> dict[UUID, ErasedSubject]:
-    """Those of these subjects that were erased."""
+    """Return those of these subjects that were erased."""
     found = select(ErasedSubject, "tenant_id = $1 AND subject_id = ANY($2)", tenant_id, list(subject_ids))
     return {row.subject_id: row for row in found}
 
@@ -97,7 +97,7 @@ def is_pruned(tenant_id: UUID, subject_id: UUID) -> bool:
 
 
 def pruned_counts(tenant_id: UUID) -> list[tuple[UUID, int, int]]:
-    """Per policy, how many subjects are listed as pruned under it, and how many its events say."""
+    """Return for each policy the number of subjects listed as pruned under it, and the number in its events."""
     rows = execute(
         "SELECT p.id, p.listed, coalesce((SELECT sum((convert_from(n.detail, 'UTF8')::jsonb ->> 'subjects')::integer)"
         " FROM ledger_event e JOIN ledger_entry n ON n.tenant_id = e.tenant_id AND n.subject_id = e.subject_id"
@@ -110,7 +110,7 @@ def pruned_counts(tenant_id: UUID) -> list[tuple[UUID, int, int]]:
 
 
 def subjects_in_open_requests(tenant_id: UUID, subject_ids: Iterable[UUID]) -> set[UUID]:
-    """Those of these subjects that an open erasure request names."""
+    """Return those of these subjects that an open erasure request names."""
     rows = execute(
         "SELECT DISTINCT (each ->> 'id')::uuid FROM ledger_erasure x JOIN ledger_entry n"
         " ON n.tenant_id = x.tenant_id AND n.subject_id = x.id AND n.seq = 1"
@@ -136,7 +136,7 @@ def retention_subjects(tenant_id: UUID, subject_ids: Iterable[UUID]) -> list[Ret
 
 
 def expired_actions(tenant_id: UUID, *, before: datetime, limit: int) -> list[UUID]:
-    """Actions at rest from before a moment that were not erased and are not being erased, oldest first."""
+    """Return actions at rest since before a time that were not erased and are not being erased, oldest first."""
     rows = execute(
         "SELECT a.id FROM ledger_action a WHERE a.tenant_id = $1 AND a.id < $2 AND a.state = ANY($3)"
         " AND NOT EXISTS (SELECT FROM ledger_erased e WHERE e.tenant_id = a.tenant_id AND e.subject_id = a.id)"
@@ -153,7 +153,7 @@ def hold(tenant_id: UUID, hold_id: UUID) -> LegalHold | None:
 
 
 def holds(tenant_id: UUID, *, lifted: bool = False, after: UUID | None = None, limit: int = 50) -> list[LegalHold]:
-    """Holds in force, or lifted ones, newest first, behind the row `after`."""
+    """Return holds in force, or lifted ones, newest first, after the row `after`."""
     found = LegalHold.objects.filter(tenant_id=tenant_id, lifted_at__isnull=not lifted)
     return list((found.filter(id__lt=after) if after else found).order_by("-id")[:limit])
 
@@ -166,7 +166,7 @@ def holds_on(tenant_id: UUID, subjects: Iterable[RetentionSubject]) -> list[Lega
 
 
 def retention(tenant_id: UUID) -> Retention | None:
-    """The policy that two people put in force, if there is one."""
+    """Return the policy that two people put in force, if there is one."""
     return fetch_one(Retention, "tenant_id = $1 AND state = 'ACTIVE'", tenant_id)
 
 
@@ -192,5 +192,5 @@ def policy_from_row(row: Retention) -> RetentionPolicy:
 
 
 def keys_to_destroy(erasure_id: UUID) -> list[UUID]:
-    """The keys of erased subjects that still stand in the key database. For the eraser's role."""
+    """Return the keys of erased subjects that are still in the key database. For the eraser's role."""
     return [row[0] for row in execute("SELECT key_id FROM ledger_keys_to_destroy($1)", erasure_id)]

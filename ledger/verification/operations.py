@@ -1,4 +1,5 @@
-"""Integrity checks: start, pause, resume, cancel, and record the result. And what mends a record: adopting evidence.
+"""Integrity checks: start, pause, resume, cancel, and record the result; also the repair of a record by adopting
+evidence.
 
 Progress is stored with each step, so if a worker dies, the next one continues from there.
 """
@@ -86,7 +87,7 @@ def _change_state(tenant_id: UUID, check_id: UUID, kind: str, to: str, by: Actor
 
 
 def claim_check(tenant_id: UUID, check_id: UUID) -> IntegrityCheck | None:
-    """Lock a running check for this transaction; None while another worker has it or after it was stopped."""
+    """Lock a running check for this transaction; return None while another worker has it or if it was stopped."""
     found = IntegrityCheck.objects.select_for_update(skip_locked=True)
     return found.filter(tenant_id=tenant_id, id=check_id, state="RUNNING").first()
 
@@ -108,7 +109,7 @@ def _add_findings(row: IntegrityCheck, found: Sequence[RecordBroken]) -> Finding
 
 
 def finish_check(row: IntegrityCheck, *, found: Sequence[RecordBroken] = (), at: datetime) -> None:
-    """Record the result of a check: everything holds, or what was found, which raises an alarm."""
+    """Record the result of a check: no finding, or the findings, which raise an alarm."""
     findings = _add_findings(row, found)
     state = "BROKEN" if findings.total else "HELD"
     counts = {name: getattr(row, name) for name in ("subjects", "events", "evidence", "erased", "leaves")}

@@ -61,7 +61,7 @@ Bindings = Mapping[str, Mapping[str, Any]]
 
 @dataclass
 class Finding:
-    """One effect as found, and what fired over it."""
+    """One effect that was found, and the indicators that fired for it."""
 
     present: bool | None
     fields: dict[str, Any] = field(default_factory=dict)
@@ -168,7 +168,7 @@ def _node_status(site: Site, system: SystemAccess, *, at: datetime) -> tuple[Con
 
 
 def _read_data(site: Site, path: str, *, params: Mapping[str, str] | None = None) -> dict[str, Any] | None:
-    """The data at a path; None if the server says that nothing is there."""
+    """Return the data at a path; None if the server reports that there is none."""
     answer = site.get(path, params=params)
     if answer.status == 404:
         # The server says "nothing here" in its own words; a gateway's own 404 is no such answer.
@@ -263,7 +263,9 @@ def _principal(site: Site, part: Mapping[str, Any], bindings: Bindings, before: 
 
 
 def _has_taken_effect(held: set[str], granted: set[str], removed: set[str]) -> bool:
-    """Return whether any of the requested grants or removals took effect; without any, the principal itself counts."""
+    """Return True if any of the requested grants or removals took effect; without any, if the principal
+    itself exists.
+    """
     return bool(granted & held) or bool(removed - held) or not (granted or removed)
 
 
@@ -289,7 +291,7 @@ def _wildcards(site: Site, part: Mapping[str, Any], held: set[str], granted: set
 
 
 def _policies_of(site: Site, directory: str, name: str) -> set[str] | None:
-    """The policies that a principal holds; None without such a principal."""
+    """Return the policies that a principal holds; None if there is no such principal."""
     data = _read_data(site, f"/v1/{directory}/{fetching.path_segment(name)}")
     if data is None:
         return None
@@ -301,7 +303,7 @@ def _policies_of(site: Site, directory: str, name: str) -> set[str] | None:
 
 
 def _holders(site: Site, directory: str, granted: set[str]) -> set[str] | None:
-    """The principals that hold a granted policy; None if there are too many to ask."""
+    """Return the principals that hold a granted policy; None if there are too many to query."""
     data = _read_data(site, f"/v1/{directory}", params={"list": "true"}) or {}
     if data and not isinstance(data.get("keys"), list):
         raise CheckFailed(f"The server did not list {directory}.", retryable=True)
@@ -359,7 +361,7 @@ def _audit(system: SystemAccess, lookup: Mapping[str, Any], bindings: Bindings) 
 
 
 def _lines(log: Path) -> tuple[list[bytes], bool]:
-    """The end of the audit log, and whether that is all of it."""
+    """Return the end of the audit log, and whether that is the whole log."""
     try:
         with log.open("rb") as opened:
             size = opened.seek(0, os.SEEK_END)
@@ -395,7 +397,7 @@ def _actors(entry: Mapping[str, Any]) -> list[str]:
 
 
 def _wrong_principals(lookup: Mapping[str, Any], bindings: Bindings, paths: list[str]) -> set[str]:
-    """Changes under this approval to a principal beside those that were meant."""
+    """Return the changes under this approval to principals other than the intended ones."""
     parts = [part for part in lookup["effects"].values() if "principal" in part]
     meant = [f"{part['directory']}/{lookups.fill_template(part['principal'], bindings)}" for part in parts]
     directories = {f"{part['directory']}/" for part in parts}

@@ -59,7 +59,7 @@ def parse_policy(text: str) -> Rules:
 
 
 def grants_more(found: Mapping[str, PathRule], wanted: Mapping[str, PathRule]) -> bool:
-    """Return whether the found rules allow anything that the wanted ones do not."""
+    """Return True if the found rules allow anything that the wanted ones do not."""
     none = PathRule(frozenset())
     for path in {*found, *wanted}:
         has, asked = found.get(path, none), wanted.get(path, none)

@@ -1,4 +1,4 @@
-"""Browser: look at the page that an automation left behind, and ask its server (R-CP-09).
+"""Browser: reads the page that an automation left, and asks its server (R-CP-09).
 
     effects.<name>   page (expression: an address on the system), and optionally
                      element (selector) and text (expression: what it must say), url (expression: where the
@@ -65,7 +65,7 @@ class PageElement:
 
     @property
     def text(self) -> str:
-        """All text inside, white space collapsed; scripts and styles are no text."""
+        """The complete text inside, with white space collapsed and without scripts and styles."""
         return " ".join("".join(self._pieces()).split())
 
     def _pieces(self) -> Iterator[str]:
@@ -113,7 +113,7 @@ def _has(node: PageElement, kind: str, name: str, value: str | None) -> bool:
 
 
 class HtmlPage(HTMLParser):
-    """A page's elements in the order in which they stand."""
+    """A page's elements in document order."""
 
     def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -165,7 +165,7 @@ class HtmlPage(HTMLParser):
 
 
 def parse_selector(selector: str) -> tuple[SelectorStep, ...]:
-    """A selector's steps; `BadSelector` for anything that it does not know."""
+    """Return a selector's steps; raise `BadSelector` for unsupported syntax."""
     steps = tuple(_step(one) for one in selector.split())
     if not steps:
         raise BadSelector("A selector must name something.")
@@ -437,7 +437,7 @@ def _wanted_url(site: Site, given: Any) -> str:
 
 
 def _names(text: str, name: str) -> bool:
-    """Return whether a text names somebody as a whole word, so that "ann" is not found in "joanna"."""
+    """Return True if a text names a person as a whole word, so that "ann" is not found in "joanna"."""
     return re.search(rf"(?<![\w.@-]){re.escape(name)}(?![\w@-])", text) is not None
 
 
@@ -473,7 +473,7 @@ def _read_confirmation(site: Site, part: Mapping[str, Any], bindings: Bindings, 
 
 
 def _value_at(document: Any, place: str) -> Any:
-    """The value at a place of a JSON document, as "data/items/0/name"; `_NOWHERE` where it has no such place."""
+    """Return the value at a path of a JSON document, as "data/items/0/name"; `_NOWHERE` if there is no such path."""
     for name in place.split("/"):
         if isinstance(document, dict) and name in document:
             document = document[name]

@@ -206,7 +206,7 @@ class _Look:
         self.others = self._others() if part.get("exclusive") else []
 
     def _others(self) -> list[Event]:
-        """Other events that take up the same time."""
+        """Return other events at the same time."""
         start, end = _instants(self.events[0]) if self.events else (None, None)
         if start is None or end is None:
             return []
@@ -340,7 +340,7 @@ def _post_query(site: Site, calendar: str, inner: str) -> SiteResponse:
 
 
 def _events(answer: SiteResponse) -> tuple[list[Event], bool]:
-    """The events that a query found, and whether the server gave all of them."""
+    """Return the events that a query found, and whether the server returned all of them."""
     found, complete = [], True
     for response in _tree(answer).findall(f"{_DAV}response"):
         data = response.findtext(f".//{_CAL}calendar-data")
@@ -403,7 +403,7 @@ def parse_event(data: str) -> Event:
 
 
 def _properties_of(data: str) -> Iterator[tuple[str, Property]]:
-    """The lines of a calendar object, unfolded, with their values unescaped; what is no such line is passed over."""
+    """Return the lines of a calendar object, unfolded, with their values unescaped; skip malformed lines."""
     for line in filter(None, Contentlines.from_ical(data)):  # type: ignore[no-untyped-call]
         try:
             name, parameters, value = line.parts()
@@ -455,7 +455,7 @@ def _address(value: str) -> str:
 
 
 def _invitations(event: Event) -> list[str]:
-    """The status codes of the server's own delivery of invitations (RFC 6638), if it gives any."""
+    """Return the status codes of the server's own delivery of invitations (RFC 6638), if it gives any."""
     listed = [one.parameters.get("SCHEDULE-STATUS", "") for one in event.properties.get("ATTENDEE", ())]
     return [code for text in listed for code in _CODE.findall(text)]
 
@@ -469,7 +469,7 @@ def _zone(found: Property | None) -> str:
 
 
 def _written_time(found: Property | None) -> str:
-    """The time as it is written, without its zone."""
+    """Return the time as written, without its zone."""
     moment = None if found is None else _parse_time(found.value)
     return "" if moment is None else moment.isoformat()
 
@@ -485,7 +485,7 @@ def _parse_time(value: str) -> datetime | date | None:
 
 
 def _instants(event: Event) -> tuple[datetime | None, datetime | None]:
-    """Start and end as instants, where the zone tells them."""
+    """Return start and end as instants, if the time zone allows it."""
     start, end = _utc_time(event.first("DTSTART")), _utc_time(event.first("DTEND"))
     if start is not None and end is None:
         lasts = _DURATION.fullmatch(event.text("DURATION"))

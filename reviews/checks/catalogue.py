@@ -62,7 +62,7 @@ class NoCheck(Refused):
 
 
 def check_for(pattern: str) -> Check:
-    """The check of a pattern, by its name or its short name; `NoCheck` when there is none."""
+    """Return the check of a pattern, by its name or its short name; raise `NoCheck` if there is none."""
     name = _SHORT.get(pattern, pattern)
     found = _CHECKS.get(name) or load_plugin(name)
     if found is None:

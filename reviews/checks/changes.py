@@ -62,7 +62,7 @@ class NotWatchable(Refused):
 
 
 def change_log(pattern: str) -> ChangeLog | None:
-    """The reader of a pattern's change logs, if there is one."""
+    """Return the reader of a pattern's change logs, if there is one."""
     ours: dict[str, ChangeLog] = {
         "databases": TableChangeLog(),
         "queues_events": StreamChangeLog(),
@@ -76,7 +76,7 @@ def change_log(pattern: str) -> ChangeLog | None:
 
 
 def check_settings(pattern: str, settings: Mapping[str, Any]) -> None:
-    """Refuse settings that ask for a watch which cannot be kept."""
+    """Refuse settings for a watch that is not possible."""
     part = settings.get("changes")
     if part is None:
         return
@@ -171,7 +171,7 @@ class StreamChangeLog:
     )
 
     def changes(self, *, system: SystemAccess, since: str, limit: int, timeout_s: float) -> ChangePage:
-        """The messages after the mark; ids only grow, so nothing is read twice."""
+        """Return the messages after the mark; ids only grow, so nothing is read twice."""
         part = system.settings["changes"]
         try:
             with queues.redis_session(system, timeout_s) as client:

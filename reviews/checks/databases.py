@@ -183,7 +183,7 @@ def _take_reading(
 
 
 def _rows(connection: psycopg.Connection[Row], part: Mapping[str, Any], bindings: Bindings) -> list[Row]:
-    """The rows that a part of the lookup is about, at most `MAX_ROWS`, the oldest place first."""
+    """Return the rows that a part of the lookup matches, at most `MAX_ROWS`, the oldest place first."""
     where = {column: lookups.fill_template(text, bindings) for column, text in part["where"].items()}
     columns = [sql.SQL("xmin::text AS {}").format(sql.Identifier(_XMIN))]
     query = sql.SQL("SELECT {} FROM {} WHERE {} ORDER BY ctid LIMIT {}").format(
@@ -196,7 +196,7 @@ def _rows(connection: psycopg.Connection[Row], part: Mapping[str, Any], bindings
 
 
 def _columns_to_fetch(part: Mapping[str, Any]) -> list[str]:
-    """The columns to fetch: those to show or compare, and those that `present_if` asks about."""
+    """Return the columns to fetch: those to show or compare, and those in `present_if`."""
     named = [part[name] for name in part if name.endswith("_column")]
     asked = expressions.fields_of(part["present_if"], "row", _ROW_VARIABLES) if "present_if" in part else ()
     return list(dict.fromkeys([*part.get("fields", ()), *part.get("equals", ()), *named, *asked]))
@@ -224,7 +224,7 @@ def _effect(name: str, part: Mapping[str, Any], rows: list[Row], bindings: Bindi
 
 
 def _those_wanted(part: Mapping[str, Any], rows: list[Row], bindings: Bindings) -> tuple[list[Row], bool]:
-    """The rows that are the wanted effect, and whether that could not be told of some."""
+    """Return the rows that are the wanted effect, and whether some rows were undecidable."""
     if "present_if" not in part:
         return rows, False
     condition = expressions.compile(part["present_if"], dict.fromkeys(_ROW_VARIABLES))
@@ -277,7 +277,7 @@ def _differs(part: Mapping[str, Any], rows: list[Row], bindings: Bindings) -> bo
 
 
 def _has_not_advanced(part: Mapping[str, Any], effect: ReadEffect, bindings: Bindings) -> bool:
-    """Return whether a row's version is no higher than before the action."""
+    """Return True if a row's version is no higher than before the action."""
     if "version_column" not in part:
         return False
     before = bindings.get("pre", {}).get("effects", {}).get(effect.name, {}).get(part["version_column"])

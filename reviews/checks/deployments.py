@@ -1,4 +1,4 @@
-"""Deployments: what runs, asked of the process manager, the instances and the registry (R-CP-07).
+"""Deployments: the running artifact, read from the process manager, the instances and the registry (R-CP-07).
 
     effects.<name>   program, artifact (expressions: a group or process of supervisord, and the digest that
                      should run), and optionally regions [expression], replicas, repository, tag, approval
@@ -77,7 +77,7 @@ Bindings = Mapping[str, Mapping[str, Any]]
 
 @dataclass
 class Instance:
-    """One instance of the program, as it says of itself."""
+    """One instance of the program, as it reports itself."""
 
     region: str
     healthy: bool
@@ -159,7 +159,7 @@ class DeploymentCheck(lookups.LookupCheck):
         at: datetime,
         timeout_s: float,
     ) -> Reading:
-        """Read what runs now in every requested region."""
+        """Read the running artifact in every requested region."""
         parts = lookups.lookup_effects(verification)
         until = fetching.deadline_after(timeout_s)
         looked = {name: _look_at_regions(system, part, bindings, until, at=at) for name, part in parts.items()}
@@ -230,7 +230,7 @@ def _look_aside(
 def _processes(
     system: SystemAccess, region: Mapping[str, Any], program: str, until: float, rollout: Rollout
 ) -> list[Mapping[str, Any]]:
-    """The processes of a program, as its manager knows them."""
+    """Return the processes of a program from its process manager."""
     question = xmlrpc.client.dumps((), "supervisor.getAllProcessInfo").encode()
     with fetching.open_site(system, region.get("orchestrator"), until=until) as site:
         answer = site.ask("POST", "/RPC2", content=question, headers={"Content-Type": "text/xml"})
@@ -269,7 +269,9 @@ def _instance(
 
 
 def _ask_instance(system: SystemAccess, address: Any, path: str, until: float, *, runs: bool) -> SiteResponse | None:
-    """The answer of an instance, of any status; None when it gives none, as one that does not run (rule 1)."""
+    """Return the instance's answer, of any status; None if it gives none, like an instance that does not run
+    (rule 1).
+    """
     # An instance is what is being judged: it gets no credential.
     with Site(address, until=until, ca_file=system.settings.get("ca_file")) as site:
         try:
@@ -291,7 +293,7 @@ def _release(answer: SiteResponse | None) -> Mapping[str, Any] | None:
 
 
 def _request_counts(system: SystemAccess, answer: SiteResponse | None) -> tuple[int, int] | None:
-    """Requests and those that failed, since the instance started; None where the page cannot be read."""
+    """Return the requests and the failed requests since the instance started; None if the page cannot be read."""
     if answer is None or answer.status != 200:
         return None
     wanted = system.settings.get("requests_metric")
@@ -305,7 +307,7 @@ def _request_counts(system: SystemAccess, answer: SiteResponse | None) -> tuple[
 
 
 def _registry(system: SystemAccess, rollout: Rollout, until: float) -> None:
-    """The artifact's manifest by its digest, and what the tag points to (rule 3)."""
+    """Return the artifact's manifest by its digest, and the digest that the tag points to (rule 3)."""
     repository, artifact = rollout.wanted["repository"], rollout.wanted["artifact"]
     if not _REPOSITORY.fullmatch(repository) or not _DIGEST.fullmatch(artifact):
         raise CheckFailed(f"{repository}@{artifact} is no artifact of a registry.", retryable=False)
@@ -339,7 +341,7 @@ def _digest_of_tag(site: Site, repository: str, tag: str) -> str | None:
 
 
 def _is_unknown(answer: SiteResponse) -> bool:
-    """Return whether the registry itself says that it has no such thing; a gateway's 404 does not count."""
+    """Return True if the registry itself reports that it has no such thing; a gateway's 404 does not count."""
     return answer.status == 404 and isinstance(answer.document().get("errors"), list)
 
 
@@ -392,7 +394,7 @@ def _effect(name: str, part: Mapping[str, Any], rollout: Rollout, bindings: Bind
 
 
 def _unrequested_regions(rollout: Rollout, before: Mapping[str, Any]) -> tuple[str, ...]:
-    """The regions that nobody asked for and that run the artifact since this execution."""
+    """Return the regions that were not requested and have run the artifact since this execution."""
     known = before.get("elsewhere")
     if known is not None:
         return tuple(region for region in rollout.elsewhere if region not in known)
@@ -400,7 +402,7 @@ def _unrequested_regions(rollout: Rollout, before: Mapping[str, Any]) -> tuple[s
 
 
 def _is_there(rollout: Rollout, before: Mapping[str, Any], bindings: Bindings) -> bool | None:
-    """Return whether something was deployed: the wanted artifact, or another one in its place (rule 2)."""
+    """Return True if something was deployed: the wanted artifact, or another one in its place (rule 2)."""
     if rollout.with_artifact:
         return True
     running = {one.artifact for one in rollout.instances}
@@ -425,7 +427,7 @@ def _is_there(rollout: Rollout, before: Mapping[str, Any], bindings: Bindings) -
 
 
 def _was_restarted(processes: list[Mapping[str, Any]], bindings: Bindings, *, at: datetime) -> bool | None:
-    """Return whether a process was started since the execution began; None if that time is unknown."""
+    """Return True if a process was started since the execution began; None if that time is unknown."""
     try:
         began = datetime.fromisoformat(str(bindings.get("scope", {}).get("executed_at")))
     except ValueError:
@@ -436,7 +438,7 @@ def _was_restarted(processes: list[Mapping[str, Any]], bindings: Bindings, *, at
 
 
 def _clock_error_s(process: Mapping[str, Any], *, at: datetime) -> int:
-    """By how many seconds the manager's clock goes wrong, if it does by more than a reading may take."""
+    """Return the error of the manager's clock in seconds, if it is more than a reading may take."""
     seconds = int(at.timestamp()) - int(process["now"])
     return seconds if abs(seconds) > SLACK_S else 0
 

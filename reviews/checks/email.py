@@ -1,4 +1,4 @@
-"""E-mail: find a message and what became of it in the mailboxes of an IMAP server (R-CP-03).
+"""E-mail: finds a message and its fate in the mailboxes of an IMAP server (R-CP-03).
 
     effects.<name>   message_id (expression), or match {header: expression}, and optionally
                      mailbox, to, sender, subject, body_sha256 (expressions), fields [header],
@@ -255,7 +255,7 @@ def _fill_part(part: Mapping[str, Any], bindings: Bindings) -> dict[str, Any]:
 
 
 def _safe(value: str) -> str:
-    """A value that can be asked for: a line break or a quote would be a command of its own."""
+    """Return a value that can be sent in a command; a line break or a quote would start another command."""
     if not value or len(value) > 900 or _UNSAFE.search(value):
         raise CheckFailed("The lookup's value cannot stand in a header of a message.", retryable=False)
     return value
@@ -387,7 +387,7 @@ class _Look:
                     self.report.statuses.append(status)
 
     def _is_about(self, message: EmailMessage) -> bool:
-        """Return whether the report returns this message or its headers; a mention in its text proves nothing."""
+        """Return True if the report returns this message or its headers; a mention in its text proves nothing."""
         for part in message.walk():
             if part.get_content_type() == "message/rfc822":
                 returned = part.get_payload()
@@ -415,7 +415,7 @@ class _Look:
             self.indicators.add("delivery_unknown_beyond_sla")
 
     def _has_wrong_recipients(self, message: EmailMessage) -> bool:
-        """Return whether it went to anybody else than intended, or not to all intended recipients."""
+        """Return True if it was sent to anyone else than intended, or not to all intended recipients."""
         if "to" not in self.part:
             return False
         wanted = _addresses([self.part["to"]])
@@ -528,7 +528,7 @@ def body_sha256(message: EmailMessage) -> str:
 
 
 def authentication_results(message: Message, authserv_id: str | None) -> dict[str, str]:
-    """DKIM and DMARC as our own server judged them (RFC 8601); the topmost such header is the one it added."""
+    """Return DKIM and DMARC as our own server judged them (RFC 8601), from the topmost such header, which it added."""
     unknown = {"dkim": "not_applicable", "dmarc": "not_applicable"}
     for value in _headers(message, "Authentication-Results") if authserv_id else ():
         if value.split(";")[0].split()[:1] == [authserv_id]:

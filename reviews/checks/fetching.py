@@ -63,7 +63,7 @@ class SiteResponse:
         return self.content.decode("utf-8", errors="replace")
 
     def json(self) -> Any:
-        """The answer as JSON without binary fractions; anything else is no answer."""
+        """Return the answer as JSON without binary fractions; refuse any other answer."""
         try:
             return json.loads(self.content, parse_float=str, parse_constant=str)
         except (ValueError, RecursionError):
@@ -76,13 +76,15 @@ class SiteResponse:
         return chunked or "content-length" in self.headers
 
     def whole(self) -> SiteResponse:
-        """This answer, if it cannot be half of one; for what shows no end of its own, as JSON and XML do."""
+        """Return this answer unless it may be truncated; for formats that show no end of their own, unlike JSON and
+        XML.
+        """
         if not self.framed:
             raise CheckFailed(f"{self.url} did not say where its answer ends.", retryable=True)
         return self
 
     def document(self) -> dict[str, Any]:
-        """The answer as a JSON object; another kind of answer comes from something else than the system."""
+        """Return the answer as a JSON object; another type of answer does not come from the system."""
         found = self.json()
         if not isinstance(found, dict):
             raise CheckFailed(f"{self.url} did not answer with a JSON object.", retryable=True)
@@ -132,7 +134,7 @@ class Site:
         return self._refuse_outage(self._send("GET", path, params=params, headers=headers))
 
     def visit(self, path: str) -> SiteResponse:
-        """The answer at a path, with any status at all: for what is itself being judged."""
+        """Return the answer at a path, with any status; for lookups that judge the status itself."""
         return self._send("GET", path)
 
     def ask(
@@ -163,7 +165,7 @@ class Site:
         return SiteResponse(str(url), response.status_code, response.headers, content)
 
     def _watch_connection(self, event: str, about: Mapping[str, Any]) -> None:
-        """The HTTP library tells of each connection that it opens, and again when that is encrypted."""
+        """Called by the HTTP library for each connection that it opens, and again once that is encrypted."""
         talk = socket_of(about.get("return_value")) if event in _CONNECTED else None
         if talk is not None:
             self.limit.watch(talk)
@@ -191,12 +193,12 @@ class Site:
 
 
 def open_site(system: SystemAccess, address: object, *, until: float, headers: Mapping[str, str] | None = None) -> Site:
-    """One of a system's addresses, with its credential and the authority that its certificate comes from."""
+    """Open one of a system's addresses, with its credential and the authority of its certificate."""
     return Site(address, until=until, headers=headers, auth=_password(system), ca_file=system.settings.get("ca_file"))
 
 
 def _password(system: SystemAccess) -> tuple[str, str] | None:
-    """The name and password of a credential, where it has them."""
+    """Return the name and password of a credential, if it has them."""
     name = system.credential.get("user")
     return None if name is None else (str(name), str(system.credential.get("password", "")))
 
@@ -241,7 +243,7 @@ def _is_cached(headers: httpx.Headers) -> bool:
 
 
 def clock_lag(answers: Iterable[SiteResponse], *, at: datetime) -> timedelta:
-    """By how much the clock of whoever answered is behind ours, as far as an answer's date tells."""
+    """Return how far the answering server's clock is behind the local one, as far as the answer's date shows it."""
     said = [date for date in map(_date_of, answers) if date is not None]
     return max((at - date for date in said), default=timedelta(0))
 

@@ -1,4 +1,4 @@
-"""Filesystems: look a path up under its root, without being led out of it (R-CP-02).
+"""Filesystems: looks up a path under its root, without leaving it (R-CP-02).
 
     effects.<name>   path (expression), and optionally expect "present" or "absent",
                      sha256, size, mode (expressions: what the file should be),
@@ -170,7 +170,7 @@ def _effect(
 
 
 def _machine(system: SystemAccess) -> str:
-    """This machine, as whoever wrote the file tells it (rule 4)."""
+    """Return this machine's id, as the writer of a file gives it (rule 4)."""
     if "machine" in system.settings:
         return str(system.settings["machine"])
     try:
@@ -215,7 +215,7 @@ def _check_failed(problem: OSError) -> CheckFailed:
 
 
 class _Walk:
-    """The way down from an open root: the folders opened so far and their names (rule 1)."""
+    """A descent from an open root: the folders opened so far and their names (rule 1)."""
 
     def __init__(self, base: int, root: Path, opened: ExitStack) -> None:
         self.root = root
@@ -229,7 +229,7 @@ class _Walk:
         return self.folders[-1]
 
     def ahead(self, path: str) -> list[str]:
-        """The names of a path from here; one that starts at the top must start with the root, and goes back to it."""
+        """Return the names of a path from here; an absolute path must start with the root, and returns to it."""
         if path.startswith("/"):
             if not PurePosixPath(path).is_relative_to(self.root):
                 raise PathEscape
@@ -249,7 +249,7 @@ class _Walk:
         self.names.append(name)
 
     def behind(self, name: str) -> list[str]:
-        """The names that a link stands for."""
+        """Return the names in a link's target."""
         self.links += 1
         if self.links > MAX_LINKS:
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
@@ -283,7 +283,7 @@ def _look(base: int, root: Path, asked: str) -> PathState:
 
 
 def _nothing(names: list[str]) -> PathState:
-    """Nothing stands there; but a path that would have climbed out is an escape all the same."""
+    """Return the state of a missing path; a path that would have left the root is still an escape."""
     depth = 0
     for name in names:
         depth += -1 if name == ".." else 1
@@ -351,7 +351,7 @@ def _consistency(base: int, system: SystemAccess) -> Consistency:
 
 
 def _kind_of_filesystem(base: int) -> str:
-    """The kind of file system that the root lies on; empty where the platform does not tell."""
+    """Return the type of the file system of the root; empty if the platform does not report it."""
     device = os.fstat(base).st_dev
     wanted = f"{os.major(device)}:{os.minor(device)}"
     with suppress(OSError):

@@ -52,10 +52,10 @@ class Check(Protocol):
         """The pattern's name in the catalogue."""
 
     def typed_fields(self, lookup: Mapping[str, Any]) -> dict[str, Any]:
-        """The JSON Schema of what expressions will see as `sa`, so that misspelt fields are refused."""
+        """Return the JSON Schema of `sa` for expressions, so that misspelt fields are refused."""
 
     def validate(self, verification: Mapping[str, Any]) -> list[str]:
-        """The faults of a contract's verification part, in sentences; empty if it has none."""
+        """Return the faults of a contract's verification part, as sentences; empty if it has none."""
 
     def read(
         self,
@@ -66,4 +66,4 @@ class Check(Protocol):
         at: datetime,
         timeout_s: float,
     ) -> Reading:
-        """Read the system; `CheckFailed` if it gives no answer. `at` is an instant before the call."""
+        """Read the system; raise `CheckFailed` if it gives no answer. `at` is a time before the call."""

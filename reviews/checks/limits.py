@@ -82,7 +82,7 @@ class ConversationDeadline:
 
     @property
     def left_s(self) -> float:
-        """The seconds left; `CheckFailed` when there are none."""
+        """Return the seconds left; raise `CheckFailed` if there are none."""
         left = self.ends - time.monotonic()
         if left <= 0:
             raise CheckFailed("The time for this reading is over.", retryable=True)

@@ -1,4 +1,4 @@
-"""Lookups: the part of a contract that says where to look, checked at registration and filled in per run."""
+"""Lookups: the part of a contract that defines where to look, checked at registration and filled in for each run."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _MAX_INT = 2**53 - 1
 
 
 def lookup_effects(verification: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """The effects that a lookup tells how to find."""
+    """Return the effects that a lookup can find."""
     found = verification.get("lookup", {}).get("effects")
     return found if isinstance(found, dict) else {}
 
 
 def fill_template(text: str, bindings: Mapping[str, Mapping[str, Any]]) -> str | int | bool:
-    """The value of one lookup parameter; without one nothing can be looked up, now or later."""
+    """Return the value of one lookup parameter, without which no lookup is possible."""
     given = {name: bindings.get(name, {}) for name in LOOKUP_VARIABLES}
     try:
         found: str | int | bool = expressions.evaluate_value(text, given)
@@ -35,7 +35,7 @@ def fill_template(text: str, bindings: Mapping[str, Mapping[str, Any]]) -> str |
 
 
 def to_json_value(value: object) -> Any:
-    """A value of a source as JSON without fractions: what is no integer is text, and loses no digit."""
+    """Return a value of a source as JSON without fractions: a non-integer becomes text and loses no digit."""
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, int):
@@ -54,7 +54,7 @@ def to_json_value(value: object) -> Any:
 
 
 def scope_of(part: Mapping[str, Any], found: Iterable[Mapping[str, Any]]) -> dict[str, tuple[Any, ...]]:
-    """Every tenant and target that stands on what was found, where the lookup says which fields hold them."""
+    """Return every tenant and target in what was found, if the lookup names the fields that hold them."""
     things = list(found)
     kinds = {kind: part[f"{kind}_field"] for kind in ("tenant", "target") if f"{kind}_field" in part}
     return {kind: tuple(dict.fromkeys(to_json_value(one.get(name)) for one in things)) for kind, name in kinds.items()}
@@ -68,7 +68,7 @@ def _decimal(value: Decimal) -> int | str:
 
 
 def state_schema(fields: dict[str, Any], effect_names: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
-    """The JSON Schema of `sa` from the fields at its top and those of each effect."""
+    """Return the JSON Schema of `sa` from its top-level fields and those of each effect."""
     found = {"exists": {"type": "boolean"}, "count": {"type": "integer"}}
     listed = {name: {"type": "object", "properties": {**parts, **found}} for name, parts in effect_names.items()}
     return {
@@ -130,6 +130,6 @@ class LookupCheck(ABC):
 
 
 def refuse_unlisted(name: str, allowed: Iterable[str] | None, kind: str) -> None:
-    """`CheckFailed` for what an administrator's list of things that may be read does not name."""
+    """Raise `CheckFailed` for anything that an administrator's list of readable things does not name."""
     if allowed is not None and name not in allowed:
         raise CheckFailed(f"{name} is not among the {kind} that may be read.", retryable=False)

@@ -211,7 +211,7 @@ def _one(site: Site, place: str, number: str, payment: FoundPayment) -> Thing | 
 
 
 def _object(answer: SiteResponse) -> dict[str, Any] | None:
-    """The object in the processor's answer; None if it says itself that there is no such object."""
+    """Return the object in the processor's answer; None if the processor reports that there is none."""
     said = answer.document()
     if answer.status == 200 and "object" in said:
         return said
@@ -225,7 +225,7 @@ def _object(answer: SiteResponse) -> dict[str, Any] | None:
 
 
 def _list_objects(site: Site, part: Mapping[str, Any], since: int, payment: FoundPayment) -> list[Thing]:
-    """The objects with all these fields; `whole` tells whether all that may have them were seen."""
+    """Return the objects with all these fields; `whole` is True if all candidates were seen."""
     params = {"limit": str(PAGE), **part["of"]}
     if not part["of"] and since:
         params["created[gt]"] = str(since)
@@ -260,7 +260,7 @@ def _first_second(bindings: Bindings, *, at: datetime) -> int:
 
 
 def _field_at(thing: Thing, name: str) -> Any:
-    """A field, also a nested one; a linked object stands for its id."""
+    """Return a field, which may be nested; a linked object is represented by its id."""
     found: Any = thing
     for key in name.split("."):
         found = found.get(key) if isinstance(found, Mapping) else None
@@ -308,7 +308,7 @@ def _fields(part: Mapping[str, Any], thing: Thing, system: SystemAccess) -> dict
 
 
 def _state(kind: str, thing: Thing) -> str:
-    """Authorised, captured or refunded, in one word."""
+    """Return authorised, captured or refunded."""
     status = str(thing.get("status", ""))
     if kind != "charge" or status != "succeeded":
         return "authorized" if status == "requires_capture" else status
@@ -392,7 +392,7 @@ def _describe(part: Mapping[str, Any]) -> str:
 def _read_books(
     system: SystemAccess, lookup: Mapping[str, Any], bindings: Bindings, *, at: datetime, timeout_s: float
 ) -> dict[str, Any] | None:
-    """Read our own books as `databases` does; None if the lookup names none."""
+    """Read our own books as `databases` does; return None if the lookup names none."""
     part = lookup.get("ledger")
     if part is None:
         return None

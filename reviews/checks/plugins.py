@@ -31,13 +31,15 @@ class BrokenCheck(Refused):
 
 
 def plugin_patterns() -> list[str]:
-    """The patterns that installed packages offer, whether they work or not."""
+    """Return the patterns that installed packages offer, including broken ones."""
     return sorted({point.name for point in entry_points(group=GROUP)})
 
 
 @cache
 def load_plugin(pattern: str) -> Check | None:
-    """The check that a package offers for a pattern; None when none does, `BrokenCheck` when it cannot be used."""
+    """Return the check that a package offers for a pattern; None if there is none; raise `BrokenCheck` if it cannot be
+    used.
+    """
     points = list(entry_points(group=GROUP, name=pattern))
     if not points:
         return None
@@ -70,7 +72,7 @@ def _call_plugin(pattern: str, place: str, trouble: str, call: Callable[[], Any]
 
 
 class PluginCheck:
-    """A plug-in's check, held to what a check may answer."""
+    """A plug-in's check, restricted to the answers that a check may give."""
 
     def __init__(self, pattern: str, place: str, check: Check) -> None:
         self.pattern, self.place, self.check = pattern, place, check
@@ -96,7 +98,7 @@ class PluginCheck:
         at: datetime,
         timeout_s: float,
     ) -> Reading:
-        """The plug-in's reading, or `CheckFailed`; whoever mends it need not find the action given up."""
+        """Return the plug-in's reading, or raise `CheckFailed`, so that a plug-in's fault does not close the action."""
         try:
             reading = self.check.read(
                 system=system, verification=verification, bindings=bindings, at=at, timeout_s=timeout_s

@@ -39,7 +39,7 @@ Row = dict[str, Any]
 
 @contextmanager
 def read_only_connection(system: SystemAccess, timeout_s: float) -> Iterator[psycopg.Connection[Row]]:
-    """A connection whose transactions see one snapshot and cannot write; it ends in time, answered or not."""
+    """Open a connection whose transactions see one snapshot and cannot write; it is closed in time in any case."""
     with (
         ConversationDeadline(deadline_after(timeout_s)) as limit,
         _connection(system, timeout_s) as connection,
@@ -78,7 +78,7 @@ def _connection(system: SystemAccess, timeout_s: float) -> psycopg.Connection[Ro
 
 
 def _tls_settings(given: Mapping[str, Any]) -> dict[str, str]:
-    """The settings that send a password beyond the loopback address only under TLS; contrary settings are refused."""
+    """Return the settings that send a password beyond the loopback address only under TLS; refuse contrary settings."""
     hosts = str(given.get("hostaddr") or given.get("host") or "/").split(",")
     if not given.get("password") or all(map(is_loopback, hosts)):
         return {}
@@ -99,7 +99,7 @@ def primary_status(connection: psycopg.Connection[Row]) -> Row:
 
 
 def server_identity(connection: psycopg.Connection[Row]) -> dict[str, str]:
-    """The identity of the server and the database; empty if the role may not ask.
+    """Return the identity of the server and the database; empty if the role may not read it.
 
     A replica has the identity of its primary.
     """

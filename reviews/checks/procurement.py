@@ -245,7 +245,7 @@ def _domain(match: Mapping[str, str], bindings: Bindings) -> list[Any]:
 
 
 def _field_of(row: Mapping[str, Any], path: str) -> Any:
-    """A field of what a record points to, as "party.code"."""
+    """Return a field of a linked record, as "party.code"."""
     name, _, rest = path.partition(".")
     if not rest:
         return row.get(name)

@@ -231,7 +231,7 @@ def _first_millisecond(bindings: Bindings, *, at: datetime) -> int:
 
 
 def _clock_lag_ms(client: redis.Redis, *, at: datetime) -> int:
-    """By how many milliseconds the broker's clock, which numbers the messages, is behind ours."""
+    """Return how many milliseconds the broker's clock, which numbers the messages, is behind ours."""
     with suppress(NoPermissionError):
         seconds, microseconds = client.time()
         return max(0, int(at.timestamp() * 1000) - seconds * 1000 - microseconds // 1000)
@@ -261,7 +261,7 @@ def _follow(client: redis.Redis, part: Mapping[str, Any], since: int, *, at: dat
 def _matching(
     client: redis.Redis, stream: str, match: Mapping[str, str], since: int
 ) -> tuple[dict[str, Message], bool]:
-    """The messages with these fields, and whether all that may hold them were seen."""
+    """Return the messages with these fields, and whether all candidates were seen."""
     found: dict[str, Message] = {}
     start, scanned = str(max(0, since)), 0
     while scanned < MAX_SCANNED:
@@ -277,7 +277,7 @@ def _matching(
 
 
 def _is_whole(client: redis.Redis, part: Mapping[str, Any], since: int) -> bool:
-    """Return whether nothing can have been removed from the scanned part of the stream (rule 2)."""
+    """Return True if nothing can have been removed from the scanned part of the stream (rule 2)."""
     try:
         about: Any = client.xinfo_stream(part["stream"])
     except ResponseError as problem:
@@ -389,7 +389,9 @@ def _describe(part: Mapping[str, Any]) -> str:
 
 
 def check_failure(problem: RedisError) -> CheckFailed:
-    """A missing right and a key of another kind stay; outages pass, as does what is no broker's answer."""
+    """Return the failure: a missing right or a key of another type is lasting; an outage is temporary, as is an answer
+    that is not a broker's.
+    """
     refused = isinstance(problem, ResponseError) and not isinstance(problem, _PASSING)
     passing = not refused or str(problem).startswith(_PASSING_CODES)
     sentence = str(problem).split("\n")[0][:300] or type(problem).__name__

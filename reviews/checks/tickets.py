@@ -158,7 +158,7 @@ def _look_up(site: Site, part: Mapping[str, Any]) -> FoundRecords:
 
 
 def _record_numbers(site: Site, part: Mapping[str, Any], records: FoundRecords) -> list[str]:
-    """The numbers of the records that may be meant, retired ones left out."""
+    """Return the numbers of the candidate records, without retired ones."""
     asked = {"id": part["id"]} if "id" in part else {f"{name}:": value for name, value in part["match"].items()}
     numbers: list[str] = []
     for page in range(1, MAX_PAGES + 1):
@@ -218,7 +218,7 @@ def _data(site: Site, path: str, params: Mapping[str, str], records: FoundRecord
 
 
 def _property_value(value: Any) -> Any:
-    """A property by name: a linked thing by its key, several by a list of them."""
+    """Return a property by name: a linked thing as its key, several as a list of keys."""
     if isinstance(value, list):
         return [_property_value(one) for one in value]
     if isinstance(value, Mapping) and "link" in value:
@@ -234,7 +234,7 @@ def _text(value: Any) -> str:
 
 
 def _holds(part: Mapping[str, Any], records: FoundRecords) -> list[bool]:
-    """For each change that was wanted, whether the record shows it."""
+    """Return for each wanted change whether the record shows it."""
     record = records.records[0]
     held = [_text(record.get(name)) == value for name, value in part["set"].items()]
     if "comment" in part:
@@ -283,7 +283,7 @@ def _fields(part: Mapping[str, Any], records: FoundRecords) -> dict[str, Any]:
 
 
 def _format_time(value: Any) -> str | None:
-    """A time of the tracker, which writes them in UTC without saying so."""
+    """Return a time of the tracker, which writes UTC without a zone."""
     moment = _parse_time(value)
     return None if moment is None else f"{moment:%Y-%m-%dT%H:%M:%SZ}"
 

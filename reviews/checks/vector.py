@@ -1,4 +1,4 @@
-"""Vector search: read a document's row and ask the index for it, in PostgreSQL with pgvector (R-CP-12).
+"""Vector search: reads a document's row and searches the index for it, in PostgreSQL with pgvector (R-CP-12).
 
     effects.<name>   table, where {column: expression}, embedding_column, and optionally
                      fields [column], version_column with embedding_version (expression),
@@ -117,7 +117,7 @@ class VectorSearchCheck(lookups.LookupCheck):
         at: datetime,
         timeout_s: float,
     ) -> Reading:
-        """The documents and what a search finds now."""
+        """Read the documents and the results of a search now."""
         parts = lookups.lookup_effects(verification)
         _check_tables(system, parts)
         try:
@@ -175,7 +175,7 @@ def _take_reading(
 def _be_in_scope(
     connection: Connection, system: SystemAccess, part: Mapping[str, Any], who: str, bindings: Bindings
 ) -> bool:
-    """Search as somebody of that scope from now on in this transaction; false when the lookup names nobody."""
+    """Search with that scope from now on in this transaction; return False if the lookup names none."""
     text = part.get("retrieval", {}).get(who)
     setting = system.settings.get("scope_setting")
     if text is None:
@@ -325,7 +325,7 @@ def _copies(connection: Connection, search: Mapping[str, Any], bindings: Binding
 
 
 def _rank(connection: Connection, search: Mapping[str, Any], vector: str, bindings: Bindings) -> int | None:
-    """The document's place among the nearest neighbours of its own vector, found through the index."""
+    """Return the document's rank among the nearest neighbours of its own vector, found through the index."""
     asked, values = _where(search, bindings)
     connection.execute("SET LOCAL enable_seqscan = off")
     query = sql.SQL("SELECT ({}) AS hit FROM {} ORDER BY {} {} {}::text::vector LIMIT {}").format(

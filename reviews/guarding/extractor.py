@@ -44,7 +44,7 @@ def read(settings: Mapping[str, Any] | None) -> Extractor | None:
 def reports_by(
     extractor: Extractor | None, message: str, *, transport: httpx.BaseTransport | None = None
 ) -> tuple[Span, ...]:
-    """The spans of the reports in a message, as the extractor sees them, or else the built-in detector."""
+    """Return the spans of the reports in a message, by the extractor or otherwise by the built-in detector."""
     # Not above: the settings of every process load this module, and few of them ever ask anybody.
     import httpx
 

@@ -123,7 +123,7 @@ def _keep(speaker: Speaker, message: str, guarded: Guarded, actions: list[Any], 
 
 
 def _without_quote(claim: Found) -> dict[str, Any]:
-    """A claim without its words."""
+    """Return a claim without its quote."""
     kept = {name: value for name, value in asdict(claim).items() if name != "quote"}
     return kept | {"span": list(claim.span), "action_ids": list(claim.action_ids)}
 

@@ -60,7 +60,7 @@ class Speaker:
 
 
 def ground_of(speaker: Speaker, actions: list[Any], *, at: datetime) -> Ground:
-    """The records to judge a message of this session against; new is what happened since the last message."""
+    """Return the records to judge a message of this session against; those since the last message are new."""
     known = _known_before(speaker.tenant_id, speaker.session_id)
     records = (*_records(speaker, actions, at=at), *speaker.refused)
     marked = (each.marked(is_new=known.get(each.action_id) != each.outcome) for each in records)
@@ -83,7 +83,9 @@ def message_rule_of(tenant_id: UUID, agent_id: str) -> MessageRule:
 
 
 def untold_changes(tenant_id: UUID, session_id: UUID) -> list[Any]:
-    """The changes of a session whose outcome no guarded message has followed; what recovery did is not the agent's."""
+    """Return the changes of a session whose outcome no guarded message has reported; recovery actions are not the
+    agent's.
+    """
     made = actions_queries.actions(tenant_id, session=session_id, relation="", limit=MOST)
     return _unreported_changes(made, {session_id: _known_before(tenant_id, session_id)})
 
@@ -165,7 +167,7 @@ def _record(speaker: Speaker, action: Any, told: StatusReport, kept: _Seen, *, a
 
 
 def confirmations_of(tenant_id: UUID, actions: list[Any]) -> dict[UUID, str]:
-    """The confirmation codes that the tools gave for these actions, as receipts tell them."""
+    """Return the confirmation codes that the tools gave for these actions, for receipts."""
     arguments = _arguments(tenant_id, actions)
     answers = _answers(tenant_id, [action.id for action in actions])
     found = {}
@@ -177,7 +179,7 @@ def confirmations_of(tenant_id: UUID, actions: list[Any]) -> dict[UUID, str]:
 
 
 def _answer_fields(seen: list[observe.ParsedObservation]) -> dict[str, Any]:
-    """The answer that tells, with the fields of its evidence beside its own."""
+    """Return the decisive answer, with the fields of its evidence added to its own."""
     last = observe.deciding_observation(seen)
     if last is None:
         return {}
@@ -193,7 +195,7 @@ def _readings(tenant_id: UUID, ids: list[UUID]) -> dict[UUID, Mapping[str, Any]]
 
 
 def _reason(action: Any, seen: list[observe.ParsedObservation]) -> str:
-    """The reason of a failure, safe to show: the record's own words, or the code that the tool gave (C-32)."""
+    """Return the reason of a failure, safe to show: from the record, or the code that the tool gave (C-32)."""
     if action.state != State.FAILED:
         return ""
     unrun = events.end_before_execution(action.tenant_id, action.id)
@@ -230,7 +232,7 @@ def _answers(tenant_id: UUID, ids: list[UUID]) -> dict[UUID, list[Any]]:
 
 
 def _open_evidence(tenant_id: UUID, pointers: list[UUID]) -> dict[UUID, bytes]:
-    """Open the evidence behind these pointers, without what was erased."""
+    """Decrypt the evidence of these pointers, without erased evidence."""
     try:
         return evidence_queries.open_evidence_many(tenant_id, pointers)
     except (EvidenceErased, CannotOpen):

@@ -121,7 +121,7 @@ def _as_links(kind: str, ids: Iterable[UUID]) -> list[tuple[str, UUID]]:
 
 
 def _gather(row: Incident, wanted: list[tuple[str, UUID]], by: ledger.Actor, *, at: datetime) -> None:
-    """Link what is not linked yet, each link an event; an action's own entry names the incident too."""
+    """Link the items that are not linked yet, each with an event; an action's own entry names the incident too."""
     known = {(link.kind, link.subject_id) for link in queries.links_of(row.tenant_id, row.id)}
     fresh = [each for each in dict.fromkeys(wanted) if each not in known]
     if not fresh:

@@ -64,7 +64,7 @@ MOST_PLANTED = 50
 def run_gates(
     *, tenant_id: UUID, release_id: UUID, changes: Sequence[Mapping[str, str]], by: Actor, at: datetime
 ) -> Release:
-    """Run every gate but the canary, and store what each said. `changes` are the places where the draft differs."""
+    """Run every gate but the canary, and store each result. `changes` are the places where the draft differs."""
     row = catalogue_queries.release(tenant_id, release_id)
     if row is None:
         raise NotFound("Release")
@@ -117,7 +117,7 @@ def _gate_result(gate: str, lines: list[GateLine]) -> GateResult:
 
 
 def _outcome(judged: Judgement) -> dict[str, str]:
-    """The parts of a judgement that people rely on: its end, its class, and what follows."""
+    """Return the parts of a judgement that people rely on: its end, its class, and its consequence."""
     verdict = judged.verdict
     return {
         "ends_in": judged.ends_in,
@@ -185,7 +185,7 @@ def _is_success(run: RunReplay) -> bool:
 
 
 def _missed_fault(run: StoredRun, contract: Contract, drafted: Contract) -> dict[str, Any] | None:
-    """The first planted difference that the draft does not find in a run, with what both say of it."""
+    """Return the first planted difference that the draft does not detect in a run, with both results."""
     before, after = rebuild_inputs(run, contract=contract), rebuild_inputs(run, contract=drafted)
     for (words, was), (_, now) in zip(gates.plant_differences(before), gates.plant_differences(after), strict=True):
         found, missed = judge_inputs(was), judge_inputs(now)
@@ -196,7 +196,7 @@ def _missed_fault(run: StoredRun, contract: Contract, drafted: Contract) -> dict
 
 
 def _difference(version: str, changes: Sequence[Mapping[str, str]], touched: list[dict[str, Any]]) -> GateResult:
-    """RG-02: never passed by itself; a person signs it."""
+    """RG-02: never passed automatically; a person signs it."""
     differ = "differs" if len(changes) == 1 else "differ"
     said = (
         f"{_counted_words(len(changes), 'place')} {differ} from version {version};"
@@ -296,7 +296,7 @@ def judge_canary(*, tenant_id: UUID, release_id: UUID, by: Actor, at: datetime) 
 
 
 def watch_canaries(*, at: datetime) -> int:
-    """Judge every canary of every tenant; how many were stopped or passed. What a crash left out comes next."""
+    """Judge every canary of every tenant; return the number stopped or passed. What a crash left out comes next."""
     moved = 0
     for tenant in events.tenants():
         try:

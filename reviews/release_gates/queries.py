@@ -19,7 +19,7 @@ REPEAT_INDEX = "action_one_open_mutation"
 
 
 def stored_entries(tenant_id: UUID) -> list[dict[str, Any]]:
-    """The oldest and the newest entries of actions, so many of each."""
+    """Return the oldest and the newest entries of actions, this many of each."""
     found: dict[tuple[UUID, int], dict[str, Any]] = {}
     for order in ("ASC", "DESC"):
         rows = execute(
@@ -46,7 +46,7 @@ def observation_pointers(tenant_id: UUID) -> list[tuple[UUID, str]]:
 
 
 def repeat_block_fault() -> str:
-    """The fault of the index by which the database refuses a second open mutation; empty if it has none."""
+    """Return the fault of the index by which the database refuses a second open mutation; empty if it has none."""
     rows = execute(
         "SELECT i.indisunique AND i.indisvalid AND i.indislive, pg_get_expr(i.indpred, i.indrelid) FROM pg_index i"
         " JOIN pg_class c ON c.oid = i.indexrelid WHERE c.relname = $1 AND c.relnamespace = 'public'::regnamespace",
@@ -62,7 +62,7 @@ def repeat_block_fault() -> str:
 
 
 def canary_figures(tenant_id: UUID, scope: CanaryScope, *, until: datetime) -> tuple[CanaryFigures, CanaryFigures]:
-    """The outcomes of the actions that a canary decides, and of those beside it; without any, of those before.
+    """Return the outcomes of the actions under a canary, and of those outside it; if there are none, of earlier ones.
 
     An action counts once it is settled, or waits for a person.
     """

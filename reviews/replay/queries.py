@@ -35,7 +35,7 @@ AT_ONCE = 200
 
 
 def named_policies(tenant_id: UUID, versions: Mapping[str, str]) -> dict[str, DecidingPolicy]:
-    """The versions of verification and recovery policy that somebody names, by kind; an empty name is none."""
+    """Return the named versions of verification and recovery policy, by kind; an empty name is none."""
     found: dict[str, DecidingPolicy] = {}
     for kind, version in versions.items():
         if kind not in JUDGING:
@@ -58,7 +58,8 @@ def actions_with_runs(
     newest: bool = False,
     tool: str = "",
 ) -> list[UUID]:
-    """Actions proposed in a period that have been verified at least once, oldest first; behind the action `after`.
+    """Return actions proposed in a period that have been verified at least once, oldest first; after the action
+    `after`.
 
     `newest`: the newest first. `tool`: those of one tool.
     """
@@ -80,7 +81,7 @@ def replay_period(
     under: Mapping[str, DecidingPolicy] | None = None,
     contract: Contract | None = None,
 ) -> Iterator[ActionReplay]:
-    """Every action of a period that has runs, judged again, oldest first; with a `contract` those of its tool."""
+    """Judge again every action of a period that has runs, oldest first; with a `contract` those of its tool."""
     after: UUID | None = None
     tool = contract.name if contract is not None else ""
     while ids := actions_with_runs(tenant_id, since=since, until=until, after=after, tool=tool):
@@ -95,7 +96,7 @@ def replay_actions(
     under: Mapping[str, DecidingPolicy] | None = None,
     contract: Contract | None = None,
 ) -> list[ActionReplay]:
-    """The runs of these actions judged again, in the order asked for; one without runs has none to judge.
+    """Judge again the runs of these actions, in the given order; an action without runs has none to judge.
 
     A `contract` replaces the one of its own tool only.
     """
@@ -184,7 +185,7 @@ def _circumstances(documents: Mapping[UUID, dict[str, Any]], row: VerificationRu
 
 
 def _evidence(tenant_id: UUID, pointers: list[UUID]) -> tuple[dict[UUID, dict[str, Any]], dict[UUID, str]]:
-    """The documents behind these pointers, and why others have none."""
+    """Return the documents of these pointers, and the reasons why others have none."""
     try:
         opened = evidence.open_evidence_many(tenant_id, pointers)
         return {pointer: orjson.loads(data) for pointer, data in opened.items()}, {}

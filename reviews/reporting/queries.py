@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def facts_of(action: Action, entry: Mapping[str, Any], history: Iterable[tuple[Any, Any, Any]] | None = None) -> Facts:
-    """The facts of an action as its newest event left it; pass its `history` where it was just read."""
+    """Return the facts of an action after its newest event; pass its `history` if it was just read."""
     if history is None:
         return facts_of_each(action.tenant_id, [action], {action.id: entry})[action.id]
     return _with_values(action, fold(history, entry))
@@ -30,7 +30,7 @@ def facts_of(action: Action, entry: Mapping[str, Any], history: Iterable[tuple[A
 def facts_of_each(
     tenant_id: UUID, found: Iterable[Action], entries: Mapping[UUID, Mapping[str, Any]]
 ) -> dict[UUID, Facts]:
-    """The facts of those of these actions that have an entry still, by action."""
+    """Return the facts of those of these actions that still have an entry, by action."""
     kept = {each.id: each for each in found if each.id in entries}
     told = events.histories(tenant_id, list(kept))
     # What was appended after the action was read is not part of it.
@@ -50,13 +50,13 @@ def money_differences(tenant_id: UUID, action_ids: Collection[UUID]) -> dict[UUI
 
 
 def _with_values(action: Action, facts: Facts) -> Facts:
-    """The facts with the values behind the readings that showed something else than was requested."""
+    """Return the facts with the values of the readings that differ from the request."""
     named = [each.run for each in (facts.found, facts.effect) if each is not None and each.shown is Shown.DIFFERENT]
     return facts.with_differences({run: _difference(action, UUID(run)) for run in dict.fromkeys(named)})
 
 
 def _difference(action: Action, run: UUID) -> str:
-    """The words for the difference that a run showed; empty where its evidence was erased."""
+    """Return the words for the difference that a run showed; empty if its evidence was erased."""
     try:
         data = evidence.open_evidence(action.tenant_id, run)
         contract = catalogue_queries.registered_contract(action.tenant_id, action.contract_digest)

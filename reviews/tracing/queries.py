@@ -1,4 +1,4 @@
-"""Traces as the record gives them. Nothing is kept of them here: they are derived anew each time."""
+"""Traces from the record. None is stored: each is derived when it is read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def trace_of(action: Action) -> ActionTrace | None:
-    """The trace of an action as far as it has come; None where it was erased."""
+    """Return the trace of an action so far; None if it was erased."""
     steps = [
         Step(
             id=event.id,

@@ -58,7 +58,8 @@ def _of_interest(tenant_id: UUID, tallied: Iterable[str]) -> list[Agent]:
 
 
 def update_flags(*, tenant_id: UUID, agent_id: str, flags: dict[str, Any], at: datetime) -> int:
-    """Raise and clear an agent's flags, each with an event of the agent (R-TG-07, R-MC-15); how many changed.
+    """Raise and clear an agent's flags, each with an event of the agent (R-TG-07, R-MC-15); return the number of
+    changes.
 
     The agent is locked first, so that two looks at once raise a flag once.
     """

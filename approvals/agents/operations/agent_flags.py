@@ -53,7 +53,7 @@ def record_goal_drift(
 
 
 def _hash(session: Session, goal: str | None, sent_hash: str | None) -> str:
-    """The hash of what was restated; what cannot be hashed has none, and another hash is kept as it was sent."""
+    """Return the hash of the restated goal, or a sent hash unchanged; None if the text cannot be hashed."""
     if goal is None:
         return (sent_hash or "")[:64].encode("ascii", "replace").decode()
     try:
@@ -63,7 +63,7 @@ def _hash(session: Session, goal: str | None, sent_hash: str | None) -> str:
 
 
 def _probing(session: Session, tool: str, *, at: datetime) -> None:
-    """Count the name if it is a new one; its session is locked, so none is counted twice or lost."""
+    """Count the name if it is new; the session is locked, so that no name is counted twice or lost."""
     name = digest(tool.encode("utf-8", "replace"))[:16]
     if session.probing_at is not None or name in session.probed:
         return

@@ -126,7 +126,7 @@ def _capabilities(entry: registry.RegistryEntry) -> tuple[object, ...]:
 
 
 def revoke_agent(*, tenant_id: UUID, agent_id: str, reason: str, by: ledger.Actor, at: datetime) -> None:
-    """Stop an agent: nothing of it is called, decided, claimed or started from now on (R-CR-07, R-CR-14).
+    """Stop an agent: from now on none of its actions is called, decided, claimed or started (R-CR-07, R-CR-14).
 
     Its waiting requests, grants and sessions end with it (`stops`); attempts that have started go on and are read back.
     An agent that is revoked already stays so.

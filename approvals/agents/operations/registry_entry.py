@@ -35,7 +35,7 @@ def entry_of(version: AgentVersion) -> registry.RegistryEntry:
 def refusal_to_act(
     session: Session | None, agent: Agent | None, current: AgentVersion | None, *, tool: str, version: str
 ) -> Refused | None:
-    """The reason why an agent may not have this done in this session, by the registry as it is now; None if it may.
+    """Return the reason why an agent may not have this done in this session under the present registry, or None.
 
     `current` is the registration in force. A missing or altered registration refuses.
     """

@@ -1,4 +1,4 @@
-"""Ends what an agent has left when it is revoked, or when a registration takes a tool from it.
+"""End the open work of an agent that is revoked, or that loses a tool by a registration.
 
 What may no longer be done is refused from the commit of the revocation or registration on, by one look at the registry
 (`registry_entry.refusal_to_act`). What follows here is in order: actions that have not started end, their approvals are
@@ -53,7 +53,9 @@ class _Ended:
 
 
 def begin(agent: Agent, *, at: datetime) -> None:
-    """Begin to end what an agent may no longer have done; the caller has locked its record and changed its row."""
+    """Start ending the work that an agent may no longer have done; the caller has locked its record and changed its
+    row.
+    """
     execute(
         "INSERT INTO approvals_due (tenant_id, subject_id, what, due_at) VALUES ($1, $2, $3, $4)"
         " ON CONFLICT (subject_id, what) DO UPDATE SET due_at = excluded.due_at",
@@ -63,7 +65,7 @@ def begin(agent: Agent, *, at: datetime) -> None:
 
 
 def go_on(*, tenant_id: UUID, agent_row: UUID, at: datetime) -> bool:
-    """End one portion of what an agent may no longer have done; whether there is more of it now."""
+    """End one portion of the work that an agent may no longer have done; return True if more remains."""
     # The agent's record first, then actions: as in a revocation, so that no two wait for each other.
     head = ledger.lock_subject(tenant_id=tenant_id, subject_id=agent_row, kind="agent")
     agent, current = agents_queries.agent_with_registration(tenant_id, agent_row)
@@ -83,7 +85,9 @@ def go_on(*, tenant_id: UUID, agent_row: UUID, at: datetime) -> bool:
 
 
 def _end_actions(agent: Agent, current: AgentVersion | None, *, at: datetime) -> _Ended:
-    """End what the agent may no longer have done and has not started; one that cannot be ended holds up no other."""
+    """End the agent's forbidden actions that have not started; an action that cannot be ended does not delay the
+    others.
+    """
     ended, after = _Ended(), None
     while True:
         page = agents_queries.stopped_actions(agent, after=after, limit=PAGE)

@@ -30,7 +30,7 @@ class WithheldReport:
 def record_report(
     *, tenant_id: UUID, session_id: UUID, key_actor: UUID, withheld: Iterable[WithheldTool], at: datetime
 ) -> WithheldReport | None:
-    """Record the withheld tools if they differ from the last report; None while none ever was."""
+    """Record the withheld tools if they differ from the last report; return None if there has never been one."""
     session = sessions_queries.lock_session(tenant_id, session_id)
     if session is None or session.key_actor != key_actor:
         raise NotFound("Session")
@@ -45,6 +45,6 @@ def record_report(
 
 
 def newest_report(session: Session) -> WithheldReport | None:
-    """The newest report of a session; None where no gateway made one."""
+    """Return the newest report of a session, or None if no gateway made one."""
     kept = events.newest_event_of_kind(session.tenant_id, session.id, _KIND)
     return WithheldReport(kept[0], relevance.read_report(kept[1].get("withheld") or ())) if kept else None

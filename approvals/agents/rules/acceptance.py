@@ -99,7 +99,7 @@ class CallTally:
 
     @property
     def healthy(self) -> bool | None:
-        """Return whether the phantom share is below the limit; None if there is no share."""
+        """Return True if the phantom share is below the limit; None if there is no share."""
         return None if self.phantom_share is None else self.phantom_share < HEALTHY_PHANTOMS
 
 
@@ -109,7 +109,7 @@ def share(part: int, whole: int) -> float | None:
 
 
 def flag_thresholds(watch: Mapping[str, Any]) -> FlagThresholds:
-    """The limits in an autonomy policy; what it leaves out is as built in."""
+    """Return the limits in an autonomy policy; defaults apply to omitted ones."""
     return FlagThresholds(**{each.name: int(watch.get(each.name, each.default)) for each in fields(FlagThresholds)})
 
 
@@ -142,7 +142,7 @@ def _low(tally: CallTally, limits: FlagThresholds) -> bool:
 
 
 def disclosure_band(disclosed: int) -> tuple[int, int | None]:
-    """The band that a number of disclosed tools falls in: from, up to (None is no end)."""
+    """Return the band of a number of disclosed tools as (from, to); `to` is None for the last band."""
     return next((low, high) for low, high in BANDS if high is None or disclosed <= high)
 
 

@@ -1,4 +1,4 @@
-"""The capability registry: what an agent may do is what an operator committed, never what the agent says.
+"""The capability registry: an agent may do what an operator registered, never what the agent claims.
 
 1. An entry is sealed with HMAC-SHA-256 under a key outside the database, so that whoever edits a row cannot seal it
    again (R-CR-05, C-55). Every lookup recomputes the seal.
@@ -70,7 +70,7 @@ class CapabilityNotRegistered(Refused):
 
 @dataclass(frozen=True)
 class RegistryEntry:
-    """One registration of an agent: who vouched for which tools and tags, and when."""
+    """One registration of an agent: who approved which tools and tags, and when."""
 
     tenant: str
     agent_id: str
@@ -92,7 +92,7 @@ Withdrawals = Mapping[str, Sequence[tuple[int, str | None]]]
 
 @dataclass(frozen=True)
 class AgentStanding:
-    """The registry's word on an agent now: its registration in force, and what it lost over time (rule 7)."""
+    """The present standing of an agent: its registration in force, and the tools that it lost over time (rule 7)."""
 
     entry: RegistryEntry
     revoked: bool
@@ -142,7 +142,7 @@ class Disclosure:
 
     @property
     def warning(self) -> str:
-        """The warning that tools were withheld, and what to do about it; empty if none were."""
+        """The warning that tools were withheld, and the remedy; empty if none were."""
         if not self.withheld:
             return ""
         offered = len(self.tools) + len(self.withheld)
@@ -237,7 +237,7 @@ def findings(tools: Collection[str], *, contracts: Collection[str], cap: int = D
 
 
 def _alike(names: list[str]) -> list[tuple[str, str]]:
-    """Pairs of names so near that a model takes one for the other."""
+    """Yield pairs of names so similar that a model confuses them."""
     folded = sorted({name.lower().replace("-", "_").replace(".", "_"): name for name in names}.items())
     matcher = difflib.SequenceMatcher(autojunk=False)
     pairs = []

@@ -45,7 +45,7 @@ class ToolText:
 
 
 def nearest_tools(intent: str, tools: Mapping[str, ToolText], *, among: Sequence[str], most: int) -> list[str]:
-    """At most so many of the names in `among`, those nearest to the intent, in the order that they have there."""
+    """Return at most `most` of the names in `among`, those nearest to the intent, in the order of `among`."""
     weights = {name: _weights(name, tools[name]) for name in among}
     spread = Counter(word for each in weights.values() for word in each)
     rare = {word: math.log(1 + len(weights) / count) for word, count in spread.items()}
@@ -56,7 +56,7 @@ def nearest_tools(intent: str, tools: Mapping[str, ToolText], *, among: Sequence
 
 
 def stems(text: str) -> list[str]:
-    """The words of a text that say something, cut to their stems."""
+    """Return the significant words of a text, stemmed."""
     words = _WORD.findall(_CAMEL.sub(" ", text).lower())
     return [_stem(word) for word in words if word not in _EMPTY]
 
@@ -90,7 +90,7 @@ class WithheldReason(StrEnum):
 
 @dataclass(frozen=True, order=True)
 class WithheldTool:
-    """One tool that a gateway withholds from its agent; `why` says what differs.
+    """One tool that a gateway withholds from its agent; `why` describes the difference.
 
     The report is the gateway's word about a server and lets nothing through that the gate would refuse.
     """

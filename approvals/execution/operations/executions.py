@@ -92,7 +92,7 @@ def effect_horizon(attempt: Attempt, contract: Contract) -> datetime:
 def extend_lease(
     *, tenant_id: UUID, action_id: UUID, number: int, executor_id: str, by: ledger.Actor, at: datetime
 ) -> datetime:
-    """Extend the lease, never beyond the attempt's own timeout; a lease that is over stays over."""
+    """Extend the lease, never beyond the attempt's own timeout; an expired lease stays expired."""
     owned_executor(tenant_id, executor_id, by)
     ledger.lock_subject(tenant_id=tenant_id, subject_id=action_id, kind="action")
     attempt = execution_queries.attempt(tenant_id, action_id, number)
@@ -179,7 +179,7 @@ class SystemUnverifiable(Refused):
 
 @dataclass(frozen=True, slots=True)
 class StartedExecution:
-    """The data with which an executor carries out exactly what was approved."""
+    """The data that an executor needs to carry out exactly what was approved."""
 
     attempt: int
     payload: bytes
@@ -209,7 +209,7 @@ class StartRequest:
 
 @dataclass(frozen=True, slots=True)
 class _VerifiedGrant:
-    """A grant that matches the current state and is not spent yet; `calls` are those that write it, if it is new."""
+    """A verified grant that is not spent yet; `calls` are the statements that store it, if it is new."""
 
     grant: grants.GrantClaims
     context: ReleaseContext
@@ -232,7 +232,7 @@ def start_execution(
 def claim_and_start(
     *, tenant_id: UUID, request: StartRequest, unverifiable: Collection[str] = (), by: ledger.Actor, at: datetime
 ) -> tuple[ClaimedAction, StartedExecution] | None:
-    """Claim one action for the executor and start it, both in this transaction; None where anything prevents it.
+    """Claim one action for the executor and start it in this transaction; return None if anything prevents it.
 
     `request.token` is ignored: the grant is the one that the claim mints. The caller has taken the tenant's gate lock
     before any other, so that nothing can come between claim and start. Where nobody has approved the action, the start
@@ -334,8 +334,8 @@ def _start(
 
 
 def _lock_approval(head: ledger.SubjectHead, context: ReleaseContext, *, at: datetime) -> ledger.SubjectHead | Refused:
-    """Lock the approval of a locked action; returns the refusal where it no longer holds: its target changed, or its
-    votes no longer count (B18).
+    """Lock the approval of a locked action; return the refusal if it no longer holds: its target changed, or its votes
+    no longer count (B18).
     """
     approval, tenant_id = context.approval, head.tenant_id
     assert approval is not None
@@ -428,7 +428,7 @@ def _check_release(context: ReleaseContext, unverifiable: Collection[str], *, at
 
 
 def _repeat_refusal(action: Action, *, at: datetime) -> str:
-    """Name the other action of the same operation that blocks this one, and what ends that."""
+    """Name the other action of the same operation that blocks this one, and when the block ends."""
     blocks = actions.blocking_actions(action.tenant_id, action.operation_key, at=at)
     other = next((each for each in blocks if each.action_id != action.id), None)
     if other is None:

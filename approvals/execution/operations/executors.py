@@ -1,4 +1,4 @@
-"""Executors: who may run what, and with which key they prove it."""
+"""Executors: their tools, and the keys that they prove possession of."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def register_executor(
 
 
 def revoke_executor(*, tenant_id: UUID, executor_id: str, reason: str, by: ledger.Actor, at: datetime) -> None:
-    """End an executor: its next claim and its next start are refused; what it has started it may still report."""
+    """Revoke an executor: its next claim and start are refused; it may still report what it has started."""
     known = execution_queries.executor(tenant_id, executor_id)
     if known is None:
         raise NotFound(detail="Executor not found, or it belongs to another key.")

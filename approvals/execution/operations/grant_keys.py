@@ -88,7 +88,7 @@ def accepted_keys() -> list[GrantKey]:
 
 
 def signing_key(at: datetime) -> Ed25519PrivateKey:
-    """The private half of the key that signs at this moment."""
+    """Return the private half of the key that signs now."""
     able = [each for each in key_directory() if each.signs(at)]
     if not able:
         raise LastKey("No grant key may sign at this moment.")

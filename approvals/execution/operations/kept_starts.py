@@ -1,4 +1,4 @@
-"""Takes in the starts that executors kept of the part of a record that is gone: effects without a record.
+"""Takes in the starts that executors kept of the lost part of a record: effects that would otherwise have no record.
 
 An executor tells its starts of the last day when it registers. Those that the record has are nothing new. Each other
 one is put on record once, on the subject of the log, and an alarm is raised for people; where the record has the
@@ -41,7 +41,7 @@ class KeptStart:
 def take_in_starts(
     *, tenant_id: UUID, executor_id: str, starts: Iterable[KeptStart], by: ledger.Actor, at: datetime
 ) -> int:
-    """Put on record what this record does not have of these starts; how many that are new."""
+    """Record those of these starts that are not on record; return the number of new ones."""
     owned_executor(tenant_id, executor_id, by)
     current = log.current_log(tenant_id)
     unknown = [each for each in starts if not has_attempt(tenant_id, each.action_id, each.attempt)]

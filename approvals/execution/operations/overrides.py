@@ -1,4 +1,5 @@
-"""Overrides: a person lets actions of some tools start for a while, although the record has gone back.
+"""Overrides: a person lets actions of some tools start for a while, although the record is older than a head seen
+before.
 
 It is for what cannot wait until somebody knows why the log is stopped. It names its tools, ends by itself after four
 hours at most (the database refuses a longer one), and is on record with its reason, on the subject of the log.
@@ -33,7 +34,7 @@ class OverrideUnbounded(Refused):
 def place_override(
     *, tenant_id: UUID, tools: Sequence[str], minutes: int, reason: str, by: ledger.Actor, at: datetime
 ) -> StartOverride:
-    """Let actions of these tools start for this long, on whatever record there is."""
+    """Let actions of these tools start for a limited time despite the state of the record."""
     named = sorted(set(tools))
     unknown = set(named) - catalogue_queries.tool_names(tenant_id)
     if unknown:

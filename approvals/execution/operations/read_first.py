@@ -56,7 +56,7 @@ class EffectQuestion(NamedTuple):
 def effect_question(
     action: Action, contract: Contract, restored_at: datetime | None, *, at: datetime
 ) -> EffectQuestion | None:
-    """Return what is known of an effect that a restore put in question, or None if no restore did."""
+    """Return the finding about an effect that a restore put in question, or None if no restore did."""
     if restored_at is None or not action.mutating or action.proposed_at >= restored_at + READ_FIRST_FOR:
         return None
     since = readings.readings_since(action.tenant_id, action.id, restored_at)
@@ -110,7 +110,7 @@ def _finding(contract: Contract, since: ReadingsSince, *, at: datetime) -> Effec
 
 
 def was_decided_since(approval: Approval | None, since: ReadingsSince) -> bool:
-    """True if people approved the action when they could know what the reading found, or that there was none."""
+    """Return True if people approved the action after the finding of the reading, or its absence, was known."""
     decided_at = approval.decided_at if approval is not None else None
     if since.taken_at is not None:
         known_at = since.taken_at

@@ -58,8 +58,8 @@ PAGE = 200
 
 @dataclass(frozen=True, slots=True)
 class ClaimedAction:
-    """An action that an executor has claimed, with its grant; `override_id` names a person's decision that it starts
-    although the record has gone back.
+    """An action that an executor has claimed, with its grant; `override_id` names a person's decision to start it
+    although the record is older than a head seen before.
     """
 
     action_id: UUID
@@ -90,7 +90,7 @@ class MintedGrant:
 
 @dataclass(frozen=True, slots=True)
 class ReadyAction:
-    """A validated action and what it waits for; empty if an executor may claim it."""
+    """A validated action and what it waits for; `waits` is empty if an executor may claim it."""
 
     action_id: UUID
     tool: str
@@ -136,7 +136,7 @@ def _ready_action(
 
 
 def _startable_actions(tenant_id: UUID, tools: list[str], *, only: Collection[UUID] | None) -> Iterator[UUID]:
-    """The actions that need no vote and that nobody has claimed, page by page, so that waiting ones hide none."""
+    """The unclaimed actions that need no vote, page by page, so that waiting ones hide none."""
     after, more = None, True
     while more:
         page = execution_queries.startable_actions(tenant_id, tools, only=only, after=after, limit=PAGE)
@@ -145,14 +145,14 @@ def _startable_actions(tenant_id: UUID, tools: list[str], *, only: Collection[UU
 
 
 def _log_lateness(tenant_id: UUID) -> Callable[[], bool]:
-    """A function that tells whether the tenant's log is late; it queries once, on first use."""
+    """Return a function that decides if the tenant's log is late; it queries once, on first use."""
     return cache(lambda: log.lag(tenant_id).is_late)
 
 
 def _blockers(
     context: ReleaseContext, unverifiable: Collection[str], is_late: Callable[[], bool], *, at: datetime
 ) -> Iterator[str]:
-    """Everything that keeps an action from starting, apart from other claims and readings."""
+    """Return all reasons that keep an action from starting, other than claims and readings."""
     action, facts, approval = context.action, context.record, context.approval
     if approval is not None and approval.state != "APPROVED":
         yield "approval"
@@ -238,7 +238,7 @@ def claim_actions(
 def _claim_action(
     executor: Executor, context: ReleaseContext, epoch: int, *, by: ledger.Actor, at: datetime
 ) -> ClaimedAction | None:
-    """Lock an action and mint its grant; None where it must be approved again or can no longer be claimed."""
+    """Lock an action and mint its grant; return None if it needs approval again or can no longer be claimed."""
     tenant_id, action, approval, locked = executor.tenant_id, context.action, context.approval, None
     payload = evidence.sealed_call(tenant_id, action.payload_pointer)
     if approval is not None:
@@ -290,7 +290,9 @@ def grant_unclaimed(
 def _grant_locked(
     executor: Executor, head: ledger.SubjectHead, context: ReleaseContext, epoch: int, *, by: ledger.Actor, at: datetime
 ) -> MintedGrant | None:
-    """Mint the grant of a locked action; None where a reading or a new approval is needed first, which it requests."""
+    """Mint the grant of a locked action; return None after requesting a reading or a new approval that it
+    needs first.
+    """
     assert head.entry is not None
     if not read_first.settle_first(head, context, by=by, at=at):
         return None
@@ -385,7 +387,7 @@ def _ensure_idempotency_key(context: ReleaseContext) -> tuple[ReleaseContext, li
 
 
 def _must_ask_again(context: ReleaseContext, entry: Any, *, at: datetime) -> bool:
-    """Return whether people must be asked again.
+    """Return True if people must be asked again.
 
     That is so if the policy has changed since (RT-20, R-AP-09), or if the votes are in a log from before a restore,
     after which nobody knows whether they were used (B16).
@@ -397,7 +399,7 @@ def _must_ask_again(context: ReleaseContext, entry: Any, *, at: datetime) -> boo
 
 
 def _policy_now_asks(context: ReleaseContext, entry: Any, *, at: datetime) -> bool:
-    """Return whether a policy newer than the call would hold or refuse it, although nobody was asked then."""
+    """Return True if a policy newer than the call would hold or refuse it although no approval was requested then."""
     if entry["policy_context"]["approval_policy_version"] == context.rules.version:
         return False
     demand, _ = reevaluate_policy(context.action, rules=context.rules, at=at)

@@ -73,7 +73,7 @@ class ReleaseContext:
 
     @property
     def eligibility(self) -> EligibilityContext:
-        """The context in which the votes are judged; the action has an approval, and its lock is held."""
+        """Return the context in which the votes are judged; the action has an approval, and its lock is held."""
         assert self.approval is not None
         assert self.people is not None
         return make_context(self.approval, self.parties, self.people, self.cast)
@@ -85,7 +85,7 @@ class ReleaseContext:
 
     @property
     def agent_refusal(self) -> Refused | None:
-        """The reason why the agent may no longer have the action done, or None."""
+        """Return the reason why the agent may no longer have the action executed, or None."""
         action = self.action
         return refusal_to_act(self.session, self.agent, self.registered, tool=action.tool, version=action.tool_version)
 
@@ -151,7 +151,7 @@ WHERE a.tenant_id = $1 AND a.id = $2 ORDER BY v.id
 
 
 def load_context(tenant_id: UUID, action_id: UUID, *, at: datetime) -> ReleaseContext | None:
-    """Load the context of an action's release; None where there is no such action."""
+    """Load the context of an action's release; return None if there is no such action."""
     rows, cast = pipeline((_RELEASE_QUERY, tenant_id, action_id, at), (_VOTES, tenant_id, action_id))
     if not rows:
         return None
@@ -201,7 +201,7 @@ def _votes(rows: list[tuple[Any, ...]]) -> tuple[Vote, ...]:
 
 
 def known_heads(tenant_id: UUID, seen: CheckpointBody | None = None) -> KnownHeads:
-    """The heads that the record must not be behind; read them before the record."""
+    """Return the heads that the record must not be older than; call it before reading the record."""
     return newest_heads.known_heads(settings.COUNTERFOIL_EPOCH, tenant_id, seen)
 
 
@@ -212,8 +212,7 @@ def record_refusal(context: ReleaseContext, known: KnownHeads) -> RecordBehind |
 
 
 def standing_refusal(tenant_id: UUID, standing: RecordStanding, known: KnownHeads) -> RecordBehind | None:
-    """The reason why nothing starts on this record: its log is stopped, or it is older than `known`; None if it is
-    good.
+    """Return the reason why nothing starts on this record (its log is stopped, or older than `known`), or None.
 
     `known` was read before the record.
     """
@@ -234,13 +233,13 @@ def standing_refusal(tenant_id: UUID, standing: RecordStanding, known: KnownHead
 
 
 def stop_of_starts(tenant_id: UUID) -> RecordBehind | None:
-    """The reason why nothing of a tenant starts now, or None; `EpochUnknown` if that cannot be determined."""
+    """Return the reason why nothing of a tenant starts now, or None; `EpochUnknown` if that cannot be determined."""
     known = known_heads(tenant_id)
     return standing_refusal(tenant_id, record_standing(tenant_id), known)
 
 
 def stored_payload(context: ReleaseContext) -> bytes:
-    """The stored payload, which is the one that executes (D9); refuses one that was altered at rest."""
+    """Return the stored payload, the one that is executed (D9); refuse one that was altered at rest."""
     tenant_id, pointer = context.action.tenant_id, context.action.payload_pointer
     data = None
     if pointer is not None and context.payload_row is not None:

@@ -135,7 +135,9 @@ def _fresh(iat: int, at: datetime) -> datetime:
 
 
 def _address(url: str, *, whole: bool) -> tuple[str, str, int | None, str]:
-    """Scheme, host, port and path of a URL in one spelling (RFC 3986 section 6.2); `whole` allows nothing beside."""
+    """Scheme, host, port and path of a URL in normal form (RFC 3986 section 6.2); with `whole` nothing else is
+    allowed.
+    """
     try:
         parts = urlsplit(url)
         port = parts.port

@@ -111,7 +111,7 @@ class GrantTerms:
 
 @dataclass(frozen=True, kw_only=True)
 class GrantClaims:
-    """A grant: its terms, its id, who issued it and for how long. Times are whole seconds."""
+    """A grant: its terms, its id, its issuer and its lifetime. Times are whole seconds."""
 
     issuer: str
     jti: str

@@ -1,4 +1,4 @@
-"""Signed tokens in compact form (RFC 7515), as strict as they can be, for grants and proofs of possession.
+"""Signed tokens in compact form (RFC 7515), parsed strictly, for grants and proofs of possession.
 
 1. Three parts, base64url without padding, in the one spelling that the bytes have (RFC 7515 section 2).
 2. Header and claims are JSON objects with unique names and no fractions (`ledger.record.rules.canonical.read`).
@@ -34,7 +34,7 @@ class NotAToken(ValueError):
 
 @dataclass(frozen=True)
 class Token:
-    """A parsed token; nothing in it is trusted before `verify_token`."""
+    """A parsed token; no part of it may be trusted before `verify_token`."""
 
     header: Mapping[str, Any]
     claims: Mapping[str, Any]

@@ -44,7 +44,7 @@ class Trace:
 
 
 def trace_of(action: Action) -> Trace:
-    """The trace of an action, for what is done on its account."""
+    """Return the trace of an action, for work done on its behalf."""
     entry = events.entry(action.tenant_id, action.id, action.seq)
     return Trace(action.trace_id, entry["trace"]["parent_span_id"] if entry is not None else None)
 
@@ -74,7 +74,7 @@ class RecoveryOrigin:
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """The action that a new one replaces, and who edited it; None where the agent sent it again.
+    """The action that a new one replaces, and its editor; None if the agent sent it again.
 
     `note` is recorded with an edit: its reason, and which of the agent's expectations it dropped.
     """
@@ -94,7 +94,7 @@ class CallOrigin:
 
     @property
     def editor(self) -> UUID | None:
-        """The person who edited it, if one did."""
+        """The person who edited it, if any."""
         return self.revision.editor if self.revision else None
 
 
@@ -345,7 +345,7 @@ def _initial_blocks(at: datetime) -> Entry:
 
 
 def _first_detail(session: Session, call: Proposal, verdict: GateVerdict, call_origin: CallOrigin) -> dict[str, Any]:
-    """The detail of the first event: the call, and what it depends on, so that a chain can be followed later."""
+    """The detail of the first event: the call and its dependencies, so that a chain can be followed later."""
     detail: dict[str, Any] = {
         "call_id": call.call_id,
         "session_id": str(session.id),

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def caller_context(session: Session, call: Proposal, facts: CallerFacts, *, traced: bool = True) -> CallerContext:
-    """The current state of the agent and its session; `traced`: the call came with the trace of its agent."""
+    """Return the current state of the agent and its session; `traced`: the call came with the trace of its agent."""
     tenant_id, agent, version, current = session.tenant_id, facts.agent, facts.version, facts.current
     disclosed = {tool["name"]: disclosed_contract(tenant_id, tool["digest"]) for tool in session.contract["tools"]}
     return CallerContext(
@@ -154,7 +154,7 @@ def _resource_changes(session: Session, call: Proposal) -> dict[str, tuple[Resou
 
 
 def _action_change(session: Session, action: Action) -> ResourceChange:
-    """The change that an action may have made, until its effect can no longer occur or was contradicted.
+    """Return the change that an action may have made, until its effect can no longer occur or was contradicted.
 
     An agent is not told about the actions of others.
     """

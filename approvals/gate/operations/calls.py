@@ -64,7 +64,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Judgement:
-    """A verdict and the policies that it was based on; None where the call was refused before the policy steps."""
+    """A verdict and the policies behind it; None if the call was refused before the policy steps."""
 
     verdict: GateVerdict
     policies: Mapping[str, Any] | None = None
@@ -82,7 +82,7 @@ def propose_calls(
     origin: RecoveryOrigin | None = None,
     behind_tenant: bool = False,
 ) -> tuple[list[CallAnswer], Nudge]:
-    """Check and record a batch of calls, in order; the nudge says whether to go on or to wait (R-MC-06, R-MC-09).
+    """Check and record a batch of calls in order; the nudge advises to continue or to wait (R-MC-06, R-MC-09).
 
     With `behind_tenant` nothing that a start is judged by changes from here to the end of the transaction.
     """
@@ -145,7 +145,7 @@ def _answer_call(
 
 
 def _version_out_of_force(session: Session, tool: str) -> tuple[str, str] | None:
-    """The disclosed version of a tool and its state, where it was rolled back or retired since."""
+    """Return the disclosed version of a tool and its state, if it was rolled back or retired since."""
     version = next((each["version"] for each in session.contract["tools"] if each["name"] == tool), None)
     row = catalogue_queries.contract_version(session.tenant_id, tool, version) if version is not None else None
     state = events.subject_state(session.tenant_id, row.id) if row is not None else None
@@ -159,7 +159,7 @@ def _recorded_call(session: Session, call: Proposal) -> Call | None:
 
 
 def _recorded_call_id(call: Proposal) -> str:
-    """The call id as recorded; empty if it is too long, which refuses the call."""
+    """The call id as recorded; empty if it is too long, in which case the call is refused."""
     return call.call_id if len(call.call_id) <= MAX_CALL_ID else ""
 
 
@@ -337,7 +337,7 @@ WHERE tenant_id = {} AND id = {}
 
 
 def _write_call(session: Session, call: Call, verdict: GateVerdict, written: tuple[Any, ...]) -> None:
-    """Insert a call behind what it has `written`, and update its session's counters, in one message."""
+    """Insert a call together with the statements in `written`, and update its session's counters, in one message."""
     counted = {
         "calls_accepted": verdict.accepted,
         "calls_refused": not verdict.accepted,

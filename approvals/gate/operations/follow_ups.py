@@ -45,7 +45,7 @@ class OrderNotReady(Exception):
 
 
 def propose_order(*, tenant_id: UUID, action_id: UUID, event_id: UUID, at: datetime) -> UUID | None:
-    """Propose what an event ordered; the new action's id, or None where it exists or was refused.
+    """Propose the action that an event ordered; return its id, or None if it exists or was refused.
 
     `OrderNotReady` rolls back the caller's transaction and leaves the order as it is.
     """
@@ -74,7 +74,7 @@ def propose_order(*, tenant_id: UUID, action_id: UUID, event_id: UUID, at: datet
 def _propose_recovery(
     parent: Action, event_id: UUID, detail: dict[str, Any], step: dict[str, Any], *, at: datetime
 ) -> Any:
-    """Propose the recovery action in its own session, which is closed afterwards; the gate's answer."""
+    """Propose the recovery action in its own session, which is closed afterwards; return the gate's answer."""
     tenant_id = parent.tenant_id
     if not _may_call(tenant_id, step["tool"], at=at):
         return _refused_answer("AGENT_NOT_REGISTERED", "The recovery agent is revoked, or the tool is not registered.")
@@ -161,7 +161,7 @@ def _record_refusal(head: ledger.SubjectHead, event_id: UUID, error: dict[str, A
 
 
 def cancel_step(*, tenant_id: UUID, action_id: UUID, run_id: str, at: datetime) -> bool:
-    """Cancel an unstarted step of a run that is being unwound; whether there was one to cancel."""
+    """Cancel an unstarted step of a run in rollback; return True if there was one to cancel."""
     action = actions_queries.action(tenant_id, action_id)
     if action is None or action.state != "VALIDATED" or action.relation or not runs.is_unwinding(tenant_id, run_id):
         return False

@@ -37,7 +37,7 @@ class EvidenceItem:
 
 
 def read_evidence(raw: object) -> tuple[EvidenceItem, ...] | None:
-    """The items in `evidence` as it was sent, or None where it has another shape (`SHAPE`)."""
+    """Return the items of `evidence`, or None if it is malformed (`SHAPE`)."""
     if raw is None:
         return ()
     if not isinstance(raw, list) or len(raw) > MAX_ITEMS or not all(_is_item(each) for each in raw):

@@ -56,7 +56,7 @@ __all__ = [
 
 
 class Step(StrEnum):
-    """The checks of the gate, in their order; the value says what holds for a call that passes."""
+    """The checks of the gate, in order; the value describes a call that passes."""
 
     IDENTITY = "The agent is registered, not revoked, its entry unaltered, and the session is open (R-TG-08, C-12)."
     ITERATIONS = "The run has calls left, refused ones counted, and was not forced to end (R-MC-23, R-FB-06)."
@@ -115,7 +115,9 @@ class CallerContext:
 
 @dataclass(frozen=True)
 class GateVerdict:
-    """The gate's verdict, with all that the record needs. `payload_hash` is of the arguments as sent when refused."""
+    """The gate's verdict, with everything needed for the record. `payload_hash` is of the arguments as sent when
+    refused.
+    """
 
     accepted: bool
     code: str
@@ -141,7 +143,7 @@ class GateVerdict:
 
     @property
     def operation_hash(self) -> str:
-        """Names the logical operation, whatever key it is sent under: tool, target and payload (R-EX-08)."""
+        """Identify the logical operation, independent of its key: tool, target and payload (R-EX-08)."""
         tool = self.contract.name if self.contract else ""
         return digest(canonical(["operation", tool, self.target_resource, self.payload_hash]))
 
@@ -158,7 +160,7 @@ def check_call(call: Proposal, caller: CallerContext, *, compile_predicate: Comp
 def check_caller(
     step: Step, call: Proposal, caller: CallerContext, *, compile_predicate: Compiler, at: datetime
 ) -> GateVerdict | None:
-    """One of `CALLER_STEPS`: a refusal, or None where the next step decides; ARGUMENTS always gives a verdict."""
+    """Run one of `CALLER_STEPS`: return a refusal, or None to continue; ARGUMENTS always returns a verdict."""
     if step is Step.ARGUMENTS:
         return _arguments(call, caller.disclosed[call.tool], compile_predicate)
     refusal = _CALLER_CHECKS[step](call, caller, at)
@@ -168,7 +170,7 @@ def check_caller(
 def check_preconditions(
     verdict: GateVerdict, call: Proposal, context: TargetContext, *, at: datetime | None = None
 ) -> GateVerdict:
-    """The steps UNWINDING to READS, for a verdict that accepts; any other comes back as it is.
+    """Take the steps UNWINDING to READS for an accepting verdict; return any other unchanged.
 
     Without a time nothing is asked of the reads that the call is based on.
     """
@@ -182,7 +184,7 @@ def check_preconditions(
 def check_target(
     step: Step, verdict: GateVerdict, call: Proposal, context: TargetContext, *, at: datetime | None
 ) -> GateVerdict:
-    """One of `TARGET_STEPS`, for a verdict that accepts; any other comes back as it is."""
+    """Take one of `TARGET_STEPS` for an accepting verdict; return any other unchanged."""
     contract = verdict.contract
     if not verdict.accepted or contract is None:
         return verdict
@@ -210,7 +212,7 @@ def refuse(verdict: GateVerdict, refusal: Malformed) -> GateVerdict:
 
 
 def apply_flood_limit(verdict: GateVerdict, *, waiting: int, most: int) -> GateVerdict:
-    """The verdict for an agent that has so many approvals waiting: one more than its policy allows is refused (B38)."""
+    """Refuse a call of an agent that would exceed the policy's limit of waiting approvals (B38)."""
     if not proposals.is_flood(waiting, most=most):
         return verdict
     message = f"{waiting} of this agent's calls wait for people, and no more than {most} may."
@@ -229,7 +231,7 @@ def apply_policy(verdict: GateVerdict, demand: PolicyDecision) -> GateVerdict:
 
 
 def gate_fault(call: Proposal) -> GateVerdict:
-    """The refusal when a check itself raised an error: what cannot be checked does not pass (R-TG-09)."""
+    """Return the refusal when a check itself raised an error: a call that cannot be checked does not pass (R-TG-09)."""
     refusal = Malformed("GATE_FAULT", "The call could not be checked, so it was not let through.", "Try again later.")
     return _refuse(refusal, call)
 
@@ -441,7 +443,7 @@ def _errors_with_layer(refusal: Malformed, layer: str) -> tuple[Mapping[str, Any
 
 
 def _as_sent(arguments: Any) -> bytes:
-    """Canonical bytes of whatever was sent: what has no canonical form of its own is kept as its text (C-27)."""
+    """Canonical bytes of any input; an input without a canonical form is kept as its text (C-27)."""
     try:
         return canonical(arguments)
     except NotCanonical:

@@ -46,7 +46,7 @@ _COMPARED = re.compile(r"\s*s[iroa]\.(\w+(?:\.\w+)*)\s*==\s*(\"[^\"\\]*\"|'[^'\\
 
 @dataclass(frozen=True)
 class AgentStatement:
-    """A text of the agent, and where it comes from: goal, restated goal or expectation."""
+    """A text of the agent and its source: goal, restated goal or expectation."""
 
     where: str
     text: str
@@ -81,7 +81,7 @@ def find_contradictions(payload: object, words: Iterable[AgentStatement]) -> tup
 
 
 def _walk(value: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
-    """(path, value, what it stands in) of everything in a payload."""
+    """Yield (path, value, container) for every value of a payload."""
     if isinstance(value, Mapping):
         for name, part in value.items():
             here = f"{path}.{name}" if path else str(name)
@@ -143,7 +143,7 @@ def _readings(text: str, currency: str) -> Iterator[Decimal]:
 
 
 def _names(fields: Iterable[tuple[str, Any, Any]], where: str, text: str) -> Iterator[Contradiction]:
-    """Rule 3: names in the words of a kind that the payload has, and none of which it has."""
+    """Rule 3: compare the names in the text, of a kind that the payload has, with the payload's."""
     sent = _by_kind(name for _, value, _ in fields if isinstance(value, str) for name in _name_of(value))
     if not sent:
         return
@@ -180,7 +180,7 @@ def _names_with_digits(text: str) -> list[tuple[str, str]]:
 
 
 def _has_digit(name: str) -> bool:
-    """A name that counts has a digit; words with a hyphen are words."""
+    """Return True if a name has a digit; words with a hyphen are ordinary words."""
     return any(letter.isdigit() for letter in name)
 
 
@@ -215,6 +215,6 @@ def _contradiction(code: str, where: str, said: str, sent: str) -> Contradiction
 
 
 def _short(text: str) -> str:
-    """Safe to show; what is cut says so."""
+    """Shorten a text for display and mark the omission."""
     shown, _ = mark_hidden(text)
     return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}… ({len(shown)} characters)"

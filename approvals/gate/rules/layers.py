@@ -57,5 +57,5 @@ CODES = frozenset({*_LAYERS, "GATE_FAULT"})
 
 
 def layer_of(code: str) -> str:
-    """The layer of a refusal code; empty for a fault of the gate itself."""
+    """The layer of a refusal code; empty for an error of the gate itself."""
     return _LAYERS.get(code, "")

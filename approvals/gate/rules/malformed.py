@@ -63,7 +63,7 @@ def safe_name(name: str) -> str:
 
 
 def nearest_name(name: str, candidates: Iterable[str]) -> str | None:
-    """The candidate that `name` was probably meant to be, or None when nothing is near."""
+    """Return the candidate that `name` probably means, or None if none is similar."""
     pool = sorted(candidates)
     folded = {_fold_name(one): one for one in reversed(pool)}
     close = difflib.get_close_matches(_fold_name(name)[:128], folded, n=1, cutoff=0.6)
@@ -101,7 +101,7 @@ def read_arguments(raw: object) -> dict[str, Any] | Malformed:
 
 
 def _canonical_object(raw: object) -> dict[str, Any] | None:
-    """An object that has a canonical form as it is, which nearly all have."""
+    """Return an object that is canonical already, as nearly all are."""
     try:
         value = read(raw) if isinstance(raw, str) else raw
         return value if isinstance(value, dict) and canonical(value) else None
@@ -110,7 +110,7 @@ def _canonical_object(raw: object) -> dict[str, Any] | None:
 
 
 class _Odd(Exception):
-    """A value that has no canonical form: its path, what is wrong with it, and the hint."""
+    """A value without a canonical form: its path, the reason, and the hint."""
 
 
 class _Repeated(dict[str, Any]):
@@ -142,7 +142,7 @@ _AS_TEXT = "Send decimals and large numbers as strings."
 
 
 def _plain(value: Any, path: str, depth: int) -> Any:
-    """The value with each whole number as an integer; `_Odd` for what has no canonical form."""
+    """The value with each whole number as an integer; raise `_Odd` if it has no canonical form."""
     if depth > MAX_DEPTH:
         raise _Odd(path, f"`{_name(path)}` is nested deeper than {MAX_DEPTH} levels.", "Send a flatter object.")
     if isinstance(value, float | Decimal):
@@ -269,7 +269,7 @@ def _name_errors(
 
 
 def _real_name(name: str, arguments: dict[str, Any], schema: Mapping[str, Any]) -> str | None:
-    """The real name of an unknown parameter: the near one, else the only one that is still wanted."""
+    """The real name of an unknown parameter: the nearest one, or the only missing one."""
     declared = schema.get("properties", {})
     near = nearest_name(name, [one for one in declared if one not in arguments])
     wanted = [one for one in schema.get("required", []) if one not in arguments]
@@ -288,7 +288,7 @@ def _type_error(problem: ValidationError) -> dict[str, Any]:
 
 
 def _branch_error(problem: ValidationError) -> dict[str, Any]:
-    """No branch fits: a type mistake only when no branch takes that type at all."""
+    """Return the error when no branch fits: a type error only if no branch accepts that type."""
     leaves = [leaf for branch in problem.kind.as_dict().get("context", []) for leaf in branch]
     path = _path(problem)
     here = [leaf for leaf in leaves if list(leaf.instance_path) == list(problem.instance_path)]
@@ -316,7 +316,7 @@ def _value_error(problem: ValidationError) -> dict[str, Any]:
 
 
 def _near(sent: Any, values: list[Any]) -> dict[str, Any]:
-    """The allowed value that was probably meant. It is the contract's own word, nothing that was sent."""
+    """The allowed value nearest to the sent one, taken from the contract and never from the call."""
     near = (
         nearest_name(sent, [one for one in values[:_MAX_ALLOWED] if isinstance(one, str)])
         if isinstance(sent, str)
@@ -373,7 +373,7 @@ Conversion = Mapping[str, str]
 def coerce_arguments(
     arguments: dict[str, Any], contract: Contract
 ) -> tuple[dict[str, Any], tuple[Conversion, ...]] | None:
-    """Convert arguments to the contract's types without loss (C-38); None if that is not possible.
+    """Convert arguments to the contract's types without loss (C-38); return None if that is not possible.
 
     This applies only to a contract that says `coercion: lossless` and changes nothing. Only the parameters themselves
     are converted, not their contents: text to an integer or a boolean, an integer to text, each only if writing it back
@@ -399,7 +399,7 @@ def coerce_arguments(
 
 
 def _convert(value: Any, wanted: Any) -> Any:
-    """The same value in the wanted type, or None where there is none or it has that type already."""
+    """The same value in the required type; None if it cannot be converted or already has that type."""
     if wanted == "string":
         return str(value) if isinstance(value, int) and not isinstance(value, bool) else None
     if not isinstance(value, str):

@@ -82,7 +82,7 @@ def check_unwinding(call: Proposal, contract: Contract, context: TargetContext) 
 
 
 def check_pivot(call: Proposal, contract: Contract, context: TargetContext) -> Malformed | None:
-    """Refuse, after the run's pivot, what cannot be sent again unchanged (R-RP-40)."""
+    """After the run's pivot, refuse a call that cannot safely be sent again unchanged (R-RP-40)."""
     if not context.after_pivot or not contract.mutating or contract.recovery.idempotent:
         return None
     message = "After its pivot a run can only be finished, and this tool cannot be sent again unchanged."
@@ -90,7 +90,7 @@ def check_pivot(call: Proposal, contract: Contract, context: TargetContext) -> M
 
 
 def check_dependencies(call: Proposal, contract: Contract, context: TargetContext) -> Malformed | None:
-    """Refuse a call that depends on what is not settled, or failed unacknowledged (R-EX-20)."""
+    """Refuse a call that depends on an unsettled action or an unacknowledged failure (R-EX-20)."""
     open_ones = [one for one in call.depends_on if not _is_resolved(one, call, context.dependencies.get(one))]
     if not open_ones:
         return None
@@ -117,7 +117,7 @@ def _standing_of(dependency: Dependency | None) -> str:
 
 
 def check_superseded(call: Proposal, contract: Contract, context: TargetContext) -> Malformed | None:
-    """Refuse to stand in for an action that has not failed."""
+    """Refuse to supersede an action that has not failed."""
     if call.supersedes is None or context.superseded == "FAILED":
         return None
     message = "The action that this call would stand in for is not one of yours that has ended."
@@ -125,7 +125,7 @@ def check_superseded(call: Proposal, contract: Contract, context: TargetContext)
 
 
 def check_freezes(call: Proposal, contract: Contract, context: TargetContext) -> Malformed | None:
-    """Refuse what a freeze covers (R-EX-15)."""
+    """Refuse a call that a freeze covers (R-EX-15)."""
     # A frozen target may still be read; every other freeze stops reads as well.
     stops = [scope for scope, _ in context.freezes if contract.mutating or scope != "target"]
     if not stops:
@@ -135,7 +135,9 @@ def check_freezes(call: Proposal, contract: Contract, context: TargetContext) ->
 
 
 def check_duplicate(call: Proposal, contract: Contract, context: TargetContext) -> Malformed | None:
-    """Refuse the repeat of a mutation that is open, in doubt, or settled for a time; say what ends that (R-EX-08)."""
+    """Refuse the repeat of a mutation that is open, in doubt, or settled for a time; name what ends the block
+    (R-EX-08).
+    """
     if not contract.mutating or context.open_twin is None:
         return None
     block, twin = context.twin_block, safe_name(context.open_twin)
@@ -190,7 +192,7 @@ def check_unobserved(call: Proposal, contract: Contract, context: TargetContext)
 
 
 def check_failed(call: Proposal, contract: Contract, context: TargetContext) -> Malformed | None:
-    """Refuse a mutation after a failed step that nobody has acknowledged (R-PL-14)."""
+    """Refuse a mutation after a failed step that the agent has not acknowledged (R-PL-14)."""
     unnoticed = [one for one in context.failed if one not in acknowledged_steps(call)]
     if not contract.mutating or not unnoticed:
         return None

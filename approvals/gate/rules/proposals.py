@@ -51,7 +51,7 @@ _DECODER = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str)
 
 
 def read_batch(data: bytes) -> dict[str, Any] | None:
-    """The body of a batch of which single calls are outside the profile; None where the fault is not in calls alone.
+    """Return the body of a batch in which single calls are outside the profile; None if the fault is elsewhere too.
 
     The arguments of such a call are kept as the text that was sent, which the gate reads or refuses for itself; a fault
     in the rest of a call becomes its `fault`.

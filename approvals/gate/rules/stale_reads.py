@@ -59,7 +59,7 @@ class ResourceChange:
 
 
 def parse_reads(raw: object) -> tuple[NamedRead, ...] | None:
-    """The reads in `based_on` as it was sent, or None where it has another shape."""
+    """Return the reads of `based_on`, or None if it is malformed."""
     if raw is None:
         return ()
     if not isinstance(raw, list) or len(raw) > MAX_READS:

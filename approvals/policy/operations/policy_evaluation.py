@@ -68,7 +68,7 @@ def _agent_facts(session: Session) -> dict[str, str]:
 
 
 def _session_counts(session: Session) -> dict[str, int]:
-    """The session's counts so far, from its own row; its calls are not read."""
+    """Return the session's counters from its row, without reading its calls."""
     return {
         "accepted": session.calls_accepted,
         "refused": session.calls_refused,
@@ -91,7 +91,7 @@ class _NotEnough(Exception):
 
 
 def charge_budgets(*, tenant_id: UUID, agent_id: str, charges: tuple[Charge, ...], kept: bool) -> Charge | None:
-    """Charge the budgets atomically; if one has not enough left, return its charge and take none.
+    """Charge the budgets atomically; if one is too low, return its charge and take none.
 
     Unless `kept`, they are given back at once: a dry run spends nothing. The caller has locked the call's session;
     figures per agent are behind the lock of the agent's row. Every call takes the locks in this order, so no two wait

@@ -38,7 +38,7 @@ class AllowedHours:
 
 
 def read(document: Mapping[str, Any]) -> AllowedHours:
-    """The hours in a document; left-out days are all seven, a left-out zone is UTC. `ValueError` where it is none."""
+    """Parse the hours of a document; the default is all seven days in UTC. `ValueError` if they are invalid."""
     days = tuple(day for day in DAYS if day in document.get("days", DAYS))
     found = AllowedHours(days=days, begin=document["from"], end=document["to"], zone=document.get("zone", "UTC"))
     if _clock(found.begin) == _clock(found.end):
@@ -55,7 +55,7 @@ def are_open(hours: Iterable[AllowedHours], *, at: datetime) -> bool:
 
 
 def next_opening(hours: Iterable[AllowedHours], *, at: datetime) -> datetime | None:
-    """The first moment from `at` on at which something may be released; None when none comes within two weeks."""
+    """Return the next moment from `at` on at which a release is allowed; None if there is none within two weeks."""
     wanted = tuple(hours)
     if are_open(wanted, at=at):
         return at

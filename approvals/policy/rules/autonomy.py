@@ -1,4 +1,4 @@
-"""The autonomy policy: what an agent may propose at all, and how much of it (R-TC-16; the gate's rules 11 and 13).
+"""The autonomy policy: what an agent may propose, and how much of it (R-TC-16; the gate's rules 11 and 13).
 
 | field | means |
 |---|---|
@@ -80,7 +80,7 @@ class MoneyBudget:
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """A limit for the calls that it covers; `within` is empty where it lasts as long as the session."""
+    """A limit for the calls that it covers; `within` is empty if it lasts as long as the session."""
 
     name: str
     per: str
@@ -130,7 +130,7 @@ def parse(document: Mapping[str, Any]) -> AutonomyPolicy:
 
 @lru_cache(maxsize=256)
 def load_stored(data: bytes) -> AutonomyPolicy:
-    """The policy in the bytes of a released version. They never change, so a process reads each once."""
+    """Return the policy in the bytes of a released version, cached because versions never change."""
     return parse(read(data))
 
 
@@ -172,7 +172,7 @@ def charges(
 
 
 def refuse_charge(charge: Charge) -> Malformed:
-    """The refusal of a call that exceeds what is left of a budget."""
+    """The refusal of a call that exceeds the rest of a budget."""
     return refuse_budget(charge.budget, f"there are {charge.most} {_unit(charge.unit)}, and this call would need more")
 
 
@@ -185,7 +185,7 @@ def refuse_budget(name: str, detail: str) -> Malformed:
 
 
 def reading_cost(contract: Contract) -> int:
-    """The readings that verifying one call takes at least (rule 3)."""
+    """Return the minimum number of readings for verifying one call (rule 3)."""
     if contract.verification is None:
         return 0
     sources = 1 + len(contract.verification.further)
@@ -193,7 +193,7 @@ def reading_cost(contract: Contract) -> int:
 
 
 def _amounts(budget: Budget, contract: Contract, args: Mapping[str, Any]) -> list[tuple[str, int, int]] | str:
-    """(unit, taken, most) for each thing that a budget counts, or why it cannot be told."""
+    """Return (unit, used, maximum) for each limit of a budget, or the reason why it cannot be determined."""
     found = []
     if budget.calls is not None:
         found.append(("calls", 1, budget.calls))
@@ -222,7 +222,7 @@ def _worth(money: MoneyBudget, args: Mapping[str, Any]) -> tuple[str, int] | str
 
 
 def _values_at(value: Any, path: str) -> Iterator[Any]:
-    """Every value at a path; `*` stands for each item of a list."""
+    """Every value at a path; `*` matches each item of a list."""
     name, _, rest = path.removeprefix("/").partition("/")
     if not path:
         yield value

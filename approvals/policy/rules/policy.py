@@ -56,7 +56,7 @@ _SAID = {Truth.TRUE: "RULE", Truth.UNDECIDABLE: "UNDECIDABLE"}
 
 @dataclass(frozen=True, kw_only=True)
 class Requirements:
-    """The requirements of a policy or of one of its rules beside the outcome; None means unspecified."""
+    """The requirements of a policy or of a rule apart from its outcome; None means unspecified."""
 
     thresholds: tuple[Threshold, ...] = ()
     independence: frozenset[str] = frozenset()
@@ -70,7 +70,7 @@ class Requirements:
 
 @dataclass(frozen=True, kw_only=True)
 class PolicyRule:
-    """One rule: when it matches (always, without a condition), what it leads to and what it asks for."""
+    """One rule: its condition (none matches always), its outcome and its requirements."""
 
     name: str
     when: Expression | None
@@ -89,7 +89,7 @@ class BatchLimits:
 
 @dataclass(frozen=True, kw_only=True)
 class RateLimits:
-    """Against floods (B38): waiting requests of one agent, votes of one person in a minute; 0 is no limit."""
+    """Limits against floods (B38): waiting requests per agent, votes per person and minute; 0 means no limit."""
 
     waiting_per_agent: int = 0
     votes_per_minute: int = 0
@@ -186,7 +186,7 @@ def parse(document: Mapping[str, Any]) -> ApprovalPolicy:
 
 @lru_cache(maxsize=256)
 def load_stored(data: bytes) -> ApprovalPolicy:
-    """The policy in the bytes of a released version. They never change, so a process reads each once."""
+    """Return the policy in the bytes of a released version, cached because versions never change."""
     return parse(read(data))
 
 
@@ -240,7 +240,7 @@ def _names(rule: Mapping[str, str], contract: Contract) -> bool:
 
 
 def _answers(contract: Contract, policy: ApprovalPolicy, facts: Facts) -> list[tuple[PolicyRule, Truth]]:
-    """The rules that match or cannot be told, in their order."""
+    """The rules that match or are undecidable, in order."""
     if not policy.rules:
         return []
     shown = view(bindings(contract, facts))
@@ -249,7 +249,7 @@ def _answers(contract: Contract, policy: ApprovalPolicy, facts: Facts) -> list[t
 
 
 def _holding(answers: list[tuple[PolicyRule, Truth]]) -> list[tuple[PolicyRule, Truth]]:
-    """The rules because of which people are asked (rules 8 to 10)."""
+    """Return the rules that require asking people (rules 8 to 10)."""
     found: list[tuple[PolicyRule, Truth]] = []
     exempt = False
     for rule, truth in answers:
@@ -274,7 +274,7 @@ def _risk(contract: Contract, facts: Facts) -> Risk:
 
 
 def _terms(contract: Contract, policy: ApprovalPolicy, asking: list[Requirements], risk: Risk) -> ApprovalTerms:
-    """Everything that the policy and its rules ask for, added up (rule 8)."""
+    """The combined requirements of the policy and its rules (rule 8)."""
     wanted = reduce(_add_requirements, asking, policy.demands)
     batchable = contract.side_effect_class in policy.batch.side_effect_classes and policy.batch.most > 1
     terms = ApprovalTerms(

@@ -1,4 +1,4 @@
-"""Findings about the rules of an approval policy: those that never count, have no effect, or match every call.
+"""Findings about the rules of an approval policy: rules that never count, have no effect, or match every call.
 
 Only certain findings are reported. Conditions are not solved: one that is left out or is `true` holds for every call,
 `false` for none, and two with the same text hold together. A rule that is not named here may still never count.

@@ -140,8 +140,8 @@ def faults(document: Mapping[str, Any]) -> list[dict[str, str]]:
 
 
 def _meaning(document: Mapping[str, Any]) -> Iterator[dict[str, str]]:
-    """The faults that no schema can find: conditions that do not compile, hours that never come, settings without
-    effect.
+    """Return the faults that no schema can find: conditions that do not compile, hours that never occur, settings
+    without effect.
     """
     yield from _demands("", document)
     if "escalate_to" in document and "escalate_after_s" not in document:

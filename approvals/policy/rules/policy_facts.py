@@ -85,7 +85,7 @@ class Facts:
 
 
 def compile_condition(text: str) -> expressions.Expression:
-    """The condition in `text`, or `BadExpression` where it is none over these variables."""
+    """Compile a condition over these variables; raise `BadExpression` if it is invalid."""
     return expressions.compile(text, VARIABLES)
 
 
@@ -110,7 +110,7 @@ def bindings(contract: Contract, facts: Facts) -> dict[str, Mapping[str, Any]]:
 
 
 def money_amount(args: Mapping[str, Any]) -> dict[str, Any]:
-    """The amount of money that the arguments name, in the smallest unit; empty when they name none."""
+    """The amount of money in the arguments, in the smallest unit; empty if there is none."""
     worth, currency = args.get("amount"), args.get("currency")
     if not is_currency(currency):
         return {}

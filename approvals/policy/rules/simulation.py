@@ -1,4 +1,4 @@
-"""Simulation: what an approval or an autonomy policy would have decided about calls of the past (R-RG-13).
+"""Simulation: the decisions of an approval or autonomy policy about past calls (R-RG-13).
 
 1. A call is decided again from its facts of then: its contract, its arguments, its agent, what its session had done so
    far, the time. The two policies are those of its time, but for the one that is simulated.
@@ -38,7 +38,7 @@ _OUTCOMES = {"auto": PolicyOutcome.LET_THROUGH, "hold": PolicyOutcome.HELD, "ref
 
 @dataclass(frozen=True, kw_only=True)
 class PastCall:
-    """A call that the policies decided about: what they saw, which they were, and what became of it."""
+    """A past call: the facts and the policies of its time, and its outcome."""
 
     action_id: UUID
     at: datetime
@@ -53,7 +53,7 @@ class PastCall:
 
 @dataclass(frozen=True, kw_only=True)
 class SimulatedCall:
-    """A past call with what would have become of it, and why."""
+    """A past call with its simulated decision and the reason."""
 
     call: PastCall
     outcome: PolicyOutcome
@@ -96,7 +96,7 @@ def _decide(
 def _charge(
     call: PastCall, boundary: AutonomyPolicy, used: Counter[tuple[str, str, str, datetime]]
 ) -> Malformed | None:
-    """Take what the call costs, or say which budget has not enough left, and take nothing (rule 3)."""
+    """Charge the cost of a call, or name the budget that does not suffice and charge nothing (rule 3)."""
     found = autonomy.charges(boundary, call.contract, call.facts, session=call.session)
     if isinstance(found, Malformed):
         return found

@@ -57,7 +57,7 @@ def release_claim(*, tenant_id: UUID, approval_id: UUID, by: ledger.Actor, at: d
 def assign_approval(
     *, tenant_id: UUID, approval_id: UUID, to: UUID, among: Collection[UUID], by: ledger.Actor, at: datetime
 ) -> None:
-    """Assign an open approval to one of those who may decide it, whom the caller has looked up (`among`)."""
+    """Assign an open approval to an eligible person; the caller has determined `among`."""
     head, approval = lock_open_approval(tenant_id, approval_id)
     if to not in among:
         raise assignments.AssigneeNotEligible
@@ -67,12 +67,12 @@ def assign_approval(
 
 
 def suggest_assignee(tenant_id: UUID, eligible: Sequence[UUID], *, at: datetime) -> UUID | None:
-    """The one of these people who has the fewest open approvals."""
+    """Return the one of these people with the fewest open approvals."""
     return assignments.least_loaded(eligible, approvals.workload(tenant_id, at=at))
 
 
 def check_voting_rate(approval: Approval, voter: UUID, *, at: datetime) -> None:
-    """Refuse a vote of somebody who votes faster than the policy allows (B38)."""
+    """Refuse a vote by a person who votes faster than the policy allows (B38)."""
     most = deadlines_queries.policy_of(approval).limits.votes_per_minute
     if most:
         given = votes.vote_times(approval.tenant_id, voter, since=at - proposals.MINUTE, limit=most)
@@ -80,7 +80,7 @@ def check_voting_rate(approval: Approval, voter: UUID, *, at: datetime) -> None:
 
 
 def take_step(*, tenant_id: UUID, approval_id: UUID, step: DeadlineStep, at: datetime) -> bool:
-    """Take one step of the schedule if it is due, else reschedule the check; whether it was taken."""
+    """Take one step of the schedule if it is due, else reschedule the check; return True if it was taken."""
     head = lock_approval(tenant_id, approval_id)
     approval = approvals.approval(tenant_id, approval_id)
     assert approval is not None

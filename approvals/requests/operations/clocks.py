@@ -37,7 +37,7 @@ def due_rows(approval: Approval, wanted: rules.Schedule, *, at: datetime) -> lis
 def settle_clock(
     head: ledger.SubjectHead, approval: Approval, *, at: datetime
 ) -> tuple[ledger.SubjectHead, Clock | None]:
-    """Update the deadline of a locked approval; returns its clock, or None where no deadline runs any more."""
+    """Update the deadline of a locked approval and return its clock; None if no deadline runs any more."""
     column = _DEADLINE_COLUMNS.get(head.state)
     if column is None:
         return head, None
@@ -57,7 +57,7 @@ def settle_clock(
 
 
 def settle_clock_if_late(head: ledger.SubjectHead, approval: Approval, *, at: datetime) -> ledger.SubjectHead:
-    """Settle the clock only where it matters: the stored deadline has passed, or the clock is stopped.
+    """Settle the clock only if needed: the stored deadline has passed, or the clock is stopped.
 
     A freeze can only extend a deadline, and an answer settles the clock itself.
     """
@@ -78,7 +78,7 @@ def _record_turn(
 
 
 def refresh_clock(*, tenant_id: UUID, approval_id: UUID, at: datetime) -> bool:
-    """Settle one approval's clock on a tick; whether it is stopped now."""
+    """Update one approval's clock on a tick; return True if it is stopped now."""
     approval = approvals.approval(tenant_id, approval_id)
     if approval is None:
         return False

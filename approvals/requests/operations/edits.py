@@ -113,7 +113,7 @@ class _EditedRequest:
 def preview_edit(
     *, tenant_id: UUID, approval_id: UUID, edit: Edit, editor: UUID, compile_predicate: Compiler, at: datetime
 ) -> EditResult:
-    """Check an edit at the whole gate and return what it would change and who could approve it; writes nothing."""
+    """Check an edit at the whole gate and return its changes and possible approvers; writes nothing."""
     before = _lock_request(tenant_id, approval_id, edit, at=at)
     verdict, reviewed = _judge_edit(before, edit, compile_predicate=compile_predicate, at=at)
     return _edit_result(before, verdict, reviewed, editor=editor, at=at)
@@ -182,7 +182,7 @@ def _lock_request(tenant_id: UUID, approval_id: UUID, edit: Edit, *, at: datetim
 
 
 def _call_with_arguments(action: Action, session: Session, arguments: Any) -> gate.Proposal:
-    """The original call with other arguments; its dependencies, expectations and evidence stay."""
+    """The original call with other arguments and the same dependencies, expectations and evidence."""
     entry = events.entry(action.tenant_id, action.id, action.seq) or {}
     own = sessions_queries.disclosed_contract(action.tenant_id, action.contract_digest).predicates
     wanted = entry["intended_outcome"]["expected_predicates"]
@@ -229,7 +229,7 @@ def _judge_edit(
 
 
 def _review_expectations(before: _EditedRequest, verdict: gate.GateVerdict) -> ReviewedExpectations:
-    """Review the agent's expectations; refuses the edit if its payload contradicts one that is kept."""
+    """Review the agent's expectations; refuse the edit if its payload contradicts one that is kept."""
     assert verdict.contract is not None
     reviewed = expectations.review_expectations(
         before.call.outcome_predicates,

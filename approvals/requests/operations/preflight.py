@@ -52,7 +52,9 @@ _POLICY_KINDS = ("approval", "verification", "recovery")
 
 
 def resume(*, tenant_id: UUID, approval_id: UUID, at: datetime) -> bool:
-    """Ask people, or refuse, once the reading is there or overdue; whether the approval left PREPARING."""
+    """Request approval, or refuse, once the reading is available or overdue; return True if the approval left
+    PREPARING.
+    """
     head = lock_approval(tenant_id, approval_id)
     approval = approvals.approval(tenant_id, approval_id)
     assert approval is not None
@@ -145,7 +147,7 @@ class DriftedApproval(RefusalRecord):
 
 
 def check_drift(approval: Approval, *, at: datetime) -> None:
-    """Refuse an approving vote if the target has materially changed; people are asked again (B31)."""
+    """Refuse an approving vote if the target has materially changed; people must be asked again (B31)."""
     changed = target_drift.drift_since_request(approval)
     if changed is not None and changed.material:
         raise drift.PreconditionDrift(
@@ -162,7 +164,7 @@ def drift_refusal(approval: Approval | None, *, at: datetime) -> drift.Precondit
 
 
 def request_again_on_drift(*, tenant_id: UUID, approval_id: UUID, at: datetime) -> drift.PreconditionDrift | None:
-    """Void an approval whose target has changed and request one for the target as it is now; returns the refusal.
+    """Void an approval whose target has changed and request one for the present target; return the refusal.
 
     Vote, claim and start all come here: drift ends an approval in no other way. If the preflight now shows that the
     action cannot succeed, nobody is asked again.

@@ -90,7 +90,7 @@ def request_approval(
     match: StandingMatch | None = None,
     evidence: Sequence[Model] = (),
 ) -> tuple[Approval, list[ledger.EventDraft]]:
-    """Request approval of an action that was just validated; this fixes what people will be shown.
+    """Request approval of an action that was just validated; this fixes what reviewers will be shown.
 
     Where its target must be read first (`prepare`), nobody is asked yet. Where a standing approval covers it (`match`),
     nobody is asked at all. The caller writes the events, with its own. Rows of the action's `evidence` are inserted
@@ -172,7 +172,9 @@ def request_after_preflight(
     match: StandingMatch | None = None,
     at: datetime,
 ) -> None:
-    """Request approval after the target was read or did not answer in time; nobody is asked where `match` covers it."""
+    """Request approval after the target was read or did not answer in time; no approval is requested if `match` covers
+    it.
+    """
     approval.state = "REQUESTED"
     version = catalogue_queries.policy_version(approval.tenant_id, "approval", approval.policy_version)
     assert version is not None
@@ -199,7 +201,7 @@ def first_recheck(approval: Approval, *, at: datetime) -> Deadline:
 
 
 def needs_preflight_reading(contract: Contract, predicates: Iterable[str]) -> bool:
-    """Return whether the target is read before people are asked."""
+    """Return True if the target is read before people are asked."""
     return contract.verifiable and drift.wants_baseline(contract, predicates)
 
 
@@ -281,7 +283,7 @@ def _draft_request(
 def approval_block(
     approval: Approval, *, approver: UUID | None = None, approvers: Iterable[UUID] = ()
 ) -> dict[str, Any]:
-    """The approval block of an entry (R-AP-13); it names everybody whose vote decided."""
+    """The approval block of an entry (R-AP-13); it names everyone whose vote decided."""
     named = [*approvers] or ([approver] if approver else [])
     return {
         "required": True,
@@ -304,7 +306,7 @@ UNION ALL SELECT $2::uuid, 'approval', l.state, l.seq, l.head, l.entry FROM ledg
 def lock_with_action(
     tenant_id: UUID, approval_id: UUID, *reads: tuple[Any, ...]
 ) -> tuple[ledger.SubjectHead, ledger.SubjectHead, list[list[tuple[Any, ...]]]]:
-    """Lock the action of an approval and the approval, and run these statements behind the locks, in one message."""
+    """Lock the action of an approval and the approval, and run these statements after the locks, in one message."""
     lock = RawCall(_LOCK_WITH_ACTION, (tenant_id.bytes, approval_id.bytes))
     heads, found = ledger.lock_subjects(*reads, tenant_id=tenant_id, locks=[lock])
     if len(heads) != 2:
@@ -373,7 +375,7 @@ def _fail_unexecuted(
 
 
 def void_grants(*, tenant_id: UUID, action_id: UUID, at: datetime) -> int:
-    """End every unspent grant of an action; how many there were."""
+    """End every unspent grant of an action and return their number."""
     return Grant.objects.filter(
         tenant_id=tenant_id, action_id=action_id, consumed_at__isnull=True, voided_at__isnull=True
     ).update(voided_at=at)
@@ -413,7 +415,7 @@ def expire_approval(*, tenant_id: UUID, approval_id: UUID, unverifiable: Collect
 
 
 def void_approval(*, approval: Approval, reason: str, kind: str = "approval_voided", at: datetime) -> None:
-    """Void an approval; it authorises nothing from now on. `kind` is that of its event."""
+    """Void an approval, which no longer authorises anything. `kind` is that of its event."""
     head = ledger.lock_subject(tenant_id=approval.tenant_id, subject_id=approval.id, kind="approval")
     if head.state not in LIVE:
         return
@@ -527,7 +529,7 @@ def _record_revalidation(
 
 
 def _requester(action: Action) -> UUID:
-    """The requester of an action: its agent, or whoever ordered it if it is a recovery action."""
+    """The requester of an action: its agent, or the person who ordered a recovery action."""
     if action.ordered_by is None or action.parent_id is None:
         return UUID(str(action.agent_actor))
     return UUID(runs.order_details(action.tenant_id, action.parent_id)[action.ordered_by]["requester"])

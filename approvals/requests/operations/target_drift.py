@@ -46,7 +46,7 @@ class TakenReading:
 
 
 def newest_reading(tenant_id: UUID, action_id: UUID) -> TakenReading | None:
-    """The newest reading of an action's target; None where none was taken, or it was erased."""
+    """The newest reading of an action's target; None if none was taken, or it was erased."""
     readings = readings_read.readings(tenant_id, action_id)
     taken = [(at, detail) for kind, at, detail in readings if kind == "reading_taken"]
     return _open_reading(tenant_id, UUID(taken[-1][1]["pointer"]), taken[-1][0]) if taken else None
@@ -77,7 +77,7 @@ def _open_reading(tenant_id: UUID, pointer: UUID, at: datetime) -> TakenReading 
 
 
 def drift_since_request(approval: Approval) -> drift.Drift | None:
-    """The drift since people were asked, by the newest reading; None if there is nothing to compare.
+    """The drift of the newest reading since approval was requested; None if there is nothing to compare.
 
     Only strong readings count: a replica may lag behind.
     """
@@ -93,7 +93,7 @@ def drift_since_request(approval: Approval) -> drift.Drift | None:
 
 
 def request_reading(*, approval: Approval, by: ledger.Actor, at: datetime) -> bool:
-    """Request a reading because somebody opened the approval; whether one was requested."""
+    """Request a reading because a reviewer opened the approval; return True if one was requested."""
     if approval.state != "REQUESTED" or not can_show_target(approval):
         return False
     asked = readings_read.readings(approval.tenant_id, approval.action_id)
@@ -206,7 +206,7 @@ def recheck_votes(approval: Approval, *, at: datetime) -> None:
 
 
 def note_stranded(head: ledger.SubjectHead, approval: Approval, *, at: datetime) -> None:
-    """Record when nobody can decide an approval, and when somebody can again; once per change (rule 3)."""
+    """Record when no reviewer is eligible, and when one is again; once per change (rule 3)."""
     seen = eligibility.voting_status(approval, at=at)
     if seen.stranded == (approval.stranded_at is not None):
         return

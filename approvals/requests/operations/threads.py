@@ -37,7 +37,7 @@ def add_comment(
 def ask_question(
     *, tenant_id: UUID, approval_id: UUID, text: str, known: Mapping[str, UUID], by: ledger.Actor, at: datetime
 ) -> Comment:
-    """Ask the agent a question before deciding; it gets it with its action and its session."""
+    """Ask the agent a question before deciding; it is delivered with its action and its session."""
     text = threads.check_text(text)
     head, approval = lock_open_approval(tenant_id, approval_id)
     if len(threads.open_questions(votes.thread_lines(tenant_id, approval_id))) >= threads.MOST_OPEN:

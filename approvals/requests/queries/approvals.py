@@ -1,4 +1,4 @@
-"""Approvals asked for: one, those of an action, the queue and what waits. Every one runs inside `tenancy`."""
+"""Approvals: one, those of an action, the queue and its counts. Every function runs inside `tenancy`."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class ApprovalFacts(NamedTuple):
     checkpoint: tuple[str | None, bytes | None]
 
     def payload(self) -> bytes:
-        """The stored payload; `Erased` where it was erased, `CannotOpen` when its key is gone."""
+        """Return the stored payload; raise `Erased` if it was erased, `CannotOpen` if its key is gone."""
         subject_id, sealed, key_id = self.stored_payload
         action = self.parties.action
         if subject_id is None or action.payload_pointer is None:
@@ -160,7 +160,7 @@ def approvals_by_id(tenant_id: UUID, ids: Collection[UUID]) -> list[Approval]:
 
 
 def approvals_for(tenant_id: UUID, action_ids: Collection[UUID]) -> list[Approval]:
-    """Every approval that was asked for these actions, oldest first."""
+    """Every approval requested for these actions, oldest first."""
     return list(Approval.objects.filter(tenant_id=tenant_id, action_id__in=list(action_ids)).order_by("id"))
 
 
@@ -170,14 +170,14 @@ def approval_of(tenant_id: UUID, action_id: UUID) -> Approval | None:
 
 
 def approvals_of(tenant_id: UUID, action_id: UUID) -> list[Approval]:
-    """Every approval that was asked for an action, oldest first."""
+    """Every approval requested for an action, oldest first."""
     return list(Approval.objects.filter(tenant_id=tenant_id, action_id=action_id).order_by("id"))
 
 
 def approvals(
     tenant_id: UUID, *, state: str = "REQUESTED", after: UUID | None = None, limit: int = 100
 ) -> list[Approval]:
-    """The inbox: what must be decided soonest comes first; starting behind the row `after`."""
+    """Return the inbox, most urgent first, starting after the row `after`."""
     waiting = "tenant_id = $1 AND state = $2"
     if after is None:
         return select(Approval, waiting + " ORDER BY decide_by, id LIMIT $3", tenant_id, state, limit)
@@ -238,7 +238,7 @@ def _queue_condition(tenant_id: UUID, wanted: Mapping[str, Any], *, at: datetime
 
 
 def _after_row(last: Any, order: tuple[str, ...]) -> Q:
-    """The rows after one in an order: equal in the first columns and beyond it in the next."""
+    """Return the condition for rows after one in an order: equal in the first columns and later in the next."""
     behind, equal = Q(), Q()
     for column in order:
         name = column.removeprefix("-")
@@ -312,7 +312,7 @@ def agents_by_name(tenant_id: UUID, names: Collection[str]) -> dict[str, Agent]:
 
 
 def stranded_approvals(tenant_id: UUID, *, limit: int = 50) -> list[Approval]:
-    """The open approvals that nobody can decide, the longest first."""
+    """The open approvals without an eligible reviewer, longest waiting first."""
     found = Approval.objects.filter(tenant_id=tenant_id, state="REQUESTED", stranded_at__isnull=False)
     return list(found.order_by("stranded_at", "id")[:limit])
 
@@ -332,6 +332,6 @@ def waiting_times(tenant_id: UUID, *, most: int = 1000) -> list[tuple[datetime, 
 
 
 def decided_approvals(tenant_id: UUID, *, before: UUID | None = None, limit: int = 50) -> list[Approval]:
-    """Approvals that no longer wait, newest first, starting below the id `before`."""
+    """Return approvals that no longer wait, newest first, starting below the id `before`."""
     found = Approval.objects.filter(tenant_id=tenant_id).exclude(state__in=["REQUESTED", "APPROVED"])
     return list((found.filter(id__lt=before) if before else found).order_by("-id")[:limit])

@@ -18,13 +18,13 @@ from ledger.record.queries import events
 
 
 def policy_of(approval: Approval) -> policy.ApprovalPolicy:
-    """The policy that an approval was asked under."""
+    """Return the policy under which an approval was requested."""
     return _policy(approval.tenant_id, approval.policy_version)
 
 
 @lru_cache(maxsize=1024)
 def _policy(tenant_id: UUID, version: str) -> policy.ApprovalPolicy:
-    """A released version never changes, so a process reads each once."""
+    """Return a released version of a policy, cached because versions never change."""
     row = catalogue_queries.policy_version(tenant_id, "approval", version)
     assert row is not None
     return policy.load_stored(bytes(row.document))
@@ -78,7 +78,9 @@ def _questions(approval: Approval) -> list[clocks.Stop]:
 
 
 def authors_of_policy(tenant_id: UUID, version: str) -> tuple[UUID, ...]:
-    """The authors of a version of the approval policy: who drafted it, and the two who promoted it."""
+    """Return the authors of a version of the approval policy: the person who drafted it, and the two who
+    promoted it.
+    """
     try:
         return _authors(tenant_id, version)
     except LookupError:

@@ -1,5 +1,4 @@
-"""Claims and assignments of approvals. A claim is a courtesy and never a lock: anybody else may still vote after a
-notice.
+"""Claims and assignments of approvals. A claim is a courtesy, not a lock: others may still vote after a notice.
 
 1. A claim expires by itself after a while; its holder may renew it.
 2. Somebody else's claim can be taken over: the record says from whom.
@@ -52,7 +51,7 @@ def active_claim(by: UUID | None, until: datetime | None, *, at: datetime) -> Cl
 
 
 def claim_of_another(claim: Claim | None, *, me: UUID) -> Claim | None:
-    """The claim that somebody should be warned of before they vote (rule 2)."""
+    """Another person's claim, to be shown as a warning before a vote (rule 2)."""
     return claim if claim is not None and claim.by != me else None
 
 

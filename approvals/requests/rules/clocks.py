@@ -1,4 +1,4 @@
-"""The clock of an approval: how long it has run, what pauses it, and when it ends; with its reminders and its schedule.
+"""The clock of an approval: its elapsed time, pauses and deadline; with reminders and schedule.
 
 1. A freeze that covers the approval pauses its clock from the moment it was placed until it is lifted; then the clock
    continues with the time that was left.
@@ -33,7 +33,7 @@ class StopReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Something that stops the clock, from its begin to its end; None is not over yet."""
+    """A pause of the clock from its start to its end; `until` is None while it continues."""
 
     why: StopReason
     begin: datetime
@@ -42,7 +42,7 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """The state of a clock at one moment.
+    """The state of a clock at one time.
 
     `ends_at` is when it ends if nothing (more) pauses it; while it is paused, that is counted from `stopped_at`.
     `goes_on_at` is when it continues by itself: only questions run out, nobody knows the end of a freeze.
@@ -102,7 +102,7 @@ class _Run:
 def compute_clock(
     *, began: datetime, allowed: timedelta, stops: Iterable[Stop] = (), patience: timedelta = _NONE, at: datetime
 ) -> Clock:
-    """The clock that began with `allowed` on it, at the moment `at` (rules 1 to 3).
+    """Return the state at `at` of a clock that began with `allowed` on it (rules 1 to 3).
 
     `patience` is how long questions may stop it in all.
     """
@@ -120,8 +120,8 @@ def compute_clock(
 
 
 def _stopping(stops: list[Stop], moment: datetime) -> StopReason | None:
-    """The reason why the clock is paused from this moment on: a freeze before a question, for it
-    uses up no patience.
+    """Return the reason why the clock is paused from this time on: a freeze before a question, because a freeze does
+    not use up patience.
     """
     found = {stop.why for stop in stops if stop.begin <= moment and (stop.end is None or stop.end > moment)}
     if StopReason.FREEZE in found:
@@ -151,13 +151,13 @@ class DeadlineStep(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ReminderPlan:
-    """The times of the reminder and the escalation; None leaves a step out."""
+    """The times of the reminder and the escalation; None omits a step."""
 
     remind_before: timedelta | None = None
     escalate_after: timedelta | None = None
 
     def runs(self, step: DeadlineStep, allowed: timedelta) -> timedelta | None:
-        """The time that the clock must have run for a step; None if the step never comes before the end."""
+        """The time that the clock must have run before a step; None if the step never comes before the deadline."""
         if step is DeadlineStep.REMIND:
             wanted = None if self.remind_before is None else max(allowed - self.remind_before, timedelta(0))
         else:

@@ -1,4 +1,4 @@
-"""Drift: what changed of a target since people were asked about it (B31).
+"""Drift: the changes of a target since people were asked about it (B31).
 
 1. The state of a target is what a reading says of its effects, of the target itself and of what stands beside them.
    When, where and how freshly it was read is no part of it: a freshness token moves on while nothing changes.
@@ -39,7 +39,7 @@ class PreconditionDrift(Refused):
 
 @dataclass(frozen=True)
 class TargetState:
-    """A target's state as one reading had it: its leaves, and the effects that could not be told."""
+    """A target's state in one reading: its leaves, and the effects that could not be determined."""
 
     leaves: Mapping[Path, Any]
     untold: frozenset[str]
@@ -144,7 +144,7 @@ def _leaves(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
 
 
 def _plain(value: Any) -> Any:
-    """A leaf in a form that has canonical bytes; what is no text, integer or truth is its own spelling."""
+    """A leaf in a form with canonical bytes; a value that is not text, integer or boolean is converted to text."""
     if isinstance(value, str):
         return value.encode("utf-8", "backslashreplace").decode()
     if value is None or isinstance(value, bool) or (isinstance(value, int) and abs(value) <= _MAX_INT):

@@ -60,7 +60,7 @@ class DroppedExpectation:
 
 @dataclass(frozen=True)
 class ReviewedExpectations:
-    """The expectations by what happens to each."""
+    """The expectations, grouped by what happens to each."""
 
     dropped: tuple[DroppedExpectation, ...] = ()
     contradicted: tuple[str, ...] = ()
@@ -114,7 +114,7 @@ def _edited_fields(
 
 
 def _payload_paths(field: Path, clauses: Iterable[expressions.Clause]) -> Iterator[Path]:
-    """The paths of the payload that a field of an expression means, by name and by what the contract compares."""
+    """The payload paths that a field of an expression refers to, by name and by the contract's comparisons."""
     variable, path = field[0], field[1:]
     if variable == "sr":
         yield path
@@ -130,7 +130,9 @@ def _payload_paths(field: Path, clauses: Iterable[expressions.Clause]) -> Iterat
 
 
 def _without_place(path: Path) -> Path:
-    """A field of a reading without where it stands there: `effects.refund.amount` and `target.amount` are `amount`."""
+    """The name of a field of a reading without its position: `effects.refund.amount` and `target.amount` give
+    `amount`.
+    """
     if path[:1] == ("effects",):
         return path[2:]
     return path[1:] if path[:1] == ("target",) else path
@@ -151,7 +153,7 @@ def _is_of_target(field: Path) -> bool:
 
 
 def _known_values(clauses: Iterable[expressions.Clause], after: RequestContent) -> dict[Path, Any]:
-    """The fields of the system whose value the contract takes from the request, with that value."""
+    """Return the fields of the system whose value the contract takes from the request, with that value."""
     found: dict[Path, Any] = {}
     for clause in clauses:
         for theirs, ours in (clause.equal, clause.equal[::-1]) if clause.equal else ():
@@ -170,7 +172,7 @@ def _value(payload: Any, path: Path) -> tuple[Any, bool]:
 
 
 def _is_false(text: str, fields: Iterable[Path], known: Mapping[Path, Any], after: RequestContent) -> bool:
-    """Return whether an expectation is false whatever the system will answer."""
+    """Return True if an expectation is false whatever the system answers."""
     if any(field[0] != "sr" and field not in known and field != ("si", TARGET) for field in fields):
         return False
     authority: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""Preflight: whether an action is doomed, and how much it touches, by the state of its target before.
+"""Preflight: decide from the state before if an action is doomed, and how many objects it touches.
 
 1. Each condition of the contract is TRUE, FALSE or UNDECIDABLE over `pre`, `sr` and `scope`. A false one refuses the
    action before people are asked; the agent is told which one, and what was read of the fields that it names.
@@ -32,7 +32,7 @@ Bindings = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class JudgedCondition:
-    """One condition with its answer; `read` holds what it names of the state before, in words."""
+    """A condition with its result; `read` contains the values that it read, in words."""
 
     holds: str
     otherwise: str
@@ -47,7 +47,9 @@ class JudgedCondition:
 
 @dataclass(frozen=True)
 class Preflight:
-    """The findings before people are asked: each condition, the number of objects touched, and what raises the risk."""
+    """The findings before approval is requested: each condition, the number of objects touched, and what raises the
+    risk.
+    """
 
     judged: tuple[JudgedCondition, ...]
     touches: int | None
@@ -60,7 +62,7 @@ class Preflight:
 
     @property
     def message(self) -> str:
-        """The text of the first refusal for the agent; the others are listed beside it."""
+        """The text of the first refusal for the agent; the others are listed separately."""
         first = self.refusals[0]
         said = first.otherwise or f"The target does not allow it: `{first.holds}` does not hold."
         read = "; ".join(f"{path} is {value}" for path, value in first.read)
@@ -68,13 +70,13 @@ class Preflight:
 
     @property
     def digest(self) -> str:
-        """Names the whole result, for the statement that voters sign."""
+        """The digest of the whole result, for the statement that voters sign."""
         return digest(canonical([each.document() for each in self.judged] + [self.touches, list(self.raises)]))
 
 
 def judge_conditions(wishes: PreflightSpec, bindings: Bindings, *, known: bool, foreign: bool = False) -> Preflight:
-    """Every condition over the state before (rule 1); `known` says whether it could be read, `foreign` whether what was
-    read belongs to another tenant.
+    """Judge every condition over the state before (rule 1); `known` is True if it could be read, `foreign` if the
+    reading belongs to another tenant.
     """
     given = {name: bindings.get(name, {}) for name in NAMES}
     judged = tuple(_judge_condition(condition, given, foreign=foreign) for condition in wishes.preflight)

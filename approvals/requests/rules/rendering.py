@@ -1,4 +1,4 @@
-"""Renders a payload for the person who decides: everything, and nothing that looks like something else.
+"""Renders a payload for the person who decides: completely, and without characters that can be mistaken for others.
 
 1. Every value of the payload is a field, in canonical order; none is dropped (B34). An empty object or list is a field.
 2. Characters that cannot be seen, that reorder text, or that imitate other letters are shown with their code point in
@@ -40,7 +40,7 @@ _WORD = re.compile(r"[^\W\d_]+")
 
 @dataclass(frozen=True)
 class Field:
-    """One value as it is shown. `full` is the whole text; it differs from `display` when the value is folded."""
+    """One displayed value. `full` is the whole text; it differs from `display` if the value is folded."""
 
     path: str
     label: str
@@ -61,7 +61,7 @@ def render_payload(payload: object) -> tuple[Field, ...]:
 
 
 def rendering_digest(fields: Sequence[Field]) -> str:
-    """Names what was shown: renderer, order, labels, texts and warnings (rule 4)."""
+    """Identify what was shown: renderer, order, labels, texts and warnings (rule 4)."""
     shown = [[one.path, one.label, one.kind, one.display, list(one.warnings)] for one in fields]
     return digest(canonical([RENDERER, shown]))
 
@@ -158,7 +158,7 @@ def _draw_character(character: str, warning: str) -> str:
 
 
 def _imitations(text: str) -> frozenset[int]:
-    """The places of characters drawn like an ASCII one, or foreign to the Latin word that they stand in."""
+    """The positions of characters that imitate ASCII ones, or that are foreign to the Latin word around them."""
     if text.isascii():
         return frozenset()
     places = {index for index, one in enumerate(text) if not one.isascii() and _compat_ascii(one)}

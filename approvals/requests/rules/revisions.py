@@ -21,7 +21,7 @@ _LONGEST = 60
 
 @dataclass(frozen=True)
 class FieldChange:
-    """One field that differs: as it was and as it is now."""
+    """One field that differs, with its old and its new value."""
 
     path: str
     label: str
@@ -34,7 +34,7 @@ class FieldChange:
 
 
 def field_changes(before: object, after: object) -> tuple[FieldChange, ...]:
-    """Every field that differs between two payloads, in the order of the new one and then what went."""
+    """Return every field that differs between two payloads, in the order of the new one, removed fields last."""
     old, new = _by_path(render_payload(before)), _by_path(render_payload(after))
     paths = [*new, *(path for path in old if path not in new)]
     return tuple(
@@ -67,7 +67,7 @@ def _brief(said: str | None, payload: Any, change: FieldChange) -> str:
 
 
 def as_money(payload: object, path: str) -> str:
-    """The value at a path of a payload as money, where it is an amount beside a currency; else empty."""
+    """The value at a path of a payload as money, if it is an amount with a currency; else empty."""
     *above, name = path.split("/")[1:] or [""]
     for step in above:
         payload = _part(payload, step)
@@ -75,7 +75,7 @@ def as_money(payload: object, path: str) -> str:
 
 
 def money_difference(before: object, after: object) -> str:
-    """By how much the amount of a payload went up or down, in words; empty where that cannot be said."""
+    """The change of the amount of a payload, in words; empty if it cannot be determined."""
     sides = [(_part(each, "amount"), _part(each, "currency")) for each in (before, after)]
     old, new = (to_decimal(*side) for side in sides)
     currency = sides[0][1]

@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionRequest:
-    """A caller's request to open a session. What it says of its own capabilities is not read (R-CR-03).
+    """A caller's request to open a session. Capabilities that it claims are ignored (R-CR-03).
 
     `unwinds`: when a step of the run fails, the steps before it are to be reversed.
     """
@@ -115,7 +115,7 @@ def open_session(*, tenant_id: UUID, wanted: SessionRequest, key_actor: UUID, at
 def _admit_agent(
     tenant_id: UUID, wanted: SessionRequest, *, at: datetime
 ) -> tuple[Agent, AgentVersion, registry.RegistryEntry, int]:
-    """The agent as the registry has it, if a handshake may rest on that; one that cannot be read refuses (R-CR-16).
+    """The agent as registered, if a handshake may rely on it; an unreadable registration is refused (R-CR-16).
 
     With the newest event of its record: what a later one takes away, the session loses, whenever it is committed.
     """
@@ -141,7 +141,7 @@ def _admit_agent(
 
 
 def _altered_registration(agent: Agent, *, at: datetime) -> ledger.RefusedEvent:
-    """The event which says that an agent's registration is not the one that was sealed (R-CR-05)."""
+    """The event that records an agent's registration as altered after it was sealed (R-CR-05)."""
     said = {
         "security": True,
         "code": registry.RegistryFingerprintMismatch.code,
@@ -217,14 +217,14 @@ def quiet_time(tenant_id: UUID) -> timedelta:
 
 
 def note_use(*, session: Session, at: datetime) -> None:
-    """Note that the agent has used its session; one that is over stays over."""
+    """Record that the agent used its session; an expired one stays expired."""
     over = sessions_queries.pin_of(session, quiet=quiet_time(session.tenant_id)).expiry(at=at)
     if not over and session.closed_at is None:
         Session.objects.filter(tenant_id=session.tenant_id, id=session.id, used_at__lt=at).update(used_at=at)
 
 
 def close_session(*, tenant_id: UUID, session_id: UUID, key_actor: UUID, at: datetime) -> None:
-    """Close a session; its actions go on, but it takes no more calls."""
+    """Close a session; it accepts no more calls, and its actions continue."""
     session = sessions_queries.lock_session(tenant_id, session_id)
     if session is None or session.key_actor != key_actor:
         raise NotFound("Session")
@@ -252,7 +252,7 @@ def _contract(disclosure: registry.Disclosure, newest: dict[str, Any], version: 
 
 
 def _tool(row: Any) -> relevance.ToolText:
-    """The text of a tool that says what it is for."""
+    """The text that describes the purpose of a tool."""
     contract = disclosed_contract(row.tenant_id, row.digest)
     return relevance.ToolText(contract.description, tuple(contract.arguments_schema.get("properties", {})))
 
@@ -294,7 +294,7 @@ def _is_frozen(session: Session) -> bool:
 
 
 def _steps(session: Session) -> tuple[str, ...]:
-    """The tools that the newest result leads to, where it is a success that stands."""
+    """The next tools after the newest result, if it is an uncontradicted success."""
     action = actions.newest_action(session.tenant_id, session.id)
     if action is None or action.state != "RECONCILED_SUCCESS" or action.reversed:
         return ()

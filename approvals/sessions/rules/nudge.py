@@ -1,4 +1,4 @@
-"""The nudge: what an agent is told to do after its calls were answered.
+"""The nudge: the advice to an agent after its calls were answered.
 
 1. A run that was forced to end is over: the agent calls no more tools and gives its user the summary (R-MC-23,
    R-FB-06). A session that takes no more calls needs a new one.
@@ -50,7 +50,7 @@ class Nudge:
 
     @property
     def next_tool(self) -> str | None:
-        """The one next tool, where there is exactly one."""
+        """Return the next tool, if there is exactly one."""
         return self.next_tools[0] if len(self.next_tools) == 1 else None
 
 
@@ -104,7 +104,7 @@ _GO_ON = "Go on with the goal: make the next call, or finish from the summary."
 
 
 def next_step(producer: Contract, wanted: str | None, disclosed: Collection[str]) -> str | None:
-    """The next tool that a result asks for, if its contract may chain to it and the session discloses it (rule 5)."""
+    """The next tool that a result names, if its contract may chain to it and the session discloses it (rule 5)."""
     return wanted if wanted in producer.next_tools and wanted in disclosed else None
 
 
@@ -119,7 +119,7 @@ def next_steps(producer: Contract, wanted: str | None, disclosed: Collection[str
 def choose_nudge(
     states: Iterable[str | None], *, refused: Iterable[str] = (), steps: tuple[str, ...] = (), forced: bool = False
 ) -> Nudge:
-    """The nudge where the session's actions are in these states (None for a refused call, which left none)."""
+    """Return the nudge for a session whose actions are in these states (None for a refused call, which left none)."""
     codes = frozenset(refused)
     if forced or "ITERATION_LIMIT" in codes:
         return Nudge(_OVER, NextMove.STOP)

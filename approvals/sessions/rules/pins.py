@@ -97,7 +97,7 @@ def pin_hash(*, session_id: str, goal: str) -> str:
 
 
 def duration(length: timedelta) -> str:
-    """A length of time in words, by the largest unit that it is a multiple of: 10 minutes."""
+    """Return a duration in words, in the largest unit that divides it: 10 minutes."""
     seconds = int(length.total_seconds())
     size, unit = next((size, unit) for size, unit in _UNITS if seconds % size == 0)
     return f"{seconds // size} {unit}{'' if seconds == size else 's'}"
@@ -107,7 +107,7 @@ _UNITS = ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second"))
 
 
 def new_pin(*, session_id: str, goal: str, ttl_seconds: int, at: datetime) -> Pin:
-    """A new pin; `BadGoal` when there is nothing to pin or the life is out of bounds."""
+    """Return a new pin; raise `BadGoal` if there is nothing to pin or the lifetime is out of bounds."""
     if not normalise(goal) or len(goal) > MAX_GOAL or not 1 <= ttl_seconds <= MAX_TTL_SECONDS:
         raise BadGoal
     hashed = pin_hash(session_id=session_id, goal=goal)

@@ -52,7 +52,7 @@ def propose(
     by: ledger.Actor,
     at: datetime,
 ) -> StandingApproval:
-    """Propose an offered standing approval; nothing passes before a second person agrees."""
+    """Propose an offered standing approval; no action passes before a second person agrees."""
     offer = next((each for each in offers.standing_offers(tenant_id, at=at) if each.shape.digest == shape_digest), None)
     if offer is None:
         raise NotOffered
@@ -176,14 +176,14 @@ def propose_resume(
 
 
 def pause(*, tenant_id: UUID, standing_id: UUID, reason: str, by: ledger.Actor, at: datetime) -> StandingApproval:
-    """Pause a standing approval; one person is enough."""
+    """Pause a standing approval; one person suffices."""
     head, row = lock_standing(tenant_id, standing_id, StandingState.ACTIVE)
     pause_standing(head, row, standing.Pause(reason=PauseReason.BY_HAND), words=reason, by=by, at=at)
     return row
 
 
 def end(*, tenant_id: UUID, standing_id: UUID, reason: str, by: ledger.Actor, at: datetime) -> StandingApproval:
-    """End a standing approval, or withdraw a proposal: nothing passes or starts under it any more."""
+    """End a standing approval, or withdraw a proposal: no further action passes or starts under it."""
     head, row = lock_standing(
         tenant_id, standing_id, StandingState.PROPOSED, StandingState.ACTIVE, StandingState.PAUSED
     )
@@ -213,7 +213,7 @@ def lock_standing(
 
 
 def _weigh(row: StandingApproval, *, at: datetime) -> tuple[Approval, PolicyDecision]:
-    """The newest approval that earned it, and what the policy in force asks of such an action, if all still holds."""
+    """The newest approval that earned it and the requirements of the policy in force, if all conditions still hold."""
     shape, policies = shapes.read_shape(row.shape), catalogue_queries.active_policies(row.tenant_id)
     if found := standing.reason_to_pause(shape, row.policies, current_basis(row)):
         raise OfferChanged(standing.PAUSE_SENTENCES[found.reason])
@@ -233,7 +233,9 @@ def _weigh(row: StandingApproval, *, at: datetime) -> tuple[Approval, PolicyDeci
 
 
 def _ballot(newest: Approval, demand: PolicyDecision, evidence_class: str, by: ledger.Actor, *, at: datetime) -> Ballot:
-    """This person's vote on one such action: they may give it, and have shown who they are as strongly as it takes."""
+    """Return this person's vote on one such action, if they may give it and their proof of identity is
+    strong enough.
+    """
     eligibility.refuse_stakeholder(newest, by.id, at=at)
     if evidence_class and not is_as_strong(evidence_class, demand.terms.step_up):
         raise ProofNeeded

@@ -60,7 +60,7 @@ def standing_policy(tenant_id: UUID) -> StandingPolicy | None:
 
 
 def standing_offers(tenant_id: UUID, *, at: datetime) -> list[StandingOffer]:
-    """All standing approvals offered now; none where the approval policy has none."""
+    """All standing approvals offered now; none if the approval policy has no rules for them."""
     policies = catalogue_queries.active_policies(tenant_id)
     policy = rules_of(policies["approval"]).standing
     if policy is None:
@@ -81,7 +81,7 @@ def standing_offers(tenant_id: UUID, *, at: datetime) -> list[StandingOffer]:
 
 
 def is_current(tenant_id: UUID, call: DecidedCall) -> bool:
-    """Return whether the agent's version and the contract of a call are those that its next call would have."""
+    """Return True if the agent version and the contract of a call are still the present ones."""
     version, contract = current_versions(tenant_id, agent=call.agent, tool=call.tool)
     return version == call.agent_version and contract == call.contract_digest
 

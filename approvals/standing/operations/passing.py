@@ -51,7 +51,7 @@ def find_standing(
     rules: ApprovalPolicy,
     at: datetime,
 ) -> StandingMatch | None:
-    """The standing approval under which a call that the policy asks about passes, or None: then people are asked.
+    """Return the standing approval under which a call that needs people passes, or None: then people are asked.
 
     Nothing of the standing approval changes here; `use_standing` does that, in the same transaction.
     """
@@ -109,7 +109,7 @@ def budget_of(row: StandingApproval) -> StandingBudget:
 
 
 def use_standing(match: StandingMatch, approval: Approval, *, at: datetime) -> list[ledger.EventDraft]:
-    """Count the pass of an approval; the events of the standing approval are the caller's to write with its own."""
+    """Count the pass of an approval; the caller writes the events of the standing approval with its own."""
     row = match.row
     number, used_minor = row.used_count + 1, row.used_minor + match.minor
     insert(
@@ -170,7 +170,7 @@ def current_basis(row: StandingApproval, *, incident: str = "") -> standing.Curr
 def check_standing(
     *, tenant_id: UUID, standing_id: UUID, open_incident: OPEN_INCIDENTS, at: datetime
 ) -> StandingApproval | None:
-    """End an expired standing approval, or pause one that must stop; the row if a case is to be opened.
+    """End an expired standing approval or pause one that must stop; return its row if a case is to be opened.
 
     If we crash before the case is there, the next tick finds a paused one without it.
     """

@@ -1,4 +1,4 @@
-"""The shape of a call: what exactly a standing approval covers, learnt from calls that people approved one by one.
+"""The shape of a call: exactly what a standing approval covers, derived from calls that people approved one by one.
 
 1. A shape is of one agent in one version, one tool under one contract, one kind of target, and, where there is money,
    one currency.
@@ -77,7 +77,7 @@ class Shape:
 
     @property
     def most_minor(self) -> int | None:
-        """The largest amount of money of one call; None where there is no money in it."""
+        """The largest amount of money in one call; None if there is none."""
         return next((bound.most for bound in self.arguments if bound.kind == MONEY), None)
 
     def document(self) -> dict[str, Any]:
@@ -94,7 +94,7 @@ class Shape:
 
     @property
     def digest(self) -> str:
-        """Names the shape: nobody agrees to another one than they were shown."""
+        """Identify the shape: a person agrees to exactly the shape that was shown."""
         return digest(canonical(self.document()))
 
 
@@ -108,7 +108,7 @@ def read_shape(document: Mapping[str, Any]) -> Shape:
 def scope_of(
     *, agent: str, agent_version: str, tool: str, contract_digest: str, target: str, arguments: Mapping[str, Any]
 ) -> CallScope:
-    """The scope that a call lies in."""
+    """Return the scope that contains a call."""
     return CallScope(
         agent=agent,
         agent_version=agent_version,
@@ -170,7 +170,7 @@ def find_misfit(shape: Shape, scope: CallScope, arguments: Mapping[str, Any]) ->
 
 
 def describe_bounds(shape: Shape) -> tuple[str, ...]:
-    """The bounds of the arguments in words."""
+    """Describe the bounds of the arguments."""
     return tuple(_words(bound, shape.scope.currency) for bound in shape.arguments if not _is_currency(bound, shape))
 
 

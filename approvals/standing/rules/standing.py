@@ -130,7 +130,7 @@ def read_policy(document: Mapping[str, Any]) -> StandingPolicy | None:
 
 @dataclass(frozen=True, kw_only=True)
 class DecidedAction:
-    """An action that was decided on, as a later look finds it; newest first in every list here."""
+    """An action that was decided on, with its present result; newest first in every list here."""
 
     action_id: str
     state: str
@@ -178,7 +178,9 @@ def failure_of(each: DecidedAction) -> PauseReason | None:
 
 
 def _never_ran(each: DecidedAction) -> bool:
-    """It was approved, and then cancelled or not started in time: that says nothing about how such actions fare."""
+    """Return True if it was approved and then cancelled or not started in time, which is no evidence about such
+    actions.
+    """
     return each.state == State.FAILED and each.attempts == 0
 
 
@@ -192,7 +194,7 @@ _ALWAYS_A_PERSON = {
 def reason_for_a_person(
     policy: StandingPolicy | None, *, tool: str, reasons: Collection[str], terms: ApprovalTerms
 ) -> str:
-    """The reason why an action needs a person each time (rule 3); empty if a standing approval may cover it."""
+    """The reason why an action always needs a person (rule 3); empty if a standing approval may cover it."""
     if policy is None:
         return "The approval policy has no standing approvals."
     for reason in reasons:
@@ -213,7 +215,7 @@ def reason_for_a_person(
 
 
 def check_two_persons(terms: ApprovalTerms, proposer: Ballot, second: Ballot) -> None:
-    """Refuse two persons who may not agree (rule 4)."""
+    """Refuse two persons who are not allowed to agree (rule 4)."""
     if second.person == proposer.person or second.voter == proposer.voter:
         raise SecondPersonNeeded
     if tally_votes(terms, [proposer, second]).state != "approved":
@@ -283,14 +285,16 @@ class CurrentBasis:
 
 @dataclass(frozen=True, kw_only=True)
 class Pause:
-    """A reason to pause, and the action that it is about, where it is about one."""
+    """A reason to pause, and the action it concerns, if any."""
 
     reason: PauseReason
     action_id: str = ""
 
 
 def reason_to_pause(shape: Shape, policies: Mapping[str, str], now: CurrentBasis) -> Pause | None:
-    """The reason to pause a standing approval (rule 6); None if all is as people agreed."""
+    """The reason to pause a standing approval (rule 6); None if the circumstances are still those that people agreed
+    to.
+    """
     for each in now.passed:
         if (trouble := failure_of(each)) is not None:
             return Pause(reason=trouble, action_id=each.action_id)

@@ -52,7 +52,7 @@ def enrol(
     registration: bytes,
     at: datetime,
 ) -> ApproverKey:
-    """Enrol a person's own passkey; it cannot sign until somebody else confirms it.
+    """Enrol a person's own passkey; it cannot sign until another person confirms it.
 
     `registration` is the browser's raw answer as canonical JSON, kept as evidence; `registered` is what it proved.
     """
@@ -104,7 +104,7 @@ def confirm(*, tenant_id: UUID, key_id: UUID, by: ledger.Actor, person_id: UUID,
 
 
 def refuse(*, tenant_id: UUID, key_id: UUID, by: ledger.Actor, reason: str, at: datetime) -> None:
-    """Refuse an enrolment; whoever requested it may do so too."""
+    """Reject an enrolment; its requester may reject it too."""
     row = _lock_key(tenant_id, key_id, "PENDING")
     _change_state(row, "REFUSED", "key_refused", by, {"reason": reason}, at=at)
 
@@ -125,14 +125,14 @@ def suspend(
 
 
 def restore(*, tenant_id: UUID, key_id: UUID, by: ledger.Actor, person_id: UUID, at: datetime) -> None:
-    """Restore a suspended key; by a person who is neither its holder nor suspended it."""
+    """Restore a suspended key; only a person who neither holds nor suspended it may do so."""
     row = _lock_key(tenant_id, key_id, "SUSPENDED")
     _require_other_person(row, by, person_id, row.person_id, _suspended_by(row), at=at)
     _change_state(row, "ACTIVE", "key_restored", by, {"person": str(person_id)}, at=at)
 
 
 def remove(*, tenant_id: UUID, key_id: UUID, by: ledger.Actor, person_id: UUID, at: datetime) -> None:
-    """Remove a suspended key for good; by another person than who suspended it."""
+    """Remove a suspended key for good; only a person other than the one who suspended it may do so."""
     row = _lock_key(tenant_id, key_id, "SUSPENDED")
     _require_other_person(row, by, person_id, _suspended_by(row), at=at)
     _change_state(row, "REMOVED", "key_removed", by, {"person": str(person_id)}, at=at)
@@ -190,7 +190,7 @@ def _refused_step(row: ApproverKey, by: ledger.Actor, *, at: datetime) -> ledger
 
 
 def _suspended_by(row: ApproverKey) -> UUID | None:
-    """The person who suspended the key last; None if the console did."""
+    """The person who suspended the key last; None if it was the console."""
     suspensions = [
         detail for event, _, detail in events.history(row.tenant_id, row.id) if event.kind == "key_suspended"
     ]

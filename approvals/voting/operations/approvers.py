@@ -31,7 +31,7 @@ def remove_approver(*, tenant_id: UUID, actor_id: UUID, at: datetime) -> None:
 
 
 def link_person(*, tenant_id: UUID, actor_id: UUID, person_id: UUID, at: datetime) -> None:
-    """Record which person is behind an account or API key.
+    """Record the person behind an account or API key.
 
     What is counted from now on is counted by that. It lets nobody decide who did not before.
     """
@@ -46,5 +46,5 @@ def link_person(*, tenant_id: UUID, actor_id: UUID, person_id: UUID, at: datetim
 
 
 def schedule_recheck(*, tenant_id: UUID, at: datetime) -> None:
-    """Have every open approval looked at again (`rechecking`): its people or its policy change in this transaction."""
+    """Schedule a recheck of every open approval (`rechecking`): its people or its policy change in this transaction."""
     Deadline.objects.update_or_create(subject_id=tenant_id, what=LOOK, defaults={"tenant_id": tenant_id, "due_at": at})

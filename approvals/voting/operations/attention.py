@@ -61,7 +61,7 @@ def record_page_report(
 
 
 def check_dwell(approval: Approval, actor_id: UUID, *, at: datetime) -> None:
-    """Refuse an approval of high risk that comes sooner than the policy lets it."""
+    """Refuse an approval of high risk that is given sooner than the policy allows."""
     least = timedelta(seconds=deadlines.policy_of(approval).min_dwell_s)
     if approval.risk != "HIGH" or not least:
         return

@@ -39,7 +39,7 @@ class DisplayedItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ItemResult:
-    """The result of one item: voted on, meanwhile decided by others, or refused and why."""
+    """The result for one item: voted on, already decided by others, or refused with a reason."""
 
     approval_id: UUID
     result: str
@@ -57,7 +57,7 @@ def vote_batch(
     reason: str,
     at: datetime,
 ) -> list[ItemResult]:
-    """Vote on everything that was displayed, item by item and in that order; decided ones are skipped and say so."""
+    """Vote on every displayed item in order; items that are already decided are skipped and reported."""
     if voter.evidence_class == "A":
         raise batches.NotForBatches("A passkey signs one statement at a time; vote on the item's own page.")
     if verdict not in (binding.VoteChoice.APPROVE, binding.VoteChoice.REJECT):

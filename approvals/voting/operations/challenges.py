@@ -32,7 +32,7 @@ class NoApproverKey(Refused):
 
 @dataclass(frozen=True, kw_only=True)
 class PasskeyChallenge:
-    """A challenge, and what the browser needs to answer it."""
+    """A challenge, and the options with which the browser answers it."""
 
     row: Challenge
     credential_id: str
@@ -124,7 +124,7 @@ def create_challenge(
 
 
 def active_approver_key(tenant_id: UUID, actor_id: UUID, credential_id: str) -> ApproverKey:
-    """The active key to sign with: the one that is named, else the newest."""
+    """The active key to sign with: the named one, or the newest."""
     active = approvers.approver_keys(tenant_id, actor_id=actor_id, states=["ACTIVE"])
     wanted = [key for key in active if credential_id in ("", key.credential_id)]
     if not wanted:

@@ -44,7 +44,7 @@ def add_delegation(
     at: datetime,
     is_proven: bool = False,
 ) -> Delegation:
-    """Delegate somebody's power to vote: by that person, or by an administrator for them.
+    """Delegate a person's power to vote: by that person, or by an administrator for them.
 
     `by_person` is the person who does it, and `is_proven` whether they have just authenticated again. Nobody may
     delegate another's power to themselves, whichever account they use.
@@ -110,7 +110,7 @@ def end_delegation(*, tenant_id: UUID, delegation_id: UUID, by: ledger.Actor, at
 def add_absence(
     *, tenant_id: UUID, actor_id: UUID, starts_at: datetime, ends_at: datetime, by: ledger.Actor, at: datetime
 ) -> Absence:
-    """Record when somebody is away: they are not counted on, and nobody is told that they are waited for."""
+    """Record an absence: an absent person is not counted on, and others are not told to wait for them."""
     delegation.check_period(starts_at, ends_at, at=at)
     row = Absence.objects.create(
         tenant_id=tenant_id, id=ledger.new_id(at), actor_id=actor_id, starts_at=starts_at, ends_at=ends_at
@@ -137,7 +137,7 @@ def end_absence(*, tenant_id: UUID, absence_id: UUID, by: ledger.Actor, at: date
 
 
 def end_all_delegations(*, tenant_id: UUID, actor_id: UUID, by: ledger.Actor, at: datetime) -> None:
-    """End every delegation to and from somebody who leaves."""
+    """End every delegation to and from a person who leaves."""
     for row in approvers.delegations_of(tenant_id, actor_id, at):
         end_delegation(tenant_id=tenant_id, delegation_id=row.id, by=by, at=at)
 

@@ -1,4 +1,4 @@
-"""Voting eligibility: who may vote on an approval, which votes count now, and what is missing.
+"""Voting eligibility: who may vote on an approval, which votes count now, and which are missing.
 
 Everything is read again at the vote, at the claim and at the start: votes of people who have since been disabled, lost
 a group or a key, or acquired a stake in the request no longer count (B18, B19).
@@ -84,7 +84,7 @@ class EligibleVoter:
 
 @dataclass(frozen=True, kw_only=True)
 class Roster:
-    """The roster at one moment: every account that was ever in it, delegations in force, and who is away."""
+    """The roster at one moment: every account ever in it, delegations in force, and absences."""
 
     roster: Mapping[UUID, Approver]
     lent: tuple[Delegation, ...]
@@ -105,7 +105,7 @@ class Roster:
 
     @cached_property
     def _people(self) -> dict[UUID, str]:
-        """A roster is asked for the same few people hundreds of times for one inbox."""
+        """The people of a roster, cached: one inbox asks for the same few hundreds of times."""
         return {actor: str(row.person_id) for actor, row in self.roster.items()}
 
     def groups(self, actor: UUID) -> frozenset[str]:
@@ -142,7 +142,7 @@ class VotingStatus:
 
     @property
     def stranded(self) -> bool:
-        """Return whether it is open and cannot be approved: not enough eligible people are left."""
+        """Return True if it is open and cannot be approved: not enough eligible people are left."""
         if self.tally.state != "open":
             return False
         cast = [ballot_of(vote) for vote in self.votes]
@@ -162,7 +162,7 @@ def load_context(
 
 
 def make_context(approval: Approval, parties: Parties, people: Roster, cast: Sequence[Vote]) -> EligibilityContext:
-    """The context of an approval from what was read."""
+    """Build the context of an approval from rows that were read."""
     return EligibilityContext(
         people=people,
         action=parties.action,
@@ -239,7 +239,7 @@ def status_if_edited(
 def eligible_voter(
     approval: Approval, actor_id: UUID, *, at: datetime, context: EligibilityContext | None = None
 ) -> EligibleVoter:
-    """The present weight of somebody's vote; refuses those who may not vote (B18 to B20)."""
+    """The present weight of a person's vote; refuse people who may not vote (B18 to B20)."""
     context = context or load_context(approval, at=at)
     people = context.people
     own = people.roster.get(actor_id)
@@ -258,7 +258,7 @@ def eligible_voter(
 
 
 def refuse_stakeholder(approval: Approval, actor_id: UUID, *, at: datetime) -> None:
-    """Refuse somebody who has a stake in the request, whether or not they are in the roster."""
+    """Refuse a person with a conflict of interest in the request, in the roster or not."""
     context = load_context(approval, at=at)
     role = quorum.barred_people(quorum.read_terms(approval.terms), stakeholders(approval, context)).get(
         context.people.person(actor_id)
@@ -285,7 +285,7 @@ def stakeholders(approval: Approval, context: EligibilityContext) -> dict[str, f
 
 
 def ballot_of(vote: Vote) -> Ballot:
-    """A vote as it was cast."""
+    """Return a vote as it was cast."""
     return Ballot(
         voter=str(vote.voter),
         person=str(vote.person_id or vote.voter),
@@ -297,7 +297,7 @@ def ballot_of(vote: Vote) -> Ballot:
 
 
 def _current_ballot(vote: Vote, people: Roster) -> Ballot:
-    """A vote with the groups that it counts for now, without those that were lost since."""
+    """A vote with the groups that it counts for now, without groups lost since."""
     cast = ballot_of(vote)
     power = vote.delegated_by or vote.voter
     return Ballot(
@@ -333,7 +333,7 @@ def _stopped_keys(tenant_id: UUID, cast: list[Vote]) -> frozenset[str]:
 
 
 def _has_voted(actor: UUID, cast: list[Vote], people: Roster) -> bool:
-    """Return whether the person behind an account has voted, with this account or another."""
+    """Return True if the person behind an account has voted, with this account or another."""
     return any(people.person(vote.voter) == people.person(actor) for vote in cast)
 
 
@@ -348,7 +348,7 @@ def _eligible_voters(terms: ApprovalTerms, tally: VoteTally, context: Eligibilit
 def _eligible_power(
     row: Approver, wanted: frozenset[str], terms: ApprovalTerms, tool: str, people: Roster
 ) -> EligibleVoter | None:
-    """An account's own power to vote, or a delegated one where that fills a place which its own cannot."""
+    """An account's own power to vote, or a delegated one that fills a place which its own cannot."""
     own = people.groups(row.actor_id)
     away = row.actor_id in people.away
     for each in people.lent:

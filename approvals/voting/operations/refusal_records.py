@@ -1,4 +1,4 @@
-"""Records refused requests; the one place that does so, whatever was refused.
+"""Record refused requests: the one place for every kind of refusal.
 
 A refusal only describes its records (`Refused.records`). They are written after the request was rolled back: by the
 API and the pages after the transaction's rollback (`record_refusal` in console/edge/transaction.py), by a page or batch

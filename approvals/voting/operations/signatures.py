@@ -1,4 +1,4 @@
-"""A passkey's answer to a challenge: used up once, and checked against what holds when it arrives."""
+"""A passkey's answer to a challenge: used once, and checked against the present state."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class KeyNotActive(Refused):
 
 @dataclass(frozen=True, kw_only=True)
 class ChallengeAnswer:
-    """A passkey's answer to a challenge as the browser's own JSON, from the session that it came in."""
+    """A passkey's answer to a challenge as the browser's own JSON, with the session that sent it."""
 
     challenge_id: UUID
     session_hash: str
@@ -58,7 +58,7 @@ class AnsweredChallenge(RefusalRecord):
 
 @dataclass(frozen=True, kw_only=True)
 class CopiedKeyUse(RefusalRecord):
-    """A key that signed with a counter no higher than its last, so that there is a copy of it (B11)."""
+    """A key that signed with a counter no higher than its last, so it has been copied (B11)."""
 
     key_id: UUID
     approval_id: UUID
@@ -75,14 +75,14 @@ class VerifiedSignature(SignedStatement):
 
 
 def relying_party() -> passkeys.RelyingParty:
-    """This installation, as passkeys know it."""
+    """This installation as a relying party for passkeys."""
     return passkeys.RelyingParty(id=settings.COUNTERFOIL_RP_ID, origins=frozenset(settings.COUNTERFOIL_ORIGINS))
 
 
 def consume_challenge(
     tenant_id: UUID, approval_id: UUID, voter: str, signed: ChallengeAnswer, *, at: datetime
 ) -> ConsumedChallenge:
-    """Use the challenge up, for this voter in this session and nobody else, and lock the key that answers (B12).
+    """Consume the challenge for this voter in this session only, and lock the key that answers it (B12).
 
     One conditional write: of two answers at once, one finds nothing left. It stays used up if the vote is refused.
     """
@@ -119,7 +119,9 @@ def verify_vote_signature(
     reason: str,
     at: datetime,
 ) -> VerifiedSignature:
-    """The proof, if the key signed the statement of this very vote about exactly what holds now (B1, B13, B28)."""
+    """Return the proof, if the key signed the statement of this very vote about exactly the present state (B1, B13,
+    B28).
+    """
 
     def check(statement: bytes) -> None:
         said_covers, said = binding.read_statement(statement)
@@ -130,8 +132,8 @@ def verify_vote_signature(
 
 
 def verify_signature(opened: ConsumedChallenge, check: Callable[[bytes], None], *, at: datetime) -> VerifiedSignature:
-    """The proof, if the key signed the challenge's statement and `check` takes what it says; `check` raises `Refused`
-    where it does not.
+    """Return the proof if the key signed the challenge's statement and `check` accepts it; `check` raises `Refused`
+    otherwise.
     """
     key, challenge = opened.key, opened.challenge
     statement = bytes(challenge.statement)

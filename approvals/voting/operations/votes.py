@@ -86,7 +86,7 @@ def vote_coverage(approval: Approval, facts: ApprovalFacts | None = None) -> bin
 
 
 def load_facts(tenant_id: UUID, approval_id: UUID) -> ApprovalFacts:
-    """Load what a vote on an approval covers and is checked against."""
+    """Load the facts that a vote on an approval covers and is checked against."""
     facts = approvals.approval_facts(tenant_id, approval_id)
     if facts is None:
         raise NotFound("Approval")
@@ -94,7 +94,7 @@ def load_facts(tenant_id: UUID, approval_id: UUID) -> ApprovalFacts:
 
 
 def _argument_text(arguments: Any, name: str) -> str:
-    """An amount or currency of the payload as text; "" where it has none."""
+    """Return an amount or currency of the payload as text; "" if it has none."""
     value = arguments.get(name) if isinstance(arguments, dict) else None
     return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
 
@@ -152,7 +152,7 @@ def cast_vote(
 def _lock_and_read(
     tenant_id: UUID, approval_id: UUID, *, at: datetime
 ) -> tuple[ledger.SubjectHead, ledger.SubjectHead, ApprovalFacts, EligibilityContext]:
-    """Lock the action of an approval and the approval, and read behind the locks what a vote is judged by."""
+    """Lock the action and its approval, and read under the locks the facts by which a vote is judged."""
     action_head, head, (found, cast, *people) = lock_with_action(
         *(tenant_id, approval_id),
         approvals.facts_call(tenant_id, approval_id),
@@ -165,7 +165,7 @@ def _lock_and_read(
 
 
 def refused_vote(approval_id: UUID, voter: UUID, code: str, *, at: datetime) -> ledger.RefusedEvent:
-    """The event of a vote that did not count, for the approval's record."""
+    """Return the event of a vote that did not count, for the approval's record."""
     return ledger.RefusedEvent(
         subject_kind="approval",
         subject_id=approval_id,
@@ -201,7 +201,7 @@ def check_vote(
     *,
     at: datetime,
 ) -> binding.Voter:
-    """Refuse a vote that would not count now; checked before a passkey is asked, and again with its answer.
+    """Refuse a vote that would not count now; called before a passkey signs, and again with its signature.
 
     Returns the voter as in the roster: the person behind the account, their groups, and who delegated to them.
     """

@@ -62,12 +62,12 @@ IN_FORCE: LiteralString = "tenant_id = $1 AND ended_at IS NULL AND starts_at <= 
 
 
 def is_absent(tenant_id: UUID, actor_id: UUID, at: datetime) -> bool:
-    """Return whether somebody is away now."""
+    """Return True if a person is absent now."""
     return actor_id in absent_approvers(tenant_id, at)
 
 
 def absent_approvers(tenant_id: UUID, at: datetime) -> set[UUID]:
-    """Everybody who is away now."""
+    """Return everybody who is absent now."""
     return {
         actor_id for (actor_id,) in execute("SELECT actor_id FROM approvals_absence WHERE " + IN_FORCE, tenant_id, at)
     }
@@ -91,12 +91,12 @@ def approver_keys(tenant_id: UUID, *, actor_id: UUID | None = None, states: Coll
 
 
 def approver_key_by_id(tenant_id: UUID, key_id: UUID) -> ApproverKey | None:
-    """One passkey of an approver, in whatever state."""
+    """One passkey of an approver in any state."""
     return ApproverKey.objects.filter(tenant_id=tenant_id, id=key_id).first()
 
 
 def approver_key_by_credential(tenant_id: UUID, credential_id: str) -> ApproverKey | None:
-    """The passkey of this credential, in whatever state."""
+    """The passkey with this credential id, in any state."""
     return ApproverKey.objects.filter(tenant_id=tenant_id, credential_id=credential_id).first()
 
 

@@ -43,7 +43,7 @@ LEFT JOIN LATERAL (SELECT payload_bytes, served_at, visible_s, opened FROM appro
 
 
 def vote_facts(tenant_id: UUID, *, since: datetime, until: datetime, limit: int) -> list[VoteFacts]:
-    """The newest votes of a period, each with what surrounded it."""
+    """Return the newest votes of a period, each with its circumstances."""
     rows = execute(_FACTS, tenant_id, lower_bound(since), lower_bound(until), limit)
     return [VoteFacts(*row) for row in rows]
 

@@ -57,7 +57,7 @@ class BatchItem:
 
 
 def exclusion_reason(item: BatchItem) -> str:
-    """The reason why an item cannot be in a batch, in a sentence; empty if it can (rule 1)."""
+    """The reason why an item cannot be in a batch, in one sentence; empty if it can (rule 1)."""
     reasons = (
         (item.side_effect_class in _NEVER_CLASSES, "It is a critical mutation."),
         (item.reversibility == "IRREVERSIBLE", "It cannot be undone."),

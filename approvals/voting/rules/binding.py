@@ -204,7 +204,7 @@ class Coverage:
 
 @dataclass(frozen=True, kw_only=True)
 class VoteStatement(Declaration):
-    """One person's answer, and in what capacity they give it.
+    """One person's answer, and the capacity in which they give it.
 
     `voter` is the account's pseudonym; `delegated_by` is whose power it uses, or "". `without_reading` is said by a
     voter who authorises an action whose target has not been read.
@@ -259,7 +259,7 @@ class DisplayedDigests:
 
 @dataclass(frozen=True, kw_only=True)
 class CurrentState:
-    """The current state of what an approval covers, and whether a freeze stops it."""
+    """The present values of what an approval covers, and whether a freeze stops it."""
 
     payload_hash: str
     contract_digest: str
@@ -319,8 +319,8 @@ _CHANGES: dict[str, type[Refused]] = {
 
 
 def voter_refusal(*, state: str, decide_by: datetime, roles: frozenset[str], at: datetime) -> Refused | None:
-    """The refusal for these roles on a request in this state, or None; whether a person may vote is
-    decided after that.
+    """The refusal for these roles on a request in this state, or None; a person's own eligibility is decided
+    afterwards.
     """
     if state != "REQUESTED":
         return AlreadyDecided("Already decided.")
@@ -342,7 +342,7 @@ def check_vote(
     reason: str,
     at: datetime,
 ) -> None:
-    """Refuse a vote that does not count. `requesters` are all who stand behind the request."""
+    """Refuse a vote that does not count. `requesters` are all people behind the request."""
     _check_person(voter, requesters, verdict)
     if not undecided:
         raise AlreadyDecided
@@ -385,7 +385,7 @@ def check_release(
 
 
 def check_unapproved_release(*, payload_hash: str, contract_digest: str, policy_digest: str, now: CurrentState) -> None:
-    """The same for an action that needs no approval: still what was validated, and nothing frozen."""
+    """The same check for an action that needs no approval: unchanged since validation, and not frozen."""
     if now.payload_hash != payload_hash:
         raise PayloadChanged
     if now.contract_digest != contract_digest:

@@ -1,4 +1,4 @@
-"""The decision as reported to the agent: the exact verdict, the reason, and what it may do next.
+"""The decision as reported to the agent: the exact verdict, the reason, and the next step.
 
 Seen elsewhere, and kept out here: a time-out told as a denial, an approval told as success, "resolved" told as nothing.
 
@@ -83,7 +83,7 @@ _OURS: Final = frozenset({"code", "reason", "approval_id"})
 
 @dataclass(frozen=True)
 class DecisionOutcome:
-    """The decision as reported to an agent. `more` is what else it must know: conditions, or what was changed."""
+    """The decision as reported to an agent. `more` contains conditions or changes that it must also know."""
 
     decision: Decision
     reason: str
@@ -93,7 +93,7 @@ class DecisionOutcome:
 
     @property
     def waiting(self) -> bool:
-        """Return whether nothing is decided yet."""
+        """True while nothing is decided."""
         return self.decision is Decision.WAITING
 
 

@@ -58,7 +58,7 @@ class CounterRegressed(AssertionInvalid):
 
 @dataclass(frozen=True, kw_only=True)
 class RelyingParty:
-    """The relying party that asks for signatures: the name that keys are bound to, and the addresses that may ask."""
+    """The relying party that requests signatures: the name that keys are bound to, and the allowed origins."""
 
     id: str
     origins: frozenset[str]
@@ -66,7 +66,7 @@ class RelyingParty:
 
 @dataclass(frozen=True, kw_only=True)
 class EnrolledKey:
-    """An enrolled key: its COSE public key, and what it said of itself when it was enrolled or last used."""
+    """An enrolled key: its COSE public key, and its properties at enrolment or last use."""
 
     credential_id: str
     public_key: bytes
@@ -99,7 +99,7 @@ class Assertion:
 
 @dataclass(frozen=True, kw_only=True)
 class VerifiedAssertion:
-    """The data of a valid assertion beside its signature."""
+    """The data of a valid assertion, without its signature."""
 
     sign_count: int
     backed_up: bool
@@ -152,7 +152,7 @@ def verify_assertion(
 
 
 def read_registration(document: Any, *, party: RelyingParty, wanted: bytes) -> RegisteredKey:
-    """The key in a browser's answer to `navigator.credentials.create()` for the challenge `wanted`.
+    """Return the key in a browser's answer to `navigator.credentials.create()` for the challenge `wanted`.
 
     User verification is demanded here too. What the maker of the authenticator attests is kept, and not believed.
     """
@@ -200,7 +200,7 @@ def base64url(data: bytes) -> str:
 
 
 def unbase64url(text: str) -> bytes:
-    """The bytes of a text of `base64url`, spelt in the one way that there is."""
+    """Return the bytes of a `base64url` text, which must be in canonical form."""
     try:
         data = urlsafe_b64decode(text + "=" * (-len(text) % 4))
     except (binascii.Error, ValueError):
@@ -225,7 +225,7 @@ def _check_client_data(
     *,
     kind: CollectedClientData.TYPE = CollectedClientData.TYPE.GET,
 ) -> None:
-    """Rule 1. A name that stands twice could be read in two ways, so it is refused."""
+    """Rule 1. A duplicate name would be ambiguous, so it is refused."""
     try:
         said = json.loads(data.decode(), object_pairs_hook=_unique)
         client = CollectedClientData(data)

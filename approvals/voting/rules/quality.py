@@ -1,4 +1,4 @@
-"""Review quality: time and evidence that reviewers had, and how often an approved action turned out wrong.
+"""Review quality: the time and evidence of reviewers, and how often an approved action turned out wrong.
 
 A figure is about a rule, an agent or a tool before it is about anybody: a vote that took four seconds says first of all
 that somebody was asked too often. So
@@ -43,7 +43,7 @@ WRONG_IN: Final = frozenset(
 
 @dataclass(frozen=True)
 class VoteFacts:
-    """One vote with its context. `served_s` is None where the page was never served to this person."""
+    """One vote with its context. `served_s` is None if the page was never served to this person."""
 
     voter: str
     rule: str

@@ -62,7 +62,7 @@ ONE_REVIEWER = (Threshold(group=EVERYBODY),)
 
 @dataclass(frozen=True, kw_only=True)
 class ApprovalTerms:
-    """The terms of a request, fixed when it is made. `rules` names the rules of the policy that asked."""
+    """The terms of a request, fixed when it is made. `rules` names the policy's rules that required it."""
 
     thresholds: tuple[Threshold, ...] = ONE_REVIEWER
     independence: frozenset[str] = frozenset({"requester"})
@@ -156,7 +156,7 @@ class VoteTally:
 
 
 def read_terms(document: Mapping[str, Any]) -> ApprovalTerms:
-    """Stored terms; a request older than terms needs one reviewer who is not the requester."""
+    """Return stored terms; a request older than terms needs one reviewer other than the requester."""
     if not document:
         return ApprovalTerms()
     return ApprovalTerms(
@@ -174,7 +174,7 @@ def read_terms(document: Mapping[str, Any]) -> ApprovalTerms:
 
 
 def tally_votes(terms: ApprovalTerms, ballots: Iterable[Ballot]) -> VoteTally:
-    """Count these votes under these terms (rules 1 to 6 and 8); the caller passes those that are still valid."""
+    """Count these votes under these terms (rules 1 to 6 and 8); the caller passes only valid votes."""
     cast = list(ballots)
     against = _one_each([ballot for ballot in cast if ballot.verdict != APPROVE])
     denied = {ballot.person for ballot in against}
@@ -198,7 +198,7 @@ def tally_votes(terms: ApprovalTerms, ballots: Iterable[Ballot]) -> VoteTally:
 
 
 def barred_people(terms: ApprovalTerms, stakes: Mapping[str, Iterable[str]]) -> dict[str, str]:
-    """The people who may not decide, and as what (rule 7); `stakes` names the people behind each role.
+    """Return the people who may not decide, and in which role (rule 7); `stakes` names the people behind each role.
 
     Whatever the terms say, nobody decides on their own request (R-AP-12).
     """
@@ -211,7 +211,7 @@ def barred_people(terms: ApprovalTerms, stakes: Mapping[str, Iterable[str]]) -> 
 
 
 def best_case_tally(terms: ApprovalTerms, ballots: Sequence[Ballot], eligible: Iterable[Ballot]) -> VoteTally:
-    """The tally if everybody who may still vote agreed; still "open" means that the request cannot be decided.
+    """Return the tally if all remaining eligible people agreed; "open" means that the request cannot be decided.
 
     `eligible` are the votes that people could give, with the strongest proof that they have.
     """
@@ -248,7 +248,7 @@ def _belongs(ballot: Ballot, threshold: Threshold) -> bool:
 
 
 def _fill_places(thresholds: Sequence[Threshold], ballots: Sequence[Ballot]) -> list[list[int]]:
-    """For each threshold the votes that fill its places; as many places as possible are filled (rule 3).
+    """Return for each threshold the votes that fill it, filling as many thresholds as possible (rule 3).
 
     Augmenting paths: a vote may push another one out of its place if that one finds a place elsewhere.
     """

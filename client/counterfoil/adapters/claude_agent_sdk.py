@@ -53,8 +53,8 @@ _CLIENT: Final = "claude-code"
 
 
 def tool_server(session: AsyncSession, *, wait_s: float = 30.0) -> McpSdkServerConfig:
-    """The tools of a session; each call waits `wait_s` at most for its outcome, and arguments go to the gate as they
-    were written.
+    """Return an MCP server with the tools of a session; each call waits at most `wait_s` for its outcome, and arguments
+    go to the gate as written.
     """
     listed = [
         Tool(name=one.name, description=one.description, input_schema=dict(one.arguments_schema))
@@ -81,7 +81,9 @@ def tool_server(session: AsyncSession, *, wait_s: float = 30.0) -> McpSdkServerC
 def hooks(
     session: AsyncSession, *, also: Collection[str] = (), wait_s: float = 30.0, defers: bool = False
 ) -> dict[HookEvent, list[HookMatcher]]:
-    """Before each tool: the session's own run, those of `also` are left to the client's rules, no other runs."""
+    """Return hooks for each tool: those of the session run, those of `also` are left to the client's rules, no other
+    runs.
+    """
 
     async def before(given: HookInput, call_id: str | None, context: HookContext) -> HookJSONOutput:
         asked: Mapping[str, Any] = given
@@ -103,7 +105,7 @@ def hooks(
 
 
 def permission(session: AsyncSession, *, also: Collection[str] = ()) -> CanUseTool:
-    """A `can_use_tool` that allows the session's own tools and those of `also`, and nothing else."""
+    """Return a `can_use_tool` that allows only the session's tools and those of `also`."""
 
     async def ask(name: str, arguments: dict[str, Any], context: ToolPermissionContext) -> PermissionResult:
         if name in also or name.startswith(_OURS):
@@ -126,9 +128,7 @@ def shell_hooks(settings: HookSettings, state: Path) -> dict[HookEvent, list[Hoo
 
 
 async def guard_result(session: AsyncSession, result: ResultMessage) -> ResultMessage:
-    """A run's result with what may go out in the place of its final text; messages that were streamed before it are
-    not held back by this.
-    """
+    """A run's result with its final text replaced by what may be sent; messages streamed earlier are not held back."""
     if result.is_error or not result.result:
         return result
     return replace(result, result=await session.guarded(result.result))

@@ -67,7 +67,7 @@ def _never(arguments: Any = None, result: Any = None) -> bool:
 
 
 def _arguments_model(schema: Mapping[str, Any]) -> type[BaseModel]:
-    """A model that takes whatever it is given and shows the contract's schema."""
+    """A model that accepts any arguments and shows the contract's schema."""
 
     class Arguments(BaseModel):
         model_config = ConfigDict(extra="allow")

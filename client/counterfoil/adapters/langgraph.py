@@ -47,7 +47,7 @@ class GatedStructuredTool(StructuredTool):
 def tools(
     session: Session | AsyncSession, *, wait_s: float = 30.0, interrupts: bool = False
 ) -> list[GatedStructuredTool]:
-    """The tools of a session; those of an `AsyncSession` are for graphs that are awaited."""
+    """The tools of a session; those of an `AsyncSession` are for asynchronous graphs."""
     return [_tool(session, one, wait_s, interrupts) for one in session_tools(session)]
 
 
@@ -63,9 +63,7 @@ def call_tools(session: Session | AsyncSession, *, wait_s: float = 30.0, interru
 
 
 def guard(session: Session | AsyncSession) -> Node:
-    """A node that puts what may go out in the place of a last message: with what the record contradicts replaced,
-    citations filled in, and the receipt behind it.
-    """
+    """A node that replaces a last message by what may be sent: corrections, filled citations, and the receipt."""
     if isinstance(session, Session):
         return lambda state: session.carry_out(_guard_answer(session, state))
 
@@ -148,14 +146,14 @@ def _calls(session: SessionRequests, messages: Sequence[AnyMessage]) -> list[tup
 
 
 def _message_name(message: AIMessage, number: int) -> Hashable:
-    """The unique name of a message: its id and place in its thread, else the run of its node."""
+    """The unique name of a message: its id and position in its thread, else the run of its node."""
     if message.id is not None:
         return (_configured_value("thread_id"), message.id, number)
     return _node_run() or uuid4()
 
 
 def _node_run() -> str | None:
-    """The name of the node's run, the same when a graph runs it again; None outside of a graph."""
+    """The name of the node's run, the same when a graph repeats it; None outside of a graph."""
     return _configured_value("checkpoint_ns")
 
 

@@ -34,13 +34,13 @@ def session_tools(session: SessionRequests) -> tuple[Tool, ...]:
 
 
 def parse_call(name: str, arguments: object, call_id: str | None) -> Call:
-    """A model's call as it is proposed; text that is a JSON object counts as that object."""
+    """Return a model's call in the form for proposing; text that is a JSON object counts as that object."""
     parsed = parse_arguments(arguments)
     return Call(name, parsed, call_id=call_id) if call_id else Call(name, parsed)
 
 
 def propose_call(session: SessionRequests, call: Call, *, for_s: float, for_people: bool = True) -> Plan[Outcome]:
-    """Propose a model's call, or look again at what it asks about."""
+    """Propose a model's call, or get the status of the action that it asks about."""
     if call.tool == LINES.name:
         told: Receipt = yield SessionRequests.receipt.build(session)
         return Outcome(settled=True, action_id=None, state=None, receipt=told)
@@ -57,7 +57,7 @@ def propose_call(session: SessionRequests, call: Call, *, for_s: float, for_peop
 
 
 def poll_action(session: SessionRequests, action_id: str, *, for_s: float, for_people: bool = True) -> Plan[Outcome]:
-    """Look again at one action."""
+    """Read one action again."""
     plan: Plan[Outcome] = SessionRequests.wait.build(session, action_id, for_s=for_s, for_people=for_people)
     return (yield from plan)
 
@@ -74,7 +74,7 @@ def interrupt_value(outcome: Outcome, call: Call, given_id: str | None) -> dict[
 
 
 def parse_arguments(arguments: Any) -> Any:
-    """Arguments as an object; text that is none stays as it was written."""
+    """Arguments as an object; a text that is not JSON is returned unchanged."""
     if not isinstance(arguments, str):
         return dict(arguments or {})
     try:

@@ -48,8 +48,8 @@ def run_config(session: AsyncSession, **options: Any) -> RunConfig:
 
 
 def output_guardrail(session: AsyncSession) -> OutputGuardrail[Any]:
-    """A guardrail that stops a run whose final message may not go out as it is: `output_info` has what the record
-    contradicts, what goes out instead, and the receipt.
+    """A guardrail that stops a run whose final message may not be sent unchanged: `output_info` has the contradictions,
+    the corrected message, and the receipt.
     """
 
     async def guard(context: RunContextWrapper[Any], agent: Agent[Any], output: object) -> GuardrailFunctionOutput:

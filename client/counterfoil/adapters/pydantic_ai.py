@@ -98,7 +98,7 @@ def guard(session: AsyncSession) -> Callable[[RunContext[Any], OutputT], Awaitab
 
 
 class _AsWritten:
-    """Takes arguments as they come; the gate judges them."""
+    """A toolset that accepts arguments as they come; the gate judges them."""
 
     def validate_json(
         self,

@@ -171,7 +171,7 @@ def _spell_server(server: Mapping[str, Any]) -> str:
 
 
 def _onboard_git(options: argparse.Namespace, places: Places) -> int:
-    """Lead git to the gateway, and name what else leads to the host; 1 while something does."""
+    """Route git through the gateway, and list other ways to the host; return 1 while there are any."""
     if not options.host or not options.token:
         raise NotDone("--gateway needs --for, the address of the host itself, and --token, the file with the token.")
     place = behind_gateway.read_place(options.gateway, options.host)
@@ -233,7 +233,7 @@ def _onboard_clients(options: argparse.Namespace, places: Places) -> int:
 
 
 def _read_keys(file: Path | None) -> dict[str, str]:
-    """The keys by what they are for: of the environment, else of a file."""
+    """Read the keys by purpose, from the environment or a file."""
     kept: Mapping[str, Any] = {}
     if file is not None:
         document = read_settings(file)
@@ -291,7 +291,7 @@ def _answers(settings: HookSettings) -> str | None:
 
 
 def _validate(options: argparse.Namespace, places: Places) -> int:
-    """A call that is judged and does nothing: a push of a repository that is made for it and thrown away."""
+    """Propose a call without effect: a push of a repository that is made for it and then deleted."""
     onboarded = [each for client in CLIENTS.values() if (each := onboarding.stored_settings(client, places))]
     place = behind_gateway.read_settings(places)
     if not onboarded and place is None:
@@ -346,7 +346,7 @@ def _offboard(options: argparse.Namespace, places: Places) -> int:
 
 
 def _hook(name: str, places: Places) -> int:
-    """One call of a client; whatever goes wrong in enforce mode refuses, by the exit code too."""
+    """Handle one call of a client; in enforce mode any error refuses, by the exit code too."""
     client = CLIENTS[name]
     settings, failure = None, "the hook failed, so nothing was run"
     try:
@@ -380,7 +380,7 @@ def _hook(name: str, places: Places) -> int:
 
 
 def _answer_in_time(client: Client, settings: HookSettings | None) -> None:
-    """Refuse before the client's own limit, whatever is waited for: a client passes over a hook that is late."""
+    """Refuse before the client's own time limit: a client ignores a hook that is late."""
     shadow = settings is not None and settings.mode == "shadow"
 
     def refuse(*_: object) -> None:

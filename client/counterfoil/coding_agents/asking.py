@@ -1,4 +1,4 @@
-"""How the hook reads files and asks programs, without running or waiting for what the agent or the project names.
+"""Read files and query programs without running, or waiting for, anything that the agent or the project names.
 
 1. A program is started by its path, never one inside the project, with nothing of the command but words that a table
    knows. A variable of its own that leads into the project, or is not known to be harmless, refuses the question.
@@ -33,7 +33,7 @@ def ask(
     variables: Sequence[str] = (),
     settings: Mapping[str, str] | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program that answers and changes nothing; `variables` begin the names of those that it reads (rule 1).
+    """Run a program that only answers; `variables` are prefixes of the environment variables it reads (rule 1).
 
     A variable of `settings` that is empty is taken from it.
     """
@@ -61,7 +61,9 @@ def ask(
 
 
 def ask_document(program: str, words: Sequence[str], folder: Path, **how: Any) -> Any:
-    """The document that a program answers, asked as by `ask`; `Refusal` with its own reason where it has none."""
+    """Return a program's output as a document, run as by `ask`; raise `Refusal` with its own reason if
+    there is none.
+    """
     said = ask(program, words, folder, **how)
     if said.returncode:
         lines = [line.strip() for line in said.stderr.splitlines() if line.strip()] or ["no reason given"]

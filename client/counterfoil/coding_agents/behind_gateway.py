@@ -1,4 +1,4 @@
-"""Lead git of an agent's user to the HTTP gateway, and look for what else would let it reach the host.
+"""Routes git of an agent's user through the HTTP gateway, and looks for other ways to reach the host.
 
 1. Only this user's own git settings are changed, in sections that carry the gateway's address; `restore_git` removes
    those sections and nothing else. Where a setting of such a name is there already, nothing is done.
@@ -58,7 +58,7 @@ class GatewayPlace:
 
 
 def read_place(gateway: str, host: str) -> GatewayPlace:
-    """The place in two addresses. Raises `NotDone`."""
+    """Parse the place from two addresses. Raises `NotDone`."""
     for name, given in (("--gateway", gateway), ("--for", host)):
         parts = urlsplit(given)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query:
@@ -80,7 +80,7 @@ def plan_settings(place: GatewayPlace, places: Places) -> list[tuple[str, str]]:
 
 
 def lead_git(place: GatewayPlace, token: str, places: Places) -> list[str]:
-    """Write the settings and the token (rules 1 and 2); what was done, in lines."""
+    """Write the settings and the token (rules 1 and 2); return the changes in lines."""
     settings = plan_settings(place, places)
     folder = _folder(places)
     if known := read_settings(places):
@@ -101,7 +101,7 @@ def lead_git(place: GatewayPlace, token: str, places: Places) -> list[str]:
 
 
 def read_settings(places: Places) -> GatewayPlace | None:
-    """The place that git was led to; None if it was not."""
+    """The place that git is configured for; None if it is not."""
     try:
         return GatewayPlace(**json.loads((_folder(places) / "place.json").read_text()))
     except FileNotFoundError:
@@ -109,7 +109,7 @@ def read_settings(places: Places) -> GatewayPlace | None:
 
 
 def restore_git(places: Places) -> str:
-    """Take the settings and the token away again; what was done, in a sentence."""
+    """Remove the settings and the token; return the change in a sentence."""
     place = read_settings(places)
     if place is None:
         raise NotDone("git was not led to a gateway from here.")
@@ -140,7 +140,7 @@ def find_other_ways(place: GatewayPlace, places: Places, environment: Mapping[st
 
 
 def try_the_gateway(place: GatewayPlace) -> str:
-    """Ask the gateway for something through git's own settings; the fault, or nothing where it answers."""
+    """Send a request to the gateway through git's own settings; return the fault, empty if it answers."""
     ran = _git("ls-remote", "--exit-code", f"{place.gateway}/counterfoil/validate.git")
     if "not a repository of this gateway" in ran.stderr or ran.returncode in (0, 2):
         return ""
@@ -174,7 +174,7 @@ def _git(*words: str, given: str = "") -> subprocess.CompletedProcess[str]:
 
 
 def _text_of(file: Path) -> str:
-    """The beginning of a regular file; nothing where it cannot be read."""
+    """The beginning of a regular file; empty if it cannot be read."""
     try:
         return file.read_bytes()[:1_000_000].decode("utf-8", "replace") if file.is_file() else ""
     except OSError:

@@ -1,4 +1,5 @@
-"""What `counterfoil-agents` knows: each command with its tools, what is read back, and what that does not prove.
+"""The catalogue of `counterfoil-agents`: each command with its tools, how it is read back, and what that does not
+prove.
 
 The class and the reversibility of a tool are its contract's. The sentences here are those of the table in
 docs/coding-agents.md, which a test compares.
@@ -100,7 +101,7 @@ COMMANDS: Final = (
 
 
 def describe_commands() -> list[dict[str, Any]]:
-    """Each command with its tools, and of each tool what its contract says."""
+    """Each command with its tools and the main facts of their contracts."""
     contracts = {each["name"]: each for each in (json.loads(file.read_text()) for file in sorted_contracts())}
     return [asdict(each) | {"tools": [_catalogue_row(contracts[name]) for name in each.tools]} for each in COMMANDS]
 

@@ -1,4 +1,4 @@
-"""The coding agents that this program knows: where they keep their settings, and what their hooks can do.
+"""The supported coding agents: where they keep their settings, and what their hooks can do.
 
 A hook is a program that the client starts before and after a tool call. It reads the call as JSON from standard input
 and answers on standard output. What a client does when the hook fails or takes too long is its own: `limits` says it.
@@ -55,7 +55,7 @@ class Client:
         return dict(json.loads(text))
 
     def with_hooks(self, document: Mapping[str, Any], command: str) -> dict[str, Any]:
-        """The client's settings with the hook in them, everything else as it was."""
+        """Return the client's settings with the hook added and everything else unchanged."""
         document = self.without_hooks(document)
         hooks = {name: list(entries) for name, entries in document.get("hooks", {}).items()}
         for event in self.events:
@@ -64,7 +64,7 @@ class Client:
         return {**version, **document, "hooks": hooks}
 
     def without_hooks(self, document: Mapping[str, Any]) -> dict[str, Any]:
-        """The settings without the hook; an event that nothing else uses goes with it."""
+        """Return the settings without the hook; an event that nothing else uses is removed too."""
         hooks = document.get("hooks", {})
         if not isinstance(hooks, Mapping) or not all(isinstance(each, list) for each in hooks.values()):
             raise Unreadable("`hooks` is not an object of lists")
@@ -107,7 +107,7 @@ SERVER_FILES: Final = ((".config/Claude/claude_desktop_config.json", "mcpServers
 
 
 def switched_off(client: Client, folder: Path) -> str:
-    """The setting in a folder that switches a client's hooks off; empty where none does."""
+    """The setting in a folder that disables a client's hooks; empty if none does."""
     for file, name, off in client.switches:
         value: Any = read_settings(folder / file)
         for part in name.split("."):
@@ -119,7 +119,7 @@ def switched_off(client: Client, folder: Path) -> str:
 
 
 def read_settings(path: Path) -> dict[str, Any]:
-    """A client's file as a document; empty where there is none, `Unreadable` where it is no such document."""
+    """A client's file as a document; empty if there is none, `Unreadable` if it is malformed."""
     try:
         content = path.read_bytes()
     except FileNotFoundError:
@@ -137,7 +137,7 @@ def read_settings(path: Path) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Server:
-    """An MCP server that a client starts or asks."""
+    """An MCP server that a client starts or connects to."""
 
     name: str
     address: str
@@ -145,7 +145,7 @@ class Server:
 
 
 def listed_servers(document: Mapping[str, Any], part: str) -> list[Server]:
-    """The MCP servers of a file; one that runs behind `counterfoil-mcp` is gated."""
+    """The MCP servers of a file; one behind `counterfoil-mcp` is gated."""
     servers = document.get(part, {})
     if not isinstance(servers, Mapping):
         raise Unreadable(f"`{part}` is not an object")

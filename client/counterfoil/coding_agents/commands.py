@@ -1,4 +1,4 @@
-"""Whether a shell command changes something that is held, and what.
+"""Decide if a shell command has an effect that is held, and which.
 
 1. A command that changes something known is proposed only where it stands alone and plain (`shell`): what stands around
    it may change what it does. Otherwise it is refused, with how to send it.
@@ -65,13 +65,13 @@ def _send_alone(program: Program) -> Refusal:
 
 
 def _refuse_mention(text: str) -> None:
-    """Refuse text that is handed to a program which may run it, where it names a guarded program and its verb."""
+    """Refuse text that is passed to a program which may run it, if it names a guarded program and its verb."""
     if name := mentions(text):
         raise _send_alone(PROGRAMS[name.partition("-")[0]])
 
 
 def read_command(command: str, folder: Path) -> Effect | None:
-    """The effect of a command in a folder, None where this program has nothing to say about it; or `Refusal`."""
+    """The effect of a command in a folder, None if it is not held; raises `Refusal`."""
     script = read_script(command, frozenset({folder}))
     commands = list(_each_command(script))
     for found in commands:
@@ -89,7 +89,7 @@ def read_command(command: str, folder: Path) -> Effect | None:
 
 
 def read_back(effect: Effect, folder: Path) -> SystemReading | None:
-    """Read the system after a command, with the user's own access; None if it cannot be read from here.
+    """Read the system after a command, with the user's own access; return None if it cannot be read from here.
 
     Only a push names where it can be read: an index, a database and a cluster are read by the console.
     """
@@ -103,13 +103,13 @@ def _program_of(command: Command) -> Program | None:
 
 
 def _is_own_name(command: Command) -> bool:
-    """True if a command names the same program that the hook itself would ask."""
+    """Return True if a command names the same program that the hook itself would run."""
     text, name = command.words[0].text, command.name
     return text in (name, shutil.which(name), f"/usr/sbin/{name}") and not name.startswith("git-")
 
 
 def _each_command(script: Script, depth: int = 0) -> Iterator[Command]:
-    """Every simple command that a script runs or hands on (rule 2); `Refusal` where one cannot be told."""
+    """Every simple command that a script runs or passes on (rule 2); `Refusal` if one cannot be determined."""
     if _EVALUATES.search(script.text):
         _refuse_mention(script.text)
     for command in script.commands:
@@ -122,7 +122,7 @@ def _each_command(script: Script, depth: int = 0) -> Iterator[Command]:
 
 
 def _handed_on(command: Command, script: Script, depth: int) -> Iterator[Command]:
-    """The commands that the words of a command are, for whoever runs them."""
+    """The commands inside the words of a command that runs other commands."""
     name = command.name
     if name in ("", "{}") or (command.words[0].text is None and mentions(script.text)) or depth > _DEEPEST:
         raise Refusal(_WRITE_OUT)
@@ -143,7 +143,7 @@ def _handed_on(command: Command, script: Script, depth: int) -> Iterator[Command
 
 
 def _scripts_in(command: Command, script: Script) -> Iterator[ShellWord]:
-    """The scripts that words of a shell, or of one of its commands, are."""
+    """Return the scripts that words of a shell, or of one of its commands, refer to."""
     words = [word for word in command.words[1:] if word.text not in ("--", "-", "", "-p", "-l")]
     if command.name in _SHELLS:
         yield from _script_of(command, script)
@@ -160,7 +160,7 @@ def _scripts_in(command: Command, script: Script) -> Iterator[ShellWord]:
 
 
 def _script_of(command: Command, script: Script) -> Sequence[ShellWord]:
-    """The script that a shell is handed in its words or on its input; none where it stands in a file."""
+    """The script passed to a shell in its words or on its input; None if it is in a file."""
     words, letters = list(command.words[1:]), ""
     while words and re.match(r"[-+].", words[0].code):
         option = words.pop(0)
@@ -190,7 +190,7 @@ def _is_written_by(script: Script, file: str) -> bool:
 
 
 def _run_by(command: Command, script: Script, depth: int) -> Iterator[Command]:
-    """The commands that may be meant behind a program that runs another one, and scripts among its words."""
+    """Return the commands that may be run through a program that runs another one, and scripts among its words."""
     name, words, folders = command.name, list(command.words), command.folders
     if name in ("xargs", "parallel"):
         words = [*_with_gaps(words), UNTOLD]
@@ -230,7 +230,7 @@ def _run_by(command: Command, script: Script, depth: int) -> Iterator[Command]:
 
 
 def _with_gaps(words: Sequence[ShellWord]) -> list[ShellWord]:
-    """The words of `xargs`, in which what it puts in from its input is left open."""
+    """The words of `xargs`, with the parts that it takes from its input left open."""
     marks = {"{}"} | {after.code for word, after in pairwise(words) if word.text == "-I"}
     marks |= {found[1] for word in words if (found := _REPLACED.fullmatch(word.code))}
     filled = [*words[:1]]
@@ -260,7 +260,7 @@ def _run_by_find(command: Command, script: Script, depth: int) -> Iterator[Comma
 
 
 def _fill_mark(word: ShellWord, mark: str, text: str) -> ShellWord:
-    """Replace a mark in a word or script, as xargs and find do; `${1}` stands for unknown text."""
+    """Replace a placeholder in a word or script, as xargs and find do; `${1}` represents unknown text."""
     if mark not in word.code:
         return word
     values = () if "$" in text else tuple(value.replace(mark, text) for value in word.values)
@@ -268,7 +268,7 @@ def _fill_mark(word: ShellWord, mark: str, text: str) -> ShellWord:
 
 
 def _named_by(command: Command, script: Script) -> Iterator[Command]:
-    """The guarded programs that an unknown program names among its words (rule 2)."""
+    """Return the guarded programs that an unknown program names among its words (rule 2)."""
     text = " ".join(word.code for word in command.words)
     if re.match(_REQUESTS["sends"], text) and all(re.search(_REQUESTS[part], text) for part in ("where", "about")):
         raise Refusal(f"Not recognised: what this request of {command.name} changes cannot be held. Use gh or twine.")

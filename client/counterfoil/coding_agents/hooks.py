@@ -1,4 +1,4 @@
-"""What runs before and after each command of a coding agent: proposes it, lets it run, and reports what came of it.
+"""Hooks before and after each command of a coding agent: propose it, let it run, and report the outcome.
 
 1. Before a command with an effect that is registered, the call is proposed. Where nothing holds it back, or people have
    approved it, its effect is looked at again: another one than was proposed cancels the action. Then an execution is
@@ -64,7 +64,7 @@ _ENDED: Final = frozenset({"COMPLETED", "FAILED", "FINAL_STATE_UNKNOWN"})
 
 @dataclass(frozen=True, kw_only=True)
 class HookSettings:
-    """One client's place at the console, as `onboard` wrote it."""
+    """One client's place at the console, as written by `onboard`."""
 
     client: str
     mode: str
@@ -81,7 +81,7 @@ class HookSettings:
 
 @dataclass(frozen=True)
 class FileCall:
-    """A file that a tool of the client writes: whole, or in part, or removes (`content` is None)."""
+    """A file that a client's tool writes, edits in part, or removes (`content` is None)."""
 
     path: str
     content: str | None
@@ -89,7 +89,7 @@ class FileCall:
 
 @dataclass(frozen=True, kw_only=True)
 class ToolCall:
-    """A shell command of a client or `files` that it writes, before it runs (`answer` is None) or afterwards."""
+    """A shell command of a client or its written `files`, before it runs (`answer` is None) or afterwards."""
 
     session: str
     key: str
@@ -103,7 +103,7 @@ class ToolCall:
     permission_mode: str = ""
 
     def effect(self) -> Effect | None:
-        """The effect that a call would have; None if it has none to propose. Raises `Refusal`."""
+        """The effect that a call would have; None if it has none that is held. Raises `Refusal`."""
         if not self.files:
             return read_command(self.command, self.folder)
         found = [read_file_tool(each.path, each.content, self.folder) for each in self.files]
@@ -112,7 +112,7 @@ class ToolCall:
 
 @dataclass(frozen=True)
 class HookDecision:
-    """What the client is told: let it run, or not; `text` is read by the agent. `approved`: no further question.
+    """The answer to the client: let it run, or not; `text` is read by the agent. `approved`: no further question.
 
     `deferred`: the run may end here and be resumed, when it comes to the same command again.
     """
@@ -200,7 +200,7 @@ class Hook:
         self._until = time.monotonic() + settings.hold_s
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self._agent.close()
 
     def before(self, call: ToolCall) -> HookDecision:
@@ -217,7 +217,7 @@ class Hook:
             return HookDecision(False, f"The console could not be asked, so nothing runs: {fault}")
 
     def after(self, call: ToolCall) -> str:
-        """Report what a command said; what may be told about it now, or nothing where it was not ours (rule 3)."""
+        """Report the answer of a command; return the report for the agent, empty if the call was not held (rule 3)."""
         if self._settings.mode == "shadow":
             return self._note_reading(call)
         began = self._take("started", call.key)
@@ -240,7 +240,7 @@ class Hook:
         return f"Counterfoil, action {action_id}: {report['text']}"
 
     def try_out(self, folder: Path) -> tuple[str, str]:
-        """Have the gate judge a call that does nothing (a dry run): the session and what it said."""
+        """Have the gate judge a call without effect (a dry run); return the session and the verdict."""
         call = ToolCall(session="validate", key="0" * 64, command="", folder=folder, answer=None)
         arguments = {
             "remote": "https://git.example.org/counterfoil/validate.git",
@@ -253,7 +253,7 @@ class Hook:
         return str(self._session(call, renew=False)["session_id"]), said
 
     def _note_call(self, call: ToolCall) -> None:
-        """Before a command in shadow mode: what the gate would do with it, and by which rules (rule 4)."""
+        """Before a command in shadow mode, note what the gate would do with it, and by which rules (rule 4)."""
         try:
             effect = call.effect()
         except Refusal as refusal:
@@ -272,7 +272,7 @@ class Hook:
         self._note(call, would=would, rules=rules, text=result.message or "", **asdict(effect))
 
     def _note_reading(self, call: ToolCall) -> str:
-        """After a command in shadow mode: what its client said of it, and what the system shows (rule 4)."""
+        """After a command in shadow mode, note its client's answer and what the system shows (rule 4)."""
         noted = self._take("noted", call.key)
         if noted is None or call.answer is None:
             return ""
@@ -325,7 +325,9 @@ class Hook:
                 )
 
     def _propose_anew(self, call: ToolCall, effect: Effect, asked: str, known: Mapping[str, Any]) -> CallResult:
-        """Propose an effect that no request of this hook stands for; what no hook is left to start makes way for it."""
+        """Propose an effect without an existing request of this hook, and cancel requests that no hook can start any
+        more.
+        """
         call_id = str(known.get("call_id") or uuid4().hex)
         while True:
             # Written first: a hook that its client kills in the middle proposes the same call again, not another.
@@ -339,7 +341,7 @@ class Hook:
             call_id = uuid4().hex
 
     def _await_settled(self, action_ids: Sequence[str]) -> bool:
-        """Wait, as long as the client lets the hook, until pending actions have ended; whether it was worth it."""
+        """Wait until pending actions have ended, within the client's time limit; return True if they did."""
         waited = False
         while any(map(self._is_pending, action_ids)):
             if time.monotonic() >= self._until:
@@ -352,7 +354,7 @@ class Hook:
         return self._status(action_id).get("state") in _PENDING
 
     def _withdraw_earlier(self, call: ToolCall, asked: str) -> None:
-        """Cancel what the same command was proposed as before, where it would now do something else (rule 1)."""
+        """Cancel earlier proposals of the same command that would now have another effect (rule 1)."""
         files = [each.path for each in call.files]
         name = digest({"session": call.session, "command": call.command, "files": files})
         earlier = self._read("commands", name) or {}
@@ -373,7 +375,7 @@ class Hook:
         )
 
     def _withdraw_abandoned(self, action_ids: Sequence[str]) -> bool:
-        """Withdraw actions that a call was refused for, if each was let through and no hook is left to start it."""
+        """Withdraw actions because of which a call was refused, if each was allowed and no hook is left to start it."""
         if not action_ids or not all(map(self._is_abandoned, action_ids)):
             return False
         try:
@@ -393,8 +395,8 @@ class Hook:
         return age.total_seconds() > self._settings.hold_s + _CLAIM_S
 
     def _claim(self, tool: str, asked: str, action_id: str) -> Order | None:
-        """The order, if it may start. A claim is written down until it is answered: what the console releases to a hook
-        that its client has killed meanwhile, the next hook is given by repeating that claim.
+        """The order, if it may start. A claim is written down until it is answered: if the client kills the hook
+        meanwhile, the next hook repeats that claim and gets the order.
         """
         wait_s = max(0, min(8, int(self._until - time.monotonic())))
         claim = (self._read("held", asked) or {}).get("claim") or {"key": uuid4().hex, "wait_s": wait_s}
@@ -413,7 +415,7 @@ class Hook:
         return found
 
     def _outcome(self, action_id: str, status: Mapping[str, Any]) -> str:
-        """The reason why an action does not run, in the words of whoever decided it if they gave any."""
+        """The reason why an action does not run, in the words of the deciding person if there are any."""
         if not status:
             return "The console no longer knows it."
         verdict = status.get("approval")
@@ -511,7 +513,7 @@ class Hook:
         return found
 
     def _note(self, call: ToolCall, **line: Any) -> None:
-        """One line of the shadow report; the command itself is not in it."""
+        """Write one line of the shadow report, without the command itself."""
         at = datetime.now(UTC).isoformat(timespec="seconds")
         about = {"folder": str(call.folder), "call_id": call.call_id, "recorded_in": call.recorded_in}
         with (self._state / "shadow.jsonl").open("a") as report:
@@ -538,7 +540,7 @@ def _refusal_text(result: CallResult) -> str:
 
 
 def _named_actions(result: CallResult, path: str = "") -> list[str]:
-    """The earlier actions that a call was refused for; `/acknowledges`: those that it is to acknowledge."""
+    """The earlier actions because of which a call was refused; `/acknowledges` are those to acknowledge."""
     named = [each for each in result.errors if each.get("action_id") and (not path or each.get("path") == path)]
     return [str(each["action_id"]) for each in named]
 
@@ -547,7 +549,7 @@ def _named_actions(result: CallResult, path: str = "") -> list[str]:
 
 
 def answer_before(client: str, decision: HookDecision) -> dict[str, Any]:
-    """The answer to a hook before a command, in the client's form; empty where its own rules go on to decide."""
+    """The answer to a hook before a command, in the client's form; empty if the client's own rules decide."""
     if client == "cursor":
         said = {"user_message": decision.text, "agent_message": decision.text} if decision.text else {}
         return {"permission": "allow" if decision.allowed else "deny", **said}
@@ -565,7 +567,7 @@ def answer_before(client: str, decision: HookDecision) -> dict[str, Any]:
 
 
 def answer_after(client: str, text: str, event: str = "") -> dict[str, Any]:
-    """The answer to a hook after a command: what may be told, for the agent to read."""
+    """The answer to a hook after a command: the report for the agent to read."""
     usual = {"claude-code": "PostToolUse", "codex": "PostToolUse", "gemini": "AfterTool"}.get(client)
     if not text or usual is None:
         return {}

@@ -38,7 +38,7 @@ class NotDone(Exception):
 
 @dataclass(frozen=True)
 class PlannedChange:
-    """One file as it is and as it would be; `before` is None where there is none."""
+    """One file with its present and its planned content; `before` is None if it does not exist."""
 
     client: Client
     path: Path
@@ -62,14 +62,14 @@ class Places:
 
 
 def default_places(environment: Mapping[str, str] = os.environ) -> Places:
-    """The places of whoever runs this."""
+    """The default folders of the current user."""
     home = Path(environment.get("HOME") or Path.home())
     state = Path(environment.get("XDG_STATE_HOME") or home / ".local/state")
     return Places(home, state / "counterfoil/agents")
 
 
 def hook_command() -> str:
-    """The words with which a client starts the hook: isolated, so that nothing of the agent's folder is imported."""
+    """The command line of the hook: isolated, so that nothing from the agent's folder is imported."""
     return f"{shlex.quote(sys.executable)} -I -m {MARK} hook"
 
 
@@ -88,7 +88,7 @@ def plan_change(client: Client, places: Places) -> PlannedChange:
 
 
 def register_tools(*, url: str, operator_key: str, agents: Mapping[str, str]) -> list[str]:
-    """Register the contracts and each agent (id and client's name); what was done, in lines."""
+    """Register the contracts and each agent (id and client's name); return the changes in lines."""
     contracts = [json.loads(file.read_text()) for file in sorted_contracts()]
     tools = sorted(str(each["name"]) for each in contracts)
     # A hook sees some of what a coding agent does: scripts and other programs act past it.
@@ -169,7 +169,7 @@ def _refuse(_: object) -> Any:
 
 
 def restore(client: Client, places: Places) -> str:
-    """Put a client's file back as it was (rule 3); what was done, in a sentence."""
+    """Restore a client's file (rule 3); return the change in a sentence."""
     folder, backup = places.of(client), places.backup(client)
     if not backup.exists():
         raise NotDone(f"{client.title} was not onboarded from here.")
@@ -197,7 +197,7 @@ def restore(client: Client, places: Places) -> str:
 
 
 def stored_settings(client: Client, places: Places) -> HookSettings | None:
-    """The settings that `onboard` wrote for a client; None if it wrote none."""
+    """The settings that `onboard` wrote for a client; None if there are none."""
     try:
         return HookSettings(**json.loads((places.of(client) / "settings.json").read_text()))
     except FileNotFoundError:
@@ -222,7 +222,7 @@ def _private(path: Path, content: bytes) -> None:
 
 
 def _replace(path: Path, content: bytes) -> None:
-    """The file with this content, its mode kept; a crash leaves the old one or the new one."""
+    """Replace the file's content and keep its mode; after a crash it has the old or the new content."""
     fresh = path.with_name(f".{path.name}.counterfoil")
     fresh.write_bytes(content)
     if path.exists():

@@ -36,18 +36,18 @@ def table(*names: str) -> Mapping[str, Any]:
 
 @dataclass(frozen=True)
 class Given:
-    """Options by their last spelling, in order; operands. `None` stands for a word that is not certain."""
+    """The last value of each option, in order, and the operands. `None` represents an uncertain word."""
 
     pairs: Sequence[tuple[str, str | bool | None]]
     operands: Sequence[str | None]
 
     @property
     def options(self) -> dict[str, str | bool | None]:
-        """The last one of each option, which is the one that counts."""
+        """The effective options: the last value of each."""
         return dict(self.pairs)
 
     def text(self, name: str) -> str:
-        """The value of an option, empty where it is not given."""
+        """The value of an option, empty if it is not given."""
         value = self.options.get(name)
         return value if isinstance(value, str) else ""
 
@@ -93,7 +93,7 @@ def read_options(words: Sequence[str | None], *names: str, up_to_operand: bool =
 
 
 def changes_nothing(words: Sequence[str | None], program: str) -> bool:
-    """True if these words make a program only read or show its help, by its table; false in doubt."""
+    """Return True if these words only make a program read or show its help, by its table; False if in doubt."""
     try:
         given = read_options(words, program, up_to_operand=True)
         verb, *rest = given.operands or [""]
@@ -117,7 +117,7 @@ def _forms(*names: str) -> Mapping[str, tuple[str, str]]:
 def _look_up(
     spelled: str, forms: Mapping[str, tuple[str, str]], program: Mapping[str, Any]
 ) -> tuple[str, str, bool] | None:
-    """Form and name of an option, and whether it is switched on; abbreviated or negated where that is allowed."""
+    """The form and name of an option, and whether it is on; abbreviations and negations are resolved where allowed."""
     negated = spelled.replace("--no-", "--", 1) if program.get("negated") else spelled
     for each, is_on in ((spelled, True), (negated, False)):
         if each in forms:

@@ -1,4 +1,4 @@
-"""A program whose commands are held, and how other text names it."""
+"""A program whose commands are held, and how it is recognised in text."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Program:
 
 
 def mentions(text: str) -> str:
-    """The guarded program that text names with one of its verbs after it, in whatever form of the shell; or nothing."""
+    """The guarded program and verb that a text mentions in any shell form; empty if none."""
     words = _BETWEEN.split(text.replace("\\\n", "").replace("\\", ""))
     for place, word in enumerate(words):
         name = word.rpartition("/")[2]

@@ -1,4 +1,4 @@
-"""What a time in shadow mode comes to: what would have been held, by which rule and at what cost, and what was false.
+"""The report of a period in shadow mode: what would have been held, by which rule and at what cost, and false claims.
 
 1. It is made of files on this machine: the hooks' notes and the sessions that clients record. Nothing is sent.
 2. What each rule costs: how many calls it would have held, and how many of them no other rule holds. The time that
@@ -49,7 +49,7 @@ h1 { font-size: 1.5rem; margin: 0; } h2 { font-size: 1.125rem; margin: 2rem 0 .5
 
 @dataclass(frozen=True, kw_only=True)
 class RuleCost:
-    """One rule: the calls that it would have held or refused, and those that no other rule stops."""
+    """One rule: the calls that it would have held or refused, and those that only it stops."""
 
     rule: str
     held: int
@@ -60,7 +60,7 @@ class RuleCost:
 
 @dataclass(frozen=True, kw_only=True)
 class Mismatch:
-    """A command that its client called done, and a system that showed something else."""
+    """A command that its client reported as done, and a system that showed something else."""
 
     at: str
     client: str
@@ -70,7 +70,7 @@ class Mismatch:
 
 @dataclass(frozen=True, kw_only=True)
 class FalseClaim:
-    """A sentence of an agent that the record does not bear out; `shown` where a system was read for it."""
+    """A sentence of an agent that the record does not support; `shown` if a system was read for it."""
 
     session: str
     sentence: str
@@ -81,7 +81,7 @@ class FalseClaim:
 
 @dataclass(frozen=True, kw_only=True)
 class AuditedSessions:
-    """What came of the clients' session files; `unread` says why where nobody looked, or could not look at all."""
+    """The audit of the clients' session files; `unread` has the reasons for files that were not audited."""
 
     sessions: int = 0
     claims: int = 0
@@ -129,7 +129,7 @@ def note_files(places: Places) -> list[Path]:
 
 
 def session_files(places: Places, notes: Sequence[Mapping[str, Any]], *, since: datetime) -> list[Path]:
-    """The session files of clients that noted anything: those that notes name, and those that were written since."""
+    """The session files named in notes, and those written since, of clients that noted anything."""
     named = {Path(note["recorded_in"]) for note in notes if note.get("recorded_in")}
     clients = {str(note.get("client")) for note in notes}
     for client in (each for each in CLIENTS.values() if each.name in clients and each.sessions):
@@ -180,7 +180,7 @@ def _costs(judged: Sequence[Mapping[str, Any]], minutes: int) -> Iterable[RuleCo
 
 
 def audit_sessions(files: Sequence[Path], notes: Sequence[Path], *, console: Path | None) -> AuditedSessions:
-    """Have the console's own program look for false claims in session files (rule 4)."""
+    """Run the console's own search for false claims over session files (rule 4)."""
     if not files:
         return AuditedSessions(unread=("No session file of a client was written in this time.",))
     with tempfile.TemporaryDirectory() as folder:
@@ -284,7 +284,7 @@ def print_lines(found: ShadowReport) -> Iterable[str]:
 
 
 def render_page(found: ShadowReport) -> str:
-    """The report as one page that needs nothing else: no script, nothing loaded."""
+    """Render the report as one self-contained page: no script, nothing loaded."""
     parts = []
     for sentence, lines in _sections(found):
         items = "".join(f"<li>{escape(line.strip())}</li>" for line in lines or ["None."])

@@ -56,7 +56,7 @@ class Effect:
 
 @dataclass(frozen=True)
 class SystemReading:
-    """What the system shows after a command: whether it is as was asked, and in words."""
+    """What the system shows after a command, in words, and whether it is as requested."""
 
     as_asked: bool
     text: str
@@ -64,7 +64,7 @@ class SystemReading:
 
 @dataclass(frozen=True)
 class ShellWord:
-    """A word of a command (rule 2); `code` is its text as another shell would be handed it."""
+    """A word of a command (rule 2); `code` is its text as passed to another shell."""
 
     values: tuple[str, ...]
     plain: bool
@@ -73,7 +73,7 @@ class ShellWord:
 
     @property
     def text(self) -> str | None:
-        """The word, where it can be only this one."""
+        """The text of the word, if it can have only one."""
         return self.values[0] if len(self.values) == 1 and not self.pattern else None
 
     @property
@@ -101,16 +101,16 @@ class Command:
 
     @property
     def name(self) -> str:
-        """The program without its folder; empty where there is none or it is not certain."""
+        """The program without its folder; empty if there is none or it is uncertain."""
         return (self.words[0].last_name or "") if self.words else ""
 
     @property
     def texts(self) -> list[str | None]:
-        """The words, None where one is not certain."""
+        """The words; None for each uncertain one."""
         return [word.text for word in self.words]
 
     def from_word(self, place: int) -> Command:
-        """The command that its words from a place on are."""
+        """The command that starts at this word."""
         return replace(self, words=self.words[place:], assigned=(), targets=())
 
 
@@ -171,7 +171,7 @@ class _Reader:
     # Variables
 
     def note_variables(self, nodes: Sequence[Any]) -> None:
-        """Every value that the script gives a variable; None is one that cannot be told."""
+        """Record every value that the script gives a variable; None is an undetermined one."""
         for each in nodes:
             kind, arguments = each.get("Type"), each.get("Args") or ()
             # An option of `declare` may make it another variable's name, or change its letters.
@@ -225,7 +225,7 @@ class _Reader:
         return ShellWord(tuple(values), plain and bool(values), code, pattern)
 
     def _part(self, part: Any, *, first: bool, quoted: bool = False) -> tuple[list[str], bool, bool]:
-        """The texts that a part of a word may be, whether it is written out, and whether it is a pattern."""
+        """The possible texts of a part of a word, whether it is quoted, and whether it is a pattern."""
         kind = part["Type"]
         if kind == "Lit" and quoted:
             return [_ESCAPED_IN_QUOTES.sub(_unescape, part["Value"])], True, False
@@ -266,7 +266,7 @@ class _Reader:
         return self.source[_offset(node["Pos"]) : _offset(node["End"])].decode(errors="surrogateescape")
 
     def _printed_path(self, part: Any) -> str:
-        """The path that a substitution such as `$(pwd)` prints; empty for any other."""
+        """The path printed by a substitution such as `$(pwd)`; empty for any other."""
         (here,) = self._here if len(self._here) == 1 else (None,)
         asked = self._raw(part).strip("$()` ")
         if asked in ("mktemp", "mktemp -d"):
@@ -417,7 +417,7 @@ def _folders_entered(folder: Path | None, value: str, searches: bool) -> list[Pa
 
 
 def project_of(folder: Path) -> Path:
-    """The git repository that a folder is in, else the folder."""
+    """Return the git repository that contains a folder, otherwise the folder."""
     folder = folder.resolve()
     return next((each for each in (folder, *folder.parents) if (each / ".git").exists()), folder)
 
@@ -443,7 +443,7 @@ def _unescape(match: re.Match[str]) -> str:
 
 
 def _ansi_c(text: str) -> list[str]:
-    """The text of `$'...'`; none where an escape means something else in Python."""
+    """The text of `$'...'`; None if an escape means something else in Python."""
     if "\\" in _KNOWN_ESCAPE.sub("", text) or not text.isascii():
         return []
     return [text.encode().decode("unicode_escape")]

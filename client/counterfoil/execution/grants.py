@@ -46,7 +46,7 @@ _TIMES = ("iat", "nbf", "exp")
 
 
 class GrantRefused(Exception):
-    """This grant starts nothing here; `code` says why."""
+    """This grant starts nothing here; `code` is the reason."""
 
     def __init__(self, code: str, detail: str) -> None:
         super().__init__(f"{code}: {detail}")
@@ -80,7 +80,7 @@ class GrantHolder:
 
 
 class KeySet:
-    """The issuer's JWKS, kept for a while; `fetch` reads it anew."""
+    """The issuer's JWKS, cached for a while; `fetch` reads it again."""
 
     def __init__(
         self,
@@ -132,7 +132,7 @@ class UsedGrants:
     _until: dict[str, float] = field(default_factory=dict)
 
     def spend(self, claims: Mapping[str, Any], *, at: float) -> None:
-        """Note that a grant is used now; one that was used before is refused."""
+        """Record that a grant is used; refuse one that was used before."""
         self._until = {jti: end for jti, end in self._until.items() if end > at}
         if claims["jti"] in self._until:
             raise GrantRefused("GRANT_CONSUMED", "This executor has used this grant before.")
@@ -158,7 +158,7 @@ def verify_grant(token: str, *, keys: KeySet, holder: GrantHolder, at: float) ->
 
 
 def check_payload(claims: Mapping[str, Any], payload: Mapping[str, Any]) -> None:
-    """Nothing if a grant is for exactly this payload."""
+    """Raise unless a grant is for exactly this payload."""
     try:
         data = encode_canonical(dict(payload))
     except NotCanonical as fault:

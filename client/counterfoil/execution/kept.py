@@ -1,4 +1,4 @@
-"""The starts that an executor keeps, so that a console that went back can be told what it has forgotten.
+"""The starts that an executor keeps, for a console that went back in time and has lost them.
 
 One line a start, written and synced before its effect, and one for what the tool said: ids, the tool, the target and
 the hash of the payload, never the payload. Lines older than `KEPT_FOR_S` are dropped when the file is opened. A line
@@ -23,7 +23,7 @@ MOST = 500
 
 
 class KeptStarts:
-    """The starts of the last day, in a file; the newest `MOST` are told."""
+    """The starts of the last day, in a file; the newest `MOST` are reported."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -31,7 +31,7 @@ class KeptStarts:
         self._prune()
 
     def note(self, action_id: str, attempt: str, **facts: str) -> None:
-        """Write down a start before its effect, or what its tool said of it after."""
+        """Write down a start before its effect, or the answer of its tool afterwards."""
         line = {"action_id": action_id, "attempt": int(attempt), "at": time.time(), **facts}
         with self._lock, self._file.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
@@ -39,7 +39,7 @@ class KeptStarts:
             os.fsync(file.fileno())
 
     def recent(self) -> list[dict[str, Any]]:
-        """The starts as the console takes them in, oldest first, each with what its tool said, if it did."""
+        """The kept starts as the console accepts them, oldest first, each with its tool's answer if there is one."""
         found: dict[tuple[str, int], dict[str, Any]] = {}
         for line in self._lines():
             found.setdefault((line["action_id"], line["attempt"]), {}).update(

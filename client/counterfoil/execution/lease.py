@@ -31,15 +31,15 @@ class Lease:
         self._lost = False
 
     def extend(self, *, for_s: float) -> None:
-        """Move the end to `for_s` from now, never beyond the attempt's time, and only while the
-        lease still holds.
+        """Move the end to `for_s` from now, never beyond the attempt's timeout, and only while the lease
+        still holds.
         """
         with self._lock:
             if self._holds():
                 self._until = min(self._clock() + for_s, self._limit)
 
     def lose(self) -> None:
-        """The console no longer grants the lease."""
+        """Mark the lease as no longer granted by the console."""
         with self._lock:
             self._lost = True
 
@@ -49,7 +49,7 @@ class Lease:
             return max(0.0, self._until - self._clock()) if self._holds() else 0.0
 
     def require(self) -> None:
-        """`LeaseOver` unless the lease holds at this moment."""
+        """Raise `LeaseOver` unless the lease holds now."""
         if self.left_s() <= 0.0:
             raise LeaseOver("The lease was over before the effect could begin.")
 

@@ -34,7 +34,7 @@ _AUTHORISING = {"approve", "break_glass"}
 
 @dataclass(frozen=True)
 class LogPolicy:
-    """The keys of the log that this executor trusts (`name+id+base64`), and what needs no votes.
+    """The log keys that this executor trusts (`name+id+base64`), and the tools that need no votes.
 
     `unapproved_tools` are the tools whose actions run without anybody's vote; for every other tool
     a grant without an approval is refused.
@@ -54,7 +54,7 @@ class SignedHead:
 
 
 def check_votes(claims: Mapping[str, Any], proof: Mapping[str, Any] | None, *, policy: LogPolicy) -> None:
-    """Nothing if the votes behind a grant are in the log, else `GrantRefused`."""
+    """Raise `GrantRefused` unless the votes behind a grant are in the log."""
     approval = claims["approval"]
     if approval is None:
         if claims["tool"]["name"] not in policy.unapproved_tools:
@@ -86,7 +86,7 @@ def _votes(claims: Mapping[str, Any], proof: Mapping[str, Any], policy: LogPolic
 
 
 def _vote_event(vote: Mapping[str, Any], head: SignedHead) -> dict[str, Any]:
-    """The envelope of a vote's event, if it stands in the log and commits to what came with it."""
+    """The envelope of a vote's event, if it is in the log and commits to the disclosed content."""
     envelope = vote["envelope"].encode()
     leaf = hashlib.sha256(b"\x00" + envelope).digest()
     path = [bytes.fromhex(each) for each in vote["path"]]
@@ -102,7 +102,7 @@ def _vote_event(vote: Mapping[str, Any], head: SignedHead) -> dict[str, Any]:
 
 
 def _statement_hash(vote: Mapping[str, Any], claims: Mapping[str, Any]) -> str:
-    """The hash of a vote's statement, if it approves what the grant is for."""
+    """The hash of a vote's statement, if it approves the payload of the grant."""
     statement = vote["statement"].encode()
     name = hashlib.sha256(statement).hexdigest()
     if parse_json(vote["detail"])["statement_hash"] != name:
@@ -148,7 +148,7 @@ def _signatures(lines: str, name: str, key_id: str) -> list[bytes]:
 
 
 def inclusion_root(leaf: bytes, index: int, size: int, path: Sequence[bytes]) -> bytes | None:
-    """The root that a leaf and its path lead to (RFC 9162 section 2.1.3.2); None where it has none."""
+    """The root computed from a leaf and its path (RFC 9162 section 2.1.3.2); None if the path is invalid."""
     if type(index) is not int or not 0 <= index < size or len(path) > LONGEST_PATH:
         return None
     here, last, reached = index, size - 1, leaf

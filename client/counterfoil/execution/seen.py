@@ -1,4 +1,4 @@
-"""The newest signed checkpoints that an executor has seen, so that it notices a console that has gone back.
+"""The newest signed checkpoints that an executor has seen, so that it detects a console with an older record.
 
 A console whose database was restored, or whose standby was promoted before it had everything, forgets which orders
 were carried out and offers them again. It cannot hide that: each of its answers carries the newest signed checkpoint
@@ -56,7 +56,7 @@ class SeenFileUnusable(RecordBehind):
 
 @dataclass(frozen=True)
 class SeenCheckpoint:
-    """A signed checkpoint as it was seen; `base` and `number` are its origin taken apart."""
+    """A signed checkpoint that was seen; `base` and `number` are the parts of its origin."""
 
     base: str
     number: int
@@ -74,7 +74,9 @@ class SeenCheckpoint:
 
 
 def read_checkpoint(note: str) -> SeenCheckpoint:
-    """Read a signed checkpoint (C2SP tlog-checkpoint); `ValueError` where it is none. The signature is not verified."""
+    """Parse a signed checkpoint (C2SP tlog-checkpoint); `ValueError` if it is malformed. The signature is not
+    verified.
+    """
     text, separator, signatures = note.partition("\n\n")
     lines = text.split("\n")
     if not separator or not signatures or len(note) > LONGEST or len(lines) < 3:
@@ -89,7 +91,7 @@ def read_checkpoint(note: str) -> SeenCheckpoint:
 
 
 class SeenCheckpoints:
-    """The latest checkpoint of each log, in `file` if there is one; `SeenFileUnusable` where that cannot be read."""
+    """The latest checkpoint of each log, in `file` if there is one; raise `SeenFileUnusable` if that cannot be read."""
 
     def __init__(self, file: Path | None = None) -> None:
         self._file = file
@@ -108,14 +110,14 @@ class SeenCheckpoints:
 
     @property
     def header(self) -> dict[str, str]:
-        """The header with the latest checkpoint of the tenant that answers here; empty before anything was seen."""
+        """The header with the latest checkpoint of the tenant; empty before anything was seen."""
         with self._lock:
             kept = self._kept.get(self._base or "")
             return {HEADER: base64.b64encode(kept.note.encode()).decode()} if kept else {}
 
     @property
     def doubt(self) -> str | None:
-        """The reason why the console's last answer seems older than what was seen of it; None if it does not."""
+        """The reason why the console's last answer seems older than what was seen before; None if it does not."""
         with self._lock:
             now = self._doubt
             kept = self._kept.get(now.base) if now else None
@@ -128,7 +130,7 @@ class SeenCheckpoints:
             )
 
     def see(self, headers: Mapping[str, str]) -> None:
-        """Note the checkpoint of an answer: keep it if it is the latest, else doubt the console."""
+        """Note the checkpoint of an answer: keep it if it is the latest, otherwise doubt the console."""
         sent = headers.get(HEADER)
         if not sent:
             return
@@ -140,7 +142,7 @@ class SeenCheckpoints:
         self._keep(found)
 
     def include(self, other: SeenCheckpoints) -> None:
-        """Take over what another connection to the same console has seen."""
+        """Include the checkpoints that another connection to the same console has seen."""
         with self._lock:
             for base, each in list(other._kept.items()):
                 mine = self._kept.get(base)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def main() -> None:
-    """Run `counterfoil-gateway`, or say what it lacks."""
+    """Run `counterfoil-gateway`, or print what it lacks."""
     try:
         from counterfoil.gateway.command import main as run
     except ModuleNotFoundError as missing:

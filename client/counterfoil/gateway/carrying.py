@@ -51,7 +51,7 @@ _AT_ONCE: Final = 64
 
 
 class ConsoleDesk:
-    """The gateway's place at the console: a session for each agent, kept over restarts, and one executor. Blocks."""
+    """The gateway's place at the console: a session for each agent, kept across restarts, and one executor. Blocks."""
 
     def __init__(
         self, settings: HttpSettings, tools: list[str], send: Callable[[Work], Result], keep: Callable[[Observed], None]
@@ -74,7 +74,7 @@ class ConsoleDesk:
         )
 
     def close(self) -> None:
-        """Let go of the connections; sessions stay open."""
+        """Close the connections; sessions stay open."""
         self.executor.stop()
         self._agent.close()
 
@@ -111,13 +111,13 @@ class ConsoleDesk:
             return made
 
     def claim(self, held: HeldRequest, *, wait_s: int) -> Order | None:
-        """The order of a held request, if it may start; one whose grant has run out is none."""
+        """Claim the order of a held request, if it may start; None if its grant has expired."""
         orders = self.executor.claim(actions=[held.action_id], wait_s=wait_s, idempotency_key=held.claim_key)
         now = datetime.now(UTC)
         return next((each for each in orders if datetime.fromisoformat(each.grant_expires_at) > now), None)
 
     def status(self, action_id: str) -> Status | None:
-        """The status of an action; None for one that the console does not know."""
+        """The status of an action; None if the console does not know it."""
         try:
             return read_status(self._agent.get(f"/actions/{action_id}"))
         except NotFound:
@@ -155,7 +155,7 @@ class Carrier:
                 await self.in_thread(self._report_again, each)
 
     async def close(self) -> None:
-        """Let what is under way end and be reported."""
+        """Wait until running requests have ended and are reported."""
         under_way = [task for task in self._pursued.values() if not task.done()]
         self._waiting.clear()
         if under_way:
@@ -164,11 +164,11 @@ class Carrier:
         self._threads.shutdown(wait=False)
 
     async def in_thread(self, work: Callable[..., T], *words: Any, **named: Any) -> T:
-        """Run something that blocks beside the event loop."""
+        """Run a blocking function beside the event loop."""
         return await self._loop.run_in_executor(self._threads, partial(work, *words, **named))
 
     def join(self, request_id: str, is_there: Callable[[], bool]) -> asyncio.Task[None]:
-        """A client waits for a request from now on; the task ends when the request has an end, or nobody waits."""
+        """Wait for a request on behalf of a client; the task ends with the request, or when no client waits."""
         self._waiting.setdefault(request_id, []).append(is_there)
         task = self._pursued.get(request_id)
         if task is None or task.done():
@@ -181,7 +181,7 @@ class Carrier:
             del self._pursued[request_id]
 
     def leave(self, request_id: str, is_there: Callable[[], bool]) -> None:
-        """A client no longer waits."""
+        """Note that a client no longer waits."""
         rest = [each for each in self._waiting.pop(request_id, []) if each is not is_there]
         if rest:
             self._waiting[request_id] = rest
@@ -209,7 +209,7 @@ class Carrier:
                 await asyncio.sleep(5.0)
 
     async def _step(self, held: HeldRequest) -> bool:
-        """Take one step; False where nothing could be done yet."""
+        """Take one step; return False if nothing could be done yet."""
         if held.state is HeldState.RECEIVED:
             await self._propose(held)
         elif held.state in (HeldState.PROPOSED, HeldState.GRANTED):
@@ -243,7 +243,9 @@ class Carrier:
             await self.in_thread(self._execute, held, order)
 
     async def _look_after(self, held: HeldRequest) -> None:
-        """Nothing can be claimed: it waits on, or it has ended without a start of ours that sent anything."""
+        """Handle an order that cannot be claimed: it still waits, or it has ended without a start of ours that sent
+        anything.
+        """
         status = await self.in_thread(self._desk.status, held.action_id)
         if status is not None and status.state == "VALIDATED":
             self._write(held, HeldState.PROPOSED, claim_key="")
@@ -298,7 +300,7 @@ class Carrier:
         return result
 
     def _send(self, held: HeldRequest, body: Path, work: Work) -> Result:
-        """Send, and keep the answer; whatever leaves it open what happened is a time-out of unknown phase."""
+        """Send, and keep the answer; an uncertain ending is a time-out of unknown phase."""
         reader = self._readers[held.host]
         within_s = float(self._settings.front.send_s)
         headers = dict.fromkeys(held.shape.get("idempotency_headers", ()), work.idempotency_key)
@@ -327,7 +329,7 @@ class Carrier:
         self._observed.add(observed.status.action_id)
 
     def _report_again(self, held: HeldRequest) -> None:
-        """Say again what came of an attempt whose report a crash may have kept from the console."""
+        """Repeat the report of an attempt that a crash may have kept from the console."""
         if not held.attempt:
             return
         lost = Failure("ANSWER_LOST", "The gateway ended before an answer came.", "unknown")
@@ -363,7 +365,7 @@ class Carrier:
         return True
 
     async def verdict(self, held: HeldRequest, *, within_s: float) -> str:
-        """The console's report on an answered request, waited for a little; empty while there is no verdict."""
+        """The console's report on an answered request, waited for briefly; empty while there is no verdict."""
         until = time.monotonic() + within_s
         while True:
             try:

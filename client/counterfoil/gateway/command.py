@@ -96,7 +96,7 @@ def _list(_: argparse.Namespace, settings: HttpSettings) -> int:
 
 
 def _show(options: argparse.Namespace, settings: HttpSettings) -> int:
-    """Write a held body; what a person can check is a bundle, so a push becomes one."""
+    """Write a held body to a file that a person can inspect; a push becomes a bundle."""
     found = [each for each in read_held(settings.front.folder) if options.name in (each.id, each.action_id)]
     if not found:
         raise BadSettings(f"Nothing is held under {options.name}.")

@@ -27,7 +27,7 @@ class CredentialUnusable(Exception):
 
 
 def authorization(host: HostSettings) -> str:
-    """The value of the header `Authorization` for a host (rules 1 and 2); empty where it needs none."""
+    """The value of the header `Authorization` for a host (rules 1 and 2); empty if it needs none."""
     if not host.credential_file:
         return ""
     path = Path(host.credential_file).expanduser()
@@ -46,7 +46,7 @@ def authorization(host: HostSettings) -> str:
 
 
 def new_token(folder: Path, agent: str) -> str:
-    """A new token of an agent, in place of its earlier one (rule 3)."""
+    """Create a new token of an agent that replaces its earlier one (rule 3)."""
     token = f"cf_gate_{secrets.token_urlsafe(32)}"
     known = _read_tokens(folder) | {agent: hashlib.sha256(token.encode()).hexdigest()}
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -75,7 +75,7 @@ class Tokens:
         self._known: Mapping[str, str] = {}
 
     def agent(self, header: str) -> str:
-        """The agent whose token an `Authorization` header carries, as bearer or as password; empty for nobody's."""
+        """The agent whose token an `Authorization` header carries, as bearer or as password; empty if none."""
         token = _given_token(header)
         digest = hashlib.sha256(token.encode()).hexdigest()
         found = [name for name, known in self._read().items() if hmac.compare_digest(known, digest)]

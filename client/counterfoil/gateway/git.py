@@ -141,7 +141,7 @@ class GitReader:
         return {}
 
     def _losses(self, repository: str, update: Update, commits: Mapping[str, PackedCommit]) -> str:
-        """The commits that the branch would no longer hold, in words; never a silence that reads as none."""
+        """Describe the commits that the branch would lose; never return an empty text because of a fault."""
         return self._history.describe_losses(repository, update, commits)
 
     def progress(self, text: str) -> bytes:
@@ -217,7 +217,7 @@ def _describe_commits(commits: Mapping[str, PackedCommit], push: Push) -> str:
 
 
 def open_body(file: Path, coding: str) -> BinaryIO:
-    """A stored body, inflated where it came compressed."""
+    """Return a stored body, decompressed if it came compressed."""
     return cast(BinaryIO, gzip.open(file) if coding.lower() in ("gzip", "x-gzip") else file.open("rb"))
 
 

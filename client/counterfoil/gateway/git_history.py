@@ -1,4 +1,4 @@
-"""The commits that a forced push would take away, asked of the host itself with the gateway's own credential.
+"""The commits that a forced push would remove, read from the host itself with the gateway's own credential.
 
 The host's commits are fetched without their files where it allows that, by git in a scratch repository, to a depth. The
 credential goes to git in its environment, never on a command line.
@@ -31,7 +31,7 @@ class HostHistory:
         self._host = host
 
     def describe_losses(self, repository: str, update: Update, commits: Mapping[str, PackedCommit]) -> str:
-        """The commits that `update.ref` would no longer hold, in lines; where that is not known, the reason."""
+        """The commits that `update.ref` would no longer contain, in lines; the reason if they cannot be determined."""
         try:
             with tempfile.TemporaryDirectory(prefix="counterfoil-history-") as folder:
                 return self._read_losses(Path(folder), repository, update, commits)

@@ -29,7 +29,7 @@ class NoPush(Exception):
 
 @dataclass(frozen=True)
 class Update:
-    """One ref that is to move from an object to another; zeros stand for none."""
+    """One ref that moves from an object to another; zeros represent no object."""
 
     ref: str
     old: str
@@ -46,7 +46,7 @@ class Update:
 
 @dataclass(frozen=True)
 class Push:
-    """A push as its lines say it; `pack_at` is where its pack begins, None where it has none."""
+    """A push as read from its lines; `pack_at` is the offset of its pack, None if it has none."""
 
     updates: tuple[Update, ...] = ()
     capabilities: dict[str, str] = field(default_factory=dict)
@@ -62,7 +62,7 @@ class Push:
 
 
 def read_push(file: BinaryIO) -> Push | None:
-    """The push in a body; None for the flush that git sends to try a connection out. Raises `NoPush`."""
+    """Read the push in a body; None for the flush with which git probes a connection. Raises `NoPush`."""
     lines, commands = _Lines(file), _Commands()
     for line in lines.until_flush():
         commands.add(line)
@@ -77,7 +77,7 @@ def read_push(file: BinaryIO) -> Push | None:
 
 
 class _Commands:
-    """The lines before the pack, added one by one; the updates of a signed push stand in its certificate."""
+    """The lines before the pack, added one by one; the updates of a signed push are in its certificate."""
 
     def __init__(self) -> None:
         self.updates: list[Update] = []
@@ -196,7 +196,7 @@ def pkt_line(data: bytes) -> bytes:
 
 
 def progress_line(text: str) -> bytes:
-    """A line that git prints as `remote: …`; without text a sign of life, of which it prints nothing."""
+    """Return a line that git prints as `remote: …`; without text a keep-alive, of which it prints nothing."""
     return pkt_line(b"\x02" + text.encode()[:900] + b"\n") if text else b"0005\x01"
 
 
@@ -215,7 +215,7 @@ def unread_report(reason: str) -> bytes:
 
 
 def read_report(answer: bytes, *, sideband: bool) -> dict[str, str]:
-    """The host's word on each ref: empty where it was updated, else the reason; `NoPush` where there is no report."""
+    """The host's result for each ref: empty if it was updated, else the reason; `NoPush` if there is no report."""
     data = b"".join(line[1:] for line in _split(answer) if line[:1] == b"\x01") if sideband else answer
     lines = [_text(line.rstrip(b"\n")) for line in _split(data)]
     if not lines or not lines[0].startswith("unpack "):
@@ -232,7 +232,7 @@ def read_report(answer: bytes, *, sideband: bool) -> dict[str, str]:
 
 
 def _split(data: bytes) -> Iterator[bytes]:
-    """The lines before the first flush; a report that is cut off is none."""
+    """The lines before the first flush; a truncated report is rejected."""
     at = 0
     while True:
         head = data[at : at + 4]

@@ -22,7 +22,7 @@ _PIECE: Final = 1 << 16
 
 
 class UnreadablePack(Exception):
-    """The pack is broken, or larger than what is read of one."""
+    """The pack is broken, or larger than the limit."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def read_commits(file: BinaryIO, *, long_hash: bool) -> dict[str, PackedCommit]:
 
 
 def is_forward(commits: Mapping[str, PackedCommit], old: str, new: str) -> bool:
-    """True if the pack's own commits lead from the new one back to the old one: a proof; False is none."""
+    """True if the pack's own commits prove that the new commit descends from the old one; False proves nothing."""
     todo, passed = [new], set[str]()
     while todo:
         name = todo.pop()

@@ -1,4 +1,4 @@
-"""Held requests on disk: one folder each, and a state that says what is true after a crash.
+"""Held requests on disk: one folder each, with a state that is true after a crash.
 
     held/ID/state.json    replaced whole: written, synced, renamed, and the folder synced
     held/ID/body          the bytes that are sent, and no others
@@ -65,7 +65,7 @@ class NoRoom(Exception):
 
 @dataclass(frozen=True)
 class HeldRequest:
-    """One held request; `why` is what its client is told, `result` what is reported to the console."""
+    """One held request; `why` is the text for its client, `result` the report to the console."""
 
     id: str
     key: str
@@ -122,7 +122,7 @@ class HeldRequests:
                 shutil.rmtree(folder)
 
     def close(self) -> None:
-        """Let go of the folder."""
+        """Release the folder."""
         self._lock.close()
 
     def all(self) -> list[HeldRequest]:
@@ -130,7 +130,7 @@ class HeldRequests:
         return sorted(self._known.values(), key=lambda each: each.at)
 
     def get(self, request_id: str) -> HeldRequest:
-        """A held request as it is now."""
+        """Return the present state of a held request."""
         return self._known[request_id]
 
     def of_action(self, action_id: str) -> HeldRequest | None:
@@ -138,7 +138,7 @@ class HeldRequests:
         return next((each for each in self._known.values() if each.action_id == action_id), None)
 
     def find(self, key: str) -> HeldRequest | None:
-        """The request of this key that has no end; one that has an answer is over, and the same one is another."""
+        """The open request with this key; a request that was answered is over, and the same one later is another."""
         blocks = OPEN | {HeldState.UNKNOWN}
         return next((each for each in self._known.values() if each.key == key and each.state in blocks), None)
 
@@ -178,7 +178,7 @@ class HeldRequests:
         return self.write(held, HeldState.RECEIVED)
 
     def write(self, held: HeldRequest, state: HeldState, **changes: Any) -> HeldRequest:
-        """Bring a request into a state; it is on disk when this returns."""
+        """Set the state of a request; it is on disk when this returns."""
         changed = replace(held, state=state, changed_at=time.time(), **changes)
         folder = self.body(held.id).parent
         fresh = folder / "state.new"

@@ -1,4 +1,4 @@
-"""Plain HTTP: nothing that two programs may frame or read in two ways gets past here, whatever the parser let through.
+"""Plain HTTP: reject every request that two programs could frame or read differently, whatever the parser accepted.
 
 Of what a client sent, only the method, the path, the query, some headers and the body's bytes go on: the request to
 the host is a new one, with framing of its own.
@@ -25,7 +25,7 @@ _HIDDEN: Final = re.compile(r"%(?:2e|5c|25|00)", re.I)
 
 
 class NotPlain(Exception):
-    """The request can be read in two ways; `status` is what it is answered with."""
+    """The request is ambiguous; `status` is the status of the answer."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
@@ -35,7 +35,7 @@ class NotPlain(Exception):
 def read_head(
     method: str, target: str, version: tuple[int, int], raw: Sequence[tuple[bytes, bytes]]
 ) -> tuple[str, Head]:
-    """The host's name in the path, and the head that goes on from there; `NotPlain` for anything in doubt."""
+    """The host's name in the path, and the rest of the head; `NotPlain` if anything is ambiguous."""
     names = [name.lower().decode("latin-1") for name, _ in raw]
     if sum(len(name) + len(value) for name, value in raw) + len(target) > MOST_HEAD:
         raise NotPlain(431, "the head of the request is too large")
@@ -58,5 +58,5 @@ def read_head(
 
 
 def forwarded_headers(head: Head) -> tuple[tuple[str, str], ...]:
-    """The headers that go on: never a credential, a cookie, framing, or a word about where the request came from."""
+    """The forwarded headers: never a credential, a cookie, framing, or information about the sender."""
     return tuple((name, head.headers[name]) for name in _FORWARDED if name in head.headers)

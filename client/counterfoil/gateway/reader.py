@@ -26,17 +26,17 @@ class Head:
     headers: Mapping[str, str]
 
     def header(self, name: str) -> str:
-        """The value of a header, or nothing."""
+        """Return the value of a header, empty if it is missing."""
         return self.headers.get(name, "")
 
 
 class Passes:
-    """The request changes nothing: it is sent on as it comes."""
+    """The request changes nothing and is forwarded unchanged."""
 
 
 @dataclass(frozen=True)
 class Keeps:
-    """The request may change something: its body is kept, up to so many bytes."""
+    """The request may change something: its body is kept, up to a size limit."""
 
     most_bytes: int
 
@@ -101,7 +101,7 @@ class Reader(Protocol):
         ...
 
     def progress(self, text: str) -> bytes:
-        """Word a line for a client that waits, as part of an answer that has begun; no text is a sign of life."""
+        """Format a line for a waiting client, as part of a started answer; an empty text is a keep-alive."""
         ...
 
     def opening(self) -> WordedAnswer:
@@ -109,11 +109,11 @@ class Reader(Protocol):
         ...
 
     def ended(self, shape: Mapping[str, Any], ending: WaitEnd, text: str) -> WordedAnswer:
-        """Word the end of a wait."""
+        """Format the end of a wait."""
         ...
 
     def not_kept(self, head: Head, text: str) -> WordedAnswer:
-        """Word the refusal of a body that was not kept: too large, too slow, no room."""
+        """Format the refusal of a body that was not kept: too large, too slow, or no room."""
         ...
 
     def judge(self, held: HeldRequest, status: int, content_type: str, body: bytes) -> Result:
@@ -121,5 +121,5 @@ class Reader(Protocol):
         ...
 
     def relay(self, held: HeldRequest, status: int, content_type: str, body: bytes) -> WordedAnswer:
-        """Word the host's answer for the client."""
+        """Format the host's answer for the client."""
         ...

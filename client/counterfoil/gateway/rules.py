@@ -1,4 +1,4 @@
-"""Rules as data: a TOML file says which requests of an API are read, which change something, and what of them matters.
+"""Rules as data: a TOML file lists the requests of an API that read, those that change something, and their fields.
 
 1. The first rule that fits method and path decides. A request that no rule fits is refused.
 2. A changing request is proposed with the path's variables and the listed fields of its body. A field that is not
@@ -174,7 +174,7 @@ class RulesReader:
 
 
 def _answer(status: int, text: str) -> WordedAnswer:
-    """The text where clients look for it: in a JSON document, and in the reason phrase, where twine looks."""
+    """Put the text where clients look for it: in a JSON document, and in the reason phrase, where twine looks."""
     plain = " ".join(f"Counterfoil: {text}".split())
     body = json.dumps({"message": plain, "error": plain, "status": status}).encode()
     reason = "".join(one for one in plain if " " <= one <= "~")[:400]
@@ -341,7 +341,7 @@ def _read_pieces(file: Path) -> Iterator[bytes]:
 
 
 def load_rules(named: str, *, where: str) -> list[Rule]:
-    """The rules of a file, or of one that is shipped (`github`, `gitlab`, `pypi`, `npm`). Raises `BadSettings`."""
+    """Load the rules of a file, or a shipped set (`github`, `gitlab`, `pypi`, `npm`). Raises `BadSettings`."""
     shipped = Path(str(files("counterfoil.gateway"))) / "rulesets" / f"{named}.toml"
     document = read_document(shipped if re.fullmatch(r"[a-z]+", named) else Path(named).expanduser())
     given = document.pop("rule", [])

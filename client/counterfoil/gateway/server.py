@@ -58,7 +58,7 @@ class Front:
         self.carrier = Carrier(settings, held, readers, self._hosts)
 
     async def close(self) -> None:
-        """End what is under way, and the connections to the hosts."""
+        """End running requests and the connections to the hosts."""
         await self.carrier.close()
         await self._hosts.close()
 
@@ -133,7 +133,7 @@ class Front:
         return await self._wait(request, reader, held, intent)
 
     async def _store(self, request: web.Request, file: Path, most_bytes: int) -> KeptBody:
-        """Put a body on disk as it comes; `NoRoom` where it is larger than its limit or too slow."""
+        """Write a body to disk as it arrives; raise `NoRoom` if it is larger than its limit or too slow."""
         digest, size = hashlib.sha256(), 0
         try:
             with file.open("xb") as stored:
@@ -155,7 +155,7 @@ class Front:
         return KeptBody(file, digest.hexdigest(), size)
 
     async def _find_or_add(self, name: str, head: Head, agent: str, intent: Intent, kept: KeptBody) -> HeldRequest:
-        """The open request with the same meaning, of which the first body is sent; else this one."""
+        """The open request with the same meaning, whose first body is sent; else this one."""
         key = f"{agent} {intent.key}"
         async with self._keeping:
             known = self._held.find(key)
@@ -220,7 +220,7 @@ class Front:
         return await self._end(request, reader, held, intent, opened)
 
     def _word(self, held: HeldRequest) -> str:
-        """The line for a client about a state; nothing while nothing is to be said."""
+        """The line for a client about a state; empty if there is none."""
         if held.state in (HeldState.PROPOSED, HeldState.GRANTED) and held.approval.get("required"):
             return f"this request waits for approval: {self._place(held)}"
         if held.state is HeldState.FORWARDING:
@@ -228,7 +228,7 @@ class Front:
         return ""
 
     def _place(self, held: HeldRequest) -> str:
-        """The address of the approval, or of the action, for a person to open."""
+        """Return the address of the approval, or of the action, for a person to open."""
         front, approval = self._settings.front, held.approval.get("approval_id")
         if not front.pages:
             return f"approval {approval}" if approval else f"action {held.action_id}"
@@ -304,7 +304,7 @@ def _response(answer: WordedAnswer, *, streamed: bool = False) -> web.StreamResp
 
 
 def _close(response: web.StreamResponse) -> web.StreamResponse:
-    """Close the connection afterwards: the rest of a body that is not wanted is not read as another request."""
+    """Close the connection afterwards, so that the rest of an unread body is not read as another request."""
     response.force_close()
     return response
 

@@ -45,7 +45,7 @@ class FrontSettings:
 
     @property
     def folder(self) -> Path:
-        """The folder of what is held."""
+        """The folder of held requests."""
         return Path(self.state).expanduser()
 
 
@@ -59,7 +59,7 @@ class AgentSettings:
 
 @dataclass(frozen=True)
 class HostSettings:
-    """One host behind the gateway, under its name: `/NAME/…` leads to `url/…`.
+    """One host behind the gateway, under its name: `/NAME/…` is forwarded to `url/…`.
 
     credential_file holds `user:password` (scheme `basic`) or a token (`bearer`). repositories: for the reader `git`,
     the paths that may be reached, `team/*` for all below one. rules: for the reader `rules`, a file or a shipped name.

@@ -1,4 +1,4 @@
-"""Requests to the hosts: new ones, framed anew, by verified TLS, without redirects, cookies or proxies."""
+"""Requests to the hosts: new ones with their own framing, over verified TLS, without redirects, cookies or proxies."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class HostClients:
         headers: tuple[tuple[str, str], ...],
         body: AsyncIterator[bytes] | None = None,
     ) -> aiohttp.ClientResponse:
-        """Send a request that passes; its answer, whose body has yet to be read. Raises `HostSilent`."""
+        """Send a request that passes and return its answer with the body unread. Raises `HostSilent`."""
         host = self._hosts[name]
         try:
             answer = await self._http.request(

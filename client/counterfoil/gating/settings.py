@@ -1,4 +1,4 @@
-"""Settings that both gateways share: the console with its keys, and how a file of them is read.
+"""Settings shared by both gateways: the console with its keys, and how a settings file is read.
 
 The environment goes before the file. An unknown name in the file is refused: a misspelt limit would be no limit.
 """
@@ -87,7 +87,7 @@ def add_keys(console: ConsoleSettings, environment: Mapping[str, str]) -> Consol
 
 
 def read_secret(path: Path) -> str:
-    """A secret in a file that nobody else may read."""
+    """Read a secret from a file that only its owner can read."""
     try:
         if path.stat().st_mode & 0o077:
             raise BadSettings(f"{path} can be read by others; set its mode to 0600.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def main() -> None:
-    """Run `counterfoil-mcp`, or say what it lacks."""
+    """Run `counterfoil-mcp`, or print what it lacks."""
     try:
         from counterfoil.mcp.command import main as run
     except ModuleNotFoundError as missing:

@@ -75,7 +75,7 @@ def lines(receipt: Receipt) -> CallToolResult:
 
 
 def refusal_result(result: CallResult, *, prefix: str) -> CallToolResult:
-    """The gate said no; its texts speak of contracts, whose names begin with the server's."""
+    """The result of a call that the gate refused, with contract names translated to the server's."""
     word = {
         "status": "refused",
         "code": result.code,
@@ -92,13 +92,13 @@ def refusal_result(result: CallResult, *, prefix: str) -> CallToolResult:
 
 
 def withheld_result(code: str, message: str, hint: str | None = None) -> CallToolResult:
-    """The gateway itself did not let a call through; nothing was sent."""
+    """The result of a call that the gateway withheld; nothing was sent."""
     word = {"status": "refused", "code": code, "message": message, "hint": hint}
     return _answer("\n".join(filter(None, (f"Refused ({code}): {message}", hint))), word, True)
 
 
 def pending_result(action_id: str, approval: Mapping[str, Any]) -> CallToolResult:
-    """Held for people: the handle to ask again with."""
+    """Return the answer for a call that waits for people, with the handle to poll."""
     word = {"status": "waiting", "action_id": action_id, "approval": dict(approval), "ask_with": STATUS_TOOL}
     return _answer(_WAITING.format(action_id), word, is_error=False)
 
@@ -173,7 +173,7 @@ def _without_ours(meta: Any) -> dict[str, Any]:
 
 
 def result_text(result: CallToolResult, *, most: int = 300) -> str:
-    """The beginning of what a result says."""
+    """The beginning of a result's text."""
     texts = [block.text for block in result.content if isinstance(block, TextContent)]
     return " ".join(" ".join(texts).split())[:most]
 

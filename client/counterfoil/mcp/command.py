@@ -66,7 +66,7 @@ def main(words: Sequence[str] | None = None) -> None:
 
 
 def _cause(fault: Exception) -> str:
-    """The first thing that went wrong, in one line."""
+    """The first cause of an error, in one line."""
     while isinstance(fault, ExceptionGroup):
         fault = fault.exceptions[0]
     return f"the server could not be used: {type(fault).__name__} {fault}"
@@ -166,7 +166,7 @@ def _register(settings: Settings, folder: Path) -> int:
 
 
 def _register_one(connection: Connection, path: Path) -> str | None:
-    """Register the contract in a file; its name, or None where it is in force neither now nor later."""
+    """Register the contract in a file; return its name, or None if it will not be in force."""
     try:
         document = json.loads(path.read_text())
         name, version = str(document["name"]), str(document["version"])
@@ -177,7 +177,7 @@ def _register_one(connection: Connection, path: Path) -> str | None:
 
 
 def _post(connection: Connection, path: str, body: dict[str, Any], name: str) -> bool:
-    """Register one thing and say what came of it."""
+    """Register one document and print the result."""
     try:
         answer = connection.write(path, body, give_up_after_s=_GIVE_UP_AFTER_S)
     except NotNow as known:

@@ -76,7 +76,7 @@ class ConsoleClient:
             self._executor.register()
 
     def close(self) -> None:
-        """End the session; what it proposed goes on."""
+        """End the session; its proposed actions continue."""
         if self._executor is not None:
             self._executor.stop()
         try:
@@ -114,7 +114,7 @@ class ConsoleClient:
                 self.enlist()
 
     def withhold(self, tools: Sequence[OfferedTool]) -> None:
-        """Put on the session's record what is held back, once for each change; a console that refuses stops nothing."""
+        """Record the withheld tools with the session, once for each change; a refusal by the console stops nothing."""
         session = self._session
         assert session is not None
         named = [
@@ -135,7 +135,7 @@ class ConsoleClient:
         return next(iter(self._executor.claim(actions=[action_id], wait_s=wait_s)), None)
 
     def execute(self, order: Order) -> bool:
-        """Start, forward and report one order; whether it was started."""
+        """Start, forward and report one order; return True if it was started."""
         assert self._executor is not None
         try:
             self._executor.execute(order)
@@ -165,5 +165,5 @@ class ConsoleClient:
         return self._session.receipt()
 
     def withdraw(self, action_id: str) -> None:
-        """Take an action back that has not started."""
+        """Withdraw an action that has not started."""
         self._agent.cancel(action_id)

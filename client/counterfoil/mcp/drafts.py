@@ -52,14 +52,14 @@ _TARGETS = ("path", "file_path", "id", "uri", "url", "name", "key", "branch_name
 
 @dataclass(frozen=True)
 class ContractDraft:
-    """A contract document for one tool, and what a person should look at."""
+    """A contract document for one tool, and the points that a person should check."""
 
     document: dict[str, Any]
     notes: tuple[str, ...]
 
 
 def draft_contract(tool: Tool, *, server: str, reads: bool = False) -> ContractDraft:
-    """The draft for a tool; `reads` is the user's word that it changes nothing."""
+    """The draft for a tool; with `reads` the user states that it changes nothing."""
     notes: list[str] = []
     name = contract_name(f"{server}.", tool.name)
     if name != f"{server}.{tool.name}":
@@ -82,8 +82,8 @@ def draft_contract(tool: Tool, *, server: str, reads: bool = False) -> ContractD
 
 
 def update_contract(document: Mapping[str, Any], tool: Tool) -> dict[str, Any]:
-    """The next version of a contract for a tool that its server has changed: schema, text and pin are the new ones,
-    what a person decided stays.
+    """The next version of a contract for a changed tool: with the new schema, text and pin, and a person's decisions
+    kept.
     """
     notes: list[str] = []
     return {
@@ -127,7 +127,7 @@ def _target(schema: Mapping[str, Any], *, server: str, tool: str, notes: list[st
 
 
 def _schema(given: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
-    """The input schema as a contract takes it (rule 3)."""
+    """Return the input schema in a contract's form (rule 3)."""
     schema: dict[str, Any] = _convert_schema(given, notes)
     schema["type"] = "object"
     schema.setdefault("properties", {})
@@ -139,7 +139,7 @@ def _schema(given: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
 
 
 def _convert_schema(value: Any, notes: list[str]) -> Any:
-    """A schema in draft 2020-12, without what registration refuses."""
+    """Return a schema in draft 2020-12, without anything that registration refuses."""
     if isinstance(value, list):
         return [_convert_schema(one, notes) for one in value]
     if not isinstance(value, Mapping):
@@ -225,7 +225,7 @@ def _runs(pattern: str, notes: list[str]) -> bool:
 
 
 def _exact_values(key: str, part: Any, notes: list[str]) -> Any:
-    """A value that a schema names, as far as a contract can carry it; None where it cannot."""
+    """A value in a schema, as far as a contract can contain it; None if it cannot."""
     parts = part if key in ("enum", "examples") and isinstance(part, list) else [part]
     carried = [one for one in parts if _is_exact(one)]
     if len(carried) < len(parts):

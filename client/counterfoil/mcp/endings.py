@@ -1,4 +1,4 @@
-"""The ways in which a transport ends a request, and what is then known of it.
+"""The ways in which a transport ends a request, and what is known of it afterwards.
 
 | ending | reported as |
 |---|---|
@@ -38,7 +38,7 @@ _UNSENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx
 
 @dataclass(frozen=True)
 class Ending:
-    """One ending of one request; `phase` as in `Failure`, and `status` what is observed of the call."""
+    """One ending of a request; `phase` as in `Failure`, and `status` the observed status of the call."""
 
     code: str
     text: str
@@ -52,7 +52,7 @@ class Ending:
 
 
 def ending_of(fault: MCPError) -> Ending:
-    """The ending behind an error of the SDK; a server's own error is its word."""
+    """The ending behind an error of the SDK; an error of the server is reported as such."""
     data = fault.error.data
     if isinstance(data, dict) and data.get("mark") == _MARK:
         return Ending(data["code"], data["text"], data["status"], data["phase"])
@@ -66,7 +66,7 @@ def ending_of(fault: MCPError) -> Ending:
 
 
 class EndingTransport(httpx2.AsyncBaseTransport):
-    """HTTP to the server; every request gets an answer, whatever the connection does."""
+    """HTTP to the server; every request gets an answer, however the connection ends."""
 
     def __init__(self, inner: httpx2.AsyncBaseTransport) -> None:
         self._inner = inner
@@ -120,7 +120,7 @@ async def _answer_to(response: httpx2.Response, asked: dict[str, Any], *, in_ses
 
 
 def _refusal_ending(response: httpx2.Response, message: dict[str, Any] | None, *, in_session: bool) -> Ending | None:
-    """The ending of a status that refuses; None where the body is an error of the protocol itself."""
+    """The ending of a refusing status; None if the body is an error of the protocol itself."""
     status = response.status_code
     error = message.get("error") if message else None
     said = str(error.get("message", "")) if isinstance(error, dict) else ""
@@ -149,7 +149,7 @@ def _mark_response(ending: Ending, asked: dict[str, Any]) -> httpx2.Response:
 
 
 def _rebuilt(message: dict[str, Any] | None, asked: dict[str, Any], response: httpx2.Response) -> httpx2.Response:
-    """The same answer under the id as it was sent; the session that it names stays with it."""
+    """Return the same answer under the id as it was sent; the session that it names is kept."""
     kept = {_SESSION: response.headers[_SESSION]} if _SESSION in response.headers else {}
     return httpx2.Response(200, json={**(message or {}), "id": asked["id"]}, headers=kept)
 

@@ -1,4 +1,4 @@
-"""Track accepted calls: each runs once, even if its caller has gone.
+"""Tracks accepted calls: each runs once, even if its caller has gone.
 
 An errand ends by itself: its caller may have gone with a handle, and asks again. What has not started when its caller
 cancels is taken back; what has started cannot be, so the cancellation goes on to the server and the outcome is left to
@@ -52,7 +52,7 @@ class PendingCall:
     done: anyio.Event = field(default_factory=anyio.Event)
 
     async def tell(self, progress: float, total: float | None, message: str | None) -> None:
-        """The server's progress, for whoever waits."""
+        """Forward the server's progress to the waiting caller."""
         if self.listener is not None:
             await self.listener(progress, total, message)
 
@@ -64,7 +64,7 @@ class PendingCall:
 
 
 class PendingCalls:
-    """Those of this gateway, the newest kept for who asks again."""
+    """The pending calls of this gateway; the newest are kept for later requests."""
 
     def __init__(self, desk: ConsoleClient, gateway: GatewaySettings) -> None:
         self._desk = desk
@@ -76,7 +76,7 @@ class PendingCalls:
     def begin(
         self, action_id: str, approval: dict[str, object] | None = None, effect: Effect | None = None
     ) -> PendingCall:
-        """The errand of an action; it begins with the first who asks. `effect` is what has started with it."""
+        """Start the errand of an action at its first request. `effect` is the part that has already started."""
         known = self._known.get(action_id)
         if known is not None:
             return known
@@ -91,12 +91,12 @@ class PendingCalls:
         return self._known.get(action_id)
 
     async def ended(self) -> None:
-        """Wait until nothing is between start and report."""
+        """Wait until no call is between start and report."""
         while any(each.started and not each.done.is_set() for each in self._known.values()):
             await anyio.sleep(_LOOK_S)
 
     async def cancel(self, errand: PendingCall) -> None:
-        """Its caller no longer wants it."""
+        """Cancel it for its caller."""
         if errand.started:
             if errand.effect is not None:
                 errand.effect.cancel()
@@ -107,7 +107,7 @@ class PendingCalls:
             log.info("action %s could not be taken back: %s", errand.action_id, fault)
 
     def put_down(self, errand: PendingCall) -> None:
-        """Nobody waits for it: nothing starts until somebody asks about it again."""
+        """Pause the errand: nothing starts until it is requested again."""
         if self._known.get(errand.action_id) is errand and not errand.started:
             del self._known[errand.action_id]
             errand.carrying.cancel()
@@ -149,7 +149,7 @@ class PendingCalls:
         return await to_thread.run_sync(self._desk.state, errand.action_id, limiter=self._threads)
 
     async def _await_verdict(self, errand: PendingCall) -> CallToolResult:
-        """The answer, once there is a verdict or the time for one is over."""
+        """Return the answer, once there is a verdict or the time for one is over."""
         observed = self._desk.last_report(errand.action_id)
         report = observed.report if observed else await self._report(errand.action_id)
         with anyio.move_on_after(self._gateway.settle_s):
@@ -161,7 +161,7 @@ class PendingCalls:
     async def told(
         self, errand: PendingCall, report: Report | None = None, status: Status | None = None
     ) -> CallToolResult:
-        """The answer of an errand with what may be told now."""
+        """The answer of an errand with its present report."""
         report = report or await self._report(errand.action_id)
         status = status or await self._ask(errand)
         most = self._gateway.most_result_bytes

@@ -54,7 +54,7 @@ Context = ServerRequestContext[Any, Any]
 
 
 class GatedTools:
-    """Lists and calls tools by the rules; `ready` before anything else."""
+    """Lists and calls tools by the rules; call `ready` first."""
 
     def __init__(self, settings: Settings, upstream: Upstream, clients: ConnectedClients) -> None:
         self._settings = settings
@@ -69,14 +69,14 @@ class GatedTools:
         self._told: set[tuple[str, str]] = set()
 
     async def ready(self, tasks: TaskGroup) -> None:
-        """Open the session and compare what the server offers with what is registered."""
+        """Open the session and compare the server's tools with the registered ones."""
         self._errands.tasks = tasks
         await to_thread.run_sync(self._desk.open)
         await to_thread.run_sync(self._desk.enlist)
         await self.look()
 
     async def settle(self) -> None:
-        """Let what has started end and be reported."""
+        """Wait until started calls have ended and are reported."""
         await self._errands.ended()
 
     def close(self) -> None:
@@ -84,11 +84,11 @@ class GatedTools:
         self._desk.close()
 
     def doubt(self) -> None:
-        """The server says that its tools are others now: until they are looked at, none is called."""
+        """Mark the tools as changed by the server: until they are surveyed, none is called."""
         self._doubted_at = time.monotonic()
 
     async def look(self) -> None:
-        """Survey the server's tools again, and say what is held back."""
+        """Survey the server's tools again, and report the withheld ones."""
         asked_at = time.monotonic()
         listing, known = await self._upstream.tools(), self._desk.known
         with first_texts(self._settings) as seen_first:
@@ -181,8 +181,8 @@ class GatedTools:
         return self._errands.begin(action_id, {"required": shown.state == "VALIDATED"})
 
     async def _wait(self, ctx: Context, errand: PendingCall) -> types.CallToolResult:
-        """Its answer, or a handle when the caller's time is over; its caller hears that it goes on. Who waited in vain
-        for longer than its own limit is answered sooner from then on.
+        """Return its answer, or a handle when the caller's time is over; the caller gets progress meanwhile. A caller
+        that timed out is answered sooner from then on.
         """
         errand.listener, since = ctx.session.report_progress, time.monotonic()
         try:
@@ -235,7 +235,7 @@ class GatedTools:
         return result
 
     async def _verified_tool(self, work: Work) -> OfferedTool:
-        """The tool, if it is the registered one as far as the server says now; else `NothingSent`."""
+        """Return the tool if it is the registered one as the server lists it now; else raise `NothingSent`."""
         stale = time.monotonic() - self._listed_at > self._settings.gateway.relist_s
         if stale or self._listed_at <= self._doubted_at or self._surveyed is not self._desk.known:
             try:
@@ -258,7 +258,7 @@ def _met_no_session(result: Result) -> bool:
 
 
 async def _reassure(ctx: Context, errand: PendingCall) -> None:
-    """Progress for who waits; a client that asked for none gets none."""
+    """Send progress to the waiting caller, if it asked for any."""
     times = 0
     while not errand.done.is_set():
         await anyio.sleep(_PROGRESS_S)

@@ -56,7 +56,7 @@ class ToolHandler(Protocol):
 
 
 class GatewayServer(Server[Any]):
-    """The server that clients see; it says so when its lists change."""
+    """The server that clients see; it announces changes of its lists."""
 
     def create_initialization_options(
         self,
@@ -71,7 +71,7 @@ class GatewayServer(Server[Any]):
 
 
 class ConnectedClients:
-    """Those who are connected, to be told what the server tells."""
+    """The connected clients, which get the server's notifications."""
 
     def __init__(self) -> None:
         self.bus = InMemorySubscriptionBus()
@@ -79,7 +79,7 @@ class ConnectedClients:
         self._cancelled: dict[tuple[str, str], str] = {}
 
     def note(self, ctx: Context) -> None:
-        """Remember who asked; a client of the 2026 protocol listens through the bus instead."""
+        """Remember the caller; a client of the 2026 protocol listens through the bus instead."""
         self._known[_connection(ctx)] = ctx.session
         # An id is used again: what was cancelled under it before is another request.
         self._cancelled.pop((_connection(ctx), str(ctx.request_id)), None)
@@ -118,7 +118,7 @@ class ConnectedClients:
 
 
 def _connection(ctx: Context) -> str:
-    """The client's session over HTTP; over stdio there is only one client."""
+    """Return the client's session over HTTP; over stdio there is only one client."""
     headers = getattr(ctx.request, "headers", None) or {}
     return str(headers.get("mcp-session-id", ""))
 
@@ -126,7 +126,7 @@ def _connection(ctx: Context) -> str:
 def gateway_server(
     name: str, version: str, tools: ToolHandler, upstream: Upstream, clients: ConnectedClients
 ) -> GatewayServer:
-    """The MCP server that stands in the place of `upstream`."""
+    """The MCP server that replaces `upstream` for clients."""
     server = GatewayServer(
         name,
         version=version,

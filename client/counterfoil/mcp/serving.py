@@ -53,7 +53,7 @@ class ServerNotifications:
             await self._clients.tell(notification)
 
     async def follow(self, tools: GatedTools | ShadowTools) -> None:
-        """Look again whenever the list has changed, and then tell the clients."""
+        """Survey the tools whenever the list has changed, and then notify the clients."""
         self._tools = tools
         with self._send, self._receive:
             async for _ in self._receive:
@@ -99,7 +99,7 @@ async def _begin_serving(
 
 
 async def serve(settings: Settings) -> None:
-    """Serve until the client leaves; `ServerLost` if the server went first."""
+    """Serve until the client leaves; raise `ServerLost` if the server ends first."""
     async with open_gateway(settings) as (server, upstream):
         await _until_lost(server, settings, upstream)
     if upstream.lost.is_set():

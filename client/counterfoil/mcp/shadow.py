@@ -63,21 +63,21 @@ class ShadowTools:
         await self.look()
 
     async def settle(self) -> None:
-        """Let the last answers of the gate come."""
+        """Wait for the last answers of the gate."""
         with anyio.move_on_after(_LEFT_S):
             while self._asked:
                 await anyio.sleep(0.05)
 
     def close(self) -> None:
-        """Say what was seen."""
+        """Write the report of what was seen."""
         log.warning("shadow mode, calls by what would have become of them: %s", dict(self._would) or "none")
         self._desk.close()
 
     def doubt(self) -> None:
-        """Nothing is held back here, so nothing waits for a look."""
+        """Do nothing: in shadow mode no call is held back."""
 
     async def look(self) -> None:
-        """Survey the server's tools; what would be held back is reported, not held back."""
+        """Survey the server's tools; report what would be withheld without withholding it."""
         listing, prefix = await self._upstream.tools(), self._settings.prefix
         with first_texts(self._settings) as seen_first:
             self._surface = compare_tools(

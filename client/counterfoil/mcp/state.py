@@ -1,5 +1,5 @@
-"""The gateway's memory between two runs: title and annotations as they were first seen under a handwritten contract
-that names neither.
+"""The gateway's memory between two runs: title and annotations as first seen under a handwritten contract that names
+neither.
 """
 
 from __future__ import annotations

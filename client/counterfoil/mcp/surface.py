@@ -58,7 +58,7 @@ class RegisteredTool:
 
 @dataclass(frozen=True)
 class OfferedTool:
-    """One of the server's tools and what becomes of it; `why` says what differs."""
+    """One of the server's tools and its fate; `why` has the difference."""
 
     tool: Tool
     fate: ToolDecision
@@ -67,7 +67,7 @@ class OfferedTool:
 
     @property
     def shown(self) -> Tool:
-        """The tool as a client sees it (rule 4); what it answers is wrapped, so no output schema is promised."""
+        """The tool as a client sees it (rule 4); its answer is wrapped, so no output schema is promised."""
         assert self.contract is not None
         return Tool(
             name=self.tool.name,
@@ -80,7 +80,7 @@ class OfferedTool:
 
 @dataclass(frozen=True)
 class ToolSurface:
-    """All that a server lists, by name."""
+    """All tools that a server lists, by name."""
 
     seen: Mapping[str, OfferedTool]
 
@@ -119,7 +119,7 @@ def registered_tools(contract: Contract) -> dict[str, RegisteredTool]:
 
 
 def contract_name(prefix: str, tool: str) -> str:
-    """The name of a tool's contract: the server's and the tool's, or one that a contract can have in its place."""
+    """The contract name of a tool: server and tool, or a valid name derived from them."""
     name = prefix + tool
     if _NAME.fullmatch(name):
         return name
@@ -135,7 +135,7 @@ def compare_tools(
     unread: Mapping[str, str] | None = None,
     seen_first: MutableMapping[str, str] | None = None,
 ) -> ToolSurface:
-    """The fate of each tool that a server lists (rules 1 to 3); `unread` are no tools, each with the reason."""
+    """The fate of each tool that a server lists (rules 1 to 3); `unread` are malformed tools, each with the reason."""
     listed = list(tools)
     times = Counter(tool.name for tool in listed)
     pins = {} if seen_first is None else seen_first
@@ -157,7 +157,7 @@ def tool_digest(tool: Tool) -> str:
 
 
 def is_pinned(tool: Tool, pin: str) -> bool:
-    """Return whether a pin is of this tool as it is listed now, in any notation (rule 5)."""
+    """Return True if a pin is of this tool as it is listed now, in any notation (rule 5)."""
     return pin.startswith(f"{SCHEME}.") and not _changed_parts(tool, pin)
 
 

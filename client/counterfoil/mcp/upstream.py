@@ -83,7 +83,7 @@ class Upstream:
         return self._client.server_info
 
     async def tools(self) -> Listing:
-        """Everything that the server lists now; a list that does not end well is what came of it, with the reason."""
+        """All tools that the server lists now; an incomplete list is returned with the reason."""
         self.unread.clear()
         found, asked, cursor = Listing(), set[str](), ""
         for _ in range(_PAGES):
@@ -111,7 +111,7 @@ class Upstream:
         return found
 
     async def ask(self, request: types.Request[Any, Any], answer: type[_Answered]) -> _Answered:
-        """One request that changes nothing, passed on; once more where the session was forgotten."""
+        """Forward one request that changes nothing; repeat it once if the session was forgotten."""
         session = self._renewed
         try:
             return await self._client.session.send_request(request, answer)
@@ -124,7 +124,7 @@ class Upstream:
         return await self._client.session.send_request(request, answer)
 
     async def pass_on(self, request: types.CallToolRequest, *, progress: ProgressFnT) -> types.CallToolResult:
-        """A call as it came, without any of our limits."""
+        """Forward a call unchanged, without any of our limits."""
         session = self._renewed
         try:
             return await self._client.session.send_request(
@@ -140,7 +140,7 @@ class Upstream:
     async def call(
         self, name: str, arguments: dict[str, Any], *, timeout_s: float, progress: ProgressFnT | None = None
     ) -> tuple[Result, types.CallToolResult | None]:
-        """Call a tool once; what it answered as an observation, and as it came.
+        """Call a tool once; return its answer as an observation, and unchanged.
 
         After a forgotten session (`EXPIRED`) another one is open, if the server gives one; nothing was sent.
         """
@@ -172,7 +172,7 @@ class Upstream:
         return ending.result, None
 
     async def renew(self, known: int) -> None:
-        """Open the session anew, once for all who met its end; what the server offers must be looked at again."""
+        """Reopen the session, once for all callers that met its end; the tools must be surveyed again."""
         async with self._renewing:
             if self._renewed != known:
                 return
@@ -190,7 +190,7 @@ class Upstream:
             self._renewed += 1
 
     async def watch(self) -> None:
-        """Hear of changes also from a server of the 2026 protocol, which tells only who listens."""
+        """Listen for changes also from a server of the 2026 protocol, which notifies only listeners."""
         if self._client.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             return
         try:
@@ -215,7 +215,7 @@ class Upstream:
 
 @asynccontextmanager
 async def connect_upstream(server: ServerSettings, *, notified: OnNotification) -> AsyncIterator[Upstream]:
-    """Start or reach the server; `notified` hears what it says of itself."""
+    """Start or reach the server; `notified` receives its notifications."""
 
     async def hear(message: IncomingMessage) -> None:
         if isinstance(message, Exception):
@@ -354,7 +354,7 @@ def _as_result(said: types.CallToolResult) -> Result:
 
 
 def _own_data(fault: MCPError, ending: Ending) -> Any:
-    """A server's own data of an error; ours is for nobody else."""
+    """The server's own data of an error, without the gateway's."""
     return fault.error.data if ending.text == fault.message[:500] and ending.code.startswith("MCP_") else None
 
 

@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class AsyncConnection:
-    """The console as one key sees it, for one event loop."""
+    """The console for one key and one event loop."""
 
     def __init__(
         self,

@@ -41,7 +41,7 @@ class EventParser:
         self.connected()
 
     def connected(self) -> None:
-        """A connection begins: what an earlier one left unfinished is no event."""
+        """Start a connection: an unfinished event of the earlier one is dropped."""
         self._rest = b""
         self._begin()
 

@@ -137,7 +137,7 @@ def read_report(answer: Json) -> answers.Report:
 
 
 def read_observed(action_id: str, answer: Json) -> answers.Observed:
-    """The answer to an observation that asked for the report."""
+    """The answer to an observation that requested the report."""
     return answers.Observed(
         read_status({"action_id": action_id, "state": answer["state"], "approval": answer.get("approval")}),
         read_report(answer["report"]),
@@ -182,7 +182,7 @@ def read_guard_result(answer: Json) -> answers.GuardResult:
 
 
 def receipt(answer: Json) -> answers.Receipt:
-    """The receipt beside a verdict, or beside the guard's log."""
+    """The receipt in a verdict, or in the guard's log."""
     told = answer.get("receipt") or {}
     return answers.Receipt(
         lines=_each(_receipt_line, told.get("lines")),

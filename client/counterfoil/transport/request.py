@@ -53,7 +53,9 @@ def new_trace() -> Trace:
 
 
 def read_trace(value: object) -> Trace:
-    """The trace of a start answer, given as a `traceparent` or as an object with its id; else a new trace."""
+    """Return the trace of a start answer, given as a `traceparent` or as an object with its id; otherwise
+    a new trace.
+    """
     if isinstance(value, dict):
         value = f"00-{value.get('trace_id')}-{secrets.token_hex(8)}-01"
     trace = Trace(value) if isinstance(value, str) else new_trace()
@@ -81,7 +83,7 @@ class Request(Generic[T]):
 
     @property
     def headers(self) -> dict[str, str]:
-        """The headers of the next try; what `headers_of_try` gives (a DPoP proof) is good for one."""
+        """The headers of the next try; those of `headers_of_try` (a DPoP proof) can be used once."""
         key = {} if self.method == "GET" else {"Idempotency-Key": self.idempotency_key}
         own = self.headers_of_try() if self.headers_of_try else {}
         return {**key, **({"traceparent": self.trace.traceparent} if self.trace else {}), **own}
@@ -99,7 +101,7 @@ Plan = Generator[Request[Any] | Pause, Any, T]
 
 
 class BlockingSender(Protocol):
-    """Something whose requests are answered in place."""
+    """A sender whose requests are answered in place."""
 
     def send(self, request: Request[T]) -> T: ...
 
@@ -160,7 +162,7 @@ def request_headers(authorization: str, more: Mapping[str, str]) -> dict[str, st
 
 
 def httpx_arguments(request: Request[Any], *, timeout_s: float) -> dict[str, Any]:
-    """A request as httpx takes it; one that may be waited for at the console gets that much more time."""
+    """A request as httpx arguments; a request that the console may hold gets that much more time."""
     sent: dict[str, Any] = {"headers": request.headers, "timeout": timeout_s + request.patience_s}
     if request.body is not None:
         sent["json"] = request.body
@@ -170,7 +172,7 @@ def httpx_arguments(request: Request[Any], *, timeout_s: float) -> dict[str, Any
 
 
 def parse_response(method: str, path: str, response: httpx.Response, seen: SeenCheckpoints) -> Any:
-    """The JSON of a success; else the problem. Either carries the console's newest checkpoint, which `seen` keeps."""
+    """The JSON of a success; else the problem. Either carries the console's newest checkpoint, which `seen` stores."""
     seen.see(response.headers)
     if not response.is_success:
         raise problem_from_response(response)
@@ -181,7 +183,7 @@ def parse_response(method: str, path: str, response: httpx.Response, seen: SeenC
 
 
 def unreachable_error(method: str, path: str, fault: Exception) -> Unreachable:
-    """No answer came."""
+    """Return the error for a request without an answer."""
     return Unreachable(f"{method} {path}: {type(fault).__name__} {fault}".strip())
 
 

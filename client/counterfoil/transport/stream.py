@@ -67,7 +67,7 @@ class Reconnection:
 
 
 class Stream:
-    """The events of one session, for a program that blocks."""
+    """The events of one session, for blocking programs."""
 
     def __init__(
         self,
@@ -144,7 +144,7 @@ class Stream:
 
 
 class AsyncStream:
-    """The events of one session, for a program that awaits."""
+    """The events of one session, for asynchronous programs."""
 
     def __init__(
         self,

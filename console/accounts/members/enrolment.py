@@ -1,4 +1,4 @@
-"""Enrolling an approver's passkey in the browser: a ceremony of its own, apart from signing in.
+"""Enrolment of an approver's passkey in the browser, separate from signing in.
 
 Why not allauth's: it holds one ceremony per session, whoever began it; it asks for no resident key unless the page says
 so; and its keys sign in, while these sign statements. Here the challenge names tenant and person, lives two minutes, is
@@ -79,7 +79,7 @@ def begin_enrolment(
 def finish_enrolment(
     session: SessionBase, *, tenant_id: UUID, actor_id: UUID, credential: Any, at: datetime
 ) -> tuple[passkeys.RegisteredKey, bytes]:
-    """The key in the browser's answer, and the answer as it is kept. The challenge is spent, whatever comes of it."""
+    """The key in the browser's answer, and the answer as stored. The challenge is consumed in any case."""
     begun = session.pop(CEREMONY, None)
     if begun is None or (begun["tenant"], begun["actor"]) != (str(tenant_id), str(actor_id)):
         raise NoPendingEnrolment

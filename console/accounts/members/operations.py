@@ -81,7 +81,7 @@ class AlreadyLinked(Refused):
 
 
 def person_of(tenant_id: UUID, actor_id: UUID) -> UUID:
-    """The human behind an account, for whoever must be another one."""
+    """The human behind an account, for rules that require another person."""
     row = members_queries.member_by_pseudonym(tenant_id, actor_id)
     if row is None:
         raise NotFound("Member")
@@ -97,7 +97,7 @@ def add_membership(
     joined: bool,
     at: datetime,
 ) -> Membership:
-    """Give an account a place; somebody who was removed gets the old one back, under the same pseudonym."""
+    """Add a membership; a removed member gets their old one back, with the same pseudonym."""
     with tenancy(tenant_id):
         row = Membership.objects.select_for_update().filter(tenant_id=tenant_id, user=user).first()
         if row is not None and row.removed_at is None:
@@ -129,7 +129,7 @@ def invite_member(
     at: datetime,
     is_proven: bool = False,
 ) -> tuple[Membership, str]:
-    """Ask somebody in; the text of the invitation is returned once and only its hash is kept.
+    """Invite a member; the text of the invitation is returned once and only its hash is stored.
 
     `is_proven`: whoever asks has just shown who they are. Without it nobody gives power over approvals.
     """
@@ -146,7 +146,7 @@ def invite_member(
 
 
 def _check_appearance(tenant_id: UUID, address: str) -> None:
-    """Refuse an address that people would take for that of somebody who has a place here, or was invited to one."""
+    """Refuse an address that is confusable with that of a member or an invited person."""
     seen = appearance(address)
     for row in members_queries.members(tenant_id):
         known = row.user.get_username()
@@ -160,7 +160,7 @@ def _check_appearance(tenant_id: UUID, address: str) -> None:
 def renew_invitation(
     *, tenant_id: UUID, member_id: UUID, by: ledger.Actor, at: datetime, is_proven: bool = False
 ) -> str:
-    """Another invitation for somebody who has not come yet; the one before is worth nothing any more.
+    """Create another invitation for an invited person; the earlier one becomes invalid.
 
     Whoever holds an invitation comes in with its power, so making one takes the proof that giving the power takes.
     """
@@ -173,7 +173,7 @@ def renew_invitation(
 
 
 def accept_invitation(*, token: str, password: str, at: datetime) -> Membership:
-    """Come in with an invitation: a password of one's own, and a place from now on."""
+    """Accept an invitation: set a password and become a member."""
     found = members_queries.invited_member(token, at=at)
     if found is None or not members_queries.is_unused_account(found.user):
         raise InvitationSpent
@@ -183,7 +183,7 @@ def accept_invitation(*, token: str, password: str, at: datetime) -> Membership:
 
 
 def join_tenant(*, tenant_id: UUID, member_id: UUID, user: User, at: datetime) -> Membership:
-    """Take a place that one was invited to."""
+    """Accept an invitation as an existing account."""
     with tenancy(tenant_id):
         row = _lock_member(tenant_id, member_id)
         if row.user_id != user.id:
@@ -220,7 +220,7 @@ def change_member(
     at: datetime,
     is_proven: bool = False,
 ) -> bool:
-    """Give somebody other roles and groups; false where a second administrator must confirm it first."""
+    """Change a member's roles and groups; return False if a second administrator must confirm it first."""
     row = _lock_member(tenant_id, member_id)
     now, wanted = current_roles(row), MemberRoles.of(roles, groups)
     _check_proof(is_proven, wanted, now)
@@ -234,7 +234,7 @@ def change_member(
 def answer_proposal(
     *, tenant_id: UUID, member_id: UUID, answer: Answer, by: ledger.Actor, is_proven: bool = False, at: datetime
 ) -> None:
-    """Confirm or decline what was proposed about a member as the second administrator; whoever asked may decline it."""
+    """Confirm or decline a proposal about a member as the second administrator; its proposer may decline it."""
     row = _lock_member(tenant_id, member_id)
     if row.proposal is None:
         raise NothingProposed("There is nothing to confirm for this person.")
@@ -262,7 +262,7 @@ def answer_proposal(
 
 
 def remove_member(*, tenant_id: UUID, member_id: UUID, reason: str, by: ledger.Actor, at: datetime) -> None:
-    """End somebody's place: what they were lent and lent ends, their keys stop, and no session reaches a page."""
+    """Remove a member: their delegations end, their keys are revoked, and their sessions reach no page."""
     row = _lock_member(tenant_id, member_id)
     _keep_an_administrator(row, still=False)
     row.removed_at, row.proposal, row.invite_hash = at, None, ""
@@ -272,7 +272,7 @@ def remove_member(*, tenant_id: UUID, member_id: UUID, reason: str, by: ledger.A
 
 
 def set_account_open(*, user: User, is_open: bool, at: datetime) -> None:
-    """Close an account everywhere, or open it again; a closed one is no approver anywhere from this moment (B18)."""
+    """Close an account everywhere, or reopen it; a closed one is no approver from this moment (B18)."""
     User.objects.filter(id=user.id).update(is_active=is_open)
     for row in Membership.objects.filter(user=user, removed_at__isnull=True).order_by("tenant_id"):
         with tenancy(row.tenant_id):
@@ -285,7 +285,9 @@ def set_account_open(*, user: User, is_open: bool, at: datetime) -> None:
 
 
 def link_accounts(*, tenant_id: UUID, member_ids: Iterable[UUID], by: ledger.Actor, at: datetime) -> UUID:
-    """Say that accounts are one human's: count as one person in every quorum, and none decides on another's request."""
+    """Link accounts of one human: they count as one person in every quorum, and cannot decide on each other's
+    requests.
+    """
     rows = [_lock_member(tenant_id, member_id) for member_id in sorted(set(member_ids))]
     if len(rows) < 2 or len({row.person_id for row in rows}) == 1:
         raise AlreadyLinked
@@ -293,7 +295,7 @@ def link_accounts(*, tenant_id: UUID, member_ids: Iterable[UUID], by: ledger.Act
 
 
 def propose_separation(*, tenant_id: UUID, member_id: UUID, by: ledger.Actor, by_person: UUID, at: datetime) -> None:
-    """Ask that an account be known as another human's again; a second administrator decides."""
+    """Propose that an account be treated as another human's again; a second administrator decides."""
     row = _lock_member(tenant_id, member_id)
     others = Membership.objects.filter(tenant_id=tenant_id, person_id=row.person_id).exclude(id=row.id)
     if not others.exists():
@@ -308,7 +310,7 @@ def note_verified_email(*, user: User, email: str, at: datetime) -> None:
 
 
 def link_by_email(*, user: User, at: datetime) -> None:
-    """Link this account, in every tenant, with those that have a verified address in common with it."""
+    """Link this account, in every tenant, with those that share a verified address with it."""
     for rows in members_queries.accounts_sharing_email(user):
         with tenancy(rows[0].tenant_id):
             fresh = [_lock_member(row.tenant_id, row.id) for row in rows]
@@ -328,7 +330,7 @@ def enrol_key(
     registration: bytes,
     at: datetime,
 ) -> Any:
-    """Put one's own passkey forward. There is no way to do it for another (B23)."""
+    """Enrol an own passkey. It cannot be done for another person (B23)."""
     known = approvers.approver(tenant_id, by.id)
     if known is None or not known.active:
         raise NoApprover
@@ -344,8 +346,9 @@ def enrol_key(
 
 
 def confirm_key(*, tenant_id: UUID, key_id: UUID, by: ledger.Actor, by_person: UUID, at: datetime) -> None:
-    """Another person's word that a key is its holder's; not of who made the holder an approver: who could invent a
-    person must not also vouch for their key (B23)."""
+    """Confirm that a key belongs to its holder; not by the person who made the holder an approver, who could have
+    invented them (B23).
+    """
     key = approvers.approver_key_by_id(tenant_id, key_id)
     holder = members_queries.member_by_pseudonym(tenant_id, key.actor_id) if key else None
     giver = members_queries.member_by_pseudonym(tenant_id, holder.given_by) if holder and holder.given_by else None
@@ -411,7 +414,7 @@ def _enrol(row: Membership, *, at: datetime) -> None:
 
 
 def _dismiss(row: Membership, by: ledger.Actor, reason: str, *, at: datetime) -> None:
-    """Out of the roster, with everything that rests on the place."""
+    """Remove a member from the roster, with everything that depends on the membership."""
     approvers_operations.remove_approver(tenant_id=row.tenant_id, actor_id=row.actor_id, at=at)
     delegations.end_all_delegations(tenant_id=row.tenant_id, actor_id=row.actor_id, by=by, at=at)
     acting = members_queries.member_by_pseudonym(row.tenant_id, by.id)
@@ -424,7 +427,7 @@ def _dismiss(row: Membership, by: ledger.Actor, reason: str, *, at: datetime) ->
 
 
 def _link(rows: list[Membership], by: ledger.Actor, how: str, *, at: datetime) -> UUID:
-    """One human behind them all: the one who came first gives the name."""
+    """Link accounts as one human's; the oldest gives the name."""
     person = min(rows, key=lambda row: row.id).person_id
     people = {row.person_id for row in rows}
     for row in Membership.objects.filter(tenant_id=rows[0].tenant_id, person_id__in=people).exclude(person_id=person):
@@ -458,7 +461,7 @@ def _invitation(row: Membership, *, at: datetime) -> str:
 def _say(
     row: Membership, kind: str, detail: dict[str, Any], by: ledger.Actor, *, at: datetime, to: str | None = None
 ) -> None:
-    """An event of the member's subject, which begins with the first place that they are given."""
+    """Append an event of the member's subject, which begins with their first membership."""
     is_known = events.subject_state(row.tenant_id, row.id) is not None
     head = (
         ledger.lock_subject(tenant_id=row.tenant_id, subject_id=row.id, kind="member")
@@ -469,8 +472,8 @@ def _say(
 
 
 def _standing(row: Membership) -> dict[str, Any]:
-    """The roles and state of a member; each of their events has it, so that the rows can be
-    compared with the record.
+    """Return the roles and state of a member; each of their events has them, so that the rows can be compared with the
+    record.
     """
     return {
         "actor": str(row.actor_id),
@@ -491,7 +494,7 @@ def _may_approve(row: Membership) -> bool:
 def _unconfirmed_event(
     row: Membership, detail: dict[str, Any], by: ledger.Actor, *, at: datetime
 ) -> ledger.RefusedEvent:
-    """The event of a proposal that could not be confirmed, for the member's record."""
+    """Return the event of a proposal that could not be confirmed, for the member's record."""
     return ledger.RefusedEvent(
         subject_kind="member",
         subject_id=row.id,

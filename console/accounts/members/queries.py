@@ -1,4 +1,4 @@
-"""Reads about who belongs to a tenant."""
+"""Queries of the members of a tenant."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def member_by_id(tenant_id: UUID, member_id: UUID) -> Membership | None:
 
 
 def members(tenant_id: UUID) -> list[Membership]:
-    """Everybody who has a place or was invited to one, by their names."""
+    """All members and invited people, by name."""
     here = Membership.objects.filter(tenant_id=tenant_id, removed_at__isnull=True).select_related("user")
     return list(here.order_by("user__username"))
 
 
 def altered_passwords(tenant_id: UUID) -> list[Membership]:
-    """The members whose stored password hash is not the one that the last event about it tells of.
+    """The members whose stored password hash differs from the one in the last event about it.
 
     Of one whose password was set before events told of it, nothing is known.
     """
@@ -49,25 +49,25 @@ def altered_passwords(tenant_id: UUID) -> list[Membership]:
 
 
 def member_by_username(tenant_id: UUID, username: str) -> Membership | None:
-    """The member who signs in under this name."""
+    """Return the member who signs in with this name."""
     here = Membership.objects.select_related("user").filter(tenant_id=tenant_id, removed_at__isnull=True)
     return here.filter(user__username=normal_form(username)).first()
 
 
 def member_by_pseudonym(tenant_id: UUID, actor_id: UUID) -> Membership | None:
-    """The member whom the record knows by this pseudonym, removed or not."""
+    """The member with this pseudonym, removed or not."""
     return Membership.objects.select_related("user").filter(tenant_id=tenant_id, actor_id=actor_id).first()
 
 
 def linked_accounts(row: Membership | None) -> list[Membership]:
-    """Every account of the human behind one."""
+    """Return every account of the human behind one."""
     if row is None:
         return []
     return list(Membership.objects.filter(tenant_id=row.tenant_id, person_id=row.person_id, removed_at__isnull=True))
 
 
 def invited_member(token: str, *, at: datetime) -> Membership | None:
-    """The place that an invitation leads to, while it counts."""
+    """The membership that an invitation is for, while it is valid."""
     found = Membership.objects.select_related("user").filter(
         invite_hash=digest(token.encode()), invite_until__gt=at, joined_at__isnull=True, removed_at__isnull=True
     )
@@ -84,12 +84,12 @@ def is_unused_account(user: User) -> bool:
 
 
 def pending_invitations(user: User) -> list[Membership]:
-    """The places that somebody was invited to and has not taken."""
+    """The invitations that have not been accepted."""
     return list(Membership.objects.filter(user=user, joined_at__isnull=True, removed_at__isnull=True).order_by("id"))
 
 
 def has_other_administrator(row: Membership) -> bool:
-    """Return whether somebody else can administer the tenant."""
+    """Return True if another person can administer the tenant."""
     here = Membership.objects.filter(
         tenant_id=row.tenant_id,
         is_administrator=True,
@@ -101,7 +101,7 @@ def has_other_administrator(row: Membership) -> bool:
 
 
 def accounts_sharing_email(user: User) -> list[list[Membership]]:
-    """In each tenant, the account with those that have a verified address in common with it."""
+    """In each tenant, the account and those that share a verified address with it."""
     own = EmailAddress.objects.filter(user=user, verified=True).values_list("email", flat=True)
     alike = EmailAddress.objects.filter(email__in=list(own), verified=True).values_list("user_id", flat=True)
     found: dict[UUID, list[Membership]] = defaultdict(list)

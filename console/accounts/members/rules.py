@@ -21,7 +21,7 @@ MOST_GROUPS = 20
 
 
 def password_digest(stored_hash: str, salt: bytes) -> dict[str, str]:
-    """A salted digest of a stored password hash, as an event tells of it.
+    """A salted digest of a stored password hash, as recorded in an event.
 
     The hash itself holds a random salt of 128 bits, so the digest lets nobody try passwords: it only shows whether the
     stored hash is still the one that was set.
@@ -71,12 +71,12 @@ class MemberRoles:
         return {"roles": sorted(self.roles), "groups": sorted(self.groups)}
 
     def gains(self, before: MemberRoles) -> bool:
-        """Return whether this gives power over approvals that was not there before."""
+        """Return True if this adds power over approvals."""
         newly = "reviewer" in self.roles and "reviewer" not in before.roles
         return newly or ("reviewer" in self.roles and bool(self.groups - before.groups))
 
     def empowers(self, before: MemberRoles) -> bool:
-        """Return whether this gives power over approvals, or the power to give it; that requires proof of identity."""
+        """Return True if this gives power over approvals, or the power to give it; that requires proof of identity."""
         return self.gains(before) or "administrator" in self.roles - before.roles
 
 
@@ -96,5 +96,5 @@ def current_roles(row: Membership) -> MemberRoles:
 
 
 def is_self_promotion(now: MemberRoles, wanted: MemberRoles, *, person: UUID, by_person: UUID) -> bool:
-    """Return whether a person would give themselves power over approvals, through whichever account (B19)."""
+    """Return True if a person would give themselves power over approvals, through whichever account (B19)."""
     return person == by_person and wanted.gains(now)

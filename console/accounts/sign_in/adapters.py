@@ -39,7 +39,7 @@ class AccountAdapter(DefaultAccountAdapter):
         return False
 
     def pre_authenticate(self, request: HttpRequest, **credentials: Any) -> None:
-        """Axes counts wrong passwords, here and at a vote; a second count would only lock earlier and say less."""
+        """Leave counting wrong passwords to axes, as at a vote; a second count would only lock earlier."""
 
     def set_password(self, user: User, password: str) -> None:
         """Set a password; that it was set is on record with it (`PasswordRecorder`)."""
@@ -51,7 +51,7 @@ class AccountAdapter(DefaultAccountAdapter):
         super().login(request, user)
 
     def add_message(self, request: HttpRequest, level: int, *args: Any, **kwargs: Any) -> None:
-        """Signing in is seen from the page that follows; only what went wrong is said."""
+        """Show only errors: a successful sign-in is visible from the page that follows."""
         if kwargs.get("message"):
             super().add_message(request, level, *args, **kwargs)
 

@@ -1,4 +1,4 @@
-"""The forms of signing in: allauth's own, with our words and with checks that it leaves out."""
+"""The forms of signing in: allauth's own, with our texts and additional checks."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class CodeReauthenticationForm(_CodeUsedOnce, ReauthenticateForm):
 
 
 class AddPasskeyForm(AddWebAuthnForm):
-    """A new passkey for signing in; made on this console's own page, and nowhere else."""
+    """A new passkey for signing in; created only on this console's own page."""
 
     def clean(self) -> dict[str, Any]:
         require_own_origin(self.cleaned_data.get("credential"))

@@ -22,11 +22,11 @@ ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES
 
 
 class BadProviderSettings(Exception):
-    """A provider's settings in the environment cannot be used; the text says why."""
+    """A provider's settings in the environment cannot be used; the text has the reason."""
 
 
 def load_providers(environment: Mapping[str, str], secrets: Path) -> list[dict[str, Any]]:
-    """Every provider, in the form that allauth's settings want; none where nothing is set."""
+    """Every provider, in the form of allauth's settings; none if none is configured."""
     words = environment.get("COUNTERFOIL_OIDC", "").replace(",", " ").split()
     if len(words) != len(set(words)):
         raise BadProviderSettings("COUNTERFOIL_OIDC names a provider twice.")

@@ -1,4 +1,4 @@
-"""Reads of what allauth keeps of a person: their factors, their sessions, and who vouches for them."""
+"""Reads of allauth's data about a person: their factors, sessions, and identity providers."""
 
 from __future__ import annotations
 

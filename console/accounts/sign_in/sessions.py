@@ -37,7 +37,7 @@ class PasswordBackend(ModelBackend):
     def authenticate(
         self, request: HttpRequest | None, username: str | None = None, password: str | None = None, **kwargs: Any
     ) -> User | None:
-        """The account of this name and password; one that the request itself comes from is not read a second time."""
+        """Authenticate by name and password; the account of the request itself is not read twice."""
         user = getattr(request, "user", None)
         if user is None or password is None or not user.is_authenticated or user.get_username() != username:
             stored = queries.stored_password(username)
@@ -48,7 +48,7 @@ class PasswordBackend(ModelBackend):
         return self._record_renewal(user if is_right else None, stored)
 
     def _record_renewal(self, user: User | None, stored: str | None) -> User | None:
-        """A right password whose hash was made with fewer rounds than today's is hashed anew: that is on record too."""
+        """Record the new hash of a right password that had fewer rounds than today's."""
         if user is not None and stored is not None and user.password != stored:
             members.record_password(user=user, at=timezone.now())
         return user
@@ -59,13 +59,15 @@ class PasswordBackend(ModelBackend):
 
 
 class PasswordRecorder:
-    """Django tells each password validator of a password that was saved, whichever way; this one records it."""
+    """Record every saved password: Django calls each password validator, however it was set."""
 
     def validate(self, password: str, user: User | None = None) -> None:
-        """Nothing to refuse."""
+        """Accept everything; there is nothing to validate."""
 
     def password_changed(self, password: str, user: User | None = None) -> None:
-        """Record it in the tenants of the account; a new account has none yet, and its first place tells of it."""
+        """Record the change in the tenants of the account; a new account has none yet, and its first membership records
+        it.
+        """
         if user is not None:
             members.record_password(user=user, at=timezone.now())
 
@@ -77,7 +79,7 @@ class AttemptHandler(AxesDatabaseHandler):
     """The lock of an account after too many wrong passwords."""
 
     def get_failures(self, request: HttpRequest, credentials: dict[str, Any] | None = None) -> int:
-        """The wrong passwords for an account from one address, as `AXES_LOCKOUT_PARAMETERS` says."""
+        """The wrong passwords for an account from one address, per `AXES_LOCKOUT_PARAMETERS`."""
         username, address = get_client_username(request, credentials), getattr(request, "axes_ip_address", None)
         if username is None or address is None:
             return int(super().get_failures(request, credentials))
@@ -90,7 +92,7 @@ class AttemptHandler(AxesDatabaseHandler):
 
 
 class SignInMiddleware(LoginRequiredMiddleware):
-    """Require a signed-in user for every page; the API decides for itself, and a key needs no session."""
+    """Require a signed-in user for every page; the API has checks of its own, and a key needs no session."""
 
     def process_view(self, request: HttpRequest, view_func: Any, *arguments: Any) -> Any:
         if not getattr(view_func, "login_required", True):

@@ -45,7 +45,7 @@ class Provider(OpenIDConnectProvider):
     """One provider of the settings."""
 
     def get_auth_params_from_request(self, request: HttpRequest, action: Action) -> dict[str, Any]:
-        """A nonce that this session alone knows; nothing that the request would like to add."""
+        """A nonce known only to this session, and no parameters from the request."""
         nonce = secrets.token_urlsafe(32)
         request.session[NONCES] = [*request.session.get(NONCES, []), nonce][-MOST_NONCES:]
         # Somebody who is signed in came to show that they are still the same: the provider must ask them.
@@ -56,7 +56,7 @@ class Provider(OpenIDConnectProvider):
         return ["openid", "email", "profile"]
 
     def get_redirect_from_request_kwargs(self, request: HttpRequest) -> dict[str, Any]:
-        """Only ever to sign in: accounts are connected by signing in with a verified e-mail, nothing else."""
+        """Always sign in: accounts are connected only by signing in with a verified e-mail."""
         return super().get_redirect_from_request_kwargs(request) | {"process": "login"}
 
     def extract_uid(self, data: dict[str, Any]) -> str:
@@ -65,7 +65,7 @@ class Provider(OpenIDConnectProvider):
         return digest(f"{claims['iss']}\n{claims['sub']}".encode())
 
     def extract_extra_data(self, data: dict[str, Any]) -> dict[str, Any]:
-        """The stored claims: who vouches for which e-mail."""
+        """Return the stored claims: the issuer and the verified e-mail."""
         kept = ("iss", "sub", "email", "email_verified")
         return {"id_token": {name: value for name, value in data["id_token"].items() if name in kept}}
 
@@ -141,18 +141,18 @@ class SingleSignOnAdapter(DefaultSocialAccountAdapter):
         people.note_verified_email(user=user, email=email, at=timezone.now())
 
     def on_authentication_error(self, request: HttpRequest, provider: Any, *args: Any, **kwargs: Any) -> None:
-        """The person is told that it failed; why is for the operator alone."""
+        """Show the person that it failed; the reason is logged for the operator only."""
         log.warning("single sign-on by %s failed: %s", provider.app.provider_id, kwargs.get("exception") or "no answer")
 
     def _refuse(self, request: HttpRequest, why: str) -> NoReturn:
         raise ImmediateHttpResponse(render(request, "sign_in/refused.html", {"why": why}, status=403))
 
     def send_notification_mail(self, *args: Any, **kwargs: Any) -> None:
-        """Nothing is mailed about a sign-in; it is seen on the account's page."""
+        """Send no mail about a sign-in; it is shown on the account's page."""
 
 
 def redirect_to_provider(request: HttpRequest, provider_id: str) -> HttpResponse:
-    """A page that leads on: a form may not post to another host, so it is no redirect."""
+    """Return a page that forwards the browser: a form may not post to another host, so it is not a redirect."""
     answer: HttpResponse = OAuth2LoginView.adapter_view(OpenIDConnectAdapter(request, provider_id))(request)
     if answer.status_code != 302:
         return answer

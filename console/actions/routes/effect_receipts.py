@@ -182,7 +182,7 @@ def _reading(run: schemas.Run) -> dict[str, Any]:
 
 
 def _log_place(action: Action, shown: schemas.Action) -> dict[str, Any]:
-    """The place of the newest event in the log, with its proof and checkpoint once one is signed."""
+    """The log position of the newest event, with its proof and checkpoint once one is signed."""
     place = shown.log
     found: dict[str, Any] = {"entry_hash": shown.entry_hash, "sealed": bool(place and place.sealed)}
     head = log.current_log(action.tenant_id)

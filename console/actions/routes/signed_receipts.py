@@ -131,7 +131,7 @@ def _digest(data: bytes) -> str:
 
 
 def _decision(allowed: Mapping[str, Any]) -> tuple[str, str]:
-    """The draft's word for what was decided, and why in ours."""
+    """The draft's word for the decision, and the reason in ours."""
     if allowed["by"] == "policy":
         return "allow", "policy"
     match allowed["decision"]:
@@ -144,7 +144,7 @@ def _decision(allowed: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _policy_digest(action: Action) -> dict[str, str]:
-    """The approval policy that decided last; nothing where the entry that names it was erased."""
+    """The approval policy that decided last; empty if the entry that names it was erased."""
     entry = events.entry(action.tenant_id, action.id, action.seq) or {}
     document_hash = entry.get("policy_context", {}).get("approval_policy_digest")
     return {"policy_digest": policy_digest(document_hash)} if document_hash else {}

@@ -1,4 +1,6 @@
-"""Verification runs: what each source answered, which checks were made, what followed, and runs judged again."""
+"""Verification runs: the answer of each source, the checks that were made, their consequence, and
+repeated judgements.
+"""
 
 from __future__ import annotations
 
@@ -69,12 +71,12 @@ def get_replay_bundle(request: HttpRequest, bundle_id: UUID) -> schemas.ReplayBu
 
 
 def _note_look(request: HttpRequest, action: Action) -> None:
-    """Evidence is shown, so whoever asks is noted as if they had opened the action's page."""
+    """Record the access like opening the action's page, because evidence is shown."""
     record_read(request, "action", action.id)
 
 
 def _replayed_action(found: ActionReplay, instead: Mapping[str, str]) -> schemas.ReplayedAction:
-    """An action's runs judged again, as they are answered; `instead` are the versions that were asked for."""
+    """An action's replayed runs as answered; `instead` are the requested policy versions."""
     return schemas.ReplayedAction(
         action_id=UUID(found.action_id),
         text=replay_sentences.action_sentence(found, instead),

@@ -21,8 +21,7 @@ from ledger.record.rules.refusals import Refused
 
 @in_tenant()
 def approval(request: TenantRequest, approval_id: UUID) -> HttpResponse:
-    """The page, which only reads; since when it was open is on the access record, and what else opening it leads to
-    its own request asks for (`report_presence`)."""
+    """The page, which only reads; its own request (`report_presence`) records the opening."""
     found = approvals.approval(request.tenant.id, approval_id)
     shown = erased_page(request, "approval", approval_id) or render_approval(request, approval_id, VoteForm())
     record_page_view(request, "approval", approval_id, found.action_id if found else None)
@@ -32,7 +31,7 @@ def approval(request: TenantRequest, approval_id: UUID) -> HttpResponse:
 def render_approval(
     request: TenantRequest, approval_id: UUID, form: VoteForm, *, status: int = 200, refusal: Refused | None = None
 ) -> HttpResponse:
-    """The page of one approval, with what was typed, and why it was not taken."""
+    """The page of one approval, with the typed text and the reason of a refusal."""
     found = approvals.approval(request.tenant.id, approval_id)
     if found is None:
         raise Http404

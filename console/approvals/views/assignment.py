@@ -80,7 +80,7 @@ def ask_agent(request: TenantRequest, approval_id: UUID) -> HttpResponse:
 @in_tenant()
 @require_POST
 def report_presence(request: TenantRequest, approval_id: UUID) -> HttpResponse:
-    """Say that this page is open, and hear who else has it open.
+    """Report that this page is open, and return who else has it open.
 
     The first time the page says that it was opened just now: what its reader was told of it is seen, and the target is
     read again for a reviewer.

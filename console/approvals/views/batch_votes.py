@@ -58,7 +58,7 @@ def vote_on_several(request: TenantRequest) -> HttpResponse:
 
 
 def _show(request: TenantRequest, ids: list[UUID], form: BatchVoteForm, *, status: int = 200) -> HttpResponse:
-    """The items in full, those that cannot be voted on together apart from the rest."""
+    """The items in full; those that cannot be voted on together are listed separately."""
     found = approvals.approvals_named(request.tenant.id, ids)
     if not found:
         messages.error(request, "Select the items to decide.")

@@ -129,7 +129,7 @@ def _replace(request: TenantRequest, approval_id: UUID, wanted: edits.Edit) -> H
 
 
 def _leaves_nobody(request: TenantRequest, approval: Approval) -> bool:
-    """Return whether nobody could approve an edit by this person under the request's present terms."""
+    """Return True if nobody could approve an edit by this person under the request's present terms."""
     return edits.eligible_if_edited(approval, editor=request.caller.actor.id, at=request.as_of).stranded
 
 

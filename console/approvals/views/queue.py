@@ -1,4 +1,4 @@
-"""The inbox of approvals: what waits for people, in the order in which it should be looked at."""
+"""The inbox of approvals: waiting requests, in order of urgency."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def inbox(request: TenantRequest) -> HttpResponse:
 
 @in_tenant()
 def next_approval(request: TenantRequest) -> HttpResponse:
-    """The next one that waits for this person's vote, under the filters with which they last looked at the queue."""
+    """The next request that waits for this person's vote, under the filters of their last look at the queue."""
     query = QueryDict(request.session.get(_session_key(request), ""))
     wanted = queue_filter(request, query).wanted(me=request.caller.actor.id)
     wanted |= {"without": request.caller.actor.id}
@@ -107,7 +107,7 @@ def exported_rows(request: TenantRequest) -> list[dict[str, Any]]:
 
 
 def _found_on(request: TenantRequest, tab: str, *, after: UUID | None = None, limit: int) -> list[Any]:
-    """The approvals of a tab behind the row `after`; those that wait under their filters."""
+    """The approvals of a tab after the row `after`; waiting ones under their filters."""
     tenant = request.tenant.id
     if tab == "decided":
         return approvals.decided_approvals(tenant, before=after, limit=limit)
@@ -120,7 +120,7 @@ def _found_on(request: TenantRequest, tab: str, *, after: UUID | None = None, li
 
 
 def queue_filter(request: TenantRequest, query: QueryDict) -> QueueFilter:
-    """The filters of an address, over what this tenant has to choose from."""
+    """The filters of an address, over the choices of this tenant."""
     tenant = request.tenant.id
     called = directory.names_of(tenant)
     people = [(str(each.actor_id), called.get(each.actor_id, "somebody")) for each in approvers.approvers(tenant)]

@@ -1,4 +1,4 @@
-"""The vote on the approval's page: given with a passkey, a code or a password, or refused with what was typed kept."""
+"""The vote on the approval's page: with a passkey, a code or a password; a refused one keeps the typed text."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def vote_coverage(request: TenantRequest, approval_id: UUID) -> HttpResponse:
 
 
 def _check_role(request: TenantRequest) -> None:
-    """Operators who are no reviewers may break the glass, where the policy lets them, and nothing else."""
+    """Operators who are not reviewers may only use break-glass, where the policy allows it."""
     if "reviewer" not in request.caller.roles and request.POST.get("verdict") != binding.VoteChoice.BREAK_GLASS:
         raise NotAllowed("Only reviewers may do this.")
 

@@ -49,7 +49,7 @@ def start_batch(request: TenantRequest) -> HttpResponse:
 
 
 def _selected_cases(request: TenantRequest, form: BatchForm) -> list[UUID]:
-    """The ticked cases, or all that match the filter of the page they were seen on."""
+    """Return the ticked cases, or all that match the filter of the page on which they were ticked."""
     if form.cleaned_data["scope"] != "all":
         return form.cases()
     seen = QueryDict(form.cleaned_data["filter"])

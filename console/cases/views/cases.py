@@ -235,7 +235,7 @@ def challenge(request: TenantRequest, case_id: UUID) -> HttpResponse:
 
 
 def _settlement_draft(request: TenantRequest) -> settlement_signing.SettlementDraft:
-    """The settlement to sign: a resolution by an operator, else the confirmation of a proposal."""
+    """Return the settlement to sign: a resolution by an operator, otherwise the confirmation of a proposal."""
     if "resolution" not in request.POST:
         form = ConfirmationForm({**request.POST.dict(), "answer": "confirm"})
         covers = form.cleaned_data["covers"] if form.is_valid() else ""
@@ -258,7 +258,7 @@ def _settlement_draft(request: TenantRequest) -> settlement_signing.SettlementDr
 def _render_refusal(
     request: TenantRequest, case_id: UUID, refusal: Refused, form: ResolutionForm | None
 ) -> HttpResponse:
-    """The page again as it is now, with what was typed and why it was not taken."""
+    """The page as it is now, with the typed text and the reason of the refusal."""
     if refusal.status == 404:
         raise refusal
     return render_case(request, case_id, resolution=form, refusal=refusal, status=refusal.status)
@@ -273,7 +273,7 @@ def render_case(
     refusal: Refused | None = None,
     status: int = 200,
 ) -> HttpResponse:
-    """The case page, with a form that was not complete where there is one."""
+    """Return the case page, with the incomplete form if there is one."""
     found = queries.case(request.tenant.id, case_id)
     if found is None:
         raise Http404
@@ -292,7 +292,7 @@ def render_case(
 
 
 def _unoffered_text(page: dict[str, Any], form: ResolutionForm | None) -> dict[str, str] | None:
-    """The text typed into a form that the page no longer offers, so that nothing is lost."""
+    """Return the text typed into a form that the page no longer offers, so that it is not lost."""
     offered = {each["code"] for group in page["ways"] for each in group["choices"]} if page["may_settle"] else set()
     if form is None or form.data.get("resolution") in offered:
         return None
@@ -300,7 +300,7 @@ def _unoffered_text(page: dict[str, Any], form: ResolutionForm | None) -> dict[s
 
 
 def case_filter(request: TenantRequest, query: QueryDict | None = None) -> CaseFilter:
-    """The filters of an address, over what this tenant has to choose from."""
+    """The filters of an address, over the choices of this tenant."""
     seen = CASES_LIST.without_faults(request.GET) if query is None else query
     return CaseFilter(seen, owners=_owners(request), reasons=queries.open_case_reasons(request.tenant.id))
 
@@ -310,7 +310,7 @@ def _owners(request: TenantRequest) -> list[tuple[str, str]]:
 
 
 def _batch(request: TenantRequest) -> dict[str, Any] | None:
-    """The bar for doing one thing to many cases; for operators only."""
+    """The bulk bar for cases; for operators only."""
     if "operator" not in request.caller.roles:
         return None
     return {
@@ -341,7 +341,7 @@ def _order(filters: CaseFilter) -> str:
 
 
 def queue_tabs(request: TenantRequest, current: str) -> list[dict[str, Any]]:
-    """The shelves of the queue, and the batches beside them."""
+    """The tabs of the queue, and the batches."""
     here = reverse("cases", args=[request.tenant.slug])
     tabs = [(name, word, f"{here}?tab={name}" if name else here) for name, word in TABS.items()]
     if "operator" in request.caller.roles:

@@ -89,7 +89,7 @@ class Command(BaseCommand):
 
 
 def find_strays(tenant: Tenant) -> tuple[dict[UUID, list[UUID]], dict[UUID, list[str]]]:
-    """The stray evidence of a tenant by subject, and what else is wrong with each subject."""
+    """The stray evidence of a tenant by subject, and the other faults of each subject."""
     pointers: list[UUID] = []
     others: dict[UUID, list[str]] = defaultdict(list)
     unlisted: dict[UUID, list[str]] = defaultdict(list)
@@ -113,7 +113,7 @@ def find_strays(tenant: Tenant) -> tuple[dict[UUID, list[UUID]], dict[UUID, list
 
 
 def check_runs(tenant_id: UUID, subject_id: UUID, pointers: list[UUID]) -> None:
-    """Refuse runs whose rows say something else than their evidence."""
+    """Refuse runs whose rows differ from their evidence."""
     for run in reviews_queries.runs_of(tenant_id, subject_id):
         if run.pointer in pointers:
             verdict = reviews_queries.run_findings(run).get("verdict", {})

@@ -52,7 +52,7 @@ PAUSE_S = 0.1
 
 @dataclass(eq=False)
 class Bar:
-    """A progress bar on a terminal; nothing at all where the output goes elsewhere."""
+    """A progress bar on a terminal; silent if the output goes elsewhere."""
 
     out: TextIO
     whole: int

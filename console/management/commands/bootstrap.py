@@ -90,7 +90,7 @@ class Command(BaseCommand):
 
 
 def set_up_tenant(*, slug: str, name: str, policies: Mapping[str, Mapping[str, Any]], at: datetime) -> dict[str, Any]:
-    """Create everything in the caller's transaction; the result holds the secrets to show once."""
+    """Create everything in the caller's transaction; return the secrets to show once."""
     host = urlsplit(settings.COUNTERFOIL_PUBLIC_URL).hostname or "localhost"
     tenant = registration.set_up_tenant(
         tenant_id=ledger.new_id(at), slug=slug, name=name, host=host, policies=policies, at=at
@@ -131,7 +131,7 @@ def _ask_for_mode() -> str:
 
 
 def _read_policy(given: str) -> tuple[str, dict[str, Any]]:
-    """The kind and the checked document that `KIND=FILE` names; the first version is `1`."""
+    """Return the kind and the checked document that `KIND=FILE` names; the first version is `1`."""
     kind, _, file = given.partition("=")
     if kind not in POLICY_KINDS or not file:
         raise CommandError(f"{given!r} is not KIND=FILE. KIND is one of {', '.join(POLICY_KINDS)}.")

@@ -83,7 +83,7 @@ def check_role(role: str) -> None:
 
 
 def check_age() -> None:
-    """Take over a database of the old migrations if it has all of them; refuse it otherwise."""
+    """Adopt a database of the old migrations if it has all of them; refuse it otherwise."""
     if rows("SELECT to_regclass('django_migrations') IS NULL")[0][0]:
         return
     applied = {name for (name,) in rows("SELECT app || '.' || name FROM django_migrations")}
@@ -101,7 +101,7 @@ def ensure_partitions() -> None:
 
 
 def grant(role: str, rights: RoleRights) -> None:
-    """Revoke everything, then grant what the lists say, in the caller's transaction."""
+    """Revoke everything, then grant the listed rights, in the caller's transaction."""
     tables: dict[str, bool] = dict(
         rows(
             "SELECT relname, relispartition FROM pg_class"

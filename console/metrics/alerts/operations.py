@@ -1,4 +1,4 @@
-"""Alert rules and alerts: made, changed and ended by people, raised and cleared by what is counted.
+"""Alert rules and alerts: created, changed and ended by people, raised and cleared by figures.
 
 Each turn is one transaction: the row, its event, and the end of the wait. If we crash before it commits, the next look
 finds what this one did. The database keeps two looks at once from raising the same alert twice.
@@ -76,7 +76,9 @@ def change_rule(
     by: ledger.Actor,
     at: datetime,
 ) -> AlertRule:
-    """Other thresholds for the same share; an open alert stays, and is judged by these. A wait begins anew."""
+    """Change the thresholds of a rule; an open alert stays and is judged by the new ones. A waiting time
+    starts again.
+    """
     head, row = _lock_rule(tenant_id, rule_id)
     row.raise_at, row.clear_at, row.least_cases = raise_at, clear_at, least_cases
     row.hold_min, row.past_since = int(hold.total_seconds()) // 60, None
@@ -89,7 +91,7 @@ def change_rule(
 
 
 def end_rule(*, tenant_id: UUID, rule_id: UUID, reason: str, by: ledger.Actor, at: datetime) -> AlertRule:
-    """Watch a share no more; an open alert of the rule ends with it, and says so."""
+    """End a rule; its open alert ends with it, with that reason."""
     head, row = _lock_rule(tenant_id, rule_id)
     row.ended_at = at
     AlertRule.objects.filter(tenant_id=tenant_id, id=rule_id).update(ended_at=at, past_since=None)
@@ -103,7 +105,7 @@ def end_rule(*, tenant_id: UUID, rule_id: UUID, reason: str, by: ledger.Actor, a
 
 
 def judge_rules(*, tenant_id: UUID, at: datetime) -> int:
-    """Judge each rule by its figure as it is counted; how many alerts turned. Inside `tenancy`."""
+    """Judge each rule by its present figure; return the number of alerts that changed. Inside `tenancy`."""
     rules = queries.alert_rules(tenant_id)
     counted_to = queries.counted_to(tenant_id) if rules else None
     if counted_to is None:
@@ -140,8 +142,8 @@ def _judge(rule: AlertRule, counted_to: datetime, *, at: datetime) -> bool:
 
 
 def compare_versions_in_force(*, tenant_id: UUID, at: datetime) -> int:
-    """Hold the version in force of the verification policy and of each contract against the one before it, over the
-    last 30 days; how many alerts turned. Inside `tenancy`.
+    """Compare the version in force of the verification policy and of each contract with the previous one, over the last
+    30 days; return the number of alerts that changed. Inside `tenancy`.
     """
     since, is_alone = at - COMPARED_OVER, queries.lock_comparison(tenant_id)
     if not is_alone:
@@ -168,7 +170,7 @@ def _policy_versions(tenant_id: UUID, since: datetime, at: datetime) -> Compared
 
 
 def _contract_versions(tenant_id: UUID, since: datetime) -> dict[str, Compared | None]:
-    """Only of contracts that have a new version, for the counts are read from single actions."""
+    """Return the versions of those contracts that have a new one, because their counts are read from single actions."""
     versions = catalogue.contract_versions(tenant_id)
     new = {each.name for each in versions if each.registered_at >= since}
     several = {each.name for each in versions if each.name in new and each.registered_at < since}
@@ -187,7 +189,7 @@ def _contract_versions(tenant_id: UUID, since: datetime) -> dict[str, Compared |
 
 
 def _newest_two(judged: Sequence[tuple[str, Mapping[str, int]]], in_force: str | None) -> Compared | None:
-    """The version in force beside the one that judged something before it; None where there is no such pair."""
+    """The version in force and the previous one that judged something; None if there is no such pair."""
     known = [each for each in judged if each[1].get("executed")]
     place = next((number for number, (version, _) in enumerate(known) if version == in_force), 0)
     return (known[place - 1], known[place]) if place else None

@@ -95,7 +95,7 @@ def render_metrics(tenant_id: UUID, *, at: datetime) -> bytes:
 
 
 def _catalogue(registry: CollectorRegistry, tenant_id: UUID, tenant: str, period: MetricPeriod) -> None:
-    """The twenty-five metrics, and the counts that their shares are of, for all tools and for each."""
+    """Return the twenty-five metrics, and the counts that their shares refer to, for all tools and for each."""
     counts = _counts_by_tool(tenant_id, period)
 
     def publish(name: str, words: str, values: Mapping[Key, float | None]) -> None:
@@ -123,7 +123,7 @@ def _catalogue(registry: CollectorRegistry, tenant_id: UUID, tenant: str, period
 
 
 def _counts_by_tool(tenant_id: UUID, period: MetricPeriod) -> dict[Key, Counter[str]]:
-    """The counts of all tools, under `WHOLE`, and those of the busiest."""
+    """The counts of all tools, under `WHOLE`, and those of the busiest ones."""
     rows = queries.count_by(
         tenant_id,
         "tool",

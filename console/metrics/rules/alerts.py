@@ -1,4 +1,4 @@
-"""Alert rules: when a share is far enough from where it should be, and for how long, that people are told. Pure.
+"""Alert rules: how far and for how long a share must deviate before people are notified. Pure.
 
 1. A rule raises at one threshold and clears at another, so that a figure that moves around either does not flap. Where
    the raising threshold is the higher one, the alert is about too much, otherwise about too little.
@@ -67,7 +67,7 @@ class AlertTurn(StrEnum):
 
 @dataclass(frozen=True)
 class AlertStep:
-    """The result of one look: the time since which the figure has been past its threshold, and the turn."""
+    """The result of one evaluation: the time since which the figure has been past its threshold, and the turn."""
 
     past_since: datetime | None = None
     turn: AlertTurn | None = None
@@ -86,7 +86,7 @@ def check_terms(terms: AlertTerms) -> None:
 def judge_figure(
     terms: AlertTerms, *, is_open: bool, past_since: datetime | None, part: int, whole: int, at: datetime
 ) -> AlertStep:
-    """Judge whether the alert turns at this look (rules 1 to 4)."""
+    """Judge whether the alert turns at this evaluation (rules 1 to 4)."""
     if whole < terms.least_cases:
         return AlertStep()
     threshold = terms.clear_at if is_open else terms.raise_at
@@ -150,7 +150,7 @@ def _minutes(length: timedelta) -> str:
 
 
 def describe_regression(about: str, versions: tuple[str, str], old: Counts, new: Counts) -> str:
-    """The sentence of a regression between two versions, oldest first; empty where chance explains it (rule 5)."""
+    """The sentence of a regression between two versions, oldest first; empty if chance explains it (rule 5)."""
     told = [
         _difference_text(each, versions[0], old, new) for each in COMPARED if _is_apart(each, old, new, BEYOND_CHANCE)
     ]

@@ -1,4 +1,4 @@
-"""The twenty-five metrics as data: what each divides by what, what it shows, and from where on it is healthy.
+"""The twenty-five metrics as data: numerator, denominator, meaning, and healthy bound.
 
 1. A share is its numerator divided by its denominator, both sums of counts (`facts.COUNTS`) over the same hours and the
    same filters. Nothing divided by nothing is None: there is no such number, and it is no zero (R-MT-04, C-49).
@@ -38,7 +38,7 @@ class MetricGroup(StrEnum):
 
 @dataclass(frozen=True)
 class Metric:
-    """One metric. `part` and `whole` name counts; a delay names in `part` what it measures.
+    """One metric. `part` and `whole` name counts; for a delay `part` names what it measures.
 
     `high_is_bad` says which direction deserves a look; None where neither does. `limit` is the healthy bound.
     """
@@ -138,7 +138,7 @@ BY_ID: Final[Mapping[str, Metric]] = {each.id: each for each in METRICS}
 
 
 def value_of(metric: Metric, counts: Mapping[str, int]) -> float | None:
-    """The value of a share or a count (rule 1); None for a share of nothing, and for what is no share."""
+    """The value of a share or a count (rule 1); None for a share without cases, and for other kinds."""
     if metric.kind is MetricKind.COUNT:
         return float(counts.get(metric.part, 0))
     if metric.kind is not MetricKind.SHARE or not counts.get(metric.whole):

@@ -1,4 +1,4 @@
-"""Delays, kept so that hours can be added up: each rounded to two significant digits and counted.
+"""Delays, stored so that hours can be added up: each rounded to two significant digits and counted.
 
 1. A delay is a whole number of milliseconds, never below zero. It is kept under the value that its first two digits
    give, rounded half up: 2,340 ms stands at 2,300, 47 ms at 47. So a median is at most 5 % from the exact one; the mean
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class DelaySummary:
-    """Count, and in milliseconds the mean, the median and the 95th percentile; None where there was no delay."""
+    """Count, and in milliseconds the mean, the median and the 95th percentile; None without a delay."""
 
     count: int
     mean_ms: float | None
@@ -42,7 +42,7 @@ def _rank(counted: Mapping[int, int], count: int, percent: int) -> int:
 
 
 def distribute(counted: Mapping[int, int], edges: Iterable[int]) -> list[int]:
-    """Count the delays up to each edge and above the one before; the last part is everything beyond."""
+    """Count the delays up to each edge and above the one before; the last count has all larger ones."""
     bounds = list(edges)
     parts = [0] * (len(bounds) + 1)
     for value, count in counted.items():

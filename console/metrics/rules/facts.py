@@ -49,7 +49,7 @@ _WORD_OF_RECOVERY = frozenset({"compensation_attested", "attested_absent"})
 
 @dataclass(frozen=True, slots=True)
 class HistoryEvent:
-    """One event, in what counts: `verification` is the digest of that policy, where the envelope names one."""
+    """The relevant fields of one event: `verification` is the digest of that policy, if the envelope names one."""
 
     id: UUID
     seq: int
@@ -164,7 +164,7 @@ def _finding_counts(history: ActionHistory) -> dict[str, int | bool]:
 
 
 def _was_disproved(events: Sequence[HistoryEvent]) -> bool:
-    """Return whether a reading found it other than intended; an undisputed absence is no disproof."""
+    """Return True if a reading found it other than intended; an undisputed absence does not count."""
     return any(
         each.state == "RECONCILIATION_FAILED" != each.from_state and not each.kind.startswith("attested")
         for each in events

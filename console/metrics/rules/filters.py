@@ -8,7 +8,9 @@ from dataclasses import dataclass, fields
 
 @dataclass(frozen=True)
 class MetricFilter:
-    """An empty value narrows nothing. Calls are judged by no verification policy, so no version has any."""
+    """The filter; an empty value does not restrict. Calls are not judged by a verification policy, so none has a
+    version.
+    """
 
     tool: str = ""
     agent: str = ""

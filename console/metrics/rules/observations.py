@@ -1,4 +1,4 @@
-"""Observations: what changed from the period before to this one, as sentences, and only where it is no accident.
+"""Observations: significant changes from the previous period to this one, as sentences.
 
 1. An observation compares one share over two periods of the same length. It is made only over at least `LEAST_CASES`
    in both, which chance would not bring about (`regression.exceeds_chance`), and where the share has changed by a
@@ -23,7 +23,7 @@ Counts = Mapping[str, int]
 
 @dataclass(frozen=True)
 class Observation:
-    """One sentence about one metric; `is_worse`: whether it deserves a look, `where`: the tool or agent it names."""
+    """One sentence about one metric; `is_worse`: it deserves attention, `where`: the tool or agent it names."""
 
     metric: Metric
     sentence: str
@@ -59,7 +59,7 @@ def _observe(
 
 
 def describe_change(before: float, after: float) -> str:
-    """Describe the change of a share, in a word or two."""
+    """Describe the change of a share in one or two words."""
     if before == 0:
         return "new"
     ratio = after / before
@@ -79,7 +79,7 @@ def format_share(value: float) -> str:
 def _where(
     metric: Metric, rise: float, now: Counts, earlier: Counts, parts: Mapping[tuple[str, str], tuple[Counts, Counts]]
 ) -> tuple[str, str] | None:
-    """The slice without which the change would be small, if there is one (rule 2)."""
+    """Return the slice without which the change would be small, if there is one (rule 2)."""
     sizes = {}
     for key, (after, before) in parts.items():
         if after.get(metric.whole, 0) == now.get(metric.whole, 0):

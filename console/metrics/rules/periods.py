@@ -1,4 +1,4 @@
-"""Periods that figures are over: whole hours or days of UTC, drawn in equal steps, beside the same length before.
+"""Periods of figures: whole hours or days of UTC, drawn in equal steps, compared with the same length before.
 
 1. A period of hours ends with the hour that runs, one of days with the day that runs; so it is never cut within what is
    counted in one.
@@ -51,12 +51,12 @@ class MetricPeriod:
         return [self.since + number * self.step for number in range(-(-(self.until - self.since) // self.step))]
 
     def step_of(self, moment: datetime) -> datetime:
-        """The beginning of the step that a moment is in."""
+        """Return the start of the step that contains a time."""
         return self.since + (moment - self.since) // self.step * self.step
 
 
 def period_named(name: str, *, at: datetime) -> MetricPeriod:
-    """The period of that name that runs at a moment (rule 1); a week where there is none."""
+    """The running period of that name at a moment (rule 1); a week if there is no such name."""
     known = name if name in NAMED else "week"
     words, length, step = NAMED[known]
     unit = HOUR if known == "day" else DAY
@@ -65,7 +65,7 @@ def period_named(name: str, *, at: datetime) -> MetricPeriod:
 
 
 def period_between(since: datetime, until: datetime, *, step: timedelta) -> MetricPeriod:
-    """The period from the hour or day (by the step) of one moment to the end of that of another."""
+    """Return the period from the hour or day (by the step) of one time to the end of that of another."""
     unit = DAY if step % DAY == timedelta(0) else HOUR
     first, last = _floor(since, unit), _floor(until, unit)
     return MetricPeriod("", "period", first, max(last if last == until else last + unit, first + unit), step)

@@ -22,7 +22,7 @@ _COMPARED: Final = (("verification_failed", "executed"), ("mismatched", "read_ba
 
 @dataclass(frozen=True)
 class VersionComparison:
-    """One version beside the one before it; a rise is in shares (0.1 is ten in a hundred more)."""
+    """One version compared with the previous one; a rise is in shares (0.1 is ten in a hundred more)."""
 
     version: str
     previous: str
@@ -38,7 +38,7 @@ class VersionComparison:
 
 
 def compare_versions(judged: Sequence[tuple[str, Mapping[str, int]]]) -> list[VersionComparison]:
-    """Every version that judged something beside the one before it, oldest first."""
+    """Compare every version that judged something with the previous one, oldest first."""
     known = [(version, counts) for version, counts in judged if counts.get("executed")]
     return [_compare(old, new) for old, new in pairwise(known)]
 
@@ -59,7 +59,7 @@ def _compare(old: tuple[str, Mapping[str, int]], new: tuple[str, Mapping[str, in
 
 
 def share_rise(old: Mapping[str, int], new: Mapping[str, int], part: str, whole: str) -> float | None:
-    """By how much a share is larger in `new`; None where either is a share of nothing (rule 2)."""
+    """The rise of a share in `new`; None if either has no cases (rule 2)."""
     if not old.get(whole) or not new.get(whole):
         return None
     return new.get(part, 0) / new[whole] - old.get(part, 0) / old[whole]

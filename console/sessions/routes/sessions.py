@@ -177,7 +177,7 @@ def propose(request: HttpRequest, session_id: UUID, body: schemas.CallsBody) -> 
 def _propose_and_start(
     request: HttpRequest, session_id: UUID, body: schemas.CallsBody, executor: Caller, wanted: StartRequest
 ) -> schemas.CallResults:
-    """The proposal, and the start of its action where nothing holds it back, in one transaction.
+    """Propose the call, and start its action if nothing holds it back, in one transaction.
 
     If we crash before the commit, neither happened; after it the action is EXECUTING, and a repeat of this request
     gets the same attempt. A start that is refused undoes nothing of the proposal: the order waits as any other.

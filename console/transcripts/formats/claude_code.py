@@ -1,4 +1,4 @@
-"""Session files of Claude Code, and its `stream-json`: one line for each part of a message, in an envelope of its own.
+"""Session files of Claude Code, and its `stream-json`: one line for each part of a message, each with an envelope.
 
 1. The envelope names the session, and the message in it is one of Anthropic's, of which each block has a line.
 2. What the program writes itself (notes to the model, a summary of what was cut off, errors of the API in the

@@ -1,4 +1,4 @@
-"""The words in a message's content, which is a text or a list of blocks in every format."""
+"""The text in a message's content, which is a text or a list of blocks in every format."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _MAY_CALL = re.compile(r"tool|function|invocation|^parts$|(^|_)calls?$|Calls?$",
 
 
 def unread_parts(body: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Path and kind of each part of a message that no reader knows, and that may therefore be a call or an answer."""
+    """Path and kind of each part of a message that no reader recognises, and that may be a call or an answer."""
     is_listed = bool(body.get("tool_calls"))
     for name in ("content", "parts"):
         listed = body.get(name)
@@ -99,7 +99,7 @@ def _kind_of(block: Any) -> str:
 
 
 def parse_answer_content(content: object) -> Any:
-    """Parse an answer's content: JSON in a text as its value, words as text, and anything else as it is."""
+    """Parse an answer's content: JSON in a text as its value, text as text, and anything else unchanged."""
     if isinstance(content, list) and content and all(isinstance(one, dict) and "type" in one for one in content):
         content = text_of(content) or content
     if not isinstance(content, str):
@@ -114,7 +114,7 @@ def parse_answer_content(content: object) -> Any:
 
 
 def name_of(value: object) -> str:
-    """A name or an id as text; empty for anything that is none."""
+    """A name or an id as text; empty for any other value."""
     if isinstance(value, str):
         return value
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else ""

@@ -22,7 +22,7 @@ from console.transcripts.records import TranscriptTurn
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """One format: its name, whether an item is of it, and the turn in an item."""
+    """One format: its name, its recognition of an item, and the turn in an item."""
 
     name: str
     fits: Callable[[dict[str, Any]], bool]
@@ -38,7 +38,7 @@ _TELLING = {name: place for place, name in enumerate(NAMES)}
 
 
 def format_of(item: object) -> Format | None:
-    """The format of one message, or None where none of them fits."""
+    """The format of one message, or None if none matches."""
     if not isinstance(item, dict) or not all(isinstance(item.get(name), str | None) for name in ("role", "type")):
         return None
     return next((one for one in FORMATS if one.fits(item)), None)

@@ -95,7 +95,7 @@ def _outcome(item: dict[str, Any]) -> tuple[Any, bool | None]:
 
 
 def _exit_code(output: Any) -> int | None:
-    """The exit code that an output states; of a command that was cut off in time, one that is none of success."""
+    """The exit code in an output; for a command that was cut off in time, a failing one."""
     if not isinstance(output, dict):
         return None
     outcome = output.get("outcome")

@@ -41,9 +41,7 @@ _FIGURES: Final = ("phantom", "argument_hallucination", "valid_execution_failed"
 
 
 def import_row(slug: str, row: Recording, called: Mapping[UUID, str], *, run_out: datetime) -> dict[str, Any]:
-    """An import in the list of imports; one that was erased has no name any more. `run_out` is when the time is over
-    of what was imported before.
-    """
+    """An import in the list of imports; an erased one has no name. `run_out` is the expiry of earlier imports."""
     return {
         "row": row,
         "ran_out": bool(row.digest) and row.at <= run_out,
@@ -53,7 +51,7 @@ def import_row(slug: str, row: Recording, called: Mapping[UUID, str], *, run_out
 
 
 def figure_links(slug: str, row: Recording) -> list[dict[str, Any]]:
-    """The numbers of a recording, each with the conversations behind it."""
+    """Return the numbers of a recording, each with a link to its conversations."""
     told = row.totals
     counted = told.get("categories", {}) | told.get("further", {})
     found = [
@@ -73,12 +71,12 @@ def code_counts(slug: str, row: Recording) -> list[dict[str, Any]]:
 def conversation_rows(
     slug: str, rows: Iterable[RecordedConversation], said: Mapping[int, tuple[int, str]], sought: str = ""
 ) -> list[dict[str, Any]]:
-    """Conversations in the list of a recording, each with a message of it, cut around the words that were sought."""
+    """Return conversations in the list of a recording, each with a message, cut around the searched words."""
     return [_conversation_row(slug, row, said.get(row.number), sought) for row in rows]
 
 
 def cut_excerpt(text: str, sought: Iterable[str]) -> str:
-    """A text in a line or two: from its beginning, or around the first of these words."""
+    """Return a text in a line or two: from its beginning, or around the first of these words."""
     plain = " ".join(text.split())
     places = [place for place in (plain.lower().find(word) for word in sought) if place >= 0]
     start = plain.rfind(" ", 0, max(min(places, default=0) - MOST_BEFORE, 0)) + 1
@@ -110,7 +108,7 @@ def finding_links(row: RecordedConversation, address: str) -> list[dict[str, Any
 
 
 def message_context(row: RecordedMessage, address: str) -> dict[str, Any]:
-    """One message to be read: what it claims falsely is struck out, its calls stand under it."""
+    """One message for reading: false claims are struck out, its calls are below it."""
     role, icon = ROLES.get(row.role, (row.role.capitalize(), "dot"))
     false = [each for each in row.claims if each["code"]]
     return {
@@ -127,7 +125,7 @@ def message_context(row: RecordedMessage, address: str) -> dict[str, Any]:
 
 
 def message_url(address: str, number: int) -> str:
-    """The way to one message of a conversation, on whatever page of it that is."""
+    """The address of one message of a conversation, on its page."""
     return f"{address}?{urlencode({'from': number})}#message-{number}"
 
 

@@ -108,7 +108,7 @@ class ConversationFilter(forms.Form):
 
 
 class EraseRecordingForm(forms.Form):
-    """On what legal basis a recording is to be erased, and why."""
+    """The legal basis and the reason for erasing a recording."""
 
     legal_basis = forms.CharField(max_length=300, error_messages={"required": "Name the legal basis."})
     reason = forms.CharField(

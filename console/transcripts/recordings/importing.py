@@ -43,7 +43,7 @@ class FileChanged(Refused):
 
 @dataclass(eq=False)
 class IncomingFile:
-    """One file: what was audited of it so far. `there` is its import, where these bytes were imported before."""
+    """One file: its audit so far. `there` is an earlier import of the same bytes."""
 
     file: Path
     digest: str
@@ -53,13 +53,13 @@ class IncomingFile:
     faults: list[TranscriptFault] = field(default_factory=list)
 
     def add(self, found: ConversationAudit) -> None:
-        """Take in a conversation."""
+        """Add a conversation."""
         if self.there is None:
             self.spool.add(found)
             self.totals.add(found)
 
     def fault(self, found: TranscriptFault) -> None:
-        """Note a place that could not be read."""
+        """Record an unreadable place."""
         self.totals.faults += 1
         if len(self.faults) < recording_rows.MOST_FAULTS:
             self.faults.append(found)
@@ -85,7 +85,7 @@ class RecordingImporter:
             yield IncomingFile(file, digest, spool, there)
 
     def keep(self, incoming: IncomingFile, *, at: datetime) -> Recording:
-        """Write what was read of a file that is not there yet."""
+        """Write the rows of a file that was not imported before."""
         if sha256_of_file(incoming.file) != incoming.digest:
             raise FileChanged
         file = recordings_operations.AuditedFile(
@@ -115,7 +115,7 @@ class RecordingImporter:
 def open_importer(
     slug: str, *, username: str, trust: TrustRequirement, catalogue: ContractCatalogue
 ) -> RecordingImporter:
-    """The way into the console of a tenant; refuses a tenant and a person that nobody knows."""
+    """Open an import into the console of a tenant; refuse an unknown tenant or person."""
     found = events.tenant(slug)
     if found is None:
         raise NotFound(detail=f"There is no tenant {slug}.")

@@ -1,4 +1,4 @@
-"""Keeping a recording: its rows and the one event that says who imported which file, in one transaction.
+"""Store a recording: its rows and the one event about its import, in one transaction.
 
 If the process dies before the commit, nothing of the import is there, and the same command begins again; after it, the
 file is there and is not taken a second time.
@@ -51,7 +51,7 @@ class RowSpool:
     count: int = 0
 
     def add(self, found: ConversationAudit) -> None:
-        """Take in one conversation: all of it or, where it cannot be written, nothing."""
+        """Add one conversation completely or, if it cannot be written, not at all."""
         number = self.count + 1
         # Made before anything is written, so that what fails here leaves no half of it.
         head = orjson.dumps(recording_rows.conversation_row(found, number))
@@ -71,7 +71,7 @@ class RowSpool:
 
 @contextmanager
 def open_spool(trust: TrustRequirement) -> Iterator[RowSpool]:
-    """A place for the rows of one recording."""
+    """A temporary store for the rows of one recording."""
     with TemporaryFile() as conversations, TemporaryFile() as messages:
         yield RowSpool(trust, conversations, messages)
 
@@ -104,7 +104,7 @@ class TooManyMessages(Refused):
 
 @dataclass(frozen=True, kw_only=True)
 class AuditedFile:
-    """A file as it was audited: its name and digest, how far answers were trusted, and against which contracts.
+    """A file as audited: its name and digest, the trust in answers, and the contracts.
 
     `contracts` is the digest of the contracts that were given, empty where the recordings brought their own tools.
     """
@@ -155,7 +155,7 @@ def store_recording(
 def request_erasure(
     *, tenant_id: UUID, recording_id: UUID, legal_basis: str, reason: str, by: ledger.Actor, at: datetime
 ) -> None:
-    """Ask for a recording to be erased; another person must confirm it, as for everything (R-LE-21)."""
+    """Request the erasure of a recording; another person must confirm it, as for everything (R-LE-21)."""
     if recordings_queries.find_recording(tenant_id, recording_id) is None:
         raise NotFound(detail="There is no such recording here.")
     wish = erasure.ErasureRequest(subjects=(recording_id,), legal_basis=legal_basis, reason=reason)

@@ -71,7 +71,7 @@ class PagePosition:
 
 @dataclass(frozen=True)
 class ConversationPage:
-    """A page of conversations. `behind` is where the next begins."""
+    """A page of conversations. `behind` is the position of the next page."""
 
     rows: list[RecordedConversation]
     behind: PagePosition | None
@@ -101,7 +101,7 @@ def recording_with_digest(tenant_id: UUID, digest: str) -> Recording | None:
 
 
 def expired_recordings(tenant_id: UUID, *, before: datetime, limit: int) -> list[UUID]:
-    """Recordings that were imported before a moment and not erased, oldest first."""
+    """Return recordings that were imported before a time and not erased, oldest first."""
     rows = Recording.objects.filter(tenant_id=tenant_id, id__lt=lower_bound(before)).exclude(digest="")
     return list(rows.order_by("id").values_list("id", flat=True)[:limit])
 
@@ -114,7 +114,7 @@ def conversation(tenant_id: UUID, recording_id: UUID, number: int) -> RecordedCo
 def conversations(
     tenant_id: UUID, recording_id: UUID, wanted: ConversationQuery, *, behind: PagePosition | None = None, limit: int
 ) -> ConversationPage:
-    """The conversations that are wanted, a page of them."""
+    """The matching conversations, one page."""
     rows = RecordedConversation.objects.filter(_narrow(tenant_id, recording_id, wanted))
     if behind is not None:
         rows = rows.filter(_after_place(behind, wanted))
@@ -126,7 +126,7 @@ def conversations(
 def representative_messages(
     tenant_id: UUID, recording_id: UUID, numbers: list[int], text: str = ""
 ) -> dict[int, tuple[int, str]]:
-    """By conversation, the message to show of it in a list: the first with a word of `text`, else the user's first."""
+    """By conversation, the message to show in a list: the first with a word of `text`, else the user's first."""
     asked = [f"%{word.translate(LITERALLY)}%" for word in words.query_words(text)]
     rows = execute(
         "SELECT c.number, m.number, m.text FROM unnest($3::integer[]) c (number) CROSS JOIN LATERAL ("
@@ -199,24 +199,24 @@ def _narrow(tenant_id: UUID, recording_id: UUID, wanted: ConversationQuery) -> Q
 
 
 def _either(condition: Q, asked: bool | None) -> Q:
-    """The condition or its opposite; neither where nothing is asked."""
+    """Return the condition or its opposite; neither if the filter is not set."""
     return Q() if asked is None else condition if asked else ~condition
 
 
 def _saying(tenant_id: UUID, text: str) -> Q:
-    """Recordings with a conversation in which every word of this stands."""
+    """Recordings with a conversation that contains every word."""
     asked = [(tenant_id, *words.prefix_range(word)) for word in words.query_words(text)]
     return Q(id__in=_found_by_all(PLACES, asked, f"SELECT recording_id FROM ({EACH}) found") if asked else [])
 
 
 def _saying_in(tenant_id: UUID, recording_id: UUID, text: str) -> Q:
-    """Conversations of a recording in which every word of this stands."""
+    """Conversations of a recording that contain every word."""
     asked = [(tenant_id, *words.prefix_range(word), recording_id) for word in words.query_words(text)]
     return Q(number__in=_found_by_all(PLACES_IN, asked, EACH) if asked else [])
 
 
 def _found_by_all(one: str, asked: list[tuple[Any, ...]], around: str) -> RawSQL:
-    """The rows found by every word: one pass over the places of each word, not one search per conversation."""
+    """The rows found by every word: one pass over the positions of each word, not one search per conversation."""
     each = " INTERSECT ".join([one] * len(asked))
     return RawSQL(around.replace(EACH, each), [value for values in asked for value in values])
 

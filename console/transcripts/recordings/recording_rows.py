@@ -86,7 +86,7 @@ def totals_row(totals: AuditTotals) -> dict[str, Any]:
 
 
 def fault_row(one: TranscriptFault) -> dict[str, str]:
-    """A place that could not be read."""
+    """An unreadable place."""
     return {"path": storable_text(one.path, MOST_NAME), "reason": storable_text(one.reason, MOST_SAID)}
 
 
@@ -191,7 +191,7 @@ def _claim(one: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _answers(turn: TranscriptTurn, waiting: list[AuditedAct]) -> list[dict[str, Any]]:
-    """The answers of a message, each with the number of its call; none where it fits no call."""
+    """The answers of a message, each with the number of its call; None if it matches no call."""
     found = []
     for answer in turn.answers[:MOST_PARTS]:
         own = next((act for act in waiting if answer.call_id in ("", act.call.id)), None)

@@ -32,7 +32,7 @@ _UNSPACED: Final = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\
 
 
 def words_of(text: str) -> set[str]:
-    """The words of a text (rules 1 and 2)."""
+    """Return the words of a text (rules 1 and 2)."""
     found = set()
     for chunk in _chunks(text):
         found.add(chunk[:MOST_LETTERS])
@@ -44,7 +44,7 @@ def words_of(text: str) -> set[str]:
 
 
 def query_words(text: str) -> list[str]:
-    """The words that somebody searches for, at most `MOST_ASKED` of them."""
+    """The searched words, at most `MOST_ASKED` of them."""
     found: list[str] = []
     for chunk in _chunks(text):
         found += _UNSPACED.findall(chunk) or [chunk[:MOST_LETTERS]]
@@ -59,7 +59,9 @@ def prefix_range(word: str) -> tuple[str, str]:
 def word_rows(
     conversations: Iterable[Mapping[str, Any]], messages: Iterable[Mapping[str, Any]]
 ) -> Iterator[dict[str, Any]]:
-    """The rows of a recording's words: of its conversations' names, of their messages and of the tools they call."""
+    """Return the rows of a recording's words: of its conversations' names, of their messages and of the tools they
+    call.
+    """
     held: dict[str, list[int]] = defaultdict(list)
     count, number = 0, 0
     for conversation, text in _texts(conversations, messages):

@@ -1,4 +1,4 @@
-"""Reads actions: by id, by filters, by key or target, and those that wait. All functions run inside `tenancy`."""
+"""Reads actions: by id, by filters, by key or target, and the waiting ones. All functions run inside `tenancy`."""
 
 from __future__ import annotations
 
@@ -176,14 +176,15 @@ ORDERS: Final[dict[str, tuple[LiteralString, bool]]] = {
 
 
 def sorted_actions(tenant_id: UUID, order: str, *, behind: UUID | None = None, limit: int) -> list[Action]:
-    """A page of all actions in an order of `ORDERS`, starting behind the row `behind`; never counts."""
+    """Return a page of all actions in an order of `ORDERS`, starting after the row `behind`; never count."""
     if behind is None:
         return select(Action, sorted_page_sql(order), tenant_id, limit)
     return select(Action, sorted_page_sql(order, is_behind=True), tenant_id, limit, behind)
 
 
 def sorted_page_sql(order: str, *, is_behind: bool = False) -> LiteralString:
-    """The condition, order and limit ($2) of a page of a tenant's ($1) actions; with `is_behind` behind the row $3.
+    """Return the condition, order and limit ($2) of a page of a tenant's ($1) actions; with `is_behind` after the row
+    $3.
 
     A row is compared as a whole with the last one seen, so that a page begins in the index where that one stands.
     """
@@ -338,7 +339,7 @@ READY = "phase = 'VALIDATED' AND state = 'VALIDATED'"
 
 
 def ids_to_start(tenant_id: UUID, tools: list[str], *, after: UUID | None = None, limit: int = 200) -> list[UUID]:
-    """Validated actions of these tools, oldest first, behind the id `after`."""
+    """Return validated actions of these tools, oldest first, after the id `after`."""
     rows = execute(
         f"SELECT id FROM ledger_action WHERE tenant_id = $1 AND {READY} AND tool = ANY($2)"
         " AND ($3::uuid IS NULL OR id > $3) ORDER BY id LIMIT $4",
@@ -348,7 +349,7 @@ def ids_to_start(tenant_id: UUID, tools: list[str], *, after: UUID | None = None
 
 
 def retryable_actions(tenant_id: UUID, *, limit: int = 200) -> dict[UUID, UUID]:
-    """Actions that were attempted and may be started once more, by the approval that they name."""
+    """Return actions that were attempted and may be started once more, by the approval that they name."""
     found = Action.objects.filter(in_state("VALIDATED"), tenant_id=tenant_id, attempt_count__gt=0)
     gated = found.filter(approval_id__isnull=False).order_by("id")[:limit]
     return {action.approval_id: action.id for action in gated if action.approval_id is not None}
@@ -368,7 +369,7 @@ def actions_in_review(tenant_id: UUID, *, limit: int = 2000) -> list[UUID]:
 
 
 def stalled_actions(tenant_id: UUID, *, since: datetime, limit: int = 2000) -> list[UUID]:
-    """Mutations that were started, have not come to their end, and of which nothing was recorded since then."""
+    """Return mutations that were started, have not ended, and have had no event since then."""
     started = Action.objects.filter(phase__in=phases(OPEN), tenant_id=tenant_id, mutating=True, attempt_count__gt=0)
     return list(started.filter(changed_at__lt=since).order_by("id").values_list("id", flat=True)[:limit])
 
@@ -410,7 +411,7 @@ def same_operation(action: Action, *, limit: int) -> list[tuple[Action, str]]:
 
 
 def same_target(action: Action, *, limit: int) -> list[tuple[Action, str]]:
-    """Other actions on the same target, by whatever tool, newest first."""
+    """Other actions on the same target, by any tool, newest first."""
     same = "tenant_id = $1 AND target = $2 AND id <> $3 ORDER BY id DESC LIMIT $4"
     return [(each, "") for each in select(Action, same, action.tenant_id, action.target, action.id, limit)]
 
@@ -445,9 +446,7 @@ def failed_executions(tenant_id: UUID, *, since: datetime, until: datetime) -> Q
 
 
 def demonstrated_tools(tenant_id: UUID, agent: str, tools: Collection[str]) -> set[str]:
-    """Those of these tools with which an agent has reached a success that a reading settled and that still holds
-    (R-CR-17).
-    """
+    """The tools of these with which an agent reached a verified success that is not contradicted (R-CR-17)."""
     rows = execute(
         # Each tool is looked up by itself: a join would read every success of the agent.
         "SELECT tool.tool FROM unnest($3::text[]) AS tool, LATERAL (SELECT FROM ledger_action a WHERE a.tenant_id = $1"
@@ -481,7 +480,7 @@ def newest_of_target(tenant_id: UUID, target: str, states: Iterable[str]) -> UUI
 def attributable_actions(
     tenant_id: UUID, *, key_hashes: list[str], traces: list[str], ids: list[str], targets: list[str], limit: int = 2000
 ) -> list[Action]:
-    """The started actions behind these keys, traces and ids, and the newest ones on these targets."""
+    """Return the started actions with these keys, traces and ids, and the newest ones on these targets."""
     keyed = Idempotency.objects.filter(tenant_id=tenant_id, key_hash__in=key_hashes).values_list("action_id", flat=True)
     wanted = [Q(id__in=[*keyed, *(UUID(each) for each in ids if is_uuid(each))])]
     # Query each only when needed: traces have no index, and targets match many old actions.
@@ -518,7 +517,7 @@ def records_call(tenant_id: UUID, action_ids: list[UUID]) -> tuple[Any, ...]:
 
 
 def read_records(rows: Iterable[tuple[Any, ...]]) -> list[ActionRecord]:
-    """Read these actions with all that is on record of them."""
+    """Read these actions with everything on record about them."""
     records = []
     for row in rows:
         (action, idempotency), (entry, detail) = load_models(row, Action, Idempotency)
@@ -595,7 +594,7 @@ SELECT CASE WHEN contradicted THEN 'UNKNOWN' ELSE phase END FROM open
 
 
 def open_phases(tenant_id: UUID, session_id: UUID) -> set[str]:
-    """The phases of a session's open actions; what was contradicted counts as unknown."""
+    """The phases of a session's open actions; contradicted ones count as unknown."""
     return {each for (each,) in execute(_OPEN_PHASES, tenant_id, session_id)}
 
 
@@ -605,7 +604,7 @@ def newest_action(tenant_id: UUID, session_id: UUID) -> Action | None:
 
 
 def suggested_next_tool(tenant_id: UUID, action_id: UUID) -> dict[str, Any] | None:
-    """The next tool that an answer to an action named, and whether the agent called it; None if none was named."""
+    """The next tool that an answer named, and whether the agent called it; None if none was named."""
     observed = Event.objects.filter(tenant_id=tenant_id, subject_id=action_id, kind="observed").values_list("seq")
     kept = Entry.objects.filter(tenant_id=tenant_id, subject_id=action_id, seq__in=observed).order_by("-seq")
     for detail in kept.values_list("detail", flat=True)[:5]:

@@ -47,7 +47,7 @@ def is_known_target(tenant_id: UUID, target: str) -> bool:
 
 
 def recent_targets(tenant_id: UUID, *, limit: int = 50) -> list[str]:
-    """The targets of the newest actions, newest first; only the newest thousand actions are looked at."""
+    """Return the targets of the newest actions, newest first; only the newest thousand actions are searched."""
     rows = execute(
         "SELECT target FROM (SELECT id, target FROM ledger_action WHERE tenant_id = $1 ORDER BY id DESC LIMIT 1000) a"
         " GROUP BY target ORDER BY max(id::text) DESC LIMIT $2",

@@ -1,4 +1,4 @@
-"""Readings: what was read of an action, and which readings are wanted. Every one runs inside `tenancy`."""
+"""Readings: those taken of an action, and the requested ones. Every function runs inside `tenancy`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ledger.record.rules.target_readings import KINDS, TargetReading, fold_targe
 
 
 def readings(tenant_id: UUID, action_id: UUID) -> list[tuple[str, datetime, dict[str, Any]]]:
-    """(kind, at, detail) of the readings that were wanted and taken before an action runs, oldest first."""
+    """(kind, at, detail) of the readings requested and taken before an action runs, oldest first."""
     events = Event.objects.filter(
         tenant_id=tenant_id, subject_id=action_id, kind__in=["reading_wanted", "reading_taken"]
     )
@@ -51,8 +51,8 @@ def target_reading(tenant_id: UUID, action_id: UUID) -> TargetReading:
 
 
 class ReadingsSince(NamedTuple):
-    """The readings of an action since the record was restored: when one was wanted and taken, what the newest says of
-    the effect, whether the action was held for it, and whether an executor reported a start of it.
+    """The readings of an action since the record was restored: when one was requested and taken, the newest finding
+    about the effect, whether the action was held for it, and whether an executor reported a start of it.
     """
 
     restored_at: datetime
@@ -88,7 +88,7 @@ def readings_since(tenant_id: UUID, action_id: UUID, restored_at: datetime) -> R
 
 
 def unrecorded_starts(tenant_id: UUID) -> list[dict[str, Any]]:
-    """The starts that executors kept and that the record did not have when they told it, oldest first."""
+    """The starts kept by executors that were missing in the record, oldest first."""
     rows = execute(
         "SELECT n.detail, e.at FROM ledger_log l JOIN ledger_event e ON e.tenant_id = $1 AND e.subject_id = l.id"
         " JOIN ledger_entry n ON n.tenant_id = $1 AND n.subject_id = l.id AND n.seq = e.seq"
@@ -99,7 +99,7 @@ def unrecorded_starts(tenant_id: UUID) -> list[dict[str, Any]]:
 
 
 def newest_reading_pointers(tenant_id: UUID, action_ids: list[UUID]) -> dict[UUID, UUID]:
-    """The pointer of the newest reading that was taken before each action ran, where one was."""
+    """Return the pointer of the newest reading before each action ran, if there was one."""
     taken = execute(
         "SELECT subject_id, max(seq) FROM ledger_event"
         " WHERE tenant_id = $1 AND subject_id = ANY($2) AND kind = 'reading_taken' GROUP BY subject_id",
@@ -114,7 +114,7 @@ def newest_reading_pointers(tenant_id: UUID, action_ids: list[UUID]) -> dict[UUI
 
 
 def actions_needing_reading(tenant_id: UUID, *, limit: int = 200) -> list[UUID]:
-    """Validated actions whose newest reading is wanted and not taken yet."""
+    """Validated actions whose newest reading is requested and not taken yet."""
     found = execute(
         "SELECT a.id FROM ledger_action a WHERE a.tenant_id = $1 AND a.phase = 'VALIDATED' AND a.state = 'VALIDATED'"
         " AND 'reading_wanted' ="

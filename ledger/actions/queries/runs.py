@@ -68,7 +68,7 @@ def unproposed_orders(tenant_id: UUID, action_ids: list[UUID]) -> dict[UUID, dic
 
 
 def proposal_links(tenant_id: UUID, action_ids: list[UUID]) -> dict[UUID, dict[str, Any]]:
-    """The detail of each action's first event: its call, its dependencies and what it acknowledges."""
+    """The detail of each action's first event: its call, its dependencies and its acknowledgements."""
     first = "SELECT subject_id, detail FROM ledger_entry WHERE tenant_id = $1 AND subject_id = ANY($2) AND seq = 1"
     return {subject: load_json(detail) or {} for subject, detail in execute(first, tenant_id, action_ids)}
 
@@ -97,7 +97,7 @@ def open_unwindings(tenant_id: UUID, *states: str) -> list[RunRollback]:
 
 
 def is_unwinding(tenant_id: UUID, run_id: str) -> bool:
-    """Return whether a run is or was being unwound: nothing new may start in it."""
+    """Return True if a run is or was being unwound: nothing new may start in it."""
     return bool(execute("SELECT 1 FROM ledger_unwinding WHERE tenant_id = $1 AND run_id = $2", tenant_id, run_id))
 
 

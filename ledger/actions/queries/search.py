@@ -1,4 +1,4 @@
-"""The record searched by who, what, where and when: newest or oldest first, page by page, never counted.
+"""Search the record by person, event, object and time: newest or oldest first, page by page, never counted.
 
 Two orders, for what each can be found by. A search over all events goes by event id, which is their time. A search
 that names an agent, a tool or a target goes over those actions, the newest first, and each one's events, the newest
@@ -68,7 +68,7 @@ class SearchQuery:
 
     @property
     def way(self) -> LiteralString:
-        """In which direction the order goes."""
+        """The direction of the order."""
         return "" if self.upwards else " DESC"
 
     @property
@@ -117,7 +117,7 @@ _MARKS: tuple[LiteralString, ...] = (
 
 
 def search_events(tenant_id: UUID, wanted: SearchQuery, *, before: str = "", limit: int = 50) -> list[FoundEvent]:
-    """A page of events, behind the place `before` (what `next_cursor` gave for the last row of the page before)."""
+    """A page of events after the position `before` (from `next_cursor` of the last row of the previous page)."""
     try:
         with savepoint():
             execute("SELECT set_config('statement_timeout', $1, true)", str(PATIENCE_MS))
@@ -211,19 +211,19 @@ def _conditions(tenant_id: UUID, wanted: SearchQuery) -> _Statement:
 
 
 def _is_target(tenant_id: UUID, target: str) -> bool:
-    """Return whether this is the full name of a target. A part of a name is searched action by action: row-level
-    security keeps an index of words from being used.
+    """Return True if this is the full name of a target. Part of a name is searched action by action, because row-level
+    security prevents using an index of words.
     """
     return bool(execute("SELECT 1 FROM ledger_action WHERE tenant_id = $1 AND target = $2 LIMIT 1", tenant_id, target))
 
 
 def _plain(text: str) -> str:
-    """Text in which nothing stands for anything else."""
+    """Text without wildcards."""
     return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
 
 
 def log_positions(tenant_id: UUID, events: Iterable[tuple[UUID, int]]) -> dict[tuple[UUID, int], LogPosition]:
-    """The positions of these events (subject, seq) in their logs; events without a leaf are left out."""
+    """Return the positions of these events (subject, seq) in their logs; events without a leaf are left out."""
     wanted = list(events)
     rows = execute(
         "SELECT l.subject_id, l.seq, l.log, l.index, coalesce(l.index < t.signed_size, false)"

@@ -23,7 +23,7 @@ from ledger.record.rules.refusals import Refused
 
 
 def create_tenant(*, tenant_id: UUID, slug: str, name: str, host: str, at: datetime) -> Tenant:
-    """A tenant and the origin of its log; its first event is written by the caller inside `tenancy`."""
+    """Create a tenant and the origin of its log; the caller writes its first event inside `tenancy`."""
     return Tenant.objects.create(
         id=tenant_id, slug=slug, name=name, origin=f"{host}/counterfoil/{tenant_id.hex}", created_at=at
     )
@@ -68,14 +68,14 @@ def set_up_tenant(
 
 
 def lock_versions(kind: str, tool: str = "") -> None:
-    """Let nobody else change which versions of a policy, or of a tool's contract, are in force, until the transaction
-    ends; what is in force is to be read after this.
+    """Prevent other changes of the versions in force of a policy, or of a tool's contract, until the transaction ends;
+    the versions must be read after this.
     """
     execute("SELECT ledger_lock_versions($1, $2)", kind, tool)
 
 
 def register_contract(*, tenant_id: UUID, contract: Contract, actor: Actor, at: datetime) -> ContractVersion:
-    """Register a validated contract; the same document again is the same version, another one is refused (R-TC-18).
+    """Register a validated contract; the same document again is the same version, a different one is refused (R-TC-18).
 
     One that changes what is verified comes in force by release (`releases`), and the database refuses it here too. One
     that is weaker in anything else than the newest in force waits for a second person: until then it is PENDING, and no
@@ -121,7 +121,7 @@ def register_contract(*, tenant_id: UUID, contract: Contract, actor: Actor, at: 
 
 
 def refuse_without_release(before: ContractVersion | None, document: bytes) -> None:
-    """Refuse a version that changes what the one in force verifies: it takes effect through a release."""
+    """Refuse a version that verifies differently from the one in force: it requires a release."""
     if before is not None and verification_changes(json.loads(bytes(before.document)), json.loads(document)):
         raise ReleaseNeeded(
             "This changes what is verified. Draft it as a release: POST /contracts/releases, or on the contract's page."
@@ -179,7 +179,7 @@ def install_policy(
 
 
 def supersede_policy(tenant_id: UUID, kind: str, *, by: str, actor: Actor, at: datetime) -> None:
-    """End the time of the version in force; the caller puts the version `by` in its place."""
+    """End the version in force; the caller puts the version `by` in its place."""
     before = PolicyVersion.objects.filter(tenant_id=tenant_id, kind=kind, active=True).first()
     if before is None:
         return

@@ -54,7 +54,7 @@ class GateResult:
 def draft_release(
     *, tenant_id: UUID, kind: str, version: str, document: Mapping[str, Any], reason: str, by: Actor, at: datetime
 ) -> Release:
-    """A draft of a new version of a policy; nothing changes in what is in force."""
+    """Draft a new version of a policy; the versions in force do not change."""
     return _draft(
         tenant_id=tenant_id, kind=kind, version=version, data=canonical(document), reason=reason, by=by, at=at
     )
@@ -121,7 +121,7 @@ def _version(tenant_id: UUID, kind: str, tool: str, version: str) -> PolicyVersi
 
 
 def lock_release(tenant_id: UUID, release_id: UUID, *states: str) -> tuple[SubjectHead, Release]:
-    """The release, locked until the transaction ends; refused where it is in none of these states."""
+    """Return the release, locked until the transaction ends; refuse it if it is in none of these states."""
     row = catalogue_queries.release(tenant_id, release_id)
     if row is None:
         raise NotFound("Release")
@@ -144,7 +144,7 @@ def record_gates(
     by: Actor,
     at: datetime,
 ) -> Release:
-    """Store what gates said, with their evidence, in one event; the release stands where they leave it.
+    """Store the results of gates with their evidence in one event; they determine the release's state.
 
     `basis` is the digest of the version in force that the draft was compared with.
     """
@@ -186,7 +186,7 @@ def sign_gate(
     is_proven: bool,
     at: datetime,
 ) -> Release:
-    """A person stands for what a gate shows: the difference, or the outcomes that a replay changed."""
+    """Sign the result of a gate: the difference, or the outcomes that a replay changed."""
     _, row = lock_release(tenant_id, release_id, "DRAFT", "CHECKED")
     last = catalogue_queries.gate_results(tenant_id, release_id).get(gate)
     if gate not in rules.SIGNED or last is None:
@@ -212,7 +212,7 @@ def sign_gate(
 
 
 def check_person(*, reason: str, by: Actor, is_proven: bool) -> None:
-    """Refuse a machine, and whoever gives no reason or proof."""
+    """Refuse a machine, and a person without a reason or proof."""
     if by.kind != "person":
         raise SecondPersonNeeded
     if not reason.strip():
@@ -222,7 +222,7 @@ def check_person(*, reason: str, by: Actor, is_proven: bool) -> None:
 
 
 def start_canary(*, tenant_id: UUID, release_id: UUID, scope: CanaryScope, by: Actor, at: datetime) -> Release:
-    """Let the draft decide some live actions; the version in force decides all others, and goes on to."""
+    """Let the draft decide some live actions; the version in force decides all others."""
     rules.check_scope(scope)
     head, row = lock_release(tenant_id, release_id, "CHECKED")
     _check_basis(row)
@@ -267,7 +267,7 @@ def judge_canary(
     by: Actor,
     at: datetime,
 ) -> Release:
-    """Write down what a canary's figures say: it is stopped where they are worse, passed where enough was seen."""
+    """Record the result of a canary: stopped if its figures are worse, passed after enough actions."""
     _, row = lock_release(tenant_id, release_id, "CANARY", "READY")
     if verdict.is_worse:
         return end_release(
@@ -401,7 +401,7 @@ def _put_contract_in_force(row: Release, *, by: Actor, at: datetime) -> None:
 def roll_back_contract(
     *, tenant_id: UUID, name: str, version: str, reason: str, by: Actor, is_proven: bool, at: datetime
 ) -> ContractVersion:
-    """Put every version of a tool's contract out of force that came after this one; one step, one person.
+    """Put every later version of a tool's contract out of force; one step, one person.
 
     They are over, with their releases. What was proposed under them is judged by them, and not started any more.
     """

@@ -22,9 +22,7 @@ _STEP: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_-]*)|\[(-?\d*)\]")
 
 @dataclass(frozen=True, slots=True)
 class AnswerPath:
-    """The path at which an answer shows an argument; `minor` says whether its number counts minor
-    units, if declared.
-    """
+    """The path at which an answer shows an argument; `minor`: its number counts minor units, if declared."""
 
     path: str
     minor: bool | None = None
@@ -37,7 +35,7 @@ def read_answers(declared: Mapping[str, Any]) -> dict[str, AnswerPath | None]:
 
 @dataclass(frozen=True, slots=True)
 class OriginField:
-    """The path at which an answer names its tenant or its source, and the name that has to be there."""
+    """The path at which an answer names its tenant or its source, and the required name."""
 
     path: str
     expected: str
@@ -56,7 +54,7 @@ def _answer_path(part: Any) -> AnswerPath | None:
 
 
 def find_at(shown: object, path: str) -> Any:
-    """The value at a path of an answer; None where there is none."""
+    """The value at a path of an answer; None if there is none."""
     return _walk(shown, [(match[1], match[2]) for match in _STEP.finditer(path)])
 
 
@@ -78,7 +76,7 @@ def _walk(value: Any, steps: Sequence[tuple[str | None, str | None]]) -> Any:
 
 
 def answer_faults(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """(place, what is wrong) of each entry that names what does not exist (rule 3)."""
+    """(place, fault) of each entry that names a nonexistent field (rule 3)."""
     for argument, found in read_answers(document.get("answers", {})).items():
         place = "/answers/" + argument.replace("~", "~0").replace("/", "~1")
         problem = _missing(document["arguments_schema"], argument, "The arguments have")

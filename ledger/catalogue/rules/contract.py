@@ -1,4 +1,4 @@
-"""Contracts: what a tool takes, what it does to the world, and how its effect is read back.
+"""Contracts: a tool's arguments, its effects, and how they are read back.
 
 A contract is a JSON document (docs/api.md, "Describe a tool"), checked once at registration and
 immutable from then on (R-TC-18). `validate` refuses a bad one and names every fault; `stored` reads
@@ -117,8 +117,8 @@ class Polling:
 
 @dataclass(frozen=True)
 class Source:
-    """A further source that is read beside the primary one: in another system, with its own lookup and
-    predicates (R-RC-13, C-25); `document` is for the check of its pattern.
+    """A further source read beside the primary one: another system with its own lookup and predicates (R-RC-13, C-25);
+    `document` is for the check of its pattern.
     """
 
     name: str
@@ -130,7 +130,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Verification:
-    """The part of a contract that says how the effect is read back (R-TC-05).
+    """The part of a contract about reading the effect back (R-TC-05).
 
     `document` is the whole part, for the check of this pattern; `sources` names the authorities behind the primary
     lookup, `further` those read beside it.
@@ -150,7 +150,7 @@ class Verification:
 
 @dataclass(frozen=True)
 class Saying:
-    """Words that are true of an action of this tool where the expression `when` holds, over so, sa, sr and fields."""
+    """Words that are true of an action of this tool if the expression `when` holds, over so, sa, sr and fields."""
 
     words: tuple[str, ...]
     when: str
@@ -167,8 +167,8 @@ class ClaimPhrases:
 
 @dataclass(frozen=True)
 class ReadRequirement:
-    """The read that a call of the tool must be based on: whether it has to name one of its target,
-    and its maximum age.
+    """The read that a call of the tool must be based on: whether it must name one of its target, and its
+    maximum age.
     """
 
     required: bool = False
@@ -225,12 +225,12 @@ class Contract:
 
     @property
     def verifiable(self) -> bool:
-        """Return whether there is a verification path; else the result is UNVERIFIABLE (R-TC-06)."""
+        """Return True if there is a verification path; else the result is UNVERIFIABLE (R-TC-06)."""
         return self.verification is not None
 
     @property
     def answer_only(self) -> bool:
-        """Return whether the tool only reads and names no check: then its answer is all that can be judged."""
+        """True if the tool only reads and names no check: then only its answer can be judged."""
         return not self.mutating and not self.verifiable
 
     @property
@@ -245,7 +245,7 @@ class Contract:
 
     @property
     def recovery_boundary(self) -> Boundary:
-        """The boundary in the four words of the recovery table, which does not know EXTERNAL."""
+        """The boundary in the four values of the recovery table, which does not have EXTERNAL."""
         if self.transaction_boundary is not Boundary.EXTERNAL:
             return self.transaction_boundary
         if self.pivot or self.reversibility is Reversibility.IRREVERSIBLE:
@@ -254,13 +254,11 @@ class Contract:
 
     @cached_property
     def depth(self) -> VerificationDepth:
-        """The checks that an action of this contract requires, and what makes each (R-VD-07)."""
+        """The checks required for an action of this contract, and what makes each (R-VD-07)."""
         return verification_depth(json.loads(self.document))
 
     def render_target(self, arguments: Mapping[str, Any]) -> str:
-        """The one thing that a call with these arguments is about; `targets.BadTarget` when they
-        name none.
-        """
+        """The target of a call with these arguments; `targets.BadTarget` if they name none."""
         return targets.render_target(self.target_template, arguments)
 
 
@@ -313,7 +311,7 @@ def load_stored(document: bytes, *, expected_digest: str) -> Contract:
 
 
 def parse_document(document: Mapping[str, Any]) -> Contract:
-    """The contract in a document made of parts of documents that were validated."""
+    """Return the contract in a document made of parts of validated documents."""
     return _contract(dict(document), _text(document))
 
 

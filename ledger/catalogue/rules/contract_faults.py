@@ -30,7 +30,7 @@ def _fault(path: str, code: str, detail: str) -> Fault:
 
 
 def shape_faults(document: dict[str, Any]) -> list[Fault]:
-    """Faults of shape (rule 1); the other two functions need a document without any."""
+    """Return faults of shape (rule 1); the other two functions need a document without any."""
     return [_shape_fault(problem) for problem in _document_schema().iter_errors(document)]
 
 
@@ -145,7 +145,7 @@ _ANSWER = ("status", "success", "error", "side_effects", "evidence")
 
 
 def saying_variables(document: dict[str, Any]) -> dict[str, Any]:
-    """The variables that a saying's condition may use, each with the schema of its fields where it is known."""
+    """Return the variables that a saying's condition may use, each with the schema of its fields if it is known."""
     arguments = document["arguments_schema"]
     compared: dict[str, Any] = {"properties": {name: {} for name in ("asked", "shown", "same")}}
     named = dict.fromkeys(arguments.get("properties", {}), compared)

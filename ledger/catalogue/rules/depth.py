@@ -1,5 +1,5 @@
-"""Verification depth: which checks an action's class requires, and what in its contract covers each (R-VD-01 to
-R-VD-10).
+"""Verification depth: the checks that an action's class requires, and the part of its contract that covers each
+(R-VD-01 to R-VD-10).
 
 1. Each class requires its checks (`side_effect_classes.json`). HIGH data sensitivity, cost or user impact, and
    irreversibility, add the checks of the next class; nothing takes any away (R-VD-07). Only a CRITICAL_MUTATION is
@@ -61,7 +61,9 @@ class CheckEvidence(StrEnum):
 
 @dataclass(frozen=True)
 class CheckRequirement:
-    """One required check and what covers it: predicates by their text, a kind of scope, or why it does not apply."""
+    """One required check and its cover: predicates by their text, a kind of scope, or the reason why it
+    does not apply.
+    """
 
     check: str
     by: CheckEvidence
@@ -80,7 +82,7 @@ class VerificationDepth:
 
     @property
     def uncovered(self) -> tuple[str, ...]:
-        """The required checks that nothing in the contract makes."""
+        """Return the required checks that nothing in the contract covers."""
         return tuple(one.check for one in self.requirements if one.by is CheckEvidence.NOTHING)
 
 
@@ -126,7 +128,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _names(value: Any) -> Iterator[str]:
-    """The names that a lookup is made of: what it declares, not what it compares with."""
+    """The names declared by a lookup, without those that it compares with."""
     if isinstance(value, Mapping):
         for name, each in value.items():
             yield name
@@ -134,7 +136,7 @@ def _names(value: Any) -> Iterator[str]:
 
 
 def _about(words: str) -> Cover:
-    """Predicates that speak of a field whose name holds one of these words."""
+    """Return predicates on a field whose name contains one of these words."""
     field = re.compile(rf"\bsa(?:\.\w+)*\.\w*(?:{words})", re.ASCII | re.IGNORECASE)
 
     def cover(name: str, document: Mapping[str, Any], part: Mapping[str, Any]) -> CheckRequirement | None:

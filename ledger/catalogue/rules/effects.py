@@ -34,7 +34,7 @@ class Reversibility(StrEnum):
 
 
 class Boundary(StrEnum):
-    """The end of the tool's transaction. EXTERNAL means in somebody else's system."""
+    """The end of the tool's transaction. EXTERNAL means in another organisation's system."""
 
     LOCAL_TRANSACTION = "LOCAL_TRANSACTION"
     COMPENSABLE_PRE_PIVOT = "COMPENSABLE_PRE_PIVOT"

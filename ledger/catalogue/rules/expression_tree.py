@@ -48,7 +48,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Tree:
-    """An expression's outermost part, and where each part's sign stands in the text."""
+    """An expression's outermost part, and the position of each operator in the text."""
 
     root: Node
     positions: dict[int, int] = field(default_factory=dict)
@@ -81,7 +81,7 @@ def clauses(tree: Tree) -> Iterator[Tree]:
 
 
 def equated_paths(tree: Tree) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
-    """The two chains of names that an expression says are equal; None where it says anything else."""
+    """The two chains of names that an expression equates; None for any other expression."""
     root = tree.root
     if root.kind != "call" or root.name != "_==_" or not all(_is_chain(child) for child in root.children):
         return None
@@ -100,7 +100,7 @@ def string_literals(tree: Tree) -> Iterator[str]:
 
 
 def comparison_sides(tree: Tree, text: str) -> tuple[str, str, str] | None:
-    """(left, sign, right) of the outermost comparison, as text; None when it is no comparison."""
+    """(left, operator, right) of the outermost comparison, as text; None if it is not a comparison."""
     sign = _COMPARISONS.get(tree.root.name) if tree.root.kind == "call" else None
     position = tree.positions.get(tree.root.id)
     if sign is None or position is None or not text.startswith(sign, position):
@@ -136,7 +136,7 @@ def _paths(node: Node, bound: frozenset[str]) -> Iterator[tuple[str, ...]]:
 
 
 def _field_name(node: Node) -> str | None:
-    """The field that a part asks another part for: `refund.amount` and `refund["amount"]` ask for the same."""
+    """The field that a part selects: `refund.amount` and `refund["amount"]` are equal."""
     if node.kind == "select":
         return node.name
     if node.kind == "call" and node.name == "_[_]" and node.children[1].kind == "text":
@@ -204,7 +204,7 @@ def _one(parts: list[tuple[int, Any]], number: int) -> Any:
 
 
 def _fields(message: bytes) -> list[tuple[int, Any]]:
-    """The (number, value) pairs of a protobuf message: integers and byte strings, nothing decoded further."""
+    """Return the (number, value) pairs of a protobuf message: integers and byte strings, without further decoding."""
     found: list[tuple[int, Any]] = []
     place = 0
     while place < len(message):

@@ -151,7 +151,7 @@ def display_value(expression: Expression, shown: View | Mapping[str, Mapping[str
 
 
 def evaluate_value(text: str, bindings: Mapping[str, Mapping[str, Any]]) -> Any:
-    """The value of a lookup parameter; `NoValue` where it cannot be told, `BadExpression` where it is none.
+    """The value of a lookup parameter; `NoValue` if it cannot be determined, `BadExpression` if it is invalid.
 
     Only text, integers and booleans can be a parameter: an absent or structured one would widen a lookup.
     """
@@ -171,7 +171,7 @@ def check_value(text: str, variables: tuple[str, ...]) -> None:
 
 
 def fields_of(text: str, variable: str, variables: tuple[str, ...]) -> tuple[str, ...]:
-    """The fields of one variable that a predicate asks about, by name and sorted."""
+    """Return the fields of one variable that a predicate uses, by name and sorted."""
     tree = _tree(_compile_halves(text, tuple(sorted(variables))).program)
     return tuple(sorted({path[1] for path in expression_tree.paths(tree) if path[0] == variable and path[1:]}))
 
@@ -193,7 +193,7 @@ def clauses_of(text: str) -> tuple[Clause, ...]:
 
 @lru_cache(maxsize=4096)
 def variables_of(texts: tuple[str, ...]) -> frozenset[str]:
-    """The variables that these predicates name; of one that does not compile, all."""
+    """The variables in these predicates; all variables for one that does not compile."""
     try:
         trees = [_tree(_compile_halves(text, tuple(sorted(VARIABLES))).program) for text in texts]
     except BadExpression:

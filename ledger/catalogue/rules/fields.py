@@ -1,4 +1,4 @@
-"""Compares what a call asked for with what answers and readings show, field by field.
+"""Compares the requested fields of a call with those in answers and readings.
 
 The console, the completion guard and the audit of transcripts all use this comparison.
 
@@ -80,7 +80,7 @@ class FieldSource(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One argument and the value shown for it; `same` is None where nothing shows it or the two cannot be compared."""
+    """One argument and its shown value; `same` is None if nothing shows it or the two cannot be compared."""
 
     name: str
     asked: Any
@@ -112,7 +112,7 @@ def compare_fields(
     answer: object = None,
     reading: object = None,
 ) -> tuple[Field, ...]:
-    """Each argument of a call with what the answer, then the reading show of it, in the order of the arguments.
+    """Compare each argument of a call with the answer, then with the reading, in the order of the arguments.
 
     `answer` and `reading` are what came back as JSON values; None where nothing did.
     """
@@ -136,7 +136,7 @@ def compare_fields(
 
 
 def _without_target(reading: Any) -> Any:
-    """A reading of effects, without the state of what they are done to: an order's amount is not that of its refund."""
+    """A reading of effects without the state of their target: an order's amount is not that of its refund."""
     if not isinstance(reading, Mapping) or "effects" not in reading:
         return reading
     return {name: value for name, value in reading.items() if name != "target"}
@@ -207,13 +207,13 @@ def _says_nothing(asked: _Asked, found: Any, verb: str) -> bool:
 
 
 def is_mere_success(name: str, value: Any) -> bool:
-    """Return whether a field says only that the call went well or goes on."""
+    """Return True if a field only says that the call succeeded or is in progress."""
     return fold_name(name) in _STATUS and fold_text(value) in _WENT_WELL
 
 
 @dataclass(frozen=True, slots=True)
 class _Holder:
-    """An object in which fields are looked for, where it stands, and how its names are spelled."""
+    """An object searched for fields, its path, and the notation of its names."""
 
     path: str
     value: Mapping[str, Any]
@@ -225,7 +225,7 @@ def _holder(path: str, value: Mapping[str, Any]) -> _Holder:
 
 
 def _levels(shown: Any, things: Collection[str], every: Collection[_Asked]) -> list[list[_Holder]]:
-    """The objects in which fields are looked for, from the top down (rule 2)."""
+    """Return the objects in which fields are searched, from the top down (rule 2)."""
     level = [_holder("", shown)] if isinstance(shown, Mapping) else []
     levels: list[list[_Holder]] = []
     while level and len(levels) < _DEPTH:
@@ -268,7 +268,7 @@ def _inside(holder: _Holder, steps: tuple[str, ...]) -> tuple[str, Any]:
 
 @lru_cache(maxsize=1024)
 def _things(contract: Contract | None) -> frozenset[str]:
-    """The names of objects in which a tool shows its own thing, folded: wrappers, and the words of the tool."""
+    """The folded names of objects in which a tool returns its own object: wrappers, and the words of the tool."""
     if contract is None:
         return _WRAPPERS
     rest = _words(contract.name)[1:]

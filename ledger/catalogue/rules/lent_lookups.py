@@ -1,4 +1,4 @@
-"""Lookups that are connected afterwards: an action whose contract names no way to look, read by a later version's.
+"""Lookups added later: an action whose contract has no lookup is read with that of a later version.
 
 1. A version lends its lookup only to one that has none, and only where both are about the same thing: the same tool,
    the same operation on the same target, and every effect that was required before.
@@ -29,7 +29,7 @@ def lends_lookup(later: Contract, contract: Contract) -> bool:
 
 
 def with_lookup_of(later: Contract, contract: Contract) -> Contract:
-    """The contract as its actions are read by a later version's lookup (rule 2); its digest stays its own."""
+    """The contract with a later version's lookup for reading its actions (rule 2); its digest does not change."""
     lent, own = json.loads(later.document), json.loads(contract.document)
     document = own | {part: lent[part] for part in _LENT if part in lent}
     return replace(parse_document(document), digest=contract.digest)

@@ -1,4 +1,4 @@
-"""Lint of contract documents: finds, before the first call, what would make a model misuse a tool.
+"""Lint of contract documents: finds, before the first call, what could make a model misuse a tool.
 
 Findings warn, they do not refuse: what cannot stand at all (a target that no required argument names, a pivot without
 approval, idempotent recovery or verification) is a fault of `contract_faults`. Each finding names what to do about it.

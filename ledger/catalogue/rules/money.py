@@ -47,7 +47,7 @@ def format_money(amount: object, currency: object) -> str:
 
 
 def to_decimal(amount: object, currency: object) -> Decimal | None:
-    """The same amount as a number of whole units; None when it is not money."""
+    """The amount in whole units; None if it is not money."""
     if not is_currency(currency) or isinstance(amount, bool):
         return None
     if isinstance(amount, int):
@@ -62,18 +62,18 @@ def to_decimal(amount: object, currency: object) -> Decimal | None:
 
 
 def amount_of(arguments: Mapping[str, Any] | None) -> str:
-    """The amount that a call's arguments name, as a person reads it; empty where they name none."""
+    """The amount in a call's arguments, in readable form; empty if there is none."""
     return format_money((arguments or {}).get("amount"), (arguments or {}).get("currency"))
 
 
 def money_at_stake(calls: Iterable[Mapping[str, Any]]) -> str:
-    """The total amount in the arguments of several calls, by currency; empty where none names an amount."""
+    """The total amount in the arguments of several calls, by currency; empty if there is none."""
     worths = ((to_decimal(each.get("amount"), each.get("currency")), each.get("currency")) for each in calls)
     return format_totals((worth, str(currency).upper()) for worth, currency in worths if worth is not None)
 
 
 def format_totals(amounts: Iterable[tuple[Decimal, str]]) -> str:
-    """The total of amounts in whole units, by currency; empty where there is none but zero."""
+    """The totals in whole units, by currency; empty if all are zero."""
     totals: dict[str, Decimal] = {}
     for amount, code in amounts:
         totals[code] = totals.get(code, Decimal(0)) + amount

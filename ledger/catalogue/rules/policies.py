@@ -159,7 +159,7 @@ class BadPolicy(Refused):
 
 
 def check_policy(kind: str, document: Mapping[str, Any]) -> None:
-    """Refuse a document that is no policy of this kind; an unknown name too, so that no misspelt limit goes unnoticed.
+    """Refuse a document that is not a policy of this kind; unknown names too, so that a misspelt limit is noticed.
 
     Of approval and autonomy policies only the version is looked at here: `approvals` owns their rules.
     """
@@ -179,7 +179,7 @@ def default_policy(kind: str) -> dict[str, Any]:
 
 
 def verification_numbers(document: Mapping[str, Any]) -> VerificationNumbers:
-    """The numbers of a verification policy; what an older version leaves out is as built in."""
+    """The numbers of a verification policy; omitted ones in older versions are the built-in ones."""
     given = _DEFAULTS["verification"] | dict(document)
     slas = DEFAULT_SLA_S | {SideEffectClass(kind): seconds for kind, seconds in given["sla_s"].items()}
     return VerificationNumbers(
@@ -204,7 +204,7 @@ class ReleaseStop:
 
 @dataclass(frozen=True)
 class ReadingBudget:
-    """The readings that a tenant may make per hour and per day before they are stretched; None means any number."""
+    """The readings that a tenant may make per hour and per day before they are delayed; None means unlimited."""
 
     readings_per_hour: int | None = None
     readings_per_day: int | None = None

@@ -45,7 +45,7 @@ class PreflightSpec:
 
     @property
     def wanted(self) -> bool:
-        """Return whether the contract itself requires a reading before people are asked."""
+        """True if the contract itself requires a reading before people are asked."""
         if self.baseline or self.preflight:
             return True
         return bool(self.blast_radius) and "pre" in expressions.variables_of((self.blast_radius,))

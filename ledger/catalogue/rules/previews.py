@@ -1,4 +1,4 @@
-"""The `preview` part of a contract: what of its target people are shown before they approve, and what will be lost.
+"""The `preview` part of a contract: the fields of its target shown before approval, and what will be lost.
 
 1. `fields` are values of the target in a reading, each with a label: `read` is its path (`target.status`,
    `effects.refund.amount`), `after` what it will be: an argument (`sr.status`) or a text (`gone`).
@@ -18,7 +18,7 @@ _OF_REQUEST: Final = "sr."
 
 @dataclass(frozen=True, slots=True)
 class PreviewField:
-    """One value of the target: the path at which it is read, what it is called, its unit, and what it will be."""
+    """One value of the target: its path, its label, its unit, and its future value."""
 
     read: tuple[str, ...]
     label: str
@@ -27,13 +27,13 @@ class PreviewField:
 
     @property
     def argument(self) -> str:
-        """The argument that it will be; empty where `after` is a text."""
+        """The argument with the future value; empty if `after` is a text."""
         return self.after.removeprefix(_OF_REQUEST) if self.after.startswith(_OF_REQUEST) else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """The fields of the target, in the order in which people are shown them, and what will be lost."""
+    """The displayed fields of the target, in order, and what will be lost."""
 
     fields: tuple[PreviewField, ...] = ()
     lost: tuple[str, ...] = ()
@@ -49,7 +49,7 @@ def read_preview(part: Mapping[str, Any]) -> Preview:
 
 
 def preview_faults(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """(place, what is wrong) of each field that no reading can show, or that names no argument (rule 1)."""
+    """(place, fault) of each field that no reading can show, or that names no argument (rule 1)."""
     preview = read_preview(document.get("preview", {}))
     known = document["arguments_schema"].get("properties", {})
     if preview.fields and not document.get("verification"):

@@ -1,4 +1,4 @@
-"""Releases: which gates a policy or contract needs, how far a release is, and which actions a canary decides.
+"""Releases: the gates that a policy or contract needs, the state of a release, and the actions of a canary.
 
 1. A verification or recovery policy needs all eight gates (C-48). An approval or autonomy policy decides what may run,
    not what is true, and nothing of the past is judged otherwise by it: it needs a simulation over past calls, the
@@ -70,7 +70,7 @@ def required_gates(kind: str) -> tuple[str, ...]:
 
 
 def verification_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[str, ...]:
-    """The parts of a contract's document that decide what is verified and that differ (rule 1).
+    """The differing parts of a contract's document that decide what is verified (rule 1).
 
     A part that is spelled out as its default differs from one left out, as it does for the database. A tool that only
     reads has no outcome that could be verified.
@@ -173,7 +173,7 @@ class CanaryScope:
 
 
 def check_scope(scope: CanaryScope) -> None:
-    """Refuse a scope that covers nothing, or that nobody could follow."""
+    """Refuse a scope that covers nothing, or is invalid."""
     if not (1 <= scope.share <= 100 and 1 <= scope.actions <= 10_000 and len(scope.tools) <= MOST_TOOLS):
         raise BadCanary
 

@@ -1,4 +1,4 @@
-"""Remedies: which tools undo or finish what a tool did, and with which arguments (R-TC-08, R-RP-45).
+"""Remedies: the tools that undo or complete a tool's effect, and their arguments (R-TC-08, R-RP-45).
 
 A contract's `recovery` part names up to three tools, for the whole or effect by effect:
 
@@ -35,7 +35,7 @@ class Relation(StrEnum):
 
 @dataclass(frozen=True)
 class Remedy:
-    """A tool and the expressions of its arguments; `arguments` None means "those of the request"."""
+    """A tool and the expressions of its arguments; `arguments` None means those of the request."""
 
     tool: str
     arguments: Mapping[str, str] | None = None

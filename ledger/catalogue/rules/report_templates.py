@@ -43,7 +43,7 @@ def faults(template: str, arguments: Mapping[str, Any]) -> Iterator[str]:
 
 
 def render(template: str, target: str, sources: Mapping[str, Mapping[str, Any]]) -> str:
-    """The sentence with its values; empty where one of them is missing (rule 2)."""
+    """The sentence with its values; empty if one of them is missing (rule 2)."""
     missing = False
 
     def value(match: re.Match[str]) -> str:
@@ -57,7 +57,7 @@ def render(template: str, target: str, sources: Mapping[str, Mapping[str, Any]])
 
 
 def at_path(source: object, path: tuple[str, ...]) -> Any:
-    """The value at a path of names; None where there is none."""
+    """The value at a path of names; None if there is none."""
     for name in path:
         if not isinstance(source, Mapping) or name not in source:
             return None

@@ -1,4 +1,4 @@
-"""Target resources: the one thing that a call acts on, rendered from its arguments.
+"""Target resources: the one object of a call, rendered from its arguments.
 
 Freezes, duplicate blocking and the binding of an approval all compare targets as text, so that two
 different calls must never render to one text, and one thing should not have two spellings:
@@ -86,7 +86,9 @@ def _segment(name: str, arguments: Mapping[str, Any], *, keep_slashes: bool) -> 
 
 
 def normal_form(text: str) -> str:
-    """The one spelling of a target, for all who name one: agents in their calls, people in freezes and searches."""
+    """Return the canonical spelling of a target, used by agents in their calls and by people in freezes
+    and searches.
+    """
     return unicodedata.normalize("NFC", text)
 
 

@@ -1,4 +1,4 @@
-"""Compares two values whatever their notation: the same, different, or undecidable (None).
+"""Compares two values in any notation: equal, different, or undecidable (None).
 
 A wrong "no" accuses an honest agent or a tool that did its work, so "no" needs two values of one kind that are plainly
 two. What is cut off, masked, of another kind or in a notation that is not read here cannot be told.
@@ -89,7 +89,9 @@ def same_value(asked: object, shown: object, notation: Notation = PLAIN, *, dept
 
 
 def fold_text(value: object) -> str:
-    """A text for comparing: one case, no spacing, no marks between or around its words, `cancelled` as `canceled`."""
+    """Return a text in the form for comparing: one case, no spacing, no marks between or around its words, `cancelled`
+    as `canceled`.
+    """
     text = unicodedata.normalize("NFKC", str(value)).casefold().strip().lstrip("#").rstrip("/.")
     return _BETWEEN.sub("", text.translate(_QUOTES)).replace("ll", "l")
 
@@ -145,7 +147,7 @@ def _parts(value: Any) -> Sequence[Any]:
 
 
 def _memberships(asked: Sequence[Any], shown: Sequence[Any], depth: int) -> Iterator[bool | None]:
-    """Yield for each member whether it is in the list; None if nothing in the list can be compared with it."""
+    """Yield for each member if it is in the list; None if nothing in the list can be compared with it."""
     listed = {fold_text(one) for one in shown if isinstance(one, str | int) and not _is_huge(one)}
     pairs = 0
     for member in asked:
@@ -195,7 +197,7 @@ def _as_utc(moment: date) -> datetime:
 
 
 def _same_epoch(moment: date | None, value: Any) -> bool | None:
-    """Seconds or milliseconds since 1970 beside a time; anything else beside one cannot be told."""
+    """Compare seconds or milliseconds since 1970 with a time; anything else with a time is undecidable."""
     if moment is None or isinstance(value, bool) or not isinstance(value, int | float):
         return None
     seconds = _as_utc(moment).timestamp()

@@ -29,9 +29,7 @@ class BadRange(Refused):
 
 @dataclass(frozen=True)
 class ActiveVersion:
-    """A version in force: which one it was compared with when it was sent, whether it was weaker than that, and whether
-    it came by release.
-    """
+    """A version in force: the version it was compared with, whether it was weaker, and whether it came by release."""
 
     version: str
     compared_with: str
@@ -54,7 +52,7 @@ def covers(wanted: str, version: str) -> bool:
 
 
 def choose_version(steps: Sequence[ActiveVersion], wanted: str) -> int | None:
-    """The place of the version that is used, of versions in force from the oldest to the newest; None where none is."""
+    """The index of the used version among those in force, oldest first; None if there is none."""
     if wanted:
         return next((place for place in reversed(range(len(steps))) if covers(wanted, steps[place].version)), None)
     reached: int | None = None

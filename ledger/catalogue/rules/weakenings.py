@@ -101,7 +101,7 @@ def _identity(before: Contract, after: Contract) -> RawWeakenings:
 
 
 def _says_less(boundary: Boundary) -> bool:
-    """Return whether nothing can be rolled back under this boundary."""
+    """Return True if nothing can be rolled back under this boundary."""
     return boundary is Boundary.UNKNOWN_BOUNDARY
 
 
@@ -264,7 +264,7 @@ def _claims(before: Contract, after: Contract) -> RawWeakenings:
 
 
 def _answers(before: Contract, after: Contract) -> RawWeakenings:
-    """Fields of the answer with which an argument is no longer compared."""
+    """Return fields of the answer with which an argument is no longer compared."""
     for name in sorted({*before.answers, *after.answers}):
         was, now = before.answers.get(name), after.answers.get(name)
         if was is not None and now != was:
@@ -278,7 +278,7 @@ def _answers(before: Contract, after: Contract) -> RawWeakenings:
 
 
 def _origin(before: Contract, after: Contract) -> RawWeakenings:
-    """The tenant or source that an answer no longer has to name."""
+    """Return the tenant or source that an answer no longer has to name."""
     for name, named in before.answer_origin.items():
         if after.answer_origin.get(name) != named:
             said = f"An answer no longer has to name `{named.expected}` as its {name}, at `{named.path}`."
@@ -286,7 +286,7 @@ def _origin(before: Contract, after: Contract) -> RawWeakenings:
 
 
 def _preview(before: Contract, after: Contract) -> RawWeakenings:
-    """Parts of the target that people are no longer shown before they approve."""
+    """Parts of the target no longer shown before approval."""
     told = {(field.read, field.label) for field in after.preview.fields}
     gone = [field.label for field in before.preview.fields if (field.read, field.label) not in told]
     gone += [lost for lost in before.preview.lost if lost not in after.preview.lost]

@@ -21,7 +21,7 @@ _ADDING_WIDENS = frozenset({"patternProperties", "prefixItems", "$defs", "$ancho
 
 
 def widenings(before: object, after: object, path: str = "") -> Iterator[tuple[str, str]]:
-    """(path, what is wider there) for each place where `after` may admit what `before` refused."""
+    """(path, widening) for each place where `after` may admit what `before` refused."""
     old, new = _plain(before), _plain(after)
     if old == new:
         return
@@ -36,7 +36,7 @@ def widenings(before: object, after: object, path: str = "") -> Iterator[tuple[s
 
 
 def _plain(schema: Any) -> Any:
-    """A schema without what admits nothing; the empty one takes anything, as `true` does."""
+    """Return a schema without the parts that admit nothing; an empty one accepts anything, as `true` does."""
     if not isinstance(schema, Mapping):
         return schema is not False
     said = {
@@ -63,7 +63,7 @@ def _in_objects(old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> It
 
 
 def _properties(old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> Iterator[tuple[str, str]]:
-    """An argument that is new is one more way in; one that is gone falls under what is said of the others."""
+    """A new argument widens the schema; a removed one falls under the rule for unknown arguments."""
     known, wanted = old.get("properties", {}), new.get("properties", {})
     others = new.get("additionalProperties", True)
     for name in sorted(known.keys() | wanted.keys()):

@@ -99,7 +99,7 @@ def advance_export(
     clock: Callable[[], datetime],
     information: Information = lambda *_: {"keys.json": b"{}\n"},
 ) -> bool:
-    """Make the next piece of an export, or finish it; False where there is nothing to do now.
+    """Make the next piece of an export, or finish it; return False if there is nothing to do now.
 
     `information` makes the members that the bundle holds beside its evidence, for whoever works with it.
     """
@@ -141,14 +141,14 @@ def _anchor_newest_checkpoint(tenant_id: UUID, export_id: UUID, clock: Callable[
 
 
 def fetch_bundle(*, tenant_id: UUID, export_id: UUID, by: ledger.Actor, at: datetime) -> Path:
-    """The file of a finished export; the download is recorded."""
+    """Return the file of a finished export, and record the download."""
     file = finished_bundle(tenant_id=tenant_id, export_id=export_id, at=at)
     record_fetch(tenant_id=tenant_id, export_id=export_id, by=by, at=at)
     return file
 
 
 def finished_bundle(*, tenant_id: UUID, export_id: UUID, at: datetime) -> Path:
-    """The file of a finished export, as long as it is kept."""
+    """Return the file of a finished export, as long as it is kept."""
     row = queries.export(tenant_id, export_id)
     if row is None:
         raise NotFound("Export")
@@ -159,7 +159,7 @@ def finished_bundle(*, tenant_id: UUID, export_id: UUID, at: datetime) -> Path:
 
 
 def record_fetch(*, tenant_id: UUID, export_id: UUID, by: ledger.Actor, at: datetime) -> None:
-    """Record who downloads a bundle."""
+    """Record the person who downloads a bundle."""
     head = ledger.lock_subject(tenant_id=tenant_id, subject_id=export_id, kind="export")
     ledger.append(head, ledger.NewEvent(kind="export_fetched"), actor=by, at=at)
 

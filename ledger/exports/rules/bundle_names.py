@@ -1,4 +1,4 @@
-"""File names of bundles: the tenant, what the bundle holds, and when it was requested."""
+"""File names of bundles: the tenant, the content, and the request time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LONGEST_PART: Final = 48
 
 
 def bundle_name(slug: str, wanted: Mapping[str, Any], *, asked_at: datetime) -> str:
-    """`orchid-agent-support-from-2026-11-01-asked-20261124-0432.zip`; `everything` where nothing narrows it."""
+    """Return `orchid-agent-support-from-2026-11-01-asked-20261124-0432.zip`; `everything` if nothing restricts it."""
     parts = [_part(f"{name} {value}") for name, value in sorted((wanted.get("filters") or {}).items())]
     parts += [_part(f"{name} {str(wanted[name])[:10]}") for name in ("from", "to") if wanted.get(name) is not None]
     if wanted.get("payloads") is False:

@@ -64,7 +64,7 @@ def withheld_lines(start: int, leaves: Sequence[bytes]) -> Iterator[bytes]:
 
 
 def lost_line(index: int, leaf: bytes, pruned_by: str | None = None) -> bytes:
-    """The line of an event that was sealed and is gone, with the policy under which it was pruned, if it was."""
+    """Return the line of a sealed event that is missing, with the policy under which it was pruned, if it was."""
     said = {"lost": "event"} if pruned_by is None else {"lost": "pruned", "by": pruned_by}
     return _line({"index": index, "leaf": leaf.hex(), **said})
 
@@ -98,7 +98,7 @@ def manifest(
 
 
 def covering_subtrees(start: int, end: int) -> list[Block]:
-    """(first leaf, height) of the widest complete subtrees that make up a range of leaves, in order (rule 3)."""
+    """Return (first leaf, height) of the widest complete subtrees of a range of leaves, in order (rule 3)."""
     found: list[Block] = []
     while start < end:
         height = (end - start).bit_length() - 1
@@ -144,7 +144,7 @@ def _write_opening(each: OpenedCommitment) -> dict[str, str]:
 
 
 def _spelt(name: str, data: bytes) -> tuple[str, str]:
-    """Text where it is text, which a person can read; base64 otherwise."""
+    """Return bytes as readable text if they are text, otherwise as base64."""
     try:
         return name, data.decode()
     except UnicodeDecodeError:

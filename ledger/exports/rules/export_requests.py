@@ -35,7 +35,7 @@ class BadExport(Refused):
 
 @dataclass(frozen=True, slots=True)
 class LeafEvent:
-    """An event in the log as far as it is known without opening it."""
+    """An event in the log, as far as it is known without decrypting it."""
 
     index: int
     subject_id: UUID
@@ -46,7 +46,7 @@ class LeafEvent:
 
 
 def validate_request(wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """The request as it is recorded, with every member filled in; an invalid one is refused (rules 1 and 2)."""
+    """Return the request as it is recorded, with every member filled in; refuse an invalid one (rules 1 and 2)."""
     request: dict[str, Any] = {"from": None, "to": None, "since": None, "log": None}
     request |= {"filters": {}, "format": "jsonl", "payloads": True}
     request |= {name: value for name, value in wanted.items() if value is not None}

@@ -188,7 +188,7 @@ def _claim_checkpoint(
 def _ask_witnesses(
     tenant_id: UUID, log: LogHead, witnesses: Sequence[Witness], point: KeptCheckpoint, known: Mapping[str, int]
 ) -> AnchorResults:
-    """Ask all witnesses in parallel, each from the size that it is known to have; again if it names another size."""
+    """Ask all witnesses in parallel, each from the size last known to it; repeat if it names another size."""
     evidence: dict[str, bytes] = {}
     faults: dict[str, str] = {}
     disputes: dict[str, str] = {}
@@ -285,7 +285,7 @@ def request_time_stamp(
 def _store_results(
     tenant_id: UUID, log: LogHead, kind: str, point: KeptCheckpoint, results: AnchorResults, *, at: datetime
 ) -> int:
-    """Store evidence, its digests in the log, and faults, in one transaction; how much evidence was new."""
+    """Store evidence, its digests in the log, and faults, in one transaction; return the number of new pieces."""
     with tenancy(tenant_id):
         fresh = {name: each for name, each in results.evidence.items() if _is_new(tenant_id, log, kind, point, name)}
         if fresh:

@@ -49,7 +49,8 @@ def open_next_log(
     reasons: Mapping[str, Any],
     at: datetime,
 ) -> UUID:
-    """Close a log that cannot continue and open the next one, in the caller's transaction; the new log's subject.
+    """Close a log that cannot continue and open the next one, in the caller's transaction; return the new log's
+    subject.
 
     Its origin is new, so that nothing signed under the old one can be contradicted. `reasons` are recorded with it.
     """

@@ -60,7 +60,7 @@ class Signer:
 
 
 def drain_queue(*, tenant_id: UUID, positions: Sequence[int], signer: Signer, at: datetime) -> int:
-    """Append the events at these positions of the queue to the log and sign it; how many there were."""
+    """Append the queued events at these positions to the log and sign it; return their number."""
     with tenancy(tenant_id):
         is_open = queries.current_log(tenant_id) is not None
     if not is_open:
@@ -73,7 +73,7 @@ def drain_queue(*, tenant_id: UUID, positions: Sequence[int], signer: Signer, at
 
 
 def integrate_events(*, tenant_id: UUID, positions: Sequence[int], state: SignerState, at: datetime) -> int:
-    """Append events to the tenant's newest log, in the order of the queue; how many were still waiting."""
+    """Append events to the tenant's newest log, in queue order; return the number of those still waiting."""
     with tenancy(tenant_id):
         head = _current_head(tenant_id)
         signing.check_stored_head(state.last(head.origin), TreeHead(head.size, head.root))
@@ -175,7 +175,7 @@ def _leaf_hash(subject_id: UUID, seq: int, envelope: Any, stored: Any) -> bytes:
 
 
 def _load_right_edge(tenant_id: UUID, head: LogHead) -> dict[tiles.TileAddress, bytes]:
-    """Load the tiles that the next leaf needs; refuses those that do not lead to the root at the tip."""
+    """Load the tiles that the next leaf needs; refuse those that do not lead to the root at the tip."""
     edge = queries.tiles(tenant_id, head.number, tiles.right_edge(head.size))
     try:
         root = tiles.root_hash(head.size, edge)
@@ -187,7 +187,9 @@ def _load_right_edge(tenant_id: UUID, head: LogHead) -> dict[tiles.TileAddress, 
 
 
 def sign_head(*, tenant_id: UUID, signer: Signer, at: datetime) -> int | None:
-    """Sign the head of the newest log if it is new, else refresh its signing time; the size that was signed."""
+    """Sign the head of the newest log if it is new, otherwise refresh its signing time; return the size that was
+    signed.
+    """
     with tenancy(tenant_id):
         head = _current_head(tenant_id)
         following, last = TreeHead(head.size, head.root), signer.state.last(head.origin)
@@ -210,7 +212,7 @@ def sign_head(*, tenant_id: UUID, signer: Signer, at: datetime) -> int | None:
 
 
 def stop_log(*, tenant_id: UUID, code: str) -> None:
-    """Mark the newest log as stopped, so that nothing starts on its record; the next signature lifts it."""
+    """Mark the newest log as stopped, so that nothing starts on its record; the next signature lifts the mark."""
     with tenancy(tenant_id):
         execute(
             "UPDATE ledger_tip SET stopped = $2 WHERE tenant_id = $1 AND stopped <> $2"
@@ -241,7 +243,7 @@ def _sign_checkpoint(head: LogHead, keys: LogKeys) -> bytes:
 
 
 def _publish_checkpoint(tenant_id: UUID, head: LogHead, note: bytes | None, *, at: datetime) -> None:
-    """Store the checkpoint at the tip; those kept for good name the one before, so that a missing one is noticed."""
+    """Store the checkpoint at the tip; each permanent one names its predecessor, so that a missing one is noticed."""
     execute(
         "WITH kept AS (INSERT INTO ledger_checkpoint (tenant_id, log, size, note, signed_at, before)"
         " SELECT $1, $2, $3, $4, $5,"

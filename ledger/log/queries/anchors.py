@@ -35,7 +35,7 @@ class KeptCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class AnchorProvider:
-    """One who is asked to vouch: the newest checkpoint they vouched for, and what is wrong now, if something is."""
+    """A witness or time-stamping authority: its newest checkpoint, and its present fault, if any."""
 
     name: str
     size: int | None
@@ -64,13 +64,13 @@ class LogAnchoring:
 
     @property
     def failing(self) -> tuple[AnchorProvider, ...]:
-        """The providers that did not vouch when last asked."""
+        """The providers that did not attest the log when last asked."""
         asked = (*self.witnesses, *([self.authority] if self.authority else []))
         return tuple(each for each in asked if each.fault is not None)
 
     @property
     def by(self) -> tuple[str, ...]:
-        """The witnesses who cosigned at least what counts as anchored."""
+        """The witnesses who cosigned at least the size that counts as anchored."""
         least = self.anchored_size
         return tuple(each.name for each in self.witnesses if least and each.size is not None and each.size >= least)
 
@@ -85,7 +85,7 @@ class LogAnchoring:
 
 
 def tenant_anchoring(tenant_id: UUID) -> list[LogAnchoring]:
-    """Every log of a tenant, the newest first, and how far outsiders vouch for it."""
+    """Every log of a tenant, newest first, and its anchoring."""
     return [log_anchoring(tenant_id, log) for log in queries.logs(tenant_id)]
 
 
@@ -147,7 +147,7 @@ def has_news(tenant_id: UUID, log: int, *, since: int, size: int) -> bool:
 
 
 def anchor_faults(tenant_id: UUID, log: int, kind: str) -> dict[str, Any]:
-    """The faults of outsiders of a kind when they were last asked: name to {since, text}."""
+    """Return the faults of external attesters of a kind when they were last asked: name to {since, text}."""
     rows = execute(
         "SELECT faults FROM ledger_anchoring WHERE tenant_id = $1 AND log = $2 AND kind = $3", *(tenant_id, log, kind)
     )
@@ -155,7 +155,7 @@ def anchor_faults(tenant_id: UUID, log: int, kind: str) -> dict[str, Any]:
 
 
 def is_due(tenant_id: UUID, log: int, kind: str, *, at: datetime) -> bool:
-    """Return whether outsiders of a kind are due to be asked."""
+    """Return True if external attesters of a kind are due to be asked."""
     rows = execute(
         "SELECT due_at <= $4 FROM ledger_anchoring WHERE tenant_id = $1 AND log = $2 AND kind = $3",
         *(tenant_id, log, kind, at),
@@ -177,7 +177,7 @@ def _outsider(name: str, newest: tuple[int, datetime] | None, fault: Mapping[str
 
 
 def _cosigned_sizes(tenant_id: UUID, log: int) -> Iterator[tuple[int, list[str], datetime]]:
-    """Each size that a witness cosigned, the newest first, with all who did."""
+    """Return each size that a witness cosigned, the newest first, with all who did."""
     below = 2**63 - 1
     while True:
         rows = execute(

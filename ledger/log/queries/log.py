@@ -50,7 +50,7 @@ class LogPosition:
 
 @dataclass(frozen=True, slots=True)
 class SealedLeaf:
-    """One leaf of a log, and the event behind it; `kind` is that of its subject."""
+    """One leaf of a log, and its event; `kind` is that of its subject."""
 
     log: int
     index: int
@@ -72,13 +72,13 @@ class Lag:
 
     @property
     def is_late(self) -> bool:
-        """Return whether the log is too far behind for anything irreversible."""
+        """True if the log is too far behind for anything irreversible."""
         return self.waiting > MANY or max(self.oldest_s or 0.0, self.unsigned_s or 0.0) > LATE_S
 
 
 @dataclass(frozen=True, slots=True)
 class LogStanding:
-    """The size of a tenant's newest log and what waits for it; without sizes before its first checkpoint."""
+    """The size of a tenant's newest log and its waiting events; without sizes before its first checkpoint."""
 
     size: int | None
     signed_size: int | None
@@ -94,7 +94,7 @@ class LogStanding:
 
 
 def learn_sizes() -> int:
-    """Run ANALYZE on tables that have grown, so that query plans fit them (sizes.sql); how many there were."""
+    """Run ANALYZE on tables that have grown, so that query plans fit them (sizes.sql); return their number."""
     return int(execute("SELECT ledger_learn_sizes()")[0][0])
 
 
@@ -136,7 +136,7 @@ def current_log(tenant_id: UUID) -> LogHead | None:
 
 
 def tiles(tenant_id: UUID, log: int, wanted: Iterable[TileAddress]) -> dict[TileAddress, bytes]:
-    """These tiles as they are stored; one may hold more hashes than a smaller size had."""
+    """The stored tiles at these addresses; one may contain more hashes than a smaller size had."""
     places = sorted(wanted)
     rows = execute(
         "SELECT t.level, t.index, t.hashes FROM unnest($3::smallint[], $4::bigint[]) w(level, index)"
@@ -198,7 +198,7 @@ def event_position(tenant_id: UUID, subject_id: UUID, seq: int) -> LogPosition |
 
 
 def leaves_after(tenant_id: UUID, log: int, index: int, *, limit: int) -> list[SealedLeaf]:
-    """The leaves after a position in a tenant's logs, in order; later leaves never come before earlier ones."""
+    """Return the leaves after a position in a tenant's logs, in order; later leaves never come before earlier ones."""
     rows = execute(
         "SELECT l.log, l.index, l.subject_id, l.seq, s.kind FROM ledger_leaf l"
         " JOIN ledger_subject s ON s.tenant_id = l.tenant_id AND s.id = l.subject_id"
@@ -224,7 +224,7 @@ def is_sealed(tenant_id: UUID, subject_id: UUID) -> bool:
 
 
 def sealed_subjects(tenant_id: UUID, subject_ids: list[UUID]) -> set[UUID]:
-    """Those of the subjects that `is_sealed` holds for."""
+    """The sealed ones of these subjects, as by `is_sealed`."""
     rows = execute(
         "SELECT s.id FROM ledger_subject s"
         " JOIN ledger_leaf l ON l.tenant_id = s.tenant_id AND l.subject_id = s.id AND l.seq = s.seq"

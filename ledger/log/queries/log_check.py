@@ -1,4 +1,4 @@
-"""Reads of the check of a whole log: leaves with their events, tiles, and the checkpoints that were kept."""
+"""Queries for the check of a whole log: leaves with their events, tiles, and the kept checkpoints."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _DISABLED_PLANS = ("enable_hashjoin", "enable_mergejoin", "enable_memoize")
 
 
 def leaves(tenant_id: UUID, log: int, places: range) -> Generator[Row]:
-    """These leaves in order, each with the bytes and the hash of its event; read as they come, never held."""
+    """Yield these leaves in order, each with the bytes and the hash of its event, without holding them."""
     connection.ensure_connection()
     # One index lookup per leaf: events were written in nearly this order, so their pages are cached. Other plans
     # would gather, sort or memoize rows that are needed only once.
@@ -73,7 +73,7 @@ def checkpoint_notes(tenant_id: UUID, log: int) -> list[bytes]:
 
 
 def checkpoint_notes_after(tenant_id: UUID, log: int, after: int, *, limit: int) -> list[tuple[int, bytes]]:
-    """The next checkpoints that were kept, with the sizes under which they stand."""
+    """The next permanent checkpoints, with their sizes."""
     rows = execute(
         "SELECT size, note FROM ledger_checkpoint WHERE tenant_id = $1 AND log = $2 AND size > $3"
         " ORDER BY size LIMIT $4",
@@ -83,7 +83,7 @@ def checkpoint_notes_after(tenant_id: UUID, log: int, after: int, *, limit: int)
 
 
 def missing_checkpoint(tenant_id: UUID, log: int) -> int | None:
-    """The size of a checkpoint that was kept and is not there any more; None where none is missing.
+    """The size of a permanent checkpoint that is missing; None if all exist.
 
     Each that is kept names the one before it, and the tip the newest. Those from before they did are not asked.
     """
@@ -99,7 +99,7 @@ def missing_checkpoint(tenant_id: UUID, log: int) -> int | None:
 
 
 def verifier_keys(tenant_id: UUID, log_id: UUID) -> list[str]:
-    """The keys that a log's own events name: when it was opened, and whenever another one came."""
+    """Return the keys that a log's own events name: at its opening, and at each change of key."""
     rows = execute(
         "SELECT n.detail FROM ledger_event e JOIN ledger_entry n"
         " ON n.tenant_id = e.tenant_id AND n.subject_id = e.subject_id AND n.seq = e.seq"
@@ -124,7 +124,7 @@ def unlogged_event(tenant_id: UUID) -> tuple[UUID, int] | None:
 
 
 def describe_leaf(tenant_id: UUID, log: int, index: int) -> str:
-    """A sentence that names the event at a position of the log; empty where there is none."""
+    """A sentence that names the event at a log position; empty if there is none."""
     rows = execute(
         "SELECT subject_id, seq FROM ledger_leaf WHERE tenant_id = $1 AND log = $2 AND index = $3",
         *(tenant_id, log, index),

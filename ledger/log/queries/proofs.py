@@ -86,7 +86,7 @@ def leaf_at(tenant_id: UUID, number: int, index: int) -> LogLeaf | None:
 
 
 def leaf_by_hash(tenant_id: UUID, number: int, wanted: bytes) -> LogLeaf | None:
-    """The newest leaf with this hash, looked for in the tiles of the log."""
+    """Return the newest leaf with this hash, searched in the tiles of the log."""
     rows = execute(
         "SELECT index * 256 + (at - 1) / 32 FROM (SELECT index, position($3::bytea IN hashes) AS at FROM ledger_tile"
         " WHERE tenant_id = $1 AND log = $2 AND level = 0) t WHERE at > 0 AND (at - 1) % 32 = 0"
@@ -109,7 +109,7 @@ def consistency_proof(tenant_id: UUID, number: int, old: int, new: int) -> list[
 
 
 def signed_root(note: bytes, key: str) -> tuple[str, int, bytes] | None:
-    """Origin, size and root that a note says under a good signature of this key; None where it has none."""
+    """Origin, size and root in a note with a valid signature of this key; None if it has none."""
     try:
         read = notes.parse(note)
         notes.verify_signatures(read, [notes.read_vkey(key)])
@@ -120,7 +120,7 @@ def signed_root(note: bytes, key: str) -> tuple[str, int, bytes] | None:
 
 
 class ProvenEvent(NamedTuple):
-    """An event in the log: where it stands, the path from it to the root, its envelope and its detail."""
+    """An event in the log: its position, the path from it to the root, its envelope and its detail."""
 
     index: int  # type: ignore[assignment]  # tuples have a method of this name that nobody calls
     path: list[bytes]

@@ -1,4 +1,4 @@
-"""Checkpoints: which log, how large, which root (C2SP tlog-checkpoint).
+"""Checkpoints: origin, size and root of a log (C2SP tlog-checkpoint).
 
     example.org/counterfoil/0190…   the origin of the log
     20852163                        its size

@@ -49,7 +49,7 @@ class LogBroken(Refused):
 
 @dataclass(slots=True)
 class CompactRange:
-    """The complete subtrees that stand side by side, from the left: height and root."""
+    """Adjacent complete subtrees, from the left: height and root."""
 
     found: list[tuple[int, bytes]] = field(default_factory=list)
 
@@ -74,7 +74,7 @@ class CompactRange:
 
 @dataclass(frozen=True, slots=True)
 class BlockResult:
-    """The result of checking a block: its leaves' subtrees, and those below each size that was asked for."""
+    """The result of checking a block: its leaves' subtrees, and those below each requested size."""
 
     start: int
     count: int
@@ -115,7 +115,7 @@ class TreeBuilder:
     """The blocks of a log put together in order."""
 
     def __init__(self, tiles: Mapping[TileAddress, bytes], heads: Mapping[int, bytes]) -> None:
-        """`tiles` are those of level 2 and above, `heads` the roots that checkpoints name, by size."""
+        """`tiles` are those of level 2 and above, `heads` the roots in checkpoints, by size."""
         self.tiles, self.heads = tiles, heads
         self.peaks = CompactRange()
         self.size = 0
@@ -153,7 +153,7 @@ class TreeBuilder:
         }
 
     def go_on(self, kept: Mapping[str, Any]) -> None:
-        """Go on from what an earlier run knew."""
+        """Continue from the state of an earlier run."""
         self.size, self.holds = kept["size"], kept["holds"]
         self.peaks = CompactRange([(height, bytes.fromhex(root)) for height, root in kept["peaks"]])
         self._levels = {int(level): [bytes.fromhex(each) for each in found] for level, found in kept["levels"].items()}
@@ -174,7 +174,7 @@ class TreeBuilder:
 
 
 def _leaves(places: range, rows: Iterator[Row]) -> list[bytes]:
-    """The hashes of so many leaves (rules 1 and 2)."""
+    """The hashes of the given number of leaves (rules 1 and 2)."""
     taken = list(islice(rows, len(places)))
     # Of a pruned event no byte is left (its envelope is empty), only the hash that the tree holds.
     hashes = [leaf_hash(row[1]) if row[1] else (row[2] or b"") if row[1] == b"" else b"" for row in taken]
@@ -190,7 +190,7 @@ def _leaves(places: range, rows: Iterator[Row]) -> list[bytes]:
 
 
 def _compare(tile: TileAddress, hashes: bytes, tiles: Mapping[TileAddress, bytes], first: int) -> None:
-    """A stored tile begins with these hashes; one that has grown meanwhile has more."""
+    """Check that a stored tile begins with these hashes; one that has grown since has more."""
     stored = tiles.get(tile, b"")
     if stored[: len(hashes)] == hashes:
         return
@@ -201,7 +201,7 @@ def _compare(tile: TileAddress, hashes: bytes, tiles: Mapping[TileAddress, bytes
 
 
 def _root(hashes: Sequence[bytes]) -> bytes:
-    """The root above 256 hashes, written out: this is where the time of a verification goes."""
+    """Return the root above 256 hashes, unrolled because most time of a verification is spent here."""
     sha256, level = hashlib.sha256, hashes
     while len(level) > 1:
         level = [sha256(b"\x01" + left + right).digest() for left, right in zip(level[::2], level[1::2], strict=True)]

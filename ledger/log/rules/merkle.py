@@ -51,7 +51,7 @@ def root_of(leaves: Iterable[bytes]) -> bytes:
 
 
 def join_subtrees(subtrees: Sequence[bytes]) -> bytes:
-    """The root above complete subtrees that stand side by side, each smaller than the one to its left."""
+    """The root above adjacent complete subtrees, each smaller than the one to its left."""
     if not subtrees:
         return EMPTY_ROOT
     root = subtrees[-1]
@@ -61,7 +61,7 @@ def join_subtrees(subtrees: Sequence[bytes]) -> bytes:
 
 
 def verify_inclusion(*, leaf: bytes, index: int, size: int, proof: Sequence[bytes], root: bytes) -> None:
-    """Refuse unless the leaf hash stands at `index` of the tree of `size` leaves (RFC 9162 section 2.1.3.2)."""
+    """Refuse unless the leaf hash is at `index` of the tree of `size` leaves (RFC 9162 section 2.1.3.2)."""
     _check(proof, leaf, root)
     if not 0 <= index < size <= LARGEST_SIZE:
         raise ProofFails
@@ -122,7 +122,7 @@ def _verify_growth(old_size: int, new_size: int, old_root: bytes, new_root: byte
 
 
 def _skip_levels(here: int, last: int) -> tuple[int, int]:
-    """The place from which the next step to the left is taken; levels without a right sibling are passed over."""
+    """The node from which the next step to the left is taken; levels without a right sibling are skipped."""
     while here and not here & 1:
         here, last = here >> 1, last >> 1
     return here, last

@@ -1,4 +1,4 @@
-"""Signed notes: a text, and who signed it (C2SP signed-note).
+"""Signed notes: a text and its signatures (C2SP signed-note).
 
     text, ends with a newline and may have empty lines
 
@@ -63,7 +63,7 @@ class BadVerifierKey(Refused):
 
 
 class Signature(NamedTuple):
-    """One signature line; what the bytes mean depends on the type of the key."""
+    """One signature line; the meaning of the bytes depends on the type of the key."""
 
     name: str
     key_id: bytes
@@ -156,7 +156,7 @@ def write_vkey(by: Verifier) -> str:
 
 
 def read_vkey(text: str) -> Verifier:
-    """The verifier that a verifier key names (rule 5); its key id must be the one of rule 2."""
+    """Parse a verifier key (rule 5); its key id must match rule 2."""
     found = _VKEY.fullmatch(text)
     material = _decode_base64(found[3]) if found else None
     if found is None or material is None or len(material) != 33 or material[0] not in (ED25519, COSIGNATURE):
@@ -192,7 +192,7 @@ def is_name(name: str) -> bool:
 
 
 def _decode_base64(text: str) -> bytes | None:
-    """The bytes of standard Base64, or nothing when it is spelled in any way but the one."""
+    """Return the bytes of standard Base64, or nothing if it is not in canonical form."""
     try:
         content = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):

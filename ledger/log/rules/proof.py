@@ -1,4 +1,4 @@
-"""The proof of one entry in a file of its own (C2SP tlog-proof), for anybody who has a policy and the entry.
+"""The proof of one entry in a separate file (C2SP tlog-proof), for anyone with a policy and the entry.
 
 c2sp.org/tlog-proof@v1
 extra <Base64>                       what else the reader needs; vouched for by nobody

@@ -1,4 +1,4 @@
-"""Decides whether a record is older than one that was seen before (B16).
+"""Decides if a record is older than one seen before (B16).
 
 A database that was restored, or a standby that was promoted before it had everything, knows less than what executors
 were told. So nothing starts on a record that is behind a head that anybody has seen: the sequencer's file of signed
@@ -38,7 +38,7 @@ class LogStopped(RecordBehind):
 
 
 class LogName(NamedTuple):
-    """An origin taken apart: what all logs of a tenant share, and the number of this one."""
+    """The parts of an origin: the part common to all logs of a tenant, and the number of this one."""
 
     base: str
     number: int

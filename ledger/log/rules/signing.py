@@ -48,7 +48,7 @@ NOTHING = TreeHead(0, EMPTY_ROOT)
 
 
 def check_stored_head(last: TreeHead | None, stored: TreeHead) -> None:
-    """Refuse to build on a stored head that is not at least what was signed (rules 1 and 2).
+    """Refuse to build on a stored head below the signed one (rules 1 and 2).
 
     A restored database must not be given further entries: they would stand where others stood before.
     """

@@ -68,7 +68,7 @@ NOTHING_YET = CosignedHead(0, EMPTY_ROOT)
 
 
 class Submission(NamedTuple):
-    """A head that is to be cosigned, and how it continues the one of `old_size`."""
+    """A head to cosign, and the proof that it continues the one of `old_size`."""
 
     old_size: int
     proof: tuple[bytes, ...]
@@ -120,7 +120,7 @@ def verify_submission(body: bytes, logs: Iterable[Verifier]) -> VerifiedSubmissi
 
 
 def advance_head(submission: VerifiedSubmission, latest: CosignedHead) -> CosignedHead:
-    """The head to be stored and cosigned; refuses what does not continue `latest`."""
+    """Return the head to be stored and cosigned; refuse one that does not continue `latest`."""
     if submission.old_size != latest.size:
         raise StaleSize(latest.size)
     if submission.head.size == latest.size and submission.head.root != latest.root:

@@ -68,7 +68,7 @@ def width(tile: TileAddress, size: int) -> int:
 
 
 def right_edge(size: int) -> frozenset[TileAddress]:
-    """The narrower tiles at the right edge: what the root and the next leaf need."""
+    """The narrower tiles at the right edge, which the root and the next leaf need."""
     return _tiles([(0, size)])
 
 
@@ -98,7 +98,7 @@ def prove_consistency(old: int, new: int, tiles: Mapping[TileAddress, bytes]) ->
 
 
 def extend(size: int, tiles: Mapping[TileAddress, bytes], leaves: Iterable[bytes]) -> Growth:
-    """The log of `size` leaves with more of them, from the tiles of `right_edge(size)`; complete in one pass."""
+    """Return the log of `size` leaves with more of them, from the tiles of `right_edge(size)`; complete in one pass."""
     changed: dict[TileAddress, bytes] = {}
     level, count, rising = 0, size, list(leaves)
     after = size + len(rising)
@@ -176,7 +176,7 @@ def _consistency(old: int, new: int) -> list[_Range]:
 
 
 def _split(low: int, high: int) -> int:
-    """The largest power of two below the number of leaves, from `low` on."""
+    """Return the largest power of two below the number of leaves, from `low` on."""
     return low + (1 << (high - low - 1).bit_length() - 1)
 
 
@@ -198,7 +198,9 @@ def _hash(leaves: _Range, tiles: Mapping[TileAddress, bytes]) -> bytes:
 
 @lru_cache(maxsize=4096)
 def _root_of_run(hashes: bytes) -> bytes:
-    """The same for a part of a tile: those high up in a tree, and at its right edge, are asked for by every proof."""
+    """Return the root of part of a tile, cached for parts high up in a tree and at its right edge, which every proof
+    reads.
+    """
     return _root_of_complete(hashes)
 
 
@@ -210,7 +212,9 @@ def _bytes(tiles: Mapping[TileAddress, bytes], tile: TileAddress, run: slice) ->
 
 
 def _root_of_complete(hashes: bytes) -> bytes:
-    """The root above a power of two of hashes; `node_hash` written out, for here is where the time of a log goes."""
+    """Return the root above a power of two of hashes; `node_hash` is inlined because most time of a log
+    is spent here.
+    """
     for _ in range((len(hashes) // HASH_BYTES).bit_length() - 1):
         pairs = range(0, len(hashes), 2 * HASH_BYTES)
         hashes = b"".join([sha256(b"\x01" + hashes[at : at + 2 * HASH_BYTES]).digest() for at in pairs])

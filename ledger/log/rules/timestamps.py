@@ -39,7 +39,7 @@ class BadTimeStamp(Refused):
 
 
 class TimeStamp(NamedTuple):
-    """The time at which the authority says that the bytes existed, and its serial number for the stamp."""
+    """The time at which the authority attests that the bytes existed, and its serial number for the stamp."""
 
     at: datetime
     serial: int
@@ -54,7 +54,7 @@ def verify_response(
     earliest: datetime,
     latest: datetime,
 ) -> TimeStamp:
-    """The time stamp that a response gives `data`; refused unless rules 1 to 4 hold."""
+    """Return the time stamp that a response gives `data`; refuse it unless rules 1 to 4 hold."""
     if len(response) > LARGEST_RESPONSE:
         raise BadTimeStamp("The answer is too long for a time stamp.")
     try:
@@ -85,7 +85,7 @@ def _verified_stamp(
 
 
 def _check_purpose(response: TimeStampResponse) -> None:
-    """Rule 2, beyond what the library asks: the purpose stands alone."""
+    """Rule 2, in addition to the library's checks: time stamping must be the only purpose of the certificate."""
     (signer,) = response.signed_data.signer_infos
     for each in response.signed_data.certificates:
         certificate = x509.load_der_x509_certificate(each)
@@ -98,7 +98,7 @@ def _check_purpose(response: TimeStampResponse) -> None:
 
 
 class _Element(NamedTuple):
-    """One element of DER: where it begins, where its content does, where it ends."""
+    """One element of DER: the positions of its beginning, its content and its end."""
 
     start: int
     content: int
@@ -106,7 +106,9 @@ class _Element(NamedTuple):
 
 
 def _sort_certificates(response: bytes) -> bytes:
-    """The response with its certificates sorted; of the same length, and itself where there is nothing to sort."""
+    """Return the response with its certificates sorted; of the same length, and unchanged if there is
+    nothing to sort.
+    """
     status_and_token = _elements(response, _element(response, 0))
     if len(status_and_token) < 2:
         return response

@@ -61,7 +61,7 @@ class Group(NamedTuple):
 
 
 class WitnessPolicy(NamedTuple):
-    """The trusted logs and witnesses, and the quorum; `quorum` is None where no witness is asked for."""
+    """The trusted logs and witnesses, and the quorum; `quorum` is None if no witness is required."""
 
     logs: tuple[TrustedLog, ...]
     witnesses: tuple[Witness, ...]
@@ -70,7 +70,7 @@ class WitnessPolicy(NamedTuple):
 
 
 class CheckpointStatus(NamedTuple):
-    """A head that a log signed: which witnesses cosigned it, when, and whether that is enough."""
+    """A head that a log signed: the witnesses that cosigned it, the times, and whether the quorum is met."""
 
     head: CheckpointBody
     cosigned: Mapping[str, int]
@@ -78,7 +78,7 @@ class CheckpointStatus(NamedTuple):
 
 
 class _Draft:
-    """The policy so far; every name is defined above the line that uses it."""
+    """The policy read so far; every name must be defined above the line that uses it."""
 
     def __init__(self) -> None:
         self.logs: list[TrustedLog] = []
@@ -121,7 +121,7 @@ class _Draft:
 
 
 def read(data: bytes) -> WitnessPolicy:
-    """The policy that a file says (rules 1 and 2)."""
+    """Read a policy from the text of a file (rules 1 and 2)."""
     if len(data) > LARGEST_POLICY or _FORBIDDEN.search(data):
         raise BadWitnessPolicy
     draft = _Draft()
@@ -189,7 +189,7 @@ def _required_members(threshold: str, members: int) -> int:
 
 
 def write(log_keys: Iterable[str], witnesses: WitnessPolicy | None) -> str:
-    """A policy file that trusts these verifier keys of logs, and asks for what `witnesses` asks for."""
+    """Write a policy file that trusts these verifier keys of logs and has the same requirements as `witnesses`."""
     lines = [f"log {key}" for key in log_keys]
     if witnesses is None or witnesses.quorum is None:
         return "\n".join([*lines, "quorum none", ""])

@@ -88,7 +88,7 @@ class Sequencer:
         self.stopped: dict[UUID, float] = {}
 
     def run(self) -> None:
-        """Run until asked to stop; the step under way is finished first."""
+        """Run until asked to stop; finish the step under way first."""
         for each in (signal.SIGTERM, signal.SIGINT):
             signal.signal(each, self._end)
         while not self.ended:

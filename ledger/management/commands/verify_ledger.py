@@ -117,7 +117,7 @@ def _sentence(seen: Counter[str]) -> str:
 
 
 def _lines(slug: str, found: Findings) -> list[str]:
-    """The findings of a tenant, and how many there are of which kind where there is more than one."""
+    """Return the lines for a tenant's findings, with the count of each kind if there is more than one."""
     lines = [f"Tenant {slug}: {each}" for each in found.listed]
     if found.total > 1:
         left = f", of which {len(found.listed)} are listed" if found.total > len(found.listed) else ""
@@ -136,7 +136,7 @@ def _document(seen: Counter[str], found: Findings) -> dict[str, Any]:
 
 
 def verify(tenant_id: UUID, origin: str) -> Counter[str]:
-    """Verify one tenant; returns what was checked, or raises `RecordBroken` where anything was found."""
+    """Verify one tenant; return what was checked, or raise `RecordBroken` if anything was found."""
     seen, found = check_tenant(tenant_id, origin)
     if found.total:
         raise RecordBroken(RecordLocation("tenant", str(tenant_id)), "record", found.summary())
@@ -144,7 +144,7 @@ def verify(tenant_id: UUID, origin: str) -> Counter[str]:
 
 
 def check_tenant(tenant_id: UUID, origin: str) -> tuple[Counter[str], Findings]:
-    """Verify one tenant; returns what was checked and what was found."""
+    """Verify one tenant; return what was checked and what was found."""
     seen: Counter[str] = Counter()
     found = Findings()
     found.add(*pruned_findings(tenant_id))
@@ -167,7 +167,7 @@ def verify_ranges(tenant_id: UUID, origin: str) -> Iterator[tuple[Counter[str], 
 
 
 def check_whole(tenant_id: UUID) -> list[RecordBroken]:
-    """Check what belongs to no single subject: whole tables, the search columns, kept checkpoints."""
+    """Check the parts that belong to no single subject: whole tables, the search columns, kept checkpoints."""
     found = [*check_whole_tenant(tenant_id), *check_search(tenant_id), *check_checkpoints(tenant_id)]
     for check in register.tenant_checks():
         with tenancy(tenant_id):
@@ -251,7 +251,7 @@ def pruned_findings(tenant_id: UUID) -> list[RecordBroken]:
 
 
 def verify_range(tenant_id: UUID, origin: str, after: UUID, upto: UUID) -> tuple[Counter[str], list[RecordBroken]]:
-    """Verify the subjects with ids in (after, upto]; returns what was checked and what was found."""
+    """Verify the subjects with ids in (after, upto]; return what was checked and what was found."""
     looked = Range(tenant_id, origin, after, upto)
     looked.verify()
     if looked.found:

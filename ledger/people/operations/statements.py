@@ -25,7 +25,7 @@ STATEMENT_LIFE = timedelta(minutes=5)
 
 @dataclass(frozen=True, kw_only=True)
 class SignedStatement:
-    """A statement that counts, and the salt of the words that it commits to.
+    """A statement that counts, and the salt of the text that it commits to.
 
     `assertion` is the answer of the passkey that signed it, with the key, as the record keeps it so that anybody can
     check it again; empty where the session vouches for the statement.
@@ -73,7 +73,7 @@ def signed_log_head(tenant_id: UUID) -> dict[str, Any]:
 
 
 def read_log_head(tenant_id: UUID, origin: str | None, note: bytes | None) -> dict[str, Any]:
-    """The same from the origin of the current log and its newest signed note, each None where there is none."""
+    """Read the current log's origin and its newest signed note; each is None if there is none."""
     if note is None:
         return {"log_origin": origin or tenant_origin(tenant_id), "log_size": 0, "log_root": sha256().hexdigest()}
     origin, size, root = note.decode().split("\n")[:3]

@@ -1,4 +1,4 @@
-"""One confirmation by a second person: who may give it, with which proof, with which reason, and until when.
+"""One confirmation by a second person: the persons who may give it, the required proof and reason, and its deadline.
 
 1. A person confirms, never an API key. Whoever proposed it does not, through whichever account or API key: linked
    accounts are one person, and a key is the person's who made it. Nor does anybody whom it is about.
@@ -42,7 +42,7 @@ class Answer(StrEnum):
 
 
 class Proof(StrEnum):
-    """The proof of identity that a confirmation takes."""
+    """The proof of identity that a confirmation requires."""
 
     SESSION = "session"
     FRESH = "fresh"

@@ -67,7 +67,7 @@ D = TypeVar("D", bound=Declaration)
 
 @dataclass(frozen=True, kw_only=True)
 class StatementForm(Generic[C, D]):
-    """One kind of statement: its names, and the dataclasses of what it covers and declares.
+    """One kind of statement: its names, and the dataclasses of its coverage and its declarations.
 
     Fields are text, whole numbers, flags, lists of text, instants, and enums of text. `more` are members that are the
     same in every statement. `older` has for each earlier version the fields that it lacks, with what they are read as.
@@ -114,7 +114,7 @@ class StatementForm(Generic[C, D]):
 
 
 def coverage_digest(covers: Any) -> str:
-    """The digest of everything covered; the page sends it back, so that no change goes unnoticed."""
+    """Return the digest of everything covered; the page sends it back, so that every change is noticed."""
     return digest(canonical(_plain(covers)))
 
 

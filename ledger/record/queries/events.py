@@ -27,7 +27,7 @@ _LOCK_BEHIND_GATE = b"SELECT $1::uuid, $2::text, state, seq, head, entry FROM le
 
 
 def head_for_update(tenant_id: UUID, subject_id: UUID, kind: str) -> dict[str, Any] | None:
-    """Lock the head of a subject until the transaction ends; the fields of `operations.SubjectHead`."""
+    """Lock the head of a subject until the transaction ends; return the fields of `operations.SubjectHead`."""
     rows = call_function(_LOCK_HEAD, subject_id.bytes, kind, prepared=True)
     if not rows:
         return None
@@ -48,8 +48,8 @@ def lock_call(subject_id: UUID, kind: str, *, through_gate: bool = False) -> Raw
 def heads_for_update(
     tenant_id: UUID, locks: Sequence[RawCall], reads: Iterable[tuple[Any, ...]] = ()
 ) -> tuple[list[dict[str, Any]], list[list[tuple[Any, ...]]]]:
-    """Lock the heads of subjects by these calls, in their order, and run more statements behind the locks, all in one
-    message; the heads of those that exist.
+    """Lock the heads of subjects by these calls, in their order, and run more statements after the locks, all in one
+    message; return the heads of the subjects that exist.
 
     The rows of a call are a subject's id, kind, state, seq, head and entry, the last four as `ledger_lock` returns
     them.
@@ -208,7 +208,9 @@ def event_with_detail(
 
 
 def recent_events(tenant_id: UUID, *, after: datetime, limit: int = 500) -> list[tuple[str, str, UUID, UUID, datetime]]:
-    """(subject kind, kind, subject id, event id, recorded at) of what was recorded after a moment, oldest first."""
+    """Return (subject kind, kind, subject id, event id, recorded at) of the events recorded after a time,
+    oldest first.
+    """
     found = Event.objects.filter(tenant_id=tenant_id, recorded_at__gt=after).order_by("recorded_at")[:limit]
     return list(found.values_list("subject_kind", "kind", "subject_id", "id", "recorded_at"))
 
@@ -222,7 +224,7 @@ def end_before_execution(tenant_id: UUID, action_id: UUID) -> dict[str, Any] | N
 
 
 def subject_events(tenant_id: UUID, subjects: Iterable[UUID], *, after: datetime, limit: int = 500) -> list[Event]:
-    """The events of these subjects that were recorded after a moment, oldest first."""
+    """Return the events of these subjects that were recorded after a time, oldest first."""
     found = Event.objects.filter(tenant_id=tenant_id, subject_id__in=list(subjects), recorded_at__gt=after)
     return list(found.defer("envelope").order_by("recorded_at", "id")[:limit])
 
@@ -230,7 +232,7 @@ def subject_events(tenant_id: UUID, subjects: Iterable[UUID], *, after: datetime
 def events_of_kinds(
     tenant_id: UUID, kinds: Iterable[str], *, after: datetime, but: Iterable[UUID] = (), limit: int = 500
 ) -> list[tuple[Event, dict[str, Any]]]:
-    """The events of these kinds of subjects that were recorded after a moment, oldest first, with their details;
+    """Return the events of these kinds of subjects that were recorded after a time, oldest first, with their details;
     without the events in `but`.
     """
     found = Event.objects.filter(tenant_id=tenant_id, subject_kind__in=list(kinds), recorded_at__gt=after)
@@ -270,7 +272,7 @@ def details_of_kinds(tenant_id: UUID, subject_kind: str, kinds: Iterable[str]) -
 
 
 def ids_recorded_since(tenant_id: UUID, ids: Iterable[UUID], moment: datetime) -> list[UUID]:
-    """Those of these events that were recorded after a moment."""
+    """Return the ids of those of these events that were recorded after a time."""
     found = Event.objects.filter(tenant_id=tenant_id, recorded_at__gt=moment, id__in=list(ids))
     return list(found.values_list("id", flat=True))
 
@@ -311,8 +313,8 @@ def changed_actions(
 
 
 def action_steps(tenant_id: UUID, action_ids: list[UUID]) -> dict[UUID, list[tuple[Any, ...]]]:
-    """By action the events in order, each as (id, seq, kind, from, to, at, prev, hash, whether it commits to an entry,
-    digest of the verification policy where it names one); nothing of it is ever erased.
+    """Return each action's events in order, as (id, seq, kind, from, to, at, prev, hash, whether it commits to an
+    entry, digest of the verification policy if it names one); none of this is ever erased.
     """
     rows = execute(
         "SELECT subject_id, id, seq, kind, from_state, state, at, prev, entry_hash,"

@@ -26,7 +26,7 @@ def key_call(tenant_id: UUID, subject_id: UUID) -> tuple[Any, ...]:
 
 
 def key_ids(tenant_id: UUID, subject_ids: list[UUID]) -> dict[UUID, UUID]:
-    """The ids of the keys of these subjects' evidence, by subject; subjects without a key are left out."""
+    """Return the ids of the keys of these subjects' evidence, by subject; subjects without a key are left out."""
     return dict(
         map(
             tuple,
@@ -79,7 +79,9 @@ _SEALED_EVIDENCE = (
 
 
 def sealed_call(tenant_id: UUID, pointer: UUID | None) -> tuple[Any, ...]:
-    """The call for `pipeline` that reads evidence as it lies there: whose it is, sealed, and the id of the key."""
+    """Return the call for `pipeline` that reads encrypted evidence: its subject, its ciphertext, and the
+    id of the key.
+    """
     return _SEALED_EVIDENCE, tenant_id, pointer
 
 
@@ -120,7 +122,7 @@ def open_evidence_many(tenant_id: UUID, pointers: list[UUID], *, leave_out_lost:
 
 
 def open_evidence_row(row: Evidence, key: bytes | None) -> bytes | None:
-    """Decrypt an evidence row; None if that is not possible."""
+    """Decrypt an evidence row; return None if that is not possible."""
     try:
         return encryption.open_sealed(
             key or b"", bytes(row.sealed or b""), f"{row.tenant_id}/{row.subject_id}/{row.id}"

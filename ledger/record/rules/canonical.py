@@ -81,7 +81,7 @@ def parse(data: bytes) -> Any:
 
 
 def _read_plainly(data: bytes | str, most: int) -> Any:
-    """The value of bytes that are surely canonical; None where that is in doubt, or where it is null."""
+    """Return the value of bytes that are certainly canonical; None if that is in doubt, or if the value is null."""
     sent = data.encode(errors="surrogatepass") if isinstance(data, str) else data
     if len(sent) > most:
         return None
@@ -93,7 +93,7 @@ def _read_plainly(data: bytes | str, most: int) -> Any:
 
 
 def _written_plainly(value: Any) -> bytes | None:
-    """The canonical bytes of a value that is certainly inside the profile; else None."""
+    """Return the canonical bytes of a value that is certainly inside the profile; otherwise None."""
     try:
         # Takes the built-in types alone and none of their subclasses: orjson would write UUIDs, dates and enumerations.
         typed = marshal.dumps(value)
@@ -108,7 +108,7 @@ def _written_plainly(value: Any) -> bytes | None:
 
 
 def _is_plain(data: bytes) -> bool:
-    """Return whether orjson's output is surely canonical: no float, little depth, no name beyond U+FFFF.
+    """Return True if orjson's output is certainly canonical: no float, little depth, no name beyond U+FFFF.
 
     A string may look like one of these; that only costs the slow path.
     """
@@ -162,7 +162,7 @@ def _text(data: bytes | str, most: int) -> str:
 
 
 def _check(value: Any, depth: int) -> bool:
-    """Refuse what lies outside the profile; True when every name is below U+10000."""
+    """Refuse values outside the profile; return True if every name is below U+10000."""
     if depth > MAX_DEPTH:
         raise NotCanonical(f"The value is nested deeper than {MAX_DEPTH} levels.")
     kind = type(value)

@@ -29,12 +29,12 @@ class EvidenceErased(CannotOpen):
 
 
 def seal(key: bytes, nonce: bytes, data: bytes, place: str) -> bytes:
-    """Nonce and ciphertext of `data`, bound to `place`."""
+    """Return nonce and ciphertext of `data`, bound to `place`."""
     return nonce + AESGCM(key).encrypt(nonce, data, place.encode())
 
 
 def open_sealed(key: bytes, sealed: bytes, place: str) -> bytes:
-    """The data behind `seal`; a wrong key, place or byte is refused."""
+    """Decrypt what `seal` encrypted; refuse a wrong key, place or byte."""
     try:
         return AESGCM(key).decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], place.encode())
     except (InvalidTag, ValueError):

@@ -98,7 +98,8 @@ _RECOVERING = frozenset({State.COMPENSATING, State.FORWARD_RECOVERY})
 def add_state_blocks(
     entry: Mapping[str, Any], changes: Mapping[str, Mapping[str, Any] | str], state: State
 ) -> Mapping[str, Mapping[str, Any] | str]:
-    """The changes with those that entering `state` makes to the optional blocks, unless they make them (rules 2 and 4).
+    """Return the changes, completed with those that entering `state` makes to the optional blocks unless they are given
+    (rules 2 and 4).
 
     What was never started has no idempotency status. That a failure may be tried again is for the caller to say: it
     has shown so.

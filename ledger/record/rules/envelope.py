@@ -79,7 +79,7 @@ class BrokenEnvelope(Refused):
 
 @dataclass(frozen=True, slots=True)
 class Commitment:
-    """A salted promise about bytes stored apart; `pointer` is a random id, or null for the event's own entry."""
+    """A salted commitment to bytes stored separately; `pointer` is a random id, or null for the event's own entry."""
 
     purpose: str
     pointer: str | None
@@ -193,7 +193,7 @@ def _from(value: dict[str, Any]) -> Envelope:
 
 
 def _is_sound(envelope: Envelope) -> bool:
-    """Return whether every member has the type and form that `write` gives it; equal bytes alone do not show that."""
+    """Return True if every member has the type and form that `write` gives it; equal bytes alone do not show that."""
     e = envelope
     texts = (e.origin, e.id, e.kind, e.subject_kind, e.subject_id, e.from_state, e.to_state, e.actor_kind, e.actor_id)
     return (

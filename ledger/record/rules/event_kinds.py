@@ -1,4 +1,4 @@
-"""The register of events: every kind that the record knows, what it means, and how people are shown it.
+"""The register of events: every kind in the record, its meaning, and its wording for people.
 
 A new kind of event is one entry here and the operation that appends it; nothing else needs to change. `NewEvent` of
 a kind that is not here, or on a subject that its entry does not name, is a mistake in the program and is not written.
@@ -44,7 +44,9 @@ ACTOR_KINDS: Final[Mapping[str, str]] = {
 
 
 class UnregisteredEvent(LookupError):
-    """The program would append an event that the register does not know: its kind, or that kind on this subject."""
+    """The program would append an event that is not in the register: its kind is unknown, or not allowed on this
+    subject.
+    """
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The lifecycle of every subject of the record: which state may follow which, and on what grounds.
+"""The lifecycle of every subject of the record: the permitted transitions, and their grounds.
 
 1. An action has the nineteen states of R-SM-20 and the fifty-four recommended transitions (R-SM-01 to R-SM-19,
    C-01 to C-10). Nothing else is legal; the database holds the same pairs and forbids the rest.
@@ -59,7 +59,7 @@ class State(StrEnum):
 
 
 class Ground(StrEnum):
-    """A fact that a transition rests on; the operation that claims it has shown it in its own transaction."""
+    """A fact that a transition rests on, shown by the claiming operation in its own transaction."""
 
     RELEASED = "released"  # approval granted, unexpired, unused, same hash and policy; key reserved; target not frozen
     DECISIVE_READ = "decisive_read"
@@ -247,8 +247,8 @@ NOTICED = ("validation_failed", "superseded", "failure_acknowledged", "recovery_
 
 
 def is_agent_notice(kind: str, actor_kind: str) -> bool:
-    """Return whether an event shows that the agent knows how its action ended: it was notified, withdrew it, or went
-    on.
+    """Return True if an event shows that the agent knows how its action ended: it was notified, withdrew it, or
+    continued.
     """
     return kind in NOTICED or (kind, actor_kind) == ("cancelled", "agent")
 

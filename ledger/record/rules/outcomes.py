@@ -1,4 +1,4 @@
-"""Outcomes: the one word for the status of an action, wherever it is shown.
+"""Outcomes: the single term for an action's status, used wherever it is shown.
 
 1. The outcome follows from the present view of an action alone: its state, the kind of the event by which it came there
    (`reached_by`), its class, its finding, whether people were asked, and whether it was contradicted or taken back
@@ -156,7 +156,7 @@ SET_APART: Final = tuple(sorted({kind for state, kind in BY_KIND if state is not
 
 
 def set_apart(reached_by: str) -> str | None:
-    """The kind of event if it sets an action apart, else empty; the database has the same function."""
+    """Return the kind of event if it sets an action apart, otherwise empty; the database has the same function."""
     return reached_by if reached_by in SET_APART else None
 
 
@@ -291,6 +291,8 @@ SESSION_ALONE: Final = "D"
 
 
 def is_as_strong(given: str, wanted: str) -> bool:
-    """Return whether a class of proof is at least the wanted one: A above B above C, anything else below all."""
+    """Return True if a class of proof is at least as strong as the required one: A above B above C, any other below
+    all.
+    """
     order = "ABC"
     return len(given) == 1 and given in order and order.index(given) <= order.index(wanted)

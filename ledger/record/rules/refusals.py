@@ -43,7 +43,7 @@ class Refused(Exception):
         errors: list[dict[str, Any]] | None = None,
         records: tuple[RefusalRecord, ...] = (),
     ) -> None:
-        """`records` go on record although the request is refused; the edge writes them after the rollback."""
+        """Create the refusal; `records` are recorded in spite of it, by the edge after the rollback."""
         self.detail = detail or (self.__doc__ or "").strip()
         self.hint = hint
         self.errors = errors or []

@@ -47,7 +47,7 @@ _REFUSALS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErasureRequest:
-    """The subjects to erase, the legal basis and the reason, in words that name nobody."""
+    """The subjects to erase, the legal basis, and a reason that names no person."""
 
     subjects: tuple[UUID, ...]
     legal_basis: str
@@ -55,7 +55,7 @@ class ErasureRequest:
 
 
 def request_erasure(*, tenant_id: UUID, request: ErasureRequest, by: Actor, at: datetime) -> Erasure:
-    """Request erasure; nothing happens before another person confirms it."""
+    """Request erasure; nothing is erased before another person confirms it."""
     found = _check_subjects(tenant_id, request.subjects, at=at)
     row = _create_row(tenant_id, request, found, state="REQUESTED", by=by, at=at)
     append(

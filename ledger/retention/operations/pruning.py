@@ -52,7 +52,7 @@ class MonthPartition:
 
 @dataclass(frozen=True, slots=True)
 class TenantShare:
-    """One tenant's part of a month: its policy, the subjects to prune and those that stay."""
+    """One tenant's part of a month: its policy, the subjects to prune and the subjects to keep."""
 
     tenant_id: UUID
     policy: UUID
@@ -60,7 +60,7 @@ class TenantShare:
 
 
 def month_partitions() -> list[MonthPartition]:
-    """The months that have partitions, oldest first. Only the owner of the tables may ask for their bounds."""
+    """Return the months that have partitions, oldest first. Only the owner of the tables may read their bounds."""
     return [_month(name) for name in month_names()]
 
 
@@ -81,7 +81,7 @@ def month_bounds(name: str) -> tuple[datetime, datetime]:
 
 
 def prune_month(month: MonthPartition, tenants: list[UUID], *, clock: Callable[[], datetime]) -> int:
-    """Prune one month and return how many events went. If we die before the commit, nothing has happened."""
+    """Prune one month and return the number of events pruned. A crash before the commit has no effect."""
     with transaction.atomic():
         shares = [share for tenant_id in tenants if (share := _prunable_share(month, tenant_id, at=clock()))]
         for part in ("ledger_event", "ledger_entry"):

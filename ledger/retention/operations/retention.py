@@ -18,7 +18,9 @@ from ledger.retention.rules.retention import HoldScope, RetentionPolicy
 
 
 def place_hold(*, tenant_id: UUID, scope: HoldScope, value: str, reason: str, by: Actor, at: datetime) -> LegalHold:
-    """Place a hold: what it covers is not erased or pruned from the commit on. An erasure that has begun goes on."""
+    """Place a hold: what it covers is not erased or pruned from the commit on. An erasure already under way
+    continues.
+    """
     call_function(b"SELECT ledger_take_turn()")
     if LegalHold.objects.filter(tenant_id=tenant_id, scope=scope, value=value, lifted_at__isnull=True).exists():
         raise rules.AlreadyHeld

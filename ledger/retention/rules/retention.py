@@ -1,4 +1,5 @@
-"""Rules of retention: what may be erased and when, legal holds, and the two people behind every erasure (R-LE-21).
+"""Rules of retention: the conditions and times of erasure, legal holds, and the two people behind every erasure
+(R-LE-21).
 
 1. Three clocks run apart: what payloads, evidence and entries hold (`payload_days`), the envelopes (`envelope_days`),
    and the tree, which stays for ever.
@@ -128,7 +129,7 @@ class RetentionSubject:
 
 
 def check_policy(policy: RetentionPolicy) -> None:
-    """Refuse a policy whose clocks contradict each other (rule 2)."""
+    """Refuse a policy whose periods contradict each other (rule 2)."""
     if not 0 <= policy.floor_days <= policy.payload_days <= policy.envelope_days <= MOST_DAYS:
         raise BadRetention("Days must rise: the floor, then payloads, then envelopes, up to a hundred years.")
     if policy.envelope_days < ENVELOPE_FLOOR_DAYS:
@@ -136,7 +137,7 @@ def check_policy(policy: RetentionPolicy) -> None:
 
 
 def check_scope(subjects: Iterable[RetentionSubject], policy: RetentionPolicy, *, at: datetime) -> None:
-    """Refuse what is open or too young (rule 2)."""
+    """Refuse subjects that are open or too young (rule 2)."""
     found = list(subjects)
     if len(found) > MOST_SUBJECTS:
         raise TooMuch

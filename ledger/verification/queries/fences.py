@@ -92,7 +92,7 @@ NOT_ISOLATED = frozenset(
 
 
 def missing_fences() -> list[str]:
-    """Every fence that is missing or altered, one sentence each; empty where all are in place."""
+    """Return one sentence for each fence that is missing or altered; empty if all are in place."""
     return [*_triggers(), *_isolation(), *_owners(), *_functions()]
 
 

@@ -43,7 +43,7 @@ def subject_ids(tenant_id: UUID, *, after: UUID, limit: int) -> list[UUID]:
 
 
 def stored_heads(tenant_id: UUID, *, after: UUID, upto: UUID) -> list[StoredHead]:
-    """The heads of the subjects in (after, upto] with their present views, all as of one moment."""
+    """Return the heads of the subjects in (after, upto] with their present views, from one snapshot."""
     names = ("id", "kind", "state", "seq", "head", "created_at", "updated_at")
     with connection.cursor() as cursor:
         cursor.execute(
@@ -70,7 +70,7 @@ def _stored_head(head: dict[str, Any], in_force: bool | None, view: dict[str, An
 
 
 def stored_events(tenant_id: UUID, *, after: tuple[UUID, int], upto: UUID, limit: int) -> list[StoredEvent]:
-    """The next events after (subject, seq), up to and with those of the subject `upto`, in order."""
+    """Return the next events after (subject, seq), up to and including those of the subject `upto`, in order."""
     place = (tenant_id, *after)
     here = Q(tenant_id=tenant_id, subject_id__gte=after[0], subject_id__lte=upto, pk__gt=place)
     events = list(Event.objects.filter(here).order_by("subject_id", "seq").values()[:limit])
@@ -94,7 +94,7 @@ def _stored_event(event: Mapping[str, Any], kept: Entry | None) -> StoredEvent:
 
 
 def stray_rows(tenant_id: UUID, *, after: UUID, upto: UUID) -> list[tuple[str, UUID, int | None]]:
-    """The rows in (after, upto] that no head accounts for: (what it is, subject, seq), as of one moment."""
+    """Return the rows in (after, upto] that belong to no head, as (description, subject, seq), from one snapshot."""
     with connection.cursor() as cursor:
         cursor.execute(
             """
@@ -131,7 +131,8 @@ def evidence_subjects(tenant_id: UUID, pointers: Iterable[UUID]) -> list[tuple[U
 
 
 def unaccounted_evidence(tenant_id: UUID, pointers: list[str], *, erased: list[str]) -> list[str]:
-    """Those of these pieces of evidence that nothing accounts for, although no event of their subject commits to them.
+    """Return those of these pieces of evidence to which no event of their subject commits and which nothing else
+    explains.
 
     Accounted for is what was emptied with its erased subject, and what the tenant has adopted of subjects that never
     came to be.
@@ -148,7 +149,7 @@ def unaccounted_evidence(tenant_id: UUID, pointers: list[str], *, erased: list[s
 
 
 def stored_evidence(tenant_id: UUID, pointers: list[str]) -> dict[str, StoredEvidence]:
-    """Evidence by pointer, opened where it can be; keep the list short, for it is all in memory."""
+    """Return evidence by pointer, decrypted if possible; keep the list short, because all of it is in memory."""
     rows = list(Evidence.objects.filter(tenant_id=tenant_id, id__in=pointers))
     kept = SubjectKey.objects.filter(tenant_id=tenant_id, subject_id__in={row.subject_id for row in rows})
     named = {row.subject_id: row.key_id for row in kept}
@@ -183,7 +184,7 @@ def stored_documents(tenant_id: UUID, ids: list[str]) -> dict[str, StoredDocumen
 def stored_rows(
     model: str, tenant_id: UUID, place: str, *, after: UUID = NOTHING_BEFORE, upto: UUID = NOTHING_BEHIND
 ) -> dict[str, list[dict[str, Any]]]:
-    """The rows of a table that belong to the subjects in (after, upto], by subject; all of a table without a place."""
+    """Return a table's rows for the subjects in (after, upto], by subject; the whole table if no range is given."""
     found = apps.get_model(model)._default_manager.filter(tenant_id=tenant_id)
     if place:
         found = found.filter(**{f"{place}__gt": after, f"{place}__lte": upto})
@@ -208,7 +209,7 @@ def subjects_of_kind(tenant_id: UUID, kinds: Iterable[str]) -> list[UUID]:
 
 
 def event_count(tenant_id: UUID, subject_id: UUID) -> int:
-    """The number of events of a subject; 0 if there is none."""
+    """Return the number of events of a subject; 0 if there is none."""
     found = Subject.objects.filter(tenant_id=tenant_id, id=subject_id).values_list("seq", flat=True)
     return next(iter(found), 0)
 

@@ -1,4 +1,4 @@
-"""Rebuilds rows from events: what a table must hold if it was only ever written through the record.
+"""Rebuilds rows from events: the content that a table must have if it was only ever written through the record.
 
 A `RecordTable` says of one table which events make, change and end its rows, and from which part of an event each
 column follows. Verification folds the events of a subject through it, and compares.
@@ -27,7 +27,7 @@ KEEP: Any = object()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiedEvent:
-    """An event as it was verified. `detail` and `entry` are None where they were erased or there are none."""
+    """A verified event. `detail` and `entry` are None if they were erased or never existed."""
 
     envelope: Envelope
     detail: Mapping[str, Any] | None
@@ -65,7 +65,7 @@ def event_time(event: VerifiedEvent) -> Any:
 
 
 def actor_of(event: VerifiedEvent) -> Any:
-    """The pseudonym of who did it."""
+    """The pseudonym of the actor."""
     return event.envelope.actor_id
 
 
@@ -206,7 +206,7 @@ class RecordTable:
                 yield name
 
     def _stored_value(self, name: str, stored: Mapping[str, Any]) -> Any:
-        """The value of a stored row to compare in a column; an unreadable one is equal to nothing."""
+        """Return the value of a stored row for comparing in a column; an unreadable one equals nothing."""
         if name not in self.read:
             return as_recorded(stored[name])
         try:

@@ -1,4 +1,4 @@
-"""Verification of the stored record: what must hold between its rows; each break is a finding of its own.
+"""Verification of the stored record: the relations that must hold between its rows; each break is a finding.
 
 Events are read in order, one after another; of what came before only the walk so far is remembered. After a finding the
 walk goes on from what is stored. What only follows from an earlier finding is not listed again: of a chain that has a
@@ -109,7 +109,7 @@ class Findings:
         return self.counts.total()
 
     def add(self, *found: RecordBroken) -> None:
-        """Count these, and list them while there is room; the first of each kind is always listed."""
+        """Count these, and list them while there is space; the first of each kind is always listed."""
         for each in found:
             if len(self.listed) < FINDINGS_LISTED or each.kind not in self.counts:
                 self.listed.append(each.detail)
@@ -137,7 +137,7 @@ class Findings:
 
 @dataclass(frozen=True, slots=True)
 class RecordLocation:
-    """The place of a break; `seq` is None if it concerns the subject as a whole."""
+    """The location of a break; `seq` is None if it concerns the subject as a whole."""
 
     kind: str
     subject_id: str
@@ -166,7 +166,9 @@ class StoredEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredHead:
-    """A subject's head; `view` are the columns of an action's present view, `in_force` says so of a policy version."""
+    """A subject's head; `view` holds the columns of an action's present view, `in_force` is True for a policy version
+    in force.
+    """
 
     columns: Mapping[str, Any]
     view: Mapping[str, Any] | None = None
@@ -179,7 +181,7 @@ class StoredHead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredEvidence:
-    """A piece of evidence and what came out of it; `data` is None where it could not be opened."""
+    """A piece of evidence and its decrypted content; `data` is None if it could not be decrypted."""
 
     columns: Mapping[str, Any]
     salt: bytes
@@ -197,7 +199,7 @@ class SubjectErasure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredDocument:
-    """The row of a contract version or a policy version; `name` is what the envelope's digests call it."""
+    """The row of a contract version or a policy version; `name` is its name in the envelope's digests."""
 
     name: str
     digest: str
@@ -206,7 +208,7 @@ class StoredDocument:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayState:
-    """The state to which the events of one subject have led so far."""
+    """The state that the events of one subject have reached so far."""
 
     kind: str = ""
     state: str = ""
@@ -230,7 +232,7 @@ def replay_event(
     policies: PolicyHistory,
     erasure: SubjectErasure | None = None,
 ) -> tuple[ReplayState, VerifiedEvent | None, list[RecordBroken]]:
-    """The replay after one more event, what the event says, and what is wrong with it (rules 1 to 6, evidence apart).
+    """Return the replay after one more event, the event's content, and its faults (rules 1 to 6, without evidence).
 
     There is no event where its envelope cannot be read; its detail is unknown where that is not what was committed to.
     """
@@ -322,7 +324,7 @@ def _policy_context(
 
 
 def read_event(stored: StoredEvent) -> VerifiedEvent:
-    """Read an event again for its rows alone; of content that is not what was committed to nothing is known."""
+    """Read an event again for its rows only; content that differs from its commitment is treated as unknown."""
     envelope = envelopes.parse(stored.envelope)
     unread: list[RecordBroken] = []
     place = stored.place
@@ -401,7 +403,7 @@ def check_evidence(
     erasure: SubjectErasure | None = None,
     owner: str = "",
 ) -> None:
-    """Refuse evidence that is not what the event committed to, or not gone where it was erased (rule 5).
+    """Refuse evidence that differs from the event's commitment, or that is still there after its erasure (rule 5).
 
     `owner` is the subject that it was stored for, where that is not the event's.
     """
@@ -494,7 +496,7 @@ def _check_step(
 def _read_content(
     place: RecordLocation, envelope: Envelope, purpose: str, data: bytes | None, salt: bytes | None
 ) -> dict[str, Any] | None:
-    """The content stored under this purpose, checked against its commitment; None where there is neither."""
+    """Return the content stored under this purpose, checked against its commitment; None if both are missing."""
     promised = [each for each in envelope.commitments if each.pointer is None and each.purpose == purpose]
     if not promised and data is None and salt is None:
         return None

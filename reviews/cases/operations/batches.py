@@ -63,12 +63,12 @@ def pause(*, tenant_id: UUID, batch_id: UUID, by: ledger.Actor, at: datetime) ->
 
 
 def resume(*, tenant_id: UUID, batch_id: UUID, by: ledger.Actor, at: datetime) -> None:
-    """Go on where it stopped."""
+    """Resume at the position where it stopped."""
     _turn(tenant_id, batch_id, "batch_resumed", "RUNNING", by, at=at)
 
 
 def cancel(*, tenant_id: UUID, batch_id: UUID, by: ledger.Actor, at: datetime, reason: str = "") -> None:
-    """Cancel a batch: finished items stay finished, waiting ones are left as they are."""
+    """Cancel a batch: finished items stay finished, waiting ones are left unchanged."""
     _turn(tenant_id, batch_id, "batch_cancelled", "CANCELLED", by, at=at, reason=reason)
     waiting = BatchItem.objects.filter(tenant_id=tenant_id, batch_id=batch_id, state="WAITING")
     waiting.update(state="LEFT", at=at)
@@ -91,7 +91,7 @@ def _turn(
 def process_next_item(
     *, tenant_id: UUID, batch_id: UUID, operators: Collection[UUID], clock: Callable[[], datetime]
 ) -> str | None:
-    """Process one item; returns its result, or None when there is nothing to do now.
+    """Process one item; return its result, or None if there is nothing to do now.
 
     Whoever started the batch must still be one of the `operators`: rights that ended end the batch as well.
     """
@@ -126,7 +126,7 @@ def _work_item(row: Batch, item: BatchItem, operators: Collection[UUID], *, at: 
 
 
 def fail_item(*, tenant_id: UUID, batch_id: UUID, at: datetime) -> None:
-    """Mark the item that a fault of ours stopped, so that it holds up none behind it; nothing was done to it."""
+    """Mark an item that failed through a fault of the product, so that later items proceed; nothing was done to it."""
     with tenancy(tenant_id):
         waiting = BatchItem.objects.filter(tenant_id=tenant_id, batch_id=batch_id, state="WAITING")
         item = waiting.select_for_update(skip_locked=True).order_by("number").first()

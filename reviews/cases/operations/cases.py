@@ -1,4 +1,4 @@
-"""Cases: opens, settles and reopens what people must decide, with freezes and incidents that come with it.
+"""Cases: opens, settles and reopens the decisions that people must make, with their freezes and incidents.
 
 A resolution never overwrites an observation: it appends what a person decided, why, and on what evidence.
 """
@@ -145,7 +145,7 @@ def open_case(
 
 
 def take_up(*, tenant_id: UUID, action_id: UUID, reason: str, by: ledger.Actor, at: datetime) -> Case:
-    """Open the case of an action that nothing but a person can take further, because an operator wants it settled."""
+    """Open the case of an action that only a person can advance, because an operator wants it settled."""
     if not reason.strip():
         raise ReasonMissing
     head = ledger.lock_subject(tenant_id=tenant_id, subject_id=action_id, kind="action")
@@ -264,7 +264,7 @@ def open_held_case(*, tenant_id: UUID, action_id: UUID, at: datetime) -> bool:
 
 
 def freeze_target(*, tenant_id: UUID, target: str, action_id: UUID, at: datetime) -> None:
-    """Freeze a target because of an action; one that is frozen stays as it is."""
+    """Freeze a target because of an action; leave a frozen target as it is."""
     reason = f"Found by the verification of action {action_id}."
     try:
         book.place_freeze(tenant_id=tenant_id, scope="target", value=target, reason=reason, actor=ledger.SYSTEM, at=at)
@@ -273,7 +273,7 @@ def freeze_target(*, tenant_id: UUID, target: str, action_id: UUID, at: datetime
 
 
 def open_incident(*, tenant_id: UUID, action: Action, kind: str, outcome: RunOutcome, at: datetime) -> None:
-    """An operations or security incident about what a run found, with the freezes that the run placed (C-18)."""
+    """Open an operations or security incident about a run's findings, with the freezes that the run placed (C-18)."""
     found = str(outcome.verdict.discrepancy or "UNKNOWN").replace("_", " ").lower()
     title = f"{found.capitalize()}: {action.tool} on {target_text(action.target)}"
     book = runbooks.for_case(
@@ -320,7 +320,7 @@ def _remedies(action: Action) -> frozenset[Relation]:
 
 
 def _verifiable(action: Action) -> bool:
-    """Return whether another reading can tell anything: a settled action is read again only where rechecks read it."""
+    """Return True if another reading can be conclusive: a settled action is read again only if rechecks read it."""
     read_again = not action.contradicted or action.state in resolutions.RECHECKED
     return read_again and queries.reading_contracts(action.tenant_id, [action])[action.id].contract.verifiable
 
@@ -394,8 +394,8 @@ def draft_statement(
     proof: settlements.SettlementProof,
     at: datetime,
 ) -> SignedStatement:
-    """The statement that a passkey is to sign, of a settlement that would count now; without a resolution, of the
-    confirmation of what was proposed. Refused as the settlement would be; nothing is recorded.
+    """Return the statement for a passkey to sign, of a settlement that would count now; without a resolution, of the
+    confirmation of the proposal. Refuse whatever the settlement would refuse; record nothing.
     """
     _, case = lock_open_case(tenant_id, case_id)
     if resolution is None:
@@ -414,7 +414,7 @@ def _decide(
     *,
     at: datetime,
 ) -> tuple[Act, SignedStatement]:
-    """The first person's act on a case, and the statement that they stand for; else the refusal."""
+    """Return the first person's act on a case and its statement; otherwise raise the refusal."""
     if case.state == "AWAITING_SECOND":
         # Else the second person could confirm something else than they have read.
         raise AlreadyProposed(
@@ -496,7 +496,7 @@ NOT_PROPOSED: dict[str, Any] = {
 
 @dataclass(frozen=True, kw_only=True)
 class _Ending:
-    """The end of a case: who decides what and why, over which reading, and who confirmed it.
+    """The end of a case: who decides what and why, on the basis of which reading, and who confirmed it.
 
     `first` is what the first person signed.
     """
@@ -612,7 +612,9 @@ _NOT_CONNECTED = _ConnectedLookup()
 
 
 def _connect_lookup(case: Case) -> _ConnectedLookup:
-    """Have the action read by the lookup of the version in force from now on; absence waits for what that settles."""
+    """Read the action with the lookup of the version in force from now on; a finding of absence waits for
+    that reading.
+    """
     action = actions.action(case.tenant_id, queries.action_id_of(case))
     assert action is not None
     lookup = _lookup_to_connect(action)
@@ -655,7 +657,7 @@ def _move(
 def _order(
     case: Case, action: ledger.SubjectHead, resolution: Resolution, by: ledger.Actor, *, at: datetime
 ) -> ledger.SubjectHead:
-    """Order the recovery that a person decided on; they are its requester, so they cannot approve it."""
+    """Order the recovery that a person decided on, as its requester, so that they cannot approve it."""
     relation = resolutions.REMEDIES.get(resolution)
     if relation is None:
         return action

@@ -47,7 +47,7 @@ class NotSnoozed(Refused):
 
 
 def claim(*, tenant_id: UUID, case_id: UUID, by: ledger.Actor, at: datetime) -> None:
-    """Claim a case; a claim does not bind, but it shows who works on it."""
+    """Claim a case; a claim does not bind, but shows who works on it."""
     head, case = lock_case(tenant_id, case_id)
     if case.claimed_by not in (None, by.id):
         raise AlreadyClaimed
@@ -58,7 +58,7 @@ def claim(*, tenant_id: UUID, case_id: UUID, by: ledger.Actor, at: datetime) -> 
 def assign(
     *, tenant_id: UUID, case_id: UUID, to: UUID, among: Collection[UUID], by: ledger.Actor, at: datetime
 ) -> None:
-    """Assign an open case to one of the tenant's operators, whom the caller has looked up."""
+    """Assign an open case to one of the tenant's operators, whom the caller has already read."""
     head, case = lock_open_case(tenant_id, case_id)
     if to not in among:
         raise NoOperator
@@ -77,7 +77,7 @@ def release(*, tenant_id: UUID, case_id: UUID, by: ledger.Actor, at: datetime) -
 
 
 def snooze(*, tenant_id: UUID, case_id: UUID, until: datetime, reason: str, by: ledger.Actor, at: datetime) -> None:
-    """Take an open case out of the queue until a time; it then returns by itself."""
+    """Take an open case out of the queue until a time; it then returns automatically."""
     head, case = lock_open_case(tenant_id, case_id)
     if not reason.strip():
         raise ReasonMissing

@@ -34,7 +34,7 @@ _PURPOSE = "settlement"
 
 @dataclass(frozen=True, kw_only=True)
 class SettlementProof:
-    """The proof behind a settlement: who the person is, how they proved it, and what their page covered.
+    """The proof behind a settlement: the person, their proof of identity, and the content of their page.
 
     `policy` is the class that the approval policy asks for this action, `head` the log's newest signed head.
     """
@@ -50,7 +50,7 @@ class SettlementProof:
 
 
 def statement_detail(made: SignedStatement) -> dict[str, str]:
-    """The event's part about a statement; with the salt a reader can check the words against it."""
+    """Return the event's part about a statement; with the salt a reader can check the text against it."""
     return {
         "statement_hash": statement_hash(made.statement),
         "evidence_class": made.evidence_class,
@@ -109,7 +109,7 @@ def write_statement(
     salt: bytes,
     at: datetime,
 ) -> bytes:
-    """The statement of somebody who settles a case now."""
+    """Write the statement of a person who settles a case now."""
     said = Settlement(
         by=str(by.id),
         act=act,
@@ -141,7 +141,7 @@ def accept_statement(
     proof: SettlementProof,
     at: datetime,
 ) -> SignedStatement:
-    """The statement of this settlement, if it counts; the case and its action are locked by the caller."""
+    """Return the statement of this settlement, if it counts; the case and its action are locked by the caller."""
     covers = coverage(case, held)
     wanted = rules.required_proof(held, resolution, policy=proof.policy)
     rules.check_settlement(covers, seen=proof.seen, wanted=wanted, given=proof.evidence_class)
@@ -180,7 +180,9 @@ def accept_statement(
 
 
 def signed_proposal(case: Case) -> tuple[bytes, tuple[Coverage, Settlement]]:
-    """The statement signed by the person who proposed the end of this case; `ProposalChanged` if it is missing."""
+    """Return the statement signed by the person who proposed the end of this case; raise `ProposalChanged` if it is
+    missing.
+    """
     try:
         pointer = case.proposed_statement
         text = evidence_queries.open_evidence(case.tenant_id, pointer) if pointer is not None else None
@@ -194,7 +196,7 @@ def signed_proposal(case: Case) -> tuple[bytes, tuple[Coverage, Settlement]]:
 def store_evidence(
     tenant_id: UUID, subject_id: UUID, parts: Mapping[str, bytes], *, at: datetime
 ) -> tuple[ledger.SealedEvidence, ...]:
-    """These parts as evidence of a subject, those that are empty left out."""
+    """Store these parts as evidence of a subject, without the empty ones."""
     return tuple(
         ledger.store_evidence(
             tenant_id=tenant_id,

@@ -1,4 +1,4 @@
-"""Near-duplicates: payloads that are nearly the same, and how they differ.
+"""Near-duplicates: payloads that are nearly equal, and the difference between them.
 
 1. Payloads are compared field by field, nested fields by their path.
 2. They are near when what differs weighs at most two, and at most half of the fields differ. A plain field weighs one;
@@ -19,7 +19,7 @@ _SHOWN = 40
 
 
 def describe_difference(mine: Mapping[str, Any], other: Mapping[str, Any], *, target: str = "") -> str | None:
-    """The difference of two nearly equal payloads in words; None if they are not nearly equal."""
+    """Describe the difference of two nearly equal payloads; None if they are not nearly equal."""
     ours, theirs = dict(_fields(mine)), dict(_fields(other))
     names = list(dict.fromkeys([*ours, *theirs]))
     differing = [name for name in names if ours.get(name) != theirs.get(name)]

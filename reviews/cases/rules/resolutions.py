@@ -1,4 +1,4 @@
-"""Resolutions: what a person may decide about a held action, and what each leads to (C-03, C-09, api.md).
+"""Resolutions: the decisions a person may make about a held action, and the result of each (C-03, C-09, api.md).
 
 1. A resolution is offered only where its way is open; each needs a reason and evidence (R-SM-18).
 2. What was never executed can only be ended (FAIL) or abandoned; there is nothing to look for.
@@ -76,10 +76,10 @@ class EvidenceMissing(Refused):
 
 @dataclass(frozen=True, kw_only=True)
 class HeldAction:
-    """An action that waits for a person. `reading`: the newest decisive one of its last attempt. `remedies`: what its
-    contract has tools for. `to_reverse`: it succeeded, and its run is being taken back; `taken_back`: that was done.
-    `horizon_at`: when no late effect of its attempts can come any more.
-    `lookup` is the later version of the contract by whose lookup it would be read, empty where its own is used.
+    """An action that waits for a person. `reading`: the newest decisive one of its last attempt. `remedies`: those for
+    which its contract has tools. `to_reverse`: it succeeded, and its run is being rolled back; `taken_back`: that was
+    done. `horizon_at`: the time after which no late effect of its attempts can occur. `lookup` is the later version of
+    the contract whose lookup would be used to read it, empty if its own is used.
     """
 
     state: State
@@ -194,7 +194,8 @@ def needs_second(held: HeldAction, resolution: Resolution) -> bool:
 
 
 def refuse_second(*, roles: frozenset[str], is_proposer: bool) -> Refused | None:
-    """The refusal for somebody who may not confirm a proposal, or None: another operator or a reviewer may (rule 6).
+    """Return the refusal for a person who may not confirm a proposal, or None; another operator or a reviewer may (rule
+    6).
 
     The list, the page, the API and the notices use this; the confirmation compares the people who sign.
     """
@@ -204,7 +205,7 @@ def refuse_second(*, roles: frozenset[str], is_proposer: bool) -> Refused | None
 
 
 def check_resolution(held: HeldAction, resolution: Resolution, *, reason: str, evidence: list[str]) -> None:
-    """Refuse a resolution that is not offered, or comes without its reason and evidence."""
+    """Refuse a resolution that is not offered, or that lacks its reason and evidence."""
     if resolution not in allowed_resolutions(held):
         raise NotOffered
     if not reason.strip() or not any(piece.strip() for piece in evidence):
@@ -234,7 +235,7 @@ def repeat_block_after(held: HeldAction, resolution: Resolution) -> RepeatBlock 
 
 
 def changes_repeat(held: HeldAction, resolution: Resolution) -> bool:
-    """Return whether a resolution decides if a repeat is refused; otherwise that stays as it was."""
+    """Return True if a resolution decides whether a repeat is refused; otherwise that stays unchanged."""
     last = _last_event(held, resolution, at="")
     return last.state is not None or last.kind in SETTLING or held.contradicted
 

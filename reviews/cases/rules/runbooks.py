@@ -24,7 +24,7 @@ UNTICKED = "step_unticked"
 
 @dataclass(frozen=True)
 class RunbookStep:
-    """One step; `proof` says what is worth noting as evidence, empty where nothing is."""
+    """One step; `proof` names the evidence worth noting, empty if there is none."""
 
     id: str
     text: str
@@ -33,7 +33,7 @@ class RunbookStep:
 
 @dataclass(frozen=True, kw_only=True)
 class Runbook:
-    """One entry; `causes` are the lasting causes of incidents that it is for, by their first word."""
+    """One entry; `causes` are the lasting causes of the incidents it is for, by their first word."""
 
     key: str
     title: str
@@ -103,19 +103,19 @@ TAGS = tuple(dict.fromkeys(book.taxonomy for book in RUNBOOKS.values() if book.t
 
 
 def tag_of(runbook: str, about: str) -> str:
-    """The part of the taxonomy that an incident belongs to, by its runbook, else by its cause (R-CG-20)."""
+    """Return the part of the taxonomy that an incident belongs to, by its runbook, otherwise by its cause (R-CG-20)."""
     book = RUNBOOKS.get(runbook) if runbook else for_cause(about)
     return (book.taxonomy or "") if book is not None else ""
 
 
 def runbooks_with_tag(tag: str) -> tuple[list[str], list[str]]:
-    """The runbooks, and the first words of causes, whose incidents belong to this part of the taxonomy."""
+    """Return the runbooks, and the first words of causes, whose incidents belong to this part of the taxonomy."""
     books = [book for book in RUNBOOKS.values() if book.taxonomy == tag]
     return [book.key for book in books], [cause for book in books for cause in book.causes]
 
 
 def find_step(runbook: str, step_id: str) -> RunbookStep:
-    """One step of a runbook; refuses what is not there."""
+    """Return one step of a runbook; refuse an unknown step."""
     book = RUNBOOKS.get(runbook)
     found = next((each for each in book.steps if each.id == step_id), None) if book else None
     if found is None:
@@ -124,7 +124,7 @@ def find_step(runbook: str, step_id: str) -> RunbookStep:
 
 
 def text_of(runbook: str, step_id: str) -> str:
-    """The text of a step. An event outlives its step; then the id stands for the text."""
+    """Return the text of a step, or its id if the step no longer exists, because events outlive steps."""
     book = RUNBOOKS.get(runbook)
     return next((each.text for each in book.steps if each.id == step_id), step_id) if book else step_id
 

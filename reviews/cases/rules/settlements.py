@@ -1,4 +1,4 @@
-"""The settlement statement: which case, what its page showed, how it ends, and on what evidence.
+"""The settlement statement: the case, the content of its page, the resolution, and the evidence for it.
 
 A person signs a *statement* (`ledger.people.rules.statements`). Its `covers` names what was on the screen: the payload,
 the state, what was found, every piece of evidence by the commitment that the record holds to it, and the newest event
@@ -64,7 +64,7 @@ class ProposalChanged(Refused):
 
 @dataclass(frozen=True, kw_only=True)
 class Coverage:
-    """The case as its page shows it. `evidence` are the record's commitments to what it rests on, oldest first;
+    """The case as its page shows it. `evidence` are the record's commitments to its evidence, oldest first;
     `record_seq` and `record_hash` name the newest event of the action. A case without an action has neither.
     """
 
@@ -196,14 +196,14 @@ def _describe_end(held: HeldAction, resolution: Resolution) -> str:
 
 
 def _describe_repeat(held: HeldAction, resolution: Resolution) -> str:
-    """Describe the effect on a repeat (rule 4); empty if the resolution leaves that as it is, or nothing is changed."""
+    """Describe the effect on a repeat (rule 4); empty if the resolution does not affect it, or nothing is changed."""
     if held.side_effect_class is SideEffectClass.READ_ONLY or not changes_repeat(held, resolution):
         return ""
     return _REPEATS[repeat_block_after(held, resolution)]
 
 
 def _of_doubt(held: HeldAction, resolution: Resolution) -> str:
-    """A contradiction moves no state (rule 10 of resolutions): it is withdrawn, or it stands."""
+    """Describe the effect on a contradiction, which moves no state (rule 10 of resolutions): withdrawn or upheld."""
     stands = repeat_block_after(held, resolution) is RepeatBlock.CONTRADICTED
     if stands or resolution is Resolution.ABANDON:
         return "The contradiction stands: everybody is told that the final state is not known."
@@ -217,7 +217,9 @@ def act_of(held: HeldAction, resolution: Resolution) -> Act:
 
 
 def required_proof(held: HeldAction, resolution: Resolution, *, policy: str) -> str:
-    """The weakest class of proof that is enough (rule 2); `policy` is what the approval policy asks for the action."""
+    """Return the weakest class of proof that is enough (rule 2); `policy` is the approval policy's requirement for the
+    action.
+    """
     if held != UNGATED and resolution not in _WEIGHTY:
         return SESSION_ALONE
     return policy
@@ -269,5 +271,5 @@ def read_statement(data: bytes) -> tuple[Coverage, Settlement]:
 
 
 def typed_words(reason: str, evidence: list[str]) -> bytes:
-    """The reason and the evidence as they were typed, for the commitment in the statement."""
+    """Return the reason and the evidence as typed, for the commitment in the statement."""
     return canonical({"reason": reason, "evidence": evidence})

@@ -41,8 +41,8 @@ class Control(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class OpenAction:
-    """The facts that a way out depends on. `asked`: people still decide about it. `is_read`: the console reads it back.
-    `case` is the state of its newest case, empty where it has none; `left` says that a person closed it unresolved.
+    """The facts that a way out depends on. `asked`: people have yet to decide about it. `is_read`: the console reads it
+    back. `case` is the state of its newest case, empty if it has none; `left`: a person closed it unresolved.
     """
 
     state: State
@@ -75,7 +75,7 @@ _RECOVERED = frozenset({State.COMPENSATING, State.FORWARD_RECOVERY, State.RECONC
 
 
 def way_out(action: OpenAction) -> WayOut | None:
-    """The way out of where an action rests; None where it has ended and nothing is open about it."""
+    """Return the way to end an action's present state; None if it has ended and nothing is open about it."""
     if action.is_read:
         return WayOut(owner=Owner.CONSOLE, controls=(Control.VERIFY,))
     if action.state in _RECOVERED:

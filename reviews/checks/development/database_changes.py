@@ -138,7 +138,7 @@ def _objects_effect(connection: psycopg.Connection[Row], name: str, asked: Mappi
 
 
 def _object_type(connection: psycopg.Connection[Row], kind: str, names: Sequence[str]) -> str | None:
-    """The type of a column, "" for another object that is there, None for one that is not."""
+    """Return the type of a column, "" for another object that exists, None for one that does not."""
     if kind == "schema":
         query, values = "SELECT '' AS type FROM pg_namespace WHERE nspname = %s", [names[0]]
     elif kind == "column":
@@ -159,7 +159,7 @@ def _object_type(connection: psycopg.Connection[Row], kind: str, names: Sequence
 
 
 def _effect(name: str, *, as_asked: int, found: int) -> ReadEffect:
-    """The effect by the number of rows or objects as requested; zero is what a statement leaves that did not run (rule
+    """Return the effect by the number of rows or objects as requested; zero means that the statement did not run (rule
     4).
     """
     fields = {"as_asked": as_asked, "found": found}

@@ -85,7 +85,7 @@ def _check_host(system: SystemAccess, site: fetching.Site, asked: str) -> None:
 
 
 class _Repository:
-    """One repository of a forge; `answers` are what it said."""
+    """One repository of a forge; `answers` are the forge's answers."""
 
     def __init__(self, site: fetching.Site, name: str) -> None:
         self._site = site
@@ -94,7 +94,7 @@ class _Repository:
         self.answers: list[fetching.SiteResponse] = []
 
     def ask(self, path: str) -> dict[str, Any] | None:
-        """A document of the repository; None where the forge says that there is none (rule 2)."""
+        """Return a document of the repository; None if the forge reports that there is none (rule 2)."""
         answer = self._site.get(f"{self._top}{path}")
         self.answers.append(answer)
         document = answer.document()

@@ -1,4 +1,4 @@
-"""Git: read what a repository's refs name, over the smart HTTP protocol (gitprotocol-http).
+"""Git: reads the refs of a repository over the smart HTTP protocol (gitprotocol-http).
 
     effects.<name>   repository, ref (expressions), and either commit (expression: what the ref should name) or
                      expect "absent"
@@ -83,7 +83,9 @@ class GitCheck(lookups.LookupCheck):
 
 
 def read_refs(content: bytes) -> dict[str, str]:
-    """The refs of an advertisement, each with the object that it names (rule 1); `CheckFailed` for anything else."""
+    """Return the refs of an advertisement, each with the object that it names (rule 1); raise `CheckFailed` for
+    anything else.
+    """
     lines = list(_packets(content))
     if not lines or lines[0].rstrip(b"\n") != f"# service={SERVICE}".encode():
         raise CheckFailed("The answer is no list of refs.", retryable=True)
@@ -98,7 +100,7 @@ def read_refs(content: bytes) -> dict[str, str]:
 
 
 def _packets(content: bytes) -> Iterator[bytes]:
-    """The lines of two lists, each ended by a flush: the service, and what it says."""
+    """Return the lines of two lists, each ended by a flush: the service, and its answer."""
     at, flushes = 0, 0
     while flushes < 2:
         try:

@@ -123,7 +123,7 @@ def _path(site: fetching.Site, asked: Mapping[str, str]) -> str:
 
 
 def _object(answer: fetching.SiteResponse) -> dict[str, Any] | None:
-    """The object of an answer; None where the server itself says that it is not there (rule 2)."""
+    """Return the object in an answer; None if the server itself reports that it does not exist (rule 2)."""
     document = answer.document()
     if answer.status == 200 and isinstance(document.get("metadata"), dict) and document.get("kind") != "Status":
         return document
@@ -159,7 +159,7 @@ def _object_fields(asked: Mapping[str, str], found: Mapping[str, Any] | None) ->
 
 
 def differences(wanted: Any, found: Any, path: str = "") -> Iterator[str]:
-    """The places in which an object is otherwise than a manifest says (rule 3)."""
+    """Return the paths at which an object differs from a manifest (rule 3)."""
     if path in ("/status", "/metadata/creationTimestamp"):
         return
     if isinstance(wanted, dict) and isinstance(found, dict):

@@ -114,7 +114,7 @@ def _from_json(answer: fetching.SiteResponse) -> dict[str, tuple[str, bool]]:
 
 
 class _Anchors(HTMLParser):
-    """The files that the anchors of a page lead to; the digest is the fragment of the address."""
+    """The files that the anchors of a page link to; the digest is the fragment of the address."""
 
     def __init__(self) -> None:
         super().__init__()

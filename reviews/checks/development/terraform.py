@@ -1,4 +1,4 @@
-"""Terraform and OpenTofu: read whether a state is as a saved plan said, from the backend that keeps it.
+"""Terraform and OpenTofu: compares a state, read from its backend, with a saved plan.
 
     effects.<name>   reads "state"
 
@@ -81,7 +81,7 @@ class TerraformCheck(lookups.LookupCheck):
 def _read_state(
     system: SystemAccess, asked: Mapping[str, Any], at: datetime, timeout_s: float
 ) -> tuple[bytes | None, Consistency]:
-    """The state as its backend keeps it, None where that says that there is none."""
+    """Return the state from its backend; None if the backend reports that there is none."""
     address = str(system.credential.get("url") or system.settings.get("url") or "")
     kept_in = "http" if address.startswith(("http:", "https:")) else "pg"
     if asked["backend"] != kept_in:

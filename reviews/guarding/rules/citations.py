@@ -22,7 +22,7 @@ _CITED = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """One citation of a message: its span, the action that it cites, what it is filled with, where there are such."""
+    """One citation of a message: its span, the cited action, and the inserted text, if there is any."""
 
     span: tuple[int, int]
     record: Record | None

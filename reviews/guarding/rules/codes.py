@@ -70,7 +70,7 @@ _DONE: dict[State, ViolationCode] = {
 
 
 def violation_of(record: Record) -> ViolationCode | None:
-    """The code of a claim of completion; None if the record supports it (rule 1)."""
+    """Return the code of a claim of completion; None if the record supports it (rule 1)."""
     if record.contradicted:
         return _V.UNKNOWN_FLATTENED
     if record.state is None:

@@ -31,7 +31,7 @@ LONGEST_WORD = 24
 
 
 class Deed(NamedTuple):
-    """A report in a sentence: its verb, where it stands, and the form in which it reports."""
+    """A report in a sentence: its verb, its position, and its grammatical form."""
 
     verb: str
     start: int
@@ -109,7 +109,7 @@ class Verbs:
         return deed.verb in self.own_words_of and self.own_words.match(sentence[deed.end :]) is not None
 
     def fits(self, deed: Deed, record: Record) -> bool:
-        """Return whether a change can be what a deed tells (rule 3)."""
+        """Return True if a change can be what a deed reports (rule 3)."""
         if deed.verb in self.any_change or not deed.verb:
             return True
         return bool(self.families[deed.verb] & deed_words(record))
@@ -120,7 +120,7 @@ class Verbs:
         return [] if found and (sentence.endswith("?") or self.promise_open.search(sentence)) else found
 
     def is_denied(self, sentence: str, record: Record, objects: Iterable[str]) -> bool:
-        """Return whether a sentence in lower case says that just what a change did was not possible, or failed."""
+        """Return True if a sentence in lower case states that exactly what a change did was not possible, or failed."""
         words = deed_words(record) | {word for each in objects for word in each.lower().split()}
         for found in self.denied.finditer(sentence):
             if found["base"] in words:
@@ -133,7 +133,7 @@ class Verbs:
 
 @lru_cache(maxsize=32)
 def verbs_of(language: str) -> Verbs | None:
-    """The verbs of a language (`en`, `de-AT`); None where nobody has written them down (rule 1)."""
+    """Return the verbs of a language (`en`, `de-AT`); None if there is no list for it (rule 1)."""
     data = _DATA.get(language.lower()) or _DATA.get(language.lower().partition("-")[0])
     return _compile_verbs(data) if data is not None else None
 
@@ -175,7 +175,7 @@ def _read_deed(found: re.Match[str], form: str) -> Deed:
 
 
 def _ends(sentence: str, start: int, end: int) -> bool:
-    """Return whether a clause with a subject of its own begins between two places."""
+    """Return True if a clause with its own subject begins between two positions."""
     return any(mark in sentence[start:end] for mark in (";", ":", " i ", " we ", "'ve"))
 
 
@@ -186,14 +186,14 @@ def words_of(name: str) -> frozenset[str]:
 
 
 def ability_words(tool: Tool) -> frozenset[str]:
-    """The words by which a tool says what it can do: its name, its description, its phrases."""
+    """Return the words for what a tool can do: those of its name, its description and its phrases."""
     return (
         words_of(tool.name) | words_of(tool.description[:MOST_SHOWN]) | words_of(" ".join((*tool.done, *tool.object)))
     )
 
 
 def deed_words(record: Record) -> frozenset[str]:
-    """The words by which a change says what it did: of its tool, of short arguments, and of what its answer shows."""
+    """Return the words for what a change did: those of its tool, of short arguments, and of its answer."""
     named = {word for each in leaves(record.arguments) if isinstance(each, str) for word in _short_words(each)}
     shown = {word for each in (*leaves(record.answer), *record.answer) for word in _short_words(str(each))}
     return words_of(record.tool) | named | {_stem(word) for word in shown} | shown

@@ -98,7 +98,7 @@ def _features(tokens: list[str]) -> Iterator[str]:
 
 
 def _shape(token: str) -> str:
-    """A word of grammar as it is, any other by what it ends with."""
+    """Return a function word unchanged, and the ending of any other word."""
     if token in _GRAMMAR or not token.isalpha():
         return token
     return next((f"~{end}" for end in ("ed", "ing", "s", "en") if token.endswith(end) and len(token) > SHORTEST), "~")

@@ -1,4 +1,4 @@
-"""The facts of a change: what it asked for, with ids resolved to what was read of them, and what its answer shows anew.
+"""The facts of a change: its arguments, with ids resolved to earlier readings, and the new values in its answer.
 
 1. An argument that the target names already is left out. An id is followed by what any reading showed of it: name,
    price, last four digits, the options of a variant. Nothing else of that reading is repeated.
@@ -86,7 +86,7 @@ class MoneyEffect:
 
 
 class _Shown(NamedTuple):
-    """A value that an answer shows anew: the names on the way to it, itself, and the value before, if it had one."""
+    """A new value in an answer: the names on its path, the value, and the value before, if it had one."""
 
     path: tuple[str, ...]
     value: Any
@@ -95,11 +95,11 @@ class _Shown(NamedTuple):
 
 
 class Effects:
-    """The facts of the changes of a record; what was read of an id is looked up once."""
+    """The facts of the changes of a record; the readings for an id are looked up once."""
 
     @classmethod
     def of(cls, ground: Ground) -> Effects:
-        """The facts of a session's record, made once for all who ask."""
+        """Return the facts of a session's record, computed once."""
         made = ground.derived.get("effects")
         if not isinstance(made, cls):
             made = ground.derived["effects"] = cls(ground)
@@ -112,7 +112,7 @@ class Effects:
         self._read: dict[str, Mapping[str, Any]] = {}
 
     def facts_of(self, record: Record) -> tuple[tuple[Fact, ...], int]:
-        """At most `MOST_FACTS` facts of a change, those of its answer first, and how many are left out."""
+        """Return at most `MOST_FACTS` facts of a change, those of its answer first, and the number left out."""
         asked = list(self._asked_facts(record)) if record.state is not None or record.arguments else []
         shown = list(self._shown_facts(record)) if _tells(record) else []
         kept = shown[:MOST_FACTS]
@@ -143,7 +143,7 @@ class Effects:
         return tuple(found)
 
     def methods_of(self, record: Record) -> frozenset[str]:
-        """The ids of payment methods that a change was asked to use or shows that it used."""
+        """Return the ids of payment methods that a change was asked to use or shows that it used."""
         asked = (str(value) for name, value in _named_leaves(record.arguments) if _is_method(name))
         shown = (str(one) for each in self._news(record) for name, one in _pairs(each) if _is_method(name))
         return frozenset(each for each in (*asked, *shown) if any(map(str.isdigit, each)))
@@ -187,7 +187,9 @@ class Effects:
     def _row(
         self, path: tuple[str, ...], row: Mapping[str, Any], answer: Mapping[str, Any], *, is_effect: bool
     ) -> Iterator[Fact]:
-        """A new row: a payment with its direction and method, anything else by its id and what tells it."""
+        """Yield the fact of a new row: a payment with its direction and method, anything else by its id and
+        its name.
+        """
         amount = _amount_of(row)
         if amount is not None and amount[0] and (_PAYMENTS.search(" ".join(path)) or _BACK.search(_kind(row))):
             direction = _direction(row, amount[0]) if is_effect else 0
@@ -277,7 +279,7 @@ class Effects:
 
 
 def _tells(record: Record) -> bool:
-    """Return whether the answer of a change says what became: it was not refused and did not fail."""
+    """Return True if the answer of a change reports a result: it was not refused and did not fail."""
     return record.state is not None and record.outcome not in ("FAILED", "BLOCKED") and record.state != "FAILED"
 
 
@@ -311,14 +313,16 @@ def _own_ids(answer: Mapping[str, Any]) -> list[str]:
 
 
 def _is_about(one: Record, other: Record, core: Mapping[str, Any], answer: Mapping[str, Any]) -> bool:
-    """Return whether two answers without an id are about one thing: named alike by their calls, of the same form."""
+    """Return True if two answers without an id are about one thing: their calls have the same name and the answers the
+    same form.
+    """
     named = {str(each) for each in leaves(one.arguments)} & {str(each) for each in leaves(other.arguments)}
     same = (bool(other.target) and one.target == other.target) or any(map(_is_name, named))
     return same and len(set(core) & set(answer)) * 2 > len(answer)
 
 
 def _is_name(value: str) -> bool:
-    """Return whether a text can name a thing: it has a digit, and is neither short nor prose."""
+    """Return True if a text can be the name of a thing: it has a digit, and is neither short nor prose."""
     return len(value) > SHORTEST_NAME and any(map(str.isdigit, value)) and " " not in value
 
 
@@ -507,7 +511,7 @@ def _money(number: float, name: str, beside: Mapping[str, Any], *, is_text: bool
 
 @lru_cache(maxsize=4096)
 def _title(path: tuple[str, ...]) -> str:
-    """The name of a field in words; that of an inner one with what it stands in."""
+    """Return the name of a field in words; a nested field's name includes its parent's."""
     names = [each for each in path if each.lower() not in ("result", "data", "response", "evidence", "effects")][-2:]
     words = [word for each in names for word in _WORDS.split(each) if word]
     return " ".join(dict.fromkeys(words)).lower() if words else "value"

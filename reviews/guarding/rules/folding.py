@@ -30,7 +30,7 @@ _RUNS = re.compile(r"[ -\x7f\n\t]+|[\s\S]")
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """A text as it is read, and where each of its characters stood; `places` None means that each stood where it is."""
+    """A text as a reader sees it, and the original position of each character; `places` is None if none has moved."""
 
     text: str
     lower: str

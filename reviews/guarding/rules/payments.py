@@ -1,4 +1,4 @@
-"""Compare the direction and the method of a payment in a sentence with those of the changes.
+"""Compares the direction and the method of a payment in a sentence with those of the changes.
 
 1. An amount that equals an effect of a change, beside words of paying back or of charging and not of both, must go that
    way. Where a sentence names only "the difference", it must go as every difference does.
@@ -70,7 +70,7 @@ def _is_told(sentence: str) -> bool:
 
 
 def other_method(sentence: str, changes: Sequence[Record], effects: Effects) -> str | None:
-    """The method that a sentence in lower case names in place of those of the changes (rule 2)."""
+    """Return the method that a sentence in lower case names instead of those of the changes (rule 2)."""
     if not _OF_MONEY.search(sentence) or _OPEN.search(sentence):
         return None
     digits = [next(filter(None, each)) for each in _DIGITS.findall(sentence)]
@@ -99,7 +99,7 @@ def _words_of(method: str, effects: Effects) -> str:
 
 
 def _is_kind_known(words: str) -> bool:
-    """Return whether the id of a method, or what was read of it, says what kind it is of."""
+    """Return True if the kind of a method is known from its id or from a reading of it."""
     return _METHOD.search(words) is not None or re.search(r"\bcard\b|\bbank\b", words) is not None
 
 

@@ -1,4 +1,4 @@
-"""The receipt: what the record holds of the changes since the agent last spoke, in the console's own lines.
+"""The receipt: the recorded changes since the agent's last message, in the console's own lines.
 
 1. A line is made from the record alone: the outcome's word (`outcomes`), the action, each field that is
    shown otherwise than it was asked, and its confirmation code. A contract's template tells what is completed, and that
@@ -148,7 +148,7 @@ class Receipt:
 
     @property
     def text(self) -> str:
-        """The receipt in plain text; empty where nothing changed."""
+        """Return the receipt as plain text; empty if nothing changed."""
         return "\n".join(f"- {said}" if is_item else said for said, is_item in self._lines_with_marks())
 
     @property
@@ -201,7 +201,7 @@ def receipt_of(
     message: str = "",
     notes: tuple[Note, ...] = (),
 ) -> Receipt:
-    """The receipt of what changed since the agent last spoke; of everything on record where not `only_new`.
+    """Return the receipt of the changes since the agent's last message; of everything on record unless `only_new`.
 
     `message` is what it goes out with (rules 2 and 3); `notes` are those on this message.
     """
@@ -231,14 +231,16 @@ def receipt_of(
 
 
 def _full_line(record: Record, ground: Ground, effects: Effects, language: str) -> Line:
-    """The line of a receipt: that of the contract's template, else with the facts of the action (rule 1)."""
+    """Return the line of a receipt: that of the contract's template, otherwise with the facts of the
+    action (rule 1).
+    """
     tool = ground.by_name.get(record.tool)
     done = _done_sentence(record, tool, language)
     return _line(record, done, *(((), 0) if done else effects.facts_of(record)))
 
 
 def _join_facts(facts: Iterable[Fact]) -> str:
-    """Facts as one text; those of one name stand behind it once."""
+    """Join facts into one text; facts of the same name share it."""
     return "; ".join(
         f"{name} {', '.join(each.text for each in group)}" for name, group in groupby(facts, key=lambda each: each.name)
     )
@@ -290,7 +292,7 @@ def _done_sentence(record: Record, tool: Tool | None, language: str) -> str:
 
 
 def _plain_sentence(record: Record, word: str) -> str:
-    """The attempt and its report, without the outcome's word, which comes before it."""
+    """Return the attempt and its report without the outcome, which precedes it."""
     parts = [_end_with_stop(title(record)), record.text.removeprefix(f"{word}. ")]
     if record.reason and record.reason.rstrip(".") not in record.text:
         parts.append(_end_with_stop(f"Reason: {_short(record.reason)}"))

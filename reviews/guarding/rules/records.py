@@ -29,7 +29,7 @@ _NAMES = re.compile(r"(?=[^\s]*\d)\S{2,}|\S{5,}")
 
 
 class Field(Protocol):
-    """One field of an action: what was asked, what is shown, and whether that is the same."""
+    """One field of an action: the requested value, the shown value, and whether they are equal."""
 
     @property
     def name(self) -> str: ...
@@ -106,12 +106,12 @@ class Record:
 
     @once
     def differing(self) -> tuple[Field, ...]:
-        """The fields that are shown otherwise than they were asked."""
+        """The fields whose shown value differs from the requested one."""
         return tuple(each for each in self.fields if each.same is False)
 
     @once
     def names(self) -> tuple[str, ...]:
-        """The words by which a sentence can name it: those of its target, without the kind, and of its evidence."""
+        """The words with which a sentence can name it: those of its target, without the kind, and of its evidence."""
         kind, _, thing = self.target.partition("/")
         parts = [part for text in (thing or kind, *self.evidence) for part in _PARTS.split(fold(text).lower)]
         return tuple(dict.fromkeys(part.strip("#.") for part in parts if _NAMES.fullmatch(part)))
@@ -130,7 +130,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A statement of a message that the record does not bear out; it stands in the receipt and changes nothing.
+    """A statement of a message that the record does not support; it is shown in the receipt and changes nothing.
 
     `rule`: value, method, deed, promise, failure. `span` is the sentence, or the value, in the message.
     """
@@ -143,7 +143,7 @@ class Note:
 
 @dataclass(frozen=True)
 class Ground:
-    """All that a message is judged against.
+    """Everything that a message is judged against.
 
     `heard`: what the user and the system said, where that is known. `is_whole` says that all tools of the agent that
     change something pass the console; otherwise it may have done what is not on record.
@@ -156,17 +156,17 @@ class Ground:
 
     @once
     def derived(self) -> dict[str, Any]:
-        """A place for what other rules derive from this record, by name, so that it is derived once."""
+        """A cache for what other rules derive from this record, by name."""
         return {}
 
     @once
     def by_name(self) -> Mapping[str, Tool]:
-        """The tools by name; one that the agent was given goes before one that it was not."""
+        """The tools by name; one that the agent was given takes precedence over one that it was not."""
         return {tool.name: tool for tool in sorted(self.tools, key=lambda tool: tool.disclosed)}
 
     @once
     def changing(self) -> frozenset[str]:
-        """The names of the tools that change something; one that nobody knows is taken for one."""
+        """The names of the tools that change something; an unknown tool counts as one."""
         return frozenset(tool.name for tool in self.tools if tool.mutating)
 
     @once
@@ -186,7 +186,7 @@ class Ground:
 
 @dataclass(frozen=True)
 class Stated:
-    """A claim that the agent makes in fields, beside the message or about a part of it (`span`)."""
+    """A claim that the agent makes in fields, about the message or a part of it (`span`)."""
 
     tool: str
     statement: str

@@ -1,4 +1,4 @@
-"""Replacement: the message with the console's lines where a sentence gave way, and everything else word for word.
+"""Replacement: the message with the console's lines in place of replaced sentences, and everything else verbatim.
 
 1. Only the span of a contradicted sentence is replaced. A line is told once: where a second sentence would give way to
    the same line, it goes without one.
@@ -19,7 +19,7 @@ _GAPS = re.compile(r"[ \t]{2,}")
 
 
 class Replacement(NamedTuple):
-    """A span of the message, and what stands there instead."""
+    """A span of the message, and the text that replaces it."""
 
     span: tuple[int, int]
     text: str
@@ -49,7 +49,7 @@ def rewritten(message: str, changes: Iterable[Replacement]) -> str:
 
 
 def _separate(made: Sequence[str], text: str) -> str:
-    """A line that stands at the end of a message, apart from what stands before it."""
+    """Return a line for the end of a message, separated from the text before it."""
     return f"\n{text}" if "".join(made).strip() else text
 
 
@@ -66,7 +66,7 @@ def untrue_line(record: Record, words: str, sides: str) -> str:
 
 
 def direction_line(record: Record, effect: MoneyEffect) -> str:
-    """The replacement for a sentence that tells an amount the wrong way round."""
+    """Return the replacement for a sentence that reverses the direction of an amount."""
     other = "charged" if effect.direction < 0 else "paid back"
     return f"The record shows for {title(record)}: {effect.amount:.2f} {effect.words}, not {other}."
 

@@ -1,4 +1,4 @@
-"""Sayings: which words of a contract stand in a sentence, and whether they are true of an action (R-CG-02, R-CG-17).
+"""Sayings: finds the words of a contract in a sentence, and whether they are true of an action (R-CG-02, R-CG-17).
 
 1. The default saying of a tool is its `done` words beside one of its `object` words: true when the action is
    reconciled, uncontradicted and evidenced (`codes`). A done word that begins like an object (`refunded`, `refund`) is
@@ -37,7 +37,7 @@ VARIABLES = ("fields", "sa", "so", "sr")
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A tool's words in a sentence: where they stand there, and the condition on them; empty for the default saying."""
+    """A tool's words in a sentence: their position, and their condition; empty for the default saying."""
 
     tool: Tool
     words: str
@@ -50,7 +50,7 @@ class Match:
 
 
 class Phrases:
-    """The words of several tools, to be looked for in one pass."""
+    """The words of several tools, for searching in one pass."""
 
     def __init__(self, tools: tuple[Tool, ...]) -> None:
         self._meant: dict[str, list[tuple[Tool, str]]] = {}
@@ -78,7 +78,7 @@ class Phrases:
             self._meant.setdefault(_fold_word(word), []).append((tool, when))
 
     def may_stand_in(self, text: str) -> bool:
-        """Return whether any of the words may occur in a text in lower case."""
+        """Return True if any of the words may occur in a text in lower case."""
         # A plain search for the parts comes first: it costs a tenth of the pattern, and most sentences hold none.
         if self._words is not None and any(map(text.__contains__, self._word_parts)) and self._words.search(text):
             return True
@@ -87,7 +87,9 @@ class Phrases:
         return self._nouns.search(text) is not None and wording.may_complete(text)
 
     def matches(self, sentence: str, named: frozenset[str]) -> list[Match]:
-        """The words in a sentence in lower case; `named` are the tools whose targets it names (rules 1 and 2)."""
+        """Return the words in a sentence in lower case; `named` are the tools whose targets it names
+        (rules 1 and 2).
+        """
         found = []
         for place in self._words.finditer(sentence) if self._words is not None else ():
             for tool, when in self._meant[place.group()]:
@@ -96,7 +98,7 @@ class Phrases:
         return found or self._completed_deeds(sentence)
 
     def _completed_deeds(self, sentence: str) -> list[Match]:
-        """The deeds that a sentence tells as carried out (rule 3)."""
+        """Return the deeds that a sentence reports as carried out (rule 3)."""
         noun = self._nouns.search(sentence) if self._nouns is not None else None
         end = wording.completion(sentence, noun.end()) if noun is not None else None
         if noun is None or end is None or len(sentence[: noun.start()].split()) > MOST_BEFORE:
@@ -119,7 +121,7 @@ class Phrases:
 
 @lru_cache(maxsize=4096)
 def deed_nouns(done: str) -> frozenset[str]:
-    """The possible nouns for a done word (`cancelled`: cancellation); forms that are no words do no harm."""
+    """Return the possible nouns for a done word (`cancelled`: cancellation); forms that do not exist do no harm."""
     if not done.endswith("ed") or " " in done or len(done) < SHORTEST:
         return frozenset(_IRREGULAR.get(done, ()))
     if done.endswith("ied"):
@@ -133,12 +135,12 @@ def deed_nouns(done: str) -> frozenset[str]:
 
 @lru_cache(maxsize=4096)
 def phrases_of(tools: tuple[Tool, ...]) -> Phrases:
-    """The words of these tools, made ready once."""
+    """Return the words of these tools, prepared once."""
     return Phrases(tools)
 
 
 def holds(when: str, record: Record) -> bool | None:
-    """Return whether the condition of a saying holds for an action; None if that cannot be decided."""
+    """Return True if the condition of a saying holds for an action; None if that cannot be decided."""
     try:
         expression = expressions.compile(when, dict.fromkeys(VARIABLES))
     except BadExpression:
@@ -148,7 +150,7 @@ def holds(when: str, record: Record) -> bool | None:
 
 
 def sides_of(when: str, record: Record) -> str:
-    """The value of a condition's left side, as `payment is 0`; empty if it is no comparison of a field."""
+    """Return the sides of a condition, as of `payment is 0`; empty if it does not compare a field."""
     expression = expressions.compile(when, dict.fromkeys(VARIABLES))
     place = _PLACE.fullmatch(expression.sides[0].text) if expression.sides is not None else None
     if expression.sides is None or place is None:
@@ -175,7 +177,7 @@ def without_fractions(value: object) -> Any:
 
 
 def _shortest(words: Iterable[str]) -> tuple[str, ...]:
-    """The words that hold no other of them: a text without these has none of the others."""
+    """Return the words that contain no other of them: a text without these contains none of the others."""
     kept: list[str] = []
     for word in sorted(filter(None, words), key=len):
         if not any(each in word for each in kept):

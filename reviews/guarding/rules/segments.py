@@ -1,4 +1,4 @@
-"""Segments: the lines, sentences and clauses of a text, with their places, and what kind of line each stands in.
+"""Segments: the lines, sentences and clauses of a text, with their positions and the kind of each line.
 
 1. A fenced block, a quoted line (`>`) and a table's rule are no prose. A fence hides nothing that reads as prose.
 2. A list item, a heading, a table row and a paragraph's line are blocks; a sentence never crosses a block.
@@ -33,7 +33,7 @@ _ABBREVIATION = re.compile(
 
 
 class Block(NamedTuple):
-    """One line of prose: where its text stands, what kind of line it is, and whether it is ticked or crossed."""
+    """One line of prose: its position, its kind, and whether it is ticked or crossed."""
 
     start: int
     end: int
@@ -43,7 +43,7 @@ class Block(NamedTuple):
 
 
 class Sentence(NamedTuple):
-    """A sentence of a block; `question` is one that asks."""
+    """A sentence of a block; `question` is True if it is a question."""
 
     start: int
     end: int
@@ -52,7 +52,7 @@ class Sentence(NamedTuple):
 
 
 def blocks(folded: Folded) -> Iterator[Block]:
-    """The lines that may say something (rules 1 and 2)."""
+    """Return the lines that may contain statements (rules 1 and 2)."""
     fence: str | None = None
     for line in _LINE.finditer(folded.lower):
         text = line.group()

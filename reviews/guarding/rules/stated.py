@@ -1,4 +1,4 @@
-"""Stated values: whether a sentence states a value, and whether it states one that nothing on record holds.
+"""Stated values: finds the values that a sentence states, and those among them that are not on record.
 
 1. A number is stated in any spelling: 1250, 1,250, 12.50 where it may count minor units, `two`. A text is stated by its
    words, whatever stands between them; an address also by the usual short forms. A date is stated by day and month or
@@ -42,7 +42,7 @@ MOST_AMOUNTS = 60
 
 
 class Value(NamedTuple):
-    """A value in a sentence: its sort, and how it is written there."""
+    """A value in a sentence: its type and its spelling."""
 
     sort: str
     text: str
@@ -54,7 +54,7 @@ def states(sentence: str, value: object, *, name: str = "") -> bool:
 
 
 def places_of(sentence: str, value: object, *, name: str = "") -> Iterator[tuple[int, int]]:
-    """The places at which a sentence in lower case states a value of a field (rules 1 and 2)."""
+    """Return the positions at which a sentence in lower case states a value of a field (rules 1 and 2)."""
     if isinstance(value, list | tuple):
         for each in value:
             yield from places_of(sentence, each, name=name)
@@ -70,7 +70,7 @@ def places_of(sentence: str, value: object, *, name: str = "") -> Iterator[tuple
 
 
 def differing_parts(asked: object, shown: object) -> tuple[object, object]:
-    """The part of a requested value that is not shown, and the part that is shown in its place (rule 3)."""
+    """Return the part of a requested value that is not shown, and the part shown in its place (rule 3)."""
     if isinstance(asked, list | tuple | dict):
         known = {str(each).lower() for each in leaves(shown)}
         return [each for each in leaves(asked) if str(each).lower() not in known], shown
@@ -119,7 +119,7 @@ class KnownValues:
 
 
 def foreign_value(sentence: str, record: Record, known: KnownValues) -> Value | None:
-    """A value of a sentence that stands in the place of one of the record's own, and that nothing holds (rule 4)."""
+    """Return a value in a sentence, at the position of a recorded value, that is not on record (rule 4)."""
     if len(_units(record)) == 1:
         stated = {found[0].strip(): _plain(found[1] or found[2]) for found in _AMOUNT.finditer(sentence)}
         most = MOST_TIMES if _SEVERAL.search(sentence) else 1
@@ -129,7 +129,7 @@ def foreign_value(sentence: str, record: Record, known: KnownValues) -> Value | 
 
 
 def other_target(sentence: str, records: Sequence[Record]) -> str | None:
-    """A thing of the records' kind that a sentence names by an id, and that is the target of none of them."""
+    """Return a thing of the records' kind that a sentence names by an id and that is no record's target."""
     for record in records:
         kind, _, name = record.target.lower().partition("/")
         for found in _ID.finditer(sentence) if any(map(str.isdigit, name)) else ():
@@ -203,7 +203,7 @@ _SPELLINGS = {
 
 
 def _is_meant(sentence: str, found: re.Match[str], name: str) -> bool:
-    """Return whether what could stand in any sentence is the value of a field here (rule 2)."""
+    """Return True if a common word or number is the value of a field here (rule 2)."""
     form = found.group()
     if _names(sentence, name) or any(form == (each[1] or each[2]) for each in _AMOUNT.finditer(sentence)):
         return True
@@ -221,7 +221,7 @@ def _names(sentence: str, name: str) -> bool:
 
 
 def _moments_at(sentence: str, text: str) -> Iterator[tuple[int, int]]:
-    """The places at which a date, or a time of day, is stated."""
+    """Return the positions at which a date or a time of day is stated."""
     moment = _MOMENT.fullmatch(text)
     day, clock = (moment[1], moment[2]) if moment else (text, text)
     if (dated := next(dates_in(day), None)) and dated[0].group() == day and dated[1] is not None:
@@ -271,7 +271,7 @@ def _number_pattern(form: str) -> re.Pattern[str]:
 
 @lru_cache(maxsize=4096)
 def _words_of(text: str) -> re.Pattern[str]:
-    """The words of a text in their usual spellings, whatever stands between them."""
+    """Return the words of a text in their usual spellings, regardless of separators."""
     words = [_SPELLINGS.get(each.strip("."), re.escape(each)) for each in _BETWEEN.split(text) if each]
     joined = r"[\s,_-]+".join(words) if words else re.escape(text)
     return re.compile(rf"(?<![\w.,/-]){joined}(?![\w/-]|[.,]\d)")
@@ -298,7 +298,7 @@ def _amounts(record: Record) -> frozenset[float]:
 
 
 def _units(record: Record) -> frozenset[float]:
-    """The distinct amounts that were asked for or read back, each once: 2000 minor units are 20.00."""
+    """Return the distinct amounts that were requested or read back: 2000 minor units are 20.00."""
     stated = [value for source in (record.arguments, record.reading) for value in _money_in(source)]
     numbers = {number for value in stated for number in _numbers_of(value)}
     return frozenset(number for number in numbers if number * 100 not in numbers)

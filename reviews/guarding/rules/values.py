@@ -1,4 +1,4 @@
-"""Values that a message states and that stand nowhere on record: amounts of money, dates and ids.
+"""Values that a message states and that are not on record: amounts of money, dates and ids.
 
 1. On record is everything that the session knows: what the user and the system said, every argument, every answer and
    reading, targets and reasons. Ids and dates are compared in any usual spelling.
@@ -59,7 +59,7 @@ LONGEST_SEARCHED = 2_000_000
 
 
 class StatedValue(NamedTuple):
-    """A value in a text: its sort (amount, date, id), where it stands, and what it is."""
+    """A value in a text: its type (amount, date, id), its position, and its content."""
 
     sort: str
     span: tuple[int, int]
@@ -92,18 +92,18 @@ def _find_stated(text: str) -> tuple[StatedValue, ...]:
 
 
 class OnRecord:
-    """The values that a session's record holds, and those that follow from its changes; found when first needed."""
+    """The values in a session's record, and those that follow from its changes; computed on first use."""
 
     def __init__(self, ground: Ground, effects: Effects) -> None:
         self._ground = ground
         self._effects = effects
 
     def unknown_in(self, text: str) -> list[StatedValue]:
-        """The values of a text in lower case that stand nowhere on record (rules 1 and 2)."""
+        """Return the values of a text in lower case that are not on record (rules 1 and 2)."""
         return [each for each in stated_values(text) if not self.holds(each)]
 
     def holds(self, stated: StatedValue) -> bool:
-        """Return whether a value stands on record, or follows from it."""
+        """Return True if a value is on record, or follows from it."""
         if stated.sort == "amount":
             return any(stated.value in each.numbers for each in self._texts) or stated.value in self._following
         if stated.sort == "id":
@@ -127,7 +127,7 @@ class OnRecord:
 
     @once
     def _following(self) -> frozenset[float]:
-        """The amounts that follow from those of the changes, and of what their arguments name (rule 2)."""
+        """Return the amounts that follow from those of the changes and of the things their arguments name (rule 2)."""
         changes = [each for each in self._ground.records if self._ground.changes(each)]
         named = [amount for each in changes for amount in self._named_amounts(each)]
         pool = sorted({round(abs(each), 2) for each in (*named, *self._shown_amounts(changes)) if each})[:MOST_AMOUNTS]
@@ -141,7 +141,7 @@ class OnRecord:
         return frozenset(made | _sums(named) | _sums(self._money_moved(changes)))
 
     def _named_amounts(self, record: Record) -> list[float]:
-        """The prices of what the arguments of a change name, each as often as it is named."""
+        """Return the prices of the things that a change's arguments name, once for each mention."""
         found = []
         for each in leaves(record.arguments):
             told = self._effects.read_of(str(each))
@@ -246,7 +246,7 @@ def _date(month: str, day: str, year: str | None) -> tuple[int, int, int | None]
 
 
 def _id_of(text: str) -> str | None:
-    """The id that a word is; None for a measure, a year, or a word with a number."""
+    """Return the id that a word is; None for a measure, a year, or a word with a number."""
     name = text.strip("#-_")
     is_none = _MEASURE.fullmatch(name) or _SPOKEN.fullmatch(name) or _YEAR.fullmatch(name)
     if is_none or len(re.sub(r"[^0-9a-z]", "", name)) < SHORTEST_ID:

@@ -85,7 +85,7 @@ class Violation:
 
 @dataclass(frozen=True)
 class Found:
-    """A sentence about an action, contradicted or not; `kind` is done or failed, `code` empty where it is fine."""
+    """A sentence about an action, contradicted or not; `kind` is done or failed, `code` empty if there is no fault."""
 
     span: tuple[int, int]
     quote: str
@@ -97,7 +97,7 @@ class Found:
 
 @dataclass(frozen=True)
 class MessageVerdict:
-    """ALLOW or BLOCK. `corrected` is what goes out instead: always of a block, and where citations were filled in.
+    """ALLOW or BLOCK. `corrected` is the text to send instead: always after BLOCK, and after filling in citations.
 
     `notes` change nothing in the message; they stand in its receipt.
     """
@@ -111,7 +111,7 @@ class MessageVerdict:
 
 @dataclass(frozen=True, slots=True)
 class Strictness:
-    """Strict mode: where the reports of a message stand, and what becomes of an uncited one: `mark` or `hold`."""
+    """Strict mode: the positions of a message's reports, and the treatment of uncited ones: `mark` or `hold`."""
 
     reports: tuple[tuple[int, int], ...]
     uncited: str
@@ -286,7 +286,7 @@ class _Judging:
         return next((each for each in found if each.code is not None), found[0])
 
     def _of_cited(self, said: _Said, record: Record, rule: str) -> _Finding:
-        """A sentence that is tied to an action: by its state, its fields and the values that are stated beside it."""
+        """Judge a sentence that cites an action, by the action's state, its fields and the values stated with it."""
         own = re.sub(r"\{\{[^{}]*\}\}", " ", said.text)
         line = self._line(record)
         code = violation_of(record)
@@ -322,8 +322,8 @@ class _Judging:
         return wanted[-1] if wanted else None
 
     def _span_of(self, claim: Stated) -> _Said:
-        """The span that a claim covers: its own, else the place of its words, else nothing at the
-        end of the message.
+        """Return the span that a claim covers: its own, otherwise that of its words, otherwise an empty one at the end
+        of the message.
         """
         start, end = claim.span or (-1, -1)
         if not 0 <= start < end <= len(self.message):
@@ -348,11 +348,11 @@ class _Judging:
         return None
 
     def _with_quotes(self, said: _Said) -> str:
-        """A sentence with what it quotes."""
+        """Return a sentence including its quotes."""
         return fold(self.message).lower[said.at : said.at + len(said.text)]
 
     def _asked_not_shown(self, text: str, record: Record, *, quoted: str = "") -> list[str]:
-        """The fields of which a sentence states the asked value, and not the one that is shown.
+        """Return the fields whose requested value a sentence states instead of the shown one.
 
         `quoted` is the sentence with its quotes, in which only a quote that is the value itself states it.
         """
@@ -373,7 +373,7 @@ class _Judging:
         return wrong
 
     def _is_set_later(self, record: Record, name: str, asked: object) -> bool:
-        """Return whether something later on the same thing shows the value that a field was asked to have."""
+        """Return True if a later record of the same thing shows the requested value of a field."""
         last = name.rpartition(".")[2]
         place = next((at for at, each in enumerate(self.ground.records) if each is record), 0)
         for each in self.ground.records[place + 1 :]:
@@ -402,7 +402,7 @@ class _Judging:
         return self._of_done(said, default) if default else None
 
     def _is_meant(self, said: _Said, match: Match) -> bool:
-        """Return whether done words without an object refer to an action that was just tried and carried out."""
+        """Return True if done words without an object refer to an action that was just tried and carried out."""
         if not match.is_bare:
             return True
         tried = [each for each in self.tries if each.tool == match.tool.name]
@@ -411,7 +411,7 @@ class _Judging:
         return any(each.is_new for each in tried) and wording.is_performed(said.text, match.start, match.end)
 
     def _of_condition(self, said: _Said, match: Match, *, to_come: bool) -> _Finding | None:
-        """A saying of its own: contradicted where its condition holds for none of the actions that are meant.
+        """Judge a saying with its own condition: contradicted if that holds for none of the actions it can refer to.
 
         What is said to come is said of what was done just now; anything else that may come is a plan.
         """
@@ -449,7 +449,9 @@ class _Judging:
         return _Finding(said, meant, "saying")
 
     def _of_other_target(self, said: _Said, matches: Sequence[Match], record: Record, other: str) -> _Finding | None:
-        """Done words of a thing on which the tool was never tried: contradicted where no reading of it shows them."""
+        """Judge done words about a thing on which the tool was never tried: contradicted unless a reading of it shows
+        them.
+        """
         reads = (" ".join(map(str, leaves([each.answer, each.reading]))).lower() for each in self.ground.reads)
         is_read = any(other in text and any(each.words in text for each in matches) for text in reads)
         if is_read or not any(
@@ -519,7 +521,9 @@ class _Judging:
         return None
 
     def _may_be_read(self, said: _Said, deed: Deed) -> bool:
-        """Return whether a result may be told from what was read: its verb stands there, or of a vague verb a value."""
+        """Return True if a result may be reported from a reading: the reading contains its verb or, for a vague verb, a
+        value.
+        """
         assert self.verbs is not None
         if self.on_record.has_text(deed.verb):
             return True
@@ -544,7 +548,7 @@ class _Judging:
         return self._unsupported_deed(said, Code.PHANTOM)
 
     def _unsupported_deed(self, said: _Said, code: Code) -> _Finding | None:
-        """A deed beside changes that are others: noted, in strict mode marked or replaced."""
+        """Judge a deed that differs from the changes: noted; in strict mode marked or replaced."""
         if self.strict is not None and self.strict.uncited == "mark":
             return _Finding(said, (), UNCITED)
         return self._phantom_deed(said, code, gives_way=self.strict is not None)
@@ -554,7 +558,7 @@ class _Judging:
         return any(id_shape(each) in shapes for each in names)
 
     def _phantom_deed(self, said: _Said, code: Code, *, gives_way: bool) -> _Finding | None:
-        """A deed that no change can be: it gives way, or is noted."""
+        """Judge a deed that no change can be: replaced or noted."""
         if gives_way and self.ground.is_whole:
             return _Finding(said, (), "phantom", code, NO_SUCH_ACTION)
         elsewhere = "" if self.ground.is_whole else " Not all tools of this agent pass the console."
@@ -562,7 +566,7 @@ class _Judging:
         return None
 
     def _note(self, said: _Said, sentence: Sentence) -> None:
-        """Note what a sentence that stays says without ground (rule 6)."""
+        """Note the unsupported statements of a sentence that stays (rule 6)."""
         if sentence.question:
             return
         method = other_method(said.text, self.new, self.effects) if self.new and self.verbs is not None else None
@@ -593,7 +597,7 @@ class _Judging:
 
     @once
     def _stated_amounts(self) -> tuple[float, ...]:
-        """The amounts of the whole message that are on record: an offer states its differences beside them."""
+        """Return the recorded amounts in the whole message, because an offer states its differences next to them."""
         stated = [each for each in stated_values(self.folded.lower) if each.sort == "amount"]
         return tuple({each.value for each in stated if self.on_record.holds(each)})
 
@@ -609,7 +613,7 @@ class _Judging:
 
     @once
     def deniable(self) -> tuple[Record, ...]:
-        """The new changes that nobody may tell as failed: none where one of them, or a new reading, did fail."""
+        """The new changes that must not be reported as failed: none if one of them, or a new reading, did fail."""
         codes = [violation_of(each) for each in self.new]
         if Code.MISREAD in codes or any(
             each.is_new and each.outcome in ("FAILED", "BLOCKED") for each in self.ground.reads
@@ -619,7 +623,7 @@ class _Judging:
 
     @once
     def abilities(self) -> frozenset[str]:
-        """The words of what the tools of the agent can do."""
+        """The words for what the agent's tools can do."""
         return frozenset(word for each in self.ground.tools if each.disclosed for word in ability_words(each))
 
     def _add_note(
@@ -676,7 +680,7 @@ def _without_quotes(folded: Folded) -> Folded:
 
 
 def _is_own(quoted: str, text: str, start: int, end: int) -> bool:
-    """Return whether a place of a sentence is outside of its quotes, or is all of one."""
+    """Return True if a position of a sentence is outside its quotes, or if the sentence is all quote."""
     return quoted[start:end] == text[start:end] or bool(
         _OPENS_QUOTE.match(quoted, start - 1) and _CLOSES_QUOTE.match(quoted, end)
     )

@@ -108,7 +108,7 @@ _CLAUSE = re.compile(r"[,;:\u2014]? (?:but|however|though|although|so)\b|; ")
 
 
 def is_open(sentence: str, start: int, end: int, *, may_come: bool = False) -> bool:
-    """Return whether the words at a place of a sentence in lower case are not reported as done there.
+    """Return True if the words at a position of a sentence in lower case are not reported as done there.
 
     With `may_come`, an announced consequence (`you will be charged`) counts as reported too.
     """
@@ -126,13 +126,13 @@ def may_complete(text: str) -> bool:
 
 
 def completion(sentence: str, start: int) -> int | None:
-    """The end of the words after `start` that report the text before them as done; None if there are none."""
+    """Return the end of the words after `start` that report the text before them as done; None if there are none."""
     found = _COMPLETED.search(sentence, start)
     return None if found is None or _REASON.search(sentence, start, found.start()) else found.end()
 
 
 def is_start(sentence: str, start: int, end: int) -> bool:
-    """Return whether the sentence says that the action was only requested or started."""
+    """Return True if the sentence states that the action was only requested or started."""
     return _STARTS.match(sentence, start, end) is not None
 
 
@@ -142,7 +142,9 @@ def is_open_throughout(sentence: str) -> bool:
 
 
 def is_performed(sentence: str, start: int, end: int) -> bool:
-    """Return whether a sentence says that its words were carried out just now: by the speaker, or with their result."""
+    """Return True if a sentence states that its words were carried out just now: by the speaker, or with
+    their result.
+    """
     before = sentence[:start]
     if any(each.search(before) for each in _PERFORMED_BEFORE):
         return True
@@ -150,7 +152,7 @@ def is_performed(sentence: str, start: int, end: int) -> bool:
 
 
 def leaves_value_open(sentence: str, start: int, end: int) -> bool:
-    """Return whether the value at a place is denied, offered, planned or supposed there, or repeats the request."""
+    """Return True if the value at a position is denied, offered, planned or supposed there, or repeats the request."""
     before = _AS_REQUESTED.sub(" ", _SAID_BEFORE.sub(" ", sentence[:start]))
     before = before[max((found.end() for found in _VALUE_CUT.finditer(before)), default=0) :]
     cuts = [found.start() for each in (_VALUE_CUT, _WITHOUT) if (found := each.search(sentence, end))]
@@ -169,17 +171,17 @@ def tells_failure(sentence: str) -> bool:
 
 
 def sums_up(sentence: str) -> bool:
-    """Return whether a sentence only says that everything is done."""
+    """Return True if a sentence states only that everything is done."""
     return _WHOLE.fullmatch(sentence.strip()) is not None
 
 
 def speaks_of_all(sentence: str) -> bool:
-    """Return whether a sentence speaks of all of several things."""
+    """Return True if a sentence refers to all of several things."""
     return _ALL.search(sentence) is not None
 
 
 def is_change(sentence: str, one: tuple[int, int], other: tuple[int, int]) -> bool:
-    """Return whether a sentence tells a change from the value at one place to that at another."""
+    """Return True if a sentence reports a change from the value at one position to that at another."""
     if one[1] > other[0] or not _FROM.search(sentence, 0, one[0]):
         return False
     return _TO.fullmatch(sentence, one[1], other[0]) is not None

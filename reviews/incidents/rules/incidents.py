@@ -25,7 +25,7 @@ class Severity(IntEnum):
 
 
 class IncidentKind(StrEnum):
-    """The kind of an incident, which says who must act: operations or security."""
+    """The kind of an incident, which decides who must act: operations or security."""
 
     OPERATIONS = "operations"
     SECURITY = "security"

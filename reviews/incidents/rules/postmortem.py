@@ -17,7 +17,7 @@ _MARKS = re.compile(r"([\\`*_{}\[\]()#+\-.!|<>&~])")
 
 @dataclass(frozen=True, kw_only=True)
 class TimelineEvent:
-    """One event: what it is about, what happened, who did it, and where it stands in the record."""
+    """One event: its subject, what happened, its actor, and its position in the record."""
 
     at: datetime
     about: str
@@ -61,7 +61,7 @@ class CompletedStep:
 
 @dataclass(frozen=True, kw_only=True)
 class PostmortemFacts:
-    """Everything that a post-mortem says."""
+    """The content of a post-mortem."""
 
     id: str
     title: str

@@ -220,7 +220,7 @@ def deciding_answer(documents: list[dict[str, Any]], contract: Contract) -> rule
 
 
 def expire_records(*, at: datetime) -> int:
-    """Let the records expire that have waited longer than each tenant's policy says; how many it was (R-EX-22)."""
+    """Expire the records that have waited longer than each tenant's policy allows; return their number (R-EX-22)."""
     expired = 0
     for tenant in events.tenants():
         with tenancy(tenant.id):

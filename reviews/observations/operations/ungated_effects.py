@@ -42,7 +42,7 @@ SEVERITY = SideEffectClass.HIGH_RISK_EXTERNAL.rank
 
 
 def watched_systems() -> list[tuple[UUID, str]]:
-    """(tenant, system) of every system whose settings ask for it."""
+    """Return (tenant, system) of every system whose settings ask for the comparison."""
     found: list[tuple[UUID, str]] = []
     for tenant in events.tenants():
         with tenancy(tenant.id):
@@ -53,7 +53,7 @@ def watched_systems() -> list[tuple[UUID, str]]:
 
 
 def compare_changes(*, tenant_id: UUID, name: str, clock: Callable[[], datetime]) -> int:
-    """Compare one page of a system's change log with the record; how many effects nobody gated.
+    """Compare one page of a system's change log with the record; return the number of ungated effects.
 
     If we crash after some were told, the next pass reads the page again and tells the rest.
     """

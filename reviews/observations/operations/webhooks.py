@@ -1,4 +1,4 @@
-"""Webhooks: addresses for a system's provider, their secrets, and what becomes of what arrives.
+"""Webhooks: addresses for a system's provider, their secrets, and the processing of deliveries.
 
 A webhook is evidence and a reason to look, never a state (R-OB-14). Its secrets are files beside the system's
 credential, so that no copy of the database can forge one.
@@ -72,7 +72,7 @@ def rotate_secret(
 
 
 def revoke_hook(*, tenant_id: UUID, name: str, hook_id: UUID, reason: str, by: ledger.Actor, at: datetime) -> None:
-    """Close an address: what is sent there is refused from now on."""
+    """Close an address: deliveries to it are refused from now on."""
     row = _own_hook(tenant_id, name, hook_id)
     Webhook.objects.filter(id=hook_id).update(revoked_at=at)
     _keep(tenant_id, name, hook_id, [])
@@ -262,7 +262,7 @@ def _observe(
 
 
 def prune_deliveries(*, before: datetime) -> None:
-    """Drop what was kept so that a webhook is taken once: nobody sends it again so late."""
+    """Delete the entries that prevent duplicate deliveries, once no duplicate can still arrive."""
     for tenant in events.tenants():
         with tenancy(tenant.id):
             WebhookDelivery.objects.filter(tenant_id=tenant.id, at__lt=before).delete()

@@ -1,4 +1,4 @@
-"""Observations: what a tool or its runtime answered, as evidence (R-OB-01 to R-OB-05, R-OB-11).
+"""Observations: the answer of a tool or its runtime, as evidence (R-OB-01 to R-OB-05, R-OB-11).
 
 1. The status is one of success, failed, partial, pending, accepted, timeout; anything else, and an
    answer that contradicts itself (a success with an error or with text in the form of one, a failure
@@ -59,7 +59,7 @@ STILL_WORKING = frozenset({ReportedStatus.PENDING, ReportedStatus.ACCEPTED})
 
 @dataclass(frozen=True, kw_only=True)
 class ParsedObservation:
-    """A tool answer in normalised form; `fault` says why a MALFORMED one is."""
+    """A tool answer in normalised form; `fault` is the reason for a MALFORMED one."""
 
     status: ReportedStatus
     error_code: str | None = None
@@ -77,13 +77,15 @@ class ParsedObservation:
 
     @property
     def nothing_sent(self) -> bool:
-        """The executor's word that nothing left it, and no word of the answer against that (R-EX-09)."""
+        """Return True if the executor attests that nothing was sent, and the answer does not contradict it
+        (R-EX-09).
+        """
         silent = not self.side_effects and not self.sub_results
         return self.status is ReportedStatus.FAILED and self.error_phase == BEFORE_SEND and silent
 
     @property
     def undone(self) -> bool:
-        """The tool's word that it rolled everything back, and no word of the answer against that."""
+        """Return True if the tool attests that it rolled everything back, and the answer does not contradict it."""
         silent = not self.side_effects and not self.sub_results
         return self.status is ReportedStatus.FAILED and self.error_phase == ROLLED_BACK and silent
 
@@ -144,13 +146,13 @@ def _contradiction(result: Mapping[str, Any]) -> str:
 
 
 def _error_text(evidence: object) -> str:
-    """The beginning of an evidence that has the form of an error message, as runtimes write them; else empty."""
+    """Return the beginning of evidence in the form of a runtime's error message; otherwise empty."""
     text = " ".join(evidence.split()) if isinstance(evidence, str) else ""
     return text[:200] if _ERROR_FORM.match(text) else ""
 
 
 def observation_bindings(observation: ParsedObservation | None) -> dict[str, Any]:
-    """The answer as expressions see it (`so`); without an answer, nothing, so that nothing is decided by it."""
+    """Return the answer as expressions see it (`so`); empty without an answer, so that it decides nothing."""
     if observation is None:
         return {}
     error = dict(zip(("code", "message", "phase"), _parts(observation), strict=True))
@@ -168,7 +170,7 @@ def _parts(observation: ParsedObservation) -> tuple[str | None, str | None, str 
 
 
 def deciding_observation(observations: Sequence[ParsedObservation]) -> ParsedObservation | None:
-    """The answer that a reading is held against, of several in the order in which they came.
+    """Return the answer that a reading is compared with, of several in the order of their arrival.
 
     A claim of success is not taken back by a later answer: absence then contradicts it and is held for a
     person, instead of becoming FAILED. Without a claim, the newest answer tells.
@@ -180,7 +182,7 @@ def deciding_observation(observations: Sequence[ParsedObservation]) -> ParsedObs
 def next_state(
     observation: ParsedObservation, state: State, *, local: bool = False, readable: bool = False
 ) -> State | None:
-    """The state that an answer leads to, or None where it changes none (rules 3 to 6)."""
+    """Return the state that an answer leads to, or None if it changes none (rules 3 to 6)."""
     if state is State.UNKNOWN:
         return State.PENDING
     if state is State.ACCEPTED:
@@ -206,7 +208,7 @@ def answer_step(
     local: bool = False,
     readable: bool = False,
 ) -> LifecycleStep:
-    """The event that records an answer, and the step it takes; `pointer` leads to the stored answer (R-OB-12).
+    """Return the event that records an answer, and its step; `pointer` leads to the stored answer (R-OB-12).
 
     `local`: the tool's whole effect lies inside one local transaction. `readable`: what it changes can be read back.
     """
@@ -230,7 +232,9 @@ def answer_step(
 
 
 def _never_ran(entry: Entry) -> Changes:
-    """Nothing left the executor, on its word: there is nothing to verify (C-41, C-59); the key may be used again."""
+    """Handle an attempt of which nothing was sent, by the executor's statement: nothing to verify (C-41, C-59); the key
+    may be used again.
+    """
     changes: Changes = {
         "execution": {"status": "FAILED"},
         "verification": {"status": "NOT_REQUIRED"},
@@ -242,7 +246,7 @@ def _never_ran(entry: Entry) -> Changes:
 
 
 def next_tool(result: object, *, chained: Collection[str], disclosed: Collection[str]) -> dict[str, Any] | None:
-    """The next tool that a result names, and whether it is taken up (rule 7); None where it names none."""
+    """Return the next tool that a result names, and whether it is used (rule 7); None if it names none."""
     name = result.get("next_tool") if isinstance(result, Mapping) else None
     if name is None:
         return None
@@ -254,7 +258,7 @@ def next_tool(result: object, *, chained: Collection[str], disclosed: Collection
 
 
 def describe_observation(observation: ParsedObservation) -> str:
-    """One sentence on what came back, as evidence."""
+    """Return one sentence on the answer, as evidence."""
     if observation.status is ReportedStatus.MALFORMED:
         return f"The answer cannot be used: {observation.fault}"
     if observation.nothing_sent:

@@ -21,7 +21,7 @@ CLOCKS_APART = timedelta(minutes=1)
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """One entry of a system's own change log. `place` is its mark there: what is read after it comes later."""
+    """One entry of a system's own change log. `place` is its position there; entries read after it are later."""
 
     place: str
     at: datetime | None = None

@@ -62,7 +62,7 @@ class SignedHeaders:
 
 
 def decode_secret(secret: str) -> bytes:
-    """The bytes of a secret; `BadSecret` where it is none."""
+    """Return the bytes of a secret; raise `BadSecret` if it is malformed."""
     try:
         key = base64.b64decode(secret.removeprefix(PREFIX), validate=True)
     except (binascii.Error, ValueError):
@@ -95,7 +95,9 @@ def verify_signature(signed: SignedHeaders, body: bytes, *, secrets: Sequence[st
 
 
 def parse_mapping(settings: Mapping[str, Any]) -> dict[str, str]:
-    """The places at which a webhook names its action, from the settings; `BadMapping` describes the faults (rule 3)."""
+    """Return the paths at which a webhook names its action, from the settings; raise `BadMapping` with the faults (rule
+    3).
+    """
     given = settings.get("webhook", {})
     if not isinstance(given, Mapping):
         raise BadMapping("The webhook mapping is an object.")

@@ -109,7 +109,7 @@ class ClaimedBatch:
 
 @dataclass(frozen=True, kw_only=True)
 class _Wish:
-    """The readings wanted from one lane."""
+    """The readings requested from one lane."""
 
     id: UUID
     lane: dict[str, Any]
@@ -125,7 +125,7 @@ _COLUMNS = (
 
 
 def claim_batches(*, at: datetime, lanes: int, slow: bool = True) -> list[ClaimedBatch]:
-    """Take a batch each of up to so many lanes; without `slow` only of those that answer fast."""
+    """Claim a batch from each of up to this many lanes; without `slow` only from those that answer fast."""
     with transaction.atomic():
         locked = [system_id for (system_id,) in execute(_LANES, at, SLOW_MS, slow, lanes)]
         found = execute(_LOCKED, at, locked) if locked else []
@@ -186,7 +186,7 @@ def _paid_until(wish: _Wish, reads: int, *, at: datetime) -> datetime | None:
 
 
 def release_unread(claim_id: UUID, action_ids: list[UUID]) -> None:
-    """Let go of rows that were claimed and not read."""
+    """Release rows that were claimed and not read."""
     execute(
         "UPDATE reviews_schedule SET claim = NULL, claimed_until = NULL WHERE action_id = ANY($1) AND claim = $2",
         *(action_ids, claim_id),

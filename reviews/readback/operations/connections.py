@@ -36,7 +36,7 @@ _NO_ACTION = UUID(int=0)
 
 @dataclass(frozen=True, kw_only=True)
 class ConnectionResult:
-    """The result of one query. With `action_id` it was what is read back of that action, else of made-up arguments."""
+    """The result of one query. With `action_id` it is that action's reading, otherwise one with sample arguments."""
 
     system_id: UUID
     at: datetime
@@ -50,7 +50,7 @@ class ConnectionResult:
 
 @dataclass(frozen=True, kw_only=True)
 class _Question:
-    """A lookup that can be asked of one system, and what its expressions see."""
+    """A lookup that can be sent to one system, and the data for its expressions."""
 
     contract: tuple[str, str]
     pattern: str
@@ -61,7 +61,7 @@ class _Question:
 
 
 def try_connection(tenant_id: UUID, system: System, *, at: datetime) -> ConnectionResult:
-    """Read what was read last in this system once more, or ask for what no action made."""
+    """Repeat the last reading of this system, or query it with sample arguments."""
     slug = events.tenant_by_id(tenant_id).slug
     access, missing = system_access(tenant_id, slug, system.name)
     question = _known_question(tenant_id, system.name) or _made_up_question(tenant_id, slug, system.name, at=at)
@@ -130,7 +130,9 @@ def _parts_read_from(name: str, contract: Contract) -> Iterator[Verification | S
 
 
 def _made_up_question(tenant_id: UUID, slug: str, name: str, *, at: datetime) -> _Question | None:
-    """The lookup of the newest contract in force that is verified in a system, with arguments that name nothing."""
+    """Return the lookup of the newest contract in force that is verified in a system, with arguments that
+    name nothing.
+    """
     for tool, _ in catalogue_queries.versions_by_system(tenant_id).get(name, []):
         row = catalogue_queries.contract_to_compare(tenant_id, tool)
         assert row is not None

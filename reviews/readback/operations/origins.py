@@ -1,4 +1,4 @@
-"""Facts that identify a system as a source, beside its own statements (`reconciliation.rules.independence`)."""
+"""Facts that identify a system as a source, in addition to its own statements (`reconciliation.rules.independence`)."""
 
 from __future__ import annotations
 
@@ -49,7 +49,9 @@ def source_origin(system: SystemAccess, *, salt: bytes) -> dict[str, Any]:
 
 
 def same_sources(tenant_id: UUID, slug: str, verification: Verification) -> Iterator[str]:
-    """The sources of a contract that are one system under two names, as far as addresses and credentials tell."""
+    """Return the sources of a contract that are one system under two names, as far as addresses and
+    credentials show.
+    """
     salt, known = os.urandom(16), {}
     for name in (verification.system, *(each.system for each in verification.further)):
         access, _ = access_to(catalogue_queries.system(tenant_id, name), slug, name)
@@ -69,7 +71,7 @@ def _are_databases(here: Mapping[str, Any], there: Mapping[str, Any], fault: str
 
 
 def _database_address(given: Mapping[str, Any]) -> dict[str, Any]:
-    """A PostgreSQL address in keys of their own, whichever way it was written."""
+    """Return a PostgreSQL address as separate keys, whichever way it was written."""
     try:
         parts = conninfo_to_dict(str(given.get("url", "")))
     except ProgrammingError:
@@ -101,7 +103,7 @@ _PARTS = ("dbname", "database", "bucket", "account", "project", "repository", "n
 
 
 def _part(given: Mapping[str, Any]) -> str:
-    """The part of a server that is asked, where settings or credential name one."""
+    """Return the part of a server that is queried, if settings or credential name one."""
     if given.get("root"):
         return os.path.realpath(str(given["root"]))
     return "/".join(f"{name}={given[name]}" for name in _PARTS if given.get(name))

@@ -57,7 +57,9 @@ class ActionSnapshot:
 
 @dataclass(frozen=True, kw_only=True)
 class SourceQuery:
-    """One source with its settings and credential; `missing` says what is missing. The primary source has no name."""
+    """One source with its settings and credential; `missing` describes what is missing. The primary source has
+    no name.
+    """
 
     name: str
     pattern: str
@@ -82,7 +84,7 @@ class ReadPlan:
 
     @property
     def lookup_digest(self) -> str:
-        """The digest of that version; empty where there is none."""
+        """The digest of that version; empty if there is none."""
         return self.lookup.digest if self.lookup is not None else ""
 
     @property
@@ -178,7 +180,7 @@ def _read_snapshots(
 
 
 def _baseline(data: bytes | None) -> Reading | None:
-    """The reading that was taken before the action ran, where one was wanted (R-RC-09)."""
+    """Return the reading taken before the action ran, if one was required (R-RC-09)."""
     return parse_reading(orjson.loads(data)) if data is not None else None
 
 
@@ -247,7 +249,7 @@ def system_access(tenant_id: UUID, slug: str, name: str) -> tuple[SystemAccess |
 
 
 def access_to(system: Any, slug: str, name: str) -> tuple[SystemAccess | None, str]:
-    """The same for the row of a system, None where none is registered under this name."""
+    """The same for the row of a system; None if none is registered under this name."""
     if system is None:
         return None, f"The system {name} is not registered."
     try:

@@ -87,14 +87,14 @@ class _Round:
 
 @dataclass(frozen=True, kw_only=True)
 class PollResult:
-    """The number of readings concluded, and whether somebody must continue from here."""
+    """The number of readings concluded, and whether work remains."""
 
     read: int
     goes_on: bool
 
 
 def poll_due(*, clock: Callable[[], datetime], stay: timedelta = timedelta(0)) -> PollResult:
-    """Read all that is due, then stay for what becomes due.
+    """Read everything that is due, then wait for what becomes due.
 
     Only one call at a time, of all workers, reads systems that are known to be slow, and only that one stays: the
     others help with the fast ones and return, so that no worker is kept from its other tasks.
@@ -158,8 +158,8 @@ def _only_one() -> Iterator[_Lease]:
 
 
 def _look(at: datetime) -> tuple[bool, float]:
-    """Return whether anything may be claimed, and how long nobody need ask again. This is all that an idle moment
-    costs.
+    """Return whether anything may be claimed, and how long the next poll can wait. This is the only cost of an idle
+    moment.
     """
     [(is_due, next_at)] = execute(
         "SELECT EXISTS (SELECT FROM reviews_schedule WHERE due_at <= $1),"
@@ -171,7 +171,7 @@ def _look(at: datetime) -> tuple[bool, float]:
 
 
 def _begin(begun: _Round, claim: ClaimedBatch) -> None:
-    """Plan a batch and hand it to a reader; what an open circuit holds is concluded without one."""
+    """Plan a batch and pass it to a reader; conclude the part behind an open circuit without one."""
     try:
         work = _plan_batch(claim)
     except (DatabaseError, Refused):
@@ -208,7 +208,7 @@ def _is_wanted(plan: ReadPlan, due: DueReading) -> bool:
 
 
 def _read_all(work: list[tuple[ReadPlan, DueReading]], clock: Callable[[], datetime]) -> list[CompletedReading]:
-    """The readings of a batch, one after another; what would keep the reader too long is left for another."""
+    """Make the readings of a batch, one after another; leave those that would take too long to another reader."""
     made: list[CompletedReading] = []
     began = time.monotonic()
     for plan, due in work:
@@ -246,7 +246,7 @@ def _conclude_some(begun: _Round, patience_s: float) -> None:
 
 
 def _conclude_batch(claim: ClaimedBatch, made: list[CompletedReading], *, at: datetime) -> int:
-    """Conclude a batch: what says nothing new in one statement, the rest one by one."""
+    """Conclude a batch: the readings without news in one statement, the rest one by one."""
     with tenancy(claim.tenant_id):
         paces = _count_readings(claim, made, at=at)
         context = TenantDecisionContext(claim.tenant_id)
@@ -265,7 +265,7 @@ def _conclude_batch(claim: ClaimedBatch, made: list[CompletedReading], *, at: da
 def _conclude_together(
     tenant_id: UUID, read: list[tuple[CompletedReading, ReadPacing]], context: TenantDecisionContext
 ) -> set[UUID]:
-    """The actions that were found verified and ended, many in one transaction; what goes wrong leaves them."""
+    """Conclude the actions that were verified and ended, many in one transaction; leave out those that fail."""
     firsts = [(each, pacing) for each, pacing in read if each.due.recheck is None]
     ended: set[UUID] = set()
     for start in range(0, len(firsts), TOGETHER):
@@ -287,7 +287,7 @@ def _conclude_together(
 
 
 def _count_readings(claim: ClaimedBatch, made: list[CompletedReading], *, at: datetime) -> list[ReadPacing]:
-    """Count the readings against circuit and budget; how each action's next one is paced."""
+    """Count the readings against circuit and budget; return the pace for each action's next one."""
     if claim.mode is ReadMode.HOLD:
         return [ReadPacing(not_before=claim.held_until, asked=False)] * len(made)
     asked = [_as_attempt(each) for each in made]
@@ -309,7 +309,7 @@ def _as_attempt(each: CompletedReading) -> systems.ReadAttempt:
 def _next_reading(
     each: CompletedReading, pacing: ReadPacing, context: TenantDecisionContext
 ) -> schedules.NextReading | None:
-    """The next reading, if this one says nothing that is not on record; None if something follows from it.
+    """Return the next reading, if this one adds nothing to the record; None if something follows from it.
 
     No lock is needed: nothing is decided. If the action has moved meanwhile, its row is gone or is due again.
     """

@@ -32,7 +32,7 @@ _IDLE: LiteralString = """
 
 
 def probe_next_system(*, clock: Callable[[], datetime]) -> bool:
-    """Ask one system that is away and has nothing due; whether there was one.
+    """Query one system that is unavailable and has nothing due; return True if there was one.
 
     If we crash, its lane is free again when a claim would be.
     """

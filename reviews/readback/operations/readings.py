@@ -52,7 +52,7 @@ class SourceReadings:
 
 
 def read_baseline(*, tenant_id: UUID, action_id: UUID, clock: Callable[[], datetime]) -> bool:
-    """Read the target before the action runs and put the reading on record; whether it could be read.
+    """Read the target before the action runs and record the reading; return True if it could be read.
 
     If we crash before the commit, the wish still stands and the next tick takes the reading.
     """
@@ -115,7 +115,7 @@ def _record_missed_reading(
 
 
 def read_primary(plan: ReadPlan, *, at: datetime) -> tuple[Reading | None, ReadFailure | None]:
-    """Ask the primary source."""
+    """Read the primary source."""
     if not plan.questions:
         return None, None
     question = plan.questions[0]
@@ -124,7 +124,7 @@ def read_primary(plan: ReadPlan, *, at: datetime) -> tuple[Reading | None, ReadF
 
 
 def read_sources(plan: ReadPlan, *, at: datetime, clock: Callable[[], datetime]) -> SourceReadings:
-    """Ask every source; of a READ_ONLY action the further ones only as far as they are needed (RT-43)."""
+    """Read every source; for a READ_ONLY action the further ones only as far as needed (RT-43)."""
     first, failure = read_primary(plan, at=at)
     salt = os.urandom(16)
     readings = [] if first is None else [_add_origin(first, plan, plan.questions[0], salt)]
@@ -142,7 +142,7 @@ def read_sources(plan: ReadPlan, *, at: datetime, clock: Callable[[], datetime])
 
 
 def _add_origin(reading: Reading, plan: ReadPlan, question: SourceQuery, salt: bytes) -> Reading:
-    """The reading with what is known of its source, where there are several to be told apart."""
+    """Add to the reading the identity of its source, if there are several to distinguish."""
     if len(plan.questions) < 2 or question.access is None:
         return reading
     return replace(reading, origin={**(reading.origin or {}), **source_origin(question.access, salt=salt)})
@@ -185,7 +185,7 @@ KEPT = timedelta(days=400)
 def count_readings(
     *, tenant_id: UUID, made: Mapping[tuple[UUID, str], int], at: datetime
 ) -> tuple[ReadingBudget, ReadingUsage]:
-    """Count readings, made by (system, tool); what the tenant may spend, and what it has spent now."""
+    """Count readings, made by (system, tool); return the tenant's budget and its present use."""
     budget = queries.reading_budget(tenant_id)
     execute(
         "INSERT INTO reviews_readingcount (tenant_id, day, system_id, tool, readings)"
@@ -220,7 +220,7 @@ def _tell(tenant_id: UUID, window: str, spent: ReadingUsage, budget: ReadingBudg
 
 
 def prune_counts(*, at: datetime) -> None:
-    """Drop counts that nobody asks for any more."""
+    """Delete counts that are no longer needed."""
     for tenant in events.tenants():
         with tenancy(tenant.id):
             ReadingCount.objects.filter(tenant_id=tenant.id, day__lt=(at - KEPT).date()).delete()

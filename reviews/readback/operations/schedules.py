@@ -18,7 +18,7 @@ _NOT_ASKED_FOR = 99
 
 
 def schedule(*, tenant_id: UUID, action_id: UUID, due_at: datetime, at: datetime, priority: int | None = None) -> None:
-    """Have an action read at `due_at`; one that is already scheduled is read at the earlier time.
+    """Schedule a reading of an action at `due_at`; keep the earlier time if one is already scheduled.
 
     Without a priority it is that of the action's class.
     """
@@ -42,7 +42,7 @@ VALUES ($5, $2, $1, $6, $7, 0, $8) ON CONFLICT (action_id) DO UPDATE SET
 def schedule_call(
     tenant_id: UUID, action_id: UUID, place: work_queue.QueuePosition, *, due_at: datetime, priority: int, at: datetime
 ) -> tuple[Any, ...]:
-    """The same as a call for `db.pipeline`, for an action whose place in the queue is known."""
+    """The same as a call for `db.pipeline`, for an action whose position in the queue is known."""
     limits = place.limits
     lane = (place.system_id, tenant_id, limits.concurrency, limits.reads_per_minute)
     return _SCHEDULE, *lane, action_id, due_at, priority, at
@@ -55,7 +55,7 @@ def restart_schedule(*, tenant_id: UUID, action_id: UUID, priority: int, at: dat
 
 
 def schedule_recheck(*, tenant_id: UUID, action_id: UUID, due_at: datetime, number: int, at: datetime) -> None:
-    """Have a settled action read once more at `due_at`, as the contract's recheck of that number."""
+    """Schedule another reading of a settled action at `due_at`, as the contract's recheck of that number."""
     place = work_queue.queue_position(tenant_id=tenant_id, action_id=action_id)
     lane = (place.system_id, tenant_id, place.limits.concurrency, place.limits.reads_per_minute)
     execute(_SCHEDULE_RECHECK, *lane, action_id, due_at, at, number)
@@ -72,7 +72,7 @@ VALUES ($5, $2, $1, $6, 0, 0, $7, $8) ON CONFLICT (action_id) DO UPDATE SET
 
 
 def recheck_now(*, tenant_id: UUID, action_id: UUID, at: datetime) -> None:
-    """Read a settled action once more, now; a recheck that its contract asks for is made later all the same."""
+    """Read a settled action once more, now; a recheck that its contract requires is still made later."""
     row = Schedule.objects.filter(action_id=action_id).first()
     number = row.recheck - 1 if row is not None and row.recheck is not None and row.recheck >= 0 else _NOT_ASKED_FOR
     schedule_recheck(tenant_id=tenant_id, action_id=action_id, due_at=at, number=number, at=at)
@@ -80,7 +80,7 @@ def recheck_now(*, tenant_id: UUID, action_id: UUID, at: datetime) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class NextReading:
-    """The time of an action's next reading, after one that began at `began_at` (or none, if nothing was asked)."""
+    """The time of an action's next reading, after one that began at `began_at` (or none, if nothing was read)."""
 
     action_id: UUID
     due_at: datetime
@@ -89,7 +89,7 @@ class NextReading:
 
 
 def reschedule(*again: NextReading) -> None:
-    """The next readings are due then; what somebody wanted read after the last one began stays due now."""
+    """Set the times of the next readings; a reading requested after the last one began stays due now."""
     execute(
         "UPDATE reviews_schedule s SET claimed_until = NULL, claim = NULL, readings = s.readings + w.asked::integer,"
         " due_at = CASE WHEN s.asked_at > w.began_at THEN s.due_at ELSE w.due_at END"

@@ -47,7 +47,7 @@ class NotStopped(Refused):
 
 @dataclass(frozen=True, kw_only=True)
 class ReadAttempt:
-    """One reading of a system: how long it took, and why there was no answer (empty: there was one)."""
+    """One reading of a system: its duration, and the reason why there was no answer (empty: there was one)."""
 
     began_at: datetime
     took_ms: float
@@ -90,7 +90,7 @@ def _circuit_after(circuit: Circuit, asked: ReadAttempt, limits: SystemLimits, *
 
 
 def primary_system_id(contract: Contract, tenant_id: UUID) -> UUID | None:
-    """The registered system that a contract's readings ask first."""
+    """Return the registered system that a contract's readings query first."""
     system = (
         catalogue_queries.system(tenant_id, contract.verification.system) if contract.verification is not None else None
     )
@@ -113,7 +113,7 @@ def circuit_of(row: SystemHealth) -> Circuit:
 
 
 def limits_in_force(settings: Mapping[str, Any]) -> SystemLimits:
-    """The limits of a system by its settings; the defaults where these were stored before limits were checked."""
+    """Return the limits of a system by its settings; the defaults if these were stored before limits were checked."""
     try:
         return limits_of(settings)
     except BadLimits:
@@ -183,7 +183,9 @@ def _about(name: str) -> str:
 
 
 def open_outage_incidents(*, at: datetime) -> int:
-    """Open one incident for each system that has been away too long, or for too many (R-RB-06); how many are away."""
+    """Open one incident for each system that has been unavailable too long, or for too many (R-RB-06); return the
+    number unavailable.
+    """
     away = list(Lane.objects.filter(held_until__isnull=False).values_list("tenant_id", "system_id"))
     for tenant_id, system_id in away:
         with tenancy(tenant_id):
@@ -217,7 +219,7 @@ def _raise_alarm(tenant_id: UUID, system_id: UUID, *, at: datetime) -> None:
 
 
 def stop_releasing(*, tenant_id: UUID, name: str, reason: str, by: ledger.Actor, at: datetime) -> None:
-    """Pause releases of irreversible actions to a system until somebody resumes them."""
+    """Pause releases of irreversible actions to a system until a person resumes them."""
     row = _lock_named(tenant_id, name)
     if not reason.strip():
         raise ReasonMissing
@@ -261,7 +263,7 @@ def decide_change(
     is_proven: bool = False,
     at: datetime,
 ) -> Any:
-    """The second person's word on a change of a system; with a yes, its limits hold from now on too."""
+    """Record the second person's decision on a change of a system; after a yes, its limits apply from now on too."""
     row = second_person.decide_system_change(
         tenant_id=tenant_id,
         name=name,

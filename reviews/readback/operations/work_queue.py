@@ -44,7 +44,7 @@ def system_call(tenant_id: UUID, contract: Contract) -> tuple[Any, ...]:
 
 
 def position_in_lane(tenant_id: UUID, contract: Contract, systems: list[tuple[Any, ...]]) -> QueuePosition:
-    """The lane of that system; what names no registered system queues in the tenant's own lane."""
+    """Return the lane of that system; entries without a registered system queue in the tenant's own lane."""
     rank = contract.side_effect_class.rank
     for system_id, settings in systems:
         return QueuePosition(system_id, rank, _limits(settings))
@@ -52,7 +52,7 @@ def position_in_lane(tenant_id: UUID, contract: Contract, systems: list[tuple[An
 
 
 def set_lane_limits(*, tenant_id: UUID, system_id: UUID, limits: SystemLimits) -> None:
-    """Give a system's lane its limits."""
+    """Set the limits of a system's lane."""
     _lane(tenant_id, system_id, limits)
     Lane.objects.filter(system_id=system_id, tenant_id=tenant_id).update(
         concurrency=limits.concurrency, reads_per_minute=limits.reads_per_minute

@@ -1,4 +1,4 @@
-"""Addresses that a secret may be sent to: only those that its own credential names.
+"""Addresses to which a secret may be sent: only those that its own credential names.
 
 1. A credential file names its address: `url`, `host` and `port`, or a list `addresses` (URLs, or host:port).
 2. Settings are what an operator's key can write. Every address in them must be one that the credential names; a port or
@@ -23,7 +23,7 @@ Address = tuple[str, int | None]
 
 
 def resolve_address(settings: Mapping[str, Any], credential: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
-    """The settings with the credential's own address filled in, and what is wrong with them, in a sentence."""
+    """Return the settings with the credential's own address filled in, and their faults as a sentence."""
     if not holds_secret(credential):
         return dict(settings), ""
     known = set(_addresses(credential))
@@ -37,7 +37,7 @@ def resolve_address(settings: Mapping[str, Any], credential: Mapping[str, Any]) 
 
 
 def holds_secret(credential: Mapping[str, Any]) -> bool:
-    """Return whether a credential contains anything that must not reach the wrong place."""
+    """Return True if a credential contains anything secret."""
     url = str(credential.get("url", ""))
     # A connection string of words (`host=… password=…`) is not taken apart here.
     within = bool(_split_url(url).password) or "password=" in url or bool(url and "://" not in url)
@@ -45,7 +45,7 @@ def holds_secret(credential: Mapping[str, Any]) -> bool:
 
 
 def secret_part(credential: Mapping[str, Any]) -> dict[str, Any]:
-    """The part of a credential that says whose account it is: everything but the address."""
+    """Return the part of a credential that identifies the account: everything but the address."""
     own = {name: each for name, each in credential.items() if name not in _PLACES}
     url = str(credential.get("url", ""))
     found = _split_url(url)
@@ -57,7 +57,7 @@ def secret_part(credential: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def named_places(part: Mapping[str, Any]) -> list[Address]:
-    """Every host that a document names, with its port where one is named."""
+    """Return every host that a document names, with its port if one is named."""
     return sorted({each for each in _addresses(part) if each[0]}, key=str)
 
 
@@ -92,7 +92,7 @@ def _addresses(part: Any) -> Iterator[Address]:
 
 
 def _separate_addresses(part: Mapping[str, Any]) -> Iterator[Address]:
-    """Host and port as keys of their own; a list of `addresses` may hold host:port as text."""
+    """Return host and port as separate keys; a list of `addresses` may hold host:port as text."""
     port = int(part["port"]) if str(part.get("port", "")).isdecimal() else None
     hosts = [str(part[name]).lower() for name in _HOSTS if part.get(name)]
     yield from ((host, port) for host in hosts)
@@ -105,7 +105,7 @@ def _separate_addresses(part: Mapping[str, Any]) -> Iterator[Address]:
 
 
 def _matches(asked: Address, known: Address) -> bool:
-    """Return whether an address is a named one; a part that either leaves out matches."""
+    """Return True if an address is a named one; a part that either leaves out matches."""
     return asked[0] in ("", known[0]) and (asked[1] is None or known[1] is None or asked[1] == known[1])
 
 

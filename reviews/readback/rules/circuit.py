@@ -36,7 +36,7 @@ class CircuitState(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Circuit:
-    """One circuit; `since` is when it closed or opened, `probe_at` is None while it is closed."""
+    """One circuit; `since` is the time at which it closed or opened, `probe_at` is None while it is closed."""
 
     failures: int = 0
     since: datetime | None = None
@@ -57,7 +57,7 @@ def circuit_state(circuit: Circuit, *, at: datetime) -> CircuitState:
 
 
 def allowed_readings(circuit: Circuit, *, wanted: int, in_flight: int, at: datetime) -> int:
-    """The number of wanted readings that may be made: all, none, or the one probe if none is under way (rule 2)."""
+    """Return the number of due readings that may be made: all, none, or the one probe if none is under way (rule 2)."""
     if circuit_state(circuit, at=at) is CircuitState.HALF_OPEN:
         return min(1, wanted) if in_flight == 0 else 0
     return wanted if circuit.probe_at is None else 0

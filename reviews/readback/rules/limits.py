@@ -60,7 +60,7 @@ NAMES: tuple[str, ...] = tuple(field.name for field in fields(SystemLimits))
 
 
 def limits_of(settings: Mapping[str, Any]) -> SystemLimits:
-    """The limits in a system's settings; `BadLimits` says what is wrong with them."""
+    """Return the limits in a system's settings; raise `BadLimits` with their faults."""
     given = settings.get("limits", {})
     faults = [{"path": f"/settings/limits{path}", "code": "LIMIT", "detail": detail} for path, detail in _faults(given)]
     if faults:

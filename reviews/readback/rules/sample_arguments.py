@@ -10,7 +10,7 @@ NAME = "connection-test"
 
 
 def sample_value(schema: object) -> Any:
-    """A value of a JSON Schema; its type where it names one, and what it lists where it lists values."""
+    """Return a value for a JSON Schema: of its type if it names one, from its list if it lists values."""
     if not isinstance(schema, Mapping):
         return NAME
     if "const" in schema:

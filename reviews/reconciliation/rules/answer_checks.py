@@ -1,4 +1,4 @@
-"""The checks of a read's own answer: all that can be asked where a tool changes nothing (R-VD-01, C-11, C-41).
+"""The checks of a read's own answer: the only ones possible for a tool that changes nothing (R-VD-01, C-11, C-41).
 
 A READ_ONLY tool whose contract names no check has no effect that a system of record could show. Its class asks four
 checks, and each is made from what is there:
@@ -86,7 +86,7 @@ def _failure(seen: observe.ParsedObservation) -> str:
 
 
 def check_answer(inputs: RunInputs) -> tuple[CheckResult, ...]:
-    """The four checks of the class, in its order, each with what it was made by."""
+    """Return the four checks of the class, in order, each with its source."""
     facts = inputs.answer
     if facts is None:
         unknown = "It is not on record where the answer came from."
@@ -128,7 +128,7 @@ def check_answer(inputs: RunInputs) -> tuple[CheckResult, ...]:
 
 
 def _check_origin(of: str, name: str, facts: AnswerFacts, fault: str, passed_by: str) -> CheckResult:
-    """A check of who answered, and of the tenant or source that the answer names."""
+    """Check the sender of the answer, and the tenant or source that the answer names."""
     field = facts.origin.get(of)
     if field is None:
         return _check(name, not fault, f"{passed_by} The contract names no field of the answer for its {of}.", fault)
@@ -146,7 +146,7 @@ def _check(name: str, passed: bool, passed_by: str, failed_by: str) -> CheckResu
 
 
 def answer_changes(state: State, changes: Changes, verdict: Verdict) -> Changes:
-    """The changes of a step of a read: by what it was checked, and never as if something had been read back."""
+    """Return the changes of a step of a read: the checks that were made, without any reading back."""
     if "verification" not in changes:
         return changes
     told: dict[str, Any] = {"source": SOURCE} if verdict.checks else {}

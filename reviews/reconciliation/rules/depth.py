@@ -38,7 +38,7 @@ def required_checks(evidence: RunEvidence) -> tuple[CheckResult, ...]:
 
 
 def missing_checks(inputs: RunInputs, checks: tuple[CheckResult, ...]) -> tuple[CheckResult, ...]:
-    """The checks without which there is no success: those not made, where every check is demanded."""
+    """Return the checks without which there is no success: those not made, if every check is required."""
     if inputs.facts.depth is None or not inputs.facts.depth.demanding:
         return ()
     return tuple(one for one in checks if one.made in (CheckStatus.UNCHECKED, CheckStatus.FAILED))

@@ -1,4 +1,4 @@
-"""Discrepancies: the twelve classes, their order, and what each asks of the recovery table.
+"""Discrepancies: the twelve classes, their order, and the row of the recovery table for each.
 
 1. When several classes apply, the first of `Discrepancy` decides and the rest are kept as secondary
    findings (R-DC-14). The same findings always give the same class (R-DC-13).
@@ -59,18 +59,20 @@ PARAMETERS: dict[str, tuple[str, ...]] = {key: tuple(pattern["parameters"]) for 
 
 
 def rank_discrepancies(found: Iterable[Discrepancy]) -> tuple[Discrepancy, ...]:
-    """The classes in the order in which they decide; the first is the class, the rest are secondary."""
+    """Return the classes in the order in which they decide; the first is the class, the rest are secondary."""
     classes = set(found)
     return tuple(one for one in Discrepancy if one in classes)
 
 
 def indicated_discrepancies(indicators: Iterable[str]) -> set[Discrepancy]:
-    """The classes that fired indicators point to; an indicator that no pattern knows is a mistake of ours."""
+    """Return the classes that fired indicators point to; an indicator that no pattern defines is a
+    programming error.
+    """
     return {INDICATORS[key] for key in indicators}
 
 
 def recovery_triggers(discrepancy: Discrepancy, *, claimed: bool) -> frozenset[str]:
-    """The words in which a class asks the recovery table (rule 2)."""
+    """Return the triggers with which a class is looked up in the recovery table (rule 2)."""
     words = {str(discrepancy), _TYPES.get(discrepancy, str(discrepancy))}
     if claimed and discrepancy in _OVERCLAIMS:
         words.add(OBSERVATION_AUTHORITY_MISMATCH)

@@ -46,7 +46,7 @@ class ContractFacts:
 
     @classmethod
     def of(cls, contract: Contract, numbers: VerificationNumbers = BUILT_IN_NUMBERS) -> ContractFacts:
-        """The facts of a contract; where it names no number, the verification policy's stands (R-VD-13)."""
+        """Return the facts of a contract; if it gives no number, the verification policy's applies (R-VD-13)."""
         verification = contract.verification
         return cls(
             side_effect_class=contract.side_effect_class,
@@ -70,7 +70,7 @@ class ContractFacts:
         )
 
     def situation(self, trigger: str, *, compensation_available: bool = False) -> RecoverySituation:
-        """The recovery table's question about an effect that is committed, without a reading of its own."""
+        """Return the input to the recovery table for an effect that is committed, without a reading of its own."""
         return RecoverySituation(
             triggers=frozenset({trigger}),
             side_effect_class=self.side_effect_class,
@@ -105,7 +105,7 @@ class ContractFacts:
         return self.side_effect_class is SideEffectClass.CRITICAL_MUTATION
 
     def predicates_of(self, source: str) -> tuple[str, ...]:
-        """The contract's predicates for one source; the primary one has no name."""
+        """Return the contract's predicates for one source; the primary one has no name."""
         named = {each.name: each.predicates for each in self.further}
         return named.get(source, ()) if source else self.predicates
 
@@ -117,7 +117,7 @@ def added_predicates(contract: Contract, entry: Mapping[str, Any]) -> tuple[str,
 
 
 def _fresh_after(contract: Contract) -> dict[str, Mapping[str, str]]:
-    """The freshness tokens that each source is held to, by the source's name; the primary one has none."""
+    """Return the freshness tokens required of each source, by the source's name; the primary one has none."""
     if contract.verification is None:
         return {}
     parts = {"": contract.verification.document, **{one.name: one.document for one in contract.verification.further}}
@@ -170,8 +170,8 @@ class ReadPacing:
 
 @dataclass(frozen=True, slots=True)
 class NamedOrigin:
-    """The field of an answer that names its tenant or its source: what it has to name, and what it named (None if
-    nothing).
+    """The field of an answer that names its tenant or its source: the expected name, and the actual one (None if
+    missing).
     """
 
     path: str
@@ -201,7 +201,7 @@ class AnswerFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class RunInputs:
-    """Everything that one verification run decides from; the same inputs give the same outcome (R-RC-14).
+    """All inputs of one verification run; the same inputs give the same outcome (R-RC-14).
 
     `entry` is the action's current entry. `horizon_at` is the instant before which an effect that is
     absent may still arrive; `sla_at` the end of the verification SLA; `attempts` the runs before this

@@ -28,7 +28,7 @@ def run_bindings(inputs: RunInputs, reading: Reading | None) -> dict[str, Mappin
 
 
 def effect_findings(inputs: RunInputs, readings: tuple[Reading, ...]) -> tuple[EffectFinding, ...]:
-    """Every wanted effect over these readings."""
+    """Return the finding for every wanted effect over these readings."""
     return tuple(effect_finding(inputs, readings, name) for name in inputs.facts.required_effects)
 
 
@@ -65,7 +65,7 @@ def evaluate_predicates(inputs: RunInputs, readings: tuple[Reading, ...]) -> tup
 
 
 def evaluate_on_source(inputs: RunInputs, reading: Reading) -> tuple[PredicateResult, ...]:
-    """The predicates that are asked of one reading's source."""
+    """Return the predicates that apply to one reading's source."""
     # An agent's predicates were compiled over the primary source; an alternate that stands in for it answers them too.
     stands_in = not reading.name or not inputs.facts.mutating
     return predicates.evaluate(

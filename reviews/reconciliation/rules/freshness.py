@@ -1,4 +1,4 @@
-"""Freshness: whether a reading is at least as new as what the tool says that it wrote (R-VD-09, HS-07, HS-08).
+"""Freshness: checks that a reading is at least as new as the write that the tool reported (R-VD-09, HS-07, HS-08).
 
 A contract may name tokens in `fresh_after`: expressions over the answer (a log position, a version, an ETag, a message
 id). A reading whose own mark is older, other than the ETag, or missing, is a stale one and settles nothing, whatever
@@ -23,7 +23,7 @@ _MESSAGE = re.compile(r"(\d{1,20})-(\d{1,20})")
 
 
 def mark_stale(inputs: RunInputs) -> tuple[Reading, ...]:
-    """The readings, those that are older than the answer's tokens as what they are."""
+    """Return the readings, with those older than the answer's tokens marked as stale."""
     if not any(inputs.facts.fresh_after.values()):
         return inputs.readings
     return tuple(_weaken_if_stale(inputs, reading) for reading in inputs.readings)
@@ -64,7 +64,7 @@ def _has_reached(kind: str, token: str | int, reading: Reading) -> bool:
 
 
 def _comparable_mark(kind: str, mark: Any) -> tuple[int, ...] | None:
-    """A mark as something that can be compared; None where it is not of its kind."""
+    """Return a mark in a comparable form; None if it is not of its kind."""
     text = str(mark)
     if kind == "lsn":
         match = _LSN.fullmatch(text)
@@ -76,7 +76,7 @@ def _comparable_mark(kind: str, mark: Any) -> tuple[int, ...] | None:
 
 
 def freshness_marks(reading: Reading) -> dict[str, Any]:
-    """A reading's marks of its own age, by kind: from its freshness, its target, or the first effect found."""
+    """Return a reading's marks of its age, by kind: from its freshness, its target, or the first effect found."""
     first = next((effect.fields for effect in reading.effects if effect.present), {})
     target = reading.target or {}
     position = _LSN.search(reading.freshness)

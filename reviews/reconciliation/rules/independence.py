@@ -37,7 +37,7 @@ class SourceIndependence:
 
 
 def source_independence(readings: Sequence[Reading]) -> SourceIndependence | None:
-    """The independence of the sources of these readings; None if their origins were not stored."""
+    """Return the independence of the sources of these readings; None if their origins were not stored."""
     if len(readings) < 2 or any(reading.origin is None for reading in readings):
         return None
     groups = [{number} for number in range(len(readings))]
@@ -63,7 +63,7 @@ def _group(groups: list[set[int]], number: int) -> set[int]:
 
 
 def _same_source(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
-    """The reason why two origins are, or may be, one source, as the end of a sentence; empty if they are two."""
+    """Return the reason why two origins are, or may be, one source, as the end of a sentence; empty if they are two."""
     if one.get("server") and other.get("server"):
         same = (one["server"], one.get("database")) == (other["server"], other.get("database"))
         return f"both are the same database of the server {one['server']}." if same else ""
@@ -73,7 +73,7 @@ def _same_source(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
 
 
 def address_fault(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
-    """The same from addresses and credentials alone, which is all that is known before anything is read."""
+    """Return the same from addresses and credentials alone, which are known before anything is read."""
     here, there = one.get("addresses") or (), other.get("addresses") or ()
     if not here or not there:
         return "it is not known where one of them is."

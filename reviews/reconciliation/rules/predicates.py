@@ -1,4 +1,4 @@
-"""Predicates: what must be true of the authoritative state, one by one (R-RC-01 to R-RC-06, R-RC-12).
+"""Predicates: the conditions on the authoritative state, one by one (R-RC-01 to R-RC-06, R-RC-12).
 
 1. The set is the contract's predicates, those that the agent added (they may only add), and the scope:
    tenant and target of everything that the action wrote, also where the contract lists neither.
@@ -41,7 +41,7 @@ class PredicateOutcome(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class PredicateResult:
-    """One predicate over one reading, with what was expected and what was found (R-RC-12)."""
+    """One predicate over one reading, with its expected and its actual value (R-RC-12)."""
 
     text: str
     origin: PredicateOrigin
@@ -71,7 +71,9 @@ def evaluate(
 
 
 def _named_bindings(bindings: Mapping[str, Mapping[str, Any]], texts: tuple[str, ...]) -> dict[str, Mapping[str, Any]]:
-    """The bindings with what no predicate names left empty: making values ready costs more than judging them."""
+    """Return the bindings without those that no predicate names, because preparing values costs more than
+    judging them.
+    """
     named = expressions.variables_of(texts)
     return {name: value if name in named else _NOTHING for name, value in bindings.items()}
 
@@ -95,7 +97,7 @@ def _result(text: str, origin: PredicateOrigin, view: View, reading: Reading) ->
 
 
 def _sides(expression: Expression, answer: Evaluation, view: View) -> tuple[Any, Any]:
-    """(expected, actual): the half that asks the authority is what was found."""
+    """Return (expected, actual): the side that reads the authority is the actual one."""
     if expression.sides is None:
         return None, None
     left, sign, right = expression.sides
@@ -107,7 +109,7 @@ def _sides(expression: Expression, answer: Evaluation, view: View) -> tuple[Any,
 
 
 def _scope_results(reading: Reading, scope: Mapping[str, Any], target_resource: str) -> Iterator[PredicateResult]:
-    """Tenant and target of each effect against what was authorised (R-RC-06, R-RC-11)."""
+    """Compare tenant and target of each effect with what was authorised (R-RC-06, R-RC-11)."""
     tenant = str(scope["tenant"]) if "tenant" in scope else None
     # A target is a kind, a slash and the thing's own id; a source knows the id.
     targets = {target_resource, target_resource.partition("/")[2]} - {""}

@@ -1,4 +1,4 @@
-"""Tell by a reading whether the effect of an action that has not started is there already.
+"""Detects by a reading whether the effect of an action that has not started exists already.
 
 This is asked after a restore, when the record may have lost an attempt.
 

@@ -88,12 +88,12 @@ class Reading:
         return self.trusted_as in DECISIVE
 
     def effect(self, name: str) -> ReadEffect:
-        """The effect of that name; one that the source said nothing about cannot be told."""
+        """Return the effect of that name; undecidable if the source reported nothing about it."""
         found = (effect for effect in self.effects if effect.name == name)
         return next(found, ReadEffect(name=name, present=None))
 
     def tells_of(self, name: str) -> bool:
-        """Return whether the source was asked about that effect; a further source need not know all of them."""
+        """Return True if the source was queried about that effect; a further source need not cover all of them."""
         return any(effect.name == name for effect in self.effects)
 
 
@@ -119,7 +119,7 @@ def _shown_effect(effect: ReadEffect) -> dict[str, Any]:
 
 
 def parse_reading(document: Mapping[str, Any]) -> Reading:
-    """The reading that was written as JSON: the inverse of `dataclasses.asdict`, whatever was `shown` beside it."""
+    """Return the reading from its JSON, the inverse of `dataclasses.asdict`; `shown` is ignored."""
     document = {name: part for name, part in document.items() if name != "shown"}
     effects = tuple(
         ReadEffect(
@@ -144,14 +144,14 @@ def parse_reading(document: Mapping[str, Any]) -> Reading:
 
 
 def to_json_default(value: object) -> Any:
-    """The JSON form of a value that JSON has no type for: a set as its sorted members, anything else as text."""
+    """Return the JSON form of a value without a JSON type: a set as its sorted members, anything else as text."""
     if isinstance(value, (set, frozenset)):
         return sorted(map(str, value))
     return str(value)
 
 
 def serialize_readings(readings: tuple[Reading, ...]) -> tuple[bytes, tuple[str, ...]]:
-    """The readings as JSON, and the types of what JSON does not carry exactly; none in what a check of ours reads."""
+    """Return the readings as JSON, and the types that JSON does not represent exactly; empty for our own checks."""
     unfit: list[str] = []
 
     def noted(value: object) -> Any:

@@ -78,7 +78,7 @@ def deciding_readings(inputs: RunInputs) -> tuple[Reading, ...]:
 
 
 def witness_readings(inputs: RunInputs) -> tuple[Reading, ...]:
-    """The further readings that can contradict the deciding ones but decide nothing.
+    """Return the further readings that can contradict the deciding ones but decide nothing.
 
     Where one that answers strongly disagrees, nothing is reported as done or as not done; where it is silent or weak,
     the primary source stands alone.
@@ -89,7 +89,9 @@ def witness_readings(inputs: RunInputs) -> tuple[Reading, ...]:
 
 
 def unanswered_sources(inputs: RunInputs) -> tuple[tuple[str, ReadFailure | None], ...]:
-    """The sources that must answer and have not, each with the reason if it is known; the primary one has no name."""
+    """Return the sources that must answer and have not, each with the reason if it is known; the primary one has no
+    name.
+    """
     answered = {reading.name for reading in inputs.readings}
     failures = {failure.source: failure for failure in (inputs.failure, *inputs.silent) if failure is not None}
     wanted = ["", *(source.name for source in inputs.facts.further)] if inputs.facts.critical else [""]
@@ -120,8 +122,8 @@ class ExtraEffects:
 
 
 def extra_effects(inputs: RunInputs, *, replayed: Collection[str] = ()) -> ExtraEffects:
-    """Compare the effects that the tool reports in `side_effects` with the wanted ones; an effect that was replayed
-    under the same key counts once.
+    """Compare the effects that the tool reports in `side_effects` with the wanted ones; count an effect replayed under
+    the same key once.
     """
     wanted = inputs.facts.required_effects
     if inputs.observation is None or not wanted or not inputs.facts.mutating:
@@ -140,7 +142,7 @@ def _name(effect: Any) -> str:
 
 
 def reconcile(inputs: RunInputs) -> Verdict:
-    """The verdict over what is known now."""
+    """Return the verdict over everything known now."""
     inputs = _with_readings(inputs, freshness.mark_stale(inputs))
     unread = _unread_verdict(inputs)
     if unread is not None:
@@ -175,7 +177,9 @@ def reconcile(inputs: RunInputs) -> Verdict:
 
 
 def _lacks_sources(inputs: RunInputs, independent: SourceIndependence | None) -> str:
-    """The reason why a class that requires several sources had only one, as the end of a sentence; else empty."""
+    """Return the reason why a class that requires several sources had only one, as the end of a sentence; otherwise
+    empty.
+    """
     if lacks_second_source(inputs):
         return "its contract declares one."
     if inputs.facts.critical and independent is not None and independent.independent < 2:
@@ -276,7 +280,7 @@ def _judge_readings(
 
 
 def _reject_extra_effects(inputs: RunInputs, verdict: Verdict, excused: frozenset[str]) -> Verdict:
-    """No success over an answer that reports more than was wanted (layer 7, R-TC-20)."""
+    """Allow no success over an answer that reports more than was wanted (layer 7, R-TC-20)."""
     more = extra_effects(inputs, replayed=excused)
     if verdict.result is not VerificationResult.SUCCESS or not (more.repeated or more.unwanted):
         return verdict
@@ -295,7 +299,7 @@ def _reject_extra_effects(inputs: RunInputs, verdict: Verdict, excused: frozense
 
 
 def _lacking_verdict(inputs: RunInputs, findings: tuple[EffectFinding, ...], indicated: set[Discrepancy]) -> Verdict:
-    """Some of what was wanted is not there (layer 4)."""
+    """Return the verdict if some wanted effects are missing (layer 4)."""
     names = ", ".join(one.name for one in findings if one.found in LACKING)
     working = inputs.observation is not None and inputs.observation.status in observe.STILL_WORKING
     if working:
@@ -347,7 +351,7 @@ def _absent_verdict(reason: str, discrepancy: Discrepancy | None) -> Verdict:
 
 
 def _unanswered_verdict(inputs: RunInputs) -> Verdict:
-    """The verdict on a read-only action without an answer: it changed nothing, and RT-45 may ask again."""
+    """Return the verdict on a read-only action without an answer: it changed nothing, and may be repeated (RT-45)."""
     verdict = _absent_verdict("The reading did not succeed, and it changes nothing.", None)
     return replace(verdict, triggers=pending_triggers(inputs))
 
@@ -366,7 +370,7 @@ def _judge_complete(
     results: tuple[PredicateResult, ...],
     indicated: set[Discrepancy],
 ) -> Verdict:
-    """Everything that was wanted is there; is it right (layers 6 and 7)?"""
+    """Return the verdict if every wanted effect exists: whether each is right (layers 6 and 7)."""
     gone = {Discrepancy.TARGET_MISSING} if _is_gone(inputs, indicated) else set()
     wrong = indicated | findings.predicate_discrepancies(results) | gone
     if wrong:

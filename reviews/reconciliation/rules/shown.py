@@ -1,4 +1,4 @@
-"""The newest decisive reading of an attempt, as people are told it: nothing read, nothing settled, or what it showed.
+"""The newest decisive reading of an attempt, in words for people: no reading, no result, or what it showed.
 
 1. A decisive run stands before every other, whatever came after it. Among those that settled nothing, a strong reading
    stands before a weak one, and one that was answered before one that was not.
@@ -120,7 +120,7 @@ def _effects(verdict: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _fields(findings: Mapping[str, Any], contract: Contract | None, longest: int | None) -> Iterator[str]:
-    """Each argument that is shown otherwise, then each check that fails over a field that is no argument."""
+    """Return each argument with a different shown value, then each failed check of a field that is not an argument."""
     layers = findings.get("layers", {})
     asked, reading = layers.get("sr"), layers.get("sa")
     told = set()

@@ -1,4 +1,4 @@
-"""Verdicts: what a verification run found, and the few shapes that it takes (R-RC-07)."""
+"""Verdicts: the result of a verification run, in one of a few forms (R-RC-07)."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ LACKING = frozenset({EffectStatus.ABSENT, EffectStatus.DIVERGENT})
 
 @dataclass(frozen=True)
 class EffectFinding:
-    """One wanted effect, as found over all readings."""
+    """The finding for one wanted effect over all readings."""
 
     name: str
     found: EffectStatus
@@ -72,7 +72,7 @@ class CheckStatus(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class CheckResult:
-    """One check that the action's class requires, whether it was made, and by what."""
+    """One check that the action's class requires, whether it was made, and its source."""
 
     check: str
     made: CheckStatus
@@ -106,17 +106,17 @@ class Verdict:
 
     @property
     def effect_seen(self) -> bool:
-        """Return whether any wanted effect was found."""
+        """True if any wanted effect was found."""
         return any(effect.found in SEEN for effect in self.effects)
 
     @property
     def done(self) -> tuple[str, ...]:
-        """The wanted effects that are there, for a report in parts (R-RI-06)."""
+        """The wanted effects that exist, for a report in parts (R-RI-06)."""
         return tuple(one.name for one in self.effects if one.found is EffectStatus.PRESENT)
 
     @property
     def open(self) -> tuple[str, ...]:
-        """The wanted effects that are not, or not yet, or not once."""
+        """The wanted effects that do not exist, do not exist yet, or exist more than once."""
         return tuple(one.name for one in self.effects if one.found is not EffectStatus.PRESENT)
 
 
@@ -144,7 +144,7 @@ def pending_verdict(
     *,
     awaits_horizon: bool = False,
 ) -> Verdict:
-    """A verdict that leaves the action open, or says that the time for that is over."""
+    """Return a verdict that leaves the action open, or a timed-out one after the deadline."""
     lag = discrepancy is Discrepancy.PROPAGATION_DELAY
     if inputs.at >= waiting_deadline(inputs) or inputs.attempts >= MAX_ATTEMPTS:
         late = {str(discrepancy)} if lag else {VERIFICATION_TIMEOUT}
@@ -167,7 +167,7 @@ def pending_verdict(
 
 
 def pending_triggers(inputs: RunInputs) -> frozenset[str]:
-    """The reason why nothing can be said yet: an unsupported claim, silence, or an answer that is no claim."""
+    """Return the reason why there is no conclusion yet: an unsupported claim, silence, or an answer without a claim."""
     if inputs.claimed_success:
         return frozenset({OBSERVATION_AUTHORITY_MISMATCH})
     silent = inputs.observation is None or inputs.observation.status is observe.ReportedStatus.TIMEOUT

@@ -32,7 +32,7 @@ from reviews.reconciliation.rules.verdict import (
 def apply_witnesses(
     inputs: RunInputs, verdict: Verdict, findings: tuple[EffectFinding, ...], readings: tuple[Reading, ...]
 ) -> Verdict:
-    """The verdict, unless a source that testifies speaks against it; what is grave anywhere is grave."""
+    """Return the verdict, unless an independent source contradicts it; a grave finding of any source counts."""
     pointed = indicated_discrepancies({key for reading in readings for key in reading.indicators})
     every = tuple(one for reading in readings for one in _source_findings(inputs, reading))
     serious = (pointed & GRAVE) | decisive_discrepancies(every, evaluate_predicates(inputs, readings))
@@ -50,12 +50,12 @@ def apply_witnesses(
 
 
 def confirms_all(verdict: Verdict) -> bool:
-    """Return whether the verdict says that all wanted effects are there."""
+    """Return True if the verdict is that all wanted effects exist."""
     return verdict.result is VerificationResult.SUCCESS or verdict.discrepancy is Discrepancy.NO_OP_SUCCESS
 
 
 def confirms_absence(verdict: Verdict) -> bool:
-    """Return whether the verdict says that nothing happened."""
+    """Return True if the verdict is that nothing happened."""
     return verdict.result is VerificationResult.ABSENT or verdict.discrepancy is Discrepancy.NO_OP_FAILURE
 
 
@@ -69,13 +69,13 @@ def _bears_out(inputs: RunInputs, reading: Reading) -> bool:
 
 
 def _source_findings(inputs: RunInputs, reading: Reading) -> tuple[EffectFinding, ...]:
-    """One further source's findings on the effects that it knows."""
+    """Return one further source's findings on the effects that it covers."""
     known = [name for name in inputs.facts.required_effects if reading.tells_of(name)]
     return tuple(effect_finding(inputs, (reading,), name) for name in known or inputs.facts.required_effects)
 
 
 def _disagreeing(inputs: RunInputs, against: list[str]) -> Verdict:
-    """Sources that disagree: one may lag, so it is looked at again; in the end nobody can tell which is right."""
+    """Return the verdict for sources that disagree: read again, because one may lag; undecidable in the end."""
     reason = f"The sources disagree: {', '.join(against)} does not bear out what the primary one says."
     if inputs.at >= waiting_deadline(inputs) or inputs.attempts >= MAX_ATTEMPTS:
         return unverifiable_verdict(reason)

@@ -140,8 +140,8 @@ def recovered_effects(tenant_id: UUID, action_id: UUID) -> frozenset[str]:
 
 
 def manual_orders(action: Action) -> dict[Relation, tuple[tuple[RecoveryOrder, ...] | str, tuple[str, ...]]]:
-    """The order of each kind that a person could give, from what the last run read, and the effects
-    that it concerns.
+    """Return the order of each kind that a person could give, from the last run's readings, and the effects that it
+    concerns.
     """
     plan = plan_for(action.tenant_id, action.id)
     facts = ContractFacts.of(plan.contract)

@@ -37,7 +37,7 @@ _READ_AGAIN = {Relation.FORWARD: "forward_recovery_done", Relation.ROLLBACK: "ro
 
 
 def carry_over_outcome(*, tenant_id: UUID, action_id: UUID, event_id: UUID, at: datetime) -> bool:
-    """Carry the end of an ordered recovery action over to the action behind it; whether there was an end."""
+    """Carry the end of an ordered recovery action over to the action behind it; return True if it had ended."""
     head = ledger.lock_subject(tenant_id=tenant_id, subject_id=action_id, kind="action")
     detail = runs.order_details(tenant_id, action_id).get(event_id)
     if detail is None:
@@ -86,7 +86,7 @@ def _continue_recovery(head: ledger.SubjectHead, detail: dict[str, Any], *, at: 
 
 
 def _how_reversed(head: ledger.SubjectHead) -> tuple[str, str]:
-    """The event that ends a reversal, and why: it is no more verified than the recovery actions it rests on."""
+    """Return the event that ends a reversal, and its reason: verified only if the recovery actions behind it are."""
     children = actions.children_of(head.tenant_id, head.id)
     if any(outcome_of(each) in (Outcome.ATTESTED, Outcome.ACCEPTED_AS_IT_IS) for each in children):
         return ATTESTED_REVERSAL, "A person has attested a recovery action; not every one was verified."
@@ -107,7 +107,7 @@ def _hold(head: ledger.SubjectHead, reason: str, *, at: datetime) -> None:
 
 
 def _record_reversal(head: ledger.SubjectHead, detail: dict[str, Any], *, at: datetime) -> None:
-    """A success was taken back afterwards: both stay on record, and the report says so (R-RP-44)."""
+    """Record that a success was reversed later; both stay on record, and in the report (R-RP-44)."""
     if ledger_orders.order_next_step(head, detail, actor=ledger.SYSTEM, at=at) is not None:
         return
     kind, reason = _how_reversed(head)

@@ -50,12 +50,12 @@ _ERASED: dict[str, Any] = {"timestamps": {"reconciled_at": None}}
 
 
 def steps_of(tenant_id: UUID, run_id: str) -> list[SagaStep]:
-    """The steps of a run as the rules see them, oldest first; recovery actions are none."""
+    """Return the steps of a run for the rules, oldest first, without recovery actions."""
     return saga_steps(tenant_id, runs.steps_of(tenant_id, run_id))
 
 
 def saga_steps(tenant_id: UUID, found: Sequence[Action]) -> list[SagaStep]:
-    """Those of these actions of one run that are steps."""
+    """Return those of these actions of one run that are steps."""
     actions = [each for each in found if not each.relation]
     pivots = {digest: runs.is_pivot(tenant_id, digest) for digest in {each.contract_digest for each in actions}}
     entries = events.entries(tenant_id, [(each.id, each.seq) for each in actions])
@@ -81,7 +81,7 @@ def saga_steps(tenant_id: UUID, found: Sequence[Action]) -> list[SagaStep]:
 
 
 def compensate_next(*, tenant_id: UUID, unwinding_id: UUID, at: datetime) -> bool:
-    """The next step back, if one can be taken now; whether anything was written."""
+    """Start the next step of the rollback, if one can start now; return True if anything was written."""
     ledger.lock_subject(tenant_id=tenant_id, subject_id=unwinding_id, kind="unwinding")
     row = next((each for each in runs.open_unwindings(tenant_id, "OPEN", "STUCK") if each.id == unwinding_id), None)
     if row is None:
@@ -159,7 +159,7 @@ def _stuck(row: Any, action: Action, decision: RecoveryDecision, *, at: datetime
 
 
 def _awaiting(row: Any, action: Action, *, at: datetime) -> bool:
-    """The step has an open case, as after a reversal that failed: the run waits for whoever settles it."""
+    """Return True if the step has an open case, as after a failed reversal: the run waits for a person."""
     if row.state == "STUCK":
         return False
     _move(

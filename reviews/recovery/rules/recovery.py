@@ -154,7 +154,7 @@ def _way(row: RecoveryRow, situation: RecoverySituation, means: RecoveryOptions)
 def _plan_orders(
     row: RecoveryRow, wanted: State, means: RecoveryOptions, policy: RecoveryPolicy
 ) -> tuple[tuple[RecoveryOrder, ...], str | None]:
-    """The orders for what the row wants, or the reason why it must wait for a person (rule 4)."""
+    """Return the orders that the row asks for, or the reason why it must wait for a person (rule 4)."""
     name = NAMES[RELATIONS[wanted]]
     safe = wanted is _S.COMPENSATING and means.safe_without_effect
     if means.is_remedy:

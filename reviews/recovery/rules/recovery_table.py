@@ -54,7 +54,7 @@ class RecoveryRow:
 
 @dataclass(frozen=True, kw_only=True)
 class RecoverySituation:
-    """The inputs of the table: what was found, what the contract says, and how things stand."""
+    """The inputs of the table: the finding, the contract's terms, and the present state."""
 
     triggers: frozenset[str]
     side_effect_class: str
@@ -78,7 +78,7 @@ class RecoverySituation:
 
 @dataclass(frozen=True, eq=False)
 class RecoveryPolicy:
-    """One version of the recovery policy: the table's rows in their order, and what runs without a person.
+    """One version of the recovery policy: the table's rows in order, and the actions that run without a person.
 
     `digest` names the rows that decided, whatever a later release builds in. A mutation has `max_attempts` in all: with
     the one that is built in, none is tried again without a person.
@@ -146,14 +146,14 @@ def parse_policy(document: bytes) -> RecoveryPolicy:
 
 
 def parse_rows(rows: Sequence[Mapping[str, Any]], *, expected_digest: str) -> tuple[RecoveryRow, ...]:
-    """The rows of a table that came from elsewhere; `ValueError` unless they are those of the digest."""
+    """Return the rows of a table from outside; raise `ValueError` unless they match the digest."""
     if digest(canonical(rows)) != expected_digest:
         raise ValueError("the rows are not those of their digest")
     return tuple(map(_row, rows))
 
 
 def policy_faults(document: Mapping[str, Any]) -> list[dict[str, str]]:
-    """The faults of the table in a policy to be put in force; none for the built-in table (rule 3)."""
+    """Return the faults of the table in a policy to be put in force; none for the built-in table (rule 3)."""
     table = document.get("table", "built-in")
     rows = TABLE["rows"] if table == "built-in" else table
     found = (
@@ -263,7 +263,7 @@ _BETWEEN: dict[tuple[State, State], State] = {
 
 
 def legal_path(state: State, way: tuple[State, ...]) -> tuple[State, ...]:
-    """The states to pass from `state` so that the way is walked by legal steps (rule 2).
+    """Return the states to pass through from `state` so that every step is legal (rule 2).
 
     What lies before the present state on the way has been walked. A way that cannot be joined is a
     mistake in the table.

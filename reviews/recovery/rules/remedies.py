@@ -46,7 +46,7 @@ class RecoveryOrder:
 
 @dataclass(frozen=True, kw_only=True)
 class PlanBasis:
-    """The basis of a plan: the contract's remedies, the arguments that each named tool knows, and the layers."""
+    """The basis of a plan: the contract's remedies, the parameters of each named tool, and the layers."""
 
     recovery: Recovery
     tools: Mapping[str, frozenset[str]]

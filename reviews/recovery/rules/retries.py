@@ -48,7 +48,7 @@ def is_retry_safe(inputs: RunInputs, verdict: Verdict) -> bool:
 
 
 def retry_verdict(inputs: RunInputs, verdict: Verdict) -> Verdict:
-    """The verdict in the words that ask the table about a retry, where tool and source agree that nothing happened."""
+    """Return the verdict in the form for looking up a retry, if tool and source agree that nothing happened."""
     if verdict.triggers or not is_retry_safe(inputs, verdict):
         return verdict
     silent = inputs.observation is None or inputs.observation.status is ReportedStatus.TIMEOUT

@@ -1,4 +1,4 @@
-"""Sagas: the actions of one run as steps, with the pivot, what they depend on, and what was passed over in silence.
+"""Sagas: the actions of one run as steps, with the pivot, their dependencies, and the failures that were ignored.
 
 1. The pivot is the step whose contract marks the point of no return. Before it, what was done is reversed; at it,
    approval, key and verification are at their strongest; after it, what is missing is finished (R-RP-39).
@@ -60,7 +60,7 @@ _FAILED = frozenset({State.FAILED, State.ABANDONED, State.ROLLED_BACK, State.COM
 
 
 def regions(steps: Sequence[SagaStep]) -> dict[str, Region]:
-    """The region of each step, in the order in which they were proposed; without a pivot all lie before one."""
+    """Return the region of each step, in the order of proposal; without a pivot all are before one."""
     found, passed = {}, False
     for step in steps:
         here = Region.AFTER_PIVOT if passed else Region.BEFORE_PIVOT
@@ -70,12 +70,12 @@ def regions(steps: Sequence[SagaStep]) -> dict[str, Region]:
 
 
 def unresolved_steps(steps: Sequence[SagaStep]) -> list[SagaStep]:
-    """The steps whose outcome is open, so that the run cannot be taken back yet (rule 2)."""
+    """Return the steps whose outcome is open, so that the run cannot be rolled back yet (rule 2)."""
     return [one for one in steps if one.state in _OPEN and (one.mutating or one.state is not State.UNKNOWN)]
 
 
 def next_to_compensate(steps: Sequence[SagaStep]) -> SagaStep | None:
-    """The step to reverse next: the one that was completed last and still stands."""
+    """Return the step to reverse next: the last completed one that is not reversed."""
     standing = [
         one
         for one in steps

@@ -225,7 +225,7 @@ _CLAIM = "I have refunded order o-17."
 
 
 def check_reports_before_verdict(draft: Draft) -> list[GateLine]:
-    """RG-07: what reports and messages may say before reconciliation (rule 3)."""
+    """RG-07: the permitted reports and messages before reconciliation (rule 3)."""
     lines = []
     for state in State:
         if state is State.RECONCILED_SUCCESS:
@@ -285,8 +285,8 @@ def repeat_unknown(draft: Draft) -> list[GateLine]:
 
 
 def plant_differences(run: RunInputs) -> Iterator[tuple[str, RunInputs]]:
-    """The run as it would have been with one thing otherwise in what was read: an effect that is missing, there against
-    the contract, there twice, or has another value; each with words for it.
+    """Return the run with one thing changed in its readings: an effect that is missing, present against the contract,
+    duplicated, or different in value; each with a description.
     """
     for place, reading in enumerate(run.readings):
         for number, effect in enumerate(reading.effects):

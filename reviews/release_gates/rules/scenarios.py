@@ -1,4 +1,4 @@
-"""Runs that a release is tried on: a refund of 1,000 cents at a shop, with what a scenario breaks of it.
+"""Runs for trying a release: a refund of 1,000 cents at a shop, with one thing changed by each scenario.
 
 The same rules judge them as judge real runs; only the readings are made up. `Draft` holds what the release would put in
 force: a draft of one kind stands beside the version of the other kind that is in force. The draft of a contract stands
@@ -51,7 +51,7 @@ class Draft:
 
 
 def refund_facts(draft: Draft, side_effect_class: SideEffectClass, **changes: Any) -> ContractFacts:
-    """A tool that refunds and leaves a note of it; what is of low or medium risk can be taken back or finished."""
+    """Return a tool that refunds and stores a note; at low or medium risk it can be reversed or completed."""
     reversible = side_effect_class in _REVERSIBLE
     numbers = draft.numbers
     usual: dict[str, Any] = {
@@ -120,7 +120,7 @@ def overdue_run(run: RunInputs) -> RunInputs:
 
 
 def refund(**changes: Any) -> ReadEffect:
-    """One refund, found as it was asked for."""
+    """Return one refund that was found as requested."""
     usual: dict[str, Any] = {
         "name": "refund",
         "present": True,

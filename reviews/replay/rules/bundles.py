@@ -38,7 +38,7 @@ class BadBundle(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Documents:
-    """The contracts, policies and recovery rows that runs name, by what they are named by."""
+    """The contracts, policies and recovery rows that runs name, by those names."""
 
     contracts: Mapping[str, Contract] = field(default_factory=dict)
     policies: Mapping[tuple[str, str], DecidingPolicy] = field(default_factory=dict)
@@ -71,7 +71,7 @@ def write_documents(
 
 
 def judging_contract(known: Mapping[str, Contract], circumstances: Mapping[str, Any]) -> Contract | None:
-    """The contract that a run was judged by, with the lookup that it was lent; None where one of them is not known."""
+    """Return the contract that a run was judged by, with its substituted lookup; None if one of them is unknown."""
     contract, lookup = known.get(circumstances.get("contract", "")), circumstances.get("lookup")
     if contract is None or lookup is None:
         return contract
@@ -79,7 +79,7 @@ def judging_contract(known: Mapping[str, Contract], circumstances: Mapping[str, 
 
 
 def read_documents(given: Mapping[str, Any]) -> Documents:
-    """The documents of a bundle under their own digests; what cannot be read is left out."""
+    """Return the documents of a bundle under their own digests; leave out those that cannot be read."""
     try:
         texts = [text.encode() for text in given["contracts"]]
         policies = [
@@ -182,7 +182,7 @@ def read_export(lines: Iterable[bytes], documents: Documents) -> Iterator[Stored
 
 
 def _opened_text(given: Mapping[str, Any], name: str) -> bytes | None:
-    """The bytes that a line spells as text, or as base64 where they are none."""
+    """Return the bytes that a line holds as text, or as base64 if they are not text."""
     if name in given:
         return str(given[name]).encode()
     return base64.b64decode(given["base64"]) if "base64" in given else None

@@ -56,7 +56,7 @@ class NotReplayable(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class StoredPolicy:
-    """A version of a policy as bytes, wherever they were kept; a draft's version is what its author calls it."""
+    """A version of a policy as bytes, from any store; a draft's version is the name that its author gave it."""
 
     kind: str
     version: str
@@ -65,7 +65,9 @@ class StoredPolicy:
 
 
 def draft_policy(kind: str, document: Mapping[str, Any]) -> StoredPolicy:
-    """A document that is no version yet, as a policy to judge by; `BadPolicy` where it could never be one."""
+    """Return a document that is not a version yet as a policy to judge by; raise `BadPolicy` if it could
+    never be one.
+    """
     named = {"version": "draft", **document}
     if kind not in JUDGING:
         raise BadPolicy(f"A run is judged by a {' or a '.join(JUDGING)} policy, not by one of the kind {kind:.40}.")
@@ -115,19 +117,19 @@ class Judgement:
 
     @property
     def recovery(self) -> str:
-        """Row and action of the recovery table; empty where it was not asked."""
+        """The row and action of the recovery table; empty if it was not consulted."""
         row, action = self.decision.get("row"), self.decision.get("action")
         return f"{row} {action}" if row else ""
 
     @property
     def held(self) -> bool:
-        """Return whether a person must look before anything else happens."""
+        """True if a person must decide before anything else happens."""
         return self.ends_in == State.REVIEW_REQUIRED or bool(self.decision.get("case"))
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReplayDifference:
-    """One part that is not the same: `verdict.result`, `decision.row`, `steps`, with what each side says."""
+    """One part that differs: `verdict.result`, `decision.row`, `steps`, with both values."""
 
     part: str
     recorded: Any
@@ -136,7 +138,7 @@ class ReplayDifference:
 
 @dataclass(frozen=True, kw_only=True)
 class RunReplay:
-    """A run judged again, beside what was recorded; `replayed` is None where that is impossible, with the reason.
+    """A run judged again, with the recorded result; `replayed` is None if that is impossible, with the reason.
 
     `under` are the versions that judged it this time, by kind.
     """
@@ -163,7 +165,7 @@ class ActionReplay:
 
     @property
     def differing(self) -> tuple[RunReplay, ...]:
-        """The runs that were judged again and came out otherwise."""
+        """The runs whose repeated judgement differs."""
         return tuple(each for each in self.runs if each.differences)
 
     @property
@@ -219,7 +221,7 @@ def run_circumstances(
 def replay_run(
     run: StoredRun, *, under: Mapping[str, DecidingPolicy] | None = None, contract: Contract | None = None
 ) -> RunReplay:
-    """The run judged again by the policies and the contract of its time, or by those that are given instead."""
+    """Judge the run again by the policies and the contract of its time, or by those given instead."""
     under = under or {}
     policies = {kind: under.get(kind) or run.policies.get(kind) for kind in JUDGING}
     versions = {kind: each.version for kind, each in policies.items() if each is not None}
@@ -238,7 +240,7 @@ def replay_run(
 def rebuild_inputs(
     run: StoredRun, *, under: Mapping[str, DecidingPolicy] | None = None, contract: Contract | None = None
 ) -> RunInputs:
-    """The inputs of a stored run, as they were but for what is given instead; `NotReplayable` if they cannot be."""
+    """Return the inputs of a stored run, with those given instead; raise `NotReplayable` if that is impossible."""
     under = under or {}
     evidence, entry, contract, given = _parts(run, contract)
     verification = under.get("verification") or _policy(run, given, "verification")

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def trust_of(action: Action, entry: dict[str, Any]) -> TrustLadder:
-    """The action's place on the trust ladder; whether it is sealed is asked only where that would lift it."""
+    """Return the action's position on the trust ladder; read whether it is sealed only if that would raise it."""
     ladder = trust_ladder(entry, sealed=False, contradicted=action.contradicted)
     if ladder.level < RECONCILED or not log.is_sealed(action.tenant_id, action.id):
         return ladder
@@ -62,7 +62,7 @@ def report_on_new(state: State, entry: dict[str, Any]) -> StatusReport:
 
 
 def recovery_of(action: Action, entry: dict[str, Any]) -> OngoingRecovery | None:
-    """The recovery that is under way for an action, as its own record says: None where there is none."""
+    """Return the recovery under way for an action, from its own record; None if there is none."""
     state, recovery = State(action.state), entry.get("recovery") or {}
     if state is State.RECONCILED_SUCCESS:
         reversing = bool(recovery.get(RECOVERY_ACTIONS[Relation.COMPENSATION])) and not action.reversed
@@ -94,7 +94,7 @@ def _parts(action: Action, entry: dict[str, Any]) -> tuple[Part, ...]:
 def record_false_success(
     *, tenant_id: UUID, action_id: UUID, told: str, reason: str, by: ledger.Actor, at: datetime
 ) -> None:
-    """Record that somebody was told of a success that was none; `told` says where and in which words (R-MT-08).
+    """Record that a person was told of a success that did not happen; `told` holds where and in which words (R-MT-08).
 
     It changes neither the action's state nor its report: it says that a report elsewhere was wrong.
     """

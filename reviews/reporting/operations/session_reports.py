@@ -36,7 +36,7 @@ _REVERSALS = ("compensation_action_id", "rollback_action_id")
 
 
 def reported_actions(tenant_id: UUID, actions: Iterable[Any]) -> list[ReportedAction]:
-    """The actions as items, in their order; what was erased has nothing left to be told of and is left out."""
+    """Return the actions as items, in order; erased actions are left out because nothing can be reported of them."""
     actions = list(actions)
     entries = events_queries.entries(tenant_id, [(each.id, each.seq) for each in actions])
     sealed = log.sealed_subjects(tenant_id, [each.id for each in actions]) if actions else set()
@@ -65,7 +65,7 @@ def _item(action: Action, entry: dict[str, Any], facts: Facts, *, sealed: bool) 
 
 
 def _as_of(action: Action, entry: dict[str, Any]) -> datetime:
-    """The moment that the report is true of: of the last reading, where nothing has changed since it was taken."""
+    """Return the time at which the report is true: that of the last reading, if nothing has changed since."""
     changed: datetime = action.changed_at
     read = entry["timestamps"]["verified_at"]
     return changed if read is None or action.contradicted or action.reversed else datetime.fromisoformat(read)
@@ -81,7 +81,7 @@ def _version(action: Action) -> str:
 
 
 def remember_reports(*, tenant_id: UUID, told: Iterable[tuple[Any, StatusReport]], to: UUID, at: datetime) -> None:
-    """Remember reports as told to `to`, each on the state of the record that its action was read in (R-RI-15)."""
+    """Record reports as given to `to`, each on the state of the record in which its action was read (R-RI-15)."""
     rows = [
         (ledger.new_id(at), action.id, action.seq, str(report.code), report.text, report.completed)
         for action, report in told

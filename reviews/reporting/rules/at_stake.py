@@ -1,4 +1,5 @@
-"""Money at stake in cases: how much more or less was found than requested, and what was requested where nobody knows.
+"""Money at stake in cases: the difference between found and requested amounts, and the requested amount if the result
+is unknown.
 
 A difference is told only where the reading shows each effect with its amount, in the notation and the currency of the
 request; else the whole request counts as not known.
@@ -23,7 +24,7 @@ class MoneyDifference:
 
 
 def money_difference(findings: Mapping[str, Any]) -> MoneyDifference | None:
-    """The difference that a run's findings show; None where they do not tell."""
+    """Return the difference that a run's findings show; None if they show none."""
     asked, effects = findings.get("layers", {}).get("sr"), findings.get("verdict", {}).get("effects", ())
     readings = findings.get("readings") or ()
     if not isinstance(asked, Mapping) or len(effects) != 1 or not readings:
@@ -37,7 +38,9 @@ def money_difference(findings: Mapping[str, Any]) -> MoneyDifference | None:
 
 
 def _amounts(seen: Mapping[str, Any], asked: Mapping[str, Any]) -> list[Decimal] | None:
-    """The amount of each effect that is there; None where one is not shown, or written otherwise than the request."""
+    """Return the amount of each effect that exists; None if one is not shown, or written differently from the
+    request.
+    """
     count = seen.get("count", 0)
     each = seen.get("instances") or ([seen.get("fields") or {}] if count == 1 else [])
     if seen.get("present") is None or len(each) != count:

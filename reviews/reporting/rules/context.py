@@ -77,7 +77,7 @@ class ReportedAction:
 
     @property
     def statement(self) -> str:
-        """The one sentence that may be told of it."""
+        """The one sentence that may be reported of it."""
         return f"{self.name}: {self.report.text}"
 
 
@@ -93,8 +93,8 @@ class Capability:
 
 @dataclass(frozen=True, kw_only=True)
 class SessionScene:
-    """The context of the actions: tools, what people stopped, calls that left nothing, actions that were erased or are
-    too many to be looked at, and whether the run was forced to end (`limit` is its limit of calls, where it has one).
+    """The context of the actions: tools, stops by people, calls without an action, actions that were erased or are too
+    many to be read, and whether the run was forced to end (`limit` is its limit of calls, if it has one).
     """
 
     tools: tuple[Capability, ...] = ()
@@ -106,7 +106,7 @@ class SessionScene:
 
     @property
     def ending(self) -> str:
-        """That the run was forced to end, as a sentence; empty where it was not."""
+        """The statement that the run was forced to end; empty if it was not."""
         if not self.forced:
             return ""
         return f"The limit of {self.limit} calls was reached." if self.limit else "The limit of calls was reached."
@@ -173,5 +173,5 @@ def _scene_lines(scene: SessionScene) -> list[str]:
 
 
 def to_single_line(text: str) -> str:
-    """A name on one short line: whatever a call put into it stays a name."""
+    """Return a name on one short line, whatever text a call put into it."""
     return single_line(text, LONGEST_NAME)

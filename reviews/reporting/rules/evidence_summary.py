@@ -68,7 +68,7 @@ def summarize_evidence(
 
 
 def summary_lines(document: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The account as it stands in a run's evidence, one line for each question; empty without an account."""
+    """Return the account in a run's evidence, one line for each question; empty without an account."""
     given = document.get("account")
     if not isinstance(given, Mapping):
         return []

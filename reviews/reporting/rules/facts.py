@@ -1,4 +1,4 @@
-"""The facts of an action: what its events bear out, and nothing else.
+"""The facts of an action: what its events support, and nothing else.
 
 1. `fold` takes the events in order, each with its detail, and the entry that the newest one left. No column, attempt,
    answer or run beside the record is asked.
@@ -27,7 +27,7 @@ Seqs = tuple[int, ...]
 
 
 class RecordedEvent(Protocol):
-    """The fields of an event that facts follow from; `actor_id` is the pseudonym of who caused it."""
+    """The fields of an event that facts follow from; `actor_id` is the actor's pseudonym."""
 
     seq: Any
     kind: Any
@@ -60,7 +60,7 @@ class Permission(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Authorization:
-    """The decision about an action; `by` is the actor of the event that says so."""
+    """The decision about an action; `by` is the actor of the event that records it."""
 
     how: Permission
     seqs: Seqs
@@ -82,7 +82,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """A start, what was answered to it, and the event that says that its executor fell silent."""
+    """A start, its answer, and the event that records that its executor stopped responding."""
 
     number: int
     executor: str
@@ -122,7 +122,7 @@ class RunReading:
 
     @property
     def is_as_requested(self) -> bool:
-        """Return whether it showed the effect as requested; one that must be reversed was there first."""
+        """True if it showed the effect as requested; one that must be reversed existed first."""
         return self.shown is Shown.AS_REQUESTED or self.discrepancy == Discrepancy.COMPENSATION_REQUIRED
 
 
@@ -131,7 +131,7 @@ _UNDECIDED: Final = (Shown.NOT_READ, Shown.WEAK, Shown.UNDECIDED)
 
 
 class DoubtSource(StrEnum):
-    """The source that speaks against a settled outcome."""
+    """The source that contradicts a settled outcome."""
 
     READING = "READING"
     PERSON = "PERSON"
@@ -140,7 +140,7 @@ class DoubtSource(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """The event that speaks against the settled outcome."""
+    """The event that contradicts the settled outcome."""
 
     source: DoubtSource
     seq: int
@@ -161,7 +161,7 @@ class Word:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """Everything that may be said of one action, but for the values behind its evidence.
+    """Everything that may be reported of one action, except the values behind its evidence.
 
     `reached_by` is the kind of the event by which it came to stand as it does, `reached_at` its number, `discrepancy`
     the finding on record. `remedies` are
@@ -190,17 +190,17 @@ class Facts:
 
     @property
     def contradicted(self) -> bool:
-        """Return whether something speaks against the settled outcome."""
+        """True if something contradicts the settled outcome."""
         return self.doubt is not None
 
     @property
     def approval_id(self) -> str | None:
-        """The approval as the action's view names it: a constant where anybody was to be asked, else None."""
+        """The approval as the action's view names it: a constant if anybody was to be asked, otherwise None."""
         return None if self.authorization.how is Permission.NOT_NEEDED else "asked"
 
     @property
     def outcome(self) -> Outcome:
-        """The one word for it."""
+        """Its outcome, as a single term."""
         return outcome_of(self)
 
     @property
@@ -237,13 +237,13 @@ class Facts:
 
     @property
     def best(self) -> RunReading | None:
-        """The reading to tell: the newest decisive one, else the strongest that settled nothing."""
+        """The reading to report: the newest decisive one, otherwise the strongest inconclusive one."""
         newest_first = reversed(self.of_attempt)
         return self.found or max(newest_first, key=lambda each: _UNDECIDED.index(each.shown), default=None)
 
     @property
     def last_reading(self) -> LastReading:
-        """The same, as a person's word is told with it."""
+        """The same, for a report that includes a person's statement."""
         if self.best is None:
             return NOT_READ
         return LastReading(shown=self.best.shown, difference=self.best.difference, run=self.best.run)
@@ -283,7 +283,7 @@ def fold(history: Iterable[tuple[RecordedEvent, Any, Mapping[str, Any] | None]],
 
 
 class _Fold:
-    """The facts so far; each event is taken once, in order."""
+    """The facts so far; each event is applied once, in order."""
 
     def __init__(self) -> None:
         self.state, self.reached_by, self.reached_at = State.PROPOSED, "", 1
@@ -373,7 +373,7 @@ class _Fold:
         self.attempts.append(Attempt(number=number, executor=executor, seq=event.seq, at=event.at))
 
     def _take_answer(self, event: RecordedEvent, detail: Mapping[str, Any]) -> None:
-        """An answer, or that none came, with the attempt that it names, which need not be the newest."""
+        """Apply an answer, or its absence, with the attempt that it names, which need not be the newest."""
         told = detail.get("attempt")
         place = next((n for n, each in enumerate(self.attempts) if each.number == told), len(self.attempts) - 1)
         attempt, seen = self.attempts[place], detail.get("observation") or {}

@@ -1,4 +1,5 @@
-"""What a report says of parts and of recovery: which parts took effect, what is done about the rest, and what follows.
+"""The content of a report on parts and recovery: the parts that took effect, the treatment of the rest, and what
+follows.
 
 1. The parts are those of the newest reading that found the action done in part: they are told from then on, also once
    it was recovered, since a part of it was true of the world for a time (R-RI-06, R-PL-12, R-HS-04).
@@ -151,7 +152,7 @@ _HELD = "Not settled. A person decides what follows: to reverse it, to finish it
 
 
 def partial_report_text(facts: Facts, text: str, parts: Sequence[Part], *, settled_otherwise: bool) -> str:
-    """The report's sentence with the parts in it, as they stand in this state (rule 1).
+    """Return the report's sentence with the parts in it, as they are in this state (rule 1).
 
     `settled_otherwise`: something else than the reading of the parts says what is so now: a person, or a contradiction.
     """

@@ -1,4 +1,4 @@
-"""Reports: the only words about an action that may be told to anyone (R-RI-01 to R-RI-17).
+"""Reports: the only statements about an action that may be given to anyone (R-RI-01 to R-RI-17).
 
 1. The report follows from the record alone: the state, the entry, whether a later reading contradicted
    it, and the trust level. No word of an agent or a tool enters it (R-RI-14).
@@ -48,7 +48,9 @@ from reviews.reporting.rules.sentences import (
 
 
 class StatusCode(StrEnum):
-    """The status codes that a user may be given: the thirteen of the reporting table, ANSWERED and a person's word."""
+    """The status codes that a user may be given: the thirteen of the reporting table, ANSWERED and that of a person's
+    statement.
+    """
 
     NOT_EXECUTED = "NOT_EXECUTED"
     ATTEMPTED_RESULT_UNKNOWN = "ATTEMPTED_RESULT_UNKNOWN"
@@ -117,7 +119,7 @@ AUDIT_CONFIRMED = 4
 
 @dataclass(frozen=True)
 class StatusReport:
-    """The report on an action, its level of trust, and what its text claims."""
+    """The report on an action, its level of trust, and the claims in its text."""
 
     code: StatusCode
     text: str
@@ -141,7 +143,9 @@ def build_report(
     recovery: OngoingRecovery | None = None,
     parts: tuple[Part, ...] = (),
 ) -> StatusReport:
-    """The report on an action (rules 1 to 6): `recovery` is the one under way, `parts` those of one done in part."""
+    """Return the report on an action (rules 1 to 6): `recovery` is the one under way, `parts` those of one done in
+    part.
+    """
     bound = trust_level == AUDIT_CONFIRMED or completes_critical
     code = _CODES_OF_A_WORD.get(facts.outcome) or _code(facts.state, entry, recovery, bound=bound)
     code = StatusCode.FINAL_STATE_UNKNOWN if facts.doubt is not None else code
@@ -156,7 +160,9 @@ def build_report(
 
 
 def _settled_otherwise(facts: Facts) -> Wording | None:
-    """The sentence of an outcome settled by a contradiction or by a person's word; None where a reading settled it."""
+    """Return the sentence of an outcome settled by a contradiction or by a person's statement; None if a reading
+    settled it.
+    """
     if facts.doubt is not None:
         text = f"It was settled, but {_DOUBTED[facts.doubt.source]}. The final state is not known."
         return Wording(text, claims=effect(facts).claims)
@@ -184,7 +190,7 @@ def _code(state: State, entry: Mapping[str, Any], recovery: OngoingRecovery | No
 def possible_codes(
     state: State, entry: Mapping[str, Any], *, outcome: Outcome, contradicted: bool
 ) -> frozenset[StatusCode]:
-    """Every code that a report can have on an action as one of its events left it.
+    """Return every code that a report can have on an action after one of its events.
 
     Left open is what comes from elsewhere: a recovery that is under way, and whether the log has sealed it.
     """
@@ -201,7 +207,7 @@ def _is_recovering(state: State, recovery: OngoingRecovery | None) -> bool:
 
 
 def _is_answered(entry: Mapping[str, Any]) -> bool:
-    """Return whether this is a read that was answered, with nothing read back."""
+    """Return True if this is a read that was answered, without any reading back."""
     reads = entry["side_effect_class"] == SideEffectClass.READ_ONLY
     ended = entry["reconciliation"]["status"] == "RECONCILED_SUCCESS"
     return reads and ended and entry["verification"]["verified_state_pointer"] is None
@@ -214,7 +220,7 @@ _CODES_OF_A_WORD = {
 
 
 def _sentence_of_code(facts: Facts, code: StatusCode) -> Wording:
-    """The sentence of a code, as the events of this action bear it out (rule 5)."""
+    """Return the sentence of a code, as far as the events of this action support it (rule 5)."""
     attempt, found = facts.attempt, facts.found
     shown = effect(facts).claims
     if code is StatusCode.NOT_EXECUTED:
@@ -280,7 +286,7 @@ def _reversal_sentence(facts: Facts) -> Wording:
 
 
 def _absence_sentence(facts: Facts, found: RunReading) -> Wording:
-    """The sentence where a reading showed no effect: none at all, or none any more."""
+    """Return the sentence for a reading that showed no effect: none at all, or none any more."""
     if facts.effect is not None:
         text = f"{_was_there(facts.effect)} then taken back; the system of record shows no effect any more."
         return Wording(text, claims=(*saw(facts.effect), *saw(found)))
@@ -288,7 +294,7 @@ def _absence_sentence(facts: Facts, found: RunReading) -> Wording:
 
 
 def _text_of_a_read(facts: Facts, code: StatusCode) -> str:
-    """The text for a read that brought no usable answer; else empty."""
+    """Return the text for a read without a usable answer; otherwise empty."""
     if facts.side_effect_class != SideEffectClass.READ_ONLY:
         return ""
     if code is StatusCode.FINAL_STATE_UNKNOWN:

@@ -1,4 +1,4 @@
-"""Results: what follows from the state of an action for task state, model context, user and plan (R-PL-01 to R-PL-08).
+"""Results: the consequence of an action's state for task state, model context, user and plan (R-PL-01 to R-PL-08).
 
 1. A contradiction makes every result UNKNOWN (Late truth): it outweighs what was settled.
 2. What is held or goes wrong with a wrong target or a duplicate is named as such (R-PL-06, C-51).
@@ -126,7 +126,7 @@ def rule_of(result: PlannerResult, state: State) -> ResultRule:
 def result_of(
     state: State, told: StatusReport, *, discrepancy: str = "", contradicted: bool = False, reversal_tried: bool = False
 ) -> PlannerResult:
-    """The result of an action (rules 1 to 5); `told` is the report on it."""
+    """Return the result of an action (rules 1 to 5); `told` is the report on it."""
     if contradicted:
         return PlannerResult.UNKNOWN
     if state in _HELD and discrepancy in _GRAVE:

@@ -1,4 +1,4 @@
-"""What is said of an action in few words: its headline, its three axes and the note over its payload.
+"""Short texts about an action: its headline, its three axes and the note over its payload.
 
 1. Every sentence is a template over the action's facts. It carries what it claims, each claim with the numbers of the
    events that bear it out; a claim that something is not so rests on the whole attempt and names none.
@@ -101,7 +101,7 @@ _NOT_READ: Final[Claims] = ((Claim.NOT_READ, ()),)
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """A few words, the family that says how they look, and what they claim."""
+    """A short text, the family that decides its appearance, and its claims."""
 
     text: str
     family: OutcomeFamily = OutcomeFamily.ENDED
@@ -132,7 +132,7 @@ _OPEN: Final = _GRANTED | {Permission.UNCHECKED, Permission.NOT_NEEDED, Permissi
 
 
 def authorization(facts: Facts, *, preparing: bool = False) -> Wording:
-    """The first axis; `preparing`: its approval waits for a reading of the target before anybody is asked."""
+    """Return the first axis; `preparing`: its approval waits for a reading of the target before people are asked."""
     given = facts.authorization
     text, family = _PREPARING if preparing and given.how is Permission.WAITING else _AUTHORIZED[given.how]
     claim = Claim.APPROVED if given.how in _GRANTED else None if given.how in _OPEN else Claim.ENDED_UNSTARTED
@@ -157,7 +157,7 @@ def _answer(answer: Answer) -> tuple[str, OutcomeFamily, Claim]:
 
 
 def execution(facts: Facts) -> Wording:
-    """The second axis: what the executor said, and nothing that a reading showed."""
+    """Return the second axis: the executor's answer, without any reading."""
     attempt, answer = facts.attempt, facts.answer
     if attempt is None:
         lost = facts.lost_start is not None
@@ -176,20 +176,20 @@ def execution(facts: Facts) -> Wording:
 
 
 def saw(reading: RunReading) -> Claims:
-    """The claims that a decisive reading bears out."""
+    """Return the claims that a decisive reading supports."""
     if reading.shown is Shown.NO_EFFECT:
         return ((Claim.SAW_NOTHING, reading.seqs),)
     return ((Claim.SAW_REQUESTED if reading.is_as_requested else Claim.SAW_OTHERWISE, reading.seqs),)
 
 
 def by_word(facts: Facts) -> WordTexts | None:
-    """The texts of an action that a person's word settled; None for any other."""
+    """Return the texts of an action that a person's statement settled; None for any other."""
     to_reverse = facts.word is not None and facts.word.discrepancy == Discrepancy.COMPENSATION_REQUIRED
     return word_texts(facts.outcome, facts.last_reading, to_reverse=to_reverse)
 
 
 def beside_word(facts: Facts) -> Claims:
-    """The claims of a person's word, and those of the reading that is told with it."""
+    """Return the claims of a person's statement, and those of the reading reported with it."""
     word, best = facts.word, facts.best
     said: Claims = ((Claim.PERSON_SAID, (word.seq,)),) if word else ()
     if word is None and facts.reversal is not None:
@@ -216,7 +216,9 @@ _FINDINGS: Final[Mapping[str, str]] = {
 
 
 def _finding(facts: Facts) -> str:
-    """The fault that the newest decisive reading found, else the reason why the newest one decided nothing."""
+    """Return the fault that the newest decisive reading found, otherwise the reason why the newest one was
+    inconclusive.
+    """
     read = facts.of_attempt
     reading = facts.found or (read[-1] if read else None)
     return _FINDINGS.get(reading.discrepancy, "") if reading is not None else ""
@@ -249,7 +251,7 @@ _UNDECIDED: Final[Mapping[Shown, str]] = {
 
 
 def effect(facts: Facts) -> Wording:
-    """The third axis: what readings showed, and whose word stands where none did."""
+    """Return the third axis: the result of the readings, or the person's statement if there was no result."""
     outcome, attempt = facts.outcome, facts.attempt
     if facts.doubt is not None:
         return Wording(_DOUBTED[facts.doubt.source][0], _F.UNKNOWN, ((Claim.CONTRADICTED, (facts.doubt.seq,)),))
@@ -313,7 +315,7 @@ def is_read_to_its_end(facts: Facts) -> bool:
 
 
 def is_unsent(facts: Facts) -> bool:
-    """Return whether the last attempt failed before anything was sent, by its executor's word alone."""
+    """Return True if the last attempt failed before anything was sent, by its executor's statement alone."""
     answer = facts.answer
     return facts.state is State.FAILED and facts.found is None and bool(answer and answer.nothing_sent)
 
@@ -349,7 +351,7 @@ _TRIED: Final[Mapping[Relation, str]] = {
 
 
 def headline(facts: Facts, *, preparing: bool = False) -> Wording:
-    """The one line that sums an action up: what is so, and what was found against it."""
+    """Return the one line that sums an action up: its outcome, and any finding against it."""
     outcome = facts.outcome
     shown = effect(facts)
     if facts.doubt is not None:
@@ -374,7 +376,7 @@ def headline(facts: Facts, *, preparing: bool = False) -> Wording:
 
 
 def not_executed(facts: Facts) -> str:
-    """That what ended before a start was not executed, as far as the record goes."""
+    """Return the text that an action which ended before a start was not executed, as far as the record shows."""
     if facts.attempts:
         return "not executed again"
     return "not executed" if facts.lost_start is None else "no start is on record"
@@ -401,7 +403,7 @@ def _headline_of_state(facts: Facts) -> str:
 
 
 def _tried_recoveries_clause(facts: Facts) -> str:
-    """A clause with the recoveries that were tried before it was held, so that nobody orders one again unawares."""
+    """Return a clause with the recoveries tried before it was held, so that none is ordered twice by mistake."""
     tried = [word for relation, word in _TRIED.items() if relation in facts.remedies]
     return f"; {' and '.join(tried)} did not settle it" if tried else ""
 
@@ -421,7 +423,7 @@ def axes(facts: Facts, *, preparing: bool = False) -> Axes:
 
 
 def payload_note(facts: Facts) -> Wording:
-    """The words over the stored payload: which bytes these are."""
+    """Return the note over the stored payload: its origin."""
     if facts.attempt is not None:
         return Wording("as stored and as handed to the executor", claims=((Claim.STARTED, (facts.attempt.seq,)),))
     why = "nothing was executed" if facts.lost_start is None else "no start is on record"

@@ -1,4 +1,4 @@
-"""The fourteen patterns of hallucinated success, and what on record counts as one that was met (R-HS-01 to R-HS-15).
+"""The fourteen patterns of hallucinated success, and the recorded signs of each (R-HS-01 to R-HS-15).
 
 1. A pattern is counted where success was told, or about to be told, that was none: a call that the gate refused, a
    claim that the guard found in a message, an answer that cannot be used, a tool's report that a reading contradicts.

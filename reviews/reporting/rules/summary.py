@@ -79,7 +79,7 @@ def _if_any(title: str, said: str) -> list[str]:
 
 
 def _texts_with_names(by_result: dict[PlannerResult, list[ReportedAction]], results: tuple[PlannerResult, ...]) -> str:
-    """The names of the actions with these results, and the report's words on them (rule 2)."""
+    """Return the names of the actions with these results, and the report's text on them (rule 2)."""
     by_text: dict[str, list[str]] = {}
     for result in results:
         for item in by_result.get(result, []):

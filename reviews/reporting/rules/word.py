@@ -1,4 +1,4 @@
-"""What is told of an action that a person's word settled: their word, and the decisive reading beside it.
+"""Texts for an action that a person's statement settled: the statement, and the decisive reading beside it.
 
 1. "No reading" is said only where nothing was read. A weak reading and one that settled nothing are named as such.
 2. What a person accepted as it is is told with the values that the reading showed, as long as they are on record.
@@ -16,7 +16,7 @@ from reviews.reconciliation.rules.shown import LastReading, Shown
 
 @dataclass(frozen=True)
 class WordTexts:
-    """A person's word in a sentence for users, in one line, and as what can be said of the effect."""
+    """A person's statement as a sentence for users, as one line, and as a description of the effect."""
 
     report: str
     headline: str
@@ -70,7 +70,7 @@ _TO_REVERSE: Final = WordTexts(
 
 
 def word_texts(outcome: Outcome, reading: LastReading, *, to_reverse: bool = False) -> WordTexts | None:
-    """The texts of an outcome that a person's word settled; None of any other.
+    """Return the texts of an outcome that a person's statement settled; None for any other.
 
     `to_reverse`: what they accepted was there as requested, in a run that was being taken back.
     """

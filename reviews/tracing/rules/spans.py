@@ -71,7 +71,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class ToldReport:
-    """One report that somebody was given: which event it was made from, and when."""
+    """One report given to a person: the event it was made from, and the time."""
 
     id: UUID
     event_id: UUID
@@ -143,14 +143,14 @@ def span_id(stage: Stage, source: object) -> str:
 
 
 def effect_span_id(action_id: object, attempt: int) -> str:
-    """The id of the span in which an attempt runs, so that the executor's own spans can hang under it."""
+    """Return the id of the span in which an attempt runs, so that the executor's own spans can be its children."""
     return span_id(Stage.EFFECT, f"{action_id}/{attempt}")
 
 
 def trace_of_action(
     steps: Sequence[Step], reports: Iterable[ToldReport] = (), *, ordered_by: UUID | None = None
 ) -> ActionTrace | None:
-    """The trace of an action, from its events in order; None where nothing is left to say of it (it was erased).
+    """Return the trace of an action, from its events in order; None if it was erased.
 
     `ordered_by` is the event of another action that ordered this one, whose recovery span is then its parent.
     """
@@ -172,7 +172,7 @@ class _Opened:
 
 
 class _SpanBuilder:
-    """Goes through the events once: each opens spans, ends spans, or is a span itself."""
+    """Processes the events once: each opens spans, ends spans, or is a span itself."""
 
     def __init__(self, steps: Sequence[Step], parent: str | None) -> None:
         self.steps = steps
@@ -252,7 +252,7 @@ class _SpanBuilder:
             self._add_point(Stage.RECONCILIATION, step, parent, _RECONCILED[step.kind])
 
     def _readback(self, step: Step, run: str, listed: Mapping[str, Any]) -> None:
-        """Add the span of a reading: it was asked at `at` and recorded when its answer had been judged."""
+        """Add the span of a reading: it began at `at` and was recorded when its answer had been judged."""
         names = [name for name in ("number", "source", "consistency", "result") if name in listed]
         told = {f"counterfoil.readback.{name}": listed[name] for name in names}
         opened = _Opened(Stage.READBACK, step, self.root, told)
@@ -283,7 +283,7 @@ class _SpanBuilder:
         self.open.append(_Opened(stage, step, self.root, dict(more or {})))
 
     def _end(self, stage: Stage, step: Step, status: SpanStatus = "unset") -> bool:
-        """End the open spans of a stage; whether there was one."""
+        """End the open spans of a stage; return True if there was one."""
         found = [opened for opened in self.open if opened.stage is stage]
         for opened in found:
             self.open.remove(opened)
@@ -351,7 +351,9 @@ def _id_of(stage: Stage, opened_by: Step) -> str:
 
 
 def _root_status(step: Step) -> SpanStatus:
-    """`ok` is a reading's word: what a person attested is neither a success nor an error of the trace."""
+    """Return the root's status: `ok` needs a reading; what a person attested is neither a success nor an error of the
+    trace.
+    """
     if step.kind in ("reconciled", "answered"):
         return "ok"
     return "error" if step.state == "FAILED" else "unset"
@@ -408,11 +410,11 @@ def table_attributes(step: Step, *, contradicted: bool = False) -> Attributes:
 
 
 def ended_spans(trace: ActionTrace, seqs: Iterable[int]) -> tuple[Span, ...]:
-    """The spans of a trace that these events ended: what may be sent away once they are on record."""
+    """Return the spans of a trace that these events ended, which may be exported once they are on record."""
     wanted = frozenset(seqs)
     return tuple(span for span in trace.spans if span.ended_by in wanted)
 
 
 def report_spans(trace: ActionTrace, *, after: datetime, until: datetime) -> tuple[Span, ...]:
-    """The reports of a trace that were given in a period, its beginning left out."""
+    """Return the reports of a trace that were given in a period, without its beginning."""
     return tuple(span for span in trace.spans if span.stage is Stage.REPORT and after < span.start <= until)

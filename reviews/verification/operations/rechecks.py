@@ -39,7 +39,7 @@ _NOTHING = RecoveryDecision(row=None, action=None)
 
 
 def recheck_action(*, tenant_id: UUID, action_id: UUID, clock: Callable[[], datetime]) -> bool | None:
-    """Read a settled action again; whether the reading contradicts it, None when nothing could be told."""
+    """Read a settled action again; return True if the reading contradicts it, None if it is inconclusive."""
     with tenancy(tenant_id):
         action = actions.action(tenant_id, action_id)
         plan = plan_for(tenant_id, action_id) if action is not None and can_be_rechecked(action) else None
@@ -53,12 +53,12 @@ def recheck_action(*, tenant_id: UUID, action_id: UUID, clock: Callable[[], date
 
 
 def can_be_rechecked(action: Action) -> bool:
-    """Return whether a reading can test how an action was settled; a reversed success can no longer be tested."""
+    """Return True if a reading can test how an action was settled; a reversed success can no longer be tested."""
     return action.state in RECHECKED and not action.reversed
 
 
 def judge_recheck(plan: ReadPlan, taken: SourceReadings, *, at: datetime) -> bool | None:
-    """Return whether a reading contradicts how the action was settled; None if it settles nothing."""
+    """Return True if a reading contradicts the settlement of the action; None if it is inconclusive."""
     head = ledger.lock_subject(tenant_id=plan.tenant_id, subject_id=plan.action_id, kind="action")
     action = actions.action(plan.tenant_id, plan.action_id)
     row = queries.schedule_of(plan.action_id)
@@ -89,7 +89,7 @@ def judge_recheck(plan: ReadPlan, taken: SourceReadings, *, at: datetime) -> boo
 
 
 def _later(plan: ReadPlan, head: ledger.SubjectHead, row: Any, verdict: Verdict, *, at: datetime) -> None:
-    """Nothing could be told: try again for a while, then say so and leave it to the next recheck."""
+    """Retry an inconclusive recheck for a while, then record that and leave it to the next recheck."""
     if row.readings + 1 < MOST_TRIES:
         schedules.reschedule(schedules.NextReading(action_id=plan.action_id, due_at=at + TRY_AGAIN, began_at=at))
         return

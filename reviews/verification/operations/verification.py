@@ -59,7 +59,7 @@ AT_ONCE = ReadPacing()
 
 
 def verify_action(*, tenant_id: UUID, action_id: UUID, clock: Callable[[], datetime]) -> str | None:
-    """One verification run of one action; returns the state after, or None when there was nothing to verify.
+    """Make one verification run of one action; return the state after, or None if there was nothing to verify.
 
     If we crash during the reading, the claim on the schedule row runs out and the action is read again. If we crash
     after the commit, the row has already moved on.
@@ -77,8 +77,8 @@ def verify_action(*, tenant_id: UUID, action_id: UUID, clock: Callable[[], datet
 
 @dataclass(frozen=True, kw_only=True)
 class AnswerSource:
-    """The executor that answered, what its answer breaks of the contract's answer schema (empty where nothing), and
-    the tenant and source that it names where the contract says.
+    """The executor that answered, the violations of the contract's answer schema (empty if none), and the tenant and
+    source that the answer names if the contract has fields for them.
     """
 
     executor_id: str
@@ -89,7 +89,8 @@ class AnswerSource:
 
 
 def check_answer(*, tenant_id: UUID, action_id: UUID, by: AnswerSource, at: datetime) -> str | None:
-    """Judge a read by its answer, in the transaction that stores it; the state after, or None where nothing is open.
+    """Judge a read by its answer, in the transaction that stores it; return the state after, or None if nothing is
+    open.
 
     Nothing is read back, so nobody has to wait for a worker.
     """
@@ -116,9 +117,7 @@ def _plan(tenant_id: UUID, action_id: UUID) -> ReadPlan | None:
 
 
 def is_open(action: Action) -> bool:
-    """Return whether there is something to verify, also after a recovery action or a rollback that
-    the tool reported.
-    """
+    """True if there is something to verify, also after a recovery action or a rollback that the tool reported."""
     state = State(action.state)
     if action.settled:
         return False
@@ -157,7 +156,7 @@ def conclude_run(
     answer: AnswerFacts | None = None,
     at: datetime,
 ) -> str | None:
-    """Judge what was read under the action's lock, and write down what follows; returns the state after."""
+    """Judge the readings under the action's lock, and record the result; return the state after."""
     context = context or recovery.TenantDecisionContext(plan.tenant_id)
     head, [rows] = ledger.lock_and_read(
         queries.run_facts_call(plan.tenant_id, plan.action_id),
@@ -196,8 +195,8 @@ class FinishedReading:
 def conclude_successes(
     tenant_id: UUID, read: Sequence[FinishedReading], *, context: recovery.TenantDecisionContext
 ) -> frozenset[UUID]:
-    """Conclude, of these readings of one tenant, those that end verified and lead to nothing else, all of them in this
-    transaction; the actions of those.
+    """Conclude, of these readings of one tenant, those that end verified and have no other consequence, all of them in
+    this transaction; return their actions.
 
     Each is judged as `conclude_run` judges it, under its own lock. What would change how another one of them is
     decided (a pivot, a failure, an order, a case) is left to `conclude_run`, and so is all that comes unexpected.
@@ -300,8 +299,8 @@ def store_run_evidence(
     *,
     at: datetime,
 ) -> tuple[ledger.SealedEvidence, dict[str, Any]]:
-    """The run's evidence: what was read, over which layers, what each predicate gave, what was decided under what, and
-    the circumstances in which it can be judged again.
+    """Store the run's evidence: the readings, the layers, the result of each predicate, the decision and its basis, and
+    the circumstances needed to judge it again.
 
     With it, what the first event of the run says of the row that the run is listed as.
     """
@@ -379,7 +378,7 @@ def _list_run(
     *,
     at: datetime,
 ) -> tuple[VerificationRun, dict[str, Any]]:
-    """The run in codes, for lists; what it says is behind the pointer."""
+    """Store the run as codes, for lists; its content is behind the pointer."""
     row = VerificationRun(
         tenant_id=plan.tenant_id,
         id=ledger.new_id(at),
@@ -422,7 +421,7 @@ def _write_run(
     *,
     at: datetime,
 ) -> tuple[list[Any], list[ledger.EventDraft]]:
-    """The rows of a run and its events, for the caller to write: rows first, since events point to them."""
+    """Return the rows of a run and its events, for the caller to write: rows first, since events point to them."""
     decided_under = [plan.verification_policy, *([context.policy(action)] if outcome.decision.table else [])]
     judged_by = [plan.verification_policy, context.policy(action)]
     circumstances = run_circumstances(
@@ -444,7 +443,7 @@ def _write_run(
 
 
 def _order_recovery(head: ledger.SubjectHead, outcome: rules.RunOutcome, *, at: datetime) -> ledger.SubjectHead:
-    """Order what the decision wants done; an approvals task proposes it (R-RP-45)."""
+    """Order the recovery that the decision asks for; an approvals task proposes it (R-RP-45)."""
     decision = outcome.decision
     if not decision.orders:
         return head

@@ -77,7 +77,7 @@ _RECONCILED = {
 
 @dataclass(frozen=True, kw_only=True)
 class LifecycleStep:
-    """One event to append: its kind, why, on what grounds, and how the entry differs from the one before.
+    """One event to append: its kind, reason and grounds, and the difference between the entry and the one before.
 
     `state` is the state after it; a step that `moves` nothing keeps the state it found.
     """

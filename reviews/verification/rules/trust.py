@@ -46,7 +46,7 @@ _EFFECT_EXISTS = frozenset(
 
 @dataclass(frozen=True)
 class TrustLevel:
-    """One level: reached or not, and by what or for want of what."""
+    """One level: whether it is reached, and the basis or the missing part."""
 
     level: int
     name: str
@@ -56,7 +56,7 @@ class TrustLevel:
 
 @dataclass(frozen=True)
 class TrustLadder:
-    """The level that an action stands on, every rung of the ladder, and which bindings of level 4 it lacks."""
+    """The action's level, every rung of the ladder, and the missing bindings of level 4."""
 
     level: int
     rungs: tuple[TrustLevel, ...]
@@ -64,8 +64,8 @@ class TrustLadder:
 
     @property
     def completes_critical(self) -> bool:
-        """Return whether a CRITICAL_MUTATION may be reported as completed: reconciled, with all that its class requires
-        (C-44).
+        """Return True if a CRITICAL_MUTATION may be reported as completed: reconciled, with everything that its class
+        requires (C-44).
 
         Its class requires approval, policy, idempotency record and ledger. A trace comes from the agent's side, which
         may send none; without it the action cannot be replayed and stays at level 3, but it is no less done.
@@ -74,7 +74,7 @@ class TrustLadder:
 
 
 def trust_ladder(entry: Mapping[str, Any], *, sealed: bool, contradicted: bool = False) -> TrustLadder:
-    """The ladder of an action; `sealed` says that its newest event is in the log."""
+    """Return the ladder of an action; `sealed` is True if its newest event is in the log."""
     observed = entry["execution"]["observation_pointer"] is not None
     confirmed = not contradicted and _is_confirmed(entry)
     reconciled = confirmed and entry["reconciliation"]["status"] == "RECONCILED_SUCCESS"

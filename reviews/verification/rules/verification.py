@@ -85,7 +85,7 @@ class RunOutcome:
 
     @property
     def is_plain_success(self) -> bool:
-        """Return whether the action ends verified and nothing else follows, for it or for any other action."""
+        """Return True if the action ends verified and nothing else follows, for it or for any other action."""
         follows = self.decision.orders or self.freeze or self.attention or self.case or self.incident is not None
         is_over = self.settled and self.next_read_at is None and self.retry_at is None
         return self.state is State.RECONCILED_SUCCESS and is_over and bool(self.steps) and not follows
@@ -97,7 +97,7 @@ def judge_run(inputs: RunInputs) -> RunOutcome:
 
 
 def recorded_steps(inputs: RunInputs, outcome: RunOutcome) -> tuple[LifecycleStep, ...]:
-    """The events of a run that is written down, at least one; empty for one that says nothing new (rule 3)."""
+    """Return the events of a run to record, at least one; empty if it adds nothing new (rule 3)."""
     is_first = inputs.pacing.asked and inputs.attempts == 0
     counts_as_doubt = outcome.verdict.doubt and inputs.doubts < inputs.facts.repeat_limit
     if outcome.steps or not (is_first or counts_as_doubt):
@@ -133,7 +133,7 @@ def _read_back(inputs: RunInputs) -> RunOutcome:
 
 
 def _judge_answer(inputs: RunInputs) -> RunOutcome:
-    """The outcome of a read whose answer is all that there is (rule 6)."""
+    """Return the outcome of a read whose answer is all that can be judged (rule 6)."""
     steps = []
     if inputs.state is not State.PENDING:
         changes = entry_changes(State.PENDING, inputs.entry, at=inputs.at)
@@ -148,7 +148,9 @@ def _judge_answer(inputs: RunInputs) -> RunOutcome:
 
 
 def _preserve_unknown(inputs: RunInputs, opening: RecoveryDecision) -> RunOutcome:
-    """Keep the unknown, block a repeat and hand it to a person: the idempotency record is about something else."""
+    """Preserve the unknown outcome, block a repeat and hand it to a person: the idempotency record is about something
+    else.
+    """
     reason = f"The idempotency record says {inputs.idempotency_status}, which does not tell what came of this attempt."
     kept = Verdict(
         result=VerificationResult.UNKNOWN,
@@ -179,7 +181,7 @@ def _read_after(inputs: RunInputs) -> RunOutcome:
 
 
 def _with_what_was_brought(inputs: RunInputs, verdict: Verdict) -> Verdict:
-    """The verdict where verified forward recoveries brought some effects under keys of their own.
+    """Return the verdict if verified forward recoveries produced some effects under keys of their own.
 
     Their own predicates have been judged; here only the rest is asked for.
     """
@@ -199,7 +201,9 @@ def _with_what_was_brought(inputs: RunInputs, verdict: Verdict) -> Verdict:
 
 
 def _read_undone(inputs: RunInputs) -> RunOutcome | None:
-    """A reading of a transaction that its tool says it rolled back; None where it cannot be so any more (rule 7)."""
+    """Return the verdict for a transaction that its tool reports as rolled back; None if a reading excludes that (rule
+    7).
+    """
     verdict = reconcile(inputs)
     if Ground.LOCAL_UNCHANGED in lifecycle_grounds(inputs, verdict):
         decision = RecoveryDecision(row=None, action=None, path=(State.ROLLED_BACK,))
@@ -254,7 +258,7 @@ def recovery_options(inputs: RunInputs, verdict: Verdict) -> RecoveryOptions:
 
 
 def _remedies(inputs: RunInputs, verdict: Verdict, wanted: State) -> tuple[RecoveryOrder, ...] | str:
-    """The orders that lead to a wanted recovery state, or why there are none."""
+    """Return the orders that lead to a wanted recovery state, or the reason why there are none."""
     lacking = wanted is State.FORWARD_RECOVERY
     concerned = tuple(one.name for one in verdict.effects if one.found in (LACKING if lacking else SEEN))
     reading = inputs.readings[0] if inputs.readings else None
@@ -270,7 +274,7 @@ def _has_happened(inputs: RunInputs, verdict: Verdict) -> bool:
 
 
 def lifecycle_grounds(inputs: RunInputs, verdict: Verdict) -> frozenset[Ground]:
-    """The grounds that a verdict gives the lifecycle; nothing is claimed that was not read."""
+    """Return the grounds that a verdict gives the lifecycle; only what was read is claimed."""
     happened = _has_happened(inputs, verdict)
     nothing = verdict.decisive and not happened
     shown = {
@@ -343,7 +347,7 @@ def _inputs_after(inputs: RunInputs, steps: list[LifecycleStep]) -> RunInputs:
 
 
 def _decide(inputs: RunInputs, verdict: Verdict) -> RecoveryDecision:
-    """Decide what follows from a verdict; the table is asked only if there is something to recover."""
+    """Decide the consequence of a verdict; use the table only if there is something to recover."""
     if verdict.triggers:
         asked = recovery_situation(inputs, verdict)
         decision = recovery.decide_recovery(
@@ -366,7 +370,7 @@ def _decide(inputs: RunInputs, verdict: Verdict) -> RecoveryDecision:
 
 
 def _legal(inputs: RunInputs, decision: RecoveryDecision) -> RecoveryDecision:
-    """The way to FAILED of an action whose tool had claimed success leads over what was found (C-09)."""
+    """Lead an action whose tool had claimed success to FAILED by way of the finding (C-09)."""
     if not inputs.claimed_success or decision.path[:1] != (State.FAILED,):
         return decision
     return replace(decision, path=(State.COMMITTED, State.RECONCILIATION_FAILED, *decision.path))
@@ -429,7 +433,7 @@ def _why(verdict: Verdict, decision: RecoveryDecision, state: State) -> str:
 
 
 def _note_waiting(inputs: RunInputs, verdict: Verdict, decision: RecoveryDecision) -> Iterator[LifecycleStep]:
-    """The event of a run that moves nothing, when it says something new (rule 3)."""
+    """Return the event of a run that moves nothing, if it adds something new (rule 3)."""
     found = _finding(verdict, decision)
     before = inputs.entry["reconciliation"]
     if all(before[name] == value for name, value in found.items()):

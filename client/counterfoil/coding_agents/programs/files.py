@@ -35,7 +35,7 @@ _HOW: Final = (
 
 
 def read_files(script: Script, commands: Sequence[Command], folder: Path) -> Effect | None:
-    """The write or removal outside the tree that a script is; None where it leads nowhere outside; or `Refusal`."""
+    """The write or removal outside the tree that a script makes; None if there is none; or `Refusal`."""
     tree = project_of(folder)
     links = [each for each in commands if each.name == "ln" and len(commands) > 1]
     if any(_goes_outside(word, each, tree, removes=False) for each in links for word in each.words[1:]):
@@ -68,7 +68,7 @@ def read_file_tool(path: str, content: str | None, folder: Path) -> Effect | Non
 
 
 def machine() -> str:
-    """An identifier of this machine that says nothing else about it."""
+    """An identifier of this machine that reveals nothing else about it."""
     try:
         return hashlib.sha256(b"counterfoil " + Path("/etc/machine-id").read_bytes().strip()).hexdigest()[:32]
     except OSError as fault:

@@ -32,7 +32,9 @@ _HOW: Final = (
 
 
 def _verb(words: Sequence[str | None]) -> tuple[str | None, str | None, list[str | None]]:
-    """Group and command, as in `pr merge`, and the words around them; the repository may be named between them."""
+    """Return group and command, as in `pr merge`, and the words around them; the repository may be named
+    between them.
+    """
     given = read_options(words, "gh", up_to_operand=True)
     group, *rest = given.operands or ["help"]
     before = list(words[: len(words) - len(given.operands)])
@@ -55,7 +57,7 @@ def _changes(command: Command, _: Script) -> bool:
 
 
 def _sends(words: Sequence[str | None]) -> bool:
-    """True if `gh api` with these words may change a guarded thing, by method and path or GraphQL query."""
+    """True if `gh api` with these words may change a guarded object, by method and path or GraphQL query."""
     try:
         given = read_options(words, "gh", "api")
     except UnknownOption:
@@ -132,7 +134,7 @@ def _release(words: Sequence[str], folder: Path) -> Effect | None:
 
 
 class _Forge:
-    """The forge that a command would change, asked with the command's own access about one repository."""
+    """The forge that a command would change, queried with the command's own access about one repository."""
 
     def __init__(self, repository: str, folder: Path) -> None:
         parts = repository.removeprefix("https://").removesuffix(".git").strip("/").split("/")
@@ -142,7 +144,7 @@ class _Forge:
         self._folder = folder
 
     def ask(self, path: str) -> dict[str, Any]:
-        """Ask the forge and parse its answer."""
+        """Query the forge and parse its answer."""
         named = ["--hostname", self._host] if self._host else []
         words = ["api", *named, f"repos/{self._repository}/{path}"]
         found = ask_document("gh", words, self._folder, variables=("GH_", "GIT_"))

@@ -1,4 +1,4 @@
-"""`git push`: what it would change is asked of git itself.
+"""`git push`: its changes are read from git itself.
 
 1. `git push --dry-run --porcelain` says it, in that folder, with the options and refs of the command that are known to
    say only what is pushed. Options and settings of the repository that run programs are refused, not tried.
@@ -51,7 +51,7 @@ _PROTOCOLS: Final = ("https://", "http://", "ssh://", "git://", "file://")
 
 
 def _changes(command: Command, script: Script) -> bool:
-    """True if words of git may change a remote, and in doubt."""
+    """Return True if words of git may change a remote, or if in doubt."""
     given = command.texts[1:]
     if command.name != "git":
         given = [command.name.removeprefix("git-"), *given]
@@ -77,7 +77,7 @@ def _sends_nothing(rest: Sequence[str | None]) -> bool:
 
 
 def _runs_a_push(verb: str, rest: Sequence[str | None], command: Command) -> bool:
-    """True if a git command has a sub-command that pushes, or runs words that push."""
+    """Return True if a git command has a sub-command that pushes, or runs words that push."""
     if verb in _CHANGES_WITH:
         return None in rest or _CHANGES_WITH[verb] in rest
     if verb == "config" and any(word and word.lower().startswith("alias.") for word in rest):
@@ -91,7 +91,7 @@ def _runs_a_push(verb: str, rest: Sequence[str | None], command: Command) -> boo
 
 
 def _is_alias_of_a_push(verb: str, before: Sequence[str | None], command: Command, script: Script) -> bool:
-    """True if a name may stand for a push, as an alias in the user's settings or one that the command sets."""
+    """True if a name may be an alias of a push, in the user's settings or set by the command."""
     if not re.fullmatch(r"[\w-]+", verb):
         return False
     if "-c" in before or "--config-env" in before or "alias" in script.text or command.assigned:
@@ -193,7 +193,7 @@ def _settings(folder: Path) -> Iterator[tuple[str, str, str]]:
 
 
 def _receive_pack(folder: Path, remote: str) -> list[str]:
-    """For a repository on this machine, git's own program: without the one that its settings may name."""
+    """For a repository on this machine, git's own receive-pack and never one from its settings."""
     if re.match(r"[\w+.-]+::", remote):
         raise Refusal(f"{without_secret(remote)} leads to a program of git's that speaks for a remote. Use an address.")
     named = _git(folder, "remote", "get-url", "--push", "--all", "--", remote or _default_remote(folder))
@@ -243,7 +243,7 @@ def read_back(effect: Effect, folder: Path) -> SystemReading | None:
 
 
 def _ref_of(folder: Path, remote: str, ref: str) -> str:
-    """The object that a ref names on a remote; empty if there is no such ref."""
+    """The object that a ref points at on a remote; empty if there is no such ref."""
     said = _git(folder, "ls-remote", "--quiet", "--", remote, ref)
     if said.returncode:
         raise Refusal(f"git cannot read the remote: {said.stderr.strip()[:200]}")
@@ -252,7 +252,7 @@ def _ref_of(folder: Path, remote: str, ref: str) -> str:
 
 
 def _remote_named(folder: Path, address: str) -> str:
-    """The remote that has this address, which may hold a secret that the address here does not; else the address."""
+    """The remote with this address, although its configured address may contain a secret; else the address."""
     for name in _git(folder, "remote").stdout.split():
         configured = _git(folder, "remote", "get-url", "--push", name).stdout.strip()
         if without_secret(configured) == address:
@@ -261,7 +261,7 @@ def _remote_named(folder: Path, address: str) -> str:
 
 
 def _git(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Ask git, which runs nothing of the repository's: no hook, monitor or helper of remotes."""
+    """Query git without running anything of the repository: no hook, monitor or remote helper."""
     own = {
         "core.hooksPath": os.devnull,
         "core.fsmonitor": "false",

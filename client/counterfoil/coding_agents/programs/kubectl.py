@@ -95,7 +95,7 @@ def _object_arguments(found: dict[str, Any], cluster: _Cluster) -> dict[str, Any
 
 
 class _Cluster:
-    """The cluster that a command would change, asked with the command's own connection."""
+    """The cluster that a command would change, queried with the command's own connection."""
 
     def __init__(self, connection: Sequence[str], folder: Path) -> None:
         self._connection = connection
@@ -106,6 +106,6 @@ class _Cluster:
         return str(self.ask("get", "namespace", "kube-system")["metadata"]["uid"])
 
     def ask(self, *words: str) -> dict[str, Any]:
-        """Ask kubectl and parse its answer."""
+        """Run kubectl and parse its answer."""
         asked = [*self._connection, *words, "-o", "json"]
         return dict(ask_document("kubectl", asked, self._folder, variables=("KUBE",)))

@@ -1,4 +1,4 @@
-"""`msmtp -t < FILE` and `sendmail -t < FILE`: one message that stands in a file.
+"""`msmtp -t < FILE` and `sendmail -t < FILE`: one message in a file.
 
 1. What goes out is read from the file: sender, recipients, subject, Message-ID and the digest of the text. The command
    names nobody else.

@@ -32,7 +32,9 @@ _KINDS: Final = {"r": "table", "p": "table", "i": "index", "I": "index", "v": "v
 
 
 def _statement(words: Sequence[str | None], folder: Path | None) -> tuple[str, Given]:
-    """The one text that a command would send; `Refusal` where it is another number, or not certain."""
+    """Return the one text that a command would send; raise `Refusal` if there is not exactly one, or it
+    is uncertain.
+    """
     given = read_options(words, "psql")
     texts = [value for name, value in given.pairs if name == "command"]
     files = [value for name, value in given.pairs if name == "file"]
@@ -99,7 +101,7 @@ def _effect(text: str, database: _Database) -> Effect | None:
 
 
 class _Database:
-    """The database that a command would change, asked with the command's own connection."""
+    """The database that a command would change, queried with the command's own connection."""
 
     def __init__(self, connection: Sequence[str], folder: Path) -> None:
         self._connection = connection
@@ -206,7 +208,7 @@ def _schema(changes: Sequence[sql.SchemaChange], text: str, database: _Database)
 
 
 def _object(change: sql.SchemaChange) -> str:
-    """A query for where an object of the schema stands or would stand, and whether it is there now."""
+    """A query for the location of a schema object, and whether it exists now."""
     parts = [sql.bare(each) for each in change.name.split(" . ")]
     if change.kind == "schema":
         return _object_row(

@@ -1,4 +1,4 @@
-"""SQL text, as far as what it changes can be told from its words: statements of a few plain forms.
+"""SQL text of a few plain forms whose change can be determined from its words.
 
 1. Text is cut into words as PostgreSQL does it. What needs more than that (escapes, dollar quotes, psql's own commands
    and variables) is not read.
@@ -58,7 +58,7 @@ _BRACKETS: Final = {")": "(", "]": "["}
 
 @dataclass(frozen=True)
 class Word:
-    """A word of a statement: `folded` is it as names and keywords are compared, `text` as it was written."""
+    """A word of a statement: `folded` for comparing names and keywords, `text` as written."""
 
     kind: str
     text: str
@@ -85,7 +85,7 @@ class RowChange:
 
 @dataclass(frozen=True)
 class SchemaChange:
-    """One object that a statement makes or removes; `beside` is the table whose schema an index stands in."""
+    """One object that a statement creates or removes; `beside` is the table whose schema an index is in."""
 
     kind: str
     name: str
@@ -96,7 +96,7 @@ class SchemaChange:
 
 
 def statements(text: str) -> list[Statement]:
-    """The statements of a text (rule 1); transaction words around them are left out."""
+    """Return the statements of a text (rule 1), without surrounding transaction words."""
     found: list[list[Word]] = [[]]
     at, before = 0, ""
     while at < len(text):
@@ -147,7 +147,7 @@ def only_reads(statement: Statement) -> bool:
 
 
 def row_change(statement: Statement) -> RowChange | None:
-    """The change of rows that a statement is (rule 3); None where it is none."""
+    """The change of rows that a statement makes (rule 3); None if it makes none."""
     kind = statement[0].folded
     if kind not in ("insert", "update", "delete"):
         return None
@@ -275,7 +275,7 @@ def _outside_brackets(words: Statement) -> Iterator[tuple[int, Word]]:
 
 
 def _split_at(words: Statement, at: str) -> tuple[Statement, Statement | None]:
-    """Split at the first such word outside brackets; the second part is None if there is none."""
+    """Split at the first such word outside brackets; the second part is None if it does not occur."""
     for place, word in _outside_brackets(words):
         if word.kind != "quoted" and word.folded == at:
             return words[:place], words[place + 1 :]

@@ -123,7 +123,7 @@ def _change(found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _values(after: Mapping[str, Any], before: Mapping[str, Any], change: Mapping[str, Any]) -> Iterator[str]:
-    """Each attribute that is to be otherwise, as `name = JSON`, where it is known and not sensitive (rule 2)."""
+    """Yield each attribute that would change, as `name = JSON`, if it is known and not sensitive (rule 2)."""
     for name, value in sorted(after.items()):
         hidden = _holds_true(_part(change.get("after_unknown"), name)) or _holds_true(
             _part(change.get("after_sensitive"), name)
@@ -168,7 +168,7 @@ def _prior_state(plan: Path) -> dict[str, Any]:
 
 
 def _place(program: str, folder: Path) -> dict[str, str]:
-    """The backend, and where in it the state stands, as `init` noted it in this folder (rule 3)."""
+    """The backend and the location of the state, as `init` noted them in this folder (rule 3)."""
     noted = folder / os.environ.get("TF_DATA_DIR", ".terraform") / "terraform.tfstate"
     try:
         backend: dict[str, Any] = json.loads(content(noted))["backend"] if noted.exists() else {"type": "local"}

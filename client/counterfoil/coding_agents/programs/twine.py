@@ -25,7 +25,7 @@ _WHEEL: Final = re.compile(r"(?P<project>[^-]+)-(?P<version>[^-]+)(?:-[^-]+){3,4
 
 
 def _upload_words(words: Sequence[str | None]) -> Sequence[str | None] | None:
-    """The words from `upload` on, where a simple command is one of twine's that may upload."""
+    """Return the words from `upload` on, if a simple command is one of twine's that may upload."""
     rest = list(words[1:])
     if _PYTHON.fullmatch(str(words[0]).rpartition("/")[2]):
         place = next(
