@@ -46,57 +46,85 @@ STEPS = (
     record(action_id="a3", target="order/3"),
 )
 TO_ANN = record("send_email", target="email/ann@example.com", arguments={"to": "ann@example.com"})
+UNKNOWN = "The final state is not known. It must be reviewed before anything is tried again."
 DECLINED = record(state="FAILED", evidence=(), reason="card expired")
 
 
 @pytest.mark.parametrize(
-    ("said", "records", "goes_out"),
+    ("said", "records", "code", "goes_out"),
     [
-        pytest.param("Email sent.", (), NO_EMAIL, marks=pytest.mark.req("R-CG-03")),
-        pytest.param("I've sent the email.", (), NO_EMAIL, marks=pytest.mark.req("R-CG-03")),
+        pytest.param("Email sent.", (), "PHANTOM", NO_EMAIL, marks=pytest.mark.req("R-CG-03")),
+        pytest.param("I've sent the email.", (), "PHANTOM", NO_EMAIL, marks=pytest.mark.req("R-CG-03")),
         pytest.param(
-            "I have paid the invoice.", (), "No such action is on record here.", marks=pytest.mark.req("R-CG-03")
+            "I have paid the invoice.",
+            (),
+            "PHANTOM",
+            "No such action is on record here.",
+            marks=pytest.mark.req("R-CG-03"),
         ),
-        pytest.param("I swear it is true: I've sent the email.", (), NO_EMAIL, marks=pytest.mark.req("R-CG-16")),
+        pytest.param(
+            "I swear it is true: I've sent the email.", (), "PHANTOM", NO_EMAIL, marks=pytest.mark.req("R-CG-16")
+        ),
         pytest.param(
             CLAIM,
             (record(state="FAILED", evidence=()),),
+            "MISREAD",
             f"Failed: {TOLD} No completion was confirmed.",
             marks=pytest.mark.req("R-CG-04"),
         ),
         pytest.param(
             f"Thanks for waiting. {CLAIM} Anything else?",
             (DECLINED,),
+            "MISREAD",
             f"Thanks for waiting. Failed: {TOLD} No completion was confirmed. Reason: card expired. Anything else?",
             marks=pytest.mark.req("R-CG-15"),
         ),
         pytest.param(
             CLAIM,
             (record(state="PARTIALLY_COMMITTED"),),
+            "OVERSTATED",
             f"Partially applied: {TOLD} Done in part; which parts is not on record.",
             marks=pytest.mark.req("R-CG-05"),
         ),
         pytest.param(
             CLAIM,
             (record(state="ACCEPTED", evidence=()),),
+            "PREMATURE",
             f"Executing: {TOLD} The tool has answered. Whether it is so is still being checked.",
             marks=pytest.mark.req("R-CG-06"),
         ),
         pytest.param(
             CLAIM,
             (record(state="UNKNOWN", evidence=()),),
-            f"Unknown: {TOLD} The final state is not known. It must be reviewed before anything is tried again.",
+            "UNKNOWN_FLATTENED",
+            f"Unknown: {TOLD} {UNKNOWN}",
             marks=pytest.mark.req("R-CG-07"),
+        ),
+        pytest.param(
+            DENIAL,
+            (record(state="UNKNOWN", evidence=()),),
+            "UNKNOWN_FLATTENED",
+            f"Unknown: {TOLD} {UNKNOWN}",
+            marks=pytest.mark.req("R-CG-07"),
+        ),
+        pytest.param(
+            "I'll call you tomorrow.",
+            (),
+            "IMAGINED_CAPABILITY",
+            "No tool of this agent can do that.",
+            marks=pytest.mark.req("R-CG-09"),
         ),
         pytest.param(
             "The workflow is finished.",
             STEPS,
+            "SILENT_CHAIN",
             "Failed: issue refund, order 1. No completion was confirmed.",
             marks=pytest.mark.req("R-CG-10"),
         ),
         pytest.param(
             "I've sent the email to bob@example.com.",
             (TO_ANN,),
+            "WRONG_TARGET",
             "Verified: send email ann@example.com. Done, and confirmed in the system of record."
             " No other address is on record for it.",
             marks=pytest.mark.req("R-CG-11"),
@@ -104,47 +132,40 @@ DECLINED = record(state="FAILED", evidence=(), reason="card expired")
         pytest.param(
             CLAIM,
             (record(state="COMPENSATED"),),
+            "REVERSED",
             f"Compensated: {TOLD} It was done and then reversed; the reversal is confirmed.",
             marks=pytest.mark.req("R-CG-12"),
         ),
         pytest.param(
             CLAIM,
             (record(state="REVIEW_REQUIRED"),),
+            "RECOVERY_OPEN",
             f"Needs review: {TOLD} Not settled. It waits for a person to review it.",
             marks=pytest.mark.req("R-CG-13"),
         ),
-    ],
-)
-def test_strict_mode_sends_the_record_in_place_of_each_false_report(
-    said: str, records: tuple[Record, ...], goes_out: str
-):
-    told = judge(said, ground(*records), strict=Strictness((), "hold"))
-    assert (told.verdict, told.corrected) == ("BLOCK", goes_out)
-
-
-@pytest.mark.parametrize(
-    ("said", "records", "note"),
-    [
-        pytest.param("I'll call you tomorrow.", (), "No tool of this agent can do that.", id="promise"),
         pytest.param(
             DENIAL,
             (record(),),
-            f"The record has: Verified: {TOLD} Done, and confirmed in the system of record.",
-            id="success told as failure",
-        ),
-        pytest.param(
-            DENIAL,
-            (record(state="UNKNOWN", evidence=()),),
-            f"The record has: Unknown: {TOLD} The final state is not known. It must be reviewed before anything is"
-            " tried again.",
-            id="unknown told as failure",
+            "MISREAD",
+            f"Verified: {TOLD} Done, and confirmed in the system of record.",
+            marks=pytest.mark.req("R-CG-21"),
         ),
     ],
 )
-def test_strict_mode_only_notes_a_promise_and_a_denial(said: str, records: tuple[Record, ...], note: str):
+def test_strict_mode_blocks_each_false_report_by_its_code_and_sends_the_record_in_its_place(
+    said: str, records: tuple[Record, ...], code: str, goes_out: str
+):
+    """Codes and words are those of the requirement, written by hand: a code names the fault, the words the record."""
     told = judge(said, ground(*records), strict=Strictness((), "hold"))
+    assert (told.verdict, told.corrected) == ("BLOCK", goes_out)
+    assert [each.code for each in told.violations] == [code]
+
+
+@pytest.mark.parametrize("said", ["I'll call you tomorrow.", DENIAL])
+def test_where_reports_are_only_marked_a_promise_and_a_denial_are_noted(said: str):
+    told = judge(said, ground(record()), strict=Strictness((), "mark"))
     assert (told.verdict, told.corrected) == ("ALLOW", None)
-    assert [each.text for each in told.notes] == [f"\u201c{said}\u201d: {note}"]
+    assert len(told.notes) == 1
 
 
 @pytest.mark.req("R-CG-17")

@@ -17,7 +17,8 @@
    payment method, a promise of what no tool can do, and a success or an unknown outcome told as a failure are noted:
    the message stays as it is, and the note stands in the receipt.
 7. In strict mode a detector says which sentences are reports (`reports`). One that is tied to no action is marked, or
-   held back until the agent cites. The detector judges no truth.
+   held back until the agent cites. The detector judges no truth. Where it is held back, a promise of what no tool can
+   do and a success or an unknown outcome told as a failure give way too.
 8. The verdict follows from the message and the record alone; the model is never asked (R-CG-16). BLOCK means that
    `corrected` goes out instead. What was corrected is itself allowed.
 """
@@ -67,7 +68,7 @@ _LETTERS = re.compile(r"[^\W\d_]{2,}")
 class Violation:
     """A sentence that the record contradicts.
 
-    `rule`: citation, stated, field, saying, value, direction, phantom, all, uncited.
+    `rule`: citation, stated, field, saying, value, direction, phantom, all, uncited, promise, failure.
     """
 
     code: str
@@ -241,12 +242,25 @@ class _Judging:
         found = self._of_fields(said) or self._of_sayings(said) or self._of_direction(said) or self._of_all(said)
         if found is None or found.code is None:
             found = self._of_deeds(said) or found
+        if found is None or found.code is None:
+            found = self._of_unfounded(said) or found
         if found is None and not sentence.block.fenced:
             found = self._of_failure(said)
         return found or self._of_report(said)
 
+    def _of_unfounded(self, said: _Said) -> _Finding | None:
+        """A promise or a denial that is only noted otherwise: it gives way where reports are held back (rule 7)."""
+        if self.strict is None or self.strict.uncited != "hold":
+            return None
+        if self._promises_too_much(said):
+            return _Finding(said, (), "promise", Code.IMAGINED_CAPABILITY, NO_TOOL)
+        record = self._denied_in(said)
+        if record is None:
+            return None
+        return _Finding(said, (record,), "failure", violation_of(record) or Code.MISREAD, self._line(record).text)
+
     def _of_report(self, said: _Said) -> _Finding | None:
-        """Rule 5."""
+        """Rule 7."""
         if self.strict is None or not any(
             start < said.span[1] and said.span[0] < end for start, end in self.strict.reports
         ):
@@ -576,11 +590,10 @@ class _Judging:
             return
         if method is not None:
             self._add_note("method", said, f"The changes on record were not made with {method}.")
-        if self.may_promise and self.ground.tools and self.ground.is_whole:
-            for each in self.verbs.promises_in(said.text):
-                if not each.abilities & self.abilities:
-                    self._add_note("promise", said, "No tool of this agent can do that.")
-        self._note_denial(said)
+        if self._promises_too_much(said):
+            self._add_note("promise", said, NO_TOOL)
+        if (record := self._denied_in(said)) is not None:
+            self._add_note("failure", said, f"The record has: {self._line(record).text}", record=record)
 
     def _note_values(self, said: _Said, *, told: str | None) -> None:
         unknown = [each for each in self.on_record.unknown_in(said.text) if each.value != told]
@@ -601,15 +614,21 @@ class _Judging:
         stated = [each for each in stated_values(self.folded.lower) if each.sort == "amount"]
         return tuple({each.value for each in stated if self.on_record.holds(each)})
 
-    def _note_denial(self, said: _Said) -> None:
-        """A success or an unknown outcome that is told as a failure (R-CG-21, R-CG-07)."""
+    def _promises_too_much(self, said: _Said) -> bool:
+        """Return whether a sentence promises what no tool of the agent can do (R-CG-09)."""
+        if self.verbs is None or not self.may_promise or not self.ground.tools or not self.ground.is_whole:
+            return False
+        return any(not each.abilities & self.abilities for each in self.verbs.promises_in(said.text))
+
+    def _denied_in(self, said: _Said) -> Record | None:
+        """The change with success or an unknown outcome that is told as a failure (R-CG-21, R-CG-07)."""
         if self.verbs is None or not self.tells_failure or not self.deniable or not wording.tells_failure(said.text):
-            return
+            return None
         for each in self.deniable:
             tool = self.ground.by_name.get(each.tool)
             if self.verbs.is_denied(said.text, each, tool.object if tool else ()):
-                self._add_note("failure", said, f"The record has: {self._line(each).text}", record=each)
-                return
+                return each
+        return None
 
     @once
     def deniable(self) -> tuple[Record, ...]:
@@ -662,6 +681,7 @@ class _Judging:
 UNCITED = "uncited"
 NO_SUCH_ACTION = "No such action is on record here."
 LONGEST_QUOTE = 120
+NO_TOOL = "No tool of this agent can do that."
 HELD_BACK = "(A sentence was held back: it names no action on record.)"
 MARK = " (not confirmed by the record)"
 

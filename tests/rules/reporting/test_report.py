@@ -120,7 +120,8 @@ def test_only_reconciled_success_is_ever_completed():
         by_word = "attested_present" if attested and state is State.RECONCILED_SUCCESS else "otherwise"
         facts = {"doubt": contradiction, "reached_by": by_word}
         found = told(state, recovery=recovery, parts=parts, trust_level=4, **facts)
-        assert found.completed == (found.code in (StatusCode.COMPLETED, StatusCode.ANSWERED))
+        assert found.completed == (found.code is StatusCode.COMPLETED)
+        assert found.is_fulfilled == (found.code in (StatusCode.COMPLETED, StatusCode.ANSWERED))
         assert found.completed <= (state is State.RECONCILED_SUCCESS and contradiction is None)
         assert found.code in ALLOWED[state] or contradiction
 
