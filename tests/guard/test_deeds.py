@@ -163,3 +163,39 @@ def test_strict_mode_names_the_failure_behind_a_workflow_that_is_reported_as_fin
     assert told.corrected is not None
     assert told.corrected.startswith("Failed: issue refund, order 1.")
     assert judge("The workflow is finished.", ground(*steps[1:], tools=BARE), strict=STRICT).verdict == "ALLOW"
+
+
+REFUSED_BOOKING = record(
+    "reserve_room", state="FAILED", target="room/12", evidence=(), outcome="FAILED", reason="no room is free"
+)
+NOT_BOOKED = "Failed: reserve room 12. No completion was confirmed. Reason: no room is free."
+
+
+@pytest.mark.req("R-CG-04")
+@pytest.mark.parametrize("said", ["I've booked it.", "Your room is booked.", "The room has been reserved."])
+def test_a_deed_that_can_only_be_a_change_that_failed_gives_way_to_its_failure(said: str):
+    told = judge(f"{said} Enjoy!", ground(REFUSED_BOOKING, tools=BARE))
+    assert told.corrected == f"{NOT_BOOKED} Enjoy!"
+    assert [each.code for each in told.violations] == ["MISREAD"]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "That room is already booked.",
+        "The room is booked by somebody else.",
+        "Your room is not booked.",
+        "I've emailed the front desk.",
+        "Once your room is booked, you get a code.",
+    ],
+)
+def test_after_a_failure_what_others_did_denials_and_other_deeds_are_not_taken_for_it(said: str):
+    assert judge(said, ground(REFUSED_BOOKING, tools=BARE)).corrected is None
+
+
+def test_a_deed_that_another_change_of_the_session_carried_out_is_not_taken_for_the_one_that_failed():
+    done = record("book_room", target="room/14", action_id="a0", is_new=False)
+    assert judge("Your room is booked.", ground(done, REFUSED_BOOKING, tools=BARE)).corrected is None
+    seen = record("get_room", state="RECONCILED_SUCCESS", answer={"status": "reserved"}, action_id="a0")
+    reads = (*BARE, Tool("get_room", mutating=False))
+    assert judge("Your room has been reserved.", ground(seen, REFUSED_BOOKING, tools=reads)).corrected is None

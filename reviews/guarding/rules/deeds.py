@@ -4,7 +4,8 @@
    language. In a language without one nothing is concluded.
 2. `own` is a report in the first person (`I've sent the email`), also of a second verb behind it (`and updated it`);
    `passive` tells a result (`the order has been cancelled`); `whole` says that everything is done. `short` forms
-   (`Email sent.`) are reports only where somebody asks for strictness.
+   (`Email sent.`) are reports only where somebody asks for strictness, and a `state` (`your room is booked`) only
+   after a change that failed: elsewhere it may have been read.
 3. A deed is tied to a change by its verb: by the words of its tool, of an argument that names the real action, or of
    what its answer shows. A verb that fits any change (`processed`) is tied to each.
 4. What is only written in the message (`I've created a summary`) is no deed.
@@ -52,6 +53,7 @@ class Verbs:
 
     own: re.Pattern[str]
     passive: re.Pattern[str]
+    state: re.Pattern[str]
     following: re.Pattern[str]
     new_subject: re.Pattern[str]
     whole: re.Pattern[str]
@@ -79,10 +81,12 @@ class Verbs:
         """Return whether a text in lower case may hold a promise."""
         return self.promise.search(text) is not None
 
-    def deeds_in(self, sentence: str, *, strict: bool = False) -> list[Deed]:
+    def deeds_in(self, sentence: str, *, strict: bool = False, after_failure: bool = False) -> list[Deed]:
         """The deeds that a sentence in lower case reports (rules 2 and 4)."""
         found = list(self._first_person(sentence))
         found += [_read_deed(each, "passive") for each in self.passive.finditer(sentence)]
+        if after_failure:
+            found += [_read_deed(each, "state") for each in self.state.finditer(sentence)]
         bare = sentence.strip(" *_#->\u2022")
         if whole := self.whole.search(bare) or (self.short_whole.search(bare) if strict else None):
             found.append(Deed("", whole.start(), whole.end(), "whole"))
@@ -147,6 +151,7 @@ def _compile_verbs(data: Mapping[str, Any]) -> Verbs:
     return Verbs(
         own=pattern("own"),
         passive=pattern("passive"),
+        state=pattern("state"),
         following=pattern("and"),
         new_subject=pattern("new_subject"),
         whole=pattern("whole"),

@@ -10,9 +10,10 @@
    so is one of a thing that the sentence names by its id and on which the tool was never tried: only where the sentence
    says that it was carried out just now, nothing that was read shows it, and no other change that was made since the
    agent last spoke is to the same kind of thing.
-5. A deed (`deeds`) that no change can be: where the session has no change at all, or where it names a thing that the
-   session never touched, it gives way; beside other changes it is noted, and gives way in strict mode only. Where not
-   all tools of the agent pass the console, it is only ever noted: the agent may have done it elsewhere.
+5. A deed (`deeds`) gives way where it can only be a change that failed, where the session has no change at all, and
+   where it names a thing that the session never touched. Beside other changes it is noted, and gives way in strict mode
+   only. Where not all tools of the agent pass the console, one without a change is only ever noted: the agent may have
+   done it elsewhere.
 6. An amount told the wrong way round gives way (`payments`). Values that stand nowhere on record (`values`), another
    payment method, a promise of what no tool can do, and a success or an unknown outcome told as a failure are noted:
    the message stays as it is, and the note stands in the receipt.
@@ -522,9 +523,9 @@ class _Judging:
 
     def _of_deeds(self, said: _Said) -> _Finding | None:
         """Rule 5."""
-        if self.verbs is None or not self.may_report:
+        if self.verbs is None or not (self.may_report or self.failed):
             return None
-        for deed in self.verbs.deeds_in(said.text, strict=self.strict is not None):
+        for deed in self.verbs.deeds_in(said.text, strict=self.strict is not None, after_failure=bool(self.failed)):
             if self.tries:
                 found = self._of_deed_beside_changes(said, deed)
             else:
@@ -549,7 +550,9 @@ class _Judging:
             if self.faulty and self.strict is not None:
                 return self._contradiction(said, self.faulty, "all")
             return None
-        if deed.form == "passive":
+        if self._is_told_of_failure(said, deed):
+            return self._contradiction(said, self.failed, "saying")
+        if deed.form in ("passive", "state"):
             return None
         names = [each.value for each in stated_values(said.text) if each.sort == "id"]
         if names and not any(each in one.said for each in names for one in self.tries):
@@ -560,6 +563,24 @@ class _Judging:
         if names or any(self.verbs.fits(deed, each) for each in self.tries):
             return None
         return self._unsupported_deed(said, Code.PHANTOM)
+
+    @once
+    def failed(self) -> tuple[Record, ...]:
+        """The changes since the agent's last message that failed or were refused."""
+        return tuple(each for each in self.faulty if violation_of(each) is Code.MISREAD)
+
+    def _is_told_of_failure(self, said: _Said, deed: Deed) -> bool:
+        """Return whether a deed can only be a change that failed: its verb fits no other, and nothing read shows it."""
+        assert self.verbs is not None
+        fitting = [each for each in self.tries if self.verbs.fits(deed, each)]
+        if not any(each in self.failed for each in fitting) or any(
+            violation_of(each) is not Code.MISREAD for each in fitting
+        ):
+            return False
+        names = [each.value for each in stated_values(said.text) if each.sort == "id"]
+        if names and not any(each in one.said for each in names for one in fitting):
+            return False
+        return deed.form == "own" or not self.on_record.has_text(deed.verb)
 
     def _unsupported_deed(self, said: _Said, code: Code) -> _Finding | None:
         """Judge a deed that differs from the changes: noted; in strict mode marked or replaced."""
