@@ -187,8 +187,18 @@ OPERATIONS: Final = _rows(
     }
 )
 
-FRESH_PROOF: Final = _names("retention_confirm retention_confirm_policy")
+FRESH_PROOF: Final = _names(
+    """
+    retention_confirm retention_confirm_policy people_change people_answer_proposal
+    standing_approvals_answer standing_approvals_resume releases_sign releases_promote
+    releases_roll_back_contract registry_answer_contract registry_retire_contract systems_answer_system"""
+)
 """Writes for which somebody proves once more who they are: nothing is written without it, nor with a wrong one."""
 
-SECOND_PERSON: Final = _names("retention_confirm retention_refuse retention_confirm_policy")
+SECOND_PERSON: Final = _names(
+    """
+    retention_confirm retention_refuse retention_confirm_policy people_answer_proposal
+    people_confirm_key people_restore_key people_remove_key
+    standing_approvals_answer releases_promote registry_answer_contract systems_answer_system"""
+)
 """Writes that are refused to whoever proposed what they are about."""

@@ -1,95 +1,16 @@
-"""Every write that a page and the API share: where it is made, of what, with which input, and what it has then done."""
+"""Every write that a page and the API share, subject by subject."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
-from django.db import transaction
-from django.urls import reverse
-
-from ledger.db import tenancy
-from ledger.models import Event
-from tests.support.admissions import OPERATIONS, ROLES
-from tests.support.api_tenant import PASSWORD
-from tests.support.callers import Api
 from tests.support.probes import Day
-
-Ids = dict[str, str]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Write:
-    """One write. `operation` is its id in the document, `path` its path there, `page` the name of its page's address.
-
-    `begin` makes what it is about and gives the ids of the path. `body` and `form` are its input without a proof, for
-    the API and the page; `faults` is other input of the page, each with a fault. `events` are the kinds that it
-    appends, `said` is the sentence on the page.
-    """
-
-    operation: str
-    path: str
-    page: str
-    events: tuple[str, ...]
-    said: str
-    begin: Callable[[Day], Ids] = lambda day: {}
-    body: Mapping[str, Any] = field(default_factory=dict)
-    form: Mapping[str, Any] = field(default_factory=dict)
-    faults: tuple[Mapping[str, Any], ...] = ()
-
-    def role(self) -> str:
-        return next(role for role in ROLES if role in OPERATIONS[self.operation])
-
-    def call(self, day: Day, caller: Api, ids: Ids, **proof: str) -> Any:
-        """This write over the API."""
-        return caller.post(self.path.format_map(ids), {**_of(self.body, day), **proof})
-
-    def send(self, day: Day, caller: Api, ids: Ids, **proof: str) -> Any:
-        """This write from its page."""
-        return caller.client.post(address(self.page, ids), {**_of(self.form, day), **proof})
-
-
-def address(page: str, ids: Ids) -> str:
-    return reverse(page, kwargs={"slug": "orchid", **ids})
-
-
-def _of(given: Mapping[str, Any], day: Day) -> dict[str, Any]:
-    """The input, with what only the day knows."""
-    return {name: value(day) if callable(value) else value for name, value in given.items()}
-
-
-@contextmanager
-def undone() -> Iterator[None]:
-    """Roll back at the end what is written inside."""
-    with transaction.atomic():
-        yield
-        transaction.set_rollback(True)
-
-
-def events_of(day: Day) -> Callable[[], list[tuple[str, str]]]:
-    """The events that are appended from now on: what they are of, and their kinds."""
-
-    def found() -> list[tuple[Any, int, str]]:
-        with tenancy(day.shop.tenant):
-            return list(Event.objects.filter(tenant_id=day.shop.tenant).values_list("subject_id", "seq", "kind"))
-
-    before = set(found())
-    return lambda: [(str(subject), kind) for subject, seq, kind in found() if (subject, seq, kind) not in before]
-
-
-def proposer(day: Day) -> Api:
-    """Somebody with every role, who has proposed whatever waits."""
-    return day.own["everything"]
-
-
-def _post(day: Day, path: str, body: Mapping[str, Any], name: str, by: Api | None = None) -> Ids:
-    answer = (by or proposer(day)).post(path, dict(body))
-    assert answer.status_code in (200, 201, 202), answer.content
-    return {name: str(answer.json()[name])}
-
+from tests.web.writes.agreements import CONTRACTS, RELEASES, STANDING_APPROVALS, SYSTEMS
+from tests.web.writes.casework import BATCHES, CASEWORK
+from tests.web.writes.operations import ALERTS, EVENT_EXPORT, NOTICES, OVERRIDES
+from tests.web.writes.people import KEYS, LOANS, MEMBERS
+from tests.web.writes.work import ACTIONS, ASSIGNMENT, BREAK_GLASS, FREEZES
+from tests.web.writes.write import REASON, Ids, Write, answers, post
 
 # Holds, erasures and retention
 
@@ -103,35 +24,14 @@ def _ended_action(day: Day) -> str:
 ERASURE = {"legal_basis": "Art. 17(1)(a) GDPR", "reason": "The person asked for it."}
 HOLD = {"scope": "target", "value": "policies/held.md", "reason": "A dispute."}
 DAYS = {"payload_days": 200, "envelope_days": 2000, "floor_days": 0}
-REASON = {"reason": "It is settled."}
 
 
 def _erasure(day: Day) -> Ids:
-    return _post(day, "/erasures", {"actions": [_ended_action(day)], **ERASURE}, "erasure_id")
+    return post(day, "/erasures", {"actions": [_ended_action(day)], **ERASURE}, "erasure_id")
 
 
-_hold = partial(_post, path="/holds", body=HOLD, name="hold_id")
-_policy = partial(_post, path="/retention", body=DAYS, name="retention_id")
-
-
-def _answers(
-    path: str, page: str, begin: Callable[[Day], Ids], rows: Iterable[tuple[str, str, str, str]]
-) -> Iterator[Write]:
-    for operation, to, event, said in rows:
-        given = {} if to == "confirm" else REASON
-        yield Write(
-            operation=operation,
-            path=f"{path}/{to}",
-            page=page,
-            events=(event,),
-            said=said,
-            begin=begin,
-            body=given,
-            form={"to": to, **given},
-            faults=({"to": to, "otp": "1" * 20},)
-            if to == "confirm"
-            else ({"to": to}, {"to": to, "reason": "r" * 4001}),
-        )
+_hold = partial(post, path="/holds", body=HOLD, name="hold_id")
+_policy = partial(post, path="/retention", body=DAYS, name="retention_id")
 
 
 RETENTION = (
@@ -179,7 +79,7 @@ RETENTION = (
             {"what": "a" * 40_001, **ERASURE},
         ),
     ),
-    *_answers(
+    *answers(
         "/erasures/{erasure_id}",
         "erasure-answer",
         _erasure,
@@ -209,7 +109,7 @@ RETENTION = (
             {"payload_days": "200", "envelope_days": "100", "floor_days": "0"},
         ),
     ),
-    *_answers(
+    *answers(
         "/retention/{retention_id}",
         "retention-answer",
         _policy,
@@ -227,12 +127,12 @@ RETENTION = (
 # Incidents
 
 INCIDENT = {"title": "Deletions that do not delete", "kind": "operations", "reason": "Two in a day."}
-_incident = partial(_post, path="/incidents", body=INCIDENT, name="incident_id")
+_incident = partial(post, path="/incidents", body=INCIDENT, name="incident_id")
 
 
 def _closed_incident(day: Day) -> Ids:
     ids = _incident(day)
-    _post(day, f"/incidents/{ids['incident_id']}/close", {"note": "It is mended."}, "incident_id")
+    post(day, f"/incidents/{ids['incident_id']}/close", {"note": "It is mended."}, "incident_id")
     return ids
 
 
@@ -260,5 +160,24 @@ INCIDENTS = (
         faults=({}, {"reason": "r" * 4001}),
     ),
 )
-WRITES = (*RETENTION, *INCIDENTS)
-PROOF = {"password": PASSWORD}
+WRITES = (
+    *RETENTION,
+    *INCIDENTS,
+    *CASEWORK,
+    *BATCHES,
+    *ASSIGNMENT,
+    *BREAK_GLASS,
+    *FREEZES,
+    *ACTIONS,
+    *MEMBERS,
+    *KEYS,
+    *LOANS,
+    *STANDING_APPROVALS,
+    *RELEASES,
+    *CONTRACTS,
+    *SYSTEMS,
+    *ALERTS,
+    *EVENT_EXPORT,
+    *NOTICES,
+    *OVERRIDES,
+)

@@ -7,7 +7,8 @@ import pytest
 from tests.support.admissions import FRESH_PROOF, OPERATIONS, SECOND_PERSON
 from tests.support.probes import Day
 from tests.web.writes.check import faults_of
-from tests.web.writes.scenes import WRITES, Write
+from tests.web.writes.scenes import WRITES
+from tests.web.writes.write import Write
 
 
 @pytest.mark.req("R-UI-20")

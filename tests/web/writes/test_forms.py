@@ -16,7 +16,8 @@ import pytest
 
 from console.edge.form_pages import find_page
 from tests.support.probes import Day
-from tests.web.writes.scenes import WRITES, Write, address, proposer, undone
+from tests.web.writes.scenes import WRITES
+from tests.web.writes.write import Write, address, proposer, undone
 
 FOLDER = Path(__file__).parents[2] / "snapshots" / "forms"
 FORM = re.compile(r"<form\b[^>]*method=\"post\".*?</form>", re.DOTALL)
