@@ -102,6 +102,23 @@ class Ask:
     field: forms.Field | None = None
 
 
+PASSWORD = Ask(
+    field=forms.CharField(
+        required=False,
+        strip=False,
+        label="Confirm with your password",
+        widget=forms.PasswordInput(attrs={"autocomplete": "current-password"}),
+    )
+)
+CODE = Ask(
+    field=forms.CharField(
+        required=False,
+        max_length=16,
+        label="Or with a one-time code",
+        widget=forms.TextInput(attrs={"inputmode": "numeric", "autocomplete": "one-time-code"}),
+    )
+)
+
 Name = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:@-]*$")]
 Text = Annotated[str, Field(min_length=1, max_length=8000)]
 Reason = Annotated[
@@ -109,6 +126,11 @@ Reason = Annotated[
     Field(min_length=1, max_length=4000),
     Ask(missing="Enter a reason. It is kept in the audit log."),
 ]
+SHORT_REASON = Ask(
+    field=forms.CharField(
+        max_length=1000, label="Reason", error_messages={"required": "Enter a reason. It is kept in the audit log."}
+    )
+)
 Index = Annotated[int, Field(ge=0, le=2**53 - 1)]
 
 

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 from django import forms
 
 from console.accounts.members.rules import ROLES
-from console.web.forms import DayField
+from console.edge.schemas import CODE, PASSWORD
+from console.verbs.form import proof_fault
+from console.web.forms import DayField, WordsField
 
 if TYPE_CHECKING:
     from console.models import User
@@ -23,45 +25,19 @@ _ROLE_WORDS = {
 }
 
 
-def split_words(text: str) -> list[str]:
-    """Groups or tools, separated by spaces or commas."""
-    return text.replace(",", " ").split()
-
-
 class IdentityProofForm(forms.Form):
     """Proof of identity for granting approval rights; empty if it was given within the last minutes."""
 
-    password = forms.CharField(
-        required=False,
-        strip=False,
-        label="Confirm with your password",
-        widget=forms.PasswordInput(attrs={"autocomplete": "current-password"}),
-    )
-    otp = forms.CharField(
-        required=False,
-        max_length=16,
-        label="Or with a one-time code",
-        widget=forms.TextInput(attrs={"inputmode": "numeric", "autocomplete": "one-time-code"}),
-    )
+    password = PASSWORD.field
+    otp = CODE.field
 
     def proof(self) -> tuple[str, str]:
         """The password and the code that were given."""
         return self.cleaned_data["password"], self.cleaned_data["otp"]
 
     def ask_for_proof(self, said: str) -> None:
-        """Report missing proof at its field; a wrong one is reported as wrong."""
-        password, code = self.proof()
-        wrong = "This code is wrong or was used before." if code else "This is not your password." if password else ""
-        self.add_error("otp" if code else "password", wrong or said)
-
-
-class ConfirmProposalForm(IdentityProofForm):
-    """The second person's decision about a proposal, with a reason."""
-
-    reason = forms.CharField(
-        max_length=1000, label="Reason", error_messages={"required": "Enter a reason. It is kept in the audit log."}
-    )
-    to = forms.ChoiceField(choices=[("confirm", "confirm"), ("decline", "decline")])
+        """Say beside the field what is missing."""
+        self.add_error(*proof_fault(*self.proof(), missing=said))
 
 
 class RolesForm(IdentityProofForm):
@@ -70,10 +46,7 @@ class RolesForm(IdentityProofForm):
     roles = forms.MultipleChoiceField(
         required=False, choices=[(role, _ROLE_WORDS[role]) for role in ROLES], widget=forms.CheckboxSelectMultiple
     )
-    groups = forms.CharField(required=False, max_length=TOO_LONG, label="Groups, such as finance")
-
-    def clean_groups(self) -> list[str]:
-        return split_words(self.cleaned_data["groups"])
+    groups = WordsField(required=False, max_length=TOO_LONG, label="Groups, such as finance")
 
 
 class InvitationForm(RolesForm):
@@ -121,7 +94,7 @@ class DelegationForm(DateRangeForm, IdentityProofForm):
 
     to = forms.ChoiceField(label="To", error_messages={"required": "Choose who to delegate to."})
     groups = forms.MultipleChoiceField(required=False, label="For their votes in", widget=forms.CheckboxSelectMultiple)
-    tools = forms.CharField(required=False, max_length=1000, label="Only for these tools (all)")
+    tools = WordsField(required=False, max_length=1000, label="Only for these tools (all)")
     reason = forms.CharField(required=False, max_length=500, label="Reason")
     field_order = ("to", "starts", "ends", "groups", "tools", "reason", "password", "otp")
 
@@ -130,9 +103,6 @@ class DelegationForm(DateRangeForm, IdentityProofForm):
         self.fields["to"].choices = people  # type: ignore[attr-defined]
         self.fields["groups"].choices = [(each, each) for each in own]  # type: ignore[attr-defined]
         self.fields["groups"].initial = own
-
-    def clean_tools(self) -> list[str]:
-        return split_words(self.cleaned_data["tools"])
 
 
 class EnrolmentForm(forms.Form):
@@ -161,9 +131,23 @@ class NewKeyForm(forms.Form):
         label="For",
     )
     name = forms.CharField(max_length=100, label="Name", error_messages={"required": "Enter a name."})
-    only_for = forms.CharField(required=False, max_length=1000, label="Only for these tools or agents (all)")
+    only_for = WordsField(required=False, max_length=1000, label="Only for these tools or agents (all)")
     days = forms.IntegerField(required=False, min_value=1, max_value=3650, label="Expires after days (never)")
 
     def scopes(self) -> list[str]:
         what = {"exec": "tool", "agent": "agent"}.get(self.cleaned_data["kind"], "")
-        return [f"{what}:{each}" for each in split_words(self.cleaned_data["only_for"])] if what else []
+        return [f"{what}:{each}" for each in self.cleaned_data["only_for"]] if what else []
+
+
+def split_words(text: str) -> list[str]:
+    """Groups or tools, separated by spaces or commas."""
+    return text.replace(",", " ").split()
+
+
+class ConfirmProposalForm(IdentityProofForm):
+    """The second person's word on what waits, and why."""
+
+    reason = forms.CharField(
+        max_length=1000, label="Reason", error_messages={"required": "Enter a reason. It is kept in the audit log."}
+    )
+    to = forms.ChoiceField(choices=[("confirm", "confirm"), ("decline", "decline")])

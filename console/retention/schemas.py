@@ -11,8 +11,7 @@ from django import forms
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
-from console.edge.schemas import Answer, Ask, Body, Paged, Reason
-from console.people.forms import IdentityProofForm
+from console.edge.schemas import CODE, PASSWORD, Answer, Ask, Body, Paged, Reason
 from console.web import labels
 from ledger.retention.rules.retention import HoldScope
 
@@ -20,10 +19,8 @@ _AN_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{1
 
 
 class PasswordBody(Body):
-    password: Annotated[
-        Annotated[str, Field(max_length=1000)] | None, Ask(field=IdentityProofForm.base_fields["password"])
-    ] = None
-    otp: Annotated[Annotated[str, Field(max_length=16)] | None, Ask(field=IdentityProofForm.base_fields["otp"])] = None
+    password: Annotated[Annotated[str, Field(max_length=1000)] | None, PASSWORD] = None
+    otp: Annotated[Annotated[str, Field(max_length=16)] | None, CODE] = None
 
 
 class ErasuresWanted(Paged):

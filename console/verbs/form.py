@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Mapping
 from typing import Any, ClassVar, Final, Literal, cast, get_args, get_origin
 
 from annotated_types import Ge, Le, MaxLen
@@ -12,6 +12,7 @@ from pydantic.fields import FieldInfo
 
 from console.edge.schemas import Ask, Body
 from console.web.forms import PlainSelect
+from ledger.record.rules.refusals import ProofNeeded, Refused
 
 EMPTY: Final = ("", None)
 
@@ -32,10 +33,20 @@ class BodyForm(forms.Form):
             try:
                 self.body = self.body_class.model_validate(given)
             except ValidationError as error:
-                names = {member: name for name, member in self.members.items()}
                 for fault in error.errors():
-                    self.add_error(names.get(str(next(iter(fault["loc"]), ""))), fault["msg"])
+                    self.add_error(self._field_of(next(iter(fault["loc"]), "")), fault["msg"])
         return cleaned
+
+    def show_refusal(self, refusal: Refused) -> None:
+        """Put a refusal beside the fields that it names, or beside the proof that it asks for; else above the form."""
+        if isinstance(refusal, ProofNeeded):
+            self.add_error(*proof_fault(*proof_in(self.body), missing=refusal.detail))
+            return
+        for fault in refusal.errors or [{"path": "", "detail": refusal.detail}]:
+            self.add_error(self._field_of(fault["path"].removeprefix("/")), fault["detail"])
+
+    def _field_of(self, member: object) -> str | None:
+        return next((name for name, each in self.members.items() if each == member), None)
 
 
 def proof_in(body: Body) -> tuple[str | None, str | None]:
@@ -43,10 +54,16 @@ def proof_in(body: Body) -> tuple[str | None, str | None]:
     return getattr(body, "password", None) or None, getattr(body, "otp", None) or None
 
 
-@cache
-def form_class(body: type[Body]) -> type[BodyForm]:
-    """The form for a body, with its fields in the order of the members."""
-    asks = {member: _ask_of(info) for member, info in body.model_fields.items()}
+def proof_fault(password: str | None, code: str | None, *, missing: str) -> tuple[str, str]:
+    """The field beside which a proof is asked for, and the sentence; a wrong one is not called missing."""
+    if code:
+        return "otp", "This code is wrong or was used before."
+    return "password", "This is not your password." if password else missing
+
+
+def form_class(body: type[Body], asks: Mapping[str, Ask]) -> type[BodyForm]:
+    """The form that asks for a body, with its fields in the order of the members and these words for some of them."""
+    asks = {member: asks.get(member) or _ask_of(info) for member, info in body.model_fields.items()}
     members = {ask.name or member: member for member, ask in asks.items()}
     fields = {name: _form_field(body.model_fields[member], asks[member]) for name, member in members.items()}
     made = type(f"{body.__name__}Form", (BodyForm,), {"body_class": body, "members": members, **fields})
@@ -66,6 +83,8 @@ def _form_field(info: FieldInfo, ask: Ask) -> forms.Field:
     # kind too: 0 and False are equal.
     says_nothing = any(type(info.default) is type(each) and info.default == each for each in EMPTY)
     options: dict[str, Any] = {"label": ask.label, "required": info.is_required() or not says_nothing}
+    if not info.is_required():
+        options["initial"] = info.default
     if ask.missing:
         options["error_messages"] = {"required": ask.missing}
     if kind is bool:

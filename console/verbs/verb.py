@@ -9,7 +9,8 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Final, Generic, TypeVar
 from uuid import UUID
 
@@ -20,20 +21,22 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST
 from ninja import Router
 
+from console.accounts.operations import ROLES
 from console.accounts.step_up import is_proven, redirect_to_reauthentication
 from console.edge.auth import Caller, admits, caller_of
-from console.edge.http import TenantRequest, in_tenant, redirect_back
-from console.edge.schemas import Answer, Body
+from console.edge.http import TenantRequest, in_tenant, redirect_back, undo_if_refused
+from console.edge.schemas import Answer, Ask, Body
 from console.edge.transaction import run_once
 from console.verbs.form import BodyForm, form_class, proof_in
 from ledger.record.operations import Actor
-from ledger.record.rules.refusals import ProofNeeded
+from ledger.record.rules.refusals import NotFound, ProofNeeded, Refused
 
 R = TypeVar("R")
 A = TypeVar("A", bound=Answer)
 Ids = Mapping[str, Any]
 """The parts of an address, by name."""
 SECRETS: Final = frozenset({"password", "otp"})
+NOTHING: Final = Body()
 
 
 @dataclass(frozen=True)
@@ -54,14 +57,16 @@ FRESH: Final = Proof("is_proven", is_proven)
 class Verb(Generic[R, A]):
     """One write. `name` is its part of the operation id, `path` its address in the API, `summary` its document.
 
-    `roles` are those that may. `done` is shown on the page afterwards, `incomplete` above the page where a form was not
-    valid. `told` makes the answer of the result and the ids where it is not the row that the operation returns.
+    `roles` are those that may, kinds of keys among them. `done` is shown on the page afterwards, `incomplete` above the
+    page where a form was not valid. `told` makes the answer of the result and the ids where it is not the row that the
+    operation returns. `part` is the type of the parts of its address. A write without a `body` has an empty form, and
+    `asks` are its own words for members of a body that others share.
     """
 
     name: str
     path: str
     operation: Callable[..., R]
-    body: type[Body]
+    body: type[Body] = Body
     roles: tuple[str, ...]
     answer: type[A]
     summary: str
@@ -70,6 +75,9 @@ class Verb(Generic[R, A]):
     proof: Proof | None = None
     incomplete: str = ""
     told: Callable[[R, Ids], A] | None = None
+    part: type = UUID
+    asks: Mapping[str, Ask] = field(default_factory=dict)
+    operation_id: str | None = None
 
     def __post_init__(self) -> None:
         given = {"tenant_id", "by", "at", *self.ids, *self._members}
@@ -89,9 +97,10 @@ class Verb(Generic[R, A]):
     def _members(self) -> frozenset[str]:
         return frozenset(self.body.model_fields) - SECRETS
 
-    def form(self, *args: Any, **options: Any) -> BodyForm:
+    @cached_property
+    def form(self) -> type[BodyForm]:
         """The form of its body."""
-        return form_class(self.body)(*args, **options)
+        return form_class(self.body, self.asks)
 
     def carry_out(self, request: Any, tenant_id: UUID, by: Actor, at: Any, ids: Ids, body: Body) -> R:
         """Call the operation, inside the transaction of the request."""
@@ -118,11 +127,17 @@ Home = Callable[[TenantRequest, Ids, Any], str]
 
 
 def page_of(
-    verb: AnyVerb | Mapping[str, AnyVerb], *, home: Home, render: Rendered | None = None
+    verb: AnyVerb | Mapping[str, AnyVerb],
+    *,
+    home: Home,
+    render: Rendered | None = None,
+    keeps: bool = False,
+    api_ids: Callable[..., Ids] = lambda request, **ids: ids,
 ) -> Callable[..., HttpResponseBase]:
     """Return the view that handles a verb from a page; with several verbs, `to` in the form selects one.
 
     With `render` a form that was not accepted is shown again with what was entered; forms in rows of a list have none.
+    Where it `keeps`, so is one whose write was refused. `api_ids` gives the ids of the API where the page has others.
     """
     verbs = {"": verb} if isinstance(verb, Verb) else verb
     (roles,) = {each.roles for each in verbs.values()}
@@ -131,32 +146,44 @@ def page_of(
         chosen = verbs.get("" if "" in verbs else request.POST.get("to", ""))
         if chosen is None:
             raise Http404
-        return _write_from_page(request, chosen, ids, home, render)
-
-    return in_tenant(*roles)(require_POST(post))
-
-
-def _write_from_page(
-    request: TenantRequest, verb: AnyVerb, ids: Ids, home: Home, render: Rendered | None
-) -> HttpResponse:
-    form = verb.form(request.POST)
-    if not form.is_valid():
-        if verb.incomplete:
-            messages.error(request, verb.incomplete)
+        form, status, known = chosen.form(request.POST), 422, api_ids(request, **ids)
+        if form.is_valid():
+            try:
+                result = _write_from_page(request, chosen, known, form.body)
+            except Refused as refusal:
+                if not keeps or refusal.status == NotFound.status:
+                    return _redirect_to_proof(request, form.body, refusal)
+                form.show_refusal(refusal)
+                status = refusal.status
+            else:
+                return redirect_back(request, home(request, ids, result))
+        elif chosen.incomplete:
+            messages.error(request, chosen.incomplete)
         if render is None:
             return redirect_back(request, home(request, ids, None))
-        return render(request, forms={verb.name: form}, status=422, **ids)
-    act = (request, request.tenant.id, request.caller.actor, request.as_of)
-    try:
-        result = verb.carry_out(*act, ids, form.body)
-    except ProofNeeded:
-        if any(proof_in(form.body)):
-            raise
-        # Whoever signs in elsewhere has no password: they show there who they are, and confirm then.
-        return redirect_to_reauthentication(request)
+        return render(request, forms={chosen.name: form}, status=status, **ids)
+
+    return in_tenant(*_roles_of_people(roles))(require_POST(post))
+
+
+def _write_from_page(request: TenantRequest, verb: AnyVerb, ids: Ids, body: Body) -> Any:
+    with undo_if_refused(request):
+        result = verb.carry_out(request, request.tenant.id, request.caller.actor, request.as_of, ids, body)
     if said := verb.sentence(result):
         messages.success(request, said)
-    return redirect_back(request, home(request, ids, result))
+    return result
+
+
+def _redirect_to_proof(request: TenantRequest, body: Body, refusal: Refused) -> HttpResponse:
+    """Lead whoever gave no proof to where they can, since some have no password here; raise any other refusal."""
+    if not isinstance(refusal, ProofNeeded) or any(proof_in(body)):
+        raise refusal
+    return redirect_to_reauthentication(request)
+
+
+def _roles_of_people(roles: tuple[str, ...]) -> list[str]:
+    """The roles among the callers that a verb names; none where every member may."""
+    return [] if "person" in roles else [role for role in roles if role in ROLES]
 
 
 def add_verbs(router: Router, module: str, verbs: Iterable[AnyVerb]) -> None:
@@ -165,11 +192,12 @@ def add_verbs(router: Router, module: str, verbs: Iterable[AnyVerb]) -> None:
         route = _route_of(verb)
         route.__module__ = module
         admits(*verb.roles)(route)
-        router.post(verb.path, summary=verb.summary, response={verb.status: verb.answer})(route)
+        response = {verb.status: verb.answer}
+        router.post(verb.path, summary=verb.summary, response=response, operation_id=verb.operation_id)(route)
 
 
 def _route_of(verb: AnyVerb) -> Callable[..., Any]:
-    def route(request: HttpRequest, *, body: Body, **ids: Any) -> HttpResponse | None:
+    def route(request: HttpRequest, *, body: Body = NOTHING, **ids: Any) -> HttpResponse | None:
         caller: Caller = caller_of(request)
 
         def write() -> Answer:
@@ -179,13 +207,14 @@ def _route_of(verb: AnyVerb) -> Callable[..., Any]:
 
         return run_once(request, write, status=verb.status)
 
-    declare_signature(route, verb.name, verb.answer, **dict.fromkeys(verb.ids, UUID), body=verb.body)
+    body = {"body": verb.body} if verb.body.model_fields else {}
+    declare_signature(route, verb.name, verb.answer, **dict.fromkeys(verb.ids, verb.part), **body)
     route.verb = verb  # type: ignore[attr-defined]
     return route
 
 
-def declare_signature(view: Callable[..., Any], name: str, answer: Any, **given: Any) -> None:
-    """Set the signature of a view from which ninja reads its input and its answer."""
+def declare_signature(view: Callable[..., Any], name: str, answer: Any, /, **given: Any) -> None:
+    """Give a view the signature from which ninja reads its input and its answer."""
     kinds = {"request": HttpRequest, **given}
     typed = [inspect.Parameter(each, inspect.Parameter.KEYWORD_ONLY, annotation=kind) for each, kind in kinds.items()]
     view.__name__ = name

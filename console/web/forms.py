@@ -61,6 +61,22 @@ class MomentField(forms.Field):
         return found + timedelta(minutes=1) if self.is_end else found
 
 
+class YesField(forms.TypedChoiceField):
+    """One of two buttons; true for the first, None for neither where it may be."""
+
+    def __init__(self, *, yes: str, no: str, required: bool = True) -> None:
+        super().__init__(
+            choices=[(yes, yes), (no, no)], coerce=lambda value: value == yes, empty_value=None, required=required
+        )
+
+
+class WordsField(forms.CharField):
+    """Words separated by spaces or commas."""
+
+    def clean(self, value: Any) -> Any:
+        return super().clean(value).replace(",", " ").split()
+
+
 class PlainSelect(forms.Select):
     """A select written in Python: Django's renders a template per option, which cost half of the Actions page."""
 
@@ -174,31 +190,10 @@ class ConfirmationForm(SettlementProofForm):
         return bool(self.cleaned_data["answer"] == "confirm")
 
 
-class BreakGlassReviewForm(forms.Form):
-    """The finding of a break-glass review."""
-
-    finding = forms.ChoiceField(
-        choices=[(each.value, each.value) for each in break_glass.Finding],
-        error_messages={"required": "Choose whether it was justified."},
-    )
-    reason = forms.CharField(max_length=LONGEST_TEXT, error_messages={"required": "Enter what you checked."})
-
-
 class LiftFreezeForm(forms.Form):
     """The reason for lifting a freeze."""
 
     reason = forms.CharField(max_length=1000, error_messages={"required": "Enter a reason for lifting it."})
-
-
-class RollBackRunForm(forms.Form):
-    """The reason for rolling back a run."""
-
-    reason = forms.CharField(
-        max_length=1000,
-        label="Reason",
-        widget=forms.Textarea(attrs={"rows": 2}),
-        error_messages={"required": "Enter a reason for the rollback."},
-    )
 
 
 _SCOPES = (
@@ -266,14 +261,6 @@ class PreferencesForm(forms.Form):
             "zone": self.cleaned_data["zone"] or None,
             "hides_guide": guide == "off" if guide else None,
         }
-
-
-class RemarkForm(forms.Form):
-    text = forms.CharField(
-        max_length=LONGEST_TEXT,
-        widget=forms.Textarea(attrs={"rows": 2, "id": "id_text"}),
-        error_messages={"required": "Enter a text."},
-    )
 
 
 def _chooser(named: Iterable[tuple[str, str]], nothing: str, label: str | None = None) -> forms.ChoiceField:
@@ -425,7 +412,7 @@ def _offer(form: forms.Form, name: str, named: Iterable[tuple[str, str]]) -> Non
     field.choices = [*field.choices, *named]  # type: ignore[misc]
 
 
-_SNOOZES = (
+SNOOZES = (
     ("1", "An hour"),
     ("4", "4 hours"),
     ("12", "12 hours"),
@@ -435,39 +422,12 @@ _SNOOZES = (
 )
 
 
-class SnoozeForm(forms.Form):
-    """For how long a case may sleep, and why."""
-
-    hours = forms.ChoiceField(choices=_SNOOZES, widget=PlainSelect)
-    reason = forms.CharField(max_length=1000, error_messages={"required": "Enter a reason."})
-
-    def until(self, *, as_of: datetime) -> datetime:
-        return as_of + timedelta(hours=int(self.cleaned_data["hours"]))
-
-
-class AssignmentForm(forms.Form):
-    """The assignee of a case: an operator of the tenant."""
-
-    to = forms.ChoiceField(widget=PlainSelect)
-
-    def __init__(self, *args: Any, owners: Iterable[tuple[str, str]], **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        _offer(self, "to", owners)
-
-
 class ReasonForm(forms.Form):
     """A reason, which stays in the record."""
 
     reason = forms.CharField(
         max_length=4000, error_messages={"required": "Enter a reason. It is kept in the audit log."}
     )
-
-
-class OverrideForm(ReasonForm):
-    """The tools that may start although the record is older than a head seen before, and for how long."""
-
-    tools = forms.CharField(max_length=2000)
-    minutes = forms.IntegerField(min_value=1)
 
 
 _KINDS = (
@@ -542,7 +502,7 @@ class BatchForm(forms.Form):
     scope = forms.ChoiceField(required=False, choices=[("picked", "picked"), ("all", "all")])
     filter = forms.CharField(required=False, max_length=2000)
     to = forms.ChoiceField(required=False, widget=PlainSelect)
-    hours = forms.ChoiceField(required=False, choices=_SNOOZES, widget=PlainSelect)
+    hours = forms.ChoiceField(required=False, choices=SNOOZES, widget=PlainSelect)
     reason = forms.CharField(required=False, max_length=1000)
 
     def __init__(self, *args: Any, owners: Iterable[tuple[str, str]], **kwargs: Any) -> None:
@@ -601,3 +561,59 @@ class ExportForm(forms.Form):
             "payloads": chosen["payloads"],
             "since": chosen["checkpoint"],
         }
+
+
+class RemarkForm(forms.Form):
+    text = forms.CharField(
+        max_length=LONGEST_TEXT,
+        widget=forms.Textarea(attrs={"rows": 2, "id": "id_text"}),
+        error_messages={"required": "Enter a text."},
+    )
+
+
+class SnoozeForm(forms.Form):
+    """For how long a case may sleep, and why."""
+
+    hours = forms.ChoiceField(choices=SNOOZES, widget=PlainSelect)
+    reason = forms.CharField(max_length=1000, error_messages={"required": "Enter a reason."})
+
+    def until(self, *, as_of: datetime) -> datetime:
+        return as_of + timedelta(hours=int(self.cleaned_data["hours"]))
+
+
+class AssignmentForm(forms.Form):
+    """The assignee of a case: an operator of the tenant."""
+
+    to = forms.ChoiceField(widget=PlainSelect)
+
+    def __init__(self, *args: Any, owners: Iterable[tuple[str, str]], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        _offer(self, "to", owners)
+
+
+class BreakGlassReviewForm(forms.Form):
+    """The finding of a break-glass review."""
+
+    finding = forms.ChoiceField(
+        choices=[(each.value, each.value) for each in break_glass.Finding],
+        error_messages={"required": "Choose whether it was justified."},
+    )
+    reason = forms.CharField(max_length=LONGEST_TEXT, error_messages={"required": "Enter what you checked."})
+
+
+class RollBackRunForm(forms.Form):
+    """The reason for rolling back a run."""
+
+    reason = forms.CharField(
+        max_length=1000,
+        label="Reason",
+        widget=forms.Textarea(attrs={"rows": 2}),
+        error_messages={"required": "Enter a reason for the rollback."},
+    )
+
+
+class OverrideForm(ReasonForm):
+    """The tools that may start although the record has gone back, and for how long."""
+
+    tools = forms.CharField(max_length=2000)
+    minutes = forms.IntegerField(min_value=1)
