@@ -19,7 +19,7 @@ from console.approvals.views import approvals, assignment, batch_votes, edits, q
 from console.audit import views as audit
 from console.break_glass import views as break_glass
 from console.calls import views as calls
-from console.cases.views import batches, cases, casework
+from console.cases.views import batches, cases
 from console.contracts import views as contracts
 from console.edge import stream
 from console.entrance import views as entrance
@@ -100,13 +100,13 @@ pages: list[URLPattern | URLResolver] = [
     path("cases/batches/<uuid:batch_id>", batches.show_batch, name="batch"),
     path("cases/batches/<uuid:batch_id>/turn", batches.change_batch, name="batch-turn"),
     path("cases/<uuid:case_id>", cases.case, name="case"),
-    path("cases/<uuid:case_id>/claim", casework.claim, name="case-claim"),
-    path("cases/<uuid:case_id>/assign", casework.assign, name="case-assign"),
-    path("cases/<uuid:case_id>/release", casework.release, name="case-release"),
-    path("cases/<uuid:case_id>/snooze", casework.snooze, name="case-snooze"),
-    path("cases/<uuid:case_id>/wake", casework.wake, name="case-wake"),
-    path("cases/<uuid:case_id>/reopen", casework.reopen, name="case-reopen"),
-    path("cases/<uuid:case_id>/comments", casework.comment, name="case-comment"),
+    path("cases/<uuid:case_id>/claim", cases.claim, name="case-claim"),
+    path("cases/<uuid:case_id>/assign", cases.assign, name="case-assign"),
+    path("cases/<uuid:case_id>/release", cases.release, name="case-release"),
+    path("cases/<uuid:case_id>/snooze", cases.snooze, name="case-snooze"),
+    path("cases/<uuid:case_id>/wake", cases.wake, name="case-wake"),
+    path("cases/<uuid:case_id>/reopen", cases.reopen, name="case-reopen"),
+    path("cases/<uuid:case_id>/comments", cases.comment, name="case-comment"),
     path("cases/<uuid:case_id>/steps", runbooks.case_step, name="case-step"),
     path("cases/<uuid:case_id>/resolve", cases.resolve, name="case-resolve"),
     path("cases/<uuid:case_id>/challenge", cases.challenge, name="case-challenge"),

@@ -69,6 +69,7 @@ EDGES = (
 MORE_EDGES = {
     "console/web/list_page.py": "the edge of every declared list: reads the clock once per call of the API",
     "console/verbs/verb.py": "the edge of every declared write: reads the clock once per call of the API",
+    "console/cases/schemas.py": "the edge of a snooze: its page asks for hours from now",
     "console/actions/envelope.py": "the answer about one action: how long ago it was read",
     "console/witness/server.py": "the edge of the witness: states when it saw a head",
     "console/accounts/sign_in/sessions.py": "the edge of signing in: whether a session has run out",

@@ -18,14 +18,13 @@ from console.actions.action_record import (
 )
 from console.actions.related_actions import find_related
 from console.actions.state_comparison import comparison_table, predicate_rows
-from console.cases import settlement_signing
+from console.cases import settlement_signing, verbs
 from console.cases.checklist import checklist_panel
 from console.cases.containment import containment_panel
 from console.cases.decisions import read_back_rows, recovery_decision, unknown_action_panel
 from console.cases.settlement_signing import settlement_of_case
 from console.edge.auth import Caller
 from console.web import labels
-from console.web.forms import SnoozeForm
 from ledger.actions.queries import actions
 from ledger.catalogue.rules.money import format_money
 from ledger.record.queries import events
@@ -166,7 +165,7 @@ def _choices(record: ActionRecord, case: Case, caller: Caller, *, at: datetime) 
         "may_reopen": "operator" in caller.roles and settled is not None and resolutions.can_be_reopened(held.state),
         "may_comment": bool({"operator", "reviewer", "compliance"} & caller.roles),
         "owners": sorted(directory.operators(tenant_id).items(), key=lambda pair: pair[1]) if works else [],
-        "snooze": SnoozeForm(auto_id="snooze-%s") if works else None,
+        "snooze": verbs.SNOOZE.form(auto_id="snooze-%s") if works else None,
         "why_not": why_not,
         "signing": sign,
         "ways": _with_a_form(ways),

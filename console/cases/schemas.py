@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
+from django import forms
+from django.utils import timezone
 from pydantic import AwareDatetime, Field
 
 from console.approvals.schemas import SigningKey
-from console.edge.schemas import Answer, Body, Comment, Paged, Reason, TextOrNull, Time
+from console.edge.schemas import Answer, Ask, Body, Comment, Paged, Reason, TextOrNull, Time
+from console.web.forms import SNOOZES, PlainSelect
 
 
 class CasesWanted(Paged):
@@ -63,11 +67,26 @@ class SettlementChallengeBody(Body):
 
 
 class AssignBody(Body):
-    to: Annotated[UUID, Field(strict=False, description="The pseudonym of an operator, as `claimed_by` has it.")]
+    to: Annotated[
+        UUID,
+        Field(strict=False, description="The pseudonym of an operator, as `claimed_by` has it."),
+        Ask(field=forms.UUIDField()),
+    ]
+
+
+class HoursFromNowField(forms.ChoiceField):
+    """One of some numbers of hours; the moment when they are over."""
+
+    def clean(self, value: Any) -> Any:
+        return timezone.now() + timedelta(hours=int(super().clean(value)))
 
 
 class SnoozeBody(Body):
-    until: Annotated[AwareDatetime, Field(strict=False)]
+    until: Annotated[
+        AwareDatetime,
+        Field(strict=False),
+        Ask(name="hours", field=HoursFromNowField(choices=SNOOZES, widget=PlainSelect)),
+    ]
     reason: Reason
 
 

@@ -12,13 +12,12 @@ from approvals.requests.rules import rendering
 from console.accounts import queries as directory
 from console.accounts.queries import actor_names
 from console.actions.action_record import event_rows
-from console.cases import settlement_signing
+from console.cases import settlement_signing, verbs
 from console.cases.checklist import checklist_panel
 from console.cases.containment import containment_panel
 from console.cases.context import PAGES, may_work_on, resolution_groups
 from console.edge.auth import Caller
 from console.web import labels
-from console.web.forms import SnoozeForm
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.rules.targets import target_text
 from ledger.record.queries import events, evidence
@@ -73,7 +72,7 @@ def ungated_context(tenant: Tenant, case: Case, *, caller: Caller, at: datetime)
         "may_reopen": "operator" in caller.roles and case.state == "RESOLVED",
         "may_comment": bool({"operator", "reviewer", "compliance"} & caller.roles),
         "owners": sorted(directory.operators(tenant.id).items(), key=lambda pair: pair[1]) if at_work else [],
-        "snooze": SnoozeForm(auto_id="snooze-%s") if at_work else None,
+        "snooze": verbs.SNOOZE.form(auto_id="snooze-%s") if at_work else None,
         "why_not": "" if at_work else "Only operators can resolve cases.",
         **_signing(case, caller, page["challenge"], at=at),
         "settled": _settlement(case, history, called) if case.state == "RESOLVED" else None,

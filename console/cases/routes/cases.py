@@ -10,19 +10,19 @@ from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from ninja import Query, Router
 
-from console.accounts import queries as directory
 from console.approvals import schemas as approval_schemas
 from console.approvals.routes.votes import signing_keys
-from console.cases import schemas, settlement_signing
+from console.cases import schemas, settlement_signing, verbs
 from console.edge import paging
 from console.edge.auth import Caller, NotAllowed, admits, caller_of
-from console.edge.schemas import CommentBody, CommentTaken, Page, ReasonBody
+from console.edge.schemas import Page
 from console.edge.transaction import after_commit, in_tenancy, run_once
+from console.verbs.verb import add_verbs
 from ledger.people.rules.statements import coverage_digest
 from ledger.record.rules.refusals import NotFound, ProofNeeded
 from reviews import queries as after
 from reviews.cases.operations import cases as operations
-from reviews.cases.operations import casework, settlements
+from reviews.cases.operations import settlements
 from reviews.cases.rules import resolutions
 from reviews.cases.rules.resolutions import HeldAction, Resolution
 from reviews.cases.rules.settlements import Act, act_of
@@ -91,45 +91,7 @@ def _proposal(case: Any, held: HeldAction, policy: str, caller: Caller) -> schem
     return schemas.Proposal.of(case, **terms, may_confirm=not why_not, why_not=why_not)
 
 
-@router.post(
-    "/reviews/{case_id}/claim", summary="Claim a case", response=schemas.CaseOwner, operation_id="approvals_claim_case"
-)
-@admits("operator")
-@in_tenancy
-def claim_case(request: HttpRequest, case_id: UUID) -> schemas.CaseOwner:
-    caller = caller_of(request)
-    casework.claim(tenant_id=caller.tenant_id, case_id=case_id, by=caller.actor, at=timezone.now())
-    return schemas.CaseOwner(case_id=case_id, claimed_by=caller.actor.id)
-
-
-@router.post(
-    "/reviews/{case_id}/release",
-    summary="Release a case",
-    response=schemas.CaseOwner,
-    operation_id="approvals_release_case",
-)
-@admits("operator")
-@in_tenancy
-def release_case(request: HttpRequest, case_id: UUID) -> schemas.CaseOwner:
-    caller = caller_of(request)
-    casework.release(tenant_id=caller.tenant_id, case_id=case_id, by=caller.actor, at=timezone.now())
-    return schemas.CaseOwner(case_id=case_id, claimed_by=None)
-
-
-@router.post(
-    "/reviews/{case_id}/comments",
-    summary="Comment on a case",
-    response={201: CommentTaken},
-    operation_id="approvals_comment",
-)
-@admits("operator", "reviewer", "compliance")
-@in_tenancy
-def comment(request: HttpRequest, case_id: UUID, body: CommentBody) -> CommentTaken:
-    caller = caller_of(request)
-    row = casework.comment(
-        tenant_id=caller.tenant_id, case_id=case_id, text=body.text, by=caller.actor, at=timezone.now()
-    )
-    return CommentTaken.of(row)
+add_verbs(router, __name__, (verbs.CLAIM, verbs.RELEASE, verbs.COMMENT))
 
 
 @router.post(
@@ -214,57 +176,4 @@ def _given_proof(request: HttpRequest, body: schemas.SignatureBody) -> settlemen
     return given
 
 
-@router.post("/reviews/{case_id}/assign", summary="Assign a case to an operator", response=schemas.CaseOwner)
-@admits("operator")
-@in_tenancy
-def assign(request: HttpRequest, case_id: UUID, body: schemas.AssignBody) -> schemas.CaseOwner:
-    caller = caller_of(request)
-    casework.assign(
-        tenant_id=caller.tenant_id,
-        case_id=case_id,
-        to=body.to,
-        among=directory.operators(caller.tenant_id),
-        by=caller.actor,
-        at=timezone.now(),
-    )
-    return schemas.CaseOwner(case_id=case_id, claimed_by=body.to)
-
-
-@router.post(
-    "/reviews/{case_id}/snooze",
-    summary="Snooze a case until a given time",
-    response=schemas.CaseSleep,
-)
-@admits("operator")
-@in_tenancy
-def snooze(request: HttpRequest, case_id: UUID, body: schemas.SnoozeBody) -> schemas.CaseSleep:
-    caller = caller_of(request)
-    casework.snooze(
-        tenant_id=caller.tenant_id,
-        case_id=case_id,
-        until=body.until,
-        reason=body.reason,
-        by=caller.actor,
-        at=timezone.now(),
-    )
-    return schemas.CaseSleep(case_id=case_id, snoozed_until=body.until)
-
-
-@router.post("/reviews/{case_id}/wake", summary="End the snooze of a case", response=schemas.CaseSleep)
-@admits("operator")
-@in_tenancy
-def wake(request: HttpRequest, case_id: UUID) -> schemas.CaseSleep:
-    caller = caller_of(request)
-    casework.wake(tenant_id=caller.tenant_id, case_id=case_id, by=caller.actor, at=timezone.now())
-    return schemas.CaseSleep(case_id=case_id, snoozed_until=None)
-
-
-@router.post("/reviews/{case_id}/reopen", summary="Reopen a settled case", response=schemas.CaseState)
-@admits("operator")
-@in_tenancy
-def reopen(request: HttpRequest, case_id: UUID, body: ReasonBody) -> schemas.CaseState:
-    caller = caller_of(request)
-    operations.reopen(
-        tenant_id=caller.tenant_id, case_id=case_id, reason=body.reason, by=caller.actor, at=timezone.now()
-    )
-    return schemas.CaseState(case_id=case_id, state="OPEN")
+add_verbs(router, __name__, (verbs.ASSIGN, verbs.SNOOZE, verbs.WAKE, verbs.REOPEN))

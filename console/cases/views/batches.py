@@ -9,15 +9,16 @@ from django.contrib import messages
 from django.http import Http404, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.views.decorators.http import require_POST
 
 from console.accounts import queries as directory
 from console.accounts.queries import actor_names
 from console.actions.action_record import event_rows
+from console.cases import verbs
 from console.cases.views.cases import TABS, case_filter, found_cases, queue_tabs
 from console.edge.http import TenantRequest, in_tenant
 from console.edge.transaction import after_commit
 from console.tasks import work_batches
+from console.verbs.verb import page_of
 from console.web import labels
 from console.web.forms import BatchForm
 from ledger.catalogue.rules.targets import target_text
@@ -90,15 +91,10 @@ def show_batch(request: TenantRequest, batch_id: UUID) -> HttpResponse:
     return render(request, "batches/_detail.html" if request.htmx else "batches/detail.html", context)
 
 
-@in_tenant("operator")
-@require_POST
-def change_batch(request: TenantRequest, batch_id: UUID) -> HttpResponse:
-    """Pause, resume or cancel."""
-    way = {"pause": batches.pause, "resume": batches.resume, "cancel": batches.cancel}.get(request.POST.get("to", ""))
-    if way is None:
-        raise Http404
-    way(tenant_id=request.tenant.id, batch_id=batch_id, by=request.caller.actor, at=request.as_of)
-    return redirect("batch", request.tenant.slug, batch_id)
+change_batch = page_of(
+    {"pause": verbs.PAUSE_BATCH, "resume": verbs.RESUME_BATCH, "cancel": verbs.CANCEL_BATCH},
+    home=lambda request, ids, result: reverse("batch", args=[request.tenant.slug, ids["batch_id"]]),
+)
 
 
 def _row(request: TenantRequest, row: Any, progress: Any, names: dict[UUID, str]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -17,14 +18,16 @@ from console.accounts.queries import actor_names
 from console.actions.action_record import payloads_of
 from console.actions.erased_pages import erased_page
 from console.approvals.schemas import Challenge
-from console.cases import settlement_signing
+from console.cases import settlement_signing, verbs
 from console.cases.context import case_context
 from console.cases.ungated_effects import ungated_context
 from console.edge.auth import NotAllowed
 from console.edge.http import TenantRequest, in_tenant, record_page_view, undo_if_refused
 from console.edge.transaction import json_response
+from console.verbs.form import BodyForm
+from console.verbs.verb import Ids, page_of
 from console.web import labels
-from console.web.forms import BatchForm, CaseFilter, ConfirmationForm, RemarkForm, ResolutionForm
+from console.web.forms import BatchForm, CaseFilter, ConfirmationForm, ResolutionForm
 from console.web.labels import action_title
 from console.web.list_page import Column, FilterNotValid, ListPage, amount_column, list_context, pager_context
 from console.web.spreadsheets import MOST_EXPORTED
@@ -266,10 +269,11 @@ def _render_refusal(
 
 def render_case(
     request: TenantRequest,
+    /,
     case_id: UUID,
     *,
     resolution: ResolutionForm | None = None,
-    remark: RemarkForm | None = None,
+    forms: Mapping[str, BodyForm] = MappingProxyType({}),
     refusal: Refused | None = None,
     status: int = 200,
 ) -> HttpResponse:
@@ -286,7 +290,7 @@ def render_case(
         "refusal": refusal,
         "typed": _unoffered_text(page, resolution) if refusal else None,
         "form": resolution or ResolutionForm(allowed=[]),
-        "comment_form": remark or RemarkForm(),
+        "comment_form": forms.get("comment") or verbs.COMMENT.form(),
     }
     return render(request, "cases/_detail.html" if request.htmx else "cases/detail.html", context, status=status)
 
@@ -392,3 +396,16 @@ def _case_title(case: Case, accepted: str) -> dict[str, str]:
         there = f" ({accepted})" if case.resolution == "ACCEPT" and accepted else ""
         return {"found": f"Settled: {settled}{there}", "reason": f"Earlier: {label.lower()}"}
     return {"found": label, "reason": labels.case_reason_label(case.reason) if case.discrepancy else ""}
+
+
+def _home(request: TenantRequest, ids: Ids, result: Any) -> str:
+    return reverse("case", args=[request.tenant.slug, ids["case_id"]])
+
+
+claim = page_of(verbs.CLAIM, home=_home)
+release = page_of(verbs.RELEASE, home=_home)
+assign = page_of(verbs.ASSIGN, home=_home, render=render_case)
+snooze = page_of(verbs.SNOOZE, home=_home, render=render_case)
+wake = page_of(verbs.WAKE, home=_home)
+reopen = page_of(verbs.REOPEN, home=_home, render=render_case)
+comment = page_of(verbs.COMMENT, home=_home, render=render_case)
