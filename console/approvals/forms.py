@@ -10,7 +10,6 @@ from uuid import UUID
 from django import forms
 from django.http import QueryDict
 
-from approvals.requests.rules import threads
 from approvals.voting.operations.batch_votes import DisplayedItem
 from approvals.voting.rules import batches, binding
 from approvals.voting.rules.quorum import EVERYBODY
@@ -77,16 +76,6 @@ class QueueFilter(forms.Form):
 
 def _person(gone: list[tuple[str, str]]) -> list[tuple[str, str]]:
     return [(held, "Somebody who has left") for held, _ in gone if _AN_ID.fullmatch(held)]
-
-
-class CommentForm(forms.Form):
-    """A line of an approval's thread, or a question to its agent."""
-
-    text = forms.CharField(
-        max_length=threads.LONGEST,
-        widget=forms.Textarea(attrs={"rows": 2}),
-        error_messages={"required": "Enter a text."},
-    )
 
 
 class BatchVoteForm(forms.Form):

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from uuid import UUID
 
+from django import forms
 from pydantic import Field
 
 from approvals.requests.rules import threads
 from approvals.voting.rules import batches, binding
-from console.edge.schemas import Answer, Body, Paged, SpeltTime, TextOrNull, Time
+from console.edge.schemas import Answer, Ask, Body, Paged, SpeltTime, TextOrNull, Time
+
 from ledger.people.rules.statements import confirmation_code
 
 if TYPE_CHECKING:
@@ -89,11 +91,22 @@ class AssigneeBody(Body):
             strict=False,
             description="The pseudonym of an approver. Default: the approver with the fewest open requests.",
         ),
+        Ask(field=forms.UUIDField(required=False)),
     ] = None
 
 
 class LineBody(Body):
-    text: Annotated[str, Field(min_length=1, max_length=threads.LONGEST)]
+    text: Annotated[
+        str,
+        Field(min_length=1, max_length=threads.LONGEST),
+        Ask(
+            field=forms.CharField(
+                max_length=threads.LONGEST,
+                widget=forms.Textarea(attrs={"rows": 2}),
+                error_messages={"required": "Enter a text."},
+            )
+        ),
+    ]
 
 
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]

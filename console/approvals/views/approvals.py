@@ -11,9 +11,8 @@ from django.urls import reverse
 from approvals.requests.queries import approvals
 from approvals.voting.operations import eligibility
 from console.actions.erased_pages import erased_page
-from console.approvals import queue
+from console.approvals import queue, verbs
 from console.approvals.context import approval_context
-from console.approvals.forms import CommentForm
 from console.edge.http import TenantRequest, in_tenant, record_page_view
 from console.web.forms import VoteForm
 from ledger.record.rules.refusals import Refused
@@ -43,7 +42,7 @@ def render_approval(
         "approval": shown,
         "form": form,
         "work": queue.assignment_panel(request, found, eligible, shown["names"]),
-        "said": CommentForm(auto_id="said-%s"),
+        "said": verbs.COMMENT.form(auto_id="said-%s"),
         "refusal": refusal,
     }
     name = "approvals/_detail.html" if request.htmx else "approvals/detail.html"
