@@ -25,12 +25,14 @@ _TITLES = {
 
 
 def record_review(
-    *, tenant_id: UUID, use_id: UUID, finding: Finding, reason: str, by: ledger.Actor, at: datetime
+    *, tenant_id: UUID, emergency_id: UUID, finding: Finding, reason: str, by: ledger.Actor, at: datetime
 ) -> str:
-    """Record one person's review; an unjustified use opens a security incident. Return the state after it."""
-    state = break_glass.review_use(tenant_id=tenant_id, use_id=use_id, finding=finding, reason=reason, by=by, at=at)
+    """One person's review; what was not justified becomes a security incident with it. The state after."""
+    state = break_glass.review_use(
+        tenant_id=tenant_id, use_id=emergency_id, finding=finding, reason=reason, by=by, at=at
+    )
     if finding is Finding.NOT_JUSTIFIED:
-        used = approvers.break_glass_use(tenant_id, use_id)
+        used = approvers.break_glass_use(tenant_id, emergency_id)
         _alarm(used, "not_justified", by=by, at=at)
     return state
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Annotated
 from uuid import UUID
 
+from django import forms
 from pydantic import Field
 
 from approvals.voting.rules import break_glass
-from console.edge.schemas import Answer, Body, Paged, Reason, SpeltTime, Time
+from console.edge.schemas import Answer, Ask, Body, Paged, Reason, SpeltTime, Time
 
 
 class EmergenciesWanted(Paged):
@@ -20,8 +21,17 @@ class EmergenciesWanted(Paged):
 class EmergencyReviewBody(Body):
     """What somebody found who looked at it afterwards."""
 
-    finding: Annotated[break_glass.Finding, Field(strict=False)]
-    reason: Reason
+    finding: Annotated[
+        break_glass.Finding,
+        Field(strict=False),
+        Ask(
+            field=forms.ChoiceField(
+                choices=[(each.value, each.value) for each in break_glass.Finding],
+                error_messages={"required": "Choose whether it was justified."},
+            )
+        ),
+    ]
+    reason: Annotated[Reason, Ask(missing="Enter what you checked.")]
 
 
 class EmergencyReview(Answer):

@@ -2,61 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from django.contrib import messages
 from django.http import HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import render
 from django.urls import reverse
-from django.views.decorators.http import require_POST
 
-from approvals.voting.rules import break_glass as rules
-from console.break_glass import operations as break_glass_operations
+from console.break_glass import verbs
 from console.break_glass.lists import BREAK_GLASS, FOUND
 from console.edge.http import TenantRequest, in_tenant
-from console.web.forms import BreakGlassReviewForm
+from console.verbs.form import BodyForm
+from console.verbs.verb import page_of
 from console.web.list_page import list_context
 from ledger.people.queries import is_same_person
 
 if TYPE_CHECKING:
     from approvals.models import BreakGlassUse
 
-REVIEWERS = ("reviewer", "operator", "compliance", "administrator")
-
 
 @in_tenant()
 def page(request: TenantRequest) -> HttpResponse:
-    return _page(request, BreakGlassReviewForm())
-
-
-@in_tenant(*REVIEWERS)
-@require_POST
-def review(request: TenantRequest, emergency_id: UUID) -> HttpResponse:
-    form = BreakGlassReviewForm(request.POST)
-    if not form.is_valid():
-        return _page(request, form, about=emergency_id, status=422)
-    break_glass_operations.record_review(
-        tenant_id=request.tenant.id,
-        use_id=emergency_id,
-        finding=rules.Finding(form.cleaned_data["finding"]),
-        reason=form.cleaned_data["reason"],
-        by=request.caller.actor,
-        at=request.as_of,
-    )
-    messages.success(request, "Recorded: your review of this use of break-glass.")
-    return redirect("emergencies", request.tenant.slug)
+    return _page(request)
 
 
 def _page(
-    request: TenantRequest, form: BreakGlassReviewForm, *, about: UUID | None = None, status: int = 200
+    request: TenantRequest,
+    /,
+    *,
+    forms: Mapping[str, BodyForm] = MappingProxyType({}),
+    emergency_id: UUID | None = None,
+    status: int = 200,
 ) -> HttpResponse:
+    form = forms.get("review") or verbs.REVIEW.form()
     waiting, done = BREAK_GLASS.rows(request, 100), BREAK_GLASS.rows(request, 50, reviewed=True)
     context = {
         "here": "approvals",
         "approvals_href": reverse("approvals", args=[request.tenant.slug]),
         "waiting": [
-            shown | _review_context(request, shown["row"], form if shown["row"].id == about else None)
+            shown | _review_context(request, shown["row"], form if shown["row"].id == emergency_id else None)
             for shown in waiting
         ],
         "done": [shown | _review_context(request, shown["row"], None) for shown in done],
@@ -66,7 +52,14 @@ def _page(
     return render(request, "break_glass/page.html", context, status=status)
 
 
-def _review_context(request: TenantRequest, used: BreakGlassUse, form: BreakGlassReviewForm | None) -> dict[str, Any]:
+review = page_of(
+    verbs.REVIEW,
+    home=lambda request, ids, result: reverse("emergencies", args=[request.tenant.slug]),
+    render=_page,
+)
+
+
+def _review_context(request: TenantRequest, used: BreakGlassUse, form: BodyForm | None) -> dict[str, Any]:
     mine = request.caller.actor.id
     gone = [used.used_by, *(UUID(each["actor"]) for each in used.reviews)]
     return {

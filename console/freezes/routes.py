@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from uuid import UUID
-
 from django.http import HttpRequest
 from django.utils import timezone
 from ninja import Router
 
 from console.cases import containment
 from console.edge.auth import admits, caller_of
-from console.edge.schemas import ReasonBody
 from console.edge.transaction import in_tenancy
-from console.freezes import schemas
+from console.freezes import schemas, verbs
 from console.freezes.lists import FREEZES
+from console.verbs.verb import add_verbs
 from console.web.list_page import add_lists
-from ledger.actions.queries import freezes
 from ledger.catalogue.operations import registration
 
 router = Router(tags=["Cases and incidents"])
@@ -49,18 +46,4 @@ def freeze(request: HttpRequest, body: schemas.FreezeBody) -> schemas.FreezePlac
 add_lists(router, __name__, FREEZES)
 
 
-@router.post(
-    "/freezes/{freeze_id}/lift",
-    summary="Lift a freeze; answers with related open cases and incidents",
-    response=schemas.Lifted,
-    operation_id="approvals_lift",
-)
-@admits("operator", "administrator")
-@in_tenancy
-def lift(request: HttpRequest, freeze_id: UUID, body: ReasonBody) -> schemas.Lifted:
-    caller = caller_of(request)
-    registration.lift_freeze(
-        tenant_id=caller.tenant_id, freeze_id=freeze_id, reason=body.reason, actor=caller.actor, at=timezone.now()
-    )
-    row = freezes.freezes_by_id(caller.tenant_id, [freeze_id])[freeze_id]
-    return schemas.Lifted(freeze_id=freeze_id, lifted=True, still_open=schemas.OpenWork.of(row))
+add_verbs(router, __name__, [verbs.LIFT])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
-from uuid import UUID
 
 from django.contrib import messages
 from django.http import HttpResponse
@@ -17,13 +16,14 @@ from console.cases.containment import (
     freeze_choices,
     freezes_asked_for,
     freezes_placed_message,
-    open_work_message,
     open_work_panels,
 )
 from console.edge.http import TenantRequest, in_tenant, redirect_back
+from console.freezes import verbs
 from console.freezes.lists import FREEZES
 from console.incidents.views import incident_tabs
-from console.web.forms import FreezeForm, LiftFreezeForm
+from console.verbs.verb import page_of
+from console.web.forms import FreezeForm
 from console.web.spreadsheets import MOST_EXPORTED
 from ledger.actions.queries import freezes
 from ledger.catalogue.operations import registration
@@ -73,23 +73,7 @@ def place(request: TenantRequest) -> HttpResponse:
     return redirect_back(request, reverse("freezes", args=[request.tenant.slug]))
 
 
-@in_tenant("operator", "administrator")
-@require_POST
-def lift(request: TenantRequest, freeze_id: UUID) -> HttpResponse:
-    form = LiftFreezeForm(request.POST)
-    if form.is_valid():
-        registration.lift_freeze(
-            tenant_id=request.tenant.id,
-            freeze_id=freeze_id,
-            reason=form.cleaned_data["reason"],
-            actor=request.caller.actor,
-            at=request.as_of,
-        )
-        row = freezes.freezes_by_id(request.tenant.id, [freeze_id])[freeze_id]
-        messages.success(request, f"Lifted. New actions can start again. {open_work_message(request.tenant, row)}")
-    else:
-        messages.error(request, "Not lifted: enter a reason.")
-    return redirect_back(request, reverse("freezes", args=[request.tenant.slug]))
+lift = page_of(verbs.LIFT, home=lambda request, ids, result: reverse("freezes", args=[request.tenant.slug]))
 
 
 def _rows(request: TenantRequest, found: Sequence[Freeze]) -> list[dict[str, Any]]:

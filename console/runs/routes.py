@@ -5,16 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
-from django.utils import timezone
 from ninja import Router
 
 from approvals.sessions import queries as sessions_queries
 from console.edge.auth import Caller, admits, caller_of
-from console.edge.schemas import ReasonBody
 from console.edge.transaction import in_tenancy, json_response
 from console.runs import context as runs_context
-from console.runs import schemas
-from ledger.actions import operations as ledger_orders
+from console.runs import schemas, verbs
+from console.verbs.verb import add_verbs
 from ledger.catalogue import queries as catalogue_queries
 from ledger.record.rules.refusals import NotFound
 from reviews.recovery.rules import recovery_table
@@ -35,20 +33,10 @@ def get_run(request: HttpRequest, run_id: str) -> schemas.Workflow:
     found = runs_context.load_run(caller.tenant_id, run_id)
     if found is None or not _is_theirs(caller, found):
         raise NotFound
-    return _run_answer(found)
+    return verbs.run_answer(found)
 
 
-@router.post("/runs/{run_id}/cancel", summary="Roll back a run, last step first", response=schemas.Workflow)
-@admits("oper", "operator")
-@in_tenancy
-def cancel_run(request: HttpRequest, run_id: str, body: ReasonBody) -> schemas.Workflow:
-    caller = caller_of(request)
-    ledger_orders.unwind_run(
-        tenant_id=caller.tenant_id, run_id=run_id, reason=body.reason, actor=caller.actor, at=timezone.now()
-    )
-    found = runs_context.load_run(caller.tenant_id, run_id)
-    assert found is not None
-    return _run_answer(found)
+add_verbs(router, __name__, [verbs.CANCEL])
 
 
 @router.post(
@@ -89,7 +77,3 @@ def _is_theirs(caller: Caller, found: runs_context.RunView) -> bool:
         return True
     theirs = set(sessions_queries.sessions_of_key(caller.tenant_id, caller.actor.id))
     return any(one.row.session_id in theirs for one in found.steps)
-
-
-def _run_answer(found: runs_context.RunView) -> schemas.Workflow:
-    return schemas.Workflow.of(found, steps=[schemas.RunStep.of(one) for one in found.steps])

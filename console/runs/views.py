@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from django.contrib import messages
 from django.http import Http404, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import render
 from django.urls import reverse
-from django.views.decorators.http import require_POST
 
 from approvals.sessions import queries as sessions_queries
 from console.edge.http import TenantRequest, in_tenant
 from console.runs import context as runs_context
+from console.runs import verbs
 from console.sessions import session_context
 from console.sessions.context import summary_panel
-from console.web.forms import RollBackRunForm
-from ledger.actions import operations as ledger_orders
+from console.verbs.verb import page_of
 from reviews import queries as after
 
 
@@ -39,36 +37,19 @@ def run(request: TenantRequest, run_id: str) -> HttpResponse:
         "back": back,
         "case_href": _case_href(request, back),
         "goal": goal,
-        "form": RollBackRunForm() if _may_cancel(request) and found.unwinding is None else None,
+        "may_cancel": "operator" in request.caller.roles and found.unwinding is None,
         "live_ids": " ".join(map(str, steps)),
         **summary_panel(request.tenant.slug, session_context.actions_of_run(request.tenant.id, run_id)),
     }
     return render(request, "runs/_detail.html" if request.htmx else "runs/detail.html", context)
 
 
-@in_tenant("operator")
-@require_POST
-def cancel_run(request: TenantRequest, run_id: str) -> HttpResponse:
-    form = RollBackRunForm(request.POST)
-    if form.is_valid():
-        ledger_orders.unwind_run(
-            tenant_id=request.tenant.id,
-            run_id=run_id,
-            reason=form.cleaned_data["reason"],
-            actor=request.caller.actor,
-            at=request.as_of,
-        )
-        messages.success(request, "Rollback started. New steps are blocked in this run.")
-    else:
-        messages.error(request, "Not rolled back: enter a reason.")
-    return redirect("run", request.tenant.slug, run_id)
+cancel_run = page_of(
+    verbs.CANCEL, home=lambda request, ids, result: reverse("run", args=[request.tenant.slug, ids["run_id"]])
+)
 
 
 def _case_href(request: TenantRequest, back: runs_context.RollbackStatus | None) -> str:
     """The address where a person settles what the run waits for."""
     case = after.case_of(request.tenant.id, back.waits_at) if back and back.waits_at else None
     return reverse("case", args=[request.tenant.slug, case.id]) if case else ""
-
-
-def _may_cancel(request: TenantRequest) -> bool:
-    return "operator" in request.caller.roles
