@@ -6,10 +6,11 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from uuid import UUID
 
+from django import forms
 from ninja import Schema
 from pydantic import Field
 
-from console.edge.schemas import Answer, Body, Moment, Paged, SpeltTime, TextOrNull, Time
+from console.edge.schemas import Answer, Ask, Body, Moment, Paged, SpeltTime, TextOrNull, Time
 from console.web import labels
 from ledger.record.rules.outcomes import Outcome, outcome_of
 from reviews.tracing.rules.spans import SpanStatus, Stage
@@ -38,7 +39,7 @@ class ActionWanted(Schema):
 
 
 class CancelBody(Body):
-    reason: Annotated[str, Field(max_length=4000)] = ""
+    reason: Annotated[str, Field(max_length=4000), Ask(field=forms.CharField(max_length=4000))] = ""
 
 
 class Question(Answer):

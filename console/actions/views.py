@@ -15,8 +15,8 @@ from django.urls import reverse
 from django.utils.safestring import SafeString, mark_safe
 from django.views.decorators.http import require_POST
 
-from approvals.execution.operations import executions
 from console.accounts.queries import actor_names
+from console.actions import verbs
 from console.actions.action_context import action_context
 from console.actions.action_record import load_action_record, parse_arguments, payload_of, payloads_of
 from console.actions.erased_pages import erased_page
@@ -26,6 +26,7 @@ from console.edge.proofs import proof_panel
 from console.runs import context as runs_context
 from console.standing_approvals.context import pass_notice
 from console.templatetags.console import marked, outcome_badge, stamp
+from console.verbs.verb import page_of
 from console.web import labels
 from console.web.forms import ActionFilter, ReasonForm
 from console.web.labels import action_title, format_json
@@ -220,22 +221,9 @@ def verify(request: TenantRequest, action_id: UUID) -> HttpResponse:
     return redirect("action", request.tenant.slug, action_id)
 
 
-@in_tenant("operator")
-@require_POST
-def cancel(request: TenantRequest, action_id: UUID) -> HttpResponse:
-    found, form = _get_or_404(request, action_id), ReasonForm(request.POST)
-    if not form.is_valid():
-        messages.error(request, "Not cancelled: enter a reason.")
-        return redirect("action", request.tenant.slug, action_id)
-    executions.cancel_action(
-        tenant_id=request.tenant.id,
-        action_id=found.id,
-        reason=form.cleaned_data["reason"],
-        by=request.caller.actor,
-        at=request.as_of,
-    )
-    messages.success(request, "Action cancelled. Nothing was executed.")
-    return redirect("action", request.tenant.slug, action_id)
+cancel = page_of(
+    verbs.CANCEL, home=lambda request, ids, result: reverse("action", args=[request.tenant.slug, ids["action_id"]])
+)
 
 
 @in_tenant("operator")

@@ -27,7 +27,7 @@ from approvals.sessions import queries as sessions_queries
 from approvals.voting.queries import votes
 from console.accounts import operations as accounts_operations
 from console.actions import envelope
-from console.actions.routes.actions import erasure_refusal
+from console.actions.visibility import erasure_refusal
 from console.approvals.context import verdict_for_agent
 from console.edge import paging, problems
 from console.edge.auth import Caller, admits, caller_of

@@ -14,20 +14,18 @@ from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from ninja import Query, Router
 
-from approvals.execution.operations import executions
 from approvals.sessions import queries as sessions_queries
-from console.actions import envelope, schemas
+from console.actions import envelope, schemas, verbs, visibility
 from console.edge import paging
 from console.edge.auth import admits, caller_of
 from console.edge.schemas import Page, ReasonBody
 from console.edge.transaction import in_tenancy, json_response, run_once
+from console.verbs.verb import add_verbs
 from ledger.actions.queries import actions
 from ledger.log.queries import log
 from ledger.record.queries import events
-from ledger.record.rules.encryption import EvidenceErased
 from ledger.record.rules.lifecycle import NEEDS, TRANSITIONS, State
 from ledger.record.rules.refusals import NotFound
-from ledger.retention import queries as retention_queries
 from reviews import queries as reviews_queries
 from reviews.cases.operations import cases
 from reviews.tracing import queries as tracing
@@ -168,18 +166,7 @@ def get_report(request: HttpRequest, action_id: UUID) -> schemas.Report:
     return envelope.issue_report(request, actions.latest_event(action.tenant_id, action.id), at=timezone.now())
 
 
-@router.post(
-    "/actions/{action_id}/cancel", summary="Cancel an action that has not started", response=schemas.ActionState
-)
-@admits("agent", "oper", "operator")
-@in_tenancy
-def cancel(request: HttpRequest, action_id: UUID, body: schemas.CancelBody) -> schemas.ActionState:
-    caller = caller_of(request)
-    action = visible_action(request, action_id)
-    executions.cancel_action(
-        tenant_id=caller.tenant_id, action_id=action.id, reason=body.reason, by=caller.actor, at=timezone.now()
-    )
-    return schemas.ActionState(action_id=action_id, state="FAILED")
+add_verbs(router, __name__, [verbs.CANCEL])
 
 
 @router.post(
@@ -215,24 +202,6 @@ def open_case(request: HttpRequest, action_id: UUID, body: ReasonBody) -> schema
 
 
 def visible_action(request: HttpRequest, action_id: UUID, *, or_erased: bool = False) -> Any:
-    """The action, if the caller may see it: an agent key sees those of its own sessions.
-
-    Of one that was erased nothing is left to answer with but its bare events.
-    """
+    """The action that a request is about, if its caller may see it."""
     caller = caller_of(request)
-    action = actions.action(caller.tenant_id, action_id)
-    if action is None:
-        raise NotFound
-    if caller.kind == "agent":
-        session = sessions_queries.session(caller.tenant_id, action.session_id)
-        if session is None or session.key_actor != caller.actor.id:
-            raise NotFound
-    gone = None if or_erased else retention_queries.erased_subject(caller.tenant_id, action_id)
-    if gone is not None:
-        raise erasure_refusal(gone.erasure_id)
-    return action
-
-
-def erasure_refusal(erasure_id: UUID) -> EvidenceErased:
-    """The refusal of what an erased action could answer with."""
-    return EvidenceErased(f"This was erased under request {erasure_id}; its events stay at /history.")
+    return visibility.visible_action(caller.tenant_id, caller.actor, action_id, or_erased=or_erased)
