@@ -20,7 +20,9 @@ from console.accounts.members import queries as members_queries
 from console.accounts.queries import actor_names
 from console.accounts.step_up import is_proven, is_recently_authenticated, redirect_to_reauthentication
 from console.edge.http import TenantRequest, in_tenant
+from console.people import verbs
 from console.people.forms import DateRangeForm, DelegationForm, EnrolmentForm
+from console.verbs.verb import Ids, page_of
 from console.web.forms import PreferencesForm
 from ledger.record.rules.refusals import ProofNeeded
 
@@ -99,19 +101,6 @@ def start_absence(request: TenantRequest) -> HttpResponse:
     return redirect("me", request.tenant.slug)
 
 
-@in_tenant()
-@require_POST
-def end_absence(request: TenantRequest, absence_id: UUID) -> HttpResponse:
-    row = approvers.absence(request.tenant.id, absence_id)
-    if row is None or row.actor_id != request.caller.actor.id:
-        raise Http404("Absence not found.")
-    delegations.end_absence(
-        tenant_id=request.tenant.id, absence_id=absence_id, by=request.caller.actor, at=request.as_of
-    )
-    messages.success(request, "Absence ended.")
-    return redirect("me", request.tenant.slug)
-
-
 @in_tenant("reviewer")
 @require_POST
 def delegate(request: TenantRequest) -> HttpResponse:
@@ -140,17 +129,26 @@ def delegate(request: TenantRequest) -> HttpResponse:
     return redirect("me", request.tenant.slug)
 
 
-@in_tenant()
-@require_POST
-def end_delegation(request: TenantRequest, delegation_id: UUID) -> HttpResponse:
+def _home(request: TenantRequest, ids: Ids, result: Any) -> str:
+    return reverse("me", args=[request.tenant.slug])
+
+
+def _own_absence(request: TenantRequest, *, absence_id: UUID) -> Ids:
+    row = approvers.absence(request.tenant.id, absence_id)
+    if row is None or row.actor_id != request.caller.actor.id:
+        raise Http404("Absence not found.")
+    return {"absence_id": absence_id}
+
+
+def _own_delegation(request: TenantRequest, *, delegation_id: UUID) -> Ids:
     row = approvers.delegation(request.tenant.id, delegation_id)
     if row is None or request.caller.actor.id not in (row.from_actor, row.to_actor):
         raise Http404("Delegation not found.")
-    delegations.end_delegation(
-        tenant_id=request.tenant.id, delegation_id=delegation_id, by=request.caller.actor, at=request.as_of
-    )
-    messages.success(request, "Ended.")
-    return redirect("me", request.tenant.slug)
+    return {"delegation_id": delegation_id}
+
+
+end_absence = page_of(verbs.COME_BACK, home=_home, api_ids=_own_absence)
+end_delegation = page_of(verbs.END_DELEGATION, home=_home, api_ids=_own_delegation)
 
 
 def _page(request: TenantRequest, *, status: int = 200, **shown: Any) -> HttpResponse:

@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.utils import timezone
 from ninja import Query, Router
 
-from approvals.voting.operations import approver_keys, delegations
+from approvals.voting.operations import delegations
 from approvals.voting.queries import approvers
 from console.accounts.members import enrolment
 from console.accounts.members import operations as people
@@ -21,14 +21,13 @@ from console.edge import paging
 from console.edge.auth import NotAllowed, admits, caller_of
 from console.edge.schemas import Page, Paged
 from console.edge.transaction import in_tenancy
-from console.people import schemas
+from console.people import schemas, verbs
 from console.people.lists import DELEGATIONS, PASSKEYS, PEOPLE
+from console.verbs.verb import add_verbs
 from console.web.list_page import add_lists
-from ledger.people.rules.confirmation import Answer
 from ledger.record.rules.refusals import NotFound, ProofNeeded
 
 router = Router(tags=["People"])
-ANSWERERS = ("administrator", "reviewer")
 
 
 def _doer(request: HttpRequest) -> dict[str, Any]:
@@ -70,32 +69,7 @@ def invite_again(request: HttpRequest, member_id: UUID, body: schemas.ProofBody)
     return schemas.Invitation(member_id=member_id, invitation=_address(token))
 
 
-@router.post(
-    "/members/{member_id}/roles",
-    summary="Change roles and groups; granting yourself approval rights needs a second administrator",
-    response=schemas.Member,
-)
-@admits("administrator")
-@in_tenancy
-def change(request: HttpRequest, member_id: UUID, body: schemas.PlaceBody) -> schemas.Member:
-    proven = is_proven(request, body.password, body.otp)
-    wanted: dict[str, Any] = {"roles": body.roles, "groups": body.groups}
-    people.change_member(**_with_person(request), member_id=member_id, **wanted, is_proven=proven)
-    return _one(request, member_id)
-
-
-@router.post(
-    "/members/{member_id}/answer",
-    summary="Confirm or reject a change as the second administrator",
-    response=schemas.Member,
-)
-@admits("administrator")
-@in_tenancy
-def answer_proposal(request: HttpRequest, member_id: UUID, body: schemas.AnswerProposalBody) -> schemas.Member:
-    proven = is_proven(request, body.password, body.otp)
-    answer = Answer.CONFIRM if body.confirm else Answer.DECLINE
-    people.answer_proposal(**_doer(request), member_id=member_id, answer=answer, is_proven=proven)
-    return _one(request, member_id)
+add_verbs(router, __name__, (verbs.CHANGE, verbs.ANSWER_PROPOSAL))
 
 
 @router.post("/members/{member_id}/links", summary="Link two accounts of one person", response=schemas.Member)
@@ -103,27 +77,10 @@ def answer_proposal(request: HttpRequest, member_id: UUID, body: schemas.AnswerP
 @in_tenancy
 def link(request: HttpRequest, member_id: UUID, body: schemas.MemberLinkBody) -> schemas.Member:
     people.link_accounts(**_doer(request), member_ids=[member_id, body.member_id])
-    return _one(request, member_id)
+    return verbs.member_answer(caller_of(request).tenant_id, member_id, timezone.now())
 
 
-@router.post(
-    "/members/{member_id}/separation",
-    summary="Request separation of linked accounts; a second administrator confirms",
-    response=schemas.Member,
-)
-@admits("administrator")
-@in_tenancy
-def separate(request: HttpRequest, member_id: UUID) -> schemas.Member:
-    people.propose_separation(**_with_person(request), member_id=member_id)
-    return _one(request, member_id)
-
-
-@router.post("/members/{member_id}/remove", summary="Remove a member", response=schemas.MemberRemoved)
-@admits("administrator")
-@in_tenancy
-def remove(request: HttpRequest, member_id: UUID, body: schemas.StopBody) -> schemas.MemberRemoved:
-    people.remove_member(**_doer(request), member_id=member_id, reason=body.reason)
-    return schemas.MemberRemoved(member_id=member_id, removed=True)
+add_verbs(router, __name__, (verbs.SEPARATE, verbs.REMOVE))
 
 
 # Approvers' keys
@@ -166,60 +123,8 @@ def enrol(request: HttpRequest, body: schemas.EnrolBody) -> schemas.ApproverKey:
     return schemas.ApproverKey.of(row)
 
 
-@router.post(
-    "/approver-keys/{approver_key_id}/confirm",
-    summary="Confirm another person's passkey",
-    response=schemas.ApproverKey,
-)
-@admits(*ANSWERERS)
-@in_tenancy
-def confirm_key(request: HttpRequest, approver_key_id: UUID) -> schemas.ApproverKey:
-    people.confirm_key(**_with_person(request), key_id=approver_key_id)
-    return _one_key(request, approver_key_id)
-
-
-@router.post("/approver-keys/{approver_key_id}/refuse", summary="Reject an enrolment", response=schemas.ApproverKey)
-@admits(*ANSWERERS)
-@in_tenancy
-def refuse_key(request: HttpRequest, approver_key_id: UUID, body: schemas.StopBody) -> schemas.ApproverKey:
-    approver_keys.refuse(**_doer(request), key_id=approver_key_id, reason=body.reason)
-    return _one_key(request, approver_key_id)
-
-
-@router.post(
-    "/approver-keys/{approver_key_id}/suspend",
-    summary="Suspend a key immediately; needs one person",
-    response=schemas.ApproverKey,
-)
-@admits(*ANSWERERS)
-@in_tenancy
-def suspend_key(request: HttpRequest, approver_key_id: UUID, body: schemas.StopBody) -> schemas.ApproverKey:
-    approver_keys.suspend(**_by_person(request), key_id=approver_key_id, reason=body.reason)
-    return _one_key(request, approver_key_id)
-
-
-@router.post(
-    "/approver-keys/{approver_key_id}/restore",
-    summary="Reinstate a suspended key; not by its holder or the person who suspended it",
-    response=schemas.ApproverKey,
-)
-@admits(*ANSWERERS)
-@in_tenancy
-def restore_key(request: HttpRequest, approver_key_id: UUID) -> schemas.ApproverKey:
-    approver_keys.restore(**_by_person(request), key_id=approver_key_id)
-    return _one_key(request, approver_key_id)
-
-
-@router.post(
-    "/approver-keys/{approver_key_id}/remove",
-    summary="Remove a suspended key permanently; not by the person who suspended it",
-    response=schemas.ApproverKey,
-)
-@admits(*ANSWERERS)
-@in_tenancy
-def remove_key(request: HttpRequest, approver_key_id: UUID) -> schemas.ApproverKey:
-    approver_keys.remove(**_by_person(request), key_id=approver_key_id)
-    return _one_key(request, approver_key_id)
+KEY_VERBS = (verbs.CONFIRM_KEY, verbs.REFUSE_KEY, verbs.SUSPEND_KEY, verbs.RESTORE_KEY, verbs.REMOVE_KEY)
+add_verbs(router, __name__, KEY_VERBS)
 
 
 # Delegations and absences
@@ -248,18 +153,7 @@ def delegate(request: HttpRequest, body: schemas.DelegationBody) -> schemas.Dele
     return schemas.Delegation.of(row)
 
 
-@router.post("/delegations/{delegation_id}/end", summary="End a delegation", response=schemas.Delegation)
-@admits("person")
-@in_tenancy
-def end_delegation(request: HttpRequest, delegation_id: UUID) -> schemas.Delegation:
-    caller = caller_of(request)
-    row = approvers.delegation(caller.tenant_id, delegation_id)
-    if row is None:
-        raise NotFound
-    if caller.actor.id not in (row.from_actor, row.to_actor) and "administrator" not in caller.roles:
-        raise NotAllowed
-    delegations.end_delegation(**_doer(request), delegation_id=delegation_id)
-    return schemas.Delegation.of(approvers.delegation(caller.tenant_id, delegation_id))
+add_verbs(router, __name__, [verbs.END_DELEGATION])
 
 
 @router.get("/absences", summary="Current and planned absences", response=Page[schemas.Absence])
@@ -281,18 +175,7 @@ def go_away(request: HttpRequest, body: schemas.AbsenceBody) -> schemas.Absence:
     return schemas.Absence.of(row)
 
 
-@router.post("/absences/{absence_id}/end", summary="End an absence", response=schemas.Absence)
-@admits("person")
-@in_tenancy
-def come_back(request: HttpRequest, absence_id: UUID) -> schemas.Absence:
-    caller = caller_of(request)
-    row = approvers.absence(caller.tenant_id, absence_id)
-    if row is None:
-        raise NotFound
-    if caller.actor.id != row.actor_id and "administrator" not in caller.roles:
-        raise NotAllowed
-    delegations.end_absence(**_doer(request), absence_id=absence_id)
-    return schemas.Absence.of(approvers.absence(caller.tenant_id, absence_id))
+add_verbs(router, __name__, [verbs.COME_BACK])
 
 
 # What is told
@@ -308,23 +191,6 @@ def _whose(request: HttpRequest, other: UUID | None) -> UUID:
     if members_queries.member_by_pseudonym(caller.tenant_id, other) is None:
         raise NotFound
     return other
-
-
-def _by_person(request: HttpRequest) -> dict[str, Any]:
-    known = _with_person(request)
-    return {"person_id": known.pop("by_person"), **known}
-
-
-def _one(request: HttpRequest, member_id: UUID) -> schemas.Member:
-    tenant_id = caller_of(request).tenant_id
-    row = members_queries.member_by_id(tenant_id, member_id)
-    if row is None:
-        raise NotFound
-    return schemas.Member.of(row, away=approvers.absent_approvers(tenant_id, timezone.now()))
-
-
-def _one_key(request: HttpRequest, key_id: UUID) -> schemas.ApproverKey:
-    return schemas.ApproverKey.of(approvers.approver_key_by_id(caller_of(request).tenant_id, key_id))
 
 
 def _address(token: str) -> str:

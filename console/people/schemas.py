@@ -10,7 +10,9 @@ from pydantic import AwareDatetime, Field
 
 from console.accounts import queries as directory
 from console.accounts.members.rules import current_roles
-from console.edge.schemas import Answer, Body, HasHappened, Reason, Time
+from console.edge.schemas import CODE, PASSWORD, SHORT_REASON, Answer, Ask, Body, HasHappened, Reason, Time
+from console.people.forms import RolesForm
+from console.web.forms import YesField
 
 if TYPE_CHECKING:
     from console.models import Membership
@@ -23,13 +25,13 @@ GivenTime = Annotated[AwareDatetime, Field(strict=False)]
 class ProofBody(Body):
     """Who it is that gives somebody power over approvals, unless the session showed it in the last minutes."""
 
-    password: Annotated[str | None, Field(max_length=1000)] = None
-    otp: Annotated[str | None, Field(max_length=16)] = None
+    password: Annotated[str | None, Field(max_length=1000), PASSWORD] = None
+    otp: Annotated[str | None, Field(max_length=16), CODE] = None
 
 
 class PlaceBody(ProofBody):
-    roles: Words = []
-    groups: Words = []
+    roles: Annotated[Words, Ask(field=RolesForm.base_fields["roles"])] = []
+    groups: Annotated[Words, Ask(field=RolesForm.base_fields["groups"])] = []
 
 
 class InviteBody(PlaceBody):
@@ -38,12 +40,12 @@ class InviteBody(PlaceBody):
 
 
 class AnswerProposalBody(ProofBody):
-    confirm: bool
+    confirm: Annotated[bool, Ask(name="to", field=YesField(yes="confirm", no="refuse"))]
 
 
 class SecondWordBody(ProofBody):
-    confirm: bool
-    reason: Reason
+    confirm: Annotated[bool, Ask(name="to", field=YesField(yes="confirm", no="decline"))]
+    reason: Annotated[Reason, SHORT_REASON]
 
 
 class MemberLinkBody(Body):

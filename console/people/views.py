@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
+from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
@@ -14,7 +17,6 @@ from django.urls import reverse
 from django.views.decorators.http import require_GET, require_POST
 
 from approvals.execution import queries as execution_queries
-from approvals.voting.operations import approver_keys, delegations
 from approvals.voting.queries import approvers
 from console.accounts import operations as accounts_operations
 from console.accounts import queries as directory
@@ -26,11 +28,12 @@ from console.accounts.queries import actor_names
 from console.accounts.sign_in import single_sign_on
 from console.accounts.step_up import is_proven, is_recently_authenticated, redirect_to_reauthentication
 from console.edge.http import TenantRequest, in_tenant
-from console.people.forms import InvitationForm, NewKeyForm, RolesForm
+from console.people import verbs
+from console.people.forms import InvitationForm, NewKeyForm
 from console.people.lists import API_KEYS, DELEGATIONS, PASSKEYS, PEOPLE, READERS
-from console.web.forms import ReasonForm
+from console.verbs.form import BodyForm
+from console.verbs.verb import Ids, page_of
 from console.web.list_page import export_address, list_context
-from ledger.people.rules.confirmation import Answer
 from ledger.record.queries import events
 from ledger.record.rules.refusals import ProofNeeded
 
@@ -101,65 +104,6 @@ def invite_again(request: TenantRequest, member_id: UUID) -> HttpResponse:
 
 @in_tenant("administrator")
 @require_POST
-def change(request: TenantRequest, member_id: UUID) -> HttpResponse:
-    form = RolesForm(request.POST)
-    if not form.is_valid():
-        return _member(request, member_id, place=form, status=422)
-    try:
-        done = people.change_member(
-            **_about(request, member_id),
-            roles=form.cleaned_data["roles"],
-            groups=form.cleaned_data["groups"],
-            is_proven=is_proven(request, *form.proof()),
-        )
-    except ProofNeeded as refusal:
-        form.ask_for_proof(refusal.detail)
-        return _member(request, member_id, place=form, status=403)
-    said = "Roles changed." if done else "Proposed. Takes effect after a second administrator confirms it."
-    messages.success(request, said)
-    return redirect("member", request.tenant.slug, member_id)
-
-
-@in_tenant("administrator")
-@require_POST
-def decide_proposal(request: TenantRequest, member_id: UUID) -> HttpResponse:
-    """The second administrator's decision about a proposal."""
-    yes = request.POST.get("to") == "confirm"
-    try:
-        people.answer_proposal(
-            tenant_id=request.tenant.id,
-            member_id=member_id,
-            answer=Answer.CONFIRM if yes else Answer.DECLINE,
-            by=request.caller.actor,
-            is_proven=is_recently_authenticated(request),
-            at=request.as_of,
-        )
-    except ProofNeeded:
-        return redirect_to_reauthentication(request)
-    messages.success(request, "Confirmed." if yes else "Rejected.")
-    return redirect("member", request.tenant.slug, member_id)
-
-
-@in_tenant("administrator")
-@require_POST
-def remove(request: TenantRequest, member_id: UUID) -> HttpResponse:
-    form = ReasonForm(request.POST)
-    if not form.is_valid():
-        messages.error(request, "Not removed: enter a reason.")
-        return _member(request, member_id, status=422)
-    people.remove_member(
-        tenant_id=request.tenant.id,
-        member_id=member_id,
-        reason=form.cleaned_data["reason"],
-        by=request.caller.actor,
-        at=request.as_of,
-    )
-    messages.success(request, "Removed. Their keys and delegations have ended.")
-    return redirect("people", request.tenant.slug)
-
-
-@in_tenant("administrator")
-@require_POST
 def link(request: TenantRequest, member_id: UUID) -> HttpResponse:
     other = _member_or_404(request, _uuid(request.POST.get("with", "")))
     people.link_accounts(
@@ -169,44 +113,7 @@ def link(request: TenantRequest, member_id: UUID) -> HttpResponse:
     return redirect("member", request.tenant.slug, member_id)
 
 
-@in_tenant("administrator")
-@require_POST
-def separate(request: TenantRequest, member_id: UUID) -> HttpResponse:
-    people.propose_separation(**_about(request, member_id))
-    messages.success(request, "Proposed. Takes effect after a second administrator confirms it.")
-    return redirect("member", request.tenant.slug, member_id)
-
-
 # Keys
-
-
-@in_tenant(*MAY_ANSWER_KEYS)
-@require_POST
-def decide_key(request: TenantRequest, approver_key_id: UUID) -> HttpResponse:
-    """The second person's decision about an approver's key; suspending one needs nobody else."""
-    to = request.POST.get("to", "")
-    known: dict[str, Any] = {
-        "tenant_id": request.tenant.id,
-        "key_id": approver_key_id,
-        "by": request.caller.actor,
-        "at": request.as_of,
-    }
-    person = people.person_of(request.tenant.id, request.caller.actor.id)
-    reason = request.POST.get("reason", "").strip()[:4000] or "No reason given."
-    if to == "confirm":
-        people.confirm_key(**known, by_person=person)
-    elif to == "refuse":
-        approver_keys.refuse(**known, reason=reason)
-    elif to == "suspend":
-        approver_keys.suspend(**known, person_id=person, reason=reason)
-    elif to == "restore":
-        approver_keys.restore(**known, person_id=person)
-    elif to == "remove":
-        approver_keys.remove(**known, person_id=person)
-    else:
-        raise Http404("Choose confirm or reject.")
-    messages.success(request, "Recorded.")
-    return redirect("people", request.tenant.slug)
 
 
 @in_tenant("administrator")
@@ -260,16 +167,6 @@ def revoke_key(request: TenantRequest, machine_key_id: UUID) -> HttpResponse:
     return redirect("people", request.tenant.slug)
 
 
-@in_tenant("administrator")
-@require_POST
-def end_delegation(request: TenantRequest, delegation_id: UUID) -> HttpResponse:
-    delegations.end_delegation(
-        tenant_id=request.tenant.id, delegation_id=delegation_id, by=request.caller.actor, at=request.as_of
-    )
-    messages.success(request, "Ended.")
-    return redirect("people", request.tenant.slug)
-
-
 # What the pages show
 
 
@@ -297,7 +194,13 @@ def _page(request: TenantRequest, *, status: int = 200, **shown: Any) -> HttpRes
 
 
 def _member(
-    request: TenantRequest, member_id: UUID, *, link: str = "", place: RolesForm | None = None, status: int = 200
+    request: TenantRequest,
+    /,
+    member_id: UUID,
+    *,
+    link: str = "",
+    forms: Mapping[str, BodyForm] = MappingProxyType({}),
+    status: int = 200,
 ) -> HttpResponse:
     row = _member_or_404(request, member_id)
     now, called = current_roles(row), actor_names(request.tenant.id)
@@ -311,7 +214,8 @@ def _member(
         "may_answer": bool(request.caller.roles & set(MAY_ANSWER_KEYS)),
         "one": PEOPLE.rows_of(request, [row])[0],
         "link": link,
-        "place": place or RolesForm({"roles": sorted(now.roles), "groups": " ".join(sorted(now.groups))}),
+        "place": forms.get("change")
+        or verbs.CHANGE.form({"roles": sorted(now.roles), "groups": " ".join(sorted(now.groups))}),
         "keys": PASSKEYS.rows_of(request, keys),
         "linked": [each for each in rows if each.person_id == row.person_id and each.id != row.id],
         "others": [each for each in rows if each.person_id != row.person_id],
@@ -322,18 +226,35 @@ def _member(
     return render(request, _template(request, "member"), context, status=status)
 
 
+def _to_member(request: TenantRequest, ids: Ids, result: Any) -> str:
+    return reverse("member", args=[request.tenant.slug, ids["member_id"]])
+
+
+def _to_people(request: TenantRequest, ids: Ids, result: Any) -> str:
+    return reverse("people", args=[request.tenant.slug])
+
+
+change = page_of(verbs.CHANGE, home=_to_member, render=_member, keeps=True)
+decide_proposal = page_of(verbs.ANSWER_PROPOSAL, home=_to_member)
+separate = page_of(verbs.SEPARATE, home=_to_member)
+remove = page_of(verbs.REMOVE, home=_to_people, render=_member)
+decide_key = page_of(
+    {
+        "confirm": verbs.CONFIRM_KEY,
+        "refuse": verbs.REFUSE_KEY,
+        "suspend": verbs.SUSPEND_KEY,
+        "restore": verbs.RESTORE_KEY,
+        "remove": verbs.REMOVE_KEY,
+    },
+    home=_to_people,
+)
+
+
+end_delegation = page_of(replace(verbs.END_DELEGATION, roles=verbs.ADMINISTRATOR), home=_to_people)
+
+
 def _template(request: TenantRequest, name: str) -> str:
     return f"people/_{name}.html" if request.htmx else f"people/{name}.html"
-
-
-def _about(request: TenantRequest, member_id: UUID) -> dict[str, Any]:
-    return {
-        "tenant_id": request.tenant.id,
-        "member_id": member_id,
-        "by": request.caller.actor,
-        "by_person": people.person_of(request.tenant.id, request.caller.actor.id),
-        "at": request.as_of,
-    }
 
 
 def _member_or_404(request: TenantRequest, member_id: UUID | None) -> Any:
