@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from console.metrics.rules.alerts import COMPARED
+from console.metrics.rules.alerts import COMPARED, AlertTerms
 from console.metrics.rules.facts import COUNTS, OF_ACTIONS
 from console.metrics.rules.filters import MetricFilter
 from console.models import Alert, AlertRule, MetricAction, MetricCursor, MetricRollUp
@@ -216,3 +216,16 @@ def alerts(tenant_id: UUID, *, is_open: bool | None, before: UUID | None = None,
     if before is not None:
         found = found.filter(id__lt=before)
     return list(found.order_by("-id")[:limit])
+
+
+def terms_of(rule: AlertRule) -> AlertTerms:
+    """The terms of a stored rule."""
+    return AlertTerms(
+        metric=rule.metric,
+        about=MetricFilter(rule.tool, rule.agent, rule.side_effect_class),
+        window_h=rule.window_h,
+        raise_at=rule.raise_at,
+        clear_at=rule.clear_at,
+        least_cases=rule.least_cases,
+        hold=timedelta(minutes=rule.hold_min),
+    )

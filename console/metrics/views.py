@@ -3,34 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import timedelta
-from decimal import Decimal
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from django import forms
-from django.contrib import messages
 from django.http import Http404, HttpResponse
-from django.shortcuts import redirect, render
-from django.views.decorators.http import require_POST
+from django.shortcuts import render
+from django.urls import reverse
 
-from console.edge.http import TenantRequest, in_tenant, undo_if_refused
-from console.metrics import context, figures, queries
-from console.metrics.alerts import operations as alerts
+from console.edge.http import TenantRequest, in_tenant
+from console.metrics import context, figures, queries, verbs
 from console.metrics.context import summary_table
 from console.metrics.rules import alerts as alert_rules
-from console.metrics.rules.alerts import SHARES, WINDOWS_H, AlertTerms
 from console.metrics.rules.facts import OF_ACTIONS
 from console.metrics.rules.filters import MetricFilter
 from console.metrics.rules.periods import MetricPeriod, period_named
+from console.verbs.form import BodyForm
+from console.verbs.verb import Ids, page_of
 from console.web import labels
-from console.web.forms import PlainSelect, ReasonForm
 from console.web.list_page import Column, ListPage, list_context, pager_context, place_in
 from console.web.spreadsheets import MOST_EXPORTED
 from ledger.actions.queries import actions
-from ledger.catalogue.rules.effects import SideEffectClass
 from ledger.catalogue.rules.targets import target_text
-from ledger.record.rules.refusals import NotFound, Refused
 
 if TYPE_CHECKING:
     from console.models import AlertRule
@@ -107,133 +102,30 @@ class FigureFilterForm(forms.Form):
         return MetricFilter(**{name: self.cleaned_data.get(name, "") for name in self.fields})
 
 
-class ThresholdsForm(forms.Form):
-    """The thresholds at which an alert is raised and cleared, in percent."""
-
-    raise_at = forms.DecimalField(min_value=0, max_value=100, max_digits=5, decimal_places=2, label="Raise at, percent")
-    clear_at = forms.DecimalField(min_value=0, max_value=100, max_digits=5, decimal_places=2, label="Clear at, percent")
-    least_cases = forms.IntegerField(min_value=1, max_value=1_000_000, initial=30, label="Minimum cases")
-    hold_min = forms.IntegerField(min_value=0, max_value=10_080, initial=15, label="For at least, minutes")
-
-    def thresholds(self) -> dict[str, Any]:
-        """The chosen thresholds in the form of the rules."""
-        chosen = self.cleaned_data
-        return {
-            "raise_at": int(chosen["raise_at"] * 100),
-            "clear_at": int(chosen["clear_at"] * 100),
-            "least_cases": chosen["least_cases"],
-            "hold": timedelta(minutes=chosen["hold_min"]),
-        }
-
-
-class AlertRuleForm(ThresholdsForm):
-    """A share to watch, under the filter of the page."""
-
-    metric = forms.ChoiceField(
-        choices=[(each.id, f"{each.words} ({each.id})") for each in SHARES], widget=PlainSelect, label="Figure"
-    )
-    window_h = forms.TypedChoiceField(
-        choices=list(WINDOWS_H.items()), coerce=int, initial=24, widget=PlainSelect, label="Over the last"
-    )
-    tool = forms.CharField(required=False, max_length=200, label="Tool, if only one")
-    agent = forms.CharField(required=False, max_length=128, label="Agent, if only one")
-    side_effect_class = forms.ChoiceField(
-        required=False,
-        choices=[("", "Any"), *((each.value, labels.sentence_case(each.value)) for each in SideEffectClass)],
-        widget=PlainSelect,
-        label="Side-effect class",
-    )
-
-    field_order = ("metric", "window_h", "tool", "agent", "side_effect_class")
-
-    def terms(self) -> AlertTerms:
-        chosen = self.cleaned_data
-        about = MetricFilter(chosen["tool"], chosen["agent"], chosen["side_effect_class"])
-        return AlertTerms(metric=chosen["metric"], about=about, window_h=chosen["window_h"], **self.thresholds())
-
-
 @in_tenant()
 def page(request: TenantRequest) -> HttpResponse:
     return _page(request)
 
 
-@in_tenant("operator", "administrator")
-@require_POST
-def make_alert_rule(request: TenantRequest) -> HttpResponse:
-    form = AlertRuleForm(request.POST)
-    if form.is_valid():
-        try:
-            with undo_if_refused(request):
-                alerts.make_rule(
-                    tenant_id=request.tenant.id, terms=form.terms(), by=request.caller.actor, at=request.as_of
-                )
-        except Refused as refusal:
-            form.add_error(None, refusal.detail)
-    if form.errors:
-        return _page(request, new_rule=form, status=422)
-    messages.success(request, "Alert rule created.")
-    return redirect("metrics", request.tenant.slug)
-
-
-@in_tenant("operator", "administrator")
-@require_POST
-def change_alert_rule(request: TenantRequest, alert_rule_id: UUID) -> HttpResponse:
-    _check_watched(request, alert_rule_id)
-    form = ThresholdsForm(request.POST)
-    if form.is_valid():
-        try:
-            with undo_if_refused(request):
-                alerts.change_rule(
-                    tenant_id=request.tenant.id,
-                    rule_id=alert_rule_id,
-                    by=request.caller.actor,
-                    at=request.as_of,
-                    **form.thresholds(),
-                )
-        except NotFound:
-            raise
-        except Refused as refusal:
-            form.add_error(None, refusal.detail)
-    if form.errors:
-        return _page(request, changed={alert_rule_id: form}, status=422)
-    messages.success(request, "Changed. The new thresholds also apply to an open alert.")
-    return redirect("metrics", request.tenant.slug)
-
-
-@in_tenant("operator", "administrator")
-@require_POST
-def end_alert_rule(request: TenantRequest, alert_rule_id: UUID) -> HttpResponse:
-    _check_watched(request, alert_rule_id)
-    form = ReasonForm(request.POST)
-    if not form.is_valid():
-        return _page(request, ended={alert_rule_id: form}, status=422)
-    alerts.end_rule(
-        tenant_id=request.tenant.id,
-        rule_id=alert_rule_id,
-        reason=form.cleaned_data["reason"],
-        by=request.caller.actor,
-        at=request.as_of,
-    )
-    messages.success(request, "Alert rule ended.")
-    return redirect("metrics", request.tenant.slug)
-
-
-def _check_watched(request: TenantRequest, alert_rule_id: UUID) -> None:
-    """A form about a missing or ended rule has no page to be shown on."""
+def _rule_in_force(request: TenantRequest, *, alert_rule_id: UUID) -> Ids:
+    """The ids of a rule that is in force; a form about another one has no page to stand on."""
     if all(each.id != alert_rule_id for each in queries.alert_rules(request.tenant.id)):
         raise Http404
+    return {"alert_rule_id": alert_rule_id}
 
 
 def _page(
     request: TenantRequest,
+    /,
     *,
-    new_rule: AlertRuleForm | None = None,
-    changed: Mapping[UUID, ThresholdsForm] | None = None,
-    ended: Mapping[UUID, ReasonForm] | None = None,
+    forms: Mapping[str, BodyForm] = MappingProxyType({}),
+    alert_rule_id: UUID | None = None,
     status: int = 200,
 ) -> HttpResponse:
     tenant_id, may_watch = request.tenant.id, bool({"operator", "administrator"} & request.caller.roles)
     rules = queries.alert_rules(tenant_id)
+    new_rule = forms.get("make_rule") or verbs.MAKE_RULE.form(auto_id="id_rule_%s")
+    new_rule.order_fields(("metric", "window_h", "tool", "agent", "side_effect_class"))
     period = period_named(request.GET.get("period", ""), at=request.as_of)
     form = _form(request, period)
     report = figures.metric_report(request.tenant.id, period, form.chosen())
@@ -246,28 +138,32 @@ def _page(
         "kept": {"period": period.name},
         "alerts": queries.alerts(tenant_id, is_open=True, limit=alert_rules.MOST_RULES),
         "cleared_alerts": queries.alerts(tenant_id, is_open=False, limit=CLEARED),
-        "alert_rules": [_rule(each, changed or {}, ended or {}) for each in rules],
+        "alert_rules": [_rule(each, forms if each.id == alert_rule_id else {}) for each in rules],
         "may_watch": may_watch,
         "rules_open": status != 200,
-        "new_rule": new_rule or AlertRuleForm(auto_id="id_rule_%s"),
+        "new_rule": new_rule,
     }
     name = "metrics/_page.html" if request.htmx else "metrics/page.html"
     return render(request, name, shown, status=status)
 
 
-def _rule(rule: AlertRule, changed: Mapping[UUID, ThresholdsForm], ended: Mapping[UUID, ReasonForm]) -> dict[str, Any]:
-    now = {
-        "raise_at": Decimal(rule.raise_at) / 100,
-        "clear_at": Decimal(rule.clear_at) / 100,
-        "least_cases": rule.least_cases,
-        "hold_min": rule.hold_min,
-    }
+def _rule(rule: AlertRule, refused: Mapping[str, BodyForm]) -> dict[str, Any]:
+    now = {name: getattr(rule, name) for name in ("raise_at", "clear_at", "least_cases", "hold_min")}
     return {
         "row": rule,
-        "said": alert_rules.describe_rule(alerts.terms_of(rule)),
-        "change": changed.get(rule.id) or ThresholdsForm(initial=now, auto_id=f"id_{rule.id}_%s"),
-        "end": ended.get(rule.id) or ReasonForm(auto_id=f"id_{rule.id}_end_%s"),
+        "said": alert_rules.describe_rule(queries.terms_of(rule)),
+        "change": refused.get("change_rule") or verbs.CHANGE_RULE.form(initial=now, auto_id=f"id_{rule.id}_%s"),
+        "end": refused.get("end_rule") or verbs.END_RULE.form(auto_id=f"id_{rule.id}_end_%s"),
     }
+
+
+def _home(request: TenantRequest, ids: Ids, result: Any) -> str:
+    return reverse("metrics", args=[request.tenant.slug])
+
+
+make_alert_rule = page_of(verbs.MAKE_RULE, home=_home, render=_page, keeps=True)
+change_alert_rule = page_of(verbs.CHANGE_RULE, home=_home, render=_page, keeps=True, api_ids=_rule_in_force)
+end_alert_rule = page_of(verbs.END_RULE, home=_home, render=_page, api_ids=_rule_in_force)
 
 
 @in_tenant()

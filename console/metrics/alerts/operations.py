@@ -15,7 +15,7 @@ from console.metrics import queries
 from console.metrics.rules import alerts
 from console.metrics.rules.alerts import AlertTerms, AlertTurn
 from console.metrics.rules.catalogue import BY_ID
-from console.metrics.rules.filters import EVERYTHING, MetricFilter
+from console.metrics.rules.filters import EVERYTHING
 from console.metrics.rules.periods import period_between
 from console.models import Alert, AlertRule
 from ledger.catalogue import queries as catalogue
@@ -30,19 +30,6 @@ class TooManyAlertRules(Refused):
     """There are already fifty alert rules; end one first."""
 
     code = "TOO_MANY_ALERT_RULES"
-
-
-def terms_of(rule: AlertRule) -> AlertTerms:
-    """The terms of a stored rule."""
-    return AlertTerms(
-        metric=rule.metric,
-        about=MetricFilter(rule.tool, rule.agent, rule.side_effect_class),
-        window_h=rule.window_h,
-        raise_at=rule.raise_at,
-        clear_at=rule.clear_at,
-        least_cases=rule.least_cases,
-        hold=timedelta(minutes=rule.hold_min),
-    )
 
 
 def make_rule(*, tenant_id: UUID, terms: AlertTerms, by: ledger.Actor, at: datetime) -> AlertRule:
@@ -82,7 +69,7 @@ def change_rule(
     head, row = _lock_rule(tenant_id, rule_id)
     row.raise_at, row.clear_at, row.least_cases = raise_at, clear_at, least_cases
     row.hold_min, row.past_since = int(hold.total_seconds()) // 60, None
-    terms = terms_of(row)
+    terms = queries.terms_of(row)
     alerts.check_terms(terms)
     said = _thresholds(terms)
     AlertRule.objects.filter(tenant_id=tenant_id, id=rule_id).update(past_since=None, **said)
@@ -100,7 +87,7 @@ def end_rule(*, tenant_id: UUID, rule_id: UUID, reason: str, by: ledger.Actor, a
     )
     alert = queries.open_alerts(tenant_id).get((rule_id, ""))
     if alert is not None:
-        _clear(alert, alerts.describe_end(terms_of(row)), by=by, at=at)
+        _clear(alert, alerts.describe_end(queries.terms_of(row)), by=by, at=at)
     return row
 
 
@@ -120,7 +107,7 @@ def judge_rules(*, tenant_id: UUID, at: datetime) -> int:
 
 
 def _judge(rule: AlertRule, counted_to: datetime, *, at: datetime) -> bool:
-    terms = terms_of(rule)
+    terms = queries.terms_of(rule)
     alert = queries.open_alerts(rule.tenant_id).get((rule.id, ""))
     period = period_between(counted_to - (terms.window_h - 1) * HOUR, counted_to, step=HOUR)
     found = queries.count_by(rule.tenant_id, since=period.since, until=period.until, span=1, about=terms.about)
