@@ -13,24 +13,15 @@ from approvals.standing.rules.standing import StandingBudget
 from console.people.forms import IdentityProofForm
 from console.web.forms import DayField
 from ledger.catalogue.rules.money import decimal_places
+from ledger.record.rules.refusals import ProofNeeded, Refused
 
 
-class WordForm(IdentityProofForm):
-    """The reason for agreeing or declining, with proof of identity."""
+class StandingProposalForm(IdentityProofForm):
+    """A budget and an end date for what is offered."""
 
     reason = forms.CharField(
         max_length=4000, label="Reason", error_messages={"required": "Enter a reason. It is kept in the audit log."}
     )
-
-
-class StandingAnswerForm(WordForm):
-    """The second person's decision."""
-
-    to = forms.ChoiceField(choices=[("agree", "agree"), ("decline", "decline")])
-
-
-class StandingProposalForm(WordForm):
-    """A budget and an end date for an offered standing approval."""
 
     count = forms.IntegerField(min_value=1, max_value=1000, label="Actions that may pass")
     total = forms.DecimalField(min_value=0, max_digits=15, decimal_places=4, required=False, label="Total amount")
@@ -47,6 +38,16 @@ class StandingProposalForm(WordForm):
             self.fields["total"].required = True
         else:
             del self.fields["total"]
+
+    def show_refusal(self, refusal: Refused) -> None:
+        """Put a refusal beside its field, or above the form; the typed text is kept."""
+        if isinstance(refusal, ProofNeeded):
+            self.ask_for_proof(refusal.detail)
+            return
+        places = {"/count": "count", "/ends_at": "ends_on", "/sum_minor": "total"}
+        for each in refusal.errors or [{"path": "", "detail": refusal.detail}]:
+            field = places.get(each["path"])
+            self.add_error(field if field in self.fields else None, each["detail"])
 
     def budget(self) -> StandingBudget:
         """The proposed budget; the rules decide if the policy allows it."""

@@ -8,8 +8,9 @@ from uuid import UUID
 from pydantic import AwareDatetime, Field
 
 from approvals.standing.rules import shapes
-from console.edge.schemas import Answer, Body, Paged, Reason, TextOrNull, Time
+from console.edge.schemas import CODE, PASSWORD, Answer, Ask, Body, Paged, Reason, TextOrNull, Time
 from console.standing_approvals import context
+from console.web.forms import YesField
 
 if TYPE_CHECKING:
     from approvals import models
@@ -31,8 +32,8 @@ class StandingWordBody(Body):
     """Why, and a fresh proof of who it is, as for a vote."""
 
     reason: Reason
-    password: Annotated[str, Field(max_length=1000)] | None = None
-    otp: Annotated[str, Field(max_length=16)] | None = None
+    password: Annotated[Annotated[str, Field(max_length=1000)] | None, PASSWORD] = None
+    otp: Annotated[Annotated[str, Field(max_length=16)] | None, CODE] = None
 
 
 class StandingProposalBody(StandingWordBody):
@@ -45,7 +46,7 @@ class StandingProposalBody(StandingWordBody):
 
 
 class StandingAnswerBody(StandingWordBody):
-    agree: bool
+    agree: Annotated[bool, Ask(name="to", field=YesField(yes="agree", no="decline"))]
 
 
 class StandingOffer(Answer):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from datetime import timedelta
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -17,15 +18,15 @@ from approvals.standing import queries
 from approvals.standing.operations import agreement, offers
 from approvals.standing.operations.offers import StandingOffer
 from approvals.standing.rules import shapes, standing
-from console.accounts.step_up import proof_class
 from console.edge.http import TenantRequest, in_tenant, undo_if_refused
-from console.standing_approvals import context
-from console.standing_approvals.forms import StandingAnswerForm, StandingProposalForm, WordForm
+from console.standing_approvals import context, verbs
+from console.standing_approvals.forms import StandingProposalForm
 from console.standing_approvals.lists import GONE, STANDING_APPROVALS
-from console.web.forms import ReasonForm
+from console.verbs.form import BodyForm
+from console.verbs.verb import Ids, page_of
 from ledger.actions.queries import actions as actions_queries
 from ledger.people.queries import is_same_person
-from ledger.record.rules.refusals import NotFound, ProofNeeded, Refused
+from ledger.record.rules.refusals import NotFound, Refused
 
 if TYPE_CHECKING:
     from approvals.models import StandingApproval
@@ -51,120 +52,28 @@ def propose(request: TenantRequest) -> HttpResponse:
     form = StandingProposalForm(request.POST, offer=offer)
     if not form.is_valid():
         return _list(request, form=form, status=422)
+    try:
+        row = _propose(request, form)
+    except NotFound:
+        raise
+    except Refused as refusal:
+        form.show_refusal(refusal)
+        return _list(request, form=form, status=refusal.status)
+    messages.success(request, "Proposed. Another person must agree before it takes effect.")
+    return redirect("standing-approval", request.tenant.slug, row.id)
 
-    def carry_out(proof: str) -> StandingApproval:
+
+def _propose(request: TenantRequest, form: StandingProposalForm) -> StandingApproval:
+    with undo_if_refused(request):
         return agreement.propose(
             tenant_id=request.tenant.id,
             shape_digest=form.cleaned_data["shape_digest"],
             budget=form.budget(),
             reason=form.cleaned_data["reason"],
-            evidence_class=proof,
+            evidence_class=verbs.proof_of_word(request, *form.proof()),
             by=request.caller.actor,
             at=request.as_of,
         )
-
-    row, refusal = _carried_out(request, form, carry_out)
-    if row is None:
-        return _list(request, form=form, status=refusal)
-    messages.success(request, "Proposed. Another person must agree before it takes effect.")
-    return redirect("standing-approval", request.tenant.slug, row.id)
-
-
-@in_tenant("reviewer")
-@require_POST
-def answer(request: TenantRequest, standing_approval_id: UUID) -> HttpResponse:
-    form = StandingAnswerForm(request.POST)
-    if not form.is_valid():
-        return _detail(request, standing_approval_id, word=form, status=422)
-    agrees = form.cleaned_data["to"] == "agree"
-
-    def carry_out(proof: str) -> StandingApproval:
-        return agreement.answer(
-            tenant_id=request.tenant.id,
-            standing_id=standing_approval_id,
-            agrees=agrees,
-            reason=form.cleaned_data["reason"],
-            evidence_class=proof,
-            by=request.caller.actor,
-            at=request.as_of,
-        )
-
-    row, refusal = _carried_out(request, form, carry_out)
-    if row is None:
-        return _detail(request, standing_approval_id, word=form, status=refusal)
-    messages.success(request, "In force: matching calls pass within the budget." if agrees else "Declined.")
-    return redirect("standing-approval", request.tenant.slug, standing_approval_id)
-
-
-@in_tenant("reviewer")
-@require_POST
-def resume(request: TenantRequest, standing_approval_id: UUID) -> HttpResponse:
-    form = WordForm(request.POST)
-    if not form.is_valid():
-        return _detail(request, standing_approval_id, again=form, status=422)
-
-    def carry_out(proof: str) -> StandingApproval:
-        return agreement.propose_resume(
-            tenant_id=request.tenant.id,
-            standing_id=standing_approval_id,
-            reason=form.cleaned_data["reason"],
-            evidence_class=proof,
-            by=request.caller.actor,
-            at=request.as_of,
-        )
-
-    row, refusal = _carried_out(request, form, carry_out)
-    if row is None:
-        return _detail(request, standing_approval_id, again=form, status=refusal)
-    messages.success(request, "Proposed. It resumes once another person agrees.")
-    return redirect("standing-approval", request.tenant.slug, standing_approval_id)
-
-
-@in_tenant("reviewer", "operator")
-@require_POST
-def stop(request: TenantRequest, standing_approval_id: UUID) -> HttpResponse:
-    """Pause or end it: one person is enough."""
-    form, ways = ReasonForm(request.POST), {"pause": agreement.pause, "end": agreement.end}
-    way = ways.get(request.POST.get("to", ""))
-    if way is None:
-        raise Http404
-    if not form.is_valid():
-        return _detail(request, standing_approval_id, stop=form, status=422)
-    way(
-        tenant_id=request.tenant.id,
-        standing_id=standing_approval_id,
-        reason=form.cleaned_data["reason"],
-        by=request.caller.actor,
-        at=request.as_of,
-    )
-    messages.success(request, "Stopped. Each call needs approval again.")
-    return redirect("standing-approval", request.tenant.slug, standing_approval_id)
-
-
-def _carried_out(
-    request: TenantRequest, form: WordForm, carry_out: Callable[[str], StandingApproval]
-) -> tuple[StandingApproval | None, int]:
-    """The result; a refusal is shown at its field, and the typed text is kept."""
-    proof = proof_class(request, request.user, *form.proof())
-    try:
-        with undo_if_refused(request):
-            if not proof:
-                raise ProofNeeded
-            return carry_out(proof), 200
-    except ProofNeeded as refusal:
-        form.ask_for_proof(refusal.detail)
-        return None, refusal.status
-    except standing.BudgetOutsidePolicy as refusal:
-        places = {"/count": "count", "/ends_at": "ends_on", "/sum_minor": "total"}
-        for each in refusal.errors:
-            field = places.get(each["path"])
-            form.add_error(field if field in form.fields else None, each["detail"])
-        return None, refusal.status
-    except NotFound:
-        raise
-    except Refused as refusal:
-        form.add_error(None, refusal.detail)
-        return None, refusal.status
 
 
 def _list(request: TenantRequest, *, form: StandingProposalForm | None = None, status: int = 200) -> HttpResponse:
@@ -210,17 +119,18 @@ def _action_link(request: TenantRequest, action_id: UUID | str) -> dict[str, str
 
 def _detail(
     request: TenantRequest,
+    /,
     standing_approval_id: UUID,
     *,
-    word: StandingAnswerForm | None = None,
-    again: WordForm | None = None,
-    stop: ReasonForm | None = None,
+    forms: Mapping[str, BodyForm] = MappingProxyType({}),
     status: int = 200,
 ) -> HttpResponse:
     tenant_id, slug = request.tenant.id, request.tenant.slug
     row = queries.standing_approval(tenant_id, standing_approval_id)
     if row is None:
         raise Http404
+    again = forms.get("resume") or verbs.RESUME.form(auto_id="id_again_%s")
+    again.order_fields(("password", "otp"))
     passed = queries.passes(tenant_id, row.id)
     found = actions_queries.actions_by_id(tenant_id, [each.action_id for each in passed])
     reviewer, me = "reviewer" in request.caller.roles, request.caller.actor.id
@@ -243,9 +153,18 @@ def _detail(
         "may_resume": reviewer and row.state == "PAUSED" and row.pause_reason in standing.RESUMABLE,
         "may_pause": row.state == "ACTIVE" and bool({"reviewer", "operator"} & request.caller.roles),
         "may_end": row.state in queries.LIVE and bool({"reviewer", "operator"} & request.caller.roles),
-        "word": word or StandingAnswerForm(initial={"to": "agree"}),
-        "again": again or WordForm(auto_id="id_again_%s"),
-        "stop": stop or ReasonForm(auto_id="id_stop_%s"),
+        "word": forms.get("answer") or verbs.ANSWER.form(),
+        "again": again,
+        "stop": forms.get("pause") or forms.get("end") or verbs.END.form(auto_id="id_stop_%s"),
     }
     name = "standing_approvals/_detail.html" if request.htmx else "standing_approvals/detail.html"
     return render(request, name, shown, status=status)
+
+
+def _home(request: TenantRequest, ids: Ids, result: Any) -> str:
+    return reverse("standing-approval", args=[request.tenant.slug, ids["standing_approval_id"]])
+
+
+answer = page_of(verbs.ANSWER, home=_home, render=_detail, keeps=True)
+resume = page_of(verbs.RESUME, home=_home, render=_detail, keeps=True)
+stop = page_of({"pause": verbs.PAUSE, "end": verbs.END}, home=_home, render=_detail)
