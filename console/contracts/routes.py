@@ -9,28 +9,25 @@ from django.http import HttpRequest
 from django.utils import timezone
 from ninja import Router
 
-from console.accounts.step_up import is_proven
-from console.contracts import schemas
+from console.contracts import schemas, verbs
 from console.contracts.contract_check import check_sources, validate_contract
-from console.contracts.lists import CONTRACTS, OPERATORS, contract_answers
+from console.contracts.lists import CONTRACTS, OPERATORS
 from console.edge.auth import admits, caller_of
 from console.edge.openapi import request_body
 from console.edge.transaction import in_tenancy
-from console.people.schemas import SecondWordBody
 from console.releases.release_steps import check_draft
-from console.releases.schemas import RetirementBody
+from console.verbs.verb import add_verbs
 from console.web import policy_simulation
 from console.web.list_page import add_lists
 from ledger.catalogue import queries as catalogue_queries
-from ledger.catalogue.operations import registration, releases, second_person
+from ledger.catalogue.operations import registration
 from ledger.catalogue.rules import contract as contracts
 from ledger.catalogue.rules import policies
-from ledger.people.rules.confirmation import Answer
 from ledger.record.rules.canonical import parse
 from ledger.record.rules.refusals import NotFound
 
 if TYPE_CHECKING:
-    from ledger.models import ContractVersion
+    pass
 
 router = Router(tags=["Registry and contracts"])
 
@@ -52,7 +49,7 @@ def register_contract(request: HttpRequest) -> schemas.ContractVersion:
     row = registration.register_contract(
         tenant_id=caller.tenant_id, contract=contract, actor=caller.actor, at=timezone.now()
     )
-    return _contract(row)
+    return verbs.contract_answer(row)
 
 
 add_lists(router, __name__, CONTRACTS)
@@ -65,54 +62,10 @@ def get_contract(request: HttpRequest, name: str, version: str) -> schemas.Contr
     row = catalogue_queries.contract_version(caller_of(request).tenant_id, name, version)
     if row is None:
         raise NotFound
-    return schemas.Contract(**dict(_contract(row)), document=contracts.read(bytes(row.document)))
+    return schemas.Contract(**dict(verbs.contract_answer(row)), document=contracts.read(bytes(row.document)))
 
 
-@router.post(
-    "/contracts/{name}/{version}/answer",
-    summary="Confirm or decline a weaker contract version as the second person",
-    response=schemas.ContractVersion,
-)
-@admits("operator", "administrator")
-@in_tenancy
-def answer_contract(request: HttpRequest, name: str, version: str, body: SecondWordBody) -> schemas.ContractVersion:
-    caller = caller_of(request)
-    row = catalogue_queries.contract_version(caller.tenant_id, name, version)
-    if row is None:
-        raise NotFound
-    second_person.decide_contract_change(
-        tenant_id=caller.tenant_id,
-        name=name,
-        version=version,
-        answer=Answer.CONFIRM if body.confirm else Answer.DECLINE,
-        reason=body.reason,
-        by=caller.actor,
-        is_proven=is_proven(request, body.password, body.otp),
-        at=timezone.now(),
-    )
-    return _contract(row)
-
-
-@router.post(
-    "/contracts/{name}/{version}/retirement",
-    summary="Retire a contract version and all earlier ones; retiring the newest ends the tool",
-    response=schemas.ContractVersion,
-)
-@admits("operator", "administrator")
-@in_tenancy
-def retire_contract(request: HttpRequest, name: str, version: str, body: RetirementBody) -> schemas.ContractVersion:
-    caller = caller_of(request)
-    retired = releases.retire_contract(
-        tenant_id=caller.tenant_id,
-        name=name,
-        version=version,
-        reason=body.reason,
-        by=caller.actor,
-        is_proven=is_proven(request, body.password, body.otp),
-        ends_tool=body.ends_tool,
-        at=timezone.now(),
-    )
-    return _contract(retired[-1])
+add_verbs(router, __name__, (verbs.ANSWER, verbs.RETIRE))
 
 
 @router.post(
@@ -183,7 +136,3 @@ def simulate(request: HttpRequest, kind: str, body: schemas.SimulationBody) -> s
 def list_policies(request: HttpRequest) -> dict[str, schemas.PolicyInForce]:
     active = catalogue_queries.active_policies(caller_of(request).tenant_id)
     return {kind: schemas.PolicyInForce.of(row, document=parse(bytes(row.document))) for kind, row in active.items()}
-
-
-def _contract(row: ContractVersion) -> schemas.ContractVersion:
-    return contract_answers(row.tenant_id, [row])(row)

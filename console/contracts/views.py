@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from django import forms
 from django.contrib import messages
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
-from django.views.decorators.http import require_POST
+from django.urls import reverse
 
 from approvals.sessions import queries as sessions_queries
 from console.accounts.queries import actor_names
-from console.accounts.step_up import is_proven, is_recently_authenticated
-from console.contracts import contract_check, predicate_trial
+from console.accounts.step_up import is_recently_authenticated
+from console.contracts import contract_check, predicate_trial, verbs
 from console.contracts.change_sentences import change_sentence
 from console.contracts.contract_check import current_findings, registered_systems
 from console.contracts.lists import CONTRACTS
@@ -28,16 +29,15 @@ from console.contracts.registration import (
 )
 from console.contracts.retirement import retirement_panel
 from console.edge.http import TenantRequest, in_tenant, record_page_view, undo_if_refused
-from console.people.forms import ConfirmProposalForm
-from console.releases.forms import ReleaseWordForm, apply_word
+from console.verbs.form import BodyForm
+from console.verbs.verb import Ids, page_of
 from console.web.labels import format_json
 from console.web.predicate_sentences import predicate_sentence
 from ledger.catalogue import queries as catalogue_queries
-from ledger.catalogue.operations import registration, releases, second_person
+from ledger.catalogue.operations import registration
 from ledger.catalogue.rules.contract import Contract, read
 from ledger.people.queries import is_same_person
-from ledger.people.rules.confirmation import Answer
-from ledger.record.rules.refusals import ProofNeeded, Refused
+from ledger.record.rules.refusals import Refused
 
 PAGE = 100
 MAY_TRY = frozenset({"administrator", "operator"})
@@ -65,62 +65,6 @@ def list_contracts(request: TenantRequest) -> HttpResponse:
 @in_tenant()
 def contract(request: TenantRequest, contract_name: str, contract_version: str) -> HttpResponse:
     return _contract(request, contract_name, contract_version)
-
-
-@in_tenant(*sorted(MAY_TRY))
-@require_POST
-def decide_version(request: TenantRequest, contract_name: str, contract_version: str) -> HttpResponse:
-    """The decision of a second person about a weaker version."""
-    form = ConfirmProposalForm(request.POST)
-    if not form.is_valid():
-        return _contract(request, contract_name, contract_version, word=form, status=422)
-    yes = form.cleaned_data["to"] == "confirm"
-    try:
-        second_person.decide_contract_change(
-            tenant_id=request.tenant.id,
-            name=contract_name,
-            version=contract_version,
-            answer=Answer.CONFIRM if yes else Answer.DECLINE,
-            reason=form.cleaned_data["reason"],
-            by=request.caller.actor,
-            is_proven=is_proven(request, *form.proof()),
-            at=request.as_of,
-        )
-    except ProofNeeded as refusal:
-        form.ask_for_proof(refusal.detail)
-        return _contract(request, contract_name, contract_version, word=form, status=403)
-    said = "Confirmed. It applies to agents registered for this version or its range." if yes else "Declined."
-    messages.success(request, said)
-    return redirect("contract", request.tenant.slug, contract_name, contract_version)
-
-
-@in_tenant(*sorted(MAY_TRY))
-@require_POST
-def roll_back(request: TenantRequest, contract_name: str, contract_version: str) -> HttpResponse:
-    """Restore an earlier version in place of every later one, in one step and by one person."""
-    form = ReleaseWordForm(request.POST, auto_id="id_back_%s")
-    operation = partial(releases.roll_back_contract, name=contract_name, version=contract_version)
-    restored, status = apply_word(request, form, operation)
-    if restored is None:
-        return _contract(request, contract_name, contract_version, back=form, status=status)
-    messages.success(request, f"Rolled back. Version {contract_version} is the newest in force.")
-    return redirect("contract", request.tenant.slug, contract_name, contract_version)
-
-
-@in_tenant(*sorted(MAY_TRY))
-@require_POST
-def retire(request: TenantRequest, contract_name: str, contract_version: str) -> HttpResponse:
-    """A version out of force with every earlier one, in one step and by one person."""
-    form = ReleaseWordForm(request.POST, auto_id="id_retire_%s")
-    ends_tool = {"yes": True, "no": False}.get(request.POST.get("ends_tool", ""))
-    operation = partial(releases.retire_contract, name=contract_name, version=contract_version, ends_tool=ends_tool)
-    retired, status = apply_word(request, form, operation)
-    if retired is None:
-        return _contract(request, contract_name, contract_version, end=form, status=status)
-    messages.success(
-        request, f"Retired: {', '.join(each.version for each in retired)}. Nothing new is proposed under it."
-    )
-    return redirect("contract", request.tenant.slug, contract_name, contract_version)
 
 
 @in_tenant(*sorted(MAY_TRY))
@@ -166,17 +110,19 @@ def _registration(request: TenantRequest, text: str, checked: CheckedDocument, *
 
 def _contract(
     request: TenantRequest,
+    /,
     contract_name: str,
     contract_version: str,
     *,
-    word: ConfirmProposalForm | None = None,
-    back: ReleaseWordForm | None = None,
-    end: ReleaseWordForm | None = None,
+    forms: Mapping[str, BodyForm] = MappingProxyType({}),
     status: int = 200,
 ) -> HttpResponse:
     row = catalogue_queries.contract_version(request.tenant.id, contract_name, contract_version)
     if row is None:
         raise Http404
+    back = forms.get("roll_back_contract") or verbs.ROLL_BACK.form()
+    end = forms.get("retire_contract") or verbs.RETIRE.form()
+    back.auto_id, end.auto_id = "id_back_%s", "id_retire_%s"
     known = sessions_queries.disclosed_contract(request.tenant.id, row.digest)
     document, systems = read(known.document), registered_systems(request.tenant.id)
     versions = catalogue_queries.contract_versions_of(request.tenant.id, contract_name)
@@ -200,12 +146,12 @@ def _contract(
         "sent_by": actor_names(request.tenant.id).get(row.sent_by, "a program") if row.sent_by else "",
         "may_answer": state == "PENDING" and may,
         "may_draft": may and state == "REGISTERED" and not later,
-        "back": (back or ReleaseWordForm(auto_id="id_back_%s"))
-        if back is not None or (may and state == "REGISTERED" and later)
+        "back": back if back.is_bound or (may and state == "REGISTERED" and later) else None,
+        "retirement": retirement_panel(request.tenant, row)
+        if may and (state == "REGISTERED" or end.is_bound)
         else None,
-        "retirement": retirement_panel(request.tenant, row) if may and (state == "REGISTERED" or end) else None,
-        "end": end or ReleaseWordForm(auto_id="id_retire_%s"),
-        "word": word or ConfirmProposalForm(),
+        "end": end,
+        "word": forms.get("answer_contract") or verbs.ANSWER.form(),
         "is_fresh": is_recently_authenticated(request),
         "may_try": may and known.verifiable,
     }
@@ -214,6 +160,19 @@ def _contract(
     return render(
         request, "contracts/_detail.html" if request.htmx else "contracts/detail.html", context, status=status
     )
+
+
+def _home(request: TenantRequest, ids: Ids, result: Any) -> str:
+    return reverse("contract", args=[request.tenant.slug, ids["contract_name"], ids["contract_version"]])
+
+
+def _by_name(request: TenantRequest, *, contract_name: str, contract_version: str) -> Ids:
+    return {"name": contract_name, "version": contract_version}
+
+
+decide_version = page_of(verbs.ANSWER, home=_home, render=_contract, keeps=True, api_ids=_by_name)
+roll_back = page_of(verbs.ROLL_BACK, home=_home, render=_contract, keeps=True, api_ids=_by_name)
+retire = page_of(verbs.RETIRE, home=_home, render=_contract, keeps=True, api_ids=_by_name)
 
 
 def _facts(contract: Contract) -> list[tuple[str, str]]:

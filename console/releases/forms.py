@@ -9,10 +9,10 @@ from django import forms
 
 from console.accounts.step_up import is_proven
 from console.edge.http import TenantRequest, undo_if_refused
-from console.people.forms import IdentityProofForm, split_words
+from console.people.forms import IdentityProofForm
 from ledger.catalogue.rules import contract as contracts
 from ledger.catalogue.rules.policies import POLICY_KINDS
-from ledger.catalogue.rules.releases import CONTRACT, MOST_TOOLS, SIGNED
+from ledger.catalogue.rules.releases import CONTRACT
 from ledger.record.rules.canonical import read
 from ledger.record.rules.refusals import ProofNeeded, Refused
 
@@ -85,29 +85,3 @@ def apply_word(request: TenantRequest, form: ReleaseWordForm, operation: Callabl
         form.add_error(None, refusal.detail)
         return None, refusal.status
     return result, 200
-
-
-class GateSignatureForm(ReleaseWordForm):
-    """A person's signature under the result of a gate."""
-
-    gate = forms.ChoiceField(choices=[(gate, gate) for gate in SIGNED], widget=forms.HiddenInput())
-
-
-class EndForm(forms.Form):
-    """The reason for withdrawing a draft or stopping its canary."""
-
-    reason = forms.CharField(max_length=1000, label="Reason", error_messages=_WHY)
-
-
-class CanaryForm(forms.Form):
-    """The live actions that the draft decides first."""
-
-    tools = forms.CharField(required=False, max_length=20_000, label="Tools, separated by spaces (every tool)")
-    share = forms.IntegerField(min_value=1, max_value=100, initial=100, label="Percentage of their actions")
-    actions = forms.IntegerField(min_value=1, max_value=10_000, initial=20, label="Actions that must end first")
-
-    def clean_tools(self) -> tuple[str, ...]:
-        tools = tuple(dict.fromkeys(split_words(self.cleaned_data["tools"])))
-        if len(tools) > MOST_TOOLS:
-            raise forms.ValidationError(f"Name at most {MOST_TOOLS} tools.")
-        return tools

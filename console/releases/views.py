@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import orjson
-from django import forms
 from django.contrib import messages
+from django.forms import Form
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
 from console.accounts.queries import actor_names
-from console.accounts.step_up import is_proven, is_recently_authenticated
+from console.accounts.step_up import is_recently_authenticated
 from console.edge.http import TenantRequest, in_tenant, undo_if_refused
 from console.policies import policy_changes
 from console.policies.policy_sentences import KIND_NAMES
-from console.releases import release_sentences, release_steps
-from console.releases.forms import CanaryForm, DraftForm, EndForm, GateSignatureForm, ReleaseWordForm
+from console.releases import release_sentences, release_steps, verbs
+from console.releases.forms import DraftForm
 from console.releases.lists import RELEASES
 from console.releases.release_sentences import OPEN_STATES, release_name
+from console.verbs.form import BodyForm
+from console.verbs.verb import AnyVerb, Ids, page_of
 from console.web import labels, policy_simulation
 from console.web.labels import format_json
 from ledger.actions.queries import actions
@@ -38,7 +41,7 @@ from ledger.record.queries import events, evidence
 from ledger.record.rules.canonical import parse
 from ledger.record.rules.encryption import CannotOpen
 from ledger.record.rules.event_kinds import EVENT_KINDS
-from ledger.record.rules.refusals import NotFound, ProofNeeded, Refused
+from ledger.record.rules.refusals import NotFound, Refused
 from reviews.release_gates import queries as gate_queries
 
 if TYPE_CHECKING:
@@ -116,7 +119,7 @@ def draft(request: TenantRequest) -> HttpResponse:
 @in_tenant(*MAY)
 @require_POST
 def run_gates(request: TenantRequest, release_id: UUID) -> HttpResponse:
-    form, row = forms.Form(request.POST), _release_or_404(request, release_id)
+    form, row = Form(request.POST), _release_or_404(request, release_id)
     done, status = _carried_out(
         request, form, lambda: release_steps.run_gates(row, by=request.caller.actor, at=request.as_of)
     )
@@ -126,98 +129,12 @@ def run_gates(request: TenantRequest, release_id: UUID) -> HttpResponse:
     return redirect("release", request.tenant.slug, release_id)
 
 
-@in_tenant(*MAY)
-@require_POST
-def sign(request: TenantRequest, release_id: UUID) -> HttpResponse:
-    row, gate = _release_or_404(request, release_id), request.POST.get("gate", "")
-    form = GateSignatureForm(request.POST, auto_id=f"id_{gate if gate in SIGNED else 'gate'}_%s")
-    if not form.is_valid():
-        return _detail(request, release_id, status=422, signature=form)
-    proven, said = is_proven(request, *form.proof()), form.cleaned_data
-    done, status = _carried_out(
-        request,
-        form,
-        lambda: release_steps.sign_gate(
-            row,
-            gate=said["gate"],
-            reason=said["reason"],
-            by=request.caller.actor,
-            is_proven=proven,
-            at=request.as_of,
-        ),
-    )
-    if done is None:
-        return _detail(request, release_id, status=status, signature=form)
-    messages.success(request, f"You signed {release_sentences.gate_label(said['gate'])}.")
-    return redirect("release", request.tenant.slug, release_id)
+def _home(request: TenantRequest, ids: Ids, result: Any) -> str:
+    return reverse("release", args=[request.tenant.slug, ids["release_id"]])
 
 
-@in_tenant(*MAY)
-@require_POST
-def start_canary(request: TenantRequest, release_id: UUID) -> HttpResponse:
-    form = CanaryForm(request.POST, auto_id="id_canary_%s")
-    _release_or_404(request, release_id)
-    if not form.is_valid():
-        return _detail(request, release_id, status=422, canary=form)
-    scope = CanaryScope(**form.cleaned_data, since=request.as_of)
-    done, status = _carried_out(
-        request,
-        form,
-        lambda: releases.start_canary(
-            tenant_id=request.tenant.id, release_id=release_id, scope=scope, by=request.caller.actor, at=request.as_of
-        ),
-    )
-    if done is None:
-        return _detail(request, release_id, status=status, canary=form)
-    messages.success(request, "Canary started: it decides actions proposed from now on.")
-    return redirect("release", request.tenant.slug, release_id)
-
-
-@in_tenant(*MAY)
-@require_POST
-def promote(request: TenantRequest, release_id: UUID) -> HttpResponse:
-    form, row = ReleaseWordForm(request.POST, auto_id="id_promote_%s"), _release_or_404(request, release_id)
-    if not form.is_valid():
-        return _detail(request, release_id, status=422, promotion=form)
-    proven = is_proven(request, *form.proof())
-    done, status = _carried_out(
-        request,
-        form,
-        lambda: release_steps.promote(
-            row, reason=form.cleaned_data["reason"], by=request.caller.actor, is_proven=proven, at=request.as_of
-        ),
-    )
-    if done is None:
-        return _detail(request, release_id, status=status, promotion=form)
-    is_in_force = done.state == "PROMOTED"
-    messages.success(
-        request, "It is in force." if is_in_force else "Promotion recorded. Another person must promote it as well."
-    )
-    return redirect("release", request.tenant.slug, release_id)
-
-
-@in_tenant(*MAY)
-@require_POST
-def end(request: TenantRequest, release_id: UUID) -> HttpResponse:
-    form, row = EndForm(request.POST, auto_id="id_end_%s"), _release_or_404(request, release_id)
-    if not form.is_valid():
-        return _detail(request, release_id, status=422, end=form)
-    done, status = _carried_out(
-        request,
-        form,
-        lambda: releases.end_release(
-            tenant_id=request.tenant.id,
-            release_id=row.id,
-            reason=form.cleaned_data["reason"],
-            by=request.caller.actor,
-            at=request.as_of,
-        ),
-    )
-    if done is None:
-        return _detail(request, release_id, status=status, end=form)
-    stopped = done.state == "STOPPED"
-    messages.success(request, "Stopped. The version in force decides everything." if stopped else "Withdrawn.")
-    return redirect("release", request.tenant.slug, release_id)
+def _release_ids(request: TenantRequest, *, release_id: UUID) -> Ids:
+    return {"release_id": _release_or_404(request, release_id).id}
 
 
 def _may(request: TenantRequest) -> bool:
@@ -231,19 +148,13 @@ def _release_or_404(request: TenantRequest, release_id: UUID) -> Release:
     return row
 
 
-def _carried_out(
-    request: TenantRequest, form: forms.Form, carry_out: Callable[[], Release]
-) -> tuple[Release | None, int]:
-    """The result; a refusal is shown at its field, and the typed text is kept."""
+def _carried_out(request: TenantRequest, form: Form, carry_out: Callable[[], Release]) -> tuple[Release | None, int]:
+    """The result; a refusal is shown beside its field, and the typed text is kept."""
     try:
         with undo_if_refused(request):
             return carry_out(), 200
     except NotFound:
         raise
-    except ProofNeeded as refusal:
-        if isinstance(form, ReleaseWordForm):
-            form.ask_for_proof("Confirm with your password or a one-time code.")
-        return None, refusal.status
     except (BadPolicy, BadContract) as refusal:
         faults = [f"{each['path']}: {each['detail']}" for each in refusal.errors]
         for fault in faults or [refusal.detail]:
@@ -346,8 +257,16 @@ def _standing(
     }
 
 
-def _detail(request: TenantRequest, release_id: UUID, *, status: int = 200, **typed: forms.Form) -> HttpResponse:
-    """The page of a release; `typed` are forms that were refused, by their step."""
+def _detail(
+    request: TenantRequest,
+    /,
+    release_id: UUID,
+    *,
+    forms: Mapping[str, BodyForm] = MappingProxyType({}),
+    run: Form | None = None,
+    status: int = 200,
+) -> HttpResponse:
+    """The page of a release; `forms` are those that were refused, by their step."""
     row, tenant_id = _release_or_404(request, release_id), request.tenant.id
     names, in_force = actor_names(tenant_id), _in_force(row)
     results = catalogue.gate_results(tenant_id, row.id)
@@ -380,7 +299,7 @@ def _detail(request: TenantRequest, release_id: UUID, *, status: int = 200, **ty
         "document": format_json(release_steps.read_draft(row)),
         "back": _way_back(request, row, in_force),
         "is_fresh": is_recently_authenticated(request),
-        **_steps(request, row, results, red, is_author=is_same_person(row.author, me), may=may, typed=typed),
+        **_steps(request, row, results, red, is_author=is_same_person(row.author, me), may=may, typed=forms, run=run),
     }
     return render(request, "releases/_detail.html" if request.htmx else "releases/detail.html", context, status=status)
 
@@ -393,15 +312,19 @@ def _steps(
     *,
     is_author: bool,
     may: bool,
-    typed: dict[str, forms.Form],
+    typed: Mapping[str, BodyForm],
+    run: Form | None,
 ) -> dict[str, Any]:
     """The forms of this person's next steps; a step that waits for others is described in a sentence."""
     is_first = is_same_person(row.first_by, request.caller.actor.id)
     ready = may and row.state == "READY"
-    refused = typed.get("signature")
+    refused = typed.get("sign")
+    if refused is not None:
+        gate = refused.data.get("gate", "")
+        refused.auto_id = f"id_{gate if gate in SIGNED else 'gate'}_%s"
     unsigned = [gate for gate in red if gate in SIGNED and gate in results and row.canary is None] if may else []
     return {
-        "run": typed.get("run"),
+        "run": run,
         "may_run": may and row.state in (OPEN_STATES if row.kind in JUDGING_KINDS else ("DRAFT",)),
         "signatures": [
             {
@@ -411,22 +334,28 @@ def _steps(
                 "said": results[gate].summary,
                 "form": refused
                 if refused is not None and refused.data.get("gate") == gate
-                else GateSignatureForm(initial={"gate": gate}, auto_id=f"id_{gate}_%s"),
+                else verbs.SIGN.form(initial={"gate": gate}, auto_id=f"id_{gate}_%s"),
             }
             for gate in unsigned
         ],
         "is_author": is_author,
         # The head of a page tells what was wrong in a refused form, also where its panel is gone.
-        "refused_forms": typed,
-        "canary_form": (typed.get("canary") or CanaryForm(auto_id="id_canary_%s"))
-        if may and (row.state == "CHECKED" or "canary" in typed)
+        "refused_forms": {**typed, **({"run": run} if run else {})},
+        "canary_form": _form(verbs.START_CANARY, typed, "id_canary_%s")
+        if may and (row.state == "CHECKED" or "start_canary" in typed)
         else None,
-        "promotion": (typed.get("promotion") or ReleaseWordForm(auto_id="id_promote_%s"))
-        if (ready and not is_first) or "promotion" in typed
+        "promotion": _form(verbs.PROMOTE, typed, "id_promote_%s")
+        if (ready and not is_first) or "promote" in typed
         else None,
         "is_first": ready and is_first,
-        "ending": (typed.get("end") or EndForm(auto_id="id_end_%s")) if may and row.state in OPEN_STATES else None,
+        "ending": _form(verbs.END, typed, "id_end_%s") if may and row.state in OPEN_STATES else None,
     }
+
+
+def _form(verb: AnyVerb, typed: Mapping[str, BodyForm], auto_id: str) -> BodyForm:
+    form = typed.get(verb.name) or verb.form()
+    form.auto_id = auto_id
+    return form
 
 
 def _comparison(request: TenantRequest, row: Release, in_force: Any) -> dict[str, Any] | None:
@@ -561,3 +490,9 @@ def _way_back(request: TenantRequest, row: Release, in_force: Any) -> list[dict[
         for each in catalogue.policy_versions(row.tenant_id, row.kind, limit=PAGE)
         if release_steps.can_come_back(each)
     ]
+
+
+sign = page_of(verbs.SIGN, home=_home, render=_detail, keeps=True, api_ids=_release_ids)
+start_canary = page_of(verbs.START_CANARY, home=_home, render=_detail, keeps=True, api_ids=_release_ids)
+promote = page_of(verbs.PROMOTE, home=_home, render=_detail, keeps=True, api_ids=_release_ids)
+end = page_of(verbs.END, home=_home, render=_detail, keeps=True, api_ids=_release_ids)

@@ -9,24 +9,22 @@ from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from ninja import Query, Router
 
-from console.accounts.step_up import is_proven
 from console.edge import paging, rate
 from console.edge.auth import admits, caller_of
 from console.edge.schemas import Page, Paged, ReasonBody
 from console.edge.transaction import after_commit, in_tenancy, json_response
-from console.people.schemas import SecondWordBody
-from console.systems import schemas
+from console.systems import schemas, verbs
 from console.systems.lists import OPERATORS, SYSTEMS
+from console.verbs.verb import add_verbs
 from console.web.list_page import add_lists
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.operations import second_person
-from ledger.people.rules.confirmation import Answer
 from ledger.record.rules.refusals import NotFound, Refused
 from reviews import queries as after
 from reviews.checks import catalogue, changes
 from reviews.observations.operations import webhooks
 from reviews.observations.rules.webhooks import SignedHeaders, parse_mapping
-from reviews.readback.operations import systems, work_queue
+from reviews.readback.operations import work_queue
 from reviews.readback.rules.limits import limits_of
 from reviews.tasks import verify_due
 
@@ -69,58 +67,13 @@ def register_system(request: HttpRequest, body: schemas.SystemBody) -> schemas.S
     return schemas.System.of(row)
 
 
-@router.post(
-    "/systems/{name}/answer",
-    summary="Confirm or decline a change of a system as the second person",
-    response=schemas.System,
-)
-@admits("operator", "administrator")
-@in_tenancy
-def answer_system(request: HttpRequest, name: str, body: SecondWordBody) -> schemas.System:
-    caller = caller_of(request)
-    row = systems.decide_change(
-        tenant_id=caller.tenant_id,
-        name=name,
-        answer=Answer.CONFIRM if body.confirm else Answer.DECLINE,
-        reason=body.reason,
-        by=caller.actor,
-        is_proven=is_proven(request, body.password, body.otp),
-        at=timezone.now(),
-    )
-    return schemas.System.of(row)
+add_verbs(router, __name__, [verbs.ANSWER])
 
 
 add_lists(router, __name__, SYSTEMS)
 
 
-@router.post(
-    "/systems/{name}/stop-releasing",
-    summary="Pause irreversible actions on a system",
-    response=schemas.Releasing,
-)
-@admits("oper", "operator")
-@in_tenancy
-def stop_releasing(request: HttpRequest, name: str, body: ReasonBody) -> schemas.Releasing:
-    caller = caller_of(request)
-    systems.stop_releasing(
-        tenant_id=caller.tenant_id, name=name, reason=body.reason, by=caller.actor, at=timezone.now()
-    )
-    return schemas.Releasing(name=name, stopped=True)
-
-
-@router.post(
-    "/systems/{name}/resume-releasing",
-    summary="Resume actions on a system, as far as its health and unverified actions allow",
-    response=schemas.Releasing,
-)
-@admits("oper", "operator")
-@in_tenancy
-def resume_releasing(request: HttpRequest, name: str, body: ReasonBody) -> schemas.Releasing:
-    caller = caller_of(request)
-    systems.resume_releasing(
-        tenant_id=caller.tenant_id, name=name, reason=body.reason, by=caller.actor, at=timezone.now()
-    )
-    return schemas.Releasing(name=name, stopped=False)
+add_verbs(router, __name__, (verbs.STOP, verbs.RESUME))
 
 
 @router.post(

@@ -4,28 +4,28 @@ it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
-from django.contrib import messages
 from django.http import Http404, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
 from console.accounts.queries import actor_names
-from console.accounts.step_up import is_proven, is_recently_authenticated
+from console.accounts.step_up import is_recently_authenticated
 from console.contracts import contract_check
-from console.edge.http import TenantRequest, in_tenant, record_page_view, redirect_back
-from console.people.forms import ConfirmProposalForm
+from console.edge.http import TenantRequest, in_tenant, record_page_view
 from console.systems import context as systems_context
+from console.systems import verbs
 from console.systems.lists import STOPS, SYSTEMS, WORDS, standing_of
-from console.web.forms import LiftFreezeForm
+from console.verbs.form import BodyForm
+from console.verbs.verb import Ids, page_of
 from console.web.list_page import list_context
 from ledger.catalogue import queries as catalogue_queries
 from ledger.people.queries import is_same_person
-from ledger.people.rules.confirmation import Answer
-from ledger.record.rules.refusals import ProofNeeded
 from reviews import queries as after
 from reviews.readback.operations import connections
 from reviews.readback.operations import systems as operations
@@ -42,8 +42,10 @@ def page(request: TenantRequest) -> HttpResponse:
 
 def _page(
     request: TenantRequest,
+    /,
     *,
-    word: ConfirmProposalForm | None = None,
+    forms: Mapping[str, BodyForm] = MappingProxyType({}),
+    system_id: UUID | None = None,
     trial: ConnectionResult | None = None,
     status: int = 200,
 ) -> HttpResponse:
@@ -65,7 +67,7 @@ def _page(
         "spending": systems_context.verification_spending(tenant.id, at=request.as_of),
         "may_stop": "operator" in request.caller.roles,
         "may_answer": bool({"operator", "administrator"} & request.caller.roles),
-        "word": word or ConfirmProposalForm(),
+        "word": forms.get("answer_system") or verbs.ANSWER.form(),
         "is_fresh": is_recently_authenticated(request),
     }
     return render(request, "systems/_list.html" if request.htmx else "systems/list.html", context, status=status)
@@ -95,73 +97,21 @@ def test_connection(request: TenantRequest, system_id: UUID) -> HttpResponse:
     return _page(request, trial=trial)
 
 
-@in_tenant("operator")
-@require_POST
-def stop(request: TenantRequest, system_id: UUID) -> HttpResponse:
-    name, form = _name(request, system_id), LiftFreezeForm(request.POST)
-    if form.is_valid():
-        reason = form.cleaned_data["reason"]
-        operations.stop_releasing(
-            tenant_id=request.tenant.id, name=name, reason=reason, by=request.caller.actor, at=request.as_of
-        )
-        messages.success(request, f"Irreversible actions on {name} are paused.")
-    else:
-        messages.error(request, "Not paused: enter a reason.")
-    return redirect_back(request, reverse("systems", args=[request.tenant.slug]))
-
-
-@in_tenant("administrator", "operator")
-@require_POST
-def decide_change(request: TenantRequest, system_id: UUID) -> HttpResponse:
-    """The second person's decision about a changed address or way of reading a system."""
-    form, known = ConfirmProposalForm(request.POST), catalogue_queries.system_by_id(request.tenant.id, system_id)
-    if known is None:
-        raise Http404
-    if not form.is_valid():
-        return _page(request, word=form, status=422)
-    yes = form.cleaned_data["to"] == "confirm"
-    try:
-        operations.decide_change(
-            tenant_id=request.tenant.id,
-            name=known.name,
-            answer=Answer.CONFIRM if yes else Answer.DECLINE,
-            reason=form.cleaned_data["reason"],
-            by=request.caller.actor,
-            is_proven=is_proven(request, *form.proof()),
-            at=request.as_of,
-        )
-    except ProofNeeded as refusal:
-        form.ask_for_proof(refusal.detail)
-        return _page(request, word=form, status=403)
-    said = (
-        f"Confirmed. The new settings of {known.name} apply."
-        if yes
-        else f"Declined. The settings of {known.name} are unchanged."
-    )
-    messages.success(request, said)
-    return redirect("systems", request.tenant.slug)
-
-
-@in_tenant("operator")
-@require_POST
-def resume(request: TenantRequest, system_id: UUID) -> HttpResponse:
-    name, form = _name(request, system_id), LiftFreezeForm(request.POST)
-    if form.is_valid():
-        reason = form.cleaned_data["reason"]
-        operations.resume_releasing(
-            tenant_id=request.tenant.id, name=name, reason=reason, by=request.caller.actor, at=request.as_of
-        )
-        messages.success(request, f"Actions on {name} are resumed, provided that it answers.")
-    else:
-        messages.error(request, "Not resumed: enter a reason.")
-    return redirect_back(request, reverse("systems", args=[request.tenant.slug]))
-
-
-def _name(request: TenantRequest, system_id: UUID) -> str:
+def _by_name(request: TenantRequest, *, system_id: UUID) -> Ids:
+    """The API knows a system by its name."""
     row = catalogue_queries.system_by_id(request.tenant.id, system_id)
     if row is None:
         raise Http404
-    return row.name
+    return {"name": row.name}
+
+
+def _home(request: TenantRequest, ids: Ids, result: Any) -> str:
+    return reverse("systems", args=[request.tenant.slug])
+
+
+stop = page_of(verbs.STOP, home=_home, api_ids=_by_name)
+resume = page_of(verbs.RESUME, home=_home, api_ids=_by_name)
+decide_change = page_of(verbs.ANSWER, home=_home, render=_page, keeps=True, api_ids=_by_name)
 
 
 def _waits(request: TenantRequest, seen: systems_context.SystemStatus) -> dict[str, Any]:
