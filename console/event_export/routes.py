@@ -7,10 +7,10 @@ from django.utils import timezone
 from ninja import Router
 
 from console.edge.auth import admits, caller_of
-from console.edge.schemas import ReasonBody
 from console.edge.transaction import in_tenancy
-from console.event_export import operations, schemas, sending
-from console.event_export.status import address_of, status_of, statuses
+from console.event_export import operations, schemas, sending, verbs
+from console.event_export.status import address_of, status_of
+from console.verbs.verb import add_verbs
 from ledger.record.queries import events
 
 router = Router(tags=["Ledger"])
@@ -21,8 +21,7 @@ WRITERS = ("compliance", "administrator")
 @admits("oper", "audit", *WRITERS)
 @in_tenancy
 def list_destinations(request: HttpRequest) -> schemas.EventDestinations:
-    tenant = events.tenant_by_id(caller_of(request).tenant_id)
-    return schemas.EventDestinations(items=[schemas.EventDestinationShown.of(each) for each in statuses(tenant)])
+    return verbs.destinations_answer(caller_of(request).tenant_id)
 
 
 @router.post(
@@ -41,17 +40,7 @@ def start(request: HttpRequest, destination_name: str, body: schemas.EventExport
     return schemas.EventDestinationShown.of(status_of(tenant, destination_name))
 
 
-@router.post(
-    "/event-destinations/{destination_name}/stop",
-    summary="Stop sending events to a destination",
-    response=schemas.EventDestinations,
-)
-@admits(*WRITERS)
-@in_tenancy
-def stop(request: HttpRequest, destination_name: str, body: ReasonBody) -> schemas.EventDestinations:
-    caller, tenant = caller_of(request), events.tenant_by_id(caller_of(request).tenant_id)
-    operations.stop(tenant_id=tenant.id, name=destination_name, reason=body.reason, by=caller.actor, at=timezone.now())
-    return schemas.EventDestinations(items=[schemas.EventDestinationShown.of(each) for each in statuses(tenant)])
+add_verbs(router, __name__, [verbs.STOP])
 
 
 @router.post(

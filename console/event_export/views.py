@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django import forms
 from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
@@ -9,15 +10,24 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST
 
 from console.edge.http import TenantRequest, in_tenant
-from console.event_export import operations, sending
-from console.event_export.forms import StartForm, StopForm
+from console.event_export import operations, sending, verbs
 from console.event_export.schemas import read_start
 from console.event_export.status import address_of, statuses
 from console.notifications.views import notice_tabs
+from console.verbs.verb import page_of
+from console.web.forms import PlainSelect
 
 ROLES = ("compliance", "administrator")
+STARTS = (("now", "Now"), ("beginning", "Beginning of the record"), ("place", "An entry or a time"))
 KINDS = {"webhook": "Signed webhook", "otlp": "OTLP logs"}
 STATES = {"NOT_STARTED": "Not started", "RUNNING": "Running", "FAILING": "Failing"}
+
+
+class StartForm(forms.Form):
+    """The starting point of an export."""
+
+    start = forms.ChoiceField(choices=STARTS, widget=PlainSelect, label="From")
+    place = forms.CharField(required=False, max_length=40, label="Entry, or time with its zone")
 
 
 @in_tenant(*ROLES)
@@ -29,7 +39,7 @@ def page(request: TenantRequest) -> HttpResponse:
             "kind": KINDS[each.address.kind] if each.address else "No address",
             "state": STATES[each.state],
             "form": StartForm(auto_id=f"{each.name}-%s"),
-            "stop_form": StopForm(auto_id=f"{each.name}-%s"),
+            "stop_form": verbs.STOP.form(auto_id=f"{each.name}-%s"),
             **{step: reverse(f"event-export-{step}", args=[request.tenant.slug, each.name]) for step in _STEPS},
         }
         for each in statuses(request.tenant)
@@ -54,18 +64,7 @@ def start(request: TenantRequest, destination_name: str) -> HttpResponse:
     return redirect("event-export", request.tenant.slug)
 
 
-@in_tenant(*ROLES)
-@require_POST
-def stop(request: TenantRequest, destination_name: str) -> HttpResponse:
-    operations.stop(
-        tenant_id=request.tenant.id,
-        name=destination_name,
-        reason=request.POST.get("reason", "").strip()[:1000],
-        by=request.caller.actor,
-        at=request.as_of,
-    )
-    messages.success(request, f"Event export to {destination_name} stopped.")
-    return redirect("event-export", request.tenant.slug)
+stop = page_of(verbs.STOP, home=lambda request, ids, result: reverse("event-export", args=[request.tenant.slug]))
 
 
 @in_tenant(*ROLES)

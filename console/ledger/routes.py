@@ -15,13 +15,12 @@ from django.utils import timezone
 from ninja import Query, Router
 
 from approvals.execution import queries as execution_queries
-from approvals.execution.operations import overrides
 from approvals.execution.operations.release_check import stop_of_starts
 from console.edge.auth import admits, caller_of, copy_annotations
 from console.edge.openapi import response_content
-from console.edge.schemas import ReasonBody
 from console.edge.transaction import in_tenancy, record_read
-from console.ledger import schemas
+from console.ledger import schemas, verbs
+from console.verbs.verb import add_verbs
 from ledger.actions.queries import readings
 from ledger.exports import queries as stored
 from ledger.log.queries import log as logs
@@ -233,34 +232,4 @@ def read_standing(request: HttpRequest) -> schemas.Standing:
     )
 
 
-@router.post(
-    "/ledger/overrides",
-    summary="Let actions of some tools start for a while, although the record has gone back",
-    response={201: schemas.Override},
-)
-@admits("operator")
-@in_tenancy
-def place_override(request: HttpRequest, body: schemas.OverrideBody) -> schemas.Override:
-    caller = caller_of(request)
-    row = overrides.place_override(
-        tenant_id=caller.tenant_id,
-        tools=body.tools,
-        minutes=body.minutes,
-        reason=body.reason,
-        by=caller.actor,
-        at=timezone.now(),
-    )
-    return schemas.Override.of(row)
-
-
-@router.post(
-    "/ledger/overrides/{override_id}/end", summary="End an override before its time", response=schemas.OverrideEnded
-)
-@admits("operator")
-@in_tenancy
-def end_override(request: HttpRequest, override_id: UUID, body: ReasonBody) -> schemas.OverrideEnded:
-    caller = caller_of(request)
-    overrides.end_override(
-        tenant_id=caller.tenant_id, override_id=override_id, reason=body.reason, by=caller.actor, at=timezone.now()
-    )
-    return schemas.OverrideEnded(id=override_id, ended=True)
+add_verbs(router, __name__, (verbs.PLACE_OVERRIDE, verbs.END_OVERRIDE))

@@ -8,7 +8,8 @@ from uuid import UUID
 from ninja import Schema
 from pydantic import Field
 
-from console.edge.schemas import Answer, Body, Index, Name, Reason, Time
+from console.edge.schemas import Answer, Ask, Body, Index, Name, Reason, Time
+from console.web.forms import WordsField
 from ledger.log.rules.merkle import leaf_hash
 
 
@@ -60,7 +61,7 @@ class LedgerEvents(Answer):
 
 
 class OverrideBody(Body):
-    tools: Annotated[list[Name], Field(min_length=1, max_length=20)]
+    tools: Annotated[list[Name], Field(min_length=1, max_length=20), Ask(field=WordsField(max_length=2000))]
     minutes: Annotated[int, Field(ge=1, le=240)]
     reason: Reason
 

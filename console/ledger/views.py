@@ -14,18 +14,19 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST
 
 from approvals.execution import queries as execution_queries
-from approvals.execution.operations import overrides
 from approvals.execution.operations.release_check import stop_of_starts
 from console.accounts.queries import actor_names
 from console.actions.action_record import event_rows
 from console.edge import proofs
 from console.edge.http import TenantRequest, in_tenant
 from console.edge.transaction import after_commit
+from console.ledger import verbs
 from console.ledger.log_status import log_status
 from console.notifications import queries as notices
 from console.tasks import check_integrity
+from console.verbs.verb import Ids, page_of
 from console.web import labels
-from console.web.forms import OverrideForm, ReasonForm
+from console.web.forms import ReasonForm
 from ledger.actions.queries import readings
 from ledger.log.operations import logs as logs_operations
 from ledger.log.queries import anchors, log
@@ -93,47 +94,12 @@ def acknowledge_alarm(request: TenantRequest, alarm_id: UUID) -> HttpResponse:
     return redirect("ledger", request.tenant.slug)
 
 
-@in_tenant("operator")
-@require_POST
-def place_override(request: TenantRequest) -> HttpResponse:
-    """Let actions of some tools start for a while, although the record is older than a head seen before."""
-    form = OverrideForm(request.POST)
-    if not form.is_valid():
-        messages.error(request, "Not saved: name the tools, how long, and why.")
-        return redirect("ledger", request.tenant.slug)
-    try:
-        row = overrides.place_override(
-            tenant_id=request.tenant.id,
-            tools=form.cleaned_data["tools"].replace(",", " ").split(),
-            minutes=form.cleaned_data["minutes"],
-            reason=form.cleaned_data["reason"],
-            by=request.caller.actor,
-            at=request.as_of,
-        )
-    except Refused as refusal:
-        messages.error(request, f"Not saved: {refusal.detail}")
-    else:
-        messages.success(request, f"Actions of {', '.join(row.tools)} start until the allowance ends or you end it.")
-    return redirect("ledger", request.tenant.slug)
+def _home(request: TenantRequest, ids: Ids, result: Any) -> str:
+    return reverse("ledger", args=[request.tenant.slug])
 
 
-@in_tenant("operator")
-@require_POST
-def end_override(request: TenantRequest, override_id: UUID) -> HttpResponse:
-    """End an override before its time."""
-    form = ReasonForm(request.POST)
-    if form.is_valid():
-        overrides.end_override(
-            tenant_id=request.tenant.id,
-            override_id=override_id,
-            reason=form.cleaned_data["reason"],
-            by=request.caller.actor,
-            at=request.as_of,
-        )
-        messages.success(request, "Ended. Nothing of these tools starts on this record any more.")
-    else:
-        messages.error(request, "Not saved: enter why.")
-    return redirect("ledger", request.tenant.slug)
+place_override = page_of(verbs.PLACE_OVERRIDE, home=_home)
+end_override = page_of(verbs.END_OVERRIDE, home=_home)
 
 
 @in_tenant(*MAY)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import time
 from typing import Any
-from uuid import UUID
 
 from django.http import HttpRequest
 from django.utils import timezone
@@ -14,9 +13,10 @@ from console.edge.auth import admits, caller_of
 from console.edge.transaction import in_tenancy
 from console.notifications import operations as notifications_operations
 from console.notifications import queries as notifications_queries
-from console.notifications import schemas, sending
+from console.notifications import schemas, sending, verbs
 from console.notifications.lists import NOTICES, UNDELIVERED
 from console.notifications.routing import NotificationSettings, parse_mail_preferences
+from console.verbs.verb import add_verbs
 from console.web.list_page import add_lists
 from ledger.record.queries import events
 
@@ -26,15 +26,7 @@ router = Router(tags=["Notifications"])
 add_lists(router, __name__, NOTICES)
 
 
-@router.post("/notices/read", summary="Mark notifications as seen", response=schemas.Seen)
-@admits("person")
-@in_tenancy
-def read(request: HttpRequest, body: schemas.SeenBody) -> schemas.Seen:
-    caller = caller_of(request)
-    seen = notifications_operations.mark_seen(
-        tenant_id=caller.tenant_id, actor_id=caller.actor.id, upto=body.upto, at=timezone.now()
-    )
-    return schemas.Seen(read=seen)
+add_verbs(router, __name__, [verbs.READ])
 
 
 @router.get("/notices/wishes", summary="Your mail settings", response=schemas.Wishes)
@@ -83,17 +75,7 @@ def set_channels(request: HttpRequest, body: schemas.ChannelsBody) -> schemas.Ch
 add_lists(router, __name__, UNDELIVERED)
 
 
-@router.post(
-    "/notices/undelivered/{notice_id}/again",
-    summary="Retry an undelivered message",
-    response=schemas.SentAgain,
-)
-@admits("administrator")
-@in_tenancy
-def again(request: HttpRequest, notice_id: UUID) -> schemas.SentAgain:
-    caller, at = caller_of(request), timezone.now()
-    row = notifications_operations.retry_notice(tenant_id=caller.tenant_id, notice_id=notice_id, by=caller.actor, at=at)
-    return schemas.SentAgain(notice_id=row.id, due_at=at)
+add_verbs(router, __name__, [verbs.AGAIN])
 
 
 def _channels(tenant: Any, settings: NotificationSettings) -> schemas.Channels:

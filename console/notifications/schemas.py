@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from uuid import UUID
 
+from django import forms
 from pydantic import Field
 
-from console.edge.schemas import Answer, Body, TextOrNull, Time
+from console.edge.schemas import Answer, Ask, Body, TextOrNull, Time
 from console.handoffs.schemas import HandoffName
 
 if TYPE_CHECKING:
@@ -119,7 +120,11 @@ class SentAgain(Answer):
 
 
 class SeenBody(Body):
-    upto: Annotated[UUID | None, Field(description="The newest message that was seen. Default: all.")] = None
+    upto: Annotated[
+        UUID | None,
+        Field(description="The newest message that was seen. Default: all."),
+        Ask(field=forms.UUIDField(required=False)),
+    ] = None
 
 
 class ByRisk(Body):

@@ -14,11 +14,12 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST
 
 from console.edge.http import TenantRequest, in_tenant
-from console.notifications import inbox, routing, sending
+from console.notifications import inbox, routing, sending, verbs
 from console.notifications import operations as notifications_operations
 from console.notifications import queries as notifications_queries
 from console.notifications.forms import ChannelsForm, MailPreferencesForm
 from console.notifications.lists import CHANNELS, NOTICES, UNDELIVERED
+from console.verbs.verb import page_of
 from console.web.list_page import export_address, place_in
 
 PAGE = 50
@@ -49,14 +50,7 @@ def page(request: TenantRequest) -> HttpResponse:
     )
 
 
-@in_tenant()
-@require_POST
-def mark_read(request: TenantRequest) -> HttpResponse:
-    upto = UUID(request.POST["upto"]) if _is_id(request.POST.get("upto", "")) else None
-    notifications_operations.mark_seen(
-        tenant_id=request.tenant.id, actor_id=request.caller.actor.id, upto=upto, at=request.as_of
-    )
-    return redirect("notices", request.tenant.slug)
+mark_read = page_of(verbs.READ, home=lambda request, ids, result: reverse("notices", args=[request.tenant.slug]))
 
 
 @in_tenant()
@@ -146,14 +140,9 @@ def send_test(request: TenantRequest, channel: str) -> HttpResponse:
     return redirect("notice-channels", request.tenant.slug)
 
 
-@in_tenant("administrator")
-@require_POST
-def retry_notice(request: TenantRequest, notice_id: UUID) -> HttpResponse:
-    notifications_operations.retry_notice(
-        tenant_id=request.tenant.id, notice_id=notice_id, by=request.caller.actor, at=request.as_of
-    )
-    messages.success(request, "Resent.")
-    return redirect("notice-channels", request.tenant.slug)
+retry_notice = page_of(
+    verbs.AGAIN, home=lambda request, ids, result: reverse("notice-channels", args=[request.tenant.slug])
+)
 
 
 def _page(request: TenantRequest, form: MailPreferencesForm, *, status: int = 200) -> HttpResponse:
