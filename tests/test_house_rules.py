@@ -445,3 +445,9 @@ def test_the_glossary_names_every_table_once():
     }
     assert [word for word, count in Counter(words).items() if count > 1] == []
     assert sorted(tables - set(words)) == []
+
+
+def test_every_write_that_is_exposed_twice_by_hand_has_its_reason():
+    listed = [name for names in house.BY_HAND.values() for name in names]
+    assert sorted(listed) == sorted(house.called_by_hand(house.product()))
+    assert len(listed) <= 30

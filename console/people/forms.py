@@ -137,17 +137,3 @@ class NewKeyForm(forms.Form):
     def scopes(self) -> list[str]:
         what = {"exec": "tool", "agent": "agent"}.get(self.cleaned_data["kind"], "")
         return [f"{what}:{each}" for each in self.cleaned_data["only_for"]] if what else []
-
-
-def split_words(text: str) -> list[str]:
-    """Groups or tools, separated by spaces or commas."""
-    return text.replace(",", " ").split()
-
-
-class ConfirmProposalForm(IdentityProofForm):
-    """The second person's word on what waits, and why."""
-
-    reason = forms.CharField(
-        max_length=1000, label="Reason", error_messages={"required": "Enter a reason. It is kept in the audit log."}
-    )
-    to = forms.ChoiceField(choices=[("confirm", "confirm"), ("decline", "decline")])

@@ -15,7 +15,7 @@ from django.http import QueryDict
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from approvals.voting.rules import binding, break_glass
+from approvals.voting.rules import binding
 from console.web import labels
 from ledger.actions.queries.actions import NOT_KNOWN
 from reviews.cases.rules.runbooks import RUNBOOKS
@@ -561,59 +561,3 @@ class ExportForm(forms.Form):
             "payloads": chosen["payloads"],
             "since": chosen["checkpoint"],
         }
-
-
-class RemarkForm(forms.Form):
-    text = forms.CharField(
-        max_length=LONGEST_TEXT,
-        widget=forms.Textarea(attrs={"rows": 2, "id": "id_text"}),
-        error_messages={"required": "Enter a text."},
-    )
-
-
-class SnoozeForm(forms.Form):
-    """For how long a case may sleep, and why."""
-
-    hours = forms.ChoiceField(choices=SNOOZES, widget=PlainSelect)
-    reason = forms.CharField(max_length=1000, error_messages={"required": "Enter a reason."})
-
-    def until(self, *, as_of: datetime) -> datetime:
-        return as_of + timedelta(hours=int(self.cleaned_data["hours"]))
-
-
-class AssignmentForm(forms.Form):
-    """The assignee of a case: an operator of the tenant."""
-
-    to = forms.ChoiceField(widget=PlainSelect)
-
-    def __init__(self, *args: Any, owners: Iterable[tuple[str, str]], **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        _offer(self, "to", owners)
-
-
-class BreakGlassReviewForm(forms.Form):
-    """The finding of a break-glass review."""
-
-    finding = forms.ChoiceField(
-        choices=[(each.value, each.value) for each in break_glass.Finding],
-        error_messages={"required": "Choose whether it was justified."},
-    )
-    reason = forms.CharField(max_length=LONGEST_TEXT, error_messages={"required": "Enter what you checked."})
-
-
-class RollBackRunForm(forms.Form):
-    """The reason for rolling back a run."""
-
-    reason = forms.CharField(
-        max_length=1000,
-        label="Reason",
-        widget=forms.Textarea(attrs={"rows": 2}),
-        error_messages={"required": "Enter a reason for the rollback."},
-    )
-
-
-class OverrideForm(ReasonForm):
-    """The tools that may start although the record has gone back, and for how long."""
-
-    tools = forms.CharField(max_length=2000)
-    minutes = forms.IntegerField(min_value=1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -10,9 +9,12 @@ import pytest
 
 from console.api.root import ROUTES
 from console.edge.schemas import Body
-from console.verbs.verb import AnyVerb, Proof, Verb
+from console.standing_approvals.verbs import WORD
+from console.verbs.verb import FRESH, AnyVerb, Proof, Verb
+from ledger.record.operations import Actor
 from tests.support.admissions import FRESH_PROOF, SECOND_PERSON
 from tests.support.probes import Day
+from tests.support.signing import actor_of
 from tests.web.writes.check import faults_of
 from tests.web.writes.scenes import WRITES
 
@@ -22,7 +24,7 @@ TABLE = {each.operation: each for each in WRITES}
 def declared() -> Mapping[str, AnyVerb]:
     """Every declared write by the id of its operation in the document."""
     return {
-        f"{prefix}_{operation.view_func.verb.name}": operation.view_func.verb
+        operation.view_func.verb.operation_id or f"{prefix}_{operation.view_func.verb.name}": operation.view_func.verb
         for prefix, module in ROUTES.items()
         for path in module.router.path_operations.values()
         for operation in path.operations
@@ -30,14 +32,11 @@ def declared() -> Mapping[str, AnyVerb]:
     }
 
 
-def by_anybody(operation: Callable[..., Any]) -> Callable[..., Any]:
-    """The operation where whoever proposed it counts as another person."""
-    module = sys.modules[getattr(operation, "func", operation).__module__]
+def by_another(operation: Callable[..., Any], day: Day, role: str) -> Callable[..., Any]:
+    """The operation where somebody else counts as having asked for it."""
 
     def carry_out(**given: Any) -> Any:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(module, "is_same_person", lambda *_: False)
-            return operation(**given)
+        return operation(**given | {"by": Actor("person", actor_of(day.shop.tenant, day.own[role]))})
 
     return carry_out
 
@@ -51,11 +50,10 @@ def mutants() -> Iterator[Any]:
     verbs = declared()
     for name, verb in verbs.items():
         if verb.proof is not None:
-            proof = Proof(verb.proof.fact, lambda *_: True)
+            proof = Proof(verb.proof.fact, {FRESH: lambda *_: True, WORD: lambda *_: "B"}[verb.proof])
             yield pytest.param(verb, name, "proof", proof, id=f"{name} without its proof")
         if name in SECOND_PERSON:
-            worse = by_anybody(verb.operation)
-            yield pytest.param(verb, name, "operation", worse, id=f"{name} by the same person")
+            yield pytest.param(verb, name, "operation", by_another, id=f"{name} by the same person")
         for other, miswired in verbs.items():
             if verb is not miswired and verb.ids and takes(verb) == takes(miswired):
                 yield pytest.param(verb, name, "operation", miswired.operation, id=f"{name} wired to {other}")
@@ -66,7 +64,8 @@ def test_a_weakened_write_is_detected(
     day: Day, monkeypatch: pytest.MonkeyPatch, verb: AnyVerb, name: str, attribute: str, worse: Any
 ):
     before = getattr(verb, attribute)
-    object.__setattr__(verb, attribute, worse)
+    made = worse(before, day, TABLE[name].role()) if worse is by_another else worse
+    object.__setattr__(verb, attribute, made)
     try:
         assert faults_of(TABLE[name], day)
     finally:
