@@ -28,6 +28,7 @@ TOOLS = {
     "refund_and_notify": tools.refund_and_notify,
     "reserve_stock": tools.reserve_stock,
     "release_stock": tools.release_stock,
+    "charge_again": tools.charge_again,
     "set_order_status": tools.set_order_status,
     "cancel_order": tools.cancel_order,
     "publish_order_event": tools.publish_order_event,

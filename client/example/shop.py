@@ -22,7 +22,7 @@ from example import environment
 
 OWNER = "shop_owner"
 STREAM, GROUP, DEAD_LETTERS = "shop:events", "mailer", "shop:dead"
-READABLE = ("orders", "refunds", "notices", "reservations", "audit")
+READABLE = ("orders", "refunds", "charges", "notices", "reservations", "audit")
 
 Connection = psycopg.Connection[DictRow]
 

@@ -27,6 +27,22 @@ CREATE TABLE IF NOT EXISTS shop.refunds (
 );
 CREATE INDEX IF NOT EXISTS refunds_by_key ON shop.refunds (idempotency_key);
 
+-- Money of a refund that was charged again.
+CREATE TABLE IF NOT EXISTS shop.charges (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    refund_id bigint NOT NULL REFERENCES shop.refunds (id),
+    order_id text NOT NULL REFERENCES shop.orders (id),
+    tenant text NOT NULL,
+    amount bigint NOT NULL CHECK (amount > 0),
+    currency text NOT NULL,
+    status text NOT NULL DEFAULT 'succeeded',
+    idempotency_key text NOT NULL,
+    actor text NOT NULL,
+    trace_id text NOT NULL,
+    created_at timestamptz NOT NULL DEFAULT now()
+);
+CREATE INDEX IF NOT EXISTS charges_by_key ON shop.charges (idempotency_key);
+
 CREATE TABLE IF NOT EXISTS shop.notices (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     order_id text NOT NULL REFERENCES shop.orders (id),

@@ -51,6 +51,41 @@ def refund(shop: Shop, work: Work) -> Result:
         return succeeded(receipt, "refund")
 
 
+def charge_again(shop: Shop, work: Work) -> Result:
+    """Charge money of a refund again, up to what is left of it."""
+    with _transaction(shop) as connection:
+        known = _one(connection, "SELECT id FROM shop.charges WHERE idempotency_key = %s", work.idempotency_key)
+        if known:
+            return succeeded(f"charge/{known['id']}", "charge")
+        refund_id, amount = work.payload["refund_id"], work.payload["amount"]
+        found = _one(connection, "SELECT * FROM shop.refunds WHERE id = %s FOR UPDATE", refund_id)
+        if found is None or found["currency"] != work.payload["currency"]:
+            raise NothingSent("REFUND_MISSING", "There is no such refund in this currency.")
+        charged = _one(
+            connection, "SELECT coalesce(sum(amount), 0) AS total FROM shop.charges WHERE refund_id = %s", refund_id
+        )
+        assert charged is not None
+        if amount > found["amount"] - charged["total"]:
+            raise NothingSent("AMOUNT_TOO_HIGH", "The refund has less than that left to charge again.")
+        with work.effect("charge"):
+            row = _one(
+                connection,
+                "INSERT INTO shop.charges (refund_id, order_id, tenant, amount, currency, idempotency_key,"
+                " actor, trace_id) VALUES (%s, %s, %s, %s, %s, %s, %s, %s) RETURNING id",
+                *(refund_id, found["order_id"], found["tenant"], amount, found["currency"]),
+                *(work.idempotency_key, EXECUTOR_ID, work.trace.trace_id),
+            )
+            connection.execute(
+                "UPDATE shop.orders SET refunded = refunded - %s, version = version + 1,"
+                " updated_by = %s, updated_at = now() WHERE id = %s",
+                [amount, EXECUTOR_ID, found["order_id"]],
+            )
+            _mark(connection, work, found["order_id"])
+            connection.commit()
+        assert row is not None
+        return succeeded(f"charge/{row['id']}", "charge")
+
+
 def refund_and_notify(shop: Shop, work: Work) -> Result:
     """Refund money and write the customer a notice: two effects, two transactions."""
     first = refund(shop, work)

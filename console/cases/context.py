@@ -21,6 +21,7 @@ from console.actions.state_comparison import comparison_table, predicate_rows
 from console.cases import settlement_signing, verbs
 from console.cases.checklist import checklist_panel
 from console.cases.containment import containment_panel
+from console.cases.corrections import corrections_of, rows_in_question
 from console.cases.decisions import read_back_rows, recovery_decision, unknown_action_panel
 from console.cases.settlement_signing import settlement_of_case
 from console.edge.auth import Caller
@@ -35,6 +36,7 @@ from reviews.cases.operations.cases import held_action
 from reviews.cases.rules import resolutions, runbooks
 from reviews.cases.rules.resolutions import Resolution
 from reviews.cases.rules.settlements import Act, act_of, describe_consequence
+from reviews.recovery.rules.remedies import CORRECT
 from reviews.reporting.operations.reports import report_on
 
 if TYPE_CHECKING:
@@ -48,7 +50,7 @@ _ONE_CLICK = "VERIFY_AGAIN"
 _GROUPS = (
     ("Re-verify", ("VERIFY_AGAIN", "STRONG_READ")),
     ("Attest manually", ("ATTEST_PRESENT", "ATTEST_ABSENT")),
-    ("Reverse or complete", ("COMPENSATE", "ROLL_BACK", "FORWARD_RECOVER")),
+    ("Reverse or complete", ("CORRECT", "COMPENSATE", "ROLL_BACK", "FORWARD_RECOVER")),
     ("Close", ("ACCEPT", "ACKNOWLEDGE", "FAIL", "ABANDON")),
 )
 _OWN_EVENTS = frozenset({"case_opened", "case_resolved"})
@@ -81,6 +83,10 @@ def case_context(tenant: Tenant, case: Case, *, caller: Caller, at: datetime) ->
         "axes": outcome_axes(record),
         "policy": policy,
         "workbench": unknown_action_panel(record, case, at=at),
+        "corrections": [
+            each | {"href": record.page("action", each["action_id"]) if each["action_id"] else ""}
+            for each in corrections_of(tenant.id, action.id)
+        ],
         "layers": comparison_table(record),
         "predicates": (checks := predicate_rows(record)),
         "readbacks": (readings := read_back_rows(record)),
@@ -154,7 +160,7 @@ def _choices(record: ActionRecord, case: Case, caller: Caller, *, at: datetime) 
     sign = settlement_signing.signing_context(
         case, held, caller, challenge_at=record.page("case-challenge", case.id), at=at
     )
-    why_not = _why_not(case, caller, allowed)
+    why_not = _why_not(case, caller, allowed, is_correcting=record.action.recovery_decision == CORRECT)
     ways = resolution_groups(held, allowed, policy=sign["policy"])
     return {
         "works": works,
@@ -205,12 +211,16 @@ def _choice(held: Any, resolution: Any, policy: str) -> dict[str, Any]:
     return {"code": str(resolution), "word": signed["label"], "verb": verb, "text": text, "second": second, **signed}
 
 
-def _why_not(case: Case, caller: Caller, allowed: tuple[Any, ...]) -> str:
+def _why_not(case: Case, caller: Caller, allowed: tuple[Any, ...], *, is_correcting: bool) -> str:
     if case.state == "AWAITING_SECOND":
         return settlement_signing.confirm_refusal(case, caller)
     if "operator" not in caller.roles:
         return "Only operators can resolve cases."
-    return "" if allowed else "Nothing to resolve now: the action is being verified again."
+    if allowed:
+        return ""
+    if is_correcting:
+        return "A correction is under way. This case closes when a reading confirms it, and stays open if none does."
+    return "Nothing to resolve now: the action is being verified again."
 
 
 def _proposal(record: ActionRecord, case: Any, held: Any, policy: str) -> dict[str, Any]:
@@ -258,8 +268,8 @@ def _how_it_ended(record: ActionRecord, case: Case) -> str:
 
 # What is tried first where a discrepancy was found; the first that the rules allow is suggested.
 _USUAL: Final[Mapping[str, tuple[str, ...]]] = {
-    "DUPLICATE_SIDE_EFFECT": ("COMPENSATE", "ROLL_BACK"),
-    "VALUE_MISMATCH": ("STRONG_READ", "COMPENSATE", "ROLL_BACK"),
+    "DUPLICATE_SIDE_EFFECT": ("CORRECT", "COMPENSATE", "ROLL_BACK"),
+    "VALUE_MISMATCH": ("CORRECT", "STRONG_READ", "COMPENSATE", "ROLL_BACK"),
     "PARTIAL_APPLICATION": ("FORWARD_RECOVER", "COMPENSATE"),
     "WRONG_TARGET_MODIFIED": ("ROLL_BACK", "COMPENSATE"),
     "COMPENSATION_REQUIRED": ("COMPENSATE", "ROLL_BACK"),
@@ -280,10 +290,13 @@ def case_sentence(record: ActionRecord, discrepancy: str) -> str:
             name, count = next(iter(more.items()))
             amount = format_money(asked.get("amount"), asked.get("currency"))
             one = "one was approved" if record.approval else "one was requested"
-            return f"{count} {name.replace('_', ' ')}s{f' of {amount}' if amount else ''} exist; {one}."
+            rows = rows_in_question(record.found)
+            named = f" ({' and '.join(rows)})" if rows else ""
+            return f"{count} {name.replace('_', ' ')}s{f' of {amount}' if amount else ''} exist{named}; {one}."
         case "VALUE_MISMATCH" | "STALE_STATE":
-            there = record.difference
-            return f"{thing}: the system of record shows {there}." if there else ""
+            there, rows = record.difference, rows_in_question(record.found)
+            named = f" ({' and '.join(rows)})" if rows else ""
+            return f"{thing}: the system of record shows {there}{named}." if there else ""
         case "NO_OP_FAILURE":
             return f"{thing}: the system of record shows no effect."
         case "PARTIAL_APPLICATION":

@@ -40,6 +40,7 @@ ResolutionName = Literal[
     "COMPENSATE",
     "FORWARD_RECOVER",
     "ROLL_BACK",
+    "CORRECT",
     "FAIL",
     "ABANDON",
     "ACKNOWLEDGE",
@@ -160,7 +161,19 @@ class Proposal(Answer):
     why_not: str
 
 
+class Correction(Answer):
+    tool: str
+    action_id: UUID | None = Field(description="Null until it has passed the gate, and where the gate refused it.")
+    target: str
+    outcome: str | None
+    said: str = Field(description="How it stands, in words.")
+
+
 class Case(CaseRow):
+    rows: list[str] = Field(
+        description="The rows that the newest reading shows, as `refund 3`, where it reads their `id`."
+    )
+    corrections: list[Correction] = Field(description="The corrections that were proposed from the case, oldest first.")
     allowed: list[Allowed]
     proposal: Proposal | None = Field(description="The proposal that awaits a second person.")
     covers: dict[str, Any] = Field(description="What a settlement covers: the case as it stands now.")

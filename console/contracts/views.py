@@ -188,6 +188,7 @@ def _facts(contract: Contract) -> list[tuple[str, str]]:
         ("Required effects", ", ".join(contract.required_effects) or "none"),
         ("First reading", f"after {path.polling.first_after_s} s, for at most {path.polling.sla_s} s"),
         ("Compensated by", contract.recovery.compensation_tool or "nothing"),
+        *((f"A {kind} is corrected by", remedy.tool) for kind, remedy in contract.recovery.corrections.items()),
         ("Completion phrases", ", ".join(contract.claims.done) or "none"),
     ]
 

@@ -14,6 +14,7 @@ from ledger.actions.queries import runs
 from ledger.catalogue.rules.effects import Reversibility
 from ledger.record.queries import events
 from ledger.record.rules.outcomes import Outcome, outcome_of
+from reviews import queries as after
 from reviews.recovery.operations import run_compensation
 from reviews.recovery.rules import sagas
 from reviews.recovery.rules.sagas import Region, SagaStep, SilentStep
@@ -173,6 +174,7 @@ def recovery_origin(tenant_id: UUID, action: Action) -> dict[str, Any] | None:
         "row": behind,
         "title": action_title(behind.operation_kind, behind.target),
         "relation": action.relation,
+        "case": after.case_of(tenant_id, behind.id),
         "because": words.case_reason_label(order["because"]) if order.get("because") else "",
     }
 

@@ -72,6 +72,10 @@ RESOLUTIONS: Final[dict[str, tuple[str, str]]] = {
     ),
     "FORWARD_RECOVER": ("Complete forward", "Order the contract's forward action for the part that is missing."),
     "ROLL_BACK": ("Roll back", "Order the contract's roll-back action."),
+    "CORRECT": (
+        "Propose correction",
+        "Propose the action that makes good the difference. It goes through the gate and its own approval.",
+    ),
     "FAIL": ("Settle as failed", "The goal was not met. Findings stay on record."),
     "ACKNOWLEDGE": ("Acknowledge", "Record that you reviewed it and why no action is needed. Nothing else changes."),
     "ABANDON": (
@@ -90,6 +94,7 @@ SETTLED_AS: Final[dict[str, str]] = {
     "COMPENSATE": "ordered a compensation",
     "FORWARD_RECOVER": "ordered a forward recovery",
     "ROLL_BACK": "ordered a rollback",
+    "CORRECT": "proposed a correction, which a reading confirmed",
     "FAIL": "settled it as failed",
     "ACKNOWLEDGE": "acknowledged it",
     "ABANDON": "closed it unresolved",
@@ -100,6 +105,7 @@ REASONS: Final[dict[str, str]] = {
     "REOPENED": "Reopened by a person",
     "TAKEN_UP": "Opened by a person",
     "HELD": "Held for review",
+    "CORRECT": "Correction proposed by a person",
     "MAY_BE_DONE": "It may have been done: the record was set back",
     "UNGATED_EFFECT": "Change without a recorded action",
     "STANDING_APPROVAL_PAUSED": "A standing approval was paused",

@@ -47,7 +47,7 @@ class OrderPlan:
 
     Each step is `{relation, tool, arguments, effect}`; `concerned` names the effects that the plan is about;
     `requester` is who ordered it: a person, or the system by its policy. `decided_by` is recorded with the first order
-    where no event before it names the decision.
+    where no event before it names the decision. `difference` is what a correction makes good, as JSON.
     """
 
     steps: Sequence[dict[str, Any]]
@@ -55,6 +55,7 @@ class OrderPlan:
     because: str
     requester: UUID
     decided_by: DecisionSource | None = None
+    difference: dict[str, Any] | None = None
 
 
 def place_order(head: SubjectHead, plan: OrderPlan, *, actor: Actor, at: datetime) -> SubjectHead:
@@ -64,6 +65,7 @@ def place_order(head: SubjectHead, plan: OrderPlan, *, actor: Actor, at: datetim
         "concerned": list(plan.concerned),
         "because": plan.because,
         "requester": str(plan.requester),
+        **({"difference": plan.difference} if plan.difference else {}),
     }
     sealed_plan = store_evidence(
         tenant_id=head.tenant_id,

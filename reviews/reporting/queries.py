@@ -50,8 +50,12 @@ def money_differences(tenant_id: UUID, action_ids: Collection[UUID]) -> dict[UUI
 
 
 def _with_values(action: Action, facts: Facts) -> Facts:
-    """Return the facts with the values of the readings that differ from the request."""
-    named = [each.run for each in (facts.found, facts.effect) if each is not None and each.shown is Shown.DIFFERENT]
+    """The facts with the values behind the readings that showed something else than was requested."""
+    named = [
+        each.run
+        for each in (facts.found, facts.effect, facts.corrected)
+        if each is not None and each.shown is Shown.DIFFERENT
+    ]
     return facts.with_differences({run: _difference(action, UUID(run)) for run in dict.fromkeys(named)})
 
 

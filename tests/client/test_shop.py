@@ -195,6 +195,22 @@ def test_a_missing_reservation_is_refused_before_anything_is_sent(place, work_fo
     assert caught.value.code == "RESERVATION_MISSING"
 
 
+def test_a_refund_is_charged_again_once_per_key_and_never_more_than_it_was(place, stage, work_for):
+    order = stage.order(fault=Fault.DUPLICATE)
+    tools.refund(place.shop, work_for("refund_small_amount", refund_of(order)))
+    _, row = place.rows("refunds", order_id=order.order_id)
+    payload = {"refund_id": row["id"], "amount": row["amount"], "currency": "EUR"}
+    work = work_for("charge_again", payload)
+    assert tools.charge_again(place.shop, work) == tools.charge_again(place.shop, work)
+    (charge,) = place.rows("charges", order_id=order.order_id)
+    assert (charge["refund_id"], charge["amount"]) == (row["id"], row["amount"])
+    assert place.rows("orders", id=order.order_id)[0]["refunded"] == order.amount
+    for wrong, code in (({"amount": 1}, "AMOUNT_TOO_HIGH"), ({"refund_id": 10**9}, "REFUND_MISSING")):
+        with pytest.raises(NothingSent) as caught:
+            tools.charge_again(place.shop, work_for("charge_again", payload | wrong))
+        assert caught.value.code == code
+
+
 def _set_status(place, work_for, order):
     payload = {"order_id": order.order_id, "status": "packed", "expected_version": order.version}
     return tools.set_order_status(place.shop, work_for("set_order_status", payload))

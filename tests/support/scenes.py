@@ -182,15 +182,22 @@ class Stage:
     # After
 
     def read(
-        self, action_id: UUID, *, count: int = 1, hit: str = "", ids: tuple[int, ...] = (), **fields: Any
+        self,
+        action_id: UUID,
+        *,
+        count: int = 1,
+        hit: str = "",
+        ids: tuple[int, ...] = (),
+        effect: str = "refund",
+        **fields: Any,
     ) -> str | None:
         """One verification run over a made-up answer of the system of record; the state after."""
         at = now() + timedelta(seconds=30)
         with tenancy(self.tenant):
-            order = actions.action(self.tenant, action_id).target.removeprefix("order/")
+            order = actions.action(self.tenant, action_id).target.partition("/")[2]
         found = {"amount": 12500, "currency": "EUR", "order_id": order, "status": "succeeded", "tenant": "t"}
-        effect = ReadEffect(
-            name="refund",
+        seen = ReadEffect(
+            name=effect,
             present=count > 0,
             count=count,
             fields=found | fields if count else {},
@@ -203,7 +210,7 @@ class Stage:
             freshness="LSN 0/1A2B",
             observed_at=at,
             pointer="shop.refunds where idempotency_key = …",
-            effects=(effect,),
+            effects=(seen,),
             target={"tenant": "t"},
         )
         with patch.object(readings, "read_primary", return_value=(reading, None)):
@@ -250,8 +257,9 @@ class Stage:
             return str(actions.action(self.tenant, action_id).state)
 
 
-def set_up(slug: str) -> Stage:
-    """A founded tenant with a registered system, contract, agent and executor."""
+def set_up(slug: str, *tools: str) -> Stage:
+    """A founded tenant with a registered system, agent and executor, and the example's contracts of these tools."""
+    tools = tools or ("issue_refund",)
     at = now()
     tenant = registration.set_up_tenant(
         tenant_id=ledger.new_id(at), slug=slug, name=slug.title(), host="console.test", at=at
@@ -263,22 +271,23 @@ def set_up(slug: str) -> Stage:
         registration.register_system(
             tenant_id=tenant, name="shop", pattern="databases", settings={}, actor=ledger.SYSTEM, at=at
         )
-        document = json.loads((CONTRACTS / "issue_refund.json").read_text())
-        contract = contracts.validate(document, compile_predicate=lambda text: None)
-        registration.register_contract(tenant_id=tenant, contract=contract, actor=ledger.SYSTEM, at=at)
-        agents.register_agent(tenant_id=tenant, entry=_agent(tenant, at), by=ledger.SYSTEM, at=at)
+        for tool in tools:
+            document = json.loads((CONTRACTS / f"{tool}.json").read_text())
+            contract = contracts.validate(document, compile_predicate=lambda text: None)
+            registration.register_contract(tenant_id=tenant, contract=contract, actor=ledger.SYSTEM, at=at)
+        agents.register_agent(tenant_id=tenant, entry=_agent(tenant, tools, at), by=ledger.SYSTEM, at=at)
         executors.register_executor(
-            tenant_id=tenant, executor_id="runner", public_jwk=jwk, tools=["issue_refund"], by=stage.executor, at=at
+            tenant_id=tenant, executor_id="runner", public_jwk=jwk, tools=list(tools), by=stage.executor, at=at
         )
     return stage
 
 
-def _agent(tenant: UUID, at: datetime) -> RegistryEntry:
+def _agent(tenant: UUID, tools: tuple[str, ...], at: datetime) -> RegistryEntry:
     return RegistryEntry(
         tenant=str(tenant),
         agent_id="support",
         version="1",
-        tools=("issue_refund",),
+        tools=tools,
         output_tags=(),
         model_tier="",
         registered_by="tests",

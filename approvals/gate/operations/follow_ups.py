@@ -37,6 +37,7 @@ _ENTRY_FIELDS = {
     Relation.COMPENSATION: "compensation_action_id",
     Relation.ROLLBACK: "rollback_action_id",
     Relation.FORWARD: "recovery_action_id",
+    Relation.CORRECTION: "recovery_action_id",
 }
 
 

@@ -13,6 +13,7 @@ from ninja import Query, Router
 from console.approvals import schemas as approval_schemas
 from console.approvals.routes.votes import signing_keys
 from console.cases import schemas, settlement_signing, verbs
+from console.cases.corrections import corrections_of, rows_in_question
 from console.edge import paging
 from console.edge.auth import Caller, NotAllowed, admits, caller_of
 from console.edge.schemas import Page
@@ -65,6 +66,7 @@ def get_case(request: HttpRequest, case_id: UUID) -> schemas.Case:
     held = operations.held_action(case)
     covers, policy = settlements.coverage(case, held), settlement_signing.required_class(case, at=at)
     allowed = resolutions.allowed_resolutions(held) if case.state != "RESOLVED" else ()
+    findings = after.run_findings(run) if run else {}
     return schemas.Case.of(
         case,
         allowed=[_allowed_resolution(held, each, policy) for each in allowed],
@@ -72,7 +74,9 @@ def get_case(request: HttpRequest, case_id: UUID) -> schemas.Case:
         covers=asdict(covers),
         covers_digest=coverage_digest(covers),
         keys=signing_keys(caller) if caller.kind == "person" else [],
-        findings=after.run_findings(run) if run else None,
+        findings=findings or None,
+        rows=rows_in_question(findings),
+        corrections=corrections_of(caller.tenant_id, case.action_id) if case.action_id else [],
         comments=list(after.comments_of(caller.tenant_id, case_id)),
     )
 

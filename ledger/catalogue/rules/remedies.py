@@ -9,6 +9,7 @@ A contract's `recovery` part names up to three tools, for the whole or effect by
 | forward_tool | finishes what is missing, after the pivot |
 | compensation_arguments, … | argument to expression over si, sr, so, sa, scope and pre |
 | effects | per effect its own compensation_tool and forward_tool, with their arguments |
+| corrections | per kind of difference the tool that corrects it, and its arguments, over `diff` as well |
 | safe_without_effect | the compensation does nothing where nothing was done (R-RP-46, C-61) |
 | idempotent | the tool may be sent again unchanged under its key |
 
@@ -31,6 +32,21 @@ class Relation(StrEnum):
     COMPENSATION = "compensation"
     ROLLBACK = "rollback"
     FORWARD = "forward"
+    CORRECTION = "correction"
+
+
+class DifferenceKind(StrEnum):
+    """The kind of difference between what was requested and what a reading shows, by which a correction is chosen."""
+
+    DUPLICATE = "duplicate"  # the effect as requested, and further rows of it
+    SURPLUS = "surplus"  # more money than requested
+    MISSING = "missing"  # less money than requested
+    VALUE = "value"  # other values than requested
+
+
+CORRECTION_VARIABLES = (*expressions.VARIABLES, "diff")
+"""The variables of a correction's arguments; `diff` is the difference: kind, effect, row, and for money amount and
+currency in the notation of the request."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +63,7 @@ class Recovery:
 
     whole: Mapping[Relation, Remedy] = field(default_factory=dict)
     effects: Mapping[str, Mapping[Relation, Remedy]] = field(default_factory=dict)
+    corrections: Mapping[DifferenceKind, Remedy] = field(default_factory=dict)
     idempotent: bool = False
     safe_without_effect: bool = False
 
@@ -69,7 +86,7 @@ class Recovery:
     def tools(self) -> frozenset[str]:
         """Every tool that is named."""
         single = (remedy for part in self.effects.values() for remedy in part.values())
-        return frozenset(remedy.tool for remedy in (*self.whole.values(), *single))
+        return frozenset(remedy.tool for remedy in (*self.whole.values(), *single, *self.corrections.values()))
 
     def remedy(self, relation: Relation, effect: str | None = None) -> Remedy | None:
         """The remedy for one effect, or for the whole."""
@@ -86,6 +103,10 @@ def read(part: Mapping[str, Any]) -> Recovery:
     return Recovery(
         whole=_remedies(part),
         effects={name: _remedies(each) for name, each in part.get("effects", {}).items()},
+        corrections={
+            DifferenceKind(kind): Remedy(each["tool"], each.get("arguments"))
+            for kind, each in part.get("corrections", {}).items()
+        },
         idempotent=part.get("idempotent", False),
         safe_without_effect=part.get("safe_without_effect", False),
     )
@@ -110,6 +131,9 @@ def faults(document: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     for name in part.get("effects", {}):
         if name not in _effects(document):
             yield f"/recovery/effects/{name}", "BAD_EFFECTS", f"`{name}` is not an effect of this tool."
+    for kind, each in part.get("corrections", {}).items():
+        path = f"/recovery/corrections/{kind}/arguments"
+        yield from _argument_faults(path, each.get("arguments"), CORRECTION_VARIABLES)
 
 
 def _part_faults(path: str, part: Mapping[str, Any], name: str) -> Iterator[tuple[str, str, str]]:
@@ -119,11 +143,17 @@ def _part_faults(path: str, part: Mapping[str, Any], name: str) -> Iterator[tupl
             yield f"{path}/{relation}_tool", "LOOP", "A tool cannot be its own recovery."
         if arguments is not None and not tool:
             yield f"{path}/{relation}_arguments", "NO_TOOL", f"There is no {relation}_tool to take these arguments."
-        for argument, text in (arguments or {}).items():
-            try:
-                expressions.check_value(text, expressions.VARIABLES)
-            except expressions.BadExpression as problem:
-                yield f"{path}/{relation}_arguments/{argument}", "BAD_EXPRESSION", problem.detail
+        yield from _argument_faults(f"{path}/{relation}_arguments", arguments, expressions.VARIABLES)
+
+
+def _argument_faults(
+    path: str, arguments: Mapping[str, str] | None, variables: tuple[str, ...]
+) -> Iterator[tuple[str, str, str]]:
+    for argument, text in (arguments or {}).items():
+        try:
+            expressions.check_value(text, variables)
+        except expressions.BadExpression as problem:
+            yield f"{path}/{argument}", "BAD_EXPRESSION", problem.detail
 
 
 def _effects(document: Mapping[str, Any]) -> list[str]:

@@ -238,6 +238,13 @@ def _recovery(before: Contract, after: Contract) -> RawWeakenings:
         elif now != remedy:
             said = f"The {relation}{of} is {now.tool}, with other arguments or instead of {remedy.tool}."
             yield "REMEDY_CHANGED", "/recovery", said
+    for kind, remedy in old.corrections.items():
+        replaced = new.corrections.get(kind)
+        if replaced is None:
+            yield "REMEDY_DROPPED", "/recovery/corrections", f"The correction of a {kind} by {remedy.tool} is gone."
+        elif replaced != remedy:
+            said = f"The correction of a {kind} is {replaced.tool}, with other arguments or instead of {remedy.tool}."
+            yield "REMEDY_CHANGED", "/recovery/corrections", said
     if new.idempotent and not old.idempotent:
         yield "SENT_AGAIN", "/recovery/idempotent", "It may be sent again unchanged."
     if new.safe_without_effect and not old.safe_without_effect:

@@ -41,8 +41,9 @@ from reviews.incidents.rules.incidents import IncidentKind
 from reviews.models import Case
 from reviews.observations.operations import ungated_effects
 from reviews.readback.operations import schedules
+from reviews.reconciliation.rules.difference import describe_correction
 from reviews.reconciliation.rules.discrepancies import Discrepancy
-from reviews.reconciliation.rules.shown import LastReading
+from reviews.reconciliation.rules.shown import LastReading, describe_difference
 from reviews.recovery.operations import recovery
 from reviews.recovery.rules import recovery_table
 
@@ -305,6 +306,7 @@ def held_action(case: Case) -> HeldAction:
         side_effect_class=SideEffectClass(action.side_effect_class),
         reversibility=Reversibility(action.reversibility),
         remedies=_remedies(action),
+        correction=_describe_correction(action),
         taken_back=action.reversed,
         horizon_at=action.horizon_at,
         to_reverse=action.state == State.RECONCILED_SUCCESS and case.discrepancy == Discrepancy.COMPENSATION_REQUIRED,
@@ -317,6 +319,20 @@ def _remedies(action: Action) -> frozenset[Relation]:
         return frozenset()
     planned = recovery.manual_orders(action)
     return frozenset(relation for relation, (orders, _) in planned.items() if not isinstance(orders, str))
+
+
+def _describe_correction(action: Action) -> str:
+    """Describe what the correction of an action would do; empty where there can be none, or one is under way."""
+    if action.relation or runs.has_open_order(action.tenant_id, action.id):
+        return ""
+    planned = recovery.correction_for(action)
+    if isinstance(planned, str):
+        return ""
+    run = queries.last_run(action.tenant_id, action.id)
+    contract = catalogue_queries.registered_contract(action.tenant_id, action.contract_digest)
+    said = describe_difference(queries.run_findings(run), contract) if run is not None else ""
+    tools = ", ".join(dict.fromkeys(each.tool for each in planned.orders))
+    return f"{describe_correction(planned.difference, said)} with {tools}"
 
 
 def _verifiable(action: Action) -> bool:
@@ -592,12 +608,43 @@ def _carry_out(head: ledger.SubjectHead, case: Case, held: HeldAction, ending: _
         schedules.schedule_recheck(tenant_id=tenant_id, action_id=action.id, due_at=at, number=99, at=at)
     if action.state == State.PENDING:
         schedules.restart_schedule(tenant_id=tenant_id, action_id=action.id, priority=case.severity, at=at)
+    if resolution is Resolution.CORRECT:
+        proposed = {"reason": ending.reason, "correction": held.correction}
+        ledger.append(head, ledger.NewEvent(kind="correction_ordered", detail=proposed), actor=ending.actor, at=at)
+        return case.state
+    return _close(head, case, resolution, detail, ending.actor, at=at)
+
+
+def _close(
+    head: ledger.SubjectHead,
+    case: Case,
+    resolution: Resolution,
+    detail: Mapping[str, Any],
+    actor: ledger.Actor,
+    *,
+    at: datetime,
+) -> str:
     resolved = ledger.NewEvent(kind="case_resolved", to="RESOLVED", detail=detail)
-    ledger.append(head, resolved, actor=ending.actor, at=at)
-    Case.objects.filter(tenant_id=tenant_id, id=case.id).update(
+    ledger.append(head, resolved, actor=actor, at=at)
+    Case.objects.filter(tenant_id=case.tenant_id, id=case.id).update(
         state="RESOLVED", resolution=str(resolution), resolved_at=at, snoozed_until=None, snooze_reason=""
     )
     return "RESOLVED"
+
+
+def end_correction(*, tenant_id: UUID, action_id: UUID, is_verified: bool, reason: str, at: datetime) -> None:
+    """Close the case of an action whose correction was verified; else the case stays open and its record says why."""
+    case = queries.case_of(tenant_id, action_id)
+    if case is None or case.state == "RESOLVED":
+        return
+    head = ledger.lock_subject(tenant_id=tenant_id, subject_id=case.id, kind="case")
+    if is_verified:
+        detail = {"resolution": str(Resolution.CORRECT), "reason": reason}
+        _close(head, case, Resolution.CORRECT, detail, ledger.SYSTEM, at=at)
+        return
+    ledger.append(
+        head, ledger.NewEvent(kind="correction_failed", detail={"reason": reason}), actor=ledger.SYSTEM, at=at
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -659,10 +706,24 @@ def _order(
 ) -> ledger.SubjectHead:
     """Order the recovery that a person decided on, as its requester, so that they cannot approve it."""
     relation = resolutions.REMEDIES.get(resolution)
-    if relation is None:
+    if relation is None and resolution is not Resolution.CORRECT:
         return action
     behind = actions.action(case.tenant_id, queries.action_id_of(case))
     assert behind is not None
+    if relation is None:
+        planned = recovery.correction_for(behind)
+        if isinstance(planned, str):
+            raise resolutions.NotOffered(planned)
+        return recovery.order_recovery(
+            action,
+            planned.orders,
+            concerned=(planned.difference.effect,),
+            because=str(resolution),
+            requester=by.id,
+            actor=by,
+            difference=planned.difference,
+            at=at,
+        )
     wanted, concerned = recovery.manual_orders(behind)[relation]
     if isinstance(wanted, str):
         raise resolutions.NotOffered(wanted)

@@ -18,6 +18,8 @@
    sets the end of a refusal that has one. What a person signs is said from the same event (`settlements`).
 12. An action that automation left UNKNOWN has no case until an operator opens one (`waits_for_a_person`). Where its
    contract names no way to look and a later version does, it can be read by that version's lookup.
+13. A correction (CORRECT) is proposed by one person, and nothing is settled by proposing it: its case stays open. It
+   passes the gate and its own approval. A reading settles the case, or the action is held again.
 """
 
 from __future__ import annotations
@@ -56,6 +58,7 @@ class Resolution(StrEnum):
     COMPENSATE = "COMPENSATE"
     FORWARD_RECOVER = "FORWARD_RECOVER"
     ROLL_BACK = "ROLL_BACK"
+    CORRECT = "CORRECT"
     FAIL = "FAIL"
     ABANDON = "ABANDON"
     ACKNOWLEDGE = "ACKNOWLEDGE"
@@ -80,6 +83,7 @@ class HeldAction:
     which its contract has tools. `to_reverse`: it succeeded, and its run is being rolled back; `taken_back`: that was
     done. `horizon_at`: the time after which no late effect of its attempts can occur. `lookup` is the later version of
     the contract whose lookup would be used to read it, empty if its own is used.
+    `correction` says what its correction would do, empty where there can be none.
     """
 
     state: State
@@ -94,6 +98,7 @@ class HeldAction:
     to_reverse: bool = False
     taken_back: bool = False
     lookup: str = ""
+    correction: str = ""
     horizon_at: datetime | None = None
 
     @property
@@ -134,7 +139,7 @@ REMEDIES = {
     Resolution.ROLL_BACK: Relation.ROLLBACK,
 }
 _ENDED = frozenset({State.COMPENSATED, State.ROLLED_BACK, State.RECONCILED_SUCCESS, State.FAILED})
-_SETTLES = frozenset(Resolution) - frozenset(LOOKS) - {Resolution.ACKNOWLEDGE}
+_SETTLES = frozenset(Resolution) - frozenset(LOOKS) - {Resolution.ACKNOWLEDGE, Resolution.CORRECT}
 _SAID = frozenset({Ground.REASON_AND_EVIDENCE})
 
 
@@ -151,6 +156,7 @@ def allowed_resolutions(held: HeldAction) -> tuple[Resolution, ...]:
     open_ways: list[Resolution] = []
     if held.executed:
         open_ways += [*(LOOKS if held.verifiable else ()), *_attestations(held), *_by_tool(held, *REMEDIES)]
+        open_ways += [Resolution.CORRECT] if held.correction else []
     if not held.executed or held.reading.shown is Shown.NO_EFFECT:
         open_ways.append(Resolution.FAIL)
     if held.discrepancy:
@@ -258,6 +264,7 @@ def _last_event(held: HeldAction, resolution: Resolution, *, at: str) -> Resolut
         Resolution.COMPENSATE: _compensate,
         Resolution.FORWARD_RECOVER: _recover_forward,
         Resolution.ROLL_BACK: _roll_back,
+        Resolution.CORRECT: _correct,
     }[resolution]
     return way(held, at)
 
@@ -363,6 +370,15 @@ def _recover_forward(held: HeldAction, at: str) -> ResolutionEvent:
     return ResolutionEvent(
         state=State.FORWARD_RECOVERY, kind="forward_recovery_started", grounds=_SAID, changes=changes
     )
+
+
+def _correct(held: HeldAction, at: str) -> ResolutionEvent:
+    changes: dict[str, dict[str, Any]] = {
+        "execution": {"status": "COMMITTED"},
+        "verification": {"status": "PENDING"},
+        "reconciliation": {"status": "RECONCILED_PARTIAL", "recovery_decision": "CORRECT"},
+    }
+    return ResolutionEvent(state=State.FORWARD_RECOVERY, kind="correction_started", grounds=_SAID, changes=changes)
 
 
 def _roll_back(held: HeldAction, at: str) -> ResolutionEvent:

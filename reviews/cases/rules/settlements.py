@@ -129,6 +129,7 @@ MEANING: Final[Mapping[Resolution, str]] = {
     Resolution.COMPENSATE: "I have seen this case and its evidence. I order the action that compensates for it.",
     Resolution.FORWARD_RECOVER: "I have seen this case and its evidence. I order the action that finishes it.",
     Resolution.ROLL_BACK: "I have seen this case and its evidence. I order the action that rolls it back.",
+    Resolution.CORRECT: "I have seen this case and its evidence. I propose the action that corrects the difference.",
     Resolution.ACKNOWLEDGE: "I have seen how this ended. I say nothing about what is so.",
 }
 _ANOTHERS: Final = "Another person has proposed this and I have read what they say; I say the same. "
@@ -154,6 +155,10 @@ _ENDS: Final[Mapping[Resolution, str]] = {
     Resolution.COMPENSATE: "An action is ordered that acts on the real system, once it is allowed to.",
     Resolution.FORWARD_RECOVER: "An action is ordered that acts on the real system, once it is allowed to.",
     Resolution.ROLL_BACK: "An action is ordered that acts on the real system, once it is allowed to.",
+    Resolution.CORRECT: (
+        "An action is proposed to {}. It passes the gate and its own approval. This case stays open until a reading"
+        " confirms that the difference was made good."
+    ),
     Resolution.ACKNOWLEDGE: "The case is closed. The action stays as it is.",
 }
 
@@ -192,7 +197,7 @@ def _describe_end(held: HeldAction, resolution: Resolution) -> str:
         return f"The action is read by the lookup of version {held.lookup}; its own contract names none."
     if held.to_reverse and resolution is Resolution.ABANDON:
         return "This step of the run stays as it is; it is not taken back."
-    return _ENDS[resolution]
+    return _ENDS[resolution].format(held.correction)
 
 
 def _describe_repeat(held: HeldAction, resolution: Resolution) -> str:

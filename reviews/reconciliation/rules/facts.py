@@ -14,6 +14,7 @@ from ledger.catalogue.rules.policies import BUILT_IN_NUMBERS, VerificationNumber
 from ledger.catalogue.rules.remedies import Recovery
 from ledger.record.rules.lifecycle import State
 from reviews.observations.rules.observe import ParsedObservation
+from reviews.reconciliation.rules.difference import EffectDifference
 from reviews.reconciliation.rules.reading import Reading
 from reviews.recovery.rules.recovery_table import BUILT_IN, RecoveryPolicy, RecoverySituation
 
@@ -208,7 +209,8 @@ class RunInputs:
     one; `seed` spreads the polls of different actions. `policy` is the recovery policy in force, and
     `recovery_tools` the arguments of every remedy that is registered. `unwinding`: the run is being taken
     back, so what this action did must be reversed. `is_remedy`: it is a recovery action itself. `brought`:
-    the effects that verified forward recoveries brought. `failure` says why the primary source gave no reading,
+    the effects that verified forward recoveries brought; `corrected`: the difference that a verified correction made
+    good, beside what this action did. `failure` says why the primary source gave no reading,
     `silent` the same of further ones; `doubts` counts the runs before this one in which a source answered and
     bore nothing out. `answer` says where the answer of a tool that only reads came from; `bound_to` which request the
     idempotency key is bound to.
@@ -244,6 +246,7 @@ class RunInputs:
     unwinding: bool = False
     is_remedy: bool = False
     brought: frozenset[str] = frozenset()
+    corrected: EffectDifference | None = None
     pacing: ReadPacing = ReadPacing()
     answer: AnswerFacts | None = None
 

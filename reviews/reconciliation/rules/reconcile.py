@@ -20,17 +20,21 @@ What is asked, in this order; the first that applies decides:
    end nobody can tell.
 
 Waiting ends at the SLA, but not before the horizon: then the verdict is that no verdict came in time.
+
+A difference that a verified correction has made good (`RunInputs.corrected`) counts as success where exactly that
+difference is still shown, and no other; of a CRITICAL_MUTATION it is for a person.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from reviews.observations.rules import observe
 from reviews.reconciliation.rules import depth, findings, freshness, witnesses
+from reviews.reconciliation.rules.difference import find_difference
 from reviews.reconciliation.rules.discrepancies import (
     OBSERVATION_AUTHORITY_MISMATCH,
     PROVIDER_OUTAGE,
@@ -166,13 +170,36 @@ def reconcile(inputs: RunInputs) -> Verdict:
     unmade = depth.missing_checks(inputs, checks) if witnesses.confirms_all(verdict) else ()
     if unmade:
         verdict = unverifiable_verdict(f"The class asks for more than was checked: {unmade[0].check}. {unmade[0].by}")
-    return replace(
+    verdict = replace(
         verdict,
         effects=found,
         predicates=results,
         checks=checks,
         consistency=deciding[0].consistency,
         independence=independent,
+    )
+    return _count_correction(inputs, verdict, deciding[0])
+
+
+def _count_correction(inputs: RunInputs, verdict: Verdict, reading: Reading) -> Verdict:
+    """The verdict where a verified correction has made good what is shown."""
+    corrected = inputs.corrected
+    if corrected is None or not corrected.may_stay or inputs.facts.critical:
+        return verdict
+    shown = {
+        "layers": {"sr": inputs.sr},
+        "readings": [asdict(reading)],
+        "verdict": {**asdict(verdict), "discrepancy": verdict.discrepancy},
+    }
+    if find_difference(shown) != corrected:
+        return verdict
+    return replace(
+        verdict,
+        result=VerificationResult.SUCCESS,
+        reason="It shows what it showed before, and a verified correction has made good the difference.",
+        discrepancy=None,
+        secondary=(),
+        triggers=frozenset(),
     )
 
 

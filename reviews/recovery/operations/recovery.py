@@ -20,10 +20,11 @@ from ledger.record.rules.lifecycle import State
 from ledger.record.rules.outcomes import Outcome, outcome_of
 from reviews import queries
 from reviews.readback.operations.plans import plan_for
+from reviews.reconciliation.rules.difference import EffectDifference, find_difference, read_difference
 from reviews.reconciliation.rules.facts import ContractFacts
 from reviews.reconciliation.rules.verdict import LACKING, SEEN, EffectStatus
 from reviews.recovery.rules import recovery_table, remedies, retries
-from reviews.recovery.rules.remedies import PlanBasis, RecoveryOrder
+from reviews.recovery.rules.remedies import CORRECT, Correction, PlanBasis, RecoveryOrder
 
 if TYPE_CHECKING:
     from ledger.models import Action, Idempotency
@@ -94,7 +95,13 @@ def decision_inputs(
         "unwinding": unwinding and not action.relation,
         "is_remedy": bool(action.relation),
         "brought": recovered_effects(tenant_id, action.id) if head.state == State.FORWARD_RECOVERY else frozenset(),
+        "corrected": corrected_difference(tenant_id, action.id) if _was_corrected(head) else None,
     }
+
+
+def _was_corrected(head: ledger.SubjectHead) -> bool:
+    """Return whether a correction was the last recovery that was decided for an action."""
+    return bool(head.entry and head.entry["reconciliation"]["recovery_decision"] == CORRECT)
 
 
 def order_recovery(
@@ -107,10 +114,12 @@ def order_recovery(
     actor: ledger.Actor,
     at: datetime,
     decided_by: ledger_orders.DecisionSource | None = None,
+    difference: EffectDifference | None = None,
 ) -> ledger.SubjectHead:
     """Order the recovery actions that a decision wants, the first one now.
 
-    `decided_by` is given where this order is the only event of the decision.
+    `decided_by` is given where this order is the only event of the decision; `difference` is what a correction makes
+    good.
     """
     steps = [
         {
@@ -122,7 +131,12 @@ def order_recovery(
         for one in wanted
     ]
     plan = ledger_orders.OrderPlan(
-        steps=steps, concerned=concerned, because=because, requester=requester, decided_by=decided_by
+        steps=steps,
+        concerned=concerned,
+        because=because,
+        requester=requester,
+        decided_by=decided_by,
+        difference=difference.as_json() if difference else None,
     )
     return ledger_orders.place_order(head, plan, actor=actor, at=at)
 
@@ -139,23 +153,48 @@ def recovered_effects(tenant_id: UUID, action_id: UUID) -> frozenset[str]:
     return frozenset(found)
 
 
+def corrected_difference(tenant_id: UUID, action_id: UUID) -> EffectDifference | None:
+    """The difference that a correction made good, if every action of it was verified."""
+    orders = runs.order_details(tenant_id, action_id)
+    newest = next((each for each in reversed(orders.values()) if each["relation"] == Relation.CORRECTION), None)
+    if newest is None:
+        return None
+    steps = {event_id: each for event_id, each in orders.items() if each["plan"] == newest["plan"]}
+    children = [actions.child_of(tenant_id, event_id) for event_id in steps]
+    if len(steps) < newest["of"] or any(each is None or outcome_of(each) is not Outcome.VERIFIED for each in children):
+        return None
+    return read_difference(runs.order_plan(tenant_id, newest)["difference"])
+
+
 def manual_orders(action: Action) -> dict[Relation, tuple[tuple[RecoveryOrder, ...] | str, tuple[str, ...]]]:
     """Return the order of each kind that a person could give, from the last run's readings, and the effects that it
-    concerns.
+    concerns. A correction has a plan of its own (`correction_for`).
     """
-    plan = plan_for(action.tenant_id, action.id)
-    facts = ContractFacts.of(plan.contract)
-    run = queries.last_run(action.tenant_id, action.id)
-    findings = queries.run_findings(run) if run else {}
+    basis, findings = _manual_basis(action)
     effects = findings.get("verdict", {}).get("effects", [])
-    layers = {**plan.bindings, "sa": findings.get("layers", {}).get("sa", {})}
-    basis = PlanBasis(recovery=facts.recovery, tools=remedy_arguments(action.tenant_id, facts), layers=layers)
     orders = {}
-    for relation in Relation:
+    for relation in remedies.RELATIONS.values():
         wanted = LACKING if relation is Relation.FORWARD else SEEN
         concerned = tuple(each["name"] for each in effects if EffectStatus(each["found"]) in wanted)
         orders[relation] = (remedies.plan_recovery(basis, relation, concerned=concerned), concerned)
     return orders
+
+
+def correction_for(action: Action) -> Correction | str:
+    """The correction of what the last run showed, or why there can be none."""
+    basis, findings = _manual_basis(action)
+    return remedies.plan_correction(basis, find_difference(findings), tool=action.tool)
+
+
+def _manual_basis(action: Action) -> tuple[PlanBasis, dict[str, Any]]:
+    """The basis of a person's order, and the findings of the last run."""
+    plan = plan_for(action.tenant_id, action.id)
+    facts = ContractFacts.of(plan.contract)
+    run = queries.last_run(action.tenant_id, action.id)
+    findings = queries.run_findings(run) if run else {}
+    layers = {**findings.get("layers", {}), **plan.bindings, "sa": findings.get("layers", {}).get("sa", {})}
+    tools = remedy_arguments(action.tenant_id, facts)
+    return PlanBasis(recovery=facts.recovery, tools=tools, layers=layers), findings
 
 
 def current_action(head: ledger.SubjectHead) -> Any:

@@ -18,7 +18,7 @@ from ledger.catalogue.rules.remedies import Relation
 from ledger.catalogue.rules.targets import target_text
 from ledger.record import operations as ledger
 from ledger.record.rules.lifecycle import NEEDS, Ground, State
-from ledger.record.rules.outcomes import ATTESTED_REVERSAL, Outcome, outcome_of
+from ledger.record.rules.outcomes import ATTESTED_REVERSAL, WORDS, Outcome, outcome_of
 from reviews.cases.operations import cases
 from reviews.incidents import operations as incidents_operations
 from reviews.incidents.rules.incidents import IncidentKind
@@ -33,7 +33,11 @@ from reviews.recovery.rules.remedies import RemedyOutcome
 from reviews.verification.rules.steps import KINDS, entry_changes
 
 COMPENSATION_FAILURE = "COMPENSATION_FAILURE"
-_READ_AGAIN = {Relation.FORWARD: "forward_recovery_done", Relation.ROLLBACK: "rollback_done"}
+_READ_AGAIN = {
+    Relation.FORWARD: "forward_recovery_done",
+    Relation.ROLLBACK: "rollback_done",
+    Relation.CORRECTION: "correction_done",
+}
 
 
 def carry_over_outcome(*, tenant_id: UUID, action_id: UUID, event_id: UUID, at: datetime) -> bool:
@@ -51,7 +55,7 @@ def carry_over_outcome(*, tenant_id: UUID, action_id: UUID, event_id: UUID, at: 
     if head.state == State.COMPENSATING:
         _end_compensation(head, detail, at=at) if done else _compensation_failed(head, reason, at=at)
     elif head.state in (State.FORWARD_RECOVERY, State.RECONCILIATION_FAILED):
-        _continue_recovery(head, detail, at=at) if done else _hold(head, reason, at=at)
+        _continue_recovery(head, detail, at=at) if done else _hold(head, detail, reason, at=at)
     elif head.state == State.RECONCILED_SUCCESS:
         _record_reversal(head, detail, at=at) if done else _not_reversed(head, reason, at=at)
     return True
@@ -65,7 +69,7 @@ def _remedy_outcome(tenant_id: UUID, event_id: UUID, detail: dict[str, Any]) -> 
         return RemedyOutcome.OPEN, ""
     how = remedies.remedy_outcome(State(child.state), settled=child.settled, contradicted=child.contradicted)
     found = f" ({child.discrepancy})" if child.discrepancy else ""
-    return how, f"The {detail['relation']} with {child.tool} ended {child.state}{found}."
+    return how, f"The {detail['relation']} with {child.tool} ended as: {WORDS[outcome_of(child)]}{found}."
 
 
 def _end_compensation(head: ledger.SubjectHead, detail: dict[str, Any], *, at: datetime) -> None:
@@ -100,9 +104,11 @@ def _compensation_failed(head: ledger.SubjectHead, reason: str, *, at: datetime)
     _tell(head, decision, at=at)
 
 
-def _hold(head: ledger.SubjectHead, reason: str, *, at: datetime) -> None:
+def _hold(head: ledger.SubjectHead, detail: dict[str, Any], reason: str, *, at: datetime) -> None:
     text = str((head.entry or {})["reconciliation"]["recovery_decision"] or "HELD")
     _step(head, State.REVIEW_REQUIRED, reason, frozenset(), at=at)
+    if detail["relation"] == Relation.CORRECTION:
+        cases.end_correction(tenant_id=head.tenant_id, action_id=head.id, is_verified=False, reason=reason, at=at)
     cases.open_case(tenant_id=head.tenant_id, action_id=head.id, reason=text, at=at)
 
 

@@ -8,19 +8,22 @@
    the remedy cannot be ordered.
 4. A recovery action counts only when its own verification says so (R-RP-47): success is done; any other end, and a
    hold of its own, is a failure of the recovery; whatever is still open is waited for.
+5. A correction makes good one difference that a decisive reading showed, with the tool that the contract names for that
+   kind of difference. It is ordered by a person only. A call that would repeat the request is none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 from ledger.catalogue.rules import remedies
 from ledger.catalogue.rules.expressions import NoValue
-from ledger.catalogue.rules.remedies import Recovery, Relation
+from ledger.catalogue.rules.remedies import CORRECTION_VARIABLES, Recovery, Relation, Remedy
 from ledger.record.rules.lifecycle import State
+from reviews.reconciliation.rules.difference import EffectDifference
 
 RELATIONS = {
     State.COMPENSATING: Relation.COMPENSATION,
@@ -31,6 +34,7 @@ NAMES = {
     Relation.COMPENSATION: "compensation",
     Relation.FORWARD: "forward recovery",
     Relation.ROLLBACK: "rollback",
+    Relation.CORRECTION: "correction",
 }
 
 
@@ -75,10 +79,49 @@ def plan_recovery(
     return tuple(orders)
 
 
+CORRECT: Final = "CORRECT"
+"""A person's decision to have a difference corrected, as the action's entry names it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Correction:
+    """A difference and the orders that make it good."""
+
+    difference: EffectDifference
+    orders: tuple[RecoveryOrder, ...]
+
+
+_UNTOLD = "The newest decisive reading shows no single difference that a correction could make good."
+
+
+def plan_correction(footing: PlanBasis, difference: EffectDifference | None, *, tool: str) -> Correction | str:
+    """The correction of a difference, or why there can be none (rule 5); `tool` is the one that was called."""
+    if difference is None:
+        return _UNTOLD
+    remedy = footing.recovery.corrections.get(difference.kind)
+    if remedy is None:
+        return f"The contract names no tool that corrects this difference ({difference.kind})."
+    request = footing.layers.get("sr", {})
+    orders: list[RecoveryOrder] = []
+    for each in difference.bindings(request):
+        layers = {**{name: {} for name in CORRECTION_VARIABLES}, **footing.layers, "diff": each}
+        order = _fill(replace(footing, layers=layers), remedy, Relation.CORRECTION, difference.effect)
+        if isinstance(order, str):
+            return order
+        if remedy.tool == tool and dict(order.arguments) == dict(request):
+            return f"A call of {tool} with the same arguments would repeat the request."
+        orders.append(order)
+    return Correction(difference=difference, orders=tuple(orders))
+
+
 def _order(footing: PlanBasis, relation: Relation, effect: str | None) -> RecoveryOrder | str:
     remedy = footing.recovery.remedy(relation, effect)
     if remedy is None:
         return f"The contract names no tool for a {NAMES[relation]}."
+    return _fill(footing, remedy, relation, effect)
+
+
+def _fill(footing: PlanBasis, remedy: Remedy, relation: Relation, effect: str | None) -> RecoveryOrder | str:
     known = footing.tools.get(remedy.tool)
     if known is None:
         return f"The tool {remedy.tool} is not registered."

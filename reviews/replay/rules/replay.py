@@ -31,6 +31,7 @@ from ledger.record.rules.canonical import canonical, digest
 from ledger.record.rules.lifecycle import State
 from reviews.cases.rules.resolutions import RECHECKED
 from reviews.observations.rules.observe import ParsedObservation, ReportedStatus
+from reviews.reconciliation.rules.difference import read_difference
 from reviews.reconciliation.rules.facts import (
     AnswerFacts,
     ContractFacts,
@@ -210,6 +211,7 @@ def run_circumstances(
         "unwinding": inputs.unwinding,
         "is_remedy": inputs.is_remedy,
         "brought": sorted(inputs.brought),
+        **({"corrected": inputs.corrected.as_json()} if inputs.corrected else {}),
         "pacing": inputs.pacing,
         "answer": inputs.answer,
         "contract": contract,
@@ -279,6 +281,7 @@ def rebuild_inputs(
         unwinding=given["unwinding"],
         is_remedy=given["is_remedy"],
         brought=frozenset(given["brought"]),
+        corrected=read_difference(given["corrected"]) if given.get("corrected") else None,
         pacing=_pacing(given["pacing"]),
         answer=_answer(given["answer"]),
     )

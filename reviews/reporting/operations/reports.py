@@ -14,6 +14,7 @@ from ledger.record.rules.encryption import CannotOpen
 from ledger.record.rules.lifecycle import State
 from reviews import queries
 from reviews.reconciliation.rules.discrepancies import Discrepancy
+from reviews.recovery.rules.remedies import CORRECT
 from reviews.reporting.queries import facts_of
 from reviews.reporting.rules import report as rules
 from reviews.reporting.rules.facts import Facts
@@ -71,6 +72,8 @@ def recovery_of(action: Action, entry: dict[str, Any]) -> OngoingRecovery | None
     relation = RELATIONS.get(state)
     if relation is None:
         return None
+    if state is State.FORWARD_RECOVERY and action.recovery_decision == CORRECT:
+        relation = Relation.CORRECTION
     if not action.settled:
         return OngoingRecovery(relation, RecoveryStage.VERIFIED)
     if recovery.get(RECOVERY_ACTIONS[relation]):

@@ -13,6 +13,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from ledger.catalogue.rules.money import format_totals, to_decimal
+from reviews.reconciliation.rules.difference import amounts_of, shown_rows
 
 
 @dataclass(frozen=True)
@@ -31,27 +32,13 @@ def money_difference(findings: Mapping[str, Any]) -> MoneyDifference | None:
         return None
     wanted = to_decimal(asked.get("amount"), asked.get("currency"))
     seen = next((each for each in readings[0].get("effects", ()) if each["name"] == effects[0]["name"]), None)
-    there = _amounts(seen, asked) if seen is not None and wanted is not None else None
-    if wanted is None or there is None:
+    if wanted is None or seen is None or seen.get("present") is None:
+        return None
+    rows = shown_rows(readings[0], effects[0]["name"])
+    there = amounts_of(rows, asked) if rows or not seen.get("count") else None
+    if there is None:
         return None
     return MoneyDifference(sum(there, Decimal(0)) - wanted, str(asked["currency"]).upper())
-
-
-def _amounts(seen: Mapping[str, Any], asked: Mapping[str, Any]) -> list[Decimal] | None:
-    """Return the amount of each effect that exists; None if one is not shown, or written differently from the
-    request.
-    """
-    count = seen.get("count", 0)
-    each = seen.get("instances") or ([seen.get("fields") or {}] if count == 1 else [])
-    if seen.get("present") is None or len(each) != count:
-        return None
-    same = all(
-        type(one.get("amount")) is type(asked["amount"])
-        and str(one.get("currency", asked["currency"])).upper() == str(asked["currency"]).upper()
-        for one in each
-    )
-    found = [to_decimal(one.get("amount"), asked["currency"]) for one in each] if same else [None]
-    return None if None in found else [one for one in found if one is not None]
 
 
 _PARTS: Final = ("{} more than requested", "{} less than requested", "{} requested, outcome not known")

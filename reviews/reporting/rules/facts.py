@@ -17,6 +17,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final, Protocol
 
+from ledger.catalogue.rules.remedies import Relation
 from ledger.record.rules.lifecycle import Ground, State, changes_outcome
 from ledger.record.rules.outcomes import Outcome, outcome_of
 from ledger.record.rules.target_readings import TargetReading
@@ -234,6 +235,17 @@ class Facts:
         """The newest decisive reading of the newest attempt that showed an effect, whatever a later one showed."""
         seen = (each for each in reversed(self.of_attempt) if each.is_decisive and each.shown is not Shown.NO_EFFECT)
         return next(seen, None)
+
+    @property
+    def corrected(self) -> RunReading | None:
+        """The reading that showed what a correction made good; None unless the newest one shows what was requested."""
+        proposed = self.remedies.get(Relation.CORRECTION)
+        if proposed is None or self.found is None or self.found.shown is not Shown.AS_REQUESTED:
+            return None
+        earlier = (
+            each for each in reversed(self.of_attempt) if each.seqs[0] < proposed and each.shown is Shown.DIFFERENT
+        )
+        return next(earlier, None)
 
     @property
     def best(self) -> RunReading | None:

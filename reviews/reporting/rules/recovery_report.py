@@ -124,6 +124,7 @@ _WORDS = {
     Relation.COMPENSATION: ("It is being reversed", "the system of record"),
     Relation.FORWARD: ("What is missing is being finished", "the whole"),
     Relation.ROLLBACK: ("It is being rolled back", "the target"),
+    Relation.CORRECTION: ("The difference is being corrected", "the system of record"),
 }
 RELATIONS: dict[State, Relation] = {
     State.COMPENSATING: Relation.COMPENSATION,
@@ -136,6 +137,7 @@ RECOVERY_ACTIONS: dict[Relation, str] = {
     Relation.COMPENSATION: "compensation_action_id",
     Relation.ROLLBACK: "rollback_action_id",
     Relation.FORWARD: "recovery_action_id",
+    Relation.CORRECTION: "recovery_action_id",
 }
 """Where the entry names the recovery action."""
 

@@ -231,6 +231,12 @@ def _sentence_of_code(facts: Facts, code: StatusCode) -> Wording:
         return Wording(_TEXTS[StatusCode.ATTEMPTED_RESULT_UNKNOWN], claims=((Claim.NO_ANSWER, ()),))
     if code is StatusCode.COMPENSATED:
         return _reversal_sentence(facts)
+    if code is StatusCode.COMPLETED and facts.corrected is not None:
+        first = f": {facts.corrected.difference}" if facts.corrected.difference else ""
+        text = (
+            f"Done after a correction, and confirmed in the system of record. At first it was not as requested{first}."
+        )
+        return Wording(text, claims=(*shown, *saw(facts.corrected)))
     if code in (StatusCode.FAILED, StatusCode.ROLLED_BACK) and found is not None and found.shown is Shown.NO_EFFECT:
         return _absence_sentence(facts, found)
     return Wording(_text(facts, code), claims=shown)

@@ -347,6 +347,7 @@ _TRIED: Final[Mapping[Relation, str]] = {
     Relation.COMPENSATION: "a reversal",
     Relation.ROLLBACK: "a rollback",
     Relation.FORWARD: "a forward recovery",
+    Relation.CORRECTION: "a correction",
 }
 
 
@@ -396,6 +397,8 @@ def _headline_of_state(facts: Facts) -> str:
         return WORDS[Outcome.UNCHANGED]
     if facts.state is State.VALIDATED:
         return f"{text} again" if facts.attempts else text
+    if facts.state is State.RECONCILED_SUCCESS and facts.corrected is not None:
+        return f"{text} after a correction"
     if facts.state is State.FORWARD_RECOVERY and finding == _FINDINGS[Discrepancy.PARTIAL_APPLICATION]:
         return "Partially applied, recovering"
     said = f": {finding}" if finding and finding != text.lower() and facts.state not in _WITHOUT_FINDING else ""

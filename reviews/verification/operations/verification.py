@@ -45,6 +45,7 @@ from reviews.reconciliation.rules.reading import Reading, serialize_readings, to
 from reviews.reconciliation.rules.verdict import LACKING, SEEN, Verdict
 from reviews.recovery.operations import recovery
 from reviews.recovery.rules.recovery import RecoveryDecision
+from reviews.recovery.rules.remedies import CORRECT
 from reviews.replay.rules.replay import run_circumstances
 from reviews.reporting.rules.evidence_summary import summarize_evidence
 from reviews.verification.rules import verification as rules
@@ -508,6 +509,14 @@ def _follow(plan: ReadPlan, action: Action, outcome: rules.RunOutcome, *, asked:
     ledger_orders.unwind_after_failure(action, str(outcome.state), at=at)
     if action.ordered_by is not None and outcome.settled:
         ledger_orders.wake_order(event_id=action.ordered_by, at=at)
+    if action.recovery_decision == CORRECT and action.state == State.FORWARD_RECOVERY != outcome.state:
+        cases.end_correction(
+            tenant_id=tenant_id,
+            action_id=action_id,
+            is_verified=outcome.state is State.RECONCILED_SUCCESS,
+            reason=outcome.verdict.reason,
+            at=at,
+        )
     if outcome.case:
         cases.open_case(tenant_id=tenant_id, action_id=action_id, reason=_case_reason(outcome), at=at)
 
