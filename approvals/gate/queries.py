@@ -18,7 +18,7 @@ from django.db.models import (
     Value,
 )
 
-from approvals.agents.rules.acceptance import CallTally, sum_tallies
+from approvals.agents.rules.acceptance import UNDISCLOSED_NAMES, CallTally, sum_tallies
 from approvals.gate.rules import agent_evidence
 from approvals.gate.rules.agent_evidence import EvidenceItem
 from approvals.models import (
@@ -146,8 +146,8 @@ def undisclosed_attempts(
     since: datetime | None = None,
     limit: int = 500,
 ) -> list[Call]:
-    """Calls for tools that exist and were not disclosed, the newest of them, oldest first (R-TG-05)."""
-    found = Call.objects.filter(tenant_id=tenant_id, code="UNDISCLOSED_TOOL", accepted=False)
+    """Refused calls of names that were not disclosed, whether they exist or not; the newest, oldest first (R-TG-05)."""
+    found = Call.objects.filter(tenant_id=tenant_id, code__in=UNDISCLOSED_NAMES, accepted=False)
     if session_id is not None:
         found = found.filter(session_id=session_id)
     if since is not None:
@@ -215,7 +215,7 @@ def call_tallies(
         accepted_calls=Count("id", filter=Q(accepted=True)),
         phantoms=Count("id", filter=Q(category="phantom")),
         arguments=Count("id", filter=Q(category="argument_hallucination")),
-        undisclosed=Count("id", filter=Q(code="UNDISCLOSED_TOOL")),
+        undisclosed=Count("id", filter=Q(code__in=UNDISCLOSED_NAMES)),
     )
     width = len(keys)
     return {row[:width]: replace(CallTally(*row[width:]), failed=broken.get(row[:width], 0)) for row in rows.order_by()}
@@ -287,12 +287,9 @@ def count_refusals(tenant_id: UUID, *, since: datetime, until: datetime, **about
     return {row[:2]: row[2] for row in rows}
 
 
-_NAMES_TRIED = ("PHANTOM_TOOL", "UNDISCLOSED_TOOL")
-
-
 def count_names_tried(tenant_id: UUID, *, since: datetime, until: datetime, **about: Any) -> dict[str, int]:
     """The largest number of different tools that one session of each agent tried and was refused (R-TG-11)."""
-    found = calls_between(tenant_id, since=since, until=until, accepted=False, code__in=_NAMES_TRIED, **about)
+    found = calls_between(tenant_id, since=since, until=until, accepted=False, code__in=UNDISCLOSED_NAMES, **about)
     rows = found.values_list("agent_id", "session_id").annotate(names=Count("tool", distinct=True)).order_by()
     most: dict[str, int] = {}
     for agent_id, _, names in rows:

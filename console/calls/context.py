@@ -13,7 +13,7 @@ from uuid import UUID
 from django.urls import reverse
 
 from approvals.agents.rules import acceptance
-from approvals.agents.rules.acceptance import HEALTHY_PHANTOMS, CallTally
+from approvals.agents.rules.acceptance import HEALTHY_PHANTOMS, UNDISCLOSED_NAMES, CallTally
 from approvals.gate import queries as gate_queries
 from console.web import charts, labels
 from ledger.actions.queries import actions
@@ -37,7 +37,7 @@ _OUTCOMES: Final[dict[str, dict[str, Any]]] = {
     "refused": {"accepted": False},
     "phantom": {"category": "phantom"},
     "argument": {"category": "argument_hallucination"},
-    "undisclosed": {"code": "UNDISCLOSED_TOOL", "accepted": False},
+    "undisclosed": {"code__in": UNDISCLOSED_NAMES, "accepted": False},
 }
 
 

@@ -16,6 +16,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
+from approvals.agents.rules.acceptance import UNDISCLOSED_NAMES
 from approvals.gate import queries as gate
 from console.metrics import queries
 from console.metrics.rules.facts import (
@@ -236,7 +237,7 @@ def _count_calls(tenant_id: UUID, hours: Sequence[datetime]) -> None:
         here["calls_accepted"] += made if accepted else 0
         here["calls_failed"] += failed
         here["calls_valid"] += made - failed if accepted else 0
-        here["calls_undisclosed"] += made if code == "UNDISCLOSED_TOOL" else 0
+        here["calls_undisclosed"] += made if code in UNDISCLOSED_NAMES else 0
         here["calls_arguments"] += made if category == "argument_hallucination" else 0
         here["calls_phantom"] += made if category == "phantom" else 0
         if code == "DUPLICATE_BLOCKED":

@@ -9,6 +9,7 @@ from datetime import datetime
 
 from psycopg.types.json import Jsonb
 
+from approvals.agents.rules.acceptance import UNDISCLOSED_NAMES
 from approvals.gate.rules.gate import GateVerdict
 from approvals.gate.rules.proposals import Proposal
 from approvals.models import Session
@@ -19,12 +20,10 @@ from ledger.db import execute
 from ledger.record import operations as ledger
 from ledger.record.rules.canonical import NotCanonical, digest
 
-_NAMES = ("PHANTOM_TOOL", "UNDISCLOSED_TOOL")
-
 
 def flag_refused_call(session: Session, call: Proposal, verdict: GateVerdict, *, at: datetime) -> None:
     """Record goal drift or probing if a refused call shows it."""
-    if verdict.code in _NAMES:
+    if verdict.code in UNDISCLOSED_NAMES:
         _probing(session, call.tool, at=at)
     elif verdict.code == pins.AskDrift.code and (call.goal is not None or call.pin_hash is not None):
         record_goal_drift(session, goal=call.goal, sent_hash=call.pin_hash, call_id=call.call_id, at=at)

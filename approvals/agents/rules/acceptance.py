@@ -11,6 +11,8 @@
 5. A flag stands until the numbers are healthy again over enough calls, or there has been no call in the whole window,
    or another version of the agent has taken its place. Too few calls neither raise nor clear it. Probing is over when
    no session in the window shows it.
+6. An attempted undisclosed call is a refused call of a name that the session was not shown, whether such a tool exists
+   or not (R-TG-05, M-21): a phantom is one as well, and is counted in its own share besides (C-30).
 """
 
 from __future__ import annotations
@@ -20,6 +22,9 @@ from dataclasses import dataclass, fields
 from datetime import timedelta
 from enum import StrEnum
 from typing import Any
+
+UNDISCLOSED_NAMES = ("PHANTOM_TOOL", "UNDISCLOSED_TOOL")
+"""The codes of refused calls of names that a session was not shown (rule 6)."""
 
 HEALTHY_PHANTOMS = 0.02
 CHECKLIST = (
@@ -55,7 +60,7 @@ class FlagThresholds:
 
 @dataclass(frozen=True)
 class CallTally:
-    """The calls made, by kind; `failed` are accepted ones whose tool then failed."""
+    """The calls made, by kind; `failed` are accepted ones whose tool then failed. `undisclosed` includes `phantom`."""
 
     made: int = 0
     accepted: int = 0

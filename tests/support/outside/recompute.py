@@ -232,7 +232,7 @@ def _count_call(
             "accepted_calls": int(call["accepted"]),
             "failed_calls": int(is_failed),
             "valid_calls": int(call["accepted"] and not is_failed),
-            "undisclosed": int(call["code"] == "UNDISCLOSED_TOOL"),
+            "undisclosed": int(call["code"] in ("PHANTOM_TOOL", "UNDISCLOSED_TOOL")),
             "wrong_arguments": int(category == "argument_hallucination"),
             "no_such_tool": int(category == "phantom"),
             "repeated": int(is_blocked),

@@ -650,8 +650,9 @@ def test_an_agent_that_tries_many_names_is_flagged_and_its_log_cannot_be_changed
         one(shop, session, f"open_vault_{number}", {})
     shown = state(shop, session)
     assert shown["flags"] == ["PROBING"]
-    assert shown["attempted_undisclosed"] == 2
-    assert [each["tool"] for each in shown["attempted_tools"]] == ["delete_document"] * 2
+    assert shown["attempted_undisclosed"] == 52
+    tried = [each["tool"] for each in shown["attempted_tools"]]
+    assert tried == ["delete_document"] * 2 + [f"open_vault_{number}" for number in range(50)]
     assert [kind for kind, _ in told(shop, session)].count("probing_flagged") == 1
     assert state(shop, shop.session())["flags"] == []
 

@@ -60,7 +60,7 @@ def test_the_exported_shares_equal_those_of_the_calls(shop: Workshop, clock: Clo
     found = scraped(shop)
     assert found["counterfoil_gate_calls"] == 6
     assert found["counterfoil_gate_acceptance_rate"] == pytest.approx(2 / 6)
-    assert found["counterfoil_attempted_undisclosed_calls"] == 1
+    assert found["counterfoil_attempted_undisclosed_calls"] == 2
     assert found["counterfoil_phantom_tool_rate"] == pytest.approx(1 / 6)
     assert found["counterfoil_argument_hallucination_rate"] == pytest.approx(2 / 6)
     assert found["counterfoil_valid_call_rate"] == pytest.approx(1 / 6)
