@@ -362,10 +362,18 @@ class SessionRequests(ActionRequests):
 
     @request_method
     def guard(
-        self, message: str, *, claims: Sequence[Mapping[str, Any]] | None = None, language: str = "en"
+        self,
+        message: str,
+        *,
+        claims: Sequence[Mapping[str, Any]] | None = None,
+        language: str = "en",
+        output_tags: Sequence[str] = (),
     ) -> Request[GuardResult]:
-        """Check a message against the record: the answer has the sentences to replace, and the receipt."""
-        return self._guard(message, claims, language)
+        """Check a message against the record: the answer has the sentences to replace, and the receipt.
+
+        A message with one of `output_tags` that the session has not negotiated is refused.
+        """
+        return self._guard(message, claims, language, output_tags)
 
     @request_method
     def guarded(
@@ -375,12 +383,13 @@ class SessionRequests(ActionRequests):
         claims: Sequence[Mapping[str, Any]] | None = None,
         language: str = "en",
         receipt: ReceiptForm | None = "text",
+        output_tags: Sequence[str] = (),
     ) -> Plan[str]:
         """Return the text for the user: the message as the guard releases it, followed by the receipt.
 
         The message may cite: `{{action:CALL_ID}}` becomes the line of that action, `{{CALL_ID.amount}}` a value.
         """
-        found: GuardResult = yield self._guard(message, claims, language)
+        found: GuardResult = yield self._guard(message, claims, language, output_tags)
         return found.sendable(message, form=receipt)
 
     @request_method
@@ -438,8 +447,12 @@ class SessionRequests(ActionRequests):
             headers_of_try=lambda: start.headers(path),
         )
 
-    def _guard(self, message: str, claims: Sequence[Mapping[str, Any]] | None, language: str) -> Request[GuardResult]:
+    def _guard(
+        self, message: str, claims: Sequence[Mapping[str, Any]] | None, language: str, output_tags: Sequence[str]
+    ) -> Request[GuardResult]:
         stated: dict[str, Any] = {"claims": [dict(claim) for claim in claims]} if claims else {}
+        if output_tags:
+            stated["output_tags"] = list(output_tags)
         if language != "en":
             stated["language"] = language
         return self._post("/guard", reading.read_guard_result, {"message": message, **stated})

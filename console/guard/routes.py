@@ -11,7 +11,7 @@ from django.utils import timezone
 from ninja import Query, Router
 
 from approvals.sessions import queries as sessions_queries
-from approvals.sessions.operations.sessions import note_use
+from approvals.sessions.operations.sessions import check_output_tags, note_use
 from console.edge.auth import admits, caller_of
 from console.edge.paging import decode_cursor, page_of
 from console.edge.transaction import in_tenancy, run_once
@@ -50,6 +50,7 @@ def _guard_message(
     request: HttpRequest, session_id: UUID, body: schemas.GuardBody, strict: Strictness | None
 ) -> schemas.GuardAnswer:
     session = _get_session(request, session_id)
+    check_output_tags(session=session, tags=body.output_tags, at=timezone.now())
     note_use(session=session, at=timezone.now())
     guarded = guarding.guard(
         speaker=build_speaker(session),

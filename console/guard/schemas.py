@@ -32,6 +32,10 @@ class GuardBody(Body):
             " it is cleared or replaced. In the text itself {{action:call-7}} and {{call-7.amount}} do the same.",
         ),
     ] = []
+    output_tags: Annotated[
+        list[Annotated[str, Field(max_length=128)]],
+        Field(max_length=200, description="The tags of this output; each must be negotiated for the session."),
+    ] = []
     language: Annotated[
         str,
         Field(

@@ -143,6 +143,7 @@ class Withheld(Answer):
 
 class SessionContract(Answer):
     sub_tools_disclosed: list[str]
+    output_tags: list[str] = Field(description="The negotiated tags; an output with another one is refused.")
     withheld: Withheld = Field(description="The tools left out by the limit.")
     registry_version: str
     registry_fingerprint: str

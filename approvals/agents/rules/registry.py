@@ -68,6 +68,13 @@ class CapabilityNotRegistered(Refused):
     status = 403
 
 
+class OutputTagNotNegotiated(Refused):
+    """This output has a tag that the session did not negotiate."""
+
+    code = "OUTPUT_TAG_NOT_NEGOTIATED"
+    status = 403
+
+
 @dataclass(frozen=True)
 class RegistryEntry:
     """One registration of an agent: who approved which tools and tags, and when."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -216,6 +216,25 @@ def quiet_time(tenant_id: UUID) -> timedelta:
     return autonomy.load_stored(bytes(policy.document)).quiet
 
 
+def check_output_tags(*, session: Session, tags: Collection[str], at: datetime) -> None:
+    """Refuse an output with a tag that its session did not negotiate; the refusal is on record (R-CR-10)."""
+    outside = sorted(set(tags) - set(session.contract.get("output_tags", ())))
+    if not outside:
+        return
+    raise registry.OutputTagNotNegotiated(
+        f"This session has not negotiated the output tag {', '.join(outside)}.",
+        records=(
+            ledger.RefusedEvent(
+                subject_kind="session",
+                subject_id=session.id,
+                event=ledger.NewEvent(kind="output_tag_refused", detail={"tags": outside}),
+                actor=ledger.Actor("agent", session.actor_id),
+                at=at,
+            ),
+        ),
+    )
+
+
 def note_use(*, session: Session, at: datetime) -> None:
     """Record that the agent used its session; an expired one stays expired."""
     over = sessions_queries.pin_of(session, quiet=quiet_time(session.tenant_id)).expiry(at=at)
@@ -242,6 +261,7 @@ def close_session(*, tenant_id: UUID, session_id: UUID, key_actor: UUID, at: dat
 def _contract(disclosure: registry.Disclosure, newest: dict[str, Any], version: AgentVersion) -> dict[str, Any]:
     return {
         "sub_tools_disclosed": list(disclosure.tools),
+        "output_tags": list(disclosure.output_tags),
         "withheld": {"count": len(disclosure.withheld), "why": disclosure.warning},
         "registry_version": version.version,
         "registry_fingerprint": version.fingerprint,
@@ -259,7 +279,7 @@ def _tool(row: Any) -> relevance.ToolText:
 
 def describe_contract(session: Session) -> dict[str, Any]:
     """The session contract as an agent reads it: each disclosed tool with description and argument schema."""
-    contract: dict[str, Any] = {"withheld": {"count": 0, "why": ""}} | session.contract
+    contract: dict[str, Any] = {"withheld": {"count": 0, "why": ""}, "output_tags": []} | session.contract
     contract["tools"] = [
         {
             "name": tool["name"],

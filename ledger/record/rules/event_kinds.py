@@ -417,6 +417,8 @@ _REGISTER: Final = (
         "The agent restated its goal, and it differed from the pinned one.", icon="alarm"),
     EventKind("probing_flagged", "Flagged for calling undisclosed tools", ("session",), AGENT,
         "The agent tried several tools that had not been disclosed to it.", icon="alarm"),
+    EventKind("output_tag_refused", "Output with another tag refused", ("session",), AGENT,
+        "The agent sent an output with a tag that its session had not negotiated.", icon="stop"),
     EventKind("surface_withheld", "Tools withheld by the gateway", ("session",), AGENT,
         "A gateway reported which tools it hides from the agent."),
     EventKind("message_allowed", "Message not contradicted", ("session",), AGENT,

@@ -146,6 +146,28 @@ def test_abilities_that_an_agent_claims_are_refused(shop: Workshop):
     assert refused(shop.agent.post("/sessions", body | {"role": "administrator"})) == (422, "INVALID")
 
 
+@pytest.mark.req("R-CR-10")
+def test_an_output_with_a_tag_that_was_not_negotiated_is_refused_and_on_record(shop: Workshop):
+    tags = {"tools": ["write_document"], "output_tags": ["summary", "legal"]}
+    shop.operator_key.post("/agents", {"agent_id": "librarian", "version": "2"} | tags)
+    session = shop.session(output_tags=["summary"])
+    assert session["contract"]["output_tags"] == ["summary"]
+    path = f"/sessions/{session['session_id']}/guard"
+    said = {"message": "Here is the summary."}
+    assert shop.agent.post(path, said | {"output_tags": ["summary"]}).status_code == 200
+    answer = shop.agent.post(path, said | {"output_tags": ["summary", "legal"]})
+    assert refused(answer) == (403, "OUTPUT_TAG_NOT_NEGOTIATED")
+    assert answer.json()["detail"] == "This session has not negotiated the output tag legal."
+    with tenancy(shop.tenant):
+        history = events.history(shop.tenant, UUID(session["session_id"]))
+    assert [(each.kind, detail) for each, _, detail in history if each.kind == "output_tag_refused"] == [
+        ("output_tag_refused", {"tags": ["legal"]})
+    ]
+    assert len(shop.agent.get(path).json()["items"]) == 1
+    everything = shop.session()
+    assert everything["contract"]["output_tags"] == ["summary", "legal"]
+
+
 @pytest.mark.req("R-TG-05", "R-TG-06")
 def test_an_agents_record_at_the_gate_is_shown(shop: Workshop):
     shop.operator_key.post("/agents", {"agent_id": "librarian", "version": "2", "tools": ["write_document"]})
@@ -155,7 +177,8 @@ def test_an_agents_record_at_the_gate_is_shown(shop: Workshop):
     shop.call("delete_documents")
     agent = shop.operator_key.get("/agents/librarian").json()
     assert (agent["calls"], agent["acceptance_rate"], agent["phantom_share"]) == (4, 0.25, 0.25)
-    assert [each["tool"] for each in agent["attempted_undisclosed"]] == ["delete_document"] * 2
+    tried = [each["tool"] for each in agent["attempted_undisclosed"]]
+    assert tried == ["delete_document", "delete_document", "delete_documents"]
     [day] = agent["over_time"]
     assert (day["calls"], day["acceptance_rate"], day["phantom_share"]) == (4, 0.25, 0.25)
     assert (day["valid"], day["valid_execution_failed"], day["argument_hallucination"]) == (0.25, 0.0, 0.0)
