@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -69,6 +70,32 @@ def check_sources(tenant_id: UUID, contract: Contract) -> None:
     if faults:
         raise contracts.BadContract(
             errors=[{"path": "/verification/sources", "code": "SAME_SOURCE", "detail": each} for each in faults]
+        )
+
+
+def check_dry_run(tenant_id: UUID, contract: Contract, *, at: datetime) -> None:
+    """Refuse a contract whose lookup does not find what is there, finds what is not, or could not be tried.
+
+    A version that is registered already is not tried again. Without samples nothing is tried, unless a system that the
+    contract names wants a dry run.
+    """
+    from ledger.catalogue import queries as catalogue_queries
+    from reviews.readback.operations import dry_runs
+
+    known = catalogue_queries.contract_version(tenant_id, contract.name, contract.version)
+    if known is not None and known.digest == contract.digest:
+        return
+    named = {system for _, system in _systems_of(contract)}
+    strict = [each.name for each in catalogue_queries.systems(tenant_id) if each.settings.get("dry_run") == "required"]
+    wanting = sorted(named & set(strict))
+    if wanting and not contract.dry_run:
+        said = f"{', '.join(wanting)} takes no contract without a dry run."
+        said += " Name a call whose effect is there (`present`) and one whose effect is not (`absent`)."
+        raise contracts.BadContract(errors=[{"path": "/dry_run", "code": "DRY_RUN_REQUIRED", "detail": said}])
+    found = dry_runs.try_lookup(tenant_id, contract, at=at)
+    if found:
+        raise contracts.BadContract(
+            errors=[{"path": each.path, "code": "DRY_RUN_FAILED", "detail": each.text} for each in found]
         )
 
 

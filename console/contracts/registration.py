@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
 from django import forms
 
 from console.contracts.contract_check import (
+    check_dry_run,
     check_sources,
     current_findings,
     registered_systems,
@@ -107,8 +109,8 @@ class CheckedDocument:
     lines: Mapping[str, int] = field(default_factory=dict)
 
 
-def check_document(tenant_id: UUID, text: str) -> CheckedDocument:
-    """Check a text as registration would, and locate each fault and finding."""
+def check_document(tenant_id: UUID, text: str, *, at: datetime) -> CheckedDocument:
+    """Check a text as registration would, and say of each fault and finding where it stands."""
     try:
         document = contracts.read(text)
     except Refused as refusal:
@@ -117,6 +119,7 @@ def check_document(tenant_id: UUID, text: str) -> CheckedDocument:
     try:
         contract = validate_contract(document)
         check_sources(tenant_id, contract)
+        check_dry_run(tenant_id, contract, at=at)
     except contracts.BadContract as refusal:
         faults = [(_place_of(each), each["code"], each["detail"], "", True) for each in refusal.errors]
         return CheckedDocument(notes=_place_notes(lines, faults or [("", refusal.code, refusal.detail, "", True)]))

@@ -10,7 +10,7 @@ from django.utils import timezone
 from ninja import Router
 
 from console.contracts import schemas, verbs
-from console.contracts.contract_check import check_sources, validate_contract
+from console.contracts.contract_check import check_dry_run, check_sources, validate_contract
 from console.contracts.lists import CONTRACTS, OPERATORS
 from console.edge.auth import admits, caller_of
 from console.edge.openapi import request_body
@@ -46,9 +46,9 @@ def register_contract(request: HttpRequest) -> schemas.ContractVersion:
     # Read from the bytes: a contract may hold fractions (back-off), which no other body may.
     contract = validate_contract(contracts.read(request.body))
     check_sources(caller.tenant_id, contract)
-    row = registration.register_contract(
-        tenant_id=caller.tenant_id, contract=contract, actor=caller.actor, at=timezone.now()
-    )
+    at = timezone.now()
+    check_dry_run(caller.tenant_id, contract, at=at)
+    row = registration.register_contract(tenant_id=caller.tenant_id, contract=contract, actor=caller.actor, at=at)
     return verbs.contract_answer(row)
 
 

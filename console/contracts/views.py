@@ -75,7 +75,7 @@ def register(request: TenantRequest) -> HttpResponse:
         return _registration(request, start, CheckedDocument())
     sent = RegisterContractForm(request.POST, request.FILES)
     text = sent.text()
-    checked = check_document(request.tenant.id, text)
+    checked = check_document(request.tenant.id, text, at=request.as_of)
     contract = checked.contract
     if contract is None or checked.needs_release or request.POST.get("checked") != contract.digest:
         return _registration(request, text, checked, status=200 if contract else 422)

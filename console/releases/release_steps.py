@@ -45,6 +45,7 @@ def draft_contract(tenant_id: UUID, document: dict[str, Any], *, reason: str, by
     """Draft a contract version for release; each fault of its document is named with its place."""
     contract = contract_check.validate_contract(document)
     contract_check.check_sources(tenant_id, contract)
+    contract_check.check_dry_run(tenant_id, contract, at=at)
     return releases.draft_contract(tenant_id=tenant_id, contract=contract, reason=reason, by=by, at=at)
 
 

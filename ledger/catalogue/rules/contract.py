@@ -44,6 +44,7 @@ Optional fields beyond api.md's example:
 | claims.sayings | [] | words, and when they are true: `{"words": ["charged"], "when": "so.payment > 0"}` |
 | report | none | the sentence of a receipt, a template, or one for each language (`report_templates`) |
 | preview | none | what of the target people are shown before they approve, and what will be lost (`previews`) |
+| dry_run | {} | calls whose effect is there, and is not: its lookup is tried with both before it is registered |
 | based_on | {} | `required`: a call names the read that it rests on; `max_age_s`: how old that may be (R-TC-16) |
 
 The digest is SHA-256 over the RFC 8785 bytes of the document as registered, without our defaults:
@@ -210,6 +211,7 @@ class Contract:
     answer_origin: Mapping[str, OriginField]
     report: tuple[tuple[str, str], ...]
     preview: Preview
+    dry_run: Mapping[str, Mapping[str, Any]]
     next_tools: tuple[str, ...]
     formerly: tuple[str, ...]
     coerces: bool
@@ -379,6 +381,7 @@ def _contract(document: dict[str, Any], text: bytes) -> Contract:
         answer_origin=read_origin(document.get("answer_origin", {})),
         report=report_templates.read(document.get("report")),
         preview=read_preview(document.get("preview", {})),
+        dry_run=document.get("dry_run", {}),
         next_tools=tuple(document.get("next_tools", ())),
         formerly=tuple(document.get("formerly", ())),
         coerces=document.get("coercion", "none") == "lossless",

@@ -59,6 +59,7 @@ def semantic_faults(document: dict[str, Any]) -> Iterator[Fault]:
     if not arguments:
         yield from _saying_faults(document)
         yield from _report_faults(document)
+        yield from _sample_faults(document)
 
 
 def _schema_faults(schema: dict[str, Any], path: str) -> Iterator[Fault]:
@@ -184,6 +185,15 @@ def _asks_approval(document: dict[str, Any], kind: SideEffectClass) -> bool:
     reversibility = document.get("reversibility", DEFAULT_REVERSIBILITY[kind])
     irreversible = reversibility == Reversibility.IRREVERSIBLE and kind is not SideEffectClass.READ_ONLY
     return kind is SideEffectClass.CRITICAL_MUTATION or irreversible or bool(document.get("approval_required", False))
+
+
+def _sample_faults(document: dict[str, Any]) -> Iterator[Fault]:
+    samples = document.get("dry_run", {})
+    if samples and not document.get("verification"):
+        yield _fault("/dry_run", "NO_LOOKUP", "There is no verification to try.")
+    for name, call in samples.items():
+        if not rules_schemas.compile_schema(document["arguments_schema"]).is_valid(call["arguments"]):
+            yield _fault(f"/dry_run/{name}/arguments", "BAD_SAMPLE", "A call with these arguments would be refused.")
 
 
 def _loop_faults(document: dict[str, Any]) -> Iterator[Fault]:

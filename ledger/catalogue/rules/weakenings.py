@@ -62,6 +62,7 @@ def weakenings(before: Contract, after: Contract) -> tuple[Weakening, ...]:
             _claims(before, after),
             _answers(before, after),
             _origin(before, after),
+            _dry_run(before, after),
             _preview(before, after),
         )
         for code, path, text in part
@@ -290,6 +291,12 @@ def _origin(before: Contract, after: Contract) -> RawWeakenings:
         if after.answer_origin.get(name) != named:
             said = f"An answer no longer has to name `{named.expected}` as its {name}, at `{named.path}`."
             yield "ORIGIN_UNCHECKED", f"/answer_origin/{name}", said
+
+
+def _dry_run(before: Contract, after: Contract) -> RawWeakenings:
+    """A lookup that is no longer tried before its contract is registered."""
+    if before.dry_run and not after.dry_run:
+        yield "DRY_RUN_DROPPED", "/dry_run", "Its lookup is no longer tried before it is registered."
 
 
 def _preview(before: Contract, after: Contract) -> RawWeakenings:

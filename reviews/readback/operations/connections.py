@@ -49,8 +49,8 @@ class ConnectionResult:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Question:
-    """A lookup that can be sent to one system, and the data for its expressions."""
+class Question:
+    """A lookup that can be asked of one system, and what its expressions see."""
 
     contract: tuple[str, str]
     pattern: str
@@ -71,7 +71,7 @@ def try_connection(tenant_id: UUID, system: System, *, at: datetime) -> Connecti
         failure = "Not asked: no contract in force is verified in it, so nothing says what to read there."
         return ConnectionResult(system_id=system.id, at=at, failure=failure)
     began = time.monotonic()
-    reading, failure = _ask_system(access, question, at=at)
+    reading, failure = ask_system(access, question, at=at)
     return ConnectionResult(
         system_id=system.id,
         at=at,
@@ -84,7 +84,8 @@ def try_connection(tenant_id: UUID, system: System, *, at: datetime) -> Connecti
     )
 
 
-def _ask_system(access: SystemAccess, question: _Question, *, at: datetime) -> tuple[Reading | None, str]:
+def ask_system(access: SystemAccess, question: Question, *, at: datetime) -> tuple[Reading | None, str]:
+    """Ask a system a question once; the reading, or the reason why there is none."""
     try:
         check = catalogue.check_for(question.pattern)
         reading = check.read(
@@ -104,7 +105,7 @@ def _ask_system(access: SystemAccess, question: _Question, *, at: datetime) -> t
     return replace(reading, pointer=pointer, raw={}), ""
 
 
-def _known_question(tenant_id: UUID, name: str) -> _Question | None:
+def _known_question(tenant_id: UUID, name: str) -> Question | None:
     """The question about the newest action that was read back from a system."""
     ids = dict.fromkeys(run.action_id for run in queries.recent_runs(tenant_id, limit=_LOOKED_THROUGH))
     plans = plans_for(tenant_id, list(ids)) if ids else {}
@@ -112,7 +113,7 @@ def _known_question(tenant_id: UUID, name: str) -> _Question | None:
         plan = plans.get(action_id)
         for part in _parts_read_from(name, plan.contract) if plan is not None else ():
             assert plan is not None
-            return _Question(
+            return Question(
                 contract=(plan.contract.name, plan.contract.version),
                 pattern=part.pattern,
                 document=part.document,
@@ -129,25 +130,24 @@ def _parts_read_from(name: str, contract: Contract) -> Iterator[Verification | S
         yield from (part for part in parts if part.system == name)
 
 
-def _made_up_question(tenant_id: UUID, slug: str, name: str, *, at: datetime) -> _Question | None:
-    """Return the lookup of the newest contract in force that is verified in a system, with arguments that
-    name nothing.
-    """
+def _made_up_question(tenant_id: UUID, slug: str, name: str, *, at: datetime) -> Question | None:
+    """The lookup of the newest contract in force that is verified in a system, with arguments that name nothing."""
     for tool, _ in catalogue_queries.versions_by_system(tenant_id).get(name, []):
         row = catalogue_queries.contract_to_compare(tenant_id, tool)
         assert row is not None
         contract = contracts.load_stored(bytes(row.document), expected_digest=row.digest)
         for part in _parts_read_from(name, contract):
-            return _Question(
+            return Question(
                 contract=(row.name, row.version),
                 pattern=part.pattern,
                 document=part.document,
-                bindings=_made_up_bindings(slug, contract.arguments_schema, at=at),
+                bindings=made_up_bindings(slug, contract.arguments_schema, at=at),
             )
     return None
 
 
-def _made_up_bindings(slug: str, schema: Mapping[str, Any], *, at: datetime) -> dict[str, dict[str, Any]]:
+def made_up_bindings(slug: str, schema: Mapping[str, Any], *, at: datetime) -> dict[str, dict[str, Any]]:
+    """The bindings of a lookup for arguments that name nothing."""
     made_up = {"principal": NAME, "target": NAME, "trace_id": "", "idempotency_key": NAME}
     return {
         "si": {"target_resource": NAME, "predicates": []},

@@ -89,6 +89,7 @@ STRONG = {
     "next_tools": ["write_letter"],
     "formerly": ["refund"],
     "coercion": "none",
+    "dry_run": {"present": {"arguments": {"id": "1"}}, "absent": {"arguments": {"id": "2"}}},
     "based_on": {"required": True, "max_age_s": 60},
 }
 GONE = object()
@@ -160,6 +161,7 @@ WEAKER = [
     ("preview.lost", [], "PREVIEW_DROPPED", "People are no longer shown before they approve: The money."),
     ("answer_origin", GONE, "ORIGIN_UNCHECKED", "An answer no longer has to name `o-7` as its tenant, at `org.id`."),
     ("answer_origin.tenant.is", "o-8", "ORIGIN_UNCHECKED", "An answer no longer has to name `o-7` as its tenant"),
+    ("dry_run", GONE, "DRY_RUN_DROPPED", "Its lookup is no longer tried before it is registered."),
     ("coercion", "lossless", "COERCES", "It takes a value in another type that says the same."),
     ("based_on.required", False, "BASIS_DROPPED", "A call need not name the read that it rests on."),
     ("based_on.max_age_s", 61, "BASIS_OLDER", "A read may be 61 s old, was 60 s."),

@@ -76,4 +76,6 @@ def test_the_fragments_of_the_recovery_guide_are_parts_of_valid_contracts():
     assert fragments
     for fragment in fragments:
         made = contract.validate(document | fragment, compile_predicate=lambda text: None)
-        assert made.recovery.effects.keys() == set(made.required_effects)
+        named = made.recovery.effects.keys() or {made.required_effects[0]}
+        assert named <= set(made.required_effects)
+        assert made.recovery.effects or made.recovery.corrections
