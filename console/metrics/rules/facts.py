@@ -172,9 +172,12 @@ def _was_disproved(events: Sequence[HistoryEvent]) -> bool:
 
 
 def _was_stale(runs: Sequence[ReadingRun]) -> bool:
+    """Return whether a weak source failed to show the write, which a later reading shows or none ever settled."""
     last = max((place for place, each in enumerate(runs) if each.result == _R.SUCCESS), default=0)
+    settled = any(each.result in _SETTLES for each in runs)
     return any(
-        each.result != _R.SUCCESS and each.consistency and each.consistency not in DECISIVE for each in runs[:last]
+        each.result != _R.SUCCESS and each.consistency and each.consistency not in DECISIVE
+        for each in (runs[:last] if settled else runs)
     )
 
 

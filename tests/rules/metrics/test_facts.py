@@ -155,11 +155,13 @@ def test_a_discrepancy_is_counted_by_the_class_that_a_reading_found():
         assert count is None or found.counts[count] == 1
 
 
-def test_a_stale_read_is_counted_only_if_a_later_reading_shows_the_write():
+def test_a_stale_read_is_counted_if_a_later_reading_shows_the_write_or_none_ever_settles_it():
     early = run("PENDING", 65, consistency="REPLICA")
     shown = measure_action(verified(runs=[early, run("SUCCESS", 70)]))
     assert shown.counts["stale_reads"] == 1
-    for runs in ([early], [run("SUCCESS", 65), early], [replace(early, consistency="STRONG"), run("SUCCESS", 70)]):
+    assert measure_action(verified(runs=[early, early, early])).counts["stale_reads"] == 1
+    strong = replace(early, consistency="STRONG")
+    for runs in ([run("SUCCESS", 65), early], [strong, run("SUCCESS", 70)], [strong], [early, run("ABSENT", 70)]):
         assert "stale_reads" not in measure_action(verified(runs=runs)).counts
 
 
