@@ -190,10 +190,10 @@ def test_a_correction_that_pays_something_else_leaves_the_case_open_and_says_so(
     assert case["state"] == "OPEN"
     assert [each["said"] for each in case["corrections"]] == [f"{TOOL} on order/EX-1001: Needs review."]
     page = visitor_of(cashier).page(f"cases/{case['case_id']}")
-    said = f"The correction with {TOOL} ended as: Needs review (VALUE_MISMATCH)."
+    said = f"The correction with {TOOL} ended as: Needs review (value mismatch)."
     assert "Correction did not settle it" in page
     assert said in words(page)
-    assert "a correction did not settle it" in page
+    assert "a correction did not settle it" in visitor_of(cashier).page(f"actions/{action_id}")
     assert cashier.report(action_id)["completed"] is False
 
 
