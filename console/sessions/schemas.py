@@ -285,6 +285,7 @@ class Fact(Answer):
     statement: str
     trust_level: int
     as_of: Time
+    fresh_until: Time | None = Field(description="Until when a plan may build on it, if it is settled.")
     trace_id: str
     discrepancy: TextOrNull
     parts: list[Part]
@@ -296,6 +297,7 @@ class Fact(Answer):
         return super().of(
             item,
             code=item.report.code,
+            fresh_until=item.fresh_until if item.is_settled else None,
             trust_level=item.report.trust_level,
             parts=list(item.report.parts),
             next_behaviour=Behaviour(code=item.rule.next, text=item.rule.planning),
@@ -312,6 +314,7 @@ class Tool(Answer):
 
 class More(Answer):
     facts: int
+    aged: int
     unresolved: int
     unseen: int
 
@@ -321,6 +324,7 @@ class Context(Answer):
     as_of: Time
     text: str
     facts: list[Fact]
+    aged: list[Fact] = Field(description="Settled, and read too long ago to build on: being read again where `WAIT`.")
     unresolved: list[Fact]
     more: More
     manifest: list[Tool]

@@ -14,6 +14,7 @@ from console.edge.auth import admits, caller_of
 from console.edge.transaction import in_tenancy, note_access
 from console.sessions import schemas, session_context
 from console.sessions.routes.sessions import visible_session
+from reviews.reporting.operations.session_reports import read_aged_again
 from reviews.reporting.rules.context import build_context
 
 router = Router(tags=["Sessions"])
@@ -33,7 +34,7 @@ def get_context(request: HttpRequest, session_id: UUID) -> schemas.Context:
     told = session_context.actions_of_session(session)
     found = build_context(told.items, told.scene, at=at)
     if caller.kind == "agent":
-        shown = [each.action_id for each in (*found.facts, *found.unresolved)]
+        shown = [each.action_id for each in (*found.facts, *found.aged, *found.unresolved)]
         of: dict[str, Any] = {
             "session": session,
             "session_actions": told,
@@ -43,13 +44,17 @@ def get_context(request: HttpRequest, session_id: UUID) -> schemas.Context:
         }
         note_access(request, session_context.remember_reported, **of)
         note_access(request, note_use, session=session, at=at)
+        note_access(request, read_aged_again, tenant_id=session.tenant_id, aged=found.aged, at=at)
     return schemas.Context(
         session_id=session.id,
         as_of=at,
         text=found.text,
         facts=[schemas.Fact.of(item) for item in found.facts],
+        aged=[schemas.Fact.of(item) for item in found.aged],
         unresolved=[schemas.Fact.of(item) for item in found.unresolved],
-        more=schemas.More(facts=found.more_facts, unresolved=found.more_unresolved, unseen=told.scene.unseen),
+        more=schemas.More(
+            facts=found.more_facts, aged=found.more_aged, unresolved=found.more_unresolved, unseen=told.scene.unseen
+        ),
         manifest=[schemas.Tool.of(tool) for tool in told.scene.tools],
         stops=list(told.scene.stops),
         refused=dict(told.scene.refused),

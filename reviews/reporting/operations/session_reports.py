@@ -7,21 +7,25 @@ opened (R-PL-10, R-PL-11).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from ledger.catalogue.rules.effects import SideEffectClass
 from ledger.db import execute
 from ledger.log.queries import log
 from ledger.record import operations as ledger
 from ledger.record.queries import events as events_queries
 from ledger.record.rules.lifecycle import State
+from ledger.record.rules.outcomes import Outcome
 from reviews import queries
+from reviews.cases.rules.resolutions import RECHECKED
+from reviews.readback.operations import schedules
 from reviews.reconciliation.rules.freshness import freshness_marks
 from reviews.reconciliation.rules.reading import parse_reading
 from reviews.reporting.operations.reports import report_on
 from reviews.reporting.queries import facts_of_each
-from reviews.reporting.rules.context import ReportedAction, to_single_line
+from reviews.reporting.rules.context import FACT_LIFE, ReportedAction, to_single_line
 from reviews.reporting.rules.facts import Facts
 from reviews.reporting.rules.report import StatusReport
 from reviews.verification.rules.trust import trust_ladder
@@ -31,6 +35,9 @@ if TYPE_CHECKING:
 
 STALE = "RT-11"
 """The row of the recovery table that hands a new plan the version as it is now."""
+
+_READABLE = frozenset({Outcome.VERIFIED, Outcome.FAILED, Outcome.ROLLED_BACK})
+"""The outcomes that a reading has settled and another one can confirm."""
 
 _REVERSALS = ("compensation_action_id", "rollback_action_id")
 
@@ -49,13 +56,16 @@ def reported_actions(tenant_id: UUID, actions: Iterable[Any]) -> list[ReportedAc
 def _item(action: Action, entry: dict[str, Any], facts: Facts, *, sealed: bool) -> ReportedAction:
     ladder = trust_ladder(entry, sealed=sealed, contradicted=action.contradicted)
     recovery = entry.get("recovery") or {}
+    as_of = _as_of(action, entry, facts)
     return ReportedAction(
         action_id=str(action.id),
         tool=action.tool,
         target=action.target,
         state=State(action.state),
         report=report_on(action, entry, facts=facts, ladder=ladder),
-        as_of=_as_of(action, entry),
+        as_of=as_of,
+        fresh_until=as_of + FACT_LIFE[SideEffectClass(action.side_effect_class)] if _ages(facts) else None,
+        can_be_read=facts.outcome in _READABLE and action.state in RECHECKED,
         trace_id=action.trace_id,
         discrepancy=action.discrepancy,
         contradicted=action.contradicted,
@@ -64,11 +74,32 @@ def _item(action: Action, entry: dict[str, Any], facts: Facts, *, sealed: bool) 
     )
 
 
-def _as_of(action: Action, entry: dict[str, Any]) -> datetime:
-    """Return the time at which the report is true: that of the last reading, if nothing has changed since."""
+def _ages(facts: Facts) -> bool:
+    """Return whether what settled the action is true of a moment: a reading, an answer or a person's word."""
+    return facts.found is not None or facts.outcome in (Outcome.ANSWERED, Outcome.ATTESTED, Outcome.ATTESTED_ABSENT)
+
+
+def _as_of(action: Action, entry: dict[str, Any], facts: Facts) -> datetime:
+    """The moment that the report is true of: of the last reading, where nothing has changed since it was taken."""
     changed: datetime = action.changed_at
     read = entry["timestamps"]["verified_at"]
-    return changed if read is None or action.contradicted or action.reversed else datetime.fromisoformat(read)
+    if read is None or action.contradicted or action.reversed:
+        return changed
+    first = datetime.fromisoformat(read)
+    return max(first, facts.found.at) if facts.found is not None and facts.outcome in _READABLE else first
+
+
+AGAIN_AFTER = timedelta(minutes=10)
+"""How long a reading of an aged fact is waited for before it is ordered once more."""
+
+
+def read_aged_again(*, tenant_id: UUID, aged: Iterable[ReportedAction], at: datetime) -> None:
+    """Have facts that have outlived their life read again, unless such a reading is under way."""
+    for item in aged:
+        row = queries.schedule_of(UUID(item.action_id)) if item.can_be_read else None
+        under_way = row is not None and row.recheck is not None and row.opened_at > at - AGAIN_AFTER
+        if item.can_be_read and not under_way:
+            schedules.recheck_now(tenant_id=tenant_id, action_id=UUID(item.action_id), at=at)
 
 
 def _version(action: Action) -> str:

@@ -8,15 +8,19 @@
    (R-CR-12), what people have stopped, and how many calls were refused.
 4. The size is bounded. What is left out is counted: the newest facts are kept, of the unresolved the oldest, for they
    have waited longest.
-5. After a refused version the current one is handed over, so that a new plan starts from it (R-PL-16).
+5. A fact has a life by its class (`FACT_LIFE`), counted from the reading that it rests on. One that has outlived it is
+   `aged`: it is told apart from the facts and is read again before a plan may build on it.
+6. After a refused version the current one is handed over, so that a new plan starts from it (R-PL-16).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Final
 
+from ledger.catalogue.rules.effects import SideEffectClass
 from ledger.record.rules.envelope import instant
 from ledger.record.rules.lifecycle import State
 from reviews.reconciliation.rules.shown import single_line
@@ -26,12 +30,28 @@ from reviews.reporting.rules.results import SETTLED, PlannerResult, ResultRule, 
 MOST_FACTS = 20
 MOST_UNRESOLVED = 30
 LONGEST_NAME = 120
+FACT_LIFE: Final[Mapping[SideEffectClass, timedelta]] = {
+    SideEffectClass.READ_ONLY: timedelta(minutes=5),
+    SideEffectClass.EPHEMERAL_WRITE: timedelta(hours=1),
+    SideEffectClass.LOW_RISK_INTERNAL: timedelta(days=1),
+    SideEffectClass.MEDIUM_RISK_WRITE: timedelta(days=1),
+    SideEffectClass.HIGH_RISK_EXTERNAL: timedelta(hours=12),
+    SideEffectClass.CRITICAL_MUTATION: timedelta(hours=1),
+}
+"""How long a settled fact of a class may be built on after the reading that it rests on."""
+
+_READ_NOW = "It is being read again; build on it once it is among the settled facts."
+_NOT_READABLE = "It cannot be read again from here; check it before you build on it."
 _OPENING = "What is on record. Nothing else may be told as done, and nothing that is missing here was done."
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReportedAction:
-    """One action on record, with its report."""
+    """One action on record, with its report.
+
+    `fresh_until` is the end of a fact's life, `is_aged` says that it is over. `can_be_read`: another reading can
+    confirm it.
+    """
 
     action_id: str
     tool: str
@@ -44,6 +64,9 @@ class ReportedAction:
     contradicted: bool = False
     reversal_tried: bool = False
     version: str = ""
+    fresh_until: datetime | None = None
+    can_be_read: bool = False
+    is_aged: bool = False
 
     @property
     def result(self) -> PlannerResult:
@@ -59,7 +82,12 @@ class ReportedAction:
     @property
     def rule(self) -> ResultRule:
         """The rule that applies to this result."""
-        return rule_of(self.result, self.state)
+        rule = rule_of(self.result, self.state)
+        if not self.is_aged:
+            return rule
+        if self.can_be_read:
+            return replace(rule, next="WAIT", planning=_READ_NOW)
+        return replace(rule, next="READ_AGAIN", planning=_NOT_READABLE)
 
     @property
     def is_settled(self) -> bool:
@@ -117,28 +145,43 @@ class ModelContext:
     """The model context for the next turn."""
 
     facts: tuple[ReportedAction, ...]
+    aged: tuple[ReportedAction, ...]
     unresolved: tuple[ReportedAction, ...]
     more_facts: int
+    more_aged: int
     more_unresolved: int
     text: str
 
 
 def build_context(items: Iterable[ReportedAction], scene: SessionScene, *, at: datetime) -> ModelContext:
-    """The context of a session whose actions are `items`, oldest first (rules 1 to 5)."""
-    items = tuple(items)
-    settled = [item for item in items if item.is_settled]
+    """The context of a session whose actions are `items`, oldest first (rules 1 to 6)."""
+    items = tuple(replace(item, is_aged=_has_aged(item, at)) for item in items)
+    settled = [item for item in items if item.is_settled and not item.is_aged]
+    old = [item for item in items if item.is_aged]
     waiting = [item for item in items if not item.is_settled]
     facts, unresolved = tuple(settled[-MOST_FACTS:]), tuple(waiting[:MOST_UNRESOLVED])
-    more = (len(settled) - len(facts), len(waiting) - len(unresolved))
+    aged = tuple(old[-MOST_FACTS:])
+    more = (len(settled) - len(facts), len(waiting) - len(unresolved), len(old) - len(aged))
     lines = [
         f"{_OPENING} As of {instant(at)}.",
         *_list_lines("Settled", facts, more[0], nothing="Settled: nothing so far."),
+        *(_list_lines("Settled, and read too long ago to build on", aged, more[2], nothing="") if aged else ()),
         *_list_lines("Not settled", unresolved, more[1], nothing="Not settled: nothing."),
         *_scene_lines(scene),
     ]
     return ModelContext(
-        facts=facts, unresolved=unresolved, more_facts=more[0], more_unresolved=more[1], text="\n".join(lines)
+        facts=facts,
+        aged=aged,
+        unresolved=unresolved,
+        more_facts=more[0],
+        more_aged=more[2],
+        more_unresolved=more[1],
+        text="\n".join(lines),
     )
+
+
+def _has_aged(item: ReportedAction, at: datetime) -> bool:
+    return item.is_settled and item.fresh_until is not None and item.fresh_until <= at
 
 
 def _list_lines(title: str, items: tuple[ReportedAction, ...], more: int, *, nothing: str) -> list[str]:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import itertools
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from ledger.catalogue.rules.effects import SideEffectClass
 from ledger.record.rules.lifecycle import State
 from reviews.guarding.rules.records import Ground, Record, Tool
 from reviews.guarding.rules.verdict import judge
 from reviews.reconciliation.rules.shown import Shown
 from reviews.reporting.rules.context import (
+    FACT_LIFE,
     MOST_FACTS,
     MOST_UNRESOLVED,
     Capability,
@@ -70,6 +73,30 @@ def item(
 
 def told(*items: ReportedAction, **scene: Any) -> str:
     return build_context(items, SessionScene(**scene), at=AT).text
+
+
+def test_a_fact_that_has_outlived_its_life_is_told_apart_and_waits_for_a_new_reading():
+    just, over = AT + timedelta(seconds=1), AT
+    fresh = item(name="fresh", fresh_until=just)
+    old = item(name="old", fresh_until=over, can_be_read=True)
+    word = item(name="word", fresh_until=over)
+    found = build_context([fresh, old, word], SessionScene(), at=AT)
+    assert [each.action_id for each in found.facts] == ["fresh"]
+    assert [(each.action_id, each.rule.next) for each in found.aged] == [("old", "WAIT"), ("word", "READ_AGAIN")]
+    lines = found.text.splitlines()
+    place = lines.index("Settled, and read too long ago to build on:")
+    assert lines[place + 1].endswith("Next: It is being read again; build on it once it is among the settled facts.")
+    assert lines[place + 2].endswith("Next: It cannot be read again from here; check it before you build on it.")
+    assert "Settled, and read too long ago" not in told(fresh)
+
+
+def test_what_is_not_settled_does_not_age():
+    found = build_context([item("UNKNOWN", fresh_until=AT)], SessionScene(), at=AT)
+    assert (found.aged, len(found.unresolved)) == ((), 1)
+
+
+def test_every_class_has_a_life():
+    assert FACT_LIFE.keys() == set(SideEffectClass)
 
 
 @pytest.mark.req("R-PL-01", "R-PL-03", "R-PL-04", "R-PL-05", "R-PL-06", "R-PL-07", "R-PL-08")
