@@ -11,7 +11,6 @@ from pydantic import Field
 from approvals.requests.rules import threads
 from approvals.voting.rules import batches, binding
 from console.edge.schemas import Answer, Ask, Body, Paged, SpeltTime, TextOrNull, Time
-
 from ledger.people.rules.statements import confirmation_code
 
 if TYPE_CHECKING:

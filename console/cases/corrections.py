@@ -9,6 +9,7 @@ from uuid import UUID
 from console.web import labels
 from ledger.actions.queries import actions, runs
 from ledger.catalogue.rules.remedies import Relation
+from ledger.catalogue.rules.targets import target_text
 from ledger.record.rules.outcomes import outcome_of
 from reviews.reconciliation.rules.difference import row_names, shown_rows
 
@@ -33,7 +34,7 @@ def _correction(detail: Mapping[str, Any], action: Action | None) -> dict[str, A
     if action is None:
         return shared | {"said": f"{detail['tool']} is ordered and has not passed the gate yet."}
     outcome = labels.outcome_label(action)
-    said = f"{action.tool} on {labels.target_text(action.target)}: {outcome}."
+    said = f"{action.tool} on {target_text(action.target)}: {outcome}."
     return shared | {
         "action_id": action.id,
         "target": action.target,

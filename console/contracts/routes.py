@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 from django.http import HttpRequest
 from django.utils import timezone
@@ -25,9 +24,6 @@ from ledger.catalogue.rules import contract as contracts
 from ledger.catalogue.rules import policies
 from ledger.record.rules.canonical import parse
 from ledger.record.rules.refusals import NotFound
-
-if TYPE_CHECKING:
-    pass
 
 router = Router(tags=["Registry and contracts"])
 
