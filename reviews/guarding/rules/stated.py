@@ -231,8 +231,8 @@ def _moments_at(sentence: str, text: str) -> Iterator[tuple[int, int]]:
                 yield found.span()
         if year is not None and (weekday := _weekday(year, month, number)):
             yield from (found.span() for found in re.finditer(rf"\b{weekday}\b", sentence))
-    if (timed := _CLOCK.fullmatch(clock)) and (times := _times_of(timed)):
-        yield from (found.span() for found in _CLOCK.finditer(sentence) if times & _times_of(found))
+    if (timed := _CLOCK.fullmatch(clock)) and (time := _time_of(timed)) is not None:
+        yield from (found.span() for found in _CLOCK.finditer(sentence) if _time_of(found) == time)
 
 
 def _weekday(year: int, month: int, day: int) -> str:
@@ -242,16 +242,14 @@ def _weekday(year: int, month: int, day: int) -> str:
         return ""
 
 
-def _times_of(found: re.Match[str]) -> frozenset[tuple[int, int]]:
-    """The times of day that a text may mean: on a clock of twelve hours without its half of the day there are two."""
+def _time_of(found: re.Match[str]) -> tuple[int, int] | None:
+    """Return the hour and minute of a time of day; None for a mere number."""
     if found["word"]:
-        return frozenset({(12, 0) if found["word"] == "noon" else (0, 0)})
+        return (12, 0) if found["word"] == "noon" else (0, 0)
     hour, minute = int(found["hour"]), int(found["minute"] or 0)
     if found["half"]:
-        return frozenset({(hour % 12 + (12 if found["half"].startswith("p") else 0), minute)})
-    if found["minute"] is None:
-        return frozenset()
-    return frozenset({(hour, minute)})
+        return hour % 12 + (12 if found["half"].startswith("p") else 0), minute
+    return None if found["minute"] is None else (hour, minute)
 
 
 def _forms(value: Any, text: str, name: str) -> Iterator[re.Pattern[str]]:
