@@ -286,10 +286,13 @@ def _table(figure: MetricFigure, points: Sequence[DrawnPoint]) -> SafeString:
 
 
 def last_day(tenant: Tenant, *, at: datetime) -> dict[str, Any]:
-    """The actions executed in the last 24 hours by present outcome, as a strip."""
+    """The actions executed in the last 24 hours by present outcome, as a strip, and how many were over their SLA."""
     period, about = period_named("day", at=at), MetricFilter()
     counted = queries.count_by(tenant.id, since=period.since, until=period.until, span=period.span, about=about)
-    return _by_outcome(tenant.slug, counted.get((), {}), period, about, draw_strip)
+    counts = counted.get((), {})
+    overdue = counts.get("pending_over_sla", 0)
+    href = actions_href(tenant.slug, "pending_over_sla", period.since, period.until, about)
+    return _by_outcome(tenant.slug, counts, period, about, draw_strip) | {"overdue": overdue, "overdue_href": href}
 
 
 def _by_outcome(
