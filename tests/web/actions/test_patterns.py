@@ -327,7 +327,7 @@ def test_completed_is_never_reported_before_it_is_on_record(desk: Counter, clock
 # HS-12
 
 
-@pytest.mark.req("R-HS-12")
+@pytest.mark.req("R-HS-12", "R-RB-09")
 def test_an_order_of_another_tenant_is_frozen_too_and_opens_an_incident(desk: Counter, clock: Clock):
     started = desk.begun()
     desk.till.refund(started["idempotency_key"], tenant="willow", order_id="EX-6666")
@@ -335,7 +335,8 @@ def test_an_order_of_another_tenant_is_frozen_too_and_opens_an_incident(desk: Co
     assert read(desk, started, clock) == "REVIEW_REQUIRED"
     entry = desk.operator_key.get(f"/actions/{started['action_id']}").json()["entry"]
     assert entry["reconciliation"]["discrepancy_class"] == "WRONG_TARGET_MODIFIED"
-    assert entry["recovery"]["incident_id"]
+    [incident] = desk.operator.get("/incidents").json()["items"]
+    assert entry["recovery"]["incident_id"] == incident["incident_id"]
     frozen = {each["value"] for each in desk.operator.get("/freezes").json()["items"]}
     assert frozen == {"order/EX-1001", "order/EX-6666"}
 

@@ -35,7 +35,7 @@ def kept(shop: Workshop, action_id: str) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.req("R-TC-01", "R-TC-05")
+@pytest.mark.req("R-TC-01", "R-TC-05", "R-RC-05")
 def test_the_ledger_names_the_contract_s_four_versions_and_how_its_effect_was_verified(
     shop: Workshop, clock: Clock, tmp_path: Path
 ):
