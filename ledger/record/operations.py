@@ -36,7 +36,7 @@ from ledger.record.rules import encryption, lifecycle
 from ledger.record.rules import entry as entries
 from ledger.record.rules import envelope as envelopes
 from ledger.record.rules.canonical import canonical, digest
-from ledger.record.rules.event_kinds import check_registered
+from ledger.record.rules.event_kinds import EVENT_KINDS, check_registered
 from ledger.record.rules.ids import next_uuid7
 from ledger.record.rules.lifecycle import Ground, State
 from ledger.record.rules.refusals import NotFound, RefusalRecord, Refused
@@ -176,16 +176,17 @@ def record_failed_step(*, tenant_id: UUID, subject_id: UUID, step: str, problem:
     """Record that a background task could not write this step of a subject, after its rollback (R-EX-26).
 
     The step is tried again at each tick; the same failure is recorded once until another event follows it. After a
-    crash before the commit nothing is recorded, and the next tick fails and records it.
+    crash before the commit nothing is recorded, and the next tick fails and records it. A subject of a kind that the
+    register does not name for it gets no event: a task must not end because of what it records.
     """
     code, reason = (problem.code, problem.detail) if isinstance(problem, Refused) else (type(problem).__name__, "")
     detail = {"step": step, "code": code, "reason": reason}
     try:
         with tenancy(tenant_id):
             kind = queries.subject_kind(tenant_id, subject_id)
-            if kind is None:
+            if kind not in EVENT_KINDS["step_failed"].subjects:
                 return
-            head = lock_subject(tenant_id=tenant_id, subject_id=subject_id, kind=kind)
+            head = lock_subject(tenant_id=tenant_id, subject_id=subject_id, kind=str(kind))
             last = queries.event_with_detail(tenant_id, subject_id, head.seq)
             is_erased = kind == "action" and head.entry is None
             is_repeat = last is not None and (last[0].kind, last[2]) == ("step_failed", detail)

@@ -216,7 +216,7 @@ _REGISTER: Final = (
     EventKind("verify_refused", "Verification refused: nothing to read", ("action",), OPERATOR_KEY + OPERATOR,
         "Somebody asked for a reading that could take the action no further; nothing was read.", icon="stop"),
     EventKind("step_failed", "A background step failed", ("action", "agent", "approval", "emergency", "system",
-        "unwinding"), SYSTEM,
+        "tenant", "unwinding"), SYSTEM,
         "A background task could not write a step of it; nothing of the step was kept, and it is tried again.",
         icon="alarm"),
     EventKind("idempotency_expired", "Idempotency record expired", ("action",), SYSTEM,

@@ -15,6 +15,7 @@ from approvals import tasks as before
 from approvals.gate.operations import follow_ups
 from ledger.actions import operations as ledger_orders
 from ledger.actions.queries import actions
+from ledger.catalogue import queries as catalogue
 from ledger.db import tenancy
 from ledger.record import operations as ledger
 from ledger.record.rules.refusals import NotFound
@@ -111,9 +112,12 @@ def test_what_fails_again_after_something_else_has_happened_is_recorded_again(ca
     told = [each["detail"]["code"] for each in cashier.history(str(action_id)) if each["event"] == "step_failed"]
     assert told == ["OperationalError", "NOT_FOUND", "OperationalError"]
     assert "secret-user" not in str(cashier.history(str(action_id)))
-    ledger.record_failed_step(
-        tenant_id=cashier.tenant, subject_id=uuid4(), step="renew", problem=NotFound(), at=clock.now()
-    )
+    with tenancy(cashier.tenant):
+        contract = catalogue.newest_contracts(cashier.tenant, ["refund_order"])["refund_order"].id
+    for other in (uuid4(), contract):
+        ledger.record_failed_step(
+            tenant_id=cashier.tenant, subject_id=other, step="renew", problem=NotFound(), at=clock.now()
+        )
 
 
 def test_a_recovery_action_and_its_link_to_the_parent_are_committed_together(cashier: Counter, clock: Clock):
