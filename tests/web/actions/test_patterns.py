@@ -328,9 +328,12 @@ def test_completed_is_never_reported_before_it_is_on_record(desk: Counter, clock
 
 
 @pytest.mark.req("R-HS-12", "R-RB-09")
-def test_an_order_of_another_tenant_is_frozen_too_and_opens_an_incident(desk: Counter, clock: Clock):
+@pytest.mark.parametrize("hit", [{"tenant": "willow", "order_id": "EX-6666"}, {"order_id": "EX-6666"}])
+def test_another_order_than_the_authorised_one_is_frozen_too_and_opens_an_incident(
+    desk: Counter, clock: Clock, hit: dict[str, str]
+):
     started = desk.begun()
-    desk.till.refund(started["idempotency_key"], tenant="willow", order_id="EX-6666")
+    desk.till.refund(started["idempotency_key"], **hit)
     desk.tell(started)
     assert read(desk, started, clock) == "REVIEW_REQUIRED"
     entry = desk.operator_key.get(f"/actions/{started['action_id']}").json()["entry"]
