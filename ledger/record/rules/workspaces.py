@@ -19,6 +19,7 @@ _O = Outcome
 _CLEAN: Final = frozenset(
     {
         _O.VERIFIED,
+        _O.UNCHANGED,
         _O.ATTESTED,
         _O.ACCEPTED_AS_IT_IS,
         _O.ATTESTED_ABSENT,

@@ -11,7 +11,7 @@ from ledger.record.rules.workspaces import dirtying_action
 
 
 def write(state: str, *, of: str = "EPHEMERAL_WRITE", **changes: Any) -> Any:
-    known = {"state": state, "reached_by": "", "side_effect_class": of, "approval_id": None}
+    known = {"state": state, "reached_by": "", "side_effect_class": of, "approval_id": None, "discrepancy": ""}
     return SimpleNamespace(**known | {"contradicted": False, "reversed": False} | changes)
 
 
@@ -25,6 +25,7 @@ def test_an_end_in_doubt_leaves_the_workspace_dirty_until_a_later_write_is_verif
     assert dirtying_action([write("RECONCILED_SUCCESS"), doubtful]) is None
     assert dirtying_action([doubtful, write("RECONCILED_SUCCESS")]) is doubtful
     assert dirtying_action([write("ROLLED_BACK"), doubtful]) is None
+    assert dirtying_action([write("RECONCILED_SUCCESS", discrepancy="NO_OP_SUCCESS"), doubtful]) is None
 
 
 @pytest.mark.req("R-VD-02")
