@@ -9,6 +9,7 @@ import pytest
 
 from ledger.db import tenancy
 from ledger.record.queries import events as events_queries
+from reviews import queries as after
 from tests.support import settling
 from tests.support.api_tenant import Clock, Workshop
 from tests.support.callers import Api
@@ -53,7 +54,7 @@ def unrun(shop: Workshop) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.req("R-SM-25", "R-RI-12", "R-RP-04")
+@pytest.mark.req("R-SM-25", "R-RI-12", "R-RP-04", "R-RP-24")
 def test_a_false_success_is_held_and_reported_as_such(shop: Workshop, case: dict[str, Any]):
     assert case["discrepancy"] == "NO_OP_FAILURE"
     assert case["reason"].startswith("RT-04")
@@ -61,6 +62,10 @@ def test_a_false_success_is_held_and_reported_as_such(shop: Workshop, case: dict
     report = shop.report(case["action_id"])
     assert (report["code"], report["completed"]) == ("REVIEW_REQUIRED", False)
     assert shown(shop, case)["findings"]["readings"]
+    with tenancy(shop.tenant):
+        action_id = UUID(case["action_id"])
+        run = after.last_runs(shop.tenant, [action_id])[action_id]
+    assert (run.recovery_row, run.recovery_decision) == ("RT-04", "RT-04 HOLD_AND_ESCALATE")
 
 
 # The queue

@@ -727,6 +727,7 @@ def test_an_agent_key_can_neither_start_nor_report_nor_decide(shop: Workshop):
     assert refused(shop.heartbeat(started, by=shop.agent)) == (403, "FORBIDDEN")
     assert refused(shop.agent.post("/executions/claim", {"executor_id": "runner"})) == (403, "FORBIDDEN")
     assert refused(shop.agent.post(f"/actions/{started['action_id']}/verify")) == (403, "FORBIDDEN")
+    assert refused(shop.agent.post("/executors/runner/kept", {"starts": []})) == (403, "FORBIDDEN")
 
 
 # The end of a path
