@@ -141,7 +141,7 @@ def test_a_call_with_unreadable_arguments_supports_no_claim(shop: Workshop, sess
 @pytest.mark.req("R-TC-06")
 def test_an_unverifiable_action_cannot_be_reported_as_done(shop: Workshop, clock: Clock):
     unreadable = contract("delete_document") | {"name": "shred_document", "unverifiable_acknowledged": True}
-    del unreadable["verification"]
+    del unreadable["verification"], unreadable["preview"]
     assert shop.operator_key.post("/contracts", unreadable).status_code == 201
     agent = {"agent_id": "librarian", "version": "2", "tools": ["shred_document"]}
     assert shop.operator_key.post("/agents", agent).status_code == 201
