@@ -72,10 +72,7 @@ RESOLUTIONS: Final[dict[str, tuple[str, str]]] = {
     ),
     "FORWARD_RECOVER": ("Complete forward", "Order the contract's forward action for the part that is missing."),
     "ROLL_BACK": ("Roll back", "Order the contract's roll-back action."),
-    "CORRECT": (
-        "Propose correction",
-        "Propose the action that makes good the difference. It goes through the gate and its own approval.",
-    ),
+    "CORRECT": ("Propose correction", "Propose the action that corrects exactly the difference."),
     "FAIL": ("Settle as failed", "The goal was not met. Findings stay on record."),
     "ACKNOWLEDGE": ("Acknowledge", "Record that you reviewed it and why no action is needed. Nothing else changes."),
     "ABANDON": (

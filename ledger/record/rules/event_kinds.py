@@ -292,7 +292,7 @@ _REGISTER: Final = (
     EventKind("forward_recovery_done", "Forward recovery settled; verifying the whole", ("action",), SYSTEM,
         "The action that was to complete it is settled; a reading of the whole decides."),
     EventKind("correction_started", "Correction proposed by a person", ("action",), OPERATOR,
-        "A person proposed the action that makes good the difference."),
+        "A person proposed the action that corrects the difference."),
     EventKind("correction_done", "Correction settled; verifying the whole", ("action",), SYSTEM,
         "The action that was to correct it is settled; a reading of the whole decides."),
     EventKind("reversal_decided", "Reversal decided by a person", ("action",), _DECIDERS,

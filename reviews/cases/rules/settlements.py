@@ -157,7 +157,7 @@ _ENDS: Final[Mapping[Resolution, str]] = {
     Resolution.ROLL_BACK: "An action is ordered that acts on the real system, once it is allowed to.",
     Resolution.CORRECT: (
         "An action is proposed to {}. It passes the gate and its own approval. This case stays open until a reading"
-        " confirms that the difference was made good."
+        " confirms that the difference is corrected."
     ),
     Resolution.ACKNOWLEDGE: "The case is closed. The action stays as it is.",
 }

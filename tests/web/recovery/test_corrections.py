@@ -106,7 +106,7 @@ def paid_by(counter: Counter, clock: Clock, child: Any, *, amount: int | None = 
 
 CONSEQUENCE = (
     "An action is proposed to {}. It passes the gate and its own approval. This case stays open until a reading"
-    " confirms that the difference was made good."
+    " confirms that the difference is corrected."
     " A repeat (same tool, target and values) is refused until the action is settled."
 )
 
