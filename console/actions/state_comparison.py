@@ -121,7 +121,7 @@ def _accounts(record: ActionRecord) -> dict[str, dict[str, Any]]:
     found = record.found.get("layers", {})
     effects = found.get("sa", {}).get("effects", {})
     authority = {**_times(effects), **_fields(found.get("sa", {}), effects)}
-    reconciled = outcome_of(record.action) is Outcome.VERIFIED
+    reconciled = outcome_of(record.action) in (Outcome.VERIFIED, Outcome.UNCHANGED)
     return {
         "intended": {**dict.fromkeys(effects, ONCE), **_wanted_values(record.found)},
         "requested": _plain(_requested_fields(record)),

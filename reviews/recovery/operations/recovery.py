@@ -147,7 +147,7 @@ def recovered_effects(tenant_id: UUID, action_id: UUID) -> frozenset[str]:
     for event_id, detail in runs.order_details(tenant_id, action_id).items():
         child = actions.child_of(tenant_id, event_id) if detail["relation"] == Relation.FORWARD else None
         # What a person attested brings nothing that a reading could leave out.
-        if child is not None and outcome_of(child) is Outcome.VERIFIED:
+        if child is not None and outcome_of(child) in (Outcome.VERIFIED, Outcome.UNCHANGED):
             one = detail["effect"]
             found |= {one} if one else set(runs.order_plan(tenant_id, detail)["concerned"])
     return frozenset(found)
