@@ -15,7 +15,7 @@ from uuid import UUID
 import orjson
 
 from approvals.models import Approval, Deadline
-from approvals.requests.operations.requests import LIVE, lock_approval, request_again
+from approvals.requests.operations.requests import LIVE, lock_approval, request_again, reserve_key
 from approvals.requests.queries import approvals
 from approvals.requests.rules import drift
 from approvals.sessions.queries import disclosed_contract
@@ -102,6 +102,7 @@ def request_reading(*, approval: Approval, by: ledger.Actor, at: datetime) -> bo
     head = ledger.lock_subject(tenant_id=approval.tenant_id, subject_id=approval.action_id, kind="action")
     if head.state != "VALIDATED":
         return False
+    reserve_key(head, at=at)
     detail = {"for": "drift", "approval_id": str(approval.id)}
     ledger.append(head, ledger.NewEvent(kind="reading_wanted", detail=detail), actor=by, at=at)
     return True

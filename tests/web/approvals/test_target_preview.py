@@ -18,8 +18,8 @@ from ledger.record import operations as ledger
 from ledger.record.rules.canonical import parse
 from tests.support.api_tenant import DELETE, PASSWORD, Clock, Workshop, contract, document
 from tests.support.browser_users import words
-from tests.support.preparing import asked, prepared_contract, read
-from tests.support.refund_shop import Counter
+from tests.support.preparing import TARGET, asked, prepared_contract, read
+from tests.support.refund_shop import Counter, refund_contract
 from tests.support.signing import actor_of, ask, cast, enrolled, sign, wanted
 
 PREVIEW = {
@@ -245,4 +245,18 @@ def test_a_reading_that_fails_is_on_record_once_and_the_target_stays_unread(shop
     assert (taken["detail"]["consistency"], taken["detail"]["trusted_as"]) == ("PRIMARY", "PRIMARY")
     assert taken["detail"]["indicators"] == []
     assert taken["detail"]["observed_at"].startswith(str(clock.now().date()))
+    assert shop.approval_of(action_id)["target_unread"] is False
+
+
+def test_a_target_is_read_for_a_reviewer_also_where_the_lookup_names_the_idempotency_key(
+    counter: Counter, secrets_dir: Path, clock: Clock
+):
+    """Nothing has reserved the key before somebody opens the page."""
+    document = refund_contract()
+    document["verification"]["lookup"] |= {"target": TARGET}
+    assert "scope.idempotency_key" in str(document["verification"]["lookup"])
+    shop = counter.open(secrets_dir, document)
+    action_id = shop.propose()
+    read_target(shop, action_id, clock)
+    assert [each["event"] for each in shop.history(action_id)][-1] == "reading_taken"
     assert shop.approval_of(action_id)["target_unread"] is False
