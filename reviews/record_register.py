@@ -28,7 +28,10 @@ from reviews.reporting.rules.report import StatusCode, possible_codes
 
 RECOVERY_TABLES = {recovery_table.BUILT_IN.digest: {row.id: row.action for row in recovery_table.ROWS}}
 
-_LISTED = ("id", "number", "source", "consistency", "freshness", "result", "discrepancy", "recovery_row")
+_LISTED = (
+    *("id", "number", "source", "consistency", "freshness", "result", "discrepancy", "recovery_row"),
+    *("recovery_decision", "pointer"),
+)
 _ANSWERED = ("status", "claimed_success", "error_code", "source", "late", "pointer", "raw_pointer")
 
 
@@ -40,7 +43,8 @@ def _fold_runs(rows: dict[Any, Row], event: VerifiedEvent) -> None:
         if not _is_listed(rows, event):
             rows[UNKNOWN] = {}
     elif listed is not None:
-        rows[listed["id"]] = dict(listed) | {"at": event.envelope.at}
+        # The event says more of the reading than its row has.
+        rows[listed["id"]] = {name: listed[name] for name in _LISTED if name in listed} | {"at": event.envelope.at}
 
 
 def _is_listed(rows: dict[Any, Row], event: VerifiedEvent) -> bool:
@@ -283,7 +287,7 @@ RECORD_TABLES = (
         subjects=("action",),
         place="action_id",
         fold=_fold_runs,
-        folded=(*_LISTED, "recovery_decision", "pointer", "at"),
+        folded=(*_LISTED, "at"),
         adopted_by="pointer",
     ),
     RecordTable(

@@ -238,6 +238,7 @@ def test_a_reading_that_fails_is_on_record_once_and_the_target_stays_unread(shop
     assert missed["reason"]
     told = page(shop, shop.approval_of(action_id))
     assert "The target has not been read. What is there now is not known: its system gave no reading" in told
+    assert "Target now no reading; asked again" in told
     shop.root.with_name("away").rename(shop.root)
     read(clock)
     taken = shop.history(action_id)[-1]

@@ -47,7 +47,8 @@ class Follower:
     def note(self, text: str) -> None:
         if text == APPROVED:
             for approval in self.shop.reviewer.get("/approvals").json()["items"]:
-                assert self.shop.vote(approval).status_code == 201
+                shown = self.shop.reviewer.get(f"/approvals/{approval['approval_id']}").json()
+                assert self.shop.vote(shown).status_code == 201
         elif text == READ_BACK:
             outcome: Outcome = self.names["outcome"]
             assert outcome.action_id
