@@ -5,6 +5,7 @@ The checks know nothing of the fold: `unborne` and `false_words` read the events
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -27,7 +28,7 @@ from tests.support.pure.bearing_out import (
     standing_doubt,
     unborne,
 )
-from tests.support.pure.histories import DIFFERENCES, Happening, Walk, history, move, random_walks, walks
+from tests.support.pure.histories import DIFFERENCES, Happening, Walk, first_entry, history, move, random_walks, walks
 
 LONG = settings(max_examples=3000, deadline=None, suppress_health_check=list(HealthCheck))
 BOUNDED = 1500
@@ -260,3 +261,32 @@ def test_no_generated_history_is_reported_falsely(walk: Walk) -> None:
     assert left_out(walk) == []
     assert wrongly_completed(walk.events) == []
     assert facts_of(walk.events).outcome is outcome_of(walk)
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("validation_failed", "Blocked by the gate"),
+        ("preflight_refused", "Blocked by preflight"),
+        ("outside_autonomy", "Blocked by the autonomy policy"),
+        ("approval_voided", "Approval void"),
+        ("rejected", "Rejected"),
+        ("changes_requested", "Changes requested"),
+        ("approval_expired", "Approval expired"),
+        ("provider_outage", "Ended: its system did not answer in time"),
+        ("superseded", "Replaced by another version"),
+        ("cancelled", "Cancelled"),
+    ],
+)
+def test_an_action_that_never_ran_tells_the_event_that_ended_it(kind: str, words: str):
+    entry, at = first_entry("HIGH_RISK_EXTERNAL"), datetime(2026, 11, 21, 12, tzinfo=UTC)
+    steps = (("proposed", "", "PROPOSED"), (kind, "PROPOSED", "FAILED"))
+    events = [
+        Happening(
+            seq=seq, kind=name, from_state=before, state=after, actor_kind="system", actor_id="", at=at, entry=entry
+        )
+        for seq, (name, before, after) in enumerate(steps, 1)
+    ]
+    facts = fold(history(events), entry)
+    assert facts.authorization.seqs == (2,)
+    assert axes(facts).decision.text.startswith(words)

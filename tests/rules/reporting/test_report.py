@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import pytest
 
@@ -343,3 +344,25 @@ def test_five_pairs_of_states_have_different_reports(one, other):
     first, second = State(one), State(other)
     assert told(first).code != told(second).code
     assert told(first).text != told(second).text
+
+
+READ: dict[str, Any] = {"side_effect_class": "READ_ONLY", "is_answer_only": True}
+
+
+@pytest.mark.parametrize(
+    ("readings", "text"),
+    [
+        ((), "The read failed; nothing was changed."),
+        (
+            (reading(Shown.NOT_READ, "VALUE_MISMATCH"),),
+            "The answer does not fit what the tool promises, and is not to be used; nothing was changed.",
+        ),
+        (
+            (reading(Shown.NOT_READ, "UNVERIFIABLE_STATE"),),
+            "Where the answer came from is not certain, and it is not to be used; nothing was changed.",
+        ),
+    ],
+)
+def test_a_read_without_a_usable_answer_says_that_nothing_was_changed(readings: tuple[Any, ...], text: str):
+    report = told(State.FAILED, readings=readings, **READ)
+    assert (report.text, report.completed) == (text, False)
