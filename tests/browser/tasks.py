@@ -15,6 +15,7 @@ from hashlib import sha256
 from typing import Any
 from uuid import UUID
 
+from tests.browser.conftest import acknowledge_unread
 from tests.support.scenes import CONTRACTS, PASSWORD, now
 
 EXPORT = 'main a[href*="/audit/exports?action="]'
@@ -191,6 +192,7 @@ def read_request(hand: Hand, approval: Any) -> None:
 @task("Approve a refund", "reviewer", request_for_approval)
 def approve(hand: Hand, approval: Any) -> None:
     hand.click("[data-part=waits] a.open")
+    acknowledge_unread(hand.page)
     hand.type("#id_password", PASSWORD)
     hand.click("button[name=verdict][value=approve]")
     hand.loses("button[name=verdict]")

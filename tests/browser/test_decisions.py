@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.browser.conftest import acknowledge_unread
 from tests.support.scenes import PASSWORD
 
 
@@ -31,6 +32,7 @@ def test_a_reviewer_signs_in_and_approves(people, site, width):
     open_first(page, "Approvals")
     page.get_by_text("Refund 125.00 EUR to order").first.wait_for()
     page.get_by_label("Reason").fill("The photo shows the damage.")
+    acknowledge_unread(page)
     page.get_by_label("Confirm with your password").fill(PASSWORD)
     page.get_by_role("button", name="Approve refund").click()
     page.get_by_text("Decision recorded: you approved.").wait_for()
@@ -97,6 +99,7 @@ def test_everything_but_live_updates_works_without_scripts(people, site):
     action_id = site.stage.propose()
     person = people(java_script_enabled=False).sign_in("reviewer")
     open_first(person.page, "Approvals")
+    acknowledge_unread(person.page)
     person.page.get_by_label("Confirm with your password").fill(PASSWORD)
     person.page.get_by_role("button", name="Approve refund").click()
     person.page.get_by_text("Decision recorded: you approved.").wait_for()

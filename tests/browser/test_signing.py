@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
+from tests.browser.conftest import acknowledge_unread
 from tests.support.scenes import PASSWORD
 
 VIRTUAL = {
@@ -61,6 +62,7 @@ def at_approval(people: Any, site: Any, **options: Any) -> tuple[Any, Any, Any]:
     approval = site.stage.approval(action_id)
     person.go(f"approvals/{approval.id}")
     person.page.locator("form[data-confirmed=yes]").wait_for()
+    acknowledge_unread(person.page)
     return person, key, approval
 
 
@@ -157,6 +159,7 @@ def test_a_change_while_the_page_is_open_stops_the_vote_and_keeps_the_reason(peo
     page.get_by_role("link", name="Read it again").click()
     page.locator("form[data-confirmed=yes]").wait_for()
     assert page.get_by_label("Reason").input_value() == "The photo shows the damage."
+    acknowledge_unread(page)
     page.get_by_role("button", name="Approve refund").click()
     page.get_by_text("Decision recorded: you approved.").wait_for()
 

@@ -7,7 +7,7 @@ import pytest
 from console.accounts import queries as accounts_queries
 from ledger.db import tenancy
 from tests.browser.chromium import NoBrowser, axe, axe_findings
-from tests.browser.conftest import look_at
+from tests.browser.conftest import acknowledge_unread, look_at
 from tests.browser.test_accessible import RULES
 from tests.support.scenes import PASSWORD
 
@@ -32,6 +32,8 @@ def focused(page):
 def decide(page, reason, button):
     page.locator("form[data-confirmed=yes]").wait_for()
     page.get_by_label("Reason").fill(reason)
+    if button.startswith("Approve"):
+        acknowledge_unread(page)
     page.get_by_label("Confirm with your password").fill(PASSWORD)
     page.get_by_role("button", name=button).press("Enter")
 
@@ -52,7 +54,7 @@ def test_a_reviewer_decides_one_item_after_another_without_leaving_the_inbox(peo
     page.reload()
     page.get_by_role("heading", name="Refund 20.50 EUR").wait_for()
     keys.press("a")
-    assert focused(page) == "id_reason"
+    assert focused(page) == "id_password"
     decide(page, "The photo shows the damage.", "Approve refund")
     page.wait_for_url(f"**/approvals/{second.id}?beside=inbox&item={second.id}&decided={first.id}")
     decided = page.get_by_role("list", name="Decided just now").inner_text()

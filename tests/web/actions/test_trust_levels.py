@@ -179,7 +179,7 @@ def unreadable(shop: Workshop) -> Workshop:
     from tests.support.api_tenant import contract
 
     document = contract("delete_document") | {"version": "9.0.0", "unverifiable_acknowledged": True}
-    del document["verification"]
+    del document["verification"], document["preview"]
     shop.operator_key.release_contract(document)
     return shop
 

@@ -54,7 +54,9 @@ def test_marking_as_read_ends_at_the_newest_notification_on_the_page(stage):
     told(stage, later="LOW")
     assert person.post("notices/read", upto=upto).status_code == 302
     assert bell(person.page()) == "1 unread notifications"
-    person.post("notices/read", upto="nonsense")
+    assert person.post("notices/read", upto="nonsense").status_code == 302
+    assert bell(person.page()) == "1 unread notifications"
+    assert person.post("notices/read").status_code == 302
     assert bell(person.page()) == "Notifications, none unread"
 
 
