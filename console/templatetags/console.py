@@ -215,7 +215,9 @@ def target_link(context: dict[str, Any], target: str) -> SafeString:
 @register.simple_tag(takes_context=True)
 def filters_in_force(context: dict[str, Any], form: BaseForm) -> list[dict[str, str]]:
     """Return the filters that are set in the address: name, value in words, and the address without each."""
-    found = []
+    found: list[dict[str, str]] = []
+    if not form.is_valid():  # No filter of the address is applied then.
+        return found
     for field in form.visible_fields():
         value = form.data.get(field.html_name, "")
         if not value:

@@ -32,7 +32,7 @@ TABLE: Final[dict[str, shapes.Schema]] = {
     },
     "where": shapes.map_schema(COLUMN),
 }
-"""What a lookup must say of a table: its name, and which rows are meant."""
+"""The required members of a lookup in a table: its name and the condition on its rows."""
 
 Row = dict[str, Any]
 

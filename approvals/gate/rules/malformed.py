@@ -399,7 +399,7 @@ def coerce_arguments(
 
 
 def _convert(value: Any, wanted: Any) -> Any:
-    """The same value in the required type; None if it cannot be converted or already has that type."""
+    """Convert a value to the required type; None if it cannot be converted or already has that type."""
     if wanted == "string":
         return str(value) if isinstance(value, int) and not isinstance(value, bool) else None
     if not isinstance(value, str):

@@ -385,7 +385,7 @@ def check_release(
 
 
 def check_unapproved_release(*, payload_hash: str, contract_digest: str, policy_digest: str, now: CurrentState) -> None:
-    """The same check for an action that needs no approval: unchanged since validation, and not frozen."""
+    """Check an action that needs no approval: unchanged since validation, and not frozen."""
     if now.payload_hash != payload_hash:
         raise PayloadChanged
     if now.contract_digest != contract_digest:

@@ -56,7 +56,7 @@ class Effect:
 
 @dataclass(frozen=True)
 class SystemReading:
-    """What the system shows after a command, in words, and whether it is as requested."""
+    """The state of the system after a command, in words, and its match with the request."""
 
     as_asked: bool
     text: str

@@ -126,7 +126,7 @@ class _Said:
     text: str
     span: tuple[int, int]
     at: int = 0
-    """Where it begins in the folded text."""
+    """Start offset in the folded text."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ _VALUE_CUT = re.compile(
     r"|, (?=(?:i|we|you|it|this|that|please|feel|thank\w*|let)\b|and if\b|with no\b|without\b|no \w+ needed\b"
     r"|(?:if|unless|in case) you (?:need|have|want|would|wish|prefer|see)\b)"
 )
-"""Where another clause begins, which says nothing of the value before it."""
+"""Start of another clause, which does not qualify the value before it."""
 _WITHOUT = re.compile(r" with(?: no\b|out\b)")
 _OF_REQUEST = re.compile(
     r"\b(?:you|user|customer|client|i|we|they|he|she)(?:['\u2019](?:ve|d)| have| had)? (?:originally |first |only )?"

@@ -249,7 +249,7 @@ def system_access(tenant_id: UUID, slug: str, name: str) -> tuple[SystemAccess |
 
 
 def access_to(system: Any, slug: str, name: str) -> tuple[SystemAccess | None, str]:
-    """The same for the row of a system; None if none is registered under this name."""
+    """Return the settings and credential of a system from its row, or what is missing."""
     if system is None:
         return None, f"The system {name} is not registered."
     try:

@@ -61,3 +61,7 @@ def test_the_stake_is_summed_by_direction_with_unknown_amounts_apart() -> None:
         told == "423.00 EUR more than requested; 35.00 EUR less than requested; 47.00 EUR requested, outcome not known"
     )
     assert describe_stake([(ASKED, same), ({}, None)]) == ""
+
+
+def test_a_case_whose_money_is_as_requested_puts_none_at_stake() -> None:
+    assert describe_stake([(ASKED, MoneyDifference(Decimal(0), "EUR"))]) == ""

@@ -34,6 +34,9 @@ def test_the_queue_is_filtered_by_the_address(stage):
     assert str(nothing.id) in operator.page("cases", tab="mine")
     assert str(nothing.id) not in operator.page("cases", tab="free")
     assert operator.get("cases", tab="nonsense").status_code == 404
+    assert "Filters in force" in operator.page("cases", discrepancy="VALUE_MISMATCH")
+    # A filter that the list does not apply is not shown as one.
+    assert "Filters in force" not in operator.page("cases", discrepancy="NONSENSE")
 
 
 @pytest.mark.req("R-UI-06")
