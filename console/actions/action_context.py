@@ -22,6 +22,7 @@ from console.web.labels import format_json
 from console.web.predicate_sentences import CUSTOM, predicate_sentence
 from ledger.actions.queries import actions
 from ledger.record.queries import evidence as evidence_queries
+from ledger.record.rules.lifecycle import OPEN
 from reviews import queries as after
 from reviews.reporting.operations.reports import report_on, trust_of
 from reviews.reporting.rules import sentences
@@ -29,6 +30,8 @@ from reviews.reporting.rules.facts import Facts
 
 if TYPE_CHECKING:
     from ledger.models import Evidence, Tenant
+
+_NOT_STARTED: Final = "Not checked: nothing was executed."
 
 
 def required_checks(record: ActionRecord) -> dict[str, Any]:
@@ -42,7 +45,8 @@ def required_checks(record: ActionRecord) -> dict[str, Any]:
     note = f"for {labels.side_effect_class_label(record.action.side_effect_class).lower()}"
     if depth.because:
         note += f", deeper because {' and '.join(labels.sentence_case(each).lower() for each in depth.because)}"
-    return {"rows": rows, "note": note}
+    unread = "Not checked yet: the system of record has not been read." if record.facts.attempts else _NOT_STARTED
+    return {"rows": rows, "note": note, "unread": unread}
 
 
 def _check_source(record: ActionRecord, by: str) -> str:
@@ -177,7 +181,8 @@ def lifecycle_stages(
 ) -> list[LifecycleStage]:
     """The eight stages (R-CX-01) in order, from an action's facts and events, its session's pin, and its reports.
 
-    A report that was given before the action came to stand as it does is not the report of this outcome.
+    A report that was given before the action came to stand as it does, or before an attempt that may still come, is not
+    the report of its outcome.
     """
     at = {event.seq: event.at for event, _, _ in history}
     first: dict[str, datetime] = {}
@@ -186,7 +191,8 @@ def lifecycle_stages(
     answers = [answer.at for attempt in facts.attempts for answer in attempt.answers]
     read = [reading.at for reading in facts.readings if reading.is_decisive]
     compared = [first[kind] for kind in _COMPARED if kind in first]
-    reported = [each for each in told if each >= at[facts.reached_at]]
+    has_outcome = facts.attempts or facts.state not in OPEN
+    reported = [each for each in told if has_outcome and each >= at[facts.reached_at]]
     return [
         LifecycleStage("Planned", "the goal was pinned", pinned_at),
         LifecycleStage("Proposed", "the agent requested it", first.get("proposed")),

@@ -165,7 +165,11 @@ def _decider(record: ActionRecord) -> dict[str, Any]:
 def _executor_row(record: ActionRecord) -> dict[str, Any]:
     attempt, answer = record.facts.attempt, record.facts.answer
     if attempt is None:
-        return {"actor": "no executor", "at": None, "proof": []}
+        claims = [(event.at, detail) for event, _, detail in record.history if event.kind == "grant_minted" and detail]
+        if not claims:
+            return {"actor": "no executor", "at": None, "proof": []}
+        at, detail = claims[-1]
+        return {"actor": f"{detail['executor_id']} claimed it and did not start it", "at": at, "proof": []}
     actor = f"{attempt.executor}, attempt {attempt.number}"
     if answer is None:
         return {"actor": actor, "at": attempt.at, "proof": []}

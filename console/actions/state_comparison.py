@@ -7,9 +7,10 @@ L3  Believed changes only by reconciliation: until an action is reconciled, noth
 L4  A field whose predicate holds does not differ, however differently it is written. Else the authority differs from
     what was intended (or requested, where nothing was intended), and an observation differs from the authority, by the
     comparison of `ledger.catalogue.rules.fields`. What that cannot tell differs where the predicate fails.
-L5  Where nothing was read, a field is "not read"; where an effect was read and is not there, "absent"; where a reading
-    says nothing of a field, "not compared". A field has one row, also where accounts name it with and without its
-    effect.
+L5  Where nothing was read, a field is "not read"; where an effect was read and is not there, what the contract expects
+    of it is "absent"; where a reading says nothing of a field, "not compared". A field has one row, also where accounts
+    name it with and without its effect.
+L6  A clean failure claims that no effect exists; it is shown as the answer that it was, "failed".
 """
 
 from __future__ import annotations
@@ -52,18 +53,19 @@ def comparison_table(record: ActionRecord) -> dict[str, Any]:
     currency, ids = _requested_fields(record).get("currency"), _found_ids(record.found)
     rows = [
         _row(field, accounts, judged.get(field, ""), written.get(field.rpartition(".")[2], PLAIN), currency)
-        | {"ids": ids.get(field, []), "silences": _silences(record, field)}
+        | {"ids": ids.get(field, []), "silences": _silences(record, field, expected=field in accounts["intended"])}
         for field in list(ordered)[:_MOST]
     ]
     different = sum(any(cell["differs"] for cell in row["cells"]) for row in rows)
     reading = (record.found.get("readings") or [{}])[0]
-    source = f"{reading['source']}, {reading['consistency'].lower()}" if reading else "not read yet"
+    unread = "not read yet" if record.facts.attempts else "not read"
+    source = f"{reading['source']}, {reading['consistency'].lower()}" if reading else unread
     columns = [
         {"word": word, "source": source if name == "authoritative" else said, "authority": name == "authoritative"}
         for name, word, said in _COLUMNS
     ]
     summary = f"{different} of {len(rows)} fields differ" if different else "no field differs"
-    return {"columns": columns, "rows": rows, "summary": summary if record.found else "system not read yet"}
+    return {"columns": columns, "rows": rows, "summary": summary if record.found else f"system {unread}"}
 
 
 def differences(record: ActionRecord) -> list[dict[str, str]]:
@@ -150,11 +152,11 @@ def _row_names(record: ActionRecord, fields: list[str]) -> dict[str, str]:
     return {field: whole[field][0] if len(whole.get(field, ())) == 1 else field for field in fields}
 
 
-def _silences(record: ActionRecord, field: str) -> dict[str, str]:
+def _silences(record: ActionRecord, field: str, *, expected: bool) -> dict[str, str]:
     """The words for a field that an account does not contain (L3, L5)."""
     effects = _effects(record.found)
     about = [one for name, one in effects.items() if len(effects) == 1 or name == field.partition(".")[0]]
-    absent = bool(about) and about[0].get("count") == 0
+    absent = expected and bool(about) and about[0].get("count") == 0
     read = "absent" if absent else "not compared"
     return {
         "authoritative": read if record.found.get("readings") else "not read",
@@ -242,7 +244,7 @@ def _row(
             "word": word,
             "account": name,
             "said": name in said,
-            "value": format_value(said.get(name)),
+            "value": "failed" if name == "observed" and said.get(name) == NEVER else format_value(said.get(name)),
             "money": format_money(said[name], currency) if field.endswith("amount") and _is_minor(said, name) else "",
             "differs": name in differing,
             "authority": name == "authoritative",

@@ -67,7 +67,7 @@ METRICS: Final = (
         "how often the system of record disagrees",
         "actions that a reading brought to RECONCILIATION_FAILED, or that stand contradicted / executed actions",
         _G.OUTCOME),
-    Metric("M-03", "verification_latency", "From the tool's answer to the reading that settled it", "verification",
+    Metric("M-03", "verification_latency", "From the tool's answer to the first decisive reading", "verification",
         "", "slow reads, provider lag, polling delay",
         "time of the first decisive reading - time of the tool's answer, or of its lease's end",
         _G.VERIFICATION, kind=_K.DELAY),

@@ -96,9 +96,16 @@ def target_text(target: str) -> str:
     """A target as people read and sign it, with the characters that stand escaped in its values written out.
 
     Characters that nobody could see stay escaped. Two targets may read alike; where it matters which one is meant, the
-    target itself or the payload's hash stands beside it.
+    target itself or the payload's hash stands beside it. A refused call whose arguments name no target has the
+    contract's template for one: an empty place is shown as not given.
     """
-    return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), target)
+    return "/".join(_part_text(part) for part in target.split("/"))
+
+
+def _part_text(part: str) -> str:
+    if empty := _PLACE.fullmatch(part):
+        return f"({'arguments' if empty[1] == _ALL else empty[1]} not given)"
+    return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), part)
 
 
 def _escape(text: str) -> str:

@@ -143,8 +143,8 @@ _READ: Final[Mapping[Shown, str]] = {
 """What stands beside a person's own word: the decisive reading, where there is one."""
 
 _ENDS: Final[Mapping[Resolution, str]] = {
-    Resolution.VERIFY_AGAIN: "The action waits for another reading.",
-    Resolution.STRONG_READ: "The action waits for another reading, of the primary.",
+    Resolution.VERIFY_AGAIN: "The action then waits for this reading.",
+    Resolution.STRONG_READ: "The action then waits for this reading of the primary.",
     Resolution.ATTEST_PRESENT: "The action ends as attested by a person, never as verified.",
     Resolution.ATTEST_ABSENT: "The action ends as failed on a person's word.",
     Resolution.ACCEPT: (

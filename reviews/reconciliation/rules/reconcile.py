@@ -343,16 +343,27 @@ def _lacking_verdict(inputs: RunInputs, findings: tuple[EffectFinding, ...], ind
     if inputs.claimed_success:
         nothing = {Discrepancy.NO_OP_FAILURE} | ({Discrepancy.TARGET_MISSING} if gone else set())
         return mismatch_verdict(inputs, nothing, findings)
-    if gone or stale:
-        cause = Discrepancy.TARGET_MISSING if gone else Discrepancy.STALE_STATE
-        return _absent_verdict(f"A strong read shows no effect, and why: {cause}.", cause)
+    if gone:
+        return _absent_verdict("A strong read shows no effect, and no target.", Discrepancy.TARGET_MISSING)
+    if stale:
+        return _absent_verdict(f"A strong read shows no effect. {_stale_ground(inputs)}", Discrepancy.STALE_STATE)
     return _absent_verdict("A strong read after the late-effect horizon shows no effect.", None)
 
 
 def _is_stale(inputs: RunInputs, indicated: set[Discrepancy]) -> bool:
-    code = inputs.observation.error_code if inputs.observation else None
-    refused = code in STALE_ERRORS or code in inputs.facts.stale_errors
-    return (code is not None and refused) or Discrepancy.STALE_STATE in indicated
+    return bool(_stale_error(inputs)) or Discrepancy.STALE_STATE in indicated
+
+
+def _stale_error(inputs: RunInputs) -> str:
+    """The tool's error code, if it means that the target had moved on."""
+    code = (inputs.observation.error_code if inputs.observation else None) or ""
+    return code if code in STALE_ERRORS or code in inputs.facts.stale_errors else ""
+
+
+def _stale_ground(inputs: RunInputs) -> str:
+    """Who says that the target had moved on: the tool by its answer, or the reading."""
+    code = _stale_error(inputs)
+    return f"The tool refused it, because the target had changed ({code})." if code else "The target had changed."
 
 
 STALE_ERRORS = frozenset({"STALE_STATE", "STALE_STATE_ERROR", "VERSION_CONFLICT", "ETAG_MISMATCH"})

@@ -286,7 +286,7 @@ def _read(facts: Facts, found: RunReading) -> Wording:
     if found.discrepancy == Discrepancy.PARTIAL_APPLICATION:
         return Wording("In part", _F.PARTIAL, saw(found))
     if found.shown is Shown.NO_EFFECT and facts.state in (State.FAILED, State.VALIDATED):
-        text = "None, confirmed" if facts.effect is None else "None any more, confirmed"
+        text = "No effect, confirmed" if facts.effect is None else "No effect any more, confirmed"
         return Wording(text, _F.FALSE, saw(found))
     text = _finding(facts) or ("no effect" if found.shown is Shown.NO_EFFECT else "not as requested")
     return Wording(text[0].upper() + text[1:], _F.FALSE, saw(found))

@@ -81,7 +81,7 @@ def trust_ladder(entry: Mapping[str, Any], *, sealed: bool, contradicted: bool =
     missing = missing_bindings(entry, sealed=sealed)
     unconfirmed = _why_unconfirmed(entry, contradicted=contradicted)
     rungs = (
-        TrustLevel(0, NAMES[0], True, "The action is on record."),
+        TrustLevel(0, NAMES[0], True, "The lowest level; it takes no evidence."),
         _rung(1, observed, "The tool's answer is stored.", "No answer of the tool is on record."),
         _rung(2, confirmed, "A strong reading of the system of record shows that it exists.", unconfirmed),
         _rung(3, reconciled, "Every predicate holds.", _why_unreconciled(entry) if confirmed else unconfirmed),

@@ -157,6 +157,9 @@ class TestTheTableOfTheExample:
         assert outcome.decision.row == "RT-11"
         assert snapshot["idempotency"]["status"] == "FAILED_FINAL"
         assert snapshot["reconciliation"]["discrepancy_class"] == "STALE_STATE"
+        assert outcome.verdict.reason == (
+            "A strong read shows no effect. The tool refused it, because the target had changed (STALE_STATE)."
+        )
 
 
 class TestEvidenceIsNotTruth:

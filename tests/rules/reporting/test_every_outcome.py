@@ -277,7 +277,7 @@ TOLD: dict[str, tuple[str, str, str, str, tuple[str, bool, str, str]]] = {
     "FAILED": (
         "Failed",
         "Failed",
-        "Approved | Reported success (unverified) | None, confirmed",
+        "Approved | Reported success (unverified) | No effect, confirmed",
         "Failed. The system of record shows that nothing happened.",
         ("FAILED", False, "FAILURE", "Failures"),
     ),

@@ -196,7 +196,7 @@ def test_a_run_that_ended_an_action_without_effect_is_reported_as_no_effect() ->
     grounds = (Ground.DECISIVE_READ, Ground.NO_EFFECT_NO_CLAIM)
     walk.step("failed", State.FAILED, walk.read("MISMATCH", "STALE_STATE"), grounds=grounds)
     assert report_of(walk.events).text == "Failed. The system of record shows that nothing happened."
-    assert sentences(walk.events)["effect"][0] == "None, confirmed"
+    assert sentences(walk.events)["effect"][0] == "No effect, confirmed"
 
 
 def read_once(result: str, found: str = "", **listed: Any) -> Walk:

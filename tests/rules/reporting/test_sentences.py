@@ -36,7 +36,7 @@ ROWS = {
     "PARTIALLY_COMMITTED": ("Partially applied", "In part"),
     "RECONCILED_SUCCESS": ("Verified", "Confirmed"),
     "RECONCILIATION_FAILED": ("Rolling back: values differ from the request", "Values differ from the request"),
-    "FAILED": ("Failed", "None, confirmed"),
+    "FAILED": ("Failed", "No effect, confirmed"),
     "VERIFICATION_TIMEOUT": ("Not verified in time", "Not known"),
     "UNKNOWN": ("Unknown", "Not known"),
     "COMPENSATING": ("Compensating: values differ from the request", "Being reversed"),
@@ -163,7 +163,7 @@ def test_a_retried_action_still_shows_its_earlier_attempt_and_reading() -> None:
         State.VALIDATED, attempts=(attempt(answers=(answer("failed"),)),), readings=(reading(Shown.NO_EFFECT),)
     )
     assert axes(facts).execution.text == "Reported failure"
-    assert shown(facts) == ("Ready to run again", "None, confirmed")
+    assert shown(facts) == ("Ready to run again", "No effect, confirmed")
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_an_action_that_never_ran_shows_the_reason(kind: str, line: str) -> None
     lost = facts_in(State.FAILED, **never | {"lost_start": 3})
     assert shown(lost) == (line.replace("not executed", "no start is on record"), "Not known")
     again = facts_in(State.FAILED, **never | {"attempts": (attempt(),), "readings": (reading(Shown.NO_EFFECT),)})
-    assert shown(again) == (f"{line} again", "None, confirmed")
+    assert shown(again) == (f"{line} again", "No effect, confirmed")
 
 
 def test_a_start_missing_from_the_record_is_not_shown_as_not_started() -> None:
@@ -310,7 +310,7 @@ def test_an_uncheckable_action_is_shown_as_such_once_no_reading_is_planned() -> 
 
 def test_an_effect_that_is_gone_again_is_not_shown_as_never_present() -> None:
     seen = (reading(Shown.DIFFERENT, "VALUE_MISMATCH"), reading(Shown.NO_EFFECT, seq=7))
-    assert axes(facts_in(State.FAILED, readings=seen)).effect.text == "None any more, confirmed"
+    assert axes(facts_in(State.FAILED, readings=seen)).effect.text == "No effect any more, confirmed"
 
 
 def test_a_recovery_is_shown_as_partial_only_if_a_reading_found_a_partial_effect() -> None:

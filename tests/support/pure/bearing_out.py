@@ -328,13 +328,13 @@ RULES: Final[list[tuple[str, str, str, Check]]] = [
     ),
     (
         "",
-        r"None, confirmed|shows that nothing happened|shows no effect|no effect is there|showed no effect",
+        r"No effect, confirmed|shows that nothing happened|shows no effect|no effect is there|showed no effect",
         "a newest reading that showed nothing",
         lambda events: newest(events) == "nothing",
     ),
     (
         "",
-        r"None, confirmed|shows that nothing happened|before it took effect|Nothing durable",
+        r"No effect, confirmed|shows that nothing happened|before it took effect|Nothing durable",
         "no reading of this attempt that showed an effect",
         lambda events: not ever(events, "wanted", "otherwise"),
     ),

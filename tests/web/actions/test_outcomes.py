@@ -132,7 +132,7 @@ NEVER_RAN = "Nothing was executed"
         (expired, Outcome.EXPIRED, ("Approval expired", NEVER_RAN)),
         (blocked, Outcome.BLOCKED, ("Blocked by the gate", NEVER_RAN)),
         (cancelled, Outcome.CANCELLED, ("Cancelled", NEVER_RAN)),
-        (failed, Outcome.FAILED, ("Approved", "None, confirmed")),
+        (failed, Outcome.FAILED, ("Approved", "No effect, confirmed")),
         (by_case("FAIL"), Outcome.SETTLED_AS_FAILED, ("Approved", "Settled by a person; a reading showed no effect")),
         (
             by_case("ATTEST_ABSENT"),

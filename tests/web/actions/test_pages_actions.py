@@ -132,7 +132,7 @@ def test_the_page_of_an_action_compares_the_five_states_each_with_its_source(sta
         "Expected by the contract's checks",
         "Requested stored payload",
         "Tool reported unverified",
-        "System of record not read yet",
+        "System of record not read",
         "Confirmed after reconciliation",
     ]
     assert rows["amount"][1].startswith("12500")

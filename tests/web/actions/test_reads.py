@@ -168,7 +168,7 @@ def test_a_read_whose_tool_failed_ends_as_failed(reader: Workshop, changes: dict
     assert reader.case_of(started["action_id"]) is None
     shown = page(reader, f"actions/{started['action_id']}")
     assert "The read failed; nothing was changed." in shown
-    assert "None, confirmed" not in shown
+    assert "No effect, confirmed" not in shown
     # It may simply be repeated.
     assert answered(reader, begun(reader)) == "RECONCILED_SUCCESS"
 

@@ -43,7 +43,7 @@ def delete(shop: Workshop) -> None:
     (Path(shop.root) / "policies" / "returns.md").unlink()
 
 
-@pytest.mark.parametrize(("works", "effect"), [(True, "Confirmed"), (False, "None, confirmed")])
+@pytest.mark.parametrize(("works", "effect"), [(True, "Confirmed"), (False, "No effect, confirmed")])
 def test_an_executor_that_never_answered_is_shown_as_silent_despite_a_reading(
     shop: Workshop, clock: Clock, works: bool, effect: str
 ):
@@ -100,6 +100,27 @@ def test_a_report_before_the_start_does_not_count_as_the_final_report(shop: Work
     # It was not deleted: the reading that showed that is a decisive one.
     assert found["Verified"]
     assert found["Reported"] >= found["Reconciled"]
+
+
+def test_an_action_that_nobody_started_is_not_shown_as_waiting_for_the_system_of_record(shop: Workshop):
+    waiting = shop.propose()
+    shop.report(waiting)
+    assert not stages(shop, waiting)["Reported"], "a report of an action that waits is not the report of its outcome"
+    shown = page(shop, f"actions/{waiting}")
+    assert "Not checked: nothing was executed." in shown
+    assert "System of record not read Confirmed" in shown
+    assert "The lowest level; it takes no evidence." in shown
+    assert "no executor" in shown
+    order = shop.claimed()
+    shown = page(shop, f"actions/{order['action_id']}")
+    assert "claimed it and did not start it" in shown
+    assert "no executor" not in shown
+
+
+def test_a_refused_call_without_its_target_names_what_was_not_given(shop: Workshop):
+    refused = shop.call(arguments={"reason": "It is outdated."})
+    shown = page(shop, f"actions/{refused['action_id']}")
+    assert "document/(path not given)" in shown
 
 
 def test_the_timeline_numbers_the_events_of_the_action(shop: Workshop):

@@ -50,7 +50,7 @@ def test_a_preview_shows_each_field_now_and_after(counter: Counter, secrets_dir:
     said = target_panel(shop, asked(shop, clock))
     assert "Field Now After Status paid refunded" in said
     assert "Refunded not in the reading 12.50 EUR" in said
-    assert "Colour not in the reading as it is" in said
+    assert "Colour not in the reading not stated" in said
     assert "This refund not there yet 12.50 EUR" in said
     assert "Will be lost: The voucher of the customer." in said
     assert "has not been read" not in said

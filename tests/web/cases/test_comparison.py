@@ -17,7 +17,9 @@ ASKED = {"order_id": "EX-1", "amount": 1250, "currency": "EUR"}
 SOURCE = {"source": "shop", "consistency": "PRIMARY"}
 
 
-def table(facts: Facts, authority: dict[str, Any] | None, *predicates: str) -> dict[str, dict[str, str]]:
+def table(
+    facts: Facts, authority: dict[str, Any] | None, *predicates: str, answer: dict[str, Any] | None = None
+) -> dict[str, dict[str, str]]:
     """By field what each column says, or what stands where it says nothing."""
     found: dict[str, Any] = {}
     if authority is not None:
@@ -25,7 +27,7 @@ def table(facts: Facts, authority: dict[str, Any] | None, *predicates: str) -> d
             {"text": text, "holds": "TRUE", "expected": 1250, "actual": 1250, "origin": "contract"}
             for text in predicates
         ]
-        layers = {"sr": ASKED, "sa": authority}
+        layers = {"sr": ASKED, "sa": authority, "so": answer or {}}
         found = {"layers": layers, "readings": [SOURCE], "verdict": {"predicates": results}}
     record = SimpleNamespace(
         found=found,
@@ -50,7 +52,14 @@ def test_a_field_is_shown_as_not_compared_or_absent_according_to_the_reading() -
     there = {"effects": {"refund": {"count": 1}}, "amount": 1250}
     assert table(facts_in(State.REVIEW_REQUIRED), there)["order_id"]["authoritative"] == "not compared"
     gone = {"effects": {"refund": {"count": 0}}}
-    assert table(facts_in(State.REVIEW_REQUIRED), gone)["amount"]["authoritative"] == "absent"
+    rows = table(facts_in(State.REVIEW_REQUIRED), gone, "sa.amount == sr.amount")
+    assert rows["amount"]["authoritative"] == "absent"
+    assert rows["order_id"]["authoritative"] == "not compared", "no check of the contract looks for it"
+
+
+def test_a_tool_that_failed_is_shown_with_its_answer_and_not_with_a_finding() -> None:
+    failed = table(facts_in(State.FAILED), {"effects": {"refund": {"count": 0}}}, answer={"status": "failed"})
+    assert (failed["refund"]["observed"], failed["refund"]["authoritative"]) == ("failed", "not there")
 
 
 def test_a_settled_action_without_confirmation_is_not_pending() -> None:
