@@ -44,6 +44,7 @@ from console.people import views as people
 from console.policies import views as policies
 from console.quality import views as quality
 from console.recordings import views as recordings
+from console.releases import drafts as release_drafts
 from console.releases import views as releases
 from console.retention import views as retention
 from console.runbooks import views as runbooks
@@ -184,7 +185,7 @@ pages: list[URLPattern | URLResolver] = [
     ),
     path("policies/<str:policy_kind>/<str:policy_version>/rollback", policies.roll_back, name="policy-rollback"),
     path("releases", releases.list_releases, name="releases"),
-    path("releases/draft", releases.draft, name="release-draft"),
+    path("releases/draft", release_drafts.draft, name="release-draft"),
     path("releases/<uuid:release_id>", releases.release, name="release"),
     path("releases/<uuid:release_id>/gates", releases.run_gates, name="release-gates"),
     path("releases/<uuid:release_id>/signatures", releases.sign, name="release-sign"),

@@ -53,10 +53,7 @@ BY_HAND = {
         "reviews.incidents.operations.link_subjects",
         "reviews.incidents.operations.open_for_cause",
     ),
-    "the fields of the form depend on what it is about": (
-        "approvals.standing.operations.agreement.propose",
-        "ledger.catalogue.operations.releases.draft_release",
-    ),
+    "the fields of the form depend on what it is about": ("approvals.standing.operations.agreement.propose",),
     "the page asks twice": ("approvals.agents.operations.agents.revoke_agent",),
     "the page says that it failed, the API answers so": ("console.event_export.sending.send_test",),
     "its body names a second member as its address names the first": (

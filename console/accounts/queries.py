@@ -81,10 +81,18 @@ def name_of(row: Membership) -> str:
 
 def operators(tenant_id: UUID) -> dict[UUID, str]:
     """The pseudonym and name of every operator."""
+    return members_with(tenant_id, "operator")
+
+
+def members_with(tenant_id: UUID, *roles: str) -> dict[UUID, str]:
+    """The pseudonym and name of every member who can sign in and has one of these roles."""
     return {
         each.actor_id: name_of(each)
         for each in members(tenant_id)
-        if each.is_operator and each.removed_at is None and each.joined_at is not None and each.user.is_active
+        if each.removed_at is None
+        and each.joined_at is not None
+        and each.user.is_active
+        and any(getattr(each, f"is_{role}") for role in roles)
     }
 
 

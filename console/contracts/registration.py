@@ -114,15 +114,14 @@ def check_document(tenant_id: UUID, text: str, *, at: datetime) -> CheckedDocume
     try:
         document = contracts.read(text)
     except Refused as refusal:
-        return CheckedDocument(notes=(_unreadable(text, refusal.detail),))
+        return CheckedDocument(notes=refusal_notes(text, refusal))
     lines = line_of_each_part(text)
     try:
         contract = validate_contract(document)
         check_sources(tenant_id, contract)
         check_dry_run(tenant_id, contract, at=at)
     except contracts.BadContract as refusal:
-        faults = [(_place_of(each), each["code"], each["detail"], "", True) for each in refusal.errors]
-        return CheckedDocument(notes=_place_notes(lines, faults or [("", refusal.code, refusal.detail, "", True)]))
+        return CheckedDocument(notes=refusal_notes(text, refusal))
     weaker = weakening_findings(tenant_id, contract)
     findings = [*weaker, *current_findings(contract, registered_systems(tenant_id))]
     before = catalogue_queries.contract_to_compare(tenant_id, contract.name)
@@ -140,6 +139,16 @@ def note_refusal(checked: CheckedDocument, refusal: Refused) -> CheckedDocument:
     """Return the same check including the refusal of registration, at the version that it concerns."""
     note = PlaceNote(line_of("/version", dict(checked.lines)), "/version", refusal.code, refusal.detail, is_fault=True)
     return CheckedDocument(notes=(note, *checked.notes), lines=checked.lines)
+
+
+def refusal_notes(text: str, refusal: Refused) -> tuple[PlaceNote, ...]:
+    """The faults of a refused text at their lines; the refusal itself where it names none."""
+    try:
+        contracts.read(text)
+    except Refused:
+        return (_unreadable(text, refusal.detail),)
+    faults = [(_place_of(each), each["code"], each["detail"], "", True) for each in refusal.errors]
+    return _place_notes(line_of_each_part(text), faults or [("", refusal.code, refusal.detail, "", True)])
 
 
 def excerpts(text: str, notes: Iterable[PlaceNote]) -> list[dict[str, Any]]:

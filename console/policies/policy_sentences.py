@@ -17,6 +17,7 @@ from approvals.policy.rules.policy_analysis import analyse_rules
 from approvals.sessions.rules.pins import duration
 from approvals.voting.rules.break_glass import RELEASE_WITHIN
 from approvals.voting.rules.quorum import ONE_REVIEWER, Risk, Threshold
+from console.policies.conditions import condition_sentence
 from console.web import labels
 from ledger.catalogue.rules import policies
 from ledger.catalogue.rules.effects import UPPER_CLASSES, SideEffectClass
@@ -131,7 +132,7 @@ def _condition_text(word: str, name: str, value: str) -> str:
 
 
 def _rule_sentence(rule: PolicyRule) -> str:
-    begin = f"“{rule.name}”: " + (f"if {rule.when.text}, " if rule.when else "for every call, ")
+    begin = f"“{rule.name}”: " + (f"if {condition_sentence(rule.when.text)}, " if rule.when else "for every call, ")
     unclear = " If that cannot be evaluated, approval is required." if rule.when else ""
     if rule.outcome == "refuse":
         said = rule.reason or "The policy does not let this call run, whoever would approve it."
@@ -326,7 +327,7 @@ def _autonomy_topics(known: AutonomyPolicy) -> tuple[PolicyTopic, ...]:
 
 
 def _outside_sentence(entry: Exclusion) -> str:
-    where = f" if {entry.when.text} or if that cannot be evaluated" if entry.when else ""
+    where = f" if {condition_sentence(entry.when.text)} or if that cannot be evaluated" if entry.when else ""
     said = entry.reason or "The call lies outside the boundary."
     return f"“{entry.name}”: {_scope_text(entry.scope)} are refused{where}; the agent reads “{said}”"
 

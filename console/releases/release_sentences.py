@@ -90,6 +90,17 @@ def next_step(
     return _NEXT_WHERE_ENDED.get(state, "")
 
 
+def missing_people_sentence(people: int) -> str:
+    """The reason why a release cannot be finished by the people there are; empty if it can."""
+    if people > 1:
+        return ""
+    there = "only one person who is an operator or administrator" if people else "no operator or administrator"
+    return (
+        f"This release cannot take effect yet: two people must promote it, and there is {there}."
+        " Invite another one first."
+    )
+
+
 def scope_sentence(scope: CanaryScope) -> str:
     """The actions that a canary decides, and the number that must end."""
     which = f"the tools {', '.join(scope.tools)}" if len(scope.tools) > 1 else "every tool"

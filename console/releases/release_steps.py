@@ -9,15 +9,18 @@ from uuid import UUID
 
 from approvals.policy.rules import autonomy, policy
 from approvals.voting.operations import approvers
+from console.accounts.queries import members_with
 from console.contracts import contract_check
 from console.policies import policy_changes
 from console.releases import call_gates
+from console.releases.release_sentences import missing_people_sentence
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.operations import releases
 from ledger.catalogue.rules import contract as contracts
 from ledger.catalogue.rules import policies
 from ledger.catalogue.rules.releases import CONTRACT, NothingInForce, required_gates, verification_changes
 from ledger.catalogue.rules.weakenings import weakenings
+from ledger.people.queries import people_behind
 from ledger.record.operations import Actor
 from ledger.record.queries import events
 from ledger.record.rules.canonical import digest, parse
@@ -41,12 +44,29 @@ def check_draft(kind: str, document: Mapping[str, Any]) -> None:
         autonomy.parse(dict(document))
 
 
+def draft_policy(
+    *, tenant_id: UUID, kind: str, version: str, document: Mapping[str, Any], reason: str, by: Actor, at: datetime
+) -> Release:
+    """Draft a policy version for release; each fault of its document is named with its place."""
+    document = {**document, "version": version}
+    check_draft(kind, document)
+    return releases.draft_release(
+        tenant_id=tenant_id, kind=kind, version=version, document=document, reason=reason, by=by, at=at
+    )
+
+
 def draft_contract(tenant_id: UUID, document: dict[str, Any], *, reason: str, by: Actor, at: datetime) -> Release:
     """Draft a contract version for release; each fault of its document is named with its place."""
     contract = contract_check.validate_contract(document)
     contract_check.check_sources(tenant_id, contract)
     contract_check.check_dry_run(tenant_id, contract, at=at)
     return releases.draft_contract(tenant_id=tenant_id, contract=contract, reason=reason, by=by, at=at)
+
+
+def missing_people(tenant_id: UUID) -> str:
+    """The reason why nobody could finish a release in this tenant; empty if two people could."""
+    able = members_with(tenant_id, "operator", "administrator")
+    return missing_people_sentence(len(people_behind(able)))
 
 
 def read_draft(row: Release) -> dict[str, Any]:

@@ -19,7 +19,6 @@ from console.releases import release_steps, schemas, verbs
 from console.releases.lists import DRAFTERS, RELEASES
 from console.verbs.verb import add_verbs
 from console.web.list_page import add_lists
-from ledger.catalogue.operations import releases
 from ledger.catalogue.rules.contract import read
 from ledger.catalogue.rules.policies import POLICY_KINDS
 from ledger.record.rules.refusals import NotFound
@@ -36,13 +35,11 @@ PEOPLE = ("operator", "administrator")
 @in_tenancy
 def draft(request: HttpRequest, body: schemas.ReleaseBody) -> schemas.Release:
     caller = caller_of(request)
-    document = body.document | {"version": body.version}
-    release_steps.check_draft(body.kind, document)
-    row = releases.draft_release(
+    row = release_steps.draft_policy(
         tenant_id=caller.tenant_id,
         kind=body.kind,
         version=body.version,
-        document=document,
+        document=body.document,
         reason=body.reason,
         by=caller.actor,
         at=timezone.now(),

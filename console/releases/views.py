@@ -21,7 +21,6 @@ from console.edge.http import TenantRequest, in_tenant, undo_if_refused
 from console.policies import policy_changes
 from console.policies.policy_sentences import KIND_NAMES
 from console.releases import release_sentences, release_steps, verbs
-from console.releases.forms import DraftForm
 from console.releases.lists import RELEASES
 from console.releases.release_sentences import OPEN_STATES, release_name
 from console.verbs.form import BodyForm
@@ -30,15 +29,9 @@ from console.web import labels, policy_simulation
 from console.web.labels import format_json
 from ledger.actions.queries import actions
 from ledger.catalogue import queries as catalogue
-from ledger.catalogue.operations import releases
-from ledger.catalogue.operations.registration import VersionTaken
-from ledger.catalogue.rules import contract as contracts
-from ledger.catalogue.rules.contract import BadContract
-from ledger.catalogue.rules.policies import BadPolicy
 from ledger.catalogue.rules.releases import CANARY, CONTRACT, GATES, JUDGING_KINDS, SIGNED, CanaryScope, required_gates
 from ledger.people.queries import is_same_person
 from ledger.record.queries import events, evidence
-from ledger.record.rules.canonical import parse
 from ledger.record.rules.encryption import CannotOpen
 from ledger.record.rules.event_kinds import EVENT_KINDS
 from ledger.record.rules.refusals import NotFound, Refused
@@ -75,45 +68,6 @@ def list_releases(request: TenantRequest) -> HttpResponse:
 @in_tenant()
 def release(request: TenantRequest, release_id: UUID) -> HttpResponse:
     return _detail(request, release_id)
-
-
-@in_tenant(*MAY)
-def draft(request: TenantRequest) -> HttpResponse:
-    """A form with the document in force, and the faults of the typed one."""
-    if request.method != "POST":
-        kind = request.GET.get("kind", "")
-        if kind == CONTRACT:
-            return _draft_page(request, _begun_contract(request, request.GET.get("tool", "")))
-        return _draft_page(request, _draft_form(request, kind if kind in KIND_NAMES else FIRST_KIND))
-    form = DraftForm(request.POST)
-    if not form.is_valid():
-        return _draft_page(request, form, status=422)
-
-    def carry_out() -> Release:
-        if form.cleaned_data["kind"] == CONTRACT:
-            return release_steps.draft_contract(
-                request.tenant.id,
-                form.drafted(),
-                reason=form.cleaned_data["reason"],
-                by=request.caller.actor,
-                at=request.as_of,
-            )
-        release_steps.check_draft(form.cleaned_data["kind"], form.drafted())
-        return releases.draft_release(
-            tenant_id=request.tenant.id,
-            kind=form.cleaned_data["kind"],
-            version=form.cleaned_data["version"],
-            document=form.drafted(),
-            reason=form.cleaned_data["reason"],
-            by=request.caller.actor,
-            at=request.as_of,
-        )
-
-    row, status = _carried_out(request, form, carry_out)
-    if row is None:
-        return _draft_page(request, form, status=status)
-    messages.success(request, "Drafted. It has no effect yet; run its gates next.")
-    return redirect("release", request.tenant.slug, row.id)
 
 
 @in_tenant(*MAY)
@@ -155,53 +109,9 @@ def _carried_out(request: TenantRequest, form: Form, carry_out: Callable[[], Rel
             return carry_out(), 200
     except NotFound:
         raise
-    except (BadPolicy, BadContract) as refusal:
-        faults = [f"{each['path']}: {each['detail']}" for each in refusal.errors]
-        for fault in faults or [refusal.detail]:
-            form.add_error("document", fault)
-        return None, refusal.status
-    except VersionTaken as refusal:
-        form.add_error("version", refusal.detail)
-        return None, refusal.status
     except Refused as refusal:
         form.add_error(None, refusal.detail)
         return None, refusal.status
-
-
-# The form of a draft
-
-
-def _draft_form(request: TenantRequest, kind: str) -> DraftForm:
-    document = parse(bytes(catalogue.active_policies(request.tenant.id)[kind].document))
-    document.pop("version", None)
-    return DraftForm(initial={"kind": kind, "document": format_json(document)})
-
-
-def _begun_contract(request: TenantRequest, tool: str) -> DraftForm:
-    in_force = catalogue.contract_to_compare(request.tenant.id, tool)
-    if in_force is None:
-        raise Http404
-    document = contracts.read(bytes(in_force.document))
-    document.pop("version")
-    return DraftForm(initial={"kind": CONTRACT, "tool": tool, "document": format_json(document)})
-
-
-def _draft_page(request: TenantRequest, form: DraftForm, *, status: int = 200) -> HttpResponse:
-    kind, tool = form["kind"].value(), form["tool"].value() or ""
-    kind = kind if kind in (*KIND_NAMES, CONTRACT) else FIRST_KIND
-    in_force = catalogue.version_in_force(request.tenant.id, kind, tool)
-    if in_force is None:
-        raise Http404
-    context = {
-        "here": "policies",
-        "form": form,
-        "kind": kind,
-        "name": f"contract of {tool}" if kind == CONTRACT else KIND_NAMES[kind].lower(),
-        "in_force": in_force,
-        "in_force_href": _version_href(request, kind, tool, in_force.version),
-        "kinds": [] if kind == CONTRACT else list(KIND_NAMES.items()),
-    }
-    return render(request, "releases/_draft.html" if request.htmx else "releases/draft.html", context, status=status)
 
 
 # What the pages show
@@ -214,7 +124,7 @@ def _in_force(row: Release) -> PolicyVersion | ContractVersion:
     return found
 
 
-def _version_href(request: TenantRequest, kind: str, tool: str, version: str) -> str:
+def version_href(request: TenantRequest, kind: str, tool: str, version: str) -> str:
     if kind == CONTRACT:
         return reverse("contract", args=[request.tenant.slug, tool, version])
     return reverse("policy", args=[request.tenant.slug, kind, version])
@@ -285,10 +195,11 @@ def _detail(
         "name": release_name(row.kind, row.tool),
         "has_canary": row.kind in JUDGING_KINDS,
         "is_replayed": "RG-01" in required_gates(row.kind),
+        "alone": release_steps.missing_people(tenant_id) if row.state in OPEN_STATES else "",
         "state": release_sentences.STATE_NAMES[row.state],
         **_standing(row, in_force, ran=bool(results), red=red, names=names, left=left),
         "author": names.get(row.author, "somebody"),
-        "policy_href": _version_href(request, row.kind, row.tool, row.version) if version else "",
+        "policy_href": version_href(request, row.kind, row.tool, row.version) if version else "",
         "compared": _comparison(request, row, in_force),
         "touched": _touched_actions(request, row, results),
         "gates": [_gate(gate, results.get(gate), names) for gate in required_gates(row.kind)],
@@ -369,7 +280,7 @@ def _comparison(request: TenantRequest, row: Release, in_force: Any) -> dict[str
         )
     if basis is None:
         return None
-    told = {"version": basis.version, "href": _version_href(request, row.kind, row.tool, basis.version)}
+    told = {"version": basis.version, "href": version_href(request, row.kind, row.tool, basis.version)}
     was, now = bytes(basis.document), bytes(row.document)
     if row.kind == CONTRACT:
         return told | release_steps.compare_contracts(was, now)
@@ -482,7 +393,7 @@ def _way_back(request: TenantRequest, row: Release, in_force: Any) -> list[dict[
     if row.kind == CONTRACT:
         earlier = catalogue.contracts_in_force(row.tenant_id, [row.tool])[row.tool][:-1]
         return [
-            {"version": each.version, "href": _version_href(request, CONTRACT, row.tool, each.version)}
+            {"version": each.version, "href": version_href(request, CONTRACT, row.tool, each.version)}
             for each in reversed(earlier)
         ]
     return [

@@ -465,8 +465,18 @@ def reversibility_label(code: str) -> str:
 
 def approval_reason_label(row: str) -> str:
     """The label of the reason for an approval, from the rules that the approval names."""
-    named = [ASKED_BECAUSE.get(code, sentence_case(code).lower()) for code in row.split(", ") if code]
+    named = [ASKED_BECAUSE.get(code) or _rule_label(code) for code in row.split(", ") if code]
     return ", ".join(named) or "required by the policy"
+
+
+def _rule_label(code: str) -> str:
+    """The label of a rule of the policy by its code: `RULE large`, or `UNDECIDABLE large`."""
+    kind, _, name = code.partition(" ")
+    if kind == "RULE" and name:
+        return f"rule “{name}”"
+    if kind == "UNDECIDABLE" and name:
+        return f"the condition of rule “{name}” cannot be evaluated"
+    return sentence_case(code).lower()
 
 
 OPERATION_NOUNS: Final[dict[str, str]] = {

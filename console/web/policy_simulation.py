@@ -171,7 +171,7 @@ def _simulate_calls(
                 title=_title(rows[each.call.action_id]),
                 then=each.call.outcome,
                 now=each.outcome,
-                reason=each.reason,
+                reason=labels.approval_reason_label(each.reason) if each.outcome == PolicyOutcome.HELD else each.reason,
                 wrong=wrong.get(each.call.action_id, ""),
             )
             for each in reversed(touched)

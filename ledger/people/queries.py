@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from uuid import UUID
 
 from ledger.db import execute
@@ -12,6 +13,11 @@ def is_same_person(one: UUID | None, other: UUID) -> bool:
     if one is None or one == other:
         return one == other
     return bool(execute("SELECT ledger_person($1) = ledger_person($2)", one, other)[0][0])
+
+
+def people_behind(actor_ids: Collection[UUID]) -> set[UUID]:
+    """Return the humans behind these accounts and keys, each once."""
+    return {row[0] for row in execute("SELECT DISTINCT ledger_person(id) FROM unnest($1::uuid[]) id", list(actor_ids))}
 
 
 def person_behind(actor_id: UUID) -> UUID:

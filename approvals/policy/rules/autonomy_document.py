@@ -9,8 +9,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from jsonschema_rs import ValidationError
-
 from approvals.policy.rules import policy_facts
 from approvals.sessions.rules.pins import MAX_TTL_SECONDS
 from ledger.catalogue.rules import schemas as rules_schemas
@@ -95,8 +93,7 @@ SCHEMA: dict[str, Any] = _object(
 
 def faults(document: Mapping[str, Any]) -> list[dict[str, str]]:
     """Every fault of a document; empty if it is valid."""
-    shape = [_schema_fault(problem) for problem in rules_schemas.compile_schema(SCHEMA).iter_errors(dict(document))]
-    return shape or list(_meaning(document))
+    return rules_schemas.schema_faults(SCHEMA, dict(document)) or list(_meaning(document))
 
 
 def _meaning(document: Mapping[str, Any]) -> Iterator[dict[str, str]]:
@@ -130,10 +127,6 @@ def _budget(path: str, budget: Mapping[str, Any]) -> Iterator[dict[str, str]]:
     if money and ("in" in money) == ("currency" in money):
         detail = "Say where the currency stands (`currency`) or which one it is (`in`), and not both."
         yield _fault(f"{path}/money", "INCOMPLETE", detail)
-
-
-def _schema_fault(problem: ValidationError) -> dict[str, str]:
-    return _fault("".join(f"/{part}" for part in problem.instance_path), "SCHEMA", problem.message[:300])
 
 
 def _fault(path: str, code: str, detail: str) -> dict[str, str]:

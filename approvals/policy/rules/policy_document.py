@@ -10,8 +10,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from jsonschema_rs import ValidationError
-
 from approvals.policy.rules import allowed_hours, policy_facts
 from approvals.voting.rules.quorum import INDEPENDENCE, Risk
 from ledger.catalogue.rules import schemas as rules_schemas
@@ -65,6 +63,8 @@ _DEMANDS = {
         },
     ),
 }
+ONLY_OF_HOLDS = frozenset({*_DEMANDS, "risk"})
+"""What only a rule that requires approval can ask for."""
 _RULE = _object(
     "name",
     "outcome",
@@ -135,8 +135,7 @@ SCHEMA: dict[str, Any] = _object(
 
 def faults(document: Mapping[str, Any]) -> list[dict[str, str]]:
     """Every fault of a document with its path; empty if it is valid."""
-    shape = [_schema_fault(problem) for problem in rules_schemas.compile_schema(SCHEMA).iter_errors(dict(document))]
-    return shape or list(_meaning(document))
+    return rules_schemas.schema_faults(SCHEMA, dict(document)) or list(_meaning(document))
 
 
 def _meaning(document: Mapping[str, Any]) -> Iterator[dict[str, str]]:
@@ -165,7 +164,7 @@ def _rule(path: str, rule: Mapping[str, Any]) -> Iterator[dict[str, str]]:
         except BadExpression as problem:
             yield _fault(f"{path}/when", problem.code, problem.detail)
     if rule["outcome"] != "hold":
-        for name in sorted(set(rule) & {*_DEMANDS, "risk"}):
+        for name in sorted(set(rule) & ONLY_OF_HOLDS):
             yield _fault(f"{path}/{name}", "NO_EFFECT", "Only a rule that holds can ask for this.")
     if rule["outcome"] != "refuse" and "reason" in rule:
         yield _fault(f"{path}/reason", "NO_EFFECT", "Only a rule that refuses gives a reason.")
@@ -181,10 +180,6 @@ def _demands(path: str, document: Mapping[str, Any]) -> Iterator[dict[str, str]]
     for index, threshold in enumerate(document.get("thresholds", [])):
         if groups[threshold["group"]] > 1:
             yield _fault(f"{path}/thresholds/{index}/group", "NAME_TAKEN", "Another threshold asks the same group.")
-
-
-def _schema_fault(problem: ValidationError) -> dict[str, str]:
-    return _fault("".join(f"/{part}" for part in problem.instance_path), "SCHEMA", problem.message[:300])
 
 
 def _fault(path: str, code: str, detail: str) -> dict[str, str]:

@@ -258,7 +258,8 @@ def _compile(text: str, names: tuple[str, ...]) -> Any:
         return _environment(names).compile(text)
     except RuntimeError as problem:
         first = str(problem).split("\n")[0].removeprefix("INVALID_ARGUMENT: ")
-        raise BadExpression(f"`{text:.200}` does not compile: {first[:300]}.") from None
+        known = f" Known: {', '.join(names)}." if "undeclared reference" in first else ""
+        raise BadExpression(f"`{text:.200}` does not compile: {first[:300]}.{known}") from None
 
 
 def _tree(program: Any) -> expression_tree.Tree:

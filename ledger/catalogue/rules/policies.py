@@ -165,10 +165,7 @@ def check_policy(kind: str, document: Mapping[str, Any]) -> None:
     """
     schema: dict[str, Any] = {"type": "object", "properties": {"version": _VERSION} | _SCHEMAS.get(kind, {})}
     schema["additionalProperties"] = kind not in _SCHEMAS
-    faults = [
-        {"path": "".join(f"/{part}" for part in fault.instance_path), "code": "SCHEMA", "detail": fault.message[:300]}
-        for fault in rules_schemas.compile_schema(schema).iter_errors(dict(document))
-    ]
+    faults = rules_schemas.schema_faults(schema, dict(document))
     if faults:
         raise BadPolicy(errors=faults)
 

@@ -8,13 +8,13 @@ and patterns run on an engine without backtracking.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any, NoReturn
 
 import orjson
 import rfc8785
-from jsonschema_rs import Draft202012Validator, RegexOptions
+from jsonschema_rs import Draft202012Validator, RegexOptions, ValidationError
 
 
 def compile_schema(schema: Mapping[str, Any]) -> Draft202012Validator:
@@ -44,6 +44,30 @@ def first_fault(schema: Mapping[str, Any], value: object) -> str:
         return ""
     fault = next(iter(validator.iter_errors(value)))
     return f"/{'/'.join(map(str, fault.instance_path))}: {fault.message}"[:300]
+
+
+def schema_faults(schema: Mapping[str, Any], document: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Every place where a document breaks one of our own schemas, with what is allowed there; empty if it fits.
+
+    An unknown name stands at its own place. The schema must hold no `$ref`.
+    """
+    return [fault for problem in compile_schema(schema).iter_errors(document) for fault in _faults(schema, problem)]
+
+
+def _faults(schema: Any, problem: ValidationError) -> Iterator[dict[str, str]]:
+    path = "".join(f"/{part}" for part in problem.instance_path)
+    if problem.kind.name != "additionalProperties":
+        yield {"path": path, "code": "SCHEMA", "detail": problem.message[:300]}
+        return
+    for part in problem.schema_path[:-1]:
+        schema = schema[part]
+    allowed = ", ".join(sorted(schema.get("properties", ()))) or "none"
+    for name in problem.kind.as_dict()["unexpected"]:
+        yield {
+            "path": f"{path}/{name}",
+            "code": "SCHEMA",
+            "detail": f"“{name:.100}” is not a name that is allowed here. Allowed: {allowed}.",
+        }
 
 
 def _never_fetch(uri: str) -> NoReturn:

@@ -182,7 +182,7 @@ def test_the_order_of_charges_does_not_depend_on_the_policy():
     ("document", "path"),
     [
         ({"boundary": "everything"}, "/boundary"),
-        ({"budget": []}, ""),
+        ({"budget": []}, "/budget"),
         ({"budgets": [{"name": "a", "per": "agent", "calls": 1}]}, "/budgets/0/within"),
         ({"budgets": [{"name": "a", "per": "session", "within": "day", "calls": 1}]}, "/budgets/0/within"),
         ({"budgets": [{"name": "a", "per": "session"}]}, "/budgets/0"),

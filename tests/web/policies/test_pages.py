@@ -48,7 +48,8 @@ def test_the_page_shows_what_is_in_force_of_all_four_kinds_and_who_set_it(shop: 
     said = spoken(page(shop))
     for sentence in (
         "Approval policy which calls need approval, by whom and by when",
-        "“small”: if amount.minor <= 5000, later rules that require approval do not apply.",
+        "“small”: if the amount in the smallest unit of its currency is at most 5,000,"
+        " later rules that require approval do not apply.",
         "Autonomy policy what an agent may propose, and how much",
         "An agent may call only the tools that were disclosed to its session.",
         "Verification policy how and for how long systems of record are read back",
@@ -102,8 +103,8 @@ def test_a_version_is_shown_as_its_stored_document(shop: Workshop, clock: Clock)
     )
     said = spoken(page(shop, "autonomy/night"))
     assert (
-        "“nightly”: all calls are refused if now.hour < 6 or if that cannot be evaluated; the agent reads “Sleep.”"
-        in said
+        "“nightly”: all calls are refused if the hour (UTC) is less than 6 or if that cannot be evaluated;"
+        " the agent reads “Sleep.”" in said
     )
     assert '"reason": "Sleep."' in said
     assert '"version": "night"' in said

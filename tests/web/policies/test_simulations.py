@@ -48,7 +48,7 @@ def test_a_draft_is_compared_with_past_decisions_and_their_outcomes(counter: Cou
     assert {"then": "LET_THROUGH", "now": "HELD", "actions": 1, "proved_wrong": 1} in held["figures"]
     assert "1 would have been held and were let through, 1 of which later proved wrong" in held["text"]
     [one] = [each for each in held["touched"] if each["action_id"] == refunded]
-    assert one["text"] == "It was let through and would have been held: RULE large"
+    assert one["text"] == "It was let through and would have been held: rule “large”"
     assert one["proved_wrong"] == "value mismatch, had to be reversed"
 
     outside = [{"name": "refunds", "tools": ["refund_order"], "reason": "Nobody refunds."}]
@@ -91,6 +91,6 @@ def test_the_page_of_a_version_links_to_the_actions_that_it_would_have_affected(
     assert f'href="{base}/actions/{refunded}"' in touched
     said = spoken(touched)
     assert "1 would have been held and were let through, 1 of which later proved wrong" in said
-    assert "It was let through and would have been held: RULE large" in said
+    assert "It was let through and would have been held: rule “large”" in said
     assert "Later proved wrong: value mismatch, had to be reversed" in said
     assert pages.get(f"{base}/policies/approval/9/touched").status_code == 404
