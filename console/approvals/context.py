@@ -55,8 +55,10 @@ def agent_contradictions(
     """The contradictions between the payload and the agent's goal, call and expectations (B35).
 
     A reviewer's edit is no contradiction of the agent's: for an edited request, only contradictions of the agent's own
-    call are reported.
+    call are reported. A recovery action is the console's call, and its goal speaks of the action that it recovers.
     """
+    if action.relation:
+        return ()
     sent = sent_by_agent(action)
     call = gate_queries.call_of(action.tenant_id, action.session_id, sent.id)
     restated = call.restated_goal if call is not None else ""

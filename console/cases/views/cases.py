@@ -179,11 +179,11 @@ def resolve(request: TenantRequest, case_id: UUID) -> HttpResponse:
             state = settle()
     except Refused as refusal:
         return _render_refusal(request, case_id, refusal, form)
-    settled = "Case resolved." if state == "RESOLVED" else "Proposed. A second approver must confirm it."
-    messages.success(request, settled)
+    messages.success(request, _SAVED.get(state, "Recorded. The case stays open."))
     return redirect("case", request.tenant.slug, case_id)
 
 
+_SAVED = {"RESOLVED": "Case resolved.", "AWAITING_SECOND": "Proposed. A second approver must confirm it."}
 WRONG_PROOF = "Wrong password or code. Nothing was saved."
 
 

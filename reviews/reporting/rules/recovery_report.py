@@ -116,7 +116,7 @@ class OngoingRecovery:
         name, (doing, thing_read) = NAMES[self.relation], _WORDS[self.relation]
         if self.stage is RecoveryStage.VERIFIED:
             return f"{doing}: the {name} is settled, and {thing_read} is being read again."
-        state = "runs as an action of its own" if self.has_begun else "is ordered and has not begun"
+        state = "is proposed as an action of its own" if self.has_begun else "is ordered and has not begun"
         return f"{doing}: the {name} {state}, and after it {thing_read} is read again."
 
 
@@ -124,7 +124,7 @@ _WORDS = {
     Relation.COMPENSATION: ("It is being reversed", "the system of record"),
     Relation.FORWARD: ("What is missing is being finished", "the whole"),
     Relation.ROLLBACK: ("It is being rolled back", "the target"),
-    Relation.CORRECTION: ("The difference is being corrected", "the system of record"),
+    Relation.CORRECTION: ("The difference is to be corrected", "the system of record"),
 }
 RELATIONS: dict[State, Relation] = {
     State.COMPENSATING: Relation.COMPENSATION,

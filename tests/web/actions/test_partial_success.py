@@ -90,7 +90,7 @@ def test_a_forward_recovery_is_shown_as_partial_until_everything_was_read(
     child = child_of(cashier, action_id)
     told = told_everywhere(cashier, action_id)
     assert (told["code"], told["completed"]) == ("RECOVERY_IN_PROGRESS", False)
-    assert "the forward recovery runs as an action of its own" in told["text"]
+    assert "the forward recovery is proposed as an action of its own" in told["text"]
 
     begun = cashier.start(next(each for each in cashier.claim() if each["action_id"] == str(child.id))).json()
     cashier.till.refund(begun["idempotency_key"], currency="GBP")
@@ -116,7 +116,7 @@ def test_a_reversal_of_a_partial_result_is_shown_while_and_after_it_runs(
 ):
     cashier = counter.open(secrets_dir, in_parts(), cancelling(), refund_part())
     action_id = begun_in_part(cashier, clock)
-    for expected in ("is ordered and has not begun", "runs as an action of its own"):
+    for expected in ("is ordered and has not begun", "is proposed as an action of its own"):
         told = told_everywhere(cashier, action_id)
         assert (told["code"], told["fact"]["result"]) == ("RECOVERY_IN_PROGRESS", "PARTIAL_SUCCESS")
         assert told["text"].startswith(f"Done in part: {FOUND}. It is being reversed: the compensation {expected}")
@@ -170,7 +170,7 @@ def test_a_rollback_is_shown_as_in_progress_and_not_as_a_failure(counter: Counte
     child = child_of(cashier, action_id)
     told = cashier.report(action_id)
     assert (told["code"], told["completed"]) == ("RECOVERY_IN_PROGRESS", False)
-    assert "the rollback runs as an action of its own" in told["text"]
+    assert "the rollback is proposed as an action of its own" in told["text"]
     assert fact(cashier, action_id)["statement"].endswith(told["text"])
     assert told["text"] in page(cashier, f"actions/{action_id}")
     carried_out(cashier, clock, child)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -127,7 +128,7 @@ def test_a_duplicate_is_reversed_by_a_correction_and_a_reading_closes_the_case(c
     report = cashier.report(action_id)
     assert (report["code"], report["completed"]) == ("RECOVERY_IN_PROGRESS", False)
     assert report["text"].endswith(
-        "The difference is being corrected: the correction runs as an action of its own, and after it the system of"
+        "The difference is to be corrected: the correction is proposed as an action of its own, and after it the system of"
         " record is read again."
     )
     carried_out(cashier, clock, child)
@@ -229,16 +230,38 @@ def test_a_verified_correction_does_not_close_a_case_whose_difference_has_change
 
 
 def test_a_correction_needs_the_approval_of_its_own_contract_and_not_from_who_proposed_it(
-    counter: Counter, clock: Clock, secrets_dir: Path
+    counter: Counter, clock: Clock, secrets_dir: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    cashier = counter.open(secrets_dir, refunding(), cancelling(approval_required=True), charging())
-    action_id = held(cashier, clock, 1250, 1250)
+    cashier = counter.open(secrets_dir, refunding(), cancelling(), charging(approval_required=True))
+    monkeypatch.setattr(cashier, "session", partial(cashier.session, "Refund 12.50 EUR to order EX-1."))
+    action_id = held(cashier, clock, 4000)
     both = cashier.person("operator", "reviewer", name="both@orchid")
     settling.settle(both, case_of(cashier, action_id)["case_id"], "CORRECT")
     approval = cashier.approval_of(str(child_of(cashier, action_id).id))
     assert cashier.claim() == []
+    assert approval["contradictions"] == [], "the goal speaks of the refund that is corrected"
     assert cashier.vote(approval, by=both).json()["code"] == "SELF_APPROVAL"
     assert cashier.vote(approval).status_code == 201
+
+
+def test_a_proposed_correction_is_said_to_be_proposed_and_to_wait_for_nobody(cashier: Counter, clock: Clock):
+    action_id = held(cashier, clock, 1250, 1250)
+    case_id = case_of(cashier, action_id)["case_id"]
+    operator, why = visitor_of(cashier), {"reason": "Paid twice.", "evidence": "Statement, line 4"}
+    assert settling.settle_on_page(operator, case_id, "CORRECT", **why).status_code == 302
+    shown = words(operator.page(f"cases/{case_id}"))
+    assert "Recorded. The case stays open." in shown
+    assert "second approver must confirm" not in shown
+
+
+def test_money_of_an_action_that_nobody_started_is_not_at_stake(cashier: Counter):
+    order = cashier.claimed()
+    assert cashier.start(order, payload_hash="0" * 64).status_code == 409
+    assert case_of(cashier, order["action_id"])["state"] == "OPEN"
+    shown = words(visitor_of(cashier).page("cases"))
+    assert "Fail closed" in shown
+    assert "At stake" not in shown
+    assert "outcome not known" not in words(visitor_of(cashier).page())
 
 
 def test_a_recheck_of_a_corrected_action_finds_the_same_and_no_contradiction(
