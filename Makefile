@@ -61,7 +61,7 @@ install: .venv/installed
 	@touch $@
 
 # What runs, without what it is tested with: a third of the packages.
-.venv/product: pyproject.toml client/pyproject.toml uv.lock
+.venv/product: pyproject.toml client/pyproject.toml tlog/pyproject.toml uv.lock
 	@test -n "$(PYTHON)" || { echo "counterfoil: Python 3.11 or newer is needed." >&2; exit 2; }
 	@test -x $(PY) || $(PYTHON) -m venv .venv || \
 		{ echo "counterfoil: $(PYTHON) cannot make a virtual environment; install its venv module." >&2; exit 2; }

@@ -201,7 +201,7 @@ def _proofs(stand: Stand) -> list[Figure]:
 
 def _planted(stand: Stand, tenant: UUID, log: int, size: int) -> None:
     """Insert the tiles of a log of this many leaves."""
-    from ledger.log.rules.tiles import TileAddress, extend, right_edge
+    from counterfoil_tlog.tiles import TileAddress, extend, right_edge
 
     with stand.superuser(DATABASE) as connection:
         connection.execute("SET session_replication_role = replica")

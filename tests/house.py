@@ -11,7 +11,9 @@ from pathlib import Path
 from statistics import quantiles
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = ("ledger", "approvals", "reviews", "console", "client/counterfoil")
+CORE = ("ledger", "approvals", "reviews", "console")
+DISTRIBUTIONS = ("client/counterfoil", "tlog/counterfoil_tlog")
+PACKAGES = (*CORE, *DISTRIBUTIONS)
 SHORT = 5
 SHARED = ("console/web/", "console/edge/", "console/accounts/", "console/verbs/")
 """Folders of the console that no subject owns: they know none."""
@@ -264,14 +266,17 @@ def upward_imports(modules: list[Module]) -> list[str]:
 def table() -> list[tuple[str, str]]:
     """(figure, value), in the order in which they are printed."""
     modules = product()
+    core = [module for module in modules if module.path.relative_to(ROOT).parts[0] in CORE]
     folders = Counter(module.path.parent for module in modules)
     fullest, most = folders.most_common(1)[0]
     lengths = [length(function) for module in modules for function in module.functions()]
     pages, routes = writes_on_the_surface()
     return [
         ("fullest folder", f"{most} ({fullest.relative_to(ROOT)})"),
-        ("modules", f"{len(modules):,}"),
-        ("product lines", f"{sum(module.lines for module in modules):,} + {migration_lines():,} in migrations and SQL"),
+        ("modules of the core", f"{len(core):,}"),
+        ("lines of the core", f"{sum(each.lines for each in core):,} + {migration_lines():,} in migrations and SQL"),
+        ("modules of the distributions", f"{len(modules) - len(core):,}"),
+        ("lines of the distributions", f"{sum(each.lines for each in modules if each not in core):,}"),
         ("functions", f"{len(lengths):,}"),
         ("functions with one caller and at most five lines", f"{share_with_one_caller(modules):.0%}"),
         ("the same, of functions with a name of their own", f"{share_with_one_caller_by_unique_names(modules):.0%}"),

@@ -26,6 +26,8 @@ from tests import house
 ROOT = Path(__file__).resolve().parent.parent
 DOMAINS = ("ledger", "approvals", "reviews")
 PRODUCT = (*DOMAINS, "console")
+FOLDERS = tuple(path.partition("/")[0] for path in house.DISTRIBUTIONS)
+PURE = (*DOMAINS, "tlog/counterfoil_tlog")
 LONGEST = 60
 RIDDLES = {
     *("till", "since", "before", "after", "under", "over", "of", "at", "by", "for_", "with_", "to", "on", "around"),
@@ -130,6 +132,8 @@ def parsed(top: str) -> tuple[File, ...]:
 
 def in_room(path: str, *rooms: str) -> bool:
     """Whether a file is one of these rooms of a package, or inside a folder of that name."""
+    if "rules" in rooms and path.startswith("tlog/") and not path.endswith("/__main__.py"):
+        return True
     return any(path.endswith(f"/{room}.py") or f"/{room}/" in path for room in rooms)
 
 
@@ -139,7 +143,7 @@ def in_room(path: str, *rooms: str) -> bool:
 def test_no_folder_has_too_many_modules():
     heaps = [
         f"{folder.relative_to(ROOT)}: {count}"
-        for top in (*PRODUCT, "client/counterfoil", "tests")
+        for top in (*PRODUCT, *house.DISTRIBUTIONS, "tests")
         for folder in [ROOT / top, *(ROOT / top).rglob("*/")]
         if folder.name != "migrations"
         if (count := sum(file.name != "__init__.py" for file in folder.glob("*.py")))
@@ -195,7 +199,7 @@ def test_every_listed_exception_still_exists():
 def test_no_rule_uses_the_time_or_randomness():
     wrong = [
         file.at(call)
-        for file in source(*DOMAINS)
+        for file in source(*PURE)
         if in_room(file.path, "rules")
         for call, name in file.calls
         if name.endswith((*CLOCKS, *CHANCE)) or name.startswith(("random.", "secrets.", "time.")) or name == "open"
@@ -249,14 +253,14 @@ def test_no_model_has_a_manager_or_a_save_method():
 
 
 def test_no_file_has_a_meaningless_name():
-    files = [file.relative_to(ROOT) for top in (*PRODUCT, "client", "tests") for file in (ROOT / top).rglob("*.py")]
+    files = [file.relative_to(ROOT) for top in (*PRODUCT, *FOLDERS, "tests") for file in (ROOT / top).rglob("*.py")]
     assert {part.removesuffix(".py") for file in files for part in file.parts} & BANNED_NAMES == set()
 
 
 def test_no_public_name_is_a_bare_participle_or_preposition():
     wrong = [
         f"{file.at(node)} {node.name}"
-        for file in source(*PRODUCT, "client/counterfoil")
+        for file in source(*PRODUCT, *house.DISTRIBUTIONS)
         if not file.path.startswith(OWN_WORDS)
         for node in file.tree.body
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
@@ -278,7 +282,7 @@ def functions(*tops: str) -> Iterator[tuple[File, ast.FunctionDef | ast.AsyncFun
 def test_docstrings_of_functions_begin_as_an_instruction_or_a_definition():
     clauses = [
         f"{file.at(node)} {node.name}"
-        for file, node in functions(*PRODUCT, "client/counterfoil")
+        for file, node in functions(*PRODUCT, *house.DISTRIBUTIONS)
         if CLAUSE.match(ast.get_docstring(node) or "")
     ]
     assert clauses == []
@@ -287,7 +291,7 @@ def test_docstrings_of_functions_begin_as_an_instruction_or_a_definition():
 def test_private_functions_are_named_by_a_verb_or_a_noun():
     participles = [
         f"{file.at(node)} {node.name}"
-        for file, node in functions(*PRODUCT, "client/counterfoil")
+        for file, node in functions(*PRODUCT, *house.DISTRIBUTIONS)
         if PARTICIPLE.fullmatch(node.name)
     ]
     assert participles == []
@@ -296,7 +300,7 @@ def test_private_functions_are_named_by_a_verb_or_a_noun():
 def test_no_class_name_appears_twice_in_a_package():
     classes = [
         (file.path.partition("/")[0], node.name)
-        for file in source(*PRODUCT, "client/counterfoil")
+        for file in source(*PRODUCT, *house.DISTRIBUTIONS)
         if not file.path.startswith(OWN_WORDS)
         for node in file.tree.body
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_") and node.name != "Command"
@@ -305,7 +309,7 @@ def test_no_class_name_appears_twice_in_a_package():
 
 
 def test_every_package_file_is_empty():
-    packages = [file for top in (*PRODUCT, "client", "tests") for file in (ROOT / top).rglob("__init__.py")]
+    packages = [file for top in (*PRODUCT, *FOLDERS, "tests") for file in (ROOT / top).rglob("__init__.py")]
     assert [str(file.relative_to(ROOT)) for file in packages if file.read_text() != ""] == []
     assert len(packages) > 10
 
@@ -318,7 +322,7 @@ def test_every_folder_of_modules_is_a_package():
 def test_no_function_is_longer_than_the_limit():
     long = [
         f"{file.at(node)} {node.name}: {length}"
-        for file in source(*PRODUCT, "client")
+        for file in source(*PRODUCT, *FOLDERS)
         for node in file.nodes
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         if (length := (node.end_lineno or 0) - node.lineno + 1) > LONGEST
@@ -329,7 +333,7 @@ def test_no_function_is_longer_than_the_limit():
 def test_every_public_rule_has_a_docstring():
     silent = [
         f"{file.at(node)} {node.name}"
-        for file in source(*DOMAINS)
+        for file in source(*PURE)
         if in_room(file.path, "rules")
         for node in file.tree.body
         if isinstance(node, ast.FunctionDef | ast.ClassDef)
@@ -342,7 +346,7 @@ def test_every_public_rule_has_a_docstring():
 def test_every_module_of_rules_has_a_docstring():
     silent = [
         file.path
-        for file in source(*DOMAINS)
+        for file in source(*PURE)
         if in_room(file.path, "rules") and file.tree.body and not ast.get_docstring(file.tree)
     ]
     assert silent == []
@@ -355,10 +359,10 @@ def refusals(kind: type[Refused] = Refused) -> Iterator[type[Refused]]:
 
 
 def own_refusals() -> list[type[Refused]]:
-    for file in source(*PRODUCT):
+    for file in source(*PRODUCT, "tlog/counterfoil_tlog"):
         if in_room(file.path, "rules", "operations", "api") and not file.path.endswith("__init__.py"):
-            import_module(file.path.removesuffix(".py").replace("/", "."))
-    return [each for each in refusals() if each.__module__.split(".")[0] in PRODUCT]
+            import_module(file.path.removeprefix("tlog/").removesuffix(".py").replace("/", "."))
+    return [each for each in refusals() if each.__module__.split(".")[0] in (*PRODUCT, "counterfoil_tlog")]
 
 
 SHARED_CODES = {
@@ -368,6 +372,8 @@ SHARED_CODES = {
     "NOT_ELIGIBLE",
     # A form shows each beside another field.
     "NOT_REGISTERED",
+    # A path that is not a tile's is answered as any other path at which there is nothing.
+    "NOT_FOUND",
 }
 
 
@@ -421,7 +427,7 @@ def test_the_project_depends_on_the_required_libraries():
 @pytest.mark.req("R-CX-06")
 def test_the_top_level_contains_only_the_given_names():
     given = {"manage.py", "console", "ledger", "reviews", "approvals", "templates", "tests", "pyproject.toml"}
-    beside = {"README.md", "CHANGELOG.md", "Makefile", "uv.lock", "docs", "deploy", "client", "benchmarks", "LICENSE"}
+    beside = {"README.md", "CHANGELOG.md", "Makefile", "uv.lock", "docs", "deploy", "benchmarks", *FOLDERS, "LICENSE"}
     tracked = subprocess.run(
         ["git", "ls-tree", "--name-only", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout.split()

@@ -9,9 +9,9 @@ from uuid import UUID
 
 from django.urls import reverse
 
+from counterfoil_tlog.merkle import ProofFails, verify_consistency, verify_inclusion
 from ledger import register
 from ledger.log.queries import log, proofs
-from ledger.log.rules.merkle import ProofFails, verify_consistency, verify_inclusion
 from ledger.log.rules.signing import NotSigned
 from ledger.record.queries import events
 from ledger.record.rules import envelope

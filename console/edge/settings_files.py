@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 
 from cryptography import x509
 
-from ledger.log.rules import witness_policy
-from ledger.log.rules.witness_policy import WitnessPolicy
+from counterfoil_tlog import witness_policy
+from counterfoil_tlog.witness_policy import WitnessPolicy
 from ledger.record.rules.refusals import Refused
 
 

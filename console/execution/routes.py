@@ -36,12 +36,12 @@ from console.edge.schemas import Page
 from console.edge.transaction import CHECKPOINT, after_commit, in_tenancy, record_refusal, run_once
 from console.execution import schemas
 from console.execution.results import raw_evidence, read_result
+from counterfoil_tlog import checkpoint, notes
+from counterfoil_tlog.checkpoint import CheckpointBody
 from ledger.actions.queries import actions
 from ledger.catalogue.rules.answer_paths import OriginField, find_at
 from ledger.catalogue.rules.contract import Contract
 from ledger.catalogue.rules.schemas import first_fault
-from ledger.log.rules import checkpoint, notes
-from ledger.log.rules.checkpoint import CheckpointBody
 from ledger.record.rules.refusals import NotFound, Refused
 from reviews import queries as after
 from reviews.cases.operations import cases

@@ -7,11 +7,11 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from counterfoil_tlog import notes
+from counterfoil_tlog.merkle import LARGEST_SIZE
 from ledger.db import tenancy
 from ledger.log.queries import log, log_check, proofs
-from ledger.log.rules import notes
 from ledger.log.rules.log_check import LogBroken, TreeBuilder, leaf_blocks
-from ledger.log.rules.merkle import LARGEST_SIZE
 from ledger.management import log_check as walks
 from ledger.management.commands.verify_ledger import (
     FIRST,

@@ -21,11 +21,11 @@ from console.edge.openapi import response_content
 from console.edge.transaction import in_tenancy, record_read
 from console.ledger import schemas, verbs
 from console.verbs.verb import add_verbs
+from counterfoil_tlog import tiles
+from counterfoil_tlog.merkle import HASH_BYTES
 from ledger.actions.queries import readings
 from ledger.exports import queries as stored
 from ledger.log.queries import log as logs
-from ledger.log.rules import tiles
-from ledger.log.rules.merkle import HASH_BYTES
 from ledger.log.rules.signing import NotSigned
 from ledger.log.signer_state import EpochUnknown
 from ledger.record.rules.refusals import NotFound, Refused

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from console.edge.schemas import Answer, Ask, Body, Index, Name, Reason, Time
 from console.web.forms import WordsField
-from ledger.log.rules.merkle import leaf_hash
+from counterfoil_tlog.merkle import leaf_hash
 
 
 class InclusionWanted(Schema):

@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from ledger.log.rules.submission import NOTHING_YET, CosignedHead
+from counterfoil_tlog.submission import NOTHING_YET, CosignedHead
 
 KEY_FILE = "witness_key.pem"
 HEADS_FILE = "witness.sqlite"

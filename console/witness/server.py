@@ -19,10 +19,10 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from console.witness.memory import WitnessState
-from ledger.log.rules import notes, submission
-from ledger.log.rules.cosignature import cosign
-from ledger.log.rules.notes import Verifier
-from ledger.log.rules.submission import SIZE_TYPE, ForkedLog, StaleSize
+from counterfoil_tlog import notes, submission
+from counterfoil_tlog.cosignature import cosign
+from counterfoil_tlog.notes import Verifier
+from counterfoil_tlog.submission import SIZE_TYPE, ForkedLog, StaleSize
 from ledger.record.rules.refusals import Refused
 
 LARGEST = 2**17

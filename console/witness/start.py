@@ -16,7 +16,7 @@ from pathlib import Path
 
 from console.witness.memory import UnusableState, open_state
 from console.witness.server import WitnessServer, WitnessService
-from ledger.log.rules.notes import COSIGNATURE, ED25519, BadVerifierKey, Verifier, is_name, read_vkey, vkey
+from counterfoil_tlog.notes import COSIGNATURE, ED25519, BadVerifierKey, Verifier, is_name, read_vkey, vkey
 
 PORT = 8470
 

@@ -10,12 +10,12 @@ from uuid import UUID
 from django.conf import settings
 from django.db.models import Q
 
+from counterfoil_tlog.merkle import HASH_BYTES
+from counterfoil_tlog.tiles import WIDTH, TileAddress
 from ledger.actions.queries import actions
 from ledger.db import execute, page_in_order
 from ledger.exports.rules.export_requests import OF_ACTIONS, LeafEvent
 from ledger.log.queries import anchors, log
-from ledger.log.rules.merkle import HASH_BYTES
-from ledger.log.rules.tiles import WIDTH, TileAddress
 from ledger.models import Action, Export
 
 

@@ -14,10 +14,10 @@ from time import monotonic
 from typing import NamedTuple
 from uuid import UUID
 
+from counterfoil_tlog import checkpoint as checkpoints
+from counterfoil_tlog.checkpoint import CheckpointBody
 from ledger.db import execute
 from ledger.log.queries.log import CURRENT_CHECKPOINT
-from ledger.log.rules import checkpoint as checkpoints
-from ledger.log.rules.checkpoint import CheckpointBody
 from ledger.log.rules.recency import is_later
 from ledger.log.signer_state import read_epoch, read_signed_head
 

@@ -20,8 +20,8 @@ from uuid import UUID
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 
-from ledger.log.rules import checkpoint as checkpoints
-from ledger.log.rules.checkpoint import CheckpointBody
+from counterfoil_tlog import checkpoint as checkpoints
+from counterfoil_tlog.checkpoint import CheckpointBody
 from ledger.log.rules.signing import NOTHING, HistoryForked, TreeHead
 from ledger.record.rules.refusals import Refused
 

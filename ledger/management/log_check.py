@@ -10,13 +10,14 @@ from uuid import UUID
 
 import django
 
+from counterfoil_tlog import checkpoint, notes
+from counterfoil_tlog.notes import Verifier
 from ledger.db import tenancy
 from ledger.log.queries import log as logs
 from ledger.log.queries import log_check as queries
 from ledger.log.queries.log import LogHead
-from ledger.log.rules import checkpoint, log_check, notes
+from ledger.log.rules import log_check
 from ledger.log.rules.log_check import BlockResult, LogBroken, TreeBuilder
-from ledger.log.rules.notes import Verifier
 from ledger.record.rules.refusals import Refused
 
 BlockTask = tuple[UUID, int, range, tuple[int, ...]]

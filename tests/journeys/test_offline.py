@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from console.local.installation import ROOT
-from ledger.log.rules import notes
+from counterfoil_tlog import notes
 from ledger.log.signer_state import read_keys
 from tests.journeys.ground import Ground
 

@@ -18,7 +18,7 @@ from ledger.record.rules.refusals import Refused
 
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(__file__).parent
-PACKAGES = ("ledger", "approvals", "reviews", "console")
+PACKAGES = ("counterfoil_tlog", "ledger", "approvals", "reviews", "console")
 # Programs and settings, which do something when they are imported.
 NOT_IMPORTED = {"migrations", "management", "settings", "local", "wsgi", "asgi", "celery", "__main__"}
 
@@ -87,7 +87,7 @@ def _csv_headings() -> dict[str, list[str]]:
 def _refusal_codes() -> dict[str, str]:
     """Every code with the HTTP statuses under which it is answered."""
     for package in PACKAGES:
-        for each in pkgutil.walk_packages([str(ROOT / package)], f"{package}."):
+        for each in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}."):
             if not NOT_IMPORTED & set(each.name.split(".")):
                 importlib.import_module(each.name)
     codes: dict[str, set[int]] = {}

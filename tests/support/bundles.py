@@ -17,9 +17,9 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from counterfoil_tlog import notes
+from counterfoil_tlog.checkpoint import CheckpointBody, text
 from ledger.exports.rules import bundles
-from ledger.log.rules import notes
-from ledger.log.rules.checkpoint import CheckpointBody, text
 from ledger.record.rules import envelope
 from ledger.record.rules.canonical import canonical
 

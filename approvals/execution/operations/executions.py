@@ -48,11 +48,11 @@ from approvals.sessions.queries import disclosed_contract
 from approvals.voting.operations.decision import VotesFallen, revalidation_refusal
 from approvals.voting.operations.eligibility import Roster
 from approvals.voting.rules import binding
+from counterfoil_tlog.checkpoint import CheckpointBody
 from ledger.actions.queries import actions
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.rules.contract import Contract
 from ledger.db import execute, pipeline
-from ledger.log.rules.checkpoint import CheckpointBody
 from ledger.record import operations as ledger
 from ledger.record.rules.canonical import parse
 from ledger.record.rules.entry import Entry

@@ -36,13 +36,13 @@ from approvals.requests.rules import drift
 from approvals.voting.operations.decision import VotesFallen, revalidation_refusal
 from approvals.voting.operations.eligibility import Roster
 from approvals.voting.rules import quorum
+from counterfoil_tlog.checkpoint import CheckpointBody
 from ledger.actions.queries import actions
 from ledger.actions.queries import readings as readings_read
 from ledger.catalogue.rules.effects import Reversibility
 from ledger.db import defer, insert_call
 from ledger.log.newest_heads import KnownHeads
 from ledger.log.queries import log
-from ledger.log.rules.checkpoint import CheckpointBody
 from ledger.record import operations as ledger
 from ledger.record.queries import events, evidence
 from ledger.record.rules.envelope import instant

@@ -22,6 +22,7 @@ from approvals.requests.queries.approvals import Parties
 from approvals.sessions import queries as sessions_queries
 from approvals.voting.operations.eligibility import EligibilityContext, Roster, make_context
 from approvals.voting.rules import binding
+from counterfoil_tlog.checkpoint import CheckpointBody
 from ledger.actions.queries.release import (
     RecordStanding,
     ReleaseFacts,
@@ -34,7 +35,6 @@ from ledger.catalogue.rules.effects import Reversibility
 from ledger.db import columns, load_models, pipeline
 from ledger.log import newest_heads
 from ledger.log.newest_heads import KnownHeads
-from ledger.log.rules.checkpoint import CheckpointBody
 from ledger.log.rules.recency import LogStopped, RecordBehind, check_not_behind
 from ledger.record import operations as ledger
 from ledger.record.queries import evidence

@@ -21,14 +21,14 @@ import orjson
 from django.conf import settings
 from django.db import DatabaseError
 
+from counterfoil_tlog import tiles
+from counterfoil_tlog.merkle import leaf_hash
 from ledger.db import tenancy
 from ledger.exports import queries
 from ledger.exports.operations import bundles as files
 from ledger.exports.rules import bundles, export_requests
 from ledger.log.operations import anchoring
 from ledger.log.queries import log
-from ledger.log.rules import tiles
-from ledger.log.rules.merkle import leaf_hash
 from ledger.models import Export
 from ledger.record import operations as ledger
 from ledger.record.rules.envelope import instant

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from ledger.log.rules.merkle import HASH_BYTES, root_of
-from ledger.log.rules.tiles import HEIGHT, TileAddress
+from counterfoil_tlog.merkle import HASH_BYTES, root_of
+from counterfoil_tlog.tiles import HEIGHT, TileAddress
 
 FORMAT = "counterfoil-bundle"
 VERSION = 1

@@ -27,17 +27,18 @@ from django.conf import settings
 from psycopg.types.json import Jsonb
 from rfc3161_client import HashAlgorithm, TimestampRequestBuilder
 
+from counterfoil_tlog import notes, submission, tiles
+from counterfoil_tlog.checkpoint import BadCheckpoint, parse_size
+from counterfoil_tlog.notes import Note
+from counterfoil_tlog.submission import SIZE_TYPE, Submission
+from counterfoil_tlog.witness_policy import Witness, WitnessPolicy
 from ledger.db import execute, insert, tenancy
 from ledger.log.operations import logs
 from ledger.log.queries import anchors as queries
 from ledger.log.queries import log as log_queries
 from ledger.log.queries.anchors import AUTHORITY, STAMP, WITNESS, KeptCheckpoint
 from ledger.log.queries.log import LogHead
-from ledger.log.rules import notes, submission, tiles, timestamps
-from ledger.log.rules.checkpoint import BadCheckpoint, parse_size
-from ledger.log.rules.notes import Note
-from ledger.log.rules.submission import SIZE_TYPE, Submission
-from ledger.log.rules.witness_policy import Witness, WitnessPolicy
+from ledger.log.rules import timestamps
 from ledger.models import Anchor
 from ledger.record import operations as ledger
 from ledger.record.rules.refusals import Refused

@@ -18,13 +18,14 @@ from uuid import UUID
 
 from django.db import IntegrityError
 
+from counterfoil_tlog import checkpoint as checkpoints
+from counterfoil_tlog import notes, tiles
+from counterfoil_tlog.merkle import leaf_hash
 from ledger.db import execute, tenancy
 from ledger.log.operations.logs import open_first_log, open_next_log
 from ledger.log.queries import log as queries
 from ledger.log.queries.log import LogHead
-from ledger.log.rules import checkpoint as checkpoints
-from ledger.log.rules import notes, signing, tiles
-from ledger.log.rules.merkle import leaf_hash
+from ledger.log.rules import signing
 from ledger.log.rules.signing import TreeHead
 from ledger.log.signer_state import LogKeys, SignerState
 from ledger.record.rules.refusals import Refused

@@ -14,9 +14,9 @@ from uuid import UUID
 
 from django.conf import settings
 
+from counterfoil_tlog.witness_policy import WitnessPolicy, is_satisfied
 from ledger.db import execute
 from ledger.log.queries import log as queries
-from ledger.log.rules.witness_policy import WitnessPolicy, is_satisfied
 
 WITNESS, STAMP = "witness", "tsa"
 AUTHORITY = "tsa"

@@ -10,9 +10,9 @@ from threading import Lock
 from typing import Final, LiteralString
 from uuid import UUID
 
+from counterfoil_tlog.merkle import HASH_BYTES
+from counterfoil_tlog.tiles import WIDTH, TileAddress
 from ledger.db import execute
-from ledger.log.rules.merkle import HASH_BYTES
-from ledger.log.rules.tiles import WIDTH, TileAddress
 from ledger.models import Alarm
 from ledger.record.rules import envelope
 

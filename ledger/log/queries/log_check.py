@@ -9,9 +9,9 @@ import orjson
 import psycopg
 from django.db import connection
 
+from counterfoil_tlog.tiles import WIDTH, TileAddress
 from ledger.db import execute
 from ledger.log.rules.log_check import BLOCK, Row
-from ledger.log.rules.tiles import WIDTH, TileAddress
 
 _BATCH_ROWS = 1000
 _DISABLED_PLANS = ("enable_hashjoin", "enable_mergejoin", "enable_memoize")

@@ -7,15 +7,15 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
+from counterfoil_tlog import checkpoint as checkpoints
+from counterfoil_tlog import notes, tiles
+from counterfoil_tlog.checkpoint import BadCheckpoint
+from counterfoil_tlog.merkle import HASH_BYTES
+from counterfoil_tlog.notes import BadNote
 from ledger.db import execute
 from ledger.log.queries import log as logs
 from ledger.log.queries import log_check
 from ledger.log.queries.log import LogHead
-from ledger.log.rules import checkpoint as checkpoints
-from ledger.log.rules import notes, tiles
-from ledger.log.rules.checkpoint import BadCheckpoint
-from ledger.log.rules.merkle import HASH_BYTES
-from ledger.log.rules.notes import BadNote
 from ledger.models import Checkpoint
 
 

@@ -22,8 +22,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from ledger.log.rules.merkle import HASH_BYTES, join_subtrees, leaf_hash, node_hash
-from ledger.log.rules.tiles import HEIGHT, WIDTH, TileAddress
+from counterfoil_tlog.merkle import HASH_BYTES, join_subtrees, leaf_hash, node_hash
+from counterfoil_tlog.tiles import HEIGHT, WIDTH, TileAddress
 from ledger.record.rules.refusals import Refused
 
 BLOCK = WIDTH * WIDTH

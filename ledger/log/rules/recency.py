@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ledger.log.rules.checkpoint import CheckpointBody
+from counterfoil_tlog.checkpoint import CheckpointBody
 from ledger.record.rules.refusals import Refused
 
 _HINT = "An operator finds out why; after a restore, `manage.py log restored` opens the record again."

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ledger.log.rules.merkle import EMPTY_ROOT, ProofFails, verify_consistency
+from counterfoil_tlog.merkle import EMPTY_ROOT, ProofFails, verify_consistency
 from ledger.record.rules.refusals import Refused
 
 

@@ -22,11 +22,11 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
+from counterfoil_tlog import notes
 from ledger.db import tenancy
 from ledger.log import signer_state
 from ledger.log.operations import logs, sequencer
 from ledger.log.queries import log
-from ledger.log.rules import notes
 from ledger.models import Tenant
 from ledger.record.queries import events
 

@@ -22,10 +22,10 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import Error, IntegrityError, OperationalError, connection
 from django.utils import timezone
 
+from counterfoil_tlog import checkpoint, notes
 from ledger.log.operations import logs
 from ledger.log.operations import sequencer as sequencer_operations
 from ledger.log.queries import log as queries
-from ledger.log.rules import checkpoint, notes
 from ledger.log.rules.signing import TreeHead
 from ledger.log.signer_state import SignerState, read_keys
 from ledger.record.queries import events

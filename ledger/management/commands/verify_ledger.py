@@ -26,10 +26,10 @@ from uuid import UUID
 from django.core.management.base import BaseCommand, CommandError
 from django.db import OperationalError
 
+from counterfoil_tlog import notes
 from ledger import register
 from ledger.db import tenancy
 from ledger.log.queries import log
-from ledger.log.rules import notes
 from ledger.log.rules.log_check import LogBroken
 from ledger.management import log_check
 from ledger.models import Tenant

@@ -1,54 +1,18 @@
-"""Refusals: the base of every exception with which a rule refuses a request.
+"""The refusals that subjects share, over the base that every package has in common (`counterfoil_tlog.refusals`).
 
-A refusal is a fact about the request ("the payload is not the one that was approved"), never a fault of ours. It is
-raised, and undoes what the request began. A function whose name ends in `_refusal` returns one, or None, to those who
-say why something would be refused; the start of an execution returns one where what follows from it must be committed.
-
-Every refusal is a subclass whose docstring is the sentence that a person reads, whose `code` is stable and upper
-case, and whose `status` is the HTTP status that the console answers with (docs/api.md). Our own mistakes
-stay `AssertionError` and `ValueError`.
+A refusal is raised, and undoes what the request began. A function whose name ends in `_refusal` returns one, or None,
+to those who say why something would be refused; the start of an execution returns one where what follows from it must
+be committed. The console answers with its `status` (docs/api.md). Its records are written after the rollback, by
+`write_refusal_records` in approvals/voting/operations/refusal_records.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, ClassVar
 
-
-@dataclass(frozen=True, kw_only=True)
-class RefusalRecord:
-    """A fact that is recorded although the request was refused, as plain data.
-
-    Each kind is a subclass beside the operation that asks for it. `write_refusal_records` in
-    approvals/voting/operations/refusal_records.py writes them all.
-    """
-
-    at: datetime
-
-
-class Refused(Exception):
-    """The rules do not allow this."""
-
-    code: ClassVar[str] = "REFUSED"
-    status: ClassVar[int] = 409
-
-    def __init__(
-        self,
-        detail: str | None = None,
-        *,
-        hint: str | None = None,
-        errors: list[dict[str, Any]] | None = None,
-        records: tuple[RefusalRecord, ...] = (),
-    ) -> None:
-        """Create the refusal; `records` are recorded in spite of it, by the edge after the rollback."""
-        self.detail = detail or (self.__doc__ or "").strip()
-        self.hint = hint
-        self.errors = errors or []
-        self.records = records
-        super().__init__(self.detail)
+from counterfoil_tlog.refusals import RefusalRecord as RefusalRecord
+from counterfoil_tlog.refusals import Refused as Refused
 
 
 @contextmanager

@@ -16,8 +16,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from console.local import servers
+from counterfoil_tlog import notes
 from ledger.db import tenancy
-from ledger.log.rules import notes
 from ledger.record import operations as ledger
 from ledger.verify_bundle import Report, Verdict
 from tests.support import exported, seals

@@ -15,12 +15,12 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from console.edge.settings_files import load_witness_policy
 from console.exports import bundle_information
+from counterfoil_tlog import notes
 from ledger.db import tenancy
 from ledger.exports.operations import bundles as files
 from ledger.exports.operations import exports
 from ledger.exports.rules.export_requests import BadExport
 from ledger.log.operations import sequencer
-from ledger.log.rules import notes
 from ledger.record import operations as ledger
 from ledger.record.queries import events as events_queries
 from ledger.record.rules.refusals import NotFound

@@ -19,14 +19,15 @@ import pytest
 from django.conf import settings
 
 from console.edge.settings_files import UnusableFile, is_plain_http_address, load_authorities, load_witness_policy
+from counterfoil_tlog import checkpoint, notes, tiles, witness_policy
+from counterfoil_tlog import proof as proof_rules
+from counterfoil_tlog.proof import LogProof
 from ledger import tasks
 from ledger.db import execute, tenancy
 from ledger.log.operations import anchoring, sequencer
 from ledger.log.queries import anchors
 from ledger.log.queries import log as log_queries
-from ledger.log.rules import checkpoint, notes, tiles, timestamps, witness_policy
-from ledger.log.rules import proof as proof_rules
-from ledger.log.rules.proof import LogProof
+from ledger.log.rules import timestamps
 from ledger.log.signer_state import read_keys
 from ledger.record import operations as ledger
 from ledger.record.rules import envelope

@@ -6,9 +6,9 @@ from uuid import uuid4
 
 import pytest
 
+from counterfoil_tlog.tiles import TileAddress
 from ledger.db import execute, tenancy
 from ledger.log.queries import log
-from ledger.log.rules.tiles import TileAddress
 
 FULL, GROWING = TileAddress(0, 0), TileAddress(0, 1)
 ADD = "INSERT INTO ledger_tile (tenant_id, log, level, index, hashes) VALUES (%s, 1, %s, %s, %s)"

@@ -11,11 +11,11 @@ from django.conf import settings
 from django.core.management import call_command
 from django.db import IntegrityError, transaction
 
+from counterfoil_tlog import checkpoint, merkle, notes, tiles
 from ledger.db import execute, tenancy
 from ledger.log.operations import sequencer
 from ledger.log.operations.sequencer import LogDamaged
 from ledger.log.queries import log as queries
-from ledger.log.rules import checkpoint, merkle, notes, tiles
 from ledger.log.rules.signing import HistoryForked, SignerStateMissing, TreeHead
 from ledger.log.signer_state import SignerState, read_keys
 from ledger.record import operations as ledger

@@ -21,9 +21,9 @@ from psycopg import sql
 from console.local import processes, programs
 from console.local.installation import ROOT
 from console.local.servers import APP, OWNER, SEQUENCER, SUPERUSER
+from counterfoil_tlog import merkle, notes
 from ledger.db import execute, tenancy
 from ledger.log.queries import log as queries
-from ledger.log.rules import merkle, notes
 from ledger.log.signer_state import read_keys, rotate_key
 from ledger.record import operations as ledger
 from ledger.record.queries import events as events_queries

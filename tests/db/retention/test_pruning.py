@@ -14,13 +14,13 @@ from django.core.management.base import CommandError
 from django.db import ProgrammingError, connections
 
 from console.local import servers
+from counterfoil_tlog import checkpoint, notes, tiles
+from counterfoil_tlog.merkle import verify_consistency, verify_inclusion
 from ledger.actions.queries import actions
 from ledger.catalogue.operations import registration
 from ledger.catalogue.rules import contract as contracts
 from ledger.db import tenancy
 from ledger.log.queries import log
-from ledger.log.rules import checkpoint, notes, tiles
-from ledger.log.rules.merkle import verify_consistency, verify_inclusion
 from ledger.people.rules.confirmation import Answer
 from ledger.record import operations as ledger
 from ledger.record.operations import Actor

@@ -7,9 +7,9 @@ import json
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from ledger.log.rules import checkpoint, notes
-from ledger.log.rules.checkpoint import CheckpointBody
-from ledger.log.rules.merkle import leaf_hash, root_of, verify_consistency, verify_inclusion
+from counterfoil_tlog import checkpoint, notes
+from counterfoil_tlog.checkpoint import CheckpointBody
+from counterfoil_tlog.merkle import leaf_hash, root_of, verify_consistency, verify_inclusion
 from tests.peers.support.sumdb import KEY, VECTORS, entries, hashes, question, recorded, written
 
 pytestmark = pytest.mark.long

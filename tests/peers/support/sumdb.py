@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from ledger.log.rules.merkle import leaf_hash
-from ledger.log.rules.tiles import TileAddress, extend, path, prove_consistency, prove_inclusion, width
+from counterfoil_tlog.merkle import leaf_hash
+from counterfoil_tlog.tiles import TileAddress, extend, path, prove_consistency, prove_inclusion, width
 from tests.peers.support.environment import debian_tree
 
 VECTORS = Path(__file__).parents[2] / "vectors" / "sumdb.json"

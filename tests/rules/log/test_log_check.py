@@ -8,10 +8,10 @@ from hashlib import sha256
 
 import pytest
 
+from counterfoil_tlog.merkle import leaf_hash, root_of
+from counterfoil_tlog.tiles import TileAddress, extend
 from ledger.log.rules import log_check
 from ledger.log.rules.log_check import BLOCK, LogBroken, TreeBuilder
-from ledger.log.rules.merkle import leaf_hash, root_of
-from ledger.log.rules.tiles import TileAddress, extend
 
 
 class Kept:

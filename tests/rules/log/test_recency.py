@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ledger.log.rules.checkpoint import CheckpointBody
+from counterfoil_tlog.checkpoint import CheckpointBody
 from ledger.log.rules.recency import RecordBehind, check_not_behind, is_later, log_name
 
 BASE = "console.example.org/counterfoil/0190a"

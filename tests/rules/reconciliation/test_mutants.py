@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
+from counterfoil_tlog import merkle, tiles
 from ledger import verify_bundle
-from ledger.log.rules import merkle, tiles
 from tests.rules.cases import test_signed_settlements
 from tests.rules.exports import test_bundle_stamps, test_hostile_bundles, test_signed_bundles, test_verify_bundle
-from tests.rules.log import test_merkle, test_tiles
 from tests.support.mutants import Check, Mutant, checks_of, mutants, notices, survives
 from tests.support.outside.authorities import Authority
+from tests.tlog import test_merkle, test_tiles
 
 TREE = ("blocks", "Frontier.push", "Frontier.root", "consistent", "_past_left_edges")
 

@@ -13,12 +13,12 @@ from pathlib import Path
 import httpx
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from ledger.log.rules import checkpoint, notes, submission
-from ledger.log.rules.checkpoint import CheckpointBody
-from ledger.log.rules.merkle import leaf_hash, root_of
-from ledger.log.rules.notes import Note, Verifier
-from ledger.log.rules.submission import Submission
-from ledger.log.rules.tiles import extend, prove_consistency
+from counterfoil_tlog import checkpoint, notes, submission
+from counterfoil_tlog.checkpoint import CheckpointBody
+from counterfoil_tlog.merkle import leaf_hash, root_of
+from counterfoil_tlog.notes import Note, Verifier
+from counterfoil_tlog.submission import Submission
+from counterfoil_tlog.tiles import extend, prove_consistency
 
 ROOT = Path(__file__).resolve().parents[3]
 NAME = "witness.example.org/one"

@@ -14,7 +14,7 @@ from securesystemslib.dsse import Envelope
 from securesystemslib.exceptions import VerificationError
 from securesystemslib.signer import SSlibKey
 
-from ledger.log.rules import checkpoint, merkle, notes
+from counterfoil_tlog import checkpoint, merkle, notes
 from tests.support.api_tenant import Clock, Workshop
 from tests.support.seals import seal_up
 

@@ -22,10 +22,10 @@ from approvals.voting.queries import votes as votes_queries
 from counterfoil.execution.grants import GrantHolder, GrantRefused, KeySet, verify_grant
 from counterfoil.execution.sealed import LogPolicy, check_votes
 from counterfoil.proof import read_claims
+from counterfoil_tlog import notes
 from ledger.db import execute, tenancy
 from ledger.log.operations import sequencer
 from ledger.log.queries import log, proofs
-from ledger.log.rules import notes
 from ledger.models import Tenant
 from tests.support.api_tenant import Clock, Workshop, new_key, workshop
 from tests.support.callers import key_for

@@ -12,9 +12,9 @@ from uuid import UUID, uuid4
 import pytest
 
 from console.models import PageView
+from counterfoil_tlog import checkpoint, merkle, notes, tiles
+from counterfoil_tlog.tiles import TileAddress
 from ledger.db import tenancy
-from ledger.log.rules import checkpoint, merkle, notes, tiles
-from ledger.log.rules.tiles import TileAddress
 from ledger.verify_bundle import Verdict
 from reviews.reconciliation.rules.discrepancies import Discrepancy
 from tests.support import exported, seals

@@ -74,7 +74,7 @@ def test_entries_after_the_newest_anchor_are_counted(stage):
 
 def test_one_witness_of_a_quorum_of_two_does_not_suffice(stage, settings, tmp_path):
     """L21: the page says not anchored, and who does not answer, however much the other one signed."""
-    from ledger.log.rules import notes, witness_policy
+    from counterfoil_tlog import notes, witness_policy
     from ledger.models import Anchor, AnchorSchedule
     from ledger.record.operations import new_id
     from tests.support.outside.witnesses import SomeLog
@@ -173,8 +173,8 @@ def test_a_changed_event_has_no_valid_proof(stage, monkeypatch):
 
 def test_a_browser_gets_everything_needed_to_verify_an_event(stage):
     """The answer is checked here with the rules alone: nothing of it is trusted but the key."""
-    from ledger.log.rules import checkpoint, notes
-    from ledger.log.rules.merkle import leaf_hash, verify_inclusion
+    from counterfoil_tlog import checkpoint, notes
+    from counterfoil_tlog.merkle import leaf_hash, verify_inclusion
 
     action_id = stage.propose()
     reader = visitor(stage, "reviewer")

@@ -15,10 +15,10 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 
-from ledger.log.rules import notes, submission
-from ledger.log.rules.cosignature import verify_cosignatures
-from ledger.log.rules.merkle import leaf_hash, root_of
-from ledger.log.rules.submission import SIZE_TYPE, add_cosignatures
+from counterfoil_tlog import notes, submission
+from counterfoil_tlog.cosignature import verify_cosignatures
+from counterfoil_tlog.merkle import leaf_hash, root_of
+from counterfoil_tlog.submission import SIZE_TYPE, add_cosignatures
 from tests.support.outside.witnesses import NAME, ROOT, RunningWitness, SomeLog, environment, run, witness
 
 LOGS = [SomeLog(origin=f"console.example.org/log/{number}") for number in range(20)]

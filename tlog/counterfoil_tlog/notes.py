@@ -28,7 +28,7 @@ from typing import NamedTuple
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from ledger.record.rules.refusals import Refused
+from counterfoil_tlog.refusals import Refused
 
 ED25519 = 0x01
 COSIGNATURE = 0x04

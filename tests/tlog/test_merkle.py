@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledger.log.rules import merkle, tiles
-from ledger.log.rules.merkle import (
+from counterfoil_tlog import merkle, tiles
+from counterfoil_tlog.merkle import (
     EMPTY_ROOT,
     ProofFails,
     leaf_hash,
@@ -21,9 +21,9 @@ from ledger.log.rules.merkle import (
     verify_consistency,
     verify_inclusion,
 )
-from ledger.log.rules.tiles import extend, prove_consistency, prove_inclusion
+from counterfoil_tlog.tiles import extend, prove_consistency, prove_inclusion
 
-VECTORS = json.loads((Path(__file__).parents[2] / "vectors" / "merkle.json").read_text())
+VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "merkle.json").read_text())
 LEAVES = [leaf_hash(bytes.fromhex(each)) for each in VECTORS["entries"]]
 MANY = [leaf_hash(bytes([number])) for number in range(20)]
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from ledger.log.rules.notes import (
+from counterfoil_tlog.notes import (
     COSIGNATURE,
     Note,
     Signature,

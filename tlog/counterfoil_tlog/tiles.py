@@ -17,12 +17,19 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import NamedTuple
 
-from ledger.log.rules.merkle import HASH_BYTES, join_subtrees
-from ledger.record.rules.refusals import NotFound
+from counterfoil_tlog.merkle import HASH_BYTES, join_subtrees
+from counterfoil_tlog.refusals import Refused
 
 WIDTH = 256
 HEIGHT = 8
 _PATH = re.compile(r"tile/([0-9]{1,2})/((?:x[0-9]{3}/){0,6}[0-9]{3})(?:\.p/([0-9]{1,3}))?")
+
+
+class NoTilePath(Refused):
+    """This is not the path of a tile."""
+
+    code = "NOT_FOUND"
+    status = 404
 
 
 class TileAddress(NamedTuple):
@@ -135,7 +142,7 @@ def parse_path(text: str) -> tuple[TileAddress, int]:
         wide = WIDTH if found[3] is None else int(found[3])
         if tile.level <= 63 and 1 <= wide <= WIDTH and path(tile, wide) == text:
             return tile, wide
-    raise NotFound(detail="This is not the path of a tile.")
+    raise NoTilePath
 
 
 def _inclusion(index: int, size: int) -> list[_Range]:

@@ -9,12 +9,12 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledger.log.rules import checkpoint, notes, submission
-from ledger.log.rules.checkpoint import BadCheckpoint, CheckpointBody
-from ledger.log.rules.cosignature import cosign
-from ledger.log.rules.merkle import EMPTY_ROOT, ProofFails, leaf_hash, root_of
-from ledger.log.rules.notes import COSIGNATURE, BadNote, Note, UntrustedNote
-from ledger.log.rules.submission import (
+from counterfoil_tlog import checkpoint, notes, submission
+from counterfoil_tlog.checkpoint import BadCheckpoint, CheckpointBody
+from counterfoil_tlog.cosignature import cosign
+from counterfoil_tlog.merkle import EMPTY_ROOT, ProofFails, leaf_hash, root_of
+from counterfoil_tlog.notes import COSIGNATURE, BadNote, Note, UntrustedNote
+from counterfoil_tlog.submission import (
     NOTHING_YET,
     BadSubmission,
     CosignedHead,
@@ -26,7 +26,7 @@ from ledger.log.rules.submission import (
     advance_head,
     verify_submission,
 )
-from ledger.log.rules.tiles import extend, prove_consistency
+from counterfoil_tlog.tiles import extend, prove_consistency
 
 ORIGIN = "console.example.org/log"
 KEY = Ed25519PrivateKey.from_private_bytes(b"\x01" * 32)

@@ -9,16 +9,16 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledger.log.rules import checkpoint, notes, witness_policy
-from ledger.log.rules import proof as proof_rules
-from ledger.log.rules.checkpoint import CheckpointBody
-from ledger.log.rules.cosignature import Cosignature, cosign, verify_cosignatures
-from ledger.log.rules.merkle import ProofFails, leaf_hash, root_of
-from ledger.log.rules.notes import COSIGNATURE, Note, Signature, UntrustedNote
-from ledger.log.rules.proof import BadLogProof, LogProof
-from ledger.log.rules.tiles import extend, prove_inclusion
-from ledger.log.rules.witness_policy import BadWitnessPolicy, evaluate_checkpoint, is_satisfied
-from ledger.record.rules.refusals import Refused
+from counterfoil_tlog import checkpoint, notes, witness_policy
+from counterfoil_tlog import proof as proof_rules
+from counterfoil_tlog.checkpoint import CheckpointBody
+from counterfoil_tlog.cosignature import Cosignature, cosign, verify_cosignatures
+from counterfoil_tlog.merkle import ProofFails, leaf_hash, root_of
+from counterfoil_tlog.notes import COSIGNATURE, Note, Signature, UntrustedNote
+from counterfoil_tlog.proof import BadLogProof, LogProof
+from counterfoil_tlog.refusals import Refused
+from counterfoil_tlog.tiles import extend, prove_inclusion
+from counterfoil_tlog.witness_policy import BadWitnessPolicy, evaluate_checkpoint, is_satisfied
 from tests.support.tables import every_row
 
 ORIGIN = "console.example.org/log"

@@ -4,7 +4,7 @@
     20852163                        its size
     CsUYapGGPo4dkMgIAUqom/…         its root, in Base64
 
-The text is signed as a note (`ledger.log.rules.notes`). Further lines are read, because other logs may have them, but
+The text is signed as a note (`counterfoil_tlog.notes`). Further lines are read, because other logs may have them, but
 ours have none: no monitor can audit them.
 """
 
@@ -15,8 +15,8 @@ import binascii
 import re
 from typing import NamedTuple
 
-from ledger.log.rules.merkle import EMPTY_ROOT, HASH_BYTES, LARGEST_SIZE
-from ledger.record.rules.refusals import Refused
+from counterfoil_tlog.merkle import EMPTY_ROOT, HASH_BYTES, LARGEST_SIZE
+from counterfoil_tlog.refusals import Refused
 
 _SIZE = re.compile("0|[1-9][0-9]{0,18}")
 

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ledger.log.rules import merkle, tiles
-from ledger.log.rules.merkle import EMPTY_ROOT, root_of, verify_consistency, verify_inclusion
-from ledger.log.rules.tiles import (
+from counterfoil_tlog import merkle, tiles
+from counterfoil_tlog.merkle import EMPTY_ROOT, root_of, verify_consistency, verify_inclusion
+from counterfoil_tlog.tiles import (
     WIDTH,
+    NoTilePath,
     TileAddress,
     extend,
     parse_path,
@@ -26,7 +27,6 @@ from ledger.log.rules.tiles import (
     tiles_for_inclusion,
     width,
 )
-from ledger.record.rules.refusals import NotFound
 
 LARGEST = 100_000
 LEAVES = [hashlib.sha256(number.to_bytes(4, "big")).digest() for number in range(LARGEST)]
@@ -261,7 +261,7 @@ def test_a_written_tile_path_is_read_back(level, index, wide):
     ],
 )
 def test_every_other_spelling_of_a_path_is_refused(text):
-    with pytest.raises(NotFound, match="This is not the path of a tile"):
+    with pytest.raises(NoTilePath, match="This is not the path of a tile"):
         parse_path(text)
 
 

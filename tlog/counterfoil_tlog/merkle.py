@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 
-from ledger.record.rules.refusals import Refused
+from counterfoil_tlog.refusals import Refused
 
 HASH_BYTES = 32
 EMPTY_ROOT = hashlib.sha256().digest()

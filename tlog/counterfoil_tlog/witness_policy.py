@@ -19,11 +19,11 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple
 
-from ledger.log.rules import checkpoint, notes
-from ledger.log.rules.checkpoint import CheckpointBody
-from ledger.log.rules.cosignature import verify_cosignatures
-from ledger.log.rules.notes import COSIGNATURE, ED25519, BadVerifierKey, UntrustedNote, Verifier, read_vkey
-from ledger.record.rules.refusals import Refused
+from counterfoil_tlog import checkpoint, notes
+from counterfoil_tlog.checkpoint import CheckpointBody
+from counterfoil_tlog.cosignature import verify_cosignatures
+from counterfoil_tlog.notes import COSIGNATURE, ED25519, BadVerifierKey, UntrustedNote, Verifier, read_vkey
+from counterfoil_tlog.refusals import Refused
 
 LARGEST_POLICY = 2**16
 _FORBIDDEN = re.compile(b"[\x00-\x08\x0b-\x1f\x7f]")

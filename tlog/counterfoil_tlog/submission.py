@@ -15,11 +15,11 @@ import base64
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from ledger.log.rules import checkpoint, notes
-from ledger.log.rules.checkpoint import BadCheckpoint, CheckpointBody, parse_hash, parse_size
-from ledger.log.rules.merkle import EMPTY_ROOT, LONGEST_PROOF, verify_consistency
-from ledger.log.rules.notes import Note, Verifier
-from ledger.record.rules.refusals import Refused
+from counterfoil_tlog import checkpoint, notes
+from counterfoil_tlog.checkpoint import BadCheckpoint, CheckpointBody, parse_hash, parse_size
+from counterfoil_tlog.merkle import EMPTY_ROOT, LONGEST_PROOF, verify_consistency
+from counterfoil_tlog.notes import Note, Verifier
+from counterfoil_tlog.refusals import Refused
 
 PATH = "/add-checkpoint"
 SIZE_TYPE = "text/x.tlog.size"

@@ -14,10 +14,10 @@ import base64
 import binascii
 from typing import NamedTuple
 
-from ledger.log.rules.checkpoint import BadCheckpoint, parse_hash, parse_size
-from ledger.log.rules.merkle import LONGEST_PROOF, verify_inclusion
-from ledger.log.rules.witness_policy import CheckpointStatus, WitnessPolicy, evaluate_checkpoint
-from ledger.record.rules.refusals import Refused
+from counterfoil_tlog.checkpoint import BadCheckpoint, parse_hash, parse_size
+from counterfoil_tlog.merkle import LONGEST_PROOF, verify_inclusion
+from counterfoil_tlog.refusals import Refused
+from counterfoil_tlog.witness_policy import CheckpointStatus, WitnessPolicy, evaluate_checkpoint
 
 HEADER = "c2sp.org/tlog-proof@v1"
 LARGEST_PROOF = 2**21

@@ -9,10 +9,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledger.log.rules import checkpoint, notes
-from ledger.log.rules.checkpoint import BadCheckpoint, CheckpointBody
-from ledger.log.rules.merkle import EMPTY_ROOT
-from ledger.log.rules.notes import (
+from counterfoil_tlog import checkpoint, notes
+from counterfoil_tlog.checkpoint import BadCheckpoint, CheckpointBody
+from counterfoil_tlog.merkle import EMPTY_ROOT
+from counterfoil_tlog.notes import (
     COSIGNATURE,
     BadNote,
     BadVerifierKey,

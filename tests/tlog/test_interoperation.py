@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from ledger.log.rules import checkpoint, notes
-from ledger.log.rules.checkpoint import CheckpointBody
-from ledger.log.rules.merkle import ProofFails, leaf_hash, root_of, verify_consistency, verify_inclusion
-from ledger.log.rules.tiles import extend, prove_consistency, prove_inclusion
+from counterfoil_tlog import checkpoint, notes
+from counterfoil_tlog.checkpoint import CheckpointBody
+from counterfoil_tlog.merkle import ProofFails, leaf_hash, root_of, verify_consistency, verify_inclusion
+from counterfoil_tlog.tiles import extend, prove_consistency, prove_inclusion
 
-GO = json.loads((Path(__file__).parents[2] / "vectors" / "sumdb.json").read_text())
+GO = json.loads((Path(__file__).parents[1] / "vectors" / "sumdb.json").read_text())
 GO_SIZES = (1, 2, 3, 7, 8, 100, 255, 256, 257, 300)
 LEAVES = [leaf_hash(f"entry {number}".encode()) for number in range(1000)]
 TILES = extend(0, {}, LEAVES).changed
