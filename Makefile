@@ -16,7 +16,7 @@ export PYTHONUNBUFFERED := 1
 # Whoever starts forty processes compiles everything once, whatever an image says.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: up test test-adapters test-long check requirements bench install clean
+.PHONY: up test test-adapters test-alone test-long check requirements bench install clean
 .DEFAULT_GOAL := up
 
 up: .venv/product  ## Everything on this machine, with a live example: OPTIONS="--no-example --port 8080"
@@ -33,6 +33,11 @@ test-adapters: install  ## The adapters whose packages `make install` leaves out
 	@$(BIN)/uv pip install --quiet --python build/crewai pytest ./client crewai==1.15.30
 	build/claude-agent-sdk/bin/python -m pytest $(APART) -W error tests/client/adapters/test_adapter_claude_agent_sdk.py
 	build/crewai/bin/python -m pytest $(APART) --disable-warnings tests/client/adapters/test_adapter_crewai.py
+
+test-alone: install  ## Each distribution with what it needs and nothing else
+	@VIRTUAL_ENV= $(BIN)/uv venv --quiet --allow-existing --python $(PY) build/witness
+	@$(BIN)/uv pip install --quiet --python build/witness pytest hypothesis httpx ./tlog ./witness
+	build/witness/bin/python -m pytest $(APART) -W error -W ignore::pytest.PytestUnknownMarkWarning --hypothesis-profile ci tests/tlog tests/witness
 
 test-long: install  ## The rest: fuzzing, chaos, peers
 	@exec $(PY) -m pytest -n 2 --dist loadscope --no-loadscope-reorder -m "long or hypothesis" --hypothesis-profile whole $(TESTS)
@@ -61,7 +66,7 @@ install: .venv/installed
 	@touch $@
 
 # What runs, without what it is tested with: a third of the packages.
-.venv/product: pyproject.toml client/pyproject.toml tlog/pyproject.toml uv.lock
+.venv/product: pyproject.toml client/pyproject.toml tlog/pyproject.toml witness/pyproject.toml uv.lock
 	@test -n "$(PYTHON)" || { echo "counterfoil: Python 3.11 or newer is needed." >&2; exit 2; }
 	@test -x $(PY) || $(PYTHON) -m venv .venv || \
 		{ echo "counterfoil: $(PYTHON) cannot make a virtual environment; install its venv module." >&2; exit 2; }

@@ -8,11 +8,6 @@ from console.local.installation import fill_environment
 
 
 def main() -> None:
-    if sys.argv[1:2] == ["witness"]:
-        # Somebody else's process, on a machine that has neither our settings nor our database.
-        from console.witness.start import main as witness
-
-        raise SystemExit(witness(sys.argv[2:]))
     if sys.argv[1:2] == ["audit_transcripts"] and not any(each.startswith("--i") for each in sys.argv):
         # Reads files and nothing else: no settings, no keys, no server, unless what it finds is to be imported.
         from console.transcripts.start import main as audit

@@ -12,7 +12,7 @@ from statistics import quantiles
 
 ROOT = Path(__file__).resolve().parent.parent
 CORE = ("ledger", "approvals", "reviews", "console")
-DISTRIBUTIONS = ("client/counterfoil", "tlog/counterfoil_tlog")
+DISTRIBUTIONS = ("client/counterfoil", "tlog/counterfoil_tlog", "witness/counterfoil_witness")
 PACKAGES = (*CORE, *DISTRIBUTIONS)
 SHORT = 5
 SHARED = ("console/web/", "console/edge/", "console/accounts/", "console/verbs/")

@@ -73,7 +73,6 @@ MORE_EDGES = {
     "console/verbs/verb.py": "the edge of every declared write: reads the clock once per call of the API",
     "console/cases/schemas.py": "the edge of a snooze: its page asks for hours from now",
     "console/actions/envelope.py": "the answer about one action: how long ago it was read",
-    "console/witness/server.py": "the edge of the witness: states when it saw a head",
     "console/accounts/sign_in/sessions.py": "the edge of signing in: whether a session has run out",
     "console/accounts/step_up.py": "the edge of signing in: how long ago somebody showed who they are",
     "console/telemetry/health.py": "the edge of health: compares this process's clock with the database's",

@@ -30,7 +30,8 @@ def lines_of(file: Path) -> list[tuple[str, str]]:
 
 
 def moved(text: str, folder: Path) -> str:
-    """The same with the paths of an installed Counterfoil below `folder`, and the program in this checkout."""
+    """The same with the paths of an installed Counterfoil below `folder`, and the programs in this checkout."""
+    text = text.replace("/opt/counterfoil-witness/bin/", "/opt/counterfoil/.venv/bin/")
     return re.sub(
         "/(etc|var/lib|opt)/counterfoil",
         lambda found: str(ROOT) if found[1] == "opt" else f"{folder}{found[0]}",

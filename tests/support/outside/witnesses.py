@@ -8,9 +8,11 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 
 import httpx
+import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from counterfoil_tlog import checkpoint, notes, submission
@@ -61,7 +63,9 @@ class RunningWitness:
 
 
 def command(folder: Path, *options: str) -> list[str]:
-    return [sys.executable, "manage.py", "witness", "--folder", str(folder), *options]
+    if find_spec("counterfoil_witness") is None:
+        pytest.skip("counterfoil-witness is not installed")
+    return [sys.executable, "-m", "counterfoil_witness", "--folder", str(folder), *options]
 
 
 def environment() -> dict[str, str]:
@@ -72,7 +76,9 @@ def environment() -> dict[str, str]:
 def run(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     """The command, to its end."""
     argv = command(folder, *options)
-    return subprocess.run(argv, cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=30, check=False)
+    return subprocess.run(
+        argv, cwd=folder.parent, env=environment(), capture_output=True, text=True, timeout=30, check=False
+    )
 
 
 @contextmanager
@@ -84,7 +90,7 @@ def witness(folder: Path, logs: Sequence[str], *, name: str = NAME, port: int = 
     argv = command(folder, *options)
     with (
         httpx.Client(trust_env=False, timeout=20) as client,
-        subprocess.Popen(argv, cwd=ROOT, env=environment(), stdout=subprocess.PIPE, text=True) as process,
+        subprocess.Popen(argv, cwd=folder.parent, env=environment(), stdout=subprocess.PIPE, text=True) as process,
     ):
         assert process.stdout is not None
         try:

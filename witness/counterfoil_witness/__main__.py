@@ -1,7 +1,7 @@
-"""`manage.py witness`: run a log witness, independent of the console.
+"""`counterfoil-witness`: run a witness of transparency logs.
 
-Run it on a machine that others control: compliance, a subsidiary or the auditor. It reads no settings of the console,
-opens no database but its own file and makes no outgoing connections.
+Run it on a machine that others control: compliance, a subsidiary or the auditor. It opens no database
+but its own file and makes no outgoing connections.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from console.witness.memory import UnusableState, open_state
-from console.witness.server import WitnessServer, WitnessService
 from counterfoil_tlog.notes import COSIGNATURE, ED25519, BadVerifierKey, Verifier, is_name, read_vkey, vkey
+from counterfoil_witness.memory import UnusableState, open_state
+from counterfoil_witness.server import WitnessServer, WitnessService
 
 PORT = 8470
 
@@ -59,7 +59,7 @@ def load_log_keys(file: Path) -> tuple[Verifier, ...]:
     return tuple(found)
 
 
-def main(argv: Sequence[str]) -> int:
+def main(argv: Sequence[str] | None = None) -> int:
     """The whole process: until SIGTERM or SIGINT, with 0; 2 and one sentence when it cannot start."""
     asked = _arguments().parse_args(argv)
     try:
@@ -90,7 +90,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _arguments() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="manage.py witness", description=__doc__)
+    parser = argparse.ArgumentParser(prog="counterfoil-witness", description=__doc__)
     parser.add_argument("--folder", type=Path, required=True, help="folder for its key and its signed heads")
     parser.add_argument("--name", help="name of the witness: an address without https:// (only at the first start)")
     parser.add_argument("--logs", type=Path, help="file of the logs to watch, one verifier key a line")
@@ -99,3 +99,7 @@ def _arguments() -> argparse.ArgumentParser:
     parser.add_argument("--heads", action="store_true", help="print the stored signed heads and exit")
     parser.add_argument("--vkey", action="store_true", help="print the witness's verifier key and exit")
     return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -18,12 +18,12 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from console.witness.memory import WitnessState
 from counterfoil_tlog import notes, submission
 from counterfoil_tlog.cosignature import cosign
 from counterfoil_tlog.notes import Verifier
+from counterfoil_tlog.refusals import Refused
 from counterfoil_tlog.submission import SIZE_TYPE, ForkedLog, StaleSize
-from ledger.record.rules.refusals import Refused
+from counterfoil_witness.memory import WitnessState
 
 LARGEST = 2**17
 PATIENCE_S = 10.0
