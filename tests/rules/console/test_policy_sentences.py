@@ -58,8 +58,8 @@ def test_each_rule_of_an_approval_policy_is_described():
         " 2 approvals from the group finance (2 votes against end the request), the person who edited the call may not"
         " vote, votes are signed by passkey (class A), the deadline is at most 1 hour 30 minutes and it counts as high"
         " risk. If that cannot be evaluated, approval is required.",
-        "“strays”: if the number of drifted goals of the session is more than 2, the call is refused, whatever the order"
-        " of the rules; the agent reads “It drifts.” If that cannot be evaluated, approval is required.",
+        "“strays”: if the number of drifted goals of the session is more than 2, the call is refused, whatever the"
+        " order of the rules; the agent reads “It drifts.” If that cannot be evaluated, approval is required.",
         "“rest”: for every call, approval is required.",
     ]
     assert said("approval", {}, "Rules") == ["There are no rules: no other call requires approval."]
@@ -138,8 +138,8 @@ def test_the_limits_and_budgets_of_an_autonomy_policy_are_described():
     whole = said("autonomy", document)
     assert whole[:3] == [
         "An agent may call only the tools that were disclosed to its session.",
-        "“nightly”: calls of issue_refund are refused if the hour (UTC) is less than 6 or if that cannot be evaluated; the agent reads"
-        " “Not at night.”",
+        "“nightly”: calls of issue_refund are refused if the hour (UTC) is less than 6 or if that cannot be evaluated;"
+        " the agent reads “Not at night.”",
         "“trainee”: calls of class High-risk external or Critical mutation by trainee are refused; the agent reads"
         " “The call lies outside the boundary.”",
     ]

@@ -128,8 +128,8 @@ def test_a_duplicate_is_reversed_by_a_correction_and_a_reading_closes_the_case(c
     report = cashier.report(action_id)
     assert (report["code"], report["completed"]) == ("RECOVERY_IN_PROGRESS", False)
     assert report["text"].endswith(
-        "The difference is to be corrected: the correction is proposed as an action of its own, and after it the system of"
-        " record is read again."
+        "The difference is to be corrected: the correction is proposed as an action of its own, and after it the system"
+        " of record is read again."
     )
     carried_out(cashier, clock, child)
     assert cashier.state(action_id) == "FORWARD_RECOVERY"
