@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import orjson
 
+from ledger.actions.queries import actions
 from ledger.catalogue import queries as catalogue_queries
-from ledger.models import Action
 from ledger.record.queries import events, evidence
 from ledger.record.rules.encryption import CannotOpen
 from reviews.models import VerificationRun
 from reviews.reconciliation.rules.shown import DECISIVE, Shown, describe_difference
 from reviews.reporting.rules.at_stake import MoneyDifference, money_difference
 from reviews.reporting.rules.facts import Facts, fold
+
+if TYPE_CHECKING:
+    from ledger.models import Action
 
 
 def facts_of(action: Action, entry: Mapping[str, Any], history: Iterable[tuple[Any, Any, Any]] | None = None) -> Facts:
@@ -47,9 +50,9 @@ def money_differences(tenant_id: UUID, action_ids: Collection[UUID]) -> dict[UUI
     newest = {run.pointer: run.action_id for run in runs.order_by("action_id", "-number").distinct("action_id")}
     opened = evidence.open_evidence_many(tenant_id, list(newest), leave_out_lost=True) if newest else {}
     found = {newest[pointer]: money_difference(orjson.loads(data)) for pointer, data in opened.items()}
-    never_started = Action.objects.filter(tenant_id=tenant_id, id__in=action_ids, attempt_count=0)
+    rows = actions.actions_by_id(tenant_id, list(action_ids))
     return {
-        **dict.fromkeys(never_started.values_list("id", flat=True), MoneyDifference(Decimal(0), "")),
+        **{row.id: MoneyDifference(Decimal(0), "") for row in rows.values() if not row.attempt_count},
         **{action_id: difference for action_id, difference in found.items() if difference is not None},
     }
 

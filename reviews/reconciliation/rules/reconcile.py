@@ -361,7 +361,7 @@ def _stale_error(inputs: RunInputs) -> str:
 
 
 def _stale_ground(inputs: RunInputs) -> str:
-    """Who says that the target had moved on: the tool by its answer, or the reading."""
+    """The sentence that names the witness of a changed target: the tool by its answer, or the reading."""
     code = _stale_error(inputs)
     return f"The tool refused it, because the target had changed ({code})." if code else "The target had changed."
 
