@@ -407,6 +407,10 @@ def incident(tenant_id: UUID, incident_id: UUID) -> Incident | None:
     return Incident.objects.filter(tenant_id=tenant_id, id=incident_id).first()
 
 
+def incidents_by_id(tenant_id: UUID, ids: Collection[UUID]) -> list[Incident]:
+    return list(Incident.objects.filter(tenant_id=tenant_id, id__in=ids))
+
+
 def incidents_of(tenant_id: UUID, subject_id: UUID) -> list[Incident]:
     """The incidents that an action, a case or a freeze belongs to, oldest first."""
     linked = IncidentLink.objects.filter(tenant_id=tenant_id, subject_id=subject_id).values("incident_id")

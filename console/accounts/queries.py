@@ -171,18 +171,18 @@ def sightings(
     tenant_id: UUID,
     *,
     actor: UUID | None = None,
-    thing: UUID | None = None,
+    things: Collection[UUID] = (),
     kind: str = "",
     since: datetime | None = None,
     until: datetime | None = None,
     before: UUID | None = None,
     limit: int = 50,
 ) -> list[PageView]:
-    """The pages that people opened, newest first, before the row `before`; for an object also its parts."""
+    """The pages that people opened, newest first, before the row `before`; for objects also their parts."""
     wanted = Q(tenant_id=tenant_id)
     for given, asked in (
         (actor, Q(actor_id=actor)),
-        (thing, Q(thing_id=thing) | Q(about_id=thing)),
+        (things, Q(thing_id__in=things) | Q(about_id__in=things)),
         (kind, Q(kind=kind)),
         (since, Q(id__gte=lower_bound(since) if since else None)),
         (until, Q(id__lt=lower_bound(until) if until else None)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlencode
-from uuid import UUID
+from uuid import UUID, uuid5
 
 from django.http import Http404, HttpResponse
 from django.shortcuts import render
@@ -19,6 +19,7 @@ from console.accounts.queries import actor_names
 from console.edge.auth import NotAllowed
 from console.edge.http import TenantRequest, in_tenant
 from console.edge.proofs import proof_panel
+from console.notifications.facts import titles_of
 from console.search import queries as searching
 from console.templatetags.console import moment, plainly, standing
 from console.web import labels
@@ -26,8 +27,7 @@ from console.web.forms import AuditFilter, SightingFilter
 from console.web.labels import format_json
 from console.web.list_page import Column, FilterNotValid, ListPage, list_context
 from console.web.spreadsheets import MOST_EXPORTED
-from ledger.actions.queries import actions, search
-from ledger.catalogue.rules.targets import target_text
+from ledger.actions.queries import search
 from ledger.record.operations import SYSTEM_ACTOR
 from ledger.record.queries import events
 from ledger.record.rules.event_kinds import EVENT_KINDS
@@ -67,7 +67,7 @@ AUDIT_LIST = ListPage(
         Column(
             "object",
             "Object",
-            lambda row: row["target"] or row["event"].subject_id,
+            lambda row: row["title"] or row["event"].subject_id,
             more={
                 "Object kind": lambda row: labels.SUBJECTS.get(row["event"].subject_kind, row["event"].subject_kind),
                 "Object id": lambda row: row["event"].subject_id,
@@ -97,7 +97,7 @@ SIGHTINGS_LIST = ListPage(
         Column(
             "object",
             "Object",
-            lambda row: labels.SEEN.get(row["seen"].kind, row["seen"].kind),
+            lambda row: f"{labels.SEEN.get(row['seen'].kind, row['seen'].kind)} {row['title']}".strip(),
             more={"Object id": lambda row: row["seen"].thing_id},
         ),
         Column("when", "When", lambda row: row["seen"].at, "num"),
@@ -106,6 +106,8 @@ SIGHTINGS_LIST = ListPage(
     roles=frozenset(MAY),
 )
 
+_SHOWN_AS = {"narrative": ("action", "case")}
+"""What a page of a kind of its own shows."""
 _ABOUT_A_VERSION = frozenset({"policy_activated", "policy_promoted", "policy_restored", "policy_canary_started"})
 
 
@@ -142,11 +144,11 @@ def exported_events(request: TenantRequest) -> list[dict[str, Any]]:
         raise FilterNotValid
     wanted = _search_query(request, filters)
     found = search.search_events(request.tenant.id, wanted, limit=MOST_EXPORTED) if wanted else []
-    acted = actions.actions_by_id(request.tenant.id, [each.subject_id for each in found])
+    titles = titles_of(request.tenant.id, [(each.subject_kind, each.subject_id) for each in found])
     return [
         {
             "event": each,
-            "target": target_text(acted[each.subject_id].target) if each.subject_id in acted else "",
+            "title": titles.get(each.subject_id, ""),
             "by": called.get(each.actor_id, each.actor_kind),
         }
         for each in found
@@ -156,7 +158,7 @@ def exported_events(request: TenantRequest) -> list[dict[str, Any]]:
 @in_tenant(*MAY)
 def suggest_objects(request: TenantRequest) -> HttpResponse:
     """Suggest objects for the text in the filter."""
-    typed = request.GET.get("action", "")[:200]
+    typed = request.GET.get("action", request.GET.get("thing", ""))[:200]
     found = searching.search(request.tenant.id, typed, with_people=False)
     offered = [(target, "Target") for target in found.targets]
     offered += [(str(each.id), labels.SUBJECTS.get(each.kind, each.kind)) for each in found.subjects]
@@ -172,7 +174,10 @@ def exported_sightings(request: TenantRequest) -> list[dict[str, Any]]:
     if not filters.is_valid():
         raise FilterNotValid
     found = _filtered_sightings(request, filters, limit=MOST_EXPORTED)
-    return [{"seen": each, "who": called.get(each.actor_id, "somebody")} for each in found]
+    titles = _sighting_titles(request, found)
+    return [
+        {"seen": each, "who": called.get(each.actor_id, "somebody"), "title": titles.get(each.id, "")} for each in found
+    ]
 
 
 @in_tenant(*MAY)
@@ -257,6 +262,7 @@ def _search_query(request: TenantRequest, filters: AuditFilter) -> search.Search
         actor=person,
         actor_kind="person" if person and _is_person(request, person) else "",
         kind=chosen["kind"],
+        subject_kind=chosen["about"],
         subjects=subjects,
         agent=chosen["agent"],
         target=chosen["target"],
@@ -308,13 +314,14 @@ def _address(request: TenantRequest, last: str) -> str:
 def _filtered_sightings(request: TenantRequest, filters: SightingFilter, *, limit: int = PAGE + 1) -> list[Any]:
     if not filters.is_valid():
         return []
-    chosen, thing = filters.cleaned_data, filters.subject()
-    if chosen["thing"] and thing is None:
+    chosen = filters.cleaned_data
+    things = _subjects(request.tenant.id, chosen["thing"], filters.subject())
+    if chosen["thing"] and not things:
         return []
     return directory.sightings(
         request.tenant.id,
         actor=UUID(chosen["who"]) if chosen["who"] else None,
-        thing=thing,
+        things=things,
         kind=chosen["kind"],
         before=UUID(_cursor(request).partition(".")[0]) if _cursor(request) else None,
         limit=limit,
@@ -337,7 +344,7 @@ def _events(
     request: TenantRequest, found: list[search.FoundEvent], called: dict[UUID, str], *, shown: Sequence[Column]
 ) -> SafeString:
     places = search.log_positions(request.tenant.id, [(each.subject_id, each.seq) for each in found])
-    targets = actions.actions_by_id(request.tenant.id, [each.subject_id for each in found])
+    titles = titles_of(request.tenant.id, [(each.subject_kind, each.subject_id) for each in found])
     names, seen = [each.name for each in shown], {"as_of": request.as_of}
     rows = []
     for each in found:
@@ -346,7 +353,7 @@ def _events(
             each,
             actor=called.get(each.actor_id, each.actor_kind),
             place=places.get((each.subject_id, each.seq)),
-            target=target_text(targets[each.subject_id].target) if each.subject_id in targets else "",
+            title=titles.get(each.subject_id, ""),
             when=moment(seen, each.at),
         )
         rows.append(f'<tr data-item data-part="{each.id}">{"".join(cells[name] for name in names)}</tr>')
@@ -354,12 +361,12 @@ def _events(
 
 
 def _cells(
-    request: TenantRequest, event: search.FoundEvent, *, actor: str, place: Any, target: str, when: SafeString
+    request: TenantRequest, event: search.FoundEvent, *, actor: str, place: Any, title: str, when: SafeString
 ) -> dict[str, str]:
     href = reverse("event", args=[request.tenant.slug, event.subject_id, event.seq])
     page = _page(request, event.subject_kind, event.subject_id)
     subject = labels.SUBJECTS.get(event.subject_kind, labels.sentence_case(event.subject_kind))
-    name = f"{subject} {plainly(target)}" if target else f'{subject} <span class="id">{event.subject_id}</span>'
+    name = f"{subject} {plainly(title)}" if title else f'{subject} <span class="id">{event.subject_id}</span>'
     about = f'<a class="over" href="{page}">{name}</a>' if page else name
     word = escape(labels.event_label(event.kind))
     return {
@@ -383,13 +390,27 @@ def _state_change(event: search.FoundEvent) -> str:
 
 
 def _sightings(request: TenantRequest, found: list[Any], names: dict[UUID, str]) -> SafeString:
-    shown = {"as_of": request.as_of}
-    return mark_safe("".join(_sighting(request, each, names, moment(shown, each.at)) for each in found))
+    shown, titles = {"as_of": request.as_of}, _sighting_titles(request, found)
+    return mark_safe(
+        "".join(_sighting(request, each, names, titles.get(each.id, ""), when=moment(shown, each.at)) for each in found)
+    )
 
 
-def _sighting(request: TenantRequest, row: Any, names: dict[UUID, str], when: SafeString) -> str:
+def _sighting_titles(request: TenantRequest, found: list[Any]) -> dict[UUID, str]:
+    """The name of what each page was about, by row: of the thing itself, else of the action that it belongs to."""
+    things = [(kind, each.thing_id) for each in found for kind in _SHOWN_AS.get(each.kind, (each.kind,))]
+    things += [("action", each.about_id) for each in found if each.about_id is not None]
+    titles = titles_of(request.tenant.id, things)
+    shown = {each.id: titles.get(each.thing_id) or titles.get(each.about_id) for each in found}
+    return {row: title for row, title in shown.items() if title}
+
+
+def _sighting(request: TenantRequest, row: Any, names: dict[UUID, str], title: str, *, when: SafeString) -> str:
     href = _page(request, row.kind, row.thing_id)
-    thing = f'{labels.SEEN.get(row.kind, row.kind)} <span class="id">{row.thing_id}</span>'
+    word = labels.SEEN.get(row.kind, row.kind)
+    is_list = row.thing_id == uuid5(request.tenant.id, row.kind)
+    name = plainly(title) if title else "" if is_list else f'<span class="id">{row.thing_id}</span>'
+    thing = f"{word} {name}".strip()
     opened = f'<a class="open" href="{href}">{thing}</a>' if href else thing
     return (
         f'<tr data-item data-part="{row.id}">'

@@ -62,6 +62,7 @@ _TITLES: Mapping[str, Callable[[Any], str]] = {
     "agent": lambda row: row.agent_id,
     "approver_key": lambda row: row.name,
     "member": directory.name_of,
+    "credential": lambda row: row.name,
     "erasure": lambda row: row.legal_basis,
     "contract": lambda row: f"{row.name} {row.version}",
     "system": lambda row: row.name,
@@ -94,29 +95,52 @@ _READERS: Mapping[str, Callable[[UUID, list[UUID]], Iterable[Any]]] = {
     "standing_approval": lambda tenant_id, ids: standing.standing_approvals_named(tenant_id, ids).values(),
     "approver_key": lambda tenant_id, ids: [each for each in approvers.approver_keys(tenant_id) if each.id in ids],
     "member": lambda tenant_id, ids: [each for each in directory.members(tenant_id) if each.id in ids],
-    "erasure": lambda tenant_id, ids: filter(None, (retention_queries.erasure(tenant_id, each) for each in ids)),
+    "credential": lambda tenant_id, ids: [each for each in directory.api_keys(tenant_id) if each.id in ids],
+    "erasure": retention_queries.erasures_by_id,
     "retention": lambda tenant_id, ids: [each for each in retention_queries.retentions(tenant_id) if each.id in ids],
     "contract": lambda tenant_id, ids: catalogue_queries.contract_versions_by_id(tenant_id, ids).values(),
     "system": lambda tenant_id, ids: [each for each in catalogue_queries.systems(tenant_id) if each.id in ids],
     "agent": lambda tenant_id, ids: [each for each in agents_queries.agents(tenant_id) if each.id in ids],
     "alert": lambda tenant_id, ids: metrics_queries.alerts_by_id(tenant_id, ids).values(),
-    "incident": lambda tenant_id, ids: filter(None, (after.incident(tenant_id, each) for each in ids)),
-    "release": lambda tenant_id, ids: filter(None, (catalogue_queries.release(tenant_id, each) for each in ids)),
-    "export": lambda tenant_id, ids: filter(None, (exports_queries.export(tenant_id, each) for each in ids)),
+    "incident": after.incidents_by_id,
+    "release": catalogue_queries.releases_by_id,
+    "export": exports_queries.exports_by_id,
 }
 
 
 def load_facts(tenant: Tenant, lines: Iterable[dict[str, Any]], *, absolute: bool = True) -> list[NoticeFact]:
     """One fact for each line, in their order."""
     asked = list(lines)
-    rows: dict[str, dict[UUID, Any]] = {}
-    for kind, read in _READERS.items():
-        ids = {UUID(line["about"]) for line in asked if line["about_kind"] == kind}
-        rows[kind] = {each.id: each for each in read(tenant.id, sorted(ids))} if ids else {}
-    concerned = [each.action_id for kind in ("approval", "case") for each in rows[kind].values() if each.action_id]
-    actions = actions_queries.actions_by_id(tenant.id, concerned) | rows["action"]
+    rows, actions = _read_things(tenant.id, [(line["about_kind"], UUID(line["about"])) for line in asked])
     origin = settings.COUNTERFOIL_PUBLIC_URL if absolute else ""
     return [_fact(tenant.slug, line, rows.get(line["about_kind"], {}), actions, origin) for line in asked]
+
+
+def titles_of(tenant_id: UUID, things: Iterable[tuple[str, UUID]]) -> dict[UUID, str]:
+    """The names of things in the console, by id; those that have none, or are gone, are left out."""
+    rows, actions = _read_things(tenant_id, list(things))
+    found = {row.id: _title(kind, row, actions) for kind, those in rows.items() for row in those.values()}
+    return {thing: title for thing, title in found.items() if title}
+
+
+def _read_things(
+    tenant_id: UUID, things: Collection[tuple[str, UUID]]
+) -> tuple[dict[str, dict[UUID, Any]], dict[UUID, Action]]:
+    """The rows of these things by kind, and the actions that they are or are about."""
+    rows: dict[str, dict[UUID, Any]] = {}
+    for kind, read in _READERS.items():
+        ids = {thing for each, thing in things if each == kind}
+        rows[kind] = {each.id: each for each in read(tenant_id, sorted(ids))} if ids else {}
+    concerned = [each.action_id for kind in ("approval", "case") for each in rows[kind].values() if each.action_id]
+    return rows, actions_queries.actions_by_id(tenant_id, concerned) | rows["action"]
+
+
+def _title(kind: str, row: Any, actions: Mapping[UUID, Action]) -> str:
+    action_id = _action_of(kind, row)
+    action = actions.get(action_id) if action_id is not None else None
+    if action is not None:
+        return action_title(action.operation_kind, action.target)
+    return _TITLES[kind](row) if kind in _TITLES else ""
 
 
 def load_endings(tenant: Tenant, lines: Iterable[dict[str, Any]]) -> list[str]:
@@ -164,7 +188,7 @@ def _fact(slug: str, line: dict[str, Any], rows: dict[UUID, Any], actions: dict[
             kind=line["kind"],
             href=f"{origin}{page}",
             still_waits=waits,
-            title=_TITLES[kind](row) if row is not None and kind in _TITLES else "",
+            title=_title(kind, row, actions) if row is not None else "",
             runbook=book if line["kind"] == Occasion.AGENT_FLAGGED else "",
         )
     asked = {}
@@ -177,7 +201,7 @@ def _fact(slug: str, line: dict[str, Any], rows: dict[UUID, Any], actions: dict[
         side_effect_class=action.side_effect_class,
         reversibility=action.reversibility,
         still_waits=waits,
-        title=action_title(action.operation_kind, action.target),
+        title=_title(kind, row, actions),
         **asked,
     )
 

@@ -10,12 +10,16 @@ from django.urls import resolve, reverse
 from console.actions.action_record import payloads_of
 from console.audit.views import ABOUT_PEOPLE, MAY, PAGES
 from console.edge.http import TenantRequest
-from console.search.queries import FoundName, FoundSubject, SearchResult
+from console.metrics.rules.catalogue import METRICS
+from console.search.queries import MOST, SHORTEST_PART, FoundName, FoundSubject, SearchResult
 from console.templatetags.console import target_page
 from console.web import labels
 from console.web.labels import action_title
+from ledger.catalogue import queries as catalogue
+from reviews.recovery.rules import recovery_table
 
 if TYPE_CHECKING:
+    from approvals.models import Session
     from ledger.models import Action
 
 # The pages that a name leads to, as the rail and the pages themselves call them.
@@ -53,12 +57,12 @@ NAMED: Final = (
     ("me", "My account", "profile absence delegation"),
 )
 _KINDS: Final = {
-    "tool": "Tool",
-    "agent": "Agent",
-    "system": "System",
-    "person": "Person",
-    "run": "Run",
-    "policy": "Policy",
+    "tool": ("Tool", "Tools"),
+    "agent": ("Agent", "Agents"),
+    "system": ("System", "Systems"),
+    "person": ("Person", "People"),
+    "run": ("Run", "Runs"),
+    "policy": ("Policy", "Policies"),
 }
 
 
@@ -79,7 +83,6 @@ class SearchGroup:
 
     word: str
     items: list[SearchItem]
-    all_href: str = ""
 
 
 def pages_named(request: TenantRequest, typed: str) -> list[SearchItem]:
@@ -100,13 +103,41 @@ def pages_named(request: TenantRequest, typed: str) -> list[SearchItem]:
     return found
 
 
-def groups_of(request: TenantRequest, found: SearchResult) -> list[SearchGroup]:
+def codes_named(request: TenantRequest, typed: str) -> list[SearchItem]:
+    """The recovery rows, kinds of difference and figures that the typed text names by code or, from three letters on,
+    in words.
+    """
+    asked, slug = typed.strip().casefold(), request.tenant.slug
+    if len(asked) < SHORTEST_PART:
+        return []
+    policy = catalogue.active_policies(request.tenant.id).get("recovery")
+    row_page = reverse("policy", args=[slug, policy.kind, policy.version]) if policy else ""
+    listed, figures = reverse("actions", args=[slug]), reverse("metrics", args=[slug])
+    known = [
+        *((row["id"], f"{row['finding']}, {row['condition']}", row_page) for row in recovery_table.TABLE["rows"]),
+        *((code, words, f"{listed}?discrepancy={code}") for code, (words, _) in labels.DISCREPANCIES.items()),
+        *((each.id, each.words, f"{figures}#{each.id.lower()}") for each in METRICS),
+    ]
+    found = [
+        SearchItem("Code", code, href, words)
+        for code, words, href in known
+        if href and (code.casefold().startswith(asked) or (len(asked) > SHORTEST_PART and asked in words.casefold()))
+    ]
+    return found[:MOST]
+
+
+def groups_of(request: TenantRequest, found: SearchResult, typed: str = "") -> list[SearchGroup]:
     """The results in groups, most exact first, without empty groups."""
     slug = request.tenant.slug
     payloads = payloads_of(request.tenant.id, found.actions)
     groups = [
         SearchGroup("By id", [_subject(request, each) for each in found.subjects if _is_open(request, each)]),
-        SearchGroup("Names", [_name(slug, each) for each in found.names]),
+        *(
+            SearchGroup(word, [_name(slug, each) for each in found.names if each.kind == kind])
+            for kind, (_, word) in _KINDS.items()
+        ),
+        SearchGroup("Codes", codes_named(request, typed)),
+        SearchGroup("Sessions", [_session(slug, each) for each in found.sessions]),
         SearchGroup("Targets", [SearchItem("Target", each, target_page(slug, each)) for each in found.targets]),
         SearchGroup("Actions", [_action(slug, each, payloads.get(each.id, {})) for each in found.actions]),
     ]
@@ -135,7 +166,11 @@ def _name(slug: str, found: FoundName) -> SearchItem:
     }
     page, place = pages[found.kind]
     more = labels.sentence_case(found.more) if found.kind in ("policy", "system") else found.more
-    return SearchItem(_KINDS[found.kind], found.name, reverse(page, args=[slug, *place]), more)
+    return SearchItem(_KINDS[found.kind][0], found.name, reverse(page, args=[slug, *place]), more)
+
+
+def _session(slug: str, session: Session) -> SearchItem:
+    return SearchItem("Session", session.goal, reverse("session", args=[slug, session.id]), session.agent_id)
 
 
 def _action(slug: str, action: Action, payload: dict[str, object]) -> SearchItem:

@@ -7,20 +7,25 @@ systems and people are few and are read in full.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, LiteralString, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, LiteralString, NamedTuple
 from uuid import UUID
 
+from approvals.sessions import queries as sessions
 from console.search import rules
 from ledger import keystore
 from ledger.actions.queries import actions
 from ledger.db import execute
 
 if TYPE_CHECKING:
+    from approvals.models import Session
     from ledger.models import Action
 
 MOST: Final = 10
 """So many of each kind are shown; a list with filters shows all."""
+MOST_FOLLOWED: Final = 3
+"""Of so many tools and agents the actions and sessions are shown, too."""
 SHORTEST_PART: Final = 3
 """An index of parts of words knows none that are shorter."""
 
@@ -48,11 +53,12 @@ class SearchResult:
 
     subjects: list[FoundSubject] = field(default_factory=list)
     names: list[FoundName] = field(default_factory=list)
+    sessions: list[Session] = field(default_factory=list)
     targets: list[str] = field(default_factory=list)
     actions: list[Action] = field(default_factory=list)
 
     def __bool__(self) -> bool:
-        return bool(self.subjects or self.names or self.targets or self.actions)
+        return bool(self.subjects or self.names or self.sessions or self.targets or self.actions)
 
 
 _SUBJECTS: Final[LiteralString] = (
@@ -92,12 +98,18 @@ def search(tenant_id: UUID, text: str, *, with_people: bool) -> SearchResult:
         return SearchResult()
     digits = rules.hex_prefix(typed)
     subjects = _subjects(tenant_id, digits)
+    names = _names(tenant_id, typed, digits, with_people=with_people)
     found = _actions(tenant_id, typed, digits)
+    # The targets are those that the text is a part of, also where a tool of that name did something else.
+    targeted = list(found.values())
+    found |= _actions_of(tenant_id, names)
     newest = sorted(found.values(), key=lambda each: each.id, reverse=True)
-    targets = list(dict.fromkeys(each.target for each in newest if typed.casefold() in each.target.casefold()))
+    targeted.sort(key=lambda each: each.id, reverse=True)
+    targets = list(dict.fromkeys(each.target for each in targeted if typed.casefold() in each.target.casefold()))
     return SearchResult(
         subjects=subjects[:MOST],
-        names=_names(tenant_id, typed, digits, with_people=with_people),
+        names=names,
+        sessions=_sessions(tenant_id, names, subjects),
         targets=targets[:MOST],
         actions=newest[:MOST],
     )
@@ -116,6 +128,25 @@ def _actions(tenant_id: UUID, typed: str, digits: str) -> dict[UUID, Action]:
     if len(typed) >= SHORTEST_PART:
         found |= {each.id: each for each in actions.actions(tenant_id, q=typed, limit=MOST)}
     return found
+
+
+def _actions_of(tenant_id: UUID, names: Sequence[FoundName]) -> dict[UUID, Action]:
+    """The newest actions of the first tools and agents that were found."""
+    found: dict[UUID, Action] = {}
+    for kind in ("tool", "agent"):
+        for name in [each.name for each in names if each.kind == kind][:MOST_FOLLOWED]:
+            filters: dict[str, Any] = {kind: name}
+            found |= {each.id: each for each in actions.actions(tenant_id, limit=MOST // 2, **filters)}
+    return found
+
+
+def _sessions(tenant_id: UUID, names: Sequence[FoundName], subjects: Sequence[FoundSubject]) -> list[Session]:
+    """The sessions with an id that was typed, and the newest of the first agents that were found."""
+    named = {each.id for each in subjects if each.kind == "session"}
+    found = dict(sessions.sessions_by_id(tenant_id, named)) if named else {}
+    for agent in [each.name for each in names if each.kind == "agent"][:MOST_FOLLOWED]:
+        found |= {each.id: each for each in sessions.sessions_of(tenant_id, agent, limit=MOST_FOLLOWED)}
+    return sorted(found.values(), key=lambda each: each.id, reverse=True)[:MOST]
 
 
 def _names(tenant_id: UUID, typed: str, digits: str, *, with_people: bool) -> list[FoundName]:

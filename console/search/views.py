@@ -19,7 +19,7 @@ def page(request: TenantRequest) -> HttpResponse:
     """Search for `q`; a full id that is found leads straight to its page."""
     typed = request.GET.get("q", "").strip()[:LONGEST]
     found = queries.search(request.tenant.id, typed, with_people=bool(request.caller.roles & SEE_PEOPLE))
-    groups = groups_of(request, found)
+    groups = groups_of(request, found, typed)
     if is_uuid(typed) and len(found.subjects) == 1 and groups and not request.htmx:
         return redirect(groups[0].items[0].href)
     in_palette = request.htmx.target == "palette-found"

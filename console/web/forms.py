@@ -18,6 +18,7 @@ from django.utils.safestring import SafeString
 from approvals.voting.rules import binding
 from console.web import labels
 from ledger.actions.queries.actions import NOT_KNOWN
+from ledger.record.rules.event_kinds import EVENT_KINDS
 from reviews.cases.rules.runbooks import RUNBOOKS
 from reviews.incidents.rules import incidents
 
@@ -297,7 +298,10 @@ class ActionFilter(forms.Form):
 
 
 class AuditFilter(forms.Form):
-    """The filter of the Audit page. Every field is optional and part of the address."""
+    """The filter of the Audit page. Every field is optional and part of the address.
+
+    The events that are offered are those of the chosen kind of object.
+    """
 
     action = forms.CharField(
         required=False,
@@ -312,8 +316,9 @@ class AuditFilter(forms.Form):
             }
         ),
     )
-    who = _chooser((), "Anyone")
+    about = _chooser(labels.SUBJECTS.items(), "Anything", "Kind of object")
     kind = _chooser((), "Any", "Event")
+    who = _chooser((), "Anyone")
     agent = forms.CharField(required=False, max_length=200)
     target = forms.CharField(required=False, max_length=200)
     since = MomentField(label="From (UTC)")
@@ -322,7 +327,9 @@ class AuditFilter(forms.Form):
     def __init__(self, *args: Any, people: Iterable[tuple[str, str]], kinds: Iterable[str], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         _offer(self, "who", people)
-        _offer(self, "kind", [(code, labels.event_label(code)) for code in kinds])
+        about, chosen = self.data.get("about"), self.data.get("kind")
+        offered = [code for code in kinds if not about or about in EVENT_KINDS[code].subjects or code == chosen]
+        _offer(self, "kind", [(code, labels.event_label(code)) for code in offered])
 
     def subject(self) -> UUID | None:
         """The id in the typed text, if there is one."""
@@ -341,7 +348,14 @@ class SightingFilter(forms.Form):
         required=False,
         max_length=500,
         label="Object",
-        widget=forms.TextInput(attrs={"type": "search", "placeholder": "Id, or address of its page"}),
+        widget=forms.TextInput(
+            attrs={
+                "type": "search",
+                "placeholder": "Target, id, or address of its page",
+                "list": "objects",
+                "autocomplete": "off",
+            }
+        ),
     )
     who = _chooser((), "Anyone")
     kind = _chooser(labels.SEEN.items(), "Any page", "Kind of page")

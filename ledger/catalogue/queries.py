@@ -285,6 +285,10 @@ def release(tenant_id: UUID, release_id: UUID) -> Release | None:
     return Release.objects.filter(tenant_id=tenant_id, id=release_id).first()
 
 
+def releases_by_id(tenant_id: UUID, ids: Collection[UUID]) -> list[Release]:
+    return list(Release.objects.filter(tenant_id=tenant_id, id__in=ids))
+
+
 def open_release(tenant_id: UUID, kind: str, version: str, *, tool: str = "") -> Release | None:
     """The release of that version of a policy or contract which has not ended."""
     ended = ("WITHDRAWN", "STOPPED", "ROLLED_BACK", "PROMOTED")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -32,6 +32,10 @@ class EventContent:
 
 def export(tenant_id: UUID, export_id: UUID) -> Export | None:
     return Export.objects.filter(tenant_id=tenant_id, id=export_id).first()
+
+
+def exports_by_id(tenant_id: UUID, ids: Collection[UUID]) -> list[Export]:
+    return list(Export.objects.filter(tenant_id=tenant_id, id__in=ids))
 
 
 def exports(tenant_id: UUID, *, order: str = "-id", after: UUID | None = None, limit: int = 50) -> list[Export]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime
 from uuid import UUID
 
@@ -17,6 +17,10 @@ OPEN = ("REQUESTED", "CONFIRMED")
 
 def erasure(tenant_id: UUID, erasure_id: UUID) -> Erasure | None:
     return fetch_one(Erasure, "tenant_id = $1 AND id = $2", tenant_id, erasure_id)
+
+
+def erasures_by_id(tenant_id: UUID, ids: Collection[UUID]) -> list[Erasure]:
+    return list(Erasure.objects.filter(tenant_id=tenant_id, id__in=ids))
 
 
 def erasures(

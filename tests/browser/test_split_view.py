@@ -77,7 +77,7 @@ def test_a_vote_from_the_side_panel_is_recorded_and_logged_like_one_from_its_own
     # The script has read the payload back from the page, and its digest is what the vote sends.
     assert form.locator("[name=rendering_digest]").input_value() == second.rendering_digest
     with tenancy(site.stage.tenant):
-        seen = accounts_queries.sightings(site.stage.tenant, thing=second.id)
+        seen = accounts_queries.sightings(site.stage.tenant, things=[second.id])
     assert [each.kind for each in seen] == ["approval"]
 
 

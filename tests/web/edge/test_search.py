@@ -7,6 +7,7 @@ from uuid import UUID
 import psycopg
 import pytest
 
+from approvals.sessions import queries as sessions
 from approvals.voting.queries import votes
 from console.search import operations, queries, rules
 from ledger import keystore
@@ -56,6 +57,30 @@ def test_tools_agents_and_people_are_found_by_name_and_people_only_by_those_who_
     assert "Agent support" in found(operator, "suppo")
     assert "Person Operator" in found(reviewer, "operator@")
     assert "Nothing found for operator@" in found(operator, "operator@")
+
+
+def test_a_tool_or_an_agent_is_found_with_its_newest_actions_and_sessions_each_kind_in_its_group(stage):
+    action_id = stage.propose(order_id="EX-4219", amount=2050)
+    operator = visitor(stage, "operator")
+    said = found(operator, "issue_ref")
+    assert said.index("Tools Tool issue_refund") < said.index("Refund 20.50 EUR to order EX-4219")
+    assert "Targets" not in said
+    with tenancy(stage.tenant):
+        action = actions.action(stage.tenant, action_id)
+        goal = sessions.session(stage.tenant, action.session_id).goal
+    said = found(operator, "suppo")
+    assert f"Sessions Session {goal} support" in said
+    assert said.index("Agents Agent support") < said.index("Sessions") < said.index("Actions")
+
+
+def test_a_code_is_found_with_its_words_and_leads_to_where_it_counts(stage):
+    operator = visitor(stage, "operator")
+    assert "Codes Code RT-12 " in found(operator, "rt-12")
+    assert "Code VALUE_MISMATCH Value mismatch" in found(operator, "value_mis")
+    page = operator.page("search", q="value mismatch")
+    assert f'href="/t/{stage.slug}/actions?discrepancy=VALUE_MISMATCH"' in page
+    assert "Code M-01 " in found(operator, "M-01")
+    assert "Nothing found for zz-99" in found(operator, "zz-99")
 
 
 def test_the_palette_lists_the_pages_that_this_person_may_open(stage):

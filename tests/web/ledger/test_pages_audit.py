@@ -7,6 +7,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.db import connection
 
+from console.web.labels import action_title
+from ledger.actions.queries import actions
 from ledger.db import tenancy
 from tests.support import builders
 from tests.support.browser_users import visitor, words
@@ -192,9 +194,11 @@ def test_events_are_filtered_by_object_with_suggestions_and_exported_as_a_table(
     assert '<option value="order/EX-CCC1">Target</option>' in offered
     table = reader.page("audit.csv", action="ccc1").splitlines()
     assert table[0].startswith("Id,Event,Object,Object kind,Object id,By,New state,Earlier state,When,")
-    assert all("order/EX-CCC1" in line or ",Approval," in line for line in table[1:])
+    assert all(",Refund order EX-CCC1," in line for line in table[1:])
     assert len(table) == rows(page) + 1
-    assert "CSV of events" in words(reader.page("audit/sightings"))
+    seen = words(reader.page("audit/sightings"))
+    assert f"CSV of events {reader.slug}" not in seen
+    assert "CSV of events" in seen
     assert reader.page("sightings.csv").startswith("Id,Who,Object,Object id,When")
 
 
@@ -207,3 +211,49 @@ def test_cases_and_incidents_are_exported_as_tables(stage):
         "Id,Severity,Incident,Category,Kind,Affected,Freezes,Opened,State,Closed"
     )
     assert operator.get("audit.csv").status_code == 403
+
+
+@pytest.mark.req("R-UI-12")
+def test_the_access_log_and_the_events_name_what_they_are_about(stage):
+    case = stage.case()
+    with tenancy(stage.tenant):
+        action = actions.action(stage.tenant, case.action_id)
+    title = action_title(action.operation_kind, action.target)
+    operator, reader = visitor(stage, "operator"), visitor(stage, "compliance")
+    for path in (f"cases/{case.id}", f"actions/{case.action_id}"):
+        operator.page(path)
+    visitor(stage, "reviewer").page(f"actions/{case.action_id}/narrative")
+    page = reader.page("audit/sightings")
+    for kind in ("Case", "Action", "Narrative"):
+        assert f"{kind} {title}" in words(page), kind
+    assert str(case.id) not in words(page)
+    assert f",Case {title}," in reader.page("sightings.csv")
+    assert f"Case {title}" in words(reader.page("audit", kind="case_opened"))
+    assert "Person Operator" in words(reader.page("audit", about="member"))
+
+
+@pytest.mark.req("R-UI-12")
+def test_the_access_log_is_filtered_by_the_name_of_an_object(stage):
+    first, second = stage.propose(order_id="EX-AAA1"), stage.propose(order_id="EX-BBB2")
+    operator = visitor(stage, "operator")
+    for each in (first, second):
+        operator.page(f"actions/{each}")
+    page = seen_by(stage, thing="aaa1")
+    assert rows(page) == 1
+    assert "Refund order EX-AAA1" in words(page)
+    offered = visitor(stage, "compliance").page("audit/objects", thing="aaa1")
+    assert '<option value="order/EX-AAA1">Target</option>' in offered
+    assert rows(seen_by(stage, thing="nothing-of-it")) == 0
+
+
+def test_a_kind_of_object_narrows_the_events_that_are_offered_and_found(stage):
+    stage.propose()
+    reader = visitor(stage, "compliance")
+    page = reader.page("audit", about="approval")
+    assert '<option value="approval_requested">' in page
+    assert '<option value="proposed">' not in page
+    found = words(page.split("<tbody>")[1])
+    assert "Approval requested" in found
+    assert "Action proposed" not in found
+    assert rows(reader.page("audit", about="approval", kind="proposed")) == 0
+    assert '<option value="proposed" selected>' in reader.page("audit", about="approval", kind="proposed")
