@@ -105,14 +105,14 @@ def _action(parts: IncidentParts, action: Action) -> dict[str, Any]:
 
 
 def _case(parts: IncidentParts, case: Case) -> dict[str, Any]:
-    owner = parts.names.get(case.claimed_by, "") if case.claimed_by else "unassigned"
+    owner = f"owned by {parts.names.get(case.claimed_by, 'somebody')}" if case.claimed_by else "unassigned"
     return {
         "href": reverse("case", args=[parts.slug, case.id]),
         "title": labels.discrepancy_label(case.discrepancy)
         if case.discrepancy
         else labels.case_reason_label(case.reason),
         "state": labels.CASES[case.state],
-        "sub": f"{case.tool} on {target_text(case.target)}, owned by {owner}",
+        "sub": f"{case.tool} on {target_text(case.target)}, {owner}",
         "since": case.opened_at,
     }
 

@@ -141,8 +141,21 @@ def _reading_text(event: LabelledEvent) -> str:
 
 
 def _classified_text(event: LabelledEvent) -> str:
+    return _reading_text(event) + _classification(event)
+
+
+def _compared_text(event: LabelledEvent) -> str:
+    """The comparison that follows a reading; the reading has an event of its own."""
+    return f"Compared with what was intended: {_reason_text(event)}{_classification(event)}"
+
+
+def _begun_text(event: LabelledEvent) -> str:
+    return f"{labels.event_label(event.kind)}: {_reason_text(event)}"
+
+
+def _classification(event: LabelledEvent) -> str:
     found = event.entry.get("reconciliation", {}).get("discrepancy_class")
-    return _reading_text(event) + (f" It was classified as {labels.discrepancy_label(found).lower()}." if found else "")
+    return f" It was classified as {labels.discrepancy_label(found).lower()}." if found else ""
 
 
 def _held_text(event: LabelledEvent) -> str:
@@ -219,7 +232,7 @@ RENDERERS: Final[dict[str, Callable[[LabelledEvent], str]]] = {
     "payload_mismatch": _mismatch,
     "observed": _observed_text,
     "lease_ended": _silence_text,
-    "verification_started": _reading_text,
+    "verification_started": _begun_text,
     "verification_waiting": _reading_text,
     "verification_timed_out": _reading_text,
     "verified": _reading_text,
@@ -227,9 +240,9 @@ RENDERERS: Final[dict[str, Callable[[LabelledEvent], str]]] = {
     "answer_checked": _reading_text,
     "answered": _reading_text,
     "answer_refused": _classified_text,
-    "reconciled": _reading_text,
-    "partially_reconciled": _classified_text,
-    "reconciliation_failed": _classified_text,
+    "reconciled": _compared_text,
+    "partially_reconciled": _compared_text,
+    "reconciliation_failed": _compared_text,
     "failed": _classified_text,
     "outcome_unknown": _classified_text,
     "held": _held_text,

@@ -28,6 +28,7 @@ def test_the_narrative_tells_who_asked_who_approved_what_ran_and_what_was_found(
         f"runner started attempt 1 on the stored payload with SHA-256 {approval.payload_hash}.",
         "the tool answered “success”. That is evidence, and not the outcome.",
         "Read back from shop:",
+        "Compared with what was intended:",
         "It was classified as no-op failure.",
         "A case was opened:",
         "events not sealed yet",
