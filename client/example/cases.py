@@ -213,12 +213,31 @@ def _write(stage: Stage, case: Case) -> Sent:
     )
 
 
+def _letters(stage: Stage, case: Case) -> Sent:
+    steps = [_letter(stage, case) for _ in range(3)]
+    for each in steps[:-1]:
+        stage.sessions.pop(each.session_id, None)
+    return replace(steps[-1], steps=tuple(each.action_id for each in steps if each.action_id))
+
+
+def _letter(stage: Stage, case: Case) -> Sent:
+    path = stage.document().replace("drafts/note", "letters/delay")
+    return stage.send(
+        case=case.name,
+        goal=f"{case.label} Write to a customer that the parcel is late: {path}.",
+        tool="write_document",
+        arguments=document_of(path, "Your parcel is late. We are sorry. Ines\n"),
+        target=f"document/{path}",
+    )
+
+
 _TRUE = "reconciled: the shop shows what was asked for"
 _CASE = "a case is open"
 
 TABLE = (
     Case("clean_refund", "clean refund, approved", _TRUE, _approved_refund),
     Case("document_delete", "document delete, waits for approval", _TRUE, _delete),
+    Case("letters", "three letters, decided together", _TRUE, _letters),
     Case(
         "no_effect",
         "tool says success, row unchanged",

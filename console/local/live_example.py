@@ -23,8 +23,13 @@ from console.local.processes import Program
 
 TENANT = "example"
 DATABASE = "shop"
-FIRST_POLICY = f"approval={ROOT / 'client' / 'example' / 'policies' / 'approval.json'}"
-"""What the example's tenant begins with: people may agree to standing approvals."""
+FOUNDED_WITH = (
+    *("--policy", f"approval={ROOT / 'client' / 'example' / 'policies' / 'approval.json'}"),
+    *("--also", "reviewer", "--also", "administrator"),
+)
+"""How the example's tenant is created: with two reviewers and two administrators, so that second persons, delegation
+and standing approvals can be tried, and with letters that are decided together.
+"""
 ADMIN, WRITER, READER = "shop_admin", "shop_writer", "shop_reader"
 BROKER_DATABASE = 1
 RANK = 3

@@ -191,7 +191,7 @@ class Startup:
     def bootstrap(self, draft: Path) -> None:
         # Whoever tries the console on one machine sees the guard as it is without strict mode (docs/guard.md).
         words = ["bootstrap", "--tenant", self.tenant, "--messages", "pass", "--json"]
-        words += ["--policy", live_example.FIRST_POLICY] if self.example else []
+        words += list(live_example.FOUNDED_WITH) if self.example else []
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "wb") as file:
             answer = subprocess.run(

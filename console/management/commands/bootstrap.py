@@ -1,6 +1,7 @@
 """`manage.py bootstrap --tenant SLUG`: create a tenant with its first people and keys.
 
-1. One person per role and one key per kind; passwords and keys are random, and shown this once.
+1. One person per role, a further one for each `--also ROLE`, and one key per kind; passwords and keys are random, and
+   shown this once.
 2. All of it or nothing: the secrets are written out before the commit, so that a crash in between leaves secrets that
    open nothing, and never a tenant whose secrets nobody has seen.
 3. A tenant that exists is left alone, and the refusal is one sentence.
@@ -61,6 +62,14 @@ class Command(BaseCommand):
             help="start with this policy instead of the default one; once for each kind",
         )
         parser.add_argument(
+            "--also",
+            action="append",
+            default=[],
+            choices=accounts_operations.ROLES,
+            metavar="ROLE",
+            help="a further person with this role, such as a second administrator; repeatable",
+        )
+        parser.add_argument(
             "--messages",
             choices=tuple(MODES),
             help="what becomes of an agent's report that cites nothing and that the record does not support: "
@@ -74,6 +83,7 @@ class Command(BaseCommand):
         tenant: str,
         name: str | None = None,
         policy: Sequence[str] = (),
+        also: Sequence[str] = (),
         messages: str | None = None,
         as_json: bool = False,
         **options: Any,
@@ -84,12 +94,14 @@ class Command(BaseCommand):
             raise CommandError(f"The tenant {tenant} already exists; nothing was changed.")
         first = _with_mode(dict(map(_read_policy, policy)), messages)
         with transaction.atomic():
-            made = set_up_tenant(slug=tenant, name=name or tenant, policies=first, at=timezone.now())
+            made = set_up_tenant(slug=tenant, name=name or tenant, policies=first, also=also, at=timezone.now())
             self.stdout.write(json.dumps(made, indent=1) if as_json else _as_text(made))
             self.stdout.flush()
 
 
-def set_up_tenant(*, slug: str, name: str, policies: Mapping[str, Mapping[str, Any]], at: datetime) -> dict[str, Any]:
+def set_up_tenant(
+    *, slug: str, name: str, policies: Mapping[str, Mapping[str, Any]], also: Sequence[str] = (), at: datetime
+) -> dict[str, Any]:
     """Create everything in the caller's transaction; return the secrets to show once."""
     host = urlsplit(settings.COUNTERFOIL_PUBLIC_URL).hostname or "localhost"
     tenant = registration.set_up_tenant(
@@ -97,7 +109,13 @@ def set_up_tenant(*, slug: str, name: str, policies: Mapping[str, Mapping[str, A
     )
     return {
         "tenant": {"id": str(tenant.id), "slug": tenant.slug, "name": tenant.name, "origin": tenant.origin},
-        "people": [_add_person(tenant.id, slug, role, at=at) for role in accounts_operations.ROLES],
+        "people": [
+            *(_add_person(tenant.id, slug, role, at=at) for role in accounts_operations.ROLES),
+            *(
+                _add_person(tenant.id, slug, role, number=list(also[: place + 1]).count(role) + 1, at=at)
+                for place, role in enumerate(also)
+            ),
+        ],
         "keys": {
             kind: accounts_operations.create_key(
                 tenant_id=tenant.id, kind=kind, name=f"first {kind}", by=ledger.SYSTEM, at=at
@@ -150,13 +168,14 @@ def _read_policy(given: str) -> tuple[str, dict[str, Any]]:
     return kind, document
 
 
-def _add_person(tenant_id: UUID, slug: str, role: str, *, at: datetime) -> dict[str, str]:
-    username, password = f"{role}@{slug}", secrets.token_urlsafe(PASSWORD_BYTES)
+def _add_person(tenant_id: UUID, slug: str, role: str, *, number: int = 1, at: datetime) -> dict[str, str]:
+    suffix = "" if number == 1 else f"-{number}"
+    username, password = f"{role}{suffix}@{slug}", secrets.token_urlsafe(PASSWORD_BYTES)
     member = accounts_operations.add_member(
         tenant_id=tenant_id,
         username=username,
         password=password,
-        name=role.capitalize(),
+        name=f"{role.capitalize()}{suffix.replace('-', ' ')}",
         roles=frozenset({role}),
         by=ledger.SYSTEM,
         at=at,
