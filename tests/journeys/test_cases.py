@@ -82,6 +82,7 @@ TABLE = [
         path=DONE,
         told=("COMPLETED", CONFIRMED),
     ),
+    row(case="letters", approved=True, path=DONE, told=("COMPLETED", CONFIRMED)),
     row(
         pytest.mark.req("R-DC-02", "R-RP-04", "R-RI-12"),
         case="no_effect",

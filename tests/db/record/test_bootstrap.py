@@ -51,6 +51,19 @@ def test_each_role_has_one_person_who_can_sign_in():
         assert not user.is_superuser
 
 
+def test_further_people_of_a_role_are_made_where_they_are_asked_for():
+    people = made("--also", "reviewer", "--also", "administrator", "--also", "reviewer")["people"]
+    assert [each["username"] for each in people[4:]] == [
+        "reviewer-2@orchid",
+        "administrator-2@orchid",
+        "reviewer-3@orchid",
+    ]
+    second = User.objects.get(username="administrator-2@orchid")
+    (place,) = accounts_queries.memberships(second)
+    assert (place.is_administrator, place.is_reviewer) == (True, False)
+    assert accounts_queries.name_of(place) == "Administrator 2"
+
+
 def test_each_kind_has_one_key_of_the_tenant():
     answer = made()
     assert list(answer["keys"]) == ["agent", "exec", "oper", "audit"]
