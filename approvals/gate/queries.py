@@ -18,7 +18,7 @@ from django.db.models import (
     Value,
 )
 
-from approvals.agents.rules.acceptance import UNDISCLOSED_NAMES, CallTally, sum_tallies
+from approvals.agents.rules.acceptance import HELD_BACK, UNDISCLOSED_NAMES, CallTally, sum_tallies
 from approvals.gate.rules import agent_evidence
 from approvals.gate.rules.agent_evidence import EvidenceItem
 from approvals.models import (
@@ -201,7 +201,7 @@ def call_tallies(
 
     Only the newest `MOST_CALLS` of the period count: nobody waits for a table of hundreds of millions.
     """
-    found = calls_between(tenant_id, since=since, until=until, **about)
+    found = calls_between(tenant_id, since=since, until=until, **about).exclude(code__in=HELD_BACK)
     edge = found.order_by("-id").values_list("id", flat=True)[MOST_CALLS : MOST_CALLS + 1].first()
     found = found.filter(id__gt=edge) if edge is not None else found
     keys = list(by)
@@ -239,7 +239,7 @@ def two_periods(
     rows = execute(
         _TWO_PERIODS.replace("{column}", column),
         *(tenant_id, lower_bound(before), lower_bound(since), lower_bound(until), MOST_CALLS),
-        step,
+        *(step, list(UNDISCLOSED_NAMES), list(HELD_BACK)),
     )
     found = TwoPeriods(by_step={}, by_column={}, earlier=CallTally())
     for is_later, without_bin, bin_, value, *counts in rows:
@@ -256,7 +256,7 @@ def two_periods(
 
 _COLUMNS: Final = ("agent_id", "tool", "model_tier", "disclosed")
 _NEWEST = """(SELECT id, at, accepted, category, code, action_id, {column} AS sliced FROM approvals_call
-    WHERE tenant_id = $1 AND id >= {first} AND id < {last} ORDER BY id DESC LIMIT $5)"""
+    WHERE tenant_id = $1 AND id >= {first} AND id < {last} AND code <> ALL($8) ORDER BY id DESC LIMIT $5)"""
 # Failed executions are read from the first to the last action of the calls that are counted, not of the whole period.
 _FAILED = """(SELECT id FROM ledger_action WHERE tenant_id = $1 AND phase = 'FAILED' AND attempt_count > 0
     AND id >= (SELECT action_id FROM {calls} WHERE action_id IS NOT NULL ORDER BY action_id LIMIT 1)
@@ -266,7 +266,7 @@ WITH earlier AS MATERIALIZED {_NEWEST.format(column="{column}", first="$2", last
     later AS MATERIALIZED {_NEWEST.format(column="{column}", first="$3", last="$4")}
 SELECT later, GROUPING(bin) = 1, bin, sliced, count(*), count(*) FILTER (WHERE accepted),
     count(*) FILTER (WHERE category = 'phantom'), count(*) FILTER (WHERE category = 'argument_hallucination'),
-    count(*) FILTER (WHERE code = 'UNDISCLOSED_TOOL'), count(*) FILTER (WHERE accepted AND failed IS NOT NULL)
+    count(*) FILTER (WHERE code = ANY($7)), count(*) FILTER (WHERE accepted AND failed IS NOT NULL)
 FROM (
     SELECT c.*, date_bin($6, c.at, TIMESTAMPTZ '2000-01-01 00:00+00') AS bin, f.id AS failed
     FROM (SELECT *, false AS later FROM earlier UNION ALL SELECT *, true FROM later) AS c

@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
-from approvals.agents.rules.acceptance import UNDISCLOSED_NAMES
+from approvals.agents.rules.acceptance import HELD_BACK, UNDISCLOSED_NAMES
 from approvals.gate import queries as gate
 from console.metrics import queries
 from console.metrics.rules.facts import (
@@ -231,6 +231,8 @@ def _count_calls(tenant_id: UUID, hours: Sequence[datetime]) -> None:
     for hour, tool, agent, accepted, code, category, made, failed in gate.count_calls(tenant_id, hours):
         if registered is None:
             registered = catalogue.first_classes(tenant_id)
+        if code in HELD_BACK:
+            continue
         kind = next((each for name, each, since in registered if name == tool and since < hour + _HOUR), "")
         here = found.setdefault((hour, tool, agent, kind), Counter())
         here["calls"] += made

@@ -3,7 +3,8 @@
 1. Every call is in one measuring class. `valid` and `valid_execution_failed` passed the gate; the tool of the second
    then failed. `argument_hallucination` named a real tool wrongly, `phantom` a tool that exists nowhere;
    `gate_rejection` is every other refusal, an undisclosed tool among them (R-MC-14, C-30, C-36).
-2. A rate is a share of all calls of its period; without a call there is none, and that is no zero.
+2. A rate is a share of all calls of its period; without a call there is none, and that is no zero. A call that a freeze
+   held back counts in none: it says nothing about the agent.
 3. The phantom share is healthy below 2 % (`HEALTHY_PHANTOMS`, M-25). It counts phantom calls and nothing else: a few
    malformed calls in a hundred are usual (C-37).
 4. Flags: PHANTOM_SHARE at 2 % or more, LOW_ACCEPTANCE below the tenant's floor, both only over enough calls; PROBING
@@ -25,6 +26,8 @@ from typing import Any
 
 UNDISCLOSED_NAMES = ("PHANTOM_TOOL", "UNDISCLOSED_TOOL")
 """The codes of refused calls of names that a session was not shown (rule 6)."""
+HELD_BACK = ("TARGET_FROZEN",)
+"""The codes of refused calls that count in no rate (rule 2)."""
 
 HEALTHY_PHANTOMS = 0.02
 CHECKLIST = (

@@ -13,7 +13,6 @@ from django.utils import timezone
 from ninja import Router
 
 from approvals.agents.operations import withheld_tools
-from approvals.agents.rules.acceptance import share
 from approvals.agents.rules.relevance import WithheldReason, WithheldTool
 from approvals.execution.operations import executions
 from approvals.execution.operations.executions import StartedExecution, StartRequest
@@ -86,14 +85,13 @@ def open_session(request: HttpRequest, body: schemas.SessionBody) -> schemas.Ses
 @in_tenancy
 def get_session(request: HttpRequest, session_id: UUID) -> schemas.SessionState:
     session = visible_session(request, session_id)
-    made = session.calls_accepted + session.calls_refused
     tally = calls_read.call_tally(
         session.tenant_id, since=session.pinned_at, until=timezone.now(), session_id=session.id
     )
     waiting = actions.actions(session.tenant_id, session=session.id, state="VALIDATED", before=None, limit=500)
     return schemas.SessionState.of(
         session,
-        acceptance_rate=share(session.calls_accepted, made),
+        acceptance_rate=tally.acceptance_rate,
         attempted_undisclosed=tally.undisclosed,
         phantom_share=tally.phantom_share,
         flags=["PROBING"] if session.probing_at is not None else [],

@@ -221,6 +221,8 @@ def _count(tally: Tally, events: list[dict[str, Any]], readings: list[dict[str, 
 def _count_call(
     cells: defaultdict[Cell, Tally], call: dict[str, Any], tools: list[dict[str, str]], failed: set[str]
 ) -> None:
+    if call["code"] == "TARGET_FROZEN":
+        return
     hour, category = call["at"][:13], call["category"]
     tool = "" if category == "phantom" else call["tool"]
     known = [each["class"] for each in tools if each["tool"] == tool and each["registered_at"][:13] <= hour]

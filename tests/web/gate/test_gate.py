@@ -10,10 +10,13 @@ from uuid import UUID, uuid4
 
 import pytest
 from django.db import DatabaseError, connection, transaction
+from django.utils import timezone
 
+from approvals.agents.rules.acceptance import CallTally
 from approvals.gate import queries as calls_read
 from approvals.gate.rules.layers import CODES
 from approvals.models import Call, Session
+from console import tasks as console_tasks
 from ledger.db import execute, tenancy
 from ledger.record.queries import events as events_queries
 from ledger.record.queries import evidence
@@ -110,6 +113,24 @@ def test_words_that_tell_the_console_to_look_away_change_no_verdict(shop: Worksh
 
 
 # The seven layers
+
+
+def test_a_call_that_a_freeze_held_back_lowers_no_rate_of_the_agent(shop: Workshop):
+    session = shop.session()
+    one(shop, session, arguments=DELETE)
+    shop.operator.post("/freezes", {"scope": "tool", "value": "write_document", "reason": "Wait."})
+    held = one(shop, session, "write_document", document("a/b.md", "x"))
+    assert code(held) == "TARGET_FROZEN"
+    assert shop.agent.get(f"/sessions/{session['session_id']}").json()["acceptance_rate"] == 1.0
+    with tenancy(shop.tenant):
+        at = timezone.now()
+        week = {"before": at - timedelta(days=2), "since": at - timedelta(days=1), "until": at + timedelta(minutes=1)}
+        compared = calls_read.two_periods(shop.tenant, "agent_id", step=timedelta(hours=1), **week)
+    assert compared.by_column["librarian"] == CallTally(made=1, accepted=1)
+    console_tasks.count_metrics()
+    told = shop.operator_key.get("/metrics/summary").json()
+    assert {each["id"]: each["value"] for each in told["figures"]}["M-20"] == 1
+    assert told["counts"]["calls"] == 1
 
 
 @pytest.mark.req("R-TC-15", "R-TG-04", "R-TC-17")
