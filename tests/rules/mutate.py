@@ -29,9 +29,10 @@ ROOT = Path(__file__).resolve().parents[2]
 TESTS = (
     *(
         f"tests/rules/reporting/test_{name}.py"
-        for name in ("report", "sentences", "word", "at_stake", "success_patterns")
+        for name in ("report", "sentences", "every_outcome", "word", "at_stake", "session_reports", "success_patterns")
     ),
-    *("tests/rules/reporting", "tests/rules/record/test_outcomes.py", "tests/rules/record/test_what_is_said.py"),
+    *("tests/rules/record/test_outcomes.py", "tests/rules/reporting/test_facts.py"),
+    "tests/rules/record/test_what_is_said.py",
 )
 HISTORIES = (150, 800, 1500, 3000)
 """How many histories the property tests look through: made once, before the mutants."""
@@ -123,7 +124,9 @@ def _run(path: Path, mutant: Mutant, tests: tuple[str, ...]) -> None:
         sys.modules[name] = module
         exec(compile(mutant.source, str(path), "exec"), module.__dict__)
         setattr(importlib.import_module(module.__package__), name.rpartition(".")[2], module)
-        code = int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-c", "tests/rules/pytest.ini", *_QUIET, *tests]))
+        asked = ("-x", "-q", "-p", "no:cacheprovider", "-c", "tests/rules/pytest.ini", *_QUIET)
+        # One after another, so that what an earlier one kills never waits for the collection of the rest.
+        code = next((code for each in tests if (code := int(pytest.main([*asked, each])))), 0)
     finally:
         os._exit(code)
 
