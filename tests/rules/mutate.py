@@ -1,8 +1,8 @@
 """Mutation testing of pure rules, not part of `make test`: `python -m tests.rules.mutate FILE …`.
 
 Each mutant changes one place of one module: a comparison, `and`, `or`, `not`, a condition, a whole number, a flag or a
-text that is no docstring. The tests that need no server then run on it, in a process of its own, up to the first
-failure. A mutant for which no test fails survived: its line is printed with what was changed.
+text; docstrings and decorators stay. The tests that need no server then run on it, in a process of its own, up to the
+first failure. A mutant for which no test fails survived: its line is printed with what was changed.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def mutants_of(source: str) -> Iterator[Mutant]:
     """Every mutant of a module, in the order of its lines."""
     tree = ast.parse(source)
     for place, node in enumerate(ast.walk(tree)):
-        for change in _changes(node, _texts_to_keep(tree)):
+        for change in _changes(node, _lines_to_keep(tree)):
             other = copy.deepcopy(tree)
             target = list(ast.walk(other))[place]
             before = ast.unparse(target)
@@ -73,11 +73,13 @@ def mutants_of(source: str) -> Iterator[Mutant]:
             yield Mutant(getattr(node, "lineno", 0), f"{before}  ->  {ast.unparse(target)}", ast.unparse(other))
 
 
-def _texts_to_keep(tree: ast.Module) -> set[int]:
-    """The lines of docstrings and of texts that stand alone, as after a constant."""
-    return {
+def _lines_to_keep(tree: ast.Module) -> set[int]:
+    """The lines of docstrings, of texts that stand alone, as after a constant, and of decorators."""
+    alone = {
         node.lineno for node in ast.walk(tree) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
     }
+    decorated = (node.decorator_list for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    return alone | {each.lineno for decorators in decorated for each in decorators}
 
 
 def _changes(node: ast.AST, kept: set[int]) -> Iterator:
@@ -149,8 +151,9 @@ def main() -> None:
         every = list(mutants_of(path.read_text()))
         drawn = random.Random(given.seed).sample(every, min(given.most or len(every), len(every)))
         counts = Counter[bool]()
+        tests = tuple(sorted(given.tests, key=lambda each: path.stem not in each))
         for mutant in sorted(drawn, key=lambda each: each.line):
-            killed = is_killed(path, mutant, tuple(given.tests))
+            killed = is_killed(path, mutant, tests)
             counts[killed] += 1
             if not killed:
                 _tell(f"{module}:{mutant.line}: {mutant.change}")
