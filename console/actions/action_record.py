@@ -204,7 +204,7 @@ def _read_back(record: ActionRecord) -> dict[str, Any]:
 
 def action_timeline(record: ActionRecord) -> list[dict[str, Any]]:
     """Every event of the action in order, as the ledger has it."""
-    return [_event_row(record, event, detail or {}, _finding(entry)) for event, entry, detail in record.history]
+    return [_event_row(record, event, detail or {}, entry) for event, entry, detail in record.history]
 
 
 def event_rows(
@@ -246,15 +246,13 @@ def _note_line(detail: dict[str, Any], names: dict[UUID, str], called: dict[str,
     return until + str(detail.get("reason") or "")
 
 
-def _finding(entry: dict[str, Any] | None) -> str:
-    return ((entry or {}).get("reconciliation") or {}).get("discrepancy_class") or ""
-
-
-def _event_row(record: ActionRecord, event: Event, detail: dict[str, Any], finding: str = "") -> dict[str, Any]:
+def _event_row(
+    record: ActionRecord, event: Event, detail: dict[str, Any], entry: dict[str, Any] | None
+) -> dict[str, Any]:
     moved = event.state != event.from_state
     word = labels.event_label(event.kind)
-    state = labels.step_label("action", event.kind, event.state, detail or None, finding)
-    family = str(sentences.FAMILIES[outcome_of_step(event.state, event.kind, finding)]) if moved else ""
+    state = labels.step_label("action", event.kind, event.state, detail or None, entry)
+    family = str(sentences.FAMILIES[outcome_of_step(event.state, event.kind, entry)]) if moved else ""
     return {
         "kind": event.kind,
         "seq": event.seq,

@@ -31,6 +31,7 @@ from ledger.actions.queries import search
 from ledger.record.operations import SYSTEM_ACTOR
 from ledger.record.queries import events
 from ledger.record.rules.event_kinds import EVENT_KINDS
+from ledger.record.rules.lifecycle import State
 from ledger.verification.queries import storage
 from reviews import queries as after
 
@@ -345,6 +346,11 @@ def _events(
 ) -> SafeString:
     places = search.log_positions(request.tenant.id, [(each.subject_id, each.seq) for each in found])
     titles = titles_of(request.tenant.id, [(each.subject_kind, each.subject_id) for each in found])
+    # Only of a success the entry tells which one it was.
+    settled = [
+        (each.subject_id, each.seq) for each in found if each.state == State.RECONCILED_SUCCESS != each.from_state
+    ]
+    entries = events.entries_at(request.tenant.id, settled) if settled else {}
     names, seen = [each.name for each in shown], {"as_of": request.as_of}
     rows = []
     for each in found:
@@ -354,6 +360,7 @@ def _events(
             actor=called.get(each.actor_id, each.actor_kind),
             place=places.get((each.subject_id, each.seq)),
             title=titles.get(each.subject_id, ""),
+            state=_state_change(each, entries.get((each.subject_id, each.seq))),
             when=moment(seen, each.at),
         )
         rows.append(f'<tr data-item data-part="{each.id}">{"".join(cells[name] for name in names)}</tr>')
@@ -361,7 +368,14 @@ def _events(
 
 
 def _cells(
-    request: TenantRequest, event: search.FoundEvent, *, actor: str, place: Any, title: str, when: SafeString
+    request: TenantRequest,
+    event: search.FoundEvent,
+    *,
+    actor: str,
+    place: Any,
+    title: str,
+    state: str,
+    when: SafeString,
 ) -> dict[str, str]:
     href = reverse("event", args=[request.tenant.slug, event.subject_id, event.seq])
     page = _page(request, event.subject_kind, event.subject_id)
@@ -373,7 +387,7 @@ def _cells(
         "event": f'<td class="nowrap"><a class="open" href="{href}" data-inspect>{word}</a></td>',
         "object": f'<td class="clip">{about}</td>',
         "by": f'<td class="nowrap">{plainly(actor)}</td>',
-        "state": f'<td class="nowrap muted roomy">{_state_change(event)}</td>',
+        "state": f'<td class="nowrap muted roomy">{state}</td>',
         "index": f'<td class="nowrap mono">{standing(place)}</td>',
         "when": f'<td class="num fit">{when}</td>',
         "kind": f'<td class="nowrap mono">{escape(event.kind)}</td>',
@@ -382,10 +396,10 @@ def _cells(
     }
 
 
-def _state_change(event: search.FoundEvent) -> str:
+def _state_change(event: search.FoundEvent, entry: dict[str, Any] | None) -> str:
     if event.state == event.from_state:
         return ""
-    reached = labels.step_label(event.subject_kind, event.kind, event.state)
+    reached = labels.step_label(event.subject_kind, event.kind, event.state, entry=entry)
     return "" if reached == labels.event_label(event.kind) else escape(reached)
 
 

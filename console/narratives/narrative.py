@@ -142,8 +142,7 @@ def _build_narrative(tenant: Tenant, title: str, facts: list[tuple[str, str]], r
 
 def _line(slug: str, event: Event, said: LabelledEvent, *, place: LogPosition | None, broken: str) -> NarrativeLine:
     moved = event.state != event.from_state
-    finding = (said.entry.get("reconciliation") or {}).get("discrepancy_class") or ""
-    state = labels.step_label(event.subject_kind, event.kind, event.state, said.detail or None, finding)
+    state = labels.step_label(event.subject_kind, event.kind, event.state, said.detail or None, said.entry or None)
     return NarrativeLine(
         at=event.at,
         text=f"{labels.event_label(event.kind)}. {ERASED}" if _is_emptied(event, said) else event_sentence(said),

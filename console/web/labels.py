@@ -359,22 +359,27 @@ def outcome_label(action: outcomes.ActionView) -> str:
 
 
 def step_label(
-    subject_kind: str, kind: str, state: str, detail: Mapping[str, Any] | None = None, discrepancy: str = ""
+    subject_kind: str,
+    kind: str,
+    state: str,
+    detail: Mapping[str, Any] | None = None,
+    entry: Mapping[str, Any] | None = None,
 ) -> str:
     """The label of the state after an event: the outcome of an action, the state of anything else.
 
-    `discrepancy` is the finding on record after it, where it is at hand.
+    Without the `detail` or the `entry` that would tell outcomes apart, it is the event's own label.
     """
     if (subject_kind, kind) == ("action", "validated"):
-        # Whether people are asked stands in the event; without it, only that the gate accepted is known.
         if detail is None:
             return event_label(kind)
         return OUTCOMES[_O.WAITING_FOR_APPROVAL if detail.get("approval_required") else _O.READY]
     if (subject_kind, state) == ("action", "RECONCILIATION_FAILED"):
         # What follows is decided by a later event; only some of these are rolled back.
         return event_label("reconciliation_failed")
-    is_action = subject_kind == "action"
-    return OUTCOMES[outcomes.outcome_of_step(state, kind, discrepancy)] if is_action else sentence_case(state)
+    if subject_kind != "action":
+        return sentence_case(state)
+    outcome = outcomes.outcome_of_step(state, kind, entry)
+    return event_label(kind) if entry is None and outcome is _O.VERIFIED else OUTCOMES[outcome]
 
 
 def sentence_case(code: str) -> str:

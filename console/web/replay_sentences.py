@@ -85,7 +85,8 @@ def _runs(count: int) -> str:
 def _end_label(one: Judgement) -> str:
     """The state in which a judgement ends, with the row that decided."""
     last = one.steps[-1] if one.steps else None
-    word = labels.step_label("action", str(last["kind"]) if last else "", one.ends_in)
+    entry = {"reconciliation": {"discrepancy_class": one.verdict.get("discrepancy")}}
+    word = labels.step_label("action", str(last["kind"]) if last else "", one.ends_in, entry=entry)
     return f"“{word}”{f' by {one.recovery}' if one.recovery else ''}"
 
 

@@ -14,7 +14,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, Protocol
@@ -168,6 +168,9 @@ BY_WORD: Final = frozenset(
 )
 """The outcomes that a person's word settled, whatever was read before."""
 
+AS_REQUESTED: Final = frozenset({_O.VERIFIED, _O.UNCHANGED})
+"""The outcomes of changes that a reading settled as requested: made by the action, or there before it."""
+
 NEVER_RAN: Final = frozenset(
     {_O.REJECTED, _O.CHANGES_REQUESTED, _O.REPLACED, _O.EXPIRED, _O.BLOCKED, _O.CANCELLED},
 )
@@ -204,17 +207,25 @@ def outcome_of(action: ActionView) -> Outcome:
     found = BY_KIND.get((state, action.reached_by), BY_STATE[state])
     if state is State.VALIDATED and action.approval_id is None:
         return Outcome.READY
-    if found is Outcome.VERIFIED and action.side_effect_class == SideEffectClass.READ_ONLY:
-        return Outcome.ANSWERED
-    return Outcome.UNCHANGED if found is Outcome.VERIFIED and action.discrepancy == NO_OP else found
+    return _kind_of_success(action.side_effect_class, action.discrepancy) if found is Outcome.VERIFIED else found
 
 
-def outcome_of_step(state: str, kind: str, discrepancy: str = "") -> Outcome:
-    """The outcome after an event of this kind that left its action in this state, with this finding."""
+def outcome_of_step(state: str, kind: str, entry: Mapping[str, Any] | None = None) -> Outcome:
+    """The outcome after an event of this kind that left its action in this state, with this entry if it is at hand."""
     if kind == ANSWERED_KIND:
         return Outcome.ANSWERED
     found = BY_KIND.get((State(state), kind), BY_STATE[State(state)])
-    return Outcome.UNCHANGED if found is Outcome.VERIFIED and discrepancy == NO_OP else found
+    if found is not Outcome.VERIFIED or entry is None:
+        return found
+    return _kind_of_success(
+        entry.get("side_effect_class"), (entry.get("reconciliation") or {}).get("discrepancy_class")
+    )
+
+
+def _kind_of_success(side_effect_class: str | None, discrepancy: str | None) -> Outcome:
+    if side_effect_class == SideEffectClass.READ_ONLY:
+        return Outcome.ANSWERED
+    return Outcome.UNCHANGED if discrepancy == NO_OP else Outcome.VERIFIED
 
 
 UNKNOWN_STATES: Final = (State.UNKNOWN, State.VERIFICATION_TIMEOUT)

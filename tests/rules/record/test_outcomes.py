@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from console.web import labels
 from ledger.record.rules.lifecycle import State
-from ledger.record.rules.outcomes import BY_STATE, WORDS, Outcome, outcome_of, outcome_of_step
+from ledger.record.rules.outcomes import BY_STATE, WORDS, Outcome, outcome_of
 from tests.support.standings import EXAMPLES, Standing
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -72,8 +74,24 @@ def test_an_action_that_found_nothing_to_change_is_no_verified_one():
     assert word(State.RECONCILED_SUCCESS, "reconciled", discrepancy="NO_OP_SUCCESS") == "No change needed"
     assert word(State.RECONCILED_SUCCESS, "reconciled", discrepancy="PROPAGATION_DELAY") == "Verified"
     assert word(State.RECONCILED_SUCCESS, "attested_present", discrepancy="NO_OP_SUCCESS") == "Attested (not verified)"
-    assert outcome_of_step("RECONCILED_SUCCESS", "reconciled", "NO_OP_SUCCESS") is Outcome.UNCHANGED
-    assert outcome_of_step("RECONCILED_SUCCESS", "reconciled") is Outcome.VERIFIED
+
+
+@pytest.mark.parametrize(
+    ("entry", "label"),
+    [
+        ({"reconciliation": {"discrepancy_class": "NO_OP_SUCCESS"}}, "No change needed"),
+        ({"reconciliation": {"discrepancy_class": None}}, "Verified"),
+        ({"side_effect_class": "READ_ONLY"}, "Answered"),
+        (None, "Reconciled"),
+    ],
+)
+def test_the_last_step_of_an_action_is_labelled_as_its_outcome(entry: dict[str, Any] | None, label: str):
+    """And by its event alone where the entry that tells them apart is not at hand."""
+    assert labels.step_label("action", "reconciled", "RECONCILED_SUCCESS", entry=entry) == label
+    assert (
+        labels.step_label("action", "attested_present", "RECONCILED_SUCCESS", entry=entry) == "Attested (not verified)"
+    )
+    assert labels.step_label("action", "answered", "RECONCILED_SUCCESS", entry=entry) == "Answered"
 
 
 def test_waiting_for_approval_and_ready_to_run_have_different_words():

@@ -86,7 +86,7 @@ def said_of(walk: Walk) -> Iterator[tuple[str, str]]:
             "narrative",
             event_sentence(LabelledEvent(kind=walk.reached_by, who="Reviewer", detail={}, entry=walk.entry)),
         )
-        yield "timeline", labels.step_label("action", walk.reached_by, str(walk.state))
+        yield "timeline", labels.step_label("action", walk.reached_by, str(walk.state), entry=walk.entry)
     for found in dict.fromkeys(reports(walk)):
         yield from told_by(walk.state, walk.contradicted, walk.reversed, found, walk.discrepancy)
         yield "receipt", status_line(recorded(walk, found), None).text
