@@ -9,6 +9,7 @@ from uuid import UUID
 
 import orjson
 
+from approvals.agents.rules.acceptance import UNDISCLOSED_NAMES
 from approvals.policy.rules import autonomy, policy
 from approvals.policy.rules.autonomy import AutonomyPolicy
 from approvals.policy.rules.policy import ApprovalPolicy
@@ -33,7 +34,7 @@ _CALLS = (
     " AND v.version = s.agent_version"
     " CROSS JOIN LATERAL (SELECT count(*) FILTER (WHERE accepted) AS accepted,"
     " count(*) FILTER (WHERE NOT accepted) AS refused,"
-    " count(*) FILTER (WHERE NOT accepted AND code = 'UNDISCLOSED_TOOL') AS undisclosed,"
+    " count(*) FILTER (WHERE NOT accepted AND code = ANY($6)) AS undisclosed,"
     " count(*) FILTER (WHERE NOT accepted AND code = 'ASK_DRIFT') AS drifts FROM approvals_call b"
     " WHERE b.tenant_id = c.tenant_id AND b.session_id = c.session_id AND b.id < c.id) p"
     " WHERE c.tenant_id = $1 AND c.id >= $2 AND c.id < $3 AND (c.accepted OR c.code = ANY($4))"
@@ -45,7 +46,8 @@ def past_calls(tenant_id: UUID, *, since: datetime, until: datetime, limit: int)
     """The newest calls of a period that the policies decided about, oldest first; and how many of those cannot be
     decided again, because their arguments were erased or a policy of their time is not there.
     """
-    rows = execute(_CALLS, tenant_id, lower_bound(since), lower_bound(until), REFUSED_BY_POLICY, limit)
+    period = (lower_bound(since), lower_bound(until))
+    rows = execute(_CALLS, tenant_id, *period, REFUSED_BY_POLICY, limit, list(UNDISCLOSED_NAMES))
     entries = events.entries(tenant_id, [(row[7], 1) for row in rows])
     policies = _PoliciesThen(tenant_id)
     found = [_past_call(tenant_id, row, entries.get(row[7]), policies) for row in reversed(rows)]

@@ -17,6 +17,7 @@ from uuid import UUID
 from django.db import OperationalError
 
 from approvals.agents.operations import agent_flags
+from approvals.agents.rules.acceptance import UNDISCLOSED_NAMES
 from approvals.gate import queries as gate_queries
 from approvals.gate.operations.actions import (
     CallAnswer,
@@ -341,7 +342,7 @@ def _write_call(session: Session, call: Call, verdict: GateVerdict, written: tup
     counted = {
         "calls_accepted": verdict.accepted,
         "calls_refused": not verdict.accepted,
-        "undisclosed_attempts": not verdict.accepted and verdict.code == "UNDISCLOSED_TOOL",
+        "undisclosed_attempts": not verdict.accepted and verdict.code in UNDISCLOSED_NAMES,
         "drifts": not verdict.accepted and verdict.code == "ASK_DRIFT",
     }
     # What comes when the session is over does not bring it back.

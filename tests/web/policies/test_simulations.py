@@ -6,11 +6,12 @@ import re
 from html import unescape
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
 from ledger.catalogue.rules.policies import default_policy
-from tests.support.api_tenant import Clock
+from tests.support.api_tenant import Clock, Workshop
 from tests.support.refund_shop import Counter
 from tests.web.recovery.test_recovery_path import cancelling, lesser, wrong
 
@@ -26,7 +27,7 @@ def refunded(counter: Counter, clock: Clock, secrets_dir: Path) -> str:
     return action_id
 
 
-def simulated(shop: Counter, kind: str, clock: Clock, **body: Any) -> Any:
+def simulated(shop: Workshop, kind: str, clock: Clock, **body: Any) -> Any:
     answer = shop.auditor.post(f"/policies/{kind}/simulation", {"to": clock.now().isoformat()} | body)
     assert answer.status_code == 200, answer.content
     return answer.json()
@@ -94,3 +95,29 @@ def test_the_page_of_a_version_links_to_the_actions_that_it_would_have_affected(
     assert "It was let through and would have been held: rule “large”" in said
     assert "Later proved wrong: value mismatch, had to be reversed" in said
     assert pages.get(f"{base}/policies/approval/9/touched").status_code == 404
+
+
+def test_a_call_of_a_phantom_name_counts_as_an_undisclosed_attempt_for_policies_and_their_simulations(
+    shop: Workshop, clock: Clock
+):
+    session = shop.session()
+
+    def call(tool: str, path: str = "") -> Any:
+        arguments = {"path": path, "reason": "It is old."}
+        body = {"call_id": uuid4().hex, "tool": tool, "arguments": arguments, "pin_hash": session["pin"]["hash"]}
+        answer = shop.agent.post(f"/sessions/{session['session_id']}/calls", {"calls": [body]})
+        return answer.json()["results"][0]
+
+    assert call("delete_document", "old/one.md")["accepted"]
+    assert call("open_vault")["result"]["error"]["code"] == "PHANTOM_TOOL"
+    assert call("delete_document", "old/two.md")["accepted"]
+    stray = {"name": "strays", "when": "session.undisclosed_attempts > 0", "outcome": "refuse", "reason": "It strays."}
+    draft = default_policy("approval") | {"rules": [stray]}
+    clock.forward(seconds=1)
+    would = simulated(shop, "approval", clock, document=draft)
+    assert (would["decided"], [each["text"] for each in would["touched"]]) == (
+        2,
+        ["It was held and would have been refused: It strays."],
+    )
+    assert shop.operator_key.release("approval", {"version": "2", "document": draft}).status_code == 201
+    assert call("delete_document", "old/three.md")["result"]["error"]["message"] == "It strays."
