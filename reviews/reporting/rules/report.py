@@ -89,6 +89,8 @@ _TEXTS: dict[StatusCode, str] = {
     StatusCode.RECOVERY_IN_PROGRESS: _UNPLANNED,
     StatusCode.ABANDONED_UNRESOLVED: "A person stopped it. What was found wrong is on record and unresolved.",
 }
+NEVER_ATTEMPTED = _TEXTS[StatusCode.NOT_EXECUTED]
+"""The sentence of what ended, or waits, without a start."""
 _ABSENT = "Failed. The system of record shows that nothing happened."
 _UNSENT = "Failed before anything was sent, on the executor's word; no reading confirms it."
 _DOUBTED: dict[DoubtSource, str] = {

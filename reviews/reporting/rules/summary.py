@@ -1,7 +1,8 @@
 """The summary of a session or run, for its user: at most six lines, from the record alone (R-FB-01 to R-FB-05, C-35).
 
 1. What is completed, what failed and the next best step are always said; what is not whole (done in part, reversed,
-   stopped), what is unknown and what is pending are said where there is such, and under these names (R-FB-03).
+   stopped), what is unknown and what is pending are said where there is such, and under these names (R-FB-03). What
+   ended before it was attempted did not fail: it is told beside the failures, under a name of its own.
 2. Each line says the names of the actions and the report's words on them, and nothing else (`report`). Names are cut;
    what is not named is counted.
 3. The next best step follows from the gravest result: a stop outweighs an unknown outcome, that one a person's review,
@@ -12,10 +13,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from reviews.reporting.rules.context import ReportedAction, SessionScene
+from reviews.reporting.rules.report import NEVER_ATTEMPTED
 from reviews.reporting.rules.results import PlannerResult
 
 MOST_LINES = 6
@@ -53,17 +55,21 @@ def build_summary(items: Iterable[ReportedAction], scene: SessionScene) -> Sessi
     by_result: dict[PlannerResult, list[ReportedAction]] = {}
     for item in items:
         by_result.setdefault(item.result, []).append(item)
-    completed = _texts_with_names(by_result, (_R.SUCCESS,))
-    titles = {"Read": _R.ANSWERED, "Attested by people, not verified": _R.ATTESTED}
-    told = {title: _texts_with_names(by_result, (result,)) for title, result in titles.items()}
-    beside = "".join(f" {title}: {said}" for title, said in told.items() if said)
-    failed = _with_refused(_texts_with_names(by_result, (_R.FAILURE,)), scene)
+
+    def told(*results: PlannerResult) -> str:
+        return _texts_with_names(item for result in results for item in by_result.get(result, ()))
+
+    failures = by_result.get(_R.FAILURE, [])
+    unstarted = [item for item in failures if item.report.text == NEVER_ATTEMPTED]
+    failed = [item for item in failures if item.report.text != NEVER_ATTEMPTED]
+    read = {"Read": told(_R.ANSWERED), "Attested by people, not verified": told(_R.ATTESTED)}
+    not_attempted = {"Ended before a start": _texts_with_names(unstarted), "Refusals": _refusals(scene)}
     lines = [
-        f"Completed so far: {completed or 'nothing.'}{beside}",
-        f"Failures: {failed or 'none known.'}",
-        *_if_any("Not fully completed", _texts_with_names(by_result, _REVERSED)),
-        *_if_any("Unknown", _texts_with_names(by_result, (_R.UNKNOWN,))),
-        *_if_any("Pending", _texts_with_names(by_result, _PENDING)),
+        f"Completed so far: {told(_R.SUCCESS) or 'nothing.'}{_join_titled(read)}",
+        f"Failures: {_texts_with_names(failed) or 'none known.'}{_join_titled(not_attempted)}",
+        *_if_any("Not fully completed", told(*_REVERSED)),
+        *_if_any("Unknown", told(_R.UNKNOWN)),
+        *_if_any("Pending", told(*_PENDING)),
         f"Next best step: {_next(by_result, scene)}",
     ]
     return SessionSummary(tuple(lines))
@@ -78,12 +84,15 @@ def _if_any(title: str, said: str) -> list[str]:
     return [f"{title}: {said}"] if said else []
 
 
-def _texts_with_names(by_result: dict[PlannerResult, list[ReportedAction]], results: tuple[PlannerResult, ...]) -> str:
-    """Return the names of the actions with these results, and the report's text on them (rule 2)."""
+def _join_titled(told: Mapping[str, str]) -> str:
+    return "".join(f" {title}: {said}" for title, said in told.items() if said)
+
+
+def _texts_with_names(items: Iterable[ReportedAction]) -> str:
+    """Return the names of the actions, and the report's text on them (rule 2)."""
     by_text: dict[str, list[str]] = {}
-    for result in results:
-        for item in by_result.get(result, []):
-            by_text.setdefault(item.report.text, []).append(item.name)
+    for item in items:
+        by_text.setdefault(item.report.text, []).append(item.name)
     parts = [f"{_names(names)}: {text}" for text, names in list(by_text.items())[:MOST_TEXTS]]
     rest = sum(map(len, list(by_text.values())[MOST_TEXTS:]))
     return " ".join([*parts, *([f"And {rest} more."] if rest else [])])
@@ -94,12 +103,9 @@ def _names(names: list[str]) -> str:
     return ", ".join(names[:MOST_NAMES]) + (f" and {rest} more" if rest > 0 else "")
 
 
-def _with_refused(failed: str, scene: SessionScene) -> str:
+def _refusals(scene: SessionScene) -> str:
     count = sum(scene.refused.values())
-    if not count:
-        return failed
-    calls = "1 call" if count == 1 else f"{count} calls"
-    return f"{failed or 'none known.'} Refusals: {calls}, not attempted."
+    return f"{count} call{'' if count == 1 else 's'}, not attempted." if count else ""
 
 
 def _next(by_result: dict[PlannerResult, list[ReportedAction]], scene: SessionScene) -> str:

@@ -65,7 +65,7 @@ def item(
     parts = changes.pop("parts", ())
     # What was done in part was read as that, in whichever state it rests.
     partial = {"readings": (reading(Shown.DIFFERENT, "PARTIAL_APPLICATION"),)} if parts else {}
-    facts = facts_in(found, doubt=against, **partial)
+    facts = facts_in(found, **{"doubt": against, **partial, **changes.pop("facts", {})})
     told = build_report(facts, entry, trust_level=trust_level, parts=parts)
     usual: dict[str, Any] = {"tool": "issue_refund", "target": "charge/ch_81"}
     return ReportedAction(action_id=name, state=found, report=told, as_of=AT, **usual | changes)
@@ -253,6 +253,23 @@ def test_only_successes_are_listed_as_completed(state: State):
         assert lines[0].startswith("Completed so far: ")
         assert lines[1].startswith("Failures: ")
         assert lines[-1].startswith("Next best step: ")
+
+
+def test_an_action_that_was_never_attempted_is_not_listed_as_a_failure():
+    """But one with an attempt before its end, or of which no start is on record, is."""
+    ended = {"execution": "NOT_EXECUTED", "verification": "NOT_REQUIRED"}
+    cancelled = item("FAILED", name="a1", target="order/1", facts={"attempts": (), "readings": ()}, entry=ended)
+    tried = item("FAILED", name="a2", target="order/2", entry=ended)
+    lost = item("FAILED", name="a3", target="order/3", facts={"attempts": (), "lost_start": 3}, entry=ended)
+    scene = SessionScene(refused={"PHANTOM_TOOL": 1})
+    assert build_summary([cancelled], scene).lines[1] == (
+        "Failures: none known. Ended before a start: issue_refund on order/1: Not executed. Nothing has been attempted."
+        " Refusals: 1 call, not attempted."
+    )
+    assert build_summary([tried, lost], SessionScene()).lines[1] == (
+        "Failures: issue_refund on order/2: An attempt was made and had no effect; not executed again."
+        " issue_refund on order/3: No start is on record; it may have been executed before the record was set back."
+    )
 
 
 def test_the_longest_summary_has_six_lines():
