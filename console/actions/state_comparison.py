@@ -26,7 +26,7 @@ from ledger.catalogue.rules.fields import FieldSource, compare_fields, notations
 from ledger.catalogue.rules.money import format_money
 from ledger.catalogue.rules.value_comparison import PLAIN, Notation, same_value
 from ledger.record.rules.lifecycle import OPEN
-from ledger.record.rules.outcomes import Outcome, outcome_of
+from ledger.record.rules.outcomes import AS_REQUESTED, outcome_of
 
 _COLUMNS: Final = (
     ("intended", "Expected", "by the contract's checks"),
@@ -123,7 +123,7 @@ def _accounts(record: ActionRecord) -> dict[str, dict[str, Any]]:
     found = record.found.get("layers", {})
     effects = found.get("sa", {}).get("effects", {})
     authority = {**_times(effects), **_fields(found.get("sa", {}), effects)}
-    reconciled = outcome_of(record.action) in (Outcome.VERIFIED, Outcome.UNCHANGED)
+    reconciled = outcome_of(record.action) in AS_REQUESTED
     return {
         "intended": {**dict.fromkeys(effects, ONCE), **_wanted_values(record.found)},
         "requested": _plain(_requested_fields(record)),

@@ -93,7 +93,8 @@ class ToolCounts(Answer):
     targets: int
     failed: int
     repaired: int = Field(description="Failed ones that a later attempt on the same target completed.")
-    verified: int
+    verified: int = Field(description="Changes that a reading settled as requested.")
+    answered: int = Field(description="Reads that were answered; they change nothing.")
     text: str
 
 

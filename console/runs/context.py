@@ -13,7 +13,7 @@ from ledger.actions.queries import actions as actions_queries
 from ledger.actions.queries import runs
 from ledger.catalogue.rules.effects import Reversibility
 from ledger.record.queries import events
-from ledger.record.rules.outcomes import Outcome, outcome_of
+from ledger.record.rules.outcomes import AS_REQUESTED, Outcome, outcome_of
 from reviews import queries as after
 from reviews.recovery.operations import run_compensation
 from reviews.recovery.rules import sagas
@@ -86,7 +86,7 @@ class RunView:
     @property
     def verified(self) -> bool:
         """Return whether all of it was done and readings settled every step that was to change something."""
-        return self.complete and self.outcomes <= {Outcome.VERIFIED, Outcome.UNCHANGED, Outcome.ANSWERED}
+        return self.complete and self.outcomes <= AS_REQUESTED | {Outcome.ANSWERED}
 
     @property
     def ending(self) -> str:

@@ -95,6 +95,12 @@ def test_a_long_run_is_counted_by_tool_with_failures_and_repairs():
         "In all:\n- issue_refund: 11 calls on 10 targets, 1 failed (1 of them done on a later try), 10 verified."
     )
     assert receipt_of(ground(*tries)).counts == ()
+    ends = ["UNCHANGED"] * 2 + ["ANSWERED"] * 3 + ["ATTESTED"] * 6
+    settled = [replace(PAID, action_id=f"c{number:02}", outcome=end) for number, end in enumerate(ends)]
+    assert (
+        "- issue_refund: 11 calls on 1 target, 0 failed, 2 verified, 3 answered." in receipt_of(ground(*settled)).text
+    )
+    assert "0 failed, 0 verified." in receipt_of(ground(*[replace(each, outcome="ATTESTED") for each in settled])).text
 
 
 def test_markdown_and_html_escape_names():

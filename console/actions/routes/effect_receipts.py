@@ -4,8 +4,8 @@
    stands in the log; people are pseudonyms, and the arguments are their hash.
 2. It is a DSSE envelope over canonical JSON (RFC 8785), signed with the key that signs grants and stands in the JWKS.
    What DSSE signs begins with its own name, so that no receipt is a grant and no grant a receipt.
-3. It says what was on record when it was asked for. `ended.verified` is true only where a reading settled it; what is
-   unknown is unknown.
+3. It says what was on record when it was asked for. `ended.verified` is true only where a reading settled it as
+   requested; what is unknown is unknown.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from ledger.log.queries import log, proofs
 from ledger.record.queries import events
 from ledger.record.rules.canonical import canonical
 from ledger.record.rules.envelope import instant
-from ledger.record.rules.outcomes import Outcome
+from ledger.record.rules.outcomes import AS_REQUESTED
 
 if TYPE_CHECKING:
     from ledger.models import Action
@@ -115,7 +115,7 @@ def effect_statement(action: Action, caller: Caller, *, at: datetime) -> dict[st
             "ended": {
                 "state": shown.state,
                 "outcome": str(shown.outcome),
-                "verified": shown.outcome is Outcome.VERIFIED,
+                "verified": shown.outcome in AS_REQUESTED,
                 "contradicted": shown.contradicted,
                 "trust_level": shown.trust_level,
                 "text": shown.user_status.text,

@@ -23,7 +23,7 @@ from itertools import groupby
 from typing import Any
 
 from ledger.catalogue.rules.report_templates import DEFAULT_LANGUAGE, as_text, render
-from ledger.record.rules.outcomes import WORDS, Outcome
+from ledger.record.rules.outcomes import AS_REQUESTED, WORDS, Outcome
 from reviews.guarding.rules.effects import Effects, Fact
 from reviews.guarding.rules.folding import fold
 from reviews.guarding.rules.records import Field, Ground, Note, Record, Tool
@@ -123,6 +123,7 @@ class Counts:
     failed: int
     repaired: int
     verified: int
+    answered: int
 
     @property
     def text(self) -> str:
@@ -131,7 +132,10 @@ class Counts:
         said = f"{self.tool}: {calls} on {targets}, {self.failed} failed"
         if self.failed:
             said += f" ({self.repaired} of them done on a later try)"
-        return f"{said}, {self.verified} verified."
+        ends = [
+            f"{count} {word}" for count, word in ((self.verified, "verified"), (self.answered, "answered")) if count
+        ]
+        return f"{said}, {', '.join(ends) or '0 verified'}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,8 +338,10 @@ def _counts_by_tool(run: list[Record]) -> Iterable[Counts]:
         }
         done = {each.target: place for place, each in enumerate(records) if each.completed}
         repaired = sum(done.get(each.target, -1) > place for place, each in failed.items())
-        verified = sum(each.outcome in ("VERIFIED", "ANSWERED") and not each.contradicted for each in records)
-        yield Counts(tool, len(records), len({each.target for each in records}), len(failed), repaired, verified)
+        targets = len({each.target for each in records})
+        standing = [each.outcome for each in records if not each.contradicted]
+        verified, answered = sum(each in AS_REQUESTED for each in standing), standing.count(Outcome.ANSWERED)
+        yield Counts(tool, len(records), targets, len(failed), repaired, verified, answered)
 
 
 def _counted_name(record: Record) -> str:

@@ -17,7 +17,7 @@ from ledger.catalogue.rules.policies import DecidingPolicy
 from ledger.catalogue.rules.remedies import Relation
 from ledger.record import operations as ledger
 from ledger.record.rules.lifecycle import State
-from ledger.record.rules.outcomes import Outcome, outcome_of
+from ledger.record.rules.outcomes import AS_REQUESTED, Outcome, outcome_of
 from reviews import queries
 from reviews.readback.operations.plans import plan_for
 from reviews.reconciliation.rules.difference import EffectDifference, find_difference, read_difference
@@ -147,7 +147,7 @@ def recovered_effects(tenant_id: UUID, action_id: UUID) -> frozenset[str]:
     for event_id, detail in runs.order_details(tenant_id, action_id).items():
         child = actions.child_of(tenant_id, event_id) if detail["relation"] == Relation.FORWARD else None
         # What a person attested brings nothing that a reading could leave out.
-        if child is not None and outcome_of(child) in (Outcome.VERIFIED, Outcome.UNCHANGED):
+        if child is not None and outcome_of(child) in AS_REQUESTED:
             one = detail["effect"]
             found |= {one} if one else set(runs.order_plan(tenant_id, detail)["concerned"])
     return frozenset(found)

@@ -17,7 +17,7 @@ from ledger.log.queries import log
 from ledger.record import operations as ledger
 from ledger.record.queries import events as events_queries
 from ledger.record.rules.lifecycle import State
-from ledger.record.rules.outcomes import Outcome
+from ledger.record.rules.outcomes import AS_REQUESTED, Outcome
 from reviews import queries
 from reviews.cases.rules.resolutions import RECHECKED
 from reviews.readback.operations import schedules
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 STALE = "RT-11"
 """The row of the recovery table that hands a new plan the version as it is now."""
 
-_READABLE = frozenset({Outcome.VERIFIED, Outcome.FAILED, Outcome.ROLLED_BACK})
+_READABLE = AS_REQUESTED | {Outcome.FAILED, Outcome.ROLLED_BACK}
 """The outcomes that a reading has settled and another one can confirm."""
 
 _REVERSALS = ("compensation_action_id", "rollback_action_id")
