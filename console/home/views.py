@@ -88,12 +88,12 @@ def _standing(
     systems: list[dict[str, Any]],
     items: list[AwaitedDecision],
 ) -> str:
-    counted = {each["icon"]: each["count"] for each in figures}
+    counted = {each["word"]: each["count"] for each in figures}
     return describe_standing(
-        cases=counted["cases"],
-        incidents=counted["incidents"],
-        unknown=counted["state-unknown"],
-        alerts=counted["bell"],
+        cases=counted["Open cases"],
+        incidents=counted["Open incidents"],
+        unknown=counted["Unknown"],
+        alerts=counted["Alerts"],
         failing=[each["name"] for each in systems if each["away"]],
         stake=_stake(request.tenant.id, items),
     )
