@@ -35,6 +35,7 @@ class Schedule(models.Model):
 
     `system_id` is the system that the reading asks: its lane. `claim` is the claim that holds the row until
     `claimed_until`; `asked_at` is when somebody last wanted a reading now, whatever a claim is about to write.
+    `unlisted` counts the readings since the last run on record: those that showed nothing new have no event.
     """
 
     action_id = models.UUIDField(primary_key=True)
@@ -46,6 +47,7 @@ class Schedule(models.Model):
     asked_at = models.DateTimeField(null=True)
     priority = models.SmallIntegerField(default=0)
     readings = models.IntegerField(default=0)
+    unlisted = models.IntegerField(default=0, db_default=0)
     opened_at = models.DateTimeField()
     recheck = models.SmallIntegerField(null=True)
 
@@ -182,7 +184,7 @@ class ReadingTotal(models.Model):
 
 class VerificationRun(models.Model):
     """One verification run: codes only; the readings and the results of the predicates are evidence behind
-    `pointer`.
+    `pointer`. `asked` has the readings of each system since the run before, also those without an answer or news.
     """
 
     pk = models.CompositePrimaryKey("tenant_id", "id")
@@ -199,6 +201,7 @@ class VerificationRun(models.Model):
     recovery_decision = models.CharField(max_length=48, blank=True)
     pointer = models.UUIDField()
     at = models.DateTimeField()
+    asked = models.JSONField(default=dict, db_default={})
 
     class Meta:
         db_table = "reviews_run"

@@ -30,7 +30,7 @@ RECOVERY_TABLES = {recovery_table.BUILT_IN.digest: {row.id: row.action for row i
 
 _LISTED = (
     *("id", "number", "source", "consistency", "freshness", "result", "discrepancy", "recovery_row"),
-    *("recovery_decision", "pointer"),
+    *("recovery_decision", "pointer", "asked"),
 )
 _ANSWERED = ("status", "claimed_success", "error_code", "source", "late", "pointer", "raw_pointer")
 

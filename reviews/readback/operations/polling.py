@@ -339,7 +339,11 @@ def _next_reading(
     if outcome.next_read_at is None or rules.recorded_steps(inputs, outcome):
         return None
     return schedules.NextReading(
-        action_id=each.plan.action_id, due_at=outcome.next_read_at, began_at=each.began_at, asked=pacing.asked
+        action_id=each.plan.action_id,
+        due_at=outcome.next_read_at,
+        began_at=each.began_at,
+        asked=pacing.asked,
+        unlisted=int(bool(each.taken.asked)),
     )
 
 

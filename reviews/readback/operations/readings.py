@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
@@ -44,11 +45,24 @@ ALL_WITHIN_S = 20.0
 
 @dataclass(frozen=True, kw_only=True)
 class SourceReadings:
-    """The readings of one run's sources, the primary one first, and the reasons why others gave none."""
+    """The readings of one run's sources, the primary one first, and the reasons why others gave none; `asked` are the
+    systems that were asked, in that order.
+    """
 
     readings: tuple[Reading, ...] = ()
     failure: ReadFailure | None = None
     silent: tuple[ReadFailure, ...] = ()
+    asked: tuple[str, ...] = ()
+
+    def count_asked(self, plan: ReadPlan, *, unlisted: int) -> dict[str, int]:
+        """The readings of each system by this run and the `unlisted` ones before it, of which no event tells.
+
+        Those asked every system that this one asked, except for a READ_ONLY action: then only the first is certain.
+        """
+        found: Counter[str] = Counter(self.asked)
+        for name in self.asked if plan.contract.mutating else self.asked[:1]:
+            found[name] += unlisted
+        return dict(found)
 
 
 def read_baseline(*, tenant_id: UUID, action_id: UUID, clock: Callable[[], datetime]) -> bool:
@@ -126,6 +140,7 @@ def read_primary(plan: ReadPlan, *, at: datetime) -> tuple[Reading | None, ReadF
 def read_sources(plan: ReadPlan, *, at: datetime, clock: Callable[[], datetime]) -> SourceReadings:
     """Read every source; for a READ_ONLY action the further ones only as far as needed (RT-43)."""
     first, failure = read_primary(plan, at=at)
+    asked = [each.access.name for each in plan.questions[:1] if each.access is not None]
     salt = os.urandom(16)
     readings = [] if first is None else [_add_origin(first, plan, plan.questions[0], salt)]
     silent = []
@@ -134,11 +149,13 @@ def read_sources(plan: ReadPlan, *, at: datetime, clock: Callable[[], datetime])
             break
         left_s = ALL_WITHIN_S - (clock() - at).total_seconds()
         reading, problem = _ask_source(question, plan, at=at, timeout_s=min(left_s, READ_TIMEOUT_S))
+        if question.access is not None and left_s > 0:
+            asked.append(question.access.name)
         if reading is not None:
             readings.append(_add_origin(replace(reading, name=question.name), plan, question, salt))
         elif problem is not None:
             silent.append(replace(problem, source=question.name))
-    return SourceReadings(readings=tuple(readings), failure=failure, silent=tuple(silent))
+    return SourceReadings(readings=tuple(readings), failure=failure, silent=tuple(silent), asked=tuple(asked))
 
 
 def _add_origin(reading: Reading, plan: ReadPlan, question: SourceQuery, salt: bytes) -> Reading:

@@ -80,25 +80,31 @@ def recheck_now(*, tenant_id: UUID, action_id: UUID, at: datetime) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class NextReading:
-    """The time of an action's next reading, after one that began at `began_at` (or none, if nothing was read)."""
+    """The time of an action's next reading, after one that began at `began_at` (or none, if nothing was read).
+
+    `unlisted` are the readings that the record has nothing of; None after a run on record, which tells of all before.
+    """
 
     action_id: UUID
     due_at: datetime
     began_at: datetime
     asked: bool = True
+    unlisted: int | None = None
 
 
 def reschedule(*again: NextReading) -> None:
     """Set the times of the next readings; a reading requested after the last one began stays due now."""
     execute(
         "UPDATE reviews_schedule s SET claimed_until = NULL, claim = NULL, readings = s.readings + w.asked::integer,"
+        " unlisted = coalesce(s.unlisted + w.unlisted, 0),"
         " due_at = CASE WHEN s.asked_at > w.began_at THEN s.due_at ELSE w.due_at END"
-        " FROM unnest($1::uuid[], $2::timestamptz[], $3::timestamptz[], $4::boolean[])"
-        " AS w (action_id, due_at, began_at, asked) WHERE s.action_id = w.action_id",
+        " FROM unnest($1::uuid[], $2::timestamptz[], $3::timestamptz[], $4::boolean[], $5::integer[])"
+        " AS w (action_id, due_at, began_at, asked, unlisted) WHERE s.action_id = w.action_id",
         [each.action_id for each in again],
         [each.due_at for each in again],
         [each.began_at for each in again],
         [each.asked for each in again],
+        [each.unlisted for each in again],
     )
 
 

@@ -68,7 +68,7 @@ def judge_recheck(plan: ReadPlan, taken: SourceReadings, *, at: datetime) -> boo
     inputs = run_inputs(plan, action, head, row, taken, pointer, at=at)
     verdict = reconcile.reconcile(inputs)
     if not verdict.decisive:
-        _later(plan, head, row, verdict, at=at)
+        _later(plan, taken, head, row, verdict, at=at)
         return None
     judged_by = [plan.verification_policy]
     circumstances = run_circumstances(
@@ -77,7 +77,8 @@ def judge_recheck(plan: ReadPlan, taken: SourceReadings, *, at: datetime) -> boo
     entry = head.entry or {}
     is_accepted = outcome_of(action) is Outcome.ACCEPTED_AS_IT_IS
     before = queries.last_reading(action, entry).exact if is_accepted else ""
-    kept, listed = store_run_evidence(plan, inputs, verdict, _NOTHING, (), judged_by, circumstances, at=at)
+    asked = taken.count_asked(plan, unlisted=row.unlisted)
+    kept, listed = store_run_evidence(plan, inputs, verdict, _NOTHING, (), judged_by, circumstances, asked, at=at)
     contradicted = reconcile.contradicts(verdict, succeeded=head.state == State.RECONCILED_SUCCESS)
     if contradicted and is_accepted:
         # What a person accepted is still there, and nothing else.
@@ -88,10 +89,15 @@ def judge_recheck(plan: ReadPlan, taken: SourceReadings, *, at: datetime) -> boo
     return contradicted
 
 
-def _later(plan: ReadPlan, head: ledger.SubjectHead, row: Any, verdict: Verdict, *, at: datetime) -> None:
+def _later(
+    plan: ReadPlan, taken: SourceReadings, head: ledger.SubjectHead, row: Any, verdict: Verdict, *, at: datetime
+) -> None:
     """Retry an inconclusive recheck for a while, then record that and leave it to the next recheck."""
     if row.readings + 1 < MOST_TRIES:
-        schedules.reschedule(schedules.NextReading(action_id=plan.action_id, due_at=at + TRY_AGAIN, began_at=at))
+        unlisted = int(bool(taken.asked))
+        schedules.reschedule(
+            schedules.NextReading(action_id=plan.action_id, due_at=at + TRY_AGAIN, began_at=at, unlisted=unlisted)
+        )
         return
     happening = ledger.NewEvent(kind="recheck_missed", detail={"reason": verdict.reason})
     ledger.append(head, happening, actor=ledger.SYSTEM, at=at)

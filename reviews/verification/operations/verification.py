@@ -174,7 +174,8 @@ def conclude_run(
     inputs = replace(inputs, answer=answer)
     outcome = rules.judge_run(inputs)
     if rules.recorded_steps(inputs, outcome):
-        place = _RunPlace(last_number + 1, key_id)
+        asked = taken.count_asked(plan, unlisted=row.unlisted if row is not None else 0)
+        place = _RunPlace(last_number + 1, key_id, asked)
         new, drafts = _write_run(plan, action, head, inputs, outcome, place, context, at=at)
         defer(insert_call(*new), ledger.events_call(*drafts))
         head = drafts[-1].head
@@ -229,7 +230,9 @@ def conclude_successes(
         outcome = rules.judge_run(inputs)
         if not outcome.is_plain_success:
             continue
-        place = _RunPlace(numbers.get(head.id, 0) + 1, keys.get(head.id))
+        waiting = due.get(head.id)
+        asked = each.taken.count_asked(each.plan, unlisted=waiting.unlisted if waiting is not None else 0)
+        place = _RunPlace(numbers.get(head.id, 0) + 1, keys.get(head.id), asked)
         more, events = _write_run(each.plan, action, head, inputs, outcome, place, context, at=each.at)
         rows += more
         drafts += events
@@ -297,6 +300,7 @@ def store_run_evidence(
     steps: tuple[LifecycleStep, ...],
     decided_under: Sequence[DecidingPolicy],
     circumstances: Mapping[str, Any],
+    asked: Mapping[str, int],
     *,
     at: datetime,
 ) -> tuple[ledger.SealedEvidence, dict[str, Any]]:
@@ -306,7 +310,8 @@ def store_run_evidence(
     With it, what the first event of the run says of the row that the run is listed as.
     """
     tenant_id, action_id = plan.tenant_id, plan.action_id
-    place = _RunPlace(queries.last_run_number(tenant_id, action_id) + 1, evidence.key_id(tenant_id, action_id))
+    number = queries.last_run_number(tenant_id, action_id) + 1
+    place = _RunPlace(number, evidence.key_id(tenant_id, action_id), asked)
     sealed, listed, rows = _sealed_run(
         plan, inputs, verdict, decision, steps, decided_under, circumstances, place, at=at
     )
@@ -315,10 +320,13 @@ def store_run_evidence(
 
 
 class _RunPlace(NamedTuple):
-    """The number of a run within its action, and the key that seals its evidence, if there is one."""
+    """The number of a run within its action, the key that seals its evidence, if there is one, and the readings of each
+    system that it tells of.
+    """
 
     number: int
     key_id: UUID | None
+    asked: Mapping[str, int]
 
 
 def _sealed_run(
@@ -365,7 +373,7 @@ def _sealed_run(
         pointer=pointer,
         key_id=place.key_id,
     )
-    row, listed = _list_run(plan, reading, verdict, decision, pointer, place.number, at=at)
+    row, listed = _list_run(plan, reading, verdict, decision, pointer, place, at=at)
     return sealed, listed, [*rows, row]
 
 
@@ -375,7 +383,7 @@ def _list_run(
     verdict: Verdict,
     decision: RecoveryDecision,
     pointer: UUID,
-    number: int,
+    place: _RunPlace,
     *,
     at: datetime,
 ) -> tuple[VerificationRun, dict[str, Any]]:
@@ -384,7 +392,7 @@ def _list_run(
         tenant_id=plan.tenant_id,
         id=ledger.new_id(at),
         action_id=plan.action_id,
-        number=number,
+        number=place.number,
         source=(reading.source if reading else "")[:200],
         consistency=str(reading.consistency) if reading else "",
         freshness=(reading.freshness if reading else "")[:200],
@@ -394,9 +402,10 @@ def _list_run(
         recovery_decision=(decision.text or "")[:48],
         pointer=pointer,
         at=at,
+        asked=dict(place.asked),
     )
     names = ("number", "source", "consistency", "freshness", "result", "discrepancy", "recovery_row")
-    told = {name: getattr(row, name) for name in (*names, "recovery_decision")}
+    told = {name: getattr(row, name) for name in (*names, "recovery_decision", "asked")}
     told |= {"id": str(row.id), "pointer": str(pointer)}
     # Without the values, which stay sealed.
     return row, told | {
