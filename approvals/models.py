@@ -691,3 +691,25 @@ class ApprovalDisplay(models.Model):
 
     def __str__(self) -> str:
         return str(self.approval_id)
+
+
+class ModelUsage(models.Model):
+    """Calls of a model as an agent reported them for its session; nothing checks them. Append-only.
+
+    What was not reported is null. `reference` is the agent's or the provider's own name of them.
+    """
+
+    pk = models.CompositePrimaryKey("tenant_id", "id")
+    tenant_id = models.UUIDField()
+    id = models.UUIDField()
+    session_id = models.UUIDField()
+    agent_id = models.CharField(max_length=128)
+    model = models.CharField(max_length=128)
+    calls = models.IntegerField()
+    input_tokens = models.BigIntegerField(null=True)
+    output_tokens = models.BigIntegerField(null=True)
+    reference = models.CharField(max_length=128)
+    at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"{self.calls} of {self.model}"

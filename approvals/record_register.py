@@ -29,6 +29,7 @@ from ledger.verification.rules.rebuilding import (
 )
 
 _BY_VOTE = ("vote_cast", "approved", "rejected", "changes_requested", "break_glass_used")
+_USAGE = ("agent_id", "model", "calls", "input_tokens", "output_tokens", "reference")
 
 
 def _fold_approval(rows: dict[Any, Row], event: VerifiedEvent) -> None:
@@ -412,6 +413,18 @@ RECORD_TABLES = (
             "fingerprint",
         ),
         outside={"id": "a number of the row"},
+    ),
+    RecordTable(
+        model="approvals.ModelUsage",
+        subjects=("session",),
+        place="session_id",
+        events={
+            "model_usage_reported": creates_row(
+                lambda event: event.envelope.id,
+                **{name: detail_field(name) for name in _USAGE},
+                at=event_time,
+            )
+        },
     ),
     RecordTable(
         model="approvals.Session",

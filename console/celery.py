@@ -121,6 +121,7 @@ app.conf.update(
         "count-metrics": {"task": "console.tasks.count_metrics", "schedule": 10.0, "options": {"expires": 10}},
         "update-search": {"task": "console.tasks.update_search", "schedule": 10.0, "options": {"expires": 10}},
         "watch-alerts": {"task": "console.tasks.watch_alerts", "schedule": 15.0, "options": {"expires": 15}},
+        "watch-budgets": {"task": "console.tasks.watch_budgets", "schedule": 300.0, "options": {"expires": 60}},
         "watch-regressions": {
             "task": "console.tasks.watch_regressions",
             "schedule": 300.0,

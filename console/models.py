@@ -705,3 +705,65 @@ class Alert(models.Model):
 
     def __str__(self) -> str:
         return self.said
+
+
+class Price(models.Model):
+    """The amount that one unit of something costs, who pays it, and from when on; it never applies to an earlier time.
+
+    `about` is a system or a model, `agent` an agent; empty is any.
+    """
+
+    pk = models.CompositePrimaryKey("tenant_id", "id")
+    tenant_id = models.UUIDField()
+    id = models.UUIDField()
+    kind = models.CharField(max_length=16)
+    about = models.CharField(max_length=128)
+    agent = models.CharField(max_length=128)
+    amount = models.DecimalField(max_digits=20, decimal_places=8)
+    currency = models.CharField(max_length=3)
+    payer = models.CharField(max_length=100)
+    set_at = models.DateTimeField()
+    valid_from = models.DateTimeField()
+    ended_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=Q(valid_from__gte=F("set_at")), name="price_is_not_of_the_past"),
+            models.CheckConstraint(condition=Q(amount__gte=0), name="price_is_not_negative"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.about}"
+
+
+class CostBudget(models.Model):
+    """What a tenant's priced costs in one currency may be in a calendar month.
+
+    `told_month` and `told` are the month, and the level in it, of which people were notified last; `said` is what they
+    read.
+    """
+
+    pk = models.CompositePrimaryKey("tenant_id", "id")
+    tenant_id = models.UUIDField()
+    id = models.UUIDField()
+    amount = models.DecimalField(max_digits=20, decimal_places=8)
+    currency = models.CharField(max_length=3)
+    share = models.SmallIntegerField()
+    set_at = models.DateTimeField()
+    ended_at = models.DateTimeField(null=True)
+    told_month = models.CharField(max_length=7, default="")
+    told = models.CharField(max_length=6, default="")
+    said = models.CharField(max_length=300, default="")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["tenant_id", "currency"], condition=Q(ended_at__isnull=True), name="cost_budget_one_a_currency"
+            ),
+            models.CheckConstraint(
+                condition=Q(amount__gt=0, share__gte=1, share__lte=100), name="cost_budget_is_an_amount"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.amount} {self.currency}"

@@ -26,6 +26,7 @@ from ledger.verification.rules.stored_record import RecordBroken, RecordLocation
 
 _WATCHED = ("metric", "tool", "agent", "side_effect_class", "window_h")
 _THRESHOLDS = ("raise_at", "clear_at", "least_cases", "hold_min")
+_PRICE = ("kind", "about", "agent", "amount", "currency", "payer", "valid_from")
 _ROLES = ("reviewer", "operator", "compliance", "administrator")
 
 
@@ -122,6 +123,33 @@ RECORD_TABLES = (
             "alert_rule_ended": changes_row(ended_at=event_time),
         },
         outside={"past_since": "since when a figure waits for its turn; the turn itself is an event"},
+    ),
+    RecordTable(
+        model="console.Price",
+        subjects=("price",),
+        events={
+            "price_set": creates_row(
+                **{name: detail_field(name) for name in _PRICE}, set_at=event_time, ended_at=constant(None)
+            ),
+            "price_ended": changes_row(ended_at=event_time),
+        },
+    ),
+    RecordTable(
+        model="console.CostBudget",
+        subjects=("cost_budget",),
+        events={
+            "cost_budget_set": creates_row(
+                **{name: detail_field(name) for name in ("amount", "currency", "share")},
+                **dict.fromkeys(("told_month", "told", "said"), constant("")),
+                set_at=event_time,
+                ended_at=constant(None),
+            ),
+            "cost_budget_ended": changes_row(ended_at=event_time),
+        }
+        | {
+            kind: changes_row(told_month=detail_field("month"), told=detail_field("level"), said=detail_field("said"))
+            for kind in ("cost_budget_share_reached", "cost_budget_passed")
+        },
     ),
     RecordTable(
         model="console.Alert",

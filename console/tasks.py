@@ -21,6 +21,7 @@ from approvals.voting.operations import attention
 from console.accounts import operations as accounts_operations
 from console.accounts import queries as accounts_queries
 from console.break_glass import operations as break_glass_operations
+from console.costs import operations as costs
 from console.event_export import sending as event_sending
 from console.exports import bundle_information
 from console.ledger import integrity_step
@@ -301,6 +302,16 @@ def watch_alerts() -> int:
         with tenancy(tenant.id):
             turned += alerts.judge_rules(tenant_id=tenant.id, at=timezone.now())
     return turned
+
+
+@shared_task
+def watch_budgets() -> int:
+    """Notify people of budgets that are used up; return the number of notices."""
+    told = 0
+    for tenant in events.tenants():
+        with tenancy(tenant.id):
+            told += costs.judge_budgets(tenant_id=tenant.id, at=timezone.now())
+    return told
 
 
 @shared_task

@@ -21,6 +21,7 @@ from console.break_glass import views as break_glass
 from console.calls import views as calls
 from console.cases.views import batches, cases
 from console.contracts import views as contracts
+from console.costs import views as costs
 from console.edge import stream
 from console.entrance import views as entrance
 from console.event_export import views as event_export
@@ -195,6 +196,12 @@ pages: list[URLPattern | URLResolver] = [
     path("metrics/", metrics.page, name="metrics"),
     path("metrics/actions", metrics.list_actions, name="metric-actions"),
     path("metrics/export", metrics.export, name="metrics-export"),
+    path("costs", costs.page, name="costs"),
+    path("costs/prices", costs.list_prices, name="prices"),
+    path("costs/prices/set", costs.set_price, name="price-set"),
+    path("costs/prices/<uuid:price_id>/end", costs.end_price, name="price-end"),
+    path("costs/budgets/set", costs.set_budget, name="cost-budget-set"),
+    path("costs/budgets/<uuid:budget_id>/end", costs.end_budget, name="cost-budget-end"),
     path("metrics/alert-rules", metrics.make_alert_rule, name="alert-rule-make"),
     path("metrics/alert-rules/<uuid:alert_rule_id>/change", metrics.change_alert_rule, name="alert-rule-change"),
     path("metrics/alert-rules/<uuid:alert_rule_id>/end", metrics.end_alert_rule, name="alert-rule-end"),

@@ -1189,6 +1189,8 @@ MACHINES = {
     "alert_rule": ">ACTIVE ACTIVE>ENDED",
     "alert": ">RAISED RAISED>CLEARED",
     "event_destination": ">ACTIVE ACTIVE>ENDED",
+    "price": ">ACTIVE ACTIVE>ENDED",
+    "cost_budget": ">ACTIVE ACTIVE>ENDED",
     "delegation": ">ACTIVE ACTIVE>ENDED",
     "absence": ">ACTIVE ACTIVE>ENDED",
     "emergency": ">USED USED>REVIEWED",

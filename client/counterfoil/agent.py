@@ -346,6 +346,21 @@ class SessionRequests(ActionRequests):
         return self._post("/surface", lambda _: None, {"withheld": [dict(each) for each in tools]})
 
     @request_method
+    def report_model_usage(
+        self,
+        model: str,
+        *,
+        calls: int = 1,
+        input_tokens: int | None = None,
+        output_tokens: int | None = None,
+        reference: str = "",
+    ) -> Request[None]:
+        """Report calls of a model for the costs; tokens that are not given are on record as not stated."""
+        said = {"model": model, "calls": calls, "input_tokens": input_tokens, "output_tokens": output_tokens}
+        body = {name: value for name, value in said.items() if value is not None}
+        return self._post("/model-usage", lambda _: None, body | ({"reference": reference} if reference else {}))
+
+    @request_method
     def state(self) -> Request[SessionState]:
         """The session with its counts, and the questions of people to the agent."""
         return Request("GET", self._path, reading.read_session_state, trace=self.trace)

@@ -22,6 +22,7 @@ from console.break_glass import routes as break_glass
 from console.cases.routes import batches
 from console.cases.routes import cases as cases
 from console.contracts import routes as registry
+from console.costs import routes as costs
 from console.edge import openapi, problems
 from console.edge.auth import BrowserSession, Key
 from console.edge.transaction import StrictParser
@@ -86,6 +87,7 @@ ROUTES = {
     "ledger": ledger,
     "exports": exports,
     "event_export": event_export,
+    "costs": costs,
     "notices": notices,
     "installation": installation,
     "metrics": metrics,

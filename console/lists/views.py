@@ -21,6 +21,7 @@ from console.break_glass import lists as break_glass
 from console.calls import views as calls
 from console.cases.views import cases
 from console.contracts import lists as contracts
+from console.costs import lists as costs
 from console.edge.auth import NotAllowed
 from console.edge.http import TenantRequest, in_tenant, record_page_view, redirect_back
 from console.execution import lists as executors
@@ -46,6 +47,9 @@ _DECLARED = (
     people.PEOPLE,
     notices.NOTICES,
     agents.AGENTS,
+    costs.COSTS,
+    costs.PRICES,
+    costs.BUDGETS,
     executors.EXECUTORS,
     systems.SYSTEMS,
     break_glass.BREAK_GLASS,

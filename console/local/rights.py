@@ -86,6 +86,7 @@ TABLES: dict[str, tuple[str, ...]] = {
     "approvals_agent": CHANGE,
     "approvals_agentversion": APPEND,
     "approvals_session": CHANGE,
+    "approvals_modelusage": APPEND,
     "approvals_spending": CHANGE,
     "approvals_call": APPEND,
     "approvals_approval": CHANGE,
@@ -138,6 +139,8 @@ TABLES: dict[str, tuple[str, ...]] = {
     "console_noticewish": CHANGE,
     "console_pushdevice": OWN,
     "console_noticecursor": CHANGE,
+    "console_price": CHANGE,
+    "console_costbudget": CHANGE,
     "console_tracecursor": OWN,
     "console_eventdestination": CHANGE,
     # Figures that follow from the record and are made anew.

@@ -60,7 +60,12 @@ _BANDS: Final = (
     ("unsettled", "Not settled yet", "unknown"),
 )
 _HEADLINES: Final = ("M-01", "M-10", "M-06", "M-04", "M-17", "M-25")
-TABS: Final = (("metrics", "Metrics"), ("hallucinations", "Hallucinations"), ("quality", "Reviewer quality"))
+TABS: Final = (
+    ("metrics", "Metrics"),
+    ("hallucinations", "Hallucinations"),
+    ("quality", "Reviewer quality"),
+    ("costs", "Costs"),
+)
 
 
 def metric_tabs(request: TenantRequest, current: str) -> list[dict[str, Any]]:

@@ -14,6 +14,7 @@ from approvals.requests.queries import approvals
 from approvals.standing import queries as standing
 from approvals.voting.queries import approvers, votes
 from console.accounts import queries as directory
+from console.costs import queries as cost_queries
 from console.metrics import queries as metrics_queries
 from console.notifications.messages import NoticeFact, format_moment, operation_verb
 from console.notifications.rules import WAITS, Occasion
@@ -42,6 +43,7 @@ _PAGES = {
     "contract": "contracts",
     "system": "systems",
     "alert": "metrics",
+    "cost_budget": "costs",
     "standing_approval": "standing-approvals",
     "incident": "incidents",
     "release": "releases",
@@ -67,6 +69,7 @@ _TITLES: Mapping[str, Callable[[Any], str]] = {
     "contract": lambda row: f"{row.name} {row.version}",
     "system": lambda row: row.name,
     "alert": lambda row: row.cleared_said or row.said,
+    "cost_budget": lambda row: row.said,
     "incident": lambda row: row.title,
     "release": lambda row: f"{row.tool or f'{row.kind} policy'} {row.version}",
     "export": lambda row: f"requested {format_moment(row.requested_at)}",
@@ -101,6 +104,7 @@ _READERS: Mapping[str, Callable[[UUID, list[UUID]], Iterable[Any]]] = {
     "contract": lambda tenant_id, ids: catalogue_queries.contract_versions_by_id(tenant_id, ids).values(),
     "system": lambda tenant_id, ids: [each for each in catalogue_queries.systems(tenant_id) if each.id in ids],
     "agent": lambda tenant_id, ids: [each for each in agents_queries.agents(tenant_id) if each.id in ids],
+    "cost_budget": cost_queries.budgets_by_id,
     "alert": lambda tenant_id, ids: metrics_queries.alerts_by_id(tenant_id, ids).values(),
     "incident": after.incidents_by_id,
     "release": catalogue_queries.releases_by_id,

@@ -99,6 +99,16 @@ TITLES: Final[dict[str, tuple[str, str, str]]] = {
         "A new version verifies differently, beyond chance",
         "The Metrics page says which version, and which rates.",
     ),
+    Occasion.BUDGET_SHARE_REACHED: (
+        "A share of the budget of costs is used",
+        "A share of the budget of costs is used",
+        "The Costs page says how much is left.",
+    ),
+    Occasion.BUDGET_PASSED: (
+        "The budget of costs is exceeded",
+        "The budget of costs is exceeded",
+        "Nothing is stopped by it. The Costs page says by how much, and who pays.",
+    ),
     Occasion.STANDING_APPROVAL_PAUSED: (
         "A standing approval that you agreed to is paused",
         "A standing approval is paused",

@@ -46,6 +46,8 @@ class Occasion(StrEnum):
     ALERT_RAISED = "alert_raised"
     ALERT_CLEARED = "alert_cleared"
     REGRESSION_FOUND = "regression_found"
+    BUDGET_SHARE_REACHED = "budget_share_reached"
+    BUDGET_PASSED = "budget_passed"
     STANDING_APPROVAL_PAUSED = "standing_approval_paused"
     STANDING_APPROVAL_WAITS = "standing_approval_waits"
     RELEASE_WAITS = "release_waits"
@@ -104,6 +106,8 @@ AUDIENCES: Final[dict[Occasion, Audience]] = {
     Occasion.ALERT_RAISED: Audience.ALARMED,
     Occasion.ALERT_CLEARED: Audience.ALARMED,
     Occasion.REGRESSION_FOUND: Audience.ALARMED,
+    Occasion.BUDGET_SHARE_REACHED: Audience.ALARMED,
+    Occasion.BUDGET_PASSED: Audience.ALARMED,
     Occasion.STANDING_APPROVAL_PAUSED: Audience.NAMED,
     Occasion.STANDING_APPROVAL_WAITS: Audience.SECONDS,
     Occasion.RELEASE_WAITS: Audience.SECONDS,

@@ -45,6 +45,31 @@ class WithheldToolBody(Body):
     why: Annotated[str, Field(max_length=500)] = ""
 
 
+Tokens = Annotated[int, Field(ge=0, le=2**53 - 1)]
+
+
+class ModelUsageBody(Body):
+    model: Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:@/+-]*$")]
+    calls: Annotated[int, Field(ge=1, le=1_000_000)] = 1
+    input_tokens: Tokens | None = Field(None, description="Of all these calls; omitted is not stated, not zero.")
+    output_tokens: Tokens | None = Field(None, description="Of all these calls; omitted is not stated, not zero.")
+    reference: Annotated[str, Field(max_length=128)] = Field("", description="Your or the provider's name of them.")
+
+
+class ModelUsage(Answer):
+    """A report of calls of a model, as it is on record; nothing checks it."""
+
+    report_id: UUID = Field(validation_alias="id")
+    session_id: UUID
+    agent_id: str
+    model: str
+    calls: int
+    input_tokens: int | None
+    output_tokens: int | None
+    reference: TextOrNull
+    at: Time
+
+
 class SurfaceBody(Body):
     withheld: Annotated[
         list[WithheldToolBody],

@@ -284,6 +284,8 @@ SEEN: Final[dict[str, str]] = {
     "contracts": "CSV of contracts",
     "delegations": "CSV of delegations",
     "emergencies": "CSV of break-glass uses",
+    "cost-budgets": "CSV of budgets",
+    "costs": "CSV of costs",
     "erasures": "CSV of erasures",
     "executors": "CSV of executors",
     "exports": "CSV of exports",
@@ -294,6 +296,7 @@ SEEN: Final[dict[str, str]] = {
     "notices": "CSV of notifications",
     "passkeys": "CSV of passkeys",
     "people": "CSV of people",
+    "prices": "CSV of prices",
     "recordings": "CSV of recordings",
     "releases": "CSV of releases",
     "sightings": "CSV of the access log",
@@ -331,6 +334,8 @@ SUBJECTS: Final[dict[str, str]] = {
     "alert_rule": "Alert rule",
     "alert": "Alert",
     "event_destination": "Destination of events",
+    "price": "Price",
+    "cost_budget": "Budget of costs",
 }
 EVIDENCE: Final[dict[str, str]] = {
     "payload": "Payload",

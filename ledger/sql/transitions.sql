@@ -61,6 +61,8 @@ BEGIN
             '>PENDING', '>REGISTERED', 'DECLINED>DECLINED', 'PENDING>DECLINED', 'PENDING>PENDING',
             'PENDING>REGISTERED', 'REGISTERED>REGISTERED', 'REGISTERED>RETIRED', 'REGISTERED>ROLLED_BACK',
             'RETIRED>RETIRED', 'ROLLED_BACK>ROLLED_BACK')
+        WHEN 'cost_budget' THEN from_state || '>' || to_state IN (
+            '>ACTIVE', 'ACTIVE>ACTIVE', 'ACTIVE>ENDED', 'ENDED>ENDED')
         WHEN 'credential' THEN from_state || '>' || to_state IN (
             '>ISSUED', 'ISSUED>ISSUED', 'ISSUED>REVOKED', 'REVOKED>REVOKED')
         WHEN 'delegation' THEN from_state || '>' || to_state IN (
@@ -93,6 +95,7 @@ BEGIN
         WHEN 'policy' THEN from_state || '>' || to_state IN (
             '>ACTIVE', '>CANARY', 'ACTIVE>ACTIVE', 'ACTIVE>SUPERSEDED', 'CANARY>ACTIVE', 'CANARY>CANARY',
             'CANARY>WITHDRAWN', 'SUPERSEDED>ACTIVE', 'SUPERSEDED>SUPERSEDED', 'WITHDRAWN>WITHDRAWN')
+        WHEN 'price' THEN from_state || '>' || to_state IN ('>ACTIVE', 'ACTIVE>ACTIVE', 'ACTIVE>ENDED', 'ENDED>ENDED')
         WHEN 'recording' THEN from_state || '>' || to_state IN ('>IMPORTED', 'IMPORTED>IMPORTED')
         WHEN 'release' THEN from_state || '>' || to_state IN (
             '>DRAFT', 'CANARY>CANARY', 'CANARY>READY', 'CANARY>STOPPED', 'CHECKED>CANARY', 'CHECKED>CHECKED',

@@ -34,6 +34,7 @@ FORMS_FILES_AND_NEWER = """
     contract-rollback contract-answer contract-retire policy-rollback release-gates release-sign release-canary
     release-promote release-end
     metrics-export alert-rule-make alert-rule-change alert-rule-end system-answer system-stop
+    price-set price-end cost-budget-set cost-budget-end
     system-resume export-start export-bundle hold-place hold-lift erasure-ask erasure-answer retention-propose
     retention-answer alarm-acknowledge integrity-check integrity-turn log-growth event-proof member-invite
     member-invite-again member-change member-answer member-remove member-link member-separate
@@ -109,6 +110,8 @@ def paths(site):
         ("release", release),
         ("metrics", "metrics/"),
         ("metric-actions", "metrics/actions"),
+        ("costs", "costs"),
+        ("prices", "costs/prices"),
         ("event", f"events/{waiting.id}/1"),
         ("audit", "audit"),
         ("sightings", "audit/sightings"),

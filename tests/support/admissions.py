@@ -31,7 +31,7 @@ PAGES: Final = _rows(
         _PEOPLE: """
             standing-approvals standing-approval releases release
             executors executor installation
-            glossary help policies policy policy-touched metrics metric-actions metrics-export
+            glossary help policies policy policy-touched metrics metric-actions metrics-export costs prices
             search target verifier-policy list-export
             home beside quality approvals approvals-next approvals-looking view-save view-remove
             approval approval-looking approval-shown cases emergencies case actions
@@ -58,7 +58,7 @@ PAGES: Final = _rows(
             incident-reopen
             incident-step system-stop system-resume start-override start-override-end""",
         "operator administrator": """
-            alert-rule-make alert-rule-change alert-rule-end
+            alert-rule-make alert-rule-change alert-rule-end price-set price-end cost-budget-set cost-budget-end
             incident-contain agent-revoke freeze-place freeze-lift contract-answer contract-rollback contract-retire
             contract-new
             system-answer release-draft release-gates release-sign release-canary release-promote release-end
@@ -97,7 +97,8 @@ OPERATIONS: Final = _rows(
         "": "systems_receive installation_livez installation_readyz installation_statusz installation_jwks",
         # What an agent may: propose, and ask about what it proposed.
         "agent": """
-            sessions_open_session sessions_ask_check sessions_withhold sessions_propose sessions_close guard_guard
+            sessions_open_session sessions_ask_check sessions_withhold sessions_propose sessions_close
+            sessions_report_model_usage guard_guard
             approvals_assignment_answer_question""",
         "agent oper operator": "actions_cancel",
         f"agent oper audit {_PEOPLE}": """
@@ -116,7 +117,7 @@ OPERATIONS: Final = _rows(
             agents_register_agent agents_revoke_agent registry_register_contract systems_register_system
             approvals_freeze releases_draft releases_draft_contract
             releases_run_gates metrics_alerts_make_rule metrics_alerts_change_rule
-            metrics_alerts_end_rule""",
+            metrics_alerts_end_rule costs_set_price costs_end_price costs_set_budget costs_end_budget""",
         "oper administrator": """
             registry_set_policy systems_create_hook systems_rotate_hook systems_revoke_hook notices_get_channels
             notices_undelivered""",
@@ -138,7 +139,8 @@ OPERATIONS: Final = _rows(
             actions_effect_receipts_get_effect_receipt actions_signed_receipts_get_signed_receipts
             actions_verification_runs_replay_runs actions_verification_runs_get_replay_bundle registry_simulate
             workflows_strategies break_glass_list_emergencies actions_get_trace releases_list_releases
-            releases_get_release metrics_alerts_list_rules metrics_alerts_list_alerts""",
+            releases_get_release metrics_alerts_list_rules metrics_alerts_list_alerts
+            costs_list_costs costs_list_prices costs_list_budgets""",
         f"audit {_PEOPLE}": """
             standing_approvals_list_offers standing_approvals_list_standing_approvals
             standing_approvals_get_standing_approval""",

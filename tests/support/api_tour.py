@@ -275,12 +275,29 @@ def measure(shop: Workshop, case: dict[str, Any]) -> None:
     for read in ("/alert-rules", "/alerts?open=true"):
         shop.operator_key.get(read)
     shop.operator_key.post(f"{path}/end", {"reason": "Another rule watches it."})
+    cost(shop)
     handoffs = [f"/handoffs/telemetry{rest}" for rest in ("/schema", "/rows.csv", "/rows.jsonl")]
     handoffs += [f"/handoffs/{name}" for name in HANDOFFS]
     for path in ("/handoffs", *handoffs, "/metrics/summary", "/metrics/summary.csv"):
         shop.operator_key.get(path)
     stretch = "from=2026-01-01T00:00:00Z&to=2036-01-01T00:00:00Z"
     shop.operator_key.get(f"/metrics/actions?count=executed&{stretch}")
+
+
+def cost(shop: Workshop) -> None:
+    """What things cost, and what they may cost."""
+    session = shop.session()["session_id"]
+    price = {"kind": "model_call", "amount": "0.02", "currency": "EUR", "payer": "Library"}
+    shop.operator_key.post("/prices", price)
+    shop.operator_key.post("/cost-budgets", {"amount": "50", "currency": "EUR"})
+    usage = {"model": "large-1", "calls": 3, "input_tokens": 1200}
+    shop.agent.post(f"/sessions/{session}/model-usage", usage)
+    for read in ("/costs", "/prices", "/cost-budgets"):
+        shop.operator_key.get(read)
+    ended = shop.operator_key.post("/prices", price | {"kind": "reading"}).json()["price_id"]
+    shop.operator_key.post(f"/prices/{ended}/end", {"reason": "Readings are free."})
+    other = shop.operator_key.post("/cost-budgets", {"amount": "5", "currency": "USD"}).json()["budget_id"]
+    shop.operator_key.post(f"/cost-budgets/{other}/end", {"reason": "Nothing is priced in it."})
 
 
 def talk(shop: Workshop) -> None:

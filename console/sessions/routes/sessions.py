@@ -21,7 +21,7 @@ from approvals.gate import queries as calls_read
 from approvals.gate.operations import calls
 from approvals.gate.operations.actions import CallAnswer, Trace
 from approvals.sessions import queries as sessions_read
-from approvals.sessions.operations import sessions
+from approvals.sessions.operations import model_usage, sessions
 from approvals.sessions.rules.nudge import NextMove, Nudge
 from approvals.voting.operations.refusal_records import write_refusal_records
 from console.actions import predicates
@@ -138,6 +138,28 @@ def withhold(request: HttpRequest, session_id: UUID, body: schemas.SurfaceBody) 
         at=timezone.now(),
     )
     return schemas.Surface.of(found)
+
+
+@router.post(
+    "/sessions/{session_id}/model-usage",
+    summary="Report calls of a model and their tokens, for the costs",
+    response={201: schemas.ModelUsage},
+)
+@admits("agent")
+def report_model_usage(request: HttpRequest, session_id: UUID, body: schemas.ModelUsageBody) -> HttpResponse | None:
+    caller = caller_of(request)
+
+    def write() -> schemas.ModelUsage:
+        found = model_usage.record_usage(
+            tenant_id=caller.tenant_id,
+            session_id=session_id,
+            key_actor=caller.actor.id,
+            reported=model_usage.ReportedUsage(**body.model_dump()),
+            at=timezone.now(),
+        )
+        return schemas.ModelUsage.of(found)
+
+    return run_once(request, write, status=201)
 
 
 @router.post(

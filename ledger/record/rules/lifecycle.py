@@ -361,6 +361,8 @@ MACHINES: dict[str, frozenset[tuple[str, str]]] = {
     ),
     "alert_rule": frozenset({("", "ACTIVE"), ("ACTIVE", "ENDED")}),
     "event_destination": frozenset({("", "ACTIVE"), ("ACTIVE", "ENDED")}),
+    "price": frozenset({("", "ACTIVE"), ("ACTIVE", "ENDED")}),
+    "cost_budget": frozenset({("", "ACTIVE"), ("ACTIVE", "ENDED")}),
     "alert": frozenset({("", "RAISED"), ("RAISED", "CLEARED")}),
     "delegation": frozenset({("", "ACTIVE"), ("ACTIVE", "ENDED")}),
     "absence": frozenset({("", "ACTIVE"), ("ACTIVE", "ENDED")}),

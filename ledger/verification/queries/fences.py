@@ -24,6 +24,7 @@ APPEND_ONLY = (
     "approvals_agentversion",
     "approvals_call",
     "approvals_comment",
+    "approvals_modelusage",
     "approvals_standingpass",
     "approvals_vote",
     "reviews_observation",
@@ -68,6 +69,7 @@ TRIGGERS = [
     ("ledger_policyversion", "is_released"),
     ("ledger_release", "keeps_its_draft"),
     ("ledger_releasegate", "has_evidence"),
+    ("console_price", "keep_price"),
 ]
 ELEVATED = (
     *("ledger_append", "ledger_lock", "ledger_begin_erasure", "ledger_erase", "ledger_tell_erasure"),

@@ -238,14 +238,15 @@ def test_the_export_has_the_same_figures_as_the_page(shop: Workshop, verified: s
     assert first.endswith(",1.0,1,1")
 
 
-def test_metrics_quality_and_hallucinations_link_to_each_other(shop: Workshop):
+def test_the_pages_of_figures_link_to_each_other(shop: Workshop):
     tabs = re.findall(r'<nav class="tabs" aria-label="Figures">(.*?)</nav>', page(shop), re.S)[0]
     assert [spoken(each) for each in re.findall(r"<a .*?</a>", tabs)] == [
         "Metrics",
         "Hallucinations",
         "Reviewer quality",
+        "Costs",
     ]
-    for path in ("approvals/quality", "calls/hallucinations"):
+    for path in ("approvals/quality", "calls/hallucinations", "costs", "costs/prices"):
         assert f'href="/t/{shop.slug}/metrics/"' in page(shop, path).split("<main")[1]
 
 

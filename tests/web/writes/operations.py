@@ -1,4 +1,4 @@
-"""The writes about alerts, event export and notices."""
+"""The writes about alerts, costs, event export and notices."""
 
 from __future__ import annotations
 
@@ -18,6 +18,69 @@ RULE = {"metric": "M-17", "window_h": 24}
 def _rule(day: Day) -> Ids:
     return post(day, "/alert-rules", RULE | THRESHOLDS, "alert_rule_id")
 
+
+PRICE = {"kind": "reading", "amount": "0.25", "currency": "EUR", "payer": "Library"}
+BUDGET = {"amount": "50", "currency": "CHF", "share": 80}
+
+
+def _price(day: Day) -> Ids:
+    return post(day, "/prices", PRICE, "price_id")
+
+
+def _budget(day: Day) -> Ids:
+    return post(day, "/cost-budgets", BUDGET, "budget_id")
+
+
+COSTS = (
+    Write(
+        operation="costs_set_price",
+        path="/prices",
+        page="price-set",
+        events=("price_set",),
+        said="Price set. What happened before is not priced by it.",
+        body=PRICE,
+        form=PRICE,
+        faults=(
+            {},
+            PRICE | {"amount": "1,50", "currency": "euro", "valid_from": "tomorrow"},
+            PRICE | {"amount": "0.123456789", "currency": "eur", "payer": "p" * 101, "kind": "lunch"},
+            PRICE | {"valid_from": "2020-01-01"},
+            PRICE | {"kind": "case_minute", "about": "documents"},
+        ),
+    ),
+    Write(
+        operation="costs_end_price",
+        path="/prices/{price_id}/end",
+        page="price-end",
+        events=("price_ended",),
+        said="Price ended. What it priced until now stays priced.",
+        begin=_price,
+        body=REASON,
+        form=REASON,
+        faults=({}, {"reason": "r" * 4001}),
+    ),
+    Write(
+        operation="costs_set_budget",
+        path="/cost-budgets",
+        page="cost-budget-set",
+        events=("cost_budget_set",),
+        said="Budget set.",
+        body=BUDGET,
+        form=BUDGET,
+        faults=({}, BUDGET | {"amount": "0.00"}, BUDGET | {"amount": "-3", "currency": "", "share": "0"}),
+    ),
+    Write(
+        operation="costs_end_budget",
+        path="/cost-budgets/{budget_id}/end",
+        page="cost-budget-end",
+        events=("cost_budget_ended",),
+        said="Budget ended.",
+        begin=_budget,
+        body=REASON,
+        form=REASON,
+        faults=({}, {"reason": "r" * 4001}),
+    ),
+)
 
 ALERTS = (
     Write(

@@ -7,7 +7,7 @@ from functools import partial
 from tests.support.probes import Day
 from tests.web.writes.agreements import CONTRACTS, RELEASES, STANDING_APPROVALS, SYSTEMS
 from tests.web.writes.casework import BATCHES, CASEWORK
-from tests.web.writes.operations import ALERTS, EVENT_EXPORT, NOTICES, OVERRIDES
+from tests.web.writes.operations import ALERTS, COSTS, EVENT_EXPORT, NOTICES, OVERRIDES
 from tests.web.writes.people import KEYS, LOANS, MEMBERS
 from tests.web.writes.work import ACTIONS, ASSIGNMENT, BREAK_GLASS, FREEZES
 from tests.web.writes.write import REASON, Ids, Write, answers, post
@@ -177,6 +177,7 @@ WRITES = (
     *CONTRACTS,
     *SYSTEMS,
     *ALERTS,
+    *COSTS,
     *EVENT_EXPORT,
     *NOTICES,
     *OVERRIDES,
