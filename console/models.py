@@ -456,7 +456,7 @@ class RecordedMessage(models.Model):
 
 class RecordedWord(models.Model):
     """A word of a recording with the conversations that contain it, for searching
-    (`console.transcripts.recordings.search_words`).
+    (`console.recordings.search_words`).
 
     A word has as many rows as its recording has portions; once the recording is erased they are empty.
     """

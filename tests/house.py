@@ -75,7 +75,7 @@ CALLED_BESIDE = {
     "approvals.voting.operations.refusal_records.write_refusal_records",
     "approvals.voting.operations.votes.vote_coverage",
     "console.accounts.members.operations.person_of",
-    "console.transcripts.recordings.operations.retention_status",
+    "console.recordings.operations.retention_status",
     "ledger.exports.operations.exports.finished_bundle",
 }
 """Functions of such modules that both call and that are no write of their own: reads, and the record of a refusal."""

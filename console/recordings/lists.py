@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from console.accounts.queries import actor_names
 from console.edge.http import TenantRequest
-from console.recordings import schemas
-from console.transcripts.recordings import context, queries
-from console.transcripts.recordings.forms import RecordingFilter
+from console.recordings import context, queries, schemas
+from console.recordings.forms import RecordingFilter
 from console.web.list_page import Column, FilterNotValid, GetRoute, ListPage, sortable
 from ledger.retention import queries as retention_queries
 from ledger.retention.rules.retention import retention_cutoff

@@ -12,11 +12,10 @@ from console.edge import paging
 from console.edge.auth import admits, caller_of
 from console.edge.schemas import Page
 from console.edge.transaction import in_tenancy, record_read
-from console.recordings import schemas
+from console.recordings import operations, schemas
+from console.recordings import queries as recordings_queries
 from console.recordings.lists import API_READERS, RECORDINGS
-from console.transcripts.recordings import operations
-from console.transcripts.recordings import queries as recordings_queries
-from console.transcripts.recordings.queries import ConversationQuery, PagePosition
+from console.recordings.queries import ConversationQuery, PagePosition
 from console.web.list_page import add_lists
 from ledger.record.rules.encryption import EvidenceErased
 from ledger.record.rules.refusals import NotFound

@@ -1,6 +1,6 @@
 """Response schemas of recordings, by the names of the report (`console/transcripts/report.schema.json`).
 
-Values and texts are those that the console kept (`console.transcripts.recordings.recording_rows`), cut where it cut
+Values and texts are those that the console kept (`console.recordings.operations.AuditedFile`), cut where it cut
 them. What earlier imports did not keep is empty or null.
 """
 
@@ -14,7 +14,7 @@ from uuid import UUID
 from pydantic import Field
 
 from console.edge.schemas import Answer, Moment, Paged
-from console.transcripts.recordings.queries import RecordingQuery
+from console.recordings.queries import RecordingQuery
 
 if TYPE_CHECKING:
     from console import models

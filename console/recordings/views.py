@@ -16,12 +16,12 @@ from console.accounts.queries import actor_names
 from console.actions.erased_pages import erased_page
 from console.agents.views import agent_tabs
 from console.edge.http import TenantRequest, in_tenant, record_page_view
+from console.recordings import context as recordings_context
+from console.recordings import operations as recordings_operations
+from console.recordings import queries as recordings_queries
+from console.recordings.forms import ConversationFilter, EraseRecordingForm, RecordingFilter
 from console.recordings.lists import RECORDINGS
-from console.transcripts.recordings import context as recordings_context
-from console.transcripts.recordings import operations as recordings_operations
-from console.transcripts.recordings import queries as recordings_queries
-from console.transcripts.recordings.forms import ConversationFilter, EraseRecordingForm, RecordingFilter
-from console.transcripts.recordings.queries import ConversationPage, PagePosition
+from console.recordings.queries import ConversationPage, PagePosition
 
 if TYPE_CHECKING:
     pass

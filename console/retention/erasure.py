@@ -15,7 +15,7 @@ from uuid import UUID
 
 from approvals.requests.queries import approvals
 from approvals.sessions import queries as sessions_queries
-from console.transcripts.recordings import queries as recordings
+from console.recordings import queries as recordings
 from ledger.actions.queries import actions as actions_queries
 from ledger.record.operations import Actor
 from ledger.record.rules.refusals import NotFound, Refused

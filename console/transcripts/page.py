@@ -15,8 +15,9 @@ from typing import Any
 
 from django.template import Context, Engine, Template
 
+from console.recordings.rules import BY
 from console.transcripts.acts import TrustRequirement
-from console.transcripts.printed import BY, CATEGORIES, FURTHER, printable_text
+from console.transcripts.printed import CATEGORIES, FURTHER, printable_text
 from console.transcripts.records import TranscriptFault
 from console.transcripts.totals import AuditTotals
 

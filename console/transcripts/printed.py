@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from console.recordings.rules import BY
 from console.transcripts.acts import TrustRequirement
 from console.transcripts.records import TranscriptFault
 from console.transcripts.totals import HEALTHY_PHANTOMS, AuditTotals
@@ -28,7 +29,6 @@ FURTHER = {
     "seen_by_a_later_read": "changes shown by a later read",
     "fraction": "calls with fractional numbers, which are handled as text",
 }
-BY = {"answer": "the answer", "read": "a later read"}
 _BASIS = {
     "read": "a later read in the conversation shows it",
     "answer": "only the tool's own answer shows it",

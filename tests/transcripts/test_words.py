@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from console.transcripts.recordings import search_words
+from console.recordings import search_words
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """`audit_transcripts --import`: audited files on their way into the console of one tenant.
 
 A file is known by the digest of its bytes. It is read to its end before anything is written; then all of it is, in one
-transaction of the tenant's, or nothing (`console.transcripts.recordings.operations`).
+transaction of the tenant's, or nothing (`console.recordings.operations`).
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ from django.urls import reverse
 
 from console.accounts.members import queries as members
 from console.models import Recording
+from console.recordings import operations as recordings_operations
+from console.recordings import queries as recordings_queries
 from console.transcripts.acts import TrustRequirement
 from console.transcripts.audit import ConversationAudit
 from console.transcripts.contracts import ContractCatalogue
-from console.transcripts.recordings import operations as recordings_operations
-from console.transcripts.recordings import queries as recordings_queries
+from console.transcripts.document import VERSION
 from console.transcripts.recordings import recording_rows
-from console.transcripts.recordings.operations import RowSpool, open_spool
+from console.transcripts.recordings.recording_rows import RowSpool, open_spool
 from console.transcripts.records import TranscriptFault
 from console.transcripts.totals import AuditTotals
 from ledger.db import tenancy
@@ -88,23 +89,26 @@ class RecordingImporter:
         """Write the rows of a file that was not imported before."""
         if sha256_of_file(incoming.file) != incoming.digest:
             raise FileChanged
+        totals = incoming.totals
         file = recordings_operations.AuditedFile(
             name=incoming.file.name,
             digest=incoming.digest,
             size=incoming.file.stat().st_size,
             trust=str(self.trust),
+            version=VERSION,
             contracts=self.contracts,
+            conversations=totals.conversations,
+            messages=totals.messages,
+            calls=totals.calls,
+            with_findings=totals.with_findings,
+            false_claims=totals.all_false,
+            faults=totals.faults,
+            totals=recording_rows.totals_row(totals),
+            unread=[recording_rows.fault_row(each) for each in incoming.faults],
         )
         with tenancy(self.tenant_id):
             return recordings_operations.store_recording(
-                tenant_id=self.tenant_id,
-                file=file,
-                spool=incoming.spool,
-                totals=incoming.totals,
-                faults=incoming.faults,
-                by=ledger.SYSTEM,
-                named=self.named,
-                at=at,
+                tenant_id=self.tenant_id, file=file, rows=incoming.spool, by=ledger.SYSTEM, named=self.named, at=at
             )
 
     def address(self, row: Recording) -> str:

@@ -10,11 +10,16 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from typing import Any
+from contextlib import contextmanager
+from dataclasses import dataclass
+from tempfile import TemporaryFile
+from typing import IO, Any
 
+import orjson
+
+from console.recordings.rules import MOST_NAME, MOST_VALUE, storable_text
 from console.transcripts import document
 from console.transcripts.acts import AuditedAct, TrustRequirement
 from console.transcripts.audit import ConversationAudit
@@ -22,15 +27,58 @@ from console.transcripts.records import TranscriptFault, TranscriptTurn
 from console.transcripts.totals import AuditTotals, call_flags, severity
 
 MOST_TEXT = 10_000
-MOST_VALUE = 4_000
 MOST_SAID = 600
-MOST_NAME = 300
 MOST_PARTS = 50
 MOST_FINDINGS = 40
 MOST_FAULTS = 100
 MOST_TOOLS = 200
 FINDINGS = ("value_mismatch", "predicate_false", "silent_step", "repeated_change")
 """What is found of a call beside its category, as a conversation is filtered by it."""
+
+
+@dataclass(eq=False)
+class RowSpool:
+    """The rows of one recording, in their order, buffered in unnamed temporary files until the import is complete.
+
+    The database is then written to in one short transaction, and memory holds one conversation, whatever the size of
+    the recording. The files are gone with the process, however it ends.
+    """
+
+    _trust: TrustRequirement
+    _conversations: IO[bytes]
+    _messages: IO[bytes]
+    count: int = 0
+
+    def add(self, found: ConversationAudit) -> None:
+        """Add one conversation completely or, if it cannot be written, not at all."""
+        number = self.count + 1
+        # Made before anything is written, so that what fails here leaves no half of it.
+        head = orjson.dumps(conversation_row(found, number))
+        rows = [orjson.dumps(each) for each in message_rows(found, number, self._trust)]
+        self._conversations.write(head + b"\n")
+        self._messages.writelines(row + b"\n" for row in rows)
+        self.count = number
+
+    def conversations(self) -> Iterator[dict[str, Any]]:
+        """The rows of the conversations."""
+        return _rows(self._conversations)
+
+    def messages(self) -> Iterator[dict[str, Any]]:
+        """The rows of their messages."""
+        return _rows(self._messages)
+
+
+@contextmanager
+def open_spool(trust: TrustRequirement) -> Iterator[RowSpool]:
+    """A temporary store for the rows of one recording."""
+    with TemporaryFile() as conversations, TemporaryFile() as messages:
+        yield RowSpool(trust, conversations, messages)
+
+
+def _rows(file: IO[bytes]) -> Iterator[dict[str, Any]]:
+    file.seek(0)
+    for line in file:
+        yield orjson.loads(line)
 
 
 def conversation_row(conversation: ConversationAudit, number: int) -> dict[str, Any]:
@@ -88,12 +136,6 @@ def totals_row(totals: AuditTotals) -> dict[str, Any]:
 def fault_row(one: TranscriptFault) -> dict[str, str]:
     """An unreadable place."""
     return {"path": storable_text(one.path, MOST_NAME), "reason": storable_text(one.reason, MOST_SAID)}
-
-
-def storable_text(value: object, most: int) -> str:
-    """A value as text that can be stored (rules 2 and 3)."""
-    shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    return shown[:most].replace("\0", "\ufffd").encode("utf-8", "replace").decode("utf-8")
 
 
 def conversation_findings(conversation: ConversationAudit) -> list[dict[str, Any]]:

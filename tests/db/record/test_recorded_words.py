@@ -8,8 +8,8 @@ import psycopg
 import pytest
 from django.db import connection
 
-from console.transcripts.recordings import queries as recordings_queries
-from console.transcripts.recordings.queries import ConversationQuery, RecordingQuery
+from console.recordings import queries as recordings_queries
+from console.recordings.queries import ConversationQuery, RecordingQuery
 from ledger.db import tenancy
 
 TENANT, OTHER = UUID(int=201), UUID(int=202)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from console.transcripts.recordings.queries import recordings
+from console.recordings.queries import recordings
 from ledger.db import tenancy
 from tests.support.api_tenant import GOAL, Workshop, workshop
 from tests.support.callers import person_for

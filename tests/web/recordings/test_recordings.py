@@ -13,10 +13,11 @@ from django.db import IntegrityError, connection, transaction
 
 from approvals.models import Call, Session
 from console.models import PageView, RecordedConversation, RecordedMessage, RecordedWord, Recording
-from console.transcripts.recordings import operations as recordings_operations
-from console.transcripts.recordings import queries as recordings_queries
+from console.recordings import operations as recordings_operations
+from console.recordings import queries as recordings_queries
+from console.recordings.queries import RecordingQuery
+from console.recordings.rules import MOST_VALUE
 from console.transcripts.recordings import recording_rows
-from console.transcripts.recordings.queries import RecordingQuery
 from ledger.db import tenancy
 from ledger.models import Action, Event
 from ledger.record.queries import events
@@ -213,7 +214,7 @@ def test_long_texts_are_truncated_with_the_number_of_omitted_characters(stage, r
     out = imported(recording(tmp_path, long))[1]
     message, call, _ = sorted(rows(stage, RecordedMessage), key=lambda row: row.number)
     assert (len(message.text), message.length) == (recording_rows.MOST_TEXT, recording_rows.MOST_TEXT + 5)
-    assert len(call.calls[0]["arguments"]) == recording_rows.MOST_VALUE
+    assert len(call.calls[0]["arguments"]) == MOST_VALUE
     assert "5 more characters in the file" in words(reader.page(f"{address(out)}/1"))
 
 

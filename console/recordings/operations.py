@@ -6,26 +6,19 @@ file is there and is not taken a second time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice
-from tempfile import TemporaryFile
-from typing import IO, Any, Final
+from typing import Any, Final, Protocol
 from uuid import UUID
 
-import orjson
 from django.db import IntegrityError, transaction
 
 from console.models import RecordedConversation, RecordedMessage, RecordedWord, Recording
-from console.transcripts.acts import TrustRequirement
-from console.transcripts.audit import ConversationAudit
-from console.transcripts.document import VERSION
-from console.transcripts.recordings import queries as recordings_queries
-from console.transcripts.recordings import recording_rows, search_words
-from console.transcripts.records import TranscriptFault
-from console.transcripts.totals import AuditTotals
+from console.recordings import queries as recordings_queries
+from console.recordings import search_words
+from console.recordings.rules import MOST_NAME, storable_text
 from ledger.record import operations as ledger
 from ledger.record.rules.refusals import NotFound, Refused
 from ledger.retention import queries as retention_queries
@@ -35,51 +28,6 @@ from ledger.retention.rules.retention import RetentionSubject
 PORTION: Final = 500
 MOST_MESSAGES: Final = 5_000_000
 ONCE: Final = "recording_once_by_its_digest"
-
-
-@dataclass(eq=False)
-class RowSpool:
-    """The rows of one recording, in their order, buffered in unnamed temporary files until the import is complete.
-
-    The database is then written to in one short transaction, and memory holds one conversation, whatever the size of
-    the recording. The files are gone with the process, however it ends.
-    """
-
-    _trust: TrustRequirement
-    _conversations: IO[bytes]
-    _messages: IO[bytes]
-    count: int = 0
-
-    def add(self, found: ConversationAudit) -> None:
-        """Add one conversation completely or, if it cannot be written, not at all."""
-        number = self.count + 1
-        # Made before anything is written, so that what fails here leaves no half of it.
-        head = orjson.dumps(recording_rows.conversation_row(found, number))
-        rows = [orjson.dumps(each) for each in recording_rows.message_rows(found, number, self._trust)]
-        self._conversations.write(head + b"\n")
-        self._messages.writelines(row + b"\n" for row in rows)
-        self.count = number
-
-    def conversations(self) -> Iterator[dict[str, Any]]:
-        """The rows of the conversations."""
-        return _rows(self._conversations)
-
-    def messages(self) -> Iterator[dict[str, Any]]:
-        """The rows of their messages."""
-        return _rows(self._messages)
-
-
-@contextmanager
-def open_spool(trust: TrustRequirement) -> Iterator[RowSpool]:
-    """A temporary store for the rows of one recording."""
-    with TemporaryFile() as conversations, TemporaryFile() as messages:
-        yield RowSpool(trust, conversations, messages)
-
-
-def _rows(file: IO[bytes]) -> Iterator[dict[str, Any]]:
-    file.seek(0)
-    for line in file:
-        yield orjson.loads(line)
 
 
 class AlreadyImported(Refused):
@@ -102,27 +50,43 @@ class TooManyMessages(Refused):
     status = 422
 
 
+class RecordedRows(Protocol):
+    """The rows of one recording, each time from the first: dictionaries with the columns of their tables."""
+
+    def conversations(self) -> Iterator[dict[str, Any]]: ...
+
+    def messages(self) -> Iterator[dict[str, Any]]: ...
+
+
 @dataclass(frozen=True, kw_only=True)
 class AuditedFile:
-    """A file as audited: its name and digest, the trust in answers, and the contracts.
+    """A file as audited: its name and digest, the trust in answers, the contracts, and what was counted.
 
-    `contracts` is the digest of the contracts that were given, empty where the recordings brought their own tools.
+    `version` is that of the report, `contracts` the digest of the contracts that were given, empty where the recordings
+    brought their own tools. `totals` are the report's figures, `unread` the places that could not be read.
     """
 
     name: str
     digest: str
     size: int
     trust: str
+    version: int
     contracts: str = ""
+    conversations: int
+    messages: int
+    calls: int
+    with_findings: int
+    false_claims: int
+    faults: int
+    totals: Mapping[str, Any]
+    unread: Sequence[Mapping[str, str]]
 
 
 def store_recording(
     *,
     tenant_id: UUID,
     file: AuditedFile,
-    spool: RowSpool,
-    totals: AuditTotals,
-    faults: Iterable[TranscriptFault],
+    rows: RecordedRows,
     by: ledger.Actor,
     at: datetime,
     named: UUID | None = None,
@@ -131,17 +95,17 @@ def store_recording(
 
     The row with the digest comes first: of two imports of one file, the second waits for the first and is refused.
     """
-    if totals.conversations == 0:
+    if file.conversations == 0:
         raise NothingToImport
-    if totals.messages > MOST_MESSAGES:
+    if file.messages > MOST_MESSAGES:
         raise TooManyMessages
-    row = _create_row(tenant_id, file, totals, faults, named, at=at)
+    row = _create_row(tenant_id, file, named, at=at)
     here = {"tenant_id": tenant_id, "recording_id": row.id}
-    for conversations in _portions(spool.conversations()):
+    for conversations in _portions(rows.conversations()):
         RecordedConversation.objects.bulk_create([RecordedConversation(**here, **each) for each in conversations])
-    for messages in _portions(spool.messages()):
+    for messages in _portions(rows.messages()):
         RecordedMessage.objects.bulk_create([RecordedMessage(**here, **each) for each in messages])
-    for found in _portions(search_words.word_rows(spool.conversations(), spool.messages())):
+    for found in _portions(search_words.word_rows(rows.conversations(), rows.messages())):
         RecordedWord.objects.bulk_create([RecordedWord(**here, **each) for each in found])
     ledger.append(
         ledger.SubjectHead(tenant_id=tenant_id, id=row.id, kind="recording"),
@@ -162,32 +126,24 @@ def request_erasure(
     erasure.request_erasure(tenant_id=tenant_id, request=wish, by=by, at=at)
 
 
-def _create_row(
-    tenant_id: UUID,
-    file: AuditedFile,
-    totals: AuditTotals,
-    faults: Iterable[TranscriptFault],
-    named: UUID | None,
-    *,
-    at: datetime,
-) -> Recording:
+def _create_row(tenant_id: UUID, file: AuditedFile, named: UUID | None, *, at: datetime) -> Recording:
     row = Recording(
         tenant_id=tenant_id,
         id=ledger.new_id(at),
-        file_name=recording_rows.storable_text(file.name, recording_rows.MOST_NAME),
+        file_name=storable_text(file.name, MOST_NAME),
         digest=file.digest,
         size=file.size,
         trust=file.trust,
-        version=VERSION,
+        version=file.version,
         contracts=file.contracts,
-        conversations=totals.conversations,
-        messages=totals.messages,
-        calls=totals.calls,
-        with_findings=totals.with_findings,
-        false_claims=totals.all_false,
-        faults=totals.faults,
-        totals=recording_rows.totals_row(totals),
-        unread=[recording_rows.fault_row(each) for each in islice(faults, recording_rows.MOST_FAULTS)],
+        conversations=file.conversations,
+        messages=file.messages,
+        calls=file.calls,
+        with_findings=file.with_findings,
+        false_claims=file.false_claims,
+        faults=file.faults,
+        totals=dict(file.totals),
+        unread=[*file.unread],
         named=named,
         at=at,
     )

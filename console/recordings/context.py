@@ -11,12 +11,10 @@ from uuid import UUID
 from django.urls import reverse
 
 from console.models import RecordedConversation, RecordedMessage, Recording
+from console.recordings.forms import KINDS
+from console.recordings.rules import BY, MOST_VALUE
+from console.recordings.search_words import query_words
 from console.sessions import guarded_message
-from console.transcripts.acts import TrustRequirement
-from console.transcripts.printed import BY
-from console.transcripts.recordings.forms import KINDS
-from console.transcripts.recordings.recording_rows import MOST_VALUE
-from console.transcripts.recordings.search_words import query_words
 
 ROLES: Final = {
     "agent": ("Agent", "robot-claim"),
@@ -25,8 +23,8 @@ ROLES: Final = {
     "tool": ("Tool", "systems"),
 }
 TRUSTS: Final = {
-    str(TrustRequirement.ANSWERS): "an answer that says success was taken at its word",
-    str(TrustRequirement.READS): "a change counted as done only where a later read shows it",
+    "answers": "an answer that says success was taken at its word",
+    "reads": "a change counted as done only where a later read shows it",
 }
 BASES: Final = {
     "read": "a later read in the conversation shows it",

@@ -11,7 +11,7 @@ from django.db.models import Q, QuerySet
 from django.db.models.expressions import RawSQL
 
 from console.models import RecordedConversation, RecordedMessage, Recording
-from console.transcripts.recordings import search_words as words
+from console.recordings import search_words as words
 from ledger.db import execute, page_in_order
 from ledger.record.rules.ids import lower_bound
 

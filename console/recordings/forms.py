@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from django import forms
 
-from console.transcripts.recordings.queries import ConversationQuery, RecordingQuery
+from console.recordings.queries import ConversationQuery, RecordingQuery
 from console.web.forms import LONGEST_TEXT, DayField, PlainSelect, date_range
 
 KINDS: Final = {
