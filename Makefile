@@ -66,13 +66,13 @@ install: .venv/installed
 	@touch $@
 
 # What runs, without what it is tested with: a third of the packages.
-.venv/product: pyproject.toml client/pyproject.toml tlog/pyproject.toml witness/pyproject.toml uv.lock
+.venv/product: pyproject.toml client/pyproject.toml tlog/pyproject.toml transcripts/pyproject.toml witness/pyproject.toml uv.lock
 	@test -n "$(PYTHON)" || { echo "counterfoil: Python 3.11 or newer is needed." >&2; exit 2; }
 	@test -x $(PY) || $(PYTHON) -m venv .venv || \
 		{ echo "counterfoil: $(PYTHON) cannot make a virtual environment; install its venv module." >&2; exit 2; }
 	@test -x $(BIN)/uv || $(PY) -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION) || \
 		{ echo "counterfoil: uv could not be fetched; see the message above." >&2; exit 2; }
-	@VIRTUAL_ENV= $(BIN)/uv sync --quiet --frozen --inexact --no-dev --python $(PY)
+	@VIRTUAL_ENV= $(BIN)/uv sync --quiet --frozen --inexact --no-dev --group up --python $(PY)
 	@touch $@
 
 clean:  ## Remove caches; data under var/ stays

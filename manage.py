@@ -8,15 +8,6 @@ from console.local.installation import fill_environment
 
 
 def main() -> None:
-    if sys.argv[1:2] == ["audit_transcripts"] and not any(each.startswith("--i") for each in sys.argv):
-        # Reads files and nothing else: no settings, no keys, no server, unless what it finds is to be imported.
-        from console.transcripts.start import main as audit
-
-        raise SystemExit(audit(sys.argv))
-    if sys.argv[1:2] == ["suggest_sayings"]:
-        from console.transcripts.start import suggest
-
-        raise SystemExit(suggest(sys.argv))
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
     fill_environment(sys.argv[1:])
     if sys.argv[1:2] == ["up"]:

@@ -132,13 +132,14 @@ def _tools() -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    from console.transcripts import document, intake, page
-    from console.transcripts.acts import TrustRequirement
-    from console.transcripts.audit import audit_conversation
-    from console.transcripts.contracts import ContractCatalogue
-    from console.transcripts.offers import OfferCache
-    from console.transcripts.records import TranscriptFault
-    from console.transcripts.totals import AuditTotals, severity
+    from counterfoil_transcripts.acts import TrustRequirement
+    from counterfoil_transcripts.audit import audit_conversation
+    from counterfoil_transcripts.contracts import ContractCatalogue
+    from counterfoil_transcripts.offers import OfferCache
+    from counterfoil_transcripts.reading import intake
+    from counterfoil_transcripts.reading.records import TranscriptFault
+    from counterfoil_transcripts.reports import document, page
+    from counterfoil_transcripts.reports.totals import AuditTotals, severity
 
     file = Path(sys.argv[1])
     offers, totals, gravest = OfferCache(ContractCatalogue()), AuditTotals(), page.WorstConversations()

@@ -434,7 +434,7 @@ class RecordedMessage(models.Model):
     """One message of a recorded conversation, with its calls, answers and claims.
 
     `number` is its place in the file, `length` that of its text there; `text` and `corrected` are cut (see
-    `console.transcripts.recordings.recording_rows`).
+    `counterfoil_transcripts.commands.recording_rows`).
     """
 
     pk = models.CompositePrimaryKey("tenant_id", "recording_id", "conversation", "number")

@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from importlib import import_module
+from importlib.util import find_spec
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,14 @@ MEMORY, ENOUGH_MEMORY = Path("/dev/shm"), 4 << 30
 
 # Servers started by this process. They serve every worker and are ended by the one that began the run.
 STARTED: list[processes.Child] = []
+
+
+# The tests of a distribution that the console does not need; they are left out where it is not installed.
+NEEDS = {
+    "counterfoil_transcripts": ("transcripts", "guard", "web/recordings", "db/transcripts"),
+    "counterfoil_witness": ("witness",),
+}
+collect_ignore = [folder for name, folders in NEEDS.items() if find_spec(name) is None for folder in folders]
 
 
 # What shares an installation, a browser with its web process, or a tenant after a whole day, is done by one worker. The

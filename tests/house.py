@@ -12,7 +12,12 @@ from statistics import quantiles
 
 ROOT = Path(__file__).resolve().parent.parent
 CORE = ("ledger", "approvals", "reviews", "console")
-DISTRIBUTIONS = ("client/counterfoil", "tlog/counterfoil_tlog", "witness/counterfoil_witness")
+DISTRIBUTIONS = (
+    "client/counterfoil",
+    "tlog/counterfoil_tlog",
+    "transcripts/counterfoil_transcripts",
+    "witness/counterfoil_witness",
+)
 PACKAGES = (*CORE, *DISTRIBUTIONS)
 SHORT = 5
 SHARED = ("console/web/", "console/edge/", "console/accounts/", "console/verbs/")

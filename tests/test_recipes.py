@@ -27,7 +27,18 @@ def recipe(title: str) -> str:
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
     """The tree as it stands, with its compiled modules, which are good for files of the same time."""
-    for name in ("approvals", "client", "console", "ledger", "reviews", "templates", "tests", "tlog", "witness"):
+    for name in (
+        "approvals",
+        "client",
+        "console",
+        "ledger",
+        "reviews",
+        "templates",
+        "tests",
+        "tlog",
+        "transcripts",
+        "witness",
+    ):
         shutil.copytree(ROOT / name, tmp_path / name)
     shutil.copy2(ROOT / "pyproject.toml", tmp_path)
     return tmp_path

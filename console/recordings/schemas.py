@@ -1,4 +1,4 @@
-"""Response schemas of recordings, by the names of the report (`console/transcripts/report.schema.json`).
+"""Response schemas of recordings, by the names of the report (report.schema.json in counterfoil_transcripts.reports).
 
 Values and texts are those that the console kept (`console.recordings.operations.AuditedFile`), cut where it cut
 them. What earlier imports did not keep is empty or null.

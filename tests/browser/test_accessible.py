@@ -7,7 +7,7 @@ import pytest
 from tests.browser.chromium import NoBrowser, axe, axe_findings
 from tests.browser.conftest import SIZES, look_at
 from tests.support.admissions import PAGES, ROLES
-from tests.transcripts.imports import keep
+from tests.support.outside.recorded import keep_recording
 
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 
@@ -53,7 +53,7 @@ def paths(site):
     """Every page of a tenant with something on it, by the name of its address."""
     case, waiting = site.stage.case(count=2), site.stage.approval(site.stage.propose())
     action, incident = f"actions/{case.action_id}", f"incidents/{incident_of(site, case)}"
-    recording = f"recordings/{keep(site.stage.slug)}"
+    recording = f"recordings/{keep_recording(site.stage.slug)}"
     member = site.stage.person("operator", name=f"other@{site.stage.slug}")
     release = release_of(site)
     return [

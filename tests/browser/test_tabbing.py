@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.transcripts.imports import keep
+from tests.support.outside.recorded import keep_recording
 
 # What somebody can act on, and sees: nothing that is switched off, hidden, or in a part that is folded away. Of a
 # group of radio buttons the Tab key reaches one; arrows reach the others.
@@ -41,7 +41,7 @@ FOCUSED = """() => {
 @pytest.fixture
 def paths(site):
     waiting = site.stage.approval(site.stage.propose())
-    recording = f"recordings/{keep(site.stage.slug)}"
+    recording = f"recordings/{keep_recording(site.stage.slug)}"
     member = site.stage.person("operator", name=f"other@{site.stage.slug}")
     return [
         "",

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+from tests.conftest import NEEDS
+
 ROOT = Path(__file__).resolve().parents[2]
-NOT_NEEDED = ("counterfoil_witness",)
 START = """
 import sys
 for name in sys.argv[1:]:
@@ -29,7 +31,7 @@ print(len(get_resolver().reverse_dict))
 def test_the_console_starts_without_them():
     """Its pages, its API, its commands, workers and beat; none of them is in the tree of what it imports."""
     ran = subprocess.run(
-        [sys.executable, "-c", START, *NOT_NEEDED],
+        [sys.executable, "-c", START, *NEEDS],
         cwd=ROOT,
         env={"PATH": os.environ["PATH"], "DJANGO_SETTINGS_MODULE": "tests.offline"},
         capture_output=True,
@@ -37,3 +39,21 @@ def test_the_console_starts_without_them():
     )
     assert ran.returncode == 0, ran.stderr
     assert int(ran.stdout.split()[-1]) > 200
+
+
+def test_only_the_tests_of_a_distribution_import_it():
+    """The others pass where it is not installed, and these are then left out."""
+    wrong = []
+    for name, folders in NEEDS.items():
+        own = [ROOT / "tests" / folder for folder in folders]
+        theirs = (name, *(f"tests.{folder.replace('/', '.')}" for folder in folders))
+        for file in (ROOT / "tests").rglob("*.py"):
+            if any(folder in file.parents for folder in own):
+                continue
+            for node in ast.walk(ast.parse(file.read_text())):
+                modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+                modules += [each.name for each in node.names] if isinstance(node, ast.Import) else []
+                wrong += [
+                    f"{file}: {each}" for each in modules if f"{each}.".startswith(tuple(f"{t}." for t in theirs))
+                ]
+    assert wrong == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -102,7 +103,8 @@ def test_the_monthly_unit_can_be_started_again():
 @pytest.mark.skipif(ANALYZE is None, reason="systemd-analyze is not installed (Debian's package systemd)")
 def test_systemd_accepts_every_unit(tmp_path: Path):
     for file in UNITS.iterdir():
-        (tmp_path / file.name).write_text(moved(file.read_text(), tmp_path))
+        if file.stem != "counterfoil-witness" or find_spec("counterfoil_witness"):
+            (tmp_path / file.name).write_text(moved(file.read_text(), tmp_path))
     named = sorted(str(file) for file in tmp_path.iterdir())
     done = subprocess.run([str(ANALYZE), "verify", "--man=no", *named], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")

@@ -18,11 +18,12 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from console.transcripts import contracts, intake
-from console.transcripts.audit import ConversationAudit, audit_conversation
-from console.transcripts.intake import build_conversation
-from console.transcripts.offers import OfferCache
-from console.transcripts.records import Transcript
+from counterfoil_transcripts import contracts
+from counterfoil_transcripts.audit import ConversationAudit, audit_conversation
+from counterfoil_transcripts.offers import OfferCache
+from counterfoil_transcripts.reading import intake
+from counterfoil_transcripts.reading.intake import build_conversation
+from counterfoil_transcripts.reading.records import Transcript
 from tests.guard.falsified import FalsifiedFigures
 from tests.guard.retail import RECORDINGS, Measured, measure
 

@@ -13,9 +13,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
-from console.transcripts.audit import ConversationAudit, audit_conversation
-from console.transcripts.offers import OfferCache
-from console.transcripts.records import AGENT, Transcript, TranscriptTurn
+from counterfoil_transcripts.audit import ConversationAudit, audit_conversation
+from counterfoil_transcripts.offers import OfferCache
+from counterfoil_transcripts.reading.records import AGENT, Transcript, TranscriptTurn
 from reviews.observations.rules.observe import ReportedStatus
 
 KINDS = ("amount, new", "amount, known", "date", "id", "direction", "count")

@@ -22,10 +22,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from console.transcripts.acts import AuditedAct
-from console.transcripts.audit import ConversationAudit, audit_conversation
-from console.transcripts.offers import OfferCache, ToolOffer
-from console.transcripts.records import AGENT, Transcript, TranscriptAnswer, TranscriptCall, TranscriptTurn
+from counterfoil_transcripts.acts import AuditedAct
+from counterfoil_transcripts.audit import ConversationAudit, audit_conversation
+from counterfoil_transcripts.offers import OfferCache, ToolOffer
+from counterfoil_transcripts.reading.records import AGENT, Transcript, TranscriptAnswer, TranscriptCall, TranscriptTurn
 from reviews.observations.rules.observe import ReportedStatus
 
 KINDS = ("dropped", "failed", "other target", "other value", "other amount", "other sign")

@@ -15,11 +15,12 @@ from pathlib import Path
 
 import orjson
 
-from console.transcripts import contracts, intake
-from console.transcripts.audit import ConversationAudit, audit_conversation
-from console.transcripts.offers import OfferCache
-from console.transcripts.records import Transcript
-from console.transcripts.suggestions import suggest_sayings
+from counterfoil_transcripts import contracts
+from counterfoil_transcripts.audit import ConversationAudit, audit_conversation
+from counterfoil_transcripts.offers import OfferCache
+from counterfoil_transcripts.reading import intake
+from counterfoil_transcripts.reading.records import Transcript
+from counterfoil_transcripts.suggestions import suggest_sayings
 from tests.guard import falsified, mutations
 
 RECORDINGS = Path(os.environ.get("COUNTERFOIL_RECORDINGS", Path(__file__).parents[3] / "shared" / "recordings"))

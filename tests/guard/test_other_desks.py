@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from console.transcripts import contracts
-from console.transcripts.audit import ConversationAudit, audit_conversation
-from console.transcripts.intake import MessageList, build_conversation
-from console.transcripts.offers import OfferCache
+from counterfoil_transcripts import contracts
+from counterfoil_transcripts.audit import ConversationAudit, audit_conversation
+from counterfoil_transcripts.offers import OfferCache
+from counterfoil_transcripts.reading.intake import MessageList, build_conversation
 from reviews.guarding.rules.verdict import judge
 from tests.guard.evaluate import CORPUS
 from tests.guard.records import differing, ground, record, same

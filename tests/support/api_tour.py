@@ -22,8 +22,8 @@ from reviews.observations.rules import webhooks
 from tests.support import exported, people, seals, settling
 from tests.support.api_tenant import CONTRACTS, GOAL, PASSWORD, TOOLS, Clock, Workshop, document, result
 from tests.support.callers import Api, pass_gates, person_for
+from tests.support.outside.recorded import keep_recording
 from tests.support.signing import actor_of, ask, cast, enrolled, wanted
-from tests.transcripts.imports import keep
 
 FREEZE = {"scope": "tool", "value": "delete_document", "reason": "Something is wrong with it."}
 SITUATION = {"triggers": ["NO_OP_FAILURE"], "side_effect_class": "LOW_RISK_INTERNAL", "reversibility": "REVERSIBLE"}
@@ -443,7 +443,7 @@ def settle(shop: Workshop, case: dict[str, Any]) -> None:
 
 def browse(shop: Workshop) -> None:
     """Somebody imports recorded conversations, and three who may look do."""
-    recording = f"/recordings/{keep(shop.slug)}"
+    recording = f"/recordings/{keep_recording(shop.slug)}"
     for reader in (shop.operator_key, shop.auditor, shop.reviewer):
         reader.get("/recordings?q=cancelled&blocked=true")
         for path in ("", "/conversations?order=file", "/conversations/1"):

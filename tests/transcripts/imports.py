@@ -10,6 +10,7 @@ from typing import Any
 
 from django.core.management import CommandError, call_command
 
+from counterfoil_transcripts.commands.audit import Command
 from tests.transcripts.recordings import TOOLS, agent, asks, user
 
 ID = "ABC123"
@@ -36,7 +37,7 @@ def imported(*arguments: Any, tenant: str = "orchid") -> tuple[int, str, str]:
     out, err, code = io.StringIO(), io.StringIO(), 0
     given = [str(each) for each in arguments]
     try:
-        call_command("audit_transcripts", *given, "--import", "--tenant", tenant, stdout=out, stderr=err)
+        call_command(Command(), *given, "--import", "--tenant", tenant, stdout=out, stderr=err)
     except CommandError as problem:
         code = problem.returncode
         err.write(str(problem))

@@ -6,13 +6,14 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from console.transcripts import contracts, intake
-from console.transcripts.acts import TrustRequirement
-from console.transcripts.audit import ConversationAudit, audit_conversation
-from console.transcripts.contracts import ContractCatalogue
-from console.transcripts.intake import build_conversation
-from console.transcripts.notes import HookNote
-from console.transcripts.offers import OfferCache
+from counterfoil_transcripts import contracts
+from counterfoil_transcripts.acts import TrustRequirement
+from counterfoil_transcripts.audit import ConversationAudit, audit_conversation
+from counterfoil_transcripts.contracts import ContractCatalogue
+from counterfoil_transcripts.offers import OfferCache
+from counterfoil_transcripts.reading import intake
+from counterfoil_transcripts.reading.intake import build_conversation
+from counterfoil_transcripts.reading.notes import HookNote
 
 
 def function(name: str, required: list[str], **properties: Any) -> dict[str, Any]:

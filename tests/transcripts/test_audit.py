@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from console.transcripts import contracts
-from console.transcripts.acts import TrustRequirement, believed_state
+from counterfoil_transcripts import contracts
+from counterfoil_transcripts.acts import TrustRequirement, believed_state
 from ledger.catalogue.rules import contract
 from tests.transcripts.recordings import TOOLS, agent, asks, function, run, user
 

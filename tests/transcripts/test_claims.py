@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from console.transcripts.acts import TrustRequirement
-from console.transcripts.audit import sentence_around
-from console.transcripts.notes import HookNote, SystemReading
+from counterfoil_transcripts.acts import TrustRequirement
+from counterfoil_transcripts.audit import sentence_around
+from counterfoil_transcripts.reading.notes import HookNote, SystemReading
 from tests.transcripts.recordings import agent, asks, run, user
 
 ID = "ABC123"

@@ -12,6 +12,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from jsonschema_rs import Draft202012Validator
 
+from counterfoil_transcripts.commands.audit import Command
 from tests.transcripts.recordings import TOOLS, agent, asks, user
 
 ROOT = Path(__file__).parents[2]
@@ -34,14 +35,14 @@ def audit(*arguments):
     """(what it ends with, what it prints, what it says of its troubles)."""
     out, err, code = io.StringIO(), io.StringIO(), 0
     try:
-        call_command("audit_transcripts", *map(str, arguments), stdout=out, stderr=err)
+        call_command(Command(), *map(str, arguments), stdout=out, stderr=err)
     except CommandError as problem:
         code = problem.returncode
         err.write(str(problem))
     return code, out.getvalue(), err.getvalue()
 
 
-def test_audit_transcripts_prints_totals_and_the_worst_conversations(tmp_path):
+def test_the_audit_prints_totals_and_the_worst_conversations(tmp_path):
     code, out, err = audit(recording(tmp_path, GOOD, BAD, GOOD))
 
     assert (code, err) == (0, "")
@@ -101,7 +102,7 @@ def test_a_refused_contract_inside_a_recording_does_not_make_its_tool_a_phantom(
 
 
 def test_the_json_report_matches_its_published_schema(tmp_path):
-    schema = json.loads((ROOT / "console/transcripts/report.schema.json").read_bytes())
+    schema = json.loads((ROOT / "transcripts/counterfoil_transcripts/reports/report.schema.json").read_bytes())
     out = tmp_path / "report.json"
     late = [*asks("cancel_reservation", "timed out", reservation_id=ID), {"odd": 1}, *asks("read_file", path="a")]
     file = recording(tmp_path, GOOD, BAD, late)
@@ -198,7 +199,7 @@ def test_the_page_and_the_terminal_survive_hostile_recordings(tmp_path):
 
 
 def test_the_page_loads_nothing_from_outside_and_stays_small(tmp_path, monkeypatch):
-    monkeypatch.setattr("console.transcripts.page.MOST_CONVERSATIONS", 5)
+    monkeypatch.setattr("counterfoil_transcripts.reports.page.MOST_CONVERSATIONS", 5)
     page = tmp_path / "page.html"
     audit(recording(tmp_path, *[BAD] * 300), "--html", page, "--show", "0")
 
@@ -209,11 +210,11 @@ def test_the_page_loads_nothing_from_outside_and_stays_small(tmp_path, monkeypat
     assert len(text) < 40_000
 
 
-def test_audit_transcripts_needs_no_installation_no_keys_and_no_server(tmp_path):
+def test_the_audit_needs_no_installation_no_keys_and_no_server(tmp_path):
     file = recording(tmp_path, BAD)
     bare = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
-    command = [sys.executable, "manage.py", "audit_transcripts", str(file), "--fail-on-findings"]
-    ran = subprocess.run(command, cwd=ROOT, env=bare, capture_output=True, text=True, check=False)
+    command = [sys.executable, "-m", "counterfoil_transcripts", "audit", str(file), "--fail-on-findings"]
+    ran = subprocess.run(command, cwd=tmp_path, env=bare, capture_output=True, text=True, check=False)
 
     assert ran.returncode == 3, ran.stderr
     assert "1 conversation, 5 messages" in ran.stdout
@@ -221,7 +222,7 @@ def test_audit_transcripts_needs_no_installation_no_keys_and_no_server(tmp_path)
 
 
 def test_the_progress_bar_is_drawn_only_on_terminals():
-    from console.management.commands.audit_transcripts import Bar
+    from counterfoil_transcripts.commands.audit import Bar
 
     class Terminal(io.StringIO):
         def isatty(self):
@@ -240,10 +241,10 @@ def test_the_progress_bar_is_drawn_only_on_terminals():
 
 GROWING = """
 import json, resource, sys
-sys.argv = ["manage.py", "audit_transcripts", sys.argv[1], "--json", sys.argv[2], "--html", sys.argv[3], "--show", "3"]
-from console.transcripts.start import main
+words = ["audit", sys.argv[1], "--json", sys.argv[2], "--html", sys.argv[3], "--show", "3"]
+from counterfoil_transcripts.__main__ import main
 sys.stdout = open("/dev/null", "w")
-main(sys.argv)
+main(words)
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)
 """
 

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from console.transcripts import contracts, wording
-from console.transcripts.contracts import InvalidContracts, NoContracts
+from counterfoil_transcripts import contracts, wording
+from counterfoil_transcripts.contracts import InvalidContracts, NoContracts
 from ledger.catalogue.rules.effects import SideEffectClass
 
 CANCEL = {

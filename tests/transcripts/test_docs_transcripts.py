@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from console.transcripts.formats.detect import NAMES
+from counterfoil_transcripts.reading.formats.detect import NAMES
 
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs" / "transcripts.md").read_text()
@@ -23,7 +23,7 @@ def test_the_five_minute_guide_prints_the_output_on_the_page(tmp_path):
             whole = json.loads(text)
             (tmp_path / name).write_text(json.dumps(whole) if name.endswith("l") else text)
         elif kind == "shell":
-            command = [sys.executable, str(ROOT / "manage.py"), *shlex.split(text)[2:]]
+            command = [sys.executable, "-m", "counterfoil_transcripts", *shlex.split(text)[1:]]
             ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
             printed = ran.stdout
         elif kind == "text":

@@ -5,9 +5,9 @@ import json
 
 import pytest
 
-from console.transcripts import intake
-from console.transcripts.formats.detect import NAMES
-from console.transcripts.records import AGENT, Transcript, TranscriptFault
+from counterfoil_transcripts.reading import intake
+from counterfoil_transcripts.reading.formats.detect import NAMES
+from counterfoil_transcripts.reading.records import AGENT, Transcript, TranscriptFault
 
 ASKED = {"reservation_id": "ABC123"}
 SHOWN = {"reservation_id": "ABC123", "status": "cancelled"}
@@ -404,10 +404,10 @@ def test_empty_files_and_invalid_bytes_cause_no_error(tmp_path):
 
 
 def test_long_elements_are_read_and_truncated_ones_reported(tmp_path, monkeypatch):
-    monkeypatch.setattr("console.transcripts.scanning.CHUNK", 64)
+    monkeypatch.setattr("counterfoil_transcripts.reading.scanning.CHUNK", 64)
     many = [{"id": str(place), "messages": OPENAI, "n": place * 1.5} for place in range(20)]
     for text in (json.dumps(many), json.dumps({"of": many}), json.dumps(many, indent=3), lines(many)):
         assert [each.id for each in read(tmp_path, text)] == [str(place) for place in range(20)]
-    monkeypatch.setattr("console.transcripts.scanning.MAX_ITEM", 2_000)
+    monkeypatch.setattr("counterfoil_transcripts.reading.scanning.MAX_ITEM", 2_000)
     (fault,) = [each for each in read(tmp_path, '[{"messages": "' + "x" * 9_000) if isinstance(each, TranscriptFault)]
     assert "longer than 2000" in fault.reason

@@ -7,6 +7,7 @@ import json
 import pytest
 from django.core.management import call_command
 
+from counterfoil_transcripts.commands.audit import Command
 from tests.transcripts.cassettes import conversations, fetched
 
 
@@ -17,7 +18,7 @@ def report(tmp_path, package):
     with recording.open("w") as lines:
         for each in conversations(fetched(package, folder)):
             lines.write(json.dumps(each) + "\n")
-    call_command("audit_transcripts", str(recording), json=out, html=tmp_path / "page.html", verbosity=0, show=0)
+    call_command(Command(), str(recording), json=out, html=tmp_path / "page.html", verbosity=0, show=0)
     return json.loads(out.read_bytes())
 
 

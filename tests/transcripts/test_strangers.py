@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from console.transcripts.acts import TrustRequirement, believed_state
+from counterfoil_transcripts.acts import TrustRequirement, believed_state
 from tests.transcripts.recordings import TOOLS, agent, asks, run, user
 from tests.transcripts.test_command import audit
 

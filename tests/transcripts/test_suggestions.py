@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from console.transcripts.suggestions import suggest_sayings
+from counterfoil_transcripts.suggestions import suggest_sayings
 from tests.transcripts.recordings import TOOLS, agent, asks, run, user
 
 ROOT = Path(__file__).parents[2]
@@ -70,8 +70,9 @@ def test_the_command_prints_suggestions_in_the_form_of_a_contract(tmp_path):
     (tmp_path / "tools.json").write_text(json.dumps(TOOLS))
     command = [
         sys.executable,
-        str(ROOT / "manage.py"),
-        "suggest_sayings",
+        "-m",
+        "counterfoil_transcripts",
+        "suggest",
         "recording.jsonl",
         "--contracts",
         "tools.json",
@@ -81,6 +82,6 @@ def test_the_command_prints_suggestions_in_the_form_of_a_contract(tmp_path):
     assert json.loads(ran.stdout) == {"update_reservation": {"claims": {"sayings": [saying]}}}
     reason = "update_reservation: charged: 5 times where double(so.difference) > 0.0, never otherwise (3 calls)"
     assert reason in ran.stderr
-    missing = subprocess.run([*command[:3], "nothing.jsonl"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    missing = subprocess.run([*command[:4], "nothing.jsonl"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert missing.returncode == 2
     assert "There is no file nothing.jsonl." in missing.stderr

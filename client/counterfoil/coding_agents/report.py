@@ -4,7 +4,7 @@
 2. What each rule costs: how many calls it would have held, and how many of them no other rule holds. The time that
    people take to decide is not known in shadow mode; `minutes` a decision is an assumption, and said to be one.
 3. What the systems showed was read by the hook right after each command, with the user's own access.
-4. Which claims of an agent were false is told by `audit_transcripts` of the console, started here as a program of its
+4. Which claims of an agent were false is told by `counterfoil-transcripts`, started here as a program of its
    own. Where it is not on this machine, the report says that nobody looked.
 """
 
@@ -188,7 +188,7 @@ def audit_sessions(files: Sequence[Path], notes: Sequence[Path], *, console: Pat
         words = [*map(str, files), *(word for note in notes for word in ("--notes", str(note))), "--json", str(out)]
         try:
             ran = subprocess.run(
-                [*_audit_program(console), "audit_transcripts", *words, "--show", "0"],
+                [_audit_python(console), "-m", "counterfoil_transcripts", "audit", *words, "--show", "0"],
                 capture_output=True,
                 text=True,
                 timeout=_AUDIT_S,
@@ -200,7 +200,7 @@ def audit_sessions(files: Sequence[Path], notes: Sequence[Path], *, console: Pat
     if found is None:
         why = (ran.stderr.strip().splitlines() or ["no reason given"])[-1]
         if "No module named" in why:
-            why = "the console is not installed here; name its folder with --console."
+            why = "counterfoil-transcripts is not installed here; name the folder of the console with --console."
         return AuditedSessions(unread=(f"The sessions were not audited: {why}",))
     conversations = found["conversations"]
     return AuditedSessions(
@@ -211,11 +211,9 @@ def audit_sessions(files: Sequence[Path], notes: Sequence[Path], *, console: Pat
     )
 
 
-def _audit_program(console: Path | None) -> list[str]:
-    if console is None:
-        return [sys.executable, "-c", "import sys; from console.transcripts.start import main; main(sys.argv)"]
-    own = console / ".venv/bin/python"
-    return [str(own) if own.exists() else sys.executable, str(console / "manage.py")]
+def _audit_python(console: Path | None) -> str:
+    """The Python of the console in this folder, or the one that runs this."""
+    return sys.executable if console is None else str(console / ".venv/bin/python")
 
 
 def _false_claims(conversation: Mapping[str, Any]) -> Iterable[FalseClaim]:

@@ -108,6 +108,7 @@ def test_after_each_command_the_system_of_record_is_read_even_if_the_console_doe
 
 
 def test_the_report_names_the_claim_that_the_system_contradicts_and_no_other(week, monkeypatch, capsys, tmp_path):
+    pytest.importorskip("counterfoil_transcripts")
     monkeypatch.setenv("HOME", str(week.home))
     monkeypatch.delenv("XDG_STATE_HOME", raising=False)
     with pytest.raises(SystemExit) as ended:

@@ -30,7 +30,7 @@ def founded(committed_db):
 
 
 def started(database, file, said):
-    words = ["manage.py", "audit_transcripts", str(file), "--import", "--tenant", "orchid"]
+    words = ["-m", "counterfoil_transcripts", "audit", str(file), "--import", "--tenant", "orchid"]
     return forks().start(words, os.environ | database.environment, out=said, err=said)
 
 

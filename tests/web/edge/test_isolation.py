@@ -6,7 +6,6 @@ That no address answers anything of another tenant is asked of all of them in te
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -14,7 +13,7 @@ from console.recordings.queries import recordings
 from ledger.db import tenancy
 from tests.support.api_tenant import GOAL, Workshop, workshop
 from tests.support.callers import person_for
-from tests.transcripts.imports import BAD, imported, recording
+from tests.support.outside.recorded import keep_recording
 
 ROLES = ("reviewer", "operator", "compliance", "administrator")
 
@@ -45,8 +44,8 @@ def test_a_grant_is_not_valid_in_another_tenant(shop: Workshop):
 
 
 @pytest.mark.req("R-CX-03")
-def test_a_recording_is_visible_only_in_its_tenant(shop: Workshop, tmp_path: Path):
-    assert imported(recording(tmp_path, BAD, name="orchids-own.jsonl"))[0] == 0
+def test_a_recording_is_visible_only_in_its_tenant(shop: Workshop):
+    keep_recording("orchid", name="orchids-own.jsonl")
     other = workshop("willow")
     with tenancy(shop.tenant):
         [row] = recordings(shop.tenant, limit=2)

@@ -17,7 +17,7 @@ from console.recordings import operations as recordings_operations
 from console.recordings import queries as recordings_queries
 from console.recordings.queries import RecordingQuery
 from console.recordings.rules import MOST_VALUE
-from console.transcripts.recordings import recording_rows
+from counterfoil_transcripts.commands import recording_rows
 from ledger.db import tenancy
 from ledger.models import Action, Event
 from ledger.record.queries import events
@@ -166,7 +166,7 @@ def test_a_file_that_is_not_a_recording_is_refused_and_leaves_nothing(stage, tmp
 def test_a_file_that_changes_during_the_import_is_not_imported(stage, tmp_path, monkeypatch):
     file = recording(tmp_path, BAD)
     digests = iter(["a" * 64, "b" * 64])
-    monkeypatch.setattr("console.transcripts.recordings.importing.sha256_of_file", lambda _: next(digests))
+    monkeypatch.setattr("counterfoil_transcripts.commands.importing.sha256_of_file", lambda _: next(digests))
     code, _, err = imported(file)
     assert code == 1
     assert "The file changed while it was read; nothing of it was imported." in err
@@ -301,7 +301,7 @@ def test_every_role_can_browse_recordings_and_each_access_is_recorded(stage, tmp
 
 
 def test_an_empty_list_explains_how_to_import_a_recording(stage, reader):
-    assert "manage.py audit_transcripts FILE --import --tenant orchid" in words(reader.page("recordings"))
+    assert "counterfoil-transcripts audit FILE --import --tenant orchid" in words(reader.page("recordings"))
     assert reader.get("recordings/00000000-0000-7000-8000-000000000001").status_code == 404
 
 

@@ -12,6 +12,7 @@ from django.core.management import call_command
 from django.utils import timezone
 
 from console.models import PageView, RecordedMessage
+from counterfoil_transcripts.commands.audit import Command
 from ledger.db import tenancy
 from ledger.people.rules.confirmation import Answer
 from ledger.record.operations import Actor
@@ -22,7 +23,7 @@ from tests.support.erasing import erase_here
 from tests.transcripts.imports import BAD, GOOD, imported, keep, recording
 from tests.transcripts.recordings import agent, asks, user
 
-SCHEMA = json.loads(files("console.transcripts").joinpath("report.schema.json").read_text())
+SCHEMA = json.loads(files("counterfoil_transcripts.reports").joinpath("report.schema.json").read_text())
 
 
 def schema_of(name):
@@ -47,7 +48,7 @@ def reported(tmp_path, *conversations):
     """What the report says of them."""
     out = tmp_path / "report.json"
     file = recording(tmp_path, *conversations)
-    call_command("audit_transcripts", str(file), "--json", str(out), verbosity=0)
+    call_command(Command(), str(file), "--json", str(out), verbosity=0)
     return json.loads(out.read_text())
 
 
