@@ -14,9 +14,11 @@ from importlib.resources import files
 
 import pytest
 
+from console.local.installation import ROOT
 from example.cases import BY_NAME
 from example.stage import Sent
 from tests.journeys.ground import ATTEMPT_S, Ground, moves
+from tests.support.browser_users import words
 
 REPORTS = json.loads(files("reviews.reporting.rules").joinpath("reporting.json").read_bytes())["by_state"]
 
@@ -451,3 +453,93 @@ def test_a_held_action_cannot_be_repeated(played, case):
 
 def _at(event):
     return datetime.fromisoformat(event["at"])
+
+
+# The ten minutes of README.md
+
+
+def test_the_ten_minutes_of_the_readme_are_as_they_are_told(played: Played):
+    ground = played.ground
+    steps, together = _ten_minutes()
+    refund, deletion = (str(ground.send(name).action_id) for name in ("clean_refund", "document_delete"))
+    letters = ground.send("letters").steps
+    people = {each["username"]: each["role"] for each in ground.known["people"]}
+    assert sorted(people.values()).count("reviewer") == sorted(people.values()).count("administrator") == 2
+
+    approval = ground.approval_of(refund)["approval_id"]
+    _check_words(steps[2], ground, "reviewer", "approvals", f"approvals/{approval}")
+    assert deletion
+    ground.approve(refund)
+    ground.wait_for(refund, "RECONCILED_SUCCESS")
+    _check_words(steps[3], ground, "reviewer", f"actions/{refund}")
+    for name in ("no_effect", "wrong_amount", "duplicate"):
+        (case,) = ground.cases(played.action(name))
+        page = _page(ground, "operator", f"cases/{case['case_id']}")
+        assert re.search(r"\bRT-(04|12)\b", page), name
+    _check_words(steps[4], ground, "operator", "cases")
+    ends = {
+        "dies_after_write": "RECONCILED_SUCCESS",
+        "dies_before_write": "FAILED",
+        "late_consumer": "RECONCILED_SUCCESS",
+        "version_moved": "FAILED",
+        "wrong_quantity": "COMPENSATED",
+        "release_lost": "REVIEW_REQUIRED",
+    }
+    assert {name: ground.wait_for(played.action(name), end) for name, end in ends.items()} == ends
+    _check_words(steps[5], ground, "operator", "actions", f"actions/{played.action('run_taken_back')}")
+    _check_words(steps[6], ground, "compliance", "ledger", "audit", "audit/exports")
+    policy = ground.person("compliance").http.get("/t/example/ledger/verifier-policy")
+    assert policy.is_success
+    assert policy.text.startswith("# What example says its logs are signed with.")
+
+    _check_words(together[0], ground, "reviewer", "approvals")
+    _vote_together(ground, letters)
+    for action_id in letters:
+        ground.wait_for(action_id, "RECONCILED_SUCCESS")
+    _check_words(together[1], ground, "reviewer", "me")
+    _check_words(together[2], ground, "reviewer", "search?q=standing")
+    _check_words(together[3], ground, "administrator", "releases", "people")
+
+
+def _ten_minutes() -> tuple[dict[int, str], list[str]]:
+    """The numbered steps of the README's first ten minutes, and the points about several people behind them."""
+    section = (ROOT / "README.md").read_text().split("## Your first ten minutes\n")[1].split("\n## ")[0]
+    section = re.sub(r"\n +", " ", section)
+    steps = {int(number): text for number, text in re.findall(r"^(\d)\. (.+)$", section, re.MULTILINE)}
+    return steps, re.findall(r"^- (.+)$", section, re.MULTILINE)
+
+
+def _check_words(step: str, ground: Ground, role: str, *paths: str) -> None:
+    """Every word that a step quotes or emphasises stands on one of these pages, or is the role that is signed in."""
+    shown = " ".join(_page(ground, role, path) for path in paths)
+    quoted = [
+        next(filter(None, groups)) for groups in re.findall(r'\*\*(.+?)\*\*|(?<!\*)\*([^*]+)\*(?!\*)|"([^"]+)"', step)
+    ]
+    named = {each for each in quoted if not each.endswith(".")} - {role, "success"}
+    assert named, step
+    missing = [each for each in named if not re.search(re.escape(each).replace("…", r"\S.*?"), shown, re.IGNORECASE)]
+    assert missing == [], (role, paths, shown)
+
+
+def _page(ground: Ground, role: str, path: str) -> str:
+    answer = ground.person(role).http.get(f"/t/example/{path}", follow_redirects=True)
+    assert answer.status_code == 200, (path, answer.text)
+    return words(answer.text)
+
+
+def _vote_together(ground: Ground, action_ids: tuple[str, ...]) -> None:
+    """The reviewer approves several requests by the form for several, as its page was filled in."""
+    wanted = [("item", str(ground.approval_of(each)["approval_id"])) for each in action_ids]
+    page = ground.reviewer.http.get("/t/example/approvals/batch", params=wanted)
+    fields = re.findall(r'<input type="(?:hidden|checkbox)" name="([a-z_-]+[0-9a-f-]*)" value="([^"]*)"', page.text)
+    form = [*fields, ("verdict", "approve"), ("reason", "All say the same."), ("password", ground.password("reviewer"))]
+    form += [(name, "on") for name in re.findall(r'name="(without_reading-[^"]+)"', page.text)]
+    answer = ground.reviewer.http.post("/t/example/approvals/batch", data=_lists(form))
+    assert answer.status_code == 200, words(answer.text)
+
+
+def _lists(pairs: list[tuple[str, str]]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for name, value in pairs:
+        found.setdefault(name, []).append(value)
+    return found
