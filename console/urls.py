@@ -30,6 +30,7 @@ from console.execution import views as executors
 from console.exports import views as exports
 from console.freezes import views as freezes
 from console.glossary import views as glossary
+from console.guides import views as guides
 from console.home import views as home
 from console.incidents import views as incidents
 from console.installation import routes as installation
@@ -155,6 +156,8 @@ pages: list[URLPattern | URLResolver] = [
     path("incidents/<uuid:incident_id>/post-mortem/export", incidents.export_postmortem, name="incident-export"),
     path("glossary", glossary.page, name="glossary"),
     path("help", glossary.help_page, name="help"),
+    path("docs/", guides.list_guides, name="guides"),
+    path("docs/<slug:guide_name>", guides.guide, name="guide"),
     path("runbooks", runbooks.page, name="runbooks"),
     path("agents", agents.list_agents, name="agents"),
     path("agents/<str:agent_id>", agents.agent, name="agent"),
@@ -206,6 +209,7 @@ pages: list[URLPattern | URLResolver] = [
     path("metrics/alert-rules/<uuid:alert_rule_id>/change", metrics.change_alert_rule, name="alert-rule-change"),
     path("metrics/alert-rules/<uuid:alert_rule_id>/end", metrics.end_alert_rule, name="alert-rule-end"),
     path("systems", systems.page, name="systems"),
+    path("systems/register", systems.register, name="system-register"),
     path("installation", installation_status.page, name="installation"),
     path("systems/<uuid:system_id>/answer", systems.decide_change, name="system-answer"),
     path("systems/<uuid:system_id>/connection", systems.test_connection, name="system-connection"),

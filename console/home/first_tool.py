@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import shlex
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, LiteralString
 
+from django.conf import settings
 from django.urls import reverse
 
 from console.accounts import queries as directory
+from console.home.first_programs import first_programs
 from ledger.db import execute
 
 if TYPE_CHECKING:
@@ -37,6 +41,8 @@ class SetupStep:
     href: str = ""
     link: str = ""
     command: str = ""
+    keeps_command: bool = False
+    programs: list[tuple[str, str]] = field(default_factory=list)
 
 
 def first_tool_guide(request: TenantRequest) -> dict[str, Any] | None:
@@ -62,21 +68,37 @@ def _administrators(request: TenantRequest) -> list[str]:
     return sorted(called[each.actor_id] for each in found if each.is_administrator and each.joined_at)
 
 
-def _steps(request: TenantRequest) -> list[dict[str, str]]:
+def _keys_text(slug: str) -> dict[str, Any]:
+    """The way to the operator's key: from the file of first sign-ins where this machine has it."""
+    text = "One each for the operator's commands below (oper), the agent (agent) and the executor (exec)."
+    file = Path(settings.COUNTERFOIL_SECRETS_DIR) / f"sign-in-{slug}.json"
+    if not file.is_file():
+        return {"text": f"{text} The command that created the tenant, manage.py bootstrap, printed the first ones."}
+    keys = {"OPERATOR_KEY": "oper", "AGENT_KEY": "agent", "EXECUTOR_KEY": "exec"}
+    read = "python3 -c \"import json, sys; print(json.load(open(sys.argv[1]))['keys'][sys.argv[2]])\""
+    command = "; ".join(f"export {name}=$({read} {shlex.quote(str(file))} {kind})" for name, kind in keys.items())
+    return {
+        "text": f"{text} The first ones are in {file} on the console's machine.",
+        "command": command,
+        "keeps_command": True,
+    }
+
+
+def _steps(request: TenantRequest) -> list[dict[str, Any]]:
     slug, api = request.tenant.slug, request.build_absolute_uri("/api/v1")
     pages = {name: reverse(name, args=[slug]) for name in ("people", "systems", "contract-new", "agents", "calls")}
     return [
         {
             "word": "Make the keys",
-            "text": "One each for the operator's commands below (oper), the agent (agent) and the executor (exec).",
+            **_keys_text(slug),
             "href": f"{pages['people']}#machines",
             "link": "People and keys",
         },
         {
             "word": "Register the system of record",
             "text": "Where the effect is read back. Its credential is a file beside the keys; the page names it.",
-            "href": pages["systems"],
-            "link": "Systems",
+            "href": f"{pages['systems']}#register",
+            "link": "Register a system",
             "command": _post(
                 api,
                 "systems",
@@ -105,15 +127,11 @@ def _steps(request: TenantRequest) -> list[dict[str, str]]:
         },
         {
             "word": "See the first call",
-            "text": "The agent opens a session and proposes; an executor claims and starts what was approved.",
+            "text": "The agent opens a session and proposes; an executor claims and starts what was approved."
+            " Install the client library (pip install counterfoil-client) and run both programs.",
             "href": pages["calls"],
             "link": "Calls",
-            "command": _post(
-                api,
-                "sessions",
-                '{"agent_id": "librarian", "goal": "Remove the returns policy of 2019.", "ttl_seconds": 3600}',
-                key="AGENT_KEY",
-            ),
+            "programs": first_programs(request.tenant.id, request.build_absolute_uri("/").rstrip("/")),
         },
         {
             "word": "See the first verdict",
@@ -124,6 +142,6 @@ def _steps(request: TenantRequest) -> list[dict[str, str]]:
     ]
 
 
-def _post(api: str, path: str, body: str, *, key: str = "OPERATOR_KEY") -> str:
-    headers = f"-H \"Authorization: Bearer ${key}\" -H 'Content-Type: application/json'"
+def _post(api: str, path: str, body: str) -> str:
+    headers = "-H \"Authorization: Bearer $OPERATOR_KEY\" -H 'Content-Type: application/json'"
     return f"curl -X POST {api}/{path} {headers} -d '{body}'"

@@ -10,13 +10,12 @@ from django.urls import resolve, reverse
 from console.actions.action_record import payloads_of
 from console.audit.views import ABOUT_PEOPLE, MAY, PAGES
 from console.edge.http import TenantRequest
+from console.glossary.codes import code_groups
 from console.metrics.rules.catalogue import METRICS
 from console.search.queries import MOST, SHORTEST_PART, FoundName, FoundSubject, SearchResult
 from console.templatetags.console import target_page
 from console.web import labels
 from console.web.labels import action_title
-from ledger.catalogue import queries as catalogue
-from reviews.recovery.rules import recovery_table
 
 if TYPE_CHECKING:
     from approvals.models import Session
@@ -104,24 +103,19 @@ def pages_named(request: TenantRequest, typed: str) -> list[SearchItem]:
 
 
 def codes_named(request: TenantRequest, typed: str) -> list[SearchItem]:
-    """The recovery rows, kinds of difference and figures that the typed text names by code or, from three letters on,
-    in words.
-    """
+    """The codes of the glossary and the figures that begin with the typed text, or have it in their words."""
     asked, slug = typed.strip().casefold(), request.tenant.slug
     if len(asked) < SHORTEST_PART:
         return []
-    policy = catalogue.active_policies(request.tenant.id).get("recovery")
-    row_page = reverse("policy", args=[slug, policy.kind, policy.version]) if policy else ""
-    listed, figures = reverse("actions", args=[slug]), reverse("metrics", args=[slug])
+    glossary, figures = reverse("glossary", args=[slug]), reverse("metrics", args=[slug])
     known = [
-        *((row["id"], f"{row['finding']}, {row['condition']}", row_page) for row in recovery_table.TABLE["rows"]),
-        *((code, words, f"{listed}?discrepancy={code}") for code, (words, _) in labels.DISCREPANCIES.items()),
+        *((each.code, each.words, f"{glossary}#{each.anchor}") for group in code_groups() for each in group.codes),
         *((each.id, each.words, f"{figures}#{each.id.lower()}") for each in METRICS),
     ]
     found = [
         SearchItem("Code", code, href, words)
         for code, words, href in known
-        if href and (code.casefold().startswith(asked) or (len(asked) > SHORTEST_PART and asked in words.casefold()))
+        if code.casefold().startswith(asked) or (len(asked) > SHORTEST_PART and asked in words.casefold())
     ]
     return found[:MOST]
 

@@ -18,14 +18,10 @@ from console.systems.lists import OPERATORS, SYSTEMS
 from console.verbs.verb import add_verbs
 from console.web.list_page import add_lists
 from ledger.catalogue import queries as catalogue_queries
-from ledger.catalogue.operations import second_person
 from ledger.record.rules.refusals import NotFound, Refused
 from reviews import queries as after
-from reviews.checks import catalogue, changes
 from reviews.observations.operations import webhooks
-from reviews.observations.rules.webhooks import SignedHeaders, parse_mapping
-from reviews.readback.operations import work_queue
-from reviews.readback.rules.limits import limits_of
+from reviews.observations.rules.webhooks import SignedHeaders
 from reviews.tasks import verify_due
 
 router = Router(tags=["Systems"])
@@ -41,33 +37,7 @@ class HookBodyTooLarge(Refused):
     status = 413
 
 
-@router.post(
-    "/systems",
-    summary="Register a system of record; its credential is a file; a new address needs a second person",
-    response={201: schemas.System},
-)
-@admits(*OPERATORS)
-@in_tenancy
-def register_system(request: HttpRequest, body: schemas.SystemBody) -> schemas.System:
-    caller = caller_of(request)
-    catalogue.check_for(body.pattern)
-    changes.check_settings(body.pattern, body.settings)
-    limits = limits_of(body.settings)
-    parse_mapping(body.settings)
-    row, waits = second_person.submit_system(
-        tenant_id=caller.tenant_id,
-        name=body.name,
-        pattern=body.pattern,
-        settings=body.settings,
-        actor=caller.actor,
-        at=timezone.now(),
-    )
-    if not waits:
-        work_queue.set_lane_limits(tenant_id=caller.tenant_id, system_id=row.id, limits=limits)
-    return schemas.System.of(row)
-
-
-add_verbs(router, __name__, [verbs.ANSWER])
+add_verbs(router, __name__, [verbs.REGISTER, verbs.ANSWER])
 
 
 add_lists(router, __name__, SYSTEMS)

@@ -8,7 +8,8 @@ from uuid import UUID
 
 from pydantic import Field
 
-from console.edge.schemas import Answer, Body, Name, TextOrNull
+from console.edge.schemas import Answer, Ask, Body, Name, TextOrNull
+from console.systems.forms import PatternField, SettingsField
 
 if TYPE_CHECKING:
     from console.systems.context import SystemStatus
@@ -16,9 +17,9 @@ if TYPE_CHECKING:
 
 
 class SystemBody(Body):
-    name: Annotated[Name, Field(max_length=64)]
-    pattern: Annotated[Name, Field(max_length=32)]
-    settings: dict[str, Any] = {}
+    name: Annotated[Name, Field(max_length=64), Ask(label="Name, as contracts call it")]
+    pattern: Annotated[Name, Field(max_length=32), Ask(label="Pattern", field=PatternField())]
+    settings: Annotated[dict[str, Any], Ask(label="Settings (JSON)", field=SettingsField())] = {}
 
 
 Secret = Annotated[

@@ -5,18 +5,47 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from console.edge.schemas import ReasonBody
 from console.people.schemas import SecondWordBody
 from console.systems import schemas
 from console.verbs.verb import FRESH, Verb
+from ledger.catalogue.operations import second_person
 from ledger.people.rules.confirmation import Answer
 from ledger.record.operations import Actor
-from reviews.readback.operations import systems
+from reviews.checks import catalogue, changes
+from reviews.observations.rules.webhooks import parse_mapping
+from reviews.readback.operations import systems, work_queue
+from reviews.readback.rules.limits import limits_of
+
+if TYPE_CHECKING:
+    from ledger.models import System
 
 OPERATORS: Final = ("oper", "operator")
+
+
+def _register(
+    *, tenant_id: UUID, name: str, pattern: str, settings: dict[str, Any], by: Actor, at: datetime
+) -> tuple[System, bool]:
+    catalogue.check_for(pattern)
+    changes.check_settings(pattern, settings)
+    limits = limits_of(settings)
+    parse_mapping(settings)
+    row, waits = second_person.submit_system(
+        tenant_id=tenant_id, name=name, pattern=pattern, settings=settings, actor=by, at=at
+    )
+    if not waits:
+        work_queue.set_lane_limits(tenant_id=tenant_id, system_id=row.id, limits=limits)
+    return row, waits
+
+
+def _registered_sentence(registered: tuple[System, bool]) -> str:
+    row, waits = registered
+    if waits:
+        return f"The change of {row.name} waits for a second person."
+    return f"{row.name} is registered. Put its credential where its panel says, then test the connection."
 
 
 def _answer(
@@ -41,6 +70,18 @@ def _switch(switch: Callable[..., None], *, tenant_id: UUID, name: str, reason: 
     return name
 
 
+REGISTER: Final = Verb(
+    name="register_system",
+    path="/systems",
+    status=201,
+    operation=_register,
+    body=schemas.SystemBody,
+    roles=(*OPERATORS, "administrator"),
+    answer=schemas.System,
+    told=lambda registered, _: schemas.System.of(registered[0]),
+    summary="Register a system of record; its credential is a file; a new address needs a second person",
+    done=_registered_sentence,
+)
 ANSWER: Final = Verb(
     name="answer_system",
     path="/systems/{name}/answer",

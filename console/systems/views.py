@@ -67,6 +67,7 @@ def _page(
         "spending": systems_context.verification_spending(tenant.id, at=request.as_of),
         "may_stop": "operator" in request.caller.roles,
         "may_answer": bool({"operator", "administrator"} & request.caller.roles),
+        "register": (forms.get("register_system") or verbs.REGISTER.form()) if _may_test(request) else None,
         "word": forms.get("answer_system") or verbs.ANSWER.form(),
         "is_fresh": is_recently_authenticated(request),
     }
@@ -109,6 +110,7 @@ def _home(request: TenantRequest, ids: Ids, result: Any) -> str:
     return reverse("systems", args=[request.tenant.slug])
 
 
+register = page_of(verbs.REGISTER, home=_home, render=_page, keeps=True)
 stop = page_of(verbs.STOP, home=_home, api_ids=_by_name)
 resume = page_of(verbs.RESUME, home=_home, api_ids=_by_name)
 decide_change = page_of(verbs.ANSWER, home=_home, render=_page, keeps=True, api_ids=_by_name)

@@ -66,6 +66,10 @@ def check_for(pattern: str) -> Check:
     name = _SHORT.get(pattern, pattern)
     found = _CHECKS.get(name) or load_plugin(name)
     if found is None:
-        known = dict.fromkeys([*PATTERNS, *plugged_names()])
-        raise NoCheck(f"Nothing here reads `{pattern}` back (known: {', '.join(known)}).")
+        raise NoCheck(f"Nothing here reads `{pattern}` back (known: {', '.join(pattern_names())}).")
     return found
+
+
+def pattern_names() -> list[str]:
+    """Every pattern that this installation can read back, those of installed packages among them."""
+    return list(dict.fromkeys([*PATTERNS, *plugged_names()]))

@@ -107,6 +107,8 @@ def paths(site):
         ("policy-touched", "policies/recovery/1/touched"),
         ("releases", "releases"),
         ("release-draft", "releases/draft?kind=recovery"),
+        ("guides", "docs/"),
+        ("guide", "docs/ledger"),
         ("release", release),
         ("metrics", "metrics/"),
         ("metric-actions", "metrics/actions"),

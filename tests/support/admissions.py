@@ -31,7 +31,7 @@ PAGES: Final = _rows(
         _PEOPLE: """
             standing-approvals standing-approval releases release
             executors executor installation
-            glossary help policies policy policy-touched metrics metric-actions metrics-export costs prices
+            glossary help guides guide policies policy policy-touched metrics metric-actions metrics-export costs prices
             search target verifier-policy list-export
             home beside quality approvals approvals-next approvals-looking view-save view-remove
             approval approval-looking approval-shown cases emergencies case actions
@@ -61,6 +61,7 @@ PAGES: Final = _rows(
             alert-rule-make alert-rule-change alert-rule-end price-set price-end cost-budget-set cost-budget-end
             incident-contain agent-revoke freeze-place freeze-lift contract-answer contract-rollback contract-retire
             contract-new
+            system-register
             system-answer release-draft release-gates release-sign release-canary release-promote release-end
             policy-rollback system-connection executor-revoke""",
         "operator compliance administrator": "incident-export",

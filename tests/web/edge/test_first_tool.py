@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import re
+from html import unescape
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from approvals.agents import queries as agents
+from ledger.db import tenancy
 from reviews.checks.filesystems import FilesystemCheck
 from reviews.checks.interface import CheckFailed
-from tests.support.api_tenant import Clock, Workshop, result
+from tests.support.api_tenant import Clock, Workshop, contract, result
 from tests.support.browser_users import Visitor, words
 from tests.support.callers import found, key_for, person_for
 
@@ -87,3 +92,37 @@ def test_the_guide_can_be_hidden_for_oneself(db):
     assert 'data-part="guide"' not in ada.page()
     bert = Visitor(person_for(tenant, "administrator", name="bert@grove").client, "grove")
     assert "Make the keys" in guide(bert.page())
+
+
+def test_the_programs_of_the_guide_are_filled_in_and_propose_and_execute(
+    shop: Workshop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    ada = Visitor(shop.person("administrator", name="ada@orchid").client, "orchid")
+    copied = [unescape(each) for each in re.findall(r'data-copy="([^"]*)"', ada.page())]
+    agent = next(each for each in copied if "counterfoil.agent" in each)
+    executor = next(each for each in copied if "counterfoil.executor" in each)
+    for name, text in (("agent.py", agent), ("executor.py", executor)):
+        compile(text, name, "exec")
+    assert 'url="http://testserver"' in agent
+    assert 'agent_id="librarian"' in agent
+    with tenancy(shop.tenant):
+        tools = agents.agent_version(shop.tenant, "librarian", "1").tools
+    tool = json.loads(agent.partition("Call(")[2].partition(",")[0])
+    assert tool in tools
+    arguments = json.JSONDecoder().raw_decode(agent.partition("Call(")[2].partition(", ")[2])[0]
+    assert set(arguments) >= set(contract(tool)["arguments_schema"]["required"])
+    for effect in contract(tool)["required_effects"]:
+        assert f'work.effect("{effect}")' in executor
+
+
+def test_the_guide_names_the_file_with_the_first_keys_where_this_machine_has_it(
+    shop: Workshop, tmp_path: Path, settings: Any
+):
+    ada = Visitor(shop.person("administrator", name="ada@orchid").client, "orchid")
+    assert "The command that created the tenant, manage.py bootstrap, printed the first ones." in words(ada.page())
+    settings.COUNTERFOIL_SECRETS_DIR = tmp_path
+    file = tmp_path / "sign-in-orchid.json"
+    file.write_text("{}")
+    page = ada.page()
+    assert f"The first ones are in {file} on the console's machine." in words(page)
+    assert f'sys.argv[2]])" {file} oper)' in unescape(page)

@@ -73,12 +73,13 @@ def test_a_tool_or_an_agent_is_found_with_its_newest_actions_and_sessions_each_k
     assert said.index("Agents Agent support") < said.index("Sessions") < said.index("Actions")
 
 
-def test_a_code_is_found_with_its_words_and_leads_to_where_it_counts(stage):
+def test_a_code_is_found_with_its_words_and_leads_to_its_meaning(stage):
     operator = visitor(stage, "operator")
     assert "Codes Code RT-12 " in found(operator, "rt-12")
     assert "Code VALUE_MISMATCH Value mismatch" in found(operator, "value_mis")
     page = operator.page("search", q="value mismatch")
-    assert f'href="/t/{stage.slug}/actions?discrepancy=VALUE_MISMATCH"' in page
+    assert f'href="/t/{stage.slug}/glossary#value-mismatch"' in page
+    assert 'id="value-mismatch"' in operator.page("glossary")
     assert "Code M-01 " in found(operator, "M-01")
     assert "Nothing found for zz-99" in found(operator, "zz-99")
 

@@ -46,6 +46,7 @@ NO_LISTS = {
     "incident-new": "a form",
     "contract-new": "a form",
     "release-draft": "a form",
+    "guides": "the files of one distribution, the same for all tenants",
     "batches": "a form",
 }
 # Lists whose page reads for itself, since it shows something else than the API, or another way.

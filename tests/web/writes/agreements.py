@@ -212,6 +212,16 @@ SYSTEMS = (
         faults=({}, {"to": "confirm"}, {"to": "decline", "reason": "r" * 4001}),
     ),
     Write(
+        operation="systems_register_system",
+        path="/systems",
+        page="system-register",
+        events=("system_registered",),
+        said="files is registered. Put its credential where its panel says, then test the connection.",
+        body={"name": "files", "pattern": "filesystems", "settings": {"root": "/srv/files"}},
+        form={"name": "files", "pattern": "filesystems", "settings": '{"root": "/srv/files"}'},
+        faults=({}, {"name": "files", "pattern": "filesystems", "settings": "[]"}),
+    ),
+    Write(
         operation="systems_stop_releasing",
         path="/systems/{name}/stop-releasing",
         page="system-stop",
