@@ -6,7 +6,6 @@ The guides are part of the distribution, so their Markdown is trusted; HTML in i
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -17,22 +16,6 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 FOLDER: Final[Path] = settings.BASE_DIR / "docs"
-OF_PAGES: Final[Mapping[str, str]] = {
-    "home": "console",
-    "approvals": "approvals",
-    "cases": "cases",
-    "incidents": "cases",
-    "actions": "verification",
-    "agents": "agents",
-    "contracts": "api",
-    "policies": "releases",
-    "systems": "systems",
-    "metrics": "metrics",
-    "ledger": "ledger",
-    "audit": "ledger",
-    "people": "approvals",
-}
-"""The guide about each part of the console, by its entry in the rail."""
 _TITLE: Final = re.compile(r"^# (.+)$", re.MULTILINE)
 _LOCAL: Final = re.compile(r"(?:docs/)?([a-z0-9-]+)\.md(#[^?]*)?")
 

@@ -23,7 +23,6 @@ from django.utils.safestring import SafeString, mark_safe
 
 from approvals.requests.rules import rendering
 from console.edge.http import shown_zone
-from console.guides.guides import OF_PAGES
 from console.web import labels
 from ledger.catalogue.rules.targets import target_text
 from ledger.record.rules.outcomes import Outcome, outcome_of
@@ -47,7 +46,7 @@ def icon(name: str) -> SafeString:
 @register.simple_tag(takes_context=True)
 def guide_link(context: dict[str, Any]) -> SafeString:
     """The link to the guide about the part of the console that a page belongs to; to all guides where there is none."""
-    name, slug = OF_PAGES.get(context.get("here", ""), ""), context["frame"]["tenant"].slug
+    name, slug = labels.GUIDES.get(context.get("here", ""), ""), context["frame"]["tenant"].slug
     if not name:
         return format_html('<a href="{}">Guides</a>', reverse("guides", args=[slug]))
     return format_html('<a href="{}">Guide to this page</a>', reverse("guide", args=[slug, name]))

@@ -304,6 +304,22 @@ SEEN: Final[dict[str, str]] = {
     "systems": "CSV of systems",
     "target": "CSV of the actions on a target",
 }
+GUIDES: Final[dict[str, str]] = {
+    "home": "console",
+    "approvals": "approvals",
+    "cases": "cases",
+    "incidents": "cases",
+    "actions": "verification",
+    "agents": "agents",
+    "contracts": "api",
+    "policies": "releases",
+    "systems": "systems",
+    "metrics": "metrics",
+    "ledger": "ledger",
+    "audit": "ledger",
+    "people": "approvals",
+}
+"""The guide about each part of the console, by its entry in the rail."""
 KEY_KINDS: Final[dict[str, str]] = {"agent": "Agent", "exec": "Executor", "oper": "Operator", "audit": "Auditor"}
 """What a key of each kind is for."""
 SUBJECTS: Final[dict[str, str]] = {

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from console.guides.guides import OF_PAGES, guide_html, guide_names
+from console.guides.guides import guide_html, guide_names
+from console.web.labels import GUIDES
 from tests.support.browser_users import visitor, words
 
 
@@ -31,6 +32,6 @@ def test_each_page_links_the_guide_about_it(stage):
     person = visitor(stage, "reviewer", "operator", "compliance", "administrator")
     for path, name in (("approvals", "approvals"), ("cases", "cases"), ("policies/", "releases"), ("", "console")):
         assert f'<a href="/t/{stage.slug}/docs/{name}">Guide to this page</a>' in person.page(path), path
-    assert set(OF_PAGES.values()) <= set(guide_names())
+    assert set(GUIDES.values()) <= set(guide_names())
     assert f'<a href="/t/{stage.slug}/docs/">Guides</a>' in person.page("help")
     assert "Guide to this page" in words(person.page("people"))
