@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 import yaml
+from django.conf import settings
 
+from console.guides import guides
 from console.local.installation import ROOT
 from tests.deploy.units import UNITS, lines_of, moved
 
@@ -58,6 +60,16 @@ def test_forwarded_headers_are_trusted_only_from_the_gateway_of_the_network():
     command = SERVICES["web"]["command"]
     assert f"--forwarded-allow-ips ${{PROXY_ADDRESS:-{config['gateway']}}}" in command
     assert config["gateway"].removesuffix(".1") == config["subnet"].removesuffix(".0/24")
+
+
+def test_the_image_contains_every_folder_that_the_console_reads():
+    copied = {
+        line.split()[1] for line in (ROOT / "deploy" / "Dockerfile").read_text().splitlines() if line.startswith("COPY")
+    }
+    read = {
+        Path(each).relative_to(settings.BASE_DIR).parts[0] for each in (*settings.TEMPLATES[0]["DIRS"], guides.FOLDER)
+    }
+    assert {*read, "console", "ledger", "approvals", "reviews"} <= copied
 
 
 def test_every_shell_command_ends_with_exec_so_that_the_server_gets_signals():
