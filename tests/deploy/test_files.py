@@ -69,7 +69,7 @@ def test_the_image_contains_every_folder_that_the_console_reads():
     read = {
         Path(each).relative_to(settings.BASE_DIR).parts[0] for each in (*settings.TEMPLATES[0]["DIRS"], guides.FOLDER)
     }
-    assert {*read, "console", "ledger", "approvals", "reviews"} <= copied
+    assert {*read, "console", "ledger", "approvals", "reviews"} <= set(copied)
 
 
 def test_every_shell_command_ends_with_exec_so_that_the_server_gets_signals():
