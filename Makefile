@@ -28,9 +28,10 @@ test: install  ## The bounded suite
 # Each in an environment of its own: one brings 370 MB, the other cannot live beside the console (docs/decisions/0065).
 test-adapters: install  ## The adapters whose packages `make install` leaves out
 	@VIRTUAL_ENV= $(BIN)/uv venv --quiet --allow-existing --python $(PY) build/claude-agent-sdk
-	@$(BIN)/uv pip install --quiet --python build/claude-agent-sdk pytest "./client[claude-agent-sdk]" claude-agent-sdk==0.2.187
+	@$(BIN)/uv pip install --quiet --python build/claude-agent-sdk pytest ./client ./client/counterfoil/coding_agents \
+		"./client/counterfoil/adapters[claude-agent-sdk]" claude-agent-sdk==0.2.187
 	@VIRTUAL_ENV= $(BIN)/uv venv --quiet --allow-existing --python $(PY) build/crewai
-	@$(BIN)/uv pip install --quiet --python build/crewai pytest ./client crewai==1.15.30
+	@$(BIN)/uv pip install --quiet --python build/crewai pytest ./client ./client/counterfoil/adapters crewai==1.15.30
 	build/claude-agent-sdk/bin/python -m pytest $(APART) -W error tests/client/adapters/test_adapter_claude_agent_sdk.py
 	build/crewai/bin/python -m pytest $(APART) --disable-warnings tests/client/adapters/test_adapter_crewai.py
 
@@ -66,7 +67,7 @@ install: .venv/installed
 	@touch $@
 
 # What runs, without what it is tested with: a third of the packages.
-.venv/product: pyproject.toml client/pyproject.toml tlog/pyproject.toml transcripts/pyproject.toml witness/pyproject.toml uv.lock
+.venv/product: pyproject.toml $(wildcard */pyproject.toml client/*/pyproject.toml client/*/*/pyproject.toml) uv.lock
 	@test -n "$(PYTHON)" || { echo "counterfoil: Python 3.11 or newer is needed." >&2; exit 2; }
 	@test -x $(PY) || $(PYTHON) -m venv .venv || \
 		{ echo "counterfoil: $(PYTHON) cannot make a virtual environment; install its venv module." >&2; exit 2; }

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import subprocess
 import sys
+import tomllib
+from importlib import import_module
 from pathlib import Path
+
+import pytest
 
 from tests.conftest import NEEDS
 
 ROOT = Path(__file__).resolve().parents[2]
+PROJECTS = sorted(
+    file for pattern in ("*", "client/*", "client/*/*") for file in ROOT.glob(f"{pattern}/pyproject.toml")
+)
 START = """
 import sys
 for name in sys.argv[1:]:
@@ -31,7 +39,7 @@ print(len(get_resolver().reverse_dict))
 def test_the_console_starts_without_them():
     """Its pages, its API, its commands, workers and beat; none of them is in the tree of what it imports."""
     ran = subprocess.run(
-        [sys.executable, "-c", START, *NEEDS],
+        [sys.executable, "-c", START, *NEEDS, "counterfoil", "example"],
         cwd=ROOT,
         env={"PATH": os.environ["PATH"], "DJANGO_SETTINGS_MODULE": "tests.offline"},
         capture_output=True,
@@ -57,3 +65,21 @@ def test_only_the_tests_of_a_distribution_import_it():
                     f"{file}: {each}" for each in modules if f"{each}.".startswith(tuple(f"{t}." for t in theirs))
                 ]
     assert wrong == []
+
+
+@pytest.mark.parametrize("project", PROJECTS, ids=lambda file: file.parent.name)
+def test_each_distribution_has_a_readme_whose_links_lead_somewhere_and_programs_that_load(project: Path):
+    declared = tomllib.loads(project.read_text())["project"]
+    links = re.findall(r"\]\((?!http)([^)#]+)", (project.parent / declared["readme"]).read_text())
+    assert [link for link in links if not (project.parent / link).exists()] == []
+    for place in declared.get("scripts", {}).values():
+        module, _, function = place.partition(":")
+        assert callable(getattr(import_module(module), function))
+
+
+def test_every_file_of_the_client_is_in_one_distribution():
+    """The client's own leaves out the folders that are others', and each of those has its own project."""
+    wheel = tomllib.loads((ROOT / "client/pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+    folders = {file.parent.relative_to(ROOT) for file in PROJECTS}
+    apart = {each.relative_to("client").as_posix() for each in folders if each.is_relative_to("client/counterfoil")}
+    assert set(wheel["exclude"]) == apart

@@ -96,5 +96,5 @@ def test_without_its_package_the_command_names_what_to_install():
     assert answer.returncode == 1
     assert answer.stderr.strip() == (
         "counterfoil-mcp: the package mcp is not installed. Install the gateway with"
-        " `pip install 'counterfoil-client[mcp]'`; in a checkout, `make install` brings it."
+        " `pip install counterfoil-mcp`; in a checkout, `make install` brings it."
     )

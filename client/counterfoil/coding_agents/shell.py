@@ -142,7 +142,7 @@ def read_script(text: str, folders: Folders, variables: Mapping[str, Sequence[An
 def _parser() -> str:
     found = [str(each.locate()) for each in installed_files("shfmt-py") or () if each.name in ("shfmt", "shfmt.exe")]
     if not found:
-        raise Refusal("shfmt is not installed, so commands cannot be read: install counterfoil-client[coding-agents].")
+        raise Refusal("shfmt is not installed, so commands cannot be read: install counterfoil-agents.")
     return found[0]
 
 

@@ -13,7 +13,7 @@ def main() -> None:
             raise
         raise SystemExit(
             f"counterfoil-gateway: the package {package} is not installed. Install the gateway with"
-            " `pip install 'counterfoil-client[gateway]'`; in a checkout, `make install` brings it."
+            " `pip install counterfoil-gateway`; in a checkout, `make install` brings it."
         ) from None
     run()
 

@@ -13,7 +13,7 @@ def main() -> None:
             raise
         raise SystemExit(
             f"counterfoil-mcp: the package {package} is not installed. Install the gateway with"
-            " `pip install 'counterfoil-client[mcp]'`; in a checkout, `make install` brings it."
+            " `pip install counterfoil-mcp`; in a checkout, `make install` brings it."
         ) from None
     run()
 
