@@ -60,6 +60,12 @@ class ActionRecord:
         return self.facts.last_reading.difference
 
     @property
+    def decisive(self) -> dict[str, Any]:
+        """The findings of the reading that settles what there is; empty if none does, or if they were erased."""
+        named = self.facts.found.run if self.facts.found else ""
+        return _newest_findings([each for each in self.runs if str(each.pointer) == named])
+
+    @property
     def preparing(self) -> bool:
         """True if its target is read before people are asked."""
         return self.approval is not None and self.approval.state == "PREPARING"

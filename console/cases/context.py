@@ -27,7 +27,7 @@ from console.cases.settlement_signing import settlement_of_case
 from console.edge.auth import Caller
 from console.web import labels
 from ledger.actions.queries import actions
-from ledger.catalogue.rules.money import format_money
+from ledger.catalogue.rules.money import amount_of
 from ledger.record.queries import events
 from ledger.record.rules.lifecycle import State
 from reviews import queries as after
@@ -38,6 +38,8 @@ from reviews.cases.rules.resolutions import Resolution
 from reviews.cases.rules.settlements import Act, act_of, describe_consequence
 from reviews.recovery.rules.remedies import CORRECT
 from reviews.reporting.operations.reports import report_on
+from reviews.reporting.rules.at_stake import describe_damage
+from reviews.reporting.rules.facts import Permission
 
 if TYPE_CHECKING:
     from ledger.models import Action, Tenant
@@ -280,27 +282,25 @@ _LOOK_FIRST: Final = ("VERIFY_AGAIN", "STRONG_READ")
 
 
 def case_sentence(record: ActionRecord, discrepancy: str) -> str:
-    """The finding with its amount; empty if only the definition of its class is known."""
-    thing, found = record.title, record.found.get("layers", {})
-    effects = found.get("sa", {}).get("effects", {})
+    """The damage: money and rows where a reading shows them; empty if only the definition of its class is known."""
+    thing, found = record.title, record.decisive
+    is_approved = record.facts.authorization.how in (Permission.APPROVED, Permission.STANDING)
+    permitted = "approved" if is_approved else "requested"
+    if damage := describe_damage(found, permitted=permitted):
+        return damage
+    effects = found.get("layers", {}).get("sa", {}).get("effects", {})
     more = {name: one["count"] for name, one in effects.items() if one.get("count", 0) > 1}
-    asked = parse_arguments(record.payload)
+    there, rows = record.difference, rows_in_question(found)
+    named = f" ({' and '.join(rows)})" if rows else ""
     match discrepancy:
         case "DUPLICATE_SIDE_EFFECT" if more:
             name, count = next(iter(more.items()))
-            amount = format_money(asked.get("amount"), asked.get("currency"))
-            one = "one was approved" if record.approval else "one was requested"
-            rows = rows_in_question(record.found)
-            named = f" ({' and '.join(rows)})" if rows else ""
-            return f"{count} {name.replace('_', ' ')}s{f' of {amount}' if amount else ''} exist{named}; {one}."
-        case "VALUE_MISMATCH" | "STALE_STATE":
-            there, rows = record.difference, rows_in_question(record.found)
-            named = f" ({' and '.join(rows)})" if rows else ""
-            return f"{thing}: the system of record shows {there}{named}." if there else ""
+            wanted = amount_of(parse_arguments(record.payload))
+            return f"{count} {name.replace('_', ' ')}s exist{named}; one{wanted and f' of {wanted}'} was {permitted}."
+        case "VALUE_MISMATCH" | "STALE_STATE" | "PARTIAL_APPLICATION" if there:
+            return f"The system of record shows {there}{named}."
         case "NO_OP_FAILURE":
-            return f"{thing}: the system of record shows no effect."
-        case "PARTIAL_APPLICATION":
-            return f"{thing} took effect only in part."
+            return "Nothing was changed: the system of record shows no effect."
         case "UNKNOWN_STATE":
             return f"It is not known whether this took effect: {thing}."
     return ""

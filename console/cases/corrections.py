@@ -11,7 +11,7 @@ from ledger.actions.queries import actions, runs
 from ledger.catalogue.rules.remedies import Relation
 from ledger.catalogue.rules.targets import target_text
 from ledger.record.rules.outcomes import outcome_of
-from reviews.reconciliation.rules.difference import row_names, shown_rows
+from reviews.reconciliation.rules.difference import effect_names, shown_rows
 
 if TYPE_CHECKING:
     from ledger.models import Action
@@ -49,4 +49,4 @@ def rows_in_question(findings: Mapping[str, Any]) -> list[str]:
     if not readings:
         return []
     rows = [(each["name"], shown_rows(readings[0], each["name"])) for each in effects]
-    return [name for effect, found in rows for name in row_names(effect, [str(each.get("id") or "") for each in found])]
+    return [name for effect, found in rows for name in effect_names(effect, found)]

@@ -79,13 +79,15 @@ def test_a_step_is_ticked_with_one_click(people, site):
     operator.page.get_by_text("1 of 6 steps").wait_for()
 
 
-def test_the_bar_that_leads_to_the_resolution_gives_way_to_it(people, site):
+def test_the_next_step_of_a_case_stands_on_the_first_screen_of_a_phone_and_nothing_covers_it(people, site):
     case = site.stage.case()
     operator = people("phone").sign_in("operator")
-    page = operator.page
     operator.go(f"cases/{case.id}")
-    bar = page.locator("a.jump")
-    page.evaluate("document.getElementById('settle').scrollIntoView()")
-    bar.wait_for(state="hidden")
-    page.evaluate("window.scrollTo(0, document.body.scrollHeight)")
-    bar.wait_for(state="visible")
+    step = operator.page.locator("[data-part=next] .button")
+    assert step.count() == 1
+    covering = """button => {
+        const box = button.getBoundingClientRect();
+        const hit = document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2);
+        return button.contains(hit) ? "" : hit?.outerHTML ?? "out of sight";
+    }"""
+    assert step.evaluate(covering) == ""

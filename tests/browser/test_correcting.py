@@ -25,7 +25,8 @@ def site(site):
 
 def propose_correction(page):
     way = page.locator("details.way", has_text="Propose correction")
-    way.locator("summary").click()
+    page.locator("[data-part=next]").get_by_role("link", name="Propose correction").click()
+    assert way.get_by_label("Reason").evaluate("field => field === document.activeElement")
     way.get_by_text("An action is proposed to reverse refund 4 (12.50 EUR) with charge_again.").wait_for()
     way.get_by_label("Reason").fill("The second one is too many.")
     way.get_by_label("Evidence").fill("The reading of the shop.")
@@ -48,7 +49,7 @@ def test_a_duplicate_refund_is_corrected_from_its_case(people, site, width, monk
     operator = people(width).sign_in("operator")
     page = operator.page
     operator.go(f"cases/{case.id}")
-    page.get_by_text("(refund 3 and refund 4)").wait_for()
+    page.get_by_text("12.50 EUR too much: refund 3 and refund 4 exist, one of 12.50 was").wait_for()
     propose_correction(page)
     before.propose_follow_ups()
     with tenancy(stage.tenant):

@@ -138,9 +138,14 @@ def row_names(effect: str, ids: Sequence[str]) -> list[str]:
     return [f"{effect.replace('_', ' ')} {each}" for each in ids if each]
 
 
+def effect_names(effect: str, rows: Sequence[Row]) -> list[str]:
+    """The names of those rows of an effect that show their id."""
+    return row_names(effect, [_row_id(each) for each in rows])
+
+
 def describe_correction(difference: EffectDifference, said: str) -> str:
     """Describe what a correction does, as a phrase with a verb; `said` are the values that differ."""
-    names = " and ".join(row_names(difference.effect, [_row_id(each) for each in difference.rows]))
+    names = " and ".join(effect_names(difference.effect, difference.rows))
     effect = difference.effect.replace("_", " ")
     match difference.kind:
         case DifferenceKind.DUPLICATE:

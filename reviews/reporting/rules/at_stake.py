@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final
 
-from ledger.catalogue.rules.money import format_totals, to_decimal
-from reviews.reconciliation.rules.difference import amounts_of, shown_rows
+from ledger.catalogue.rules.money import decimal_places, format_totals, to_decimal
+from reviews.reconciliation.rules.difference import amounts_of, effect_names, shown_rows
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,35 @@ def money_difference(findings: Mapping[str, Any]) -> MoneyDifference | None:
     if there is None:
         return None
     return MoneyDifference(sum(there, Decimal(0)) - wanted, str(asked["currency"]).upper())
+
+
+def describe_damage(findings: Mapping[str, Any], *, permitted: str) -> str:
+    """Describe the money that findings show too much or too little, with the rows and the amount of the request.
+
+    `permitted` is what was done with the request: "approved" or "requested". Empty where no difference is shown.
+    """
+    difference = money_difference(findings)
+    if difference is None or not difference.amount:
+        return ""
+    asked, name = findings["layers"]["sr"], findings["verdict"]["effects"][0]["name"]
+    rows, currency = shown_rows(findings["readings"][0], name), difference.currency
+    wanted, there = to_decimal(asked["amount"], currency), amounts_of(rows, asked) or []
+    total = format_totals([(abs(difference.amount), currency)])
+    lead = f"{total} too {'much' if difference.amount > 0 else 'little'}"
+    effect, names = name.replace("_", " "), effect_names(name, rows)
+    request = f"{_figure(wanted, currency)} was {permitted}"
+    if not rows:
+        return f"{lead}: no {effect} exists, {request}."
+    if len(rows) > 1 and set(there) == {wanted}:
+        exist = " and ".join(names) if len(names) == len(rows) else f"{len(rows)} {effect}s"
+        return f"{lead}: {exist} exist, one of {request}."
+    called = names if len(names) == len(rows) else [f"the {effect}"] if len(rows) == 1 else [f"a {effect}"] * len(rows)
+    pairs = zip(called, there, strict=True)
+    return f"{lead}: {' and '.join(f'{one} is {_figure(amount, currency)}' for one, amount in pairs)}, {request}."
+
+
+def _figure(amount: Decimal | None, currency: str) -> str:
+    return f"{amount:,.{decimal_places(currency)}f}"
 
 
 _PARTS: Final = ("{} more than requested", "{} less than requested", "{} requested, outcome not known")

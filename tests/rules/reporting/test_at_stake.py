@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 
-from reviews.reporting.rules.at_stake import MoneyDifference, describe_stake, money_difference
+from reviews.reporting.rules.at_stake import MoneyDifference, describe_damage, describe_stake, money_difference
 
 ASKED = {"amount": 4700, "currency": "EUR"}
 
 
 def findings(*amounts: Any, count: int | None = None, currency: str = "EUR", **changes: Any) -> dict[str, Any]:
-    """A reading that shows these amounts, each as an effect of its own."""
-    there = [{"amount": amount, "currency": currency} for amount in amounts]
+    """A reading that shows these amounts, each as an effect of its own; a row that is more than its amount as it is."""
+    there = [each if isinstance(each, dict) else {"amount": each} for each in amounts]
+    there = [{"currency": currency, **each} for each in there]
     effect = {"name": "refund", "present": bool(there), "count": len(there) if count is None else count}
     effect |= {"instances": there, "fields": there[0] if there else {}} | changes
     verdict = {"effects": [{"name": "refund", "found": "PRESENT", "count": effect["count"]}]}
@@ -65,3 +66,29 @@ def test_the_stake_is_summed_by_direction_with_unknown_amounts_apart() -> None:
 
 def test_a_case_whose_money_is_as_requested_puts_none_at_stake() -> None:
     assert describe_stake([(ASKED, MoneyDifference(Decimal(0), "EUR"))]) == ""
+
+
+@pytest.mark.parametrize(
+    ("found", "told"),
+    [
+        (findings(47000), "423.00 EUR too much: the refund is 470.00, 47.00 was approved."),
+        (findings({"id": 7, "amount": 47000}), "423.00 EUR too much: refund 7 is 470.00, 47.00 was approved."),
+        (findings({"id": 7, "amount": 1200}), "35.00 EUR too little: refund 7 is 12.00, 47.00 was approved."),
+        (findings(), "47.00 EUR too little: no refund exists, 47.00 was approved."),
+        (findings(4700, 4700), "47.00 EUR too much: 2 refunds exist, one of 47.00 was approved."),
+        (
+            findings({"id": 3, "amount": 4700}, {"id": 4, "amount": 4700}),
+            "47.00 EUR too much: refund 3 and refund 4 exist, one of 47.00 was approved.",
+        ),
+        (
+            findings({"id": 3, "amount": 4700}, {"id": 4, "amount": 100}),
+            "1.00 EUR too much: refund 3 is 47.00 and refund 4 is 1.00, 47.00 was approved.",
+        ),
+        (findings(4700), ""),
+        (findings("4700"), ""),
+        (findings(4700, count=2), ""),
+        ({}, ""),
+    ],
+)
+def test_the_damage_names_the_money_the_rows_and_the_request(found: dict[str, Any], told: str) -> None:
+    assert describe_damage(found, permitted="approved") == told

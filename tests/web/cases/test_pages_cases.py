@@ -164,13 +164,31 @@ def test_a_settled_case_offers_no_resolution(stage):
     assert str(case.id) in operator.page("cases", tab="settled")
 
 
-def test_a_case_explains_in_one_sentence_the_finding_and_the_usual_resolution(stage):
-    operator = visitor(stage, "operator")
-    twice = words(operator.page(f"cases/{stage.case(count=2).id}"))
-    assert "2 refunds of 125.00 EUR exist; one was approved." in twice
-    other = words(operator.page(f"cases/{stage.case(amount=99).id}"))
-    assert "the system of record shows amount 0.99 EUR instead of 125.00 EUR." in other
-    assert "Suggested: re-verify on primary." in other
+@pytest.mark.parametrize(
+    ("found", "damage"),
+    [
+        ({"count": 2}, "2 refunds exist; one of 125.00 EUR was approved."),
+        ({"count": 2, "ids": (7, 8)}, "125.00 EUR too much: refund 7 and refund 8 exist, one of 125.00 was approved."),
+        ({"amount": 99, "ids": (7,)}, "124.01 EUR too little: refund 7 is 0.99, 125.00 was approved."),
+        ({"count": 0}, "125.00 EUR too little: no refund exists, 125.00 was approved."),
+    ],
+)
+def test_a_case_begins_with_its_damage_and_one_next_step(stage, found, damage):
+    page = visitor(stage, "operator").page(f"cases/{stage.case(**found).id}")
+    head, step = re.split('data-part="damage"|data-part="next"', page.split('<div class="split')[0])[1:]
+    assert damage in words(head)
+    assert not re.search(r"RT-[0-9]|[0-9a-f]{8}-[0-9a-f]{4}", words(head))
+    assert len(re.findall(r'class="button primary"', head + step)) == 1
+    assert damage not in words(page.split('<div class="split')[1])
+
+
+def test_the_rule_and_the_ids_of_a_case_are_folded(stage):
+    case = stage.case(amount=99)
+    page = visitor(stage, "operator").page(f"cases/{case.id}")
+    shown, details = page.split('data-part="details"')
+    for code in ("RT-04", str(case.id), str(case.action_id)):
+        assert code in words(details.split("</details>")[0])
+        assert code not in words(shown.split('id="finding"')[1].split("<details")[0])
 
 
 def test_re_verification_takes_one_click_without_a_reason(stage):

@@ -304,8 +304,11 @@ def test_the_case_page_names_the_rows_and_suggests_the_correction(cashier: Count
     operator = visitor_of(cashier)
     case_id = case_of(cashier, action_id)["case_id"]
     page = operator.page(f"cases/{case_id}")
-    assert f"2 refunds of 12.50 EUR exist (refund {first} and refund {second}); one was approved." in page
-    assert "Suggested: propose correction." in page
+    damage = f"12.50 EUR too much: refund {first} and refund {second} exist, one of 12.50 was"
+    assert damage in words(page)
+    step = words(page.split('data-part="next"')[1].split("</div>")[0])
+    assert "Propose correction Propose the action that corrects exactly the difference." in step
+    assert f"An action is proposed to reverse refund {second}" in step
     why = {"reason": "The second one is too many.", "evidence": "The reading."}
     settling.settle_on_page(operator, case_id, "CORRECT", **why)
     page = operator.page(f"cases/{case_id}")
