@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from approvals.gate import queries as gate_queries
 from approvals.sessions import queries as sessions_queries
 from console.actions.action_record import ActionRecord, action_timeline, outcome_axes
 from console.actions.after_restore import restore_notice
@@ -26,7 +27,7 @@ from ledger.record.rules.lifecycle import OPEN
 from reviews import queries as after
 from reviews.reporting.operations.reports import report_on, trust_of
 from reviews.reporting.rules import sentences
-from reviews.reporting.rules.facts import Facts
+from reviews.reporting.rules.facts import Facts, Permission
 
 if TYPE_CHECKING:
     from ledger.models import Evidence, Tenant
@@ -63,6 +64,7 @@ def action_context(record: ActionRecord, tenant: Tenant, *, caller: Caller, at: 
     return {
         "row": action,
         "title": record.title,
+        "refused": _gate_refusal(record),
         "headline": _headline(record),
         "report": said.text,
         "parts": said.parts,
@@ -110,6 +112,22 @@ def _stages(record: ActionRecord) -> list[LifecycleStage]:
         pinned_at=session.pinned_at if session is not None else None,
         told=[each.at for each in after.reports_of(action.tenant_id, action.id)],
     )
+
+
+_BLOCKED: Final = frozenset({Permission.BLOCKED, Permission.BLOCKED_BY_PREFLIGHT, Permission.BLOCKED_BY_AUTONOMY})
+
+
+def _gate_refusal(record: ActionRecord) -> dict[str, str] | None:
+    """The reason of the gate and what it would have accepted, as its agent was told; None for what it let through."""
+    given, action = record.facts.authorization, record.action
+    if given.how not in _BLOCKED:
+        return None
+    detail = next((detail or {} for event, _, detail in record.history if event.seq in given.seqs), {})
+    call = gate_queries.call_of(action.tenant_id, action.session_id, action.id)
+    return {
+        "reason": str(detail.get("reason") or ""),
+        "accepted": str((call.result.get("hint") if call is not None else "") or ""),
+    }
 
 
 def _headline(record: ActionRecord) -> str:

@@ -80,7 +80,7 @@ def drift_panel(record: ActionRecord, approval: Approval, history: History) -> d
         "known": known["known"] or not is_wanted,
         "compared": known["known"],
         "preview": preview_rows(preview, shown, parse_arguments(record.payload)),
-        "lost": preview.lost,
+        "lost": [each.splitlines() for each in preview.losses(parse_arguments(record.payload))],
         "is_unread": approval.state == "REQUESTED" and target_drift.is_unread(approval, reading),
         "is_missed": reading.is_missed,
         "shown": [] if preview.fields else target_fields(shown),

@@ -30,7 +30,7 @@ from console.edge import proofs
 from console.edge.auth import Caller
 from console.standing_approvals.context import pass_notice
 from console.web import labels
-from console.web.predicate_sentences import predicate_sentence
+from console.web.predicate_sentences import CUSTOM, predicate_sentence
 from ledger.actions.queries import actions
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.rules.money import format_money
@@ -118,6 +118,7 @@ def approval_context(
         "claims": _claims(record),
         "verification": record.contract.verification,
         "target": target_drift.drift_panel(record, approval, history),
+        "unregistered": _unregistered_system(record),
         "is_unread": target_drift.is_unread(approval),
         "revision": edit_form.revision(record),
         "edit": record.page("approval-edit", approval.id) if edit_form.may_edit(approval, action, caller.roles) else "",
@@ -141,14 +142,12 @@ def approval_context(
 
 
 def _strip(record: ActionRecord, approval: Approval) -> dict[str, Any]:
-    """Return the summary for a quick decision: the effect, the amount, whether it can be undone, and the requester."""
-    payload = parse_arguments(record.payload)
+    """Return the risk and how it is undone, for the first line."""
     recovery = record.contract.recovery
     undo = recovery.rollback_tool or recovery.compensation_tool
     code, shape = approval.risk, _RISK_SHAPES.get(approval.risk, "state-partial")
     return {
-        "amount": format_money(payload.get("amount"), payload.get("currency")),
-        "undo": f"with {undo}" if undo else "no tool to undo it",
+        "undo": f"it is undone with {undo}" if undo else "no tool undoes it",
         "risk": {"code": code.lower(), "word": labels.RISKS.get(code, ""), "icon": shape},
     }
 
@@ -227,13 +226,17 @@ def _claims(record: ActionRecord) -> list[dict[str, str]]:
     intended = record.entry["intended_outcome"]
     claims = [{"word": "It says it will", "text": f"act on {target_text(intended['target_resource'])}"}]
     claims += [
-        {"word": "It expects", "text": f"{predicate_sentence(text, record.contract)}: {text}"}
+        {"word": "It expects", "text": _expectation(text, predicate_sentence(text, record.contract))}
         for text in _added_predicates(record)
     ]
     # A link is text here: where an agent's link leads is nobody's to recommend.
     return claims + [
         {"word": _EVIDENCE[name], "text": text} for each in _evidence(record) for name, text in each.document().items()
     ]
+
+
+def _expectation(text: str, said: str) -> str:
+    return f"{said}: {text}" if said == CUSTOM else said
 
 
 _EVIDENCE = {"statement": "It states", "link": "It refers to", "id": "It names"}
@@ -253,6 +256,14 @@ def _added_predicates(record: ActionRecord) -> list[str]:
         for text in record.entry["intended_outcome"]["expected_predicates"]
         if text not in record.contract.predicates
     ]
+
+
+def _unregistered_system(record: ActionRecord) -> str:
+    """The system that a reading would ask but that nobody registered; empty if there is none."""
+    verification = record.contract.verification
+    if verification is None or catalogue_queries.system(record.action.tenant_id, verification.system) is not None:
+        return ""
+    return verification.system
 
 
 def _predicates(record: ActionRecord) -> list[dict[str, Any]]:

@@ -2,7 +2,8 @@
 
 The page is the item's own, at its own address, with its own access record and forms; the address says which list stands
 beside it (`beside`), which of its items this is (`item`) and what was decided there last (`decided`). A form that is
-sent from there says the same, and leads to the next item once the list has lost this one. So nothing of an item is
+sent from there says the same, and leads to the next item once the list has lost this one; an approved request stays
+shown, so that its outcome is watched, and leads on from there. So nothing of an item is
 written twice, and on a narrow screen, where the list is not drawn, an item is a page.
 """
 
@@ -48,6 +49,9 @@ class SplitView:
     address: str
     """Where the list alone can be read again."""
 
+    next: str
+    """The address of the item to go on with; empty if nothing waits."""
+
 
 def split_view_of(request: TenantRequest) -> SplitView | None:
     """The list that this page or form was opened beside; None if it names none."""
@@ -62,6 +66,7 @@ def split_view_of(request: TenantRequest) -> SplitView | None:
     waiting = {each.id for each in items}
     decided = [each for each in _ids(said.getlist("decided")) if each not in waiting]
     query = _query(beside, said.get("item", ""), decided)
+    next_up = next((each for each in items if str(each.id) == said.get("next")), items[0] if items else None)
     home = reverse("home" if name == "inbox" else name, args=[slug])
     return SplitView(
         beside=beside,
@@ -73,6 +78,7 @@ def split_view_of(request: TenantRequest) -> SplitView | None:
         decided=inbox.decided_items(request.tenant, request.caller, decided) if decided else [],
         query=query,
         address=f"{reverse('beside', args=[slug])}?{query}",
+        next=_address(next_up.href, beside, str(next_up.id), decided) if next_up else "",
     )
 
 
@@ -125,6 +131,7 @@ def _next_address(request: TenantRequest, otherwise: str) -> str:
         return otherwise
     with tenancy(request.tenant.id):
         view = split_view_of(request)
+        is_approved = view is not None and any(_is_approved(request, each) for each in _ids([view.current]))
     if view is None or not otherwise.startswith(f"/t/{request.tenant.slug}/"):
         return otherwise
     waiting = {str(each.id): each for each in view.items}
@@ -136,7 +143,16 @@ def _next_address(request: TenantRequest, otherwise: str) -> str:
         messages.success(request, f"Nothing else is waiting in this list: {view.word}.")
         return otherwise
     decided = [*_ids([view.current]), *decided][:MOST_DECIDED]
+    if is_approved:
+        stay = _address(otherwise, view.beside, view.current, decided)
+        return f"{stay}&{urlencode({'next': behind[0]})}"
     return _address(waiting[behind[0]].href, view.beside, behind[0], decided)
+
+
+def _is_approved(request: TenantRequest, item: UUID) -> bool:
+    """Return whether a request was approved: what becomes of it is watched before the next one is opened."""
+    approval = approvals.approval(request.tenant.id, item)
+    return approval is not None and approval.state == "APPROVED"
 
 
 def _address(page: str, beside: str, item: str, decided: Sequence[UUID]) -> str:

@@ -82,6 +82,12 @@ def _count_undelivered(request: TenantRequest) -> int:
     return notices.delivery_status(request.tenant.id, at=request.as_of)["undelivered"]
 
 
+def present_standing(request: TenantRequest) -> str:
+    """The sentence of Home, for a page that begins with what is wrong now."""
+    items = inbox_items(request.tenant, request.caller, at=request.as_of)
+    return _standing(request, _figures(request), _systems(request), items)
+
+
 def _standing(
     request: TenantRequest,
     figures: list[dict[str, Any]],
@@ -188,7 +194,7 @@ def _refused_rows(request: TenantRequest) -> list[dict[str, Any]]:
     since = request.as_of - timedelta(days=1)
     return [
         {
-            "code": call.code,
+            "reason": call.reason,
             "agent": call.agent_id,
             "tool": call.tool,
             "href": reverse("session", args=[request.tenant.slug, call.session_id]),

@@ -13,6 +13,7 @@ from django.shortcuts import render
 from django.urls import reverse
 
 from console.edge.http import TenantRequest, in_tenant
+from console.home.views import present_standing
 from console.metrics import context, figures, queries, verbs
 from console.metrics.context import summary_table
 from console.metrics.rules import alerts as alert_rules
@@ -131,6 +132,7 @@ def _page(
     report = figures.metric_report(request.tenant.id, period, form.chosen())
     shown = context.metrics_context(request, report) | {
         "here": "metrics",
+        "now": present_standing(request),
         "tabs": context.metric_tabs(request, "metrics"),
         "periods": context.period_tabs(request.path, request.GET.dict(), period.name),
         "period": period,

@@ -126,3 +126,46 @@ def test_a_reviewer_edits_an_amount_and_sees_the_difference_in_money_while_typin
     page.get_by_text("Request replaced. The new version needs its own approval.").wait_for()
     assert "125.00 EUR → 99.00 EUR. Reason: They kept the shade." in page.locator("[data-part=edited]").inner_text()
     assert site.stage.state(action_id) == "FAILED"
+
+
+def test_on_a_phone_the_decision_is_the_bar_itself_and_leads_to_the_field_that_is_missing(people, site):
+    waiting = site.stage.approval(site.stage.propose())
+    person = people("phone").sign_in("reviewer")
+    page = person.page
+    person.go(f"approvals/{waiting.id}")
+    page.locator("form[data-confirmed=yes]").wait_for()
+    for name in ("Approve refund", "Reject refund"):
+        box = page.get_by_role("button", name=name).bounding_box()
+        assert box["y"] + box["height"] <= 844 - 60, "above the bar of the pages"
+        assert box["y"] > 700
+    assert page.locator("[data-part=target]").bounding_box()["y"] < page.locator("#decide").bounding_box()["y"]
+    page.get_by_role("button", name="Approve refund").click()
+    assert page.evaluate("document.activeElement.id") == "id_password"
+    page.get_by_role("button", name="Reject refund").click()
+    assert page.evaluate("document.activeElement.id") == "id_reason"
+    assert site.stage.approval(waiting.action_id).state == "REQUESTED"
+
+
+def test_a_phone_reaches_every_page_from_its_bar(people, site):
+    person = people("phone").sign_in("administrator")
+    page = person.page
+    page.get_by_role("button", name="More").click()
+    page.locator("#more-places").get_by_role("link", name="Systems").click()
+    page.wait_for_url("**/systems")
+    rail = page.get_by_role("navigation", name="Pages")
+    assert rail.evaluate("rail => rail.scrollWidth <= rail.clientWidth")
+
+
+def test_an_approved_request_is_followed_without_reading_the_page_again(people, site):
+    waiting = site.stage.approval(site.stage.propose())
+    person = people().sign_in("reviewer")
+    page = person.page
+    site.stage.approve(waiting.action_id)
+    person.go_live(f"approvals/{waiting.id}")
+    steps = page.locator("[data-part=came] .axis .what")
+    assert steps.all_inner_texts()[1:] == ["Not started", "Not read yet"]
+    site.stage.execute(waiting.action_id)
+    page.get_by_text("Reported success (unverified)").first.wait_for()
+    assert "Verified" not in steps.all_inner_texts()[2]
+    assert site.stage.read(waiting.action_id) == "RECONCILED_SUCCESS"
+    page.locator("[data-part=came]").get_by_text("Verified").first.wait_for()

@@ -119,17 +119,16 @@ document.addEventListener("click", (event) => {
   if (event.target.id === "palette") event.target.close();
 });
 
-/* The bar that leads to a decision ------------------------------------------ */
+/* The bar of a decision ------------------------------------------------------ */
 
-// It is there while what it leads to is out of sight, and never covers it.
-function watchJumps() {
-  for (const link of all("a.jump:not([data-watched])")) {
-    const goal = document.querySelector(link.hash);
-    if (!goal) continue;
-    link.dataset.watched = "";
-    new IntersectionObserver(([entry]) => { link.hidden = entry.isIntersecting; }).observe(goal);
-  }
-}
+// Pressed before it is filled in, a button leads to the first field that it needs, as its key does.
+document.addEventListener("click", (event) => {
+  const button = event.target.closest?.(".bar [data-key-focus]");
+  const field = button && fieldsOf(button).find((each) => each?.checkVisibility());
+  if (!field || field.value) return;
+  event.preventDefault();
+  leadTo(field, button);
+});
 
 /* Keys ------------------------------------------------------------------- */
 
@@ -155,8 +154,12 @@ function press(key) {
   if (!control) return item?.querySelector("a.open")?.click();
   if (!control.dataset.keyFocus) return control.click();
   // A key alone never decides: it leads to the first field to fill in, and the button must still be pressed.
-  const fields = control.dataset.keyFocus.split(",").map((each) => document.querySelector(each));
-  const field = fields.find((each) => each?.checkVisibility());
+  leadTo(fieldsOf(control).find((each) => each?.checkVisibility()), control);
+}
+
+const fieldsOf = (control) => control.dataset.keyFocus.split(",").map((each) => document.querySelector(each));
+
+function leadTo(field, control) {
   field.scrollIntoView({ block: "center" });
   field.focus();
   const named = field.labels[0]?.textContent.trim() ?? "the field";
@@ -188,6 +191,9 @@ document.addEventListener("keydown", (event) => {
     if (place) { event.preventDefault(); place.click(); }
     return;
   }
+  // Enter where nothing is chosen goes on after a decision.
+  const next = event.key === "Enter" && [document.body, document.getElementById("item"), document.getElementById("main")].includes(event.target) && document.querySelector("[data-next]");
+  if (next) return next.click();
   if (Object.hasOwn(keys, event.key)) {
     event.preventDefault();
     keys[event.key]();
@@ -298,22 +304,6 @@ document.addEventListener("click", (event) => {
   text.scrollTop = (text.scrollHeight / lines.length) * Math.max(0, link.dataset.line - 4);
 });
 
-/* The bar of a phone --------------------------------------------------------- */
-
-// It is wider than a phone: where one is stands in view, and what waits out of view is said at that end.
-function showPlace() {
-  const bar = document.querySelector(".rail-links");
-  if (!bar) return;
-  const here = bar.querySelector("[aria-current]");
-  if (here && bar.scrollWidth > bar.clientWidth) bar.scrollLeft = here.offsetLeft - (bar.clientWidth - here.offsetWidth) / 2;
-  const tell = () => {
-    bar.toggleAttribute("data-before", bar.scrollLeft > 4);
-    bar.toggleAttribute("data-behind", bar.scrollLeft + bar.clientWidth < bar.scrollWidth - 4);
-  };
-  bar.addEventListener("scroll", tell, { passive: true });
-  tell();
-}
-
 /* Inspector -------------------------------------------------------------- */
 
 let opener = null;
@@ -416,6 +406,7 @@ async function showItem(address, isNew) {
   if (!shown || !pane) return location.assign(address);
   if (isNew) history.pushState(null, "", address);
   const title = shown.querySelector("h1")?.textContent.trim() ?? "";
+  tint(pane.querySelector("h1"), shown.querySelector("h1"));
   pane.replaceChildren(shown);
   document.title = `${title} · Counterfoil`;
   document.body.dataset.page = decodeURI(location.pathname);
@@ -527,11 +518,17 @@ function replace(part, other) {
     return;
   }
   const open = new Set(all("details[open] > summary", part).map((summary) => summary.textContent.trim()));
+  tint(part.querySelector("h1, h2, a.open"), other.querySelector("h1, h2, a.open"));
   part.replaceWith(other);
   served.set(other, fresh);
   for (const summary of all("details > summary", other)) if (open.has(summary.textContent.trim())) summary.parentElement.open = true;
   window.htmx?.process(other);
   document.dispatchEvent(new CustomEvent("counterfoil:replaced"));
+}
+
+// A title that changes without the reader's doing is tinted for a moment.
+function tint(before, after) {
+  if (before && after && before.textContent.trim() !== after.textContent.trim()) after.classList.add("changed");
 }
 
 function warn(part) {
@@ -624,11 +621,6 @@ document.addEventListener("htmx:beforeRequest", (event) => {
   if (document.hidden && event.target.matches?.("[data-presence]")) event.preventDefault();
 });
 
-document.addEventListener("counterfoil:replaced", watchJumps);
-document.addEventListener("htmx:afterSettle", watchJumps);
-
-showPlace();
-watchJumps();
 showRefusal();
 enterItem();
 showPicked();

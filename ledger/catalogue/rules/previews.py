@@ -4,16 +4,24 @@
    `effects.refund.amount`), `after` what it will be: an argument (`sr.status`) or a text (`gone`).
 2. `unit` is a text behind the value, or `minor`: an amount in the minor unit of the currency that the request, or the
    reading beside the value, names.
-3. `lost` are sentences on what nobody gets back.
+3. `lost` are sentences on what nobody gets back; `sr.loses` stands for the text of that argument.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from ledger.catalogue.rules.report_templates import at_path
+
 _OF_REQUEST: Final = "sr."
+
+
+def _argument(text: str) -> str:
+    """The path of the argument that a text names, empty for any other text."""
+    named = text.removeprefix(_OF_REQUEST) if text.startswith(_OF_REQUEST) else ""
+    return "" if " " in named else named
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +36,7 @@ class PreviewField:
     @property
     def argument(self) -> str:
         """The argument with the future value; empty if `after` is a text."""
-        return self.after.removeprefix(_OF_REQUEST) if self.after.startswith(_OF_REQUEST) else ""
+        return _argument(self.after)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +45,12 @@ class Preview:
 
     fields: tuple[PreviewField, ...] = ()
     lost: tuple[str, ...] = ()
+
+    def losses(self, arguments: Mapping[str, Any]) -> tuple[str, ...]:
+        """What a call with these arguments loses; an argument that it does not have loses nothing known."""
+        named = [(each, _argument(each)) for each in self.lost]
+        told = [at_path(arguments, tuple(argument.split("."))) if argument else each for each, argument in named]
+        return tuple("not known" if each is None else str(each) for each in told)
 
 
 def read_preview(part: Mapping[str, Any]) -> Preview:
@@ -56,5 +70,11 @@ def preview_faults(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "/preview/fields", "Nothing is read back, so no field of the target can be shown."
     for place, field in enumerate(preview.fields):
         if field.argument and field.argument.split(".")[0] not in known:
-            names = ", ".join(sorted(known)) or "none"
-            yield f"/preview/fields/{place}/after", f"The tool takes no argument `{field.argument}` (known: {names})."
+            yield f"/preview/fields/{place}/after", _unknown_argument(field.argument, known)
+    for place, lost in enumerate(preview.lost):
+        if (argument := _argument(lost)) and argument.split(".")[0] not in known:
+            yield f"/preview/lost/{place}", _unknown_argument(argument, known)
+
+
+def _unknown_argument(argument: str, known: Iterable[str]) -> str:
+    return f"The tool takes no argument `{argument}` (known: {', '.join(sorted(known)) or 'none'})."

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.support.api_tenant import document
@@ -201,11 +203,11 @@ def test_statements_that_contradict_the_payload_are_flagged_and_change_no_fact(s
     assert "contradict the payload" not in words(visitor(stage, "reviewer").page(f"approvals/{other.id}"))
 
 
-def test_the_summary_shows_action_amount_reversibility_and_the_rule_that_requires_approval(stage):
+def test_a_request_begins_with_its_risk_and_reason_and_the_preview_stands_before_the_payload(stage):
     page = visitor(stage, "reviewer").page(f"approvals/{stage.approval(stage.propose()).id}")
-    strip = words(page.split('data-part="strip"')[1].split("</dl>")[0])
-    for part in ("Action Refund", "Amount 125.00 EUR", "Can it be undone? Irreversible", "Approval required"):
-        assert part in strip, part
-    assert '<span class="risk" data-risk="' in page
+    head = page.split('data-part="why"')[1].split("<form")[0]
+    assert "Approval required: irreversible; no tool undoes it." in words(head)
+    assert '<span class="risk" data-risk="' in head
+    assert not re.search(r"[0-9a-f]{8}-[0-9a-f]{4}", words(head.split('data-part="facts"')[0]))
     assert "Refunded amount equals requested amount" in words(page)
-    assert page.index('data-part="decide"') < page.index('data-part="payload"')
+    assert page.index('data-part="decide"') < page.index('data-part="payload"') < page.index('data-part="details"')

@@ -13,11 +13,12 @@ from approvals.requests.operations import target_drift
 from approvals.requests.queries import approvals
 from approvals.voting.queries import votes
 from approvals.voting.rules import binding
+from ledger.catalogue.rules.previews import read_preview
 from ledger.db import tenancy
 from ledger.record import operations as ledger
 from ledger.record.rules.canonical import parse
 from tests.support.api_tenant import DELETE, PASSWORD, Clock, Workshop, contract, document
-from tests.support.browser_users import words
+from tests.support.browser_users import visitor, words
 from tests.support.preparing import TARGET, asked, prepared_contract, read
 from tests.support.refund_shop import Counter, refund_contract
 from tests.support.signing import actor_of, ask, cast, enrolled, sign, wanted
@@ -56,11 +57,32 @@ def test_a_preview_shows_each_field_now_and_after(counter: Counter, secrets_dir:
     assert "has not been read" not in said
 
 
+def test_what_is_lost_is_told_line_by_line_from_an_argument(counter: Counter, secrets_dir: Path, clock: Clock):
+    shop = previewed(counter, secrets_dir, {"lost": ["sr.order_id", "The voucher."]})
+    assert "Will be lost: EX-1001 The voucher." in target_panel(shop, asked(shop, clock, order_id="EX-1001"))
+    preview = read_preview({"lost": ["sr.loses", "The voucher."]})
+    assert preview.losses({"loses": "2 commits\nab12 Add a lamp"}) == ("2 commits\nab12 Add a lamp", "The voucher.")
+    assert preview.losses({}) == ("not known", "The voucher.")
+
+
+def test_a_system_that_is_not_registered_is_named_before_anybody_approves(stage):
+    from ledger.db import tenancy
+    from ledger.models import System
+
+    address = f"approvals/{stage.approval(stage.propose()).id}"
+    assert "Nothing can be verified" not in visitor(stage, "reviewer").page(address)
+    with tenancy(stage.tenant):
+        System.objects.filter(tenant_id=stage.tenant).update(name="elsewhere")
+    said = words(visitor(stage, "reviewer").page(address))
+    assert "Nothing can be verified. The system shop, which would be read back, is not registered" in said
+
+
 @pytest.mark.parametrize(
     ("preview", "place", "said"),
     [
         ({"fields": [{"read": "target.status", "label": "Status", "after": "sr.colour"}]}, "/after", "`colour`"),
         ({"lost": []}, "/preview/lost", ""),
+        ({"lost": ["sr.colour"]}, "/preview/lost/0", "`colour`"),
     ],
 )
 def test_an_invalid_preview_is_refused(counter: Counter, preview: Any, place: str, said: str):
@@ -238,7 +260,7 @@ def test_a_reading_that_fails_is_on_record_once_and_the_target_stays_unread(shop
     assert missed["reason"]
     told = page(shop, shop.approval_of(action_id))
     assert "The target has not been read. What is there now is not known: its system gave no reading" in told
-    assert "Target now no reading; asked again" in told
+    assert "What changes no reading; asked again" in told
     shop.root.with_name("away").rename(shop.root)
     read(clock)
     taken = shop.history(action_id)[-1]

@@ -19,6 +19,7 @@ from console.tasks import count_metrics
 from ledger.catalogue import queries as catalogue
 from ledger.db import tenancy
 from tests.support.api_tenant import Clock, Workshop, result
+from tests.support.browser_users import visitor
 
 
 @pytest.fixture
@@ -279,3 +280,12 @@ def test_a_duration_is_shown_in_its_largest_unit(milliseconds: int | None, words
 )
 def test_a_share_is_never_rounded_to_zero_or_to_one_hundred_percent(share: float | None, words: str):
     assert format_share(share) == words
+
+
+def test_the_page_begins_with_what_is_wrong_now(stage):
+    operator = visitor(stage, "operator")
+    quiet = "Now: Nothing is wrong on record: no open case or incident, no unknown outcome, no alert."
+    assert quiet in spoken(operator.page("metrics/"))
+    stage.case(amount=1)
+    assert "Now: 1 case needs a person." in spoken(operator.page("metrics/"))
+    assert "1 case needs a person." in spoken(operator.page())
