@@ -146,16 +146,6 @@ def test_on_a_phone_the_decision_is_the_bar_itself_and_leads_to_the_field_that_i
     assert site.stage.approval(waiting.action_id).state == "REQUESTED"
 
 
-def test_a_phone_reaches_every_page_from_its_bar(people, site):
-    person = people("phone").sign_in("administrator")
-    page = person.page
-    page.get_by_role("button", name="More").click()
-    page.locator("#more-places").get_by_role("link", name="Systems").click()
-    page.wait_for_url("**/systems")
-    rail = page.get_by_role("navigation", name="Pages")
-    assert rail.evaluate("rail => rail.scrollWidth <= rail.clientWidth")
-
-
 def test_an_approved_request_is_followed_without_reading_the_page_again(people, site):
     waiting = site.stage.approval(site.stage.propose())
     person = people().sign_in("reviewer")

@@ -1,0 +1,92 @@
+"""Every page at three sizes in two themes: nothing is covered, cut off or wider than the screen, and the first screen
+contains the sentence that answers the page's question.
+
+With `COUNTERFOIL_CONTACT_SHEET=folder` the long suite writes a sheet of all pages for each size and theme.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.browser.test_accessible import paths  # noqa: F401
+from tests.support.admissions import ROLES
+
+SCREENS = {"desktop": (1440, 900), "tablet": (1024, 768), "phone": (390, 844)}
+THEMES = ("light", "dark")
+FAULTS = """() => {
+  const faults = [], wide = document.documentElement.clientWidth;
+  const name = (one) => (one.id || one.getAttribute("name") || one.textContent).trim().slice(0, 40);
+  const seen = (one) => one.checkVisibility({ visibilityProperty: true }) && one.getClientRects().length > 0;
+  const over = document.documentElement.scrollWidth - wide;
+  if (over > 0) faults.push(`scrolls sideways by ${over}`);
+  const quiet = ".visually-hidden, .scroll, .raw, pre, textarea, select, svg, [popover], dialog, .strip, .skip, .excerpt";
+  for (const one of document.querySelectorAll("body *")) {
+    const words = [...one.childNodes].some((node) => node.nodeType === 3 && node.textContent.trim());
+    if (!words || one.closest(quiet) || !seen(one)) continue;
+    const style = getComputedStyle(one);
+    const clips = [one, one.parentElement].some((each) => {
+      const drawn = getComputedStyle(each);
+      return drawn.overflowX !== "visible" && drawn.textOverflow !== "ellipsis" && each.scrollWidth > each.clientWidth + 1;
+    });
+    if (clips && style.clipPath === "none") faults.push(`cut off: ${name(one)}`);
+    const range = document.createRange();
+    range.selectNodeContents(one);
+    const box = range.getBoundingClientRect();
+    const cut = one.closest(".clip, .rows .main, .queue .card, .beside") || style.textOverflow === "ellipsis";
+    if (!cut && box.width && (box.right > wide + 1 || box.left < -1)) faults.push(`leaves the screen: ${name(one)}`);
+  }
+  const bars = ".rail, .topbar, .bar, .arrivals, .inspector";
+  for (const one of document.querySelectorAll("main :is(a, button, input, select, textarea, summary)")) {
+    if (!seen(one) || one.closest(".visually-hidden, .skip") || one.closest(bars)) continue;
+    one.scrollIntoView({ block: "nearest", inline: "nearest", behavior: "instant" });
+    const box = one.getClientRects()[0];
+    const hit = document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2);
+    if (hit && hit.closest(bars) && !one.contains(hit)) faults.push(`covered by ${hit.closest(bars).className}: ${name(one)}`);
+  }
+  scrollTo(0, 0);
+  return [...new Set(faults)];
+}"""
+SEEN = """() => {
+  const found = [];
+  for (const one of document.querySelectorAll("main :is(h1, h2, p, dt, dd, th, td, li, span, strong, a, summary)")) {
+    const box = one.getBoundingClientRect();
+    if (one.checkVisibility({ visibilityProperty: true }) && box.height && box.bottom <= innerHeight) found.push(one.innerText);
+  }
+  return found.join(" ").replace(/\\s+/g, " ");
+}"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("size", SCREENS)
+def test_no_page_covers_cuts_off_or_scrolls_sideways_in_either_theme(people, site, paths, size, tmp_path):  # noqa: F811
+    person = people(reduced_motion="reduce").sign_in(*ROLES)
+    width, height = SCREENS[size]
+    found = []
+    for theme in THEMES:
+        person.page.set_viewport_size({"width": width, "height": height})
+        person.page.emulate_media(color_scheme=theme)
+        pictures = []
+        for name, path in paths:
+            person.go(path)
+            found += [f"{theme} {name}: {each}" for each in person.page.evaluate(FAULTS)]
+            pictures.append((name, person.page.screenshot(type="jpeg", quality=60)))
+        if folder := os.environ.get("COUNTERFOIL_CONTACT_SHEET"):
+            Path(folder).mkdir(exist_ok=True, parents=True)
+            (Path(folder) / f"{size}-{theme}.html").write_text(contact_sheet(pictures, width))
+    assert found == []
+
+
+def contact_sheet(pictures: list[tuple[str, bytes]], width: int) -> str:
+    """One page with a small picture of each page, under the name of its address."""
+    figures = "".join(
+        f'<figure><img src="data:image/jpeg;base64,{base64.b64encode(data).decode()}" width="{width // 3}" alt="">'
+        f"<figcaption>{name}</figcaption></figure>"
+        for name, data in pictures
+    )
+    style = "body { font: 14px sans-serif; display: flex; flex-wrap: wrap; gap: 1rem; } figure { margin: 0; }"
+    return f"<!doctype html><html lang=en><title>Contact sheet</title><style>{style}</style>{figures}"
