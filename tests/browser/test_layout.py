@@ -24,14 +24,15 @@ FAULTS = """() => {
   const seen = (one) => one.checkVisibility({ visibilityProperty: true }) && one.getClientRects().length > 0;
   const over = document.documentElement.scrollWidth - wide;
   if (over > 0) faults.push(`scrolls sideways by ${over}`);
-  const quiet = ".visually-hidden, .scroll, .raw, pre, textarea, select, svg, [popover], dialog, .strip, .skip, .excerpt";
+  const quiet = ".visually-hidden, .skip, .scroll, .raw, .strip, .excerpt, pre, textarea, select, svg, [popover]";
   for (const one of document.querySelectorAll("body *")) {
     const words = [...one.childNodes].some((node) => node.nodeType === 3 && node.textContent.trim());
     if (!words || one.closest(quiet) || !seen(one)) continue;
     const style = getComputedStyle(one);
     const clips = [one, one.parentElement].some((each) => {
       const drawn = getComputedStyle(each);
-      return drawn.overflowX !== "visible" && drawn.textOverflow !== "ellipsis" && each.scrollWidth > each.clientWidth + 1;
+      const hides = drawn.overflowX !== "visible" && drawn.textOverflow !== "ellipsis";
+      return hides && each.scrollWidth > each.clientWidth + 1;
     });
     if (clips && style.clipPath === "none") faults.push(`cut off: ${name(one)}`);
     const range = document.createRange();
@@ -46,7 +47,8 @@ FAULTS = """() => {
     one.scrollIntoView({ block: "nearest", inline: "nearest", behavior: "instant" });
     const box = one.getClientRects()[0];
     const hit = document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2);
-    if (hit && hit.closest(bars) && !one.contains(hit)) faults.push(`covered by ${hit.closest(bars).className}: ${name(one)}`);
+    const bar = hit?.closest(bars);
+    if (bar && !one.contains(hit)) faults.push(`covered by ${bar.className}: ${name(one)}`);
   }
   scrollTo(0, 0);
   return [...new Set(faults)];
@@ -55,10 +57,53 @@ SEEN = """() => {
   const found = [];
   for (const one of document.querySelectorAll("main :is(h1, h2, p, dt, dd, th, td, li, span, strong, a, summary)")) {
     const box = one.getBoundingClientRect();
-    if (one.checkVisibility({ visibilityProperty: true }) && box.height && box.bottom <= innerHeight) found.push(one.innerText);
+    const seen = one.checkVisibility({ visibilityProperty: true }) && box.height && box.bottom <= innerHeight;
+    if (seen) found.push(one.innerText);
   }
   return found.join(" ").replace(/\\s+/g, " ");
 }"""
+
+
+# The sentence on the first screen of a page, at a desk and on a phone: the answer to what the page is opened for.
+ANSWERS = {
+    "home": r"cases? and [0-9]+ incidents? need a person",
+    "approvals": r"[0-9]+ requests? waits? for approval\.",
+    "approval": r"Approval required: irreversible; no tool undoes it\.",
+    "approval-edit": r"new version needs",
+    "quality": r"the last [0-9]+ days",
+    "standing-approvals": r"No standing approval is in force\.",
+    "emergencies": r"due soonest first",
+    "cases": r"[0-9]+ open cases? needs? a person\.",
+    "target": r"order/",
+    "case": r"2 refunds exist; one of 125\.00 EUR was approved\.|The system changed without a recorded action\.",
+    "incidents": r"incidents? (is|are) open\.",
+    "freezes": r"freezes? (is|are) in force\.",
+    "systems": r"systems of record used for verification",
+    "installation": r"check",
+    "actions": r"newest first",
+    "action": r"Not settled\. It waits for a person to review it\.",
+    "agents": r"agents? needs? attention\.",
+    "metrics": r"Now: ",
+    "notices": r"[0-9]+ unread\.|Nothing unread\.",
+    "ledger": r"Status",
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("size", ["desktop", "phone"])
+def test_the_first_screen_contains_the_sentence_that_answers_the_question_of_its_page(people, site, paths, size):  # noqa: F811
+    person = people(reduced_motion="reduce").sign_in(*ROLES)
+    width, height = SCREENS[size]
+    person.page.set_viewport_size({"width": width, "height": height})
+    missing = []
+    for name, path in paths:
+        if name not in ANSWERS:
+            continue
+        person.go(path)
+        said = person.page.evaluate(SEEN)
+        if not re.search(ANSWERS[name], said):
+            missing.append(f"{name}: {said[:300]}")
+    assert missing == []
 
 
 @pytest.mark.long
