@@ -26,8 +26,8 @@ FAULTS = """() => {
   if (over > 0) faults.push(`scrolls sideways by ${over}`);
   const quiet = ".visually-hidden, .skip, .scroll, .raw, .strip, .excerpt, pre, textarea, select, svg, [popover]";
   for (const one of document.querySelectorAll("body *")) {
-    const words = [...one.childNodes].some((node) => node.nodeType === 3 && node.textContent.trim());
-    if (!words || one.closest(quiet) || !seen(one)) continue;
+    const words = [...one.childNodes].filter((node) => node.nodeType === 3 && node.textContent.trim());
+    if (!words.length || one.closest(quiet) || !seen(one)) continue;
     const style = getComputedStyle(one);
     const clips = [one, one.parentElement].some((each) => {
       const drawn = getComputedStyle(each);
@@ -35,11 +35,13 @@ FAULTS = """() => {
       return hides && each.scrollWidth > each.clientWidth + 1;
     });
     if (clips && style.clipPath === "none") faults.push(`cut off: ${name(one)}`);
-    const range = document.createRange();
-    range.selectNodeContents(one);
-    const box = range.getBoundingClientRect();
     const cut = one.closest(".clip, .rows .main, .queue .card, .beside") || style.textOverflow === "ellipsis";
-    if (!cut && box.width && (box.right > wide + 1 || box.left < -1)) faults.push(`leaves the screen: ${name(one)}`);
+    for (const node of cut ? [] : words) {
+      const range = document.createRange();
+      range.selectNodeContents(node);
+      const box = range.getBoundingClientRect();
+      if (box.width && (box.right > wide + 1 || box.left < -1)) faults.push(`leaves the screen: ${name(one)}`);
+    }
   }
   const bars = ".rail, .topbar, .bar, .arrivals, .inspector";
   for (const one of document.querySelectorAll("main :is(a, button, input, select, textarea, summary)")) {
