@@ -121,11 +121,11 @@ document.addEventListener("click", (event) => {
 
 /* The bar of a decision ------------------------------------------------------ */
 
-// Pressed before it is filled in, a button leads to the first field that it needs, as its key does.
+// Pressed before it is filled in, a button leads to the field that it needs, as its key does.
 document.addEventListener("click", (event) => {
-  const button = event.target.closest?.(".bar [data-key-focus]");
-  const field = button && fieldsOf(button).find((each) => each?.checkVisibility());
-  if (!field || field.value) return;
+  const button = event.target.closest?.(".bar [data-needs]");
+  const field = button && document.querySelector(button.dataset.needs);
+  if (!field?.checkVisibility() || field.value) return;
   event.preventDefault();
   leadTo(field, button);
 });
@@ -154,10 +154,9 @@ function press(key) {
   if (!control) return item?.querySelector("a.open")?.click();
   if (!control.dataset.keyFocus) return control.click();
   // A key alone never decides: it leads to the first field to fill in, and the button must still be pressed.
-  leadTo(fieldsOf(control).find((each) => each?.checkVisibility()), control);
+  const fields = control.dataset.keyFocus.split(",").map((each) => document.querySelector(each));
+  leadTo(fields.find((each) => each?.checkVisibility()), control);
 }
-
-const fieldsOf = (control) => control.dataset.keyFocus.split(",").map((each) => document.querySelector(each));
 
 function leadTo(field, control) {
   field.scrollIntoView({ block: "center" });

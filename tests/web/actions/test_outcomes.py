@@ -199,3 +199,13 @@ def test_figures_count_what_was_attested_apart(shop: Workshop, clock: Clock):
     figures = shop.operator_key.get("/metrics").content.decode()
     assert 'counterfoil_actions{outcome="ATTESTED",tenant="orchid"} 1.0' in figures
     assert 'outcome="VERIFIED"' not in figures
+
+
+def test_a_blocked_action_begins_with_the_reason_and_with_what_would_be_accepted(shop: Workshop):
+    answer = shop.call(arguments={"path": "a.md", "reason": "Obsolete.", "colour": "red"})
+    reason, hint = answer["result"]["error"]["message"], answer["hint"]
+    page = look(shop, f"actions/{answer['action_id']}")
+    head = words(page.split("<h1>")[1].split('class="facts"')[0])
+    assert f"{reason} What would be accepted: {hint}" in head
+    session = shop.action(answer["action_id"])["session_id"]
+    assert f"{reason} What would be accepted: {hint}" in words(look(shop, f"sessions/{session}"))
