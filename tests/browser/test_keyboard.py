@@ -74,7 +74,7 @@ def test_a_hash_is_copied_whole(people, site):
     action_id = site.stage.propose()
     person = people(permissions=["clipboard-read", "clipboard-write"]).sign_in("reviewer")
     person.go(f"approvals/{site.stage.approval(action_id).id}")
-    person.page.get_by_text("what your decision covers").click()
+    person.page.get_by_text("what your decision covers:").click()
     person.page.get_by_role("button", name="Copy the payload hash").first.click()
     person.wait_until("document.getElementById('announcer').textContent === 'Copied'")
     assert person.page.evaluate("navigator.clipboard.readText()") == site.stage.approval(action_id).payload_hash

@@ -207,5 +207,5 @@ def test_a_blocked_action_begins_with_the_reason_and_with_what_would_be_accepted
     page = look(shop, f"actions/{answer['action_id']}")
     head = words(page.split("<h1>")[1].split('class="facts"')[0])
     assert f"{reason} What would be accepted: {hint}" in head
-    session = shop.action(answer["action_id"])["session_id"]
+    session = shop.operator_key.get(f"/actions/{answer['action_id']}").json()["session_id"]
     assert f"{reason} What would be accepted: {hint}" in words(look(shop, f"sessions/{session}"))
