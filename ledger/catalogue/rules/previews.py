@@ -47,7 +47,7 @@ class Preview:
     lost: tuple[str, ...] = ()
 
     def losses(self, arguments: Mapping[str, Any]) -> tuple[str, ...]:
-        """What a call with these arguments loses; an argument that it does not have loses nothing known."""
+        """The losses of a call with these arguments, each as text; "not known" where the argument is missing."""
         named = [(each, _argument(each)) for each in self.lost]
         told = [at_path(arguments, tuple(argument.split("."))) if argument else each for each, argument in named]
         return tuple("not known" if each is None else str(each) for each in told)
