@@ -30,7 +30,7 @@ from console.metrics.alerts import operations as alerts
 from console.notifications import collect, sending
 from console.notifications import operations as notices
 from console.notifications import queries as notice_queries
-from console.retention import erasure
+from console.retention import erasure, scans
 from console.search import operations as searching
 from console.standing_approvals import pauses
 from console.telemetry import exporting, health
@@ -154,6 +154,17 @@ def tidy() -> None:
         with tenancy(tenant.id):
             notices.prune_notices(tenant_id=tenant.id, before=at - NOTICES_KEPT)
             attention.delete_expired(tenant_id=tenant.id, before=at - ATTENTION_KEPT)
+
+
+@shared_task
+def search_for_person(tenant_id: str, search_id: str) -> None:
+    """Look through the actions for those that mention a person, for a while; then hand over the rest."""
+    tenant, until = UUID(tenant_id), time.monotonic() + WITHIN_S
+    while time.monotonic() < until:
+        with tenancy(tenant, reads_only=True):
+            if not scans.search_portion(tenant, UUID(search_id)):
+                return
+    search_for_person.delay(tenant_id, search_id)
 
 
 @shared_task

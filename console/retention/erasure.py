@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -21,7 +21,7 @@ from ledger.record.operations import Actor
 from ledger.record.rules.refusals import NotFound, Refused
 from ledger.retention import queries
 from ledger.retention.operations import erasure as operations
-from ledger.retention.rules.retention import RESTING, RetentionPolicy, StillOpen, retention_cutoff
+from ledger.retention.rules.retention import RESTING, RetentionPolicy, StillOpen, TooYoung, retention_cutoff
 from reviews import queries as after
 
 if TYPE_CHECKING:
@@ -78,6 +78,21 @@ def request_erasure(
     wish = operations.ErasureRequest(subjects=tuple(scope.subjects), legal_basis=legal_basis, reason=reason)
     row = operations.request_erasure(tenant_id=tenant_id, request=wish, by=by, at=at)
     return RequestedErasure(row, scope.stays)
+
+
+def waiting_reason(tenant_id: UUID, action_id: UUID, *, at: datetime) -> str:
+    """The reason why the erasure of an action cannot be requested now, and until when; empty if it can."""
+    subjects: set[UUID] = set()
+    try:
+        subjects = erasure_scope(tenant_id, [action_id]).subjects
+        operations.check_subjects(tenant_id, subjects, at=at)
+    except TooYoung as refusal:
+        youngest = max(each.created_at for each in queries.retention_subjects(tenant_id, sorted(subjects)))
+        until = youngest + timedelta(days=queries.policy(tenant_id).floor_days)
+        return f"{refusal.detail} It can be requested from {until:%Y-%m-%d %H:%M} UTC on."
+    except Refused as refusal:
+        return refusal.detail
+    return ""
 
 
 def propose_expired(*, tenant_id: UUID, at: datetime) -> int:

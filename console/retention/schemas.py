@@ -12,6 +12,7 @@ from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
 from console.edge.schemas import CODE, PASSWORD, Answer, Ask, Body, Paged, Reason
+from console.retention.scans import SHORTEST
 from console.web import labels
 from ledger.retention.rules.retention import HoldScope
 
@@ -39,6 +40,18 @@ class ActionsField(forms.CharField):
         if not all(found):
             raise forms.ValidationError("Each line must name an action.")
         return list({UUID(ids[-1]): None for ids in found})
+
+
+class PersonSearchForm(forms.Form):
+    """The words by which a person is searched for: an address, a customer id, a name."""
+
+    text = forms.CharField(
+        min_length=SHORTEST,
+        max_length=200,
+        label="Email, customer id or name",
+        error_messages={"required": "Enter an email, a customer id or a name."},
+        widget=forms.TextInput(attrs={"autocomplete": "off"}),
+    )
 
 
 class ErasureBody(Body):

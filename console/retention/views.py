@@ -5,18 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
+from uuid import UUID
 
+from django.db import transaction
 from django.http import HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.views.decorators.http import require_POST
 
+from console import tasks
 from console.accounts.step_up import is_recently_authenticated
 from console.audit.views import audit_tabs
-from console.edge.http import TenantRequest, in_tenant
-from console.retention import lists, verbs
+from console.edge.http import TenantRequest, in_tenant, record_page_view
+from console.retention import lists, scans, verbs
+from console.retention.erasure import waiting_reason
+from console.retention.schemas import PersonSearchForm
 from console.verbs.form import BodyForm
 from console.verbs.verb import Ids, page_of
+from console.web.labels import action_title
 from console.web.list_page import export_address
+from ledger.actions.queries import actions
 from ledger.retention import queries
 
 SHOWN = 20
@@ -36,6 +44,7 @@ def _page(
     /,
     *,
     forms: Mapping[str, BodyForm] = MappingProxyType({}),
+    search: PersonSearchForm | None = None,
     status: int = 200,
     **ids: Any,
 ) -> HttpResponse:
@@ -54,6 +63,7 @@ def _page(
             "propose_policy": verbs.PROPOSE_POLICY.form(initial=policy.document()),
             **forms,
         },
+        "search": search or PersonSearchForm(),
         "may_change": "compliance" in request.caller.roles,
         "is_fresh": is_recently_authenticated(request),
         "holds_export": export_address(request, lists.HOLDS),
@@ -62,9 +72,53 @@ def _page(
     return render(request, "retention/_page.html" if request.htmx else "retention/page.html", context, status=status)
 
 
+@in_tenant("compliance")
+@require_POST
+def start_person_search(request: TenantRequest) -> HttpResponse:
+    """Start the search for the actions that mention a person; the worker carries it out."""
+    form = PersonSearchForm(request.POST)
+    if not form.is_valid():
+        return _page(request, search=form, status=422)
+    search = scans.start_search(tenant_id=request.tenant.id, text=form.cleaned_data["text"], by=request.caller.actor.id)
+    record_page_view(request, "person", UUID(search.id))
+    transaction.on_commit(lambda: tasks.search_for_person.delay(str(request.tenant.id), search.id))
+    return redirect("person-search", request.tenant.slug, search.id)
+
+
+@in_tenant("compliance")
+def show_person_search(request: TenantRequest, search_id: UUID) -> HttpResponse:
+    """Show how far a search is, what it found, and what of it waits and until when."""
+    tenant_id = request.tenant.id
+    search = scans.read_search(tenant_id, search_id, by=request.caller.actor.id)
+    found = [UUID(each) for each in search.found] if search is not None else []
+    rows = actions.actions_by_id(tenant_id, found)
+    waits = (
+        {each: waiting_reason(tenant_id, each, at=request.as_of) for each in rows} if search and search.is_done else {}
+    )
+    ready = [each for each in found if each in rows and not waits.get(each)]
+    context = {
+        "here": "audit",
+        "tabs": audit_tabs(request, "holds"),
+        "search": search,
+        "found": [
+            {
+                "row": rows[each],
+                "title": action_title(rows[each].operation_kind, rows[each].target),
+                "waits": waits.get(each, ""),
+            }
+            for each in found
+            if each in rows
+        ],
+        "ready": len(ready),
+        "ask": verbs.REQUEST_ERASURE.form(initial={"what": "\n".join(map(str, ready))}) if waits and ready else None,
+    }
+    name = "retention/_search.html" if request.htmx else "retention/search.html"
+    return render(request, name, context, status=200 if search is not None else 404)
+
+
 place = page_of(verbs.PLACE_HOLD, home=_home, render=_page)
 lift = page_of(verbs.LIFT_HOLD, home=_home)
-request_erasure = page_of(verbs.REQUEST_ERASURE, home=_home, render=_page)
+request_erasure = page_of(verbs.REQUEST_ERASURE, home=_home, render=_page, keeps=True)
 answer_erasure = page_of(
     {"confirm": verbs.CONFIRM_ERASURE, "refuse": verbs.REFUSE_ERASURE, "withdraw": verbs.WITHDRAW_ERASURE}, home=_home
 )

@@ -272,6 +272,7 @@ SEEN: Final[dict[str, str]] = {
     "log": "Log",
     "recording": "Recording",
     "system": "Connection test of system",
+    "person": "Search for a person's actions",
     # Lists that somebody took away as a CSV, by their names.
     "actions": "CSV of actions",
     "agents": "CSV of agents",

@@ -44,6 +44,7 @@ FORMS_FILES_AND_NEWER = """
     start-override-end
     target-read audit-objects event-export-start event-export-stop
     event-export-test notice-device-add notice-device-remove notice-channel-test
+    system-register person-search-start person-search
     executors executor machine-key event-export"""
 NOT_LOOKED_AT = frozenset(FORMS_FILES_AND_NEWER.split())
 

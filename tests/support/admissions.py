@@ -66,7 +66,8 @@ PAGES: Final = _rows(
             policy-rollback system-connection executor-revoke""",
         "operator compliance administrator": "incident-export",
         "compliance": """
-            recording-erase export-start export-bundle hold-place hold-lift erasure-ask erasure-answer
+            recording-erase export-start export-bundle hold-place hold-lift person-search-start
+            person-search erasure-ask erasure-answer
             retention-propose retention-answer""",
         "compliance administrator": """
             audit audit-objects sightings exports event-export event-export-start

@@ -170,7 +170,8 @@ def _parts(sent: list[Sent]) -> dict[str, str]:
     plain |= {"contract_name": "delete_document", "contract_version": "1.0.0"}
     plain |= {"policy_kind": "approval", "policy_version": "glass", "guide_name": "ledger"}
     # No call tells of these: any id of the tenant's stands for them.
-    untold = "subject_id alarm_id check_id view_id machine_key_id notice_id recording_id device_id override_id"
+    untold = """search_id subject_id alarm_id check_id view_id machine_key_id notice_id recording_id device_id
+        override_id"""
     return {name: first(name) for name in names.split()} | plain | dict.fromkeys(untold.split(), first("action_id"))
 
 

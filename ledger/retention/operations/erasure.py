@@ -56,7 +56,7 @@ class ErasureRequest:
 
 def request_erasure(*, tenant_id: UUID, request: ErasureRequest, by: Actor, at: datetime) -> Erasure:
     """Request erasure; nothing is erased before another person confirms it."""
-    found = _check_subjects(tenant_id, request.subjects, at=at)
+    found = check_subjects(tenant_id, request.subjects, at=at)
     row = _create_row(tenant_id, request, found, state="REQUESTED", by=by, at=at)
     append(
         SubjectHead(tenant_id=tenant_id, id=row.id, kind="erasure"),
@@ -72,7 +72,7 @@ def request_erasure_by_policy(*, tenant_id: UUID, request: ErasureRequest, at: d
     policy = queries.retention(tenant_id)
     if policy is None or not policy.standing:
         raise confirmation.SecondPersonNeeded
-    found = _check_subjects(tenant_id, request.subjects, at=at)
+    found = check_subjects(tenant_id, request.subjects, at=at)
     row = _create_row(tenant_id, request, found, state="CONFIRMED", by=SYSTEM, at=at, retention_id=policy.id)
     asked = append(
         SubjectHead(tenant_id=tenant_id, id=row.id, kind="erasure"),
@@ -117,7 +117,7 @@ def answer_erasure(
     )
     if answer is Answer.CONFIRM:
         named = [subject for subject, _ in queries.subjects_of(tenant_id, erasure_id)]
-        _check_subjects(tenant_id, named, at=at, own_request=erasure_id)
+        check_subjects(tenant_id, named, at=at, own_request=erasure_id)
         append(head, NewEvent(kind="erasure_confirmed", to="CONFIRMED"), actor=by, at=at)
         return _update_row(row, state="CONFIRMED", confirmed_by=by.id, confirmed_at=at)
     if row.begun_at is not None:
@@ -210,7 +210,7 @@ def _update_row(row: Erasure, **changes: Any) -> Erasure:
     return row
 
 
-def _check_subjects(
+def check_subjects(
     tenant_id: UUID, subjects: Iterable[UUID], *, at: datetime, own_request: UUID | None = None
 ) -> list[RetentionSubject]:
     """The subjects that the request names; refused unless all of them may be erased now."""

@@ -46,6 +46,7 @@ NO_LISTS = {
     "incident-new": "a form",
     "contract-new": "a form",
     "release-draft": "a form",
+    "person-search": "what one search found, for an hour",
     "guides": "the files of one distribution, the same for all tenants",
     "batches": "a form",
 }
