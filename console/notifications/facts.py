@@ -71,6 +71,7 @@ _TITLES: Mapping[str, Callable[[Any], str]] = {
     "alert": lambda row: row.cleared_said or row.said,
     "cost_budget": lambda row: row.said,
     "incident": lambda row: row.title,
+    "policy": lambda row: f"{row.kind} {row.version}",
     "release": lambda row: f"{row.tool or f'{row.kind} policy'} {row.version}",
     "export": lambda row: f"requested {format_moment(row.requested_at)}",
 }
@@ -107,6 +108,7 @@ _READERS: Mapping[str, Callable[[UUID, list[UUID]], Iterable[Any]]] = {
     "cost_budget": cost_queries.budgets_by_id,
     "alert": lambda tenant_id, ids: metrics_queries.alerts_by_id(tenant_id, ids).values(),
     "incident": after.incidents_by_id,
+    "policy": catalogue_queries.policy_versions_by_id,
     "release": catalogue_queries.releases_by_id,
     "export": exports_queries.exports_by_id,
 }

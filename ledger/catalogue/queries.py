@@ -285,6 +285,10 @@ def release(tenant_id: UUID, release_id: UUID) -> Release | None:
     return Release.objects.filter(tenant_id=tenant_id, id=release_id).first()
 
 
+def policy_versions_by_id(tenant_id: UUID, ids: Collection[UUID]) -> list[PolicyVersion]:
+    return list(PolicyVersion.objects.filter(tenant_id=tenant_id, id__in=ids))
+
+
 def releases_by_id(tenant_id: UUID, ids: Collection[UUID]) -> list[Release]:
     return list(Release.objects.filter(tenant_id=tenant_id, id__in=ids))
 

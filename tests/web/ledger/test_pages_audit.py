@@ -230,6 +230,7 @@ def test_the_access_log_and_the_events_name_what_they_are_about(stage):
     assert f",Case {title}," in reader.page("sightings.csv")
     assert f"Case {title}" in words(reader.page("audit", kind="case_opened"))
     assert "Person Operator" in words(reader.page("audit", about="member"))
+    assert "Policy approval 1" in words(reader.page("audit", about="policy"))
 
 
 @pytest.mark.req("R-UI-12")
