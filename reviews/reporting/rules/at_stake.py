@@ -2,7 +2,8 @@
 is unknown.
 
 A difference is told only where the reading shows each effect with its amount, in the notation and the currency of the
-request; else the whole request counts as not known.
+request; else the whole request counts as not known. Of several effects, the one whose amount the contract compares with
+the request is what the money went to.
 """
 
 from __future__ import annotations
@@ -26,19 +27,28 @@ class MoneyDifference:
 
 def money_difference(findings: Mapping[str, Any]) -> MoneyDifference | None:
     """Return the difference that a run's findings show; None if they show none."""
-    asked, effects = findings.get("layers", {}).get("sr"), findings.get("verdict", {}).get("effects", ())
+    asked, name = findings.get("layers", {}).get("sr"), _paid_effect(findings.get("verdict", {}))
     readings = findings.get("readings") or ()
-    if not isinstance(asked, Mapping) or len(effects) != 1 or not readings:
+    if not isinstance(asked, Mapping) or name is None or not readings:
         return None
     wanted = to_decimal(asked.get("amount"), asked.get("currency"))
-    seen = next((each for each in readings[0].get("effects", ()) if each["name"] == effects[0]["name"]), None)
+    seen = next((each for each in readings[0].get("effects", ()) if each["name"] == name), None)
     if wanted is None or seen is None or seen.get("present") is None:
         return None
-    rows = shown_rows(readings[0], effects[0]["name"])
+    rows = shown_rows(readings[0], name)
     there = amounts_of(rows, asked) if rows or not seen.get("count") else None
     if there is None:
         return None
     return MoneyDifference(sum(there, Decimal(0)) - wanted, str(asked["currency"]).upper())
+
+
+def _paid_effect(verdict: Mapping[str, Any]) -> str | None:
+    """The effect that the money of the request went to; None if the contract does not tell which of several it was."""
+    names = [each["name"] for each in verdict.get("effects", ())]
+    texts = [each["text"] for each in verdict.get("predicates", ())]
+    paid = [each for each in names if any(text.startswith(f"sa.effects.{each}.amount == sr.amount") for text in texts)]
+    found = names if len(names) == 1 else paid
+    return found[0] if len(found) == 1 else None
 
 
 def describe_damage(findings: Mapping[str, Any], *, permitted: str) -> str:
@@ -49,7 +59,7 @@ def describe_damage(findings: Mapping[str, Any], *, permitted: str) -> str:
     difference = money_difference(findings)
     if difference is None or not difference.amount:
         return ""
-    asked, name = findings["layers"]["sr"], findings["verdict"]["effects"][0]["name"]
+    asked, name = findings["layers"]["sr"], _paid_effect(findings["verdict"]) or ""
     rows, currency = shown_rows(findings["readings"][0], name), difference.currency
     wanted, there = to_decimal(asked["amount"], currency), amounts_of(rows, asked) or []
     total = format_totals([(abs(difference.amount), currency)])

@@ -54,6 +54,23 @@ def test_a_field_missing_from_a_reading_gives_no_money_difference(found: dict[st
     assert money_difference(found) is None
 
 
+@pytest.mark.parametrize(
+    ("predicates", "difference"),
+    [
+        (["sa.effects.refund.amount == sr.amount", "sa.effects.notice.body == sr.message"], "3.00"),
+        (["sa.effects.refund.amount == sr.amount", "sa.effects.notice.amount == sr.amount"], None),
+        (["sa.effects.refund.currency == sr.currency"], None),
+    ],
+)
+def test_the_money_of_several_effects_went_to_the_one_that_is_compared(predicates, difference) -> None:
+    found = findings(5000)
+    found["verdict"]["effects"].append({"name": "notice", "found": "ABSENT", "count": 0})
+    found["verdict"]["predicates"] = [{"text": text} for text in predicates]
+    expected = MoneyDifference(Decimal(difference), "EUR") if difference else None
+    assert money_difference(found) == expected
+    assert describe_damage(found, permitted="requested").startswith("3.00 EUR too much" if difference else "") is True
+
+
 def test_the_stake_is_summed_by_direction_with_unknown_amounts_apart() -> None:
     more, less = MoneyDifference(Decimal("423.00"), "EUR"), MoneyDifference(Decimal("-35.00"), "EUR")
     same = MoneyDifference(Decimal(0), "EUR")
