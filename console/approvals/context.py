@@ -41,6 +41,7 @@ from ledger.record.rules.encryption import CannotOpen
 from ledger.record.rules.envelope import instant
 from ledger.record.rules.refusals import Refused
 from reviews.reporting.operations.reports import report_on
+from reviews.reporting.rules import sentences
 
 if TYPE_CHECKING:
     from approvals.models import Approval, Session, Vote
@@ -113,6 +114,8 @@ def approval_context(
             agent_contradictions(action, session, record.entry, parse_arguments(record.payload))
         ),
         "fields": payload_fields(record),
+        "is_undecided": approval.state in ("PREPARING", "REQUESTED"),
+        "payload_note": sentences.payload_note(record.facts).text,
         "payload_size": covers.payload_length,
         "canonical": (record.payload or b"").decode(),
         "claims": _claims(record),

@@ -57,6 +57,23 @@ def test_a_preview_shows_each_field_now_and_after(counter: Counter, secrets_dir:
     assert "has not been read" not in said
 
 
+def test_a_decided_request_no_longer_speaks_of_now_or_of_what_will_run(
+    counter: Counter, secrets_dir: Path, clock: Clock
+):
+    shop = previewed(counter, secrets_dir, PREVIEW)
+    action_id = asked(shop, clock)
+    approval = shop.approval_of(action_id)
+    page = f"/t/{shop.slug}/approvals/{approval['approval_id']}"
+    before = words(shop.reviewer.client.get(page).content.decode())
+    assert "exactly this payload runs if it is approved" in before
+    assert shop.vote(approval, verdict="reject", reason="Not owed.").status_code == 201
+    shown = words(shop.reviewer.client.get(page).content.decode())
+    assert "exactly this payload" not in shown
+    assert "as stored; nothing was executed" in shown
+    assert "Field Before After" in shown
+    assert "Lost once carried out: The voucher of the customer." in shown
+
+
 def test_what_is_lost_is_told_line_by_line_from_an_argument(counter: Counter, secrets_dir: Path, clock: Clock):
     shop = previewed(counter, secrets_dir, {"lost": ["sr.order_id", "The voucher."]})
     assert "Will be lost: EX-1001 The voucher." in target_panel(shop, asked(shop, clock, order_id="EX-1001"))
