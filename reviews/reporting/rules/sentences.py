@@ -288,6 +288,8 @@ def _read(facts: Facts, found: RunReading) -> Wording:
     if found.shown is Shown.NO_EFFECT and facts.state in (State.FAILED, State.VALIDATED):
         text = "No effect, confirmed" if facts.effect is None else "No effect any more, confirmed"
         return Wording(text, _F.FALSE, saw(found))
+    if found.shown is Shown.AS_REQUESTED:
+        return Wording("As requested", _F.HELD, saw(found))
     text = _finding(facts) or ("no effect" if found.shown is Shown.NO_EFFECT else "not as requested")
     return Wording(text[0].upper() + text[1:], _F.FALSE, saw(found))
 

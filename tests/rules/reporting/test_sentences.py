@@ -10,7 +10,7 @@ import pytest
 from ledger.record.rules.lifecycle import State
 from ledger.record.rules.outcomes import NEVER_RAN
 from reviews.reconciliation.rules.shown import Shown
-from reviews.reporting.rules.facts import Authorization, DoubtSource, Facts, Permission
+from reviews.reporting.rules.facts import Authorization, DoubtSource, Facts, Permission, Word
 from reviews.reporting.rules.sentences import (
     FAMILIES,
     Claim,
@@ -22,6 +22,7 @@ from reviews.reporting.rules.sentences import (
     payload_note,
 )
 from tests.support.pure.facts import answer, attempt, doubt, facts_in, reading
+from tests.support.pure.histories import START
 
 TEN = "quantity 10 instead of 1"
 
@@ -265,6 +266,66 @@ def test_a_failure_without_a_reading_is_shown_as_not_read() -> None:
 )
 def test_a_held_action_shows_what_was_read(found: tuple[Any, ...], effect: str, line: str) -> None:
     assert shown(facts_in(State.REVIEW_REQUIRED, readings=found)) == (line, effect)
+
+
+@pytest.mark.parametrize(
+    ("finding", "words"),
+    [
+        ("NO_OP_FAILURE", "nothing changed"),
+        ("VALUE_MISMATCH", "values differ from the request"),
+        ("STALE_STATE", "the target changed in between"),
+        ("DUPLICATE_SIDE_EFFECT", "duplicate effect"),
+        ("WRONG_TARGET_MODIFIED", "wrong target changed"),
+        ("TARGET_MISSING", "the target is gone"),
+        ("PROPAGATION_DELAY", "other systems lag behind"),
+        ("UNVERIFIABLE_STATE", "cannot be verified"),
+        ("COMPENSATION_REQUIRED", "it must be reversed"),
+    ],
+)
+def test_each_finding_has_its_words_in_the_headline_and_on_the_effect_axis(finding: str, words: str) -> None:
+    facts = facts_in(State.REVIEW_REQUIRED, readings=(reading(Shown.DIFFERENT, finding),))
+    assert shown(facts) == (f"Needs review: {words}", words[0].upper() + words[1:])
+    assert axes(facts).effect.family is OutcomeFamily.FALSE
+
+
+def test_what_is_held_although_it_was_read_as_requested_is_not_shown_as_different() -> None:
+    facts = facts_in(State.REVIEW_REQUIRED, readings=(reading(Shown.AS_REQUESTED),))
+    assert shown(facts) == ("Needs review", "As requested")
+    assert axes(facts).effect.family is OutcomeFamily.HELD
+
+
+def test_a_correction_is_named_in_the_headline_of_a_verified_action() -> None:
+    read = (reading(Shown.DIFFERENT, "VALUE_MISMATCH"), reading(Shown.AS_REQUESTED, seq=7))
+    assert headline(facts_in(State.RECONCILED_SUCCESS, readings=read, remedies={"correction": 6})).text == (
+        "Verified after a correction"
+    )
+    held = facts_in(State.REVIEW_REQUIRED, remedies={"correction": 6, "compensation": 7})
+    assert headline(held).text == "Needs review: nothing changed; a reversal and a correction did not settle it"
+
+
+def test_the_execution_of_an_action_without_a_start_waits_unless_a_start_may_be_missing() -> None:
+    waiting, lost = facts_in(State.VALIDATED), facts_in(State.VALIDATED, lost_start=3)
+    assert axes(waiting).execution.family is OutcomeFamily.WAITING
+    assert axes(lost).execution.family is OutcomeFamily.UNKNOWN
+
+
+def test_a_reversal_by_word_refers_to_the_word_or_else_to_the_event_that_ended_it() -> None:
+    """And to no reading where none was made."""
+    by_word = {"readings": (), "reached_by": "compensation_attested"}
+    word = Word(seq=7, discrepancy="", by="p-1", second="", at=START)
+    for changes, claims in (
+        ({}, ((Claim.REVERSED, (40,)), (Claim.NOT_READ, ()))),
+        ({"word": word}, ((Claim.PERSON_SAID, (7,)), (Claim.NOT_READ, ()))),
+        ({"reversal": None}, ((Claim.NOT_READ, ()),)),
+    ):
+        assert axes(facts_in(State.COMPENSATED, **by_word, **changes)).effect.claims == claims
+
+
+FAMILY_NAMES = "waiting running verifying true partial false unknown reversed held attested ended"
+
+
+def test_the_families_have_the_names_that_styles_and_icons_use() -> None:
+    assert " ".join(OutcomeFamily) == FAMILY_NAMES
 
 
 LOOKS = {

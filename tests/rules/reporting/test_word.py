@@ -68,6 +68,13 @@ def test_accepted_values_are_shown_until_they_are_erased():
     there = word_texts(Outcome.ACCEPTED_AS_IT_IS, read(Shown.DIFFERENT))
     erased = word_texts(Outcome.ACCEPTED_AS_IT_IS, LastReading(shown=Shown.DIFFERENT))
     later = word_texts(Outcome.ACCEPTED_AS_IT_IS, read(Shown.AS_REQUESTED))
+    reversing = word_texts(Outcome.ACCEPTED_AS_IT_IS, read(Shown.AS_REQUESTED), to_reverse=True)
+    assert reversing is not None
+    assert (reversing.report, reversing.headline, reversing.effect) == (
+        "It took effect as requested and was to be reversed. A person has accepted it as it is.",
+        "Accepted as it is by a person: it was to be reversed",
+        "Accepted by a person: it was to be reversed",
+    )
     assert there is not None
     assert erased is not None
     assert later is not None
@@ -75,6 +82,10 @@ def test_accepted_values_are_shown_until_they_are_erased():
     assert erased.headline == "Accepted as it is by a person: something else than was requested"
     assert later.report == (
         "It was not as requested, and a person accepted that. The newest reading shows it as requested."
+    )
+    assert (later.headline, later.effect) == (
+        "Accepted as it was by a person; since then a reading showed it as requested",
+        "Accepted by a person as it was; since then a reading showed it as requested",
     )
 
 
