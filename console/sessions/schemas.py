@@ -315,6 +315,7 @@ class Fact(Answer):
     discrepancy: TextOrNull
     parts: list[Part]
     version: TextOrNull
+    task_state: str = Field(description="What a task's own state is to hold of it, by its result.")
     next_behaviour: Behaviour
 
     @classmethod
@@ -325,6 +326,7 @@ class Fact(Answer):
             fresh_until=item.fresh_until if item.is_settled else None,
             trust_level=item.report.trust_level,
             parts=list(item.report.parts),
+            task_state=item.rule.task_state,
             next_behaviour=Behaviour(code=item.rule.next, text=item.rule.planning),
             **more,
         )

@@ -49,13 +49,13 @@ class PlannerResult(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class ResultRule:
-    """The consequences of a result; `statuses` are the reports that go with it, the usual one first.
+    """The consequences of a result; `statuses` are the reports that go with it, the usual one first. What is put into a
+    model's context is the sentence of the report.
 
     `chosen` holds other consequences, as (next, planning), for states which show that one of several ways was taken.
     """
 
     task_state: str
-    context: str
     statuses: tuple[StatusCode, ...]
     next: str
     planning: str

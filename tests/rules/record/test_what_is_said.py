@@ -112,7 +112,7 @@ def _told_by(standing: Standing, found: StatusReport, discrepancy: str) -> Itera
         discrepancy=discrepancy,
     )
     yield "model context", "\n".join(build_context([item], SessionScene(), at=LATER).text.split("\n")[1:])
-    yield "task state", f"{item.rule.context} {item.rule.task_state} {item.rule.planning}"
+    yield "task state", f"{item.rule.task_state} {item.rule.planning}"
     yield "summary", " ".join(build_summary([item], SessionScene()).lines)
 
 

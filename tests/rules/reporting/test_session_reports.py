@@ -57,6 +57,28 @@ REACHED: dict[str, dict[str, Any]] = {
 }
 
 
+TASK_STATES = {
+    "SUCCESS": "Store the verified state and mark terminal success.",
+    "ANSWERED": "Keep the answer; nothing was changed.",
+    "ATTESTED": "Store that a person attested it, and who.",
+    "ACCEPTED_AS_IT_IS": "Store what is there, and that a person accepted it instead of what was requested.",
+    "PARTIAL_SUCCESS": "Commit the finished sub-actions and the open items.",
+    "PENDING": "Record pending and the verification schedule.",
+    "FAILURE": "Record that it came to nothing, and why.",
+    "COMPENSATED": "Record the original action and its compensation.",
+    "ROLLED_BACK": "Record the rollback and the unchanged target.",
+    "UNKNOWN": "Note the unknown; nothing unsafe may follow.",
+    "REVIEW_REQUIRED": "Freeze autonomous continuation.",
+    "WRONG_TARGET": "Freeze.",
+    "COMPENSATION_FAILED": "Freeze.",
+    "DUPLICATE": "Freeze autonomous continuation.",
+    "RECOVERING": "Record the recovery that was decided.",
+    "ABANDONED": "Record that a person stopped it, with the open discrepancy.",
+    "NOT_STARTED": "Record the proposal.",
+}
+"""What a task's own state is to hold, by result: the rows of tables/reporting.json and those derived beside them."""
+
+
 def item(
     state: str = "RECONCILED_SUCCESS", *, name: str = "a1", trust_level: int = 3, **changes: Any
 ) -> ReportedAction:
@@ -105,12 +127,17 @@ def test_each_result_has_the_status_and_the_advice_of_the_table(result: str):
     found = item(**REACHED[result])
     status, turns_on = TABLE[result]
     assert found.result == result
+    assert found.statement == f"{found.name}: {found.report.text}"
+    assert found.rule.task_state == TASK_STATES[result]
     assert str(found.report.code) == status
     assert RULES[PlannerResult(result)].statuses[0] == status
     assert turns_on in found.rule.planning.lower()
-    assert found.rule.task_state
-    assert found.rule.context
     assert found.rule.planning in told(found)
+
+
+@pytest.mark.req("R-PL-12")
+def test_every_result_says_what_the_state_of_a_task_is_to_hold():
+    assert {result: rule.task_state for result, rule in RULES.items()} == TASK_STATES
 
 
 @pytest.mark.parametrize(

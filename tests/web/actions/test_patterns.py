@@ -9,6 +9,7 @@ import json
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,11 @@ import pytest
 import redis
 from django.db import connections
 
+from console.calls.context import patterns_in_period
+from ledger.db import tenancy
 from tests.peers.support.standby import standby
 from tests.support.api_tenant import Clock, workshop
+from tests.support.browser_users import words
 from tests.support.callers import Api, new_client
 from tests.support.refund_shop import ORDER, TOOL, Counter, refund_contract
 
@@ -342,6 +346,15 @@ def test_another_order_than_the_authorised_one_is_frozen_too_and_opens_an_incide
     assert entry["recovery"]["incident_id"] == incident["incident_id"]
     frozen = {each["value"] for each in desk.operator.get("/freezes").json()["items"]}
     assert frozen == {"order/EX-1001", "order/EX-6666"}
+    report = desk.report(started["action_id"])
+    assert (report["text"], report["completed"]) == ("Not settled. It waits for a person to review it.", False)
+    page = words(desk.operator.client.get(f"/t/orchid/actions/{started['action_id']}").content.decode())
+    assert "Needs review: wrong target changed" in page
+    with tenancy(desk.tenant):
+        met = patterns_in_period(
+            desk.tenant, since=clock.now() - timedelta(days=1), until=clock.now() + timedelta(days=1)
+        )
+    assert {code for code, times in met.items() if times} == {"HS-12"}
 
 
 # HS-14

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from reviews.reporting.rules.results import RULES, PlannerResult
+from tests.rules.reporting.test_session_reports import TASK_STATES
 from tests.support import settling
 from tests.support.api_tenant import Clock, Workshop
 from tests.support.browser_users import words
@@ -206,17 +207,49 @@ def test_each_result_has_the_report_and_advice_of_the_table(
     told = cashier.report(action_id)
     assert (told["code"], told["completed"]) == (journey.code, result is PlannerResult.SUCCESS)
     assert known["code"] == told["code"] in RULES[result].statuses
-    assert known["statement"].endswith(told["text"])
+    assert known["statement"].endswith(f": {told['text']}")
+    assert known["task_state"] == TASK_STATES[result]
     assert (known["discrepancy"] or "") == journey.discrepancy
     assert statuses(cashier, action_id) == journey.statuses
     planned = {RULES[result].planning, *(way["planning"] for way in RULES[result].chosen.values())}
     assert known["next_behaviour"]["text"] in planned
-    assert (
-        known["next_behaviour"]["text"]
-        in cashier.agent.get(
-            f"/sessions/{cashier.operator_key.get(f'/actions/{action_id}').json()['session_id']}/context"
-        ).json()["text"]
-    )
+    session = cashier.operator_key.get(f"/actions/{action_id}").json()["session_id"]
+    context = cashier.agent.get(f"/sessions/{session}/context").json()["text"]
+    [line] = [each for each in context.split("\n") if f"[{action_id}]" in each]
+    assert f"] {known['statement']}" in line
+    assert line.endswith(f" Next: {known['next_behaviour']['text']}")
+
+
+@pytest.mark.req("R-RC-15")
+def test_an_action_is_complete_only_once_a_reading_is_committed_and_no_signal_before_it_completes_it(
+    counter: Counter, clock: Clock, secrets_dir: Path
+):
+    """Neither a statement, a dispatch, the target's acceptance, the answer's HTTP code nor the observation does."""
+    cashier = counter.open(secrets_dir, lesser(), cancelling())
+    action_id = cashier.propose()
+
+    def assert_open(code: str) -> None:
+        told, action = cashier.report(action_id), cashier.operator_key.get(f"/actions/{action_id}").json()
+        assert (told["code"], told["completed"]) == (code, False)
+        assert action["entry"]["reconciliation"]["status"] == "NOT_STARTED"
+        assert fact(cashier, action_id)["result"] in ("NOT_STARTED", "PENDING")
+
+    session = cashier.operator_key.get(f"/actions/{action_id}").json()["session_id"]
+    claimed = cashier.agent.post(f"/sessions/{session}/guard", {"message": "I have refunded order EX-1001."})
+    assert claimed.json()["verdict"] == "BLOCK"
+    assert_open("NOT_EXECUTED")
+    started = cashier.start(next(each for each in cashier.claim() if each["action_id"] == action_id)).json()
+    assert_open("ATTEMPTED_RESULT_UNKNOWN")
+    cashier.tell(started, "accepted", evidence=None)
+    assert_open("RESPONSE_RECEIVED_VERIFICATION_PENDING")
+    cashier.till.refund(started["idempotency_key"])
+    cashier.tell(started)
+    assert_open("RESPONSE_RECEIVED_VERIFICATION_PENDING")
+    read(cashier, clock, started)
+    told = cashier.report(action_id)
+    assert (told["code"], told["completed"]) == ("COMPLETED", True)
+    reconciled = next(each for each in cashier.history(action_id) if each["event"] == "reconciled")
+    assert reconciled["entry"]["reconciliation"]["status"] == "RECONCILED_SUCCESS"
 
 
 @pytest.mark.req("R-RC-07")
