@@ -29,7 +29,10 @@ ROOT = Path(__file__).resolve().parents[2]
 TESTS = (
     *(
         f"tests/rules/reporting/test_{name}.py"
-        for name in ("report", "sentences", "every_outcome", "word", "at_stake", "session_reports", "success_patterns")
+        for name in (
+            *("report", "sentences", "every_outcome", "word", "at_stake", "session_reports", "success_patterns"),
+            *("folding", "evidence_summary"),
+        )
     ),
     *("tests/rules/record/test_outcomes.py", "tests/rules/reporting/test_facts.py"),
     "tests/rules/record/test_what_is_said.py",

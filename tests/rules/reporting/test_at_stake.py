@@ -81,6 +81,10 @@ def test_the_stake_is_summed_by_direction_with_unknown_amounts_apart() -> None:
     assert describe_stake([(ASKED, same), ({}, None)]) == ""
 
 
+def test_a_difference_of_less_than_one_unit_is_told_in_its_direction() -> None:
+    assert describe_stake([(ASKED, MoneyDifference(Decimal("0.50"), "EUR"))]) == "0.50 EUR more than requested"
+
+
 def test_a_case_whose_money_is_as_requested_puts_none_at_stake() -> None:
     assert describe_stake([(ASKED, MoneyDifference(Decimal(0), "EUR"))]) == ""
 

@@ -9,10 +9,12 @@ import pytest
 
 from ledger.catalogue.rules.remedies import Relation
 from ledger.record.rules.lifecycle import State
+from ledger.record.rules.outcomes import Outcome
 from reviews.reconciliation.rules.shown import Shown
 from reviews.reporting.rules.facts import DoubtSource
 from reviews.reporting.rules.recovery_report import OngoingRecovery, Part, PartOutcome, RecoveryStage, parts_of
-from reviews.reporting.rules.report import ALLOWED, StatusCode, build_report
+from reviews.reporting.rules.report import ALLOWED, StatusCode, build_report, possible_codes
+from reviews.reporting.rules.sentences import Claim
 from tests.support.pure.facts import answer, attempt, doubt, facts_in, reading
 from tests.support.verification_runs import LEDGER, entry
 
@@ -344,6 +346,45 @@ def test_five_pairs_of_states_have_different_reports(one, other):
     first, second = State(one), State(other)
     assert told(first).code != told(second).code
     assert told(first).text != told(second).text
+
+
+@pytest.mark.parametrize(
+    ("difference", "first"), [("quantity 10 instead of 1", ": quantity 10 instead of 1"), ("", "")]
+)
+def test_a_corrected_action_is_completed_and_tells_what_it_was_at_first(difference: str, first: str):
+    read = (reading(Shown.DIFFERENT, "VALUE_MISMATCH", difference=difference), reading(Shown.AS_REQUESTED, seq=7))
+    found = told(State.RECONCILED_SUCCESS, readings=read, remedies={"correction": 6})
+    assert (found.code, found.completed) == (StatusCode.COMPLETED, True)
+    assert found.text == (
+        f"Done after a correction, and confirmed in the system of record. At first it was not as requested{first}."
+    )
+    assert found.claims == ((Claim.SAW_REQUESTED, (7,)), (Claim.SAW_OTHERWISE, (5,)))
+
+
+def test_a_report_given_on_an_event_may_have_only_the_codes_of_what_that_event_left():
+    """The check of the record compares each stored report with these."""
+    left = in_state(State.RECONCILED_SUCCESS)
+    codes = {
+        (Outcome.VERIFIED, False): {"COMPLETED"},
+        (Outcome.ATTESTED, False): {"ATTESTED"},
+        (Outcome.ACCEPTED_AS_IT_IS, False): {"ACCEPTED_AS_IT_IS"},
+        (Outcome.VERIFIED, True): {"FINAL_STATE_UNKNOWN"},
+        (Outcome.ATTESTED, True): {"FINAL_STATE_UNKNOWN"},
+    }
+    for (outcome, contradicted), wanted in codes.items():
+        found = possible_codes(State.RECONCILED_SUCCESS, left, outcome=outcome, contradicted=contradicted)
+        assert {str(each) for each in found} == wanted
+    critical = in_state(State.RECONCILED_SUCCESS, side_effect_class="CRITICAL_MUTATION")
+    assert possible_codes(State.RECONCILED_SUCCESS, critical, outcome=Outcome.VERIFIED, contradicted=False) == {
+        StatusCode.COMPLETED,
+        StatusCode.VERIFIED_RECONCILIATION_IN_PROGRESS,
+    }
+
+
+def test_a_read_whose_outcome_is_unknown_changed_nothing():
+    assert told(State.UNKNOWN, side_effect_class="READ_ONLY", readings=()).text == (
+        "It is not known whether what was read can be relied on. It was a read: nothing was changed."
+    )
 
 
 READ: dict[str, Any] = {"side_effect_class": "READ_ONLY", "is_answer_only": True}

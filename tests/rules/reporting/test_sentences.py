@@ -208,6 +208,11 @@ def test_an_action_that_never_ran_shows_the_reason(kind: str, line: str) -> None
     assert shown(again) == (f"{line} again", "No effect, confirmed")
 
 
+def test_a_failure_without_a_start_and_without_a_reason_is_shown_as_not_executed() -> None:
+    never: dict[str, Any] = {"attempts": (), "readings": ()}
+    assert shown(facts_in(State.FAILED, **never)) == ("Not executed", "Nothing was executed")
+
+
 def test_a_start_missing_from_the_record_is_not_shown_as_not_started() -> None:
     """Trap: after the record was set back it has no start of what may have been executed."""
     lost = facts_in(State.REVIEW_REQUIRED, attempts=(), readings=(), lost_start=4)
