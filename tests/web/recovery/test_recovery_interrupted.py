@@ -120,6 +120,39 @@ def test_what_fails_again_after_something_else_has_happened_is_recorded_again(ca
         )
 
 
+class Gone(BaseException):
+    """The process is killed: no code of it handles that."""
+
+
+@pytest.mark.req("R-EX-26")
+@pytest.mark.parametrize("is_written", [False, True], ids=["before it is written", "before it is committed"])
+def test_a_failed_step_whose_process_is_killed_while_recording_it_is_recorded_by_the_next_tick(
+    cashier: Counter, clock: Clock, monkeypatch: pytest.MonkeyPatch, is_written: bool
+):
+    action_id = wrong(cashier, clock)
+    appended = ledger.append
+
+    def killed(*given: Any, **named: Any) -> Any:
+        if is_written:
+            appended(*given, **named)
+        raise Gone
+
+    def refuses(**_: Any) -> None:
+        raise NotFound(detail="There is no such thing.")
+
+    with monkeypatch.context() as failing:
+        failing.setattr(follow_ups, "propose_order", refuses)
+        with patch.object(ledger, "append", killed), pytest.raises(Gone):
+            before.propose_follow_ups()
+        assert "step_failed" not in events(cashier, action_id)
+        for _ in range(2):
+            before.propose_follow_ups()
+            clock.forward(minutes=5)
+    assert events(cashier, action_id).count("step_failed") == 1
+    assert child_of(cashier, action_id) is not None
+    call_command("verify_ledger", verbosity=0)
+
+
 def test_a_recovery_action_and_its_link_to_the_parent_are_committed_together(cashier: Counter, clock: Clock):
     action_id = wrong(cashier, clock)
     appended = ledger.append

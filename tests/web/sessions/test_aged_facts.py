@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
 import pytest
 
 from reviews import queries
+from reviews.readback.operations import schedules
 from reviews.verification.operations import rechecks
 from tests.support.api_tenant import Clock
 from tests.support.refund_shop import Counter, refund_contract
@@ -58,6 +60,34 @@ def test_an_aged_fact_that_is_no_longer_so_is_unresolved(refunded, clock: Clock)
     told = context(counter, session)
     assert (told["facts"], told["aged"]) == ([], [])
     assert [each["code"] for each in told["unresolved"]] == ["FINAL_STATE_UNKNOWN"]
+
+
+class Gone(BaseException):
+    """The process is killed: no code of it handles that."""
+
+
+@pytest.mark.parametrize("is_ordered", [False, True], ids=["before it is ordered", "before it is committed"])
+def test_a_process_killed_while_it_orders_a_reading_leaves_nothing_and_the_next_request_orders_it(
+    refunded, clock: Clock, monkeypatch: pytest.MonkeyPatch, is_ordered: bool
+):
+    counter, session, action_id = refunded
+    clock.forward(days=1)
+    order = schedules.recheck_now
+
+    def killed(**given: Any) -> None:
+        if is_ordered:
+            order(**given)
+        raise Gone
+
+    with monkeypatch.context() as patch:
+        patch.setattr(schedules, "recheck_now", killed)
+        with pytest.raises(Gone):
+            context(counter, session)
+    assert queries.schedule_of(UUID(action_id)) is None
+    assert [each["next_behaviour"]["code"] for each in context(counter, session)["aged"]] == ["WAIT"]
+    assert queries.schedule_of(UUID(action_id)) is not None
+    assert rechecks.recheck_action(tenant_id=counter.tenant, action_id=UUID(action_id), clock=clock.now) is False
+    assert [each["action_id"] for each in context(counter, session)["facts"]] == [action_id]
 
 
 def test_whoever_only_looks_orders_no_reading(refunded, clock: Clock):
