@@ -9,6 +9,7 @@ BIN := .venv/bin
 PY := $(BIN)/python
 # Without the product's own fixtures and settings, which need what these environments do not have.
 APART := -q --noconftest -c /dev/null --rootdir=. --import-mode=importlib -p no:cacheprovider
+ALONE := $(APART) -W error -W ignore::pytest.PytestUnknownMarkWarning --hypothesis-profile ci
 OFFLINE := DJANGO_SETTINGS_MODULE=tests.offline
 
 export UV_LINK_MODE ?= copy
@@ -38,7 +39,12 @@ test-adapters: install  ## The adapters whose packages `make install` leaves out
 test-alone: install  ## Each distribution with what it needs and nothing else
 	@VIRTUAL_ENV= $(BIN)/uv venv --quiet --allow-existing --python $(PY) build/witness
 	@$(BIN)/uv pip install --quiet --python build/witness pytest hypothesis httpx ./tlog ./witness
-	build/witness/bin/python -m pytest $(APART) -W error -W ignore::pytest.PytestUnknownMarkWarning --hypothesis-profile ci tests/tlog tests/witness
+	build/witness/bin/python -m pytest $(ALONE) tests/tlog tests/witness
+	@VIRTUAL_ENV= $(BIN)/uv venv --quiet --allow-existing --python $(PY) build/transcripts
+	@$(BIN)/uv pip install --quiet --python build/transcripts pytest hypothesis \
+		. ./tlog ./client ./client/counterfoil/coding_agents ./transcripts
+	DJANGO_SETTINGS_MODULE=tests.transcripts.bare build/transcripts/bin/python -m pytest $(ALONE) -m "not long" \
+		--ignore tests/transcripts/test_kept_rows.py --ignore tests/transcripts/test_real_recordings.py tests/transcripts
 
 test-long: install  ## The rest: fuzzing, chaos, peers
 	@exec $(PY) -m pytest -n 2 --dist loadscope --no-loadscope-reorder -m "long or hypothesis" --hypothesis-profile whole $(TESTS)
