@@ -299,6 +299,67 @@ def test_an_action_that_was_never_attempted_is_not_listed_as_a_failure():
     )
 
 
+def test_a_line_of_a_summary_names_three_actions_and_counts_the_others():
+    done = [item(name=f"a{n}", target=f"order/{n}") for n in range(5)]
+    for count, more in ((3, ""), (4, " and 1 more"), (5, " and 2 more")):
+        assert build_summary(done[:count], SessionScene()).lines[0] == (
+            f"Completed so far: issue_refund on order/0, issue_refund on order/1, issue_refund on order/2{more}:"
+            " Done, and confirmed in the system of record."
+        )
+
+
+def test_a_line_of_a_summary_has_three_reports_and_counts_the_actions_of_the_others():
+    held = ("PARTIALLY_COMMITTED", "COMPENSATED", "ROLLED_BACK", "ABANDONED", "ABANDONED")
+    found = build_summary(
+        [item(state, name=str(n), target=f"order/{n}") for n, state in enumerate(held)], SessionScene()
+    )
+    assert found.lines[2] == (
+        "Not fully completed: issue_refund on order/0: Done in part; which parts is not on record."
+        " issue_refund on order/1: It was done and then reversed; the reversal is confirmed."
+        " issue_refund on order/2: Rolled back; the system of record shows no effect. And 2 more."
+    )
+    assert found.text == "\n".join(found.lines)
+    assert found.complete
+
+
+def test_a_context_is_told_line_by_line():
+    old = item(name="a2", target="order/2", fresh_until=AT)
+    unknown = item("UNKNOWN", name="a3", target="order/3", discrepancy="UNKNOWN_STATE")
+    refused = item("FAILED", name="a4", target="", discrepancy="STALE_STATE", version="8")
+    tool = Capability(name="issue_refund", version="1.0.0", description="Refund a charge.", mutating=True)
+    scene = SessionScene(
+        tools=(tool, tool), stops=("tool x", "order/9"), refused={"Z": 1, "A": 2}, unseen=7, forced=True, limit=3
+    )
+    when = "2026-11-21T12:00:00"
+    text = build_context([item(), old, unknown, refused], scene, at=AT).text
+    at = next(word for word in text.split() if word.startswith(when)).rstrip(".,")
+    assert text.split("\n") == [
+        f"What is on record. Nothing else may be told as done, and nothing that is missing here was done. As of {at}.",
+        "Settled:",
+        "- [a1] issue_refund on charge/ch_81: Done, and confirmed in the system of record. Trust level 3, as of"
+        f" {at}. Next: Continue with the next dependent step.",
+        "- [a4] issue_refund: Failed. The system of record shows that nothing happened. The target's current version is"
+        f" 8. Trust level 3, as of {at}. Next: Repair it, retry if that is safe, or end.",
+        "Settled, and read too long ago to build on:",
+        "- [a2] issue_refund on order/2: Done, and confirmed in the system of record. Trust level 3, as of"
+        f" {at}. Next: It cannot be read again from here; check it before you build on it.",
+        "Not settled:",
+        "- [a3] issue_refund on order/3: The final state is not known. It must be reviewed before anything is tried"
+        f" again. Found: UNKNOWN_STATE. Trust level 3, as of {at}. Next: No blind retry: it must be reconciled first.",
+        "7 more actions are on record that nothing is told of here.",
+        "Refused calls, which left nothing: A 2, Z 1.",
+        "Stopped, until a person lifts it: tool x, order/9.",
+        "The limit of 3 calls was reached. No further calls are accepted in this run.",
+        "Tools of this session, and no others: issue_refund, issue_refund.",
+    ]
+    assert build_context([], SessionScene(forced=True), at=AT).text.split("\n")[1:] == [
+        "Settled: nothing so far.",
+        "Not settled: nothing.",
+        "The limit of calls was reached. No further calls are accepted in this run.",
+        "This session has no tools.",
+    ]
+
+
 def test_the_longest_summary_has_six_lines():
     every = [item(state, name=state, discrepancy=wrong) for state in State for wrong in ("", "WRONG_TARGET_MODIFIED")]
     scene = SessionScene(refused={"PHANTOM_TOOL": 1, "SCHEMA_DRIFT": 2}, unseen=4, forced=True, limit=9)
@@ -322,7 +383,9 @@ def test_the_fallback_summary_claims_nothing_and_allows_work_to_continue():
     for scene in (SessionScene(), SessionScene(forced=True), SessionScene(forced=True, limit=3)):
         found = fallback_summary(scene)
         assert not found.complete
-        assert "can go on" in found.text
+        assert found.lines[-1] == (
+            "No summary could be made. The record holds every call, and the work can go on from there."
+        )
         assert len(found.lines) <= MOST_LINES
     assert "limit of 3 calls" in fallback_summary(SessionScene(forced=True, limit=3)).text
 
