@@ -7,7 +7,6 @@ is stored before the draft is created.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from django.contrib import messages
@@ -110,18 +109,21 @@ def _change_draft(request: TenantRequest, kind: str, step: str) -> HttpResponse:
         document = read(typed["document"])
         if not isinstance(document, dict):
             raise Refused("The document must be a JSON object.")
+        if step != "preview":
+            # Rules are picked in a document that is one: what is wrong in it is corrected by hand first.
+            release_steps.check_draft(kind, {**document, "version": "draft"})
     except Refused as refusal:
         return _draft_page(request, DraftForm(initial=typed), status=422, refusal=refusal)
     rule, status = None, 200
     if kind == RULES_OF and step == "rule":
         rule = _rule_form(request)
-        if rule.is_valid() and isinstance(document.get("rules", []), list):
+        if rule.is_valid():
             typed["document"], rule = format_json(rule.write_into(document)), None
         else:
             status = 422
     elif kind == RULES_OF and (match := _STEP.fullmatch(step)):
         place = int(match[2])
-        if not _is_rule(document, place):
+        if place >= len(document.get("rules", [])):
             raise Http404
         if match[1] == "edit":
             arguments = rule_form.argument_types(request.tenant.id)
@@ -133,11 +135,6 @@ def _change_draft(request: TenantRequest, kind: str, step: str) -> HttpResponse:
 
 def _rule_form(request: TenantRequest) -> rule_form.RuleForm:
     return rule_form.RuleForm(request.POST, arguments=rule_form.argument_types(request.tenant.id))
-
-
-def _is_rule(document: Mapping[str, Any], place: int) -> bool:
-    rules = document.get("rules")
-    return isinstance(rules, list) and place < len(rules) and isinstance(rules[place], dict)
 
 
 # The page

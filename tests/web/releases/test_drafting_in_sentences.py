@@ -121,6 +121,20 @@ def test_a_fault_of_a_draft_stands_at_its_line_with_what_is_allowed(shop: Worksh
     assert '"held" is not one of "auto", "hold" or "refuse"' in words(page)
 
 
+@pytest.mark.parametrize("step", ["rule", "edit:0", "remove:0", "earlier:0", "preview"])
+@pytest.mark.parametrize(
+    "rules",
+    ["all", [1], [{"name": "a", "outcome": "hold", "when": 5}], [{"name": "a", "outcome": "hold", "thresholds": {}}]],
+)
+def test_rules_are_picked_only_in_a_document_that_is_a_policy_and_a_broken_one_stays_as_typed(
+    shop: Workshop, step: str, rules: Any
+):
+    status = 200 if step == "preview" else 422
+    page = sent(visitor(shop), step, {"rules": rules}, status=status, **picked())
+    assert "to correct" in words(page)
+    assert document_on(page) == {"rules": rules}
+
+
 def test_a_release_that_one_person_can_never_finish_says_so_from_the_draft_on(shop: Workshop):
     ada = visitor(shop, name="ada@alone")
     with tenancy(shop.tenant):
