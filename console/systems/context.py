@@ -92,6 +92,11 @@ def contracts_by_system(tenant: Tenant) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
+def credential_place(tenant: Tenant) -> str:
+    """The file in which the credential of a system called NAME belongs."""
+    return str(plans.credential_path(tenant.slug, "NAME"))
+
+
 def credential_status(tenant: Tenant, system: SystemStatus) -> dict[str, str]:
     """The place and form of a system's credential, and the fault of the present one."""
     _, missing = plans.system_access(tenant.id, tenant.slug, system.name)

@@ -67,6 +67,7 @@ def _page(
         "spending": systems_context.verification_spending(tenant.id, at=request.as_of),
         "may_stop": "operator" in request.caller.roles,
         "may_answer": bool({"operator", "administrator"} & request.caller.roles),
+        "credential_place": systems_context.credential_place(tenant),
         "register": (forms.get("register_system") or verbs.REGISTER.form()) if _may_test(request) else None,
         "word": forms.get("answer_system") or verbs.ANSWER.form(),
         "is_fresh": is_recently_authenticated(request),
