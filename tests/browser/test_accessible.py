@@ -108,6 +108,7 @@ def paths(site):
         ("policy-touched", "policies/recovery/1/touched"),
         ("releases", "releases"),
         ("release-draft", "releases/draft?kind=recovery"),
+        ("release-draft", "releases/draft?kind=approval"),
         ("guides", "docs/"),
         ("guide", "docs/ledger"),
         ("release", release),
