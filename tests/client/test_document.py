@@ -179,6 +179,7 @@ def test_an_agent_calls_sends_and_reads_what_the_document_says(connection: Docum
         "ask_check": (("Refund it.",), {}),
         "matches": (("Refund it.",), {}),
         "withheld": (([{"tool": "purge", "fate": "changed", "why": "It differs."}],), {}),
+        "report_model_usage": (("acme/large-1",), {"calls": 2, "input_tokens": 5, "output_tokens": 3, "reference": "r"}),
         "state": ((), {}),
         "context": ((), {}),
         "summary": ((), {}),
@@ -195,7 +196,7 @@ def test_an_agent_calls_sends_and_reads_what_the_document_says(connection: Docum
         if connection.document.full or name not in ("call", "attempt"):
             check_types(getattr(session, name)(*arguments, **options))
     assert agent.run("r")["run_id"] is not None
-    assert len(set(connection.called)) == 15
+    assert len(set(connection.called)) == 16
     assert isinstance(session, Session)
 
 
@@ -264,7 +265,7 @@ def template(node: ast.expr) -> str:
 
 def test_every_address_in_the_clients_sources_is_in_the_document():
     document, found = Document(full=True), set(addresses())
-    inside = {("POST", path) for path in ("/ask-check", "/surface", "/guard", "/close")}
+    inside = {("POST", path) for path in ("/ask-check", "/surface", "/guard", "/model-usage", "/close")}
     assert {("POST", "/contracts"), ("POST", "/agents"), ("POST", "/systems"), ("POST", "/executors")} | inside <= found
     for method, path in found:
         document.operation(method, f"/sessions/x{path}" if (method, path) in inside else path)
