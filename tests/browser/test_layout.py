@@ -71,7 +71,7 @@ ANSWERS = {
     "home": r"cases? and [0-9]+ incidents? need a person",
     "approvals": r"[0-9]+ requests? waits? for approval\.",
     "approval": r"Approval required: irreversible; no tool undoes it\.",
-    "approval-edit": r"new version needs",
+    "approval-edit": r"The edited request gets its own",
     "quality": r"the last [0-9]+ days",
     "standing-approvals": r"No standing approval is in force\.",
     "emergencies": r"due soonest first",
@@ -105,7 +105,7 @@ def test_the_first_screen_contains_the_sentence_that_answers_the_question_of_its
         said = person.page.evaluate(SEEN)
         if not re.search(ANSWERS[name], said):
             missing.append(f"{name}: {said[:300]}")
-    assert missing == []
+    assert not missing, "\n".join(missing)
 
 
 @pytest.mark.long
@@ -125,7 +125,7 @@ def test_no_page_covers_cuts_off_or_scrolls_sideways_in_either_theme(people, sit
         if folder := os.environ.get("COUNTERFOIL_CONTACT_SHEET"):
             Path(folder).mkdir(exist_ok=True, parents=True)
             (Path(folder) / f"{size}-{theme}.html").write_text(contact_sheet(pictures, width))
-    assert found == []
+    assert not found, "\n".join(found)
 
 
 def contact_sheet(pictures: list[tuple[str, bytes]], width: int) -> str:
