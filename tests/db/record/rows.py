@@ -17,6 +17,7 @@ VALUES = {
     "timestamptz": "now()",
     "date": "current_date",
     "float8": "1",
+    "numeric": "1",
     "time": "localtime",
     "jsonb": "'{}'",
     "text": "left(gen_random_uuid()::text, 8)",
