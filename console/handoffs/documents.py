@@ -460,6 +460,7 @@ def _tables() -> Iterator[tuple[str, str, dict[str, Any]]]:
         "JSON Schema of a ledger entry, version 1: without the digests of policies.",
         stored(record, "ledger_entry_1.schema.json"),
     )
+    yield "observation", "JSON Schema of an observation, version 1.", stored(record, "observation.schema.json")
     yield "contract", "JSON Schema of a tool's contract.", stored(contracts, "contract.schema.json")
 
 

@@ -23,6 +23,7 @@ from ledger.catalogue.rules import policies
 from ledger.catalogue.rules.effects import UPPER_CLASSES, SideEffectClass
 from ledger.catalogue.rules.money import format_money
 from ledger.record.rules.canonical import parse
+from ledger.record.rules.record_schemas import BUILT_IN
 from reviews.recovery.rules import recovery_table
 from reviews.recovery.rules.recovery_table import RecoveryRow
 
@@ -386,6 +387,7 @@ def _verification_topics(document: Mapping[str, Any]) -> tuple[PolicyTopic, ...]
         ),
         PolicyTopic("When irreversible actions on a system are paused", _release_stops(document)),
         PolicyTopic("Read limits", _reading_costs(document)),
+        PolicyTopic("Schemas of the record", _record_schemas(document)),
         PolicyTopic("Agent messages", _messages(document)),
     )
 
@@ -400,6 +402,14 @@ def _release_stops(document: Mapping[str, Any]) -> tuple[str, ...]:
         else []
     )
     return (*said, "While a person has paused them, whatever this policy says.")
+
+
+def _record_schemas(document: Mapping[str, Any]) -> tuple[str, ...]:
+    named = {**BUILT_IN, **document.get("schemas", {})}
+    return tuple(
+        f"{words} are written under version {named[name]['version']}, SHA-256 {named[name]['digest']}."
+        for name, words in (("ledger_entry", "Ledger entries"), ("observation", "Observations"))
+    )
 
 
 def _reading_costs(document: Mapping[str, Any]) -> tuple[str, ...]:

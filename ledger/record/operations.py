@@ -23,7 +23,7 @@ import orjson
 from django.db import DatabaseError, OperationalError
 
 from ledger import keystore
-from ledger.db import RawCall, call_function, call_functions, insert, tenancy
+from ledger.db import RawCall, call_function, call_functions, execute, insert, tenancy
 from ledger.models import (
     Evidence,
     Idempotency,
@@ -32,7 +32,7 @@ from ledger.models import (
 )
 from ledger.record.queries import events as queries
 from ledger.record.queries import evidence as evidence_queries
-from ledger.record.rules import encryption, lifecycle
+from ledger.record.rules import encryption, lifecycle, record_schemas
 from ledger.record.rules import entry as entries
 from ledger.record.rules import envelope as envelopes
 from ledger.record.rules.canonical import canonical, digest
@@ -225,6 +225,9 @@ def draft_event(head: SubjectHead, event: NewEvent, *, actor: Actor, at: datetim
         head.kind, head.state, event.to or (None if head.seq else ""), by=actor.kind, grounds=event.grounds
     )
     entry = _next_entry(head, event, state)
+    # The sequencer's role writes no entry and may read no policy.
+    if entry is not head.entry:
+        record_schemas.check_schemas(_cached_schemas(head.tenant_id, int(monotonic() // ORIGIN_KEPT_S)))
     if not entries.allows_grounds(entry, event.grounds):
         raise lifecycle.GroundsMissing("Only of a tool that reads can it be said that it changes nothing.")
     event_id = new_id(at)
@@ -370,13 +373,25 @@ def tenant_origin(tenant_id: UUID) -> str:
 
 
 def clear_origin_cache() -> None:
-    """Drop the cached origins after one has changed."""
+    """Drop what is cached of tenants, after an origin or a policy in force has changed."""
     _cached_origin.cache_clear()
+    _cached_schemas.cache_clear()
 
 
 @lru_cache(maxsize=4096)
 def _cached_origin(tenant_id: UUID, period: int) -> str:
     return str(Tenant.objects.values_list("origin", flat=True).get(id=tenant_id))
+
+
+@lru_cache(maxsize=4096)
+def _cached_schemas(tenant_id: UUID, period: int) -> Mapping[str, Any] | None:
+    """The schemas of the record that the verification policy in force names; None if it names none."""
+    rows = execute(
+        "SELECT convert_from(document, 'UTF8')::jsonb -> 'schemas' FROM ledger_policyversion"
+        " WHERE tenant_id = $1 AND kind = 'verification' AND active",
+        tenant_id,
+    )
+    return rows[0][0] if rows else None
 
 
 def _next_entry(head: SubjectHead, event: NewEvent, state: str) -> entries.Entry | None:

@@ -31,6 +31,7 @@ from ledger.record.queries import events, evidence
 from ledger.record.rules.canonical import parse
 from ledger.record.rules.encryption import CannotOpen, EvidenceErased
 from ledger.record.rules.entry import check_entry
+from ledger.record.rules.record_schemas import check_schemas
 from ledger.record.rules.refusals import NotFound, Refused
 from reviews.observations.rules import observe
 from reviews.reconciliation.rules.facts import ContractFacts
@@ -228,9 +229,16 @@ def _check_stored(row: Release) -> list[GateLine]:
         contracts = catalogue_queries.contract_versions_of(tenant_id, row.tool)
         faults = [_fault(_load, (bytes(each.document), each.digest)) for each in contracts]
         return [*lines, _count_line(f"stored versions of the contract of {row.tool}", "each is still read", faults)]
+    if kind == "verification":
+        lines.append(_count_line("the schemas that the draft names", "this program writes them", [_schema_fault(row)]))
     versions = catalogue_queries.policy_versions(tenant_id, kind)
     faults = [_fault(_parse, (kind, bytes(each.document))) for each in versions]
     return [*lines, _count_line(f"stored versions of the {kind} policy", "each is still read", faults)]
+
+
+def _schema_fault(row: Release) -> str:
+    """The fault of the schemas of the record that a draft names, if this program cannot write one (R-RG-10)."""
+    return _fault(check_schemas, parse(bytes(row.document)).get("schemas"))
 
 
 def _count_line(tried: str, wanted: str, faults: list[str]) -> GateLine:

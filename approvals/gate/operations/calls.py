@@ -48,6 +48,7 @@ from ledger.db import insert_call, pipeline, savepoint
 from ledger.record import operations as ledger
 from ledger.record.queries import events
 from ledger.record.rules.canonical import canonical, digest
+from ledger.record.rules.record_schemas import SchemaNotReleased
 from ledger.record.rules.refusals import IdempotencyConflict, NotFound, Refused
 from ledger.verification.queries import storage
 
@@ -130,8 +131,9 @@ def _answer_call(
         with savepoint():
             judgement = _judge_call(session, call, call_origin=call_origin, compile_predicate=compile_predicate, at=at)
             answer = _record_call(session, call, judgement, request_hash, call_origin=call_origin, at=at)
-    except OperationalError:
-        # A database is away or takes no writes. Nothing of the request is on record, so its client may send it again.
+    except (OperationalError, SchemaNotReleased):
+        # A database is away or takes no writes, or this program may not write. Nothing of the request is on record, so
+        # its client may send it again.
         raise
     except Exception:
         # A call that cannot be checked is refused, whatever the error (R-TG-09). The database refuses an action under a

@@ -33,6 +33,7 @@ from ledger.record.operations import (
     SealedEvidence,
     SubjectHead,
     append,
+    clear_origin_cache,
     lock_subject,
     new_id,
     store_evidence,
@@ -362,11 +363,13 @@ def _put_in_force(row: Release, *, by: Actor, at: datetime) -> None:
             at=at,
         )
         _create_version(row, policy_id, active=True, canary=None, at=at)
+        clear_origin_cache()
         return
     head = lock_subject(tenant_id=row.tenant_id, subject_id=tried.id, kind="policy")
     event = NewEvent(kind="policy_promoted", to="ACTIVE", detail=told, digests={row.kind: row.digest})
     append(head, event, actor=by, at=at)
     PolicyVersion.objects.filter(tenant_id=row.tenant_id, id=tried.id).update(active=True, canary=None)
+    clear_origin_cache()
 
 
 def _put_contract_in_force(row: Release, *, by: Actor, at: datetime) -> None:
@@ -496,6 +499,7 @@ def roll_back(
     event = NewEvent(kind="policy_restored", to="ACTIVE", detail=told, digests={kind: wanted.digest})
     append(head, event, actor=by, at=at)
     PolicyVersion.objects.filter(tenant_id=tenant_id, id=wanted.id).update(active=True)
+    clear_origin_cache()
     _end_promoted(tenant_id, leaving.release_id, to=version, reason=reason, by=by, at=at)
     return wanted
 

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from ledger.catalogue.rules import schemas as rules_schemas
 from ledger.catalogue.rules.effects import DEFAULT_SLA_S, SideEffectClass
+from ledger.record.rules import record_schemas
 from ledger.record.rules.refusals import Refused
 
 POLICY_KINDS = ("autonomy", "approval", "verification", "recovery")
@@ -35,6 +36,7 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
         "sla_s": {str(kind): seconds for kind, seconds in DEFAULT_SLA_S.items()},
         "repeat_limit": 3,
         "idempotency_ttl_s": 2_592_000,
+        "schemas": {name: dict(reference) for name, reference in record_schemas.BUILT_IN.items()},
     },
     "recovery": {
         "table": "built-in",
@@ -48,6 +50,15 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
 
 _VERSION: dict[str, Any] = {"type": "string", "pattern": "^[0-9A-Za-z][0-9A-Za-z.+-]{0,63}$"}
 _MESSAGES: dict[str, Any] = {"uncited": {"enum": ["pass", "mark", "hold"]}, "guarded": {"type": "boolean"}}
+_SCHEMA_REFERENCE: dict[str, Any] = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["version", "digest"],
+    "properties": {
+        "version": {"type": "integer", "minimum": 1, "maximum": 1000},
+        "digest": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
+    },
+}
 _SCHEMAS: dict[str, dict[str, Any]] = {
     "verification": {
         "lease_s": {"type": "integer", "minimum": 5, "maximum": 3600},
@@ -61,6 +72,11 @@ _SCHEMAS: dict[str, dict[str, Any]] = {
         },
         "repeat_limit": {"type": "integer", "minimum": 1, "maximum": 100},
         "idempotency_ttl_s": {"type": "integer", "minimum": 60, "maximum": 315_360_000},
+        "schemas": {
+            "type": "object",
+            "additionalProperties": False,
+            "properties": dict.fromkeys(record_schemas.BUILT_IN, _SCHEMA_REFERENCE),
+        },
         "stop_release": {
             "type": "object",
             "additionalProperties": False,
@@ -161,11 +177,22 @@ class BadPolicy(Refused):
 def check_policy(kind: str, document: Mapping[str, Any]) -> None:
     """Refuse a document that is not a policy of this kind; unknown names too, so that a misspelt limit is noticed.
 
-    Of approval and autonomy policies only the version is looked at here: `approvals` owns their rules.
+    Of approval and autonomy policies only the version is looked at here: `approvals` owns their rules. A schema of the
+    record that this program cannot write is refused (R-RG-10).
     """
     schema: dict[str, Any] = {"type": "object", "properties": {"version": _VERSION} | _SCHEMAS.get(kind, {})}
     schema["additionalProperties"] = kind not in _SCHEMAS
     faults = rules_schemas.schema_faults(schema, dict(document))
+    if not faults:
+        faults = [
+            {
+                "path": f"/schemas/{name}",
+                "code": "SCHEMA_UNKNOWN",
+                "detail": "This program does not write this version.",
+            }
+            for name, wanted in document.get("schemas", {}).items()
+            if kind == "verification" and wanted not in record_schemas.WRITABLE[name]
+        ]
     if faults:
         raise BadPolicy(errors=faults)
 

@@ -14,13 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from datetime import datetime
-from importlib import resources
 from typing import Any
 
 import jsonschema_rs
-import orjson
 
 from ledger.catalogue.rules.effects import SideEffectClass
+from ledger.record.rules import record_schemas
 from ledger.record.rules.lifecycle import Ground, State
 from ledger.record.rules.refusals import Refused
 
@@ -46,9 +45,7 @@ def _no_reference(uri: str) -> Any:
     raise ValueError(f"a schema must not point elsewhere: {uri}")
 
 
-SCHEMA: dict[str, Any] = orjson.loads(
-    resources.files("ledger.record.rules").joinpath("ledger_entry.schema.json").read_bytes()
-)
+SCHEMA: dict[str, Any] = dict(record_schemas.ENTRY.document)
 _VALIDATOR = jsonschema_rs.Draft202012Validator(SCHEMA, validate_formats=True, retriever=_no_reference)
 
 
