@@ -18,6 +18,7 @@ from console.costs.rules import (
     CostKind,
     budget_level,
     describe_level,
+    month_start,
     totals,
 )
 from console.models import CostBudget, Price
@@ -131,12 +132,12 @@ def judge_budgets(*, tenant_id: UUID, at: datetime) -> int:
 
     Return the number of notices. Inside `tenancy`.
     """
-    if not queries.budgets(tenant_id):
+    budgets = queries.budgets(tenant_id)
+    if not budgets:
         return 0
-    found = queries.month_costs(tenant_id, at=at)
-    spent, month = totals(found.lines).get("", {}), f"{found.month:%Y-%m}"
-    told = 0
-    for each in found.budgets:
+    spent, begin = totals(queries.month_lines(tenant_id, at=at)).get("", {}), month_start(at)
+    month, told = f"{begin:%Y-%m}", 0
+    for each in budgets:
         terms = queries.budget_terms(each)
         used = spent.get(each.currency, Decimal(0))
         level = budget_level(terms, used)
@@ -144,7 +145,7 @@ def judge_budgets(*, tenant_id: UUID, at: datetime) -> int:
         row = CostBudget.objects.select_for_update(skip_locked=True).filter(tenant_id=tenant_id, id=each.id).first()
         if row is None or row.ended_at is not None or not _is_news(row, month, level):
             continue
-        _tell_level(row, month, level, describe_level(terms, used, found.month), at=at)
+        _tell_level(row, month, level, describe_level(terms, used, begin), at=at)
         told += 1
     return told
 

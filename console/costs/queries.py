@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 from uuid import UUID
@@ -96,28 +95,16 @@ def budget_terms(row: CostBudget) -> BudgetTerms:
     return BudgetTerms(amount=row.amount, currency=row.currency, share=row.share)
 
 
-@dataclass(frozen=True, kw_only=True)
-class MonthCosts:
-    """The costs of one month; `is_over` once nothing can be added to it."""
-
-    month: datetime
-    is_over: bool
-    lines: list[CostLine]
-    budgets: list[CostBudget]
-
-
-def month_costs(tenant_id: UUID, *, month: str = "", at: datetime) -> MonthCosts:
-    """The costs of a calendar month in UTC, as `2026-11`; the present one if none is named."""
-    start = datetime.strptime(month, "%Y-%m").replace(tzinfo=UTC) if month else month_start(at)
-    until = next_month(start)
-    known = [terms_of(row) for row in reversed(prices(tenant_id))]
-    lines = cost_lines(_facts(tenant_id, start, until, known), known)
-    return MonthCosts(month=start, is_over=until <= at, lines=lines, budgets=budgets(tenant_id))
+def month_begin(month: str, *, at: datetime) -> datetime:
+    """The first moment of a calendar month in UTC, as `2026-11`; of the present one if none is named."""
+    return datetime.strptime(month, "%Y-%m").replace(tzinfo=UTC) if month else month_start(at)
 
 
 def month_lines(tenant_id: UUID, *, month: str = "", at: datetime) -> list[CostLine]:
     """The lines of a month's costs, what is priced first."""
-    return month_costs(tenant_id, month=month, at=at).lines
+    since = month_begin(month, at=at)
+    known = [terms_of(row) for row in reversed(prices(tenant_id))]
+    return cost_lines(_facts(tenant_id, since, next_month(since), known), known)
 
 
 def _facts(tenant_id: UUID, since: datetime, until: datetime, known: Sequence[PriceTerms]) -> Iterator[CostFact]:

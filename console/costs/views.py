@@ -12,7 +12,7 @@ from django.urls import reverse
 
 from console.costs import queries, verbs
 from console.costs.lists import BUDGETS, COSTS, PRICES, month_in
-from console.costs.rules import CostLine, describe_month, format_amount, month_start, totals
+from console.costs.rules import CostLine, describe_month, format_amount, month_start, next_month, totals
 from console.edge.http import TenantRequest, in_tenant
 from console.metrics.context import metric_tabs
 from console.verbs.form import BodyForm
@@ -22,18 +22,20 @@ from console.web.list_page import export_address, list_context
 
 @in_tenant()
 def page(request: TenantRequest) -> HttpResponse:
-    found = queries.month_costs(request.tenant.id, month=month_in(request), at=request.as_of)
-    terms = [queries.budget_terms(row) for row in found.budgets]
+    begin = queries.month_begin(month_in(request), at=request.as_of)
+    lines = COSTS.rows(request, **COSTS.filters(request))
+    terms = [queries.budget_terms(row) for row in queries.budgets(request.tenant.id)]
+    is_over = next_month(begin) <= request.as_of
     context = {
         "here": "metrics",
         "tabs": metric_tabs(request, "costs"),
-        "month": f"{found.month:%Y-%m}",
+        "month": f"{begin:%Y-%m}",
         "this_month": f"{month_start(request.as_of):%Y-%m}",
-        "sentences": describe_month(found.lines, terms, month=found.month, is_over=found.is_over),
-        "lines": [_row(each) for each in COSTS.rows(request, **COSTS.filters(request))],
+        "sentences": describe_month(lines, terms, month=begin, is_over=is_over),
+        "lines": [_row(each) for each in lines],
         "totals": [
             {"payer": payer, "amounts": [format_amount(amount, currency) for currency, amount in by_currency.items()]}
-            for payer, by_currency in totals(found.lines, lambda each: each.payer).items()
+            for payer, by_currency in totals(lines, lambda each: each.payer).items()
         ],
         **list_context(request, COSTS),
     }
