@@ -322,6 +322,28 @@ def test_a_line_of_a_summary_has_three_reports_and_counts_the_actions_of_the_oth
     assert found.complete
 
 
+@pytest.mark.parametrize(
+    ("items", "scene", "step"),
+    [
+        ([], SessionScene(refused={"PHANTOM_TOOL": 1}), "Correct the refused calls."),
+        ([item()], SessionScene(), "Go on with the next step of the goal, or end here."),
+        (
+            [item()],
+            SessionScene(unseen=4),
+            "Go on with the next step of the goal, or end here. 4 more actions are on record beside these.",
+        ),
+        (
+            [item("UNKNOWN"), item("PENDING", name="a2")],
+            SessionScene(forced=True, limit=9, unseen=4),
+            "The limit of 9 calls was reached. No blind retry: it must be reconciled first. A new session can go on"
+            " from here. 4 more actions are on record beside these.",
+        ),
+    ],
+)
+def test_the_next_best_step_is_that_of_the_gravest_result(items: list[ReportedAction], scene: SessionScene, step: str):
+    assert build_summary(items, scene).lines[-1] == f"Next best step: {step}"
+
+
 def test_a_context_is_told_line_by_line():
     old = item(name="a2", target="order/2", fresh_until=AT)
     unknown = item("UNKNOWN", name="a3", target="order/3", discrepancy="UNKNOWN_STATE")
