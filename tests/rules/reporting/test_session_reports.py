@@ -117,8 +117,17 @@ def test_what_is_not_settled_does_not_age():
     assert (found.aged, len(found.unresolved)) == ((), 1)
 
 
-def test_every_class_has_a_life():
+def test_every_class_has_the_life_that_the_guide_gives():
     assert FACT_LIFE.keys() == set(SideEffectClass)
+    assert {str(each): life / timedelta(minutes=1) for each, life in FACT_LIFE.items()} == {
+        "READ_ONLY": 5,
+        "EPHEMERAL_WRITE": 60,
+        "LOW_RISK_INTERNAL": 24 * 60,
+        "MEDIUM_RISK_WRITE": 24 * 60,
+        "HIGH_RISK_EXTERNAL": 12 * 60,
+        "CRITICAL_MUTATION": 60,
+    }
+    assert (MOST_FACTS, MOST_UNRESOLVED, len(to_single_line("x" * 500))) == (20, 30, 120)
 
 
 @pytest.mark.req("R-PL-01", "R-PL-03", "R-PL-04", "R-PL-05", "R-PL-06", "R-PL-07", "R-PL-08")
