@@ -240,7 +240,7 @@ def test_the_size_of_the_context_is_limited_and_omissions_are_counted():
     assert (found.more_facts, found.more_unresolved) == (100 - MOST_FACTS, 100 - MOST_UNRESOLVED)
     assert found.facts[-1].action_id == "f99"
     assert found.unresolved[0].action_id == "u0"
-    assert f"and {100 - MOST_FACTS} more" in found.text
+    assert f"- and {100 - MOST_FACTS} more, not listed here." in found.text.split("\n")
     assert len(found.text) < 25_000
     short = build_summary(many, SessionScene())
     assert "and 97 more" in short.text
