@@ -190,6 +190,8 @@ def test_a_database_that_stopped_before_the_last_of_the_old_migrations_is_left_u
 def before_normal_names(committed_db, owner_connection):
     """A database in which people sign in under their names as they were typed, and a way to give it some."""
     owner_connection.execute("ALTER TABLE console_user DROP CONSTRAINT user_name_in_normal_form")
+    for table in ("console_price", "console_costbudget"):
+        owner_connection.execute(f"DROP TABLE {table}")
     for table in ("console_metricaction", "console_metricrollup"):
         owner_connection.execute(f"ALTER TABLE {table} DROP COLUMN unchanged")
     call_command("migrate", "console", "0012_posted_notices", database="owner", fake=True, verbosity=0)
