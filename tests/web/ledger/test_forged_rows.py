@@ -80,6 +80,10 @@ def shop(module_db: Any, run: Any, tmp_path_factory: pytest.TempPathFactory) -> 
         session = f"/sessions/{made.session()['session_id']}"
         made.agent.post(f"{session}/guard", {"message": "I have deleted it."})
         made.agent.post(f"{session}/model-usage", {"model": "large-1", "calls": 2, "input_tokens": 900})
+        price = {"kind": "reading", "about": "documents", "amount": "0.25", "currency": "EUR", "payer": "Library"}
+        assert made.operator_key.post("/prices", price).status_code == 201
+        budget = {"amount": "9", "currency": "EUR", "share": 80}
+        assert made.operator_key.post("/cost-budgets", budget).status_code == 201
         fill(made, UUID(case["case_id"]), UUID(case["action_id"]), clock)
         weaker = contract("delete_document") | {"version": "9.0.0", "transaction_boundary": "LOCAL_TRANSACTION"}
         assert made.operator_key.post("/contracts", weaker).status_code in (201, 202)
@@ -109,9 +113,6 @@ def fill(shop: Workshop, case_id: UUID, action_id: UUID, clock: Clock) -> None:
     assert broken(shop, shop.propose(path="policies/glass.md")).status_code == 201
     wish = {"tools": ["write_document"], "minutes": 5, "reason": "It cannot wait."}
     assert shop.operator.post("/ledger/overrides", wish).status_code == 201
-    price = {"kind": "reading", "about": "documents", "amount": "0.25", "currency": "EUR", "payer": "Library"}
-    assert shop.operator_key.post("/prices", price).status_code == 201
-    assert shop.operator_key.post("/cost-budgets", {"amount": "9", "currency": "EUR", "share": 80}).status_code == 201
     refused = shop.propose(path="policies/refused.md")
     assert shop.vote(shop.approval_of(refused), verdict="reject").status_code == 201
     clock.forward(seconds=1)
