@@ -386,7 +386,7 @@ def _cells(
     return {
         "event": f'<td class="nowrap"><a class="open" href="{href}" data-inspect>{word}</a></td>',
         "object": f'<td class="clip">{about}</td>',
-        "by": f'<td class="nowrap">{plainly(actor)}</td>',
+        "by": f'<td class="nowrap"><a href="?who={event.actor_id}">{plainly(actor)}</a></td>',
         "state": f'<td class="nowrap muted roomy">{state}</td>',
         "index": f'<td class="nowrap mono">{standing(place)}</td>',
         "when": f'<td class="num fit">{when}</td>',
