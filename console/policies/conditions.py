@@ -110,7 +110,10 @@ def write_condition(comparisons: tuple[Comparison, ...], further: str = "") -> s
     """The condition under which all comparisons hold, and `further`, an expression, too; empty for every call."""
     further = further.strip()
     parts = [each.text for each in comparisons]
-    return _AND.join([*parts, *([f"({further})" if parts and "||" in further else further] if further else [])])
+    # Whatever it is made of, it is one operand beside the comparisons; only further comparisons need no brackets.
+    if further and parts and read_comparisons(further) is None:
+        further = f"({further})"
+    return _AND.join([*parts, *([further] if further else [])])
 
 
 def condition_sentence(text: str) -> str:

@@ -174,9 +174,17 @@ def test_a_condition_that_no_comparison_expresses_stays_as_it_is_written(text: s
     assert condition_sentence(text) == text
 
 
-def test_picked_comparisons_mean_the_same_with_a_further_expression_behind_them():
+@pytest.mark.parametrize(
+    ("further", "written"),
+    [
+        ("contract.pivot || now.hour > 18", "(contract.pivot || now.hour > 18)"),
+        ("contract.pivot ? now.hour > 18 : true", "(contract.pivot ? now.hour > 18 : true)"),
+        ("now.hour > 18", "now.hour > 18"),
+    ],
+)
+def test_picked_comparisons_mean_the_same_with_a_further_expression_behind_them(further: str, written: str):
     comparisons = read_comparisons('amount.minor >= 5 && target.resource.startsWith("order/")')
     assert comparisons is not None
-    text = write_condition(comparisons, "contract.pivot || now.hour > 18")
-    assert text == 'amount.minor >= 5 && target.resource.startsWith("order/") && (contract.pivot || now.hour > 18)'
+    text = write_condition(comparisons, further)
+    assert text == f'amount.minor >= 5 && target.resource.startsWith("order/") && {written}'
     compile_condition(text)
