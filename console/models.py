@@ -737,7 +737,7 @@ class Price(models.Model):
 
 
 class CostBudget(models.Model):
-    """What a tenant's priced costs in one currency may be in a calendar month.
+    """The limit of a tenant's priced costs in one currency in a calendar month.
 
     `told_month` and `told` are the month, and the level in it, of which people were notified last; `said` is what they
     read.

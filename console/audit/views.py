@@ -108,7 +108,7 @@ SIGHTINGS_LIST = ListPage(
 )
 
 _SHOWN_AS = {"narrative": ("action", "case")}
-"""What a page of a kind of its own shows."""
+"""The kinds of pages that show a subject of another kind, with the kinds of those subjects."""
 _ABOUT_A_VERSION = frozenset({"policy_activated", "policy_promoted", "policy_restored", "policy_canary_started"})
 
 

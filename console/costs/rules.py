@@ -1,4 +1,4 @@
-"""What things have cost: from counted facts and the price list to lines, totals and sentences. Pure.
+"""Costs: lines, totals and sentences from counted facts and the price list. Pure.
 
 1. A fact is priced by the price in force at its own time. A price never applies to what was before it was set, so no
    later change re-prices anything.
@@ -38,7 +38,7 @@ STRETCHES: Final = DECISIONS | CLAIMS | _RELEASES
 
 
 class CostKind(StrEnum):
-    """What is priced."""
+    """A kind of thing that has a price."""
 
     READING = "reading"
     MODEL_CALL = "model_call"
@@ -50,8 +50,8 @@ class CostKind(StrEnum):
 
 @dataclass(frozen=True)
 class _Words:
-    """How one kind of cost is called: as a price, as a thing, one of it and several; the units that a price is for; and
-    what has no stated quantity, one and several.
+    """The words for one kind of cost: as a price, as a thing, one of it and several; the units that a price is for; and
+    the words for one and several without a stated quantity.
     """
 
     price: str
@@ -122,7 +122,7 @@ class PriceTerms:
 
 @dataclass(frozen=True, kw_only=True)
 class CostLine:
-    """What was counted of one thing for one agent under one price; `price` is None where it is not priced."""
+    """The quantity of one thing for one agent under one price; `price` is None where it is not priced."""
 
     id: UUID
     kind: CostKind
@@ -247,7 +247,7 @@ def totals(lines: Iterable[CostLine], by: Callable[[CostLine], str] = lambda _: 
 
 @dataclass(frozen=True, kw_only=True)
 class BudgetTerms:
-    """What may be spent in a calendar month in one currency; people are told at `share` percent of it and past it."""
+    """The limit of a calendar month's costs in one currency; people are told at `share` percent of it and past it."""
 
     amount: Decimal
     currency: str
@@ -255,7 +255,7 @@ class BudgetTerms:
 
 
 class BudgetLevel(StrEnum):
-    """How much of a budget a month has used, in rising order."""
+    """The part of a budget that a month has used, in rising order."""
 
     BELOW = ""
     SHARE = "SHARE"

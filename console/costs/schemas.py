@@ -133,7 +133,7 @@ class CostsWanted(Paged):
 
 
 class CostShown(Answer):
-    """What was counted of one thing for one agent under one price."""
+    """The quantity of one thing for one agent under one price, and its cost."""
 
     cost_id: UUID = Field(validation_alias="id", description="The same as long as the price of the line is the same.")
     kind: str

@@ -1,4 +1,4 @@
-"""What things have cost, who pays, and what is left of the budgets; the price list."""
+"""The pages of costs, payers, budgets and the price list."""
 
 from __future__ import annotations
 

@@ -27,8 +27,8 @@ FOUNDED_WITH = (
     *("--policy", f"approval={ROOT / 'client' / 'example' / 'policies' / 'approval.json'}"),
     *("--also", "reviewer", "--also", "administrator"),
 )
-"""How the example's tenant is created: with two reviewers and two administrators, so that second persons, delegation
-and standing approvals can be tried, and with letters that are decided together.
+"""The arguments that create the example's tenant: with two reviewers and two administrators, so that second persons,
+delegation and standing approvals can be tried, and with letters that are decided together.
 """
 ADMIN, WRITER, READER = "shop_admin", "shop_writer", "shop_reader"
 BROKER_DATABASE = 1

@@ -1,4 +1,4 @@
-"""How a recording's texts are kept, and the words that its report and its pages share."""
+"""The form in which a recording's texts are kept, and the words that its report and its pages share."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ from ledger.record.rules.refusals import Refused
 KEPT_S: Final = 3600
 PORTION: Final = 200
 MOST_FOUND: Final = 100
-"""What waits is looked up for each of them when they are shown; the search ends there and says so."""
+"""The most actions that one search finds: each is checked when it is shown. A search that ends there says so."""
 SHORTEST: Final = 3
 _PATIENCE_S: Final = 2.0
 

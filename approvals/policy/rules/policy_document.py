@@ -64,7 +64,7 @@ _DEMANDS = {
     ),
 }
 ONLY_OF_HOLDS = frozenset({*_DEMANDS, "risk"})
-"""What only a rule that requires approval can ask for."""
+"""The parts that only a rule that requires approval can have."""
 _RULE = _object(
     "name",
     "outcome",

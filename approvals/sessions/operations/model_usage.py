@@ -15,7 +15,7 @@ from ledger.record.rules.refusals import NotFound
 
 @dataclass(frozen=True, kw_only=True)
 class ReportedUsage:
-    """What an agent says of its calls of one model; None is not stated."""
+    """The calls of one model that an agent reports; None is not stated."""
 
     model: str
     calls: int
