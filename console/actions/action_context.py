@@ -32,6 +32,7 @@ from reviews.reporting.rules.facts import Facts, Permission
 if TYPE_CHECKING:
     from ledger.models import Evidence, Tenant
 
+_UNREAD: Final = "Not checked yet: the system of record has not been read."
 _NOT_STARTED: Final = "Not checked: nothing was executed."
 
 
@@ -46,7 +47,7 @@ def required_checks(record: ActionRecord) -> dict[str, Any]:
     note = f"for {labels.side_effect_class_label(record.action.side_effect_class).lower()}"
     if depth.because:
         note += f", deeper because {' and '.join(labels.sentence_case(each).lower() for each in depth.because)}"
-    unread = "Not checked yet: the system of record has not been read." if record.facts.attempts else _NOT_STARTED
+    unread = _UNREAD if record.facts.may_have_started else _NOT_STARTED
     return {"rows": rows, "note": note, "unread": unread}
 
 

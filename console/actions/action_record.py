@@ -175,7 +175,7 @@ def _executor_row(record: ActionRecord) -> dict[str, Any]:
         if not claims:
             return {"actor": "no executor", "at": None, "proof": []}
         at, detail = claims[-1]
-        return {"actor": f"{detail['executor_id']} claimed it and did not start it", "at": at, "proof": []}
+        return {"actor": f"{detail['executor_id']} claimed it; no start is on record", "at": at, "proof": []}
     actor = f"{attempt.executor}, attempt {attempt.number}"
     if answer is None:
         return {"actor": actor, "at": attempt.at, "proof": []}
@@ -195,7 +195,8 @@ def _read_back(record: ActionRecord) -> dict[str, Any]:
         proof = [{"href": record.page("action-entry", record.action.id, word.seq), "word": "statement"}]
         return {"actor": by, "at": word.at, "proof": proof}
     if reading is None:
-        return {"actor": "not read yet" if record.facts.attempts else "nothing was executed", "at": None, "proof": []}
+        actor = "not read yet" if record.facts.may_have_started else "nothing was executed"
+        return {"actor": actor, "at": None, "proof": []}
     proof = [{"href": record.page("evidence", reading.run), "word": "readback"}]
     if record.facts.is_answer_only:
         proof[0]["word"] = "answer checks"

@@ -58,7 +58,7 @@ def comparison_table(record: ActionRecord) -> dict[str, Any]:
     ]
     different = sum(any(cell["differs"] for cell in row["cells"]) for row in rows)
     reading = (record.found.get("readings") or [{}])[0]
-    unread = "not read yet" if record.facts.attempts else "not read"
+    unread = "not read yet" if record.facts.may_have_started else "not read"
     source = f"{reading['source']}, {reading['consistency'].lower()}" if reading else unread
     columns = [
         {"word": word, "source": source if name == "authoritative" else said, "authority": name == "authoritative"}

@@ -13,6 +13,7 @@ from ledger.actions.queries import actions
 from ledger.catalogue import queries as catalogue_queries
 from ledger.record.queries import events, evidence
 from ledger.record.rules.encryption import CannotOpen
+from ledger.record.rules.outcomes import may_have_started
 from reviews.models import VerificationRun
 from reviews.reconciliation.rules.shown import DECISIVE, Shown, describe_difference
 from reviews.reporting.rules.at_stake import MoneyDifference, money_difference
@@ -52,7 +53,7 @@ def money_differences(tenant_id: UUID, action_ids: Collection[UUID]) -> dict[UUI
     found = {newest[pointer]: money_difference(orjson.loads(data)) for pointer, data in opened.items()}
     rows = actions.actions_by_id(tenant_id, list(action_ids))
     return {
-        **{row.id: MoneyDifference(Decimal(0), "") for row in rows.values() if not row.attempt_count},
+        **{row.id: MoneyDifference(Decimal(0), "") for row in rows.values() if not may_have_started(row)},
         **{action_id: difference for action_id, difference in found.items() if difference is not None},
     }
 

@@ -253,6 +253,11 @@ def is_unknown(action: AttemptedView) -> bool:
         return True
     if action.state != State.REVIEW_REQUIRED or action.discrepancy not in UNTOLD:
         return False
+    return may_have_started(action)
+
+
+def may_have_started(action: AttemptedView) -> bool:
+    """Return whether an action was started, or may have been before the record went back."""
     return bool(action.discrepancy) or action.attempt_count > 0 or action.reached_by in LOST_STARTS
 
 

@@ -190,6 +190,11 @@ class Facts:
     is_unverifiable: bool = False
 
     @property
+    def may_have_started(self) -> bool:
+        """Return whether a start is on record, or was lost with a record that went back."""
+        return bool(self.attempts) or self.lost_start is not None
+
+    @property
     def contradicted(self) -> bool:
         """True if something contradicts the settled outcome."""
         return self.doubt is not None

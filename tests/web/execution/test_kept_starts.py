@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
+from ledger.db import tenancy
+from reviews.reporting.queries import money_differences
 from tests.support.api_tenant import Clock, Workshop
 from tests.support.browser_users import words
 from tests.support.callers import key_for
@@ -77,6 +79,11 @@ def test_an_action_whose_lost_start_an_executor_kept_is_not_started_automaticall
     assert notice_on(shop, f"actions/{action_id}") == f"{SET_BACK}{known} It is held for review."
     assert claimable(shop) == []
     assert shop.state(action_id) == "REVIEW_REQUIRED"
+    shown = words(shop.operator.client.get(f"/t/{shop.slug}/actions/{action_id}").content.decode())
+    assert "nothing was executed" not in shown
+    assert "Not checked yet: the system of record has not been read." in shown
+    with tenancy(shop.tenant):
+        assert money_differences(shop.tenant, [UUID(action_id)]) == {}, "whether money went is not known"
 
 
 def test_the_handoff_lists_each_lost_start_and_if_its_action_is_on_record(shop: Workshop, clock: Clock):
