@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from django.db import models
 from django.db.models import F, Q
 
@@ -456,7 +458,8 @@ class BreakGlassUse(models.Model):
 class StandingApproval(models.Model):
     """A standing approval: actions of one exact shape pass without a vote each, within a budget, until a date.
 
-    The terms that two persons agreed to never change (`sql/standing.sql`); the database counts how much is used.
+    The terms that two persons agreed to never change (`sql/standing.sql`); the database counts how much is used. One
+    that `is_time_boxed` is given by one person, for an hour at most.
     """
 
     pk = models.CompositePrimaryKey("tenant_id", "id")
@@ -493,6 +496,7 @@ class StandingApproval(models.Model):
     case_id = models.UUIDField(null=True)
     ended_at = models.DateTimeField(null=True)
     ended_because = models.CharField(max_length=8, blank=True)
+    is_time_boxed = models.BooleanField(default=False, db_default=False)
 
     class Meta:
         constraints = [
@@ -502,12 +506,22 @@ class StandingApproval(models.Model):
             ),
             models.CheckConstraint(
                 condition=~Q(state="ACTIVE")
+                | Q(is_time_boxed=True)
                 | (
                     Q(answered_by__isnull=False, answered_person__isnull=False)
                     & ~Q(answered_by=F("proposed_by"))
                     & ~Q(answered_person=F("proposed_person"))
                 ),
                 name="standing_takes_two_persons",
+            ),
+            models.CheckConstraint(
+                condition=Q(is_time_boxed=False)
+                | (
+                    Q(state__in=["ACTIVE", "PAUSED", "ENDED"], max_count__gte=1, ends_at__gt=F("proposed_at"))
+                    & Q(ends_at__lte=F("proposed_at") + timedelta(hours=1))
+                    & Q(answered_by__isnull=True, answered_person__isnull=True, answered_at__isnull=True)
+                ),
+                name="standing_time_box_is_bounded",
             ),
             models.CheckConstraint(
                 condition=Q(used_count__gte=0, used_count__lte=F("max_count"), used_minor__gte=0)

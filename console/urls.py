@@ -15,7 +15,7 @@ from console.actions import views as actions
 from console.actions.routes import effect_receipts, signed_receipts
 from console.agents import views as agents
 from console.api.root import api
-from console.approvals.views import approvals, assignment, batch_votes, edits, queue, voting
+from console.approvals.views import approvals, assignment, batch_votes, edits, queue, time_box, voting
 from console.audit import views as audit
 from console.break_glass import views as break_glass
 from console.calls import views as calls
@@ -82,6 +82,7 @@ pages: list[URLPattern | URLResolver] = [
     path("approvals/<uuid:approval_id>/challenge", voting.challenge, name="approval-challenge"),
     path("approvals/<uuid:approval_id>/shown", voting.vote_coverage, name="approval-shown"),
     path("approvals/<uuid:approval_id>/edit", edits.edit, name="approval-edit"),
+    path("approvals/<uuid:approval_id>/time-boxed-pass", time_box.give, name="approval-time-boxed-pass"),
     path("cases", cases.list_cases, name="cases"),
     path("standing-approvals", standing_approvals.list_page, name="standing-approvals"),
     path("standing-approvals/propose", standing_approvals.propose, name="standing-approval-propose"),
@@ -97,6 +98,11 @@ pages: list[URLPattern | URLResolver] = [
         name="standing-approval-resume",
     ),
     path("standing-approvals/<uuid:standing_approval_id>/stop", standing_approvals.stop, name="standing-approval-stop"),
+    path(
+        "standing-approvals/<uuid:standing_approval_id>/revoke",
+        standing_approvals.revoke,
+        name="standing-approval-revoke",
+    ),
     path("emergencies", break_glass.page, name="emergencies"),
     path("emergencies/<uuid:emergency_id>/review", break_glass.review, name="emergency-review"),
     path("cases/batches", batches.start_batch, name="batches"),

@@ -1183,7 +1183,7 @@ MACHINES = {
         REQUESTED>APPROVED|EXPIRED|REJECTED|VOIDED APPROVED>EXPIRED|VOIDED|CONSUMED
     """,
     "standing_approval": """
-        >PROPOSED PROPOSED>ACTIVE|DECLINED|ENDED ACTIVE>PAUSED|ENDED PAUSED>PROPOSED|ENDED
+        >PROPOSED|ACTIVE PROPOSED>ACTIVE|DECLINED|ENDED ACTIVE>PAUSED|ENDED PAUSED>PROPOSED|ENDED
     """,
     "approver_key": ">PENDING PENDING>ACTIVE|REFUSED ACTIVE>SUSPENDED SUSPENDED>ACTIVE|REMOVED",
     "alert_rule": ">ACTIVE ACTIVE>ENDED",
@@ -1294,6 +1294,20 @@ class Seen:
         except Bad:
             return {}
         return value if isinstance(value, dict) else {}
+
+
+def _hours_between(start: Any, end: Any) -> float | None:
+    """The hours between two instants of a record; None where one of them is none."""
+    try:
+        return (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds() / 3600
+    except (TypeError, ValueError):
+        return None
+
+
+def _is_before(at: Any, end: Any) -> bool:
+    """Return whether an instant is before the end, where there is an end."""
+    hours = _hours_between(at, end)
+    return end is None or (hours is not None and hours > 0)
 
 
 class Subjects:
@@ -1454,22 +1468,59 @@ class Subjects:
         if resting is not None:
             if resting["state"] != "ACTIVE":
                 self._find(seen, "it passed under a standing approval that was not in force")
+            elif not _is_before(seen.envelope["at"], resting.get("until")):
+                self._find(seen, "it passed under a time-boxed pass that was over")
         elif detail and self.unseen == 0 and not self.is_second:
             self._find(seen, "it passed under a standing approval that is not there")
         else:
             self.seen["passes whose standing approval is not visible"] += 1
 
     def _standing_approval(self, seen: Seen, after: dict[str, Any]) -> None:
-        """Check that two persons agreed to a standing approval: the proposer does not put it in force."""
+        """Check that two persons agreed to a standing approval: the proposer does not put it in force.
+
+        One that is in force from its first event is a time-boxed pass.
+        """
         envelope, detail = seen.envelope, seen.document("detail") or {}
         who = (envelope["actor"]["kind"], envelope["actor"]["id"], detail.get("person"))
-        if envelope["to"] == "PROPOSED" != envelope["from"]:
+        if envelope["seq"] == 1 and envelope["to"] == "ACTIVE":
+            self._time_box(seen, after)
+        elif after.get("is_time_boxed"):
+            if envelope["to"] == "PROPOSED":
+                self._find(seen, "a time-boxed pass is never resumed")
+            if envelope["kind"] == "standing_approval_used":
+                self._check_time_box_used(seen, detail, after)
+        elif envelope["to"] == "PROPOSED" != envelope["from"]:
             after["proposer"] = who
         elif envelope["to"] == "ACTIVE" != envelope["from"]:
             proposer = after.get("proposer") or ("", "", None)
             same = who[1] == proposer[1] or (who[2] is not None and who[2] == proposer[2])
             if who[0] != "person" or same:
                 self._find(seen, "a standing approval takes two persons")
+
+    def _time_box(self, seen: Seen, after: dict[str, Any]) -> None:
+        """Check that a person gave a time-boxed pass, for an hour at most and a number of calls."""
+        envelope, detail = seen.envelope, seen.document("detail")
+        after |= {"is_time_boxed": True, "used": 0}
+        if envelope["kind"] != "time_boxed_pass_given" or envelope["actor"]["kind"] != "person":
+            self._find(seen, "a standing approval begins as a proposal, or as the time-boxed pass of a person")
+        if detail is None:
+            return
+        until, most = detail.get("ends_at"), detail.get("max_count")
+        hours = _hours_between(envelope["at"], until)
+        if hours is None or not 0 < hours <= 1:
+            self._find(seen, "a time-boxed pass lasts for an hour at most")
+        if type(most) is not int or most < 1:
+            self._find(seen, "a time-boxed pass is for a number of calls")
+        after |= {"until": until, "most": most}
+
+    def _check_time_box_used(self, seen: Seen, detail: dict[str, Any], after: dict[str, Any]) -> None:
+        """Check that no more pass under a time-boxed pass than it allows, and none after its end."""
+        after["used"] += 1
+        most = after.get("most")
+        if type(most) is int and after["used"] > most:
+            self._find(seen, "more passed under a time-boxed pass than it allows")
+        if not _is_before(seen.envelope["at"], after.get("until")):
+            self._find(seen, "it passed under a time-boxed pass that was over")
 
     def _check_statement(self, seen: Seen, detail: dict[str, Any], after: dict[str, Any]) -> None:
         """Check that the voter's signed statement concerns this request and is by this person."""

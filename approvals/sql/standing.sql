@@ -39,7 +39,8 @@ BEGIN
         OR (NEW.state <> OLD.state AND OLD.state || '>' || NEW.state NOT IN ('PROPOSED>ACTIVE', 'PROPOSED>DECLINED',
             'PROPOSED>ENDED', 'ACTIVE>PAUSED', 'ACTIVE>ENDED', 'PAUSED>PROPOSED', 'PAUSED>ENDED'))
         OR ((NEW.proposed_by, NEW.proposed_person) <> (OLD.proposed_by, OLD.proposed_person)
-            AND (OLD.state, NEW.state) <> ('PAUSED', 'PROPOSED')) THEN
+            AND (OLD.state, NEW.state) <> ('PAUSED', 'PROPOSED'))
+        OR (OLD.is_time_boxed AND (NEW.reason, NEW.policies) <> (OLD.reason, OLD.policies)) THEN
         RAISE EXCEPTION 'what people agreed to in the standing approval % does not change', OLD.id
             USING ERRCODE = 'integrity_constraint_violation';
     END IF;
@@ -48,10 +49,24 @@ END $$;
 CREATE OR REPLACE TRIGGER keep_standing BEFORE UPDATE OR DELETE ON approvals_standingapproval
     FOR EACH ROW EXECUTE FUNCTION approvals_keep_standing();
 ALTER TABLE approvals_standingapproval ENABLE ALWAYS TRIGGER keep_standing;
--- It comes to be by a proposal and by nothing else, so that nobody puts a finished one there.
+-- It comes to be by a proposal and by nothing else, so that nobody puts a finished one there; a time-boxed one by what the
+-- approval policy in force allows one person, for an hour from now at most. The minute is what clocks may differ.
 CREATE OR REPLACE FUNCTION approvals_begin_standing() RETURNS trigger LANGUAGE plpgsql
 SET search_path = pg_catalog, public, pg_temp AS $$
+DECLARE
+    v_bounds jsonb;
 BEGIN
+    IF NEW.is_time_boxed THEN
+        SELECT convert_from(p.document, 'UTF8')::jsonb #> '{standing_approvals,time_boxes}' INTO v_bounds
+            FROM ledger_policyversion p WHERE p.tenant_id = NEW.tenant_id AND p.kind = 'approval' AND p.active;
+        IF NEW.state <> 'ACTIVE' OR NEW.used_count <> 0 OR NEW.used_minor <> 0
+            OR NEW.max_count > coalesce((v_bounds ->> 'most_count')::integer, 0)
+            OR NEW.ends_at > NEW.proposed_at + coalesce((v_bounds ->> 'most_minutes')::integer, 0) * interval '1 minute'
+            OR NEW.ends_at > clock_timestamp() + interval '61 minutes' THEN
+            RAISE EXCEPTION 'the approval policy does not allow this time-boxed pass' USING ERRCODE = 'check_violation';
+        END IF;
+        RETURN NEW;
+    END IF;
     IF NEW.state <> 'PROPOSED' OR NEW.used_count <> 0 OR NEW.used_minor <> 0 OR NEW.answered_by IS NOT NULL THEN
         RAISE EXCEPTION 'a standing approval begins as a proposal' USING ERRCODE = 'check_violation';
     END IF;

@@ -121,6 +121,12 @@ def active_for(tenant_id: UUID, *, agent: str, tool: str) -> list[UUID]:
     return [each for (each,) in execute(found + " AND tool = $3 ORDER BY id", tenant_id, agent, tool)]
 
 
+def time_boxes(tenant_id: UUID, *, at: datetime) -> list[StandingApproval]:
+    """The time-boxed passes in force now, the one that ends first at the head."""
+    found = StandingApproval.objects.filter(tenant_id=tenant_id, state="ACTIVE", is_time_boxed=True, ends_at__gt=at)
+    return list(found.order_by("ends_at"))
+
+
 def live_scopes(tenant_id: UUID) -> set[tuple[str, str, str, str]]:
     """(agent, tool, kind of target, currency) of every standing approval that is proposed, in force or paused."""
     live = StandingApproval.objects.filter(tenant_id=tenant_id, state__in=LIVE)
@@ -151,9 +157,12 @@ def is_first_request(tenant_id: UUID, approval: Approval) -> bool:
 
 
 def standing_approvals_to_check(tenant_id: UUID, *, at: datetime) -> list[UUID]:
-    """The standing approvals that a tick checks: in force, paused without a case, or proposed and expired."""
+    """The standing approvals that a tick checks: in force, paused without a case, or expired before a person or the
+    budget ended them.
+    """
     found = (
         "SELECT id FROM approvals_standingapproval WHERE tenant_id = $1 AND (state = 'ACTIVE' OR (state = 'PAUSED'"
-        " AND case_id IS NULL AND pause_reason <> 'BY_HAND') OR (state = 'PROPOSED' AND ends_at <= $2)) ORDER BY id"
+        " AND case_id IS NULL AND pause_reason <> 'BY_HAND') OR (state = 'PROPOSED' AND ends_at <= $2)"
+        " OR (state = 'PAUSED' AND is_time_boxed AND ends_at <= $2)) ORDER BY id"
     )
     return [each for (each,) in execute(found, tenant_id, at)]

@@ -38,8 +38,8 @@ from reviews.cases.rules.resolutions import Resolution
 from reviews.cases.rules.settlements import Act, act_of, describe_consequence
 from reviews.recovery.rules.remedies import CORRECT
 from reviews.reporting.operations.reports import report_on
+from reviews.reporting.rules import sentences
 from reviews.reporting.rules.at_stake import describe_damage
-from reviews.reporting.rules.facts import Permission
 
 if TYPE_CHECKING:
     from ledger.models import Action, Tenant
@@ -284,7 +284,7 @@ _LOOK_FIRST: Final = ("VERIFY_AGAIN", "STRONG_READ")
 def case_sentence(record: ActionRecord, discrepancy: str) -> str:
     """The damage: money and rows where a reading shows them; empty if only the definition of its class is known."""
     thing, found = record.title, record.decisive
-    is_approved = record.facts.authorization.how in (Permission.APPROVED, Permission.STANDING)
+    is_approved = record.facts.authorization.how in sentences.GRANTED
     permitted = "approved" if is_approved else "requested"
     if damage := describe_damage(found, permitted=permitted):
         return damage

@@ -6,7 +6,7 @@ event names; what does not fit is said in the story, in its place.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -122,6 +122,7 @@ def _build_narrative(tenant: Tenant, title: str, facts: list[tuple[str, str]], r
                 detail=detail or {},
                 entry=entry or {},
                 payload_hash=payloads.get(event.subject_id, ""),
+                given_by=_giver(detail or {}, called),
             ),
             place=places.get((event.subject_id, event.seq)),
             broken=broken.get((event.subject_id, event.seq), ""),
@@ -138,6 +139,12 @@ def _build_narrative(tenant: Tenant, title: str, facts: list[tuple[str, str]], r
         unsealed=sum(1 for line in lines if line.place is None or not line.place.sealed),
         broken=len(broken),
     )
+
+
+def _giver(detail: Mapping[str, Any], called: Mapping[UUID, str]) -> str:
+    """The person who gave the time-boxed pass that an event names; empty if it names none."""
+    box = detail.get("time_box")
+    return called.get(UUID(box["by"]), "somebody") if box else ""
 
 
 def _line(slug: str, event: Event, said: LabelledEvent, *, place: LogPosition | None, broken: str) -> NarrativeLine:

@@ -15,6 +15,7 @@ from approvals.policy.rules.autonomy import AutonomyPolicy, Budget, Exclusion, S
 from approvals.policy.rules.policy import ApprovalPolicy, PolicyRule, Requirements
 from approvals.policy.rules.policy_analysis import analyse_rules
 from approvals.sessions.rules.pins import duration
+from approvals.standing.rules.standing import TimeBoxPolicy
 from approvals.voting.rules.break_glass import RELEASE_WITHIN
 from approvals.voting.rules.quorum import ONE_REVIEWER, Risk, Threshold
 from console.policies.conditions import condition_sentence
@@ -264,6 +265,16 @@ def _standing(policy: ApprovalPolicy) -> tuple[str, ...]:
         f" {_count_text(rule.most_passes, 'action', 'actions')} in {_count_text(rule.most_days, 'day', 'days')}.",
         irreversible,
         *((f"Approval is always required for {named}.",) if named else ()),
+        _time_boxes(rule.time_boxes),
+    )
+
+
+def _time_boxes(rule: TimeBoxPolicy | None) -> str:
+    if rule is None:
+        return "Nobody may let calls through alone for a while: there are no time-boxed passes."
+    return (
+        "One person whose vote would be enough may let calls of one shape pass without a vote each, for at most"
+        f" {_count_text(rule.most_minutes, 'minute', 'minutes')} and {_count_text(rule.most_count, 'call', 'calls')}."
     )
 
 

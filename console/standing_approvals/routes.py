@@ -78,4 +78,4 @@ def propose(request: HttpRequest, body: schemas.StandingProposalBody) -> schemas
     return schemas.StandingApproval.of(row)
 
 
-add_verbs(router, __name__, (verbs.ANSWER, verbs.RESUME, verbs.PAUSE, verbs.END))
+add_verbs(router, __name__, (verbs.ANSWER, verbs.RESUME, verbs.PAUSE, verbs.END, verbs.GIVE, verbs.REVOKE))

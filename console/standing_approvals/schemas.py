@@ -49,6 +49,22 @@ class StandingAnswerBody(StandingWordBody):
     agree: Annotated[bool, Ask(name="to", field=YesField(yes="agree", no="decline"))]
 
 
+class TimeBoxBody(Body):
+    """How long and how many, why, and a fresh proof of who it is, as for a vote."""
+
+    minutes: Annotated[int, Field(ge=1, le=60, description="How long such calls pass."), Ask(label="Minutes")]
+    count: Annotated[
+        int, Field(ge=1, le=1000, description="Number of actions that may pass."), Ask(label="Calls at most")
+    ]
+    reason: Reason
+    password: Annotated[Annotated[str, Field(max_length=1000)] | None, PASSWORD] = None
+    otp: Annotated[Annotated[str, Field(max_length=16)] | None, CODE] = None
+
+
+class RevocationBody(Body):
+    reason: Annotated[str, Field(max_length=4000, description="May be left out.")] = ""
+
+
 class StandingOffer(Answer):
     """A standing approval that is earned and may be proposed."""
 
@@ -76,9 +92,10 @@ class StandingOffer(Answer):
 
 
 class StandingApproval(Answer):
-    """What two persons agreed to, or are asked to agree to."""
+    """What two persons agreed to, or are asked to agree to; or a time-boxed pass that one person gave."""
 
     standing_approval_id: UUID = Field(validation_alias="id")
+    is_time_boxed: bool = Field(description="True for a time-boxed pass: one person gave it, for an hour at most.")
     state: str = Field(description="PROPOSED, ACTIVE, PAUSED, DECLINED or ENDED.")
     agent: str
     tool: str

@@ -1,4 +1,4 @@
-"""The writes about standing approvals, but their proposal, that their page and the API share."""
+"""The writes about standing approvals and time-boxed passes, but their proposal, that page and API share."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
-from approvals.standing.operations import agreement
+from approvals.standing.operations import agreement, time_boxes
 from console.accounts.step_up import proof_class
 from console.edge.schemas import ReasonBody
 from console.standing_approvals import schemas
@@ -120,4 +120,26 @@ END: Final = Verb(
     answer=schemas.StandingApproval,
     summary="End a standing approval, or withdraw a proposal",
     done=STOPPED,
+)
+GIVE: Final = Verb(
+    name="give_time_boxed_pass",
+    path="/approvals/{approval_id}/time-boxed-pass",
+    operation=time_boxes.give,
+    body=schemas.TimeBoxBody,
+    proof=WORD,
+    roles=REVIEWER,
+    answer=schemas.StandingApproval,
+    status=201,
+    summary="Let calls of the shape of this request through for a while, alone; the request itself still waits",
+    done="Such calls pass without a vote now. This request still waits for a decision.",
+)
+REVOKE: Final = Verb(
+    name="revoke_time_boxed_pass",
+    path="/standing-approvals/{standing_approval_id}/revoke",
+    operation=partial(_stop, time_boxes.revoke),
+    body=schemas.RevocationBody,
+    roles=STOPPERS,
+    answer=schemas.StandingApproval,
+    summary="Revoke a time-boxed pass; passed actions that have not started need a vote",
+    done="Revoked. Each call needs approval again.",
 )

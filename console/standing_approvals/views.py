@@ -150,7 +150,10 @@ def _detail(
         "record": reverse("event", args=[slug, row.id, 1]),
         "bounds": shapes.describe_bounds(shapes.read_shape(row.shape)),
         "may_answer": reviewer and row.state == "PROPOSED" and not is_same_person(row.proposed_by, me),
-        "may_resume": reviewer and row.state == "PAUSED" and row.pause_reason in standing.RESUMABLE,
+        "may_resume": not row.is_time_boxed
+        and reviewer
+        and row.state == "PAUSED"
+        and row.pause_reason in standing.RESUMABLE,
         "may_pause": row.state == "ACTIVE" and bool({"reviewer", "operator"} & request.caller.roles),
         "may_end": row.state in queries.LIVE and bool({"reviewer", "operator"} & request.caller.roles),
         "word": forms.get("answer") or verbs.ANSWER.form(),
@@ -167,4 +170,5 @@ def _home(request: TenantRequest, ids: Ids, result: Any) -> str:
 
 answer = page_of(verbs.ANSWER, home=_home, render=_detail, keeps=True)
 resume = page_of(verbs.RESUME, home=_home, render=_detail, keeps=True)
+revoke = page_of(verbs.REVOKE, home=_home)
 stop = page_of({"pause": verbs.PAUSE, "end": verbs.END}, home=_home, render=_detail)

@@ -19,6 +19,7 @@ class LabelledEvent:
     detail: Mapping[str, Any]
     entry: Mapping[str, Any]
     payload_hash: str = ""
+    given_by: str = ""
 
     def text(self, name: str) -> str:
         """A member of the detail, as text."""
@@ -89,7 +90,20 @@ def _vote_refused(event: LabelledEvent) -> str:
     return f"A vote of {event.who} did not count ({event.text('code')})."
 
 
+def _pass_given_text(event: LabelledEvent) -> str:
+    shape = event.detail.get("shape", {})
+    return (
+        f"{event.who} let at most {event.text('max_count')} calls of {shape.get('tool')} by agent {shape.get('agent')}"
+        f" of one shape pass without a vote, until {_minute(event.text('ends_at'))}: {event.text('reason')}"
+    ).rstrip(".") + "."
+
+
 def _granted_text(event: LabelledEvent) -> str:
+    if box := event.detail.get("time_box"):
+        return (
+            f"Nobody was asked about it: it passed under a time-boxed pass of exactly its shape, by {event.given_by}"
+            f" until {_minute(box['until'])}."
+        )
     if event.text("standing_approval_id"):
         return "Nobody was asked about it: it passed under a standing approval of exactly its shape."
     return f"The approval was noted on the action; the statement has SHA-256 {event.text('statement_hash')}."
@@ -216,6 +230,7 @@ def _minute(moment: str) -> str:
 
 
 RENDERERS: Final[dict[str, Callable[[LabelledEvent], str]]] = {
+    "time_boxed_pass_given": _pass_given_text,
     "session_opened": _session,
     "iteration_limit_reached": _limit,
     "proposed": _proposed_text,

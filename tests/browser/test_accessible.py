@@ -26,7 +26,8 @@ FORMS_FILES_AND_NEWER = """
     beside approvals-next approvals-looking list-export view-save view-remove approvals-batch
     approval-looking approval-shown approval-claim approval-release approval-assign approval-comment
     approval-ask approval-vote approval-challenge standing-approval standing-approval-propose
-    standing-approval-answer standing-approval-resume standing-approval-stop emergency-review batch-turn
+    standing-approval-answer standing-approval-resume standing-approval-stop standing-approval-revoke
+    approval-time-boxed-pass emergency-review batch-turn
     case-claim case-assign case-release case-snooze case-wake case-reopen case-comment case-step case-resolve
     case-challenge case-confirm action-verify action-replay-bundle action-effect-receipt
     action-signed-receipts action-narrative-pdf case-narrative-pdf run-cancel incident-join incident-contain

@@ -45,9 +45,9 @@ PAGES: Final = _rows(
             notice-device-add notice-device-remove""",
         "reviewer": """
             approvals-batch approval-edit my-key-enrol my-key-stop my-delegation
-            standing-approval-propose standing-approval-answer standing-approval-resume""",
+            standing-approval-propose standing-approval-answer standing-approval-resume approval-time-boxed-pass""",
         "reviewer operator": """
-            standing-approval-stop target-read
+            standing-approval-stop standing-approval-revoke target-read
             approval-claim approval-release approval-assign approval-ask approval-vote approval-challenge
             case-challenge case-confirm""",
         "reviewer operator compliance": "approval-comment case-comment",
@@ -156,11 +156,12 @@ OPERATIONS: Final = _rows(
             notices_set_wishes""",
         "reviewer": """
             people_enrol people_begin_enrolment approvals_edits_preview approvals_edits_edit
-            standing_approvals_propose standing_approvals_answer standing_approvals_resume""",
+            standing_approvals_propose standing_approvals_answer standing_approvals_resume
+            standing_approvals_give_time_boxed_pass""",
         "reviewer operator": """
             approvals_assignment_claim approvals_assignment_release approvals_assignment_assign
             approvals_assignment_ask approvals_challenge approvals_confirm standing_approvals_pause
-            standing_approvals_end""",
+            standing_approvals_end standing_approvals_revoke_time_boxed_pass""",
         "reviewer operator compliance": "approvals_assignment_comment approvals_comment approvals_add_evidence",
         "reviewer operator compliance administrator": "break_glass_review incidents_comment",
         "operator": """
@@ -194,7 +195,8 @@ OPERATIONS: Final = _rows(
 FRESH_PROOF: Final = _names(
     """
     retention_confirm retention_confirm_policy people_change people_answer_proposal
-    standing_approvals_answer standing_approvals_resume releases_sign releases_promote
+    standing_approvals_answer standing_approvals_resume standing_approvals_give_time_boxed_pass
+    releases_sign releases_promote
     releases_roll_back_contract registry_answer_contract registry_retire_contract systems_answer_system"""
 )
 """Writes for which somebody proves once more who they are: nothing is written without it, nor with a wrong one."""

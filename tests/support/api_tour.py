@@ -345,9 +345,10 @@ def let_through(shop: Workshop) -> None:
 
 def agree(shop: Workshop, clock: Clock, watched: Callable[[Api], Any]) -> None:
     """Three deletions are approved and verified; two people agree to a standing approval, pause it, let it go on, end
-    it.
+    it; one of them gives a time-boxed pass.
     """
-    document = {"standing_approvals": {"after": 3, "irreversible": True}}
+    boxes = {"most_minutes": 30, "most_count": 5}
+    document = {"standing_approvals": {"after": 3, "irreversible": True, "time_boxes": boxes}}
     shop.operator_key.release("approval", {"version": "standing", "document": document})
     known = {each["name"]: each for each in shop.operator_key.get("/systems").json()["items"]}
     root = Path(known["documents"]["settings"]["root"])
@@ -375,6 +376,18 @@ def agree(shop: Workshop, clock: Clock, watched: Callable[[Api], Any]) -> None:
     shop.reviewer.post(f"{path}/answer", {"agree": True} | word)
     shop.reviewer.get("/standing-approvals")
     second.post(f"{path}/end", {"reason": "The folder is empty."})
+    give_time_boxed_pass(shop, second)
+
+
+def give_time_boxed_pass(shop: Workshop, reviewer: Any) -> None:
+    """A reviewer alone lets deletions in a folder through for a quarter of an hour, one passes, and it is revoked."""
+    approval = shop.approval_of(shop.propose(path="old/boxed-1.md"))["approval_id"]
+    wanted = {"minutes": 15, "count": 2, "reason": "The folder is emptied now.", "password": PASSWORD}
+    made = reviewer.post(f"/approvals/{approval}/time-boxed-pass", wanted).json()
+    shop.propose(path="old/boxed-2.md")
+    path = f"/standing-approvals/{made['standing_approval_id']}"
+    assert shop.reviewer.get(path).json()["used_count"] == 1
+    reviewer.post(f"{path}/revoke", {"reason": "It is done."})
 
 
 def sign(shop: Workshop) -> None:

@@ -276,7 +276,7 @@ def _draft_validation(
         at=at,
     )
     if approval is not None and match is not None:
-        return approval, [*drafts, validated, draft_grant(validated.head, approval, at=at)]
+        return approval, [*drafts, validated, draft_grant(validated.head, approval, match, at=at)]
     readings = (
         [draft_reading_request(validated.head, approval, verdict.contract, at=at)] if approval and prepare else []
     )

@@ -112,6 +112,12 @@ SCHEMA: dict[str, Any] = _object(
             "most_days": {"type": "integer", "minimum": 1, "maximum": 365},
             "irreversible": {"type": "boolean"},
             "always_ask": _list({"type": "string", "minLength": 1, "maxLength": 128}, most=100),
+            "time_boxes": _object(
+                "most_minutes",
+                "most_count",
+                most_minutes={"type": "integer", "minimum": 1, "maximum": 60},
+                most_count={"type": "integer", "minimum": 1, "maximum": 1000},
+            ),
         },
     },
     privacy=_object(

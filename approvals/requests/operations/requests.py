@@ -120,7 +120,7 @@ def request_approval(
     if match is not None:
         _approve_by_standing(approval, match, at=at)
         defer(insert_call(*evidence, approval, _release_deadline_row(approval)))
-        return approval, [_draft_request(approval, found, at=at), *use_standing(match, approval, at=at)]
+        return approval, [_draft_request(approval, found, match=match, at=at), *use_standing(match, approval, at=at)]
     due = [Deadline(tenant_id=tenant_id, subject_id=approval.id, what="prepare", due_at=ready_by)]
     rows = due if prepare else _deadline_rows(approval, rules_of(version), at=at)
     defer(insert_call(*evidence, approval, *rows))
@@ -144,13 +144,15 @@ def release_deadline(terms: quorum.ApprovalTerms, *, decided_at: datetime) -> da
     return first + timedelta(seconds=terms.release_within_s)
 
 
-def draft_grant(head: ledger.SubjectHead, approval: Approval, *, at: datetime) -> ledger.EventDraft:
+def draft_grant(
+    head: ledger.SubjectHead, approval: Approval, match: StandingMatch, *, at: datetime
+) -> ledger.EventDraft:
     """The event of an action that a standing approval covers."""
     assert approval.release_by is not None
     detail = {
         "approval_id": str(approval.id),
-        "standing_approval_id": str(approval.standing_id),
         "release_by": instant(approval.release_by),
+        **match.detail,
     }
     event = ledger.NewEvent(kind="approval_granted", changes={"approval": approval_block(approval)}, detail=detail)
     return ledger.draft_event(head, event, actor=ledger.SYSTEM, at=at)
@@ -182,8 +184,8 @@ def request_after_preflight(
     if match is not None:
         _approve_by_standing(approval, match, at=at)
         action = ledger.lock_subject(tenant_id=approval.tenant_id, subject_id=approval.action_id, kind="action")
-        events = [_draft_request(approval, found, head=head, at=at), *use_standing(match, approval, at=at)]
-        ledger.write_events(*events, draft_grant(action, approval, at=at))
+        passed = _draft_request(approval, found, match=match, head=head, at=at)
+        ledger.write_events(passed, *use_standing(match, approval, at=at), draft_grant(action, approval, match, at=at))
         changes |= {name: getattr(approval, name) for name in ("state", "standing_id", "decided_at", "release_by")}
         Approval.objects.filter(tenant_id=approval.tenant_id, id=approval.id).update(**changes)
         Deadline.objects.filter(subject_id=approval.id).delete()
@@ -241,7 +243,12 @@ def _apply_preflight(approval: Approval, found: PreflightResult | None, rules: p
 
 
 def _draft_request(
-    approval: Approval, found: PreflightResult | None, *, at: datetime, head: ledger.SubjectHead | None = None
+    approval: Approval,
+    found: PreflightResult | None,
+    *,
+    at: datetime,
+    match: StandingMatch | None = None,
+    head: ledger.SubjectHead | None = None,
 ) -> ledger.EventDraft:
     detail: dict[str, Any] = {
         "action_id": str(approval.action_id),
@@ -256,8 +263,8 @@ def _draft_request(
         "requester": str(approval.requester),
         "editor": str(approval.editor) if approval.editor else None,
     }
-    if approval.standing_id is not None and approval.release_by is not None:
-        detail |= {"standing_approval_id": str(approval.standing_id), "release_by": instant(approval.release_by)}
+    if match is not None and approval.release_by is not None:
+        detail |= {"release_by": instant(approval.release_by), **match.detail}
     if found is not None:
         detail["before"] = {
             "baseline": str(found.pointer) if found.pointer else None,

@@ -81,6 +81,14 @@ def propose(
         proposed_at=at,
     )
     insert(row)
+    write_terms("standing_approval_proposed", row, evidence_class=evidence_class, by=by, at=at)
+    return row
+
+
+def write_terms(
+    kind: str, row: StandingApproval, *, evidence_class: str, by: ledger.Actor, at: datetime, **more: Any
+) -> None:
+    """Write the first event of a standing approval, which has everything that it allows."""
     told = {
         "shape": row.shape,
         "shape_digest": row.shape_digest,
@@ -89,18 +97,15 @@ def propose(
         "ends_at": instant(row.ends_at),
         "evidence": row.evidence,
         "approvers": row.approvers,
-        **_ballot_detail(ballot, reason, row.policies),
+        "person": str(row.proposed_person),
+        "evidence_class": evidence_class,
+        "reason": row.reason,
+        "policies": dict(row.policies),
     }
-    happening = ledger.NewEvent(
-        kind="standing_approval_proposed",
-        to=StandingState.PROPOSED,
-        detail=told,
-        digests={"contract": scope.contract_digest, **row.policies},
-    )
-    ledger.append(
-        ledger.SubjectHead(tenant_id=tenant_id, id=row.id, kind="standing_approval"), happening, actor=by, at=at
-    )
-    return row
+    digests = {"contract": row.shape["contract_digest"], **row.policies}
+    happening = ledger.NewEvent(kind=kind, to=row.state, detail=told | more, digests=digests)
+    head = ledger.SubjectHead(tenant_id=row.tenant_id, id=row.id, kind="standing_approval")
+    ledger.append(head, happening, actor=by, at=at)
 
 
 def answer(
@@ -145,6 +150,10 @@ def propose_resume(
 ) -> StandingApproval:
     """Propose to resume a paused standing approval under the policies now in force."""
     head, row = lock_standing(tenant_id, standing_id, StandingState.PAUSED)
+    if row.is_time_boxed:
+        raise NotInThisState(
+            "A time-boxed pass is not resumed. End it; another can be given from a request that waits."
+        )
     if row.pause_reason not in standing.RESUMABLE or row.ends_at <= at:
         raise NotInThisState("It must be earned anew: it was paused because of an action, its contract or its agent.")
     row.policies = offers.policy_digests(catalogue_queries.active_policies(tenant_id))
@@ -182,7 +191,15 @@ def pause(*, tenant_id: UUID, standing_id: UUID, reason: str, by: ledger.Actor, 
     return row
 
 
-def end(*, tenant_id: UUID, standing_id: UUID, reason: str, by: ledger.Actor, at: datetime) -> StandingApproval:
+def end(
+    *,
+    tenant_id: UUID,
+    standing_id: UUID,
+    reason: str,
+    by: ledger.Actor,
+    at: datetime,
+    kind: str = "standing_approval_ended",
+) -> StandingApproval:
     """End a standing approval, or withdraw a proposal: no further action passes or starts under it."""
     head, row = lock_standing(
         tenant_id, standing_id, StandingState.PROPOSED, StandingState.ACTIVE, StandingState.PAUSED
@@ -191,7 +208,7 @@ def end(*, tenant_id: UUID, standing_id: UUID, reason: str, by: ledger.Actor, at
     detail = {"because": EndReason.BY_HAND, "reason": reason}
     ledger.append(
         head,
-        ledger.NewEvent(kind="standing_approval_ended", to=StandingState.ENDED, detail=detail),
+        ledger.NewEvent(kind=kind, to=StandingState.ENDED, detail=detail),
         actor=by,
         at=at,
     )

@@ -26,6 +26,7 @@ from ledger.catalogue import queries as catalogue_queries
 from ledger.db import insert
 from ledger.record import operations as ledger
 from ledger.record.rules.canonical import parse
+from ledger.record.rules.envelope import instant
 
 OPEN_INCIDENTS = Callable[[UUID, Collection[UUID]], UUID | None]
 
@@ -37,6 +38,14 @@ class StandingMatch:
     head: ledger.SubjectHead
     row: StandingApproval
     minor: int
+
+    @property
+    def detail(self) -> dict[str, Any]:
+        """The reference in the events of an action and its approval; of a time-boxed pass with its giver and end."""
+        told: dict[str, Any] = {"standing_approval_id": str(self.row.id)}
+        if self.row.is_time_boxed:
+            told["time_box"] = {"by": str(self.row.proposed_by), "until": instant(self.row.ends_at)}
+        return told
 
 
 def find_standing(
@@ -55,15 +64,13 @@ def find_standing(
 
     Nothing of the standing approval changes here; `use_standing` does that, in the same transaction.
     """
-    if rules.standing is None or session.undisclosed_attempts or session.drifts:
-        return None
-    if standing.reason_for_a_person(rules.standing, tool=tool, reasons=demand.reasons, terms=demand.terms):
+    if rules.standing is None:
         return None
     arguments = parse(payload)
     waiting = queries.active_for(session.tenant_id, agent=session.agent_id, tool=tool)
     if not waiting or not isinstance(arguments, dict):
         return None
-    if find_contradictions(arguments, [AgentStatement("goal", goal) for goal in goals if goal]):
+    if reason_for_a_person(session, tool=tool, arguments=arguments, goals=goals, demand=demand, rules=rules):
         return None
     scope = shapes.scope_of(
         agent=session.agent_id,
@@ -76,6 +83,25 @@ def find_standing(
     minor = money_amount(arguments).get("minor", 0)
     matches = (_match(session.tenant_id, each, scope, arguments, minor, at=at) for each in waiting)
     return next((match for match in matches if match is not None), None)
+
+
+def reason_for_a_person(
+    session: Session,
+    *,
+    tool: str,
+    arguments: Mapping[str, Any],
+    goals: Collection[str],
+    demand: PolicyDecision,
+    rules: ApprovalPolicy,
+) -> str:
+    """The reason why people are asked about this call each time; empty if a standing approval may cover it."""
+    if why := standing.reason_for_a_person(rules.standing, tool=tool, reasons=demand.reasons, terms=demand.terms):
+        return why
+    if session.undisclosed_attempts or session.drifts:
+        return "Its session tried a tool that it was not given, or strayed from its goal."
+    if find_contradictions(arguments, [AgentStatement("goal", goal) for goal in goals if goal]):
+        return "Its goal contradicts its payload."
+    return ""
 
 
 def _match(
@@ -185,10 +211,13 @@ def check_standing(
         if found is not None:
             words = standing.PAUSE_SENTENCES[found.reason]
             pause_standing(head, row, found, words=words, by=ledger.SYSTEM, at=at)
-    if row.state in (StandingState.ACTIVE, StandingState.PROPOSED) and row.ends_at <= at:
-        ledger.write_events(_end_standing(head, row, EndReason.DATE, at=at))
-        return None
     wants_case = row.state == StandingState.PAUSED and row.case_id is None and row.pause_reason != PauseReason.BY_HAND
+    # The request that a time-boxed pass was given from still waits for people: a case about it would ask them twice.
+    if wants_case and row.is_time_boxed and not row.pause_action and not queries.passes(tenant_id, row.id):
+        wants_case = False
+    ending = (StandingState.ACTIVE, StandingState.PROPOSED, *([StandingState.PAUSED] if row.is_time_boxed else []))
+    if row.state in ending and row.ends_at <= at and not wants_case:
+        ledger.write_events(_end_standing(head, row, EndReason.DATE, at=at))
     return row if wants_case else None
 
 

@@ -17,6 +17,9 @@
    any change of the contract, the agent or a policy.
 7. What was paused because of an action, the contract or the agent is never taken up again: it must be earned anew. The
    rest goes on when two persons agree again, and never by itself.
+8. A time-boxed pass is a standing approval that one person gives from one request that waits for their vote: for an
+   hour at most, with a count, only where the policy has `time_boxes`, and only where rule 3 leaves it and their vote
+   alone would approve such a call. It is never resumed, and nothing passes or starts under it after its end.
 """
 
 from __future__ import annotations
@@ -105,10 +108,24 @@ class BudgetOutsidePolicy(Refused):
     status = 422
 
 
+class TimeBoxNotAllowed(Refused):
+    """No time-boxed pass can be given from this request."""
+
+    code = "TIME_BOX_NOT_ALLOWED"
+
+
 class NotInThisState(Refused):
     """A standing approval in this state does not allow that."""
 
     code = "WRONG_STATE"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimeBoxPolicy:
+    """The limits of a time-boxed pass (rule 8)."""
+
+    most_minutes: int
+    most_count: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,12 +137,20 @@ class StandingPolicy:
     most_days: int = 30
     irreversible: bool = False
     always_ask: frozenset[str] = frozenset()
+    time_boxes: TimeBoxPolicy | None = None
 
 
 def read_policy(document: Mapping[str, Any]) -> StandingPolicy | None:
     """The block `standing_approvals` of an approval policy's document (rule 1)."""
     said = document.get("standing_approvals")
-    return None if said is None else StandingPolicy(**{**said, "always_ask": frozenset(said.get("always_ask", ()))})
+    if said is None:
+        return None
+    boxes = said.get("time_boxes")
+    read = {
+        "always_ask": frozenset(said.get("always_ask", ())),
+        "time_boxes": None if boxes is None else TimeBoxPolicy(**boxes),
+    }
+    return StandingPolicy(**{**said, **read})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -251,6 +276,21 @@ def check_budget(wanted: StandingBudget, shape: Shape, policy: StandingPolicy, *
         )
 
 
+def check_time_box(*, minutes: int, count: int, policy: TimeBoxPolicy) -> None:
+    """Refuse a time box outside the policy, with every fault (rule 8)."""
+    limits = {
+        "/minutes": (minutes, policy.most_minutes, "It lasts between 1 and {} minutes."),
+        "/count": (count, policy.most_count, "Between 1 and {} actions may pass."),
+    }
+    faults = [
+        {"path": path, "code": "BUDGET", "detail": text.format(most)}
+        for path, (wanted, most, text) in limits.items()
+        if not 1 <= wanted <= most
+    ]
+    if faults:
+        raise BudgetOutsidePolicy(errors=faults)
+
+
 def has_room(budget: StandingBudget, *, used_count: int, used_minor: int, minor: int, at: datetime) -> bool:
     """Return whether one more action of this amount fits the budget now."""
     if at >= budget.ends_at or used_count >= budget.count:
@@ -263,8 +303,12 @@ def is_spent(budget: StandingBudget, *, used_count: int, used_minor: int) -> boo
     return used_count >= budget.count or (budget.sum_minor is not None and used_minor >= budget.sum_minor)
 
 
-def authorises_start(state: str, ended_because: str) -> bool:
-    """Return whether actions that passed under it may still start; after it was stopped they may not."""
+def authorises_start(state: str, ended_because: str, *, starts_before: datetime | None, at: datetime) -> bool:
+    """Return whether actions that passed under it may still start; after it was stopped they may not, nor after the
+    end of a time box (`starts_before`).
+    """
+    if starts_before is not None and at >= starts_before:
+        return False
     return state == StandingState.ACTIVE or (
         state == StandingState.ENDED and ended_because in (EndReason.DATE, EndReason.BUDGET)
     )

@@ -107,7 +107,10 @@ def revalidation_refusal(
     if approval.standing_id is not None:
         standing_approval = queries.standing_approval(approval.tenant_id, approval.standing_id)
         if standing_approval is None or not standing.authorises_start(
-            standing_approval.state, standing_approval.ended_because
+            standing_approval.state,
+            standing_approval.ended_because,
+            starts_before=standing_approval.ends_at if standing_approval.is_time_boxed else None,
+            at=at,
         ):
             return StandingApprovalStopped()
     votes_count = not approval.emergency and approval.standing_id is None

@@ -39,6 +39,7 @@ from ledger.record.rules.envelope import instant
 from ledger.record.rules.outcomes import AS_REQUESTED
 
 if TYPE_CHECKING:
+    from approvals.models import StandingPass
     from ledger.models import Action
 
 router = Router(tags=["Actions"])
@@ -134,6 +135,7 @@ def _authorisation(action: Action, shown: schemas.Action) -> dict[str, Any]:
     passed = standing.pass_of(action.tenant_id, action.id)
     return {
         "by": "people" if passed is None else "standing_approval",
+        **({} if passed is None else {"standing_approval": _standing_approval(passed)}),
         "decision": shown.approval.decision,
         "votes": [
             {
@@ -145,6 +147,20 @@ def _authorisation(action: Action, shown: schemas.Action) -> dict[str, Any]:
             }
             for each in votes.votes_of(action.tenant_id, action.approval_id)
         ],
+    }
+
+
+def _standing_approval(passed: StandingPass) -> dict[str, Any]:
+    """The standing approval or time-boxed pass of an action: by whom, until when, and which pass of it."""
+    row = standing.standing_approval(passed.tenant_id, passed.standing_id)
+    assert row is not None
+    return {
+        "id": str(row.id),
+        "time_boxed": row.is_time_boxed,
+        "by": [str(each) for each in (row.proposed_by, row.answered_by) if each],
+        "until": instant(row.ends_at),
+        "number": passed.number,
+        "of": row.max_count,
     }
 
 

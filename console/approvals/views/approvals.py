@@ -14,6 +14,9 @@ from console.actions.erased_pages import erased_page
 from console.approvals import queue, verbs
 from console.approvals.context import approval_context
 from console.edge.http import TenantRequest, in_tenant, record_page_view
+from console.standing_approvals.context import time_box_notices
+from console.standing_approvals.time_box import time_box_panel
+from console.verbs.form import BodyForm
 from console.web.forms import VoteForm
 from ledger.record.rules.refusals import Refused
 
@@ -28,7 +31,13 @@ def approval(request: TenantRequest, approval_id: UUID) -> HttpResponse:
 
 
 def render_approval(
-    request: TenantRequest, approval_id: UUID, form: VoteForm, *, status: int = 200, refusal: Refused | None = None
+    request: TenantRequest,
+    approval_id: UUID,
+    form: VoteForm,
+    *,
+    status: int = 200,
+    refusal: Refused | None = None,
+    time_box: BodyForm | None = None,
 ) -> HttpResponse:
     """The page of one approval, with the typed text and the reason of a refusal."""
     found = approvals.approval(request.tenant.id, approval_id)
@@ -44,6 +53,8 @@ def render_approval(
         "work": queue.assignment_panel(request, found, eligible, shown["names"]),
         "said": verbs.COMMENT.form(auto_id="said-%s"),
         "refusal": refusal,
+        "time_box": time_box_panel(request, found, form=time_box),
+        "time_boxes": time_box_notices(request),
     }
     name = "approvals/_detail.html" if request.htmx else "approvals/detail.html"
     return render(request, name, context, status=status)

@@ -21,6 +21,7 @@ from console.approvals import queue
 from console.approvals.forms import QueueFilter
 from console.approvals.queue import QueueCard, queue_cards
 from console.edge.http import TenantRequest, in_tenant
+from console.standing_approvals.context import time_box_notices
 from console.web import labels
 from console.web.list_page import Column, ListPage, list_context, pager_context
 from console.web.spreadsheets import MOST_EXPORTED
@@ -69,6 +70,7 @@ def inbox(request: TenantRequest) -> HttpResponse:
         raise Http404
     context = _waiting(request) if tab == "" else _decided_tab(request, tab)
     context |= {"here": "approvals", "tabs": _tabs(request, tab), **list_context(request, APPROVALS_LIST)}
+    context["time_boxes"] = time_box_notices(request)
     return render(request, "approvals/_list.html" if request.htmx else "approvals/list.html", context)
 
 

@@ -350,6 +350,7 @@ MACHINES: dict[str, frozenset[tuple[str, str]]] = {
     "standing_approval": frozenset(
         {
             ("", "PROPOSED"),
+            ("", "ACTIVE"),
             ("PROPOSED", "ACTIVE"),
             ("PROPOSED", "DECLINED"),
             ("PROPOSED", "ENDED"),

@@ -47,6 +47,7 @@ class Permission(StrEnum):
     WAITING = "WAITING"
     APPROVED = "APPROVED"
     STANDING = "STANDING"
+    TIME_BOXED = "TIME_BOXED"
     BLOCKED = "BLOCKED"
     BLOCKED_BY_PREFLIGHT = "BLOCKED_BY_PREFLIGHT"
     BLOCKED_BY_AUTONOMY = "BLOCKED_BY_AUTONOMY"
@@ -378,7 +379,8 @@ class _Fold:
         elif event.kind in ("approval_asked_again", "approval_revalidated"):
             how = Permission.WAITING
         elif event.kind == "approval_granted":
-            how = Permission.STANDING if detail.get("standing_approval_id") else Permission.APPROVED
+            passed = Permission.TIME_BOXED if detail.get("time_box") else Permission.STANDING
+            how = passed if detail.get("standing_approval_id") else Permission.APPROVED
         else:
             how = _ENDS.get(event.kind)
         if how is not None:

@@ -115,6 +115,7 @@ _AUTHORIZED: Final[Mapping[Permission, tuple[str, OutcomeFamily]]] = {
     Permission.WAITING: ("Waiting for approval", _F.WAITING),
     Permission.APPROVED: ("Approved", _F.TRUE),
     Permission.STANDING: ("Passed under a standing approval", _F.TRUE),
+    Permission.TIME_BOXED: ("Passed under a time-boxed pass", _F.TRUE),
     Permission.BLOCKED: ("Blocked by the gate", _F.FALSE),
     Permission.BLOCKED_BY_PREFLIGHT: ("Blocked by preflight", _F.FALSE),
     Permission.BLOCKED_BY_AUTONOMY: ("Blocked by the autonomy policy", _F.FALSE),
@@ -127,15 +128,15 @@ _AUTHORIZED: Final[Mapping[Permission, tuple[str, OutcomeFamily]]] = {
     Permission.OUTAGE: ("Ended: its system did not answer in time", _F.FALSE),
 }
 _PREPARING: Final = ("Target being read first", _F.WAITING)
-_GRANTED: Final = frozenset({Permission.APPROVED, Permission.STANDING})
-_OPEN: Final = _GRANTED | {Permission.UNCHECKED, Permission.NOT_NEEDED, Permission.WAITING}
+GRANTED: Final = frozenset({Permission.APPROVED, Permission.STANDING, Permission.TIME_BOXED})
+_OPEN: Final = GRANTED | {Permission.UNCHECKED, Permission.NOT_NEEDED, Permission.WAITING}
 
 
 def authorization(facts: Facts, *, preparing: bool = False) -> Wording:
     """Return the first axis; `preparing`: its approval waits for a reading of the target before people are asked."""
     given = facts.authorization
     text, family = _PREPARING if preparing and given.how is Permission.WAITING else _AUTHORIZED[given.how]
-    claim = Claim.APPROVED if given.how in _GRANTED else None if given.how in _OPEN else Claim.ENDED_UNSTARTED
+    claim = Claim.APPROVED if given.how in GRANTED else None if given.how in _OPEN else Claim.ENDED_UNSTARTED
     return Wording(text, family, ((claim, given.seqs),) if claim else ())
 
 

@@ -244,3 +244,13 @@ def test_the_rows_of_a_tenant_are_compared_with_the_built_in_ones():
 )
 def test_durations_are_written_exactly(seconds: int, words: str):
     assert exact_duration(seconds) == words
+
+
+def test_a_policy_says_whether_one_person_may_let_calls_through_for_a_while():
+    none = "Nobody may let calls through alone for a while: there are no time-boxed passes."
+    assert said("approval", {"standing_approvals": {}}, "Standing approvals")[-1] == none
+    rule = {"time_boxes": {"most_minutes": 30, "most_count": 1}}
+    assert said("approval", {"standing_approvals": rule}, "Standing approvals")[-1] == (
+        "One person whose vote would be enough may let calls of one shape pass without a vote each, for at most"
+        " 30 minutes and 1 call."
+    )

@@ -8,6 +8,7 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,9 @@ from hypothesis import strategies as st
 from ledger import verify_bundle
 from ledger.exports.rules.bundles import OpenedCommitment, lost_line
 from ledger.record.rules import envelope, lifecycle
+from ledger.record.rules.envelope import instant
 from ledger.verify_bundle import Report, Verdict, consistent, verify
+from tests.support import bundles
 from tests.support.bundles import (
     LOG_KEY,
     ORIGIN,
@@ -716,6 +719,48 @@ def test_an_action_without_votes_needs_a_standing_approval_in_force():
     hidden = checked(draft(written(OFFERED, AGREED, ASKED, PASSED), withheld=frozenset({0, 1})))
     assert hidden.worst is Verdict.VERIFIED
     assert hidden.looked["subjects"] == "1 passes whose standing approval is not visible, 1 subjects"
+
+
+def boxed(*, seconds: float = 3600, most: object = 2, **said: object) -> tuple[str, str, str, dict[str, object]]:
+    """The first event of a log: a time-boxed pass for so many seconds. Each event is one second after the other."""
+    detail = {"person": "human-x", "ends_at": instant(bundles.START + timedelta(seconds=seconds)), "max_count": most}
+    return ("standing_approval/s", "time_boxed_pass_given", "ACTIVE", {"by": ("person", "x"), "detail": detail} | said)
+
+
+USED = ("standing_approval/s", "standing_approval_used", "ACTIVE", {"by": SYSTEM, "detail": {"action_id": "a"}})
+
+
+def test_an_action_under_a_time_boxed_pass_rests_on_one_person():
+    report = story(boxed(), PASSED, USED)
+    assert report.worst is Verdict.VERIFIED
+    assert report.looked["subjects"] == "2 subjects"
+
+
+def test_a_forged_time_boxed_pass_is_refused():
+    paused = ("standing_approval/s", "standing_approval_paused", "PAUSED", {})
+    proposed = ("standing_approval/s", "standing_approval_resume_proposed", "PROPOSED", {"by": ("person", "x")})
+    begins = "a standing approval begins as a proposal, or as the time-boxed pass of a person"
+    for says, steps in (
+        ("a time-boxed pass lasts for an hour at most", [boxed(seconds=3601)]),
+        ("a time-boxed pass lasts for an hour at most", [boxed(seconds=0)]),
+        ("a time-boxed pass lasts for an hour at most", [boxed(detail={"max_count": 2})]),
+        ("a time-boxed pass is for a number of calls", [boxed(most=0)]),
+        ("a time-boxed pass is for a number of calls", [boxed(most=None)]),
+        (begins, [boxed(by=SYSTEM)]),
+        (begins, [AGREED]),
+        ("it passed under a time-boxed pass that was over", [boxed(seconds=1), PASSED]),
+        ("it passed under a time-boxed pass that was over", [boxed(seconds=1), USED]),
+        ("more passed under a time-boxed pass than it allows", [boxed(), USED, USED, USED]),
+        ("a time-boxed pass is never resumed", [boxed(), paused, proposed]),
+    ):
+        report = story(*steps)
+        assert report.worst is Verdict.BROKEN, says
+        assert says in lines_of(report)
+
+
+def test_the_bounds_of_a_withheld_time_boxed_pass_are_unknown_and_not_a_fault():
+    hidden = checked(draft(written(boxed(seconds=9000), PASSED, USED), withheld=frozenset({0})))
+    assert hidden.worst is Verdict.VERIFIED
 
 
 def test_a_second_start_requires_a_new_grant_and_approval():

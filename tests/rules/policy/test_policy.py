@@ -448,3 +448,33 @@ def test_a_grant_never_outlives_its_approval():
 
     assert PLAIN.grant_expiry(minted_at=NOW, release_by=soon) == soon
     assert PLAIN.grant_expiry(minted_at=NOW, release_by=None) == NOW + timedelta(seconds=120)
+
+
+@pytest.mark.parametrize(
+    "boxes",
+    [
+        {},
+        {"most_minutes": 30},
+        {"most_count": 3},
+        {"most_minutes": 61, "most_count": 3},
+        {"most_minutes": 0, "most_count": 3},
+        {"most_minutes": 30, "most_count": 0},
+        {"most_minutes": 30, "most_count": 3, "approve": True},
+    ],
+)
+def test_time_boxed_passes_have_both_limits_and_last_for_an_hour_at_most(boxes):
+    with pytest.raises(BadPolicy):
+        policy.parse({"version": "1", "standing_approvals": {"time_boxes": boxes}})
+    longest = policy.parse(
+        {"version": "1", "standing_approvals": {"time_boxes": {"most_minutes": 60, "most_count": 9}}}
+    )
+    assert longest.standing is not None
+    assert longest.standing.time_boxes is not None
+    assert (longest.standing.time_boxes.most_minutes, longest.standing.time_boxes.most_count) == (60, 9)
+
+
+def test_without_a_word_about_them_there_are_no_time_boxed_passes():
+    assert PLAIN.standing is None
+    asked = policy.parse({"version": "1", "standing_approvals": {}})
+    assert asked.standing is not None
+    assert asked.standing.time_boxes is None

@@ -233,11 +233,12 @@ def test_every_state_is_reachable(kind):
 @pytest.mark.parametrize("kind", sorted(MACHINES))
 def test_each_kind_of_subject_has_its_number_of_initial_states(kind):
     """An approval is asked at once, or after its target was read, or not at all, where a standing one covers it; a
-    weaker contract waits for a second person; a version of a policy is in force, or tried on some actions first.
+    weaker contract waits for a second person; a version of a policy is in force, or tried on some actions first; a
+    standing approval is proposed, or given as a time-boxed pass.
     """
     begun = {target for start, target in MACHINES[kind] if start == ""}
     more = {"approval": {"PREPARING", "REQUESTED", "APPROVED"}, "contract": {"REGISTERED", "PENDING"}}
-    more["policy"] = {"ACTIVE", "CANARY"}
+    more |= {"policy": {"ACTIVE", "CANARY"}, "standing_approval": {"PROPOSED", "ACTIVE"}}
     assert begun == more[kind] if kind in more else len(begun) == 1
 
 

@@ -74,6 +74,7 @@ DECIDED = {
     "WAITING": "Waiting for approval",
     "APPROVED": "Approved",
     "STANDING": "Passed under a standing approval",
+    "TIME_BOXED": "Passed under a time-boxed pass",
     "BLOCKED": "Blocked by the gate",
     "BLOCKED_BY_PREFLIGHT": "Blocked by preflight",
     "BLOCKED_BY_AUTONOMY": "Blocked by the autonomy policy",
@@ -110,7 +111,7 @@ def test_a_decision_refers_to_the_event_that_supports_it() -> None:
 
     granted = {how for how in Permission if claims(how) == ((Claim.APPROVED, (2,)),)}
     ended = {how for how in Permission if claims(how) == ((Claim.ENDED_UNSTARTED, (2,)),)}
-    assert granted == {Permission.APPROVED, Permission.STANDING}
+    assert granted == {Permission.APPROVED, Permission.STANDING, Permission.TIME_BOXED}
     assert set(Permission) - granted - ended == {Permission.UNCHECKED, Permission.NOT_NEEDED, Permission.WAITING}
 
 

@@ -18,6 +18,7 @@ from tests.web.writes.write import Ids, Write, post
 
 WORD = {"reason": "It is the same each day."}
 PROVEN = WORD | {"password": PASSWORD}
+BOX = WORD | {"minutes": 15, "count": 2}
 
 
 def _standing(day: Day, *steps: str) -> Ids:
@@ -30,6 +31,17 @@ def _standing(day: Day, *steps: str) -> Ids:
         body = {"answer": PROVEN | {"agree": True}, "pause": WORD}[step]
         post(day, f"/standing-approvals/{ids['standing_approval_id']}/{step}", body, "state", day.own["reviewer"])
     return ids
+
+
+def _request(day: Day) -> Ids:
+    """A request that waits for a vote."""
+    return {"approval_id": str(day.shop.approval_of(day.shop.propose(path="old/boxed.md"))["approval_id"])}
+
+
+def _time_box(day: Day) -> Ids:
+    """A time-boxed pass that a reviewer gave from a request."""
+    path = f"/approvals/{_request(day)['approval_id']}/time-boxed-pass"
+    return post(day, path, BOX | PROVEN, "standing_approval_id", day.own["reviewer"])
 
 
 def _of_standing(step: str, event: str, said: str, *steps: str, **given: Any) -> Write:
@@ -55,6 +67,29 @@ STANDING_APPROVALS = (
     _of_standing("resume", "resume_proposed", RESUMED, "answer", "pause"),
     _of_standing("pause", "paused", STOPPED, "answer"),
     _of_standing("end", "ended", STOPPED),
+    Write(
+        operation="standing_approvals_give_time_boxed_pass",
+        path="/approvals/{approval_id}/time-boxed-pass",
+        page="approval-time-boxed-pass",
+        events=("time_boxed_pass_given",),
+        said="Such calls pass without a vote now. This request still waits for a decision.",
+        begin=_request,
+        body=BOX,
+        form=BOX,
+        faults=({}, BOX | {"minutes": "61"}, BOX | {"count": "x"}, BOX | {"reason": "r" * 4001}),
+        makes=True,
+    ),
+    Write(
+        operation="standing_approvals_revoke_time_boxed_pass",
+        path="/standing-approvals/{standing_approval_id}/revoke",
+        page="standing-approval-revoke",
+        events=("time_boxed_pass_revoked",),
+        said="Revoked. Each call needs approval again.",
+        begin=_time_box,
+        body=WORD,
+        form=WORD,
+        faults=({"reason": "r" * 4001},),
+    ),
 )
 
 
