@@ -30,22 +30,28 @@ from approvals.execution.operations.executors import check_may_start, owned_exec
 from approvals.execution.operations.ready_actions import ClaimedAction
 from approvals.execution.operations.release_check import (
     ReleaseContext,
+    decision_state,
     grant_terms,
     known_heads,
     lock_context,
-    record_refusal,
-    state_refusal,
+    release_state,
     stored_payload,
 )
-from approvals.execution.queries import is_unverifiable
 from approvals.execution.rules import grants
+from approvals.execution.rules.conditions import (
+    AT_START,
+    Condition,
+    DuplicateBlocked,
+    ReleaseState,
+    refusal_at_start,
+)
 from approvals.execution.rules.grants import GrantInvalid
-from approvals.models import Approval, Attempt, Deadline, Grant
+from approvals.models import Attempt, Deadline, Grant
 from approvals.requests.operations.preflight import drift_refusal
 from approvals.requests.operations.requests import LIVE, approval_block, request_again, void_approval, void_grants
 from approvals.requests.queries import approvals
 from approvals.sessions.queries import disclosed_contract
-from approvals.voting.operations.decision import VotesFallen, revalidation_refusal
+from approvals.voting.operations.decision import VotesFallen
 from approvals.voting.operations.eligibility import Roster
 from approvals.voting.rules import binding
 from counterfoil_tlog.checkpoint import CheckpointBody
@@ -153,28 +159,10 @@ class GrantConsumed(Refused):
     code = "GRANT_CONSUMED"
 
 
-class DuplicateBlocked(Refused):
-    """A repeat is refused: the same operation is open, in doubt, or settled by a person as having taken effect."""
-
-    code = "DUPLICATE_BLOCKED"
-
-
-class RunTakenBack(Refused):
-    """This run is being rolled back; no new action starts in it."""
-
-    code = "RUN_TAKEN_BACK"
-
-
 class NotStartable(Refused):
     """Only a validated action can be started."""
 
     code = "NOT_STARTABLE"
-
-
-class SystemUnverifiable(Refused):
-    """The system that would verify the outcome is down, and the action is irreversible; it is held until then."""
-
-    code = "SYSTEM_UNVERIFIABLE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,14 +291,13 @@ def _start(
         at=at,
     )
     executor = check_may_start(context.executor, by)
-    behind = record_refusal(context, known)
-    if behind is not None:
-        raise behind
+    state = release_state(context, known, unverifiable, at=at)
+    _check_conditions(context, state, [Condition.RECORD])
     grant = _verify_grant(tenant_id, request, context.record.now)
     if executor.thumbprint != request.thumbprint:
         raise grants.GrantWrongExecutor
-    if (context.grant is None or context.grant.consumed_at is None) and context.agent_refusal is not None:
-        raise context.agent_refusal
+    if context.grant is None or context.grant.consumed_at is None:
+        _check_conditions(context, state, [Condition.AGENT])
     _check_unspent(context.grant, grant, context.record.now)
     if head.state != "VALIDATED" or head.entry is None:
         raise NotStartable
@@ -325,15 +312,21 @@ def _start(
         return changed
     if request.payload_hash is not None and request.payload_hash != context.action.payload_hash:
         return _fail_closed(head, context, grant, request, by=by, at=at)
-    _check_release(context, unverifiable, at=at)
-    locked = _lock_approval(head, context, at=at) if context.approval is not None else None
+    # What people decided is judged behind the lock of their approval.
+    _check_conditions(context, state, set(AT_START) - _BEHIND_APPROVAL)
+    locked = _lock_approval(head, context, state, at=at) if context.approval is not None else None
     if isinstance(locked, Refused):
         void_grants(tenant_id=tenant_id, action_id=head.id, at=at)
         return locked
     return _begin_execution(head, _VerifiedGrant(grant, context, payload), request, locked, by=by, at=at)
 
 
-def _lock_approval(head: ledger.SubjectHead, context: ReleaseContext, *, at: datetime) -> ledger.SubjectHead | Refused:
+_BEHIND_APPROVAL = {Condition.POLICY, Condition.VOTES, Condition.HOURS}
+
+
+def _lock_approval(
+    head: ledger.SubjectHead, context: ReleaseContext, state: ReleaseState, *, at: datetime
+) -> ledger.SubjectHead | Refused:
     """Lock the approval of a locked action; return the refusal if it no longer holds: its target changed, or its votes
     no longer count (B18).
     """
@@ -345,9 +338,8 @@ def _lock_approval(head: ledger.SubjectHead, context: ReleaseContext, *, at: dat
     locked, people = ledger.lock_and_read(
         *approvals.roster_calls(tenant_id, at), tenant_id=tenant_id, subject_id=approval.id, kind="approval"
     )
-    eligibility = replace(context, people=Roster.of(*people)).eligibility
-    in_force = context.record.policies["approval"].digest
-    refusal = revalidation_refusal(approval, at=at, context=eligibility, in_force=in_force)
+    context = replace(context, people=Roster.of(*people))
+    refusal = refusal_at_start(replace(state, decision=decision_state(context, at=at)), _BEHIND_APPROVAL)
     if isinstance(refusal, VotesFallen):
         request_again(head=head, action=context.action, why=refusal.detail, at=at)
     elif refusal is not None:
@@ -413,18 +405,13 @@ def _spend_grant(tenant_id: UUID, grant: grants.GrantClaims, request: StartReque
         raise grants.GrantExpired
 
 
-def _check_release(context: ReleaseContext, unverifiable: Collection[str], *, at: datetime) -> None:
-    """Check again, in this transaction, everything that was checked at the claim (R-AP-24)."""
-    if context.approval is not None:
-        _check_approval(context.action, context.approval, at=at)
-    if context.record.frozen:
-        raise binding.TargetFrozen
-    if context.record.unwinding:
-        raise RunTakenBack
-    if context.record.repeated:
-        raise DuplicateBlocked(_repeat_refusal(context.action, at=at))
-    if is_unverifiable(context.action, unverifiable):
-        raise SystemUnverifiable
+def _check_conditions(context: ReleaseContext, state: ReleaseState, among: Collection[Condition]) -> None:
+    """Raise the refusal of the first of these conditions that does not hold."""
+    refusal = refusal_at_start(state, among)
+    if isinstance(refusal, DuplicateBlocked):
+        raise DuplicateBlocked(_repeat_refusal(context.action, at=state.at))
+    if refusal is not None:
+        raise refusal
 
 
 def _repeat_refusal(action: Action, *, at: datetime) -> str:
@@ -437,16 +424,6 @@ def _repeat_refusal(action: Action, *, at: datetime) -> str:
         return f"The action {other.action_id} of the same operation may still take effect until {instant(other.until)}."
     ends = "an operator has settled it" if other.waits_for_a_person else "it has been verified"
     return f"The action {other.action_id} of the same operation is {other.state}; this one waits until {ends}."
-
-
-def _check_approval(action: Action, approval: Approval, *, at: datetime) -> None:
-    refusal = state_refusal(approval, at=at)
-    if refusal is not None:
-        raise refusal
-    if approval.payload_hash != action.payload_hash:
-        raise binding.PayloadChanged
-    if approval.contract_digest != action.contract_digest:
-        raise binding.ContractChanged
 
 
 def _begin_execution(

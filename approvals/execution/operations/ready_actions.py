@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -16,26 +16,29 @@ from approvals.execution.operations import grant_keys, read_first
 from approvals.execution.operations.executors import check_may_start, starting_executor
 from approvals.execution.operations.release_check import (
     ReleaseContext,
+    decision_state,
     grant_terms,
     known_heads,
     load_context,
-    record_refusal,
-    state_refusal,
+    release_state,
     stored_payload,
 )
-from approvals.execution.queries import is_unverifiable
 from approvals.execution.rules import grants
+from approvals.execution.rules.conditions import (
+    ASKED_AGAIN,
+    WAITED_FOR,
+    Condition,
+    ReleaseState,
+    unmet_conditions,
+)
 from approvals.models import Executor, Grant
 from approvals.policy.operations.policy_evaluation import reevaluate_policy
-from approvals.policy.rules import allowed_hours
 from approvals.requests.operations import clocks
 from approvals.requests.operations.preflight import drift_refusal
 from approvals.requests.operations.requests import lock_with_action, request_again, reserve_key
 from approvals.requests.queries import approvals
 from approvals.requests.rules import drift
-from approvals.voting.operations.decision import VotesFallen, revalidation_refusal
 from approvals.voting.operations.eligibility import Roster
-from approvals.voting.rules import quorum
 from counterfoil_tlog.checkpoint import CheckpointBody
 from ledger.actions.queries import actions
 from ledger.actions.queries import readings as readings_read
@@ -126,13 +129,13 @@ def _ready_action(
     at: datetime,
 ) -> ReadyAction:
     action = context.action
-    waits = ["record"] if record_refusal(context, known) is not None else []
-    waits += [*_blockers(context, unverifiable, is_late, at=at), *(["claim"] if context.reserved else [])]
-    if not waits:
+    state = _waiting_state(context, known=known, unverifiable=unverifiable, is_late=is_late, at=at)
+    unmet = list(unmet_conditions(state, WAITED_FOR))
+    if not unmet:
         entry = events.entry(action.tenant_id, action.id, action.seq) or {}
         must_read = _needs_baseline_reading(context, entry, at=at) or read_first.waits_for_reading(context, at=at)
-        waits = ["reading"] if must_read else []
-    return ReadyAction(action.id, action.tool, action.tool_version, tuple(waits))
+        unmet = list(unmet_conditions(replace(state, needs_reading=must_read), [Condition.READING]))
+    return ReadyAction(action.id, action.tool, action.tool_version, tuple(each.word for each in unmet))
 
 
 def _startable_actions(tenant_id: UUID, tools: list[str], *, only: Collection[UUID] | None) -> Iterator[UUID]:
@@ -149,30 +152,17 @@ def _log_lateness(tenant_id: UUID) -> Callable[[], bool]:
     return cache(lambda: log.lag(tenant_id).is_late)
 
 
-def _blockers(
-    context: ReleaseContext, unverifiable: Collection[str], is_late: Callable[[], bool], *, at: datetime
-) -> Iterator[str]:
-    """Return all reasons that keep an action from starting, other than claims and readings."""
-    action, facts, approval = context.action, context.record, context.approval
-    if approval is not None and approval.state != "APPROVED":
-        yield "approval"
-    elif context.waits_for_seal and facts.decided is None:
-        # Nothing runs on a vote that could still be unmade.
-        yield "seal"
-    elif not allowed_hours.are_open(quorum.read_terms(approval.terms).hours if approval is not None else (), at=at):
-        yield "hours"
-    stops = {
-        "agent": context.agent_refusal is not None,
-        # A version that was rolled back or retired starts nothing more.
-        "contract": facts.contract_digest is None,
-        "freeze": facts.frozen,
-        "unwinding": facts.unwinding,
-        "open_repeat": facts.repeated,
-        "back_off": action.blocks_until is not None and action.blocks_until > at,
-        "verification": is_unverifiable(action, unverifiable),
-        "log": action.reversibility == Reversibility.IRREVERSIBLE and is_late(),
-    }
-    yield from (word for word, holds in stops.items() if holds)
+def _waiting_state(
+    context: ReleaseContext,
+    *,
+    known: KnownHeads,
+    unverifiable: Collection[str],
+    is_late: Callable[[], bool],
+    at: datetime,
+) -> ReleaseState:
+    """The values by which the conditions are judged that an action waits for."""
+    log_late = context.action.reversibility == Reversibility.IRREVERSIBLE and is_late()
+    return release_state(context, known, unverifiable, log_late=log_late, at=at)
 
 
 def _needs_baseline_reading(context: ReleaseContext, entry: Any, *, at: datetime) -> bool:
@@ -213,21 +203,23 @@ def claim_actions(
     known = known_heads(tenant_id, seen)
     executor = starting_executor(tenant_id, executor_id, by)
     wanted = set(executor.tools) & set(tools if tools is not None else executor.tools)
-    is_late = _log_lateness(tenant_id)
+    judge = partial(_waiting_state, known=known, unverifiable=unverifiable, is_late=_log_lateness(tenant_id), at=at)
     claimed: list[ClaimedAction] = []
     behind: Refused | None = None
     for action_id in _startable_actions(tenant_id, sorted(wanted), only=only):
         if len(claimed) == limit:
             break
         context = load_context(tenant_id, action_id, at=at)
-        # Another executor may have claimed it since the page was read.
-        if context is None or context.reserved or any(_blockers(context, unverifiable, is_late, at=at)):
+        if context is None:
             continue
-        refusal = record_refusal(context, known)
-        if refusal is not None:
-            behind = refusal
+        state = judge(context)
+        # It was approved when it was listed; whether it still is shows behind its lock, once its clock is settled.
+        unmet = list(unmet_conditions(state, set(WAITED_FOR) - {Condition.APPROVAL}))
+        if unmet == [Condition.RECORD]:
+            behind = state.record
+        if unmet:
             continue
-        claim = _claim_action(executor, context, known.epoch, by=by, at=at)
+        claim = _claim_action(executor, context, known.epoch, judge, by=by, at=at)
         if claim is not None:
             claimed.append(claim)
     if behind is not None and not claimed:
@@ -236,7 +228,13 @@ def claim_actions(
 
 
 def _claim_action(
-    executor: Executor, context: ReleaseContext, epoch: int, *, by: ledger.Actor, at: datetime
+    executor: Executor,
+    context: ReleaseContext,
+    epoch: int,
+    judge: Callable[[ReleaseContext], ReleaseState],
+    *,
+    by: ledger.Actor,
+    at: datetime,
 ) -> ClaimedAction | None:
     """Lock an action and mint its grant; return None if it needs approval again or can no longer be claimed."""
     tenant_id, action, approval, locked = executor.tenant_id, context.action, context.approval, None
@@ -253,9 +251,12 @@ def _claim_action(
         return None
     if approval is not None and locked is not None:
         clocks.settle_clock_if_late(locked, approval, at=at)
-        if locked.state != "APPROVED" or state_refusal(approval, at=at) is not None:
+        if locked.state != "APPROVED":
             return None
-    minted = _grant_locked(executor, head, context, epoch, by=by, at=at)
+    state = judge(context)
+    if any(unmet_conditions(state, WAITED_FOR)):
+        return None
+    minted = _grant_locked(executor, head, context, state, epoch, by=by, at=at)
     if minted is None:
         return None
     defer(*minted.calls)
@@ -278,20 +279,27 @@ def grant_unclaimed(
     executor = check_may_start(context.executor, by)
     action = context.action
     is_ready = action.phase == action.state == "VALIDATED" and action.tool in executor.tools
-    if not is_ready or context.reserved:
+    if not is_ready:
         return None
-    if any(_blockers(context, unverifiable, _log_lateness(action.tenant_id), at=at)):
+    is_late = _log_lateness(action.tenant_id)
+    state = _waiting_state(context, known=known, unverifiable=unverifiable, is_late=is_late, at=at)
+    if any(unmet_conditions(state, WAITED_FOR)):
         return None
-    if record_refusal(context, known) is not None:
-        return None
-    return _grant_locked(executor, head, context, known.epoch, by=by, at=at)
+    return _grant_locked(executor, head, context, state, known.epoch, by=by, at=at)
 
 
 def _grant_locked(
-    executor: Executor, head: ledger.SubjectHead, context: ReleaseContext, epoch: int, *, by: ledger.Actor, at: datetime
+    executor: Executor,
+    head: ledger.SubjectHead,
+    context: ReleaseContext,
+    state: ReleaseState,
+    epoch: int,
+    *,
+    by: ledger.Actor,
+    at: datetime,
 ) -> MintedGrant | None:
-    """Mint the grant of a locked action; return None after requesting a reading or a new approval that it
-    needs first.
+    """Mint the grant of a locked action that waits for nothing; return None after requesting a reading or a new
+    approval that it needs first.
     """
     assert head.entry is not None
     if not read_first.settle_first(head, context, by=by, at=at):
@@ -299,16 +307,14 @@ def _grant_locked(
     if _needs_baseline_reading(context, head.entry, at=at):
         _request_reading(head, by=by, at=at)
         return None
-    refusal = None
-    if context.approval is not None:
-        in_force = context.record.policies["approval"].digest
-        refusal = revalidation_refusal(context.approval, at=at, context=context.eligibility, in_force=in_force)
-    if _must_ask_again(context, head.entry, at=at):
+    asks_now = context.approval is None and _policy_now_asks(context, head.entry, at=at)
+    decision = decision_state(context, asks_now=asks_now, at=at)
+    unmet = next(unmet_conditions(replace(state, decision=decision), ASKED_AGAIN), None)
+    if unmet is Condition.POLICY:
         request_again(head=head, action=context.action, at=at)
-        return None
-    if isinstance(refusal, VotesFallen):
-        request_again(head=head, action=context.action, why=refusal.detail, at=at)
-    if refusal is not None or drift_refusal(context.approval, at=at) is not None:
+    elif decision.refusal is not None:
+        request_again(head=head, action=context.action, why=decision.refusal.detail, at=at)
+    if unmet is not None or drift_refusal(context.approval, at=at) is not None:
         return None
     return _mint_grant(executor, head, context, epoch, by=by, at=at)
 
@@ -384,18 +390,6 @@ def _ensure_idempotency_key(context: ReleaseContext) -> tuple[ReleaseContext, li
         return context, []
     kept = ledger.make_idempotency(tenant_id=action.tenant_id, action_id=action.id, request_hash=action.payload_hash)
     return replace(context, record=context.record._replace(key=kept.key, key_hash=kept.key_hash)), [kept]
-
-
-def _must_ask_again(context: ReleaseContext, entry: Any, *, at: datetime) -> bool:
-    """Return True if people must be asked again.
-
-    That is so if the policy has changed since (RT-20, R-AP-09), or if the votes are in a log from before a restore,
-    after which nobody knows whether they were used (B16).
-    """
-    if context.approval is None:
-        return _policy_now_asks(context, entry, at=at)
-    decided = context.record.decided
-    return context.approval.policy_digest != context.rules.digest or (decided is not None and not decided.current)
 
 
 def _policy_now_asks(context: ReleaseContext, entry: Any, *, at: datetime) -> bool:

@@ -6,6 +6,7 @@ change in between is a refusal (B1).
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -14,12 +15,15 @@ from uuid import UUID
 from django.conf import settings
 
 from approvals.agents.operations.registry_entry import refusal_to_act
+from approvals.execution.queries import is_unverifiable
 from approvals.execution.rules import grants
+from approvals.execution.rules.conditions import ApprovalState, DecisionState, ReleaseState
 from approvals.models import Agent, AgentVersion, Approval, Executor, Grant, Session, Vote
 from approvals.policy.rules.policy import ApprovalPolicy
 from approvals.requests.queries import deadlines
 from approvals.requests.queries.approvals import Parties
 from approvals.sessions import queries as sessions_queries
+from approvals.voting.operations.decision import votes_refusal
 from approvals.voting.operations.eligibility import EligibilityContext, Roster, make_context
 from approvals.voting.rules import binding
 from counterfoil_tlog.checkpoint import CheckpointBody
@@ -205,7 +209,7 @@ def known_heads(tenant_id: UUID, seen: CheckpointBody | None = None) -> KnownHea
     return newest_heads.known_heads(settings.COUNTERFOIL_EPOCH, tenant_id, seen)
 
 
-def record_refusal(context: ReleaseContext, known: KnownHeads) -> RecordBehind | None:
+def _record_refusal(context: ReleaseContext, known: KnownHeads) -> RecordBehind | None:
     """The reason why an action does not start on this record, unless a person has let its tool start all the same."""
     refusal = standing_refusal(context.action.tenant_id, context.record.standing, known)
     return refusal if context.override_id is None else None
@@ -255,8 +259,6 @@ def grant_terms(
 ) -> grants.GrantTerms:
     """The terms of a grant for this attempt, from the current state."""
     action, facts = context.action, context.record
-    if facts.contract_digest is None or facts.contract_digest != action.contract_digest:
-        raise binding.ContractChanged
     return grants.GrantTerms(
         tenant=str(action.tenant_id),
         environment=settings.COUNTERFOIL_ENVIRONMENT,
@@ -268,7 +270,7 @@ def grant_terms(
         payload_length=len(payload),
         tool=action.tool,
         tool_version=action.tool_version,
-        contract_digest=facts.contract_digest,
+        contract_digest=facts.contract_digest or "",
         target=action.target,
         precondition=context.approval.baseline_digest if context.approval is not None else "",
         side_effect_class=action.side_effect_class,
@@ -300,8 +302,63 @@ def _approval_reference(context: ReleaseContext) -> grants.ApprovalReference | N
     )
 
 
-def state_refusal(approval: Approval, *, at: datetime) -> Refused | None:
-    """The refusal of an approval that does not authorise a release now, or None."""
+def release_state(
+    context: ReleaseContext,
+    known: KnownHeads,
+    unverifiable: Collection[str],
+    *,
+    log_late: bool | None = None,
+    decision: DecisionState | None = None,
+    at: datetime,
+) -> ReleaseState:
+    """The values by which the conditions of an action's release are judged; `unverifiable` names the systems to which
+    nothing irreversible is released now, `known` was read before the context.
+    """
+    action, facts = context.action, context.record
+    return ReleaseState(
+        at=at,
+        record=_record_refusal(context, known),
+        agent=context.agent_refusal,
+        contract_in_force=facts.contract_digest is not None and facts.contract_digest == action.contract_digest,
+        approval=_approval_state(context, context.approval, at=at) if context.approval is not None else None,
+        frozen=facts.frozen,
+        unwinding=facts.unwinding,
+        repeated=facts.repeated,
+        blocks_until=action.blocks_until,
+        unverifiable=is_unverifiable(action, unverifiable),
+        reserved=context.reserved,
+        log_late=log_late,
+        decision=decision,
+    )
+
+
+def decision_state(context: ReleaseContext, *, asks_now: bool = False, at: datetime) -> DecisionState:
+    """The state of the decision behind an action, whose locks are held; `asks_now` is whether the policy in force would
+    have people asked about one that nobody was asked about.
+    """
+    approval, decided = context.approval, context.record.decided
+    if approval is None:
+        return DecisionState(policy_changed=asks_now, refusal=None)
+    return DecisionState(
+        # After a restore nobody knows whether votes in the log before it were used (B16).
+        policy_changed=approval.policy_digest != context.rules.digest or (decided is not None and not decided.current),
+        refusal=votes_refusal(approval, at=at, context=context.eligibility),
+    )
+
+
+def _approval_state(context: ReleaseContext, approval: Approval, *, at: datetime) -> ApprovalState:
+    refusal: Refused | None = None
     if approval.state == "EXPIRED" or (approval.release_by is not None and approval.release_by <= at):
-        return binding.ApprovalExpired()
-    return None if approval.state == "APPROVED" else binding.ApprovalRequired()
+        refusal = binding.ApprovalExpired()
+    elif approval.state != "APPROVED":
+        refusal = binding.ApprovalRequired()
+    elif approval.payload_hash != context.action.payload_hash:
+        refusal = binding.PayloadChanged()
+    elif approval.contract_digest != context.action.contract_digest:
+        refusal = binding.ContractChanged()
+    return ApprovalState(
+        refusal=refusal,
+        # Nothing runs on a vote that could still be unmade.
+        is_sealed=not context.waits_for_seal or context.record.decided is not None,
+        terms=approval.terms,
+    )

@@ -201,8 +201,8 @@ def recheck_votes(approval: Approval, *, at: datetime) -> None:
     if head.state == "REQUESTED":
         note_stranded(head, approval, at=at)
     elif head.state == "APPROVED":
-        refusal = decision.revalidation_refusal(approval, at=at)
-        if isinstance(refusal, decision.VotesFallen):
+        refusal = decision.votes_refusal(approval, at=at)
+        if refusal is not None:
             _request_again(approval, refusal.detail, at=at)
 
 

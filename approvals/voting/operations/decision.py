@@ -12,7 +12,6 @@ from typing import Any
 from uuid import UUID
 
 from approvals.models import Approval, Deadline, Vote
-from approvals.policy.rules import allowed_hours
 from approvals.requests.operations.requests import approval_block, fail_unexecuted_action, release_deadline
 from approvals.standing import queries
 from approvals.standing.rules import standing
@@ -20,7 +19,6 @@ from approvals.voting.operations import break_glass, eligibility
 from approvals.voting.operations.eligibility import EligibilityContext, VotingStatus
 from approvals.voting.rules import binding, quorum
 from approvals.voting.rules.quorum import VoteTally
-from ledger.catalogue import queries as catalogue_queries
 from ledger.db import execute, pipeline
 from ledger.record import operations as ledger
 from ledger.record.rules.envelope import instant
@@ -40,12 +38,6 @@ class StandingApprovalStopped(VotesFallen):
     """The standing approval that covered this was paused or ended; approval is needed."""
 
     code = "STANDING_APPROVAL_STOPPED"
-
-
-class OutsideHours(Refused):
-    """Approved, but the policy does not release it at this hour."""
-
-    code = "OUTSIDE_HOURS"
 
 
 def apply_vote(
@@ -92,18 +84,11 @@ def apply_vote(
         _record_met_thresholds(head, row, seen, at=at)
 
 
-def revalidation_refusal(
-    approval: Approval, *, at: datetime, context: EligibilityContext | None = None, in_force: str | None = None
-) -> Refused | None:
-    """The refusal of a granted approval that does not authorise a start now, or None (B17, B18).
+def votes_refusal(approval: Approval, *, at: datetime, context: EligibilityContext | None = None) -> VotesFallen | None:
+    """The refusal of a granted approval whose votes, or whose standing approval, no longer count, or None (B18).
 
-    Checked at the claim and again in the redeeming transaction: the policy in force is still the one of the request,
-    the votes of people who may still decide are enough, and the allowed hours have begun. Pass `context` and the
-    digest of the policy `in_force` where they were just read.
+    Pass `context` where it was just read.
     """
-    if (in_force or catalogue_queries.digest_in_force(approval.tenant_id, "approval")) != approval.policy_digest:
-        return binding.PolicyChanged()
-    terms = quorum.read_terms(approval.terms)
     if approval.standing_id is not None:
         standing_approval = queries.standing_approval(approval.tenant_id, approval.standing_id)
         if standing_approval is None or not standing.authorises_start(
@@ -116,7 +101,7 @@ def revalidation_refusal(
     votes_count = not approval.emergency and approval.standing_id is None
     if votes_count and eligibility.voting_status(approval, at=at, context=context).tally.state != "approved":
         return VotesFallen()
-    return None if allowed_hours.are_open(terms.hours, at=at) else OutsideHours()
+    return None
 
 
 def _event_kind(tally: VoteTally) -> str:

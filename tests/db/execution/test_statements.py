@@ -18,6 +18,7 @@ from django.db import connection
 from django.utils import timezone
 
 from console.accounts import operations as accounts_operations
+from ledger.log import newest_heads
 from ledger.record import operations as ledger
 from tests.support.api_tenant import DELETE, PASSWORD, Clock, Workshop, document, result, workshop
 from tests.support.callers import Api
@@ -159,6 +160,7 @@ def test_no_step_sends_more_statements_than_recorded(
     # What is sent once in a while, whatever the step.
     monkeypatch.setattr(ledger, "ORIGIN_KEPT_S", 1e9)
     monkeypatch.setattr(accounts_operations, "record_key_use", lambda **_: None)
+    monkeypatch.setattr(newest_heads, "KEPT_S", 1e9)
     settings.COUNTERFOIL_RATE_PER_S = 0
     credential = secrets_dir / "systems" / "orchid" / "documents.json"
     credential.parent.mkdir(parents=True)
