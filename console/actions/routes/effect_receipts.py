@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import base64
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from django.http import Http404, HttpRequest, HttpResponse
@@ -23,6 +23,8 @@ from approvals.execution.operations import grant_keys
 from approvals.execution.rules.grants import GrantKey
 from approvals.standing import queries as standing
 from approvals.voting.queries import votes
+from approvals.voting.rules.binding import VoteChoice
+from console.actions import effect_schemas as shapes
 from console.actions import schemas
 from console.actions.envelope import envelope
 from console.actions.erased_pages import erased_page
@@ -35,7 +37,6 @@ from ledger.actions.queries import actions
 from ledger.log.queries import log, proofs
 from ledger.record.queries import events
 from ledger.record.rules.canonical import canonical
-from ledger.record.rules.envelope import instant
 from ledger.record.rules.outcomes import AS_REQUESTED
 
 if TYPE_CHECKING:
@@ -44,8 +45,6 @@ if TYPE_CHECKING:
 
 router = Router(tags=["Actions"])
 PAYLOAD_TYPE: Final = "application/vnd.in-toto+json"
-STATEMENT: Final = "https://in-toto.io/Statement/v1"
-PREDICATE: Final = "urn:counterfoil:effect-receipt:v1"
 
 
 @router.get(
@@ -77,10 +76,10 @@ def download_effect_receipt(request: TenantRequest, action_id: UUID) -> HttpResp
     return answer
 
 
-def sign_statement(statement: dict[str, Any], *, at: datetime) -> schemas.EffectReceipt:
+def sign_statement(statement: shapes.EffectStatement, *, at: datetime) -> schemas.EffectReceipt:
     """The statement in a DSSE envelope (rule 2)."""
     key = grant_keys.signing_key(at)
-    payload = canonical(statement)
+    payload = canonical(statement.document())
     signature = key.sign(b"DSSEv1 %d %s %d %s" % (len(PAYLOAD_TYPE), PAYLOAD_TYPE.encode(), len(payload), payload))
     return schemas.EffectReceipt(
         payload=base64.b64encode(payload).decode(),
@@ -93,124 +92,126 @@ def sign_statement(statement: dict[str, Any], *, at: datetime) -> schemas.Effect
     )
 
 
-def effect_statement(action: Action, caller: Caller, *, at: datetime) -> dict[str, Any]:
+def effect_statement(action: Action, caller: Caller, *, at: datetime) -> shapes.EffectStatement:
     """The present record of an action, as an in-toto statement about the approved bytes."""
     shown = envelope(action, caller)
-    return {
-        "_type": STATEMENT,
-        "subject": [{"name": f"{action.tool} {action.target}", "digest": {"sha256": action.payload_hash}}],
-        "predicateType": PREDICATE,
-        "predicate": {
-            "action": {
-                "id": str(action.id),
-                "tenant": events.tenant_by_id(action.tenant_id).origin,
-                "tool": action.tool,
-                "version": action.tool_version,
-                "side_effect_class": action.side_effect_class,
-                "agent": action.agent,
-                "proposed_at": instant(action.proposed_at),
-            },
-            "allowed": _authorisation(action, shown),
-            "ran": _ran(action),
-            "shown": [_reading(run) for run in shown_runs(action)],
-            "ended": {
-                "state": shown.state,
-                "outcome": str(shown.outcome),
-                "verified": shown.outcome in AS_REQUESTED,
-                "contradicted": shown.contradicted,
-                "trust_level": shown.trust_level,
-                "text": shown.user_status.text,
-                "at": instant(action.changed_at),
-            },
-            "log": _log_place(action, shown),
-            "issued_at": instant(at),
-        },
-    }
+    return shapes.EffectStatement(
+        type=shapes.STATEMENT,
+        subject=[shapes.ReceiptSubject(name=f"{action.tool} {action.target}", digest={"sha256": action.payload_hash})],
+        predicate_type=shapes.PREDICATE,
+        predicate=shapes.EffectPredicate(
+            action=shapes.ReceiptAction(
+                id=action.id,
+                tenant=events.tenant_by_id(action.tenant_id).origin,
+                tool=action.tool,
+                version=action.tool_version,
+                side_effect_class=action.side_effect_class,
+                agent=action.agent,
+                proposed_at=action.proposed_at,
+            ),
+            allowed=_authorisation(action, shown),
+            ran=_ran(action),
+            shown=[_reading(run) for run in shown_runs(action)],
+            ended=shapes.ReceiptEnd(
+                state=shown.state,
+                outcome=shown.outcome,
+                verified=shown.outcome in AS_REQUESTED,
+                contradicted=shown.contradicted,
+                trust_level=shown.trust_level,
+                text=shown.user_status.text,
+                at=action.changed_at,
+            ),
+            log=_log_place(action, shown),
+            issued_at=at,
+        ),
+    )
 
 
-def _authorisation(action: Action, shown: schemas.Action) -> dict[str, Any]:
+def _authorisation(action: Action, shown: schemas.Action) -> shapes.Authorisation:
     """The authorisation: the policy, people with the hashes of their statements, or a standing approval."""
     if shown.approval is None or action.approval_id is None:
-        return {"by": "policy", "votes": []}
+        return shapes.Authorisation(by="policy", votes=[])
     passed = standing.pass_of(action.tenant_id, action.id)
-    return {
-        "by": "people" if passed is None else "standing_approval",
-        **({} if passed is None else {"standing_approval": _standing_approval(passed)}),
-        "decision": shown.approval.decision,
-        "votes": [
-            {
-                "voter": str(each.voter),
-                "verdict": each.verdict,
-                "assurance": each.evidence_class,
-                "statement_sha256": each.statement_hash,
-                "at": instant(each.at),
-            }
+    given = {} if passed is None else {"standing_approval": _standing_approval(passed)}
+    return shapes.Authorisation(
+        by="people" if passed is None else "standing_approval",
+        decision=shown.approval.decision,
+        votes=[
+            shapes.ReceiptVote(
+                voter=each.voter,
+                verdict=VoteChoice(each.verdict),
+                assurance=each.evidence_class,
+                statement_sha256=each.statement_hash,
+                at=each.at,
+            )
             for each in votes.votes_of(action.tenant_id, action.approval_id)
         ],
-    }
+        **given,
+    )
 
 
-def _standing_approval(passed: StandingPass) -> dict[str, Any]:
+def _standing_approval(passed: StandingPass) -> shapes.ReceiptStandingApproval:
     """The standing approval or time-boxed pass of an action: by whom, until when, and which pass of it."""
     row = standing.standing_approval(passed.tenant_id, passed.standing_id)
     assert row is not None
-    return {
-        "id": str(row.id),
-        "time_boxed": row.is_time_boxed,
-        "by": [str(each) for each in (row.proposed_by, row.answered_by) if each],
-        "until": instant(row.ends_at),
-        "number": passed.number,
-        "of": row.max_count,
-    }
+    return shapes.ReceiptStandingApproval(
+        id=row.id,
+        time_boxed=row.is_time_boxed,
+        by=[each for each in (row.proposed_by, row.answered_by) if each],
+        until=row.ends_at,
+        number=passed.number,
+        max_count=row.max_count,
+    )
 
 
-def _ran(action: Action) -> list[dict[str, Any]]:
-    """Each start, in the order of the record."""
+def _ran(action: Action) -> list[shapes.ReceiptStart]:
+    """Each start, in the order of the record; without its details if they were erased."""
     return [
-        {"at": instant(event.at), "executor": str(event.actor_id), **_start_of(detail)}
+        shapes.ReceiptStart(
+            at=event.at,
+            executor=event.actor_id,
+            **{name: detail[name] for name in ("attempt", "executor_id") if detail and name in detail},
+        )
         for event, _, detail in events.history(action.tenant_id, action.id)
         if event.kind == "execution_started"
     ]
 
 
-def _start_of(detail: dict[str, Any] | None) -> dict[str, Any]:
-    """The data of the start; empty if it was erased."""
-    return {name: detail[name] for name in ("attempt", "executor_id") if name in detail} if detail else {}
-
-
-def _reading(run: schemas.Run) -> dict[str, Any]:
-    return {
-        "at": instant(run.at),
-        "result": run.result,
-        "discrepancy": run.discrepancy,
-        "sources": [
-            {
-                "source": each.source,
-                "consistency": each.consistency,
-                "freshness": each.freshness,
-                "observed_at": str(each.observed_at),
-            }
+def _reading(run: schemas.Run) -> shapes.ReceiptReading:
+    return shapes.ReceiptReading(
+        at=run.at,
+        result=run.result,
+        discrepancy=run.discrepancy,
+        sources=[
+            shapes.ReceiptSource(
+                source=each.source,
+                consistency=each.consistency,
+                freshness=each.freshness,
+                **({"observed_at": each.observed_at} if each.observed_at else {}),
+            )
             for each in run.sources
         ],
-        "silent": [each.name for each in run.silent],
+        silent=[each.name for each in run.silent],
         **({"independence": run.independence} if run.independence else {}),
-    }
+    )
 
 
-def _log_place(action: Action, shown: schemas.Action) -> dict[str, Any]:
+def _log_place(action: Action, shown: schemas.Action) -> shapes.ReceiptLogPlace:
     """The log position of the newest event, with its proof and checkpoint once one is signed."""
     place = shown.log
-    found: dict[str, Any] = {"entry_hash": shown.entry_hash, "sealed": bool(place and place.sealed)}
+    only = shapes.ReceiptLogPlace(entry_hash=shown.entry_hash, sealed=bool(place and place.sealed))
     head = log.current_log(action.tenant_id)
     if place is None or place.index is None or head is None or head.note is None or place.number != head.number:
-        return found
+        return only
     if place.index >= head.signed_size:
-        return found
+        return only
     path = proofs.inclusion_proof(action.tenant_id, head.number, place.index, head.signed_size)
-    return found | {
-        "origin": head.origin,
-        "index": place.index,
-        "size": head.signed_size,
-        "path": [each.hex() for each in path],
-        "checkpoint": bytes(head.note).decode(),
-    }
+    return shapes.ReceiptLogPlace(
+        entry_hash=only.entry_hash,
+        sealed=only.sealed,
+        origin=head.origin,
+        index=place.index,
+        size=head.signed_size,
+        path=[each.hex() for each in path],
+        checkpoint=bytes(head.note).decode(),
+    )

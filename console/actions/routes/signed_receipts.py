@@ -74,7 +74,7 @@ def download_signed_receipts(request: TenantRequest, action_id: UUID) -> HttpRes
 def action_receipts(action: Action, caller: Caller, *, at: datetime) -> list[dict[str, Any]]:
     """The decision on an action and, once it was started, what became of it (rule 2)."""
     key = grant_keys.signing_key(at)
-    said = effect_statement(action, caller, at=at)["predicate"]
+    said = effect_statement(action, caller, at=at).document()["predicate"]
     common = {
         "issued_at": said["issued_at"],
         "issuer_id": GrantKey(key.public_key(), since=at).kid,

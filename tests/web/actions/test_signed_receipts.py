@@ -1,4 +1,4 @@
-"""Signed receipts, checked as docs/ledger.md tells an outsider to: by packages that are not ours."""
+"""Signed receipts, checked as docs/outcome-receipt.md tells an outsider to: by packages that are not ours."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ SIGNATURES = [
 
 def documented_check() -> Any:
     """The function that the page has an outsider run, as it stands there."""
-    page = (ROOT / "docs" / "ledger.md").read_text()
+    page = (ROOT / "docs" / "outcome-receipt.md").read_text()
     [block] = [each for each in page.split("```python\n")[1:] if "def outcome(" in each]
     names: dict[str, Any] = {}
     exec(block.partition("```")[0], names)

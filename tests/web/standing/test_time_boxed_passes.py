@@ -28,6 +28,7 @@ from ledger.record.rules.refusals import ProofNeeded
 from tests.support.api_tenant import PASSWORD, workshop
 from tests.support.browser_users import Visitor, words
 from tests.support.refund_shop import TOOL, Counter, counter, refund_contract
+from tests.web.actions.test_effect_receipts import checked
 
 BOXES = {"most_minutes": 30, "most_count": 3}
 POLICY = {
@@ -115,6 +116,16 @@ def test_calls_of_the_shape_pass_until_the_count_is_used_and_the_request_itself_
     assert len(orders) == 3
     assert desk.start(orders[0]).status_code == 201
     verify_ledger.verify(desk.tenant, events.tenant_by_id(desk.tenant).origin)
+
+
+def test_the_receipt_of_an_action_that_passed_names_the_pass(desk, clock):
+    standing_id = given(desk, request_of(desk), at=clock.now())
+    action_id = refund(desk, 2)["action_id"]
+    allowed = checked(desk, action_id)["predicate"]["allowed"]
+    passed = allowed["standing_approval"]
+    assert (allowed["by"], allowed["decision"], allowed["votes"]) == ("standing_approval", "APPROVED", [])
+    assert (passed["id"], passed["time_boxed"], passed["number"], passed["of"]) == (str(standing_id), True, 1, 3)
+    assert passed["by"] == [str(reviewer(desk).id)]
 
 
 def test_limits_of_the_policy_bind_and_a_proof_as_for_a_vote_is_needed(desk, clock):
