@@ -9,7 +9,7 @@ log keys, witnesses and time-stamp authorities count. OLD is a checkpoint that y
 roots are taken from checkpoints whose signatures hold, never from anywhere else. This file needs Python 3.11 and the
 package `cryptography`; it opens no connection. Take it from where you trust it, not out of the bundle that it checks.
 
-It shares no code with the console. docs/ledger.md describes the bundle closely enough to write another one like this.
+It shares no code with the console. docs/exports.md describes the bundle closely enough to write another one like this.
 
 The policy file is a C2SP tlog-policy. Three lines of our own may be added to it:
 

@@ -35,7 +35,7 @@ verify_bundle.py  the verifier. Take your own copy from where you trust it, not 
     python verify_bundle.py BUNDLE --policy FILE [--checkpoint OLD]
 
 It needs Python 3.11 and the package cryptography. FILE is your own policy: the log keys, witnesses and quorum that you
-trust, in the format of C2SP tlog-policy. docs/ledger.md of Counterfoil describes every part.
+trust, in the format of C2SP tlog-policy. docs/exports.md of Counterfoil describes every part.
 """
 TABLE = """
 COPY (

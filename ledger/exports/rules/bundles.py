@@ -1,4 +1,4 @@
-"""Format of an exported bundle: lines, proofs, contents. docs/ledger.md describes the format (R-HO-12).
+"""Format of an exported bundle: lines, proofs, contents. docs/exports.md describes the format (R-HO-12).
 
 1. One line for each index of the range, in order: an event with its envelope, or a run of leaf hashes that are
    withheld, or the leaf hash of an event that is lost. Nothing between them is left out (P7).

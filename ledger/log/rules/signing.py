@@ -1,4 +1,4 @@
-"""The rules by which the log signer signs heads (docs/ledger.md, "The key"; C2SP tlog-checkpoint).
+"""The rules by which the log signer signs heads (docs/log.md, "The key"; C2SP tlog-checkpoint).
 
 A log must never sign two heads of which neither continues the other. So the signer remembers, outside the database, the
 last head that it signed for each origin, and signs the next one only with a proof that it continues it:

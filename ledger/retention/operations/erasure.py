@@ -2,8 +2,7 @@
 
 What people do here (request, confirm, refuse, withdraw) are events of a subject of kind `erasure`.
 `run_erasure` runs in the eraser's process: the functions of the database that it calls look for themselves whether two
-people agreed, no hold stands in the way, and the subject is one that the request names (docs/ledger.md, "Erasure,
-holds, retention").
+people agreed, no hold stands in the way, and the subject is one that the request names (docs/retention.md).
 """
 
 from __future__ import annotations

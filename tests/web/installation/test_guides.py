@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
-from console.guides.guides import guide_html, guide_names
+import pytest
+
+from console.guides.guides import FOLDER, guide_html, guide_names
 from console.web.labels import GUIDES
 from tests.support.browser_users import visitor, words
 
@@ -35,3 +38,28 @@ def test_each_page_links_the_guide_about_it(stage):
     assert set(GUIDES.values()) <= set(guide_names())
     assert f'<a href="/t/{stage.slug}/docs/">Guides</a>' in person.page("help")
     assert "Guide to this page" in words(person.page("people"))
+
+
+FILES = sorted(
+    each
+    for pattern in ("*.md", "docs/**/*.md", "client/**/*.md", "tlog/*.md", "witness/*.md", "transcripts/*.md")
+    for each in FOLDER.parent.glob(pattern)
+)
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(FOLDER.parent)))
+def test_every_link_of_a_text_leads_to_a_file_and_a_heading_that_are_there(file: Path):
+    text = re.sub(r"```.*?```", "", file.read_text(), flags=re.DOTALL)
+    for target, anchor in re.findall(r"\]\((?!https?:|mailto:)([^)#\s]*)(?:#([^)\s]*))?\)", text):
+        there = (file.parent / target).resolve() if target else file
+        assert there.exists(), (target, anchor)
+        assert not anchor or anchor in headings(there), (target, anchor)
+
+
+def headings(file: Path) -> set[str]:
+    """The anchors of a text's headings, as repositories on the web make them."""
+    text = re.sub(r"```.*?```", "", file.read_text(), flags=re.DOTALL)
+    return {
+        re.sub(r"[^\w\- ]", "", re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", each).casefold()).replace(" ", "-")
+        for each in re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    }
