@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import logging
 import threading
@@ -19,7 +20,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 from typing import Any, Final, TypeVar
 from uuid import uuid4
 
@@ -31,9 +31,9 @@ from counterfoil.answers import FINAL_REPORTS, CallResult, Observed, Status
 from counterfoil.connection import Connection
 from counterfoil.execution.seen import RecordBehind
 from counterfoil.executor import Executor, NotStarted, Order
-from counterfoil.gateway.git import body_digest
-from counterfoil.gateway.held import ENDED, HeldRequest, HeldRequests, HeldState
+from counterfoil.gateway.held import ENDED, KEPT_S, HeldRequest, HeldRequests, HeldState
 from counterfoil.gateway.reader import Reader
+from counterfoil.gateway.sealing import SealedFile
 from counterfoil.gateway.settings import HttpSettings
 from counterfoil.gateway.upstream import HostClients, HostSilent
 from counterfoil.problems import NotFound, NotNow, Problem, Unreachable
@@ -290,7 +290,12 @@ class Carrier:
         body = self._held.body(held.id)
         wanted = work.payload.get("request")
         digest = wanted.get("sha256") if isinstance(wanted, Mapping) else None
-        if digest != held.sha256 or body_digest(body) != digest:
+        try:
+            with body.open() as stored:
+                found = hashlib.file_digest(stored, "sha256").hexdigest()
+        except OSError as fault:
+            raise NothingSent("BODY_UNREADABLE", f"The stored bytes cannot be read: {fault}.") from fault
+        if digest != held.sha256 or found != digest:
             raise NothingSent("BODY_CHANGED", "The stored bytes are not those that were proposed.")
         with work.effect("request"):
             held = self._write(held, HeldState.FORWARDING, attempt=work.attempt)
@@ -299,7 +304,7 @@ class Carrier:
             self._write(held, HeldState.UNKNOWN, result=asdict(result), why=_error_text(result))
         return result
 
-    def _send(self, held: HeldRequest, body: Path, work: Work) -> Result:
+    def _send(self, held: HeldRequest, body: SealedFile, work: Work) -> Result:
         """Send, and keep the answer; an uncertain ending is a time-out of unknown phase."""
         reader = self._readers[held.host]
         within_s = float(self._settings.front.send_s)
@@ -343,6 +348,34 @@ class Carrier:
             return
         if held.state is HeldState.ANSWERED:
             self._write(held, HeldState.REPORTED)
+
+    async def sweep(self) -> None:
+        """End what the console has ended, and remove what ended a day ago or was erased at the console."""
+        self._held.sweep(time.time())
+        for each in self._held.all():
+            try:
+                if each.id not in self._pursued:
+                    await self._end_unasked(each)
+            except (Problem, Unreachable, RecordBehind) as fault:
+                log.warning("request %s could not be compared with the console: %s", each.id, fault)
+
+    async def _end_unasked(self, held: HeldRequest) -> None:
+        """End or remove a request for which no client waits, if it is over."""
+        if not held.action_id:
+            if held.state is HeldState.RECEIVED and held.changed_at < time.time() - KEPT_S:
+                self._write(held, HeldState.REFUSED, why="nothing was sent: its client did not come back within a day")
+            return
+        try:
+            status = await self.in_thread(self._desk.status, held.action_id)
+        except Problem as problem:
+            if problem.code != "ERASED":
+                raise
+            self._held.erase(held)
+            return
+        if held.state is HeldState.UNKNOWN:
+            await self.settle(held)
+        elif held.state in (HeldState.PROPOSED, HeldState.GRANTED) and (status is None or status.settled):
+            self._write(held, HeldState.REFUSED, why=await self.in_thread(self._outcome, held, status))
 
     async def settle(self, held: HeldRequest) -> bool:
         """End an unknown request whose action the console has settled; False otherwise.

@@ -1,10 +1,11 @@
 """`counterfoil-gateway`: a reverse proxy that alone holds the credentials of the hosts behind it.
 
-serve     run the gateway
-token     make the token of an agent of the settings, shown once; its earlier one ends
-register  register the contracts of what is held, and the agents that may propose it (operator's key)
-list      list what is held, with its state
-show      write a held push as a git bundle, or another held body, to standard output
+serve       run the gateway
+token       make the token of an agent of the settings, shown once; its earlier one ends
+register    register the contracts of what is held, and the agents that may propose it (operator's key)
+list        list what is held, with its state
+show        write a held push as a git bundle, or another held body, to standard output
+rotate-key  make a new key for what is held from now on, and forget those that nothing needs any more
 
 Settings are a TOML file (--config). Keys stand in files of mode 0600 that it names, or in COUNTERFOIL_AGENT_KEY,
 COUNTERFOIL_EXECUTOR_KEY and, for register, COUNTERFOIL_OPERATOR_KEY.
@@ -28,7 +29,8 @@ from counterfoil.connection import Connection
 from counterfoil.gateway.credentials import new_token
 from counterfoil.gateway.git import bundle_head, open_body
 from counterfoil.gateway.git_lines import NoPush
-from counterfoil.gateway.held import HeldRequest, StateTaken, read_held
+from counterfoil.gateway.held import HeldRequest, StateTaken, needed_keys, read_held, stored_file
+from counterfoil.gateway.sealing import HeldKeys, SealedFile
 from counterfoil.gateway.server import make_reader, serve
 from counterfoil.gateway.settings import HttpSettings, load_http_settings, require_keys, require_other_user
 from counterfoil.gating.settings import BadSettings
@@ -40,6 +42,8 @@ _GIVE_UP_AFTER_S = 30.0
 def main(words: Sequence[str] | None = None) -> None:
     """Run one of the programs."""
     options = _parser().parse_args(words)
+    # Every file that one of the programs makes is its user's alone.
+    os.umask(0o077)
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="counterfoil-gateway: %(message)s")
     logging.getLogger("httpx").setLevel(logging.WARNING)
     try:
@@ -85,7 +89,7 @@ def _token(options: argparse.Namespace, settings: HttpSettings) -> int:
 
 
 def _list(_: argparse.Namespace, settings: HttpSettings) -> int:
-    for each in read_held(settings.front.folder):
+    for each in read_held(settings.front.folder, HeldKeys(settings.front.keys)):
         place = (
             f"{each.method} {settings.hosts[each.host].url}/{each.path}" if each.host in settings.hosts else each.path
         )
@@ -97,11 +101,12 @@ def _list(_: argparse.Namespace, settings: HttpSettings) -> int:
 
 def _show(options: argparse.Namespace, settings: HttpSettings) -> int:
     """Write a held body to a file that a person can inspect; a push becomes a bundle."""
-    found = [each for each in read_held(settings.front.folder) if options.name in (each.id, each.action_id)]
+    folder, keys = settings.front.folder, HeldKeys(settings.front.keys)
+    found = [each for each in read_held(folder, keys) if options.name in (each.id, each.action_id)]
     if not found:
         raise BadSettings(f"Nothing is held under {options.name}.")
-    body = settings.front.folder / "held" / found[0].id / "body"
-    if not body.exists():
+    body = stored_file(folder, keys, found[0].id, "body")
+    if not body.path.exists():
         raise BadSettings("Its stored bytes are gone: it has ended.")
     try:
         _write_body(found[0], body, sys.stdout.buffer)
@@ -110,7 +115,7 @@ def _show(options: argparse.Namespace, settings: HttpSettings) -> int:
     return 0
 
 
-def _write_body(held: HeldRequest, body: Path, out: BinaryIO) -> None:
+def _write_body(held: HeldRequest, body: SealedFile, out: BinaryIO) -> None:
     coding = dict(held.headers).get("content-encoding", "")
     with open_body(body, coding) as file:
         if held.tool.startswith("git."):
@@ -118,6 +123,14 @@ def _write_body(held: HeldRequest, body: Path, out: BinaryIO) -> None:
             out.write(head)
             file.seek(pack_at)
         shutil.copyfileobj(file, out)
+
+
+def _rotate_key(_: argparse.Namespace, settings: HttpSettings) -> int:
+    keys = HeldKeys(settings.front.keys)
+    keys.create()
+    gone = keys.forget_others(needed_keys(settings.front.folder))
+    _say(f"{keys.file}: a new key seals from now on; {gone} older key{'' if gone == 1 else 's'} removed.")
+    return 0
 
 
 def _register(_: argparse.Namespace, settings: HttpSettings) -> int:
@@ -168,4 +181,11 @@ def _say(line: str) -> None:
     sys.stdout.write(line + "\n")
 
 
-_PROGRAMS = {"serve": _serve, "token": _token, "register": _register, "list": _list, "show": _show}
+_PROGRAMS = {
+    "serve": _serve,
+    "token": _token,
+    "register": _register,
+    "list": _list,
+    "show": _show,
+    "rotate-key": _rotate_key,
+}

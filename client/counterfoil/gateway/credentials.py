@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from counterfoil.gateway.settings import HostSettings
+from counterfoil.gating.settings import BadSettings, read_secret
 
 _TOKENS = "tokens.json"
 
@@ -32,17 +33,14 @@ def authorization(host: HostSettings) -> str:
         return ""
     path = Path(host.credential_file).expanduser()
     try:
-        about = path.stat()
-        if about.st_mode & 0o077 or about.st_uid != os.geteuid():
-            raise CredentialUnusable(f"{path} belongs to another user, or others may read it; set its mode to 0600.")
-        secret = path.read_bytes().strip()
-    except OSError as fault:
-        raise CredentialUnusable(f"{path} cannot be read: {fault.strerror}.") from fault
-    if not secret or any(byte < 0x21 or byte > 0x7E for byte in secret):
+        secret = read_secret(path)
+    except BadSettings as fault:
+        raise CredentialUnusable(str(fault)) from fault
+    if not secret or any(each < "!" or each > "~" for each in secret):
         raise CredentialUnusable(f"{path} holds no credential of printable ASCII in one line.")
     if host.scheme == "bearer":
-        return f"Bearer {secret.decode('ascii')}"
-    return f"Basic {base64.b64encode(secret).decode('ascii')}"
+        return f"Bearer {secret}"
+    return f"Basic {base64.b64encode(secret.encode()).decode('ascii')}"
 
 
 def new_token(folder: Path, agent: str) -> str:

@@ -12,7 +12,6 @@
 from __future__ import annotations
 
 import gzip
-import hashlib
 import json
 import re
 from collections.abc import Mapping
@@ -35,7 +34,7 @@ from counterfoil.gateway.git_lines import (
 )
 from counterfoil.gateway.git_pack import PackedCommit, UnreadablePack, is_forward, read_commits
 from counterfoil.gateway.held import HeldRequest
-from counterfoil.gateway.reader import Head, Intent, Keeps, KeptBody, Passes, WaitEnd, WordedAnswer
+from counterfoil.gateway.reader import Head, Intent, Keeps, KeptBody, Passes, StoredContent, WaitEnd, WordedAnswer
 from counterfoil.gateway.settings import HostSettings
 from counterfoil.work import Failure, Result, failed, succeeded
 
@@ -62,9 +61,9 @@ class GitReader:
 
     streams = True
 
-    def __init__(self, host: HostSettings) -> None:
+    def __init__(self, host: HostSettings, *, scratch: Path | None = None) -> None:
         self._host = host
-        self._history = HostHistory(host)
+        self._history = HostHistory(host, scratch)
         folder = Path(str(files("counterfoil.gateway"))) / "contracts"
         found = [json.loads(file.read_text()) for file in sorted(folder.glob("git.*.json"))]
         self.tools: Mapping[str, Mapping[str, Any]] = {each["name"]: each for each in found}
@@ -216,9 +215,10 @@ def _describe_commits(commits: Mapping[str, PackedCommit], push: Push) -> str:
     return "\n".join([head, *named, *more])
 
 
-def open_body(file: Path, coding: str) -> BinaryIO:
+def open_body(content: StoredContent, coding: str) -> BinaryIO:
     """Return a stored body, decompressed if it came compressed."""
-    return cast(BinaryIO, gzip.open(file) if coding.lower() in ("gzip", "x-gzip") else file.open("rb"))
+    file = content.open("rb")
+    return cast(BinaryIO, gzip.GzipFile(fileobj=file)) if coding.lower() in ("gzip", "x-gzip") else file
 
 
 def _skip(file: BinaryIO, count: int) -> None:
@@ -247,9 +247,3 @@ def bundle_head(file: BinaryIO) -> tuple[bytes, int]:
     version = b"# v3 git bundle\n@object-format=sha256\n" if long else b"# v2 git bundle\n"
     needs = b"" if update.creates else f"-{update.old}\n".encode()
     return version + needs + f"{update.new} {update.ref}\n\n".encode(), push.pack_at
-
-
-def body_digest(file: Path) -> str:
-    """The SHA-256 of a stored body."""
-    with file.open("rb") as stored:
-        return hashlib.file_digest(stored, "sha256").hexdigest()

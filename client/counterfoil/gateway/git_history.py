@@ -25,15 +25,16 @@ _FETCH_S: Final = 60
 
 
 class HostHistory:
-    """The history of a host's repositories, as far as it is needed."""
+    """The history of a host's repositories, as far as it is needed; fetched below `scratch`."""
 
-    def __init__(self, host: HostSettings) -> None:
+    def __init__(self, host: HostSettings, scratch: Path | None) -> None:
         self._host = host
+        self._scratch = scratch
 
     def describe_losses(self, repository: str, update: Update, commits: Mapping[str, PackedCommit]) -> str:
         """The commits that `update.ref` would no longer contain, in lines; the reason if they cannot be determined."""
         try:
-            with tempfile.TemporaryDirectory(prefix="counterfoil-history-") as folder:
+            with tempfile.TemporaryDirectory(prefix="history-", dir=self._scratch) as folder:
                 return self._read_losses(Path(folder), repository, update, commits)
         except (OSError, subprocess.SubprocessError, CredentialUnusable) as fault:
             return f"not known: {type(fault).__name__} while the host's history was read"

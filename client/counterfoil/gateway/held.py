@@ -4,6 +4,10 @@
     held/ID/body          the bytes that are sent, and no others
     held/ID/answer        the host's answer
 
+Body, answer and all of the state that a request's own words stand in are sealed (`counterfoil.gateway.sealing`). What
+names a request and its state stands beside that in clear, and is bound to it. Where the key is lost, or the state was
+changed, that clear part proves nothing: the request is unknown and is not sent.
+
 | state | written when | after a crash and a restart |
 |---|---|---|
 | (incoming) | the body arrives | removed; nothing was proposed |
@@ -22,18 +26,32 @@ One process writes: it holds a lock on the folder.
 
 from __future__ import annotations
 
+import base64
 import fcntl
 import json
+import logging
 import os
 import shutil
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
-_KEPT_S: Final = 86_400.0
+from counterfoil.gateway.sealing import HeldKeys, KeyLost, SealBroken, SealedFile, key_id, sync_folder
+from counterfoil.gating.settings import BadSettings
+
+log = logging.getLogger("counterfoil.gateway")
+
+KEPT_S: Final = 86_400.0
+"""How long what has ended is kept, in seconds."""
+_CLEAR: Final = (
+    *("id", "key", "state", "agent", "host", "sha256", "size", "tool", "at", "changed_at"),
+    *("acknowledges", "action_id", "attempt", "failed"),
+)
+"""The fields that stand in clear: ids, digests and times, and no word of a request or of its answer."""
 
 
 class HeldState(StrEnum):
@@ -72,16 +90,16 @@ class HeldRequest:
     state: HeldState
     agent: str
     host: str
-    method: str
-    path: str
-    query: str
-    headers: tuple[tuple[str, str], ...]
     sha256: str
     size: int
     tool: str
-    arguments: Mapping[str, Any]
-    shape: Mapping[str, Any]
     at: float
+    method: str = ""
+    path: str = ""
+    query: str = ""
+    headers: tuple[tuple[str, str], ...] = ()
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    shape: Mapping[str, Any] = field(default_factory=dict)
     changed_at: float = 0.0
     acknowledges: tuple[str, ...] = ()
     action_id: str = ""
@@ -94,13 +112,16 @@ class HeldRequest:
     why: str = ""
     failed: tuple[str, ...] = ()
     """Actions that ended badly, which the next same request acknowledges."""
+    unreadable: bool = False
+    """What was sealed of it cannot be opened, so that its state is not known either."""
 
 
 class HeldRequests:
     """The held requests of one gateway, in memory as they are on disk."""
 
-    def __init__(self, root: Path, *, most: int, most_bytes: int, least_free: int) -> None:
+    def __init__(self, root: Path, keys: HeldKeys, *, most: int, most_bytes: int, least_free: int) -> None:
         self._root = root
+        self._keys = keys
         self._most, self._most_bytes, self._least_free = most, most_bytes, least_free
         for name in ("incoming", "held"):
             (root / name).mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -110,13 +131,25 @@ class HeldRequests:
         except BlockingIOError:
             self._lock.close()
             raise StateTaken(f"Another gateway uses {root}.") from None
-        for rest in (root / "incoming").iterdir():
-            rest.unlink()
-        self._known = {each.id: each for each in read_held(root)}
+        self._known: dict[str, HeldRequest] = {}
+        try:
+            self._recover()
+        except BaseException:
+            self._lock.close()
+            raise
+
+    def _recover(self) -> None:
+        """Read what an earlier run has left, and bring it to what is true after a crash."""
+        for rest in (self._root / "incoming").iterdir():
+            shutil.rmtree(rest) if rest.is_dir() else rest.unlink()
+        _require_keys(self._root, self._keys)
+        self._known = {each.id: each for each in read_held(self._root, self._keys)}
         for each in list(self._known.values()):
-            if each.state is HeldState.FORWARDING:
+            if each.unreadable:
+                log.error("request %s is %s: %s", each.id, each.state, each.why)
+            elif each.state is HeldState.FORWARDING:
                 self.write(each, HeldState.UNKNOWN, why="the gateway ended before an answer came")
-        for folder in (root / "held").iterdir():
+        for folder in (self._root / "held").iterdir():
             # A folder whose state was never written: nothing was proposed, and its client saw the connection break.
             if folder.name not in self._known:
                 shutil.rmtree(folder)
@@ -157,71 +190,148 @@ class HeldRequests:
         if shutil.disk_usage(self._root).free < self._least_free:
             raise NoRoom("the gateway's disk is nearly full")
 
-    def incoming(self, name: str) -> Path:
+    @property
+    def scratch(self) -> Path:
+        """A folder for what does not outlive a request; it is emptied at each start."""
+        return self._root / "incoming"
+
+    def incoming(self, request_id: str) -> SealedFile:
         """A new file for a body that arrives."""
-        return self._root / "incoming" / name
+        return replace(self.body(request_id), path=self.scratch / request_id)
 
-    def body(self, request_id: str) -> Path:
+    def body(self, request_id: str) -> SealedFile:
         """The stored bytes of a request."""
-        return self._root / "held" / request_id / "body"
+        return stored_file(self._root, self._keys, request_id, "body")
 
-    def answer(self, request_id: str) -> Path:
+    def answer(self, request_id: str) -> SealedFile:
         """The host's answer to a request."""
-        return self._root / "held" / request_id / "answer"
+        return stored_file(self._root, self._keys, request_id, "answer")
 
-    def add(self, held: HeldRequest, incoming: Path) -> HeldRequest:
+    def add(self, held: HeldRequest) -> HeldRequest:
         """Keep a request whose body is on disk, synced."""
-        folder = self.body(held.id).parent
-        folder.mkdir(mode=0o700)
-        incoming.replace(folder / "body")
-        _sync_folder(folder.parent)
+        body = self.body(held.id).path
+        body.parent.mkdir(mode=0o700)
+        self.incoming(held.id).path.replace(body)
+        sync_folder(body.parent.parent)
         return self.write(held, HeldState.RECEIVED)
 
     def write(self, held: HeldRequest, state: HeldState, **changes: Any) -> HeldRequest:
         """Set the state of a request; it is on disk when this returns."""
         changed = replace(held, state=state, changed_at=time.time(), **changes)
-        folder = self.body(held.id).parent
-        fresh = folder / "state.new"
+        body = self.body(held.id).path
+        fresh = body.with_name("state.new")
         with fresh.open("w") as file:
-            json.dump(asdict(changed), file)
+            json.dump(_seal_state(changed, self._keys), file)
             file.flush()
             os.fsync(file.fileno())
-        fresh.replace(folder / "state.json")
-        _sync_folder(folder)
+        fresh.replace(body.with_name("state.json"))
+        sync_folder(body.parent)
         self._known[held.id] = changed
         if state in ENDED:
-            self.body(held.id).unlink(missing_ok=True)
+            body.unlink(missing_ok=True)
         return changed
 
-    def keep_answer(self, request_id: str, body: bytes) -> None:
+    def keep_answer(self, request_id: str, content: bytes) -> None:
         """Put the host's answer on disk."""
-        with self.answer(request_id).open("wb") as file:
-            file.write(body)
-            file.flush()
-            os.fsync(file.fileno())
+        with self.answer(request_id).write() as file:
+            file.write(content)
+            os.fsync(file.finish())
+
+    def erase(self, held: HeldRequest) -> None:
+        """Remove a request that has ended."""
+        shutil.rmtree(self.body(held.id).path.parent)
+        del self._known[held.id]
 
     def sweep(self, now: float) -> None:
         """Remove what ended more than a day ago."""
         for each in self.all():
             over = each.state in ENDED and each.state is not HeldState.ANSWERED
-            if over and now - each.changed_at > _KEPT_S:
-                shutil.rmtree(self.body(each.id).parent)
-                del self._known[each.id]
+            if over and now - each.changed_at > KEPT_S:
+                self.erase(each)
 
 
-def read_held(root: Path) -> Iterator[HeldRequest]:
-    """Read the held requests below a gateway's folder."""
-    for file in sorted((root / "held").glob("*/state.json")):
-        raw = json.loads(file.read_text())
-        raw["headers"] = tuple((name, value) for name, value in raw["headers"])
-        for name in ("acknowledges", "failed"):
-            raw[name] = tuple(raw[name])
-        yield HeldRequest(**raw | {"state": HeldState(raw["state"])})
+def stored_file(root: Path, keys: HeldKeys, request_id: str, kind: str) -> SealedFile:
+    """The `body` or the `answer` of a request below a gateway's folder."""
+    return SealedFile(root / "held" / request_id / kind, f"{request_id}/{kind}", keys)
 
 
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
+def read_held(root: Path, keys: HeldKeys) -> Iterator[HeldRequest]:
+    """Read the held requests below a gateway's folder. Raises `BadSettings` for a state that is none."""
+    for file in _state_files(root):
+        document = _read_document(file)
+        try:
+            yield _open_state(document, keys)
+        except (KeyLost, SealBroken) as fault:
+            yield _unreadable(document["clear"], str(fault))
+
+
+def needed_keys(root: Path) -> set[bytes]:
+    """The ids of the keys under which something is sealed below a gateway's folder."""
+    found = {key_id(base64.b64decode(_read_document(file)["sealed"])) for file in _state_files(root)}
+    # A body moves from `incoming` to `held` and never back.
+    for pattern in ("incoming/*", "held/*/body", "held/*/answer"):
+        for file in root.glob(pattern):
+            with suppress(FileNotFoundError, IsADirectoryError), file.open("rb") as sealed:
+                found.add(key_id(sealed.read(64)))
+    return found
+
+
+def _require_keys(root: Path, keys: HeldKeys) -> None:
+    """Make the first key of a folder that holds nothing; `BadSettings` where the keys of what is held are missing."""
+    if keys.file.exists():
+        keys.check()
+    elif count := len(_state_files(root)):
+        raise BadSettings(
+            f"{keys.file} is missing, and {count} request{' is' if count == 1 else 's are'} sealed under its keys. Put "
+            "it back. If it is lost, `counterfoil-gateway rotate-key` makes another: what was sealed under the old one "
+            "is then unknown and is never sent."
+        )
+    else:
+        keys.create()
+
+
+def _state_files(root: Path) -> list[Path]:
+    return sorted((root / "held").glob("*/state.json"))
+
+
+def _read_document(file: Path) -> dict[str, Any]:
     try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        document: dict[str, Any] = json.loads(file.read_text())
+        assert set(document) == {"clear", "sealed"}
+        assert set(document["clear"]) == set(_CLEAR)
+    except (ValueError, AssertionError, TypeError) as fault:
+        raise BadSettings(f"{file} is no state of a request: look at the host, and remove its folder.") from fault
+    return document
+
+
+def _seal_state(held: HeldRequest, keys: HeldKeys) -> dict[str, Any]:
+    document = json.loads(json.dumps(asdict(held)))
+    clear = {name: document.pop(name) for name in _CLEAR}
+    sealed = keys.seal(json.dumps(document).encode(), place=f"{held.id}/state", beside=_clear_bytes(clear))
+    return {"clear": clear, "sealed": base64.b64encode(sealed).decode()}
+
+
+def _open_state(document: Mapping[str, Any], keys: HeldKeys) -> HeldRequest:
+    clear = document["clear"]
+    sealed = base64.b64decode(document["sealed"])
+    rest = json.loads(keys.open(sealed, place=f"{clear['id']}/state", beside=_clear_bytes(clear)))
+    rest["headers"] = tuple((name, value) for name, value in rest["headers"])
+    return HeldRequest(**rest | _clear_fields(clear))
+
+
+def _unreadable(clear: Mapping[str, Any], why: str) -> HeldRequest:
+    """A request of which only the clear part is there: over if it was, or was not proposed yet, else unknown."""
+    found = HeldRequest(**_clear_fields(clear), unreadable=True, why=f"it is not sent: {why}")
+    if found.state is HeldState.RECEIVED:
+        return replace(found, state=HeldState.REFUSED)
+    over = found.state in ENDED and found.state is not HeldState.ANSWERED
+    return found if over else replace(found, state=HeldState.UNKNOWN)
+
+
+def _clear_fields(clear: Mapping[str, Any]) -> dict[str, Any]:
+    lists = {name: tuple(clear[name]) for name in ("acknowledges", "failed")}
+    return {**clear, **lists, "state": HeldState(clear["state"])}
+
+
+def _clear_bytes(clear: Mapping[str, Any]) -> bytes:
+    return json.dumps(clear, sort_keys=True).encode()

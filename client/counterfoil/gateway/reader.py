@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, BinaryIO, Protocol
 
 from counterfoil.gateway.held import HeldRequest
 from counterfoil.work import Result
@@ -52,11 +51,23 @@ class WordedAnswer:
     reason: str | None = None
 
 
+class StoredContent(Protocol):
+    """Bytes on disk, which are read from their beginning: sealed ones, as the gateway keeps them, or a plain file."""
+
+    def open(self, mode: Any = "rb", /) -> BinaryIO:
+        """Open the content for reading."""
+        ...
+
+    def read_bytes(self) -> bytes:
+        """Read the content whole."""
+        ...
+
+
 @dataclass(frozen=True)
 class KeptBody:
     """A body on disk, whole, as it came."""
 
-    file: Path
+    file: StoredContent
     sha256: str
     size: int
 

@@ -23,7 +23,7 @@ from python_multipart.multipart import MultipartParser
 
 from counterfoil.canonical import NotCanonical, digest, encode_canonical
 from counterfoil.gateway.held import HeldRequest
-from counterfoil.gateway.reader import Head, Intent, Keeps, KeptBody, Passes, WaitEnd, WordedAnswer
+from counterfoil.gateway.reader import Head, Intent, Keeps, KeptBody, Passes, StoredContent, WaitEnd, WordedAnswer
 from counterfoil.gateway.settings import HostSettings
 from counterfoil.gating.settings import BadSettings, read_document
 from counterfoil.work import Failure, Result, succeeded
@@ -224,7 +224,7 @@ def _read_query(rule: Rule, head: Head) -> dict[str, Any]:
     return found
 
 
-def _read_json(file: Path) -> dict[str, Any]:
+def _read_json(file: StoredContent) -> dict[str, Any]:
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
         if len(found) < len(pairs):
@@ -312,7 +312,7 @@ class _Form:
         self.ended = True
 
 
-def _read_form(head: Head, file: Path) -> dict[str, Any]:
+def _read_form(head: Head, file: StoredContent) -> dict[str, Any]:
     about = Message()
     about["content-type"] = head.header("content-type")
     boundary = about.get_param("boundary")
@@ -331,7 +331,7 @@ def _read_form(head: Head, file: Path) -> dict[str, Any]:
     return form.found
 
 
-def _read_pieces(file: Path) -> Iterator[bytes]:
+def _read_pieces(file: StoredContent) -> Iterator[bytes]:
     with file.open("rb") as stored:
         while piece := stored.read(1 << 16):
             yield piece

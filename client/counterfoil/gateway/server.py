@@ -27,6 +27,7 @@ from counterfoil.gateway.held import ENDED, HeldRequest, HeldRequests, HeldState
 from counterfoil.gateway.plain import MOST_HEAD, NotPlain, forwarded_headers, read_head
 from counterfoil.gateway.reader import Head, Intent, Keeps, KeptBody, Reader, WaitEnd, WordedAnswer
 from counterfoil.gateway.rules import RulesReader
+from counterfoil.gateway.sealing import HeldKeys, SealedFile
 from counterfoil.gateway.settings import HostSettings, HttpSettings
 from counterfoil.gateway.upstream import HostClients, HostSilent
 
@@ -116,7 +117,8 @@ class Front:
     async def _keep(
         self, request: web.Request, name: str, head: Head, agent: str, most_bytes: int
     ) -> web.StreamResponse:
-        reader, file = self._readers[name], self._held.incoming(uuid4().hex)
+        reader, request_id = self._readers[name], uuid4().hex
+        file = self._held.incoming(request_id)
         try:
             try:
                 self._held.check_room(agent)
@@ -127,16 +129,16 @@ class Front:
             intent = await self.carrier.in_thread(reader.read, head, kept)
             if isinstance(intent, WordedAnswer):
                 return _response(intent)
-            held = await self._find_or_add(name, head, agent, intent, kept)
+            held = await self._find_or_add(request_id, name, head, agent, intent, kept)
         finally:
-            file.unlink(missing_ok=True)
+            file.path.unlink(missing_ok=True)
         return await self._wait(request, reader, held, intent)
 
-    async def _store(self, request: web.Request, file: Path, most_bytes: int) -> KeptBody:
+    async def _store(self, request: web.Request, file: SealedFile, most_bytes: int) -> KeptBody:
         """Write a body to disk as it arrives; raise `NoRoom` if it is larger than its limit or too slow."""
         digest, size = hashlib.sha256(), 0
         try:
-            with file.open("xb") as stored:
+            with file.write() as stored:
                 async with asyncio.timeout(self._settings.front.body_s):
                     async for piece in request.content.iter_any():
                         size += len(piece)
@@ -144,8 +146,7 @@ class Front:
                             raise NoRoom(f"it is larger than {most_bytes} bytes")
                         stored.write(piece)
                         digest.update(piece)
-                stored.flush()
-                await self.carrier.in_thread(os.fsync, stored.fileno())
+                await self.carrier.in_thread(os.fsync, stored.finish())
         except TimeoutError:
             raise NoRoom(f"it took longer than {self._settings.front.body_s:.0f} s to arrive") from None
         except (ConnectionError, web.RequestPayloadError) as fault:
@@ -154,7 +155,9 @@ class Front:
             raise ClientGone
         return KeptBody(file, digest.hexdigest(), size)
 
-    async def _find_or_add(self, name: str, head: Head, agent: str, intent: Intent, kept: KeptBody) -> HeldRequest:
+    async def _find_or_add(
+        self, request_id: str, name: str, head: Head, agent: str, intent: Intent, kept: KeptBody
+    ) -> HeldRequest:
         """The open request with the same meaning, whose first body is sent; else this one."""
         key = f"{agent} {intent.key}"
         async with self._keeping:
@@ -164,7 +167,7 @@ class Front:
             if known is not None:
                 return known
             made = HeldRequest(
-                id=uuid4().hex,
+                id=request_id,
                 key=key,
                 state=HeldState.RECEIVED,
                 agent=agent,
@@ -181,8 +184,7 @@ class Front:
                 at=time.time(),
                 acknowledges=self._held.failed_before(key),
             )
-            self._held.sweep(time.time())
-            return await self.carrier.in_thread(self._held.add, made, kept.file)
+            return await self.carrier.in_thread(self._held.add, made)
 
     async def _wait(
         self, request: web.Request, reader: Reader, held: HeldRequest, intent: Intent
@@ -260,7 +262,11 @@ class Front:
 
     def _final_answer(self, reader: Reader, held: HeldRequest, intent: Intent) -> WordedAnswer:
         if held.state in (HeldState.ANSWERED, HeldState.REPORTED):
-            body = self._held.answer(held.id).read_bytes()
+            try:
+                body = self._held.answer(held.id).read_bytes()
+            except OSError as fault:
+                log.error("the answer to request %s is gone: %s", held.id, fault)
+                return reader.ended(intent.shape, WaitEnd.UNKNOWN, self._place(held))
             return reader.relay(replace(held, shape=intent.shape), held.answer_status, held.answer_type, body)
         if held.state in (HeldState.REFUSED, HeldState.SETTLED):
             return reader.ended(intent.shape, WaitEnd.REFUSED, held.why)
@@ -313,9 +319,9 @@ def _plain(status: int, text: str) -> WordedAnswer:
     return WordedAnswer(status, f"Counterfoil: {text}\n".encode(), "text/plain; charset=utf-8")
 
 
-def make_reader(name: str, host: HostSettings) -> Reader:
-    """The reader of a host."""
-    return GitReader(host) if host.reader == "git" else RulesReader(name, host)
+def make_reader(name: str, host: HostSettings, scratch: Path | None = None) -> Reader:
+    """The reader of a host; what it fetches to read a request lies below `scratch` for as long."""
+    return GitReader(host, scratch=scratch) if host.reader == "git" else RulesReader(name, host)
 
 
 async def serve(settings: HttpSettings, *, ready: asyncio.Event | None = None) -> None:
@@ -324,9 +330,13 @@ async def serve(settings: HttpSettings, *, ready: asyncio.Event | None = None) -
         raise RuntimeError("aiohttp was installed without its own parser; the other one is not strict enough.")
     front = settings.front
     held = HeldRequests(
-        front.folder, most=front.most_held, most_bytes=front.most_held_bytes, least_free=front.least_free_bytes
+        front.folder,
+        HeldKeys(front.keys),
+        most=front.most_held,
+        most_bytes=front.most_held_bytes,
+        least_free=front.least_free_bytes,
     )
-    readers = {name: make_reader(name, host) for name, host in settings.hosts.items()}
+    readers = {name: make_reader(name, host, held.scratch) for name, host in settings.hosts.items()}
     gate = Front(settings, held, readers)
     runner = web.AppRunner(
         _application(gate),
@@ -348,7 +358,9 @@ async def serve(settings: HttpSettings, *, ready: asyncio.Event | None = None) -
         log.info("listening on %s for %s", front.listen, ", ".join(settings.hosts))
         if ready is not None:
             ready.set()
-        await asyncio.Event().wait()
+        while True:
+            await gate.carrier.sweep()
+            await asyncio.sleep(front.sweep_s)
     finally:
         await runner.cleanup()
         await gate.close()

@@ -24,17 +24,21 @@ class FrontSettings:
 
     hold_s: how long a client is kept waiting for people. settle_s: how long an answered request waits for its reading.
     send_s: how long the host may take to answer; afterwards the outcome is unknown. beat_s: between signs of life.
+    key_file: the keys that seal what is held, made at the first start; in the state folder where it is not set.
+    sweep_s: between looks for what has ended and is removed.
     pages: the address of the tenant's pages, for the address of an approval.
     agents_run_as: the operating system's user of the agents, or `elsewhere` for another machine or a container.
     """
 
     listen: str = "127.0.0.1:8611"
     state: str = ""
+    key_file: str = ""
     hold_s: float = 45.0
     settle_s: float = 4.0
     send_s: int = 120
     beat_s: float = 5.0
     body_s: float = 600.0
+    sweep_s: float = 600.0
     pages: str = ""
     agents_run_as: str = ""
     tls_cert: str = ""
@@ -47,6 +51,11 @@ class FrontSettings:
     def folder(self) -> Path:
         """The folder of held requests."""
         return Path(self.state).expanduser()
+
+    @property
+    def keys(self) -> Path:
+        """The file with the keys under which it is sealed."""
+        return Path(self.key_file).expanduser() if self.key_file else self.folder / "held.keys"
 
 
 @dataclass(frozen=True)
@@ -163,8 +172,8 @@ def _check(settings: HttpSettings) -> None:
         raise BadSettings("Listening beyond this machine needs TLS: set gateway.tls_cert and gateway.tls_key.")
     if min(front.hold_s, front.settle_s, front.least_free_bytes) < 0 or min(front.send_s, front.most_held) < 1:
         raise BadSettings("Times are not negative; send_s and most_held are at least 1.")
-    if front.beat_s <= 0:
-        raise BadSettings("gateway.beat_s is more than 0.")
+    if min(front.beat_s, front.sweep_s) <= 0:
+        raise BadSettings("gateway.beat_s and gateway.sweep_s are more than 0.")
 
 
 def _check_host(name: str, host: HostSettings) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 import aiohttp
@@ -13,6 +12,7 @@ from yarl import URL
 
 from counterfoil.gateway.credentials import CredentialUnusable, authorization
 from counterfoil.gateway.held import HeldRequest
+from counterfoil.gateway.sealing import SealedFile
 from counterfoil.gateway.settings import HostSettings
 from counterfoil.work import NothingSent
 
@@ -83,7 +83,9 @@ class HostClients:
             raise HostSilent(f"the host {took}")
         return answer
 
-    async def send(self, held: HeldRequest, body: Path, *, within_s: float, headers: Mapping[str, str]) -> HostAnswer:
+    async def send(
+        self, held: HeldRequest, body: SealedFile, *, within_s: float, headers: Mapping[str, str]
+    ) -> HostAnswer:
         """Send a held request's stored bytes, once.
 
         Raises `NothingSent` where no byte can have left, and `TimeoutError`, `aiohttp.ClientError` or `HostSilent`
@@ -123,8 +125,8 @@ async def _read_limited(answer: aiohttp.ClientResponse) -> bytes:
     return bytes(content)
 
 
-async def _read_stored(body: Path) -> AsyncIterator[bytes]:
-    with body.open("rb") as file:
+async def _read_stored(body: SealedFile) -> AsyncIterator[bytes]:
+    with body.open() as file:
         while piece := file.read(_PIECE):
             yield piece
 

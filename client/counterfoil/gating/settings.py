@@ -5,6 +5,7 @@ The environment goes before the file. An unknown name in the file is refused: a 
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -87,10 +88,15 @@ def add_keys(console: ConsoleSettings, environment: Mapping[str, str]) -> Consol
 
 
 def read_secret(path: Path) -> str:
-    """Read a secret from a file that only its owner can read."""
+    """Read a secret from a file that this program's own user alone can read."""
     try:
-        if path.stat().st_mode & 0o077:
+        about = path.stat()
+        if about.st_uid != os.geteuid():
+            raise BadSettings(f"{path} belongs to another user than the one that reads it.")
+        if about.st_mode & 0o077:
             raise BadSettings(f"{path} can be read by others; set its mode to 0600.")
         return path.read_text().strip()
+    except UnicodeDecodeError:
+        raise BadSettings(f"{path} is no text.") from None
     except OSError as fault:
         raise BadSettings(f"{path} cannot be read: {fault.strerror}.") from fault

@@ -19,6 +19,7 @@ from console.local.keys import write_private
 from console.local.processes import wait_until
 from console.local.servers import free_port
 from counterfoil.gateway.held import HeldRequest, read_held
+from counterfoil.gateway.sealing import HeldKeys
 from tests.client.gateway import killing
 from tests.mcp.conftest import toml
 from tests.mcp.house import TENANT, House, opened
@@ -41,12 +42,14 @@ class Gateway:
     front: dict[str, Any] = field(default_factory=dict)
     child: subprocess.Popen[bytes] | None = None
     token: str = ""
+    variables: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.config = self.folder / "gateway.toml"
         self.state = self.folder / "state"
+        self.keys = self.state / "held.keys"
         self.settings: dict[str, dict[str, Any]] = {
             "console": {"url": self.house.stack.url, "executor_id": f"gateway-{self.agent}"},
             "gateway": {
@@ -75,6 +78,7 @@ class Gateway:
             "COUNTERFOIL_AGENT_KEY": keys["agent"],
             "COUNTERFOIL_EXECUTOR_KEY": keys["exec"],
             "COUNTERFOIL_OPERATOR_KEY": keys["oper"],
+            **self.variables,
         }
 
     def program(self, *words: str) -> subprocess.CompletedProcess[bytes]:
@@ -122,7 +126,7 @@ class Gateway:
 
     @property
     def held(self) -> list[HeldRequest]:
-        return list(read_held(self.state))
+        return list(read_held(self.state, HeldKeys(self.keys)))
 
     @property
     def address(self) -> str:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import signal
 import socket
+from contextlib import closing
 from uuid import uuid4
 
 import psutil
 import pytest
 
 from console.local.processes import wait_until
+from counterfoil.gateway.held import HeldRequests, HeldState
+from counterfoil.gateway.sealing import HeldKeys
 from tests.client.gateway.conftest import CREDENTIAL, LONG_S, REPOSITORY, new_gateway
 from tests.support.outside import git_server
 
@@ -183,8 +186,9 @@ def test_a_request_that_the_console_has_lost_stays_unknown_and_is_not_sent_again
     clone.commit("second")
     assert clone.push("origin", "HEAD:main").returncode != 0
     (one,) = gateway.held
-    (file,) = (gateway.state / "held" / one.id).glob("*.json")
-    file.write_text(file.read_text().replace(one.action_id, str(uuid4())))
+    limits = {"most": 9, "most_bytes": 1 << 30, "least_free": 0}
+    with closing(HeldRequests(gateway.state, HeldKeys(gateway.keys), **limits)) as held:
+        held.write(held.get(one.id), HeldState.FORWARDING, action_id=str(uuid4()))
     gateway.start()
     told = clone.push("origin", "HEAD:main")
     assert told.returncode == 1
@@ -206,7 +210,7 @@ def test_a_gateway_killed_after_the_answer_reports_it_and_does_not_send_again(ga
 
 
 def test_a_held_push_of_a_hundred_mebibytes_takes_constant_memory(gateway, clone, host):
-    gateway.start(hold_s=LONG_S)
+    gateway.start(hold_s=LONG_S, send_s=int(LONG_S))
     assert gateway.child is not None
     (clone.folder / "large.bin").write_bytes(os.urandom(100 << 20))
     git_server.git(clone.folder, "-c", "core.compression=0", "add", "large.bin")
@@ -323,5 +327,5 @@ def test_only_the_approved_bytes_are_sent(gateway, clone, house):
     house.approve()
     told = clone.push("--force", "origin", "HEAD:main")
     assert told.returncode == 1
-    assert "(nothing was sent: The stored bytes are not those that were proposed. (action " in told.stderr
+    assert "(nothing was sent: The stored bytes cannot be read: " in told.stderr
     assert gateway.pushes == 0

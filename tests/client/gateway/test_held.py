@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
+import json
+import threading
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from counterfoil.gateway.carrying import Carrier
 from counterfoil.gateway.credentials import CredentialUnusable, Tokens, authorization, new_token
 from counterfoil.gateway.held import HeldRequest, HeldRequests, HeldState, NoRoom, StateTaken
-from counterfoil.gateway.settings import HostSettings, load_http_settings, require_other_user
-from counterfoil.gating.settings import BadSettings
+from counterfoil.gateway.sealing import HeldKeys
+from counterfoil.gateway.settings import (
+    AgentSettings,
+    FrontSettings,
+    HostSettings,
+    HttpSettings,
+    load_http_settings,
+    require_other_user,
+)
+from counterfoil.gateway.upstream import HostClients
+from counterfoil.gating.settings import BadSettings, ConsoleSettings
 
 ONE = HeldRequest(
     id="one",
@@ -39,7 +53,9 @@ def opened():
     with ExitStack() as all_of_them:
 
         def open_folder(folder, **limits):
-            held = HeldRequests(folder, **{"most": 2, "most_bytes": 100, "least_free": 0} | limits)
+            held = HeldRequests(
+                folder, HeldKeys(folder / "held.keys"), **{"most": 2, "most_bytes": 100, "least_free": 0} | limits
+            )
             all_of_them.callback(held.close)
             return held
 
@@ -47,9 +63,10 @@ def opened():
 
 
 def keep(held, one=ONE):
-    file = held.incoming("x")
-    file.write_bytes(b"abc")
-    return held.add(one, file)
+    with held.incoming(one.id).write() as file:
+        file.write(b"abc")
+        file.finish()
+    return held.add(one)
 
 
 @pytest.mark.parametrize("state", list(HeldState))
@@ -64,7 +81,8 @@ def test_a_state_survives_a_restart_except_that_forwarding_becomes_unknown(opene
 
 def test_incomplete_requests_and_folders_without_a_state_are_removed_at_a_restart(opened, tmp_path):
     held = opened(tmp_path)
-    held.incoming("x").write_bytes(b"ab")
+    held.incoming("x").path.write_bytes(b"ab")
+    (held.scratch / "history-x").mkdir()
     (tmp_path / "held" / "two").mkdir()
     held.close()
     again = opened(tmp_path)
@@ -87,7 +105,7 @@ def test_the_limits_count_open_requests_and_an_ended_request_keeps_no_bytes(open
     held.check_room("another")
     held.write(held.get("one"), HeldState.REFUSED)
     held.check_room("coder")
-    assert not held.body("one").exists()
+    assert not held.body("one").path.exists()
     held.sweep(time.time() + 90_000)
     assert [each.id for each in held.all()] == ["two"]
     held.close()
@@ -123,6 +141,95 @@ def test_a_token_is_stored_as_a_digest_and_replaced_by_the_next_one(tmp_path):
     new_token(tmp_path, "coder")
     for header in (f"Bearer {first}", "", "Bearer ", "Basic !", "Digest x"):
         assert tokens.agent(header) == ""
+
+
+STATES = {"runs": "EXECUTING", "waits": "VALIDATED", "over": "ABANDONED", "done": "RECONCILED_SUCCESS"}
+
+
+@contextmanager
+def answering():
+    """A small server in the shape of the console's documented answers about an action, known by its state."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            name = self.path.removesuffix("/report").rpartition("/")[2]
+            if name == "erased":
+                return self.answer(410, {"code": "ERASED", "detail": "This was erased.", "title": "Gone"})
+            if name not in STATES:
+                return self.answer(404, {"code": "NOT_FOUND", "title": "Not found"})
+            about = {"action_id": name, "state": STATES[name], "tool": "git.push", "target": "x"}
+            report = {"state": STATES[name], "code": "FAILED", "text": "Not carried out.", "completed": False}
+            return self.answer(200, report if self.path.endswith("/report") else about)
+
+        def answer(self, status, document):
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.end_headers()
+            self.wfile.write(json.dumps(document).encode())
+
+        def log_message(self, *_):
+            return None
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def test_what_is_over_at_the_console_ends_and_what_was_erased_there_is_removed(opened, tmp_path):
+    held = opened(tmp_path, most=99, most_bytes=1_000)
+    now = time.time()
+
+    def add(name, state, **changes):
+        held.write(keep(held, replace(ONE, id=name)), state, **changes)
+
+    for state in HeldState:
+        add(f"erased {state}", state, action_id="erased")
+    for name in ("runs", "waits", "over", "unheard-of"):
+        add(f"proposed {name}", HeldState.PROPOSED, action_id=name)
+        add(f"unknown {name}", HeldState.UNKNOWN, action_id=name)
+    add("granted over", HeldState.GRANTED, action_id="over")
+    add("answered done", HeldState.ANSWERED, action_id="done")
+    add("new", HeldState.RECEIVED)
+    add("old", HeldState.RECEIVED)
+    held._known["old"] = replace(held.get("old"), changed_at=now - 90_000)
+    add("ended long ago", HeldState.REPORTED, action_id="done")
+    held._known["ended long ago"] = replace(held.get("ended long ago"), changed_at=now - 90_000)
+
+    async def sweep(url):
+        settings = HttpSettings(
+            console=ConsoleSettings(url=url, agent_key="a", executor_key="b"),
+            front=FrontSettings(state=str(tmp_path)),
+            agents={"coder": AgentSettings(goal="Keep it in order.")},
+        )
+        hosts = HostClients({})
+        carrier = Carrier(settings, held, {}, hosts)
+        await carrier.sweep()
+        await carrier.close()
+        await hosts.close()
+
+    with answering() as url:
+        asyncio.run(sweep(url))
+    assert {each.id: str(each.state) for each in held.all()} == {
+        "proposed runs": "proposed",
+        "proposed waits": "proposed",
+        "proposed over": "refused",
+        "proposed unheard-of": "refused",
+        "unknown runs": "unknown",
+        "unknown waits": "unknown",
+        "unknown over": "settled",
+        "unknown unheard-of": "unknown",
+        "granted over": "refused",
+        "answered done": "answered",
+        "new": "received",
+        "old": "refused",
+    }
+    assert held.get("proposed over").why == "Not carried out. (action over)"
+    assert held.get("old").why == "nothing was sent: its client did not come back within a day"
+    bodies = {each.parent.name for each in (tmp_path / "held").glob("*/body")}
+    assert bodies == {each.id for each in held.all() if each.state in ("received", "proposed", "unknown")}
 
 
 SETTINGS = """
