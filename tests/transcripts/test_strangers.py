@@ -248,16 +248,16 @@ AI_SDK = [
         "role": "assistant",
         "content": [
             {"type": "text", "text": "One moment."},
-            {"type": "tool-call", "toolCallId": "1", "toolName": "cancel_reservation", "args": {"reservation_id": ID}},
+            {"type": "tool-call", "toolCallId": "1", "toolName": "cancel_reservation"},
         ],
     },
     {
         "role": "tool",
-        "content": [{"type": "tool-result", "toolCallId": "1", "toolName": "cancel_reservation", "result": "ok"}],
+        "content": [{"type": "tool-result", "toolCallId": "1", "toolName": "cancel_reservation"}],
     },
 ]
 UNREAD = {
-    "AI SDK messages": (AI_SDK, [".content[1]", ".content[0]"]),
+    "AI SDK messages of no version": (AI_SDK, [".content[1]", ".content[0]"]),
     "AI SDK invocations": (
         [
             {
@@ -278,18 +278,41 @@ UNREAD = {
         ],
         [".parts[1]"],
     ),
-    "Bedrock": (
+    "blocks of two formats in one message": (
         [
             {
                 "role": "assistant",
                 "content": [
-                    {"text": "One moment."},
-                    {"toolUse": {"toolUseId": "1", "name": "cancel_reservation", "input": {}}},
+                    {"type": "tool_use", "id": "1", "name": "get_reservation", "input": {"reservation_id": ID}},
+                    {"toolUse": {"toolUseId": "1", "name": "get_reservation", "input": {"reservation_id": ID}}},
                 ],
-            },
-            {"role": "user", "content": [{"toolResult": {"toolUseId": "1", "content": [{"text": "ok"}]}}]},
+            }
         ],
-        [".content[1]", ".content[0]"],
+        [".content[0]"],
+    ),
+    "blocks of Bedrock beside calls of chat": (
+        [
+            {
+                "role": "assistant",
+                "content": [
+                    {"toolUse": {"toolUseId": "2", "name": "get_reservation", "input": {"reservation_id": ID}}}
+                ],
+                "tool_calls": [{"id": "2", "type": "function", "function": {"name": "get_reservation"}}],
+            }
+        ],
+        [".tool_calls"],
+    ),
+    "blocks of Anthropic beside calls of chat": (
+        [
+            {
+                "role": "assistant",
+                "content": [
+                    {"type": "tool_use", "id": "3", "name": "get_reservation", "input": {"reservation_id": ID}}
+                ],
+                "tool_calls": [{"id": "3", "type": "function", "function": {"name": "get_reservation"}}],
+            }
+        ],
+        [".tool_calls"],
     ),
     "function calls of another kind": (
         [{"role": "assistant", "content": "x", "functionCalls": [{"name": "a"}]}],
@@ -315,7 +338,7 @@ def test_unread_parts_are_named_and_prevent_accusations(tmp_path, name):
     assert code == 3
     assert [line for line in err.splitlines() if "line 1[" in line] != []
     for number, place in enumerate(places):
-        assert f"line 1[{number + 1}]{place}: " in err
+        assert f"line 1[{number + 1}]{place}: " in err, err
     assert "calls may be missing, and nothing is held against the agent there" in err
     assert "of which 0 are unsupported" in out
     [one] = json.loads((tmp_path / "report.json").read_bytes())["conversations"]

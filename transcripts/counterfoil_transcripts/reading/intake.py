@@ -9,8 +9,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Generator, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -18,22 +18,35 @@ from typing import Any
 import orjson
 
 from counterfoil_transcripts.reading import scanning
-from counterfoil_transcripts.reading.formats import claude_code
-from counterfoil_transcripts.reading.formats.content import name_of, unread_parts
+from counterfoil_transcripts.reading.formats import claude_code, spans, trajectories
+from counterfoil_transcripts.reading.formats.content import canonical_bytes, name_of
+from counterfoil_transcripts.reading.formats.declared import MAGENTIC_ONE
 from counterfoil_transcripts.reading.formats.detect import dominant_format, format_of, is_message
-from counterfoil_transcripts.reading.records import Transcript, TranscriptFault, TranscriptTurn
+from counterfoil_transcripts.reading.records import Transcript, TranscriptAnswer, TranscriptFault, TranscriptTurn
 from counterfoil_transcripts.reading.scanning import ObjectRemainder, ScannedValue, UnreadablePart
 
 DEPTH = 4
 LISTS = (
     *("messages", "traj", "trajectory", "conversations", "conversation", "chat_history", "history", "turns"),
-    *("items", "events", "transcript", "dialogue", "chat", "log", "message_history", "input"),
+    *("items", "events", "transcript", "dialogue", "chat", "log", "message_history", "input", "contents", "steps"),
 )
 _INNER = (
     *("values", "channel_values", "checkpoint", "state", "data", "request", "body", "sample", "record", "trace"),
     *("conversation", "thread", "inputs", "run", "result", "log", "json", "payload", "kwargs"),
 )
-_IDS = ("conversation_id", "session_id", "sessionId", "thread_id", "id", "task_id", "trace_id", "run_id", "name")
+_IDS = (
+    "conversation_id",
+    "session_id",
+    "sessionId",
+    "thread_id",
+    "id",
+    "task_id",
+    "trace_id",
+    "run_id",
+    "trajectory_id",
+    "instance_id",
+    "name",
+)
 _WRAPPERS = ("message", "data", "payload", "msg", "body", "record", "event", "rpc", "raw", "content", "item")
 
 
@@ -50,7 +63,7 @@ def find_messages(value: object) -> MessageList | None:
     """The conversation in a value, or None when it holds none."""
     if isinstance(value, list):
         return MessageList(value) if _is_list_of_messages(value) else None
-    if not isinstance(value, dict) or is_message(value):
+    if not isinstance(value, dict) or is_message(value) or _attempts(value):
         return None
     found = _messages(value, 0) or _response(value)
     return None if found is None else MessageList(found, conversation_id_of(value), tool_definitions_of(value))
@@ -92,19 +105,50 @@ def conversation_id_of(value: Mapping[str, Any]) -> str:
 
 def tool_definitions_of(value: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
     """The tool definitions beside the messages, as a list or as a JSON text."""
-    for name in ("tools", "functions", "available_tools"):
+    for name in ("tools", "functions", "available_tools", "tool_definitions"):
         listed = _parse_nested(value.get(name))
         if isinstance(listed, list):
-            return tuple(one for one in listed if isinstance(one, dict))
-    inner = (value.get(name) for name in ("request", "body", "info", "state"))
+            return tuple(tool for one in listed if isinstance(one, dict) for tool in tool_definitions_in(one))
+    inner = (value.get(name) for name in ("request", "body", "info", "state", "toolConfig", "config", "agent"))
     return next((found for one in inner if isinstance(one, dict) and (found := tool_definitions_of(one))), ())
+
+
+def tool_definitions_in(listed: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """The definitions in one entry of a list of tools: Bedrock wraps each, Gemini lists several in one."""
+    spec = listed.get("toolSpec")
+    declared = listed.get("functionDeclarations", listed.get("function_declarations"))
+    if isinstance(spec, dict):
+        schema = spec.get("inputSchema")
+        yield {**spec, "inputSchema": schema.get("json") if isinstance(schema, dict) else schema}
+    elif isinstance(declared, list):
+        for one in declared:
+            if isinstance(one, dict):
+                schema = one.get("parametersJsonSchema", one.get("parameters_json_schema", one.get("parameters")))
+                about = one.get("description", "")
+                yield {"name": one.get("name"), "description": about, "parameters": _lower_types(schema or {})}
+    else:
+        yield listed
+
+
+def _lower_types(schema: Any) -> Any:
+    """A schema with its types in lower case, which Gemini writes in capitals."""
+    if isinstance(schema, list):
+        return [_lower_types(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        name: one.lower() if name == "type" and isinstance(one, str) else _lower_types(one)
+        for name, one in schema.items()
+    }
 
 
 def _messages(value: dict[str, Any], depth: int) -> list[Any] | None:
     for name in LISTS:
         listed = _parse_nested(value.get(name))
         if isinstance(listed, list) and _is_list_of_messages(listed):
-            return [*listed, *_model_answer(value)]
+            if name == "trajectory" and isinstance(value.get("history"), list):
+                listed = [*listed, *value["history"]]
+            return [*trajectories.with_attachments(value, listed), *_model_answer(value)]
     if depth < DEPTH:
         for name in _INNER:
             inner = value.get(name)
@@ -124,7 +168,18 @@ def _model_answer(value: dict[str, Any]) -> list[Any]:
         return [choices[0].get("message")] if is_message(choices[0].get("message")) else []
     if isinstance(output, list) and _is_list_of_messages(output):
         return output
+    candidates = response.get("candidates")
+    if isinstance(candidates, list) and candidates and isinstance(candidates[0], dict):
+        return [candidates[0]["content"]] if is_message(candidates[0].get("content")) else []
+    if isinstance(output, dict) and is_message(output.get("message")):
+        return [output["message"]]
     return [response] if response is not value and is_message(response) else []
+
+
+def _attempts(value: Mapping[str, Any]) -> bool:
+    """Return whether an object has the attempts of a run, the chosen one of which it repeats."""
+    listed = value.get("attempts")
+    return isinstance(listed, list) and any(isinstance(one, dict) and "trajectory" in one for one in listed)
 
 
 def _response(value: dict[str, Any]) -> list[Any] | None:
@@ -179,18 +234,30 @@ class _Intake:
     strangers: dict[str, tuple[int, str]] = field(default_factory=dict)
     unread: set[str] = field(default_factory=set)
     """The sessions of which lines could not be read; "" stands for all."""
+    session: str = ""
+    """The session that the lines after a head belong to, if they name none."""
 
     def item(self, item: ScannedValue) -> Iterator[Read]:
         value = item.value
         if item.member in {"tools", "functions"} and isinstance(value, dict) and not is_message(value):
-            self.tools.append(value)
+            self.tools.extend(tool_definitions_in(value))
+            return
+        recorded = spans.spans_of(value)
+        if recorded is not None:
+            yield from self._record(recorded, item)
+            return
+        head = trajectories.session_head(value)
+        if head is not None:
+            self.session = head
+        if head is not None or trajectories.is_state_line(value):
+            self.recognised.add(item.member)
             return
         message = unwrap_message(value)
         if claude_code.says_nothing(message):
             self.recognised.add(item.member)
             return
         if is_message(message):
-            yield from self._message(message, session_id_of(value), item)
+            yield from self._message(message, session_id_of(value) or self.session, item)
             return
         if isinstance(value, list) and value and all(_is_rpc(one) for one in value):
             for one in value:
@@ -198,11 +265,18 @@ class _Intake:
             return
         yield from self._conversations(value, item)
 
+    def _record(self, recorded: list[spans.Span], item: ScannedValue) -> Iterator[Read]:
+        self.recognised.add(item.member)
+        for span in recorded:
+            yield from self._message(span, span.key, item)
+
     def _conversations(self, value: Any, item: ScannedValue) -> Iterator[Read]:
         found = find_messages(value)
         if found is not None:
             self.recognised.add(item.member)
-            yield build_conversation(self.name, found, item.path)
+            newer = yield from self._version(value, item.path)
+            yield build_conversation(self.name, found, item.path, unread=newer)
+            yield from self._subagents(value, item)
             return
         inner = find_conversations(value) or _inside(value)
         if inner is None:
@@ -211,6 +285,20 @@ class _Intake:
         for number, one in enumerate(inner):
             yield from self._conversations(one, ScannedValue(f"{item.path}[{number}]", one, item.member))
 
+    def _version(self, members: Any, path: str) -> Generator[Read, None, bool]:
+        """Name a version that is not read; whether there is one."""
+        reason = trajectories.unknown_version(members) if isinstance(members, dict) else ""
+        if reason:
+            yield TranscriptFault(self.name, conversation_id_of(members), path, reason, passed_over=True)
+        return bool(reason)
+
+    def _subagents(self, value: Any, item: ScannedValue) -> Iterator[Read]:
+        """The conversations of subagents that are inside the one that called them."""
+        listed = value.get("subagent_trajectories") if isinstance(value, dict) else None
+        for number, one in enumerate(listed if isinstance(listed, list) else ()):
+            path = f"{item.path}.subagent_trajectories[{number}]"
+            yield from self._conversations(one, ScannedValue(path, one, item.member))
+
     def _message(self, message: Any, session: str, item: ScannedValue) -> Iterator[Read]:
         self.recognised.add(item.member)
         group = self.groups.get(session)
@@ -218,8 +306,8 @@ class _Intake:
             if len(self.groups) >= OPEN:
                 yield from self._close_group(next(iter(self.groups)))
             group = self.groups[session] = _Group(session, item.path)
-        if claude_code.fits(message) and isinstance(message.get("uuid"), str):
-            row = blake2b(orjson.dumps(message.get("message", message))).digest()
+        if isinstance(message, dict) and claude_code.fits(message) and isinstance(message.get("uuid"), str):
+            row = blake2b(canonical_bytes(message.get("message", message))).digest()
             if (message["uuid"], row) in group.rows:
                 return  # a session that goes on in another file repeats its lines
             group.rows.add((message["uuid"], row))
@@ -229,15 +317,42 @@ class _Intake:
 
     def _close_group(self, session: str) -> Iterator[Read]:
         group = self.groups.pop(session)
-        found = MessageList(group.messages, group.id, tuple(self.tools))
         unread = bool(self.unread if not session else self.unread & {"", session})
+        recorded = [one for one in group.messages if isinstance(one, spans.Span)]
+        if recorded:
+            yield from self._spans(recorded, group, unread)
+            return
+        found = MessageList(group.messages, group.id, tuple(self.tools))
         yield build_conversation(self.name, found, group.path, unread=unread)
 
+    def _spans(self, recorded: list[spans.Span], group: _Group, unread: bool) -> Iterator[Read]:
+        """The conversations in the spans of a group, and what was not read of them."""
+        for reason in sorted({one.fault for one in recorded} - {""}):
+            count = sum(one.fault == reason for one in recorded)
+            more = f"; {count - 1} more like it" if count > 1 else ""
+            yield TranscriptFault(self.name, group.id, group.path, f"{reason}{more}.", passed_over=True)
+        unread = unread or any(one.fault for one in recorded)
+        for number, thread in enumerate(spans.threads_of([one for one in recorded if not one.fault])):
+            named = f"{group.id} ({number + 1})" if number else group.id
+            found = MessageList(thread.messages, named, tuple(thread.tools))
+            yield build_conversation(self.name, found, group.path, unread=unread)
+
     def rest(self, rest: ObjectRemainder) -> Iterator[Read]:
+        recorded = spans.spans_of(rest.members)
+        if recorded is not None:
+            yield from self._record(recorded, ScannedValue("$", rest.members))
+            return
         self.tools.extend(one for one in tool_definitions_of(rest.members) if one not in self.tools)
         named = conversation_id_of(rest.members)
-        for session in list(self.groups):
-            self.groups[session].id = self.groups[session].id or named
+        newer = yield from self._version(rest.members, "$")
+        if newer:
+            self.unread.add("")
+        if "attempts" in self.recognised:
+            self.groups.pop("", None)  # the chosen attempt once more
+        for session, group in list(self.groups.items()):
+            if isinstance(group.messages[0], spans.Span):
+                continue  # the other spans of a trace may be in another object
+            group.id = group.id or named
             yield from self._close_group(session)
         if not self.recognised:
             self.strangers.clear()
@@ -290,7 +405,8 @@ def build_conversation(file: str, found: MessageList, path: str, *, unread: bool
     turns: list[TranscriptTurn] = []
     faults: list[TranscriptFault] = []
     names: set[str] = set()
-    for number, raw in enumerate(found.messages):
+    failures = trajectories.stated_failures(found.messages)
+    for number, raw in enumerate(trajectories.once(found.messages)):
         message = unwrap_message(raw)
         known = format_of(message)
         if known is None:
@@ -298,10 +414,15 @@ def build_conversation(file: str, found: MessageList, path: str, *, unread: bool
             faults.append(TranscriptFault(file, found.id, where, _unknown_shape(message), passed_over=True))
             continue
         names.add(known.name)
-        turns.append(known.turn(message, number))
-        for place, kind in unread_parts(_body(message)):
+        turn, unread_parts = known.read(message, number)
+        if failures and turn.answers:
+            turn = replace(turn, answers=tuple(_mark_failure(one, failures) for one in turn.answers))
+        turns.append(turn)
+        for place, kind in unread_parts:
             reason = f"Not read: {kind}. It may be a call or an answer."
             faults.append(TranscriptFault(file, found.id, f"{path}[{number}]{place}", reason, passed_over=True))
+    if MAGENTIC_ONE.name in names:
+        faults.append(TranscriptFault(file, found.id, path, MAGENTIC_ONE.prose, passed_over=True))
     tools = (*found.tools, *(tool for turn in turns for tool in turn.tools))
     if all("provider" in tool for tool in tools):
         tools = ()  # nobody wrote down what else was offered
@@ -317,16 +438,18 @@ def build_conversation(file: str, found: MessageList, path: str, *, unread: bool
     )
 
 
-def _body(message: dict[str, Any]) -> Mapping[str, Any]:
-    """The message in the envelope of its format."""
-    inner = next((message[name] for name in ("kwargs", "data", "message") if isinstance(message.get(name), dict)), None)
-    return message if inner is None or "role" in message else inner
+def _mark_failure(answer: TranscriptAnswer, failures: Mapping[str, bool]) -> TranscriptAnswer:
+    """An answer with the failure that another line of the recording states of its call."""
+    failed = failures.get(answer.call_id) if answer.failed is None else None
+    return answer if failed is None else replace(answer, failed=failed)
 
 
 def _unknown_shape(message: Any) -> str:
     if not isinstance(message, dict):
         return f"A message is an object, and this is {type(message).__name__}."
     names = ", ".join(sorted(str(one)[:40] for one in message)[:8])
+    if isinstance(message.get("type"), str):
+        return f"A message of the type {message['type'][:60]} with the fields {names} has no known shape."
     return f"A message with the fields {names or '(none)'} has no known shape."
 
 

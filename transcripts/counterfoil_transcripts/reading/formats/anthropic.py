@@ -16,9 +16,18 @@ from counterfoil_transcripts.reading.formats.content import (
     text_of,
 )
 from counterfoil_transcripts.reading.formats.openai_chat import ROLES
+from counterfoil_transcripts.reading.formats.rows import FormatRow
 from counterfoil_transcripts.reading.records import AGENT, TOOL, TranscriptAnswer, TranscriptCall, TranscriptTurn
 
 NAME = "anthropic"
+ROW = FormatRow(
+    NAME,
+    "Anthropic's Messages API",
+    "`content[]` with `type` `tool_use`, `server_tool_use`, `mcp_tool_use` or `*tool_result`",
+    "`content[]` `tool_use`, `server_tool_use`, `mcp_tool_use`: `name`, `input`, id `id`",
+    "`content[]` `*tool_result`: `content`, call `tool_use_id`",
+    "failed: `is_error` `true` or `content.type` `*_error`, succeeded: `is_error` `false`",
+)
 PROVIDED = TOOL_USES - {"tool_use"}
 USES = TOOL_USES
 

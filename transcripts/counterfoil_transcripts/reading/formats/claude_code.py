@@ -13,9 +13,19 @@ from typing import Any
 
 from counterfoil_transcripts.reading.formats import anthropic
 from counterfoil_transcripts.reading.formats.openai_chat import ROLES
+from counterfoil_transcripts.reading.formats.rows import FormatRow
 from counterfoil_transcripts.reading.records import SYSTEM, TranscriptTurn
 
 NAME = "claude-code"
+ROW = FormatRow(
+    NAME,
+    "session files of Claude Code, and its `stream-json`",
+    "`type` with `sessionId` or `uuid`, and a `message` of Anthropic's; a subagent is a conversation of its own",
+    "`message.content[]` `tool_use`: `name`, `input`, id `id`",
+    "`message.content[]` `tool_result`: `content`, call `tool_use_id`",
+    "failed: `is_error` `true`, succeeded: `is_error` `false`",
+    "a line with the `uuid` and the message of an earlier one",
+)
 _SPOKEN = frozenset({"user", "assistant"})
 _NOTES = frozenset(
     {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -45,7 +46,7 @@ _SILENT_KEYS = frozenset({"image", "document", "video", "reasoningContent", "cac
 _READ = frozenset(
     {"tool_calls", "invalid_tool_calls", "tool_call_chunks", "function_call", "additional_kwargs", "tools"}
 )
-_MAY_CALL = re.compile(r"tool|function|invocation|^parts$|(^|_)calls?$|Calls?$", re.IGNORECASE)
+MAY_CALL = re.compile(r"tool|function|invocation|^parts$|(^|_)calls?$|Calls?$", re.IGNORECASE)
 
 
 def unread_parts(body: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -55,18 +56,12 @@ def unread_parts(body: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         listed = body.get(name)
         for place, block in enumerate(listed if isinstance(listed, list) else ()):
             if not _is_known(block, is_listed):
-                yield f".{name}[{place}]", _kind_of(block)
+                yield f".{name}[{place}]", kind_of(block)
     listed = body.get("tool_calls")
     if listed and not (isinstance(listed, list) and all(isinstance(one, dict) for one in listed)):
         yield ".tool_calls", "of an unknown shape"
     for name, value in body.items():
-        if (
-            name not in _READ
-            and name != "parts"
-            and isinstance(value, list | dict)
-            and value
-            and _MAY_CALL.search(name)
-        ):
+        if name not in _READ and name != "parts" and isinstance(value, list | dict) and value and MAY_CALL.search(name):
             yield f".{name}", "of an unknown kind"
 
 
@@ -91,7 +86,8 @@ def _is_known(block: Any, is_listed: bool) -> bool:
     return kind in _WORDS or kind in _SILENT or is_tool_block(kind)
 
 
-def _kind_of(block: Any) -> str:
+def kind_of(block: Any) -> str:
+    """A part that is not read, as a report names it."""
     if not isinstance(block, dict):
         return f"a part that is {type(block).__name__}"
     names = ", ".join(sorted(str(name)[:40] for name in block)[:6])
@@ -118,3 +114,11 @@ def name_of(value: object) -> str:
     if isinstance(value, str):
         return value
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else ""
+
+
+def canonical_bytes(value: Any) -> bytes:
+    """The same bytes for the same value; half a character, which UTF-8 has no bytes for, is escaped."""
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    except TypeError:
+        return json.dumps(value, sort_keys=True, default=str).encode()

@@ -1,10 +1,10 @@
 """Detects the format of a recorded message. The most specific marks are tried first; one
-conversation may mix formats.
+conversation may mix formats, one message may not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,31 +17,71 @@ from counterfoil_transcripts.reading.formats import (
     openai_responses,
     sharegpt,
 )
+from counterfoil_transcripts.reading.formats.content import unread_parts
+from counterfoil_transcripts.reading.formats.declared import DECLARED, MAGENTIC_ONE
+from counterfoil_transcripts.reading.formats.places import DeclaredFormat
+from counterfoil_transcripts.reading.formats.rows import FormatRow, declared_row
 from counterfoil_transcripts.reading.records import TranscriptTurn
+
+Unread = list[tuple[str, str]]
+"""The place in a message and the kind of each part that was not read."""
 
 
 @dataclass(frozen=True, slots=True)
-class Format:
-    """One format: its name, its recognition of an item, and the turn in an item."""
+class WrittenFormat:
+    """A format with a reader of its own: its name, its recognition of an item, and the turn in an item."""
 
     name: str
     fits: Callable[[dict[str, Any]], bool]
     turn: Callable[[dict[str, Any], int], TranscriptTurn]
+    row: FormatRow
+
+    def read(self, item: dict[str, Any], number: int) -> tuple[TranscriptTurn, Unread]:
+        """The turn in an item, and its parts that nobody reads."""
+        unread = list(unread_parts(_body(item)))
+        if self.name == anthropic.NAME and item.get("tool_calls"):
+            unread.append((".tool_calls", "of another format than the message"))
+        return self.turn(item, number), unread
 
 
-FORMATS = tuple(
-    Format(one.NAME, one.fits, one.turn)
-    for one in (mcp_log, claude_code, langchain, anthropic, openai_responses, openai_chat, sharegpt)
-)
+Format = WrittenFormat | DeclaredFormat
+
+
+def _own_readers(*modules: Any) -> tuple[WrittenFormat, ...]:
+    return tuple(WrittenFormat(one.NAME, one.fits, one.turn, one.ROW) for one in modules)
+
+
+_FIRST: tuple[Format, ...] = _own_readers(mcp_log, claude_code, langchain)
+_LAST: tuple[Format, ...] = (*_own_readers(anthropic, openai_responses, openai_chat, sharegpt), MAGENTIC_ONE)
+FORMATS: tuple[Format, ...] = (*_FIRST, *DECLARED, *_LAST)
 NAMES = tuple(one.name for one in FORMATS)
-_TELLING = {name: place for place, name in enumerate(NAMES)}
+_TELLING = {name: place for place, name in enumerate(NAMES)} | {MAGENTIC_ONE.name: -1}
+_DECLARED_FIELDS = frozenset(
+    {
+        *("parts", "toolInvocations", "tool_calls", "function", "error", "action", "observation", "kind"),
+        *("message_type", "extra", "step_id", "source"),
+    }
+)
+"""An item of a declared format has one of these fields, or a list as its content."""
+
+
+def row_of(one: Format) -> FormatRow:
+    """The format's row in the tables of the guide."""
+    return declared_row(one) if isinstance(one, DeclaredFormat) else one.row
 
 
 def format_of(item: object) -> Format | None:
     """The format of one message, or None if none matches."""
     if not isinstance(item, dict) or not all(isinstance(item.get(name), str | None) for name in ("role", "type")):
         return None
-    return next((one for one in FORMATS if one.fits(item)), None)
+    for one in _FIRST:
+        if one.fits(item):
+            return one
+    if isinstance(item.get("content"), list) or not item.keys().isdisjoint(_DECLARED_FIELDS):
+        for each in DECLARED:
+            if each.fits(item):
+                return each
+    return next((one for one in _LAST if one.fits(item)), None)
 
 
 def is_message(item: object) -> bool:
@@ -52,3 +92,9 @@ def is_message(item: object) -> bool:
 def dominant_format(names: set[str]) -> str:
     """The name of a conversation whose messages have these formats: the one with the plainest marks."""
     return min(names, key=lambda name: _TELLING[name], default="unknown")
+
+
+def _body(message: dict[str, Any]) -> Mapping[str, Any]:
+    """The message in the envelope of its format."""
+    inner = next((message[name] for name in ("kwargs", "data", "message") if isinstance(message.get(name), dict)), None)
+    return message if inner is None or "role" in message else inner

@@ -11,6 +11,7 @@ from typing import Any
 
 from counterfoil_transcripts.reading.formats import anthropic, openai_chat
 from counterfoil_transcripts.reading.formats.content import name_of, parse_answer_content, text_of
+from counterfoil_transcripts.reading.formats.rows import FormatRow
 from counterfoil_transcripts.reading.records import (
     AGENT,
     SYSTEM,
@@ -22,6 +23,15 @@ from counterfoil_transcripts.reading.records import (
 )
 
 NAME = "langchain"
+ROW = FormatRow(
+    NAME,
+    "LangChain and LangGraph: `dumpd`, `messages_to_dict`, `model_dump`, states and checkpoints",
+    "`lc`, `id`, `kwargs`; `type` `human`, `ai`, `tool` with `data` or `content`",
+    "`tool_calls[]` and `invalid_tool_calls[]`: `name`, `args`, id `id`; `additional_kwargs.tool_calls[]`; `tool_use`",
+    "`type` `tool`: `content`, call `tool_call_id`",
+    "failed: `status` `error`",
+    "calls in `content` and `additional_kwargs` beside `tool_calls`",
+)
 _KINDS = {
     "human": USER,
     "ai": AGENT,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from counterfoil_transcripts.reading.formats.content import name_of, parse_answer_content
+from counterfoil_transcripts.reading.formats.rows import FormatRow
 from counterfoil_transcripts.reading.records import (
     AGENT,
     SYSTEM,
@@ -19,6 +20,15 @@ from counterfoil_transcripts.reading.records import (
 )
 
 NAME = "mcp"
+ROW = FormatRow(
+    NAME,
+    "session logs of MCP, JSON-RPC lines of both directions",
+    "`jsonrpc` `2.0`",
+    "`method` `tools/call`: `params.name`, `params.arguments`, id `id`",
+    "`result.structuredContent` or `result.content` or `error`, call `id`",
+    "failed: `error` or `result.isError` `true`",
+    "a request or an answer that the log shows again",
+)
 
 
 def fits(item: dict[str, Any]) -> bool:

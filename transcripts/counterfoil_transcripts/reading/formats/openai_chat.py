@@ -13,6 +13,7 @@ from typing import Any
 import orjson
 
 from counterfoil_transcripts.reading.formats.content import name_of, parse_answer_content, text_of
+from counterfoil_transcripts.reading.formats.rows import FormatRow
 from counterfoil_transcripts.reading.records import (
     AGENT,
     SYSTEM,
@@ -24,6 +25,15 @@ from counterfoil_transcripts.reading.records import (
 )
 
 NAME = "openai-chat"
+ROW = FormatRow(
+    NAME,
+    "OpenAI's chat messages and what many programs write in their shape (magentic and LiteLLM among them)",
+    "`role` with `content`, `tool_calls` or `function_call`",
+    "`tool_calls[]`: `function.name`, `custom.name` or `name`, `function.arguments`, `custom.input` or `arguments`, "
+    "id `id`; `function_call`; `<tool_call>` marks in the text",
+    "`role` `tool` or `function`: `content`, call `tool_call_id`",
+    "failed: `error` `true`, succeeded: `error` `false`",
+)
 ROLES = {
     "assistant": AGENT,
     "model": AGENT,

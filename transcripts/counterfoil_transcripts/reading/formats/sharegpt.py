@@ -6,6 +6,7 @@ from typing import Any
 
 from counterfoil_transcripts.reading.formats import openai_chat
 from counterfoil_transcripts.reading.formats.content import name_of, parse_answer_content
+from counterfoil_transcripts.reading.formats.rows import FormatRow
 from counterfoil_transcripts.reading.records import (
     AGENT,
     SYSTEM,
@@ -17,6 +18,14 @@ from counterfoil_transcripts.reading.records import (
 )
 
 NAME = "sharegpt"
+ROW = FormatRow(
+    NAME,
+    "fine-tuning data of the ShareGPT kind",
+    "`from` and `value`",
+    "`from` `function_call`: `value.name`, `value.arguments`, id none; `<tool_call>` marks in the text",
+    "`from` `observation`: `value`, by place",
+    "not stated",
+)
 _ROLES = {
     "human": USER,
     "user": USER,
