@@ -36,6 +36,7 @@ from counterfoil.gateway.reader import Reader
 from counterfoil.gateway.sealing import SealedFile
 from counterfoil.gateway.settings import HttpSettings
 from counterfoil.gateway.upstream import HostClients, HostSilent
+from counterfoil.gating.files import write_private
 from counterfoil.problems import NotFound, NotNow, Problem, Unreachable
 from counterfoil.transport.reading import read_first_result, read_report, read_status
 from counterfoil.work import Failure, NothingSent, Result, Work
@@ -105,9 +106,7 @@ class ConsoleDesk:
             body = {"agent_id": told.agent_id or agent, "goal": told.goal, "ttl_seconds": _SESSION_S}
             opened = self._agent.write("/sessions", body, give_up_after_s=10.0)
             made = {"session_id": str(opened["session_id"]), "pin_hash": str(opened["pin"]["hash"])}
-            fresh = path.with_suffix(".new")
-            fresh.write_text(json.dumps(made))
-            fresh.replace(path)
+            write_private(path, json.dumps(made).encode())
             return made
 
     def claim(self, held: HeldRequest, *, wait_s: int) -> Order | None:

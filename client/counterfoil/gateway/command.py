@@ -5,6 +5,7 @@ token       make the token of an agent of the settings, shown once; its earlier 
 register    register the contracts of what is held, and the agents that may propose it (operator's key)
 list        list what is held, with its state
 show        write a held push as a git bundle, or another held body, to standard output
+ca          print the certificate of the gateway's own authority, for its clients; --new makes another authority
 rotate-key  make a new key for what is held from now on, and forget those that nothing needs any more
 
 Settings are a TOML file (--config). Keys stand in files of mode 0600 that it names, or in COUNTERFOIL_AGENT_KEY,
@@ -22,6 +23,7 @@ import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO
 
@@ -31,7 +33,7 @@ from counterfoil.gateway.git import bundle_head, open_body
 from counterfoil.gateway.git_lines import NoPush
 from counterfoil.gateway.held import HeldRequest, StateTaken, needed_keys, read_held, stored_file
 from counterfoil.gateway.sealing import HeldKeys, SealedFile
-from counterfoil.gateway.server import make_reader, serve
+from counterfoil.gateway.server import make_reader, own_authority, serve
 from counterfoil.gateway.settings import HttpSettings, load_http_settings, require_keys, require_other_user
 from counterfoil.gating.settings import BadSettings
 from counterfoil.problems import BodyRefused, NotNow, Problem, Unreachable
@@ -68,6 +70,8 @@ def _parser() -> argparse.ArgumentParser:
             program.add_argument(
                 "--same-user", action="store_true", help="start although the agents could read the credentials"
             )
+        if name == "ca":
+            program.add_argument("--new", action="store_true", help="make another authority; clients must be told")
         if name in ("token", "show"):
             program.add_argument("name", metavar="AGENT" if name == "token" else "ID")
     return parser
@@ -123,6 +127,17 @@ def _write_body(held: HeldRequest, body: SealedFile, out: BinaryIO) -> None:
             out.write(head)
             file.seek(pack_at)
         shutil.copyfileobj(file, out)
+
+
+def _authority(options: argparse.Namespace, settings: HttpSettings) -> int:
+    if not settings.front.tls_names:
+        raise BadSettings("Set gateway.tls_names: the names and addresses under which clients reach this gateway.")
+    authority = own_authority(settings.front)
+    if options.new:
+        authority.create(datetime.now(UTC))
+    authority.renew(datetime.now(UTC))
+    _say(authority.certificate.read_text().rstrip())
+    return 0
 
 
 def _rotate_key(_: argparse.Namespace, settings: HttpSettings) -> int:
@@ -187,5 +202,6 @@ _PROGRAMS = {
     "register": _register,
     "list": _list,
     "show": _show,
+    "ca": _authority,
     "rotate-key": _rotate_key,
 }

@@ -12,12 +12,12 @@ import binascii
 import hashlib
 import hmac
 import json
-import os
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
 
 from counterfoil.gateway.settings import HostSettings
+from counterfoil.gating.files import write_private
 from counterfoil.gating.settings import BadSettings, read_secret
 
 _TOKENS = "tokens.json"
@@ -47,12 +47,7 @@ def new_token(folder: Path, agent: str) -> str:
     """Create a new token of an agent that replaces its earlier one (rule 3)."""
     token = f"cf_gate_{secrets.token_urlsafe(32)}"
     known = _read_tokens(folder) | {agent: hashlib.sha256(token.encode()).hexdigest()}
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    fresh = folder / f".{_TOKENS}"
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        json.dump(known, file)
-    fresh.replace(folder / _TOKENS)
+    write_private(folder / _TOKENS, json.dumps(known).encode())
     return token
 
 

@@ -40,7 +40,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
-from counterfoil.gateway.sealing import HeldKeys, KeyLost, SealBroken, SealedFile, key_id, sync_folder
+from counterfoil.gateway.sealing import HeldKeys, KeyLost, SealBroken, SealedFile, key_id
+from counterfoil.gating.files import sync_folder, write_private
 from counterfoil.gating.settings import BadSettings
 
 log = logging.getLogger("counterfoil.gateway")
@@ -219,13 +220,7 @@ class HeldRequests:
         """Set the state of a request; it is on disk when this returns."""
         changed = replace(held, state=state, changed_at=time.time(), **changes)
         body = self.body(held.id).path
-        fresh = body.with_name("state.new")
-        with fresh.open("w") as file:
-            json.dump(_seal_state(changed, self._keys), file)
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(body.with_name("state.json"))
-        sync_folder(body.parent)
+        write_private(body.with_name("state.json"), json.dumps(_seal_state(changed, self._keys)).encode())
         self._known[held.id] = changed
         if state in ENDED:
             body.unlink(missing_ok=True)

@@ -27,6 +27,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
+from counterfoil.gating.files import write_private
 from counterfoil.gating.settings import BadSettings, read_secret
 
 if TYPE_CHECKING:
@@ -73,15 +74,7 @@ class HeldKeys:
         return len(known) - len(kept)
 
     def _write(self, keys: list[bytes]) -> None:
-        self.file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        fresh = self.file.with_name(f".{self.file.name}.new")
-        fresh.unlink(missing_ok=True)
-        with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.writelines(base64.b64encode(key) + b"\n" for key in keys)
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(self.file)
-        sync_folder(self.file.parent)
+        write_private(self.file, b"".join(base64.b64encode(key) + b"\n" for key in keys))
 
     def _read(self) -> dict[bytes, bytes]:
         """The keys by their ids, in order. Raises `BadSettings` if the file is missing, unsafe or not one of keys."""
@@ -257,12 +250,3 @@ class _SealedContent(io.RawIOBase):
     def close(self) -> None:
         self._file.close()
         super().close()
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the names in a folder survive a crash."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -14,12 +14,14 @@ import ssl
 import time
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 from uuid import uuid4
 
 from aiohttp import http_parser, web
 
+from counterfoil.gateway.authority import Authority
 from counterfoil.gateway.carrying import Carrier
 from counterfoil.gateway.credentials import Tokens
 from counterfoil.gateway.git import GitReader
@@ -28,8 +30,9 @@ from counterfoil.gateway.plain import MOST_HEAD, NotPlain, forwarded_headers, re
 from counterfoil.gateway.reader import Head, Intent, Keeps, KeptBody, Reader, WaitEnd, WordedAnswer
 from counterfoil.gateway.rules import RulesReader
 from counterfoil.gateway.sealing import HeldKeys, SealedFile
-from counterfoil.gateway.settings import HostSettings, HttpSettings
+from counterfoil.gateway.settings import FrontSettings, HostSettings, HttpSettings
 from counterfoil.gateway.upstream import HostClients, HostSilent
+from counterfoil.gating.settings import BadSettings, read_secret
 
 log = logging.getLogger("counterfoil.gateway")
 
@@ -350,10 +353,7 @@ async def serve(settings: HttpSettings, *, ready: asyncio.Event | None = None) -
         await gate.carrier.ready()
         await runner.setup()
         host, _, port = front.listen.rpartition(":")
-        tls = None
-        if front.tls_cert:
-            tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-            tls.load_cert_chain(front.tls_cert, front.tls_key or None)
+        tls = make_tls(front)
         await web.TCPSite(runner, host.strip("[]"), int(port), ssl_context=tls).start()
         log.info("listening on %s for %s", front.listen, ", ".join(settings.hosts))
         if ready is not None:
@@ -361,10 +361,43 @@ async def serve(settings: HttpSettings, *, ready: asyncio.Event | None = None) -
         while True:
             await gate.carrier.sweep()
             await asyncio.sleep(front.sweep_s)
+            try:
+                if tls is not None:
+                    load_certificate(tls, front)
+            except (BadSettings, OSError) as fault:
+                log.error("the earlier certificate stays in use: %s", fault)
     finally:
         await runner.cleanup()
         await gate.close()
         held.close()
+
+
+def make_tls(front: FrontSettings) -> ssl.SSLContext | None:
+    """The TLS of the gateway's own port; None if it speaks plain http. Raises `BadSettings`."""
+    if not front.tls_cert and not front.tls_names:
+        return None
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    load_certificate(tls, front)
+    return tls
+
+
+def load_certificate(tls: ssl.SSLContext, front: FrontSettings) -> None:
+    """Load the certificate as it is now, for the connections that come; one of the gateway's own is renewed first."""
+    certificate, key = Path(front.tls_cert), Path(front.tls_key or front.tls_cert)
+    if front.tls_names:
+        authority = own_authority(front)
+        authority.renew(datetime.now(UTC))
+        certificate, key = authority.server_certificate, authority.server_key
+    read_secret(key)
+    try:
+        tls.load_cert_chain(certificate, key)
+    except (OSError, ssl.SSLError) as fault:
+        raise BadSettings(f"{certificate} and {key} cannot be used for TLS: {fault}.") from fault
+
+
+def own_authority(front: FrontSettings) -> Authority:
+    """The gateway's own certificate authority."""
+    return Authority(front.folder / "tls", front.tls_names)
 
 
 def _application(gate: Front) -> web.Application:

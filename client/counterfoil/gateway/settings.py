@@ -15,6 +15,7 @@ from counterfoil.gating.settings import BadSettings, ConsoleSettings, add_keys, 
 
 ELSEWHERE = "elsewhere"
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,39}")
+_HOST_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?|[0-9a-f:]{2,39}")
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 
@@ -25,6 +26,8 @@ class FrontSettings:
     hold_s: how long a client is kept waiting for people. settle_s: how long an answered request waits for its reading.
     send_s: how long the host may take to answer; afterwards the outcome is unknown. beat_s: between signs of life.
     key_file: the keys that seal what is held, made at the first start; in the state folder where it is not set.
+    tls_cert, tls_key: a certificate of yours. tls_names: instead of it, the names and addresses for which the gateway
+    makes one with an authority of its own.
     sweep_s: between looks for what has ended and is removed.
     pages: the address of the tenant's pages, for the address of an approval.
     agents_run_as: the operating system's user of the agents, or `elsewhere` for another machine or a container.
@@ -43,6 +46,7 @@ class FrontSettings:
     agents_run_as: str = ""
     tls_cert: str = ""
     tls_key: str = ""
+    tls_names: tuple[str, ...] = ()
     most_held: int = 100
     most_held_bytes: int = 10 << 30
     least_free_bytes: int = 1 << 30
@@ -104,7 +108,7 @@ def load_http_settings(path: Path, *, environment: Mapping[str, str] = os.enviro
     console = add_keys(read_part(ConsoleSettings, document.pop("console", {}), "console"), environment)
     settings = HttpSettings(
         console=console,
-        front=read_part(FrontSettings, document.pop("gateway", {}), "gateway"),
+        front=read_part(FrontSettings, _with_tuple(document.pop("gateway", {}), "tls_names"), "gateway"),
         agents={
             name: read_part(AgentSettings, each, f"agents.{name}")
             for name, each in _read_named_tables(document, "agents")
@@ -150,10 +154,14 @@ def _read_agent(name: str, given: Any) -> AgentSettings:
 
 
 def _read_host(name: str, given: Any) -> HostSettings:
-    if isinstance(given, dict) and isinstance(given.get("repositories"), list):
-        given = given | {"repositories": tuple(given["repositories"])}
-    host = read_part(HostSettings, given, f"hosts.{name}")
+    host = read_part(HostSettings, _with_tuple(given, "repositories"), f"hosts.{name}")
     return replace(host, url=host.url.rstrip("/"))
+
+
+def _with_tuple(given: Any, name: str) -> Any:
+    if isinstance(given, dict) and isinstance(given.get(name), list):
+        return given | {name: tuple(given[name])}
+    return given
 
 
 def _check(settings: HttpSettings) -> None:
@@ -167,13 +175,23 @@ def _check(settings: HttpSettings) -> None:
             raise BadSettings(f"Set agents.{name}.goal.")
     for name, host in settings.hosts.items():
         _check_host(name, host)
-    beyond = front.listen.rpartition(":")[0] not in _LOOPBACK
-    if beyond and not (front.tls_cert and front.tls_key):
-        raise BadSettings("Listening beyond this machine needs TLS: set gateway.tls_cert and gateway.tls_key.")
+    _check_tls(front)
     if min(front.hold_s, front.settle_s, front.least_free_bytes) < 0 or min(front.send_s, front.most_held) < 1:
         raise BadSettings("Times are not negative; send_s and most_held are at least 1.")
     if min(front.beat_s, front.sweep_s) <= 0:
         raise BadSettings("gateway.beat_s and gateway.sweep_s are more than 0.")
+
+
+def _check_tls(front: FrontSettings) -> None:
+    beyond = front.listen.rpartition(":")[0] not in _LOOPBACK
+    if beyond and not (front.tls_names or (front.tls_cert and front.tls_key)):
+        raise BadSettings(
+            "Listening beyond this machine needs TLS: set gateway.tls_names, or gateway.tls_cert and gateway.tls_key."
+        )
+    if front.tls_names and (front.tls_cert or front.tls_key):
+        raise BadSettings("Set gateway.tls_names, or gateway.tls_cert and gateway.tls_key, and not both.")
+    if odd := [each for each in front.tls_names if not _HOST_NAME.fullmatch(each)]:
+        raise BadSettings(f"gateway.tls_names are names and addresses without a port; this is none: {odd[0]}.")
 
 
 def _check_host(name: str, host: HostSettings) -> None:

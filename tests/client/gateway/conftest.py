@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -43,6 +44,7 @@ class Gateway:
     child: subprocess.Popen[bytes] | None = None
     token: str = ""
     variables: dict[str, str] = field(default_factory=dict)
+    verify: ssl.SSLContext | bool = True
 
     def __post_init__(self) -> None:
         self.port = free_port()
@@ -111,7 +113,7 @@ class Gateway:
         assert self.child is not None
         assert self.child.poll() is None, self.log
         try:
-            return httpx.get(f"{self.url}/", timeout=5).status_code == 401
+            return httpx.get(f"{self.url}/", timeout=5, verify=self.verify).status_code == 401
         except httpx.TransportError:
             return False
 
@@ -130,7 +132,8 @@ class Gateway:
 
     @property
     def address(self) -> str:
-        return f"http://agent:{self.token}@127.0.0.1:{self.port}/forge/{REPOSITORY}"
+        scheme, _, place = self.url.partition("://")
+        return f"{scheme}://agent:{self.token}@{place}/forge/{REPOSITORY}"
 
     @property
     def pushes(self) -> int:
@@ -143,12 +146,13 @@ class Clone:
     """The agent's clone, whose remote is the gateway."""
 
     folder: Path
+    variables: dict[str, str] = field(default_factory=dict)
 
     def push(self, *words: str, **popen: Any) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             ["git", "push", *words],
             cwd=self.folder,
-            env=os.environ | QUIET,
+            env=os.environ | QUIET | self.variables,
             capture_output=True,
             text=True,
             timeout=LONG_S,
