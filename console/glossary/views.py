@@ -8,6 +8,7 @@ from django.shortcuts import render
 from console.edge.http import TenantRequest, in_tenant
 from console.glossary.codes import code_groups
 from console.glossary.terms import TERMS
+from console.guides.guides import start_guides
 
 
 @in_tenant()
@@ -17,4 +18,4 @@ def page(request: TenantRequest) -> HttpResponse:
 
 @in_tenant()
 def help_page(request: TenantRequest) -> HttpResponse:
-    return render(request, "help/page.html", {"here": ""})
+    return render(request, "help/page.html", {"here": "", "starts": start_guides()})

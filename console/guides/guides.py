@@ -25,6 +25,17 @@ def guide_names() -> list[str]:
     return sorted(file.stem for file in FOLDER.glob("*.md"))
 
 
+def start_guides() -> list[dict[str, str]]:
+    """The start page of each role, and the commonest tasks step by step."""
+    starts = [name for name in guide_names() if name.startswith("start-")]
+    return [listed_guide(name) for name in (*starts, "how-to") if name in guide_names()]
+
+
+def listed_guide(name: str) -> dict[str, str]:
+    """A guide as lists of guides link it."""
+    return {"name": name, "title": guide_title(name)}
+
+
 def guide_title(name: str) -> str:
     """The heading of a guide."""
     found = _TITLE.search(_text(name))

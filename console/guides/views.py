@@ -7,13 +7,14 @@ from django.shortcuts import render
 from django.utils.safestring import mark_safe
 
 from console.edge.http import TenantRequest, in_tenant
-from console.guides.guides import guide_html, guide_names, guide_title
+from console.guides.guides import guide_html, guide_names, guide_title, listed_guide, start_guides
 
 
 @in_tenant()
 def list_guides(request: TenantRequest) -> HttpResponse:
-    guides = [{"name": name, "title": guide_title(name)} for name in guide_names()]
-    return render(request, "guides/list.html", {"here": "", "guides": guides})
+    starts = start_guides()
+    guides = [each for each in map(listed_guide, guide_names()) if each not in starts]
+    return render(request, "guides/list.html", {"here": "", "starts": starts, "guides": guides})
 
 
 @in_tenant()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any
@@ -26,6 +26,14 @@ BATCHED = {
 }
 
 
+WORDS = """control => {
+    const label = control.labels && control.labels[0];
+    const said = control.getAttribute("aria-label") || control.innerText || control.placeholder;
+    const shown = label ? label.innerText : said;
+    return shown.trim().split("\\n")[0].trim();
+}"""
+
+
 @dataclass
 class Hand:
     """Somebody's hand at a page; what it does is counted."""
@@ -33,25 +41,36 @@ class Hand:
     page: Any
     clicks: int = 0
     keys: int = 0
+    words: list[str] = field(default_factory=list)
+    """The words on what was pressed and filled in, in this order."""
+    read: str = ""
+    """What Home said before, and the last page after."""
 
     def click(self, selector: str) -> None:
         self.clicks += 1
-        self.page.locator(selector).first.click()
+        control = self.page.locator(selector).first
+        self.words.append(control.evaluate(WORDS))
+        control.click()
 
     def type(self, selector: str, text: str) -> None:
         """Into a field, which is clicked unless it has the focus."""
         field = self.page.locator(selector).first
-        if not field.evaluate("field => field === document.activeElement"):
+        if field.evaluate("field => field === document.activeElement"):
+            self.words.append(field.evaluate(WORDS))
+        else:
             self.click(selector)
         self.keys += 1
         field.fill(text)
 
     def choose(self, selector: str, value: str) -> None:
         self.clicks += 2
-        self.page.locator(selector).first.select_option(value)
+        control = self.page.locator(selector).first
+        control.select_option(value)
+        self.words += [control.evaluate(WORDS), control.evaluate("list => list.selectedOptions[0].text.trim()")]
 
     def press(self, key: str) -> None:
         self.keys += 1
+        self.words.append(key)
         self.page.keyboard.press(key)
 
     def sees(self, text: str) -> None:
@@ -450,11 +469,12 @@ def _watched(person: Any, name: str) -> Iterator[None]:
         raise AssertionError(f"{name}: {fault}\nat {person.page.url}:\n{shown}") from fault
 
 
-def counted(one: Task, person: Any) -> tuple[int, int]:
-    """The clicks and keys of a task; the person is signed in and at Home, and finds what the task is about."""
+def carried_out(one: Task, person: Any) -> Hand:
+    """The hand that carried out a task; the person is signed in and at Home, and finds what the task is about."""
     scene = one.scene(person.site.stage)
     person.go()
-    hand = Hand(person.page)
+    hand = Hand(person.page, read=person.page.locator("main").inner_text())
     with _watched(person, one.name):
         one.walk(hand, scene)
-    return hand.clicks, hand.keys
+        hand.read += person.page.locator("main").inner_text()
+    return hand
