@@ -255,6 +255,9 @@ FORM_RENDERER = "console.web.widgets.InputsWithoutTemplates"
 DATABASES = {"default": _database("DATABASE_URL")}
 if os.environ.get("DATABASE_OWNER_URL"):
     DATABASES["owner"] = _database("DATABASE_OWNER_URL")
+if _flag("COUNTERFOIL_ONLY_RECORD", False) and os.environ.get("DATABASE_ERASER_URL"):
+    # Where one process seals and erases (console/local/background.py).
+    DATABASES["eraser"] = _database("DATABASE_ERASER_URL")
 if _flag("COUNTERFOIL_POOL", False):
     # For web processes, whose threads share it. A worker's process runs one task at a time on one connection.
     DATABASES["default"]["OPTIONS"]["pool"] = {"min_size": 2, "max_size": 12, "timeout": 10}

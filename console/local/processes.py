@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -134,6 +135,18 @@ def wait_until(ready: Callable[[], bool], *, within_s: float, every_s: float = 0
 # Supervision
 
 
+@dataclass
+class Backoff:
+    """The pauses between a failure and the next start of one thing."""
+
+    failures: int = 0
+
+    def next_pause(self, *, ran_s: float) -> float:
+        """One second, then twice as long each time, up to half a minute; a minute of good work wipes the slate."""
+        self.failures = 1 if ran_s >= 60 else self.failures + 1
+        return min(2.0 ** (self.failures - 1), 30.0)
+
+
 class StopRequested(Exception):
     """The process was asked to stop."""
 
@@ -150,7 +163,7 @@ class Supervisor:
         self.ending = False
         self.children: list[Child] = []
         self.waiting: list[tuple[float, Program]] = []
-        self.failures: dict[str, int] = {}
+        self.backoffs: dict[str, Backoff] = defaultdict(Backoff)
 
     def end(self, *_: object) -> None:
         self.ending = True
@@ -198,11 +211,8 @@ class Supervisor:
             self.start(program)
 
     def _patience(self, child: Child, now: float) -> float:
-        """One second, then twice as long each time, up to half a minute; a minute of good work wipes the slate."""
         name = child.program.name
-        held = now - child.started_at >= 60
-        self.failures[name] = 1 if held else self.failures.get(name, 0) + 1
-        pause = min(2.0 ** (self.failures[name] - 1), 30.0)
+        pause = self.backoffs[name].next_pause(ran_s=now - child.started_at)
         if child.crashed_as_planned():
             self.say(f"{name} crashed as planned: the example shows what a crash leaves. Restarting in {pause:.0f} s.")
         else:

@@ -45,6 +45,12 @@ def eraser_program(*, environment: Mapping[str, str], log: Path) -> Program:
     return manage_program("eraser", environment=dict(environment) | ONLY_RECORD, log=log)
 
 
+def background_program(*, environment: Mapping[str, str], log: Path) -> Program:
+    """Sequencer, eraser and beat in one process, with the addresses of the first two's roles."""
+    told = dict(environment) | ONLY_RECORD | {"COUNTERFOIL_ONLY_TICKS": "1"}
+    return _module("background", ["console.local.background"], environment=told, log=log, grace_s=10)
+
+
 def manage_program(*words: str, environment: Mapping[str, str], log: Path) -> Program:
     """A `manage.py` command."""
     argv = [sys.executable, str(ROOT / "manage.py"), *words]

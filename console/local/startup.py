@@ -36,7 +36,7 @@ PREPARE_WITHIN_S = 300.0
 OWNERS = ("DATABASE_OWNER_URL", "KEYS_DATABASE_OWNER_URL")
 ERASERS = ("DATABASE_ERASER_URL", "KEYS_DATABASE_ERASER_URL")
 OTHER_ROLES = frozenset({*OWNERS, *ERASERS, "DATABASE_SEQUENCER_URL"})
-"""Addresses that only one process each is told, as its own."""
+"""Addresses that only one process each is told."""
 ANSWER_WITHIN_S = 60.0
 OUTSIDE = (*OWNERS, "DATABASE_SEQUENCER_URL", "KEYS_DATABASE_URL", *ERASERS)
 
@@ -243,15 +243,13 @@ class Startup:
 
     def start_product(self) -> None:
         environment, log = self.product_environment(), self.installation.log
-        # It opens nothing that is sealed, so it is not told where the keys are.
-        sealing = environment | {"DATABASE_URL": self.environment["DATABASE_SEQUENCER_URL"], "KEYS_DATABASE_URL": ""}
-        self.supervisor.start(programs.sequencer_program(environment=sealing, log=log))
-        erasing = dict(
-            zip(("DATABASE_URL", "KEYS_DATABASE_URL"), (self.environment[name] for name in ERASERS), strict=True)
-        )
-        self.supervisor.start(programs.eraser_program(environment=environment | erasing, log=log))
+        background = environment | {
+            "DATABASE_URL": self.environment["DATABASE_SEQUENCER_URL"],
+            "DATABASE_ERASER_URL": self.environment["DATABASE_ERASER_URL"],
+            "KEYS_DATABASE_URL": self.environment["KEYS_DATABASE_ERASER_URL"],
+        }
+        self.supervisor.start(programs.background_program(environment=background, log=log))
         self.supervisor.start(programs.worker_program(environment=environment, log=log))
-        self.supervisor.start(programs.beat_program(environment=environment, log=log))
 
     # The example
 

@@ -32,6 +32,7 @@ from ledger.log.queries import anchors, log
 from ledger.log.signer_state import EpochUnknown, read_epoch
 from ledger.record.queries import events
 from ledger.retention.operations import pruning
+from ledger.retention.queries import count_unbegun_erasures
 from ledger.verification.queries import fences
 from reviews import queries as after
 
@@ -83,6 +84,7 @@ TITLES = {
     "BEAT": "Beat",
     "SWEEPER": "Readings",
     "SEQUENCER": "Sequencer",
+    "ERASER": "Eraser",
     "DISK": "Disk",
     "BACKUPS": "Backups",
     "ANCHORS": "Anchors",
@@ -279,6 +281,18 @@ def _backlogs() -> Iterator[Check]:
     yield Check("SEQUENCER", not waiting.is_late, told if waiting.waiting else "No event waits for its place.")
 
 
+def _erasures() -> Iterator[Check]:
+    waiting = 0
+    for tenant in events.tenants():
+        with tenancy(tenant.id):
+            waiting += count_unbegun_erasures(tenant.id, confirmed_before=timezone.now() - timedelta(minutes=1))
+    if waiting:
+        told = f"{waiting} confirmed {'erasure has' if waiting == 1 else 'erasures have'} not begun after a minute."
+        yield Check("ERASER", False, told)
+    else:
+        yield Check("ERASER", True, "No confirmed erasure has waited for over a minute.")
+
+
 _no_room: tuple[float, str] | None = None
 
 
@@ -363,6 +377,7 @@ _LOOKS: tuple[tuple[tuple[str, ...], Callable[[], Iterator[Check]]], ...] = (
     (("WORKER", "BEAT"), _processes),
     ((), _worker_clocks),
     (("SWEEPER", "SEQUENCER"), _backlogs),
+    (("ERASER",), _erasures),
     (("DISK",), _disk),
     (("BACKUPS",), _backups),
     (("ANCHORS",), _anchors),

@@ -11,6 +11,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -121,7 +122,7 @@ def test_make_up_starts_survives_a_kill_and_ends_cleanly(lasting_up):
     assert up.answers()
     collected = (up.var / "static" / "staticfiles.json").stat().st_mtime_ns
     children = up.children()
-    assert set(children) == {"postgres", "valkey", "web", "worker", "beat", "sequencer", "eraser"}
+    assert set(children) == {"postgres", "valkey", "web", "worker", "background"}
     _nothing_is_open_to_others(up)
     # Two of them would write to the same data.
     code, sentence = up.refused("--port", str(free_port()))
@@ -143,6 +144,25 @@ def test_make_up_starts_survives_a_kill_and_ends_cleanly(lasting_up):
     children = up.children()
     assert up.end(signal.SIGINT) == 0
     assert all(has_ended(process) for process in children.values())
+
+
+def test_a_sequencer_that_fails_is_started_again_while_beat_in_the_same_process_goes_on(lasting_up):
+    up = lasting_up
+    up.start()
+    assert wait_until(lambda: _states(up)["BEAT"] == "in_order", within_s=WITHIN_S)
+    background = up.children()["background"]
+    key, away = up.var / "secrets" / "log_key.pem", up.var / "secrets" / "log_key.away"
+    key.rename(away)
+    try:
+        log = up.var / "log" / "background.log"
+        assert wait_until(lambda: "sequencer stopped unexpectedly" in log.read_text(), within_s=WITHIN_S)
+        _ask(up, "freezes", {"scope": "all", "reason": "An event that waits for its place."})
+        assert wait_until(lambda: _states(up)["SEQUENCER"] == "failed", within_s=WITHIN_S)
+        assert _states(up)["BEAT"] == "in_order"
+    finally:
+        away.rename(key)
+    assert wait_until(lambda: _states(up)["SEQUENCER"] == "in_order", within_s=WITHIN_S)
+    assert up.children()["background"] == background
 
 
 def test_the_commands_of_the_readme_lead_to_the_first_held_command_of_a_coding_agent(lasting_up, tmp_path):
@@ -185,12 +205,28 @@ def _commands(heading: str) -> list[str]:
 
 
 def _waits_for_people(up: Up) -> bool:
-    key = json.loads((up.var / "secrets" / "sign-in-main.json").read_text())["keys"]["oper"]
-    asked = urllib.request.Request(f"http://127.0.0.1:{up.port}/api/v1/actions")
-    asked.add_header("Authorization", f"Bearer {key}")
-    with urllib.request.urlopen(asked, timeout=WITHIN_S) as answer:
-        actions = json.load(answer)["items"]
+    actions = _ask(up, "actions")["items"]
     return [(each["tool"], each["state"]) for each in actions] == [("git_force_push", "VALIDATED")]
+
+
+def _ask(up: Up, path: str, body: object = None) -> Any:
+    key = json.loads((up.var / "secrets" / "sign-in-main.json").read_text())["keys"]["oper"]
+    asked = urllib.request.Request(f"http://127.0.0.1:{up.port}/api/v1/{path}")
+    asked.add_header("Authorization", f"Bearer {key}")
+    if body is not None:
+        asked.add_header("Content-Type", "application/json")
+        asked.data = json.dumps(body).encode()
+    with urllib.request.urlopen(asked, timeout=WITHIN_S) as answer:
+        return json.load(answer)
+
+
+def _states(up: Up) -> dict[str, str]:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{up.port}/statusz", timeout=WITHIN_S) as answer:
+            told = json.load(answer)
+    except urllib.error.HTTPError as answer:
+        told = json.load(answer)
+    return {each["code"]: each["state"] for each in told["checks"]}
 
 
 def _nothing_is_open_to_others(up: Up) -> None:
@@ -199,9 +235,13 @@ def _nothing_is_open_to_others(up: Up) -> None:
     assert not [line for line in lines if any(word in line for word in words)]
     closed = [up.var / name for name in ("secrets", "log", "run", "servers")]
     assert all(place.stat().st_mode & 0o077 == 0 for place in closed)
-    told = {name: up.children()[name].environ() for name in ("web", "worker", "beat", "sequencer", "eraser")}
-    assert not [name for name, environment in told.items() if OTHER_ROLES & set(environment)]
-    assert "counterfoil_sequencer" in told["sequencer"]["DATABASE_URL"]
+    told = {name: up.children()[name].environ() for name in ("web", "worker", "background")}
+    assert {name: OTHER_ROLES & set(environment) for name, environment in told.items()} == {
+        "web": set(),
+        "worker": set(),
+        "background": {"DATABASE_ERASER_URL"},
+    }
+    assert "counterfoil_sequencer" in told["background"]["DATABASE_URL"]
 
 
 def test_a_busy_port_is_reported_in_one_sentence(up, broker):

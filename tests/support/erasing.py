@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from io import StringIO
 from uuid import UUID, uuid4
 
@@ -57,13 +58,13 @@ def erase_here(run: Run, tenant: UUID, erasure_id: UUID) -> int:
     return count
 
 
-def decided(tenant: UUID, *subjects: UUID, by: tuple[Actor, Actor] | None = None) -> UUID:
+def decided(tenant: UUID, *subjects: UUID, by: tuple[Actor, Actor] | None = None, at: datetime = AT) -> UUID:
     """A request that one person made and another confirmed."""
     first, second = by or (Actor("person", uuid4()), Actor("person", uuid4()))
     wish = operations.ErasureRequest(subjects=subjects, legal_basis="Art. 17(1)(a) GDPR", reason="The customer asked.")
     with tenancy(tenant):
-        row = operations.request_erasure(tenant_id=tenant, request=wish, by=first, at=AT)
+        row = operations.request_erasure(tenant_id=tenant, request=wish, by=first, at=at)
         operations.answer_erasure(
-            tenant_id=tenant, erasure_id=row.id, answer=Answer.CONFIRM, by=second, is_proven=True, at=AT
+            tenant_id=tenant, erasure_id=row.id, answer=Answer.CONFIRM, by=second, is_proven=True, at=at
         )
     return row.id

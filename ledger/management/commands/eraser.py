@@ -11,6 +11,7 @@ import argparse
 import logging
 import signal
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 from django.core.management.base import BaseCommand
@@ -34,30 +35,37 @@ class Command(BaseCommand):
         parser.add_argument("--once", action="store_true", help="exit when nothing is pending")
 
     def handle(self, *args: Any, once: bool = False, verbosity: int = 1, **options: Any) -> None:
+        if once:
+            self._tell(carry_out_erasures(), verbosity)
+            return
         ending = threading.Event()
-        if not once:
-            for each in (signal.SIGTERM, signal.SIGINT):
-                signal.signal(each, lambda *_: ending.set())
-        while not ending.is_set():
-            done = self._look(strict=once)
-            if verbosity and done:
-                self.stdout.write(f"Subjects erased: {done}.")
-            if once:
-                return
-            ending.wait(EVERY_S)
+        for each in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(each, lambda *_: ending.set())
+        for done in erase_until(ending):
+            self._tell(done, verbosity)
 
-    def _look(self, *, strict: bool) -> int:
-        """Carry out the waiting erasures of all tenants; a failed one is retried at the next poll."""
-        done = 0
+    def _tell(self, done: int, verbosity: int) -> None:
+        if verbosity and done:
+            self.stdout.write(f"Subjects erased: {done}.")
+
+
+def erase_until(ending: threading.Event) -> Iterator[int]:
+    """Carry out what is confirmed, at each poll, until asked to stop; a failed one is retried at the next poll."""
+    while not ending.is_set():
         try:
-            close_old_connections()
-            for tenant in events.tenants():
-                with tenancy(tenant.id):
-                    waiting = queries.confirmed_erasures(tenant.id)
-                for erasure_id in waiting:
-                    done += erasure.run_erasure(tenant_id=tenant.id, erasure_id=erasure_id, clock=timezone.now)
+            yield carry_out_erasures()
         except DatabaseError:
-            if strict:
-                raise
             log.exception("An erasure failed; it will be retried.")
-        return done
+        ending.wait(EVERY_S)
+
+
+def carry_out_erasures() -> int:
+    """Carry out the waiting erasures of all tenants; return the number of subjects erased."""
+    done = 0
+    close_old_connections()
+    for tenant in events.tenants():
+        with tenancy(tenant.id):
+            waiting = queries.confirmed_erasures(tenant.id)
+        for erasure_id in waiting:
+            done += erasure.run_erasure(tenant_id=tenant.id, erasure_id=erasure_id, clock=timezone.now)
+    return done

@@ -21,9 +21,11 @@ from psycopg.errors import DiskFull
 from console.tasks import note_tick
 from console.telemetry import health
 from ledger import keystore, processes
-from ledger.db import execute
+from ledger.db import execute, tenancy
 from tests.support.api_tenant import GOAL, Clock, Workshop, document
 from tests.support.browser_users import visitor, words
+from tests.support.erasing import decided
+from tests.support.scenes import now
 
 AWAY = "postgresql://app:none@127.0.0.1:1/none"
 DOCS = Path(__file__).parents[3] / "docs" / "health.md"
@@ -254,6 +256,19 @@ def test_late_readings_are_reported_and_do_not_affect_readiness(shop: Workshop, 
     execute("UPDATE reviews_schedule SET due_at = $1", clock.now() - timedelta(minutes=5))
     assert status(shop)["SWEEPER"] == ("failed", "1 reading is over a minute late.")
     assert readiness(shop) == (200, {})
+
+
+def test_a_confirmed_erasure_that_nobody_begins_is_reported(stage: Any):
+    def eraser() -> Any:
+        return next((each.in_order, each.detail) for each in health.look_at_installation() if each.code == "ERASER")
+
+    decided(stage.tenant, stage.done(), at=now())
+    with tenancy(stage.tenant):
+        execute("UPDATE ledger_erasure SET confirmed_at = clock_timestamp()")
+    assert eraser() == (True, "No confirmed erasure has waited for over a minute.")
+    with tenancy(stage.tenant):
+        execute("UPDATE ledger_erasure SET confirmed_at = confirmed_at - interval '61 s'")
+    assert eraser() == (False, "1 confirmed erasure has not begun after a minute.")
 
 
 def test_the_page_shows_every_part_with_its_state_and_its_runbook(stage: Any, settings: Any):
