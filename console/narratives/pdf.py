@@ -6,7 +6,6 @@ from datetime import UTC
 from typing import Any
 
 import orjson
-import typst
 from django.conf import settings
 
 from console.narratives.narrative import Narrative, NarrativeLine
@@ -36,6 +35,9 @@ def narrative_pdf(told: Narrative) -> bytes:
             "people": told.people,
         }
     )
+    # 7 MB that most processes never use.
+    import typst
+
     made = typst.compile(
         str(settings.BASE_DIR / SOURCE),
         format="pdf",

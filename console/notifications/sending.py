@@ -22,7 +22,6 @@ from django.conf import settings
 from django.core.mail import EmailMessage
 from django.core.mail.backends.smtp import EmailBackend
 from django.urls import reverse
-from slack_sdk.webhook import WebhookClient
 
 from console.accounts import queries as directory
 from console.handoffs import documents
@@ -247,6 +246,9 @@ def _notify_room(tenant: Tenant, notice: Notice, at: datetime) -> DeliveryOutcom
 
 def _post_incoming(room: str, message: RenderedMessage) -> DeliveryOutcome:
     """Post to an incoming webhook, which only accepts messages."""
+    # 7 MB that most installations never use.
+    from slack_sdk.webhook import WebhookClient
+
     client = WebhookClient(room, timeout=PATIENCE_S, retry_handlers=[])
     # No preview is fetched: our pages would only show it the sign-in.
     answer = client.send(text=_room_text(message), unfurl_links=False, unfurl_media=False)

@@ -32,8 +32,6 @@ from xml.etree import ElementTree
 from xml.sax.saxutils import escape
 from zoneinfo import ZoneInfo
 
-from icalendar.parser import Contentlines
-
 from reviews.checks import fetching, lookups, shapes
 from reviews.checks.fetching import Site, SiteResponse
 from reviews.checks.interface import CheckFailed, ReadEffect, Reading, SystemAccess
@@ -404,6 +402,9 @@ def parse_event(data: str) -> Event:
 
 def _properties_of(data: str) -> Iterator[tuple[str, Property]]:
     """Return the lines of a calendar object, unfolded, with their values unescaped; skip malformed lines."""
+    # 5 MB that most installations never use.
+    from icalendar.parser import Contentlines
+
     for line in filter(None, Contentlines.from_ical(data)):  # type: ignore[no-untyped-call]
         try:
             name, parameters, value = line.parts()
