@@ -100,9 +100,10 @@ app.conf.update(
     # Ticks are cheap, may overlap and may be missed; an unstarted one is stale after its period. Whatever is quick and
     # mostly finds nothing shares one message a second (`console.tasks.tick`).
     beat_schedule={
+        # The worker that stays for what becomes due hands over by itself; this begins it, and more where much is due.
         "verify-due": {
             "task": "reviews.tasks.verify_due",
-            "schedule": 1.0,
+            "schedule": 3.0,
             "kwargs": {"stay_s": 2.0},
             "options": {"expires": 5},
         },
