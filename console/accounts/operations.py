@@ -8,9 +8,12 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid4
 
+from django.db import transaction
+
 from approvals.voting.operations import approvers
 from console.accounts import queries as accounts_queries
 from console.accounts.addresses import normal_form
+from console.accounts.known_keys import forget_keys
 from console.accounts.members import operations as people
 from console.accounts.members.rules import ROLES as ROLES
 from console.accounts.members.rules import MemberRoles
@@ -120,12 +123,14 @@ def revoke_key(*, tenant_id: UUID, key_id: UUID, by: ledger.Actor, reason: str, 
     happening = ledger.NewEvent(kind="key_revoked", to="REVOKED", detail={"reason": reason})
     ledger.append(head, happening, actor=by, at=at)
     ApiKey.objects.filter(tenant_id=tenant_id, id=key_id).update(revoked_at=at)
+    transaction.on_commit(forget_keys)
 
 
 def record_key_use(*, key: ApiKey, at: datetime) -> None:
     """Remember when a key was last used, to the minute: not a write per request."""
     if key.last_used_at is None or at - key.last_used_at > timedelta(minutes=1):
         ApiKey.objects.filter(id=key.id).update(last_used_at=at)
+        key.last_used_at = at
 
 
 def add_member(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -16,6 +17,7 @@ from ninja.security import HttpBearer
 from ninja.security.base import AuthBase
 from ninja.utils import contribute_operation_callback
 
+from console.accounts import known_keys
 from console.accounts import operations as accounts_operations
 from console.accounts import queries as accounts_queries
 from console.edge import rate
@@ -26,7 +28,7 @@ from ledger.record.rules.canonical import digest
 from ledger.record.rules.refusals import Refused
 
 if TYPE_CHECKING:
-    from console.models import Membership, User
+    from console.models import ApiKey, Membership, User
 
 _ACTOR_KINDS = {"agent": "agent", "exec": "executor", "oper": "operator", "audit": "auditor"}
 
@@ -100,14 +102,29 @@ class Key(HttpBearer):
 
     def authenticate(self, request: HttpRequest, token: str) -> Caller | None:
         at = timezone.now()
-        key = accounts_queries.active_key(digest(token.encode()), at=at)
+        key = _live_key(digest(token.encode()), at)
         if key is None:
             return None
-        rate.count_request(key.id, at=at)
         accounts_operations.record_key_use(key=key, at=at)
         return Caller(
             key.kind, key.tenant_id, Actor(_ACTOR_KINDS[key.kind], key.actor_id), key.name, scopes=tuple(key.scopes)
         )
+
+
+def _live_key(key_hash: str, at: datetime) -> ApiKey | None:
+    """The key with this hash, unless it is revoked or expired; its request is counted."""
+    known = known_keys.recall_key(key_hash)
+    if known is not None and not (known.key.expires_at and known.key.expires_at <= at):
+        if rate.count_request(known.key.id, at=at) == known.generation:
+            return known.key
+        return accounts_queries.active_key(key_hash, at=at)
+    generation = rate.read_generation()
+    key = accounts_queries.active_key(key_hash, at=at)
+    if key is not None:
+        rate.count_request(key.id, at=at)
+        if generation is not None:
+            known_keys.remember_key(key_hash, key, generation)
+    return key
 
 
 class BrowserSession(AuthBase):

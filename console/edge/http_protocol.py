@@ -1,7 +1,12 @@
-"""uvicorn's HTTP/1.1, with a limit of time for the head of a request and for taking in an answer.
+"""uvicorn's HTTP/1.1 on the parser of Node.js, limited in time and size, and strict where two servers may differ.
 
-uvicorn waits for ever for the rest of a head, and for a client to read. Run with
-`uvicorn --http console.edge.http_protocol:TimedHttp`.
+Run with `uvicorn --http console.edge.http_protocol:TimedHttp`.
+
+1. uvicorn waits for ever for the rest of a head, and for a client to read; here both have a time.
+2. The parser takes heads, trailers and parts of the chunked coding of any length; here a client may send so many bytes
+   at most without a complete head or a byte of a body.
+3. Requests that a proxy before us might take for something else are refused: those without exactly one `Host`, with
+   another version than 1.0 or 1.1, or for anything but a path. What comes after the body (trailers) is no header.
 """
 
 from __future__ import annotations
@@ -11,18 +16,24 @@ import time
 from collections.abc import Callable
 from typing import Any, Final, cast
 
-import h11
+import httptools
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.middleware.gzip import GZipMiddleware
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 UNREAD_BYTES = 1_048_576
 """How much of an answer may wait here for its reader; only a larger one can make a thread wait."""
+UNFINISHED_BYTES = 65_536
+"""How much may come without a complete head or a byte of a body."""
 _TOO_SLOW = b"The head of the request did not arrive in time; nothing was done.\n"
 
 
-class TimedHttp(H11Protocol):
+class Malformed(Exception):
+    """A request that two servers could read in two ways."""
+
+
+class TimedHttp(HttpToolsProtocol):
     """Limit each head and each unread part of an answer to COUNTERFOIL_REQUEST_WITHIN_S; slower clients are
     disconnected.
     """
@@ -31,7 +42,9 @@ class TimedHttp(H11Protocol):
         super().__init__(*args, **kwargs)
         self._head: asyncio.TimerHandle | None = None
         self._reader: asyncio.TimerHandle | None = None
-        self._head_is_due = True
+        self._in_head = self._in_message = False
+        self._unfinished = 0
+        self._is_refused = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -44,15 +57,84 @@ class TimedHttp(H11Protocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        self._head_is_due = True
-        super().data_received(data)
-        self._await_head()
+        self._unset_keepalive_if_required()
+        if self._is_refused:
+            return
+        self._unfinished += len(data)
+        try:
+            self._parse(data)
+            self._is_refused = self._unfinished > UNFINISHED_BYTES
+        except httptools.HttpParserError:
+            self._is_refused = True
+        if self._is_refused and (self._in_body or not self._is_answering):
+            self._refuse()
+        else:
+            self._await_head()
+
+    def _parse(self, data: bytes) -> None:
+        while data:
+            try:
+                return self.parser.feed_data(data)
+            except httptools.HttpParserUpgrade as upgrade:
+                # Nobody here speaks another protocol, so what follows is the next request.
+                data = data[upgrade.args[0] :]
+
+    def _refuse(self) -> None:
+        self._stop_clock_of_head()
+        if not self.transport.is_closing():
+            self.send_400_response("Invalid HTTP request received.")
+
+    @property
+    def _in_body(self) -> bool:
+        return self._in_message and not self._in_head
+
+    @property
+    def _has_begun_head(self) -> bool:
+        return self._in_head or self._unfinished > 0
+
+    @property
+    def _is_answering(self) -> bool:
+        return bool(self.cycle) and not self.cycle.response_complete
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._in_head = self._in_message = True
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._in_head:
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        self._in_head, self._unfinished = False, 0
+        hosts = sum(name == b"host" for name, _ in self.headers)
+        version = self.parser.get_http_version()
+        if version not in ("1.0", "1.1") or hosts > 1 or (version == "1.1" and not hosts):
+            raise Malformed
+        if not self.url.startswith(b"/"):
+            raise Malformed
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._unfinished = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._in_message, self._unfinished = False, 0
+        super().on_message_complete()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        self._head_is_due = bool(self.conn.trailing_data[0])
-        self._await_head()
-        self.loop.call_later(settings.COUNTERFOIL_REQUEST_WITHIN_S, self._abort_unread)
+        if not self._is_answering:
+            if self._is_refused:
+                self._refuse()
+            elif self._in_body:
+                # Answered before its body was here: nobody waits for the rest.
+                self.transport.close()
+            elif self._has_begun_head:
+                self._unset_keepalive_if_required()
+                self._await_head()
+        if self.transport.get_write_buffer_size():
+            self.loop.call_later(settings.COUNTERFOIL_REQUEST_WITHIN_S, self._abort_unread)
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -62,9 +144,12 @@ class TimedHttp(H11Protocol):
         self._stop_clock_of_reader()
         super().resume_writing()
 
+    def _should_upgrade(self) -> bool:
+        return False
+
     def _await_head(self) -> None:
         """Run one clock until a head is complete; between two requests uvicorn's own applies."""
-        if self.conn.their_state is not h11.IDLE or not self._head_is_due:
+        if self._in_body or self._is_answering:
             self._stop_clock_of_head()
         elif self._head is None:
             self._head = self.loop.call_later(settings.COUNTERFOIL_REQUEST_WITHIN_S, self._give_up)
@@ -72,7 +157,7 @@ class TimedHttp(H11Protocol):
     def _give_up(self) -> None:
         if self.transport.is_closing():
             return
-        if self.conn.trailing_data[0]:
+        if self._has_begun_head:
             head = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-type: text/plain; charset=utf-8\r\n"
             self.transport.write(head + b"content-length: %d\r\n\r\n" % len(_TOO_SLOW) + _TOO_SLOW)
         self.transport.close()

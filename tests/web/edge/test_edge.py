@@ -9,6 +9,7 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -17,10 +18,14 @@ import httpx
 import psutil
 import psycopg
 import pytest
+from django.test import override_settings
 
 from console import asgi
+from console.accounts import operations as accounts
 from console.edge import admission
 from console.local import processes, programs, servers
+from ledger.db import execute, tenancy
+from ledger.record.operations import SYSTEM
 from tests.conftest import CommittedDatabase, Run, Stack, new_stack
 from tests.support.api_tenant import Workshop, workshop
 from tests.support.outside.forking import forks
@@ -87,7 +92,13 @@ def served(run: Run, module_db: CommittedDatabase, tmp_path_factory: pytest.Temp
 def impatient(served: Served, tmp_path: Path) -> Iterator[Served]:
     """A second web process, which gives every request a second."""
     port, environment = servers.free_port(), served.stack.environment | {"COUNTERFOIL_REQUEST_WITHIN_S": "1"}
-    child = forks().spawn(programs.web_program(port=port, environment=environment, log=tmp_path))
+    with second_web(served, port, environment, tmp_path) as other:
+        yield other
+
+
+@contextmanager
+def second_web(served: Served, port: int, environment: dict[str, str], log: Path) -> Iterator[Served]:
+    child = forks().spawn(programs.web_program(port=port, environment=environment, log=log))
     other = replace(served, port=port, pid=child.process.pid)
 
     def answers() -> bool:
@@ -97,7 +108,7 @@ def impatient(served: Served, tmp_path: Path) -> Iterator[Served]:
             return False
 
     try:
-        assert processes.wait_until(answers, within_s=60), processes.tail_log(tmp_path / "web.log")
+        assert processes.wait_until(answers, within_s=60), processes.tail_log(log / "web.log")
         yield other
     finally:
         processes.stop_children([child])
@@ -283,7 +294,8 @@ def is_shed(line: socket.socket) -> None:
 @contextmanager
 def keys_locked(served: Served) -> Iterator[Callable[[], None]]:
     with psycopg.connect(served.database.owner_url) as connection:
-        connection.execute("LOCK TABLE console_apikey IN ACCESS EXCLUSIVE MODE")
+        # The second, because a key that was just read is known for a second.
+        connection.execute("LOCK TABLE console_apikey, ledger_action IN ACCESS EXCLUSIVE MODE")
         yield connection.rollback
 
 
@@ -324,3 +336,90 @@ def test_liveness_and_readiness_can_only_be_read(served: Served):
             assert (answer.status_code, answer.headers["Allow"]) == (405, "GET"), answer.text
             assert answer.json()["detail"] == f"{method} is not allowed at this address."
         assert httpx.head(f"{served.url}{path}", timeout=30).status_code in (200, 503)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "GET /livez HTTP/1.1\r\n\r\n",
+        "GET /livez HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+        "GET http://a/livez HTTP/1.1\r\nHost: a\r\n\r\n",
+        "GET /livez HTTP/2.0\r\nHost: a\r\n\r\n",
+        "GET /livez HTTP/1.1\r\nHost : a\r\n\r\n",
+        "GET /livez HTTP/1.1\r\nHost: a\r\nX: b\r\n c\r\n\r\n",
+        "GET /livez HTTP/1.1\nHost: a\n\n",
+        request("/sign-in", "Content-Length: 5", "Content-Length: 6") + "hello",
+        request("/sign-in", "Content-Length: +5") + "hello",
+        request("/sign-in", "Content-Length: 5", "Transfer-Encoding: chunked") + "0\r\n\r\n",
+        request("/sign-in", "Transfer-Encoding: chunked, identity") + "0\r\n\r\n",
+        request("/sign-in", "Transfer-Encoding: xchunked") + "0\r\n\r\n",
+        request("/sign-in", "Transfer-Encoding: chunked") + "0x5\r\nhello\r\n0\r\n\r\n",
+        request("/sign-in", "Transfer-Encoding: chunked") + "5\r\nhelloo\r\n0\r\n\r\n",
+    ],
+)
+def test_a_request_that_two_servers_could_read_in_two_ways_is_refused(served: Served, text: str):
+    with served.sent(text) as line:
+        assert answer_on(line)[0] == 400
+
+
+def test_what_follows_a_body_is_neither_a_header_nor_lost(served: Served):
+    """A trailer names no caller, and the request after an offer to speak another protocol is answered in its turn."""
+    bearer = f"Authorization: {served.shop.agent.headers['Authorization']}"
+    chunks = request("/api/v1/sessions", "Transfer-Encoding: chunked", "Content-Type: application/json")
+    with served.sent(f"{chunks}2\r\n{{}}\r\n0\r\n{bearer}\r\nConnection: close\r\n\r\n") as line:
+        assert "HTTP/1.1 401" in line.recv(65_536).decode()
+    offer = request("/livez", "Connection: Upgrade", "Upgrade: websocket", method="GET")
+    with served.sent(offer + request("/nowhere", "Connection: close", method="GET")) as line:
+        _, said = answer_on(line)
+    assert re.findall(r"HTTP/1\.1 (\d{3})", said) == ["200", "404"]
+
+
+@pytest.mark.parametrize(
+    "begun",
+    [
+        "GET /livez HTTP/1.1\r\nHost: a\r\nX: ",
+        "GET /",
+        request("/sign-in", "Transfer-Encoding: chunked") + "0\r\nX: ",
+        request("/sign-in", "Transfer-Encoding: chunked") + "1;",
+    ],
+)
+def test_nobody_can_make_the_server_keep_a_head_or_trailer_without_end(served: Served, begun: str):
+    before = served.memory()
+    with served.sent(begun) as line:
+        line.settimeout(30)
+        with suppress(BrokenPipeError, ConnectionResetError):
+            for _ in range(40):
+                line.sendall(b"x" * MIB)
+            raise AssertionError("40 MiB were taken")
+    assert served.memory() - before < 8 * MIB
+    served.everything_goes_on()
+
+
+def test_an_answer_is_not_lost_to_what_comes_behind_its_request(served: Served):
+    with served.sent(request("/sign-in", method="GET") + "\x01 nonsense") as line:
+        _, said = answer_on(line)
+    assert re.findall(r"HTTP/1\.1 (\d{3})", said) == ["200", "400"]
+
+
+def test_an_answer_before_the_body_ends_the_connection(served: Served):
+    with served.sent(request("/livez", "Content-Length: 1000", method="GET")) as line:
+        assert answer_on(line)[0] == 200
+
+
+@pytest.mark.parametrize("rate_per_s", ["0", "200"])
+def test_the_revocation_of_a_key_that_was_just_used_holds_at_once_in_each_process(
+    served: Served, tmp_path: Path, rate_per_s: str
+):
+    """Ten keys in a row, each revoked by one process while the other has just used it."""
+    tenant, at = served.shop.tenant, datetime.now(UTC)
+    environment = served.stack.environment | {"COUNTERFOIL_RATE_PER_S": rate_per_s}
+    with second_web(served, servers.free_port(), environment, tmp_path) as other:
+        for name in (str(uuid4()) for _ in range(10)):
+            secret = accounts.create_key(tenant_id=tenant, kind="oper", name=name, by=SYSTEM, at=at)
+            headers = {"Authorization": f"Bearer {secret}"}
+            assert [each.get("/api/v1/actions", **headers).status_code for each in (served, other)] == [200, 200]
+            with tenancy(tenant):
+                [(key_id,)] = execute("SELECT id FROM console_apikey WHERE name = $1", name)
+            with override_settings(REDIS_URL=served.stack.broker.url()), tenancy(tenant):
+                accounts.revoke_key(tenant_id=tenant, key_id=key_id, by=SYSTEM, reason="Lost.", at=at)
+            assert [each.get("/api/v1/actions", **headers).status_code for each in (other, served)] == [401, 401]

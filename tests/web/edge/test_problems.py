@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from psycopg.errors import UniqueViolation
 
+from console.accounts import known_keys
 from console.accounts import operations as accounts_operations
 from console.edge import rate
 from console.models import ApiKey
@@ -98,6 +99,39 @@ def test_a_revoked_key_is_refused_at_once(shop: Workshop, clock: Clock):
             tenant_id=shop.tenant, key_id=row.id, by=ledger.SYSTEM, reason="Lost.", at=clock.now()
         )
     a_problem(shop.agent.get("/actions"), 401, "UNAUTHENTICATED")
+
+
+def test_a_key_is_read_again_after_a_second_or_a_revocation(
+    shop: Workshop,
+    limited: LazySettings,
+    clock: Clock,
+    monkeypatch: pytest.MonkeyPatch,
+    django_capture_on_commit_callbacks: Any,
+):
+    limited.COUNTERFOIL_RATE_PER_S = 1000
+    monkeypatch.setattr(known_keys, "GOOD_FOR_S", 3600.0)
+    assert shop.agent.get("/actions").status_code == 200
+    # Behind the back of every process: nobody reads it before the time is over.
+    ApiKey.objects.filter(tenant_id=shop.tenant, kind="agent").update(revoked_at=clock.now())
+    assert shop.agent.get("/actions").status_code == 200
+    row = ApiKey.objects.get(tenant_id=shop.tenant, kind="oper")
+    assert shop.operator_key.get("/actions").status_code == 200
+    with django_capture_on_commit_callbacks(execute=True), tenancy(shop.tenant):
+        accounts_operations.revoke_key(
+            tenant_id=shop.tenant, key_id=row.id, by=ledger.SYSTEM, reason="Lost.", at=clock.now()
+        )
+    a_problem(shop.operator_key.get("/actions"), 401, "UNAUTHENTICATED")
+    a_problem(shop.agent.get("/actions"), 401, "UNAUTHENTICATED")
+
+
+def test_a_known_key_expires_in_time(
+    shop: Workshop, limited: LazySettings, clock: Clock, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(known_keys, "GOOD_FOR_S", 3600.0)
+    passing = key_for(shop.tenant, "agent", expires_at=clock.now() + timedelta(seconds=5))
+    assert passing.get("/actions").status_code == 200
+    clock.forward(seconds=10)
+    a_problem(passing.get("/actions"), 401, "UNAUTHENTICATED")
 
 
 def test_a_key_is_limited_to_the_operations_of_its_kind(shop: Workshop):
