@@ -528,7 +528,8 @@ class MetricAction(ActionCounts, MetricDimensions):
     """The contribution of one action to the metrics, as of its event `seq`; it can be recomputed from its events at any
     time.
 
-    `hour` is the one it counts in: of its first start, or of its proposal while it was never started.
+    `hour` is the one it counts in: of its first start, or of its proposal while it was never started. `call_failed` is
+    1 if its call counts among those whose tool failed, in the hour of the call.
     """
 
     pk = models.CompositePrimaryKey("tenant_id", "action_id")
@@ -538,6 +539,7 @@ class MetricAction(ActionCounts, MetricDimensions):
     hour = models.DateTimeField()
     verification_ms = models.BigIntegerField(null=True)
     reconcile_ms = models.BigIntegerField(null=True)
+    call_failed = models.IntegerField(default=0, db_default=0)
 
     class Meta:
         indexes = [models.Index(fields=["tenant_id", "hour", "action_id"], name="metric_action_by_hour")]
@@ -618,12 +620,15 @@ class MetricCursor(models.Model):
     """Up to where the record has been counted: by the time of recording, and by the console's clock.
 
     `counted_to` is until when everything that was on record is counted, whether anything happened or not.
+    `recent_calls` are the counts of the calls of the last minute before `looked_at`, which are counted again: (hour,
+    dimensions, counts by name).
     """
 
     tenant_id = models.UUIDField(primary_key=True)
     read_to = models.DateTimeField()
     looked_at = models.DateTimeField()
     counted_to = models.DateTimeField(null=True)
+    recent_calls = models.JSONField(default=list)
 
     def __str__(self) -> str:
         return str(self.tenant_id)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -303,34 +303,33 @@ def refused_calls(tenant_id: UUID, *, since: datetime, limit: int = 8) -> list[C
     return list(found.order_by("-id")[:limit])
 
 
-_COUNT_CALLS: Final = (
-    "SELECT start, tool, agent_id, accepted, code, category, count(*),"
-    " count(*) FILTER (WHERE accepted AND state = 'FAILED' AND attempt_count > 0)"
-    " FROM unnest($2::timestamptz[], $3::uuid[], $4::uuid[]) AS hours(start, low, high)"
-    # There is no end to the names of tools that do not exist.
-    ", LATERAL (SELECT CASE WHEN category = 'phantom' THEN '' ELSE tool END AS tool, agent_id, accepted, code,"
-    " category, action_id FROM approvals_call WHERE tenant_id = $1 AND id >= low AND id < high) AS calls"
-    " LEFT JOIN LATERAL (SELECT state, attempt_count FROM ledger_action"
-    " WHERE tenant_id = $1 AND id = calls.action_id) AS begun ON true GROUP BY 1, 2, 3, 4, 5, 6"
+_CALLS_SINCE: Final = (
+    "SELECT date_trunc('hour', at, 'UTC'), CASE WHEN category = 'phantom' THEN '' ELSE tool END, agent_id, accepted,"
+    " code, category, id >= $3, count(*) FROM approvals_call WHERE tenant_id = $1 AND id >= $2"
+    " GROUP BY 1, 2, 3, 4, 5, 6, 7"
 )
 
 
-def count_calls(tenant_id: UUID, hours: Sequence[datetime]) -> list[tuple[Any, ...]]:
-    """Count the calls of these hours, as rows of (hour, tool, agent, accepted, code, category, calls, of them accepted
-    ones whose tool failed); a tool that does not exist has no name.
+def count_calls_since(tenant_id: UUID, since: datetime, *, again: datetime) -> list[tuple[Any, ...]]:
+    """Count the calls since a time, as rows of (hour, tool, agent, accepted, code, category, whether they came since
+    `again`, calls); a tool that does not exist has no name, for there is no end to such names.
     """
-    starts = [lower_bound(hour) for hour in hours]
-    ends = [lower_bound(hour + timedelta(hours=1)) for hour in hours]
-    return execute(_COUNT_CALLS, tenant_id, list(hours), starts, ends)
+    return execute(_CALLS_SINCE, tenant_id, lower_bound(since), lower_bound(again))
+
+
+def accepted_calls(tenant_id: UUID, actions: Mapping[UUID, datetime]) -> list[tuple[UUID, datetime, str, str]]:
+    """Return (action, hour of the call, tool, agent) of the calls that proposed these actions, each about then."""
+    return execute(
+        "SELECT action_id, date_trunc('hour', at, 'UTC'), tool, agent_id"
+        " FROM unnest($2::uuid[], $3::uuid[], $4::uuid[]) AS wanted(action, low, high), LATERAL (SELECT * FROM"
+        " approvals_call WHERE tenant_id = $1 AND id >= low AND id < high AND action_id = action AND accepted) AS call",
+        *(tenant_id, list(actions)),
+        [lower_bound(at - timedelta(seconds=1)) for at in actions.values()],
+        [lower_bound(at + timedelta(seconds=1)) for at in actions.values()],
+    )
 
 
 def call_codes(tenant_id: UUID, *, after: UUID, limit: int) -> list[tuple[Any, ...]]:
     """Return (id, at, tool, agent, accepted, code, category, action) of the calls after an id, oldest first."""
     found = Call.objects.filter(tenant_id=tenant_id, id__gt=after).order_by("id")
     return list(found.values_list("id", "at", "tool", "agent_id", "accepted", "code", "category", "action_id")[:limit])
-
-
-def hours_with_calls(tenant_id: UUID, *, since: datetime) -> list[datetime]:
-    """The beginnings of the hours since then in which agents called."""
-    found = Call.objects.filter(tenant_id=tenant_id, id__gte=lower_bound(since))
-    return list(found.annotate(bin=_Bin(Value(timedelta(hours=1)), F("at"))).values_list("bin", flat=True).distinct())

@@ -123,6 +123,8 @@ def revoke_key(*, tenant_id: UUID, key_id: UUID, by: ledger.Actor, reason: str, 
     happening = ledger.NewEvent(kind="key_revoked", to="REVOKED", detail={"reason": reason})
     ledger.append(head, happening, actor=by, at=at)
     ApiKey.objects.filter(tenant_id=tenant_id, id=key_id).update(revoked_at=at)
+    # Twice: were this process to die right after the commit, the others would know.
+    forget_keys()
     transaction.on_commit(forget_keys)
 
 

@@ -10,7 +10,7 @@ from uuid import UUID
 from console.metrics.rules.alerts import COMPARED, AlertTerms
 from console.metrics.rules.facts import COUNTS, OF_ACTIONS
 from console.metrics.rules.filters import MetricFilter
-from console.models import Alert, AlertRule, MetricAction, MetricCursor, MetricRollUp
+from console.models import Alert, AlertRule, MetricCursor, MetricRollUp
 from ledger.db import execute
 
 DIMENSIONS = ("tool", "agent", "side_effect_class", "version")
@@ -157,19 +157,13 @@ def counted_to(tenant_id: UUID) -> datetime | None:
     return MetricCursor.objects.filter(tenant_id=tenant_id).values_list("counted_to", flat=True).first()
 
 
-def last_measures(tenant_id: UUID, action_ids: Sequence[UUID]) -> dict[UUID, tuple[int, datetime, int]]:
-    """(last event counted, hour, whether a false success is counted) by action."""
+def last_measures(tenant_id: UUID, action_ids: Sequence[UUID]) -> dict[UUID, tuple[int, bool]]:
+    """(last event counted, whether a false success is counted) by action."""
     rows = execute(
-        "SELECT action_id, seq, hour, false_success FROM console_metricaction"
-        " WHERE tenant_id = $1 AND action_id = ANY($2)",
+        "SELECT action_id, seq, false_success FROM console_metricaction WHERE tenant_id = $1 AND action_id = ANY($2)",
         *(tenant_id, list(action_ids)),
     )
-    return {action_id: (seq, hour, false) for action_id, seq, hour, false in rows}
-
-
-def measured_hours(tenant_id: UUID) -> list[datetime]:
-    """Every hour that an action counts in."""
-    return list(MetricAction.objects.filter(tenant_id=tenant_id).values_list("hour", flat=True).distinct())
+    return {action_id: (seq, bool(false)) for action_id, seq, false in rows}
 
 
 def count_by_contract(tenant_id: UUID, tools: Sequence[str], *, since: datetime) -> dict[str, Counts]:

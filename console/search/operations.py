@@ -65,10 +65,26 @@ def _store_terms(tenant_id: UUID, ids: list[UUID]) -> None:
             codes=[confirmations.get(action.id, ""), *(confirmation_code(bytes(each)) for each in said if each)],
         )
         rows += [(action.id, number, term) for number, term in enumerate(terms)]
-    columns = [list(column) for column in zip(*rows, strict=True)] if rows else [[], [], []]
-    execute("DELETE FROM console_searchterm WHERE tenant_id = $1 AND action_id = ANY($2)", tenant_id, ids)
-    execute(
-        "INSERT INTO console_searchterm (tenant_id, action_id, number, term)"
-        " SELECT $1, * FROM unnest($2::uuid[], $3::smallint[], $4::text[])",
-        *(tenant_id, *columns),
+    _write_differences(tenant_id, ids, set(rows))
+
+
+def _write_differences(tenant_id: UUID, ids: list[UUID], wanted: set[tuple[UUID, int, str]]) -> None:
+    """Bring the stored terms of these actions to the wanted ones; most events change none."""
+    stored = set(
+        execute(
+            "SELECT action_id, number, term FROM console_searchterm WHERE tenant_id = $1 AND action_id = ANY($2)",
+            *(tenant_id, ids),
+        )
     )
+    if gone := stored - wanted:
+        execute(
+            "DELETE FROM console_searchterm WHERE tenant_id = $1"
+            " AND (action_id, number) IN (SELECT * FROM unnest($2::uuid[], $3::smallint[]))",
+            *(tenant_id, *([row[place] for row in gone] for place in (0, 1))),
+        )
+    if new := wanted - stored:
+        execute(
+            "INSERT INTO console_searchterm (tenant_id, action_id, number, term)"
+            " SELECT $1, * FROM unnest($2::uuid[], $3::smallint[], $4::text[])",
+            *(tenant_id, *([row[place] for row in new] for place in (0, 1, 2))),
+        )

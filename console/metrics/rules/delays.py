@@ -23,6 +23,12 @@ class DelaySummary:
     p95_ms: int | None
 
 
+def round_delay(exact_ms: int) -> int:
+    """The value under which a delay is kept (rule 1)."""
+    unit = int(10 ** max(len(str(exact_ms)) - 2, 0))
+    return (exact_ms + unit // 2) // unit * unit
+
+
 def summarize_delays(counted: Mapping[int, int], *, total_ms: int) -> DelaySummary:
     """Summarise delays counted by their rounded value; `total_ms` is their exact sum (rule 2)."""
     count = sum(counted.values())

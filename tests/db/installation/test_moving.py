@@ -194,6 +194,8 @@ def before_normal_names(committed_db, owner_connection):
         owner_connection.execute(f"DROP TABLE {table}")
     for table in ("console_metricaction", "console_metricrollup"):
         owner_connection.execute(f"ALTER TABLE {table} DROP COLUMN unchanged")
+    owner_connection.execute("ALTER TABLE console_metricaction DROP COLUMN call_failed")
+    owner_connection.execute("ALTER TABLE console_metriccursor DROP COLUMN recent_calls")
     call_command("migrate", "console", "0012_posted_notices", database="owner", fake=True, verbosity=0)
 
     def add(name: str) -> None:

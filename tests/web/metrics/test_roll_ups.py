@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from copy import copy
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,13 +13,14 @@ from uuid import UUID
 import pytest
 from django.core.management import call_command
 
+from approvals.models import Call
 from console import tasks as console_tasks
 from console.metrics import operations, queries
 from console.metrics.rules.facts import COUNTS
 from console.metrics.rules.filters import EVERYTHING, MetricFilter
 from console.models import MetricAction, MetricDelay, MetricRollUp
 from ledger.actions.queries import actions
-from ledger.db import tenancy
+from ledger.db import execute, tenancy
 from ledger.record import operations as ledger
 from ledger.record.operations import NewEvent
 from ledger.record.queries import events
@@ -125,6 +127,44 @@ def test_counting_twice_or_after_a_crash_gives_the_same_figures(shop: Workshop, 
     with tenancy(shop.tenant):
         operations.update_metrics(tenant_id=shop.tenant, at=clock.now())
     assert stored(shop.tenant) == once
+
+
+def test_a_new_action_costs_the_same_however_much_its_hour_has(shop: Workshop, clock: Clock):
+    clock.stop()
+    # Calls of the last minute are read again, so the others are older and of the same hour.
+    clock.forward(minutes=(90 - clock.now().minute) % 60)
+    shop.propose()
+    count(shop.tenant, clock.now())
+    few = rows_read(shop, clock)
+    at = clock.now() - timedelta(minutes=10)
+    with tenancy(shop.tenant):
+        action, call = MetricAction.objects.first(), Call.objects.first()
+        MetricAction.objects.bulk_create(changed(action, action_id=ledger.new_id(at)) for _ in range(3_000))
+        Call.objects.bulk_create(
+            changed(call, id=ledger.new_id(at), at=at, call_id=f"copied {number}") for number in range(3_000)
+        )
+    assert rows_read(shop, clock) < few + 100
+
+
+def changed(row: Any, **values: Any) -> Any:
+    other = copy(row)
+    for name, value in values.items():
+        setattr(other, name, value)
+    return other
+
+
+def rows_read(shop: Workshop, clock: Clock) -> int:
+    """The number of rows that one more action makes the worker read."""
+    shop.propose()
+    read = (
+        "SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0))::int FROM pg_stat_xact_user_tables"
+        " WHERE relname ~ '^(console_metric|approvals_call|ledger_action)'"
+    )
+    with tenancy(shop.tenant):
+        [(before,)] = execute(read)
+        assert operations.update_metrics(tenant_id=shop.tenant, at=clock.now()) == 1
+        [(after,)] = execute(read)
+    return int(after - before)
 
 
 def test_the_worker_counts_every_tenant_separately(shop: Workshop, clock: Clock):
