@@ -318,7 +318,7 @@ GUIDES: Final[dict[str, str]] = {
     "metrics": "metrics",
     "ledger": "ledger",
     "audit": "ledger",
-    "people": "approvals",
+    "people": "people",
 }
 """The guide about each part of the console, by its entry in the rail."""
 KEY_KINDS: Final[dict[str, str]] = {"agent": "Agent", "exec": "Executor", "oper": "Operator", "audit": "Auditor"}

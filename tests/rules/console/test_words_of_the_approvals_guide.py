@@ -1,4 +1,4 @@
-"""The words that docs/approvals.md quotes from pages and mails are the words that stand there."""
+"""The words that docs/approvals.md and its sub-pages quote from pages and mails are the words that stand there."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
+GUIDES = ("approvals", "people", "requests", "signing", "standing-approvals")
 # An example with a name and a time, which no page has.
 EXAMPLES = {"Approved by Omar, 2026-11-24 12:04 UTC"}
 
 
 def quoted() -> list[str]:
     """The emphasised phrases of the guide; its bold ones begin paragraphs."""
-    text = re.sub(r"```.*?```|`[^`]*`|\*\*.*?\*\*", "", (ROOT / "docs" / "approvals.md").read_text(), flags=re.DOTALL)
+    guides = " ".join((ROOT / "docs" / f"{name}.md").read_text() for name in GUIDES)
+    text = re.sub(r"```.*?```|`[^`]*`|\*\*.*?\*\*", "", guides, flags=re.DOTALL)
     found = re.findall(r"(?<![*\w])\*([A-Z][^*]+)\*(?!\*)", text)
     return sorted({" ".join(each.split()).rstrip(".") for each in found} - EXAMPLES)
 

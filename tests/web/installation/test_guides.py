@@ -25,6 +25,11 @@ def test_every_guide_is_a_page_whose_links_lead_to_guides_and_anchors_that_are_t
     assert person.get("docs/nothing").status_code == 404
 
 
+def test_no_guide_is_longer_than_can_be_read_at_once_but_four():
+    longer = {name for name in guide_names() if len((FOLDER / f"{name}.md").read_text().split()) > 3500}
+    assert longer <= {"benchmarks", "checks", "coding-agents", "transcripts"}
+
+
 def test_html_in_a_guide_is_shown_as_text_and_tables_are_tables():
     html = guide_html("approvals")
     assert '<table class="table">' in html
