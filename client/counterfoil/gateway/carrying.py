@@ -296,6 +296,8 @@ class Carrier:
             raise NothingSent("BODY_UNREADABLE", f"The stored bytes cannot be read: {fault}.") from fault
         if digest != held.sha256 or found != digest:
             raise NothingSent("BODY_CHANGED", "The stored bytes are not those that were proposed.")
+        if why := self._readers[held.host].stale(held):
+            raise NothingSent("TARGET_CHANGED", why)
         with work.effect("request"):
             held = self._write(held, HeldState.FORWARDING, attempt=work.attempt)
             result = self._send(held, body, work)

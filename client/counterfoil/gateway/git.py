@@ -60,6 +60,7 @@ class GitReader:
     """Reads pushes to the repositories of one host."""
 
     streams = True
+    answers_upgrades = False
 
     def __init__(self, host: HostSettings, *, scratch: Path | None = None) -> None:
         self._host = host
@@ -142,6 +143,10 @@ class GitReader:
     def _losses(self, repository: str, update: Update, commits: Mapping[str, PackedCommit]) -> str:
         """Describe the commits that the branch would lose; never return an empty text because of a fault."""
         return self._history.describe_losses(repository, update, commits)
+
+    def stale(self, held: HeldRequest) -> str:
+        # The host compares the old commit itself.
+        return ""
 
     def progress(self, text: str) -> bytes:
         return progress_line(text and f"Counterfoil: {text}")

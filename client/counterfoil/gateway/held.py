@@ -181,12 +181,14 @@ class HeldRequests:
         refused = [each for each in self.all() if each.key == key and each.state is HeldState.REFUSED]
         return refused[-1].failed if refused else ()
 
-    def check_room(self, agent: str) -> None:
-        """`NoRoom` where another request cannot be kept."""
-        open_now = [each for each in self._known.values() if each.state in OPEN | {HeldState.UNKNOWN}]
-        if sum(each.agent == agent for each in open_now) >= self._most:
+    def check_count(self, agent: str) -> None:
+        """`NoRoom` where an agent has as many open requests as it may."""
+        if sum(each.agent == agent for each in self._open_now()) >= self._most:
             raise NoRoom(f"this agent has {self._most} open requests, the most that are held")
-        if sum(each.size for each in open_now) >= self._most_bytes:
+
+    def check_space(self, arriving: int) -> None:
+        """`NoRoom` where no more bytes can be kept, with those that are arriving."""
+        if sum(each.size for each in self._open_now()) + arriving >= self._most_bytes:
             raise NoRoom(f"{self._most_bytes} bytes are held, the most that this gateway keeps")
         if shutil.disk_usage(self._root).free < self._least_free:
             raise NoRoom("the gateway's disk is nearly full")
@@ -195,6 +197,9 @@ class HeldRequests:
     def scratch(self) -> Path:
         """A folder for what does not outlive a request; it is emptied at each start."""
         return self._root / "incoming"
+
+    def _open_now(self) -> list[HeldRequest]:
+        return [each for each in self._known.values() if each.state in OPEN | {HeldState.UNKNOWN}]
 
     def incoming(self, request_id: str) -> SealedFile:
         """A new file for a body that arrives."""

@@ -35,7 +35,10 @@ class NotPlain(Exception):
 def read_head(
     method: str, target: str, version: tuple[int, int], raw: Sequence[tuple[bytes, bytes]]
 ) -> tuple[str, Head]:
-    """The host's name in the path, and the rest of the head; `NotPlain` if anything is ambiguous."""
+    """The host's name in the path, and the rest of the head; `NotPlain` if anything is ambiguous.
+
+    `Upgrade` is left to the reader, which refuses it in its own protocol's words.
+    """
     names = [name.lower().decode("latin-1") for name, _ in raw]
     if sum(len(name) + len(value) for name, value in raw) + len(target) > MOST_HEAD:
         raise NotPlain(431, "the head of the request is too large")
@@ -45,7 +48,7 @@ def read_head(
     if "content-length" in headers and "transfer-encoding" in headers:
         raise NotPlain(400, "headers that can be read in two ways")
     coding = headers.get("transfer-encoding", "chunked")
-    if version != (1, 1) or coding.lower() != "chunked" or "upgrade" in headers:
+    if version != (1, 1) or coding.lower() != "chunked":
         raise NotPlain(400, "not plain HTTP/1.1")
     path, mark, query = target.partition("?")
     # A slash that is written as %2F stands inside a name; read as a slash it must not lead elsewhere either.

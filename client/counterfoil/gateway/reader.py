@@ -100,6 +100,9 @@ class Reader(Protocol):
     streams: bool
     """The answer begins at once, and signs of life are sent while the request waits."""
 
+    answers_upgrades: bool
+    """It refuses an upgrade in its protocol's own words; elsewhere one is refused as no plain HTTP."""
+
     tools: Mapping[str, Mapping[str, Any]]
     """The contracts of the tools that it proposes, by their names."""
 
@@ -107,8 +110,12 @@ class Reader(Protocol):
         """Decide from the head alone."""
         ...
 
-    def read(self, head: Head, body: KeptBody) -> Intent | WordedAnswer:
-        """Read the effect from the kept body. Blocks."""
+    def read(self, head: Head, body: KeptBody) -> Intent | Passes | WordedAnswer:
+        """Read the effect from the kept body; one that changes nothing passes after all. Blocks."""
+        ...
+
+    def stale(self, held: HeldRequest) -> str:
+        """The reason for which a granted request must not be sent any more; empty if there is none. Blocks."""
         ...
 
     def progress(self, text: str) -> bytes:

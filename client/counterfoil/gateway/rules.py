@@ -25,6 +25,7 @@ from counterfoil.canonical import NotCanonical, digest, encode_canonical
 from counterfoil.gateway.held import HeldRequest
 from counterfoil.gateway.reader import Head, Intent, Keeps, KeptBody, Passes, StoredContent, WaitEnd, WordedAnswer
 from counterfoil.gateway.settings import HostSettings
+from counterfoil.gateway.strict_json import UnreadableBody, read_json_object
 from counterfoil.gating.settings import BadSettings, read_document
 from counterfoil.work import Failure, Result, succeeded
 
@@ -44,10 +45,6 @@ _BODY_TYPES: Final = {"json": "application/json", "multipart": "multipart/form-d
 
 if TYPE_CHECKING:
     from python_multipart.multipart import MultipartCallbacks
-
-
-class UnreadableBody(Exception):
-    """The body cannot be read by its rule; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +87,7 @@ class RulesReader:
     """Reads the requests to one host by the rules of a file."""
 
     streams = False
+    answers_upgrades = False
 
     def __init__(self, name: str, host: HostSettings) -> None:
         self._host = host
@@ -146,6 +144,9 @@ class RulesReader:
         headers = [rule.idempotency_header] if rule.idempotency_header else []
         return Intent(rule.name, arguments, key, {"idempotency_headers": headers})
 
+    def stale(self, held: HeldRequest) -> str:
+        return ""
+
     def progress(self, text: str) -> bytes:
         return b""
 
@@ -189,7 +190,7 @@ def _read_fields(rule: Rule, head: Head, body: KeptBody) -> dict[str, Any]:
         if body.size:
             raise UnreadableBody("this request has no body by its rule")
         return {}
-    document = _read_json(body.file) if rule.body == "json" else _read_form(head, body.file)
+    document = read_json_object(body.file, body.size) if rule.body == "json" else _read_form(head, body.file)
     listed, found = set[str](), dict[str, Any]()
     for name, pointer in rule.fields.items():
         where = pointer.removesuffix("?")
@@ -221,27 +222,6 @@ def _read_query(rule: Rule, head: Head) -> dict[str, Any]:
         if name not in rule.query or name in found:
             raise UnreadableBody(f"its rule does not list the query {name[:100]} once")
         found[name] = value
-    return found
-
-
-def _read_json(file: StoredContent) -> dict[str, Any]:
-    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) < len(pairs):
-            raise UnreadableBody("it has a name twice")
-        return found
-
-    def refuse(word: str) -> Any:
-        raise UnreadableBody(f"{word} is no number of JSON")
-
-    try:
-        text = file.read_bytes().decode("utf-8")
-        # A fraction stays the text that was sent.
-        found = json.loads(text, object_pairs_hook=unique, parse_float=str, parse_constant=refuse)
-    except (ValueError, RecursionError) as fault:
-        raise UnreadableBody("it is not JSON in UTF-8") from fault
-    if not isinstance(found, dict):
-        raise UnreadableBody("it is not an object")
     return found
 
 

@@ -12,22 +12,26 @@ import logging
 import os
 import ssl
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 from uuid import uuid4
 
+import aiohttp
 from aiohttp import http_parser, web
 
+from counterfoil.gateway.arriving import Arriving, TooSlow
 from counterfoil.gateway.authority import Authority
 from counterfoil.gateway.carrying import Carrier
+from counterfoil.gateway.connections import Connections
 from counterfoil.gateway.credentials import Tokens
 from counterfoil.gateway.git import GitReader
 from counterfoil.gateway.held import ENDED, HeldRequest, HeldRequests, HeldState, NoRoom
+from counterfoil.gateway.kubernetes import KubernetesReader
 from counterfoil.gateway.plain import MOST_HEAD, NotPlain, forwarded_headers, read_head
-from counterfoil.gateway.reader import Head, Intent, Keeps, KeptBody, Reader, WaitEnd, WordedAnswer
+from counterfoil.gateway.reader import Head, Intent, Keeps, KeptBody, Passes, Reader, WaitEnd, WordedAnswer
 from counterfoil.gateway.rules import RulesReader
 from counterfoil.gateway.sealing import HeldKeys, SealedFile
 from counterfoil.gateway.settings import FrontSettings, HostSettings, HttpSettings
@@ -43,6 +47,10 @@ _PASSED_BYTES: Final = 64 << 20
 _READ_ON: Final = 4
 """So many times its limit of a body that is too large is read, so that its sender hears why."""
 _LOOK_S: Final = 0.25
+_SILENT_S: Final = 5.0
+"""So often it is asked whether the client of an answer that goes on (a watch, a log) is still there."""
+_LOOK_BYTES: Final = 8 << 20
+_IDLE_S: Final = 15.0
 
 
 class ClientGone(Exception):
@@ -53,13 +61,24 @@ class Front:
     """Answers every request of a client."""
 
     def __init__(self, settings: HttpSettings, held: HeldRequests, readers: Mapping[str, Reader]) -> None:
+        self._has_head: Callable[[asyncio.BaseTransport | None], None] = lambda _: None
         self._settings = settings
         self._held = held
         self._readers = readers
         self._tokens = Tokens(settings.front.folder)
         self._hosts = HostClients(settings.hosts)
         self._keeping = asyncio.Lock()
+        self._arriving = 0
         self.carrier = Carrier(settings, held, readers, self._hosts)
+
+    def behind(self, server: Callable[[], asyncio.Protocol]) -> Connections:
+        """The limits of the connections to a server that answers with this front."""
+        front = self._settings.front
+        made = Connections(
+            server, most=front.most_connections, most_per_address=front.most_per_address, head_s=front.head_s
+        )
+        self._has_head = made.has_head
+        return made
 
     async def close(self) -> None:
         """End running requests and the connections to the hosts."""
@@ -68,9 +87,13 @@ class Front:
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         """Answer one request."""
+        self._has_head(request.transport)
         try:
             version = (request.version.major, request.version.minor)
             name, head = read_head(request.method, request.raw_path, version, request.raw_headers)
+            reader = self._readers.get(name)
+            if "upgrade" in head.headers and (reader is None or not reader.answers_upgrades):
+                raise NotPlain(400, "not plain HTTP/1.1")
         except NotPlain as fault:
             return _close(_response(_plain(fault.status, str(fault))))
         agent = self._tokens.agent(head.header("authorization"))
@@ -78,7 +101,6 @@ class Front:
             text = "this gateway's own token is needed (it is no credential of the host)"
             refused = _plain(401, text)
             return _close(_response(replace(refused, headers={"WWW-Authenticate": 'Basic realm="counterfoil"'})))
-        reader = self._readers.get(name)
         if reader is None:
             return _close(_response(_plain(404, "no host of this gateway has this name")))
         decided = reader.admit(head)
@@ -91,31 +113,56 @@ class Front:
         except ClientGone:
             return _close(web.Response(status=400))
 
-    async def _pass(self, request: web.Request, name: str, head: Head) -> web.StreamResponse:
-        has_body = request.can_read_body
+    async def _pass(
+        self, request: web.Request, name: str, head: Head, kept: KeptBody | None = None
+    ) -> web.StreamResponse:
+        body, arriving = cast(AsyncIterator[bytes] | None, None), Arriving(request, self._settings.front)
+        headers = forwarded_headers(head)
+        if kept is not None:
+            body = _read_kept(kept) if kept.size else None
+            headers += (("Content-Length", str(kept.size)),) if kept.size else ()
+        elif request.can_read_body:
+            body = arriving.read_passed(_PASSED_BYTES)
         try:
             came = await self._hosts.begin(
                 name,
                 method=head.method,
                 path=head.path,
                 query=head.query,
-                headers=forwarded_headers(head),
-                body=_read_passed_body(request, _PASSED_BYTES) if has_body else None,
+                headers=headers,
+                body=body,
             )
         except HostSilent as fault:
-            return _close(_response(_plain(502, str(fault))))
-        headers = {each: came.headers[each] for each in _RELAYED if each in came.headers}
-        answer = web.StreamResponse(status=came.status, headers=headers)
+            refused = _plain(408, arriving.why) if arriving.why else _plain(502, str(fault))
+            return _close(_response(refused))
+        relayed = {each: came.headers[each] for each in _RELAYED if each in came.headers}
+        answer = web.StreamResponse(status=came.status, headers=relayed)
         try:
             if came.content_length is not None and head.method != "HEAD":
                 answer.content_length = came.content_length
             await answer.prepare(request)
-            async for piece in came.content.iter_any():
-                await answer.write(piece)
-            await answer.write_eof()
+            await self._relay(request, came, answer)
         finally:
-            came.release()
+            # Not given back to be used again unless it was read to its end.
+            came.release() if came.content.at_eof() else came.close()
         return answer
+
+    async def _relay(self, request: web.Request, came: aiohttp.ClientResponse, answer: web.StreamResponse) -> None:
+        """Pass an answer on as it comes; end where its client has gone or does not read it."""
+        while not came.content.at_eof():
+            try:
+                async with asyncio.timeout(_SILENT_S) as silence:
+                    piece = await came.content.readany()
+            except (TimeoutError, aiohttp.ClientError) as fault:
+                if isinstance(fault, TimeoutError) and silence.expired() and _is_there(request):
+                    continue
+                raise _broken_off(request) from fault
+            try:
+                async with asyncio.timeout(self._settings.front.pause_s):
+                    await answer.write(piece)
+            except (TimeoutError, ConnectionError) as fault:
+                raise _broken_off(request) from fault
+        await answer.write_eof()
 
     async def _keep(
         self, request: web.Request, name: str, head: Head, agent: str, most_bytes: int
@@ -124,36 +171,46 @@ class Front:
         file = self._held.incoming(request_id)
         try:
             try:
-                self._held.check_room(agent)
                 kept = await self._store(request, file, most_bytes)
             except NoRoom as fault:
                 await _drain(request, most_bytes * _READ_ON)
                 return _close(_response(reader.not_kept(head, f"the request was not kept: {fault}")))
+            except TooSlow as fault:
+                return _close(_response(reader.not_kept(head, f"the request was not kept: {fault}")))
             intent = await self.carrier.in_thread(reader.read, head, kept)
             if isinstance(intent, WordedAnswer):
                 return _response(intent)
-            held = await self._find_or_add(request_id, name, head, agent, intent, kept)
+            if isinstance(intent, Passes):
+                return await self._pass(request, name, head, kept)
+            try:
+                held = await self._find_or_add(request_id, name, head, agent, intent, kept)
+            except NoRoom as fault:
+                return _response(reader.not_kept(head, f"the request was not kept: {fault}"))
         finally:
             file.path.unlink(missing_ok=True)
         return await self._wait(request, reader, held, intent)
 
     async def _store(self, request: web.Request, file: SealedFile, most_bytes: int) -> KeptBody:
-        """Write a body to disk as it arrives; raise `NoRoom` if it is larger than its limit or too slow."""
-        digest, size = hashlib.sha256(), 0
+        """Write a body to disk as it arrives. Raises `NoRoom`, `TooSlow` and `ClientGone`."""
+        digest, size, looked_at = hashlib.sha256(), 0, 0
         try:
             with file.write() as stored:
-                async with asyncio.timeout(self._settings.front.body_s):
-                    async for piece in request.content.iter_any():
-                        size += len(piece)
-                        if size > most_bytes:
-                            raise NoRoom(f"it is larger than {most_bytes} bytes")
-                        stored.write(piece)
-                        digest.update(piece)
+                self._held.check_space(self._arriving)
+                async for piece in Arriving(request, self._settings.front).pieces():
+                    size += len(piece)
+                    self._arriving += len(piece)
+                    if size > most_bytes:
+                        raise NoRoom(f"it is larger than {most_bytes} bytes")
+                    if size - looked_at >= _LOOK_BYTES:
+                        looked_at = size
+                        self._held.check_space(self._arriving)
+                    stored.write(piece)
+                    digest.update(piece)
                 await self.carrier.in_thread(os.fsync, stored.finish())
-        except TimeoutError:
-            raise NoRoom(f"it took longer than {self._settings.front.body_s:.0f} s to arrive") from None
         except (ConnectionError, web.RequestPayloadError) as fault:
             raise ClientGone from fault
+        finally:
+            self._arriving -= size
         if not request.content.is_eof():
             raise ClientGone
         return KeptBody(file, digest.hexdigest(), size)
@@ -169,6 +226,7 @@ class Front:
                 known = self._held.find(key)
             if known is not None:
                 return known
+            self._held.check_count(agent)
             made = HeldRequest(
                 id=request_id,
                 key=key,
@@ -201,7 +259,7 @@ class Front:
         beat, told = time.monotonic(), ""
 
         def is_there() -> bool:
-            return request.transport is not None and not request.transport.is_closing()
+            return _is_there(request)
 
         pursuit = self.carrier.join(held.id, is_there)
         try:
@@ -284,13 +342,21 @@ class Front:
         return reader.ended(intent.shape, WaitEnd.WAITS, self._place(held))
 
 
-async def _read_passed_body(request: web.Request, most: int) -> AsyncIterator[bytes]:
-    size = 0
-    async for piece in request.content.iter_any():
-        size += len(piece)
-        if size > most:
-            raise HostSilent("the request is too large")
-        yield piece
+async def _read_kept(kept: KeptBody) -> AsyncIterator[bytes]:
+    with kept.file.open("rb") as file:
+        while piece := file.read(1 << 16):
+            yield piece
+
+
+def _is_there(request: web.Request) -> bool:
+    return request.transport is not None and not request.transport.is_closing()
+
+
+def _broken_off(request: web.Request) -> ClientGone:
+    """End a connection in the middle of an answer, so that the part is not taken for the whole."""
+    if request.transport is not None:
+        request.transport.abort()
+    return ClientGone()
 
 
 async def _drain(request: web.Request, most: int) -> None:
@@ -324,6 +390,8 @@ def _plain(status: int, text: str) -> WordedAnswer:
 
 def make_reader(name: str, host: HostSettings, scratch: Path | None = None) -> Reader:
     """The reader of a host; what it fetches to read a request lies below `scratch` for as long."""
+    if host.reader == "kubernetes":
+        return KubernetesReader(host)
     return GitReader(host, scratch=scratch) if host.reader == "git" else RulesReader(name, host)
 
 
@@ -345,16 +413,24 @@ async def serve(settings: HttpSettings, *, ready: asyncio.Event | None = None) -
         _application(gate),
         access_log=None,
         handle_signals=True,
-        keepalive_timeout=15.0,
+        keepalive_timeout=front.head_s + _IDLE_S,
         max_line_size=MOST_HEAD,
         max_field_size=MOST_HEAD,
     )
+    listener: asyncio.Server | None = None
     try:
         await gate.carrier.ready()
         await runner.setup()
         host, _, port = front.listen.rpartition(":")
         tls = make_tls(front)
-        await web.TCPSite(runner, host.strip("[]"), int(port), ssl_context=tls).start()
+        assert runner.server is not None
+        listener = await asyncio.get_running_loop().create_server(
+            gate.behind(runner.server),
+            host.strip("[]"),
+            int(port),
+            ssl=tls,
+            ssl_handshake_timeout=front.head_s if tls else None,
+        )
         log.info("listening on %s for %s", front.listen, ", ".join(settings.hosts))
         if ready is not None:
             ready.set()
@@ -367,6 +443,8 @@ async def serve(settings: HttpSettings, *, ready: asyncio.Event | None = None) -
             except (BadSettings, OSError) as fault:
                 log.error("the earlier certificate stays in use: %s", fault)
     finally:
+        if listener is not None:
+            listener.close()
         await runner.cleanup()
         await gate.close()
         held.close()

@@ -29,6 +29,9 @@ class FrontSettings:
     tls_cert, tls_key: a certificate of yours. tls_names: instead of it, the names and addresses for which the gateway
     makes one with an authority of its own.
     sweep_s: between looks for what has ended and is removed.
+    head_s, body_s: how long the head and the body of a request may take to arrive. pause_s: how long no byte of a body
+    may come, or none of an answer be read; a body that takes longer comes with at least least_bytes_per_s.
+    most_connections, most_per_address: connections at once, in all and from one address.
     pages: the address of the tenant's pages, for the address of an approval.
     agents_run_as: the operating system's user of the agents, or `elsewhere` for another machine or a container.
     """
@@ -42,6 +45,11 @@ class FrontSettings:
     beat_s: float = 5.0
     body_s: float = 600.0
     sweep_s: float = 600.0
+    head_s: float = 10.0
+    pause_s: float = 30.0
+    least_bytes_per_s: int = 1024
+    most_connections: int = 200
+    most_per_address: int = 100
     pages: str = ""
     agents_run_as: str = ""
     tls_cert: str = ""
@@ -76,6 +84,7 @@ class HostSettings:
 
     credential_file holds `user:password` (scheme `basic`) or a token (`bearer`). repositories: for the reader `git`,
     the paths that may be reached, `team/*` for all below one. rules: for the reader `rules`, a file or a shipped name.
+    secrets: for the reader `kubernetes`, whether secrets may be read and changed.
     """
 
     reader: str = "git"
@@ -85,6 +94,7 @@ class HostSettings:
     ca_file: str = ""
     rules: str = ""
     repositories: tuple[str, ...] = ()
+    secrets: bool = False
     most_bytes: int = 1 << 30
 
 
@@ -178,8 +188,10 @@ def _check(settings: HttpSettings) -> None:
     _check_tls(front)
     if min(front.hold_s, front.settle_s, front.least_free_bytes) < 0 or min(front.send_s, front.most_held) < 1:
         raise BadSettings("Times are not negative; send_s and most_held are at least 1.")
-    if min(front.beat_s, front.sweep_s) <= 0:
-        raise BadSettings("gateway.beat_s and gateway.sweep_s are more than 0.")
+    if min(front.beat_s, front.sweep_s, front.head_s, front.pause_s, front.body_s) <= 0:
+        raise BadSettings("gateway.beat_s, sweep_s, head_s, pause_s and body_s are more than 0.")
+    if min(front.most_connections, front.most_per_address) < 1 or front.least_bytes_per_s < 0:
+        raise BadSettings("gateway.most_connections and most_per_address are at least 1.")
 
 
 def _check_tls(front: FrontSettings) -> None:
@@ -200,7 +212,7 @@ def _check_host(name: str, host: HostSettings) -> None:
         raise BadSettings(f"hosts.{name}.url is an http or https address, without a secret.")
     if parts.scheme == "http" and parts.hostname not in ("127.0.0.1", "localhost", "::1"):
         raise BadSettings(f"hosts.{name}.url: a credential leaves this machine by https only.")
-    if host.reader not in ("git", "rules"):
-        raise BadSettings(f"hosts.{name}.reader is `git` or `rules`.")
+    if host.reader not in ("git", "rules", "kubernetes"):
+        raise BadSettings(f"hosts.{name}.reader is `git`, `rules` or `kubernetes`.")
     if host.scheme not in ("basic", "bearer"):
         raise BadSettings(f"hosts.{name}.scheme is `basic` or `bearer`.")

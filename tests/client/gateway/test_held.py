@@ -101,16 +101,16 @@ def test_the_limits_count_open_requests_and_an_ended_request_keeps_no_bytes(open
     keep(held)
     keep(held, replace(ONE, id="two"))
     with pytest.raises(NoRoom, match="2 open requests"):
-        held.check_room("coder")
-    held.check_room("another")
+        held.check_count("coder")
+    held.check_count("another")
     held.write(held.get("one"), HeldState.REFUSED)
-    held.check_room("coder")
+    held.check_count("coder")
     assert not held.body("one").path.exists()
     held.sweep(time.time() + 90_000)
     assert [each.id for each in held.all()] == ["two"]
     held.close()
     with pytest.raises(NoRoom, match="bytes are held"):
-        opened(tmp_path, most_bytes=3).check_room("another")
+        opened(tmp_path, most_bytes=3).check_space(0)
 
 
 def test_a_credential_is_read_at_each_use_from_a_file_that_only_the_gateway_can_read(tmp_path):

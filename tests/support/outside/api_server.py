@@ -2,8 +2,8 @@
 Kubernetes.
 
 Of the API it has discovery, one object by name, lists by field selector, create, merge patch, the scale subresource
-and delete, with uids, resource versions and `Status` answers in the documented forms. Nothing runs in it, nothing is
-admitted or validated.
+and delete, each of them as a dry run, with uids, resource versions and `Status` answers in the documented forms.
+Nothing runs in it, nothing is admitted or validated.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ from uuid import uuid4
 
 _VERBS = ["create", "delete", "get", "list", "patch", "update", "watch"]
 _SERVED = {
-    "/api/v1": [("namespaces", "Namespace", False), ("configmaps", "ConfigMap", True), ("secrets", "Secret", True)],
+    "/api/v1": [
+        ("namespaces", "Namespace", False),
+        *(("configmaps", "ConfigMap", True), ("secrets", "Secret", True), ("pods", "Pod", True)),
+    ],
     "/apis/apps/v1": [("deployments", "Deployment", True), ("deployments/scale", "Scale", True)],
 }
 
@@ -36,10 +39,12 @@ class ApiServer:
     asked: list[str] = field(default_factory=list)
     version: int = 100
 
-    def put(self, path: str, found: dict[str, Any]) -> dict[str, Any]:
-        self.version += 1
+    def put(self, path: str, found: dict[str, Any], *, dry: bool = False) -> dict[str, Any]:
         about = found.setdefault("metadata", {})
         about.setdefault("uid", str(uuid4()))
+        if dry:
+            return found
+        self.version += 1
         about["resourceVersion"] = str(self.version)
         self.objects[path] = found
         return found
@@ -55,9 +60,9 @@ class ApiServer:
         return file
 
 
-def _status(code: int, reason: str) -> dict[str, Any]:
+def _status(code: int, reason: str, message: str = "") -> dict[str, Any]:
     about = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
-    return about | {"message": reason, "reason": reason, "code": code}
+    return about | {"message": message or reason, "reason": reason, "code": code}
 
 
 def _discovery(path: str) -> dict[str, Any] | None:
@@ -124,8 +129,11 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(404, _status(404, "NotFound"))
 
     def _own_path(self) -> str:
-        self.state.asked.append(self.command)
+        self.state.asked.append(f"{self.command} dry" if self._is_dry() else self.command)
         return urlsplit(self.path).path
+
+    def _is_dry(self) -> bool:
+        return parse_qs(urlsplit(self.path).query).get("dryRun") == ["All"]
 
     def do_GET(self) -> None:
         path = self._own_path()
@@ -146,14 +154,17 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         path, found = self._own_path(), self._body()
-        self._answer(201, self.state.put(f"{path}/{found['metadata']['name']}", found))
+        name = found["metadata"]["name"]
+        if f"{path}/{name}" in self.state.objects:
+            return self._answer(409, _status(409, "AlreadyExists", f'"{name}" already exists'))
+        return self._answer(201, self.state.put(f"{path}/{name}", found, dry=self._is_dry()))
 
     def do_PATCH(self) -> None:
         path, patch = self._own_path(), self._body()
         owner = path.removesuffix("/scale")
         if owner not in self.state.objects:
             return self._missing()
-        changed = self.state.put(owner, _merged(self.state.objects[owner], patch))
+        changed = self.state.put(owner, _merged(self.state.objects[owner], patch), dry=self._is_dry())
         return self._answer(200, changed if owner == path else _scale_of(changed))
 
     def do_PUT(self) -> None:
@@ -162,14 +173,17 @@ class _Handler(BaseHTTPRequestHandler):
         if owner not in self.state.objects:
             return self._missing()
         change = {"spec": {"replicas": found["spec"].get("replicas", 0)}} if owner != path else found
-        changed = self.state.put(owner, _merged(self.state.objects[owner], change))
+        changed = self.state.put(owner, _merged(self.state.objects[owner], change), dry=self._is_dry())
         return self._answer(200, changed if owner == path else _scale_of(changed))
 
     def do_DELETE(self) -> None:
+        body = self._body()
+        dry = body.get("dryRun") == ["All"] if body else self._is_dry()
         path = self._own_path()
-        self._body()
-        if self.state.objects.pop(path, None) is None:
+        if path not in self.state.objects:
             return self._missing()
+        if not dry:
+            del self.state.objects[path]
         return self._answer(200, {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"})
 
 
@@ -183,6 +197,8 @@ def served() -> Iterator[ApiServer]:
     for name in ("kube-system", "shop"):
         about = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
         server.put(f"/api/v1/namespaces/{name}", about)
+    services = "/apis/apiregistration.k8s.io/v1/apiservices"
+    server.put(f"{services}/v1.apps", {"kind": "APIService", "metadata": {"name": "v1.apps"}, "spec": {}})
     thread = threading.Thread(target=listening.serve_forever, daemon=True)
     thread.start()
     try:
