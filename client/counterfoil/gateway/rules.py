@@ -5,6 +5,9 @@
    listed refuses it, unless the rule says that the rest is `hashed`: covered by the body's digest and not shown.
 3. Its contract is made from the rule. Without a `verification` nothing can read it back, and people always decide.
 4. An answer counts as done or not done only with a status that the rule lists; every other one is unknown.
+5. A rule with the effect `graphql` opens a GraphQL endpoint: queries pass, and a mutation is judged by the rule that
+   names its one root field (`counterfoil.gateway.graphql_requests`). Its answer counts as done only where the field has
+   a value and nothing in the answer says otherwise.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from email.message import Message
 from importlib.resources import files
 from pathlib import Path
@@ -22,14 +25,16 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from python_multipart.multipart import MultipartParser
 
 from counterfoil.canonical import NotCanonical, digest, encode_canonical
+from counterfoil.gateway.graphql_requests import Judged, NotJudged, judge_query_string, judge_request
 from counterfoil.gateway.held import HeldRequest
 from counterfoil.gateway.reader import Head, Intent, Keeps, KeptBody, Passes, StoredContent, WaitEnd, WordedAnswer
 from counterfoil.gateway.settings import HostSettings
-from counterfoil.gateway.strict_json import UnreadableBody, read_json_object
+from counterfoil.gateway.strict_json import UnreadableBody, read_json, read_json_object
 from counterfoil.gating.settings import BadSettings, read_document
 from counterfoil.work import Failure, Result, succeeded
 
 _MOST_JSON: Final = 64 << 20
+_MOST_DOCUMENT: Final = 1 << 20
 _MOST_FIELD: Final = 64 << 10
 _MOST_PARTS: Final = 500
 _MOST_RAW: Final = 64 << 10
@@ -49,7 +54,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule; `fields` are JSON pointers into the body, with `?` at the end where one may be missing."""
+    """One rule; `fields` are JSON pointers into the body, with `?` at the end where one may be missing.
+
+    mutation: the root field that the rule names, whose argument `input` takes the body's place. failure: the field of
+    its answer that lists what went wrong. refusals: the types of errors after which nothing was done. never: for the
+    effect `graphql`, fields that no document may have.
+    """
 
     name: str = ""
     description: str = ""
@@ -66,6 +76,10 @@ class Rule:
     idempotency_header: str = ""
     done: tuple[int, ...] = ()
     not_done: tuple[int, ...] = ()
+    mutation: str = ""
+    failure: str = ""
+    refusals: tuple[str, ...] = ()
+    never: tuple[str, ...] = ()
     verification: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -92,7 +106,8 @@ class RulesReader:
     def __init__(self, name: str, host: HostSettings) -> None:
         self._host = host
         self._rules = load_rules(host.rules, where=f"hosts.{name}.rules")
-        self._patterns = [(rule.pattern, rule) for rule in self._rules]
+        self._patterns = [(rule.pattern, rule) for rule in self._rules if not rule.mutation]
+        self._mutations = {rule.mutation: rule for rule in self._rules if rule.mutation}
         self.tools: Mapping[str, Mapping[str, Any]] = {
             rule.name: contract_of(rule) for rule in self._rules if rule.effect == "change"
         }
@@ -112,6 +127,8 @@ class RulesReader:
         rule = found[0]
         if rule.effect == "read":
             return Passes()
+        if rule.effect == "graphql":
+            return self._admit_graphql(rule, head)
         if head.header("content-encoding") not in ("", "identity"):
             return _answer(415, "a compressed body is not read here")
         kind = head.header("content-type").partition(";")[0].strip().lower()
@@ -119,18 +136,65 @@ class RulesReader:
             return _answer(415, f"this request has a body of the type {_BODY_TYPES[rule.body]}")
         return Keeps(min(self._host.most_bytes, _MOST_JSON) if rule.body == "json" else self._host.most_bytes)
 
-    def read(self, head: Head, body: KeptBody) -> Intent | WordedAnswer:
+    def _admit_graphql(self, rule: Rule, head: Head) -> Passes | Keeps | WordedAnswer:
+        if head.method == "GET":
+            try:
+                judged = judge_query_string(head.query)
+                _refuse_never(rule, judged)
+            except NotJudged as fault:
+                return _answer(403, f"refused: {fault}", graphql=True)
+            if judged.mutation is not None:
+                return _answer(403, "refused: a mutation is sent by POST", graphql=True)
+            return Passes()
+        if head.query:
+            # Some servers would read a document there, too.
+            return _answer(403, "refused: a request by POST has its document in its body alone", graphql=True)
+        kind = head.header("content-type").partition(";")[0].strip().lower()
+        if kind != _BODY_TYPES["json"] or head.header("content-encoding") not in ("", "identity"):
+            return _answer(415, "refused: a GraphQL request is uncompressed JSON here", graphql=True)
+        return Keeps(min(self._host.most_bytes, _MOST_DOCUMENT))
+
+    def _read_graphql(self, rule: Rule, head: Head, body: KeptBody) -> Intent | Passes | WordedAnswer:
+        """A query passes; a mutation is proposed by the rule of its one root field (rule 5)."""
+        try:
+            judged = judge_request(read_json(body.file, body.size))
+            _refuse_never(rule, judged)
+            mutation = judged.mutation
+            if mutation is None:
+                return Passes()
+            found = self._mutations.get(mutation.field)
+            if found is None or found.effect == "refuse":
+                why = f"by the rule {found.name}" if found else "because no rule names it"
+                return _answer(403, f"the mutation {mutation.field} is refused {why}", graphql=True)
+            if found.failure and found.failure not in mutation.selects:
+                raise NotJudged(f"select {found.failure} of {mutation.field}, in which the host says what went wrong")
+            given = _pick_fields(found, mutation.input)
+        except (UnreadableBody, NotJudged) as fault:
+            return _answer(422, f"refused: {fault}", graphql=True)
+        intent = self._propose(found, head, body, {}, given)
+        if isinstance(intent, Intent):
+            return replace(intent, shape={**intent.shape, "graphql": True, "answer": mutation.answer})
+        return intent
+
+    def read(self, head: Head, body: KeptBody) -> Intent | Passes | WordedAnswer:
         found = self._find(head)
         assert found is not None
         rule, variables = found
+        if rule.effect == "graphql":
+            return self._read_graphql(rule, head, body)
         try:
             given = _read_fields(rule, head, body) | _read_query(rule, head)
         except UnreadableBody as refusal:
             return _answer(422, f"refused: {refusal}")
+        return self._propose(rule, head, body, {name: value for name, value in variables.items() if value}, given)
+
+    def _propose(
+        self, rule: Rule, head: Head, body: KeptBody, variables: Mapping[str, str], given: Mapping[str, Any]
+    ) -> Intent | WordedAnswer:
         place = {"method": head.method, "path": f"/{head.path}", "query": head.query}
         arguments = {
             "host": self._host.url,
-            **{name: value for name, value in variables.items() if value},
+            **variables,
             **given,
             "request": {**place, "sha256": body.sha256, "size": body.size},
         }
@@ -155,14 +219,17 @@ class RulesReader:
 
     def ended(self, shape: Mapping[str, Any], ending: WaitEnd, text: str) -> WordedAnswer:
         status, words = _WORDS[ending]
-        return _answer(status, words.format(text))
+        return _answer(status, words.format(text), graphql=bool(shape.get("graphql")))
 
     def not_kept(self, head: Head, text: str) -> WordedAnswer:
-        return _answer(413, text)
+        found = self._find(head)
+        return _answer(413, text, graphql=found is not None and found[0].effect == "graphql")
 
     def judge(self, held: HeldRequest, status: int, content_type: str, body: bytes) -> Result:
         rule = next(each for each in self._rules if each.name == held.tool)
         raw = {"status": status, "type": content_type, "body": body[:_MOST_RAW].decode("utf-8", "replace")}
+        if status in rule.done and rule.mutation:
+            return _judge_mutation(rule, str(held.shape["answer"]), body, raw)
         if status in rule.done:
             return succeeded(f"HTTP {status}", raw=raw)
         if status in rule.not_done:
@@ -174,10 +241,51 @@ class RulesReader:
         return WordedAnswer(status, body, content_type)
 
 
-def _answer(status: int, text: str) -> WordedAnswer:
+def _refuse_never(rule: Rule, judged: Judged) -> None:
+    if found := sorted(judged.fields & set(rule.never)):
+        raise NotJudged(f"the field {found[0]} is refused by the rule {rule.name}")
+
+
+def _judge_mutation(rule: Rule, answer: str, body: bytes, raw: Mapping[str, Any]) -> Result:
+    """Judge a mutation's answer (rule 5): GraphQL's own status says nothing of it."""
+    try:
+        document = json.loads(body)
+    except ValueError:
+        document = None
+    if not isinstance(document, dict):
+        return _unknown("The host's answer is no GraphQL answer.", raw)
+    errors = document.get("errors") or []
+    data = document.get("data")
+    payload = data.get(answer) if isinstance(data, dict) else None
+    if errors:
+        text = "; ".join(str(each.get("message", "")) for each in errors if isinstance(each, dict))[:400]
+        types = {each.get("type") if isinstance(each, dict) else None for each in errors}
+        # Without `data` it was refused before it ran (section 7.1.2 of the specification).
+        if "data" not in document or (payload is None and types <= set(rule.refusals)):
+            return Result("failed", error=Failure("GRAPHQL_ERRORS", f"The host refused it: {text}"), raw=dict(raw))
+        return _unknown(f"The host reports errors, and not whether it was done: {text}", raw)
+    if not isinstance(payload, dict):
+        return _unknown(f"The host's answer has no value of {rule.mutation}.", raw)
+    if not rule.failure:
+        return succeeded(f"{rule.mutation} answered", raw=dict(raw))
+    wrong = payload.get(rule.failure)
+    if not isinstance(wrong, list):
+        return _unknown(f"The host's answer does not say what went wrong ({rule.failure}).", raw)
+    if wrong:
+        return Result("failed", error=Failure("REFUSED", f"The host refused it: {wrong}"[:500]), raw=dict(raw))
+    return succeeded(f"{rule.mutation} answered without {rule.failure}", raw=dict(raw))
+
+
+def _unknown(text: str, raw: Mapping[str, Any]) -> Result:
+    return Result("timeout", error=Failure("UNKNOWN_ANSWER", text, "unknown"), raw=dict(raw))
+
+
+def _answer(status: int, text: str, *, graphql: bool = False) -> WordedAnswer:
     """Put the text where clients look for it: in a JSON document, and in the reason phrase, where twine looks."""
     plain = " ".join(f"Counterfoil: {text}".split())
-    body = json.dumps({"message": plain, "error": plain, "status": status}).encode()
+    told: dict[str, Any] = {"message": plain, "status": status}
+    told |= {"errors": [{"message": plain}]} if graphql else {"error": plain}
+    body = json.dumps(told).encode()
     reason = "".join(one for one in plain if " " <= one <= "~")[:400]
     return WordedAnswer(status, body, "application/json", reason=reason)
 
@@ -190,7 +298,12 @@ def _read_fields(rule: Rule, head: Head, body: KeptBody) -> dict[str, Any]:
         if body.size:
             raise UnreadableBody("this request has no body by its rule")
         return {}
-    document = read_json_object(body.file, body.size) if rule.body == "json" else _read_form(head, body.file)
+    return _pick_fields(
+        rule, read_json_object(body.file, body.size) if rule.body == "json" else _read_form(head, body.file)
+    )
+
+
+def _pick_fields(rule: Rule, document: Mapping[str, Any]) -> dict[str, Any]:
     listed, found = set[str](), dict[str, Any]()
     for name, pointer in rule.fields.items():
         where = pointer.removesuffix("?")
@@ -321,15 +434,20 @@ def _read_pieces(file: StoredContent) -> Iterator[bytes]:
 
 
 def load_rules(named: str, *, where: str) -> list[Rule]:
-    """Load the rules of a file, or a shipped set (`github`, `gitlab`, `pypi`, `npm`). Raises `BadSettings`."""
+    """Load the rules of a file, or a shipped set by its name. Raises `BadSettings`."""
     shipped = Path(str(files("counterfoil.gateway"))) / "rulesets" / f"{named}.toml"
-    document = read_document(shipped if re.fullmatch(r"[a-z]+", named) else Path(named).expanduser())
+    document = read_document(shipped if re.fullmatch(r"[a-z-]+", named) else Path(named).expanduser())
     given = document.pop("rule", [])
     if document or not isinstance(given, list) or not given:
         raise BadSettings(f"{where}: a file of rules is a list of [[rule]].")
     rules = [_load_rule(each, f"{where}[{number}]") for number, each in enumerate(given)]
     if len({rule.name for rule in rules}) < len(rules):
         raise BadSettings(f"{where}: two rules have one name.")
+    mutations = [rule.mutation for rule in rules if rule.mutation]
+    if len(set(mutations)) < len(mutations):
+        raise BadSettings(f"{where}: two rules have one mutation.")
+    if mutations and not any(rule.effect == "graphql" for rule in rules):
+        raise BadSettings(f'{where}: a mutation needs a rule with the effect "graphql", which has its path.')
     return rules
 
 
@@ -338,15 +456,19 @@ def _load_rule(given: Any, where: str) -> Rule:
     told = {("side_effect_class" if name == "class" else name): value for name, value in dict(given).items()}
     if unknown := sorted(told.keys() - known):
         raise BadSettings(f"{where}: unknown name {', '.join(unknown)}.")
-    for name in ("method", "query", "done", "not_done"):
+    for name in ("method", "query", "done", "not_done", "refusals", "never"):
         if isinstance(told.get(name), list):
             told[name] = tuple(told[name])
     rule = Rule(**told)
-    if not _NAME.fullmatch(rule.name) or not rule.path.startswith("/") or not rule.method:
-        raise BadSettings(f"{where}: a rule has a name like api.verb, methods, and a path from the root.")
-    if rule.effect not in ("read", "change", "refuse") or rule.unlisted not in ("refuse", "hashed"):
-        raise BadSettings(f"{where}: effect is read, change or refuse; unlisted is refuse or hashed.")
-    if rule.effect == "read" and not set(rule.method) <= {"GET", "HEAD"}:
+    if not _NAME.fullmatch(rule.name) or bool(rule.mutation) == bool(rule.path.startswith("/") and rule.method):
+        raise BadSettings(
+            f"{where}: a rule has a name like api.verb, and methods with a path from the root or a mutation."
+        )
+    if rule.effect == "graphql" and not set(rule.method) <= {"GET", "POST"}:
+        raise BadSettings(f"{where}: GraphQL is asked by GET and POST.")
+    if rule.effect not in ("read", "change", "refuse", "graphql") or rule.unlisted not in ("refuse", "hashed"):
+        raise BadSettings(f"{where}: effect is read, change, refuse or graphql; unlisted is refuse or hashed.")
+    if rule.effect == "read" and (rule.mutation or not set(rule.method) <= {"GET", "HEAD"}):
         raise BadSettings(f"{where}: only GET and HEAD can be read.")
     if rule.body not in ("none", *_BODY_TYPES):
         raise BadSettings(f"{where}: body is none, json or multipart.")

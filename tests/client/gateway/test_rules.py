@@ -134,7 +134,7 @@ def test_a_merge_waits_with_409_is_sent_once_after_approval_and_a_rejected_one_i
 
 def test_a_read_passes_and_a_request_that_no_rule_names_is_refused(gateway, forge):
     assert request(gateway, "GET", "github/repos/team/app/pulls/7").json() == {"number": 7}
-    for method, path in (("DELETE", "github/repos/team/app"), ("POST", "github/graphql")):
+    for method, path in (("DELETE", "github/repos/team/app"), ("POST", "github/orgs/team/repos")):
         refused = request(gateway, method, path)
         assert refused.status_code == 403
         assert refused.json()["message"] == f"Counterfoil: {method} of this address is refused because no rule names it"
@@ -241,7 +241,7 @@ def test_a_query_that_no_rule_lists_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (("change", "maybe"), "effect is read, change or refuse"),
+        (("change", "maybe"), "effect is read, change, refuse or graphql"),
         (('["POST"]', '["POST"]\ncolour = "red"'), "unknown name colour"),
         (("done = [200, 201]", ""), "a changing rule has a description, a target, done and not_done"),
         (('"change"', '"read"'), "only GET and HEAD can be read"),
@@ -254,7 +254,7 @@ def test_an_unsafe_rule_is_refused_at_the_start(tmp_path, change, says):
     assert says in str(refused.value)
 
 
-@pytest.mark.parametrize("named", ["github", "gitlab", "pypi", "npm"])
+@pytest.mark.parametrize("named", ["github", "gitlab", "gitlab-graphql", "pypi", "npm"])
 def test_the_contracts_of_the_shipped_rules_can_be_registered_and_reads_need_none(named):
     made = RulesReader(named, HostSettings(reader="rules", url="https://api.example.org", rules=named))
     assert made.tools
@@ -262,5 +262,6 @@ def test_the_contracts_of_the_shipped_rules_can_be_registered_and_reads_need_non
         document = contracts.read(json.dumps(contract))
         assert contract_faults.shape_faults(document) == []
         assert list(contract_faults.semantic_faults(document)) == []
-    assert isinstance(made.admit(Head("GET", "anything/at/all", "a=b", {})), Passes)
+    if named != "gitlab-graphql":
+        assert isinstance(made.admit(Head("GET", "anything/at/all", "a=b", {})), Passes)
     assert all(rule.effect != "read" or set(rule.method) == {"GET", "HEAD"} for rule in load_rules(named, where=named))
