@@ -56,6 +56,7 @@ def _trips(ours: list[Connection], theirs: dict[str, list[Connection]], rounds: 
         "sealed": partial(_sealed, ours, many),
         "ours 1": partial(rate, ours[:1], "trip", SECONDS),
         "ours 8": partial(rate, ours, "trip", SECONDS),
+        "ours 8 at once": partial(rate, ours, "trip at once", SECONDS),
     }
     for name, pipes in theirs.items():
         sides[name] = partial(rate, pipes[: best[name]], "trip", SECONDS)
@@ -67,6 +68,7 @@ def _trips(ours: list[Connection], theirs: dict[str, list[Connection]], rounds: 
     return [
         *_beside(found, "sealed", f"seal included, {trips.IN_FLIGHT} in flight", many_of),
         *_beside(found, "ours 8", "8 clients, no wait for the seal", many_of, aims=AIMS),
+        *_beside(found, "ours 8 at once", "8 clients, claim and start in one transaction", many_of),
         *_beside(found, "ours 1", "1 client, no wait for the seal", dict.fromkeys(PEERS, 1), mark=" 1"),
     ]
 

@@ -40,9 +40,10 @@ READY = 100
 
 def ways(number: int) -> dict[str, Write]:
     """Return the operations of one writer."""
-    desk = _opened(number)
+    desk = open_desk(number)
     return {
         "trip": desk.trip,
+        "trip at once": desk.trip_at_once,
         "redeem": Redemptions(desk),
         "claimable": Claimable(desk),
         **{f"sealed, {width}": desk.trips(width).__next__ for width in (IN_FLIGHT // many for many in (1, 2, 4, 8))},
@@ -63,6 +64,11 @@ class Desk:
         """One request, from the question to the redeemed grant."""
         self.agreed(HASTY)
         self.redeemed(self.first())
+
+    def trip_at_once(self) -> None:
+        """The same with claim and start in one transaction."""
+        self.agreed(HASTY)
+        self.begun(HASTY)
 
     def first(self) -> Any:
         """Return the grant for the request that was just agreed, which has no other condition."""
@@ -120,9 +126,12 @@ class Desk:
         return UUID(document["action_id"]), UUID(document["approval"]["approval_id"])
 
     def voted(self, action_id: UUID, approval_id: UUID) -> None:
-        """Vote yes, on the content of the page, as a person who has just given their password (class C)."""
+        """Look at the page and vote."""
+        self.cast(approval_id, self.shown(approval_id))
+
+    def shown(self, approval_id: UUID) -> Any:
+        """Return what the page of an approval displays."""
         from approvals.requests.queries import approvals
-        from approvals.voting.operations import votes
         from approvals.voting.rules import binding
         from console.actions import target_drift
         from ledger.db import tenancy
@@ -130,11 +139,18 @@ class Desk:
         with tenancy(self.tenant):
             approval = approvals.approval(self.tenant, approval_id)
             assert approval is not None
-            seen = binding.DisplayedDigests(
+            return binding.DisplayedDigests(
                 payload_hash=approval.payload_hash,
                 rendering_digest=approval.rendering_digest,
                 without_reading=target_drift.is_unread(approval),
             )
+
+    def cast(self, approval_id: UUID, seen: Any) -> None:
+        """Vote yes on what was displayed, as a person who has just given their password (class C)."""
+        from approvals.voting.operations import votes
+        from approvals.voting.rules import binding
+        from ledger.db import tenancy
+
         with tenancy(self.tenant):
             votes.cast_vote(
                 tenant_id=self.tenant,
@@ -162,6 +178,38 @@ class Desk:
                 at=timezone.now(),
             )
 
+    def begun(self, tool: str) -> None:
+        """The request that was just agreed is claimed and started in one transaction."""
+        from approvals.execution.operations import executions
+        from ledger.db import tenancy
+        from ledger.record import operations as ledger
+
+        with tenancy(self.tenant):
+            begun = executions.claim_and_start_ready(
+                tenant_id=self.tenant,
+                request=self.start_request(UUID(int=0), ""),
+                tools=[f"{tool}_{self.number}"],
+                limit=1,
+                by=ledger.Actor("executor", self.key),
+                at=timezone.now(),
+            )
+        if len(begun) != 1:
+            raise SystemExit("benchmarks: what was agreed could not be started at once")
+
+    def start_request(self, action_id: UUID, token: str) -> Any:
+        """The executor's request to start an action."""
+        from approvals.execution.operations import executions
+
+        return executions.StartRequest(
+            action_id=action_id,
+            token=token,
+            executor_id=f"desk-{self.number}",
+            thumbprint=_thumbprint(),
+            wrapper_version="1",
+            timeout_s=30,
+            payload_hash=None,
+        )
+
     def redeemed(self, order: Any) -> None:
         """The grant is spent, and the payload is in the executor's hands."""
         from approvals.execution.operations import executions
@@ -171,15 +219,7 @@ class Desk:
         with tenancy(self.tenant):
             started = executions.start_execution(
                 tenant_id=self.tenant,
-                request=executions.StartRequest(
-                    action_id=order.action_id,
-                    token=order.grant,
-                    executor_id=f"desk-{self.number}",
-                    thumbprint=_thumbprint(),
-                    wrapper_version="1",
-                    timeout_s=30,
-                    payload_hash=None,
-                ),
+                request=self.start_request(order.action_id, order.grant),
                 by=ledger.Actor("executor", self.key),
                 at=timezone.now(),
             )
@@ -241,7 +281,8 @@ class Claimable:
         return delay
 
 
-def _opened(number: int) -> Desk:
+def open_desk(number: int) -> Desk:
+    """Open a desk: its tools, its agent with a session, its reviewer and its executor."""
     from approvals.agents.operations import agents
     from approvals.agents.rules import registry
     from approvals.execution.operations import executors

@@ -12,7 +12,7 @@ values, which never become part of the text.
     select                 load rows of one table as model instances; `fetch_one` loads the first, and `select_call` is
                            for `pipeline`, whose rows `instances` loads
     page_in_order          a page of any rows of the ORM in the order of a column, behind a row
-    columns, load_models   the same from a join that the caller writes
+    columns, load_models   the same from a join that the caller writes; a `rows_column` has many rows of another table
     insert                 insert rows into any tables in one statement; `insert_each` uses one statement per row and
                            one message
     savepoint              a part of the transaction that can be rolled back alone
@@ -206,7 +206,7 @@ def select_call(model: type[models.Model], where: LiteralString, *values: Any) -
 
 
 def instances(model: type[M], rows: list[_Row]) -> list[M]:
-    """The rows of a `select_call` as model instances."""
+    """The rows of a `select_call`, or the value of a `rows_column`, as model instances."""
     names = _select_sql(model)[1]
     return [_model_instance(model, names, row) for row in rows]
 
@@ -235,6 +235,14 @@ def columns(model: type[models.Model], alias: LiteralString) -> LiteralString:
     return ", ".join(f"{alias}.{name}" for name in _select_sql(model)[1])
 
 
+def rows_column(model: type[models.Model], where: LiteralString) -> LiteralString:
+    """The rows of a table that a condition selects, as one column of another statement whose value `instances` reads.
+
+    An order may follow the condition.
+    """
+    return f"ARRAY(SELECT ROW({', '.join(_select_sql(model)[1])}) FROM {model._meta.db_table} WHERE {where})"
+
+
 def load_models(row: _Row, *wanted: type[models.Model]) -> tuple[list[Any], _Row]:
     """Load these models from the start of a joined row, None if an outer join had no match; and the rest."""
     instances: list[Any] = []
@@ -248,8 +256,8 @@ def load_models(row: _Row, *wanted: type[models.Model]) -> tuple[list[Any], _Row
 def insert(*rows: models.Model, then: tuple[Any, ...] = ()) -> list[_Row]:
     """Insert all of these rows or none; fields that are not set get the model's defaults.
 
-    `then` is one more statement and its values, run together with the inserts; its placeholders are `{}`, in order.
-    Its rows are returned.
+    `then` is one more statement and its values, run together with the inserts; its placeholders are `{}`, in order, and
+    it may begin with a WITH of its own. Its rows are returned.
     """
     return execute(*insert_call(*rows, then=then))
 
@@ -324,6 +332,8 @@ def _insert_sql(inserted: tuple[type[models.Model], ...], then: LiteralString = 
     if then:
         parts.append(then.format(*(f"${used + number}" for number in range(1, then.count("{}") + 1))))
     expressions = ", ".join(f"part_{number} AS ({part})" for number, part in enumerate(parts[:-1]))
+    if expressions and parts[-1].startswith("WITH "):
+        return f"WITH {expressions}, {parts[-1].removeprefix('WITH ')}"
     return f"WITH {expressions} {parts[-1]}" if expressions else parts[-1]
 
 

@@ -74,7 +74,9 @@ def may_use(executor: Executor, key_actor: UUID) -> bool:
 _STARTABLE = f"""
 SELECT a.id, EXISTS (SELECT FROM approvals_grant g WHERE g.tenant_id = $1 AND g.action_id = a.id
     AND g.consumed_at IS NULL AND g.voided_at IS NULL AND g.expires_at > clock_timestamp())
-FROM ledger_action a WHERE a.tenant_id = $1 AND {READY} AND a.tool = ANY($2)
+FROM ledger_action a WHERE a.tenant_id = $1 AND {READY}
+    AND a.tool = ANY(ARRAY(SELECT t FROM approvals_executor x, jsonb_array_elements_text(x.tools) t
+        WHERE x.tenant_id = $1 AND x.executor_id = $6 AND ($2::text[] IS NULL OR t = ANY($2::text[]))))
     AND (a.approval_id IS NULL OR a.id = ANY(ARRAY(
         SELECT p.action_id FROM approvals_approval p WHERE p.tenant_id = $1 AND p.state = 'APPROVED')))
     AND ($3::uuid IS NULL OR a.id > $3) AND ($4::uuid[] IS NULL OR a.id = ANY($4::uuid[]))
@@ -88,12 +90,19 @@ ORDER BY a.id LIMIT $5
 
 
 def startable_actions(
-    tenant_id: UUID, tools: list[str], *, only: Collection[UUID] | None, after: UUID | None, limit: int
+    tenant_id: UUID,
+    executor_id: str,
+    *,
+    tools: list[str] | None,
+    only: Collection[UUID] | None,
+    after: UUID | None,
+    limit: int,
 ) -> list[tuple[UUID, bool]]:
-    """The validated actions of these tools that wait for nobody's vote, oldest first, behind the id `after`; with
-    `only`, none but these. With each, whether a live grant reserves it, by the clock of the database.
+    """The validated actions of an executor's tools, or of these of them, that wait for nobody's vote, oldest first,
+    behind the id `after`; with `only`, none but these. With each, whether a live grant reserves it, by the clock of the
+    database.
     """
-    rows = execute(_STARTABLE, tenant_id, tools, after, None if only is None else list(only), limit)
+    rows = execute(_STARTABLE, tenant_id, tools, after, None if only is None else list(only), limit, executor_id)
     return [(action_id, reserved) for action_id, reserved in rows]
 
 

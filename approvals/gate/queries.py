@@ -55,17 +55,21 @@ class CallerFacts(NamedTuple):
     policies: dict[str, PolicyVersionInForce]
 
 
-_CALLER = f"""
-SELECT {columns(Agent, "a")}, {columns(AgentVersion, "v")}, {columns(AgentVersion, "b")}, {POLICIES_IN_FORCE}
-FROM (SELECT) one LEFT JOIN approvals_agent a ON a.tenant_id = $1 AND a.agent_id = $2
-LEFT JOIN approvals_agentversion v ON v.tenant_id = a.tenant_id AND v.agent_id = $2 AND v.version = $3
-LEFT JOIN approvals_agentversion b ON b.tenant_id = a.tenant_id AND b.agent_id = $2 AND b.version = a.version
-"""
+_CALLER_COLUMNS = (
+    f"{columns(Agent, 'a')}, {columns(AgentVersion, 'v')}, {columns(AgentVersion, 'b')}, {POLICIES_IN_FORCE}"
+)
+_CALLER_TABLES = """approvals_session s LEFT JOIN approvals_agent a ON a.tenant_id = $1 AND a.agent_id = s.agent_id
+LEFT JOIN approvals_agentversion v ON v.tenant_id = $1 AND v.agent_id = a.agent_id AND v.version = s.agent_version
+LEFT JOIN approvals_agentversion b ON b.tenant_id = $1 AND b.agent_id = a.agent_id AND b.version = a.version"""
+_CALLER = f"SELECT {_CALLER_COLUMNS} FROM {_CALLER_TABLES} WHERE s.tenant_id = $1 AND s.id = $2"
 
 
-def caller_facts(session: Session) -> CallerFacts:
-    """The facts by which a call of a session is judged now."""
-    [row] = execute(_CALLER, session.tenant_id, session.agent_id, session.agent_version)
+def caller_facts(session: Session, row: tuple[Any, ...] | None = None) -> CallerFacts:
+    """The facts by which a call of a session is judged now; pass the `row` where it was read behind the session's
+    lock.
+    """
+    if row is None:
+        [row] = execute(_CALLER, session.tenant_id, session.id)
     (agent, version, current), (policies,) = load_models(row, Agent, AgentVersion, AgentVersion)
     return CallerFacts(agent, version, current, policies_in_force(session.tenant_id, policies))
 
@@ -73,8 +77,8 @@ def caller_facts(session: Session) -> CallerFacts:
 # Behind the lock, in a statement of its own: it sees what whoever held the lock before has left.
 _BEHIND_LOCK = f"""
 SELECT (SELECT min(o.forced_at) FROM approvals_session o WHERE o.tenant_id = $1 AND o.run_id = s.run_id
-        AND o.key_actor = s.key_actor AND o.forced_at IS NOT NULL), {columns(Call, "c")}
-FROM approvals_session s LEFT JOIN approvals_call c
+        AND o.key_actor = s.key_actor AND o.forced_at IS NOT NULL), {columns(Call, "c")}, {_CALLER_COLUMNS}
+FROM {_CALLER_TABLES} LEFT JOIN approvals_call c
     ON c.tenant_id = $1 AND c.session_id = $2 AND c.call_id = $3 AND c.call_id <> ''
 WHERE s.tenant_id = $1 AND s.id = $2
 """
@@ -84,12 +88,14 @@ class LockedSession(NamedTuple):
     """A session that accepts no other call until the end of the transaction.
 
     `limit_reached_at` is since when its run takes no more calls of its key, because one of its sessions reached its
-    limit; `recorded` is the call of the id that was asked for, if there was one.
+    limit; `recorded` is the call of the id that was asked for, if there was one. `caller` is the row of the
+    `caller_facts` by which its next call is judged.
     """
 
     session: Session
     limit_reached_at: datetime | None
     recorded: Call | None
+    caller: tuple[Any, ...]
 
 
 def lock_session(tenant_id: UUID, session_id: UUID, *, call_id: str, behind_tenant: bool) -> LockedSession | None:
@@ -107,8 +113,8 @@ def lock_session(tenant_id: UUID, session_id: UUID, *, call_id: str, behind_tena
     if not locked:
         return None
     (session,), _ = load_models(locked[0], Session)
-    (recorded,), _ = load_models(behind[0][1:], Call)
-    return LockedSession(session, behind[0][0], recorded)
+    (recorded,), caller = load_models(behind[0][1:], Call)
+    return LockedSession(session, behind[0][0], recorded, caller)
 
 
 def call_of(tenant_id: UUID, session_id: UUID, action_id: UUID) -> Call | None:

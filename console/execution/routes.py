@@ -20,7 +20,7 @@ from ninja import Query, Router
 
 from approvals.execution import queries as execution_queries
 from approvals.execution.operations import executions, executors, kept_starts, ready_actions
-from approvals.execution.operations.executions import StartRequest
+from approvals.execution.operations.executions import StartedExecution, StartRequest
 from approvals.execution.operations.ready_actions import ClaimedAction
 from approvals.execution.rules import dpop
 from approvals.sessions import queries as sessions_queries
@@ -123,15 +123,41 @@ def ready(request: HttpRequest, wanted: Query[schemas.OrdersWanted]) -> Page[sch
 @admits("exec")
 def claim(request: HttpRequest, body: schemas.ClaimBody) -> HttpResponse:
     seen = seen_checkpoint(request)
+    starting, proof = _starting(request, body, seen) if body.start is not None else (None, None)
     with _may_wait() as patient:
         until = time.monotonic() + (body.wait_s if patient else 0)
         while True:
             # Each look is a transaction of its own, so waiting holds nothing.
-            look = partial(_claim_orders, caller_of(request), body, seen, last=time.monotonic() >= until)
-            found = run_once(request, look)
+            look = partial(_claim_orders, caller_of(request), body, seen, starting, last=time.monotonic() >= until)
+            bound_to = starting.thumbprint if starting is not None else ""
+            found = run_once(request, look, bound_to=bound_to, proof=proof)
             if found is not None:
                 return found
+            # The first look has spent it.
+            proof = None
             time.sleep(POLL_S)
+
+
+def _starting(request: HttpRequest, body: schemas.ClaimBody, seen: CheckpointBody | None) -> tuple[StartRequest, str]:
+    """The request to start whatever is claimed, and the id of the proof that came with it.
+
+    The grants do not exist yet, so the proof is for this address and the API key that the claim is made with.
+    """
+    assert body.start is not None
+    key = request.headers.get("Authorization", "").partition(" ")[2]
+    proof = proof_of(request, key, at=timezone.now())
+    wanted = StartRequest(
+        # Each action that is claimed takes this place.
+        action_id=UUID(int=0),
+        token="",
+        executor_id=body.executor_id,
+        thumbprint=proof.thumbprint,
+        wrapper_version=body.start.wrapper_version,
+        timeout_s=body.start.timeout_s,
+        payload_hash=None,
+        seen=seen,
+    )
+    return wanted, proof.jti
 
 
 @contextmanager
@@ -146,9 +172,23 @@ def _may_wait() -> Iterator[bool]:
 
 
 def _claim_orders(
-    caller: Caller, body: schemas.ClaimBody, seen: CheckpointBody | None, *, last: bool
+    caller: Caller, body: schemas.ClaimBody, seen: CheckpointBody | None, starting: StartRequest | None, *, last: bool
 ) -> schemas.Orders | None:
     at = timezone.now()
+    if starting is not None:
+        begun = executions.claim_and_start_ready(
+            tenant_id=caller.tenant_id,
+            request=starting,
+            tools=caller.keep_to("tool", body.tools),
+            limit=body.limit,
+            only=body.actions,
+            unverifiable=after.release_stops(caller.tenant_id, at=at).keys(),
+            by=caller.actor,
+            at=at,
+        )
+        if not begun and not last:
+            return None
+        return schemas.Orders(orders=[_started_order(caller, *each, with_proof=body.proof) for each in begun])
     claimed = ready_actions.claim_actions(
         tenant_id=caller.tenant_id,
         executor_id=body.executor_id,
@@ -321,6 +361,14 @@ def seen_checkpoint(request: HttpRequest) -> CheckpointBody | None:
     except (binascii.Error, ValueError):
         raise notes.BadNote(f"{CHECKPOINT} is a signed checkpoint in Base64.") from None
     return checkpoint.parse(note.text)
+
+
+def _started_order(
+    caller: Caller, order: ClaimedAction, started: StartedExecution, *, with_proof: bool
+) -> schemas.Order:
+    made = _order(caller, order, with_proof=with_proof)
+    made.started = schemas.Started.of(started, action_id=order.action_id)
+    return made
 
 
 def _order(caller: Caller, order: ClaimedAction, *, with_proof: bool) -> schemas.Order:

@@ -33,6 +33,11 @@ class ExecutorBody(Body):
     tools: Annotated[list[Name], Field(max_length=1000)]
 
 
+class StartTerms(Body):
+    wrapper_version: Annotated[str, Field(min_length=1, max_length=64)]
+    timeout_s: Annotated[int, Field(ge=1, le=86_400)]
+
+
 class ClaimBody(Body):
     executor_id: Name
     tools: Annotated[list[Name], Field(max_length=1000)] | None = None
@@ -40,6 +45,10 @@ class ClaimBody(Body):
     wait_s: Annotated[int, Field(ge=0, le=30)] = 0
     proof: bool = False
     actions: Annotated[list[Annotated[UUID, Field(strict=False)]], Field(max_length=50)] | None = None
+    start: Annotated[
+        StartTerms | None,
+        Field(description="Start what is claimed at once, with a proof (`DPoP`) for this address and the API key."),
+    ] = None
 
 
 class StartBody(Body):
@@ -104,24 +113,6 @@ class ProofOfVotes(Answer):
     votes: list[LoggedVote]
 
 
-class Order(Answer):
-    action_id: UUID
-    tool: str
-    version: str
-    grant: str
-    grant_expires_at: Time
-    proof: ProofOfVotes | None = Field(
-        None, description="That the votes stand in the signed log, for an executor that asks to see it."
-    )
-    override_id: UUID | None = Field(
-        None, description="A person's decision that this starts although the record has gone back."
-    )
-
-
-class Orders(Answer):
-    orders: list[Order]
-
-
 class Trace(Answer):
     trace_id: str
     span_id: str = Field(description="The span of this attempt: the parent of the executor's own spans.")
@@ -152,6 +143,25 @@ class StartedAtOnce(Started):
     override_id: UUID | None = Field(
         None, description="A person's decision that this starts although the record has gone back."
     )
+
+
+class Order(Answer):
+    action_id: UUID
+    tool: str
+    version: str
+    grant: str
+    grant_expires_at: Time
+    proof: ProofOfVotes | None = Field(
+        None, description="That the votes stand in the signed log, for an executor that asks to see it."
+    )
+    override_id: UUID | None = Field(
+        None, description="A person's decision that this starts although the record has gone back."
+    )
+    started: Started | None = Field(None, description="The start, if it was asked for; the grant is used up by it.")
+
+
+class Orders(Answer):
+    orders: list[Order]
 
 
 class Lease(Answer):

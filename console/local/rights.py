@@ -165,7 +165,7 @@ APP_FUNCTIONS: tuple[str, ...] = (
     *(*FUNCTIONS, "ledger_enter", "ledger_lock_versions", "ledger_take_turn"),
     # What the triggers of releases ask.
     *("ledger_red_gates", "ledger_verified_parts", "ledger_person", "ledger_two_people"),
-    *("ledger_search", "ledger_search_fault"),
+    *("ledger_search", "ledger_search_fault", "approvals_lock_release"),
 )
 
 # The sequencer reads events and gives each its place. It may append to the record, since what happens to a log

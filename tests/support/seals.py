@@ -83,16 +83,16 @@ def seal_promptly(patch: pytest.MonkeyPatch) -> None:
     from approvals.execution.operations import ready_actions
     from console.edge.auth import Key
 
-    claim, admit = ready_actions.claim_actions, Key.__call__
+    mint, admit = ready_actions.mint_grants, Key.__call__
 
-    def claimed(**named: Any) -> Any:
+    def minted(**named: Any) -> Any:
         seal_up()
-        return claim(**named)
+        return mint(**named)
 
     def admitted(key: Key, request: Any) -> Any:
         if request.path.endswith("/executions/ready"):
             seal_up()
         return admit(key, request)
 
-    patch.setattr(ready_actions, "claim_actions", claimed)
+    patch.setattr(ready_actions, "mint_grants", minted)
     patch.setattr(Key, "__call__", admitted)

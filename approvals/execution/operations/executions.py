@@ -14,10 +14,11 @@ is over, at the statement that asks, however long the transaction has run and wh
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import lru_cache
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -33,7 +34,7 @@ from approvals.execution.operations.release_check import (
     decision_state,
     grant_terms,
     known_heads,
-    lock_context,
+    lock_release,
     release_state,
     stored_payload,
 )
@@ -52,13 +53,12 @@ from approvals.requests.operations.requests import LIVE, approval_block, request
 from approvals.requests.queries import approvals
 from approvals.sessions.queries import disclosed_contract
 from approvals.voting.operations.decision import VotesFallen
-from approvals.voting.operations.eligibility import Roster
 from approvals.voting.rules import binding
 from counterfoil_tlog.checkpoint import CheckpointBody
 from ledger.actions.queries import actions
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.rules.contract import Contract
-from ledger.db import execute, pipeline
+from ledger.db import execute, insert_call, pipeline
 from ledger.record import operations as ledger
 from ledger.record.rules.canonical import parse
 from ledger.record.rules.entry import Entry
@@ -197,12 +197,12 @@ class StartRequest:
 
 @dataclass(frozen=True, slots=True)
 class _VerifiedGrant:
-    """A verified grant that is not spent yet; `calls` are the statements that store it, if it is new."""
+    """A verified grant that is not spent yet; `minted` is it before it is written, if it is new."""
 
     grant: grants.GrantClaims
     context: ReleaseContext
     payload: bytes
-    calls: tuple[Any, ...] = ()
+    minted: ready_actions.MintedGrant | None = None
 
 
 def start_execution(
@@ -223,47 +223,60 @@ def claim_and_start(
     """Claim one action for the executor and start it in this transaction; return None if anything prevents it.
 
     `request.token` is ignored: the grant is the one that the claim mints. The caller has taken the tenant's gate lock
-    before any other, so that nothing can come between claim and start. Where nobody has approved the action, the start
-    rests on what the claim has just read behind that lock and the action's own: only what the executor presents is left
-    to be checked.
+    before any other, so that nothing can come between claim and start: the start rests on what the claim has just read
+    behind that lock and those of the action and its approval. Only what the executor presents is left to be checked.
     """
     known = known_heads(tenant_id, request.seen)
-    head, context = lock_context(tenant_id, request.action_id, executor_id=request.executor_id, token_hash=None, at=at)
-    if context.approval is not None:
-        return _claim_then_start(tenant_id, request, unverifiable, by=by, at=at)
-    minted = ready_actions.grant_unclaimed(head, context, known, unverifiable, by=by, at=at)
-    if minted is None:
+    judge = ready_actions.waiting_judge(tenant_id, known, unverifiable, at=at)
+    found = lock_release(tenant_id, request.action_id, executor_id=request.executor_id, at=at)
+    minted = ready_actions.mint_grant(found, judge, known.epoch, by=by, at=at)
+    if not isinstance(minted, ready_actions.MintedGrant):
         return None
-    assert context.executor is not None
-    request = replace(request, token=minted.claimed.grant)
-    with leave_on_record(lambda refusal: refused_start(request, refusal, by=by, at=at)):
-        if context.executor.thumbprint != request.thumbprint:
-            raise grants.GrantWrongExecutor
-        verified = _VerifiedGrant(minted.claims, minted.context, minted.payload, minted.calls)
-        return minted.claimed, _begin_execution(minted.event.head, verified, request, by=by, at=at)
+    return minted.claimed, _start_minted(minted, request, by=by, at=at)
 
 
-def _claim_then_start(
-    tenant_id: UUID, request: StartRequest, unverifiable: Collection[str], *, by: ledger.Actor, at: datetime
-) -> tuple[ClaimedAction, StartedExecution] | None:
-    claimed = ready_actions.claim_actions(
+def claim_and_start_ready(
+    *,
+    tenant_id: UUID,
+    request: StartRequest,
+    tools: Iterable[str] | None,
+    limit: int,
+    only: Collection[UUID] | None = None,
+    unverifiable: Collection[str] = (),
+    by: ledger.Actor,
+    at: datetime,
+) -> list[tuple[ClaimedAction, StartedExecution]]:
+    """Claim up to `limit` ready actions for an executor and start each in this transaction.
+
+    The action and the token of the `request` are ignored. Nothing else may be locked before; a start that is refused is
+    raised, and then nothing was claimed or started.
+    """
+    minted = ready_actions.mint_grants(
         tenant_id=tenant_id,
         executor_id=request.executor_id,
-        tools=None,
-        limit=1,
-        only=[request.action_id],
+        tools=tools,
+        only=only,
         unverifiable=unverifiable,
         seen=request.seen,
+        behind_tenant=True,
         by=by,
         at=at,
     )
-    if not claimed:
-        return None
-    claim = claimed[0]
-    started = start_execution(
-        tenant_id=tenant_id, request=replace(request, token=claim.grant), unverifiable=unverifiable, by=by, at=at
-    )
-    return None if isinstance(started, Refused) else (claim, started)
+    return [(each.claimed, _start_minted(each, request, by=by, at=at)) for each in islice(minted, limit)]
+
+
+def _start_minted(
+    minted: ready_actions.MintedGrant, request: StartRequest, *, by: ledger.Actor, at: datetime
+) -> StartedExecution:
+    """Start an action under a grant that was minted behind the locks that are still held."""
+    request = replace(request, action_id=minted.claimed.action_id, token=minted.claimed.grant)
+    executor = minted.context.behind_lock.executor
+    assert executor is not None
+    with leave_on_record(lambda refusal: refused_start(request, refusal, by=by, at=at)):
+        if executor.thumbprint != request.thumbprint:
+            raise grants.GrantWrongExecutor
+        verified = _VerifiedGrant(minted.claims, minted.context, minted.payload, minted)
+        return _begin_execution(minted.event.head, verified, request, minted.approval_head, by=by, at=at)
 
 
 def refused_start(request: StartRequest, refusal: Refused, *, by: ledger.Actor, at: datetime) -> ledger.RefusedEvent:
@@ -283,22 +296,24 @@ def _start(
     tenant_id: UUID, request: StartRequest, unverifiable: Collection[str], *, by: ledger.Actor, at: datetime
 ) -> StartedExecution | Refused:
     known = known_heads(tenant_id, request.seen)
-    head, context = lock_context(
+    head, approval_head, context = lock_release(
         tenant_id,
         request.action_id,
         executor_id=request.executor_id,
-        token_hash=grants.token_hash(request.token),
+        token=request.token,
+        behind_tenant=True,
         at=at,
     )
-    executor = check_may_start(context.executor, by)
+    presented = context.behind_lock.grant
+    executor = check_may_start(context.behind_lock.executor, by)
     state = release_state(context, known, unverifiable, at=at)
     _check_conditions(context, state, [Condition.RECORD])
     grant = _verify_grant(tenant_id, request, context.record.now)
     if executor.thumbprint != request.thumbprint:
         raise grants.GrantWrongExecutor
-    if context.grant is None or context.grant.consumed_at is None:
+    if presented is None or presented.consumed_at is None:
         _check_conditions(context, state, [Condition.AGENT])
-    _check_unspent(context.grant, grant, context.record.now)
+    _check_unspent(presented, grant, context.record.now)
     if head.state != "VALIDATED" or head.entry is None:
         raise NotStartable
     attempt = head.entry["execution"]["attempt_count"] + 1
@@ -312,39 +327,25 @@ def _start(
         return changed
     if request.payload_hash is not None and request.payload_hash != context.action.payload_hash:
         return _fail_closed(head, context, grant, request, by=by, at=at)
-    # What people decided is judged behind the lock of their approval.
-    _check_conditions(context, state, set(AT_START) - _BEHIND_APPROVAL)
-    locked = _lock_approval(head, context, state, at=at) if context.approval is not None else None
-    if isinstance(locked, Refused):
+    fallen = _check_release(head, context, state)
+    if fallen is not None:
         void_grants(tenant_id=tenant_id, action_id=head.id, at=at)
-        return locked
-    return _begin_execution(head, _VerifiedGrant(grant, context, payload), request, locked, by=by, at=at)
+        return fallen
+    return _begin_execution(head, _VerifiedGrant(grant, context, payload), request, approval_head, by=by, at=at)
 
 
-_BEHIND_APPROVAL = {Condition.POLICY, Condition.VOTES, Condition.HOURS}
+def _check_release(head: ledger.SubjectHead, context: ReleaseContext, state: ReleaseState) -> Refused | None:
+    """Check again, in this transaction, everything that was checked at the claim (R-AP-24).
 
-
-def _lock_approval(
-    head: ledger.SubjectHead, context: ReleaseContext, state: ReleaseState, *, at: datetime
-) -> ledger.SubjectHead | Refused:
-    """Lock the approval of a locked action; return the refusal if it no longer holds: its target changed, or its votes
-    no longer count (B18).
+    The refusal is raised, or returned where people are asked again: the votes no longer count (B18), or the target has
+    changed.
     """
-    approval, tenant_id = context.approval, head.tenant_id
-    assert approval is not None
-    drifted = drift_refusal(approval, at=at)
-    if drifted is not None:
-        return drifted
-    locked, people = ledger.lock_and_read(
-        *approvals.roster_calls(tenant_id, at), tenant_id=tenant_id, subject_id=approval.id, kind="approval"
-    )
-    context = replace(context, people=Roster.of(*people))
-    refusal = refusal_at_start(replace(state, decision=decision_state(context, at=at)), _BEHIND_APPROVAL)
-    if isinstance(refusal, VotesFallen):
-        request_again(head=head, action=context.action, why=refusal.detail, at=at)
-    elif refusal is not None:
-        raise refusal
-    return refusal or locked
+    try:
+        _check_conditions(context, replace(state, decision=decision_state(context, at=state.at)), AT_START)
+    except VotesFallen as fallen:
+        request_again(head=head, action=context.action, why=fallen.detail, at=state.at)
+        return fallen
+    return drift_refusal(context.approval, at=state.at)
 
 
 def _verify_grant(tenant_id: UUID, request: StartRequest, now: datetime) -> grants.GrantClaims:
@@ -448,7 +449,8 @@ def _begin_execution(
         key = context.record.key
         assert key is not None
         changes["idempotency"] = {"key_hash": context.record.key_hash, "status": "PENDING"}
-    drafts = []
+    new = verified.minted
+    drafts = [new.event] if new is not None else []
     if approval is not None and locked is not None:
         used = ledger.NewEvent(kind="approval_consumed", to="CONSUMED", detail={"action_id": str(head.id)})
         drafts.append(ledger.draft_event(locked, used, actor=ledger.SYSTEM, at=at))
@@ -457,7 +459,8 @@ def _begin_execution(
         changes["approval"] = {name: value for name, value in block.items() if name != "approver_id"}
     drafts.append(ledger.draft_event(head, _started_event(attempt, context, request, changes), actor=by, at=at))
     try:
-        *_, [(spent, used)], _ = pipeline(*verified.calls, redeem, ledger.events_call(*drafts))
+        stored = [insert_call(*new.rows)] if new is not None else []
+        *_, [(spent, used)], _ = pipeline(*stored, redeem, ledger.events_call(*drafts))
     except IntegrityError as error:
         if "action_one_open_mutation" in str(error):
             raise DuplicateBlocked from None

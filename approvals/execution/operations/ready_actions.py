@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import cache, partial
+from functools import cache
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -15,11 +16,13 @@ from approvals.execution import queries as execution_queries
 from approvals.execution.operations import grant_keys, read_first
 from approvals.execution.operations.executors import check_may_start, starting_executor
 from approvals.execution.operations.release_check import (
+    LockedRelease,
     ReleaseContext,
     decision_state,
     grant_terms,
     known_heads,
     load_context,
+    lock_release,
     release_state,
     stored_payload,
 )
@@ -35,10 +38,8 @@ from approvals.models import Executor, Grant
 from approvals.policy.operations.policy_evaluation import reevaluate_policy
 from approvals.requests.operations import clocks
 from approvals.requests.operations.preflight import drift_refusal
-from approvals.requests.operations.requests import lock_with_action, request_again, reserve_key
-from approvals.requests.queries import approvals
+from approvals.requests.operations.requests import request_again, reserve_key
 from approvals.requests.rules import drift
-from approvals.voting.operations.eligibility import Roster
 from counterfoil_tlog.checkpoint import CheckpointBody
 from ledger.actions.queries import actions
 from ledger.actions.queries import readings as readings_read
@@ -47,7 +48,7 @@ from ledger.db import defer, insert_call
 from ledger.log.newest_heads import KnownHeads
 from ledger.log.queries import log
 from ledger.record import operations as ledger
-from ledger.record.queries import events, evidence
+from ledger.record.queries import events
 from ledger.record.rules.envelope import instant
 from ledger.record.rules.refusals import Refused
 
@@ -76,8 +77,11 @@ class ClaimedAction:
 
 @dataclass(frozen=True, slots=True)
 class MintedGrant:
-    """A new grant, before its rows and its event are written; `context` has the idempotency key that it names."""
+    """A new grant, before its rows and its event are written; `context` has the idempotency key that it names, and
+    `approval_head` is that of the action's locked approval, if it has one.
+    """
 
+    approval_head: ledger.SubjectHead | None
     claims: grants.GrantClaims
     claimed: ClaimedAction
     context: ReleaseContext
@@ -114,22 +118,14 @@ def ready_actions(
 
     `unverifiable` names the systems to which nothing irreversible is released now.
     """
-    is_late, known = _log_lateness(tenant_id), known_heads(tenant_id)
+    judge = waiting_judge(tenant_id, known_heads(tenant_id), unverifiable, at=at)
     ids = actions.ids_to_start(tenant_id, sorted(tools), after=after, limit=limit)
     contexts = (load_context(tenant_id, action_id, at=at) for action_id in ids)
-    return [_ready_action(context, known, unverifiable, is_late, at=at) for context in contexts if context is not None]
+    return [_ready_action(context, judge(context), at=at) for context in contexts if context is not None]
 
 
-def _ready_action(
-    context: ReleaseContext,
-    known: KnownHeads,
-    unverifiable: Collection[str],
-    is_late: Callable[[], bool],
-    *,
-    at: datetime,
-) -> ReadyAction:
+def _ready_action(context: ReleaseContext, state: ReleaseState, *, at: datetime) -> ReadyAction:
     action = context.action
-    state = _waiting_state(context, known=known, unverifiable=unverifiable, is_late=is_late, at=at)
     unmet = list(unmet_conditions(state, WAITED_FOR))
     if not unmet:
         entry = events.entry(action.tenant_id, action.id, action.seq) or {}
@@ -138,31 +134,34 @@ def _ready_action(
     return ReadyAction(action.id, action.tool, action.tool_version, tuple(each.word for each in unmet))
 
 
-def _startable_actions(tenant_id: UUID, tools: list[str], *, only: Collection[UUID] | None) -> Iterator[UUID]:
+def _startable_actions(
+    tenant_id: UUID, executor_id: str, tools: Iterable[str] | None, *, only: Collection[UUID] | None
+) -> Iterator[UUID]:
     """The unclaimed actions that need no vote, page by page, so that waiting ones hide none."""
+    wanted = sorted(set(tools)) if tools is not None else None
     after, more = None, True
     while more:
-        page = execution_queries.startable_actions(tenant_id, tools, only=only, after=after, limit=PAGE)
+        page = execution_queries.startable_actions(
+            tenant_id, executor_id, tools=wanted, only=only, after=after, limit=PAGE
+        )
         yield from (action_id for action_id, reserved in page if not reserved)
         after, more = (page[-1][0] if page else None), len(page) == PAGE
 
 
-def _log_lateness(tenant_id: UUID) -> Callable[[], bool]:
-    """Return a function that decides if the tenant's log is late; it queries once, on first use."""
-    return cache(lambda: log.lag(tenant_id).is_late)
+def waiting_judge(
+    tenant_id: UUID, known: KnownHeads, unverifiable: Collection[str], *, at: datetime
+) -> Callable[[ReleaseContext], ReleaseState]:
+    """A function that gives the values by which the conditions are judged that actions wait for.
 
+    `known` was read before the actions. The log is asked once, on first use, whether it is late.
+    """
+    is_late = cache(lambda: log.lag(tenant_id).is_late)
 
-def _waiting_state(
-    context: ReleaseContext,
-    *,
-    known: KnownHeads,
-    unverifiable: Collection[str],
-    is_late: Callable[[], bool],
-    at: datetime,
-) -> ReleaseState:
-    """The values by which the conditions are judged that an action waits for."""
-    log_late = context.action.reversibility == Reversibility.IRREVERSIBLE and is_late()
-    return release_state(context, known, unverifiable, log_late=log_late, at=at)
+    def judge(context: ReleaseContext) -> ReleaseState:
+        log_late = context.action.reversibility == Reversibility.IRREVERSIBLE and is_late()
+        return release_state(context, known, unverifiable, log_late=log_late, at=at)
+
+    return judge
 
 
 def _needs_baseline_reading(context: ReleaseContext, entry: Any, *, at: datetime) -> bool:
@@ -195,103 +194,112 @@ def claim_actions(
     by: ledger.Actor,
     at: datetime,
 ) -> list[ClaimedAction]:
-    """Reserve up to `limit` ready actions for an executor, each under its own grant (D8); `only` limits the choice.
-
-    `RecordBehind` where there are some, and nothing may start because the record has gone back, also behind the head
-    that the caller has `seen`.
-    """
-    known = known_heads(tenant_id, seen)
-    executor = starting_executor(tenant_id, executor_id, by)
-    wanted = set(executor.tools) & set(tools if tools is not None else executor.tools)
-    judge = partial(_waiting_state, known=known, unverifiable=unverifiable, is_late=_log_lateness(tenant_id), at=at)
-    claimed: list[ClaimedAction] = []
-    behind: Refused | None = None
-    for action_id in _startable_actions(tenant_id, sorted(wanted), only=only):
-        if len(claimed) == limit:
-            break
-        context = load_context(tenant_id, action_id, at=at)
-        if context is None:
-            continue
-        state = judge(context)
-        # It was approved when it was listed; whether it still is shows behind its lock, once its clock is settled.
-        unmet = list(unmet_conditions(state, set(WAITED_FOR) - {Condition.APPROVAL}))
-        if unmet == [Condition.RECORD]:
-            behind = state.record
-        if unmet:
-            continue
-        claim = _claim_action(executor, context, known.epoch, judge, by=by, at=at)
-        if claim is not None:
-            claimed.append(claim)
-    if behind is not None and not claimed:
-        raise behind
+    """Reserve up to `limit` ready actions for an executor, each under its own grant (D8); see `mint_grants`."""
+    claimed = []
+    minted = mint_grants(
+        tenant_id=tenant_id,
+        executor_id=executor_id,
+        tools=tools,
+        only=only,
+        unverifiable=unverifiable,
+        seen=seen,
+        by=by,
+        at=at,
+    )
+    for each in islice(minted, limit):
+        defer(*each.calls)
+        claimed.append(each.claimed)
     return claimed
 
 
-def _claim_action(
-    executor: Executor,
-    context: ReleaseContext,
-    epoch: int,
-    judge: Callable[[ReleaseContext], ReleaseState],
+def mint_grants(
     *,
-    by: ledger.Actor,
-    at: datetime,
-) -> ClaimedAction | None:
-    """Lock an action and mint its grant; return None if it needs approval again or can no longer be claimed."""
-    tenant_id, action, approval, locked = executor.tenant_id, context.action, context.approval, None
-    payload = evidence.sealed_call(tenant_id, action.payload_pointer)
-    if approval is not None:
-        roster = approvals.roster_calls(tenant_id, at)
-        head, locked, (stored, *people) = lock_with_action(tenant_id, approval.id, payload, *roster)
-        context = replace(context, people=Roster.of(*people))
-    else:
-        head, (stored,) = ledger.lock_and_read(payload, tenant_id=tenant_id, subject_id=action.id, kind="action")
-    context = replace(context, payload_row=stored[0] if stored else None)
-    # A grant is an event of its action: an unchanged sequence number means that nobody else has claimed it.
-    if head.state != "VALIDATED" or head.seq != action.seq or head.entry is None:
-        return None
-    if approval is not None and locked is not None:
-        clocks.settle_clock_if_late(locked, approval, at=at)
-        if locked.state != "APPROVED":
-            return None
-    state = judge(context)
-    if any(unmet_conditions(state, WAITED_FOR)):
-        return None
-    minted = _grant_locked(executor, head, context, state, epoch, by=by, at=at)
-    if minted is None:
-        return None
-    defer(*minted.calls)
-    return minted.claimed
-
-
-def grant_unclaimed(
-    head: ledger.SubjectHead,
-    context: ReleaseContext,
-    known: KnownHeads,
+    tenant_id: UUID,
+    executor_id: str,
+    tools: Iterable[str] | None,
+    only: Collection[UUID] | None,
     unverifiable: Collection[str],
+    seen: CheckpointBody | None,
+    behind_tenant: bool = False,
+    by: ledger.Actor,
+    at: datetime,
+) -> Iterator[MintedGrant]:
+    """Lock the ready actions of an executor one by one, oldest first, and mint the grant of each, which the caller
+    writes; `only` limits the choice. With `behind_tenant` the tenant's gate is locked first.
+
+    `RecordBehind` after the last, where none was ready and some were but for the record, which has gone back, also
+    behind the head that the caller has `seen`.
+    """
+    known = known_heads(tenant_id, seen)
+    judge = waiting_judge(tenant_id, known, unverifiable, at=at)
+    behind: Refused | None = None
+    is_first = is_none = True
+    for action_id in _startable_actions(tenant_id, executor_id, tools, only=only):
+        # One is locked at once; of those behind it only what waits for nothing, so that a look locks few.
+        if not is_first and not _may_be_claimed(tenant_id, action_id, judge, at=at):
+            continue
+        is_first = False
+        release = lock_release(tenant_id, action_id, executor_id=executor_id, behind_tenant=behind_tenant, at=at)
+        minted = mint_grant(release, judge, known.epoch, by=by, at=at)
+        if isinstance(minted, MintedGrant):
+            is_none = False
+            yield minted
+        elif minted is not None:
+            behind = minted
+    if is_first:
+        starting_executor(tenant_id, executor_id, by)
+    if behind is not None and is_none:
+        raise behind
+
+
+def _may_be_claimed(
+    tenant_id: UUID, action_id: UUID, judge: Callable[[ReleaseContext], ReleaseState], *, at: datetime
+) -> bool:
+    """Return whether an action that was approved when it was listed seems to wait for nothing, or only for the record.
+
+    Whether it still is approved shows behind its lock, once its clock is settled.
+    """
+    context = load_context(tenant_id, action_id, at=at)
+    looked_at = set(WAITED_FOR) - {Condition.APPROVAL, Condition.RECORD}
+    return context is not None and not any(unmet_conditions(judge(context), looked_at))
+
+
+def mint_grant(
+    release: LockedRelease,
+    judge: Callable[[ReleaseContext], ReleaseState],
+    epoch: int,
     *,
     by: ledger.Actor,
     at: datetime,
-) -> MintedGrant | None:
-    """Mint the grant of an action that the caller has locked, if it could be claimed now; the caller writes it.
+) -> MintedGrant | Refused | None:
+    """Mint the grant of a locked action for the executor that was read with it; the caller writes it.
 
-    The action needs no approval, and its context was read behind the lock, after `known`.
+    None if the action waits for something, or needs a reading or another approval first, which is then requested; the
+    refusal if only the record keeps it from starting. `judge` comes from `waiting_judge`.
     """
-    executor = check_may_start(context.executor, by)
-    action = context.action
-    is_ready = action.phase == action.state == "VALIDATED" and action.tool in executor.tools
-    if not is_ready:
+    executor = check_may_start(release.context.behind_lock.executor, by)
+    release = _settle_clock(release, at=at)
+    head, _, context = release
+    if head.state != "VALIDATED" or head.entry is None or context.action.tool not in executor.tools:
         return None
-    is_late = _log_lateness(action.tenant_id)
-    state = _waiting_state(context, known=known, unverifiable=unverifiable, is_late=is_late, at=at)
-    if any(unmet_conditions(state, WAITED_FOR)):
-        return None
-    return _grant_locked(executor, head, context, state, known.epoch, by=by, at=at)
+    state = judge(context)
+    unmet = list(unmet_conditions(state, WAITED_FOR))
+    if unmet:
+        return state.record if unmet == [Condition.RECORD] else None
+    return _grant_locked(executor, release, state, epoch, by=by, at=at)
+
+
+def _settle_clock(release: LockedRelease, *, at: datetime) -> LockedRelease:
+    """The release with the clock of its approval settled, if it was approved."""
+    approval, locked = release.context.approval, release.approval_head
+    if approval is None or locked is None or locked.state != "APPROVED":
+        return release
+    return release._replace(approval_head=clocks.settle_clock_if_late(locked, approval, at=at))
 
 
 def _grant_locked(
     executor: Executor,
-    head: ledger.SubjectHead,
-    context: ReleaseContext,
+    release: LockedRelease,
     state: ReleaseState,
     epoch: int,
     *,
@@ -301,6 +309,7 @@ def _grant_locked(
     """Mint the grant of a locked action that waits for nothing; return None after requesting a reading or a new
     approval that it needs first.
     """
+    head, _, context = release
     assert head.entry is not None
     if not read_first.settle_first(head, context, by=by, at=at):
         return None
@@ -316,12 +325,13 @@ def _grant_locked(
         request_again(head=head, action=context.action, why=decision.refusal.detail, at=at)
     if unmet is not None or drift_refusal(context.approval, at=at) is not None:
         return None
-    return _mint_grant(executor, head, context, epoch, by=by, at=at)
+    return _write_grant(executor, release, epoch, by=by, at=at)
 
 
-def _mint_grant(
-    executor: Executor, head: ledger.SubjectHead, context: ReleaseContext, epoch: int, *, by: ledger.Actor, at: datetime
+def _write_grant(
+    executor: Executor, release: LockedRelease, epoch: int, *, by: ledger.Actor, at: datetime
 ) -> MintedGrant | None:
+    head, approval_head, context = release
     action, entry = context.action, head.entry
     assert entry is not None
     # The grant will be checked against the clock of the database; ours may be wrong.
@@ -361,6 +371,7 @@ def _mint_grant(
         claimed=ClaimedAction(
             action.id, action.tool, action.tool_version, token, expires, action.approval_id, context.override_id
         ),
+        approval_head=approval_head,
         context=context,
         payload=payload,
         rows=(*key, row),

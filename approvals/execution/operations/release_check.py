@@ -7,9 +7,9 @@ change in between is a refusal (B1).
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
 from django.conf import settings
@@ -21,7 +21,7 @@ from approvals.execution.rules.conditions import ApprovalState, DecisionState, R
 from approvals.models import Agent, AgentVersion, Approval, Executor, Grant, Session, Vote
 from approvals.policy.rules.policy import ApprovalPolicy
 from approvals.requests.queries import deadlines
-from approvals.requests.queries.approvals import Parties
+from approvals.requests.queries.approvals import VOTES_OF_ACTION, Parties, roster_columns
 from approvals.sessions import queries as sessions_queries
 from approvals.voting.operations.decision import votes_refusal
 from approvals.voting.operations.eligibility import EligibilityContext, Roster, make_context
@@ -36,14 +36,14 @@ from ledger.actions.queries.release import (
 )
 from ledger.catalogue.rules.contract import Contract
 from ledger.catalogue.rules.effects import Reversibility
-from ledger.db import columns, load_models, pipeline
+from ledger.db import RawCall, columns, execute, instances, load_models
 from ledger.log import newest_heads
 from ledger.log.newest_heads import KnownHeads
 from ledger.log.rules.recency import LogStopped, RecordBehind, check_not_behind
 from ledger.record import operations as ledger
 from ledger.record.queries import evidence
 from ledger.record.rules.canonical import canonical, digest, parse
-from ledger.record.rules.refusals import Refused
+from ledger.record.rules.refusals import NotFound, Refused
 
 if TYPE_CHECKING:
     from ledger.models import Action
@@ -52,14 +52,25 @@ REVISION = 1
 """A changed payload is another action, so an action has one revision (R-AP-16)."""
 
 
+class LockedParts(NamedTuple):
+    """The parts that a claim or start reads behind its locks only: the votes, the roster, the executor and the grant
+    that it presents, and the stored payload (whose it is, sealed, and the id of the key).
+    """
+
+    cast: tuple[Vote, ...]
+    people: Roster
+    executor: Executor | None
+    grant: Grant | None
+    payload_row: tuple[UUID | None, bytes | None, UUID | None]
+
+
 @dataclass(frozen=True, slots=True)
 class ReleaseContext:
     """The current state that a release depends on: facts on record, the approval and its votes, session and agent.
 
     `registered` is the agent's registration in force. `reserved` is whether a live grant holds the action, by the clock
     of the database; `override_id` names a person's decision that its tool starts although the record has gone back.
-    Only a start reads the executor and the grant that it presents; the stored payload (whose it is, sealed, and the id
-    of the key) and, where there is an approval, the roster are read behind the lock.
+    `locked` is what is read behind the locks only, None where none are held.
     """
 
     record: ReleaseFacts
@@ -69,18 +80,20 @@ class ReleaseContext:
     registered: AgentVersion | None
     reserved: bool
     override_id: str | None
-    cast: tuple[Vote, ...]
-    executor: Executor | None = None
-    grant: Grant | None = None
-    payload_row: tuple[UUID | None, bytes | None, UUID | None] | None = None
-    people: Roster | None = None
+    locked: LockedParts | None = None
+
+    @property
+    def behind_lock(self) -> LockedParts:
+        """The parts that are read behind the locks only, which are held."""
+        assert self.locked is not None
+        return self.locked
 
     @property
     def eligibility(self) -> EligibilityContext:
         """Return the context in which the votes are judged; the action has an approval, and its lock is held."""
         assert self.approval is not None
-        assert self.people is not None
-        return make_context(self.approval, self.parties, self.people, self.cast)
+        locked = self.behind_lock
+        return make_context(self.approval, self.parties, locked.people, locked.cast)
 
     @property
     def parties(self) -> Parties:
@@ -101,7 +114,7 @@ class ReleaseContext:
     @property
     def votes(self) -> tuple[str, ...]:
         """The hashes of the statements that approve, oldest first."""
-        return tuple(vote.statement_hash for vote in self.cast if vote.verdict in binding.AUTHORISING)
+        return tuple(vote.statement_hash for vote in self.behind_lock.cast if vote.verdict in binding.AUTHORISING)
 
     @property
     def action(self) -> Action:
@@ -139,69 +152,60 @@ LEFT JOIN approvals_session s ON s.tenant_id = $1 AND s.id = a.session_id
 LEFT JOIN approvals_agent m ON m.tenant_id = $1 AND m.agent_id = s.agent_id
 LEFT JOIN approvals_agentversion b ON b.tenant_id = $1 AND b.agent_id = m.agent_id AND b.version = m.version"""
 _RELEASE_QUERY = release_statement(_COLUMNS, _JOINS)
-_START_QUERY = release_statement(
-    f"{_COLUMNS}, v.subject_id, v.sealed, k.key_id, {columns(Executor, 'x')}, {columns(Grant, 'g')}",
+_LOCKED_QUERY = release_statement(
+    f"""{_COLUMNS}, {columns(Executor, "x")}, {columns(Grant, "g")}, v.subject_id, v.sealed, k.key_id,
+    {VOTES_OF_ACTION}, {roster_columns("$3")}""",
     f"""{_JOINS}
 LEFT JOIN ledger_evidence v ON v.tenant_id = $1 AND v.id = a.payload_pointer
 LEFT JOIN ledger_subjectkey k ON k.tenant_id = $1 AND k.subject_id = v.subject_id
 LEFT JOIN approvals_executor x ON x.tenant_id = $1 AND x.executor_id = $4
 LEFT JOIN approvals_grant g ON g.tenant_id = $1 AND g.action_id = $2 AND g.token_hash = $5""",
 )
-_VOTES = f"""
-SELECT {columns(Vote, "v")} FROM ledger_action a
-JOIN approvals_vote v ON v.tenant_id = $1 AND v.approval_id = a.approval_id
-WHERE a.tenant_id = $1 AND a.id = $2 ORDER BY v.id
-"""
+_LOCK = b"SELECT id, kind, state, seq, head, entry FROM approvals_lock_release($1, $2)"
 
 
 def load_context(tenant_id: UUID, action_id: UUID, *, at: datetime) -> ReleaseContext | None:
-    """Load the context of an action's release; return None if there is no such action."""
-    rows, cast = pipeline((_RELEASE_QUERY, tenant_id, action_id, at), (_VOTES, tenant_id, action_id))
-    if not rows:
-        return None
-    facts, extra = read_release(rows[0])
-    (approval, session, agent, registered), (reserved, override_id) = load_models(
-        extra, Approval, Session, Agent, AgentVersion
-    )
-    return ReleaseContext(facts, approval, session, agent, registered, reserved, override_id, _votes(cast))
+    """Load the context of an action's release, without a lock; return None if there is no such action."""
+    rows = execute(_RELEASE_QUERY, tenant_id, action_id, at)
+    return _read_context(rows[0])[0] if rows else None
 
 
-def lock_context(
-    tenant_id: UUID,
-    action_id: UUID,
-    *,
-    executor_id: str,
-    token_hash: str | None,
-    at: datetime,
-) -> tuple[ledger.SubjectHead, ReleaseContext]:
-    """Lock an action and load what its start depends on, in one message.
+class LockedRelease(NamedTuple):
+    """An action and its approval, if it has one, both locked, and what the release depends on."""
 
-    With the hash of a grant, the tenant's gate is locked first and the votes are loaded, too. Without one, the caller
-    has passed the gate, and nobody has voted yet.
+    head: ledger.SubjectHead
+    approval_head: ledger.SubjectHead | None
+    context: ReleaseContext
+
+
+def lock_release(
+    tenant_id: UUID, action_id: UUID, *, executor_id: str, token: str = "", behind_tenant: bool = False, at: datetime
+) -> LockedRelease:
+    """Lock an action and its approval, and load behind the locks what its release to an executor depends on, all in one
+    message; with the executor's grant, if it presents the `token` of one.
+
+    With `behind_tenant` the tenant's gate is locked first: nothing that a start is judged by changes until the
+    transaction ends. Lock nothing else before it.
     """
-    presented = token_hash is not None
-    head, (rows, *cast) = ledger.lock_and_read(
-        (_START_QUERY, tenant_id, action_id, at, executor_id, token_hash or ""),
-        *([(_VOTES, tenant_id, action_id)] if presented else []),
+    heads, [rows] = ledger.lock_subjects(
+        (_LOCKED_QUERY, tenant_id, action_id, at, executor_id, grants.token_hash(token) if token else ""),
         tenant_id=tenant_id,
-        subject_id=action_id,
-        kind="action",
-        behind_tenant=presented,
+        locks=[RawCall(_LOCK, (action_id.bytes, bytes([behind_tenant])))],
     )
-    facts, extra = read_release(rows[0])
-    (approval, session, agent, registered), (reserved, override_id, *stored) = load_models(
+    if not heads:
+        raise NotFound
+    context, rest = _read_context(rows[0])
+    (executor, grant), (owner, sealed, key_id, cast, *people) = load_models(rest, Executor, Grant)
+    locked = LockedParts(tuple(instances(Vote, cast)), Roster.of(*people), executor, grant, (owner, sealed, key_id))
+    return LockedRelease(heads[0], heads[1] if len(heads) > 1 else None, replace(context, locked=locked))
+
+
+def _read_context(row: tuple[Any, ...]) -> tuple[ReleaseContext, tuple[Any, ...]]:
+    facts, extra = read_release(row)
+    (approval, session, agent, registered), (reserved, override_id, *rest) = load_models(
         extra, Approval, Session, Agent, AgentVersion
     )
-    (executor, grant), _ = load_models(tuple(stored[3:]), Executor, Grant)
-    payload_row = (stored[0], stored[1], stored[2])
-    voted = _votes(cast[0]) if cast else ()
-    return head, ReleaseContext(
-        facts, approval, session, agent, registered, reserved, override_id, voted, executor, grant, payload_row
-    )
-
-
-def _votes(rows: list[tuple[Any, ...]]) -> tuple[Vote, ...]:
-    return tuple(load_models(row, Vote)[0][0] for row in rows)
+    return ReleaseContext(facts, approval, session, agent, registered, reserved, override_id), tuple(rest)
 
 
 def known_heads(tenant_id: UUID, seen: CheckpointBody | None = None) -> KnownHeads:
@@ -246,8 +250,8 @@ def stored_payload(context: ReleaseContext) -> bytes:
     """Return the stored payload, the one that is executed (D9); refuse one that was altered at rest."""
     tenant_id, pointer = context.action.tenant_id, context.action.payload_pointer
     data = None
-    if pointer is not None and context.payload_row is not None:
-        subject_id, sealed, key_id = context.payload_row
+    if pointer is not None:
+        subject_id, sealed, key_id = context.behind_lock.payload_row
         data = evidence.open_sealed(tenant_id, pointer, subject_id, sealed, key_id) if subject_id else None
     if data is None or digest(data) != context.action.payload_hash:
         raise binding.PayloadChanged

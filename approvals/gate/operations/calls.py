@@ -100,6 +100,8 @@ def propose_calls(
         # Only in memory: its run reached its limit in another session.
         session.forced_at = locked.limit_reached_at
     answers = []
+    # Read again for a call that follows another.
+    caller: tuple[Any, ...] | None = locked.caller
     for raw, call in proposed:
         # One of several may repeat one before it.
         before, request_hash = locked.recorded if only else _recorded_call(session, call), _request_hash(raw)
@@ -109,9 +111,16 @@ def propose_calls(
             _replay_answer(before, request_hash)
             if before is not None
             else _answer_call(
-                session, call, request_hash, call_origin=call_origin, compile_predicate=compile_predicate, at=at
+                session,
+                call,
+                request_hash,
+                caller,
+                call_origin=call_origin,
+                compile_predicate=compile_predicate,
+                at=at,
             )
         )
+        caller = None
     refused = [str(answer.document["result"]["error"]["code"]) for answer in answers if not answer.document["accepted"]]
     if "ITERATION_LIMIT" in refused:
         sessions.record_limit_reached(session, at=at)
@@ -122,6 +131,7 @@ def _answer_call(
     session: Session,
     call: Proposal,
     request_hash: str,
+    caller: tuple[Any, ...] | None,
     *,
     call_origin: CallOrigin,
     compile_predicate: Compiler,
@@ -129,7 +139,9 @@ def _answer_call(
 ) -> CallAnswer:
     try:
         with savepoint():
-            judgement = _judge_call(session, call, call_origin=call_origin, compile_predicate=compile_predicate, at=at)
+            judgement = _judge_call(
+                session, call, caller, call_origin=call_origin, compile_predicate=compile_predicate, at=at
+            )
             answer = _record_call(session, call, judgement, request_hash, call_origin=call_origin, at=at)
     except (OperationalError, SchemaNotReleased):
         # A database is away or takes no writes, or this program may not write. Nothing of the request is on record, so
@@ -190,18 +202,27 @@ def _replay_answer(before: Call, request_hash: str) -> CallAnswer:
 
 
 def _judge_call(
-    session: Session, call: Proposal, *, call_origin: CallOrigin, compile_predicate: Compiler, at: datetime
+    session: Session,
+    call: Proposal,
+    caller: tuple[Any, ...] | None,
+    *,
+    call_origin: CallOrigin,
+    compile_predicate: Compiler,
+    at: datetime,
 ) -> _Judgement:
-    """Take the gate's steps in order; the first refusal is the verdict. A remedy has no boundary or budget."""
+    """Take the gate's steps in order; the first refusal is the verdict. A remedy has no boundary or budget.
+
+    `caller` is the row of its caller's facts, if it was read with the session's lock.
+    """
     remedy = call_origin.origin is not None
-    facts = gate_queries.caller_facts(session)
-    caller = caller_context(session, call, facts, traced=remedy or call_origin.trace.parent_span_id is not None)
+    facts = gate_queries.caller_facts(session, caller)
+    context = caller_context(session, call, facts, traced=remedy or call_origin.trace.parent_span_id is not None)
     target: gate.TargetContext | None = None
     policies: Mapping[str, Any] | None = None
     verdict: GateVerdict | None = None
     for step in gate.Step:
         if step in gate.CALLER_STEPS:
-            verdict = gate.check_caller(step, call, caller, compile_predicate=compile_predicate, at=at)
+            verdict = gate.check_caller(step, call, context, compile_predicate=compile_predicate, at=at)
         elif verdict is not None and step in gate.TARGET_STEPS:
             target = target or target_context(session, call, verdict, at=at, remedy=remedy)
             verdict = gate.check_target(step, verdict, call, target, at=at)

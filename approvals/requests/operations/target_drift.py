@@ -28,6 +28,7 @@ from ledger.catalogue.rules.contract import Contract
 from ledger.record import operations as ledger
 from ledger.record.queries import events, evidence
 from ledger.record.rules.encryption import CannotOpen
+from ledger.record.rules.entry import Entry
 from ledger.record.rules.target_readings import TargetReading
 
 # A page that is opened again within this time shows the reading that it requested before.
@@ -108,7 +109,7 @@ def request_reading(*, approval: Approval, by: ledger.Actor, at: datetime) -> bo
     return True
 
 
-def can_show_target(approval: Approval) -> bool:
+def can_show_target(approval: Approval, entry: Entry | None = None) -> bool:
     """Return whether the contract's check can read the target for display.
 
     Its lookup must name the target, or an effect that must be absent afterwards.
@@ -121,24 +122,28 @@ def can_show_target(approval: Approval) -> bool:
     is_readable = "target" in verification.lookup or any(
         isinstance(each, Mapping) and each.get("expect") == "absent" for each in lookups
     )
-    return is_readable or needs_reading(approval)
+    return is_readable or needs_reading(approval, entry)
 
 
-def is_unread(approval: Approval, target: TargetReading) -> bool:
-    """Return whether the target could be read and has not been, so that approving takes an acknowledgement."""
-    return not target.is_read and can_show_target(approval)
+def is_unread(approval: Approval, target: TargetReading, entry: Entry | None = None) -> bool:
+    """Return whether the target could be read and has not been, so that approving takes an acknowledgement.
+
+    Pass the action's present `entry` where it was just read.
+    """
+    return not target.is_read and can_show_target(approval, entry)
 
 
-def needs_reading(approval: Approval) -> bool:
+def needs_reading(approval: Approval, entry: Entry | None = None) -> bool:
     """Return whether an approval depends on the state of its target."""
     if approval.baseline_pointer is not None:
         return True
-    return drift.wants_baseline(_approval_contract(approval), _expected_predicates(approval))
+    return drift.wants_baseline(_approval_contract(approval), _expected_predicates(approval, entry))
 
 
-def _expected_predicates(approval: Approval) -> list[str]:
-    action = actions.action(approval.tenant_id, approval.action_id)
-    entry = events.entry(approval.tenant_id, action.id, action.seq) if action else None
+def _expected_predicates(approval: Approval, entry: Entry | None) -> list[str]:
+    if entry is None:
+        action = actions.action(approval.tenant_id, approval.action_id)
+        entry = events.entry(approval.tenant_id, action.id, action.seq) if action else None
     return list(entry["intended_outcome"]["expected_predicates"]) if entry else []
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, LiteralString, NamedTuple
 from uuid import UUID
 
 from django.db.models import (
@@ -28,10 +28,10 @@ from approvals.models import (
     Session,
     Vote,
 )
-from approvals.voting.queries.approvers import IN_FORCE
+from approvals.voting.queries.approvers import in_force
 from approvals.voting.rules import quorum
 from ledger.actions.queries import actions, freezes, readings
-from ledger.db import columns, execute, fetch_one, load_models, select, select_call
+from ledger.db import columns, execute, fetch_one, instances, load_models, rows_column, select, select_call
 from ledger.log.queries.log import CURRENT_CHECKPOINT
 from ledger.record.queries import evidence
 
@@ -79,7 +79,28 @@ class ApprovalFacts(NamedTuple):
         return evidence.open_sealed(action.tenant_id, action.payload_pointer, subject_id, sealed, key_id)
 
 
-_FACTS = f"""
+ROSTER_WIDTH = 3
+
+
+def roster_columns(at: LiteralString) -> LiteralString:
+    """The roster of a tenant ($1), the delegations in force at a time (a placeholder) and who is away, each as one
+    column.
+    """
+    return ", ".join(
+        (
+            rows_column(Approver, "tenant_id = $1 ORDER BY since, actor_id"),
+            rows_column(Delegation, in_force(at) + " ORDER BY starts_at, id"),
+            rows_column(Absence, in_force(at)),
+        )
+    )
+
+
+VOTES_OF_ACTION = rows_column(Vote, "tenant_id = $1 AND approval_id = a.approval_id ORDER BY id")
+"""The votes on the approval of an action (a), oldest first, as one column."""
+
+
+def _facts_sql(more: LiteralString) -> LiteralString:
+    return f"""
 SELECT {actions.action_columns("a")}, {columns(Approval, "p")}, {columns(Session, "s")}, {columns(Agent, "g")},
     {columns(AgentVersion, "b")}, e.subject_id, e.sealed, k.key_id, e.commitment,
     (SELECT v.commitment FROM ledger_evidence v WHERE v.tenant_id = $1 AND v.subject_id = a.id AND v.purpose = $3
@@ -88,7 +109,7 @@ SELECT {actions.action_columns("a")}, {columns(Approval, "p")}, {columns(Session
     EXISTS (SELECT FROM ledger_freeze f WHERE f.tenant_id = $1 AND f.lifted_at IS NULL AND {freezes.COVERS}),
     {readings.EVENTS_OF_TARGET},
     (SELECT r.digest FROM ledger_policyversion r WHERE r.tenant_id = $1 AND r.kind = 'approval' AND r.active),
-    h.origin, h.note
+    h.origin, h.note{more}
 FROM approvals_approval p
 JOIN ledger_action a ON a.tenant_id = $1 AND a.id = p.action_id
 LEFT JOIN approvals_session s ON s.tenant_id = $1 AND s.id = a.session_id
@@ -99,6 +120,12 @@ LEFT JOIN ledger_subjectkey k ON k.tenant_id = $1 AND k.subject_id = e.subject_i
 LEFT JOIN ({CURRENT_CHECKPOINT}) h ON true
 WHERE p.tenant_id = $1 AND p.id = $2
 """
+
+
+_FACTS = _facts_sql("")
+_FACTS_OF_VOTE = _facts_sql(
+    f", {rows_column(Vote, 'tenant_id = $1 AND approval_id = $2 ORDER BY id')}, {roster_columns('$4')}"
+)
 _PARTIES = f"""
 SELECT {actions.action_columns("a")}, {columns(Session, "s")}, {columns(Agent, "g")} FROM ledger_action a
 LEFT JOIN approvals_session s ON s.tenant_id = $1 AND s.id = a.session_id
@@ -109,18 +136,23 @@ WHERE a.tenant_id = $1 AND a.id = $2
 
 def approval_facts(tenant_id: UUID, approval_id: UUID) -> ApprovalFacts | None:
     """The current facts about an approval; None if there is no such approval."""
-    rows = execute(*facts_call(tenant_id, approval_id))
-    return read_facts(rows) if rows else None
+    rows = execute(_FACTS, tenant_id, approval_id, agent_evidence.PURPOSE)
+    return _read_facts(rows[0]) if rows else None
 
 
-def facts_call(tenant_id: UUID, approval_id: UUID) -> tuple[Any, ...]:
-    """The same as a call for `pipeline`, whose rows `read_facts` reads."""
-    return _FACTS, tenant_id, approval_id, agent_evidence.PURPOSE
+def vote_call(tenant_id: UUID, approval_id: UUID, at: datetime) -> tuple[Any, ...]:
+    """The call for `pipeline` that reads all by which a vote is judged, for `read_vote_facts`."""
+    return _FACTS_OF_VOTE, tenant_id, approval_id, agent_evidence.PURPOSE, at
 
 
-def read_facts(rows: list[tuple[Any, ...]]) -> ApprovalFacts:
-    """The facts in the one row of a `facts_call`."""
-    action, rest = actions.read_action(rows[0])
+def read_vote_facts(rows: list[tuple[Any, ...]]) -> tuple[ApprovalFacts, list[Vote], tuple[Any, ...]]:
+    """The facts, the votes, oldest first, and the columns of the roster in the one row of a `vote_call`."""
+    *facts, votes = rows[0][:-ROSTER_WIDTH]
+    return _read_facts(tuple(facts)), instances(Vote, votes), rows[0][-ROSTER_WIDTH:]
+
+
+def _read_facts(row: tuple[Any, ...]) -> ApprovalFacts:
+    action, rest = actions.read_action(row)
     (approval, session, agent, registered), rest = load_models(rest, Approval, Session, Agent, AgentVersion)
     owner, sealed, key, commitment, said, own_key, frozen, target, in_force, origin, note = rest
     return ApprovalFacts(
@@ -291,13 +323,9 @@ def approvals_with_moved_clock(tenant_id: UUID, *, since: datetime, limit: int =
     return list(found)[:limit]
 
 
-def roster_calls(tenant_id: UUID, at: datetime) -> list[tuple[Any, ...]]:
-    """The calls for `pipeline` that read the roster, the delegations in force and who is away."""
-    return [
-        select_call(Approver, "tenant_id = $1 ORDER BY since, actor_id", tenant_id),
-        select_call(Delegation, IN_FORCE + " ORDER BY starts_at, id", tenant_id, at),
-        select_call(Absence, IN_FORCE, tenant_id, at),
-    ]
+def roster_call(tenant_id: UUID, at: datetime) -> tuple[Any, ...]:
+    """The call for `pipeline` that reads the roster, in one row of `ROSTER_WIDTH` columns."""
+    return f"SELECT {roster_columns('$2')}", tenant_id, at
 
 
 def votes_call(tenant_id: UUID, approval_id: UUID) -> tuple[Any, ...]:

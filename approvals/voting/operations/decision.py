@@ -6,10 +6,12 @@ Votes are applied one at a time under the approval's lock, so of two that would 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
+
+from django.db.models import Model
 
 from approvals.models import Approval, Deadline, Vote
 from approvals.requests.operations.requests import approval_block, fail_unexecuted_action, release_deadline
@@ -19,7 +21,7 @@ from approvals.voting.operations import break_glass, eligibility
 from approvals.voting.operations.eligibility import EligibilityContext, VotingStatus
 from approvals.voting.rules import binding, quorum
 from approvals.voting.rules.quorum import VoteTally
-from ledger.db import execute, pipeline
+from ledger.db import defer, execute, insert_call, pipeline
 from ledger.record import operations as ledger
 from ledger.record.rules.envelope import instant
 from ledger.record.rules.refusals import Refused
@@ -45,6 +47,7 @@ def apply_vote(
     approval: Approval,
     row: Vote,
     *,
+    stored: Sequence[Model],
     evidence: tuple[ledger.SealedEvidence, ...],
     detail: Mapping[str, Any],
     context: EligibilityContext,
@@ -52,10 +55,12 @@ def apply_vote(
 ) -> None:
     """Record a vote with its statement and proof, and carry out its result.
 
-    `heads` are those of the action and the approval, both locked; `context` already contains the vote.
+    `heads` are those of the action and the approval, both locked; `context` already contains the vote. `stored` are the
+    rows of the vote and its evidence, which are inserted together with what it decides.
     """
     action_head, head = heads
     if row.verdict == binding.VoteChoice.BREAK_GLASS:
+        defer(insert_call(*stored))
         break_glass.use_break_glass(head, approval, row, evidence=evidence, detail=detail, at=at)
         return
     seen = eligibility.voting_status(approval, context=context, at=at)
@@ -74,8 +79,9 @@ def apply_vote(
     )
     if tally.state == "approved":
         granted = _draft_grant(action_head, approval, row, seen, actor, at=at)
-        pipeline(_close_call(approval, "APPROVED", at=at), ledger.events_call(voted, granted))
+        pipeline(_close_call(approval, "APPROVED", *stored, at=at), ledger.events_call(voted, granted))
         return
+    defer(insert_call(*stored))
     ledger.write_events(voted)
     head = voted.head
     if tally.state == "rejected":
@@ -157,16 +163,20 @@ def _reject_approval(approval: Approval, row: Vote, tally: VoteTally, actor: led
     fail_unexecuted_action(approval, code=tally.code, reason=row.reason, actor=actor, at=at)
 
 
-_CLOSE_APPROVAL = """
-WITH due AS (UPDATE approvals_due SET due_at = $5 WHERE subject_id = $2 AND what = 'approval' AND $3 = 'APPROVED')
-UPDATE approvals_approval SET state = $3, decided_at = $4, release_by = $5, stranded_at = NULL
-WHERE tenant_id = $1 AND id = $2
+_CLOSE_APPROVAL = """WITH due AS (
+    UPDATE approvals_due SET due_at = {} WHERE subject_id = {} AND what = 'approval' AND {} = 'APPROVED')
+UPDATE approvals_approval SET state = {}, decided_at = {}, release_by = {}, stranded_at = NULL
+WHERE tenant_id = {} AND id = {}
 """
 
 
-def _close_call(approval: Approval, state: str, *, at: datetime) -> tuple[Any, ...]:
-    """The call that stores the decision; a granted approval is due again when its release deadline passes."""
-    return _CLOSE_APPROVAL, approval.tenant_id, approval.id, state, at, approval.release_by
+def _close_call(approval: Approval, state: str, *stored: Model, at: datetime) -> tuple[Any, ...]:
+    """The call that stores the decision with these rows; a granted approval is due again when its release deadline
+    passes.
+    """
+    due = (approval.release_by, approval.id, state)
+    closed = (state, at, approval.release_by, approval.tenant_id, approval.id)
+    return insert_call(*stored, then=(_CLOSE_APPROVAL, *due, *closed))
 
 
 def _record_met_thresholds(head: ledger.SubjectHead, row: Vote, status: VotingStatus, *, at: datetime) -> None:

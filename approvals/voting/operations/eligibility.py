@@ -24,7 +24,7 @@ from approvals.voting.queries import votes as votes_queries
 from approvals.voting.rules import binding, quorum
 from approvals.voting.rules.quorum import EVERYBODY, ApprovalTerms, Ballot, VoteTally
 from ledger.actions.queries import actions as actions_queries
-from ledger.db import instances, pipeline
+from ledger.db import execute, instances, pipeline
 from ledger.record.rules.refusals import Refused
 
 ROLES = {
@@ -92,7 +92,7 @@ class Roster:
 
     @classmethod
     def of(cls, roster: list[Any], lent: list[Any], away: list[Any]) -> Roster:
-        """The roster that is in the rows of `roster_calls`."""
+        """The roster that is in the columns of a `roster_call`."""
         return cls(
             roster={row.actor_id: row for row in instances(Approver, roster)},
             lent=tuple(instances(Delegation, lent)),
@@ -157,8 +157,8 @@ def load_context(
     tenant_id = approval.tenant_id
     parties = parties or approvals_queries.parties(tenant_id, approval.action_id)
     votes = [approvals_queries.votes_call(tenant_id, approval.id)] if cast is None else []
-    rows = pipeline(*approvals_queries.roster_calls(tenant_id, at), *votes)
-    return make_context(approval, parties, Roster.of(*rows[:3]), instances(Vote, rows[3]) if cast is None else cast)
+    [people], *stored = pipeline(approvals_queries.roster_call(tenant_id, at), *votes)
+    return make_context(approval, parties, Roster.of(*people), instances(Vote, stored[0]) if cast is None else cast)
 
 
 def make_context(approval: Approval, parties: Parties, people: Roster, cast: Sequence[Vote]) -> EligibilityContext:
@@ -178,7 +178,8 @@ def load_contexts(tenant_id: UUID, approvals: Sequence[Approval], *, at: datetim
     actions = actions_queries.actions_by_id(tenant_id, [each.action_id for each in approvals])
     opened = sessions_queries.sessions_by_id(tenant_id, {each.session_id for each in actions.values()})
     votes = votes_queries.votes_by_approval(tenant_id, [each.id for each in approvals])
-    people = Roster.of(*pipeline(*approvals_queries.roster_calls(tenant_id, at)))
+    [columns] = execute(*approvals_queries.roster_call(tenant_id, at))
+    people = Roster.of(*columns)
     agents = approvals_queries.agents_by_name(tenant_id, {each.agent_id for each in opened.values()})
     versions = {each.policy_version for each in approvals}
     authors = {version: deadlines.authors_of_policy(tenant_id, version) for version in versions}

@@ -14,6 +14,7 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import IntegrityError
+from django.db.models import Model
 
 from approvals.agents.operations.registry_entry import refusal_to_act
 from approvals.models import Approval, Vote
@@ -28,11 +29,11 @@ from approvals.voting.operations.decision import apply_vote
 from approvals.voting.operations.eligibility import EligibilityContext, Roster
 from approvals.voting.rules import binding
 from ledger.catalogue.rules.targets import target_text
-from ledger.db import defer, insert_call, instances
 from ledger.people.operations.statements import STATEMENT_LIFE, SignedStatement, declaration_fields, read_log_head
 from ledger.people.rules.statements import statement_hash
 from ledger.record import operations as ledger
 from ledger.record.rules.canonical import canonical, digest, parse
+from ledger.record.rules.entry import Entry
 from ledger.record.rules.envelope import commitment
 from ledger.record.rules.refusals import AlreadyDecided, NotFound, Refused, leave_on_record
 
@@ -125,7 +126,9 @@ def cast_vote(
         covers = vote_coverage(approval, facts)
         if opened is not None:
             voter = replace(voter, evidence_class="A")
-        voter = check_vote(head.state, approval, covers, verdict, voter, seen, reason, context, facts, at=at)
+        voter = check_vote(
+            head.state, approval, covers, verdict, voter, seen, reason, context, facts, entry=action_head.entry, at=at
+        )
         if opened is None:
             salt = secrets.token_bytes(32)
             text = write_statement(facts, covers, verdict, voter, seen, reason, salt=salt, at=at)
@@ -139,9 +142,16 @@ def cast_vote(
     detail = _vote_detail(row, signed_vote, is_without_reading=seen.is_without_reading(verdict))
     context = replace(context, cast=(*context.cast, row))
     try:
-        # In one message with what it decides.
-        defer(stored)
-        apply_vote((action_head, head), approval, row, evidence=evidence, detail=detail, context=context, at=at)
+        apply_vote(
+            (action_head, head),
+            approval,
+            row,
+            stored=stored,
+            evidence=evidence,
+            detail=detail,
+            context=context,
+            at=at,
+        )
     except IntegrityError as error:
         if "vote_once" in str(error):
             raise AlreadyDecided from None
@@ -153,15 +163,11 @@ def _lock_and_read(
     tenant_id: UUID, approval_id: UUID, *, at: datetime
 ) -> tuple[ledger.SubjectHead, ledger.SubjectHead, ApprovalFacts, EligibilityContext]:
     """Lock the action and its approval, and read under the locks the facts by which a vote is judged."""
-    action_head, head, (found, cast, *people) = lock_with_action(
-        *(tenant_id, approval_id),
-        approvals.facts_call(tenant_id, approval_id),
-        approvals.votes_call(tenant_id, approval_id),
-        *approvals.roster_calls(tenant_id, at),
+    action_head, head, [rows] = lock_with_action(
+        tenant_id, approval_id, approvals.vote_call(tenant_id, approval_id, at)
     )
-    facts = approvals.read_facts(found)
-    roster, votes = Roster.of(*people), instances(Vote, cast)
-    return action_head, head, facts, eligibility.make_context(facts.approval, facts.parties, roster, votes)
+    facts, cast, people = approvals.read_vote_facts(rows)
+    return action_head, head, facts, eligibility.make_context(facts.approval, facts.parties, Roster.of(*people), cast)
 
 
 def refused_vote(approval_id: UUID, voter: UUID, code: str, *, at: datetime) -> ledger.RefusedEvent:
@@ -199,11 +205,13 @@ def check_vote(
     context: EligibilityContext,
     facts: ApprovalFacts,
     *,
+    entry: Entry | None = None,
     at: datetime,
 ) -> binding.Voter:
     """Refuse a vote that would not count now; called before a passkey signs, and again with its signature.
 
-    Returns the voter as in the roster: the person behind the account, their groups, and who delegated to them.
+    Pass the action's present `entry` where it was just read. Returns the voter as in the roster: the person behind the
+    account, their groups, and who delegated to them.
     """
     action, session, agent = facts.parties
     assert session is not None
@@ -234,7 +242,7 @@ def check_vote(
         attention.check_dwell(approval, UUID(voter.actor), at=at)
     if verdict in binding.AUTHORISING:
         check_drift(approval, at=at)
-        is_unread = not seen.without_reading and target_drift.is_unread(approval, facts.target)
+        is_unread = not seen.without_reading and target_drift.is_unread(approval, facts.target, entry)
         binding.check_reading(seen, is_read=facts.target.is_read, is_unread=is_unread)
     return voter
 
@@ -297,9 +305,9 @@ def _seal_vote(
     reason: str,
     *,
     at: datetime,
-) -> tuple[Vote, tuple[ledger.SealedEvidence, ...], tuple[Any, ...]]:
-    """The vote with its evidence, and the call that inserts them: the statement, and with a passkey the raw assertion
-    and the public key.
+) -> tuple[Vote, tuple[ledger.SealedEvidence, ...], list[Model]]:
+    """The vote, its evidence and the rows of both: the statement, and with a passkey the raw assertion and the public
+    key.
     """
     approval = facts.approval
     row = Vote(
@@ -329,7 +337,7 @@ def _seal_vote(
         at=at,
         key_id=facts.key_id,
     )
-    return row, sealed, insert_call(row, *rows)
+    return row, sealed, [row, *rows]
 
 
 def _vote_detail(row: Vote, signed_vote: SignedStatement, *, is_without_reading: bool) -> dict[str, Any]:

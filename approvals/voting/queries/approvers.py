@@ -58,7 +58,12 @@ def delegation(tenant_id: UUID, delegation_id: UUID) -> Delegation | None:
     return Delegation.objects.filter(tenant_id=tenant_id, id=delegation_id).first()
 
 
-IN_FORCE: LiteralString = "tenant_id = $1 AND ended_at IS NULL AND starts_at <= $2 AND ends_at > $2"
+def in_force(at: LiteralString) -> LiteralString:
+    """The condition of a tenant's ($1) delegations and absences that are in force at a time, a placeholder."""
+    return f"tenant_id = $1 AND ended_at IS NULL AND starts_at <= {at} AND ends_at > {at}"
+
+
+IN_FORCE = in_force("$2")
 
 
 def is_absent(tenant_id: UUID, actor_id: UUID, at: datetime) -> bool:

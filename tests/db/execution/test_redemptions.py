@@ -203,14 +203,14 @@ def test_a_change_waits_for_a_concurrent_start(
     """B17, B22: the start came first: it is committed before the change can be."""
     order = shop.claimed()
     inside, go = Barrier(2), Barrier(2)
-    real = executions._lock_approval
+    real = executions._check_release
 
-    def slow(*values: Any, **named: Any) -> Any:
+    def slow(*values: Any, **named: Any) -> None:
         inside.wait(PATIENCE_S)
         go.wait(PATIENCE_S)
-        return real(*values, **named)
+        real(*values, **named)
 
-    monkeypatch.setattr(executions, "_lock_approval", slow)
+    monkeypatch.setattr(executions, "_check_release", slow)
     starting = threads.submit(on_its_own_connection(lambda: told(shop.start(order))))
     inside.wait(PATIENCE_S)
 
@@ -247,14 +247,13 @@ def test_a_grant_that_expires_during_a_long_transaction_is_not_spent(shop: Works
     order = shop.claimed()
     with tenancy(shop.tenant):
         execute("UPDATE approvals_grant SET expires_at = clock_timestamp() + interval '1.5 s'")
-    real = executions._lock_approval
+    real = executions._check_release
 
-    def slow(*values: Any, **named: Any) -> Any:
-        found = real(*values, **named)
+    def slow(*values: Any, **named: Any) -> None:
+        real(*values, **named)
         time.sleep(1.6)
-        return found
 
-    monkeypatch.setattr(executions, "_lock_approval", slow)
+    monkeypatch.setattr(executions, "_check_release", slow)
     assert told(shop.start(order)) == (409, "GRANT_EXPIRED")
     assert attempts(shop, order) == 0
     assert shop.state(order["action_id"]) == "VALIDATED"
@@ -267,7 +266,7 @@ class Died(Exception):
     """The process ended here."""
 
 
-@pytest.mark.parametrize("point", ["_lock_approval", "pipeline", "_begin_execution"])
+@pytest.mark.parametrize("point", ["_check_release", "pipeline", "_begin_execution"])
 def test_a_connection_that_dies_before_the_commit_leaves_the_grant_unspent(
     shop: Workshop, monkeypatch: pytest.MonkeyPatch, superuser_connection: psycopg.Connection, point: str
 ):

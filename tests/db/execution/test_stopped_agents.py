@@ -72,14 +72,14 @@ def test_a_revocation_waits_for_a_concurrent_start_and_leaves_it_running(
 ):
     order = shop.claimed()
     inside, go = Barrier(2), Barrier(2)
-    real = executions._lock_approval
+    real = executions._check_release
 
-    def slow(*values: Any, **named: Any) -> Any:
+    def slow(*values: Any, **named: Any) -> None:
         inside.wait(PATIENCE_S)
         go.wait(PATIENCE_S)
-        return real(*values, **named)
+        real(*values, **named)
 
-    monkeypatch.setattr(executions, "_lock_approval", slow)
+    monkeypatch.setattr(executions, "_check_release", slow)
     starting = threads.submit(on_its_own_connection(lambda: told(shop.start(order))))
     inside.wait(PATIENCE_S)
     revoking = threads.submit(on_its_own_connection(lambda: revoked(shop)))
