@@ -463,8 +463,9 @@ OPENHANDS_1 = DeclaredFormat(
                 ),
             ),
         ),
+        Place("action", "kind", (Part(("FinishAction",), words=("message",)), Part(("*",)))),
     ),
-    beside=("tool_call", "tools", "action", "llm_message"),
+    beside=("tool_call", "tools", "llm_message"),
     once="`StreamingDeltaEvent`, whose whole message follows",
 )
 

@@ -69,6 +69,8 @@ def spans_of(value: object) -> list[Span] | None:
 
 def _is_span(value: dict[str, Any]) -> bool:
     context = value.get("context")
+    if value.get("attributes", ()) is None:
+        return False  # they were handed out apart, and may say that it is one of the conventions
     return isinstance(value.get("name"), str) and (
         (isinstance(value.get("traceId"), str) and isinstance(value.get("spanId"), str))
         or (isinstance(context, dict) and isinstance(context.get("trace_id"), str) and "attributes" in value)
