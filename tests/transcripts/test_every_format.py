@@ -170,3 +170,39 @@ def test_an_empty_recording_is_no_conversation(tmp_path, writer):
     file.write_text("\n".join(lines_of(writer, [])) + "\n")
 
     assert audit(file)[0] in (2, 3)
+
+
+ODD = ([], {"type": {}}, -1, "\ud800")
+
+
+def places(value, path=()):
+    """The path to each value inside a value."""
+    yield path
+    for key in value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
+        yield from places(value[key], (*path, key))
+
+
+def damaged(value, path, odd):
+    """A copy with another value at a path."""
+    if not path:
+        return odd
+    inner = {path[0]: damaged(value[path[0]], path[1:], odd)}
+    return {**value, **inner} if isinstance(value, dict) else [*value[: path[0]], inner[path[0]], *value[path[0] + 1 :]]
+
+
+@EVERY
+def test_damage_anywhere_in_a_recording_neither_ends_the_reading_nor_hides_a_call(tmp_path, writer):
+    told = [("1", TOOL, "gone", "failed"), ("2", TOOL, "fine", "")]
+    whole = writer.whole([writer.heard("Remove both."), *writer.step([ONE, TWO], told), writer.said(SAID)], "s1")
+    lines = whole if isinstance(whole, list) else [whole]
+    hidden = []
+    for number, path in enumerate(one for one in places(lines) if len(one) > 1):
+        odd = ODD[number % len(ODD)]
+        found = read(tmp_path, [json.dumps(one) for one in damaged(lines, path, odd)])
+        calls = [call for one in found if isinstance(one, Transcript) for turn in one.turns for call in turn.calls]
+        answers = [each for one in found if isinstance(one, Transcript) for turn in one.turns for each in turn.answers]
+        named = any(isinstance(one, TranscriptFault) or one.faults for one in found)
+        if len(calls) < 2 and not named and len(answers) <= len(calls) and found:
+            hidden.append((path, odd))
+
+    assert hidden == []

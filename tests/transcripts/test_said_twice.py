@@ -121,7 +121,7 @@ def test_code_that_an_agent_runs_has_the_exit_code_that_is_stated(tmp_path):
     [found] = read(tmp_path, [{"id": "s1", "messages": items}])
 
     assert [(one.tool, one.arguments) for one in calls(found)] == [("code_execution", "rm a")]
-    assert answers(found) == [("", "gone", True)]
+    assert answers(found) == [("", {"exit_code": 1, "output": "gone"}, None)]
 
 
 def test_attachments_of_a_sample_are_back_in_their_places(tmp_path):

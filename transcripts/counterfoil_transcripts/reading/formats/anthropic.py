@@ -44,7 +44,7 @@ def fits(item: dict[str, Any]) -> bool:
 
 def turn(item: dict[str, Any], number: int) -> TranscriptTurn:
     """The turn in a message."""
-    blocks = [block for block in item["content"] if isinstance(block, dict)]
+    blocks = [block for block in item["content"] if isinstance(block, dict) and isinstance(block.get("type"), str)]
     calls = tuple(tool_calls(blocks))
     answers = tuple(
         _answer(block) for block in blocks if is_tool_block(block.get("type")) and block["type"] not in USES
@@ -64,7 +64,7 @@ def tool_calls(blocks: list[Any]) -> list[TranscriptCall]:
     return [
         TranscriptCall(name_of(block.get("id")), name_of(block.get("name")), block.get("input", {}))
         for block in blocks
-        if isinstance(block, dict) and block.get("type") in USES
+        if isinstance(block, dict) and isinstance(block.get("type"), str) and block["type"] in USES
     ]
 
 

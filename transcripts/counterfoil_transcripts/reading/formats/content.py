@@ -26,7 +26,8 @@ def text_of(content: object) -> str:
 def _block(block: Any) -> str:
     if isinstance(block, str):
         return block
-    if not isinstance(block, dict) or block.get("type", "text") not in _WORDS:
+    kind = block.get("type", "text") if isinstance(block, dict) else None
+    if not isinstance(kind, str) or kind not in _WORDS:
         return ""
     said = block.get("text", block.get("refusal", ""))
     if isinstance(said, dict):  # the Assistants API: {"value": …}
@@ -81,6 +82,8 @@ def _is_known(block: Any, is_listed: bool) -> bool:
     kind = block.get("type")
     if kind is None:
         return "text" in block or bool(block.keys() & _SILENT_KEYS)
+    if not isinstance(kind, str):
+        return False
     if kind in ("tool_call", "tool_call_chunk", "invalid_tool_call", "function_call"):
         return is_listed  # LangChain says it twice
     return kind in _WORDS or kind in _SILENT or is_tool_block(kind)

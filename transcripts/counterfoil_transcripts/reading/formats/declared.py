@@ -367,10 +367,8 @@ OPENHANDS_0 = DeclaredFormat(
                     outcome=Outcome(
                         ("content",),
                         ("cause",),
-                        failed=tuple(Sign(code, (0, -1), other=True) for code in _RUN_CODES),
-                        succeeded=tuple(Sign(code, (0,)) for code in _RUN_CODES),
+                        exit_code=_RUN_CODES,
                         open=tuple(Sign(code, (-1,)) for code in _RUN_CODES),
-                        loose=True,
                     ),
                 ),
                 Part(
@@ -379,7 +377,7 @@ OPENHANDS_0 = DeclaredFormat(
                         ("content",),
                         ("cause",),
                         failed=(Sign("observation", ("error", "user_rejected")),),
-                        loose=True,
+                        loose="always",
                     ),
                 ),
                 Part(
@@ -425,11 +423,8 @@ OPENHANDS_1 = DeclaredFormat(
                         ("observation.content", "observation.output"),
                         ("tool_call_id",),
                         ("tool_name",),
-                        failed=(
-                            Sign("observation.is_error", (True,)),
-                            Sign("observation.exit_code", (0, -1), other=True),
-                        ),
-                        succeeded=(Sign("observation.exit_code", (0,)),),
+                        exit_code=("observation.exit_code",),
+                        failed=(Sign("observation.is_error", (True,)),),
                         open=(Sign("observation.exit_code", (-1,)),),
                     ),
                 ),
@@ -440,7 +435,7 @@ OPENHANDS_1 = DeclaredFormat(
                         ("tool_call_id",),
                         ("tool_name",),
                         failed=(Sign("kind", ("AgentErrorEvent",)),),
-                        loose=True,
+                        loose="always",
                     ),
                 ),
                 Part(
@@ -493,7 +488,9 @@ SWE_AGENT = DeclaredFormat(
             (
                 Part(
                     ("",),
-                    outcome=Outcome(("observation",), ("tool_call_ids.0",), when=(Sign("observation"),), loose=True),
+                    outcome=Outcome(
+                        ("observation",), ("tool_call_ids.0",), when=(Sign("observation"),), loose="untied"
+                    ),
                     words=("thought",),
                 ),
             ),
@@ -511,7 +508,7 @@ SWE_AGENT = DeclaredFormat(
             "",
             "message_type",
             (
-                Part(("observation",), outcome=Outcome(("content",), loose=True), words=("content",)),
+                Part(("observation",), outcome=Outcome(("content",), loose="untied"), words=("content",)),
                 Part(("system_prompt", "demonstration", "action", "thought", "assistant", "user")),
             ),
             when=(Sign("role", ("user",)),),
@@ -543,8 +540,7 @@ MINI_SWE_AGENT = DeclaredFormat(
                     outcome=Outcome(
                         ("extra.raw_output",),
                         ("tool_call_id",),
-                        failed=(Sign("extra.returncode", (0,), other=True),),
-                        succeeded=(Sign("extra.returncode", (0,)),),
+                        exit_code=("extra.returncode",),
                     ),
                 ),
             ),
@@ -576,7 +572,7 @@ ATIF = DeclaredFormat(
                         ("source_call_id",),
                         failed=(Sign("extra.tool_result_is_error", (True,)), Sign("extra.is_error", (True,))),
                         when=(Sign("content"), Sign("subagent_trajectory_ref")),
-                        loose=True,
+                        loose="untied",
                     ),
                 ),
             ),
@@ -615,8 +611,7 @@ AUTOGEN = DeclaredFormat(
                         ("result.output",),
                         (),
                         ("=code_execution",),
-                        failed=(Sign("result.exit_code", (0,), other=True),),
-                        succeeded=(Sign("result.exit_code", (0,)),),
+                        exit_code=("result.exit_code",),
                     ),
                 ),
             ),

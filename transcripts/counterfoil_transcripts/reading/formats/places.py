@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 from counterfoil_transcripts.reading.formats.content import MAY_CALL, kind_of, name_of, parse_answer_content, text_of
 from counterfoil_transcripts.reading.formats.paths import pieces, value_at
@@ -33,7 +33,7 @@ class Sign:
         if found is None or not self.values:
             return found is not None
         if isinstance(found, dict | list):
-            return False
+            return self.other
         return self.other != any(type(found) is type(one) and found == one for one in self.values)
 
 
@@ -51,18 +51,20 @@ class Call:
 class Outcome:
     """The places of an outcome, and the signs that it states.
 
+    `exit_code`: where the exit code of a command stands, which then stands beside the content.
     `when`: there is an outcome only if one of these holds. `open`: it is not the final one. `loose`: one that fits no
-    call is no fault.
+    call is no fault, always or where it names none.
     """
 
     content: tuple[str, ...]
     id: tuple[str, ...] = ()
     tool: tuple[str, ...] = ()
+    exit_code: tuple[str, ...] = ()
     failed: tuple[Sign, ...] = ()
     succeeded: tuple[Sign, ...] = ()
     open: tuple[Sign, ...] = ()
     when: tuple[Sign, ...] = ()
-    loose: bool = False
+    loose: Literal["", "untied", "always"] = ""
 
     def stands(self, piece: dict[str, Any]) -> bool:
         """Return whether a part has an outcome, and that one is final."""
@@ -110,6 +112,12 @@ class Place:
         if self.when and not any(sign.holds(item) for sign in self.when):
             return False
         return not self.unless or value_at(item, (self.unless,)) in (None, [], {})
+
+    def is_words(self, where: str) -> bool:
+        """Return whether a text at this place is words: as the whole content, or as an element of parts alike."""
+        if where == f".{self.at}":
+            return self.at in ("content", "message")
+        return not self.by and self.parts[0].call is None and self.parts[0].outcome is None
 
     def parts_of(self, piece: Any) -> Iterator[tuple[Part, str]]:
         """The kinds of a part that the format names, each with the rest of its name."""
@@ -243,12 +251,15 @@ class _Pieces:
 
     def add(self, place: Place, item: dict[str, Any]) -> None:
         """Read every part of a place."""
+        found = value_at(item, (place.at,)) if place.at else item
+        if isinstance(found, int | float):
+            self.unread.append((f".{place.at}", f"a part that is {type(found).__name__}"))
         for where, piece in pieces(item, place.at):
-            if isinstance(piece, str):
+            if isinstance(piece, str) and place.is_words(where):
                 self.words.append(piece)
                 continue
-            found = [one for one in place.parts_of(piece) if one[0].is_whole(piece)]
-            if not found or not all(self._read(part, piece, rest) for part, rest in found):
+            kinds = [one for one in place.parts_of(piece) if one[0].is_whole(piece)]
+            if not kinds or not all(self._read(part, piece, rest) for part, rest in kinds):
                 self.unread.append((where, place.kind_of(piece)))
 
     def _read(self, part: Part, piece: dict[str, Any], rest: str) -> bool:
@@ -274,8 +285,12 @@ def _answer(outcome: Outcome, piece: dict[str, Any]) -> TranscriptAnswer:
     if failed is None and any(sign.holds(piece) for sign in outcome.succeeded):
         failed = False
     content = _content(value_at(piece, outcome.content))
+    code = value_at(piece, outcome.exit_code)
+    if isinstance(code, int) and not isinstance(code, bool):
+        content = {"exit_code": code, "output": content}
     call_id, tool = name_of(value_at(piece, outcome.id)), name_of(value_at(piece, outcome.tool))
-    return TranscriptAnswer(call_id, tool, content, failed, outcome.loose)
+    loose = outcome.loose == "always" or (outcome.loose == "untied" and not call_id)
+    return TranscriptAnswer(call_id, tool, content, failed, loose)
 
 
 def _content(found: Any) -> Any:

@@ -90,7 +90,7 @@ def _outcome_line(outcome: Outcome) -> str:
 
 def _states(outcome: Outcome) -> str:
     parts = (("failed", outcome.failed), ("succeeded", outcome.succeeded), ("not final", outcome.open))
-    found = []
+    found = [f"exit code: {_paths(outcome.exit_code)}"] if outcome.exit_code else []
     for word, signs in parts:
         paths = _spelled_once(tuple(sign.at for sign in signs))
         if signs:

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from counterfoil_transcripts.reading.formats.content import canonical_bytes
+from counterfoil_transcripts.reading.formats.content import canonical_bytes, name_of
 
 _INPUT, _OUTPUT, _TOOLS = "gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.tool.definitions"
 _OPERATION, _CALL_ID = "gen_ai.operation.name", "gen_ai.tool.call.id"
@@ -101,8 +101,11 @@ def _fault(attributes: dict[str, Any], events: Any) -> str:
         return OLD
     if any(isinstance(name, str) and name.startswith(_OLD_EVENTS) for name in names):
         return OLD
-    operation = attributes.get(_OPERATION)
-    return EMPTY if operation in _MODEL and not {_INPUT, _OUTPUT} <= attributes.keys() else ""
+    return EMPTY if _operation(attributes) in _MODEL and not {_INPUT, _OUTPUT} <= attributes.keys() else ""
+
+
+def _operation(attributes: dict[str, Any]) -> str:
+    return name_of(attributes.get(_OPERATION))
 
 
 def _attributes(found: Any) -> dict[str, Any]:
@@ -111,27 +114,26 @@ def _attributes(found: Any) -> dict[str, Any]:
         return {str(name): value for name, value in found.items()}
     if not isinstance(found, list):
         return {}
-    return {one["key"]: _any_value(one.get("value")) for one in found if isinstance(one, dict) and "key" in one}
+    named = (one for one in found if isinstance(one, dict) and isinstance(one.get("key"), str))
+    return {one["key"]: _any_value(one.get("value")) for one in named}
 
 
 def _any_value(value: Any) -> Any:
     if not isinstance(value, dict):
         return None
     if isinstance(value.get("arrayValue"), dict):
-        return [_any_value(one) for one in value["arrayValue"].get("values", [])]
+        return [_any_value(one) for one in value["arrayValue"].get("values") or ()]
     if isinstance(value.get("kvlistValue"), dict):
-        return _attributes(value["kvlistValue"].get("values", []))
-    if "intValue" in value:
-        return int(value["intValue"])
+        return _attributes(value["kvlistValue"].get("values"))
     return next(iter(value.values()), None)
 
 
 def threads_of(spans: list[Span]) -> Iterator[Thread]:
     """The conversations in the spans of one group (rules 2 and 3)."""
     ordered = sorted(spans, key=lambda one: one.start)
-    asked = [one for one in ordered if one.attributes.get(_OPERATION) in _MODEL]
+    asked = [one for one in ordered if _operation(one.attributes) in _MODEL]
     asked = asked or [one for one in ordered if _INPUT in one.attributes or _OUTPUT in one.attributes]
-    ran = [one for one in ordered if one.attributes.get(_OPERATION) == "execute_tool"]
+    ran = [one for one in ordered if _operation(one.attributes) == "execute_tool"]
     threads: list[Thread] = []
     for span in asked:
         heard = [_message(one) for one in _messages_at(span, _INPUT)]
@@ -153,7 +155,7 @@ def _add_results(threads: list[Thread], ran: list[Span]) -> None:
     """Lay the spans of tools over the messages (rule 3)."""
     alone: list[dict[str, Any]] = []
     for span in ran:
-        call_id = span.attributes.get(_CALL_ID)
+        call_id = name_of(span.attributes.get(_CALL_ID))
         calls = [(thread, at) for thread in threads for at in _places(thread, "tool_call", call_id)]
         if not call_id or len(calls) != 1:
             if not calls:

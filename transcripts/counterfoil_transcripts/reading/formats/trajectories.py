@@ -45,13 +45,20 @@ def once(messages: list[Any]) -> list[Any]:
     for step in messages:
         if _is_history(step):
             continue
-        if _is_step(step) and following is not None and following[1].get("action") == step.get("action"):
+        if _is_step(step) and following is not None and _action(following[1]) == _action(step):
             place, made = following
             answer = history[place + 1] if place + 1 < len(history) else {}
             step = {**step, "tool_calls": made.get("tool_calls"), "tool_call_ids": answer.get("tool_call_ids")}
             following = next(calls, None)
         found.append(step)
+    if following is not None:
+        found.append({"action_of_the_history_without_a_step": following[1].get("action")})
     return found
+
+
+def _action(item: Mapping[str, Any]) -> Any:
+    found = item.get("action")
+    return found.strip() if isinstance(found, str) else found
 
 
 def _task(item: dict[str, Any]) -> dict[str, Any]:
@@ -64,7 +71,7 @@ def _is_step(item: object) -> bool:
 
 
 def _is_history(item: object) -> bool:
-    return isinstance(item, dict) and item.get("role") in ROLES and "content" in item
+    return isinstance(item, dict) and isinstance(item.get("role"), str) and item["role"] in ROLES and "content" in item
 
 
 def with_attachments(value: Mapping[str, Any], messages: list[Any]) -> list[Any]:
