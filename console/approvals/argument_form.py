@@ -10,8 +10,6 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import quote, unquote
@@ -19,15 +17,13 @@ from urllib.parse import quote, unquote
 from django import forms
 
 from approvals.requests.rules.rendering import mark_hidden
-from console.web.forms import PlainSelect
-from ledger.record.rules.canonical import NotCanonical, read
+from console.web.schema_form import input_text, input_value, label_of, schema_field
+from ledger.record.rules.canonical import NotCanonical
 
 _PREFIX: Final = "argument:"
 _KINDS: Final = ("text", "lines", "integer", "boolean", "choice", "json")
 _ONE_LINE: Final = 100
-_INTEGER: Final = re.compile(r"-?[0-9]{1,20}")
 _UNSEEN: Final = frozenset({"BIDI", "CONTROL", "HIDDEN"})
-_YES_OR_NO: Final = {"true": True, "false": False}
 
 
 class ArgumentForm(forms.Form):
@@ -43,8 +39,9 @@ class ArgumentForm(forms.Form):
             key = f"{_PREFIX}{kind}:{quote(name, safe='')}"
             required = name in self._required
             self._arguments[key] = (name, kind)
-            self.fields[key] = _form_field(kind, known.get(name, {}), name, may_be_left_out=not (required and given))
-            self.initial[key] = _input_text(kind, (values or {})[name]) if values and name in values else ""
+            left_out = None if required and given else "Left out"
+            self.fields[key] = schema_field(kind, known.get(name, {}), label_of(name), left_out=left_out)
+            self.initial[key] = input_text(kind, (values or {})[name]) if values and name in values else ""
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Each argument with its description in the schema, for the page."""
@@ -66,7 +63,7 @@ class ArgumentForm(forms.Form):
             if not text and not (kind in ("text", "lines") and name in self._required):
                 continue
             try:
-                self.arguments[name] = _value(kind, text)
+                self.arguments[name] = input_value(kind, text)
             except NotCanonical as fault:
                 self.add_error(key, fault.detail)
             except ValueError as fault:
@@ -107,51 +104,3 @@ def _is_plain(value: Any) -> bool:
     """Return True if an input reproduces a text exactly, without invisible characters."""
     # A browser keeps no lone carriage return, and drops a line break that a text begins with.
     return isinstance(value, str) and not _UNSEEN & set(mark_hidden(value)[1]) and not value.startswith("\n")
-
-
-def _form_field(kind: str, described: Any, name: str, *, may_be_left_out: bool) -> forms.Field:
-    described = described if isinstance(described, Mapping) else {}
-    said = " ".join(each for each in (str(described.get("description", "")), *_limits(described)) if each)
-    label = name.replace("_", " ").strip().capitalize() if name.isascii() else name
-    common: dict[str, Any] = {"required": False, "label": mark_hidden(label)[0] or "(no name)", "help_text": said}
-    if kind in ("choice", "boolean"):
-        offered = [(each, each) for each in described.get("enum", ())]
-        offered = offered if kind == "choice" else [("true", "Yes"), ("false", "No")]
-        return forms.ChoiceField(
-            choices=[*([("", "Left out")] if may_be_left_out else []), *offered], widget=PlainSelect, **common
-        )
-    attributes = {"autocomplete": "off", "spellcheck": "false"}
-    if kind in ("lines", "json"):
-        rows = {"rows": 3 if kind == "lines" else 4} | ({"class": "mono"} if kind == "json" else {})
-        return forms.CharField(strip=False, widget=forms.Textarea(attrs=attributes | rows), **common)
-    more = {"inputmode": "numeric"} if kind == "integer" else {}
-    return forms.CharField(strip=False, widget=forms.TextInput(attrs=attributes | more), **common)
-
-
-def _limits(described: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the schema's limits on a value, in words; the gate checks all of them."""
-    least, most = described.get("minimum"), described.get("maximum")
-    bounds = [f"{word} {each}" for word, each in (("at least", least), ("at most", most)) if each is not None]
-    if bounds:
-        yield f"{', '.join(bounds).capitalize()}."
-    if "pattern" in described:
-        yield f"Form: {described['pattern']}"
-
-
-def _input_text(kind: str, value: Any) -> str:
-    if kind == "json":
-        return json.dumps(value, indent=2)
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _value(kind: str, text: str) -> Any:
-    if kind == "json":
-        return read(text)
-    if kind == "boolean":
-        return _YES_OR_NO[text]
-    if kind == "integer":
-        if not _INTEGER.fullmatch(text.strip()):
-            raise ValueError("Enter a whole number.")
-        return int(text)
-    # A form sends each line break as two characters.
-    return text.replace("\r\n", "\n")

@@ -21,6 +21,7 @@ from reviews.readback.rules.limits import exceeded_budget
 from reviews.readback.rules.schedule import StopReason, VerificationDebt
 
 if TYPE_CHECKING:
+    from console.systems.forms import SystemForm
     from ledger.models import System, Tenant
 
 OVER = {
@@ -92,18 +93,21 @@ def contracts_by_system(tenant: Tenant) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
-def credential_place(tenant: Tenant) -> str:
-    """The file in which the credential of a system called NAME belongs."""
-    return str(plans.credential_path(tenant.slug, "NAME"))
+def credential_form(tenant: Tenant, form: SystemForm) -> dict[str, str]:
+    """The place and form of the credential of a system that is being registered."""
+    return _credential(tenant, "NAME" if form["name"].errors else form["name"].value() or "NAME", form.chosen)
 
 
 def credential_status(tenant: Tenant, system: SystemStatus) -> dict[str, str]:
     """The place and form of a system's credential, and the fault of the present one."""
     _, missing = plans.system_access(tenant.id, tenant.slug, system.name)
-    example = credentials.EXAMPLES.get(system.pattern)
+    return {"missing": missing, **_credential(tenant, system.name, system.pattern)}
+
+
+def _credential(tenant: Tenant, name: str, pattern: str) -> dict[str, str]:
+    example = credentials.EXAMPLES.get(pattern)
     return {
-        "missing": missing,
-        "path": str(plans.credential_path(tenant.slug, system.name)),
+        "path": str(plans.credential_path(tenant.slug, name)),
         "example": json.dumps(example, indent=2) if example else "",
     }
 

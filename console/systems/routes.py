@@ -13,13 +13,14 @@ from console.edge import paging, rate
 from console.edge.auth import admits, caller_of
 from console.edge.schemas import Page, Paged, ReasonBody
 from console.edge.transaction import after_commit, in_tenancy, json_response
-from console.systems import schemas, verbs
+from console.systems import credentials, schemas, verbs
 from console.systems.lists import OPERATORS, SYSTEMS
 from console.verbs.verb import add_verbs
 from console.web.list_page import add_lists
 from ledger.catalogue import queries as catalogue_queries
 from ledger.record.rules.refusals import NotFound, Refused
 from reviews import queries as after
+from reviews.checks.settings import settings_schema
 from reviews.observations.operations import webhooks
 from reviews.observations.rules.webhooks import SignedHeaders
 from reviews.tasks import verify_due
@@ -41,6 +42,18 @@ add_verbs(router, __name__, [verbs.REGISTER, verbs.ANSWER])
 
 
 add_lists(router, __name__, SYSTEMS)
+
+
+@router.get(
+    "/system-patterns/{pattern}",
+    summary="A pattern that can be read back: the JSON Schema of its settings, an example of its credential",
+    response=schemas.Pattern,
+)
+@admits(*OPERATORS, "administrator")
+@in_tenancy
+def get_pattern(request: HttpRequest, pattern: str) -> schemas.Pattern:
+    example = credentials.EXAMPLES.get(pattern)
+    return schemas.Pattern(pattern=pattern, settings=settings_schema(pattern), credential=example)
 
 
 add_verbs(router, __name__, (verbs.STOP, verbs.RESUME))

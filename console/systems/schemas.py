@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Self
 from uuid import UUID
@@ -18,8 +19,14 @@ if TYPE_CHECKING:
 
 class SystemBody(Body):
     name: Annotated[Name, Field(max_length=64), Ask(label="Name, as contracts call it")]
-    pattern: Annotated[Name, Field(max_length=32), Ask(label="Pattern", field=PatternField())]
-    settings: Annotated[dict[str, Any], Ask(label="Settings (JSON)", field=SettingsField())] = {}
+    pattern: Annotated[Name, Field(max_length=32), Ask(field=PatternField())]
+    settings: Annotated[dict[str, Any], Ask(field=SettingsField())] = {}
+
+
+class Pattern(Answer):
+    pattern: str
+    settings: Annotated[dict[str, Any], Field(description="A JSON Schema; `title` and `description` are for people.")]
+    credential: Annotated[Mapping[str, Any] | None, Field(description="An example of the credential file.")]
 
 
 Secret = Annotated[

@@ -11,12 +11,12 @@ from uuid import UUID
 from console.edge.schemas import ReasonBody
 from console.people.schemas import SecondWordBody
 from console.systems import schemas
+from console.systems.forms import SystemForm
 from console.verbs.verb import FRESH, Verb
 from ledger.catalogue.operations import second_person
 from ledger.people.rules.confirmation import Answer
 from ledger.record.operations import Actor
-from reviews.checks import catalogue, changes
-from reviews.observations.rules.webhooks import parse_mapping
+from reviews.checks.settings import check_settings
 from reviews.readback.operations import systems, work_queue
 from reviews.readback.rules.limits import limits_of
 
@@ -29,15 +29,12 @@ OPERATORS: Final = ("oper", "operator")
 def _register(
     *, tenant_id: UUID, name: str, pattern: str, settings: dict[str, Any], by: Actor, at: datetime
 ) -> tuple[System, bool]:
-    catalogue.check_for(pattern)
-    changes.check_settings(pattern, settings)
-    limits = limits_of(settings)
-    parse_mapping(settings)
+    check_settings(pattern, settings)
     row, waits = second_person.submit_system(
         tenant_id=tenant_id, name=name, pattern=pattern, settings=settings, actor=by, at=at
     )
     if not waits:
-        work_queue.set_lane_limits(tenant_id=tenant_id, system_id=row.id, limits=limits)
+        work_queue.set_lane_limits(tenant_id=tenant_id, system_id=row.id, limits=limits_of(settings))
     return row, waits
 
 
@@ -79,6 +76,7 @@ REGISTER: Final = Verb(
     roles=(*OPERATORS, "administrator"),
     answer=schemas.System,
     told=lambda registered, _: schemas.System.of(registered[0]),
+    form_base=SystemForm,
     summary="Register a system of record; its credential is a file; a new address needs a second person",
     done=_registered_sentence,
 )

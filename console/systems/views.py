@@ -20,6 +20,7 @@ from console.contracts import contract_check
 from console.edge.http import TenantRequest, in_tenant, record_page_view
 from console.systems import context as systems_context
 from console.systems import verbs
+from console.systems.forms import SystemForm
 from console.systems.lists import STOPS, SYSTEMS, WORDS, standing_of
 from console.verbs.form import BodyForm
 from console.verbs.verb import Ids, page_of
@@ -30,6 +31,7 @@ from reviews import queries as after
 from reviews.readback.operations import connections
 from reviews.readback.operations import systems as operations
 from reviews.readback.operations.connections import ConnectionResult
+from reviews.readback.rules.limits import LABELS
 
 MAY_TEST = frozenset({"administrator", "operator"})
 FAMILIES = {"CLOSED": "true", "HALF_OPEN": "verifying", "OPEN": "false"}
@@ -67,12 +69,27 @@ def _page(
         "spending": systems_context.verification_spending(tenant.id, at=request.as_of),
         "may_stop": "operator" in request.caller.roles,
         "may_answer": bool({"operator", "administrator"} & request.caller.roles),
-        "credential_place": systems_context.credential_place(tenant),
-        "register": (forms.get("register_system") or verbs.REGISTER.form()) if _may_test(request) else None,
+        **_register_context(request, forms.get("register_system")),
         "word": forms.get("answer_system") or verbs.ANSWER.form(),
         "is_fresh": is_recently_authenticated(request),
     }
     return render(request, "systems/_list.html" if request.htmx else "systems/list.html", context, status=status)
+
+
+def _register_context(request: TenantRequest, form: BodyForm | None) -> dict[str, Any]:
+    """The form of a registration: as it was sent, or empty for the pattern, or filled in with the system to change."""
+    if not _may_test(request):
+        return {}
+    if form is None:
+        wanted = catalogue_queries.system(request.tenant.id, request.GET.get("change", ""))
+        row = {name: getattr(wanted, name) for name in ("name", "pattern", "settings")} if wanted is not None else {}
+        form = verbs.REGISTER.form(initial={"pattern": request.GET.get("pattern", "")} | row)
+    assert isinstance(form, SystemForm)
+    return {
+        "register": form,
+        "is_asked": bool({"change", "pattern"} & request.GET.keys()),
+        "credential": systems_context.credential_form(request.tenant, form),
+    }
 
 
 def _may_test(request: TenantRequest) -> bool:
@@ -141,7 +158,7 @@ def _system_context(request: TenantRequest, seen: systems_context.SystemStatus) 
         "waits": _waits(request, seen) if seen.proposal else None,
         "badge": {"family": FAMILIES.get(stands, "waiting"), "word": WORDS[stands]},
         "stop": STOPS.get(str(seen.stop), "") if seen.stop is not None else "",
-        "limits": [{"word": _limit_label(name), "value": value} for name, value in seen.limits.items()],
+        "limits": [{"word": LABELS[name], "value": value} for name, value in seen.limits.items()],
         "hooks": [{"row": each, "taken_at": taken.get(each.id)} for each in hooks],
         "incident": {"title": incident.title, "href": reverse("incident", args=[tenant.slug, incident.id])}
         if incident is not None
@@ -149,15 +166,3 @@ def _system_context(request: TenantRequest, seen: systems_context.SystemStatus) 
         "stop_href": reverse("system-stop", args=[tenant.slug, seen.id]),
         "resume_href": reverse("system-resume", args=[tenant.slug, seen.id]),
     }
-
-
-def _limit_label(name: str) -> str:
-    return {
-        "concurrency": "Concurrent reads",
-        "reads_per_minute": "Reads per minute",
-        "failures": "Failures until marked down",
-        "cooldown_s": "First retry after, seconds",
-        "longest_cooldown_s": "Longest retry interval, seconds",
-        "incident_after_s": "Incident after, seconds",
-        "incident_actions": "Incident at unverified actions",
-    }[name]

@@ -29,7 +29,7 @@ class BodyForm(forms.Form):
         """Build the body once each field is valid; its faults are shown at the fields of their members."""
         cleaned: dict[str, Any] = super().clean() or {}
         if not self.errors:
-            given = {self.members[name]: value for name, value in cleaned.items()}
+            given = {member: cleaned[name] for name, member in self.members.items()}
             try:
                 self.body = self.body_class.model_validate(given)
             except ValidationError as error:
@@ -61,12 +61,12 @@ def proof_fault(password: str | None, code: str | None, *, missing: str) -> tupl
     return "password", "This is not your password." if password else missing
 
 
-def form_class(body: type[Body], asks: Mapping[str, Ask]) -> type[BodyForm]:
+def form_class(body: type[Body], asks: Mapping[str, Ask], base: type[BodyForm] = BodyForm) -> type[BodyForm]:
     """The form that asks for a body, with its fields in the order of the members and these words for some of them."""
     asks = {member: asks.get(member) or _ask_of(info) for member, info in body.model_fields.items()}
     members = {ask.name or member: member for member, ask in asks.items()}
     fields = {name: _form_field(body.model_fields[member], asks[member]) for name, member in members.items()}
-    made = type(f"{body.__name__}Form", (BodyForm,), {"body_class": body, "members": members, **fields})
+    made = type(f"{body.__name__}Form", (base,), {"body_class": body, "members": members, **fields})
     return cast(type[BodyForm], made)
 
 

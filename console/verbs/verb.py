@@ -60,7 +60,8 @@ class Verb(Generic[R, A]):
     `roles` are those that may, kinds of keys among them. `done` is shown on the page afterwards, `incomplete` above the
     page where a form was not valid. `told` makes the answer of the result and the ids where it is not the row that the
     operation returns. `part` is the type of the parts of its address. A write without a `body` has an empty form, and
-    `asks` are its own words for members of a body that others share.
+    `asks` are its own words for members of a body that others share, `form_base` the class of a form that asks for a
+    member in several fields.
     """
 
     name: str
@@ -77,6 +78,7 @@ class Verb(Generic[R, A]):
     told: Callable[[R, Ids], A] | None = None
     part: type = UUID
     asks: Mapping[str, Ask] = field(default_factory=dict)
+    form_base: type[BodyForm] = BodyForm
     operation_id: str | None = None
 
     def __post_init__(self) -> None:
@@ -100,7 +102,7 @@ class Verb(Generic[R, A]):
     @cached_property
     def form(self) -> type[BodyForm]:
         """The form of its body."""
-        return form_class(self.body, self.asks)
+        return form_class(self.body, self.asks, self.form_base)
 
     def carry_out(self, request: Any, tenant_id: UUID, by: Actor, at: Any, ids: Ids, body: Body) -> R:
         """Call the operation, inside the transaction of the request."""

@@ -72,6 +72,14 @@ class AccessCheck(lookups.LookupCheck):
     """The check of pattern `security_infrastructure`."""
 
     pattern = "security_infrastructure"
+    settings = {
+        **fetching.SITE,
+        "namespace": shapes.member(shapes.TEXT, "Namespace"),
+        "audit_log": shapes.member(shapes.TEXT, "Audit file", "JSON lines, on the hosts that read it."),
+        "approval_header": shapes.member(
+            shapes.TEXT, "Header that names the approval", "One that the audit device records in plain text."
+        ),
+    }
     part = {
         "if": {"required": ["policy"]},
         "then": shapes.object_schema(

@@ -238,6 +238,7 @@ class BrowserCheck(lookups.LookupCheck):
     """The check of pattern `browser_automation`."""
 
     pattern = "browser_automation"
+    settings = fetching.SITE
     formats = {**shapes.FORMATS, "selector": _selector_fault}
     part = shapes.object_schema(
         {"page": shapes.EXPRESSION},

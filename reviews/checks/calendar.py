@@ -91,6 +91,7 @@ class CalendarCheck(lookups.LookupCheck):
     """The check of pattern `calendar`."""
 
     pattern = "calendar"
+    settings = {**fetching.SITE, "calendars": shapes.readable("Calendars")}
     part = shapes.object_schema(
         {"calendar": shapes.EXPRESSION},
         {

@@ -31,12 +31,11 @@ from ledger.record.rules.refusals import Refused
 from reviews.checks import lookups, postgres, queues
 from reviews.checks.catalogue import check_for
 from reviews.checks.interface import CheckFailed, Consistency, SystemAccess
-from reviews.checks.shapes import Shape, list_schema, object_schema
+from reviews.checks.shapes import TEXT, Shape, list_schema, object_schema
 from reviews.observations.rules.ungated_effects import Change
 
 OVERLAP = 200
 _PARTS = ("at", "operation", "actor", "key", "trace", "action", "target")
-_TEXT = {"type": "string", "fault": "must be a text."}
 
 
 @dataclass(frozen=True)
@@ -75,19 +74,6 @@ def change_log(pattern: str) -> ChangeLog | None:
     return cast(ChangeLog, check) if hasattr(check, "changes") else None
 
 
-def check_settings(pattern: str, settings: Mapping[str, Any]) -> None:
-    """Refuse settings for a watch that is not possible."""
-    part = settings.get("changes")
-    if part is None:
-        return
-    log = change_log(pattern)
-    if log is None:
-        raise NotWatchable(f"Nothing here lists the changes of systems of the pattern {pattern}.")
-    faults = log.shape.faults("changes", part) if isinstance(log, TableChangeLog | StreamChangeLog) else []
-    if faults:
-        raise NotWatchable(faults[0])
-
-
 class TableChangeLog:
     """An append-only table of a PostgreSQL."""
 
@@ -97,7 +83,7 @@ class TableChangeLog:
             {
                 **{f"{name}_column": postgres.COLUMN for name in _PARTS},
                 "show": list_schema(postgres.COLUMN, "columns"),
-                "target_kind": _TEXT,
+                "target_kind": TEXT,
             },
         )
     )
@@ -166,7 +152,7 @@ class StreamChangeLog:
     shape = Shape(
         object_schema(
             {"stream": {"type": "string", "fault": "must be a stream's name."}},
-            dict.fromkeys(("target_kind", *(f"{part}_field" for part in _PARTS)), _TEXT),
+            dict.fromkeys(("target_kind", *(f"{part}_field" for part in _PARTS)), TEXT),
         )
     )
 

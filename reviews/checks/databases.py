@@ -35,7 +35,7 @@ from reviews.checks.interface import (
     SystemAccess,
 )
 from reviews.checks.limits import bounded_read
-from reviews.checks.postgres import COLUMN, TABLE, Row, server_identity
+from reviews.checks.postgres import ADDRESS, COLUMN, TABLE, Row, server_identity
 from reviews.checks.postgres import check_failure as _failed
 from reviews.checks.postgres import primary_status as _standing
 from reviews.checks.postgres import read_only_connection as _connected
@@ -61,6 +61,7 @@ class DatabaseCheck(lookups.LookupCheck):
     """The check of pattern `databases`."""
 
     pattern = "databases"
+    settings = {**ADDRESS, "tables": shapes.readable("Tables")}
     part = shapes.object_schema(
         TABLE,
         {

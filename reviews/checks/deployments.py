@@ -48,6 +48,22 @@ from reviews.checks.interface import CheckFailed, ReadEffect, Reading, SystemAcc
 from reviews.checks.limits import bounded_read
 
 MAX_INSTANCES = 100
+_RELEASE, _HEALTH = "/release.json", "/healthz"
+_INSTANCE = {
+    "anyOf": [shapes.TEXT, shapes.object_schema({"url": shapes.TEXT}, {"monitor": shapes.TEXT})],
+    "fault": "must be an address, or an object with url and monitor.",
+}
+_PROGRAMS = {
+    "type": "object",
+    "additionalProperties": shapes.list_schema(_INSTANCE, "instances"),
+    "fault": "must name the instances of each program.",
+}
+_REGIONS = {
+    "type": "object",
+    "minProperties": 1,
+    "additionalProperties": shapes.object_schema({"orchestrator": shapes.TEXT}, {"instances": _PROGRAMS}),
+    "fault": "must name at least one region with its orchestrator and instances.",
+}
 SLACK_S = 60
 """From here on the manager's clock is known to differ from ours; it says itself what time it is."""
 APPROVAL = "org.counterfoil.approval"
@@ -131,6 +147,20 @@ class DeploymentCheck(lookups.LookupCheck):
     """The check of pattern `deployments`."""
 
     pattern = "deployments"
+    settings = {
+        "regions": shapes.member(
+            _REGIONS, "Regions", 'As JSON: {"eu": {"orchestrator": address, "instances": {program: [address]}}}.'
+        ),
+        "registry": shapes.member(shapes.TEXT, "Address of the registry"),
+        "release": shapes.member(
+            shapes.TEXT, "Path of the release document", "Names artifact, environment and approval.", default=_RELEASE
+        ),
+        "health": shapes.member(shapes.TEXT, "Path of the health check", default=_HEALTH),
+        "metrics": shapes.member(shapes.TEXT, "Path of the metrics", "In Prometheus' text form."),
+        "requests_metric": shapes.member(shapes.TEXT, "Counter of requests", "One that has a label `code`."),
+        **{name: each for name, each in fetching.SITE.items() if name != "url"},
+    }
+    required_settings = ("regions",)
     fields = _FIELDS
     part = shapes.object_schema(
         dict.fromkeys(("program", "artifact"), shapes.EXPRESSION),
@@ -259,8 +289,8 @@ def _instance(
     address = given.get("url") if isinstance(given, dict) else given
     monitor = given.get("monitor", address) if isinstance(given, dict) else address
     runs = bool(processes) and all(one["statename"] == "RUNNING" for one in processes)
-    health = _ask_instance(system, monitor, system.settings.get("health", "/healthz"), until, runs=runs)
-    release = _ask_instance(system, address, system.settings.get("release", "/release.json"), until, runs=runs)
+    health = _ask_instance(system, monitor, system.settings.get("health", _HEALTH), until, runs=runs)
+    release = _ask_instance(system, address, system.settings.get("release", _RELEASE), until, runs=runs)
     counted = None
     if "metrics" in system.settings:
         counted = _request_counts(system, _ask_instance(system, monitor, system.settings["metrics"], until, runs=runs))

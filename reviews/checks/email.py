@@ -42,7 +42,7 @@ from email.message import EmailMessage, Message
 from email.utils import getaddresses
 from typing import Any
 
-from reviews.checks import lookups, shapes
+from reviews.checks import fetching, lookups, shapes
 from reviews.checks.interface import CheckFailed, Consistency, ReadEffect, Reading, SystemAccess
 from reviews.checks.limits import bounded_read
 
@@ -85,6 +85,23 @@ class EmailCheck(lookups.LookupCheck):
     """The check of pattern `email`."""
 
     pattern = "email"
+    settings = {
+        "host": shapes.member(shapes.TEXT, "Host", "Not needed if the credential names it."),
+        "port": shapes.member(shapes.number_schema(1, 65_535), "Port", "Left out, 993, or 143 without implicit TLS."),
+        "tls": shapes.member(
+            shapes.one_of(("implicit", "starttls", "none")), "TLS", "none only on this machine.", default="implicit"
+        ),
+        "mailboxes": shapes.readable("Mailboxes"),
+        "address": shapes.member(shapes.NAMES, "The mailbox's own addresses", "One on each line."),
+        "records_everything": shapes.member(
+            shapes.TRUTH, "A journal: the server files every message that is sent", default=False
+        ),
+        "reports": shapes.member(shapes.TEXT, "Mailbox in which delivery reports arrive"),
+        "quarantine": shapes.member(shapes.NAMES, "Mailboxes of the quarantine", "One on each line."),
+        "authserv_id": shapes.member(shapes.TEXT, "Server whose Authentication-Results are believed"),
+        "ca_file": fetching.SITE["ca_file"],
+        "consistency": shapes.CONSISTENCY,
+    }
     part = shapes.object_schema(
         {},
         {

@@ -21,13 +21,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from types import TracebackType
-from typing import Any
+from typing import Any, Final
 from urllib.parse import quote
 
 import httpx
 
 from reviews.checks.interface import CheckFailed, Consistency, SystemAccess
 from reviews.checks.limits import ConversationDeadline, deadline_after, socket_of
+from reviews.checks.shapes import CONSISTENCY, TEXT, Schema, member, number_schema
 from reviews.readback.rules.addresses import is_loopback
 
 __all__ = [
@@ -45,6 +46,15 @@ MAX_BYTES = 8 * 1024 * 1024
 MAX_AGE_S = 300
 """How old an answer may call itself, clocks that differ included; a system's setting `max_age_s` may say otherwise."""
 AGENT = "counterfoil-readback"
+SITE: Final[Mapping[str, Schema]] = {
+    "url": member(TEXT, "Address", "Such as https://api.example.org; not needed if the credential names it."),
+    "ca_file": member(TEXT, "File of the certificate's authority", "PEM, on the hosts that read it.",
+                       is_rare=True),
+    "max_age_s": member(number_schema(1), "Longest age of an answer, in seconds",
+                         "An older answer settles nothing.", default=MAX_AGE_S, is_rare=True),
+    "consistency": CONSISTENCY,
+}  # fmt: skip
+"""The settings of a system that is asked over HTTP."""
 _SECRET = frozenset({"authorization", "x-vault-token"})
 _CONNECTED = frozenset({"connection.connect_tcp.complete", "connection.start_tls.complete"})
 

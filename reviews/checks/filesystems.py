@@ -63,6 +63,15 @@ class FilesystemCheck(lookups.LookupCheck):
     """The check of pattern `filesystems`."""
 
     pattern = "filesystems"
+    settings = {
+        "root": shapes.member(shapes.TEXT, "Folder", "Nothing outside it is read. Or named by the credential."),
+        "marker": shapes.member(shapes.TEXT, "File that shows that the folder is mounted"),
+        "protected": shapes.member(shapes.NAMES, "Folders whose contents no action may remove", "One on each line."),
+        "machine": shapes.member(
+            shapes.TEXT, "Name of the machine", "Left out, the digest of its /etc/machine-id.", is_rare=True
+        ),
+        "consistency": shapes.CONSISTENCY,
+    }
     part = shapes.object_schema(
         {"path": shapes.EXPRESSION},
         {**dict.fromkeys(("sha256", "size", "mode", "machine"), shapes.EXPRESSION), "expect": shapes.EXPECT},

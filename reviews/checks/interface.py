@@ -51,6 +51,14 @@ class Check(Protocol):
     def pattern(self) -> str:
         """The pattern's name in the catalogue."""
 
+    @property
+    def settings(self) -> Mapping[str, Any] | None:
+        """The JSON Schema of each member of a system's settings that it reads; None if it does not declare them."""
+
+    @property
+    def required_settings(self) -> tuple[str, ...]:
+        """The members without which it cannot read."""
+
     def typed_fields(self, lookup: Mapping[str, Any]) -> dict[str, Any]:
         """Return the JSON Schema of `sa` for expressions, so that misspelt fields are refused."""
 

@@ -83,9 +83,13 @@ class LookupCheck(ABC):
     `part` is the shape of what tells how to find one effect, `beside` that of what may stand beside the effects.
     `fields` are those that every effect shows. `needs` has the words of a lookup, or the fields that a predicate
     compares, by which a parameter of the pattern is checked; one that is always looked at has none (R-CP-15).
+    `settings` are the members of a system's settings that the check reads; None where it does not declare them. Without
+    `required_settings` it cannot read.
     """
 
     pattern: str
+    settings: Mapping[str, Schema] | None = None
+    required_settings: tuple[str, ...] = ()
     part: Schema
     beside: Mapping[str, Schema] = {}
     fields: Mapping[str, Any] = {}

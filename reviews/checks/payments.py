@@ -78,6 +78,14 @@ class PaymentCheck(lookups.LookupCheck):
     """The check of pattern `payments`."""
 
     pattern = "payments"
+    settings = {
+        **fetching.SITE,
+        "api_version": shapes.member(shapes.TEXT, "Version of the API", "Left out, the account's own."),
+        "account": shapes.member(shapes.TEXT, "Connected account"),
+        "ledger": shapes.member(
+            shapes.object_schema({}, DatabaseCheck.settings), "Your own books", "A PostgreSQL with the entries."
+        ),
+    }
     part = shapes.object_schema(
         {"kind": {"enum": list(_KINDS), "fault": f"is one of {', '.join(_KINDS)}."}},
         {

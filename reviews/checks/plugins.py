@@ -17,6 +17,7 @@ from typing import Any
 
 from ledger.record.rules.refusals import Refused
 from reviews.checks.interface import Check, CheckFailed, Reading, SystemAccess
+from reviews.checks.shapes import Schema
 from reviews.reconciliation.rules.discrepancies import INDICATORS
 
 GROUP = "counterfoil.checks"
@@ -76,6 +77,8 @@ class PluginCheck:
 
     def __init__(self, pattern: str, place: str, check: Check) -> None:
         self.pattern, self.place, self.check = pattern, place, check
+        self.settings: Mapping[str, Schema] | None = getattr(check, "settings", None)
+        self.required_settings: tuple[str, ...] = getattr(check, "required_settings", ())
 
     def typed_fields(self, lookup: Mapping[str, Any]) -> dict[str, Any]:
         """The fields that the plug-in names."""

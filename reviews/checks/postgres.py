@@ -20,7 +20,24 @@ from reviews.checks.interface import CheckFailed, SystemAccess
 from reviews.checks.limits import ConversationDeadline, deadline_after
 from reviews.readback.rules.addresses import is_loopback
 
-_ADDRESS = frozenset({"host", "hostaddr", "port", "dbname", "user", "password", "sslmode", "sslrootcert"})
+ADDRESS: Final[Mapping[str, shapes.Schema]] = {
+    "url": shapes.member(shapes.TEXT, "Connection string", "In place of host, port and database; without a password."),
+    "host": shapes.member(shapes.TEXT, "Host", "Not needed if the credential names it."),
+    "port": shapes.member(shapes.number_schema(1, 65_535), "Port", default=5432),
+    "dbname": shapes.member(shapes.TEXT, "Database"),
+    "user": shapes.member(shapes.TEXT, "User", "One that can only read. Its password belongs in the credential."),
+    "sslmode": shapes.member(
+        shapes.one_of(("disable", "allow", "prefer", "require", "verify-ca", "verify-full")),
+        "TLS",
+        "A password leaves this machine only under require, verify-ca or verify-full.",
+    ),
+    "sslrootcert": shapes.member(
+        shapes.TEXT, "File of the certificate's authority", "PEM, on the hosts that read it.", is_rare=True
+    ),
+    "hostaddr": shapes.member(shapes.TEXT, "IP address of the host", is_rare=True),
+}
+"""The settings that say where a PostgreSQL is."""
+_PARAMETERS: Final = ADDRESS.keys() - {"url"} | {"password"}
 
 _NAME = r"[A-Za-z_][A-Za-z0-9_$]{0,62}"
 COLUMN: Final = shapes.name_schema(_NAME, "a column's name")
@@ -51,7 +68,7 @@ def read_only_connection(system: SystemAccess, timeout_s: float) -> Iterator[psy
 
 def _connection(system: SystemAccess, timeout_s: float) -> psycopg.Connection[Row]:
     given = {**system.settings, **system.credential}
-    address = {name: value for name, value in given.items() if name in _ADDRESS}
+    address = {name: value for name, value in given.items() if name in _PARAMETERS}
     milliseconds = max(1, int(timeout_s * 1000))
     limits = (
         "-c default_transaction_read_only=on"

@@ -89,6 +89,12 @@ class ProcurementCheck(lookups.LookupCheck):
     """The check of pattern `procurement`."""
 
     pattern = "procurement"
+    settings = {
+        "database": shapes.member(shapes.TEXT, "Database"),
+        "company": shapes.member(shapes.TEXT, "Company", "The name of the company whose orders these are."),
+        **fetching.SITE,
+    }
+    required_settings = ("database", "company")
     fields = _FIELDS
     part = shapes.object_schema(
         {"match": shapes.map_schema(_FIELD)},

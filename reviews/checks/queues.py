@@ -72,6 +72,10 @@ class QueueCheck(lookups.LookupCheck):
     """The check of pattern `queues_events`."""
 
     pattern = "queues_events"
+    settings = {
+        "url": shapes.member(shapes.TEXT, "Address", "Such as rediss://queue.example.org:6379/0, without a password."),
+        "streams": shapes.readable("Streams"),
+    }
     part = shapes.object_schema(
         {"stream": shapes.EXPRESSION, "match": shapes.map_schema()},
         {

@@ -7,6 +7,7 @@ missing does not fit either.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -14,7 +15,7 @@ from jsonschema_rs import Draft202012Validator, ValidationError
 
 from ledger.catalogue.rules import expressions
 from ledger.catalogue.rules.expressions import BadExpression
-from reviews.checks.interface import LOOKUP_VARIABLES
+from reviews.checks.interface import LOOKUP_VARIABLES, Consistency
 
 RESERVED: Final = frozenset({"exists", "count", "effects", "target", "audit", "downstream"})
 """The names of what a check itself says of every effect: no field can have one."""
@@ -35,6 +36,28 @@ FORMATS: Final[Mapping[str, Callable[[str], str]]] = MappingProxyType({"expressi
 """The fault of a text, by its format."""
 
 
+@dataclass(frozen=True)
+class ShapeFault:
+    """A fault: the place of the value as a JSON Pointer, the sentence, and the member if that is unknown."""
+
+    place: str
+    text: str
+    unknown: str = ""
+
+    @property
+    def pointer(self) -> str:
+        """The place of what is at fault: of the unknown member, not of what holds it."""
+        return f"{self.place}/{self.unknown}" if self.unknown else self.place
+
+    def sentence(self, whole: str) -> str:
+        """The fault as a sentence about a member; the value as a whole is called `whole`."""
+        return self.after(self.place.rpartition("/")[2] or whole)
+
+    def after(self, name: str) -> str:
+        """The fault as a sentence about a value that is called `name`."""
+        return f"{name}{'' if self.text[0] in ':/' else ' '}{self.text}"
+
+
 class Shape:
     """A JSON Schema, with what says the faults of texts of a format."""
 
@@ -44,19 +67,24 @@ class Shape:
         self._validator = Draft202012Validator(schema, formats=known, validate_formats=True)
 
     def faults(self, where: str, value: object) -> list[str]:
-        """The faults of a value that stands at `where`."""
-        problems = self._validator.iter_errors(value)
-        return list(dict.fromkeys(fault for problem in problems for fault in self._sentences(where, problem)))
+        """The faults of a value that stands at `where`, as sentences."""
+        return [fault.after(f"{where}{fault.place}") for fault in self.problems(value)]
 
-    def _sentences(self, where: str, problem: ValidationError) -> Iterator[str]:
-        place, nodes = "/".join((where, *map(str, problem.instance_path))), list[Any]([self.schema])
+    def problems(self, value: object) -> list[ShapeFault]:
+        """The faults of a value."""
+        problems = self._validator.iter_errors(value)
+        return list(dict.fromkeys(fault for problem in problems for fault in self._faults(problem)))
+
+    def _faults(self, problem: ValidationError) -> Iterator[ShapeFault]:
+        place, nodes = "".join(f"/{step}" for step in problem.instance_path), list[Any]([self.schema])
         for step in problem.schema_path:
             nodes.append(nodes[-1][step])
         node, kind, told = nodes[-2], problem.kind.name, problem.kind.as_dict()
         fault = next(str(each["fault"]) for each in reversed(nodes) if isinstance(each, dict) and "fault" in each)
         if kind == "additionalProperties":
             known = ", ".join(sorted(node["properties"]))
-            yield from (f"{place} has an unknown field `{name}` (known: {known})." for name in told["unexpected"])
+            for name in told["unexpected"]:
+                yield ShapeFault(place, f"has an unknown field `{name}` (known: {known}).", unknown=name)
             return
         if kind == "format":
             fault = f": {self.formats[node['format']](str(problem.instance))}"
@@ -64,7 +92,7 @@ class Shape:
             place = f"{place}/{told['error'].instance}"
         elif kind == "required" and "properties" in node:
             place, fault = f"{place}/{told['property']}", node["properties"][told["property"]]["fault"]
-        yield f"{place}{'' if fault[0] in ':/' else ' '}{fault}"
+        yield ShapeFault(place, fault)
 
 
 def _accepts(fault: Callable[[str], str]) -> Callable[[str], bool]:
@@ -160,3 +188,26 @@ def thing_schema(names: Iterable[str], wanted: Iterable[str], *rules: Schema, op
     either_way = rule(fault, if_=ABSENT, then={"not": {"anyOf": named}}, else_={"anyOf": named})
     given = dict.fromkeys([*values, *optional], EXPRESSION)
     return object_schema(dict.fromkeys(names, EXPRESSION), {**given, "expect": EXPECT}, either_way, *rules)
+
+
+def member(schema: Schema, title: str, description: str = "", *, default: Any = None, is_rare: bool = False) -> Schema:
+    """A member of a system's settings, with its label, its hint and its default in a form; a rare one is folded."""
+    found = {**schema, "title": title}
+    found |= {"description": description} if description else {}
+    found |= {"default": default} if default is not None else {}
+    return found | ({"is_rare": True} if is_rare else {})
+
+
+TEXT: Final[Schema] = {"type": "string", "minLength": 1, "fault": "must be a text."}
+NAMES: Final[Schema] = {"type": "array", "items": TEXT, "fault": "must be a list of names."}
+CONSISTENCY: Final[Schema] = member(
+    {"enum": [str(each) for each in Consistency], "fault": f"must be one of {', '.join(Consistency)}."},
+    "Its relation to the last committed write",
+    "Only PRIMARY and STRONG settle anything. Left out, it is what the check itself can tell.",
+    is_rare=True,
+)
+
+
+def readable(what: str) -> Schema:
+    """The setting that lists what may be read."""
+    return member(NAMES, f"{what} that may be read", "One on each line. Left out, all that the credential can read.")

@@ -58,6 +58,7 @@ class TicketCheck(lookups.LookupCheck):
     """The check of pattern `crm_ticketing`."""
 
     pattern = "crm_ticketing"
+    settings = {**fetching.SITE, "kinds": shapes.readable("Classes of items")}
     part = shapes.object_schema(
         {},
         {

@@ -34,7 +34,7 @@ from psycopg import sql
 from reviews.checks import lookups, postgres, shapes
 from reviews.checks.interface import CheckFailed, Consistency, ReadEffect, Reading, SystemAccess
 from reviews.checks.limits import bounded_read
-from reviews.checks.postgres import COLUMN, TABLE, Row
+from reviews.checks.postgres import ADDRESS, COLUMN, TABLE, Row
 from reviews.reconciliation.rules.reading import NOT_FRESH
 
 MAX_ROWS = 100
@@ -71,6 +71,13 @@ class VectorSearchCheck(lookups.LookupCheck):
     """The check of pattern `vector_search`."""
 
     pattern = "vector_search"
+    settings = {
+        **ADDRESS,
+        "tables": shapes.readable("Tables"),
+        "scope_setting": shapes.member(
+            shapes.TEXT, "Setting that holds the scope of a reader", "Such as app.audience, where rows have readers."
+        ),
+    }
     part = shapes.object_schema(
         _PLACE,
         {

@@ -43,6 +43,14 @@ FAULTS = """() => {
       if (box.width && (box.right > wide + 1 || box.left < -1)) faults.push(`leaves the screen: ${name(one)}`);
     }
   }
+  const drawn = document.createElement("canvas").getContext("2d");
+  for (const one of document.querySelectorAll("input[placeholder]")) {
+    if (!seen(one) || one.value) continue;
+    const style = getComputedStyle(one);
+    drawn.font = style.font;
+    const room = one.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
+    if (drawn.measureText(one.placeholder).width > room + 1) faults.push(`cut off: ${one.placeholder}`);
+  }
   const bars = ".rail, .topbar, .bar, .arrivals, .inspector";
   for (const one of document.querySelectorAll("main :is(a, button, input, select, textarea, summary)")) {
     if (!seen(one) || one.closest(".visually-hidden, .skip") || one.closest(bars)) continue;

@@ -118,7 +118,7 @@ OPERATIONS: Final = _rows(
         "oper operator administrator": """
             agents_register_agent agents_revoke_agent registry_register_contract systems_register_system
             approvals_freeze releases_draft releases_draft_contract
-            releases_run_gates metrics_alerts_make_rule metrics_alerts_change_rule
+            systems_get_pattern releases_run_gates metrics_alerts_make_rule metrics_alerts_change_rule
             metrics_alerts_end_rule costs_set_price costs_end_price costs_set_budget costs_end_budget""",
         "oper administrator": """
             registry_set_policy systems_create_hook systems_rotate_hook systems_revoke_hook notices_get_channels

@@ -101,6 +101,7 @@ def spend(shop: Workshop, clock: Clock) -> list[Sent]:
 
 
 def register(shop: Workshop) -> None:
+    shop.operator_key.get("/system-patterns/databases")
     shop.operator_key.post("/systems", {"name": "shop", "pattern": "databases"})
     answer_for(shop)
     wait_for_a_second_person(shop)

@@ -28,7 +28,7 @@ from psycopg import errors, sql
 from reviews.checks import lookups, shapes
 from reviews.checks.interface import CheckFailed, Consistency, ReadEffect, Reading, SystemAccess
 from reviews.checks.limits import bounded_read
-from reviews.checks.postgres import Row, check_failure, primary_status, read_only_connection
+from reviews.checks.postgres import ADDRESS, Row, check_failure, primary_status, read_only_connection
 from reviews.reconciliation.rules.reading import NOT_FRESH
 
 _FIELDS: dict[str, Any] = {"as_asked": {"type": "integer"}, "found": {"type": "integer"}}
@@ -39,6 +39,7 @@ class DatabaseChangeCheck(lookups.LookupCheck):
     """The check of pattern `database_changes`."""
 
     pattern = "database_changes"
+    settings = {**ADDRESS, "tables": shapes.readable("Tables")}
     fields = _FIELDS
     part = shapes.reads_schema(
         ("rows", "objects"),

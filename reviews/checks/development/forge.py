@@ -40,6 +40,11 @@ class ForgeCheck(lookups.LookupCheck):
     """The check of pattern `forge`."""
 
     pattern = "forge"
+    settings = {
+        **fetching.SITE,
+        "repositories": shapes.readable("Repositories"),
+        "forge": shapes.member(shapes.TEXT, "Host of the forge", "Where the address of its API does not tell it."),
+    }
     fields = _FIELDS
     part = shapes.reads_schema(("merge", "release"))
 

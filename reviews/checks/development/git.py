@@ -34,6 +34,7 @@ class GitCheck(lookups.LookupCheck):
     """The check of pattern `git`."""
 
     pattern = "git"
+    settings = {**fetching.SITE, "repositories": shapes.readable("Repositories")}
     fields = _FIELDS
     part = shapes.thing_schema(("repository", "ref"), ("commit",))
     needs = {

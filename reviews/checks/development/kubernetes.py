@@ -46,6 +46,7 @@ class KubernetesCheck(lookups.LookupCheck):
     """The check of pattern `kubernetes`."""
 
     pattern = "kubernetes"
+    settings = {**fetching.SITE, "namespaces": shapes.readable("Namespaces")}
     fields = _FIELDS
     part = shapes.thing_schema(
         _NAMES,

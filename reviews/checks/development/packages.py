@@ -41,6 +41,7 @@ class PackageCheck(lookups.LookupCheck):
     """The check of pattern `packages`."""
 
     pattern = "packages"
+    settings = {**fetching.SITE, "projects": shapes.readable("Projects")}
     fields = _FIELDS
     part = shapes.thing_schema(("project", "filename"), ("sha256",))
     needs = {

@@ -33,7 +33,7 @@ from psycopg import sql
 from reviews.checks import fetching, lookups, shapes
 from reviews.checks.interface import CheckFailed, Consistency, ReadEffect, Reading, SystemAccess
 from reviews.checks.limits import bounded_read
-from reviews.checks.postgres import check_failure, primary_status, read_only_connection
+from reviews.checks.postgres import ADDRESS, check_failure, primary_status, read_only_connection
 
 _FIELDS: dict[str, Any] = {
     **{name: {"type": "string"} for name in ("place", "lineage")},
@@ -46,6 +46,7 @@ class TerraformCheck(lookups.LookupCheck):
     """The check of pattern `terraform`."""
 
     pattern = "terraform"
+    settings = {**ADDRESS, **fetching.SITE, "states": shapes.readable("States")}
     fields = _FIELDS
     part = shapes.reads_schema(("state",))
 

@@ -18,16 +18,43 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
 from ledger.record.rules.refusals import Refused
+from reviews.checks.shapes import Shape, member, object_schema
 
 TOLERANCE = timedelta(minutes=5)
 PREFIX = "whsec_"
 _KEY_BYTES = (24, 64)
-_POINTER = re.compile(r"(?:/(?:[^~/{}]|~[01])*)+")
+_POINTER = r"(?:/(?:[^~/{}]|~[01])*)+"
 _PLACE = re.compile(r"\{([^{}]*)\}")
-_NAMES = ("action_id", "idempotency_key", "target")
+MAPPING: Final = Shape(
+    object_schema(
+        {},
+        {
+            **{
+                name: member(
+                    {
+                        "type": "string",
+                        "pattern": f"^{_POINTER}$",
+                        "fault": "must be a JSON Pointer, such as /data/id.",
+                    },
+                    label,
+                )
+                for name, label in (("action_id", "Place of the action's id"), ("idempotency_key", "Place of its key"))
+            },
+            "target": member(
+                {
+                    "type": "string",
+                    "pattern": f"^(?:[^{{}}]|\\{{{_POINTER}\\}})*\\{{{_POINTER}\\}}[^{{}}]*$",
+                    "fault": "must hold at least one JSON Pointer in braces, such as charge/{/data/charge}.",
+                },
+                "Its target",
+            ),
+        },
+    )
+)
+"""The settings that say where a webhook's body names an action."""
 _LONGEST = 512
 
 
@@ -99,31 +126,13 @@ def parse_mapping(settings: Mapping[str, Any]) -> dict[str, str]:
     3).
     """
     given = settings.get("webhook", {})
-    if not isinstance(given, Mapping):
-        raise BadMapping("The webhook mapping is an object.")
     faults = [
-        {"path": f"/settings/webhook/{name}", "code": "MAPPING", "detail": fault}
-        for name, text in given.items()
-        if (fault := _fault(name, text))
+        {"path": f"/settings/webhook{fault.pointer}", "code": "MAPPING", "detail": fault.sentence("webhook")}
+        for fault in MAPPING.problems(given)
     ]
     if faults:
         raise BadMapping(faults[0]["detail"], errors=faults)
     return dict(given)
-
-
-def _fault(name: str, text: Any) -> str:
-    if name not in _NAMES:
-        return f"A webhook names an action by {', '.join(_NAMES)}, not by {name}."
-    if not isinstance(text, str) or not text:
-        return f"{name} is text."
-    pointers = _PLACE.findall(text) if name == "target" else [text]
-    if not pointers or not all(_POINTER.fullmatch(pointer) for pointer in pointers):
-        return (
-            f"{name} must be a JSON Pointer, such as /data/id."
-            if name != "target"
-            else ("target holds at least one JSON Pointer in braces, such as charge/{/data/charge}.")
-        )
-    return ""
 
 
 def named_identifiers(mapping: Mapping[str, str], document: object) -> dict[str, str]:

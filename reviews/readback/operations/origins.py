@@ -18,6 +18,7 @@ from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.rules.contract import Verification
 from ledger.record.rules.canonical import canonical
 from reviews.checks.interface import SystemAccess
+from reviews.checks.settings import PARTS
 from reviews.readback.operations.plans import access_to
 from reviews.readback.rules import addresses
 from reviews.reconciliation.rules.independence import SELF_NAMING, address_fault
@@ -99,11 +100,8 @@ def _resolve(host: str, port: int | None) -> Iterator[str]:
         yield f"{HERE if addresses.is_loopback(str(address[0])) else address[0]}:{at}"
 
 
-_PARTS = ("dbname", "database", "bucket", "account", "project", "repository", "namespace", "collection", "mailbox")
-
-
 def _part(given: Mapping[str, Any]) -> str:
     """Return the part of a server that is queried, if settings or credential name one."""
     if given.get("root"):
         return os.path.realpath(str(given["root"]))
-    return "/".join(f"{name}={given[name]}" for name in _PARTS if given.get(name))
+    return "/".join(f"{name}={given[name]}" for name in PARTS if given.get(name))

@@ -16,24 +16,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
 from ledger.catalogue.rules.effects import SideEffectClass
 from ledger.catalogue.rules.policies import ReadingBudget
 from ledger.record.rules.refusals import Refused
+from reviews.checks.shapes import Shape, member, number_schema, object_schema
 
 _BURST_S = 1.0
-_MOST = {
-    "concurrency": 64,
-    "reads_per_minute": 600_000,
-    "failures": 1000,
-    "cooldown_s": 3600,
-    "longest_cooldown_s": 86_400,
-    "incident_after_s": 86_400,
-    "incident_actions": 1_000_000,
-}
 
 
 class BadLimits(Refused):
@@ -56,29 +48,41 @@ class SystemLimits:
     incident_actions: int = 10
 
 
-NAMES: tuple[str, ...] = tuple(field.name for field in fields(SystemLimits))
+_LIMITS: Final = {
+    "concurrency": ("Concurrent reads", 64),
+    "reads_per_minute": ("Reads per minute", 600_000),
+    "failures": ("Failures until marked down", 1000),
+    "cooldown_s": ("First retry after, seconds", 3600),
+    "longest_cooldown_s": ("Longest retry interval, seconds", 86_400),
+    "incident_after_s": ("Incident after, seconds", 86_400),
+    "incident_actions": ("Incident at unverified actions", 1_000_000),
+}
+LABELS: Final = {name: label for name, (label, _) in _LIMITS.items()}
+SHAPE: Final = Shape(
+    object_schema(
+        {},
+        {
+            name: member(number_schema(1, most), label, default=getattr(SystemLimits, name))
+            for name, (label, most) in _LIMITS.items()
+        },
+    )
+)
+"""The limits as settings: each has a largest value and a default."""
 
 
 def limits_of(settings: Mapping[str, Any]) -> SystemLimits:
     """Return the limits in a system's settings; raise `BadLimits` with their faults."""
     given = settings.get("limits", {})
-    faults = [{"path": f"/settings/limits{path}", "code": "LIMIT", "detail": detail} for path, detail in _faults(given)]
+    faults = [
+        {"path": f"/settings/limits{fault.pointer}", "code": "LIMIT", "detail": fault.sentence("limits")}
+        for fault in SHAPE.problems(given)
+    ]
+    if not faults and SystemLimits(**given).longest_cooldown_s < SystemLimits(**given).cooldown_s:
+        detail = "longest_cooldown_s must not be shorter than cooldown_s."
+        faults = [{"path": "/settings/limits/longest_cooldown_s", "code": "LIMIT", "detail": detail}]
     if faults:
         raise BadLimits(faults[0]["detail"], errors=faults)
     return SystemLimits(**given)
-
-
-def _faults(given: Any) -> list[tuple[str, str]]:
-    if not isinstance(given, Mapping):
-        return [("", "The limits of a system are an object.")]
-    found = [(f"/{name}", f"There is no limit named {name}.") for name in given if name not in NAMES]
-    for name, most in _MOST.items():
-        value = given.get(name, 1)
-        if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
-            found.append((f"/{name}", f"{name} must be a whole number from 1 to {most}."))
-    if not found and SystemLimits(**given).longest_cooldown_s < SystemLimits(**given).cooldown_s:
-        found.append(("/longest_cooldown_s", "longest_cooldown_s must not be shorter than cooldown_s."))
-    return found
 
 
 def readings_within_rate(*, reads_per_minute: int, paid_until: datetime | None, at: datetime) -> int:

@@ -22,7 +22,7 @@ def test_given_limits_replace_the_defaults():
     ("given", "path", "said"),
     [
         ([], "/settings/limits", "an object"),
-        ({"concurency": 2}, "/settings/limits/concurency", "no limit named concurency"),
+        ({"concurency": 2}, "/settings/limits/concurency", "unknown field `concurency`"),
         ({"concurrency": 0}, "/settings/limits/concurrency", "from 1 to 64"),
         ({"concurrency": True}, "/settings/limits/concurrency", "whole number"),
         ({"reads_per_minute": "60"}, "/settings/limits/reads_per_minute", "whole number"),
