@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
@@ -44,7 +44,8 @@ from ledger.actions.queries import actions
 from ledger.catalogue.rules.money import amount_of
 from ledger.catalogue.rules.targets import target_text
 from ledger.record.queries import events as queries
-from ledger.record.rules.outcomes import outcome_of
+from ledger.record.rules.event_kinds import EVENT_KINDS
+from ledger.record.rules.outcomes import Outcome, outcome_of
 from reviews import queries as after
 from reviews.cases.operations import cases
 from reviews.tracing import queries as tracing
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from ledger.models import Action
 
 PAGE = 50
+MOST_COUNTED = 1000
 ACTIONS_LIST = ListPage(
     "actions",
     tuple(ActionFilter.base_fields),
@@ -104,9 +106,21 @@ def list_actions(request: TenantRequest) -> HttpResponse:
         "turn_word": "newest first" if sort == "oldest" else "oldest first",
         **pager_context(request, ACTIONS_LIST, found, PAGE, place="before"),
         "empty": "No action matches" if wanted else "No actions yet",
+        "answer": _waiting_sentence(request) if not wanted and before is None else "",
         **list_context(request, ACTIONS_LIST, sort=sort),
     }
     return render(request, "actions/_list.html" if request.htmx else "actions/list.html", context)
+
+
+def _waiting_sentence(request: TenantRequest) -> str:
+    """How many of the actions of the last 24 hours wait for a person."""
+    counted = actions.count_outcomes(request.tenant.id, since=request.as_of - timedelta(days=1), most=MOST_COUNTED)
+    made, waits = counted.total(), counted[Outcome.WAITING_FOR_APPROVAL] + counted[Outcome.NEEDS_REVIEW]
+    if not made:
+        return "No action was proposed in the last 24 hours."
+    newest = f"the newest {made:,} actions" if made == MOST_COUNTED else f"{made:,} action{'s' if made > 1 else ''}"
+    verb = "waits" if waits == 1 else "wait"
+    return f"{f'{waits:,}' if waits else 'None'} of {newest} of the last 24 hours {verb} for a person."
 
 
 def _sort(query: QueryDict, wanted: Mapping[str, Any]) -> str:
@@ -181,6 +195,7 @@ def show_entry(request: TenantRequest, action_id: UUID, seq: int) -> HttpRespons
         "title": action_title(found.operation_kind, found.target, parse_arguments(payload_of(found))),
         "event": event,
         "word": labels.event_label(event.kind),
+        "meaning": EVENT_KINDS[event.kind].meaning if event.kind in EVENT_KINDS else "",
         "actor": actor_names(request.tenant.id).get(event.actor_id, event.actor_kind),
         "proof": (proof := proof_panel(request.tenant.slug, request.tenant.id, event)),
         "place": proof["place"] if proof else None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID, uuid5
@@ -191,12 +192,23 @@ def sightings(request: TenantRequest) -> HttpResponse:
         "tabs": audit_tabs(request, "sightings"),
         "filters": filters,
         "rows": _sightings(request, found[:PAGE], called),
+        "answer": _readers_sentence(request, found[:PAGE]) if not filters.changed_data and not _cursor(request) else "",
         **list_context(request, SIGHTINGS_LIST),
         "older": _address(request, str(found[PAGE - 1].id)) if len(found) > PAGE else "",
         "newest": _address(request, "") if _cursor(request) else "",
         "empty": "No matching access" if filters.changed_data else "No access yet",
     }
     return render(request, "audit/_sightings.html" if request.htmx else "audit/sightings.html", context)
+
+
+def _readers_sentence(request: TenantRequest, newest: Sequence[Any]) -> str:
+    """How many people opened a page about something in the last 24 hours, as far as the first page tells."""
+    since = request.as_of - timedelta(days=1)
+    recent = [each for each in newest if each.at >= since]
+    people = len({each.actor_id for each in recent})
+    least = "At least " if len(recent) == PAGE else ""
+    said = f"{least}{people} {'person' if people == 1 else 'people'}" if people else "Nobody"
+    return f"{said} opened a page about something in the last 24 hours."
 
 
 @in_tenant()

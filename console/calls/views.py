@@ -121,10 +121,24 @@ def list_calls(request: TenantRequest) -> HttpResponse:
         "filters": form,
         "kept": {"period": over.name},
         "calls": [_call(request, each) for each in found[:PAGE]],
+        "answer": _blocked_sentence(request, over) if not form.changed_data else "",
         **pager_context(request, CALLS_LIST, found, PAGE, place="before"),
         **list_context(request, CALLS_LIST),
     }
     return render(request, "calls/_list.html" if request.htmx else "calls/list.html", context)
+
+
+def _blocked_sentence(request: TenantRequest, over: Period) -> str:
+    """How many calls of the period were blocked."""
+    made = gate_queries.call_tally(request.tenant.id, since=over.since, until=over.until)
+    return _share_sentence(made.made - made.accepted, made.made, over, ("was blocked", "were blocked"))
+
+
+def _share_sentence(some: int, made: int, over: Period, told: tuple[str, str]) -> str:
+    if not made:
+        return f"No call was made in the last {over.word}."
+    of = f"the newest {made:,} calls" if made >= gate_queries.MOST_CALLS else f"{made:,} call{'s' if made > 1 else ''}"
+    return f"{f'{some:,}' if some else 'None'} of {of} of the last {over.word} {told[some != 1 and made != 1]}."
 
 
 def exported_rows(request: TenantRequest) -> list[Any]:
@@ -162,6 +176,7 @@ def hallucinations(request: TenantRequest) -> HttpResponse:
         "periods": calls_context.period_tabs(request.path, request.GET.dict(), over),
         "period": over,
         "tally": now,
+        "answer": _share_sentence(now.phantom, now.made, over, ("names an unknown tool", "name an unknown tool")),
         "figures": _compare_figures(now, earlier, slug, over),
         "chart": calls_context.rate_charts(made, over),
         "checklist": acceptance.CHECKLIST,

@@ -57,6 +57,7 @@ def list_contracts(request: TenantRequest) -> HttpResponse:
         "here": "contracts",
         "may_register": bool(MAY_TRY & request.caller.roles),
         "contracts": CONTRACTS.rows_of(request, found),
+        "in_force": len(catalogue_queries.tool_names(request.tenant.id)),
         **frame,
     }
     return render(request, "contracts/_list.html" if request.htmx else "contracts/list.html", context)

@@ -68,6 +68,7 @@ def _page(request: TenantRequest, form: ExportForm, status: int = 200) -> HttpRe
             for shown in EXPORTS.rows_of(request, found)
         ],
         **frame,
+        "running": sum(each.state == "REQUESTED" for each in found),
         "may_export": "compliance" in request.caller.roles,
         "action": reverse("export-start", args=[request.tenant.slug]),
     }

@@ -59,6 +59,7 @@ def list_releases(request: TenantRequest) -> HttpResponse:
             for shown in RELEASES.rows_of(request, found)
         ],
         **frame,
+        "on_the_way": sum(row.state in OPEN_STATES for row in found),
         "kinds": list(KIND_NAMES.items()),
         "may_draft": _may(request),
     }

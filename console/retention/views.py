@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 from uuid import UUID
@@ -49,12 +49,14 @@ def _page(
     **ids: Any,
 ) -> HttpResponse:
     policy = queries.policy(request.tenant.id)
+    holds, erasures = lists.HOLDS.rows(request, SHOWN), lists.ERASURES.rows(request, SHOWN)
     context = {
         "here": "audit",
         "tabs": audit_tabs(request, "holds"),
-        "holds": lists.HOLDS.rows(request, SHOWN),
+        "holds": holds,
         "lifted": lists.HOLDS.rows(request, 5, lifted=True),
-        "erasures": lists.ERASURES.rows(request, SHOWN),
+        "erasures": erasures,
+        "answer": _waiting_sentence(holds, erasures),
         "policy": policy,
         "policies": lists.POLICIES.rows(request, 5),
         "forms": {
@@ -70,6 +72,15 @@ def _page(
         "erasures_export": export_address(request, lists.ERASURES),
     }
     return render(request, "retention/_page.html" if request.htmx else "retention/page.html", context, status=status)
+
+
+def _waiting_sentence(holds: Sequence[Mapping[str, Any]], erasures: Sequence[Mapping[str, Any]]) -> str:
+    """The erasures that wait for a second person, and the holds that may block one."""
+    waits = sum(each["row"].state == "REQUESTED" for each in erasures)
+    asked = f"{waits or 'No'} erasure{' waits' if waits == 1 else 's wait' if waits else ' waits'} for a second person"
+    more = " or more" if len(holds) == SHOWN else ""
+    held = f"{len(holds) or 'no'}{more} legal hold{'s are' if len(holds) > 1 else ' is'} in force"
+    return f"{asked}; {held}."
 
 
 @in_tenant("compliance")

@@ -24,4 +24,5 @@ def page(request: TenantRequest) -> HttpResponse:
         return redirect(groups[0].items[0].href)
     in_palette = request.htmx.target == "palette-found"
     context = {"typed": typed, "in_palette": in_palette, "pages": pages_named(request, typed), "groups": groups}
+    context["found"] = sum(len(each.items) for each in groups)
     return render(request, "search/_results.html" if request.htmx else "search/page.html", context)

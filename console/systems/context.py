@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -74,6 +75,24 @@ def all_systems(tenant_id: UUID, *, at: datetime) -> list[SystemStatus]:
         )
         for row in rows
     ]
+
+
+def standing_sentence(seen: Sequence[SystemStatus]) -> str:
+    """Which systems do not answer, and how many actions wait to be read back."""
+    if not seen:
+        return "No system of record is registered: nothing can be verified."
+    down = [each.name for each in seen if each.standing is not CircuitState.CLOSED]
+    read = sum(each.health.last_read_at is not None for each in seen)
+    waiting = sum(each.debt.waiting for each in seen)
+    if down:
+        first = f"{' and '.join(', '.join(down).rsplit(', ', 1))} {'does' if len(down) == 1 else 'do'} not answer."
+    elif read == len(seen):
+        first = "Every system answers."
+    else:
+        of = f"{len(seen)} system{'s' if len(seen) > 1 else ''}"
+        first = f"{read or 'None'} of {of} {'has' if read < 2 else 'have'} been read; no reading fails."
+    rest = f" {waiting:,} action{' waits' if waiting == 1 else 's wait'} to be verified." if waiting else ""
+    return first + (rest or " No action waits to be verified.")
 
 
 def contracts_by_system(tenant: Tenant) -> dict[str, list[dict[str, Any]]]:

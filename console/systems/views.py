@@ -52,7 +52,7 @@ def _page(
     status: int = 200,
 ) -> HttpResponse:
     tenant = request.tenant
-    resting = systems_context.contracts_by_system(tenant)
+    resting, seen = systems_context.contracts_by_system(tenant), SYSTEMS.rows(request)
     context = {
         "here": "systems",
         "systems": [
@@ -62,8 +62,9 @@ def _page(
                 "credential": systems_context.credential_status(tenant, each) if _may_test(request) else None,
                 "trial": trial if trial is not None and trial.system_id == each.id else None,
             }
-            for each in SYSTEMS.rows(request)
+            for each in seen
         ],
+        "answer": systems_context.standing_sentence(seen),
         **list_context(request, SYSTEMS),
         "may_test": _may_test(request),
         "spending": systems_context.verification_spending(tenant.id, at=request.as_of),

@@ -46,7 +46,7 @@ FORMS_FILES_AND_NEWER = """
     target-read audit-objects event-export-start event-export-stop
     event-export-test notice-device-add notice-device-remove notice-channel-test
     system-register person-search-start person-search
-    executors executor machine-key event-export"""
+    executor machine-key"""
 NOT_LOOKED_AT = frozenset(FORMS_FILES_AND_NEWER.split())
 
 
@@ -128,6 +128,8 @@ def paths(site):
         ("me", "me"),
         ("notices", "notices"),
         ("notice-channels", "notices/channels"),
+        ("event-export", "event-export"),
+        ("executors", "executors"),
     ]
 
 

@@ -68,6 +68,7 @@ def _all(request: TenantRequest) -> HttpResponse:
         "here": "cases",
         "tabs": queue_tabs(request, "batches"),
         "batches": [_row(request, each, progress[each.id], called) for each in found],
+        "running": sum(each.ended_at is None for each in found),
         "empty": "No batch yet",
     }
     return render(request, "batches/_list.html" if request.htmx else "batches/list.html", context)

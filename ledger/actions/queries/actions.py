@@ -532,14 +532,14 @@ def idempotencies(tenant_id: UUID, action_ids: list[UUID]) -> dict[UUID, Idempot
     return {each.action_id: each for each in found}
 
 
-def count_outcomes(tenant_id: UUID, *, since: datetime) -> Counter[Outcome]:
-    """Count the actions proposed since a moment by outcome."""
+def count_outcomes(tenant_id: UUID, *, since: datetime, most: int | None = None) -> Counter[Outcome]:
+    """Count the actions proposed since a moment by outcome, all or the newest ones."""
     rows = execute(
         "SELECT state, reached_by, side_effect_class, discrepancy,"
         " CASE WHEN approval_id IS NOT NULL THEN tenant_id END, contradicted, reversed, count(*)"
-        " FROM ledger_action WHERE tenant_id = $1 AND id >= $2"
+        " FROM (SELECT * FROM ledger_action WHERE tenant_id = $1 AND id >= $2 ORDER BY id DESC LIMIT $3) AS made"
         " GROUP BY 1, 2, 3, 4, 5, 6, 7",
-        *(tenant_id, lower_bound(since)),
+        *(tenant_id, lower_bound(since), most),
     )
     names = ("state", "reached_by", "side_effect_class", "discrepancy", "approval_id", "contradicted", "reversed")
     counted: Counter[Outcome] = Counter()

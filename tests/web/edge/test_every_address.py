@@ -187,6 +187,7 @@ ASKED_BEFORE = {
     "handoffs_get_schema": "a kind of document, which every tenant has of itself",
     "handoffs_export_table": "a kind of document, which every tenant has of itself",
     "handoffs_export_lines": "a kind of document, which every tenant has of itself",
+    "systems_get_pattern": "a kind of system, which every installation has",
     "ledger_entries": "a place in one's own log, which is not signed yet",
     "ledger_tile": "a place in one's own log, which is not signed yet",
     "execution_start": "the proof of possession, which fits no second request",
