@@ -104,7 +104,8 @@ def _scenes(
 def _approval_of(tenant_id: UUID, event: Event, detail: dict[str, Any]) -> UUID | None:
     if event.subject_kind == "approval":
         return UUID(str(event.subject_id))
-    named = detail.get("approval_id")
+    # A time-boxed pass names the request from which it was given; a notice of it leads to the pass.
+    named = detail.get("approval_id") if event.subject_kind != "standing_approval" else None
     return UUID(str(named)) if named else None
 
 

@@ -119,6 +119,16 @@ TITLES: Final[dict[str, tuple[str, str, str]]] = {
         "Standing approval requires a second person",
         "Nothing passes under it before that.",
     ),
+    Occasion.TIME_BOXED_PASS_GIVEN: (
+        "A time-boxed pass was given",
+        "A time-boxed pass was given",
+        "Calls of one exact shape pass without a vote until it ends. Its page says which, and revokes it.",
+    ),
+    Occasion.TIME_BOXED_PASS_REVOKED: (
+        "A time-boxed pass was revoked",
+        "A time-boxed pass was revoked",
+        "Nothing passes under it any more, and what has not started needs a vote.",
+    ),
     Occasion.RELEASE_WAITS: (
         "Release requires a second approver",
         "Release requires a second approver",

@@ -102,6 +102,10 @@ def _operators(tenant_id: UUID, scene: EventContext, people: TenantPeople) -> se
     return {actor for actor, each in people.members.items() if each.is_operator}
 
 
+def _reviewers_and_operators(tenant_id: UUID, scene: EventContext, people: TenantPeople) -> set[UUID]:
+    return {actor for actor, each in people.members.items() if {"reviewer", "operator"} & roles_of(each)}
+
+
 def _seconds(tenant_id: UUID, scene: EventContext, people: TenantPeople) -> set[UUID]:
     """The people who may confirm a proposal; none for requests of a retention policy, which two people agreed to."""
     if scene.detail.get("retention"):
@@ -139,6 +143,7 @@ _WANTED = {
     Audience.INVOLVED: _participants,
     Audience.EVERYBODY: _everybody,
     Audience.OPERATORS: _operators,
+    Audience.STOPPERS: _reviewers_and_operators,
     Audience.SECONDS: _seconds,
     Audience.REQUESTER: _requester,
 }

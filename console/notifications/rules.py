@@ -50,6 +50,8 @@ class Occasion(StrEnum):
     BUDGET_PASSED = "budget_passed"
     STANDING_APPROVAL_PAUSED = "standing_approval_paused"
     STANDING_APPROVAL_WAITS = "standing_approval_waits"
+    TIME_BOXED_PASS_GIVEN = "time_boxed_pass_given"
+    TIME_BOXED_PASS_REVOKED = "time_boxed_pass_revoked"
     RELEASE_WAITS = "release_waits"
     INCIDENT_OPENED = "incident_opened"
     SYSTEM_DOWN = "system_down"
@@ -70,6 +72,7 @@ class Audience(StrEnum):
     INVOLVED = "involved"  # who has voted, claimed or written about it
     EVERYBODY = "everybody"
     OPERATORS = "operators"
+    STOPPERS = "stoppers"  # reviewers and operators, any of whom may stop it
     SECONDS = "seconds"  # who may confirm it: another person than who proposed it and whom it is about
     REQUESTER = "requester"  # who asked for an export
 
@@ -110,6 +113,8 @@ AUDIENCES: Final[dict[Occasion, Audience]] = {
     Occasion.BUDGET_PASSED: Audience.ALARMED,
     Occasion.STANDING_APPROVAL_PAUSED: Audience.NAMED,
     Occasion.STANDING_APPROVAL_WAITS: Audience.SECONDS,
+    Occasion.TIME_BOXED_PASS_GIVEN: Audience.STOPPERS,
+    Occasion.TIME_BOXED_PASS_REVOKED: Audience.STOPPERS,
     Occasion.RELEASE_WAITS: Audience.SECONDS,
     Occasion.INCIDENT_OPENED: Audience.OPERATORS,
     Occasion.SYSTEM_DOWN: Audience.ALARMED,

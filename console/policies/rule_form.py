@@ -1,13 +1,13 @@
-"""A rule of an approval policy as a form: conditions that are picked, an outcome, and what it asks for.
+"""An entry of a policy as a form: a rule of an approval policy, or what lies outside an autonomy policy.
 
-The document is the only state: a rule is read from it, and written into it. What the form does not show of a rule that
-requires approval stays as it is in the document.
+Its conditions are picked. The document is the only state: an entry is read from it, and written into it. What the form
+does not show of an entry stays as it is in the document, except what only a rule that requires approval may have.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 from uuid import UUID
 
 from django import forms
@@ -49,8 +49,12 @@ def argument_types(tenant_id: UUID) -> dict[str, str]:
     return found
 
 
-class RuleForm(forms.Form):
-    """One rule: its name, its conditions, its outcome."""
+class EntryForm(forms.Form):
+    """One entry of a list in a policy: its name and its conditions."""
+
+    list_name: ClassVar[str]
+    """The member of the document that holds the list."""
+    rest_names: ClassVar[tuple[str, ...]]
 
     place = forms.IntegerField(required=False, min_value=0, max_value=199, widget=forms.HiddenInput())
     name = forms.RegexField(
@@ -61,16 +65,6 @@ class RuleForm(forms.Form):
     other = forms.CharField(
         required=False, max_length=2000, label="And this expression holds (CEL, optional)", strip=True
     )
-    outcome = forms.ChoiceField(label="Then", choices=list(OUTCOMES.items()))
-    reason = forms.CharField(required=False, max_length=300, label="If refused: the reason that the agent reads")
-    group = forms.CharField(required=False, max_length=64, label="If approval is required: from the group")
-    count = forms.IntegerField(required=False, min_value=1, max_value=20, label="Number of approvals")
-    step_up = forms.ChoiceField(
-        required=False,
-        label="Votes are signed by",
-        choices=[("", "as the policy says"), *((level, labels.SIGNATURES[level]) for level in "ABC")],
-    )
-
     prefix = "rule"
 
     def __init__(
@@ -103,13 +97,11 @@ class RuleForm(forms.Form):
     @property
     def rest(self) -> list[forms.BoundField]:
         """The other fields, in order."""
-        return [self[name] for name in ("other", "outcome", "reason", "group", "count", "step_up")]
+        return [self[name] for name in self.rest_names]
 
     def clean(self) -> dict[str, Any]:
         fields = super().clean() or self.cleaned_data
         self.comparisons = tuple(self._read_comparisons(fields))
-        if fields.get("outcome") == "hold" and bool(fields.get("group")) != bool(fields.get("count")):
-            self.add_error("count" if fields.get("group") else "group", "A group needs a number, and a number a group.")
         return fields
 
     def _read_comparisons(self, fields: Mapping[str, Any]) -> Iterator[Comparison]:
@@ -129,61 +121,129 @@ class RuleForm(forms.Form):
                 yield Comparison(name, comparison, value)
 
     def write_into(self, document: Mapping[str, Any]) -> dict[str, Any]:
-        """The document with this rule in its place, or at the end if it has none."""
-        rules, fields = list(document.get("rules", [])), self.cleaned_data
-        place = fields["place"] if fields["place"] is not None and fields["place"] < len(rules) else len(rules)
-        before = dict(rules[place]) if place < len(rules) else {}
-        rule = before | {"name": fields["name"], "outcome": fields["outcome"]}
-        condition = write_condition(self.comparisons, fields["other"])
-        _put(rule, "when", condition)
-        _put(rule, "reason", fields["reason"] if fields["outcome"] == "refuse" else "")
-        if fields["outcome"] == "hold":
-            _put(rule, "step_up", fields["step_up"])
-            _put(rule, "thresholds", _thresholds(before.get("thresholds", []), fields["group"], fields["count"]))
-        else:
-            rule = {name: value for name, value in rule.items() if name not in ONLY_OF_HOLDS}
-        return {**document, "rules": [*rules[:place], rule, *rules[place + 1 :]]}
+        """The document with this entry in its place, or at the end if it has none."""
+        entries, place = list(document.get(self.list_name, [])), self.cleaned_data["place"]
+        place = place if place is not None and place < len(entries) else len(entries)
+        entry = (dict(entries[place]) if place < len(entries) else {}) | {"name": self.cleaned_data["name"]}
+        _put(entry, "when", write_condition(self.comparisons, self.cleaned_data["other"]))
+        return {**document, self.list_name: [*entries[:place], self._complete(entry), *entries[place + 1 :]]}
+
+    def _complete(self, entry: dict[str, Any]) -> dict[str, Any]:
+        """The entry with what else was entered."""
+        raise NotImplementedError
 
 
-def read_rule(document: Mapping[str, Any], place: int, *, arguments: Mapping[str, str]) -> RuleForm:
-    """The form of the rule at this place of the document."""
-    rule = document["rules"][place]
-    shown: dict[str, Any] = {"place": place} | {name: rule.get(name, "") for name in ("name", "reason", "step_up")}
-    shown["outcome"] = rule.get("outcome", "hold")
-    first = (rule.get("thresholds") or [{}])[0]
+class RuleForm(EntryForm):
+    """One rule of an approval policy, with its outcome."""
+
+    list_name = "rules"
+    rest_names = ("other", "outcome", "reason", "group", "count", "step_up")
+    outcome = forms.ChoiceField(label="Then", choices=list(OUTCOMES.items()))
+    reason = forms.CharField(required=False, max_length=300, label="If refused: the reason that the agent reads")
+    group = forms.CharField(required=False, max_length=64, label="If approval is required: from the group")
+    count = forms.IntegerField(required=False, min_value=1, max_value=20, label="Number of approvals")
+    step_up = forms.ChoiceField(
+        required=False,
+        label="Votes are signed by",
+        choices=[("", "as the policy says"), *((level, labels.SIGNATURES[level]) for level in "ABC")],
+    )
+
+    def clean(self) -> dict[str, Any]:
+        fields = super().clean()
+        if fields.get("outcome") == "hold" and bool(fields.get("group")) != bool(fields.get("count")):
+            self.add_error("count" if fields.get("group") else "group", "A group needs a number, and a number a group.")
+        return fields
+
+    def _complete(self, entry: dict[str, Any]) -> dict[str, Any]:
+        fields = self.cleaned_data
+        entry["outcome"] = fields["outcome"]
+        _put(entry, "reason", fields["reason"] if fields["outcome"] == "refuse" else "")
+        if fields["outcome"] != "hold":
+            return {name: value for name, value in entry.items() if name not in ONLY_OF_HOLDS}
+        _put(entry, "step_up", fields["step_up"])
+        _put(entry, "thresholds", _thresholds(entry.get("thresholds", []), fields["group"], fields["count"]))
+        return entry
+
+
+class BoundaryForm(EntryForm):
+    """One entry of what an agent may not propose under an autonomy policy.
+
+    The agents, tools and classes to which an entry in the document is limited stay as they are there.
+    """
+
+    list_name = "outside"
+    rest_names = ("other", "reason")
+    reason = forms.CharField(required=False, max_length=300, label="The reason that the agent reads")
+
+    def clean(self) -> dict[str, Any]:
+        fields = super().clean()
+        if not self.errors and not self.comparisons and not fields.get("other") and fields.get("place") is None:
+            self.add_error("field0", "Pick at least one condition: without any, every call lies outside.")
+        return fields
+
+    def _complete(self, entry: dict[str, Any]) -> dict[str, Any]:
+        _put(entry, "reason", self.cleaned_data["reason"])
+        return entry
+
+
+FORMS: Final[Mapping[str, type[EntryForm]]] = {"approval": RuleForm, "autonomy": BoundaryForm}
+"""The kinds of policy whose entries can be picked."""
+
+
+def read_entry(kind: str, document: Mapping[str, Any], place: int, *, arguments: Mapping[str, str]) -> EntryForm:
+    """The form of the entry at this place of the document."""
+    form = FORMS[kind]
+    entry = document[form.list_name][place]
+    shown: dict[str, Any] = {"place": place} | {name: entry.get(name, "") for name in ("name", "reason", "step_up")}
+    shown["outcome"] = entry.get("outcome", "hold")
+    first = (entry.get("thresholds") or [{}])[0]
     shown |= {"group": first.get("group", ""), "count": first.get("count")}
-    comparisons = read_comparisons(rule["when"]) if "when" in rule else ()
+    comparisons = read_comparisons(entry["when"]) if "when" in entry else ()
     known = {*FIELDS, *arguments}
     if comparisons is None or len(comparisons) > MOST_PICKED or any(each.field not in known for each in comparisons):
-        shown["other"] = rule["when"]
+        shown["other"] = entry["when"]
         comparisons = ()
     for number, each in enumerate(comparisons):
         value = str(each.value).lower() if isinstance(each.value, bool) else each.value
         shown |= {f"field{number}": each.field, f"comparison{number}": each.comparison, f"value{number}": value}
-    return RuleForm(initial=shown, arguments=arguments)
+    return form(initial=shown, arguments=arguments)
 
 
-def change_rules(document: Mapping[str, Any], step: str, place: int) -> dict[str, Any]:
-    """The document without the rule at this place (`remove`), or with it one place earlier (`earlier`)."""
-    rules = list(document["rules"])
-    rule = rules.pop(place)
+def change_entries(kind: str, document: Mapping[str, Any], step: str, place: int) -> dict[str, Any]:
+    """The document without the entry at this place (`remove`), or with it one place earlier (`earlier`)."""
+    list_name = FORMS[kind].list_name
+    entries = list(document[list_name])
+    entry = entries.pop(place)
     if step == "earlier":
-        rules.insert(max(place - 1, 0), rule)
-    return {**document, "rules": rules}
+        entries.insert(max(place - 1, 0), entry)
+    return {**document, list_name: entries}
 
 
-def rule_lines(document: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Each rule of a document with its name, its condition in words and its outcome; nothing of what is no rule."""
-    rules = document.get("rules", [])
+def entry_lines(kind: str, document: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Each entry of a document with its name, its condition in words and what follows; nothing of what is no entry."""
+    entries = document.get(FORMS[kind].list_name, [])
     return [
-        {
-            "name": str(rule.get("name", "")),
-            "when": f"if {condition_sentence(rule['when'])}" if isinstance(rule.get("when"), str) else "for every call",
-            "outcome": OUTCOMES.get(rule.get("outcome", ""), "no outcome that is known"),
-        }
-        for rule in (rules if isinstance(rules, list) else [])
-        if isinstance(rule, Mapping)
+        {"name": str(entry.get("name", "")), "when": _condition_of(entry), "outcome": _outcome_of(kind, entry)}
+        for entry in (entries if isinstance(entries, list) else [])
+        if isinstance(entry, Mapping)
     ]
+
+
+def _condition_of(entry: Mapping[str, Any]) -> str:
+    scope = [
+        f"{word} {', '.join(map(str, entry[name]))}"
+        for name, word in (("agents", "by"), ("tools", "of"), ("classes", "of class"))
+        if isinstance(entry.get(name), list)
+    ]
+    said = " ".join(["for calls", *scope]) if scope else "for every call"
+    when = f"if {condition_sentence(entry['when'])}" if isinstance(entry.get("when"), str) else ""
+    return when if when and not scope else f"{said} {when}".strip()
+
+
+def _outcome_of(kind: str, entry: Mapping[str, Any]) -> str:
+    if kind == "autonomy":
+        return OUTCOMES["refuse"]
+    return OUTCOMES.get(entry.get("outcome", ""), "no outcome that is known")
 
 
 def _thresholds(before: list[Any], group: str, count: int | None) -> list[Any]:

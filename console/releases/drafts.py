@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from ledger.models import Release
 
 FIRST_KIND: Final = "verification"
-RULES_OF: Final = "approval"
-"""The kind of policy whose rules can be picked."""
 MOST_SHOWN: Final = 20
 _STEP = re.compile(r"(edit|remove|earlier):(\d{1,3})")
 
@@ -115,26 +113,23 @@ def _change_draft(request: TenantRequest, kind: str, step: str) -> HttpResponse:
     except Refused as refusal:
         return _draft_page(request, DraftForm(initial=typed), status=422, refusal=refusal)
     rule, status = None, 200
-    if kind == RULES_OF and step == "rule":
-        rule = _rule_form(request)
+    is_picked = kind in rule_form.FORMS
+    if is_picked and step == "rule":
+        rule = rule_form.FORMS[kind](request.POST, arguments=rule_form.argument_types(request.tenant.id))
         if rule.is_valid():
             typed["document"], rule = format_json(rule.write_into(document)), None
         else:
             status = 422
-    elif kind == RULES_OF and (match := _STEP.fullmatch(step)):
+    elif is_picked and (match := _STEP.fullmatch(step)):
         place = int(match[2])
-        if place >= len(document.get("rules", [])):
+        if place >= len(document.get(rule_form.FORMS[kind].list_name, [])):
             raise Http404
         if match[1] == "edit":
             arguments = rule_form.argument_types(request.tenant.id)
-            rule = rule_form.read_rule(document, place, arguments=arguments)
+            rule = rule_form.read_entry(kind, document, place, arguments=arguments)
         else:
-            typed["document"] = format_json(rule_form.change_rules(document, match[1], place))
+            typed["document"] = format_json(rule_form.change_entries(kind, document, match[1], place))
     return _draft_page(request, DraftForm(initial=typed), status=status, rule=rule, is_simulated=True)
-
-
-def _rule_form(request: TenantRequest) -> rule_form.RuleForm:
-    return rule_form.RuleForm(request.POST, arguments=rule_form.argument_types(request.tenant.id))
 
 
 # The page
@@ -146,7 +141,7 @@ def _draft_page(
     *,
     status: int = 200,
     refusal: Refused | None = None,
-    rule: rule_form.RuleForm | None = None,
+    rule: rule_form.EntryForm | None = None,
     is_simulated: bool = False,
 ) -> HttpResponse:
     kind, tool = form["kind"].value(), form["tool"].value() or ""
@@ -172,9 +167,9 @@ def _draft_page(
         "alone": release_steps.missing_people(request.tenant.id),
         **beside,
     }
-    if kind == RULES_OF:
+    if kind in rule_form.FORMS:
         arguments = rule_form.argument_types(request.tenant.id)
-        context["rule"] = rule or rule_form.RuleForm(arguments=arguments)
+        context["rule"] = rule or rule_form.FORMS[kind](arguments=arguments)
         context["is_edited"] = rule is not None and rule["place"].value() not in (None, "")
     return render(request, "releases/_draft.html" if request.htmx else "releases/draft.html", context, status=status)
 
@@ -187,7 +182,7 @@ def _read_beside(
         document = read(text)
         if not isinstance(document, dict):
             raise Refused("The document must be a JSON object.")
-        shown: dict[str, Any] = {"rules": rule_form.rule_lines(document) if kind == RULES_OF else []}
+        shown: dict[str, Any] = {"rules": rule_form.entry_lines(kind, document) if kind in rule_form.FORMS else []}
     except Refused as refusal:
         return {}, refusal
     # The version is entered beside the document, and may still be missing.

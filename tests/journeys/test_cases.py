@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
+import sys
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from importlib.resources import files
+from pathlib import Path
 
 import pytest
 
@@ -458,7 +462,7 @@ def _at(event):
 # The ten minutes of README.md
 
 
-def test_the_ten_minutes_of_the_readme_are_as_they_are_told(played: Played):
+def test_the_ten_minutes_of_the_readme_are_as_they_are_told(played: Played, tmp_path: Path):
     ground = played.ground
     steps, together = _ten_minutes()
     refund, deletion = (str(ground.send(name).action_id) for name in ("clean_refund", "document_delete"))
@@ -491,6 +495,7 @@ def test_the_ten_minutes_of_the_readme_are_as_they_are_told(played: Played):
     policy = ground.person("compliance").http.get("/t/example/ledger/verifier-policy")
     assert policy.is_success
     assert policy.text.startswith("# What example says its logs are signed with.")
+    _verify_export(steps[6], ground, policy.content, tmp_path)
 
     _check_words(together[0], ground, "reviewer", "approvals")
     _vote_together(ground, letters)
@@ -499,6 +504,25 @@ def test_the_ten_minutes_of_the_readme_are_as_they_are_told(played: Played):
     _check_words(together[1], ground, "reviewer", "me")
     _check_words(together[2], ground, "reviewer", "search?q=standing")
     _check_words(together[3], ground, "administrator", "releases", "people")
+
+
+def _verify_export(step: str, ground: Ground, policy: bytes, folder: Path) -> None:
+    """Make an export on its page, download it, and verify it by the command of the step, without the console."""
+    compliance, page = ground.person("compliance").http, "/t/example/audit/exports"
+    compliance.post(f"{page}/start", data={"format": "jsonl", "payloads": "on"})
+
+    def links() -> list[str]:
+        return re.findall(rf'href="({page}/[0-9a-f-]{{36}}/bundle)"', compliance.get(page).text)
+
+    ground.until(lambda: bool(links()), lambda: words(compliance.get(page).text))
+    (folder / "BUNDLE").write_bytes(compliance.get(links()[0]).content)
+    (folder / "FILE").write_bytes(policy)
+    shutil.copyfile(ROOT / re.findall(r"copy `([^`]+)`", step)[0], folder / "verify_bundle.py")
+    (command,) = re.findall(r"run `python ([^`]+)`", step)
+    told = subprocess.run(
+        [sys.executable, "-I", *command.split()], cwd=folder, env={}, capture_output=True, text=True, check=False
+    )
+    assert (told.returncode, told.stdout.splitlines()[-1:]) == (0, ["verified"]), told.stdout + told.stderr
 
 
 def _ten_minutes() -> tuple[dict[int, str], list[str]]:

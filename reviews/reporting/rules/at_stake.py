@@ -16,6 +16,9 @@ from typing import Any, Final
 from ledger.catalogue.rules.money import decimal_places, format_totals, to_decimal
 from reviews.reconciliation.rules.difference import amounts_of, effect_names, shown_rows
 
+_TOO_MUCH: Final = "{} too much"
+_TOO_LITTLE: Final = "{} too little"
+
 
 @dataclass(frozen=True)
 class MoneyDifference:
@@ -63,7 +66,7 @@ def describe_damage(findings: Mapping[str, Any], *, permitted: str) -> str:
     rows, currency = shown_rows(findings["readings"][0], name), difference.currency
     wanted, there = to_decimal(asked["amount"], currency), amounts_of(rows, asked) or []
     total = format_totals([(abs(difference.amount), currency)])
-    lead = f"{total} too {'much' if difference.amount > 0 else 'little'}"
+    lead = (_TOO_MUCH if difference.amount > 0 else _TOO_LITTLE).format(total)
     effect, names = name.replace("_", " "), effect_names(name, rows)
     request = f"{_figure(wanted, currency)} was {permitted}"
     if not rows:
@@ -80,9 +83,6 @@ def _figure(amount: Decimal | None, currency: str) -> str:
     return f"{amount:,.{decimal_places(currency)}f}"
 
 
-_PARTS: Final = ("{} more than requested", "{} less than requested", "{} requested, outcome not known")
-
-
 def describe_stake(cases: Iterable[tuple[Mapping[str, Any], MoneyDifference | None]]) -> str:
     """Describe the money at stake in cases, from each one's request and difference; empty if there is none."""
     more, less, unknown = list[MoneyDifference](), list[MoneyDifference](), list[MoneyDifference]()
@@ -93,4 +93,5 @@ def describe_stake(cases: Iterable[tuple[Mapping[str, Any], MoneyDifference | No
         elif wanted is not None:
             unknown.append(MoneyDifference(wanted, str(asked["currency"]).upper()))
     totals = [format_totals((each.amount, each.currency) for each in part) for part in (more, less, unknown)]
-    return "; ".join(text.format(total) for text, total in zip(_PARTS, totals, strict=True) if total)
+    parts = (_TOO_MUCH, _TOO_LITTLE, "{} requested, outcome not known")
+    return "; ".join(text.format(total) for text, total in zip(parts, totals, strict=True) if total)

@@ -20,8 +20,8 @@ def test_nothing_is_wrong_where_nothing_is_counted():
         ({"cases": 1}, "1 case needs a person."),
         ({"cases": 1200, "incidents": 1}, "1,200 cases and 1 incident need a person."),
         (
-            {"cases": 2, "stake": "423.00 EUR more than requested"},
-            "2 cases need a person. In your cases and those without an owner: 423.00 EUR more than requested.",
+            {"cases": 2, "stake": "423.00 EUR too much"},
+            "2 cases need a person. In your cases and those without an owner: 423.00 EUR too much.",
         ),
         ({"unknown": 1}, "1 outcome is not known."),
         ({"unknown": 3, "alerts": 1}, "3 outcomes are not known. 1 alert is open."),

@@ -75,14 +75,12 @@ def test_the_stake_is_summed_by_direction_with_unknown_amounts_apart() -> None:
     more, less = MoneyDifference(Decimal("423.00"), "EUR"), MoneyDifference(Decimal("-35.00"), "EUR")
     same = MoneyDifference(Decimal(0), "EUR")
     told = describe_stake([(ASKED, more), (ASKED, less), (ASKED, same), (ASKED, None), ({}, None)])
-    assert (
-        told == "423.00 EUR more than requested; 35.00 EUR less than requested; 47.00 EUR requested, outcome not known"
-    )
+    assert told == "423.00 EUR too much; 35.00 EUR too little; 47.00 EUR requested, outcome not known"
     assert describe_stake([(ASKED, same), ({}, None)]) == ""
 
 
 def test_a_difference_of_less_than_one_unit_is_told_in_its_direction() -> None:
-    assert describe_stake([(ASKED, MoneyDifference(Decimal("0.50"), "EUR"))]) == "0.50 EUR more than requested"
+    assert describe_stake([(ASKED, MoneyDifference(Decimal("0.50"), "EUR"))]) == "0.50 EUR too much"
 
 
 def test_a_case_whose_money_is_as_requested_puts_none_at_stake() -> None:

@@ -18,7 +18,7 @@ def test_the_queue_lists_open_cases_with_their_findings(stage):
     page = visitor(stage, "operator").page("cases")
     said = words(page)
     assert str(case.id) in page
-    told = "125.00 EUR less than requested No-op failure High-risk external Unassigned"
+    told = "125.00 EUR too little No-op failure High-risk external Unassigned"
     for part in ("Refund order", told):
         assert part in said
     assert "Needs review" not in said
@@ -237,11 +237,11 @@ def test_lists_show_amounts_and_stakes_with_one_query_for_the_payloads(stage, mo
     person = visitor(stage, "operator", "reviewer")
     cases, approvals, actions = (words(person.page(path)) for path in ("cases", "approvals", "actions"))
     assert opened == [2, 2, 3, 5]
-    assert "At stake on this page: 250.00 EUR less than requested" in cases
-    told = "In your cases and those without an owner: 250.00 EUR less than requested."
+    assert "At stake on this page: 250.00 EUR too little" in cases
+    told = "In your cases and those without an owner: 250.00 EUR too little."
     assert told in words(visitor(stage, "operator").page())
     assert "In your cases" not in words(visitor(stage, "reviewer").page())
-    assert cases.count("125.00 EUR 125.00 EUR less than requested") == 2
+    assert cases.count("125.00 EUR 125.00 EUR too little") == 2
     assert "At stake on this page: 375.00 EUR" in approvals
     assert actions.count("125.00 EUR") == 5
 

@@ -1,4 +1,4 @@
-"""An approval policy drafted by picking conditions: what each button makes of the typed document."""
+"""An approval or autonomy policy drafted by picking conditions: what each button makes of the typed document."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from tests.web.releases.test_release_pages import visitor
 HELD = {"name": "large", "when": "amount.minor > 50000", "outcome": "hold", "hours": {"from": "08:00", "to": "18:00"}}
 
 
-def sent(person: Visitor, step: str, document: Any, status: int = 200, **fields: Any) -> str:
+def sent(person: Visitor, step: str, document: Any, status: int = 200, *, kind: str = "approval", **fields: Any) -> str:
     """The page that answers one button of the draft page."""
     text = document if isinstance(document, str) else json.dumps(document)
-    answer = person.post("releases/draft", kind="approval", document=text, do=step, **fields)
+    answer = person.post("releases/draft", kind=kind, document=text, do=step, **fields)
     page = str(answer.content.decode())
     assert answer.status_code == status, words(page)
     return page
@@ -78,6 +78,29 @@ def test_rules_are_moved_and_removed_and_a_rule_that_is_gone_is_not_found(shop: 
     left = document_on(sent(ada, "remove:0", moved))
     assert [each["name"] for each in left["rules"]] == ["c", "b"]
     sent(ada, "remove:7", left, status=404)
+
+
+def test_what_lies_outside_an_autonomy_policy_is_picked_and_keeps_its_scope(shop: Workshop):
+    ada, limited = visitor(shop), {"name": "small", "tools": ["issue_refund"], "when": "amount.minor > 100"}
+    wanted = {"rule-name": "late", "rule-field0": "now.hour", "rule-comparison0": ">=", "rule-value0": "18"}
+    page = sent(ada, "rule", {"outside": [limited]}, kind="autonomy", **wanted, **{"rule-reason": "Too late."})
+    late = {"name": "late", "when": "now.hour >= 18", "reason": "Too late."}
+    assert document_on(page) == {"outside": [limited, late]}
+    said = words(page)
+    assert "late if the hour (UTC) is at least 18, the call is refused" in said
+    assert "small for calls of issue_refund if the amount in the smallest unit of its currency is more than 100" in said
+    edited = sent(ada, "edit:0", document_on(page), kind="autonomy")
+    assert 'name="rule-value0" value="100"' in edited
+    changed = {"rule-place": "0", "rule-name": "small", "rule-field0": "amount.minor", "rule-comparison0": ">"}
+    after = document_on(sent(ada, "rule", document_on(page), kind="autonomy", **changed, **{"rule-value0": "200"}))
+    assert after["outside"] == [limited | {"when": "amount.minor > 200"}, late]
+    assert document_on(sent(ada, "remove:0", after, kind="autonomy")) == {"outside": [late]}
+
+
+def test_an_autonomy_policy_gets_no_entry_that_every_call_would_match(shop: Workshop):
+    page = sent(visitor(shop), "rule", {"outside": []}, status=422, kind="autonomy", **{"rule-name": "all"})
+    assert "Pick at least one condition: without any, every call lies outside." in words(page)
+    assert document_on(page) == {"outside": []}
 
 
 @pytest.mark.parametrize(

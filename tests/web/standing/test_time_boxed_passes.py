@@ -20,6 +20,7 @@ from approvals.voting.operations import eligibility
 from approvals.voting.queries import approvers
 from approvals.voting.rules import binding
 from console import tasks
+from console.notifications import queries as notifications
 from ledger.db import execute, insert, savepoint, tenancy
 from ledger.management.commands import verify_ledger
 from ledger.record.operations import Actor
@@ -363,3 +364,23 @@ def test_a_reviewer_lets_calls_through_on_the_page_and_revokes_with_one_click(de
     assert ada.post(f"standing-approvals/{row.id}/revoke").status_code == 302
     assert "A person revoked it." in words(ada.page(f"standing-approvals/{row.id}"))
     assert "lets calls" not in words(ada.page("approvals"))
+
+
+def test_reviewers_and_operators_are_told_of_a_pass_and_of_its_end_except_the_one_who_did_it(desk, clock):
+    giver = reviewer(desk)
+    others = [Visitor(desk.person(role, name=role[:3]).client, desk.slug) for role in ("reviewer", "operator")]
+    standing_id = given(desk, request_of(desk), at=clock.now(), by=giver)
+    tasks.tell_people()
+    for person in others:
+        said = words(person.page("notices"))
+        assert "A time-boxed pass was given" in said, said
+        assert f"{TOOL} by agent cashier" in said, said
+        assert f"/standing-approvals/{standing_id}" in person.page("notices")
+    with tenancy(desk.tenant):
+        time_boxes.revoke(tenant_id=desk.tenant, standing_id=standing_id, reason="", by=giver, at=clock.now())
+    tasks.tell_people()
+    for person in others:
+        assert "A time-boxed pass was revoked" in words(person.page("notices"))
+    with tenancy(desk.tenant):
+        told = notifications.messages(desk.tenant, giver.id, limit=50)
+    assert "time_boxed_pass" not in "".join(each.kind for each in told)
