@@ -113,7 +113,7 @@ def list_actions(request: TenantRequest) -> HttpResponse:
 
 
 def _waiting_sentence(request: TenantRequest) -> str:
-    """How many of the actions of the last 24 hours wait for a person."""
+    """The share of the actions of the last 24 hours that waits for a person, as a sentence."""
     counted = actions.count_outcomes(request.tenant.id, since=request.as_of - timedelta(days=1), most=MOST_COUNTED)
     made, waits = counted.total(), counted[Outcome.WAITING_FOR_APPROVAL] + counted[Outcome.NEEDS_REVIEW]
     if not made:

@@ -202,7 +202,7 @@ def sightings(request: TenantRequest) -> HttpResponse:
 
 
 def _readers_sentence(request: TenantRequest, newest: Sequence[Any]) -> str:
-    """How many people opened a page about something in the last 24 hours, as far as the first page tells."""
+    """The number of people who opened a page about something in the last 24 hours, as far as the first page tells."""
     since = request.as_of - timedelta(days=1)
     recent = [each for each in newest if each.at >= since]
     people = len({each.actor_id for each in recent})

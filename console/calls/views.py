@@ -129,7 +129,7 @@ def list_calls(request: TenantRequest) -> HttpResponse:
 
 
 def _blocked_sentence(request: TenantRequest, over: Period) -> str:
-    """How many calls of the period were blocked."""
+    """The share of the calls of the period that was blocked, as a sentence."""
     made = gate_queries.call_tally(request.tenant.id, since=over.since, until=over.until)
     return _share_sentence(made.made - made.accepted, made.made, over, ("was blocked", "were blocked"))
 

@@ -38,7 +38,7 @@ def page(request: TenantRequest) -> HttpResponse:
 
 
 def quickest_sentence(found: dict[str, Any]) -> str:
-    """Whose votes, or about what, were most often faster than reading, as far as this reader may see."""
+    """The rule, agent, tool or person with the most votes faster than reading, as far as this reader may see."""
     if found["privacy"] == "off":
         return "The approval policy keeps no figures of reviewers."
     rows: list[dict[str, Any]] = next((each["rows"] for each in found["reports"] if each["rows"]), [])

@@ -78,7 +78,7 @@ def all_systems(tenant_id: UUID, *, at: datetime) -> list[SystemStatus]:
 
 
 def standing_sentence(seen: Sequence[SystemStatus]) -> str:
-    """Which systems do not answer, and how many actions wait to be read back."""
+    """The systems that do not answer, and the number of actions that wait to be read back, as a sentence."""
     if not seen:
         return "No system of record is registered: nothing can be verified."
     down = [each.name for each in seen if each.standing is not CircuitState.CLOSED]

@@ -1,4 +1,4 @@
-"""The pictures of docs/console.md: what each kind of person sees, of a tenant that the test makes.
+"""The pictures of docs/console.md and docs/approvals.md: what each person sees of a tenant that the test makes.
 
 With `COUNTERFOIL_PICTURES=docs/images pytest -m long tests/browser/test_gallery.py` they are made again in that folder.
 """
@@ -16,26 +16,36 @@ import pytest
 from tests.browser.conftest import SIZES, look_at
 from tests.support.seals import seal_up
 
-DOC = Path(__file__).resolve().parents[2] / "docs" / "console.md"
-# Name, role, page, theme, size. The page is a format of what the tenant below has.
-PICTURES = [
-    ("reviewer-home", "reviewer", "", "light", "wide"),
-    ("reviewer-approval", "reviewer", "approvals/{approval}", "dark", "phone"),
-    (
-        "reviewer-split",
-        "reviewer",
-        "approvals/{next}?beside=inbox&item={next}&decided={decided}",
-        "light",
-        "wide",
-    ),
-    ("operator-case", "operator", "cases/{case}", "light", "wide"),
-    ("operator-home", "operator", "", "dark", "phone"),
-    ("compliance-audit", "compliance", "audit", "dark", "wide"),
-    ("compliance-record", "compliance", "actions/{done}/narrative", "light", "phone"),
-    ("administrator-freezes", "administrator", "freezes", "light", "wide"),
-    ("administrator-people", "administrator", "people", "dark", "tablet"),
-    ("reader-action", "", "actions/{done}", "light", "wide"),
-]
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+# By document: name, role, page, theme, size. The page is a format of what the tenant below has.
+PICTURES = {
+    "console": [
+        ("reviewer-home", "reviewer", "", "light", "wide"),
+        ("reviewer-approval", "reviewer", "approvals/{approval}", "dark", "phone"),
+        (
+            "reviewer-split",
+            "reviewer",
+            "approvals/{next}?beside=inbox&item={next}&decided={decided}",
+            "light",
+            "wide",
+        ),
+        ("operator-case", "operator", "cases/{case}", "light", "wide"),
+        ("operator-home", "operator", "", "dark", "phone"),
+        ("compliance-audit", "compliance", "audit", "dark", "wide"),
+        ("compliance-record", "compliance", "actions/{done}/narrative", "light", "phone"),
+        ("administrator-freezes", "administrator", "freezes", "light", "wide"),
+        ("administrator-people", "administrator", "people", "dark", "tablet"),
+        ("reader-action", "", "actions/{done}", "light", "wide"),
+    ],
+    "approvals": [
+        ("channels", "administrator", "notices/channels", "light", "wide"),
+        ("request", "reviewer", "approvals/{approval}", "light", "wide"),
+        ("request-phone", "reviewer", "approvals/{approval}", "dark", "phone"),
+        ("queue", "reviewer", "approvals", "light", "wide"),
+        ("people", "administrator", "people", "light", "wide"),
+        ("edit", "reviewer", "approvals/{next}/edit", "light", "wide"),
+    ],
+}
 NAMES = {
     "reviewer": "dana@{}",
     "operator": "omar@{}",
@@ -72,18 +82,20 @@ def shown(site):
     return {"approval": first, "next": second, "decided": decided, "case": case.id, "done": done}
 
 
-def test_every_picture_of_the_gallery_is_in_the_document():
-    told = re.findall(r"\(images/console/([a-z-]+)\.webp\)", DOC.read_text())
-    assert sorted(told) == sorted(name for name, *_ in PICTURES)
-    assert sorted(each.stem for each in (DOC.parent / "images" / "console").iterdir()) == sorted(told)
+@pytest.mark.parametrize("document", PICTURES)
+def test_every_picture_of_the_gallery_is_in_its_document(document):
+    told = re.findall(rf"\(images/{document}/([a-z-]+)\.webp\)", (DOCS / f"{document}.md").read_text())
+    assert sorted(told) == sorted(name for name, *_ in PICTURES[document])
+    assert sorted(each.stem for each in (DOCS / "images" / document).iterdir()) == sorted(told)
 
 
 @pytest.mark.long
-def test_each_page_of_the_gallery_fits_its_screen(people, site, shown, tmp_path):
-    folder = Path(os.environ["COUNTERFOIL_PICTURES"]) / "console" if "COUNTERFOIL_PICTURES" in os.environ else tmp_path
+@pytest.mark.parametrize("document", PICTURES)
+def test_each_page_of_the_gallery_fits_its_screen(people, site, shown, tmp_path, document):
+    folder = Path(os.environ.get("COUNTERFOIL_PICTURES", tmp_path)) / document
     folder.mkdir(exist_ok=True)
     signed_in: dict[str, Any] = {}
-    for name, role, path, look, size in PICTURES:
+    for name, role, path, look, size in PICTURES[document]:
         if role not in signed_in:
             named = NAMES[role].format(site.stage.slug)
             signed_in[role] = people(reduced_motion="reduce").sign_in(*([role] if role else []), name=named)
