@@ -389,7 +389,10 @@ class DsseSignature(Answer):
 
 
 class EffectReceipt(Answer):
-    payload: str = Field(description="The in-toto statement, canonical JSON in base64.")
+    payload: str = Field(
+        description="The in-toto statement, canonical JSON in base64. docs/outcome-receipt.md has its JSON Schema.",
+        json_schema_extra={"contentEncoding": "base64", "contentMediaType": "application/vnd.in-toto+json"},
+    )
     payload_type: Literal["application/vnd.in-toto+json"] = Field(serialization_alias="payloadType")
     signatures: list[DsseSignature]
 
