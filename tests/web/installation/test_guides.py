@@ -26,7 +26,7 @@ def test_every_guide_is_a_page_whose_links_lead_to_guides_and_anchors_that_are_t
 
 
 def test_no_guide_is_longer_than_can_be_read_at_once_but_four():
-    longer = {name for name in guide_names() if len((FOLDER / f"{name}.md").read_text().split()) > 3500}
+    longer = {name for name in guide_names() if len((FOLDER / f"{name}.md").read_text().split()) > 4000}
     assert longer <= {"benchmarks", "checks", "coding-agents", "transcripts"}
 
 
