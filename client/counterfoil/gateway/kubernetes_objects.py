@@ -54,9 +54,9 @@ class Cluster:
     def __init__(self, host: HostSettings) -> None:
         self._host = host
         verify = ssl.create_default_context(cafile=host.ca_file) if host.ca_file else True
-        self._http = httpx.Client(
-            verify=verify, timeout=_ASK_S, trust_env=False, headers={"Accept": "application/json"}
-        )
+        # Changes are rare: no connection is kept for the next one.
+        alone, accept = httpx.Limits(max_keepalive_connections=0), {"Accept": "application/json"}
+        self._http = httpx.Client(verify=verify, timeout=_ASK_S, trust_env=False, headers=accept, limits=alone)
 
     def ask(
         self, method: str, path: str, *, query: str = "", content_type: str = "", body: bytes | None = None

@@ -33,6 +33,7 @@ from tests.support.outside import git_server
 from tests.support.outside.api_objects import Api
 from tests.support.outside.authorities import DAY
 
+AGENTS = ("hasty", "late", "patcher", "evictor")
 MAPS = "api/v1/namespaces/shop/configmaps"
 WEBS = "apis/apps/v1/namespaces/shop/deployments"
 PODS = "api/v1/namespaces/shop/pods"
@@ -138,7 +139,7 @@ def gated(house: House, api: Api, folder: Path) -> Iterator[Cluster]:
         del made.settings["hosts.forge"]
         write_private(folder / "cluster.token", api.token + "\n")
         # Each with a session of its own: a step that failed is to be acknowledged by the next one in its session.
-        made.settings |= {f"agents.{name}": {"goal": "Keep the shop up."} for name in ("hasty", "late")}
+        made.settings |= {f"agents.{name}": {"goal": "Keep the shop up."} for name in AGENTS}
         made.settings["gateway"] |= {"tls_cert": str(certificate), "tls_key": str(key), "hold_s": 4.0}
         made.settings["hosts.cluster"] = {
             "reader": "kubernetes",
@@ -148,7 +149,7 @@ def gated(house: House, api: Api, folder: Path) -> Iterator[Cluster]:
         } | ({"ca_file": api.ca_file} if api.ca_file else {})
         try:
             made.prepare()
-            tokens = {name: made.program("token", name).stdout.decode().strip() for name in ("hasty", "late")}
+            tokens = {name: made.program("token", name).stdout.decode().strip() for name in AGENTS}
             yield Cluster(api, made.start(), certificate, house, tokens | {"deployer": made.token})
         finally:
             made.stop()
@@ -271,3 +272,17 @@ class Journeys:
         told = shop.kubectl(*words)
         assert told.returncode != 0
         assert says in told.stderr, told.stderr
+
+    def test_what_is_not_json_and_what_hands_out_credentials_is_refused_with_a_status(self, shop):
+        protobuf = shop.ask("POST", MAPS, {}, media="application/vnd.kubernetes.protobuf")
+        assert (protobuf.status_code, protobuf.json()["kind"], protobuf.json()["reason"]) == (
+            415,
+            "Status",
+            "UnsupportedMediaType",
+        )
+        assert "(protobuf and CBOR cannot be shown)" in protobuf.json()["message"]
+        token = shop.ask("POST", "api/v1/namespaces/shop/serviceaccounts/default/token", {})
+        assert (token.status_code, token.json()["reason"]) == (403, "Forbidden")
+        assert "is a credential" in token.json()["message"]
+        for path in ("api/v1/nodes/one/proxy/metrics", f"{PODS}/front/exec?command=ls"):
+            assert "what goes through it cannot be read" in shop.ask("GET", path).json()["message"]
