@@ -17,12 +17,12 @@ class TooSlow(Exception):
 
 
 class Arriving:
-    """The body of a request as it comes, within the times that the settings give it; `why` once it was too slow."""
+    """The body of a request as it comes, within the times that the settings give it; `why` and `status` once it is refused."""
 
     def __init__(self, request: web.Request, front: FrontSettings) -> None:
         self._content = request.content
         self._front = front
-        self.why = ""
+        self.why, self.status = "", 408
 
     async def pieces(self) -> AsyncIterator[bytes]:
         """The pieces of the body. Raises `TooSlow`."""
@@ -49,7 +49,7 @@ class Arriving:
         async for piece in self.pieces():
             size += len(piece)
             if size > most:
-                self.why = f"the request is larger than {most} bytes"
+                self.why, self.status = f"the request is larger than {most} bytes", 413
                 raise HostSilent(self.why)
             yield piece
 

@@ -102,18 +102,20 @@ class KubernetesReader:
         self.tools: Mapping[str, Mapping[str, Any]] = {each["name"]: each for each in found}
 
     def admit(self, head: Head) -> Passes | Keeps | WordedAnswer:
-        if any(name.startswith("impersonate-") for name in head.headers):
-            return _refuse("another identity is not taken on behind this gateway (--as)")
         if "upgrade" in head.headers:
             return _refuse("upgrades (exec, attach, port-forward) do not pass: what goes through them is not read")
-        if is_non_resource(head.path) and head.method in ("GET", "HEAD"):
+        reads = head.method in ("GET", "HEAD")
+        if is_non_resource(head.path) and reads:
             return Passes()
         try:
             request = read_request(head)
         except UnreadableRequest as fault:
             return _status(400, f"refused: {fault}")
         if request is None:
-            return Passes() if head.method in ("GET", "HEAD") else _refuse(f"{head.method} of this address")
+            return Passes() if reads else _refuse(f"{head.method} of this address")
+        # After discovery: kubectl prints no reason there.
+        if any(name.startswith("impersonate-") for name in head.headers):
+            return _refuse("another identity is not taken on behind this gateway (--as)")
         if why := self._refusal(request):
             return _refuse(why)
         if request.verb in ("get", "list"):

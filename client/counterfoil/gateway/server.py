@@ -133,7 +133,7 @@ class Front:
                 body=body,
             )
         except HostSilent as fault:
-            refused = _plain(408, arriving.why) if arriving.why else _plain(502, str(fault))
+            refused = _plain(arriving.status, arriving.why) if arriving.why else _plain(502, str(fault))
             return _close(_response(refused))
         relayed = {each: came.headers[each] for each in _RELAYED if each in came.headers}
         answer = web.StreamResponse(status=came.status, headers=relayed)
