@@ -14,7 +14,8 @@ from console.guides.guides import guide_html, guide_names, guide_title, listed_g
 def list_guides(request: TenantRequest) -> HttpResponse:
     starts = start_guides()
     guides = [each for each in map(listed_guide, guide_names()) if each not in starts]
-    return render(request, "guides/list.html", {"here": "", "starts": starts, "guides": guides})
+    context = {"here": "", "starts": starts, "guides": guides, "count": len(starts) + len(guides)}
+    return render(request, "guides/list.html", context)
 
 
 @in_tenant()

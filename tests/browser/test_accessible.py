@@ -92,6 +92,7 @@ def paths(site):
         ("run", f"runs/{site.stage.stuck_run()}"),
         ("session", f"sessions/{session_of(site, case)}"),
         ("systems", "systems"),
+        ("systems", "systems?pattern=databases"),
         ("installation", "installation"),
         ("agents", "agents?period=month"),
         ("agent", agent_of(site)),

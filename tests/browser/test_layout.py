@@ -127,7 +127,7 @@ ANSWERS = {
     "releases": r"1 change is not in force yet\.",
     "release-draft": r"based on the version in force",
     "release": r"It decides some live actions; the version in force decides all others\.",
-    "guides": r"[0-9]+ guides\. Each page of the console names its own at the foot\.",
+    "guides": r"[1-9][0-9]* guides\. Each page of the console names its own at the foot\.",
     "guide": r"The ledger is the append-only record of everything that agents, people and executors did",
     "metrics": r"Now: ",
     "metric-actions": r"This address does not name a figure\.",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from console.quality.views import quickest_sentence
 from tests.support.browser_users import visitor, words
 from tests.web.readback.test_pages_systems import asked
@@ -56,3 +58,9 @@ def test_quality_names_who_was_most_often_faster_than_reading_and_nobody_without
 def test_holds_say_what_waits_for_a_second_person(stage):
     said = words(visitor(stage, "compliance").page("audit/holds"))
     assert "No erasure waits for a second person; no legal hold is in force." in said
+
+
+def test_the_guides_are_counted(stage):
+    page = visitor(stage, "reviewer").page("docs/")
+    count = len(set(re.findall(r'href="/t/orchid/docs/([a-z-]+)"', page.split("<main")[1].split("</main>")[0])))
+    assert f"{count} guides. Each page of the console names its own at the foot." in words(page)
