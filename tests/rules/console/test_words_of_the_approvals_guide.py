@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.approvals_guide import TEXT
+from tests.support.pure.approvals_guide import TEXT
 
 ROOT = Path(__file__).parents[3]
 # An example with a name and a time, which no page has.

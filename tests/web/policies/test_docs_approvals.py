@@ -13,7 +13,7 @@ from django.urls import resolve
 from approvals.policy.rules import policy
 from console.notifications.messages import message_title
 from console.notifications.rules import AUDIENCES, WAITS, Audience, Occasion, urgency_of
-from tests.support.approvals_guide import TEXT as GUIDE
+from tests.support.pure.approvals_guide import TEXT as GUIDE
 from tests.support.browser_users import visitor, words
 
 ROOT = Path(__file__).parents[3]

@@ -5,4 +5,4 @@ from __future__ import annotations
 from pathlib import Path
 
 _NAMES = ("approvals", "people", "requests", "signing", "standing-approvals")
-TEXT = "\n".join((Path(__file__).parents[2] / "docs" / f"{name}.md").read_text() for name in _NAMES)
+TEXT = "\n".join((Path(__file__).parents[3] / "docs" / f"{name}.md").read_text() for name in _NAMES)
