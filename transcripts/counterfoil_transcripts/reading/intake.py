@@ -407,8 +407,10 @@ def build_conversation(file: str, found: MessageList, path: str, *, unread: bool
     names: set[str] = set()
     failures = trajectories.stated_failures(found.messages)
     for number, raw in enumerate(trajectories.once(found.messages)):
-        message = unwrap_message(raw)
-        known = format_of(message)
+        message, known = raw, format_of(raw)
+        if known is None:
+            message = unwrap_message(raw)
+            known = format_of(message)
         if known is None:
             where = f"{path}[{number}]"
             faults.append(TranscriptFault(file, found.id, where, _unknown_shape(message), passed_over=True))

@@ -56,13 +56,18 @@ _LAST: tuple[Format, ...] = (*_own_readers(anthropic, openai_responses, openai_c
 FORMATS: tuple[Format, ...] = (*_FIRST, *DECLARED, *_LAST)
 NAMES = tuple(one.name for one in FORMATS)
 _TELLING = {name: place for place, name in enumerate(NAMES)} | {MAGENTIC_ONE.name: -1}
-_DECLARED_FIELDS = frozenset(
-    {
-        *("parts", "toolInvocations", "tool_calls", "function", "error", "action", "observation", "kind"),
-        *("message_type", "extra", "step_id", "source"),
-    }
-)
-"""An item of a declared format has one of these fields, or a list as its content."""
+
+
+def _by_field() -> dict[str, tuple[DeclaredFormat, ...]]:
+    found: dict[str, dict[str, DeclaredFormat]] = {}
+    for one in DECLARED:
+        for mark in one.marks:
+            found.setdefault(mark.field, {})[one.name] = one
+    return {name: tuple(some.values()) for name, some in found.items()}
+
+
+_BY_FIELD = _by_field()
+"""The declared formats that a field of an item may be a mark of."""
 
 
 def row_of(one: Format) -> FormatRow:
@@ -77,10 +82,11 @@ def format_of(item: object) -> Format | None:
     for one in _FIRST:
         if one.fits(item):
             return one
-    if isinstance(item.get("content"), list) or not item.keys().isdisjoint(_DECLARED_FIELDS):
-        for each in DECLARED:
-            if each.fits(item):
-                return each
+    for name in item:
+        if name in _BY_FIELD and (name != "content" or isinstance(item[name], list)):
+            for each in _BY_FIELD[name]:
+                if each.fits(item):
+                    return each
     return next((one for one in _LAST if one.fits(item)), None)
 
 

@@ -161,6 +161,11 @@ class Mark:
     lacks: tuple[str, ...] = ()
     signs: tuple[Sign, ...] = ()
 
+    @property
+    def field(self) -> str:
+        """A field that an item with this mark has."""
+        return (self.at or (*(sign.at for sign in self.signs), *self.has)[-1]).partition(".")[0]
+
     def holds(self, item: Mapping[str, Any]) -> bool:
         """Return whether an item carries this mark."""
         return any(self._fits(piece) for _, piece in pieces(item, self.at) if isinstance(piece, dict))
