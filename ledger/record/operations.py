@@ -137,16 +137,10 @@ def lock_subject(*, tenant_id: UUID, subject_id: UUID, kind: str) -> SubjectHead
 
 
 def lock_and_read(
-    *reads: tuple[Any, ...], tenant_id: UUID, subject_id: UUID, kind: str, behind_tenant: bool = False
+    *reads: tuple[Any, ...], tenant_id: UUID, subject_id: UUID, kind: str
 ) -> tuple[SubjectHead, list[list[tuple[Any, ...]]]]:
-    """Lock a subject and run these statements after the lock, in one message.
-
-    With `behind_tenant` the tenant's gate is locked first: no policy, freeze, executor or approver changes until the
-    transaction ends. Lock nothing else before it. A change of one of those waits for this transaction, or this one for
-    it.
-    """
-    locks = [queries.lock_call(subject_id, kind, through_gate=behind_tenant)]
-    heads, found = queries.heads_for_update(tenant_id, locks, reads)
+    """Lock a subject and run these statements after the lock, in one message."""
+    heads, found = queries.heads_for_update(tenant_id, [queries.lock_call(subject_id, kind)], reads)
     if not heads:
         raise NotFound
     return SubjectHead(**heads[0]), found

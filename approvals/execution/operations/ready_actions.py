@@ -136,15 +136,17 @@ def _ready_action(context: ReleaseContext, state: ReleaseState, *, at: datetime)
 
 def _startable_actions(
     tenant_id: UUID, executor_id: str, tools: Iterable[str] | None, *, only: Collection[UUID] | None
-) -> Iterator[UUID]:
-    """The unclaimed actions that need no vote, page by page, so that waiting ones hide none."""
+) -> Iterator[tuple[UUID, bool]]:
+    """The unclaimed actions that need no vote, page by page, so that waiting ones hide none; with each, whether there
+    is no other on its page.
+    """
     wanted = sorted(set(tools)) if tools is not None else None
     after, more = None, True
     while more:
         page = execution_queries.startable_actions(
             tenant_id, executor_id, tools=wanted, only=only, after=after, limit=PAGE
         )
-        yield from (action_id for action_id, reserved in page if not reserved)
+        yield from ((action_id, len(page) == 1) for action_id, reserved in page if not reserved)
         after, more = (page[-1][0] if page else None), len(page) == PAGE
 
 
@@ -233,22 +235,22 @@ def mint_grants(
     known = known_heads(tenant_id, seen)
     judge = waiting_judge(tenant_id, known, unverifiable, at=at)
     behind: Refused | None = None
-    is_first = is_none = True
-    for action_id in _startable_actions(tenant_id, executor_id, tools, only=only):
-        # One is locked at once; of those behind it only what waits for nothing, so that a look locks few.
-        if not is_first and not _may_be_claimed(tenant_id, action_id, judge, at=at):
+    is_known = is_minted = False
+    for action_id, is_only in _startable_actions(tenant_id, executor_id, tools, only=only):
+        # One alone is locked at once; of several only what waits for nothing, so that a look locks few.
+        if not is_only and not _may_be_claimed(tenant_id, action_id, judge, at=at):
             continue
-        is_first = False
+        is_known = True
         release = lock_release(tenant_id, action_id, executor_id=executor_id, behind_tenant=behind_tenant, at=at)
         minted = mint_grant(release, judge, known.epoch, by=by, at=at)
         if isinstance(minted, MintedGrant):
-            is_none = False
+            is_minted = True
             yield minted
         elif minted is not None:
             behind = minted
-    if is_first:
+    if not is_known:
         starting_executor(tenant_id, executor_id, by)
-    if behind is not None and is_none:
+    if behind is not None and not is_minted:
         raise behind
 
 

@@ -184,8 +184,9 @@ def lock_release(
     """Lock an action and its approval, and load behind the locks what its release to an executor depends on, all in one
     message; with the executor's grant, if it presents the `token` of one.
 
-    With `behind_tenant` the tenant's gate is locked first: nothing that a start is judged by changes until the
-    transaction ends. Lock nothing else before it.
+    With `behind_tenant` the tenant's gate is locked first, in shared mode (docs/decisions/0021): no policy, freeze,
+    executor or approver changes until the transaction ends. Lock nothing else before it. A change of one of those waits
+    for this transaction, or this one for it.
     """
     heads, [rows] = ledger.lock_subjects(
         (_LOCKED_QUERY, tenant_id, action_id, at, executor_id, grants.token_hash(token) if token else ""),

@@ -21,7 +21,7 @@ from approvals.voting.operations import break_glass, eligibility
 from approvals.voting.operations.eligibility import EligibilityContext, VotingStatus
 from approvals.voting.rules import binding, quorum
 from approvals.voting.rules.quorum import VoteTally
-from ledger.db import defer, execute, insert_call, pipeline
+from ledger.db import defer, execute, insert_call
 from ledger.record import operations as ledger
 from ledger.record.rules.envelope import instant
 from ledger.record.rules.refusals import Refused
@@ -79,7 +79,8 @@ def apply_vote(
     )
     if tally.state == "approved":
         granted = _draft_grant(action_head, approval, row, seen, actor, at=at)
-        pipeline(_close_call(approval, "APPROVED", *stored, at=at), ledger.events_call(voted, granted))
+        # With COMMIT. The lock was held when the votes before it were read, so this one is the voter's first.
+        defer(_close_call(approval, "APPROVED", *stored, at=at), ledger.events_call(voted, granted))
         return
     defer(insert_call(*stored))
     ledger.write_events(voted)

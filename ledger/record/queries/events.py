@@ -23,7 +23,6 @@ from ledger.record.rules.ids import lower_bound
 
 _LOCK_HEAD = b"SELECT state, seq, head, entry FROM ledger_lock($1, $2)"
 _LOCK_ONE = b"SELECT $1::uuid, $2::text, state, seq, head, entry FROM ledger_lock($1, $2)"
-_LOCK_BEHIND_GATE = b"SELECT $1::uuid, $2::text, state, seq, head, entry FROM ledger_enter($1, $2)"
 
 
 def head_for_update(tenant_id: UUID, subject_id: UUID, kind: str) -> dict[str, Any] | None:
@@ -37,12 +36,9 @@ def head_for_update(tenant_id: UUID, subject_id: UUID, kind: str) -> dict[str, A
     return _head(tenant_id, subject_id, kind, state.decode(), int.from_bytes(seq), head, entry)
 
 
-def lock_call(subject_id: UUID, kind: str, *, through_gate: bool = False) -> RawCall:
-    """The call for `heads_for_update` that locks one subject.
-
-    `through_gate` first takes the tenant's gate in shared mode (docs/decisions/0021).
-    """
-    return RawCall(_LOCK_BEHIND_GATE if through_gate else _LOCK_ONE, (subject_id.bytes, kind))
+def lock_call(subject_id: UUID, kind: str) -> RawCall:
+    """The call for `heads_for_update` that locks one subject."""
+    return RawCall(_LOCK_ONE, (subject_id.bytes, kind))
 
 
 def heads_for_update(
