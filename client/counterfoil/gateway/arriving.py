@@ -17,7 +17,10 @@ class TooSlow(Exception):
 
 
 class Arriving:
-    """The body of a request as it comes, within the times that the settings give it; `why` and `status` once it is refused."""
+    """The body of a request as it comes, within the times that the settings give it.
+
+    `why` and `status` say why it was refused, once it was.
+    """
 
     def __init__(self, request: web.Request, front: FrontSettings) -> None:
         self._content = request.content

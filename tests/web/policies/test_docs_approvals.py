@@ -1,4 +1,4 @@
-"""docs/approvals.md and its sub-pages say what the product does: its policies, addresses, codes, tables and the words on its pages."""
+"""docs/approvals.md and its sub-pages say what the product does: policies, addresses, codes, tables and words on pages."""
 
 from __future__ import annotations
 
