@@ -1,4 +1,4 @@
-"""docs/approvals.md and its sub-pages say what the product does: policies, addresses, codes, tables and words on pages."""
+"""docs/approvals.md and its sub-pages say what the product does: policies, addresses, codes, tables and words."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from django.urls import resolve
 from approvals.policy.rules import policy
 from console.notifications.messages import message_title
 from console.notifications.rules import AUDIENCES, WAITS, Audience, Occasion, urgency_of
-from tests.support.pure.approvals_guide import TEXT as GUIDE
 from tests.support.browser_users import visitor, words
+from tests.support.pure.approvals_guide import TEXT as GUIDE
 
 ROOT = Path(__file__).parents[3]
 SNAPSHOTS = ROOT / "tests" / "snapshots"
