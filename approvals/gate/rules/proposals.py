@@ -64,13 +64,15 @@ def read_batch(data: bytes) -> dict[str, Any] | None:
         calls = [one for name, value in members if name == "calls" for one in _elements(value)]
     except (ValueError, IndexError, RecursionError, NotCanonical):
         return None
-    if len(body) + 1 != len(members) or not calls or not all(one.startswith("{") for one in calls):
+    if len(body) + 1 != len(members) or not calls:
         return None
     return body | {"calls": [_read_single_call(one) for one in calls]}
 
 
-def _read_single_call(source: str) -> dict[str, Any]:
-    """One call of a batch, from its text."""
+def _read_single_call(source: str) -> dict[str, Any] | None:
+    """One call of a batch, from its text; None if it is no object, which no other call suffers from."""
+    if not source.startswith("{"):
+        return None
     call: dict[str, Any] = {}
     for name, value in _members(source):
         if name in call:
