@@ -230,6 +230,16 @@ MIDDLEWARE = [
     "console.edge.form_pages.redirect_to_form_page",
     "console.home.split_view.lead_to_next_item",
 ]
+# What an API request with a key and no cookie passes (console/wsgi.py); its answers have the same headers.
+COUNTERFOIL_KEY_MIDDLEWARE = [
+    "console.telemetry.logging_lines.name_requests",
+    "console.edge.http_protocol.tell_time",
+    "django.middleware.security.SecurityMiddleware",
+    "console.edge.http_protocol.security_headers",
+    "django.middleware.common.CommonMiddleware",
+    "console.edge.auth.sign_in_nobody",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
 ROOT_URLCONF = "console.urls"
 WSGI_APPLICATION = "console.wsgi.application"
 ASGI_APPLICATION = "console.asgi.application"

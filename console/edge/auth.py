@@ -10,7 +10,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from django.http import HttpRequest
+from django.contrib.auth.models import AnonymousUser
+from django.http import HttpRequest, HttpResponse
 from django.middleware.csrf import CsrfViewMiddleware
 from django.utils import timezone
 from ninja.security import HttpBearer
@@ -172,6 +173,16 @@ def _csrf_holds(request: HttpRequest) -> bool:
     # Read first: looking for the token in a form would use the body up.
     _ = request.body
     return CsrfViewMiddleware(lambda _: None).process_view(request, lambda: None, (), {}) is None  # type: ignore[arg-type, return-value]
+
+
+def sign_in_nobody(answer: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
+    """Middleware for requests without a cookie: no session is looked for."""
+
+    def with_nobody(request: HttpRequest) -> HttpResponse:
+        request.user = AnonymousUser()
+        return answer(request)
+
+    return with_nobody
 
 
 def second_executor(request: HttpRequest) -> tuple[Caller, str]:

@@ -423,3 +423,37 @@ def test_the_revocation_of_a_key_that_was_just_used_holds_at_once_in_each_proces
             with override_settings(REDIS_URL=served.stack.broker.url()), tenancy(tenant):
                 accounts.revoke_key(tenant_id=tenant, key_id=key_id, by=SYSTEM, reason="Lost.", at=at)
             assert [each.get("/api/v1/actions", **headers).status_code for each in (other, served)] == [401, 401]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/api/v1/actions", 200),
+        ("GET", "/api/v1/nowhere", 404),
+        ("GET", "/api/v1/actions/", 404),
+        ("PUT", "/api/v1/actions", 405),
+        ("POST", "/api/v1/sessions", 422),
+        ("POST", "/api/v1/executions/claim", 403),
+        ("GET", "/api/v1/openapi.json", 200),
+    ],
+)
+def test_a_request_with_a_key_is_answered_the_same_with_and_without_a_cookie(
+    served: Served, method: str, path: str, status: int
+):
+    """The second passes only the middleware that it needs (console/wsgi.py)."""
+    key = served.shop.agent.headers
+    answers = [
+        httpx.request(
+            method, f"{served.url}{path}", headers=key | more, json={} if method == "POST" else None, timeout=30
+        )
+        for more in ({"Cookie": "theme=dark"}, {})
+    ]
+    varying = ("date", "counterfoil-time", "x-request-id", "vary")
+    first, second = (
+        (each.status_code, each.content, {name: value for name, value in each.headers.items() if name not in varying})
+        for each in answers
+    )
+    assert first[0] == status
+    assert second == first
+    stranger = httpx.get(f"{served.url}/api/v1/actions", headers={"Authorization": "Bearer cf_agent_none"}, timeout=30)
+    assert (stranger.status_code, stranger.json()["code"]) == (401, "UNAUTHENTICATED")
