@@ -31,7 +31,7 @@ _by_key = KeyHandler()
 
 
 def application(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-    """Whoever sends a cookie may be a person, and passes everything."""
+    """Choose the chain; a cookie may be that of a person, who passes everything."""
     is_by_key = (
         environ["PATH_INFO"].startswith("/api/")
         and environ.get("HTTP_AUTHORIZATION", "").startswith("Bearer ")

@@ -200,10 +200,13 @@ def rebuild_metrics(*, tenant_id: UUID, at: datetime) -> int:
     until = max(cursor.looked_at, at)
     cursor.looked_at, cursor.recent_calls = _BEGINNING, []
     count, last = 0, storage.NOTHING_BEFORE
-    changes = _Changes()
     while found := actions.action_ids(tenant_id, after=last, limit=_ACTIONS_AT_A_TIME):
+        # A portion at a time: the sums of every hour at once would fill the memory.
+        changes = _Changes()
         _measure(tenant_id, found, changes)
+        changes.apply(tenant_id)
         count, last = count + len(found), found[-1]
+    changes = _Changes()
     _count_calls(cursor, changes, at=until)
     changes.apply(tenant_id)
     cursor.looked_at, cursor.counted_to = until, at
