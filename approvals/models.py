@@ -668,7 +668,7 @@ class Deadline(Row):
     Ids only, outside row-level security.
     """
 
-    id = models.BigAutoField(primary_key=True)
+    pk = models.CompositePrimaryKey("tenant_id", "subject_id", "what")
     tenant_id = models.UUIDField()
     subject_id = models.UUIDField()
     what = models.CharField(max_length=10)
@@ -676,7 +676,6 @@ class Deadline(Row):
 
     class Meta:
         db_table = "approvals_due"
-        constraints = [models.UniqueConstraint(fields=["subject_id", "what"], name="due_once_per_subject")]
         indexes = [models.Index(fields=["due_at"], name="due_by_time")]
 
     def __str__(self) -> str:

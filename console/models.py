@@ -34,10 +34,11 @@ class Membership(models.Model):
     invited. `given_by` is who gave the role of a reviewer last, and `proposal` what waits for a second administrator.
     """
 
-    id = models.UUIDField(primary_key=True)
+    pk = models.CompositePrimaryKey("tenant_id", "id")
     tenant_id = models.UUIDField()
+    id = models.UUIDField()
     user = models.ForeignKey(User, on_delete=models.PROTECT, related_name="memberships")
-    actor_id = models.UUIDField(unique=True)
+    actor_id = models.UUIDField()
     is_reviewer = models.BooleanField(default=False)
     is_operator = models.BooleanField(default=False)
     is_compliance = models.BooleanField(default=False)
@@ -52,7 +53,10 @@ class Membership(models.Model):
     removed_at = models.DateTimeField(null=True)
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["tenant_id", "user"], name="membership_one_per_tenant")]
+        constraints = [
+            models.UniqueConstraint(fields=["tenant_id", "user"], name="membership_one_per_tenant"),
+            models.UniqueConstraint(fields=["tenant_id", "actor_id"], name="membership_one_per_actor"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.user} in {self.tenant_id}"
@@ -61,12 +65,13 @@ class Membership(models.Model):
 class ApiKey(models.Model):
     """A machine's key: only its hash and its rights are stored."""
 
-    id = models.UUIDField(primary_key=True)
+    pk = models.CompositePrimaryKey("tenant_id", "id")
     tenant_id = models.UUIDField()
+    id = models.UUIDField()
     kind = models.CharField(max_length=8)
     name = models.CharField(max_length=100)
-    hash = models.CharField(max_length=64, unique=True)
-    actor_id = models.UUIDField(unique=True)
+    hash = models.CharField(max_length=64)
+    actor_id = models.UUIDField()
     scopes = models.JSONField(default=list)
     created_at = models.DateTimeField()
     expires_at = models.DateTimeField(null=True)
@@ -78,8 +83,12 @@ class ApiKey(models.Model):
             models.CheckConstraint(
                 condition=Q(kind__in=["agent", "exec", "oper", "audit"]),
                 name="api_key_kind_is_known",
-            )
+            ),
+            models.UniqueConstraint(fields=["tenant_id", "hash"], name="api_key_one_per_hash"),
+            models.UniqueConstraint(fields=["tenant_id", "actor_id"], name="api_key_one_per_actor"),
         ]
+        # A request names its key and no tenant.
+        indexes = [models.Index(fields=["hash"], name="api_key_by_hash")]
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name}"

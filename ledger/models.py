@@ -455,8 +455,9 @@ class RecoveryOrder(models.Model):
     Until it is `proposed`, `approvals` has to look at it; from then on `reviews`, which carries its end over.
     """
 
-    event_id = models.UUIDField(primary_key=True)
+    pk = models.CompositePrimaryKey("tenant_id", "event_id")
     tenant_id = models.UUIDField()
+    event_id = models.UUIDField()
     action_id = models.UUIDField()
     placed_at = models.DateTimeField()
     due_at = models.DateTimeField()
@@ -492,10 +493,14 @@ class RunRollback(models.Model):
 
 
 class QueuedEvent(models.Model):
-    """An event that has no leaf yet. Ids only, outside row-level security: it is the sequencer's queue."""
+    """An event that has no leaf yet. Ids only, outside row-level security: it is the sequencer's queue.
 
-    position = models.BigAutoField(primary_key=True)
+    `position` is drawn from one sequence of the database, and says which of a tenant's events comes first.
+    """
+
+    pk = models.CompositePrimaryKey("tenant_id", "position")
     tenant_id = models.UUIDField()
+    position = models.BigIntegerField()
     subject_id = models.UUIDField()
     seq = models.IntegerField()
     at = models.DateTimeField()

@@ -38,8 +38,9 @@ class Schedule(models.Model):
     `unlisted` counts the readings since the last run on record: those that showed nothing new have no event.
     """
 
-    action_id = models.UUIDField(primary_key=True)
+    pk = models.CompositePrimaryKey("tenant_id", "action_id")
     tenant_id = models.UUIDField()
+    action_id = models.UUIDField()
     system_id = models.UUIDField()
     due_at = models.DateTimeField()
     claimed_until = models.DateTimeField(null=True)
@@ -76,8 +77,9 @@ class Lane(models.Model):
     reading.
     """
 
-    system_id = models.UUIDField(primary_key=True)
+    pk = models.CompositePrimaryKey("tenant_id", "system_id")
     tenant_id = models.UUIDField()
+    system_id = models.UUIDField()
     concurrency = models.IntegerField()
     reads_per_minute = models.IntegerField()
     paid_until = models.DateTimeField(null=True)
@@ -120,18 +122,22 @@ class SystemHealth(models.Model):
 
 class Webhook(models.Model):
     """An opaque address for one system's webhooks. Ids only, outside row-level security, because it identifies the
-    tenant.
+    tenant: what arrives there is looked up by the address alone.
     """
 
-    id = models.UUIDField(primary_key=True)
+    pk = models.CompositePrimaryKey("tenant_id", "id")
     tenant_id = models.UUIDField()
+    id = models.UUIDField()
     system_id = models.UUIDField()
     created_at = models.DateTimeField()
     revoked_at = models.DateTimeField(null=True)
 
     class Meta:
         db_table = "reviews_hook"
-        indexes = [models.Index(fields=["tenant_id", "system_id"], name="hook_by_system")]
+        indexes = [
+            models.Index(fields=["id"], name="hook_by_address"),
+            models.Index(fields=["tenant_id", "system_id"], name="hook_by_system"),
+        ]
 
     def __str__(self) -> str:
         return str(self.id)

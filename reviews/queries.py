@@ -503,7 +503,8 @@ _CONCLUDED = f"""
 SELECT {actions.action_columns("a")}, {columns(Schedule, "s")},
     (SELECT coalesce(max(r.number), 0) FROM reviews_run r WHERE r.tenant_id = $1 AND r.action_id = $2),
     (SELECT k.key_id FROM ledger_subjectkey k WHERE k.tenant_id = $1 AND k.subject_id = $2)
-FROM ledger_action a LEFT JOIN reviews_schedule s ON s.action_id = $2 WHERE a.tenant_id = $1 AND a.id = $2
+FROM ledger_action a LEFT JOIN reviews_schedule s ON s.tenant_id = $1 AND s.action_id = $2
+WHERE a.tenant_id = $1 AND a.id = $2
 """
 
 
@@ -528,13 +529,14 @@ def read_run_facts(row: tuple[Any, ...]) -> RunFacts:
     return RunFacts(action, schedule, number, key_id)
 
 
-def schedule_of(action_id: UUID) -> Schedule | None:
-    return fetch_one(Schedule, "action_id = $1", action_id)
+def schedule_of(tenant_id: UUID, action_id: UUID) -> Schedule | None:
+    return fetch_one(Schedule, "tenant_id = $1 AND action_id = $2", tenant_id, action_id)
 
 
-def schedules_of(action_ids: list[UUID]) -> dict[UUID, Schedule]:
+def schedules_of(tenant_id: UUID, action_ids: list[UUID]) -> dict[UUID, Schedule]:
     """The reading schedule of each of these actions."""
-    return {each.action_id: each for each in select(Schedule, "action_id = ANY($1)", action_ids)}
+    found = select(Schedule, "tenant_id = $1 AND action_id = ANY($2)", tenant_id, action_ids)
+    return {each.action_id: each for each in found}
 
 
 def schedules(tenant_id: UUID) -> list[Schedule]:

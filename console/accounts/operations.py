@@ -131,7 +131,7 @@ def revoke_key(*, tenant_id: UUID, key_id: UUID, by: ledger.Actor, reason: str, 
 def record_key_use(*, key: ApiKey, at: datetime) -> None:
     """Remember when a key was last used, to the minute: not a write per request."""
     if key.last_used_at is None or at - key.last_used_at > timedelta(minutes=1):
-        ApiKey.objects.filter(id=key.id).update(last_used_at=at)
+        ApiKey.objects.filter(tenant_id=key.tenant_id, id=key.id).update(last_used_at=at)
         key.last_used_at = at
 
 

@@ -27,10 +27,10 @@ def active_key(key_hash: str, *, at: datetime) -> ApiKey | None:
     return fetch_one(ApiKey, alive, key_hash, at)
 
 
-def is_key_active(actor_id: UUID, *, at: datetime) -> bool:
+def is_key_active(tenant_id: UUID, actor_id: UUID, *, at: datetime) -> bool:
     """Return whether the key with this pseudonym may still be used."""
     alive = Q(expires_at__isnull=True) | Q(expires_at__gt=at)
-    return ApiKey.objects.filter(alive, actor_id=actor_id, revoked_at__isnull=True).exists()
+    return ApiKey.objects.filter(alive, tenant_id=tenant_id, actor_id=actor_id, revoked_at__isnull=True).exists()
 
 
 def stored_password(username: str | None) -> str | None:

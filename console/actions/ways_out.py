@@ -180,7 +180,7 @@ def _text(action: Action, control: Control, children: list[Action]) -> str:
         until = f" until {_clock(attempts[-1].lease_expires_at)}" if attempts else ""
         return f"The executor has to report{until}. After that the outcome is unknown and is verified."
     if control is Control.VERIFY:
-        planned = after.schedule_of(action.id)
+        planned = after.schedule_of(action.tenant_id, action.id)
         due = f" The next reading is due at {_clock(planned.due_at)}." if planned is not None else ""
         return f"The system of record is being read.{due}"
     if control is Control.FOLLOW_RECOVERY:

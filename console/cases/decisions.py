@@ -83,7 +83,7 @@ def _row(record: ActionRecord, under: Any) -> Any:
 
 def unknown_action_panel(record: ActionRecord, case: Case, *, at: datetime) -> dict[str, Any]:
     """The data of an unknown outcome: its age, the next reading, the attempts, and whether it can be repeated."""
-    action, planned = record.action, after.schedule_of(record.action.id)
+    action, planned = record.action, after.schedule_of(record.action.tenant_id, record.action.id)
     return {
         "opened_at": case.opened_at,
         "next_at": planned.due_at if planned else None,

@@ -44,7 +44,7 @@ def erasure_scope(tenant_id: UUID, action_ids: Iterable[UUID]) -> ErasureScope:
     actions = _with_children(tenant_id, action_ids)
     scope = ErasureScope(subjects=set(actions))
     for action_id in actions:
-        if after.schedule_of(action_id) is not None:
+        if after.schedule_of(tenant_id, action_id) is not None:
             raise StillOpen(f"Action {action_id} is due to be verified again.")
         scope.subjects |= {row.id for row in approvals.approvals_of(tenant_id, action_id)}
         scope.subjects |= {row.id for row in after.cases_of(tenant_id, action_id)}

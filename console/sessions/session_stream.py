@@ -124,7 +124,7 @@ async def _events(caller: Caller, session_id: UUID, since: datetime) -> AsyncIte
 
 def _is_good(caller: Caller) -> bool:
     try:
-        return accounts_queries.is_key_active(caller.actor.id, at=timezone.now())
+        return accounts_queries.is_key_active(caller.tenant_id, caller.actor.id, at=timezone.now())
     finally:
         close_old_connections()
 

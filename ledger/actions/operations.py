@@ -121,7 +121,7 @@ def _order_step(
     head = append(head, event, actor=actor, at=at)
     assert head.event_id is not None
     RecoveryOrder.objects.create(
-        event_id=head.event_id, tenant_id=head.tenant_id, action_id=head.id, placed_at=at, due_at=at
+        tenant_id=head.tenant_id, event_id=head.event_id, action_id=head.id, placed_at=at, due_at=at
     )
     return head
 
@@ -138,25 +138,25 @@ def _decision_fields(by: DecisionSource | None) -> dict[str, Any]:
 ORDER_PATIENCE = timedelta(seconds=30)
 
 
-def mark_order_proposed(*, event_id: UUID, at: datetime) -> None:
+def mark_order_proposed(*, tenant_id: UUID, event_id: UUID, at: datetime) -> None:
     """Mark an order as proposed or refused: from now on its end is awaited."""
-    RecoveryOrder.objects.filter(event_id=event_id).update(proposed=True, due_at=at)
+    RecoveryOrder.objects.filter(tenant_id=tenant_id, event_id=event_id).update(proposed=True, due_at=at)
 
 
 def postpone_order(order: RecoveryOrder, *, at: datetime) -> None:
     """Postpone an order that cannot proceed now; the longer it has waited, the later the next check."""
     wait = min(timedelta(seconds=1) + (at - order.placed_at) / 10, ORDER_PATIENCE)
-    RecoveryOrder.objects.filter(event_id=order.event_id).update(due_at=at + wait)
+    RecoveryOrder.objects.filter(tenant_id=order.tenant_id, event_id=order.event_id).update(due_at=at + wait)
 
 
-def wake_order(*, event_id: UUID, at: datetime) -> None:
+def wake_order(*, tenant_id: UUID, event_id: UUID, at: datetime) -> None:
     """Make an order due at once, after its recovery action has changed."""
-    RecoveryOrder.objects.filter(event_id=event_id).update(due_at=at)
+    RecoveryOrder.objects.filter(tenant_id=tenant_id, event_id=event_id).update(due_at=at)
 
 
-def end_order(*, event_id: UUID) -> None:
+def end_order(*, tenant_id: UUID, event_id: UUID) -> None:
     """Delete an order that has ended; its outcome is on the action's record."""
-    RecoveryOrder.objects.filter(event_id=event_id).delete()
+    RecoveryOrder.objects.filter(tenant_id=tenant_id, event_id=event_id).delete()
 
 
 def unwind_run(*, tenant_id: UUID, run_id: str, reason: str, actor: Actor, at: datetime) -> RunRollback:

@@ -58,7 +58,7 @@ def begin(agent: Agent, *, at: datetime) -> None:
     """
     execute(
         "INSERT INTO approvals_due (tenant_id, subject_id, what, due_at) VALUES ($1, $2, $3, $4)"
-        " ON CONFLICT (subject_id, what) DO UPDATE SET due_at = excluded.due_at",
+        " ON CONFLICT (tenant_id, subject_id, what) DO UPDATE SET due_at = excluded.due_at",
         *(agent.tenant_id, agent.id, DUE, at),
     )
     go_on(tenant_id=agent.tenant_id, agent_row=agent.id, at=at)
@@ -78,9 +78,9 @@ def go_on(*, tenant_id: UUID, agent_row: UUID, at: datetime) -> bool:
     more = PORTION in (len(ended.actions), len(ended.sessions))
     if more or agents_queries.may_leave_more(agent, at=at):
         due_at = at if more else at + _AGAIN
-        Deadline.objects.filter(subject_id=agent.id, what=DUE).update(due_at=due_at)
+        Deadline.objects.filter(tenant_id=tenant_id, subject_id=agent.id, what=DUE).update(due_at=due_at)
     else:
-        Deadline.objects.filter(subject_id=agent.id, what=DUE).delete()
+        Deadline.objects.filter(tenant_id=tenant_id, subject_id=agent.id, what=DUE).delete()
     return more
 
 

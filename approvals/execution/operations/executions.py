@@ -109,12 +109,12 @@ def extend_lease(
     lease = lease_duration(tenant_id, catalogue_queries.active_policies(tenant_id)["verification"].digest)
     until = min(at + lease, attempt.ends_at)
     Attempt.objects.filter(tenant_id=tenant_id, action_id=action_id, number=number).update(lease_expires_at=until)
-    Deadline.objects.filter(subject_id=action_id, what="lease").update(due_at=until)
+    Deadline.objects.filter(tenant_id=tenant_id, subject_id=action_id, what="lease").update(due_at=until)
     return until
 
 
 _FINISH_ATTEMPT = """
-WITH lease AS (DELETE FROM approvals_due WHERE subject_id = $2 AND what = 'lease')
+WITH lease AS (DELETE FROM approvals_due WHERE tenant_id = $1 AND subject_id = $2 AND what = 'lease')
 UPDATE approvals_attempt SET ended_at = $4 WHERE tenant_id = $1 AND action_id = $2 AND number = $3 AND ended_at IS NULL
 """
 
@@ -129,11 +129,13 @@ def end_lease(*, tenant_id: UUID, action_id: UUID, at: datetime) -> None:
     head = ledger.lock_subject(tenant_id=tenant_id, subject_id=action_id, kind="action")
     attempts = execution_queries.attempts_of(tenant_id, action_id)
     if head.state != "EXECUTING" or not attempts:
-        Deadline.objects.filter(subject_id=action_id, what="lease").delete()
+        Deadline.objects.filter(tenant_id=tenant_id, subject_id=action_id, what="lease").delete()
         return
     attempt = attempts[-1]
     if attempt.lease_expires_at > at:
-        Deadline.objects.filter(subject_id=action_id, what="lease").update(due_at=attempt.lease_expires_at)
+        Deadline.objects.filter(tenant_id=tenant_id, subject_id=action_id, what="lease").update(
+            due_at=attempt.lease_expires_at
+        )
         return
     action = actions.action(tenant_id, action_id)
     assert action is not None
@@ -390,8 +392,10 @@ WITH spent AS ({_SPEND_GRANT}), attempt AS (
     SELECT $1, $3, $6, jti, $4, $7, $8, $9, $10, $11 FROM spent
 ), lease AS (
     INSERT INTO approvals_due (tenant_id, subject_id, what, due_at) SELECT $1, $3, 'lease', $10 FROM spent
-    ON CONFLICT (subject_id, what) DO UPDATE SET due_at = excluded.due_at
-), due AS (DELETE FROM approvals_due WHERE subject_id = $12 AND what = 'approval'), used AS (
+    ON CONFLICT (tenant_id, subject_id, what) DO UPDATE SET due_at = excluded.due_at
+), due AS (
+    DELETE FROM approvals_due WHERE tenant_id = $1 AND subject_id = $12 AND what = 'approval'
+), used AS (
     UPDATE approvals_approval SET state = 'CONSUMED'
     WHERE tenant_id = $1 AND id = $12 AND state = 'APPROVED' AND release_by > clock_timestamp() RETURNING id
 )

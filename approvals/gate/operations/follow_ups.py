@@ -51,7 +51,7 @@ def propose_order(*, tenant_id: UUID, action_id: UUID, event_id: UUID, at: datet
     `OrderNotReady` rolls back the caller's transaction and leaves the order as it is.
     """
     head = ledger.lock_subject(tenant_id=tenant_id, subject_id=action_id, kind="action")
-    ledger_orders.mark_order_proposed(event_id=event_id, at=at)
+    ledger_orders.mark_order_proposed(tenant_id=tenant_id, event_id=event_id, at=at)
     detail = runs.order_details(tenant_id, action_id).get(event_id)
     if detail is None or detail["refused"] or actions_queries.child_of(tenant_id, event_id) is not None:
         return None

@@ -89,14 +89,14 @@ def take_step(*, tenant_id: UUID, approval_id: UUID, step: DeadlineStep, at: dat
         clock = deadlines_queries.clock_of(approval, at=at)
         if head.state == "REQUESTED" and clocks.is_due(step, wanted.plan, clock):
             _record_step(head, approval, step, wanted.escalate_to, instant(clock.ends_at), at=at)
-            _drop_deadline(approval_id, step)
+            _drop_deadline(tenant_id, approval_id, step)
             return True
         look = clocks.next_check(step, wanted.plan, clock, at=at, again=AGAIN)
         look = max(look, at + timedelta(seconds=1)) if look is not None else None
     if look is None:
-        _drop_deadline(approval_id, step)
+        _drop_deadline(tenant_id, approval_id, step)
     else:
-        Deadline.objects.filter(subject_id=approval_id, what=str(step)).update(due_at=look)
+        Deadline.objects.filter(tenant_id=tenant_id, subject_id=approval_id, what=str(step)).update(due_at=look)
     return False
 
 
@@ -111,8 +111,8 @@ def _record_step(
     ledger.append(head, ledger.NewEvent(kind=_STEP_EVENTS[step], detail=detail), actor=ledger.SYSTEM, at=at)
 
 
-def _drop_deadline(approval_id: UUID, step: DeadlineStep) -> None:
-    Deadline.objects.filter(subject_id=approval_id, what=str(step)).delete()
+def _drop_deadline(tenant_id: UUID, approval_id: UUID, step: DeadlineStep) -> None:
+    Deadline.objects.filter(tenant_id=tenant_id, subject_id=approval_id, what=str(step)).delete()
 
 
 def lock_open_approval(tenant_id: UUID, approval_id: UUID) -> tuple[ledger.SubjectHead, Approval]:

@@ -52,7 +52,9 @@ def settle_clock(
         **{column: clock.latest, "paused_at": clock.stopped_at}
     )
     looked_at = clock.latest if clock.stopped_at is None else min(clock.latest, at + AGAIN)
-    Deadline.objects.filter(subject_id=approval.id, what="approval").update(due_at=looked_at)
+    Deadline.objects.filter(tenant_id=approval.tenant_id, subject_id=approval.id, what="approval").update(
+        due_at=looked_at
+    )
     return head, clock
 
 

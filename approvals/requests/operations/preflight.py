@@ -59,7 +59,7 @@ def resume(*, tenant_id: UUID, approval_id: UUID, at: datetime) -> bool:
     approval = approvals.approval(tenant_id, approval_id)
     assert approval is not None
     if head.state != "PREPARING":
-        Deadline.objects.filter(subject_id=approval_id, what="prepare").delete()
+        Deadline.objects.filter(tenant_id=tenant_id, subject_id=approval_id, what="prepare").delete()
         return False
     contract = disclosed_contract(tenant_id, approval.contract_digest)
     waits = readings.is_reading_wanted(tenant_id, approval.action_id)

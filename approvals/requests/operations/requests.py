@@ -188,12 +188,12 @@ def request_after_preflight(
         ledger.write_events(passed, *use_standing(match, approval, at=at), draft_grant(action, approval, match, at=at))
         changes |= {name: getattr(approval, name) for name in ("state", "standing_id", "decided_at", "release_by")}
         Approval.objects.filter(tenant_id=approval.tenant_id, id=approval.id).update(**changes)
-        Deadline.objects.filter(subject_id=approval.id).delete()
+        Deadline.objects.filter(tenant_id=approval.tenant_id, subject_id=approval.id).delete()
         insert(_release_deadline_row(approval))
         return
     ledger.write_events(_draft_request(approval, found, head=head, at=at))
     Approval.objects.filter(tenant_id=approval.tenant_id, id=approval.id).update(state="REQUESTED", **changes)
-    Deadline.objects.filter(subject_id=approval.id).delete()
+    Deadline.objects.filter(tenant_id=approval.tenant_id, subject_id=approval.id).delete()
     insert(first_recheck(approval, at=at), *clocks.due_rows(approval, deadlines.schedule_of(approval), at=at))
 
 
@@ -397,19 +397,21 @@ def expire_approval(*, tenant_id: UUID, approval_id: UUID, unverifiable: Collect
     approval = approvals.approval(tenant_id, approval_id)
     assert approval is not None
     if head.state not in ("REQUESTED", "APPROVED"):
-        Deadline.objects.filter(subject_id=approval_id, what="approval").delete()
+        Deadline.objects.filter(tenant_id=tenant_id, subject_id=approval_id, what="approval").delete()
         return
     head, clock = clocks.settle_clock(head, approval, at=at)
     if clock is not None and clock.stopped_at is not None:
-        Deadline.objects.filter(subject_id=approval_id, what="approval").update(due_at=at + clocks.AGAIN)
+        Deadline.objects.filter(tenant_id=tenant_id, subject_id=approval_id, what="approval").update(
+            due_at=at + clocks.AGAIN
+        )
         return
     ends_at = approval.release_by or approval.decide_by
     if ends_at > at:
-        Deadline.objects.filter(subject_id=approval_id, what="approval").update(due_at=ends_at)
+        Deadline.objects.filter(tenant_id=tenant_id, subject_id=approval_id, what="approval").update(due_at=ends_at)
         return
     ledger.append(head, ledger.NewEvent(kind="approval_expired", to="EXPIRED"), actor=ledger.SYSTEM, at=at)
     Approval.objects.filter(tenant_id=tenant_id, id=approval_id).update(state="EXPIRED")
-    Deadline.objects.filter(subject_id=approval_id, what="approval").delete()
+    Deadline.objects.filter(tenant_id=tenant_id, subject_id=approval_id, what="approval").delete()
     action = actions.action(tenant_id, approval.action_id)
     if head.state == "APPROVED" and action is not None and is_unverifiable(action, unverifiable):
         what = "It was approved, but the system that would have to tell its outcome did not answer in time."
@@ -433,7 +435,9 @@ def void_approval(*, approval: Approval, reason: str, kind: str = "approval_void
         at=at,
     )
     Approval.objects.filter(tenant_id=approval.tenant_id, id=approval.id).update(state="VOIDED")
-    Deadline.objects.filter(subject_id=approval.id, what__in=["approval", "prepare"]).delete()
+    Deadline.objects.filter(
+        tenant_id=approval.tenant_id, subject_id=approval.id, what__in=["approval", "prepare"]
+    ).delete()
 
 
 def renew_approval(*, tenant_id: UUID, action_id: UUID, at: datetime) -> bool:

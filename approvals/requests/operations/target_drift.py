@@ -166,7 +166,7 @@ def recheck(*, tenant_id: UUID, subject_id: UUID, at: datetime) -> None:
     Rechecks are deadline rows written in the transaction of the change, so a crash loses none. Safety does not depend
     on them: votes, claims and starts check for themselves.
     """
-    Deadline.objects.filter(subject_id=subject_id, what=LOOK).delete()
+    Deadline.objects.filter(tenant_id=tenant_id, subject_id=subject_id, what=LOOK).delete()
     approval = approvals.approval(tenant_id, subject_id)
     if approval is None:
         rows = (
@@ -176,7 +176,7 @@ def recheck(*, tenant_id: UUID, subject_id: UUID, at: datetime) -> None:
         Deadline.objects.bulk_create(
             rows,
             update_conflicts=True,
-            unique_fields=["subject_id", "what"],
+            unique_fields=["tenant_id", "subject_id", "what"],
             update_fields=["due_at"],
             batch_size=1000,
         )

@@ -47,4 +47,4 @@ def link_person(*, tenant_id: UUID, actor_id: UUID, person_id: UUID, at: datetim
 
 def schedule_recheck(*, tenant_id: UUID, at: datetime) -> None:
     """Schedule a recheck of every open approval (`rechecking`): its people or its policy change in this transaction."""
-    Deadline.objects.update_or_create(subject_id=tenant_id, what=LOOK, defaults={"tenant_id": tenant_id, "due_at": at})
+    Deadline.objects.update_or_create(tenant_id=tenant_id, subject_id=tenant_id, what=LOOK, defaults={"due_at": at})

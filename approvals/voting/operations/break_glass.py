@@ -79,7 +79,9 @@ def use_break_glass(
     Approval.objects.filter(tenant_id=approval.tenant_id, id=approval.id).update(
         state="APPROVED", decided_at=at, release_by=approval.release_by, emergency=True
     )
-    Deadline.objects.filter(subject_id=approval.id, what="approval").update(due_at=approval.release_by)
+    Deadline.objects.filter(tenant_id=approval.tenant_id, subject_id=approval.id, what="approval").update(
+        due_at=approval.release_by
+    )
     _open_review(used, rules.break_glass, actor, at=at)
     ledger.append(
         ledger.lock_subject(tenant_id=approval.tenant_id, subject_id=approval.action_id, kind="action"),
@@ -160,7 +162,7 @@ def review_use(
         reviews=[*used.reviews, review], reviewed_at=at if done else None
     )
     if done:
-        Deadline.objects.filter(subject_id=use_id, what="review").delete()
+        Deadline.objects.filter(tenant_id=tenant_id, subject_id=use_id, what="review").delete()
     return "REVIEWED" if done else "USED"
 
 
@@ -175,7 +177,7 @@ def note_overdue_review(*, tenant_id: UUID, use_id: UUID, at: datetime) -> Break
     """Record once that a review is overdue; the caller raises the alarm. The review can still be given."""
     head = ledger.lock_subject(tenant_id=tenant_id, subject_id=use_id, kind="emergency")
     used = approvers.break_glass_use(tenant_id, use_id)
-    Deadline.objects.filter(subject_id=use_id, what="review").delete()
+    Deadline.objects.filter(tenant_id=tenant_id, subject_id=use_id, what="review").delete()
     if used is None or used.reviewed_at is not None:
         return None
     ledger.append(head, ledger.NewEvent(kind="break_glass_review_overdue"), actor=ledger.SYSTEM, at=at)

@@ -160,12 +160,13 @@ def _draft_grant(
 
 def _reject_approval(approval: Approval, row: Vote, tally: VoteTally, actor: ledger.Actor, *, at: datetime) -> None:
     execute(*_close_call(approval, "REJECTED", at=at))
-    Deadline.objects.filter(subject_id=approval.id, what="approval").delete()
+    Deadline.objects.filter(tenant_id=approval.tenant_id, subject_id=approval.id, what="approval").delete()
     fail_unexecuted_action(approval, code=tally.code, reason=row.reason, actor=actor, at=at)
 
 
 _CLOSE_APPROVAL = """WITH due AS (
-    UPDATE approvals_due SET due_at = {} WHERE subject_id = {} AND what = 'approval' AND {} = 'APPROVED')
+    UPDATE approvals_due SET due_at = {}
+    WHERE tenant_id = {} AND subject_id = {} AND what = 'approval' AND {} = 'APPROVED')
 UPDATE approvals_approval SET state = {}, decided_at = {}, release_by = {}, stranded_at = NULL
 WHERE tenant_id = {} AND id = {}
 """
@@ -175,7 +176,7 @@ def _close_call(approval: Approval, state: str, *stored: Model, at: datetime) ->
     """The call that stores the decision with these rows; a granted approval is due again when its release deadline
     passes.
     """
-    due = (approval.release_by, approval.id, state)
+    due = (approval.release_by, approval.tenant_id, approval.id, state)
     closed = (state, at, approval.release_by, approval.tenant_id, approval.id)
     return insert_call(*stored, then=(_CLOSE_APPROVAL, *due, *closed))
 

@@ -454,7 +454,9 @@ def _keep_an_administrator(row: Membership, *, still: bool) -> None:
 
 def _invitation(row: Membership, *, at: datetime) -> str:
     token = secrets.token_urlsafe(TOKEN_BYTES)
-    Membership.objects.filter(id=row.id).update(invite_hash=digest(token.encode()), invite_until=at + INVITED_FOR)
+    Membership.objects.filter(tenant_id=row.tenant_id, id=row.id).update(
+        invite_hash=digest(token.encode()), invite_until=at + INVITED_FOR
+    )
     return token
 
 

@@ -81,8 +81,8 @@ def open_duplicates_sql(*, key: str, at: str) -> str:
 
 
 _NOT_RELEASED = """NOT EXISTS (
-    SELECT FROM ledger_event e WHERE e.tenant_id = o.tenant_id AND e.subject_id = o.id AND e.kind = 'repeat_released'
-        AND NOT EXISTS (SELECT FROM ledger_event l WHERE l.tenant_id = e.tenant_id AND l.subject_id = e.subject_id
+    SELECT FROM ledger_event e WHERE e.tenant_id = $1 AND e.subject_id = o.id AND e.kind = 'repeat_released'
+        AND NOT EXISTS (SELECT FROM ledger_event l WHERE l.tenant_id = $1 AND l.subject_id = e.subject_id
             AND l.seq > e.seq AND l.kind IN ('contradicted', 'doubted')))"""
 """A later contradiction refuses repeats again."""
 

@@ -95,8 +95,11 @@ def _take_pending(tenant_id: UUID, positions: Sequence[int]) -> list[tuple[Any, 
     )
 
 
-def _pending_positions(subject_id: UUID) -> list[int]:
-    return [place for (place,) in execute("SELECT position FROM ledger_pending WHERE subject_id = $1", subject_id)]
+def _pending_positions(tenant_id: UUID, subject_id: UUID) -> list[int]:
+    found = execute(
+        "SELECT position FROM ledger_pending WHERE tenant_id = $1 AND subject_id = $2", tenant_id, subject_id
+    )
+    return [position for (position,) in found]
 
 
 def _append_leaves(tenant_id: UUID, head: LogHead, taken: Sequence[tuple[Any, ...]], *, at: datetime) -> None:
@@ -151,7 +154,7 @@ def reopen_log(*, tenant_id: UUID, signer: Signer, reason: str, at: datetime) ->
             tenant_id=tenant_id, before=head, state=signer.state, key=signer.vkey, reasons=reasons, at=at
         )
         following = _current_head(tenant_id)
-        _append_leaves(tenant_id, following, _take_pending(tenant_id, _pending_positions(opened)), at=at)
+        _append_leaves(tenant_id, following, _take_pending(tenant_id, _pending_positions(tenant_id, opened)), at=at)
         _accept_restored(tenant_id, signer.state.epoch, at=at)
     try:
         sign_head(tenant_id=tenant_id, signer=signer, at=at)

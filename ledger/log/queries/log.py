@@ -98,14 +98,30 @@ def learn_sizes() -> int:
     return int(execute("SELECT ledger_learn_sizes()")[0][0])
 
 
+# The tenants with something in the queue, each found by one look-up in its key.
+_QUEUED_TENANTS: Final[LiteralString] = """
+    WITH RECURSIVE queued AS (
+        (SELECT tenant_id FROM ledger_pending ORDER BY tenant_id LIMIT 1)
+        UNION ALL SELECT (SELECT p.tenant_id FROM ledger_pending p WHERE p.tenant_id > q.tenant_id
+                ORDER BY p.tenant_id LIMIT 1)
+            FROM queued q WHERE q.tenant_id IS NOT NULL)
+"""
+_PENDING: Final[LiteralString] = f"""{_QUEUED_TENANTS}, wanted AS (
+        SELECT tenant_id FROM queued WHERE tenant_id IS NOT NULL AND tenant_id <> ALL($1::uuid[]))
+    SELECT w.tenant_id, p.position FROM wanted w CROSS JOIN LATERAL (
+        SELECT position FROM ledger_pending WHERE tenant_id = w.tenant_id ORDER BY position
+        LIMIT greatest(1, $2 / (SELECT count(*) FROM wanted))) AS p
+    ORDER BY w.tenant_id, p.position
+"""
+
+
 def pending_events(*, but: Iterable[UUID] = (), limit: int = MANY) -> dict[UUID, list[int]]:
-    """The queue positions of events without a leaf, by tenant, oldest first; without the tenants in `but`."""
+    """The queue positions of events without a leaf, by tenant, oldest first; without the tenants in `but`.
+
+    Each tenant has an equal share of `limit` and at least one event, so nobody's long queue holds up another's.
+    """
     found: dict[UUID, list[int]] = {}
-    rows = execute(
-        "SELECT position, tenant_id FROM ledger_pending WHERE tenant_id <> ALL($1::uuid[]) ORDER BY position LIMIT $2",
-        *(list(but), limit),
-    )
-    for position, tenant_id in rows:
+    for tenant_id, position in execute(_PENDING, list(but), limit):
         found.setdefault(tenant_id, []).append(position)
     return found
 
@@ -235,13 +251,17 @@ def sealed_subjects(tenant_id: UUID, subject_ids: list[UUID]) -> set[UUID]:
     return {row[0] for row in rows}
 
 
+_BACKLOG: Final[LiteralString] = f"""{_QUEUED_TENANTS}
+    SELECT (SELECT count(*) FROM (SELECT FROM ledger_pending LIMIT $1) AS waiting),
+        extract(epoch FROM clock_timestamp() - min(oldest.at))::float8
+    FROM queued q CROSS JOIN LATERAL (
+        SELECT at FROM ledger_pending WHERE tenant_id = q.tenant_id ORDER BY position LIMIT 1) AS oldest
+"""
+
+
 def backlog() -> Lag:
     """The events of all tenants that wait for a leaf, by the clock of the database."""
-    [(count, age)] = execute(
-        "SELECT count(*), extract(epoch FROM clock_timestamp() - min(at))::float8"
-        " FROM (SELECT at FROM ledger_pending ORDER BY position LIMIT $1) waiting",
-        MANY + 1,
-    )
+    [(count, age)] = execute(_BACKLOG, MANY + 1)
     return Lag(count, age, None)
 
 

@@ -74,7 +74,7 @@ def rotate_secret(
 def revoke_hook(*, tenant_id: UUID, name: str, hook_id: UUID, reason: str, by: ledger.Actor, at: datetime) -> None:
     """Close an address: deliveries to it are refused from now on."""
     row = _own_hook(tenant_id, name, hook_id)
-    Webhook.objects.filter(id=hook_id).update(revoked_at=at)
+    Webhook.objects.filter(tenant_id=tenant_id, id=hook_id).update(revoked_at=at)
     _keep(tenant_id, name, hook_id, [])
     detail = {"hook_id": str(hook_id), "reason": reason[:1000]}
     _tell(row, ledger.NewEvent(kind="hook_revoked", detail=detail), by, at=at)

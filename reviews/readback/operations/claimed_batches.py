@@ -28,7 +28,7 @@ _BATCH_MS = 1000
 
 # $: at, what is slow, whether slow ones are wanted, lanes at once
 _LANES: LiteralString = """
-    SELECT l.system_id FROM reviews_lane l CROSS JOIN LATERAL (
+    SELECT l.tenant_id, l.system_id FROM reviews_lane l CROSS JOIN LATERAL (
         SELECT count(DISTINCT f.claim) AS batches FROM reviews_schedule f
         WHERE f.tenant_id = l.tenant_id AND f.system_id = l.system_id AND f.claim IS NOT NULL AND f.claimed_until > $1
     ) AS flying
@@ -50,14 +50,15 @@ _LOCKED: LiteralString = """
     SELECT l.tenant_id, l.system_id, l.concurrency, l.reads_per_minute, l.paid_until, l.held_until, l.pace_ms,
         (SELECT count(DISTINCT f.claim) FROM reviews_schedule f
          WHERE f.tenant_id = l.tenant_id AND f.system_id = l.system_id AND f.claim IS NOT NULL AND f.claimed_until > $1)
-    FROM reviews_lane l WHERE l.system_id = ANY($2) ORDER BY l.served_at NULLS FIRST
+    FROM unnest($2::uuid[], $3::uuid[]) AS w (tenant_id, system_id)
+    JOIN reviews_lane l ON l.tenant_id = w.tenant_id AND l.system_id = w.system_id ORDER BY l.served_at NULLS FIRST
 """
 _ROWS: LiteralString = """
     WITH wanted AS (
         SELECT * FROM unnest($2::uuid[], $3::uuid[], $4::integer[], $5::uuid[])
             AS w (tenant_id, system_id, most, claim)
     ), chosen AS (
-        SELECT turn.action_id, w.claim FROM wanted w CROSS JOIN LATERAL (
+        SELECT w.tenant_id, turn.action_id, w.claim FROM wanted w CROSS JOIN LATERAL (
             SELECT oldest.action_id FROM generate_series(0, 5) AS class (rank) CROSS JOIN LATERAL (
                 SELECT s.action_id, s.due_at - s.priority * interval '30 s' AS turn FROM reviews_schedule s
                 WHERE s.tenant_id = w.tenant_id AND s.system_id = w.system_id AND s.priority = class.rank
@@ -65,12 +66,14 @@ _ROWS: LiteralString = """
                 ORDER BY s.due_at LIMIT 50) AS oldest
             ORDER BY oldest.turn LIMIT w.most) AS turn
     )
-    UPDATE reviews_schedule s SET claimed_until = $6, claim = c.claim FROM chosen c WHERE s.action_id = c.action_id
+    UPDATE reviews_schedule s SET claimed_until = $6, claim = c.claim FROM chosen c
+    WHERE s.tenant_id = c.tenant_id AND s.action_id = c.action_id
     RETURNING s.claim, s.action_id, s.due_at, s.priority, s.readings, s.opened_at, s.recheck
 """
 _SERVED: LiteralString = """
     UPDATE reviews_lane l SET served_at = $1, paid_until = w.paid_until
-    FROM unnest($2::uuid[], $3::timestamptz[]) AS w (system_id, paid_until) WHERE l.system_id = w.system_id
+    FROM unnest($2::uuid[], $3::uuid[], $4::timestamptz[]) AS w (tenant_id, system_id, paid_until)
+    WHERE l.tenant_id = w.tenant_id AND l.system_id = w.system_id
 """
 
 
@@ -127,8 +130,8 @@ _COLUMNS = (
 def claim_batches(*, at: datetime, lanes: int, slow: bool = True) -> list[ClaimedBatch]:
     """Claim a batch from each of up to this many lanes; without `slow` only from those that answer fast."""
     with transaction.atomic():
-        locked = [system_id for (system_id,) in execute(_LANES, at, SLOW_MS, slow, lanes)]
-        found = execute(_LOCKED, at, locked) if locked else []
+        locked = execute(_LANES, at, SLOW_MS, slow, lanes)
+        found = execute(_LOCKED, at, *map(list, zip(*locked, strict=True))) if locked else []
         wishes = [_wish(dict(zip(_COLUMNS, row, strict=True)), at=at) for row in found]
         claims = _claim_batches([wish for wish in wishes if wish.most > 0], at=at)
     return [each for each in claims if each.due]
@@ -144,7 +147,7 @@ def _claim_batches(wishes: list[_Wish], *, at: datetime) -> list[ClaimedBatch]:
         rows.setdefault(held_by, []).append(DueReading(**dict(zip(_DUE, values, strict=True))))
     claims = [_claim(wish, rows.get(wish.id, [])) for wish in wishes]
     paid = [_paid_until(wish, len(each.due), at=at) for wish, each in zip(wishes, claims, strict=True)]
-    execute(_SERVED, at, list(systems), paid)
+    execute(_SERVED, at, list(tenants), list(systems), paid)
     return claims
 
 
@@ -185,9 +188,10 @@ def _paid_until(wish: _Wish, reads: int, *, at: datetime) -> datetime | None:
     )
 
 
-def release_unread(claim_id: UUID, action_ids: list[UUID]) -> None:
+def release_unread(tenant_id: UUID, claim_id: UUID, action_ids: list[UUID]) -> None:
     """Release rows that were claimed and not read."""
     execute(
-        "UPDATE reviews_schedule SET claim = NULL, claimed_until = NULL WHERE action_id = ANY($1) AND claim = $2",
-        *(action_ids, claim_id),
+        "UPDATE reviews_schedule SET claim = NULL, claimed_until = NULL"
+        " WHERE tenant_id = $1 AND action_id = ANY($2) AND claim = $3",
+        *(tenant_id, action_ids, claim_id),
     )

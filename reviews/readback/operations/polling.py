@@ -196,7 +196,7 @@ def _plan_batch(claim: ClaimedBatch) -> list[tuple[ReadPlan, DueReading]]:
         kept = {plan.action_id for plan, _ in wanted}
         for action_id in ids:
             if action_id not in kept:
-                schedules.end_schedule(action_id=action_id)
+                schedules.end_schedule(tenant_id=claim.tenant_id, action_id=action_id)
     return wanted
 
 
@@ -239,7 +239,7 @@ def _conclude_some(begun: _Round, patience_s: float) -> None:
         unread = [plan.action_id for plan, _ in work[len(made) :]]
         try:
             if unread:
-                claimed_batches.release_unread(claim.id, unread)
+                claimed_batches.release_unread(claim.tenant_id, claim.id, unread)
             begun.read += _conclude_batch(claim, made, at=begun.clock())
         except (DatabaseError, Refused):
             log.exception("a batch of readings could not be concluded")
@@ -253,7 +253,7 @@ def _conclude_batch(claim: ClaimedBatch, made: list[CompletedReading], *, at: da
         again = [(each, pacing, _next_reading(each, pacing, context)) for each, pacing in zip(made, paces, strict=True)]
         quiet = [found for _, _, found in again if found is not None]
         if quiet:
-            schedules.reschedule(*quiet)
+            schedules.reschedule(claim.tenant_id, *quiet)
     left = [(each, pacing) for each, pacing, found in again if found is None]
     ended = _conclude_together(claim.tenant_id, left, context)
     for each, pacing in left:

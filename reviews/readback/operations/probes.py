@@ -22,8 +22,8 @@ from reviews.readback.operations.readings import read_primary
 _LOOKED_THROUGH = 50
 # One worker makes the probe: it moves the lane's time on, and whoever comes second finds nothing due.
 _IDLE: LiteralString = """
-    UPDATE reviews_lane SET held_until = $2 WHERE system_id = (
-        SELECT l.system_id FROM reviews_lane l WHERE l.held_until <= $1 AND NOT EXISTS (
+    UPDATE reviews_lane SET held_until = $2 WHERE (tenant_id, system_id) = (
+        SELECT l.tenant_id, l.system_id FROM reviews_lane l WHERE l.held_until <= $1 AND NOT EXISTS (
             SELECT FROM reviews_schedule s WHERE s.tenant_id = l.tenant_id AND s.system_id = l.system_id
                 AND s.due_at <= $1)
         ORDER BY l.held_until LIMIT 1 FOR UPDATE SKIP LOCKED)

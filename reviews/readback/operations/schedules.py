@@ -33,7 +33,7 @@ def schedule(*, tenant_id: UUID, action_id: UUID, due_at: datetime, at: datetime
 _SCHEDULE = f"""
 WITH lane AS ({work_queue.NEW_LANE})
 INSERT INTO reviews_schedule (action_id, tenant_id, system_id, due_at, priority, readings, opened_at)
-VALUES ($5, $2, $1, $6, $7, 0, $8) ON CONFLICT (action_id) DO UPDATE SET
+VALUES ($5, $2, $1, $6, $7, 0, $8) ON CONFLICT (tenant_id, action_id) DO UPDATE SET
     due_at = least(reviews_schedule.due_at, excluded.due_at), asked_at = excluded.opened_at,
     system_id = excluded.system_id, priority = greatest(reviews_schedule.priority, excluded.priority)
 """
@@ -50,7 +50,7 @@ def schedule_call(
 
 def restart_schedule(*, tenant_id: UUID, action_id: UUID, priority: int, at: datetime) -> None:
     """Start the clock of a verification again, now."""
-    Schedule.objects.filter(action_id=action_id).delete()
+    Schedule.objects.filter(tenant_id=tenant_id, action_id=action_id).delete()
     schedule(tenant_id=tenant_id, action_id=action_id, due_at=at, priority=priority, at=at)
 
 
@@ -64,8 +64,8 @@ def schedule_recheck(*, tenant_id: UUID, action_id: UUID, due_at: datetime, numb
 _SCHEDULE_RECHECK = f"""
 WITH lane AS ({work_queue.NEW_LANE})
 INSERT INTO reviews_schedule (action_id, tenant_id, system_id, due_at, priority, readings, opened_at, recheck)
-VALUES ($5, $2, $1, $6, 0, 0, $7, $8) ON CONFLICT (action_id) DO UPDATE SET
-    tenant_id = excluded.tenant_id, system_id = excluded.system_id, due_at = excluded.due_at, claimed_until = NULL,
+VALUES ($5, $2, $1, $6, 0, 0, $7, $8) ON CONFLICT (tenant_id, action_id) DO UPDATE SET
+    system_id = excluded.system_id, due_at = excluded.due_at, claimed_until = NULL,
     claim = NULL, asked_at = NULL, priority = 0, readings = 0, opened_at = excluded.opened_at,
     recheck = excluded.recheck
 """
@@ -73,7 +73,7 @@ VALUES ($5, $2, $1, $6, 0, 0, $7, $8) ON CONFLICT (action_id) DO UPDATE SET
 
 def recheck_now(*, tenant_id: UUID, action_id: UUID, at: datetime) -> None:
     """Read a settled action once more, now; a recheck that its contract requires is still made later."""
-    row = Schedule.objects.filter(action_id=action_id).first()
+    row = Schedule.objects.filter(tenant_id=tenant_id, action_id=action_id).first()
     number = row.recheck - 1 if row is not None and row.recheck is not None and row.recheck >= 0 else _NOT_ASKED_FOR
     schedule_recheck(tenant_id=tenant_id, action_id=action_id, due_at=at, number=number, at=at)
 
@@ -92,14 +92,15 @@ class NextReading:
     unlisted: int | None = None
 
 
-def reschedule(*again: NextReading) -> None:
+def reschedule(tenant_id: UUID, *again: NextReading) -> None:
     """Set the times of the next readings; a reading requested after the last one began stays due now."""
     execute(
         "UPDATE reviews_schedule s SET claimed_until = NULL, claim = NULL, readings = s.readings + w.asked::integer,"
         " unlisted = coalesce(s.unlisted + w.unlisted, 0),"
         " due_at = CASE WHEN s.asked_at > w.began_at THEN s.due_at ELSE w.due_at END"
-        " FROM unnest($1::uuid[], $2::timestamptz[], $3::timestamptz[], $4::boolean[], $5::integer[])"
-        " AS w (action_id, due_at, began_at, asked, unlisted) WHERE s.action_id = w.action_id",
+        " FROM unnest($2::uuid[], $3::timestamptz[], $4::timestamptz[], $5::boolean[], $6::integer[])"
+        " AS w (action_id, due_at, began_at, asked, unlisted) WHERE s.tenant_id = $1 AND s.action_id = w.action_id",
+        tenant_id,
         [each.action_id for each in again],
         [each.due_at for each in again],
         [each.began_at for each in again],
@@ -108,14 +109,14 @@ def reschedule(*again: NextReading) -> None:
     )
 
 
-def end_schedule(*, action_id: UUID) -> None:
+def end_schedule(*, tenant_id: UUID, action_id: UUID) -> None:
     """End the schedule of an action."""
-    defer(("DELETE FROM reviews_schedule WHERE action_id = $1", action_id))
+    defer(("DELETE FROM reviews_schedule WHERE tenant_id = $1 AND action_id = $2", tenant_id, action_id))
 
 
-def end_schedules(action_ids: list[UUID]) -> None:
+def end_schedules(tenant_id: UUID, action_ids: list[UUID]) -> None:
     """End the schedules of several actions."""
-    defer(("DELETE FROM reviews_schedule WHERE action_id = ANY($1)", action_ids))
+    defer(("DELETE FROM reviews_schedule WHERE tenant_id = $1 AND action_id = ANY($2)", tenant_id, action_ids))
 
 
 def schedule_missing(*, at: datetime) -> int:
@@ -124,7 +125,9 @@ def schedule_missing(*, at: datetime) -> int:
     for tenant in events.tenants():
         with tenancy(tenant.id):
             waiting = actions.unsettled_actions(tenant.id)
-            known = set(Schedule.objects.filter(action_id__in=waiting).values_list("action_id", flat=True))
+            known = set(
+                Schedule.objects.filter(tenant_id=tenant.id, action_id__in=waiting).values_list("action_id", flat=True)
+            )
             for action_id in waiting:
                 if action_id not in known:
                     schedule(tenant_id=tenant.id, action_id=action_id, due_at=at, at=at)

@@ -54,7 +54,7 @@ def position_in_lane(tenant_id: UUID, contract: Contract, systems: list[tuple[An
 def set_lane_limits(*, tenant_id: UUID, system_id: UUID, limits: SystemLimits) -> None:
     """Set the limits of a system's lane."""
     _lane(tenant_id, system_id, limits)
-    Lane.objects.filter(system_id=system_id, tenant_id=tenant_id).update(
+    Lane.objects.filter(tenant_id=tenant_id, system_id=system_id).update(
         concurrency=limits.concurrency, reads_per_minute=limits.reads_per_minute
     )
 
@@ -64,7 +64,7 @@ def update_pace(
 ) -> None:
     """Record the recent duration of a reading of this system, and until when its circuit holds it."""
     _lane(tenant_id, system_id, limits)
-    Lane.objects.filter(system_id=system_id).update(pace_ms=pace_ms, held_until=held_until)
+    Lane.objects.filter(tenant_id=tenant_id, system_id=system_id).update(pace_ms=pace_ms, held_until=held_until)
 
 
 def _limits(settings: dict[str, Any]) -> SystemLimits:
@@ -78,7 +78,7 @@ def _limits(settings: dict[str, Any]) -> SystemLimits:
 # Always written, never remembered: a lane that a rollback took away would leave its rows unread for ever.
 NEW_LANE: LiteralString = (
     "INSERT INTO reviews_lane (system_id, tenant_id, concurrency, reads_per_minute) VALUES ($1, $2, $3, $4)"
-    " ON CONFLICT (system_id) DO NOTHING"
+    " ON CONFLICT (tenant_id, system_id) DO NOTHING"
 )
 
 

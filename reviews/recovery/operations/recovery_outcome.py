@@ -45,12 +45,12 @@ def carry_over_outcome(*, tenant_id: UUID, action_id: UUID, event_id: UUID, at: 
     head = ledger.lock_subject(tenant_id=tenant_id, subject_id=action_id, kind="action")
     detail = runs.order_details(tenant_id, action_id).get(event_id)
     if detail is None:
-        ledger_orders.end_order(event_id=event_id)
+        ledger_orders.end_order(tenant_id=tenant_id, event_id=event_id)
         return True
     how, reason = _remedy_outcome(tenant_id, event_id, detail)
     if how is RemedyOutcome.OPEN:
         return False
-    ledger_orders.end_order(event_id=event_id)
+    ledger_orders.end_order(tenant_id=tenant_id, event_id=event_id)
     done = how is RemedyOutcome.DONE
     if head.state == State.COMPENSATING:
         _end_compensation(head, detail, at=at) if done else _compensation_failed(head, reason, at=at)

@@ -96,7 +96,7 @@ AGAIN_AFTER = timedelta(minutes=10)
 def read_aged_again(*, tenant_id: UUID, aged: Iterable[ReportedAction], at: datetime) -> None:
     """Have facts that have outlived their life read again, unless such a reading is under way."""
     for item in aged:
-        row = queries.schedule_of(UUID(item.action_id)) if item.can_be_read else None
+        row = queries.schedule_of(tenant_id, UUID(item.action_id)) if item.can_be_read else None
         under_way = row is not None and row.recheck is not None and row.opened_at > at - AGAIN_AFTER
         if item.can_be_read and not under_way:
             schedules.recheck_now(tenant_id=tenant_id, action_id=UUID(item.action_id), at=at)

@@ -44,7 +44,7 @@ def recheck_action(*, tenant_id: UUID, action_id: UUID, clock: Callable[[], date
         action = actions.action(tenant_id, action_id)
         plan = plan_for(tenant_id, action_id) if action is not None and can_be_rechecked(action) else None
     if plan is None:
-        schedules.end_schedule(action_id=action_id)
+        schedules.end_schedule(tenant_id=tenant_id, action_id=action_id)
         return None
     at = clock()
     taken = read_sources(plan, at=at, clock=clock)
@@ -61,7 +61,7 @@ def judge_recheck(plan: ReadPlan, taken: SourceReadings, *, at: datetime) -> boo
     """Return True if a reading contradicts the settlement of the action; None if it is inconclusive."""
     head = ledger.lock_subject(tenant_id=plan.tenant_id, subject_id=plan.action_id, kind="action")
     action = actions.action(plan.tenant_id, plan.action_id)
-    row = queries.schedule_of(plan.action_id)
+    row = queries.schedule_of(plan.tenant_id, plan.action_id)
     if action is None or row is None or row.recheck is None or not can_be_rechecked(action):
         return None
     pointer = uuid4()
@@ -84,7 +84,7 @@ def judge_recheck(plan: ReadPlan, taken: SourceReadings, *, at: datetime) -> boo
         # What a person accepted is still there, and nothing else.
         contradicted = queries.last_reading(action, entry).exact != before
     _write(plan, head, action, verdict, kept, listed, contradicted=contradicted, at=at)
-    schedules.end_schedule(action_id=plan.action_id)
+    schedules.end_schedule(tenant_id=plan.tenant_id, action_id=plan.action_id)
     plan_recheck(plan, State(head.state), number=row.recheck + 1, at=at)
     return contradicted
 
@@ -96,12 +96,13 @@ def _later(
     if row.readings + 1 < MOST_TRIES:
         unlisted = int(bool(taken.asked))
         schedules.reschedule(
-            schedules.NextReading(action_id=plan.action_id, due_at=at + TRY_AGAIN, began_at=at, unlisted=unlisted)
+            plan.tenant_id,
+            schedules.NextReading(action_id=plan.action_id, due_at=at + TRY_AGAIN, began_at=at, unlisted=unlisted),
         )
         return
     happening = ledger.NewEvent(kind="recheck_missed", detail={"reason": verdict.reason})
     ledger.append(head, happening, actor=ledger.SYSTEM, at=at)
-    schedules.end_schedule(action_id=plan.action_id)
+    schedules.end_schedule(tenant_id=plan.tenant_id, action_id=plan.action_id)
     plan_recheck(plan, State(head.state), number=row.recheck + 1, at=at)
 
 

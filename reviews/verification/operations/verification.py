@@ -68,7 +68,7 @@ def verify_action(*, tenant_id: UUID, action_id: UUID, clock: Callable[[], datet
     with tenancy(tenant_id):
         plan = _plan(tenant_id, action_id)
     if plan is None:
-        schedules.end_schedule(action_id=action_id)
+        schedules.end_schedule(tenant_id=tenant_id, action_id=action_id)
         return None
     at = clock()
     taken = read_sources(plan, at=at, clock=clock)
@@ -167,7 +167,7 @@ def conclude_run(
     )
     action, row, last_number, key_id = queries.read_run_facts(rows[0])
     if head.entry is None or not is_open(action):
-        schedules.end_schedule(action_id=plan.action_id)
+        schedules.end_schedule(tenant_id=plan.tenant_id, action_id=plan.action_id)
         return None
     pointer = uuid4()
     inputs = run_inputs(plan, action, head, row, taken, pointer, pacing=pacing, context=context, at=at)
@@ -207,7 +207,7 @@ def conclude_successes(
     locks = [events_queries.lock_call(action_id, "action") for action_id in sorted(by_action)]
     heads, _ = ledger.lock_subjects(tenant_id=tenant_id, locks=locks)
     ids = [head.id for head in heads]
-    found, due = actions.actions_by_id(tenant_id, ids), queries.schedules_of(ids)
+    found, due = actions.actions_by_id(tenant_id, ids), queries.schedules_of(tenant_id, ids)
     numbers, keys = queries.last_run_numbers(tenant_id, ids), evidence.key_ids(tenant_id, ids)
     rows: list[Any] = []
     drafts: list[ledger.EventDraft] = []
@@ -240,7 +240,7 @@ def conclude_successes(
     if ended:
         insert_each(rows)
         ledger.write_events(*drafts)
-        schedules.end_schedules([each.plan.action_id for each in ended])
+        schedules.end_schedules(tenant_id, [each.plan.action_id for each in ended])
     for each in ended:
         plan_recheck(each.plan, State.RECONCILED_SUCCESS, number=0, at=each.at)
     return frozenset(each.plan.action_id for each in ended)
@@ -506,10 +506,10 @@ def _follow(plan: ReadPlan, action: Action, outcome: rules.RunOutcome, *, asked:
     tenant_id, action_id = plan.tenant_id, plan.action_id
     if outcome.next_read_at is not None:
         schedules.reschedule(
-            schedules.NextReading(action_id=action_id, due_at=outcome.next_read_at, began_at=at, asked=asked)
+            tenant_id, schedules.NextReading(action_id=action_id, due_at=outcome.next_read_at, began_at=at, asked=asked)
         )
     else:
-        schedules.end_schedule(action_id=action_id)
+        schedules.end_schedule(tenant_id=tenant_id, action_id=action_id)
         plan_recheck(plan, outcome.state, number=0, at=at)
     for target in outcome.freeze:
         cases.freeze_target(tenant_id=tenant_id, target=target, action_id=action_id, at=at)
@@ -517,7 +517,7 @@ def _follow(plan: ReadPlan, action: Action, outcome: rules.RunOutcome, *, asked:
         cases.open_incident(tenant_id=tenant_id, action=action, kind=outcome.incident, outcome=outcome, at=at)
     ledger_orders.unwind_after_failure(action, str(outcome.state), at=at)
     if action.ordered_by is not None and outcome.settled:
-        ledger_orders.wake_order(event_id=action.ordered_by, at=at)
+        ledger_orders.wake_order(tenant_id=tenant_id, event_id=action.ordered_by, at=at)
     if action.recovery_decision == CORRECT and action.state == State.FORWARD_RECOVERY != outcome.state:
         cases.end_correction(
             tenant_id=tenant_id,

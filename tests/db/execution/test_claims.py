@@ -51,7 +51,7 @@ def taken(**options: Any) -> list[UUID]:
 
 
 def conclude(ids: list[UUID], due_at: Any = LATER) -> None:
-    schedules.reschedule(*(schedules.NextReading(action_id=each, due_at=due_at, began_at=AT) for each in ids))
+    schedules.reschedule(TENANT, *(schedules.NextReading(action_id=each, due_at=due_at, began_at=AT) for each in ids))
 
 
 @pytest.mark.usefixtures("db")
@@ -112,14 +112,24 @@ class TestLimits:
     def test_released_readings_can_be_claimed_at_once(self):
         due(lane(concurrency=1), 3)
         [claim] = claimed_batches.claim_batches(at=AT, lanes=1)
-        claimed_batches.release_unread(claim.id, [claim.due[1].action_id, claim.due[2].action_id])
+        claimed_batches.release_unread(claim.tenant_id, claim.id, [claim.due[1].action_id, claim.due[2].action_id])
         conclude([claim.due[0].action_id])
         assert taken() == [claim.due[1].action_id, claim.due[2].action_id]
+
+    def test_what_one_tenant_does_with_an_id_leaves_the_same_id_of_another_alone(self):
+        [ours], elsewhere = due(lane()), uuid4()
+        shop = lane(tenant_id=elsewhere)
+        due(shop, tenant_id=elsewhere, action_id=ours, ago_s=30)
+        claims = {each.tenant_id: each for each in claimed_batches.claim_batches(at=AT, lanes=10)}
+        assert {each.due[0].action_id for each in claims.values()} == {ours}
+        claimed_batches.release_unread(elsewhere, claims[elsewhere].id, [ours])
+        schedules.end_schedule(tenant_id=TENANT, action_id=ours)
+        assert list(Schedule.objects.values_list("tenant_id", "action_id", "claim")) == [(elsewhere, ours, None)]
 
     def test_a_claim_of_another_holder_is_not_released(self):
         ids = due(lane())
         assert taken() == ids
-        claimed_batches.release_unread(uuid4(), ids)
+        claimed_batches.release_unread(TENANT, uuid4(), ids)
         assert taken() == []
 
     def test_a_rate_limit_applies_across_all_claims(self):
@@ -186,7 +196,7 @@ class TestSchedules:
 
     def test_a_held_reading_is_not_counted(self):
         [action_id] = due(lane())
-        schedules.reschedule(schedules.NextReading(action_id=action_id, due_at=LATER, began_at=AT, asked=False))
+        schedules.reschedule(TENANT, schedules.NextReading(action_id=action_id, due_at=LATER, began_at=AT, asked=False))
         assert Schedule.objects.get(action_id=action_id).readings == 0
 
 

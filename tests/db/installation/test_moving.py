@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from io import StringIO
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import psycopg
 import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
+from django.db import connections
 from psycopg import errors, sql
 
 from console.local import servers
@@ -25,6 +30,7 @@ from ledger.record import operations as ledger
 from ledger.verification.queries import fences
 from tests.conftest import Run, _use, new_database
 from tests.db.record.records import executing, fill
+from tests.db.record.rows import a_row
 from tests.support.builders import propose
 from tests.support.erasing import decided, erase
 from tests.support.seals import seal_up, signer_state_file
@@ -33,6 +39,7 @@ DOCS = Path(__file__).parents[3] / "docs" / "deploy.md"
 SECTION = "### From the last version before the `.sql` files"
 FILLED_BEFORE = {"django_migrations", "django_content_type", "auth_permission"}
 WORD = "moving-1"
+NORMAL_NAMES = "0013_names_in_normal_form"
 LONG_AGO = datetime.now(UTC) - timedelta(days=100)
 
 
@@ -138,20 +145,31 @@ def test_an_event_with_a_changed_byte_does_not_load(committed_db, superuser_conn
             copy.write(lines[1].replace("7b22", "7b20", 1))
 
 
+@contextmanager
+def migrated_to(run: Run, cluster: servers.Postgres, name: str, **last: str) -> Iterator[None]:
+    """Use a new database that has run the migrations of each app up to the one that is named."""
+    before = connections["default"].settings_dict["NAME"]
+    cluster.make_database(name)
+    _use(name)
+    for app, migration in last.items():
+        call_command("migrate", app, migration, database="owner", verbosity=0)
+    yield
+    _use(before)
+    with psycopg.connect(cluster.url(servers.SUPERUSER, "postgres"), autocommit=True) as superuser:
+        superuser.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
 @pytest.fixture
 def tables_and_fences(committed_db, run: Run, cluster: servers.Postgres) -> Iterator[psycopg.Connection]:
     """The owner's connection to a new database as the old migrations left one: tables and fences, and their names."""
     name = f"{committed_db.name}_tables"
-    cluster.make_database(name)
-    _use(name)
-    for app in ("ledger", "approvals", "reviews", "console"):
-        call_command("migrate", app, "0002_fences", database="owner", verbosity=0)
-    with psycopg.connect(run.postgres.url(servers.OWNER, name), autocommit=True) as owner:
+    first = dict.fromkeys(("ledger", "approvals", "reviews", "console"), "0002_fences")
+    with (
+        migrated_to(run, cluster, name, **first),
+        psycopg.connect(run.postgres.url(servers.OWNER, name), autocommit=True) as owner,
+    ):
         owner.execute("DELETE FROM django_migrations WHERE name = '0002_fences'")
         yield owner
-    _use(committed_db.name)
-    with psycopg.connect(cluster.url(servers.SUPERUSER, "postgres"), autocommit=True) as superuser:
-        superuser.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
 
 
 def record_migrations(owner: psycopg.Connection, names: set[str]) -> None:
@@ -190,12 +208,6 @@ def test_a_database_that_stopped_before_the_last_of_the_old_migrations_is_left_u
 def before_normal_names(committed_db, owner_connection):
     """A database in which people sign in under their names as they were typed, and a way to give it some."""
     owner_connection.execute("ALTER TABLE console_user DROP CONSTRAINT user_name_in_normal_form")
-    for table in ("console_price", "console_costbudget"):
-        owner_connection.execute(f"DROP TABLE {table}")
-    for table in ("console_metricaction", "console_metricrollup"):
-        owner_connection.execute(f"ALTER TABLE {table} DROP COLUMN unchanged")
-    owner_connection.execute("ALTER TABLE console_metricaction DROP COLUMN call_failed")
-    owner_connection.execute("ALTER TABLE console_metriccursor DROP COLUMN recent_calls")
     call_command("migrate", "console", "0012_posted_notices", database="owner", fake=True, verbosity=0)
 
     def add(name: str) -> None:
@@ -212,7 +224,7 @@ def before_normal_names(committed_db, owner_connection):
 def test_names_are_normalised(before_normal_names, owner_connection):
     for name in ("Ada@Bücher.Example", "ben@corp.example"):
         before_normal_names(name)
-    call_command("migrate", "console", database="owner", verbosity=0)
+    call_command("migrate", "console", NORMAL_NAMES, database="owner", verbosity=0)
     names = [name for (name,) in owner_connection.execute("SELECT username FROM console_user ORDER BY 1")]
     assert names == ["ada@xn--bcher-kva.example", "ben@corp.example"]
 
@@ -223,6 +235,47 @@ def test_two_accounts_whose_names_normalise_alike_are_named_and_nothing_is_chang
     for name in ("Ada@corp.example", "ada@corp.example"):
         before_normal_names(name)
     with pytest.raises(RuntimeError, match=r"have one name in normal form: Ada@corp.example and ada@corp.example"):
-        call_command("migrate", "console", database="owner", verbosity=0)
+        call_command("migrate", "console", NORMAL_NAMES, database="owner", verbosity=0)
     names = {name for (name,) in owner_connection.execute("SELECT username FROM console_user")}
     assert names == {"Ada@corp.example", "ada@corp.example"}
+
+
+QUEUES_AND_DIRECTORY = (
+    *("console_apikey", "approvals_due", "console_membership", "ledger_order", "ledger_pending"),
+    *("reviews_hook", "reviews_lane", "reviews_schedule"),
+)
+A_KEY = (
+    "INSERT INTO console_apikey (id, tenant_id, kind, name, hash, actor_id, scopes, created_at)"
+    " VALUES (gen_random_uuid(), %s, 'agent', 'shop', %s, gen_random_uuid(), '[]', now())"
+)
+
+
+def test_queues_and_directory_keep_their_rows_where_the_tenant_enters_their_keys(committed_db, run, cluster):
+    name, tenants = f"{committed_db.name}_keys", (uuid4(), uuid4())
+    last = {"ledger": "0019_wrong_clocks", "approvals": "0011_release_locks"}
+    last |= {"reviews": "0007_readings_of_each_system", "console": "0016_metrics_by_difference"}
+    with (
+        migrated_to(run, cluster, name, **last),
+        psycopg.connect(cluster.url(servers.SUPERUSER, name), autocommit=True) as superuser,
+    ):
+        superuser.execute("SET session_replication_role = replica")
+        for tenant in tenants:
+            for table in QUEUES_AND_DIRECTORY[1:]:
+                superuser.execute(a_row(superuser, table, tenant))
+            superuser.execute(A_KEY, [tenant, tenant.hex])
+        before = rows(cluster.url(servers.SUPERUSER, name))
+        call_command("prepare_database", verbosity=0)
+        after = rows(cluster.url(servers.SUPERUSER, name))
+        for table in QUEUES_AND_DIRECTORY:
+            kept, found = (
+                sorted((json.loads(row) for _, row in every[table]), key=itemgetter("tenant_id"))
+                for every in (before, after)
+            )
+            assert len(kept) == 2, table
+            if table == "approvals_due":
+                kept = [{name: value for name, value in row.items() if name != "id"} for row in kept]
+            assert found == kept, table
+        # The queue goes on where it was.
+        statement = "INSERT INTO ledger_pending (tenant_id, subject_id, seq) SELECT %s, %s, 1 RETURNING position"
+        [drawn] = superuser.execute(statement, [tenants[0], uuid4()]).fetchone()
+        assert drawn > max(json.loads(row)["position"] for _, row in before["ledger_pending"])

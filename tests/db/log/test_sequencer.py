@@ -212,6 +212,22 @@ def test_a_row_of_the_queue_without_an_event_stops_the_log(committed_tenant, sup
         seals.seal_up(signer_state_file)
 
 
+def test_a_long_queue_of_one_tenant_does_not_hold_up_another(tenant, signer_state_file):
+    seals.seal_up(signer_state_file)
+    happen(tenant, times=9)
+    other = found("lotus")
+    happen(other, times=3)
+    waiting = queries.pending_events()
+    assert {each: len(positions) for each, positions in queries.pending_events(limit=4).items()} == {
+        tenant: 2,
+        other: 2,
+    }
+    assert queries.pending_events(limit=1) == {each: positions[:1] for each, positions in waiting.items()}
+    assert waiting[tenant] == sorted(waiting[tenant])
+    assert queries.pending_events(but=[tenant]) == {other: waiting[other]}
+    assert queries.backlog().waiting == sum(map(len, waiting.values()))
+
+
 def test_no_event_gets_two_indexes(committed_tenant, superuser, signer_state_file):
     subject = happen(committed_tenant)
     seals.seal_up(signer_state_file)

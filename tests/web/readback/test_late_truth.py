@@ -41,7 +41,7 @@ def written(shop: Workshop, clock: Clock, tmp_path: Path) -> Iterator[str]:
 def due(clock: Clock) -> list[UUID]:
     taken = claimed_batches.claim_batches(at=clock.now(), lanes=10)
     for claim in taken:
-        claimed_batches.release_unread(claim.id, [each.action_id for each in claim.due])
+        claimed_batches.release_unread(claim.tenant_id, claim.id, [each.action_id for each in claim.due])
     return [each.action_id for claim in taken for each in claim.due if each.recheck is not None]
 
 

@@ -35,16 +35,16 @@ def test_an_aged_fact_is_read_again_once_and_is_a_fact_anew_when_the_reading_agr
     counter, session, action_id = refunded
     [fact] = context(counter, session)["facts"]
     assert (fact["action_id"], fact["next_behaviour"]["code"]) == (action_id, "CONTINUE")
-    assert queries.schedule_of(UUID(action_id)) is None
+    assert queries.schedule_of(counter.tenant, UUID(action_id)) is None
     clock.forward(days=1)
     told = context(counter, session)
     assert (told["facts"], [each["action_id"] for each in told["aged"]]) == ([], [action_id])
     assert told["aged"][0]["next_behaviour"]["code"] == "WAIT"
     assert "Settled, and read too long ago to build on:" in told["text"]
-    ordered = queries.schedule_of(UUID(action_id))
+    ordered = queries.schedule_of(counter.tenant, UUID(action_id))
     clock.forward(seconds=5)
     context(counter, session)
-    assert queries.schedule_of(UUID(action_id)).opened_at == ordered.opened_at
+    assert queries.schedule_of(counter.tenant, UUID(action_id)).opened_at == ordered.opened_at
     assert rechecks.recheck_action(tenant_id=counter.tenant, action_id=UUID(action_id), clock=clock.now) is False
     told = context(counter, session)
     assert ([each["action_id"] for each in told["facts"]], told["aged"]) == ([action_id], [])
@@ -83,9 +83,9 @@ def test_a_process_killed_while_it_orders_a_reading_leaves_nothing_and_the_next_
         patch.setattr(schedules, "recheck_now", killed)
         with pytest.raises(Gone):
             context(counter, session)
-    assert queries.schedule_of(UUID(action_id)) is None
+    assert queries.schedule_of(counter.tenant, UUID(action_id)) is None
     assert [each["next_behaviour"]["code"] for each in context(counter, session)["aged"]] == ["WAIT"]
-    assert queries.schedule_of(UUID(action_id)) is not None
+    assert queries.schedule_of(counter.tenant, UUID(action_id)) is not None
     assert rechecks.recheck_action(tenant_id=counter.tenant, action_id=UUID(action_id), clock=clock.now) is False
     assert [each["action_id"] for each in context(counter, session)["facts"]] == [action_id]
 
@@ -94,4 +94,4 @@ def test_whoever_only_looks_orders_no_reading(refunded, clock: Clock):
     counter, session, action_id = refunded
     clock.forward(days=1)
     assert len(counter.operator_key.get(f"/sessions/{session}/context").json()["aged"]) == 1
-    assert queries.schedule_of(UUID(action_id)) is None
+    assert queries.schedule_of(counter.tenant, UUID(action_id)) is None
