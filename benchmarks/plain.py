@@ -30,8 +30,8 @@ _STATEMENTS = {
     b"tenant": b"SELECT set_config('app.tenant', $1, true)",
     b"begin": b"BEGIN",
     b"commit": b"COMMIT",
-    b"lock": b"SELECT state, seq, head, entry FROM ledger_lock($1, $2)",
-    b"append": b"SELECT ledger_append($1, $2, $3, $4, $5, $6)",
+    b"lock": b"SELECT state, seq, head, entry FROM ledger_lock($1, $2, $3)",
+    b"append": b"SELECT ledger_append($1, $2, $3, $4, $5, $6, $7)",
     b"bare": _BARE,
     b"chain": b"SELECT bare_chain_append($1, $2, $3)",
 }
@@ -63,7 +63,7 @@ class _Appends:
         self.heads = deque(locked)
         self.drafts: deque[tuple[UUID, list[bytes | None], list[int]]] = deque()
         self.ready()
-        self.sample = [self.drafts[0][1][place] or b"" for place in (0, 2, 4)]
+        self.sample = [self.drafts[0][1][place] or b"" for place in (1, 3, 5)]
         database = settings.DATABASES["default"]
         words = {"host": "HOST", "port": "PORT", "user": "USER", "password": "PASSWORD", "dbname": "NAME"}
         self.connection = psycopg.connect(autocommit=True, **{name: database[ours] for name, ours in words.items()})
@@ -88,7 +88,11 @@ class _Appends:
             self.ready()
         subject, values, forms = self.drafts.popleft()
         tenant = str(self.tenant).encode()
-        self._say((b"begin", [], []), (b"tenant", [tenant], [0]), (b"lock", [subject.bytes, b"action"], [1, 0]))
+        self._say(
+            (b"begin", [], []),
+            (b"tenant", [tenant], [0]),
+            (b"lock", [self.tenant.bytes, subject.bytes, b"action"], [1, 1, 0]),
+        )
         self._say((b"append", values, forms), (b"commit", [], []))
 
     def bare(self) -> None:

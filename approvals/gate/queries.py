@@ -100,7 +100,7 @@ class LockedSession(NamedTuple):
 
 def lock_session(tenant_id: UUID, session_id: UUID, *, call_id: str, behind_tenant: bool) -> LockedSession | None:
     """Lock a session, with `behind_tenant` after the tenant's gate; return None if there is none."""
-    gate = (("SELECT seq FROM ledger_enter($1, $2)", session_id, "session"),) if behind_tenant else ()
+    gate = (("SELECT seq FROM ledger_enter($1, $2, $3)", tenant_id, session_id, "session"),) if behind_tenant else ()
     *_, locked, behind = pipeline(
         *gate,
         (

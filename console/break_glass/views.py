@@ -64,7 +64,7 @@ def _review_context(request: TenantRequest, used: BreakGlassUse, form: BodyForm 
     gone = [used.used_by, *(UUID(each["actor"]) for each in used.reviews)]
     return {
         "late": used.reviewed_at is None and used.review_by <= request.as_of,
-        "may_review": used.reviewed_at is None and not any(is_same_person(each, mine) for each in gone),
+        "may_review": used.reviewed_at is None and not any(is_same_person(used.tenant_id, each, mine) for each in gone),
         "approval_href": reverse("approval", args=[request.tenant.slug, used.approval_id]),
         "href": reverse("emergency-review", args=[request.tenant.slug, used.id]),
         "form": form,

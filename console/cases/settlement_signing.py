@@ -75,7 +75,7 @@ def settlement_proof(
     if case is None:
         raise NotFound("Case")
     return settlements.SettlementProof(
-        person=str(person_behind(caller.actor.id)),
+        person=str(person_behind(caller.tenant_id, caller.actor.id)),
         evidence_class=evidence_class,
         policy=required_class(case, at=at),
         seen=covers,
@@ -164,7 +164,7 @@ def signing_terms(held: HeldAction, resolution: Resolution, *, policy: str, act:
 
 def confirm_refusal(case: Case, caller: Caller) -> str:
     """The reason why this caller may not confirm the proposal; empty if they may."""
-    is_proposer = is_same_person(case.proposed_by, caller.actor.id)
+    is_proposer = is_same_person(case.tenant_id, case.proposed_by, caller.actor.id)
     refusal = resolutions.refuse_second(roles=caller.roles, is_proposer=is_proposer)
     return refusal.detail if refusal else ""
 

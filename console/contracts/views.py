@@ -143,7 +143,7 @@ def _contract(
         "versions": [shown | {"current": shown["row"].id == row.id} for shown in CONTRACTS.rows_of(request, versions)],
         "compared": _changes_since(request, versions, document, row.compared_with if row.weakens else ""),
         "state": state,
-        "is_sender": is_same_person(row.sent_by, request.caller.actor.id),
+        "is_sender": is_same_person(row.tenant_id, row.sent_by, request.caller.actor.id),
         "sent_by": actor_names(request.tenant.id).get(row.sent_by, "a program") if row.sent_by else "",
         "may_answer": state == "PENDING" and may,
         "may_draft": may and state == "REGISTERED" and not later,

@@ -160,7 +160,8 @@ TABLES: dict[str, tuple[str, ...]] = {
 }
 
 # Functions of ours that the application may call; trigger functions need no right to fire.
-FUNCTIONS: tuple[str, ...] = ("ledger_append", "ledger_current_tenant", "ledger_lock")
+TENANT_FUNCTIONS: tuple[str, ...] = ("ledger_current_tenant", "ledger_own_tenant", "ledger_refuse_tenant")
+FUNCTIONS: tuple[str, ...] = ("ledger_append", "ledger_lock", *TENANT_FUNCTIONS)
 APP_FUNCTIONS: tuple[str, ...] = (
     *(*FUNCTIONS, "ledger_enter", "ledger_lock_versions", "ledger_take_turn"),
     # What the triggers of releases ask.
@@ -202,7 +203,7 @@ ERASER_TABLES: dict[str, tuple[str, ...]] = {
     "ledger_erasure": ("SELECT (tenant_id, id, state, begun_at)",),
 }
 ERASER_FUNCTIONS: tuple[str, ...] = (
-    "ledger_current_tenant",
+    *TENANT_FUNCTIONS,
     "ledger_begin_erasure",
     "ledger_erase",
     "ledger_keys_to_destroy",

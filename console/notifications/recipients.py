@@ -111,10 +111,10 @@ def _seconds(tenant_id: UUID, scene: EventContext, people: TenantPeople) -> set[
     if scene.detail.get("retention"):
         return set()
     concerned = {each.person_id for each in people.members.values() if each.id == scene.subject_id}
-    concerned.add(_person(scene.actor_id, people))
+    concerned.add(_person(tenant_id, scene.actor_id, people))
     roles = TERMS[PROPOSALS[scene.what]].roles
     found = (actor for actor, each in people.members.items() if roles & roles_of(each))
-    return {actor for actor in found if _person(actor, people) not in concerned}
+    return {actor for actor in found if _person(tenant_id, actor, people) not in concerned}
 
 
 def _requester(tenant_id: UUID, scene: EventContext, people: TenantPeople) -> set[UUID]:
@@ -122,10 +122,10 @@ def _requester(tenant_id: UUID, scene: EventContext, people: TenantPeople) -> se
     return {row.requested_by} if row is not None else set()
 
 
-def _person(actor: UUID, people: TenantPeople) -> UUID:
+def _person(tenant_id: UUID, actor: UUID, people: TenantPeople) -> UUID:
     """Return the human behind an account or a key."""
     row = people.members.get(actor)
-    return row.person_id if row is not None and row.person_id is not None else person_behind(actor)
+    return row.person_id if row is not None and row.person_id is not None else person_behind(tenant_id, actor)
 
 
 def _of_groups(people: TenantPeople, groups: set[str]) -> set[UUID]:

@@ -66,7 +66,7 @@ def draft_contract(tenant_id: UUID, document: dict[str, Any], *, reason: str, by
 def missing_people(tenant_id: UUID) -> str:
     """The reason why nobody could finish a release in this tenant; empty if two people could."""
     able = members_with(tenant_id, "operator", "administrator")
-    return missing_people_sentence(len(people_behind(able)))
+    return missing_people_sentence(len(people_behind(tenant_id, able)))
 
 
 def read_draft(row: Release) -> dict[str, Any]:

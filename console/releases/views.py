@@ -183,7 +183,7 @@ def _detail(
     results = catalogue.gate_results(tenant_id, row.id)
     red = [gate for gate in required_gates(row.kind) if gate not in results or not results[gate].passed]
     canary = _canary(request, row, results.get(CANARY))
-    me, may = request.caller.actor.id, _may(request)
+    is_author, may = is_same_person(tenant_id, row.author, request.caller.actor.id), _may(request)
     version = (
         catalogue.contract_version(tenant_id, row.tool, row.version)
         if row.kind == CONTRACT
@@ -211,7 +211,7 @@ def _detail(
         "document": format_json(release_steps.read_draft(row)),
         "back": _way_back(request, row, in_force),
         "is_fresh": is_recently_authenticated(request),
-        **_steps(request, row, results, red, is_author=is_same_person(row.author, me), may=may, typed=forms, run=run),
+        **_steps(request, row, results, red, is_author=is_author, may=may, typed=forms, run=run),
     }
     return render(request, "releases/_detail.html" if request.htmx else "releases/detail.html", context, status=status)
 
@@ -228,7 +228,7 @@ def _steps(
     run: Form | None,
 ) -> dict[str, Any]:
     """The forms of this person's next steps; a step that waits for others is described in a sentence."""
-    is_first = is_same_person(row.first_by, request.caller.actor.id)
+    is_first = is_same_person(row.tenant_id, row.first_by, request.caller.actor.id)
     ready = may and row.state == "READY"
     refused = typed.get("sign")
     if refused is not None:

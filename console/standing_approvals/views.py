@@ -149,7 +149,7 @@ def _detail(
         "case": reverse("case", args=[slug, row.case_id]) if row.case_id else "",
         "record": reverse("event", args=[slug, row.id, 1]),
         "bounds": shapes.describe_bounds(shapes.read_shape(row.shape)),
-        "may_answer": reviewer and row.state == "PROPOSED" and not is_same_person(row.proposed_by, me),
+        "may_answer": reviewer and row.state == "PROPOSED" and not is_same_person(tenant_id, row.proposed_by, me),
         "may_resume": not row.is_time_boxed
         and reviewer
         and row.state == "PAUSED"

@@ -143,7 +143,7 @@ def _waits(request: TenantRequest, seen: systems_context.SystemStatus) -> dict[s
     return {
         "changes": contract_check.diff_documents({"pattern": seen.pattern, "settings": seen.settings}, wanted),
         "by": actor_names(request.tenant.id).get(by, "a program") if by else "",
-        "is_sender": is_same_person(by, request.caller.actor.id),
+        "is_sender": is_same_person(request.tenant.id, by, request.caller.actor.id),
         "answer": reverse("system-answer", args=[request.tenant.slug, seen.id]),
     }
 

@@ -73,7 +73,7 @@ SELECT kind, id, name, place, what, since FROM waiting
  WHERE kind = ANY($3) AND $2 <> ALL(array_remove(actors, NULL))
    AND NOT EXISTS (SELECT FROM person mine WHERE mine.actor_id = $2 AND (mine.person_id::text = ANY(people)
        OR mine.person_id IN (SELECT person_id FROM person WHERE actor_id = ANY(actors))
-       OR mine.person_id IN (SELECT ledger_person(key.actor_id) FROM console_apikey key
+       OR mine.person_id IN (SELECT ledger_person($1, key.actor_id) FROM console_apikey key
            WHERE key.tenant_id = $1 AND key.actor_id = ANY(actors))))
  ORDER BY since, id LIMIT {MOST}
 """

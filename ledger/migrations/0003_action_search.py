@@ -18,7 +18,7 @@ def fill(apps: Any, schema_editor: Any) -> None:
     with schema_editor.connection.cursor() as cursor:
         for tenant_id in tenants.values_list("id", flat=True):
             cursor.callproc("set_config", ["app.tenant", str(tenant_id), True])
-            cursor.callproc("ledger_rebuild_search")
+            cursor.callproc("ledger_rebuild_search", [tenant_id])
         cursor.callproc("set_config", ["app.tenant", "", True])
 
 

@@ -259,7 +259,8 @@ def draft_event(head: SubjectHead, event: NewEvent, *, actor: Actor, at: datetim
         entry=entry,
         event_id=event_id,
     )
-    return EventDraft(following, (data, entry_salt, entry_bytes, detail_salt, detail_bytes, _view_json(event, entry)))
+    values = (data, entry_salt, entry_bytes, detail_salt, detail_bytes, _view_json(event, entry))
+    return EventDraft(following, (head.tenant_id.bytes, *values))
 
 
 def store_evidence(
@@ -431,7 +432,7 @@ def _view_json(event: NewEvent, entry: entries.Entry | None) -> str:
 
 @cache
 def _append_statement(count: int) -> bytes:
-    calls = (f"ledger_append({', '.join(f'${6 * one + place}' for place in range(1, 7))})" for one in range(count))
+    calls = (f"ledger_append({', '.join(f'${7 * one + place}' for place in range(1, 8))})" for one in range(count))
     return f"SELECT {', '.join(calls)}".encode()
 
 

@@ -205,6 +205,6 @@ def policy_from_row(row: Retention) -> RetentionPolicy:
     )
 
 
-def keys_to_destroy(erasure_id: UUID) -> list[UUID]:
+def keys_to_destroy(tenant_id: UUID, erasure_id: UUID) -> list[UUID]:
     """Return the keys of erased subjects that are still in the key database. For the eraser's role."""
-    return [row[0] for row in execute("SELECT key_id FROM ledger_keys_to_destroy($1)", erasure_id)]
+    return [row[0] for row in execute("SELECT key_id FROM ledger_keys_to_destroy($1, $2)", tenant_id, erasure_id)]

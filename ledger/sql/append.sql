@@ -10,12 +10,13 @@
 -- The event waits for its leaf from the moment at which it exists (ledger_pending). The number is drawn inside the
 -- transaction, so an event that began after another was committed always stands behind it (L11).
 CREATE OR REPLACE FUNCTION ledger_append(
-    p_envelope bytea, p_entry_salt bytea, p_entry bytea, p_detail_salt bytea, p_detail bytea, p_projection jsonb
+    p_tenant uuid, p_envelope bytea, p_entry_salt bytea, p_entry bytea, p_detail_salt bytea, p_detail bytea,
+    p_projection jsonb
 ) RETURNS void LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, public, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     e jsonb := convert_from(p_envelope, 'UTF8')::jsonb;
-    v_tenant uuid := ledger_current_tenant();
+    v_tenant uuid := ledger_own_tenant(p_tenant);
     v_subject uuid := (e #>> '{subject,id}')::uuid;
     v_kind text := e #>> '{subject,kind}';
     v_seq integer := (e ->> 'seq')::integer;
@@ -25,9 +26,6 @@ DECLARE
     v_hash bytea := sha256('\x00'::bytea || p_envelope);
     v_at timestamptz := (e ->> 'at')::timestamptz;
 BEGIN
-    IF v_tenant IS NULL THEN
-        RAISE EXCEPTION 'no tenant is set' USING ERRCODE = 'insufficient_privilege';
-    END IF;
     IF e ->> 'origin' IS DISTINCT FROM (SELECT origin FROM ledger_tenant WHERE id = v_tenant) THEN
         -- A restore opened another log meanwhile. Whoever sends the same again writes to that.
         RAISE EXCEPTION 'the envelope is of another log' USING ERRCODE = 'object_not_in_prerequisite_state';
@@ -124,4 +122,4 @@ BEGIN
         RAISE EXCEPTION 'the event does not continue the head of its subject' USING ERRCODE = 'serialization_failure';
     END IF;
 END $$;
-REVOKE ALL ON FUNCTION ledger_append(bytea, bytea, bytea, bytea, bytea, jsonb) FROM PUBLIC;
+REVOKE ALL ON FUNCTION ledger_append(uuid, bytea, bytea, bytea, bytea, bytea, jsonb) FROM PUBLIC;

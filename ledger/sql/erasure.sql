@@ -36,13 +36,14 @@ CREATE OR REPLACE FUNCTION ledger_rests(p_kind text, p_state text) RETURNS boole
 $$;
 
 -- Whether a hold that nobody has lifted covers one of these subjects; read from the events, as who decided is.
-CREATE OR REPLACE FUNCTION ledger_on_hold(p_subjects uuid[]) RETURNS boolean
+CREATE OR REPLACE FUNCTION ledger_on_hold(p_tenant uuid, p_subjects uuid[]) RETURNS boolean
 LANGUAGE sql STABLE SET search_path = pg_catalog, public, pg_temp AS $$
+    SELECT ledger_own_tenant(p_tenant);
     SELECT EXISTS (SELECT FROM ledger_event e
         JOIN ledger_subject s ON s.tenant_id = e.tenant_id AND s.id = e.subject_id
         JOIN ledger_entry n ON n.tenant_id = s.tenant_id AND n.subject_id = s.id AND n.seq = 1
         CROSS JOIN LATERAL jsonb_to_record(convert_from(n.detail, 'UTF8')::jsonb) AS h (scope text, value text)
-        WHERE e.tenant_id = ledger_current_tenant() AND e.kind = 'hold_placed' AND e.seq = 1 AND s.kind = 'hold'
+        WHERE e.tenant_id = p_tenant AND e.kind = 'hold_placed' AND e.seq = 1 AND s.kind = 'hold'
         AND s.state = 'PLACED' AND (h.scope = 'all'
             OR (h.scope IN ('action', 'recording') AND h.value = ANY(p_subjects::text[]))
             OR EXISTS (SELECT FROM ledger_action a WHERE a.tenant_id = s.tenant_id AND a.id = ANY(p_subjects)
@@ -50,16 +51,16 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, public, pg_temp AS $$
 $$;
 
 -- Whose turn it is: holds and the beginning of an erasure wait for each other, tenant by tenant.
-CREATE OR REPLACE FUNCTION ledger_take_turn() RETURNS void
+CREATE OR REPLACE FUNCTION ledger_take_turn(p_tenant uuid) RETURNS void
 LANGUAGE sql SET search_path = pg_catalog, public, pg_temp AS $$
-    SELECT pg_advisory_xact_lock(4711002, hashtext(ledger_current_tenant()::text))
+    SELECT pg_advisory_xact_lock(4711002, hashtext(ledger_own_tenant(p_tenant)::text))
 $$;
 
 -- The subjects of a confirmed request, as its first event names them; the request is locked until the commit.
-CREATE OR REPLACE FUNCTION ledger_erasure_scope(p_erasure uuid) RETURNS uuid[]
+CREATE OR REPLACE FUNCTION ledger_erasure_scope(p_tenant uuid, p_erasure uuid) RETURNS uuid[]
 LANGUAGE plpgsql SET search_path = pg_catalog, public, pg_temp AS $$
 DECLARE
-    v_tenant uuid := ledger_current_tenant();
+    v_tenant uuid := ledger_own_tenant(p_tenant);
     v_detail jsonb;
     v_policy uuid;
 BEGIN
@@ -71,10 +72,10 @@ BEGIN
     SELECT convert_from(n.detail, 'UTF8')::jsonb INTO v_detail FROM ledger_entry n
         WHERE n.tenant_id = v_tenant AND n.subject_id = p_erasure AND n.seq = 1;
     v_policy := (v_detail ->> 'retention')::uuid;
-    IF NOT ledger_two_people(p_erasure, 'erasure_requested', 'erasure_confirmed') AND (v_policy IS NULL
-            OR NOT ledger_two_people(v_policy, 'retention_proposed', 'retention_confirmed')
-            OR (ledger_retention_in_force() ->> 'id')::uuid IS DISTINCT FROM v_policy
-            OR NOT (ledger_retention_in_force() ->> 'standing')::boolean) THEN
+    IF NOT ledger_two_people(v_tenant, p_erasure, 'erasure_requested', 'erasure_confirmed') AND (v_policy IS NULL
+            OR NOT ledger_two_people(v_tenant, v_policy, 'retention_proposed', 'retention_confirmed')
+            OR (ledger_retention_in_force(v_tenant) ->> 'id')::uuid IS DISTINCT FROM v_policy
+            OR NOT (ledger_retention_in_force(v_tenant) ->> 'standing')::boolean) THEN
         RAISE EXCEPTION 'the erasure is not of two people' USING ERRCODE = 'insufficient_privilege';
     END IF;
     RETURN (SELECT array_agg((each ->> 'id')::uuid) FROM jsonb_array_elements(v_detail -> 'subjects') each);
@@ -83,11 +84,11 @@ END $$;
 -- What the eraser's role may call, and nobody else.
 
 -- Whether the request may begin: empty, or why it may not.
-CREATE OR REPLACE FUNCTION ledger_begin_erasure(p_erasure uuid) RETURNS text
+CREATE OR REPLACE FUNCTION ledger_begin_erasure(p_tenant uuid, p_erasure uuid) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
 DECLARE
-    v_tenant uuid := ledger_current_tenant();
-    v_scope uuid[] := ledger_erasure_scope(p_erasure);
+    v_tenant uuid := ledger_own_tenant(p_tenant);
+    v_scope uuid[] := ledger_erasure_scope(v_tenant, p_erasure);
     v_policy jsonb;
     v_age integer;
 BEGIN
@@ -95,13 +96,13 @@ BEGIN
     IF FOUND THEN
         RETURN '';
     END IF;
-    PERFORM ledger_take_turn();
-    IF ledger_on_hold(v_scope) THEN
+    PERFORM ledger_take_turn(v_tenant);
+    IF ledger_on_hold(v_tenant, v_scope) THEN
         RETURN 'ON_HOLD';
     END IF;
-    v_policy := ledger_retention_in_force();
+    v_policy := ledger_retention_in_force(v_tenant);
     v_age := coalesce((v_policy ->> 'floor_days')::integer, 0);
-    IF NOT ledger_two_people(p_erasure, 'erasure_requested', 'erasure_confirmed') THEN
+    IF NOT ledger_two_people(v_tenant, p_erasure, 'erasure_requested', 'erasure_confirmed') THEN
         v_age := greatest(v_age, (v_policy ->> 'payload_days')::integer);
     END IF;
     IF v_age > 0 AND EXISTS (SELECT FROM ledger_subject s WHERE s.tenant_id = v_tenant AND s.id = ANY(v_scope)
@@ -118,13 +119,13 @@ END $$;
 
 -- The next subjects of a request that has begun: everything personal of theirs becomes empty, and their keys wait to be
 -- destroyed. Called again it goes on where the last commit left it.
-CREATE OR REPLACE FUNCTION ledger_erase(p_erasure uuid, p_most integer)
+CREATE OR REPLACE FUNCTION ledger_erase(p_tenant uuid, p_erasure uuid, p_most integer)
 RETURNS TABLE (subject_id uuid, kind text, seq integer, evidence uuid[])
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
-    v_tenant uuid := ledger_current_tenant();
-    v_scope uuid[] := ledger_erasure_scope(p_erasure);
+    v_tenant uuid := ledger_own_tenant(p_tenant);
+    v_scope uuid[] := ledger_erasure_scope(v_tenant, p_erasure);
     v_next uuid[];
     v_blank record;
     v_names text;
@@ -154,26 +155,29 @@ BEGIN
         FROM ledger_erased e WHERE e.tenant_id = v_tenant AND e.subject_id = ANY(v_next) ORDER BY e.subject_id;
 END $$;
 
-CREATE OR REPLACE FUNCTION ledger_keys_to_destroy(p_erasure uuid) RETURNS TABLE (key_id uuid)
+CREATE OR REPLACE FUNCTION ledger_keys_to_destroy(p_tenant uuid, p_erasure uuid) RETURNS TABLE (key_id uuid)
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
-    SELECT e.key_id FROM ledger_erased e WHERE e.tenant_id = ledger_current_tenant()
+    SELECT ledger_own_tenant(p_tenant);
+    SELECT e.key_id FROM ledger_erased e WHERE e.tenant_id = p_tenant
         AND e.erasure_id = p_erasure AND e.key_id IS NOT NULL
 $$;
 
-CREATE OR REPLACE FUNCTION ledger_keys_destroyed(p_keys uuid[]) RETURNS void
+CREATE OR REPLACE FUNCTION ledger_keys_destroyed(p_tenant uuid, p_keys uuid[]) RETURNS void
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
-    UPDATE ledger_erased e SET key_id = NULL WHERE e.tenant_id = ledger_current_tenant() AND e.key_id = ANY(p_keys)
+    SELECT ledger_own_tenant(p_tenant);
+    UPDATE ledger_erased e SET key_id = NULL WHERE e.tenant_id = p_tenant AND e.key_id = ANY(p_keys)
 $$;
 
-CREATE OR REPLACE FUNCTION ledger_erasure_head(p_erasure uuid)
+CREATE OR REPLACE FUNCTION ledger_erasure_head(p_tenant uuid, p_erasure uuid)
 RETURNS TABLE (state varchar, seq integer, head bytea, entry bytea)
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
-    SELECT * FROM ledger_lock(p_erasure, 'erasure')
+    SELECT * FROM ledger_lock(p_tenant, p_erasure, 'erasure')
 $$;
 
 -- What the eraser did, or why it did not: the only events that its role can write.
 CREATE OR REPLACE FUNCTION ledger_tell_erasure(
-    p_envelope bytea, p_entry_salt bytea, p_entry bytea, p_detail_salt bytea, p_detail bytea, p_projection jsonb
+    p_tenant uuid, p_envelope bytea, p_entry_salt bytea, p_entry bytea, p_detail_salt bytea, p_detail bytea,
+    p_projection jsonb
 ) RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
 DECLARE
     e jsonb := convert_from(p_envelope, 'UTF8')::jsonb;
@@ -183,14 +187,14 @@ BEGIN
             OR e ->> 'kind' NOT IN ('erased', 'erasure_done', 'erasure_refused') THEN
         RAISE EXCEPTION 'this is not for the eraser to tell' USING ERRCODE = 'insufficient_privilege';
     END IF;
-    PERFORM ledger_append(p_envelope, p_entry_salt, p_entry, p_detail_salt, p_detail, p_projection);
+    PERFORM ledger_append(p_tenant, p_envelope, p_entry_salt, p_entry, p_detail_salt, p_detail, p_projection);
     UPDATE ledger_erasure x SET state = e ->> 'to',
         ended_at = CASE WHEN e ->> 'to' = 'CONFIRMED' THEN NULL ELSE (e ->> 'at')::timestamptz END,
         erased = (SELECT count(*) FROM ledger_erased d WHERE d.tenant_id = x.tenant_id AND d.erasure_id = v_id)
-        WHERE x.tenant_id = ledger_current_tenant() AND x.id = v_id;
+        WHERE x.tenant_id = p_tenant AND x.id = v_id;
 END $$;
 
-REVOKE ALL ON FUNCTION ledger_rests(text, text), ledger_take_turn(), ledger_on_hold(uuid[]),
-    ledger_erasure_scope(uuid), ledger_begin_erasure(uuid), ledger_erase(uuid, integer), ledger_keys_to_destroy(uuid),
-    ledger_keys_destroyed(uuid[]), ledger_erasure_head(uuid),
-    ledger_tell_erasure(bytea, bytea, bytea, bytea, bytea, jsonb) FROM PUBLIC;
+REVOKE ALL ON FUNCTION ledger_rests(text, text), ledger_take_turn(uuid), ledger_on_hold(uuid, uuid[]),
+    ledger_erasure_scope(uuid, uuid), ledger_begin_erasure(uuid, uuid), ledger_erase(uuid, uuid, integer),
+    ledger_keys_to_destroy(uuid, uuid), ledger_keys_destroyed(uuid, uuid[]), ledger_erasure_head(uuid, uuid),
+    ledger_tell_erasure(uuid, bytea, bytea, bytea, bytea, bytea, jsonb) FROM PUBLIC;

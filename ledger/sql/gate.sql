@@ -4,12 +4,14 @@
 -- It is a lock and no row: nothing is written for it, and nobody needs a right to write anything.
 
 -- Takes the gate first and the subject behind it, in two statements, so that what is read after it is as new as the gate.
-CREATE OR REPLACE FUNCTION ledger_enter(p_subject uuid, p_kind text)
+CREATE OR REPLACE FUNCTION ledger_enter(p_tenant uuid, p_subject uuid, p_kind text)
 RETURNS TABLE (state varchar, seq integer, head bytea, entry bytea)
 LANGUAGE plpgsql SET search_path = pg_catalog, public, pg_temp AS $$
+DECLARE
+    v_tenant uuid := ledger_own_tenant(p_tenant);
 BEGIN
-    PERFORM pg_advisory_xact_lock_shared(4711004, hashtext(ledger_current_tenant()::text));
-    RETURN QUERY SELECT l.state, l.seq, l.head, l.entry FROM ledger_lock(p_subject, p_kind) l;
+    PERFORM pg_advisory_xact_lock_shared(4711004, hashtext(v_tenant::text));
+    RETURN QUERY SELECT l.state, l.seq, l.head, l.entry FROM ledger_lock(v_tenant, p_subject, p_kind) l;
 END $$;
 
 CREATE OR REPLACE FUNCTION ledger_pass_alone() RETURNS trigger
@@ -27,6 +29,6 @@ BEGIN
     EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER gate', p_table);
 END $$;
 
-REVOKE ALL ON FUNCTION ledger_enter(uuid, text), ledger_gate(regclass, text), ledger_pass_alone() FROM PUBLIC;
+REVOKE ALL ON FUNCTION ledger_enter(uuid, uuid, text), ledger_gate(regclass, text), ledger_pass_alone() FROM PUBLIC;
 SELECT ledger_gate('ledger_policyversion', 'INSERT OR UPDATE OR DELETE');
 SELECT ledger_gate('ledger_freeze', 'INSERT OR UPDATE OR DELETE');

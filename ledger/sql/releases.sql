@@ -6,10 +6,10 @@ SELECT ledger_make_append_only('ledger_releasegate'::regclass);
 
 -- Whatever changes which versions of one kind of policy, or of one tool's contract, are in force waits here for whoever
 -- does so already, and then reads what they left. It is a lock and no row, since a tool's first version has none.
-CREATE OR REPLACE FUNCTION ledger_lock_versions(p_kind text, p_tool text) RETURNS void LANGUAGE plpgsql
+CREATE OR REPLACE FUNCTION ledger_lock_versions(p_tenant uuid, p_kind text, p_tool text) RETURNS void LANGUAGE plpgsql
 SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
-    PERFORM pg_advisory_xact_lock(4711005, hashtext(concat_ws('/', ledger_current_tenant(), p_kind, p_tool)));
+    PERFORM pg_advisory_xact_lock(4711005, hashtext(concat_ws('/', ledger_own_tenant(p_tenant), p_kind, p_tool)));
 END $$;
 
 -- A release moves on, but what was drafted stays as it was checked and signed, and its two people stay who they were.
@@ -48,6 +48,7 @@ ALTER TABLE ledger_releasegate ENABLE ALWAYS TRIGGER has_evidence;
 -- Which of the gates named are not passed: the newest result of each counts.
 CREATE OR REPLACE FUNCTION ledger_red_gates(p_tenant uuid, p_release uuid, p_wanted text[]) RETURNS text LANGUAGE sql
 STABLE SET search_path = pg_catalog, public, pg_temp AS $$
+    SELECT ledger_own_tenant(p_tenant);
     SELECT string_agg(wanted.gate, ', ' ORDER BY wanted.gate) FROM unnest(p_wanted) AS wanted (gate)
         WHERE NOT coalesce((SELECT g.passed FROM ledger_releasegate g WHERE g.tenant_id = p_tenant
             AND g.release_id = p_release AND g.gate = wanted.gate ORDER BY g.seq DESC LIMIT 1), false)
@@ -94,7 +95,7 @@ BEGIN
             WHEN (v_release.kind, v_release.version, v_release.digest)
                 IS DISTINCT FROM (NEW.kind, NEW.version, NEW.digest) THEN 'its release is of another draft'
             WHEN v_red IS NOT NULL THEN 'these gates are not passed: ' || v_red
-            WHEN NEW.active AND NOT ledger_two_people(NEW.release_id, 'release_confirmed', 'release_promoted')
+            WHEN NEW.active AND NOT ledger_two_people(NEW.tenant_id, NEW.release_id, 'release_confirmed', 'release_promoted')
                 THEN 'two people have not promoted it' END;
     END IF;
     IF v_fault IS NOT NULL THEN
@@ -134,7 +135,7 @@ BEGIN
     IF NOT row_security_active('public.ledger_release') THEN
         RETURN NEW;
     END IF;
-    PERFORM ledger_lock_versions('contract', NEW.name);
+    PERFORM ledger_lock_versions(NEW.tenant_id, 'contract', NEW.name);
     SELECT c.* INTO v_before FROM ledger_contractversion c JOIN ledger_subject s
         ON s.tenant_id = c.tenant_id AND s.id = c.id AND s.state IN ('REGISTERED', 'RETIRED')
         WHERE c.tenant_id = NEW.tenant_id AND c.name = NEW.name
@@ -153,7 +154,7 @@ BEGIN
                 IS DISTINCT FROM ('contract', NEW.name, NEW.version, NEW.digest) THEN 'its release is of another draft'
             WHEN v_release.basis IS DISTINCT FROM v_before.digest THEN 'its gates compared it with another version'
             WHEN v_red IS NOT NULL THEN 'these gates are not passed: ' || v_red
-            WHEN NOT ledger_two_people(NEW.release_id, 'release_confirmed', 'release_promoted')
+            WHEN NOT ledger_two_people(NEW.tenant_id, NEW.release_id, 'release_confirmed', 'release_promoted')
                 THEN 'two people have not promoted it' END;
     END IF;
     IF v_fault IS NOT NULL THEN

@@ -33,29 +33,34 @@ ALTER TABLE ledger_action ENABLE ALWAYS TRIGGER search_follows;
 
 -- The newest actions of the current tenant whose target is like p_like, from the id p_upto downwards. The inner part has one
 -- index to go by, whatever the planner knows of the table; the ids are put in their order afterwards.
-CREATE OR REPLACE FUNCTION ledger_search(p_like text, p_upto uuid, p_most integer) RETURNS TABLE (action_id uuid)
+CREATE OR REPLACE FUNCTION ledger_search(p_tenant uuid, p_like text, p_upto uuid, p_most integer) RETURNS TABLE (action_id uuid)
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off AS $$
+DECLARE
+    v_tenant uuid := ledger_own_tenant(p_tenant);
 BEGIN
     RETURN QUERY SELECT f.id FROM (SELECT s.id FROM ledger_actionsearch s
-            WHERE s.tenant_id = ledger_current_tenant() AND s.target ILIKE p_like OFFSET 0) f
+            WHERE s.tenant_id = v_tenant AND s.target ILIKE p_like OFFSET 0) f
         WHERE f.id <= p_upto ORDER BY f.id DESC LIMIT p_most;
 END $$;
 
 -- An action of the current tenant that would be found by another target than it has, or none.
-CREATE OR REPLACE FUNCTION ledger_search_fault() RETURNS uuid
+CREATE OR REPLACE FUNCTION ledger_search_fault(p_tenant uuid) RETURNS uuid
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
-    SELECT coalesce(a.id, s.id) FROM (SELECT id, target FROM ledger_action WHERE tenant_id = ledger_current_tenant()) a
-        FULL JOIN (SELECT id, target FROM ledger_actionsearch WHERE tenant_id = ledger_current_tenant()) s ON s.id = a.id
+    SELECT ledger_own_tenant(p_tenant);
+    SELECT coalesce(a.id, s.id) FROM (SELECT id, target FROM ledger_action WHERE tenant_id = p_tenant) a
+        FULL JOIN (SELECT id, target FROM ledger_actionsearch WHERE tenant_id = p_tenant) s ON s.id = a.id
         WHERE a.target IS DISTINCT FROM s.target LIMIT 1
 $$;
 
 -- Makes the table anew for the current tenant; for its owner alone, when a check has found a fault.
-CREATE OR REPLACE FUNCTION ledger_rebuild_search() RETURNS void
+CREATE OR REPLACE FUNCTION ledger_rebuild_search(p_tenant uuid) RETURNS void
 LANGUAGE sql SET search_path = pg_catalog, public, pg_temp AS $$
-    DELETE FROM ledger_actionsearch WHERE tenant_id = ledger_current_tenant();
+    SELECT ledger_own_tenant(p_tenant);
+    DELETE FROM ledger_actionsearch WHERE tenant_id = p_tenant;
     INSERT INTO ledger_actionsearch (tenant_id, id, target)
-        SELECT tenant_id, id, target FROM ledger_action WHERE tenant_id = ledger_current_tenant();
+        SELECT tenant_id, id, target FROM ledger_action WHERE tenant_id = p_tenant;
 $$;
 
-REVOKE ALL ON FUNCTION ledger_search(text, uuid, integer), ledger_search_fault(), ledger_rebuild_search() FROM PUBLIC;
+REVOKE ALL ON FUNCTION ledger_search(uuid, text, uuid, integer), ledger_search_fault(uuid), ledger_rebuild_search(uuid)
+    FROM PUBLIC;

@@ -161,7 +161,7 @@ LEFT JOIN ledger_subjectkey k ON k.tenant_id = $1 AND k.subject_id = v.subject_i
 LEFT JOIN approvals_executor x ON x.tenant_id = $1 AND x.executor_id = $4
 LEFT JOIN approvals_grant g ON g.tenant_id = $1 AND g.action_id = $2 AND g.token_hash = $5""",
 )
-_LOCK = b"SELECT id, kind, state, seq, head, entry FROM approvals_lock_release($1, $2)"
+_LOCK = b"SELECT id, kind, state, seq, head, entry FROM approvals_lock_release($1, $2, $3)"
 
 
 def load_context(tenant_id: UUID, action_id: UUID, *, at: datetime) -> ReleaseContext | None:

@@ -305,8 +305,8 @@ def approval_block(
 # order.
 _LOCK_WITH_ACTION = b"""
 SELECT p.action_id, 'action', l.state, l.seq, l.head, l.entry
-    FROM approvals_approval p, ledger_lock(p.action_id, 'action') l WHERE p.tenant_id = $1 AND p.id = $2
-UNION ALL SELECT $2::uuid, 'approval', l.state, l.seq, l.head, l.entry FROM ledger_lock($2, 'approval') l
+    FROM approvals_approval p, ledger_lock($1, p.action_id, 'action') l WHERE p.tenant_id = $1 AND p.id = $2
+UNION ALL SELECT $2::uuid, 'approval', l.state, l.seq, l.head, l.entry FROM ledger_lock($1, $2, 'approval') l
 """
 
 
@@ -314,7 +314,7 @@ def lock_with_action(
     tenant_id: UUID, approval_id: UUID, *reads: tuple[Any, ...]
 ) -> tuple[ledger.SubjectHead, ledger.SubjectHead, list[list[tuple[Any, ...]]]]:
     """Lock the action of an approval and the approval, and run these statements after the locks, in one message."""
-    lock = RawCall(_LOCK_WITH_ACTION, (tenant_id.bytes, approval_id.bytes))
+    lock = RawCall(_LOCK_WITH_ACTION, (approval_id.bytes,))
     heads, found = ledger.lock_subjects(*reads, tenant_id=tenant_id, locks=[lock])
     if len(heads) != 2:
         raise NotFound("Approval")

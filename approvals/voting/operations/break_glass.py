@@ -138,11 +138,11 @@ def review_use(
     if used is None:
         raise NotFound("Break-glass use")
     wanted = _reviewers_required(used)
-    before = [str(person_behind(UUID(each["actor"]))) for each in used.reviews]
-    person = str(person_behind(by.id))
+    before = [str(person_behind(tenant_id, UUID(each["actor"]))) for each in used.reviews]
+    person = str(person_behind(tenant_id, by.id))
     break_glass.check_review(
         reviewer=person,
-        used_by=str(person_behind(used.used_by)),
+        used_by=str(person_behind(tenant_id, used.used_by)),
         reviewed_by=before,
         wanted=wanted,
     )

@@ -244,7 +244,7 @@ def answer_proposal(
         "member",
         answer,
         by_kind=by.kind,
-        is_proposer=any(is_same_person(each, by.id) for each in (UUID(asked["by"]), row.actor_id)),
+        is_proposer=any(is_same_person(tenant_id, each, by.id) for each in (UUID(asked["by"]), row.actor_id)),
         is_proven=is_proven,
         reason="",
         proposed_at=datetime.fromisoformat(asked["at"]),

@@ -218,7 +218,9 @@ def actions(
     found = Action.objects.filter(condition, tenant_id=tenant_id).order_by("id" if upwards else "-id")
     if before is not None:
         found = found.filter(id__gt=before) if upwards else found.filter(id__lt=before)
-    return _with_target_like(found, q, limit=limit, is_filtered=bool(condition)) if q else list(found[:limit])
+    return (
+        _with_target_like(tenant_id, found, q, limit=limit, is_filtered=bool(condition)) if q else list(found[:limit])
+    )
 
 
 LOOKED_THROUGH = 2000
@@ -226,7 +228,9 @@ LOOKED_THROUGH = 2000
 MOST_MATCHES = 1000
 
 
-def _with_target_like(found: QuerySet[Action], part: str, *, limit: int, is_filtered: bool) -> list[Action]:
+def _with_target_like(
+    tenant_id: UUID, found: QuerySet[Action], part: str, *, limit: int, is_filtered: bool
+) -> list[Action]:
     """The newest of these actions that have `part` in their target.
 
     Frequent matches are found among the newest actions. Rare ones come from the index, which does not know the other
@@ -242,7 +246,7 @@ def _with_target_like(found: QuerySet[Action], part: str, *, limit: int, is_filt
         return rows
     pattern = "%" + part.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
     most = MOST_MATCHES if is_filtered else limit - len(rows)
-    named = execute("SELECT action_id FROM ledger_search($1, $2, $3)", pattern, edge, most)
+    named = execute("SELECT action_id FROM ledger_search($1, $2, $3, $4)", tenant_id, pattern, edge, most)
     ids = [action_id for (action_id,) in named]
     rows += found.filter(id__in=ids)[: limit - len(rows)]
     if len(ids) < most or len(rows) == limit:

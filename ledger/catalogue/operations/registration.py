@@ -67,11 +67,11 @@ def set_up_tenant(
     return tenant
 
 
-def lock_versions(kind: str, tool: str = "") -> None:
+def lock_versions(tenant_id: UUID, kind: str, tool: str = "") -> None:
     """Prevent other changes of the versions in force of a policy, or of a tool's contract, until the transaction ends;
     the versions must be read after this.
     """
-    execute("SELECT ledger_lock_versions($1, $2)", kind, tool)
+    execute("SELECT ledger_lock_versions($1, $2, $3)", tenant_id, kind, tool)
 
 
 def register_contract(*, tenant_id: UUID, contract: Contract, actor: Actor, at: datetime) -> ContractVersion:
@@ -81,7 +81,7 @@ def register_contract(*, tenant_id: UUID, contract: Contract, actor: Actor, at: 
     that is weaker in anything else than the newest in force waits for a second person: until then it is PENDING, and no
     gate, no session and no claim knows it.
     """
-    lock_versions(CONTRACT, contract.name)
+    lock_versions(tenant_id, CONTRACT, contract.name)
     known = catalogue_queries.contract_version(tenant_id, contract.name, contract.version)
     if known is not None:
         if known.digest != contract.digest:

@@ -192,7 +192,7 @@ def sign_gate(
     last = catalogue_queries.gate_results(tenant_id, release_id).get(gate)
     if gate not in rules.SIGNED or last is None:
         raise rules.WrongStep("Run the gates first. A signature is for the result of RG-01, SIMULATION or RG-02.")
-    if is_same_person(row.author, by.id):
+    if is_same_person(tenant_id, row.author, by.id):
         raise SecondPersonNeeded("You drafted this, so another person must sign it.")
     check_person(reason=reason, by=by, is_proven=is_proven)
     signed = GateResult(
@@ -332,7 +332,7 @@ def promote_release(
         "release",
         Answer.CONFIRM,
         by_kind=by.kind,
-        is_proposer=is_same_person(row.first_by, by.id),
+        is_proposer=is_same_person(tenant_id, row.first_by, by.id),
         is_proven=is_proven,
         reason=reason,
         proposed_at=row.changed_at,
@@ -411,7 +411,7 @@ def roll_back_contract(
     check_person(reason=reason, by=by, is_proven=is_proven)
     if catalogue_queries.contract_version(tenant_id, name, version) is None:
         raise NotFound("Contract version")
-    lock_versions(rules.CONTRACT, name)
+    lock_versions(tenant_id, rules.CONTRACT, name)
     in_force = catalogue_queries.contracts_in_force(tenant_id, [name]).get(name, [])
     wanted = next((each for each in in_force if each.version == version), None)
     if wanted is None or wanted is in_force[-1]:
@@ -446,7 +446,7 @@ def retire_contract(
     check_person(reason=reason, by=by, is_proven=is_proven)
     if catalogue_queries.contract_version(tenant_id, name, version) is None:
         raise NotFound("Contract version")
-    lock_versions(rules.CONTRACT, name)
+    lock_versions(tenant_id, rules.CONTRACT, name)
     in_force = catalogue_queries.contracts_in_force(tenant_id, [name]).get(name, [])
     place = next((place for place, each in enumerate(in_force) if each.version == version), None)
     if place is None:
@@ -485,7 +485,7 @@ def roll_back(
     The release that brought the version in force is over; what was decided under it keeps its name.
     """
     check_person(reason=reason, by=by, is_proven=is_proven)
-    lock_versions(kind)
+    lock_versions(tenant_id, kind)
     wanted = catalogue_queries.policy_version(tenant_id, kind, version)
     if wanted is None:
         raise rules.CannotGoBack
@@ -514,7 +514,7 @@ def _check_basis(row: Release) -> None:
     """Refuse a draft whose gates compared it with another version than the one in force, which stays so until the
     transaction ends.
     """
-    lock_versions(row.kind, row.tool)
+    lock_versions(row.tenant_id, row.kind, row.tool)
     in_force = catalogue_queries.version_in_force(row.tenant_id, row.kind, row.tool)
     if in_force is None or row.basis != in_force.digest:
         raise rules.VersionsMoved(

@@ -36,7 +36,7 @@ def decide_contract_change(
     row = catalogue_queries.contract_version(tenant_id, name, version)
     if row is None:
         raise NotFound("Contract version")
-    lock_versions(CONTRACT, name)
+    lock_versions(tenant_id, CONTRACT, name)
     head = lock_subject(tenant_id=tenant_id, subject_id=row.id, kind="contract")
     if head.state != "PENDING":
         raise NothingProposed
@@ -44,7 +44,7 @@ def decide_contract_change(
         "contract",
         answer,
         by_kind=by.kind,
-        is_proposer=is_same_person(row.sent_by, by.id),
+        is_proposer=is_same_person(tenant_id, row.sent_by, by.id),
         is_proven=is_proven,
         reason=reason,
         proposed_at=row.registered_at,
@@ -118,7 +118,7 @@ def decide_system_change(
         "system",
         answer,
         by_kind=by.kind,
-        is_proposer=is_same_person(UUID(known.proposal["by"]), by.id),
+        is_proposer=is_same_person(tenant_id, UUID(known.proposal["by"]), by.id),
         is_proven=is_proven,
         reason=reason,
         proposed_at=datetime.fromisoformat(known.proposal["at"]),

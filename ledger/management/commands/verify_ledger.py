@@ -178,7 +178,7 @@ def check_whole(tenant_id: UUID) -> list[RecordBroken]:
 def check_search(tenant_id: UUID) -> list[RecordBroken]:
     """Check that the search columns of actions agree with their present views; names the first that does not."""
     with tenancy(tenant_id):
-        action_id = storage.search_fault()
+        action_id = storage.search_fault(tenant_id)
     if action_id is None:
         return []
     place = RecordLocation("action", str(action_id))

@@ -21,13 +21,13 @@ from ledger.models import (
 from ledger.record.rules import envelope
 from ledger.record.rules.ids import lower_bound
 
-_LOCK_HEAD = b"SELECT state, seq, head, entry FROM ledger_lock($1, $2)"
-_LOCK_ONE = b"SELECT $1::uuid, $2::text, state, seq, head, entry FROM ledger_lock($1, $2)"
+_LOCK_HEAD = b"SELECT state, seq, head, entry FROM ledger_lock($1, $2, $3)"
+_LOCK_ONE = b"SELECT $2::uuid, $3::text, state, seq, head, entry FROM ledger_lock($1, $2, $3)"
 
 
 def head_for_update(tenant_id: UUID, subject_id: UUID, kind: str) -> dict[str, Any] | None:
     """Lock the head of a subject until the transaction ends; return the fields of `operations.SubjectHead`."""
-    rows = call_function(_LOCK_HEAD, subject_id.bytes, kind, prepared=True)
+    rows = call_function(_LOCK_HEAD, tenant_id.bytes, subject_id.bytes, kind, prepared=True)
     if not rows:
         return None
     state, seq, head, entry = rows[0]
@@ -37,7 +37,7 @@ def head_for_update(tenant_id: UUID, subject_id: UUID, kind: str) -> dict[str, A
 
 
 def lock_call(subject_id: UUID, kind: str) -> RawCall:
-    """The call for `heads_for_update` that locks one subject."""
+    """The call for `heads_for_update` that locks one subject; the tenant, its first value, is added there."""
     return RawCall(_LOCK_ONE, (subject_id.bytes, kind))
 
 
@@ -47,10 +47,10 @@ def heads_for_update(
     """Lock the heads of subjects by these calls, in their order, and run more statements after the locks, all in one
     message; return the heads of the subjects that exist.
 
-    The rows of a call are a subject's id, kind, state, seq, head and entry, the last four as `ledger_lock` returns
-    them.
+    The first value of each call is the tenant, the others are its own. The rows of a call are a subject's id, kind,
+    state, seq, head and entry, the last four as `ledger_lock` returns them.
     """
-    calls = (*locks, *reads)
+    calls = (*(RawCall(text, (tenant_id.bytes, *values)) for text, values in locks), *reads)
     results = pipeline(*calls) if calls else []
     heads = [_head(tenant_id, *row) for rows in results[: len(locks)] for row in rows]
     return heads, results[len(locks) :]

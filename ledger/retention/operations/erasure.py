@@ -36,7 +36,7 @@ from ledger.retention.rules import retention as rules
 from ledger.retention.rules.retention import RetentionSubject
 
 AT_ONCE = 100
-_TELL = b"SELECT ledger_tell_erasure($1, $2, $3, $4, $5, $6)"
+_TELL = b"SELECT ledger_tell_erasure($1, $2, $3, $4, $5, $6, $7)"
 _REFUSALS = {
     "ON_HOLD": (rules.OnHold.__doc__ or "").strip(),
     "TOO_YOUNG": (rules.TooYoung.__doc__ or "").strip(),
@@ -108,7 +108,7 @@ def answer_erasure(
         "erasure",
         answer,
         by_kind=by.kind,
-        is_proposer=is_same_person(row.requested_by, by.id),
+        is_proposer=is_same_person(tenant_id, row.requested_by, by.id),
         is_proven=is_proven,
         reason=reason,
         proposed_at=row.requested_at,
@@ -152,7 +152,7 @@ def _begin_erasure(tenant_id: UUID, erasure_id: UUID, *, at: datetime) -> bool:
         head = _head(tenant_id, erasure_id)
         if head.state != "CONFIRMED":
             return False
-        code = str(execute("SELECT ledger_begin_erasure($1)", erasure_id)[0][0])
+        code = str(execute("SELECT ledger_begin_erasure($1, $2)", tenant_id, erasure_id)[0][0])
         if code:
             detail = {"code": code, "reason": _REFUSALS[code]}
             _append_event(
@@ -163,7 +163,8 @@ def _begin_erasure(tenant_id: UUID, erasure_id: UUID, *, at: datetime) -> bool:
 
 def _erase_batch(tenant_id: UUID, erasure_id: UUID, *, at: datetime) -> int:
     with tenancy(tenant_id):
-        rows = execute("SELECT subject_id, kind, seq, evidence FROM ledger_erase($1, $2)", erasure_id, AT_ONCE)
+        statement = "SELECT subject_id, kind, seq, evidence FROM ledger_erase($1, $2, $3)"
+        rows = execute(statement, tenant_id, erasure_id, AT_ONCE)
         if rows:
             subjects = [
                 {"id": str(subject), "kind": kind, "events": seq, "evidence": [str(each) for each in evidence]}
@@ -176,15 +177,15 @@ def _erase_batch(tenant_id: UUID, erasure_id: UUID, *, at: datetime) -> int:
 
 def _destroy_keys(tenant_id: UUID, erasure_id: UUID) -> None:
     with tenancy(tenant_id):
-        keys = queries.keys_to_destroy(erasure_id)
+        keys = queries.keys_to_destroy(tenant_id, erasure_id)
     if keys:
         keystore.destroy_keys(keys)
         with tenancy(tenant_id):
-            execute("SELECT ledger_keys_destroyed($1)", keys)
+            execute("SELECT ledger_keys_destroyed($1, $2)", tenant_id, keys)
 
 
 def _head(tenant_id: UUID, erasure_id: UUID) -> SubjectHead:
-    rows = execute("SELECT state, seq, head FROM ledger_erasure_head($1)", erasure_id)
+    rows = execute("SELECT state, seq, head FROM ledger_erasure_head($1, $2)", tenant_id, erasure_id)
     if not rows:
         raise NotFound
     state, seq, head = rows[0]

@@ -117,13 +117,13 @@ def _prunable_share(month: MonthPartition, tenant_id: UUID, *, at: datetime) -> 
         raise NotYet(f"{month.name}: {waiting} subjects of tenant {tenant_id} were not erased yet.")
     if not gone:
         return None
-    policy = execute("SELECT ledger_retention_in_force()")[0][0]
+    policy = execute("SELECT ledger_retention_in_force($1)", tenant_id)[0][0]
     if policy is None:
         raise NotYet(f"{month.name}: tenant {tenant_id} has no retention policy that two people put in force.")
     newest = max(month.ended_at, *(row[2] for row in rows if row[3]))
     if newest + timedelta(days=policy["envelope_days"]) > at:
         raise NotYet(f"{month.name}: tenant {tenant_id} keeps envelopes for {policy['envelope_days']} days.")
-    if execute("SELECT ledger_on_hold($1)", gone)[0][0]:
+    if execute("SELECT ledger_on_hold($1, $2)", tenant_id, gone)[0][0]:
         raise NotYet(f"{month.name}: a legal hold of tenant {tenant_id} covers something of it.")
     return TenantShare(tenant_id, UUID(policy["id"]), gone)
 

@@ -21,7 +21,7 @@ def place_hold(*, tenant_id: UUID, scope: HoldScope, value: str, reason: str, by
     """Place a hold: what it covers is not erased or pruned from the commit on. An erasure already under way
     continues.
     """
-    call_function(b"SELECT ledger_take_turn()")
+    call_function(b"SELECT ledger_take_turn($1)", tenant_id.bytes)
     if LegalHold.objects.filter(tenant_id=tenant_id, scope=scope, value=value, lifted_at__isnull=True).exists():
         raise rules.AlreadyHeld
     row = LegalHold.objects.create(
@@ -88,7 +88,7 @@ def answer_policy(
         "retention",
         answer,
         by_kind=by.kind,
-        is_proposer=is_same_person(row.proposed_by, by.id),
+        is_proposer=is_same_person(tenant_id, row.proposed_by, by.id),
         is_proven=is_proven,
         reason=reason,
         proposed_at=row.proposed_at,

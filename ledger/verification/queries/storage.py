@@ -195,9 +195,9 @@ def stored_rows(
     return rows
 
 
-def search_fault() -> UUID | None:
+def search_fault(tenant_id: UUID) -> UUID | None:
     """An action whose search columns do not match its target, if there is one."""
-    [(action_id,)] = execute("SELECT ledger_search_fault()")
+    [(action_id,)] = execute("SELECT ledger_search_fault($1)", tenant_id)
     found: UUID | None = action_id
     return found
 

@@ -552,7 +552,7 @@ def _confirm_proposal(
     """The end that was proposed, if this person may confirm exactly that."""
     if case.state != "AWAITING_SECOND":
         raise NothingProposed("Nothing is waiting for a second approver.")
-    if is_same_person(case.proposed_by, by.id):
+    if is_same_person(case.tenant_id, case.proposed_by, by.id):
         raise SecondPersonNeeded
     held, proof = held_action(case), proof or settlements.SettlementProof(person=str(by.id))
     resolution, evidence = Resolution(case.proposed_resolution), list(case.proposed_evidence)

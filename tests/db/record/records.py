@@ -24,7 +24,7 @@ from ledger.record.rules.lifecycle import Ground
 from tests.support.builders import AT, propose
 from tests.support.callers import put_in_force
 
-APPEND = "SELECT ledger_append(%s, %s, %s, %s, %s, %s::jsonb)"
+APPEND = "SELECT ledger_append(%s, %s, %s, %s, %s, %s, %s::jsonb)"
 CONTRACT = {
     "name": "look_up",
     "version": "1.0.0",
@@ -131,7 +131,8 @@ def forged(
         ),
     }
     written = envelope.write(Envelope(**(fields | changes)))
-    return written, kept[0] and salts[0], kept[0], kept[1] and salts[1], kept[1], json.dumps(view or {})
+    said = kept[0] and salts[0], kept[0], kept[1] and salts[1], kept[1], json.dumps(view or {})
+    return head.tenant_id, written, *said
 
 
 def next_entry(head: SubjectHead, **changes: Any) -> dict[str, Any]:

@@ -44,8 +44,8 @@ def fill(superuser, first, last, tenants=(OURS, THEIRS)):
 def blocks_for(part):
     """How many blocks a search of the growing tenant goes through, asked as the application."""
     with tenancy(GROWING[0]):
-        asked = "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT * FROM ledger_search($1, $2, 51)"
-        [(plan,)] = execute(asked, f"%{part}%", UUID(int=2**128 - 1))
+        asked = "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT * FROM ledger_search($1, $2, $3, 51)"
+        [(plan,)] = execute(asked, GROWING[0], f"%{part}%", UUID(int=2**128 - 1))
     top = plan[0]["Plan"]
     return top["Shared Hit Blocks"] + top["Shared Read Blocks"]
 
@@ -116,21 +116,22 @@ def test_paging_in_each_order_returns_every_action_once(superuser, order):
 
 @pytest.mark.req("R-UI-12")
 def test_a_search_never_returns_actions_of_another_tenant(filled, app_connection):
-    """Both have the same targets; each finds its own, whoever names no tenant nothing, and the table is closed."""
-    asked = "SELECT action_id FROM ledger_search('%%rare%%', %s, 1000)"
-    everything = [UUID(int=2**128 - 1)]
-    assert app_connection.execute(asked, everything).fetchall() == []
+    """Both have the same targets; each finds its own, another session is refused, and the table is closed."""
+    asked = "SELECT action_id FROM ledger_search(%s, '%%rare%%', %s, 1000)"
+    newest = UUID(int=2**128 - 1)
+    with pytest.raises(errors.InsufficientPrivilege, match="is not that of this session"):
+        app_connection.execute(asked, [OURS, newest])
     found = {}
     for tenant in (OURS, THEIRS):
         app_connection.execute("SELECT set_config('app.tenant', %s, false)", [str(tenant)])
-        found[tenant] = {row_id for (row_id,) in app_connection.execute(asked, everything).fetchall()}
+        found[tenant] = {row_id for (row_id,) in app_connection.execute(asked, [tenant, newest]).fetchall()}
         own = app_connection.execute("SELECT id FROM ledger_action WHERE target LIKE 'rare%'").fetchall()
         assert found[tenant] == {row_id for (row_id,) in own} != set()
     for statement in ("SELECT 1 FROM ledger_actionsearch", "DELETE FROM ledger_actionsearch"):
         with pytest.raises(errors.InsufficientPrivilege):
             app_connection.execute(statement)
     with pytest.raises(errors.InsufficientPrivilege):
-        app_connection.execute("SELECT ledger_rebuild_search()")
+        app_connection.execute("SELECT ledger_rebuild_search(%s)", [THEIRS])
 
 
 def test_emptied_search_rows_are_reported_and_rebuilt(filled, owner_connection):
@@ -155,4 +156,4 @@ def test_emptied_search_rows_are_reported_and_rebuilt(filled, owner_connection):
 def rebuild(owner_connection):
     with owner_connection.transaction():
         owner_connection.execute("SELECT set_config('app.tenant', %s, true)", [str(OURS)])
-        owner_connection.execute("SELECT ledger_rebuild_search()")
+        owner_connection.execute("SELECT ledger_rebuild_search(%s)", [OURS])

@@ -14,7 +14,7 @@ import pytest
 from django.db import DatabaseError, connection, transaction
 from psycopg import errors, sql
 
-from console.local.rights import APP_FUNCTIONS, ERASER_FUNCTIONS, TABLES
+from console.local.rights import APP_FUNCTIONS, ERASER_FUNCTIONS, TABLES, TENANT_FUNCTIONS
 from ledger.db import tenancy
 from ledger.models import Action, ContractVersion, Entry, Event, Evidence, Subject
 from ledger.record import operations
@@ -148,7 +148,7 @@ def test_the_application_cannot_read_or_write_a_partition(app):
         "CREATE OR REPLACE FUNCTION ledger_refuse() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'",
         "CREATE EXTENSION file_fdw",
         "ALTER FUNCTION ledger_current_tenant() SECURITY DEFINER",
-        "DROP FUNCTION ledger_append(bytea, bytea, bytea, bytea, bytea, jsonb)",
+        "DROP FUNCTION ledger_append(uuid, bytea, bytea, bytea, bytea, bytea, jsonb)",
         "ALTER DATABASE {database} SET row_security = off",
         "ALTER SYSTEM SET row_security = off",
         "DROP TRIGGER no_change ON ledger_event",
@@ -218,7 +218,8 @@ def test_the_applications_objects_and_rights_are_exactly_the_documented_ones(app
     assert dict(app.execute(rights).fetchall()) == {table: sorted(given) for table, given in TABLES.items() if given}
     ours = """
         SELECT proname::text FROM pg_proc
-        WHERE proname LIKE 'ledger%' AND prorettype <> 'trigger'::regtype AND has_function_privilege(oid, 'EXECUTE')
+        WHERE proname ~ '^(ledger|approvals|reviews|console)_' AND prorettype <> 'trigger'::regtype
+            AND has_function_privilege(oid, 'EXECUTE')
     """
     assert sorted(name for (name,) in app.execute(ours).fetchall()) == sorted(APP_FUNCTIONS)
 
@@ -232,7 +233,7 @@ def test_security_definer_functions_have_a_fixed_search_path(app):
     elevated = app.execute("SELECT proname::text, proconfig FROM pg_proc WHERE prosecdef ORDER BY proname").fetchall()
     safe = ["search_path=pg_catalog, public, pg_temp"]
     planned_once = [*safe, "plan_cache_mode=force_generic_plan"]
-    erasing = dict.fromkeys(set(ERASER_FUNCTIONS) - {"ledger_current_tenant"}, safe)
+    erasing = dict.fromkeys(set(ERASER_FUNCTIONS) - {*TENANT_FUNCTIONS}, safe)
     writing = {"ledger_append": planned_once, "ledger_lock": planned_once, "ledger_follow_target": safe}
     searching = {"ledger_search": [*planned_once, "enable_seqscan=off", "jit=off"], "ledger_search_fault": safe}
     assert dict(elevated) == writing | searching | erasing | {"ledger_learn_sizes": safe}
@@ -320,21 +321,25 @@ def test_a_subject_can_only_begin_in_an_initial_state(app, record):
         app.execute(APPEND, forged(new, to_state="COMMITTED", entry=record.action.entry, view=make_view(new.id)))
 
 
-def test_bytes_that_are_not_an_envelope_are_refused(app):
+def test_bytes_that_are_not_an_envelope_are_refused(app, record):
     for written in (b"", b"{}", b"null", b"[]", b"\xff", b'{"subject":{}}'):
         with pytest.raises(psycopg.Error):
-            app.execute(APPEND, (written, None, None, None, None, "{}"))
+            app.execute(APPEND, (record.tenant, written, None, None, None, None, "{}"))
 
 
 def test_append_is_refused_without_a_tenant_and_with_a_wrong_one(app, record):
-    for tenant, refusal in (
-        ("", "no tenant is set"),
-        (str(uuid4()), "another log"),
-        ("orchid", "invalid input syntax"),
+    written, other = forged(record.action), uuid4()
+    for session, tenant, refusal in (
+        ("", record.tenant, "is not that of this session"),
+        ("", None, "is not that of this session"),
+        (str(other), record.tenant, "is not that of this session"),
+        (str(record.tenant), other, "is not that of this session"),
+        (str(other), other, "another log"),
+        ("orchid", record.tenant, "invalid input syntax"),
     ):
-        app.execute("SELECT set_config('app.tenant', %s, false)", [tenant])
+        app.execute("SELECT set_config('app.tenant', %s, false)", [session])
         with pytest.raises(psycopg.Error, match=refusal):
-            app.execute(APPEND, forged(record.action))
+            app.execute(APPEND, (tenant, *written[1:]))
     app.execute("SELECT set_config('app.tenant', %s, false)", [str(record.tenant)])
 
 

@@ -126,6 +126,55 @@ def test_every_reference_to_a_table_with_a_tenant_names_the_tenant(superuser_con
     assert [name for name, text in references if not text.startswith("FOREIGN KEY (tenant_id,")] == []
 
 
+WITHOUT_TENANT = {
+    "ledger_current_tenant": "the session's own",
+    "ledger_ensure_partitions": "months, for all tenants",
+    "ledger_gate": "makes a fence of a table",
+    "ledger_is_legal_step": "from its values alone",
+    "ledger_isolate": "makes a fence of a table",
+    "ledger_learn_sizes": "the sizes of tables",
+    "ledger_make_append_only": "makes a fence of a table",
+    "ledger_make_growing": "makes a fence of a table",
+    "ledger_phase": "from its values alone",
+    "ledger_rests": "from its values alone",
+    "ledger_set_apart": "from its values alone",
+    "ledger_uuid_from": "from its values alone",
+    "ledger_verified_parts": "from its values alone",
+}
+"""Functions that are about no tenant's rows."""
+FUNCTIONS = (
+    "SELECT oid::regprocedure::text, proname::text, coalesce(proargnames[1], ''),"
+    " ARRAY(SELECT format_type(t, NULL) FROM unnest(proargtypes) WITH ORDINALITY a(t, n) ORDER BY n)"
+    " FROM pg_proc p WHERE pronamespace = 'public'::regnamespace AND prorettype <> 'trigger'::regtype"
+    " AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = p.oid AND d.deptype = 'e')"
+)
+
+
+def test_every_function_about_rows_of_a_tenant_takes_the_tenant_first(superuser_connection):
+    found = superuser_connection.execute(FUNCTIONS).fetchall()
+    assert {name for _, name, first, _ in found if first != "p_tenant"} == set(WITHOUT_TENANT)
+    assert {types[0] for _, _, first, types in found if first == "p_tenant"} == {"uuid"}
+
+
+def test_no_function_works_for_another_tenant_than_the_session_names(superuser_connection):
+    functions = [
+        (name, types)
+        for _, name, first, types in superuser_connection.execute(FUNCTIONS).fetchall()
+        if first == "p_tenant"
+    ]
+    assert len(functions) > 15
+    for session, wanted in ((OURS, THEIRS), (OURS, None), ("", OURS)):
+        superuser_connection.execute("SELECT set_config('app.tenant', %s, false)", [str(session)])
+        for name, types in functions:
+            given = sql.SQL(", ").join(sql.SQL(f"NULL::{each}") for each in types[1:])
+            call = sql.SQL("SELECT * FROM {}({})").format(
+                sql.Identifier(name),
+                sql.SQL(", ").join([sql.SQL("{}::uuid").format(wanted), *([given] if types[1:] else [])]),
+            )
+            with pytest.raises(errors.InsufficientPrivilege, match="is not that of this session"):
+                superuser_connection.execute(call)
+
+
 # Our tenant, and somebody else's rows
 
 
@@ -184,7 +233,7 @@ def test_a_subject_of_another_tenant_cannot_be_locked(app, superuser_connection,
     subject, kind = superuser_connection.execute(
         "SELECT id, kind FROM ledger_subject WHERE tenant_id = %s", [THEIRS]
     ).fetchone()
-    assert app.execute("SELECT * FROM ledger_lock(%s, %s)", [subject, kind]).fetchall() == []
+    assert app.execute("SELECT * FROM ledger_lock(%s, %s, %s)", [OURS, subject, kind]).fetchall() == []
 
 
 def test_the_rows_of_the_other_tenant_are_still_there(app, tables):

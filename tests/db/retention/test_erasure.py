@@ -285,11 +285,11 @@ def test_an_erasure_without_a_second_person_is_refused_by_the_database(kept, run
         )
     with psycopg.connect(run.postgres.url(servers.ERASER, kept_database()), autocommit=True) as eraser:
         tenant_of(eraser, kept.tenant)
-        for statement in ("SELECT ledger_begin_erasure(%s)", "SELECT * FROM ledger_erase(%s, 10)"):
+        for statement in ("SELECT ledger_begin_erasure(%s, %s)", "SELECT * FROM ledger_erase(%s, %s, 10)"):
             with pytest.raises(errors.InsufficientPrivilege, match="not of two people"):
-                eraser.execute(statement, [asked.id])
+                eraser.execute(statement, [kept.tenant, asked.id])
         with pytest.raises(errors.InsufficientPrivilege, match="not confirmed"):
-            eraser.execute("SELECT ledger_begin_erasure(%s)", [uuid4()])
+            eraser.execute("SELECT ledger_begin_erasure(%s, %s)", [kept.tenant, uuid4()])
     with tenancy(kept.tenant):
         assert evidence_queries.open_evidence(kept.tenant, kept.payload) is not None
 
@@ -299,7 +299,7 @@ def test_an_erasure_that_has_not_started_erases_nothing(kept, run):
     with psycopg.connect(run.postgres.url(servers.ERASER, kept_database()), autocommit=True) as eraser:
         tenant_of(eraser, kept.tenant)
         with pytest.raises(errors.InsufficientPrivilege, match="has not begun"):
-            eraser.execute("SELECT * FROM ledger_erase(%s, 10)", [request])
+            eraser.execute("SELECT * FROM ledger_erase(%s, %s, 10)", [kept.tenant, request])
 
 
 def test_the_eraser_can_record_only_its_own_work(kept, run, monkeypatch):
@@ -323,7 +323,9 @@ def test_the_eraser_can_record_only_its_own_work(kept, run, monkeypatch):
         tenant_of(eraser, kept.tenant)
         for each in forged:
             with pytest.raises(errors.InsufficientPrivilege, match="not for the eraser to tell"):
-                eraser.execute("SELECT ledger_tell_erasure(%s, %s, %s, %s, %s, %s)", each.values)
+                eraser.execute(
+                    "SELECT ledger_tell_erasure(%s, %s, %s, %s, %s, %s, %s::jsonb)", [kept.tenant, *each.values[1:]]
+                )
 
 
 # What does not hold any more, and is named

@@ -415,8 +415,8 @@ def test_an_entry_without_a_required_block_is_named(vandal, action, block):
 
 
 def test_an_action_whose_events_carry_no_entry_is_named(vandal, action):
-    written = forged(vandal.record.action, commitments=())
-    vandal.run(APPEND, written[0], None, None, None, None, "{}")
+    tenant, written, *_ = forged(vandal.record.action, commitments=())
+    vandal.run(APPEND, tenant, written, None, None, None, None, "{}")
     assert broken() == f"{action}, event 4: it carries no entry."
 
 
