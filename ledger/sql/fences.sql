@@ -1,5 +1,12 @@
 -- What the database refuses, to the owner too: triggers that always fire, whatever session_replication_role says. No
--- setting of a session opens them.
+-- setting of a session opens them. A trigger that goes by the table is given its name, since a part of the table, be it of
+-- a month or of some tenants, has another one.
+
+-- The table that this one is a part of, or itself.
+CREATE OR REPLACE FUNCTION ledger_whole_table(target regclass) RETURNS text LANGUAGE sql STABLE AS $$
+    SELECT coalesce((SELECT w.relname FROM pg_inherits i JOIN pg_class w ON w.oid = i.inhparent
+        WHERE i.inhrelid = target), (SELECT c.relname FROM pg_class c WHERE c.oid = target))
+$$;
 
 -- The only change that an append-only row ever sees: the columns that ledger_blank names become empty, once the subject
 -- is on the list of what was erased, and nothing else in the row moves. Only that list opens this, and only
@@ -7,13 +14,11 @@
 -- itself may name more columns of a table, never fewer and no other content for those it names.
 CREATE OR REPLACE FUNCTION ledger_refuse() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
-    v_relation text;
+    v_relation text := TG_ARGV[0];
     v_old jsonb;
 BEGIN
     IF TG_OP <> 'TRUNCATE' THEN
         v_old := to_jsonb(OLD);
-        v_relation := coalesce((SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhparent
-            WHERE i.inhrelid = TG_RELID), TG_TABLE_NAME);
         IF TG_OP = 'UPDATE' AND EXISTS (SELECT FROM ledger_blank b JOIN ledger_erased e
                 ON e.tenant_id = (v_old ->> 'tenant_id')::uuid AND e.subject_id = (v_old ->> b.subject)::uuid
                 WHERE b.relation = v_relation AND to_jsonb(NEW) = v_old || b.columns) THEN
@@ -40,13 +45,16 @@ BEGIN
 END $$;
 
 CREATE OR REPLACE FUNCTION ledger_make_append_only(target regclass) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    v_name text := ledger_whole_table(target);
 BEGIN
     EXECUTE format('CREATE OR REPLACE TRIGGER no_truncate BEFORE TRUNCATE ON %s
-        FOR EACH STATEMENT EXECUTE FUNCTION ledger_refuse()', target);
+        FOR EACH STATEMENT EXECUTE FUNCTION ledger_refuse(%L)', target, v_name);
     EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER no_truncate', target);
-    IF NOT EXISTS (SELECT 1 FROM pg_trigger WHERE tgrelid = target AND tgname = 'no_change') THEN
-        EXECUTE format('CREATE TRIGGER no_change BEFORE UPDATE OR DELETE ON %s
-            FOR EACH ROW EXECUTE FUNCTION ledger_refuse()', target);
+    -- A partition has that of its table.
+    IF NOT EXISTS (SELECT FROM pg_trigger WHERE tgrelid = target AND tgname = 'no_change' AND tgparentid <> 0) THEN
+        EXECUTE format('CREATE OR REPLACE TRIGGER no_change BEFORE UPDATE OR DELETE ON %s
+            FOR EACH ROW EXECUTE FUNCTION ledger_refuse(%L)', target, v_name);
     END IF;
     EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER no_change', target);
 END $$;
@@ -55,12 +63,12 @@ END $$;
 CREATE OR REPLACE FUNCTION ledger_only_grows() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     -- A record of one table has no fields of the other, so the tables are told apart before any field is named.
-    IF TG_OP = 'UPDATE' AND TG_TABLE_NAME = 'ledger_tile' THEN
+    IF TG_OP = 'UPDATE' AND TG_ARGV[0] = 'ledger_tile' THEN
         IF (NEW.tenant_id, NEW.log, NEW.level, NEW.index) = (OLD.tenant_id, OLD.log, OLD.level, OLD.index)
             AND substr(NEW.hashes, 1, length(OLD.hashes)) = OLD.hashes THEN
             RETURN NEW;
         END IF;
-    ELSIF TG_OP = 'UPDATE' AND TG_TABLE_NAME = 'ledger_tip' THEN
+    ELSIF TG_OP = 'UPDATE' AND TG_ARGV[0] = 'ledger_tip' THEN
         IF (NEW.tenant_id, NEW.log) = (OLD.tenant_id, OLD.log) AND NEW.signed_size >= OLD.signed_size
             AND (NEW.size > OLD.size OR (NEW.size = OLD.size AND NEW.root = OLD.root)) THEN
             RETURN NEW;
@@ -71,12 +79,14 @@ BEGIN
 END $$;
 
 CREATE OR REPLACE FUNCTION ledger_make_growing(target regclass) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    v_name text := ledger_whole_table(target);
 BEGIN
     EXECUTE format('CREATE OR REPLACE TRIGGER only_grows BEFORE UPDATE OR DELETE ON %s
-        FOR EACH ROW EXECUTE FUNCTION ledger_only_grows()', target);
+        FOR EACH ROW EXECUTE FUNCTION ledger_only_grows(%L)', target, v_name);
     EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER only_grows', target);
     EXECUTE format('CREATE OR REPLACE TRIGGER no_truncate BEFORE TRUNCATE ON %s
-        FOR EACH STATEMENT EXECUTE FUNCTION ledger_refuse()', target);
+        FOR EACH STATEMENT EXECUTE FUNCTION ledger_refuse(%L)', target, v_name);
     EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER no_truncate', target);
 END $$;
 
@@ -133,4 +143,9 @@ BEGIN
     ALTER TABLE ledger_evidence ENABLE ALWAYS TRIGGER has_event;
 END $$;
 
-REVOKE ALL ON FUNCTION ledger_make_append_only(regclass), ledger_make_growing(regclass) FROM PUBLIC;
+-- Those that there are already, also of other apps.
+SELECT ledger_make_append_only(tgrelid) FROM pg_trigger WHERE tgname = 'no_change';
+SELECT ledger_make_growing(tgrelid) FROM pg_trigger WHERE tgname = 'only_grows';
+
+REVOKE ALL ON FUNCTION ledger_whole_table(regclass), ledger_make_append_only(regclass), ledger_make_growing(regclass)
+    FROM PUBLIC;

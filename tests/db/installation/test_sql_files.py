@@ -183,6 +183,21 @@ def test_every_fence_of_the_database_is_checked_at_each_start(owner):
     assert sorted(rows) == sorted(fences.TRIGGERS)
 
 
+def test_a_part_of_a_table_under_another_name_is_held_to_the_rules_of_the_table(owner):
+    owner.execute("CREATE TABLE tip_of_some (LIKE ledger_tip)")
+    owner.execute(
+        "CREATE TRIGGER only_grows BEFORE UPDATE ON tip_of_some"
+        " FOR EACH ROW EXECUTE FUNCTION ledger_only_grows('ledger_tip')"
+    )
+    owner.execute(
+        "INSERT INTO tip_of_some (tenant_id, log, size, root, integrated_at, signed_size, stopped)"
+        " VALUES (gen_random_uuid(), 1, 5, 'r', now(), 5, '')"
+    )
+    owner.execute("UPDATE tip_of_some SET size = 6")
+    with pytest.raises(errors.IntegrityConstraintViolation, match="the log only grows: UPDATE on tip_of_some"):
+        owner.execute("UPDATE tip_of_some SET size = 5")
+
+
 # The files and the migrations
 
 

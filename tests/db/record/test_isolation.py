@@ -140,6 +140,7 @@ WITHOUT_TENANT = {
     "ledger_set_apart": "from its values alone",
     "ledger_uuid_from": "from its values alone",
     "ledger_verified_parts": "from its values alone",
+    "ledger_whole_table": "the names of tables",
 }
 """Functions that are about no tenant's rows."""
 FUNCTIONS = (

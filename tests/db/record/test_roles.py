@@ -274,6 +274,12 @@ def test_all_fences_are_present_after_the_migrations(matrix, monkeypatch):
         ("ALTER TABLE ledger_entry_other DISABLE TRIGGER no_change", "no_change of ledger_entry_other"),
         ("ALTER TABLE ledger_tile ENABLE TRIGGER only_grows", "only_grows of ledger_tile"),
         ("DROP TRIGGER no_truncate ON ledger_leaf", "no_truncate of ledger_leaf"),
+        (
+            "CREATE OR REPLACE TRIGGER only_grows BEFORE UPDATE OR DELETE ON ledger_tile"
+            " FOR EACH ROW EXECUTE FUNCTION ledger_only_grows('ledger_tip');"
+            " ALTER TABLE ledger_tile ENABLE ALWAYS TRIGGER only_grows",
+            "only_grows of ledger_tile",
+        ),
         ("ALTER TABLE ledger_entry NO FORCE ROW LEVEL SECURITY", "ledger_entry is not kept apart"),
         ("ALTER TABLE ledger_evidence DISABLE ROW LEVEL SECURITY", "ledger_evidence is not kept apart"),
         ("ALTER FUNCTION ledger_append RESET search_path", "ledger_append"),
