@@ -1,6 +1,7 @@
 """Rules as data: a TOML file lists the requests of an API that read, those that change something, and their fields.
 
-1. The first rule that fits method and path decides. A request that no rule fits is refused.
+1. The first rule that fits method and path decides, and `when` that needs the body, what is in it. A request that no
+   rule fits is refused.
 2. A changing request is proposed with the path's variables and the listed fields of its body. A field that is not
    listed refuses it, unless the rule says that the rest is `hashed`: covered by the body's digest and not shown.
 3. Its contract is made from the rule. Without a `verification` nothing can read it back, and people always decide.
@@ -45,7 +46,7 @@ _WORDS: Final = {
     WaitEnd.REFUSED: (403, "{}"),
     WaitEnd.UNKNOWN: (409, "outcome unknown, the host is read back: {}"),
 }
-_BODY_TYPES: Final = {"json": "application/json", "multipart": "multipart/form-data"}
+_BODY_TYPES: Final = {"json": "application/json", "json_text": "application/json", "multipart": "multipart/form-data"}
 
 
 if TYPE_CHECKING:
@@ -59,6 +60,10 @@ class Rule:
     mutation: the root field that the rule names, whose argument `input` takes the body's place. failure: the field of
     its answer that lists what went wrong. refusals: the types of errors after which nothing was done. never: for the
     effect `graphql`, fields that no document may have.
+
+    A part `*` of a pointer stands for every name of an object: at the end it gives the names, before that what each of
+    them has there. `when` says which pointers must be there (true) or must not (false). A body `json_text` is a text
+    alone, at `/text`.
     """
 
     name: str = ""
@@ -68,6 +73,7 @@ class Rule:
     effect: str = ""
     body: str = "none"
     fields: Mapping[str, str] = field(default_factory=dict)
+    when: Mapping[str, bool] = field(default_factory=dict)
     unlisted: str = "refuse"
     query: tuple[str, ...] = ()
     target: str = ""
@@ -112,19 +118,18 @@ class RulesReader:
             rule.name: contract_of(rule) for rule in self._rules if rule.effect == "change"
         }
 
-    def _find(self, head: Head) -> tuple[Rule, dict[str, str]] | None:
+    def _find(self, head: Head) -> Iterator[tuple[Rule, dict[str, str]]]:
+        """The rules that fit method and path, in order."""
         for pattern, rule in self._patterns:
             match = pattern.fullmatch(f"/{head.path}") if head.method in rule.method else None
             if match is not None:
-                return rule, match.groupdict()
-        return None
+                yield rule, match.groupdict()
 
     def admit(self, head: Head) -> Passes | Keeps | WordedAnswer:
-        found = self._find(head)
-        if found is None or found[0].effect == "refuse":
-            why = f"by the rule {found[0].name}" if found else "because no rule names it"
+        rule, _ = next(self._find(head), (None, {}))
+        if rule is None or rule.effect == "refuse":
+            why = f"by the rule {rule.name}" if rule else "because no rule names it"
             return _answer(403, f"{head.method} of this address is refused {why}")
-        rule = found[0]
         if rule.effect == "read":
             return Passes()
         if rule.effect == "graphql":
@@ -177,13 +182,16 @@ class RulesReader:
         return intent
 
     def read(self, head: Head, body: KeptBody) -> Intent | Passes | WordedAnswer:
-        found = self._find(head)
-        assert found is not None
-        rule, variables = found
-        if rule.effect == "graphql":
-            return self._read_graphql(rule, head, body)
+        first, _ = next(self._find(head))
+        if first.effect == "graphql":
+            return self._read_graphql(first, head, body)
         try:
-            given = _read_fields(rule, head, body) | _read_query(rule, head)
+            document = _read_document(first, head, body)
+            fitting = (each for each in self._find(head) if _is_for(each[0], document))
+            rule, variables = next(fitting, (None, {}))
+            if rule is None:
+                raise UnreadableBody("no rule for this address fits what it holds")
+            given = _pick_fields(rule, document) | _read_query(rule, head)
         except UnreadableBody as refusal:
             return _answer(422, f"refused: {refusal}")
         return self._propose(rule, head, body, {name: value for name, value in variables.items() if value}, given)
@@ -222,8 +230,7 @@ class RulesReader:
         return _answer(status, words.format(text), graphql=bool(shape.get("graphql")))
 
     def not_kept(self, head: Head, text: str) -> WordedAnswer:
-        found = self._find(head)
-        return _answer(413, text, graphql=found is not None and found[0].effect == "graphql")
+        return _answer(413, text, graphql=any(rule.effect == "graphql" for rule, _ in self._find(head)))
 
     def judge(self, held: HeldRequest, status: int, content_type: str, body: bytes) -> Result:
         rule = next(each for each in self._rules if each.name == held.tool)
@@ -293,14 +300,28 @@ def _answer(status: int, text: str, *, graphql: bool = False) -> WordedAnswer:
 # The body
 
 
-def _read_fields(rule: Rule, head: Head, body: KeptBody) -> dict[str, Any]:
+def _read_document(rule: Rule, head: Head, body: KeptBody) -> dict[str, Any]:
     if rule.body == "none":
         if body.size:
             raise UnreadableBody("this request has no body by its rule")
         return {}
-    return _pick_fields(
-        rule, read_json_object(body.file, body.size) if rule.body == "json" else _read_form(head, body.file)
-    )
+    if rule.body == "json_text":
+        return {"text": _read_text(body)}
+    return read_json_object(body.file, body.size) if rule.body == "json" else _read_form(head, body.file)
+
+
+def _read_text(body: KeptBody) -> str:
+    try:
+        text = json.loads(body.file.read_bytes()) if body.size <= _MOST_FIELD else None
+    except (ValueError, RecursionError):
+        text = None
+    if not isinstance(text, str):
+        raise UnreadableBody("it is not a text in JSON")
+    return text
+
+
+def _is_for(rule: Rule, document: Mapping[str, Any]) -> bool:
+    return all((_value_at(document, pointer) is not None) is there for pointer, there in rule.when.items())
 
 
 def _pick_fields(rule: Rule, document: Mapping[str, Any]) -> dict[str, Any]:
@@ -323,9 +344,16 @@ def _pick_fields(rule: Rule, document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _value_at(document: Any, pointer: str) -> Any:
-    for part in pointer[1:].split("/"):
-        document = document.get(part) if isinstance(document, dict) else None
-    return document
+    """What a pointer leads to; None if it leads to nothing."""
+    if not pointer or not isinstance(document, dict):
+        return None if pointer else document
+    part, _, rest = pointer[1:].partition("/")
+    rest = f"/{rest}" if rest else ""
+    if part != "*":
+        return _value_at(document.get(part), rest)
+    if not rest:
+        return sorted(document)
+    return {name: value for name in document if (value := _value_at(document[name], rest)) is not None} or None
 
 
 def _read_query(rule: Rule, head: Head) -> dict[str, Any]:
@@ -448,6 +476,12 @@ def load_rules(named: str, *, where: str) -> list[Rule]:
         raise BadSettings(f"{where}: two rules have one mutation.")
     if mutations and not any(rule.effect == "graphql" for rule in rules):
         raise BadSettings(f'{where}: a mutation needs a rule with the effect "graphql", which has its path.')
+    for rule in rules:
+        if rule.when and rule.body not in ("json", "multipart"):
+            raise BadSettings(f"{where}: `when` needs a body of fields.")
+        same = [each for each in rules if each.path == rule.path and set(each.method) & set(rule.method)]
+        if any((each.effect, each.body) != (rule.effect, rule.body) for each in same if rule.when or each.when):
+            raise BadSettings(f"{where}: rules of one address that `when` tells apart have one effect and one body.")
     return rules
 
 
@@ -471,7 +505,7 @@ def _load_rule(given: Any, where: str) -> Rule:
     if rule.effect == "read" and (rule.mutation or not set(rule.method) <= {"GET", "HEAD"}):
         raise BadSettings(f"{where}: only GET and HEAD can be read.")
     if rule.body not in ("none", *_BODY_TYPES):
-        raise BadSettings(f"{where}: body is none, json or multipart.")
+        raise BadSettings(f"{where}: body is none, json, json_text or multipart.")
     if rule.effect == "change":
         _check_change(rule, where)
     return rule

@@ -233,6 +233,56 @@ def test_a_body_that_cannot_be_shown_completely_is_refused(tmp_path, body, says)
     assert says in json.loads(refused.body)["message"]
 
 
+PACKAGE = "lantern"
+
+
+@pytest.mark.parametrize(
+    ("body", "tool", "shown"),
+    [
+        (
+            b'{"name": "lantern", "dist-tags": {"a": "1"}, "versions": {"1": {"dist": {"integrity": "x"}}, "2": {}},'
+            b' "_attachments": {"f.tgz": {"data": "eA==", "length": 1}}}',
+            "npm.publish",
+            {"versions": ["1", "2"], "files": {"f.tgz": 1}, "checksums": {"1": "x"}, "tags": {"a": "1"}},
+        ),
+        (
+            b'{"name": "lantern", "versions": {"1": {"deprecated": "old"}, "2": {}}, "_attachments": {"f.tgz": {}}}',
+            "npm.deprecate",
+            {"texts": {"1": "old"}},
+        ),
+    ],
+)
+def test_the_rule_of_an_address_is_chosen_by_what_the_body_holds(tmp_path, body, tool, shown):
+    intent = read_npm(tmp_path, "PUT", PACKAGE, body)
+    assert isinstance(intent, Intent)
+    assert intent.tool == tool
+    assert {name: intent.arguments[name] for name in shown} == shown
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "says"),
+    [
+        (PACKAGE, b'{"name": "lantern", "versions": {"1": {}}}', "the field /versions/*/deprecated is missing"),
+        (f"{PACKAGE}/-rev/1-a", b'{"name": "lantern", "maintainers": []}', "the field /versions/* is missing"),
+        (f"-/package/{PACKAGE}/dist-tags/a", b'{"version": "1"}', "it is not a text in JSON"),
+        (f"-/package/{PACKAGE}/dist-tags/a", b'"1', "it is not a text in JSON"),
+    ],
+)
+def test_an_npm_document_that_is_none_of_the_known_changes_is_refused(tmp_path, path, body, says):
+    refused = read_npm(tmp_path, "PUT", path, body)
+    assert isinstance(refused, WordedAnswer)
+    assert says in json.loads(refused.body)["message"]
+
+
+def read_npm(tmp_path, method, path, body):
+    made = RulesReader("npm", HostSettings(reader="rules", url="https://npm.example.org", rules="npm"))
+    file = tmp_path / "body"
+    file.write_bytes(body)
+    head = Head(method, path, "", {"content-type": "application/json"})
+    assert isinstance(made.admit(head), Keeps)
+    return made.read(head, KeptBody(file, "0" * 64, len(body)))
+
+
 def test_a_query_that_no_rule_lists_is_refused(tmp_path):
     refused = read(reader(tmp_path, REFUND), tmp_path, b'{"amount": 1}', query="as=admin")
     assert "its rule does not list the query as once" in json.loads(refused.body)["message"]
@@ -245,6 +295,15 @@ def test_a_query_that_no_rule_lists_is_refused(tmp_path):
         (('["POST"]', '["POST"]\ncolour = "red"'), "unknown name colour"),
         (("done = [200, 201]", ""), "a changing rule has a description, a target, done and not_done"),
         (('"change"', '"read"'), "only GET and HEAD can be read"),
+        (('body = "json"', 'body = "none"\nwhen = { "/a" = true }'), "`when` needs a body of fields"),
+        (
+            (
+                "[[rule]]",
+                '[[rule]]\nname = "shop.no"\nmethod = ["POST"]\npath = "/v1/charges/{charge}/refunds"\n'
+                'effect = "refuse"\nbody = "json"\nwhen = { "/a" = true }\n[[rule]]',
+            ),
+            "that `when` tells apart have one effect and one body",
+        ),
         (('reason = "/reason?"', 'charge = "/reason?"'), "an argument has two sources"),
     ],
 )

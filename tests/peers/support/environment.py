@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import json
 import os
 import shutil
 import socket
@@ -58,15 +59,21 @@ def peer_python(requirements: tuple[str, ...]) -> Path:
     return python
 
 
-def peer_node(requirements: tuple[str, ...]) -> Path:
-    """The folder of an npm installation that holds these packages, made on the first call."""
+def peer_node(requirements: tuple[str, ...], *, overrides: tuple[tuple[str, str], ...] = ()) -> Path:
+    """The folder of an npm installation that holds these packages, made on the first call.
+
+    `overrides`: a package that another one needs, and the version that it gets instead.
+    """
     npm = shutil.which("npm")
     if npm is None or shutil.which("node") is None:
         pytest.skip("This peer needs node and npm, which are not installed.")
-    folder = PEERS / ("node-" + hashlib.sha256("\n".join(sorted(requirements)).encode()).hexdigest()[:12])
+    named = "\n".join(sorted([*requirements, *("=".join(each) for each in overrides)]))
+    folder = PEERS / ("node-" + hashlib.sha256(named.encode()).hexdigest()[:12])
     with _alone(folder):
         if not (folder / "ready").exists():
             folder.mkdir(parents=True, exist_ok=True)
+            if overrides:
+                (folder / "package.json").write_text(json.dumps({"private": True, "overrides": dict(overrides)}))
             quiet = ["--silent", "--no-audit", "--no-fund", "--ignore-scripts"]
             _installed([npm, "install", *quiet, "--prefix", str(folder), *requirements])
             (folder / "ready").write_text("\n".join(requirements))
