@@ -29,8 +29,16 @@ _TOKEN_FILES: Final = (
     ".netrc",
     ".config/gh/hosts.yml",
     ".config/glab-cli/config.yml",
+    ".npmrc",
+    ".pypirc",
+    ".kube/config",
+    ".docker/config.json",
 )
-_VARIABLES: Final = ("GITHUB_TOKEN", "GH_TOKEN", "GH_ENTERPRISE_TOKEN", "GITLAB_TOKEN", "GIT_ASKPASS", "SSH_ASKPASS")
+_VARIABLES: Final = (
+    *("GITHUB_TOKEN", "GH_TOKEN", "GH_ENTERPRISE_TOKEN", "GITLAB_TOKEN", "GIT_ASKPASS", "SSH_ASKPASS"),
+    *("NPM_TOKEN", "NODE_AUTH_TOKEN", "TWINE_PASSWORD", "UV_PUBLISH_TOKEN"),
+)
+_KUBECONFIG: Final = "KUBECONFIG"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,8 +133,8 @@ def find_other_ways(place: GatewayPlace, places: Places, environment: Mapping[st
     asked = f"protocol={urlsplit(place.host).scheme}\nhost={urlsplit(place.host).netloc}\n\n"
     if re.search(r"^password=.", _git("credential", "fill", given=asked).stdout, re.M):
         yield f"git's credential helper has a password for {place.host_name}: `git credential reject` removes it"
-    for name in _TOKEN_FILES:
-        file = places.home / name
+    kubeconfigs = [Path(each) for each in environment.get(_KUBECONFIG, "").split(os.pathsep) if each]
+    for file in (*(places.home / name for name in _TOKEN_FILES), *kubeconfigs):
         if place.host_name in _text_of(file):
             yield f"{file} names {place.host_name}: remove that entry"
     keys = [file for file in sorted((places.home / ".ssh").glob("*")) if "PRIVATE KEY" in _text_of(file)]

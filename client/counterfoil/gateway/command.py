@@ -34,7 +34,13 @@ from counterfoil.gateway.git_lines import NoPush
 from counterfoil.gateway.held import HeldRequest, StateTaken, needed_keys, read_held, stored_file
 from counterfoil.gateway.sealing import HeldKeys, SealedFile
 from counterfoil.gateway.server import make_reader, own_authority, serve
-from counterfoil.gateway.settings import HttpSettings, load_http_settings, require_keys, require_other_user
+from counterfoil.gateway.settings import (
+    HttpSettings,
+    load_http_settings,
+    require_keys,
+    require_other_user,
+    require_private_files,
+)
 from counterfoil.gating.settings import BadSettings
 from counterfoil.problems import BodyRefused, NotNow, Problem, Unreachable
 
@@ -80,6 +86,7 @@ def _parser() -> argparse.ArgumentParser:
 def _serve(options: argparse.Namespace, settings: HttpSettings) -> int:
     require_keys(settings)
     require_other_user(settings, same_user=options.same_user)
+    require_private_files(settings)
     with suppress(KeyboardInterrupt):
         asyncio.run(serve(settings))
     return 0

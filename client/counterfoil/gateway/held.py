@@ -124,8 +124,9 @@ class HeldRequests:
         self._root = root
         self._keys = keys
         self._most, self._most_bytes, self._least_free = most, most_bytes, least_free
+        root.mkdir(parents=True, exist_ok=True, mode=0o700)
         for name in ("incoming", "held"):
-            (root / name).mkdir(parents=True, exist_ok=True, mode=0o700)
+            (root / name).mkdir(exist_ok=True, mode=0o700)
         self._lock = (root / "lock").open("w")
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -344,7 +344,7 @@ def _pick_fields(rule: Rule, document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _value_at(document: Any, pointer: str) -> Any:
-    """What a pointer leads to; None if it leads to nothing."""
+    """Return the value that a pointer leads to; None if it leads to nothing."""
     if not pointer or not isinstance(document, dict):
         return None if pointer else document
     part, _, rest = pointer[1:].partition("/")

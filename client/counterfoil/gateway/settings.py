@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import getpass
 import os
+import pwd
 import re
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from counterfoil.gating.settings import BadSettings, ConsoleSettings, add_keys, read_document, read_part
+from counterfoil.gating.settings import BadSettings, ConsoleSettings, add_keys, read_document, read_part, read_secret
 
 ELSEWHERE = "elsewhere"
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,39}")
@@ -141,12 +142,36 @@ def require_keys(settings: HttpSettings) -> None:
 def require_other_user(settings: HttpSettings, *, same_user: bool) -> None:
     """`BadSettings` where the agents could read the gateway's credentials, unless that is accepted."""
     runs_as = settings.front.agents_run_as
-    if same_user or (runs_as and runs_as != getpass.getuser()):
+    if same_user or runs_as == ELSEWHERE:
         return
-    raise BadSettings(
-        "Agents that run as this gateway's own user can read its credentials. Set gateway.agents_run_as to their user, "
-        f"or to `{ELSEWHERE}` for another machine or a container; --same-user starts all the same."
-    )
+    if not runs_as or _user_id(runs_as) == os.geteuid():
+        raise BadSettings(
+            "Agents that run as this gateway's own user can read its credentials. Set gateway.agents_run_as to their "
+            f"user, or to `{ELSEWHERE}` for another machine or a container; --same-user starts all the same."
+        )
+    if _user_id(runs_as) == 0:
+        raise BadSettings("Agents that run as root can read this gateway's credentials: gateway.agents_run_as.")
+
+
+def _user_id(name: str) -> int:
+    try:
+        return pwd.getpwnam(name).pw_uid
+    except KeyError:
+        raise BadSettings(f"gateway.agents_run_as: this machine has no user {name}.") from None
+
+
+def require_private_files(settings: HttpSettings) -> None:
+    """`BadSettings` where another user may read a credential, or anything that the gateway keeps."""
+    for host in settings.hosts.values():
+        if host.credential_file:
+            read_secret(Path(host.credential_file).expanduser())
+    folder = settings.front.folder
+    for path in (folder, *folder.rglob("*")) if folder.exists() else ():
+        about = path.lstat()
+        if about.st_uid != os.geteuid() or (about.st_mode & 0o077 and not stat.S_ISLNK(about.st_mode)):
+            raise BadSettings(
+                f"{path} belongs to another user, or others may read it: `chmod -R go= {folder}` as the gateway's user."
+            )
 
 
 def _read_named_tables(document: dict[str, Any], part: str) -> list[tuple[str, Any]]:

@@ -64,6 +64,21 @@ def test_a_dry_run_changes_nothing_and_a_setting_of_somebody_elses_stays(home, c
     assert (home / ".gitconfig").read_text() == before
 
 
+def test_tokens_of_registries_and_clusters_are_named_beside_those_of_git(home, capsys, monkeypatch):
+    files = (".npmrc", ".pypirc", ".kube/config", ".docker/config.json", "own-kubeconfig")
+    for name in files:
+        (home / name).parent.mkdir(exist_ok=True)
+        (home / name).write_text("//git.example.org/:_authToken=real-word\n")
+    monkeypatch.setenv("KUBECONFIG", f"/nowhere:{home}/own-kubeconfig")
+    monkeypatch.setenv("TWINE_PASSWORD", "real-word")
+    assert onboard(home) == 1
+    told = capsys.readouterr().out
+    for name in files:
+        assert f"Round the gateway: {home / name} names git.example.org: remove that entry." in told
+    assert "Round the gateway: the variable TWINE_PASSWORD is set: start the coding agent without it." in told
+    assert "real-word" not in told
+
+
 def test_addresses_that_bypass_the_gateway_are_listed_without_secrets_and_left_unchanged(home, capsys, monkeypatch):
     (home / ".git-credentials").write_text("https://ada:real-word@git.example.org\n")
     git(home, "config", "--global", "credential.helper", "store")

@@ -58,7 +58,7 @@ class Gateway:
                 "listen": f"127.0.0.1:{self.port}",
                 "state": str(self.state),
                 "pages": f"{self.house.stack.url}/t/{TENANT}",
-                "agents_run_as": "agent",
+                "agents_run_as": "nobody",
                 "hold_s": 0.5,
                 "beat_s": 0.3,
                 "settle_s": 15.0,

@@ -5,11 +5,16 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import os
+import pwd
+import subprocess
+import tempfile
 import threading
 import time
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 
@@ -24,8 +29,10 @@ from counterfoil.gateway.settings import (
     HttpSettings,
     load_http_settings,
     require_other_user,
+    require_private_files,
 )
 from counterfoil.gateway.upstream import HostClients
+from counterfoil.gating.files import write_private
 from counterfoil.gating.settings import BadSettings, ConsoleSettings
 
 ONE = HeldRequest(
@@ -269,5 +276,55 @@ def test_the_gateway_does_not_start_where_agents_run_as_its_own_user(tmp_path):
     with pytest.raises(BadSettings, match="can read its credentials"):
         require_other_user(settings, same_user=False)
     require_other_user(settings, same_user=True)
-    for runs_as in ("agent", "elsewhere"):
+    for runs_as in ("nobody", "elsewhere"):
         require_other_user(replace(settings, front=replace(settings.front, agents_run_as=runs_as)), same_user=False)
+    me = pwd.getpwuid(os.geteuid()).pw_name
+    for runs_as, says in ((me, "can read its credentials"), ("no-such-user", "this machine has no user no-such-user")):
+        with pytest.raises(BadSettings, match=says):
+            require_other_user(replace(settings, front=replace(settings.front, agents_run_as=runs_as)), same_user=False)
+
+
+@pytest.mark.parametrize(
+    ("opened_up", "says"),
+    [
+        ("forge.credential", "forge.credential can be read by others; set its mode to 0600"),
+        ("state", "state belongs to another user, or others may read it: `chmod -R go= "),
+        ("state/session-coder.json", "session-coder.json belongs to another user, or others may read it"),
+    ],
+)
+def test_the_gateway_does_not_start_where_others_may_read_what_it_keeps(tmp_path, opened_up, says):
+    (tmp_path / "state").mkdir(mode=0o700)
+    for name in ("forge.credential", "state/session-coder.json"):
+        write_private(tmp_path / name, b"{}")
+    settings = HttpSettings(
+        console=ConsoleSettings(),
+        front=FrontSettings(state=str(tmp_path / "state")),
+        agents={},
+        hosts={"forge": HostSettings(credential_file=str(tmp_path / "forge.credential"))},
+    )
+    require_private_files(settings)
+    (tmp_path / opened_up).chmod(0o750)
+    with pytest.raises(BadSettings, match=says):
+        require_private_files(settings)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="Only root can run a program as another user.")
+def test_another_user_reads_nothing_of_a_gateway_that_runs(tmp_path):
+    """As `nobody`: the folder lies where every user could get to."""
+    with tempfile.TemporaryDirectory(prefix="counterfoil-test-", dir="/var/tmp") as name:
+        root = Path(name)
+        root.chmod(0o755)
+        old = os.umask(0o022)
+        try:
+            held = HeldRequests(root / "state", HeldKeys(root / "state/held.keys"), most=2, most_bytes=9, least_free=0)
+            keep(held)
+            new_token(root / "state", "coder")
+            held.close()
+        finally:
+            os.umask(old)
+        files = [each for each in (root / "state").rglob("*") if each.is_file()]
+        assert {"held.keys", "tokens.json", "state.json", "body"} <= {each.name for each in files}
+        for file in (*files, root / "state"):
+            word = "ls" if file.is_dir() else "cat"
+            ran = subprocess.run([word, str(file)], user="nobody", capture_output=True, text=True)
+            assert (ran.returncode != 0, ran.stdout) == (True, ""), file
