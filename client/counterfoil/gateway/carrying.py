@@ -18,7 +18,6 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final, TypeVar
 from uuid import uuid4
@@ -27,15 +26,16 @@ import aiohttp
 import httpx
 
 from counterfoil.agent import SESSION_OVER
-from counterfoil.answers import FINAL_REPORTS, CallResult, Observed, Status
+from counterfoil.answers import FINAL_REPORTS, CallResult, Status
 from counterfoil.connection import Connection
 from counterfoil.execution.seen import RecordBehind
-from counterfoil.executor import Executor, NotStarted, Order
+from counterfoil.executor import Order
 from counterfoil.gateway.held import ENDED, KEPT_S, HeldRequest, HeldRequests, HeldState
 from counterfoil.gateway.reader import Reader
 from counterfoil.gateway.sealing import SealedFile
 from counterfoil.gateway.settings import HttpSettings
 from counterfoil.gateway.upstream import HostClients, HostSilent
+from counterfoil.gating.executing import HTTP_S, GatewayExecutor
 from counterfoil.gating.files import write_private
 from counterfoil.problems import NotFound, NotNow, Problem, Unreachable
 from counterfoil.transport.reading import read_first_result, read_report, read_status
@@ -54,30 +54,27 @@ _AT_ONCE: Final = 64
 class ConsoleDesk:
     """The gateway's place at the console: a session for each agent, kept across restarts, and one executor. Blocks."""
 
-    def __init__(
-        self, settings: HttpSettings, tools: list[str], send: Callable[[Work], Result], keep: Callable[[Observed], None]
-    ) -> None:
+    def __init__(self, settings: HttpSettings, tools: list[str], send: Callable[[Work], Result]) -> None:
         self._settings = settings
         self._folder = settings.front.folder
         self._agent = Connection(url=settings.console.url, key=settings.console.agent_key)
+        self._http = httpx.Client(timeout=HTTP_S)
         self._lock = threading.Lock()
-        self.executor = Executor(
-            url=settings.console.url,
-            key=settings.console.executor_key,
+        self.executor = GatewayExecutor(
+            settings.console,
             executor_id=settings.executor_id,
             key_file=self._folder / "executor.jwk",
-            handlers=dict.fromkeys(tools, send),
+            tools=tools,
+            send=send,
             timeout_s=settings.front.send_s + _GRACE_S,
-            issuer=settings.console.issuer or None,
-            report_for_s=60.0,
-            on_report=keep,
-            http=httpx.Client(timeout=30.0),
+            http=self._http,
         )
 
     def close(self) -> None:
         """Close the connections; sessions stay open."""
         self.executor.stop()
         self._agent.close()
+        self._http.close()
 
     def propose(self, held: HeldRequest) -> CallResult:
         """Propose a held request under its id; the same proposal again gets the first answer."""
@@ -109,12 +106,6 @@ class ConsoleDesk:
             write_private(path, json.dumps(made).encode())
             return made
 
-    def claim(self, held: HeldRequest, *, wait_s: int) -> Order | None:
-        """Claim the order of a held request, if it may start; None if its grant has expired."""
-        orders = self.executor.claim(actions=[held.action_id], wait_s=wait_s, idempotency_key=held.claim_key)
-        now = datetime.now(UTC)
-        return next((each for each in orders if datetime.fromisoformat(each.grant_expires_at) > now), None)
-
     def status(self, action_id: str) -> Status | None:
         """The status of an action; None if the console does not know it."""
         try:
@@ -142,9 +133,8 @@ class Carrier:
         self._threads = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="gateway")
         self._pursued: dict[str, asyncio.Task[None]] = {}
         self._waiting: dict[str, list[Callable[[], bool]]] = {}
-        self._observed: set[str] = set()
         tools = sorted({name for reader in readers.values() for name in reader.tools})
-        self._desk = ConsoleDesk(settings, tools, self._forward, self._keep_report)
+        self._desk = ConsoleDesk(settings, tools, self._forward)
 
     async def ready(self) -> None:
         """Register as the executor, and report what a crash left unreported."""
@@ -234,7 +224,8 @@ class Carrier:
     async def _claim_and_send(self, held: HeldRequest) -> None:
         if held.state is HeldState.PROPOSED:
             held = self._write(held, HeldState.GRANTED, claim_key=uuid4().hex)
-        order = await self.in_thread(self._desk.claim, held, wait_s=_CLAIM_S)
+        claim = self._desk.executor.claim_action
+        order = await self.in_thread(claim, held.action_id, wait_s=_CLAIM_S, claim_key=held.claim_key)
         if order is None:
             await self._look_after(held)
         elif self._anybody_waits(held.id):
@@ -264,11 +255,9 @@ class Carrier:
         return f"{verdict.decision.replace('_', ' ').lower()} by a reviewer{reason} (action {held.action_id})"
 
     def _execute(self, held: HeldRequest, order: Order) -> None:
-        try:
-            result = self._desk.executor.execute(order)
-        except NotStarted as refusal:
+        result = self._desk.executor.run_order(order)
+        if result is None:
             # Asked for anew: where the start came about and its answer was lost, nothing can be claimed any more.
-            log.warning("%s", refusal)
             if self._held.get(held.id).state is HeldState.GRANTED:
                 self._write(held, HeldState.PROPOSED, claim_key="")
             return
@@ -278,7 +267,7 @@ class Carrier:
             self._write(
                 after, HeldState.REFUSED, why=f"nothing was sent: {_error_text(result)} (action {held.action_id})"
             )
-        elif after.state is HeldState.ANSWERED and held.action_id in self._observed:
+        elif self._desk.executor.take_report(held.action_id) and after.state is HeldState.ANSWERED:
             self._write(after, HeldState.REPORTED)
 
     def _forward(self, work: Work) -> Result:
@@ -330,9 +319,6 @@ class Carrier:
                 answer_type=answer.content_type,
             )
         return result
-
-    def _keep_report(self, observed: Observed) -> None:
-        self._observed.add(observed.status.action_id)
 
     def _report_again(self, held: HeldRequest) -> None:
         """Repeat the report of an attempt that a crash may have kept from the console."""

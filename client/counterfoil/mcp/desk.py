@@ -1,7 +1,6 @@
 """The gateway's console client: one agent session and the executor of its proposals.
 
-Everything here blocks, and is called in threads. An order is claimed by its action, so that a gateway never carries out
-what another one proposed, to a server that may be another.
+Everything here blocks, and is called in threads.
 """
 
 from __future__ import annotations
@@ -13,8 +12,9 @@ from collections.abc import Callable, Sequence
 import httpx
 
 from counterfoil.agent import Agent, Call, Session
-from counterfoil.answers import CallResult, Observed, Receipt, Report, Status
-from counterfoil.executor import Effect, Executor, NotStarted, Order
+from counterfoil.answers import CallResult, Receipt, Report, Status
+from counterfoil.executor import Effect
+from counterfoil.gating.executing import HTTP_S, GatewayExecutor
 from counterfoil.mcp.settings import Settings
 from counterfoil.mcp.surface import OfferedTool, RegisteredTool, registered_tools
 from counterfoil.problems import Problem, Unreachable
@@ -36,12 +36,10 @@ class ConsoleClient:
         self._settings = settings
         self._agent = Agent(url=console.url, key=console.agent_key, agent_id=console.agent_id)
         self._forward = forward
-        # As long as a claim waits, and a little more.
-        self._http = httpx.Client(timeout=30.0)
+        self._http = httpx.Client(timeout=HTTP_S)
         self._lock = threading.Lock()
         self._session: Session | None = None
-        self._executor: Executor | None = None
-        self._observed: dict[str, Observed] = {}
+        self._executor: GatewayExecutor | None = None
         self._withheld: tuple[str, list[dict[str, str]]] | None = None
         self.known: dict[str, RegisteredTool] = {}
 
@@ -57,19 +55,13 @@ class ConsoleClient:
         """Register as the executor of this server's tools."""
         assert self._forward is not None
         tools = [name for name in self.known if name.startswith(self._settings.prefix)]
-        gateway, console = self._settings.gateway, self._settings.console
-        gateway_state = self._settings.executor_jwk
-        gateway_state.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._executor = Executor(
-            url=console.url,
-            key=console.executor_key,
+        self._executor = GatewayExecutor(
+            self._settings.console,
             executor_id=self._settings.executor_id,
-            key_file=gateway_state,
-            handlers=dict.fromkeys(tools, self._forward),
-            timeout_s=gateway.timeout_s + _GRACE_S,
-            issuer=console.issuer or None,
-            report_for_s=60.0,
-            on_report=self._keep_report,
+            key_file=self._settings.executor_jwk,
+            tools=tools,
+            send=self._forward,
+            timeout_s=self._settings.gateway.timeout_s + _GRACE_S,
             http=self._http,
         )
         if tools:
@@ -129,27 +121,11 @@ class ConsoleClient:
         except (Problem, Unreachable) as fault:
             log.warning("what is held back could not be put on record: %s", fault)
 
-    def claim(self, action_id: str, *, wait_s: int) -> Order | None:
-        """The order of one action, once it is ready within this time."""
+    @property
+    def executor(self) -> GatewayExecutor:
+        """The executor as it is enlisted now."""
         assert self._executor is not None
-        return next(iter(self._executor.claim(actions=[action_id], wait_s=wait_s)), None)
-
-    def execute(self, order: Order) -> bool:
-        """Start, forward and report one order; return True if it was started."""
-        assert self._executor is not None
-        try:
-            self._executor.execute(order)
-        except NotStarted as refusal:
-            log.warning("%s", refusal)
-            return False
-        return True
-
-    def _keep_report(self, observed: Observed) -> None:
-        self._observed[observed.status.action_id] = observed
-
-    def last_report(self, action_id: str) -> Observed | None:
-        """Return the console's answer to this gateway's report on the action, once."""
-        return self._observed.pop(action_id, None)
+        return self._executor
 
     def state(self, action_id: str) -> Status:
         """The status of an action of this agent."""

@@ -138,19 +138,20 @@ class PendingCalls:
 
     async def _try_execution(self, errand: PendingCall, *, wait_s: int) -> bool:
         """Claim and execute it if it becomes ready within this time; return whether it was started."""
-        claim = partial(self._desk.claim, errand.action_id, wait_s=wait_s)
+        claim = partial(self._desk.executor.claim_action, errand.action_id, wait_s=wait_s)
         # A claim that nobody waits for any more lapses; an execution is never left alone.
         order = await to_thread.run_sync(claim, limiter=self._threads, abandon_on_cancel=True)
         if order is None:
             return False
-        return await to_thread.run_sync(self._desk.execute, order, limiter=self._threads)
+        ran = await to_thread.run_sync(self._desk.executor.run_order, order, limiter=self._threads)
+        return ran is not None
 
     async def _ask(self, errand: PendingCall) -> Status:
         return await to_thread.run_sync(self._desk.state, errand.action_id, limiter=self._threads)
 
     async def _await_verdict(self, errand: PendingCall) -> CallToolResult:
         """Return the answer, once there is a verdict or the time for one is over."""
-        observed = self._desk.last_report(errand.action_id)
+        observed = self._desk.executor.take_report(errand.action_id)
         report = observed.report if observed else await self._report(errand.action_id)
         with anyio.move_on_after(self._gateway.settle_s):
             while report.code not in FINAL_REPORTS:

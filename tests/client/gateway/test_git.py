@@ -186,6 +186,8 @@ def test_a_request_that_the_console_has_lost_stays_unknown_and_is_not_sent_again
     clone.commit("second")
     assert clone.push("origin", "HEAD:main").returncode != 0
     (one,) = gateway.held
+    assert gateway.child is not None
+    gateway.child.wait(LONG_S)
     limits = {"most": 9, "most_bytes": 1 << 30, "least_free": 0}
     with closing(HeldRequests(gateway.state, HeldKeys(gateway.keys), **limits)) as held:
         held.write(held.get(one.id), HeldState.FORWARDING, action_id=str(uuid4()))
@@ -308,8 +310,8 @@ def started(house, host, tmp_path_factory):
 
 
 def test_a_credential_that_others_can_read_is_not_used(gateway, clone):
-    os.chmod(gateway.folder / "forge.credential", 0o644)
     gateway.start()
+    os.chmod(gateway.folder / "forge.credential", 0o644)
     clone.commit("second")
     told = clone.push("origin", "HEAD:main")
     assert told.returncode == 128
