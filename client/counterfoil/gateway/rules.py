@@ -22,6 +22,7 @@ from email.message import Message
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
+from urllib.parse import parse_qsl
 
 from python_multipart.multipart import MultipartParser
 
@@ -46,7 +47,13 @@ _WORDS: Final = {
     WaitEnd.REFUSED: (403, "{}"),
     WaitEnd.UNKNOWN: (409, "outcome unknown, the host is read back: {}"),
 }
-_BODY_TYPES: Final = {"json": "application/json", "json_text": "application/json", "multipart": "multipart/form-data"}
+_BODY_TYPES: Final = {
+    "json": "application/json",
+    "json_text": "application/json",
+    "form": "application/x-www-form-urlencoded",
+    "multipart": "multipart/form-data",
+}
+_UNFORMED: Final = re.compile(rb"%(?![0-9A-Fa-f]{2})|[^!-:<-~]")
 
 
 if TYPE_CHECKING:
@@ -63,7 +70,9 @@ class Rule:
 
     A part `*` of a pointer stands for every name of an object: at the end it gives the names, before that what each of
     them has there. `when` says which pointers must be there (true) or must not (false). A body `json_text` is a text
-    alone, at `/text`.
+    alone, at `/text`; of a body `form` each field is a text. `match` has for a variable, a field or a query the
+    expression that its whole value fits. `version` is the contract's: a rule that changes after it was registered needs
+    another one.
     """
 
     name: str = ""
@@ -87,6 +96,8 @@ class Rule:
     refusals: tuple[str, ...] = ()
     never: tuple[str, ...] = ()
     verification: Mapping[str, Any] = field(default_factory=dict)
+    match: Mapping[str, str] = field(default_factory=dict)
+    version: str = "1.0.0"
 
     @property
     def pattern(self) -> re.Pattern[str]:
@@ -174,6 +185,7 @@ class RulesReader:
             if found.failure and found.failure not in mutation.selects:
                 raise NotJudged(f"select {found.failure} of {mutation.field}, in which the host says what went wrong")
             given = _pick_fields(found, mutation.input)
+            _check_values(found, given)
         except (UnreadableBody, NotJudged) as fault:
             return _answer(422, f"refused: {fault}", graphql=True)
         intent = self._propose(found, head, body, {}, given)
@@ -192,6 +204,7 @@ class RulesReader:
             if rule is None:
                 raise UnreadableBody("no rule for this address fits what it holds")
             given = _pick_fields(rule, document) | _read_query(rule, head)
+            _check_values(rule, variables | given)
         except UnreadableBody as refusal:
             return _answer(422, f"refused: {refusal}")
         return self._propose(rule, head, body, {name: value for name, value in variables.items() if value}, given)
@@ -307,7 +320,32 @@ def _read_document(rule: Rule, head: Head, body: KeptBody) -> dict[str, Any]:
         return {}
     if rule.body == "json_text":
         return {"text": _read_text(body)}
+    if rule.body == "form":
+        return _read_fields(body)
     return read_json_object(body.file, body.size) if rule.body == "json" else _read_form(head, body.file)
+
+
+def _read_fields(body: KeptBody) -> dict[str, Any]:
+    """The fields of a form in one line, each once; anything that servers read in two ways is refused."""
+    content = body.file.read_bytes() if body.size <= _MOST_DOCUMENT else b""
+    if len(content) != body.size:
+        raise UnreadableBody("it is too large")
+    if _UNFORMED.search(content):
+        raise UnreadableBody("it is no form: a character is not encoded")
+    try:
+        pairs = parse_qsl(
+            content.decode("ascii"),
+            keep_blank_values=True,
+            strict_parsing=bool(content),
+            errors="strict",
+            max_num_fields=_MOST_PARTS,
+        )
+    except ValueError as fault:
+        raise UnreadableBody("it is no form in UTF-8") from fault
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise UnreadableBody("it has a name twice")
+    return found
 
 
 def _read_text(body: KeptBody) -> str:
@@ -341,6 +379,13 @@ def _pick_fields(rule: Rule, document: Mapping[str, Any]) -> dict[str, Any]:
         if unlisted:
             raise UnreadableBody(f"its rule does not list {', '.join(unlisted)[:200]}")
     return found
+
+
+def _check_values(rule: Rule, values: Mapping[str, Any]) -> None:
+    for name, pattern in rule.match.items():
+        value = values.get(name)
+        if value is not None and (isinstance(value, list | dict) or not re.fullmatch(pattern, str(value))):
+            raise UnreadableBody(f"{name} is not as its rule has it: {pattern}")
 
 
 def _value_at(document: Any, pointer: str) -> Any:
@@ -477,7 +522,7 @@ def load_rules(named: str, *, where: str) -> list[Rule]:
     if mutations and not any(rule.effect == "graphql" for rule in rules):
         raise BadSettings(f'{where}: a mutation needs a rule with the effect "graphql", which has its path.')
     for rule in rules:
-        if rule.when and rule.body not in ("json", "multipart"):
+        if rule.when and rule.body not in ("json", "form", "multipart"):
             raise BadSettings(f"{where}: `when` needs a body of fields.")
         same = [each for each in rules if each.path == rule.path and set(each.method) & set(rule.method)]
         if any((each.effect, each.body) != (rule.effect, rule.body) for each in same if rule.when or each.when):
@@ -505,7 +550,7 @@ def _load_rule(given: Any, where: str) -> Rule:
     if rule.effect == "read" and (rule.mutation or not set(rule.method) <= {"GET", "HEAD"}):
         raise BadSettings(f"{where}: only GET and HEAD can be read.")
     if rule.body not in ("none", *_BODY_TYPES):
-        raise BadSettings(f"{where}: body is none, json, json_text or multipart.")
+        raise BadSettings(f"{where}: body is none, json, json_text, form or multipart.")
     if rule.effect == "change":
         _check_change(rule, where)
     return rule
@@ -517,6 +562,13 @@ def _check_change(rule: Rule, where: str) -> None:
     names = [*rule.variables, *rule.fields, *rule.query, "host", "request"]
     if len(set(names)) < len(names):
         raise BadSettings(f"{where}: an argument has two sources.")
+    if unknown := sorted(rule.match.keys() - set(names)):
+        raise BadSettings(f"{where}: match names {unknown[0]}, which is no argument.")
+    try:
+        for pattern in rule.match.values():
+            re.compile(pattern)
+    except re.error as fault:
+        raise BadSettings(f"{where}: match has no expression: {fault}.") from fault
     if rule.unlisted == "refuse" and any(pointer.count("/") > 1 for pointer in rule.fields.values()):
         raise BadSettings(f'{where}: a field inside another one needs unlisted = "hashed".')
 
@@ -555,7 +607,7 @@ def contract_of(rule: Rule) -> dict[str, Any]:
     )
     return {
         "name": rule.name,
-        "version": "1.0.0",
+        "version": rule.version,
         "schema_version": "1",
         "wrapper_version": "1",
         "description": rule.description,

@@ -1,9 +1,11 @@
-"""A forge: read merges and releases over GitHub's REST API, as GitHub and GitHub Enterprise have it.
+"""A forge: read merges, releases and refs over GitHub's REST API, as GitHub and GitHub Enterprise have it.
 
-    effects.<name>   reads "merge" or "release"
+    effects.<name>   reads "merge", "release" or "ref", and optionally host, repository, number, tag, ref, commit
+                     (expressions), and for a ref expect "absent"
 
-What is looked for is what the call asked for, under these names of its arguments: `host` and `repository`, and either
-`number`, `head_commit` and `base`, or `tag`, `commit` and `assets` (each `name` and `sha256`).
+A value that no expression gives is the argument of that name: `host` and `repository`; `number` of a merge; `tag`
+of a release, its `assets` (each `name` and `sha256`), and whether it is a `draft`; `ref` and `commit` of a ref.
+`host` is the forge's own, or the address of its API as it is registered.
 
 The system's settings: url (of the API, like https://api.github.com or https://forge.example.org/api/v3), repositories
 (those that may be read), forge (its own host, where the address of the API does not tell it); the credential:
@@ -15,13 +17,17 @@ token, which may only read.
    repository that this credential can read; of one that it cannot, nothing is told.
 3. An asset is told by the digest that the forge gives. `differing` counts those that are missing, otherwise or not
    asked for; a forge that gives no digests cannot tell, and the reading fails and is told as such.
+4. A ref (`refs/heads/main`) is there when the forge has it with that object; expected absent, when the forge answers
+   that there is none. If it names another object than before the execution, somebody else was faster: `stale_state`.
+5. A draft of a release has no tag to find it by: the reading fails and is told as such.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
 from reviews.checks import fetching, lookups, shapes
@@ -29,8 +35,11 @@ from reviews.checks.interface import CheckFailed, ReadEffect, Reading, SystemAcc
 from reviews.checks.limits import bounded_read
 
 _ACCEPT = {"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": "2022-11-28"}
+_EXPRESSIONS: Final = ("host", "repository", "number", "tag", "ref", "commit")
+_REF: Final = re.compile(r"refs/(heads|tags)/[A-Za-z0-9._/-]{1,200}")
+_OBJECT: Final = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _FIELDS: dict[str, Any] = {
-    **{name: {"type": "string"} for name in ("repository", "head", "base", "merged_as", "tag", "commit")},
+    **{name: {"type": "string"} for name in ("repository", "head", "base", "merged_as", "tag", "ref", "commit")},
     **{name: {"type": "boolean"} for name in ("contained", "prerelease")},
     "differing": {"type": "integer"},
 }
@@ -46,7 +55,10 @@ class ForgeCheck(lookups.LookupCheck):
         "forge": shapes.member(shapes.TEXT, "Host of the forge", "Where the address of its API does not tell it."),
     }
     fields = _FIELDS
-    part = shapes.reads_schema(("merge", "release"))
+    part = shapes.reads_schema(
+        ("merge", "release", "ref"),
+        optional={**dict.fromkeys(_EXPRESSIONS, shapes.EXPRESSION), "expect": shapes.EXPECT},
+    )
 
     @bounded_read
     def read(
@@ -58,34 +70,58 @@ class ForgeCheck(lookups.LookupCheck):
         at: datetime,
         timeout_s: float,
     ) -> Reading:
-        """Read the requested merge or release from the forge."""
-        asked = bindings.get("sr", {})
-        lookups.refuse_unlisted(str(asked["repository"]), system.settings.get("repositories"), "repositories")
+        """Read the requested merge, release or ref from the forge."""
+        parts = {
+            name: {**bindings.get("sr", {}), **part, **_fill_part(part, bindings)}
+            for name, part in lookups.lookup_effects(verification).items()
+        }
+        for asked in parts.values():
+            lookups.refuse_unlisted(str(asked["repository"]), system.settings.get("repositories"), "repositories")
         address = system.credential.get("url") or system.settings.get("url")
         token = system.credential.get("token")
         headers = _ACCEPT | ({"Authorization": f"Bearer {token}"} if token else {})
         with fetching.open_site(system, address, until=fetching.deadline_after(timeout_s), headers=headers) as site:
-            _check_host(system, site, str(asked["host"]))
-            repository = _Repository(site, str(asked["repository"]))
-            parts = lookups.lookup_effects(verification)
-            effects = tuple(
-                (_merge if part["reads"] == "merge" else _release)(name, repository, asked)
-                for name, part in parts.items()
-            )
+            repositories = dict[str, _Repository]()
+            effects = []
+            for name, asked in parts.items():
+                _check_host(system, site, str(asked["host"]))
+                named = str(asked["repository"])
+                repository = repositories.setdefault(named, _Repository(site, named))
+                effects.append(_READERS[str(asked["reads"])](name, repository, asked))
+        answers = [answer for repository in repositories.values() for answer in repository.answers]
         return Reading(
             source=system.name,
-            consistency=fetching.effective_consistency(system, *repository.answers, at=at),
+            consistency=fetching.effective_consistency(system, *answers, at=at),
             freshness="; ".join(str(each.fields.get("merged_as") or each.fields.get("commit")) for each in effects),
             observed_at=at,
-            pointer=f"{asked['repository']} {asked.get('tag') or '#' + str(asked.get('number'))}",
-            effects=effects,
+            pointer="; ".join(f"{asked['repository']} {_place(asked)}" for asked in parts.values()),
+            effects=tuple(effects),
+            indicators=("stale_state",) if any(_has_moved(each, bindings) for each in effects) else (),
             raw={each.name: dict(each.fields) for each in effects},
         )
 
 
+def _fill_part(part: Mapping[str, Any], bindings: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    return {name: lookups.fill_template(part[name], bindings) for name in _EXPRESSIONS if name in part}
+
+
+def _place(asked: Mapping[str, Any]) -> str:
+    return f"#{asked['number']}" if asked["reads"] == "merge" else str(asked["tag" if "tag" in asked else "ref"])
+
+
+def _has_moved(effect: ReadEffect, bindings: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Tell whether a ref that is not as asked for has changed since the reading before the execution (rule 4)."""
+    before = bindings.get("pre", {}).get("effects", {}).get(effect.name, {})
+    return (
+        not effect.present
+        and "ref" in effect.fields
+        and before.get("commit", effect.fields["commit"]) != effect.fields["commit"]
+    )
+
+
 def _check_host(system: SystemAccess, site: fetching.Site, asked: str) -> None:
     here = str(system.settings.get("forge") or site.address.host.removeprefix("api."))
-    if asked != here:
+    if asked not in (here, str(site.address).rstrip("/")):
         raise CheckFailed(f"This is the forge {here}; the command ran on {asked}.", retryable=False)
 
 
@@ -113,6 +149,8 @@ class _Repository:
 
 
 def _merge(name: str, repository: _Repository, asked: Mapping[str, Any]) -> ReadEffect:
+    if not str(asked["number"]).isdecimal():
+        raise CheckFailed(f"{asked['number']!r} is no number of a pull request.", retryable=False)
     pull = repository.ask(f"/pulls/{int(asked['number'])}")
     if pull is None:
         raise CheckFailed(f"There is no pull request {asked['number']}.", retryable=False)
@@ -131,13 +169,15 @@ def _merge(name: str, repository: _Repository, asked: Mapping[str, Any]) -> Read
 
 
 def _release(name: str, repository: _Repository, asked: Mapping[str, Any]) -> ReadEffect:
+    if asked.get("draft"):
+        raise CheckFailed("A draft of a release cannot be found by its tag.", retryable=False)
     tag = quote(str(asked["tag"]))
     found = repository.ask(f"/releases/tags/{tag}")
     fields: dict[str, Any] = {"repository": asked["repository"], "tag": asked["tag"]}
     if found is None or found.get("draft") is not False:
         return ReadEffect(name=name, present=False, count=0, fields=fields)
     commit = repository.ask(f"/commits/tags/{tag}") or {}
-    wanted = {each["name"]: each["sha256"] for each in asked["assets"]}
+    wanted = {each["name"]: each["sha256"] for each in asked.get("assets", ())}
     listed = {str(each["name"]): _digest(each) for each in found.get("assets", ())}
     fields = {
         # The address of a release begins with owner and name, as the forge writes them.
@@ -150,8 +190,27 @@ def _release(name: str, repository: _Repository, asked: Mapping[str, Any]) -> Re
     return ReadEffect(name=name, present=True, count=1, fields=fields)
 
 
+def _ref(name: str, repository: _Repository, asked: Mapping[str, Any]) -> ReadEffect:
+    ref, wanted = str(asked["ref"]), asked.get("commit")
+    is_absence = asked.get("expect") == "absent"
+    if not _REF.fullmatch(ref):
+        raise CheckFailed(f"{ref!r} is no branch or tag with a plain name.", retryable=False)
+    if not is_absence and not _OBJECT.fullmatch(str(wanted)):
+        raise CheckFailed(f"{wanted!r} names no object.", retryable=False)
+    found = repository.ask(f"/git/ref/{ref.removeprefix('refs/')}")
+    commit = str(found["object"]["sha"]) if found else ""
+    if found and found.get("ref") != ref:
+        raise CheckFailed(f"The forge answered with another ref than {ref}.", retryable=True)
+    present = not commit if is_absence else commit == wanted
+    fields = {"repository": asked["repository"], "ref": ref, "commit": commit}
+    return ReadEffect(name=name, present=present, count=int(present), fields=fields)
+
+
 def _digest(asset: Mapping[str, Any]) -> str:
     algorithm, _, digest = str(asset.get("digest") or "").partition(":")
     if asset.get("state") == "uploaded" and algorithm != "sha256":
         raise CheckFailed(f"The forge lists {asset['name']} without its sha256.", retryable=False)
     return digest
+
+
+_READERS: Final = {"merge": _merge, "release": _release, "ref": _ref}

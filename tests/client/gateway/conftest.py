@@ -7,7 +7,7 @@ import os
 import ssl
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,6 +30,7 @@ from tests.support.outside.git_server import QUIET, GitServer
 CREDENTIAL = "real:s3cret-of-the-host"
 REPOSITORY = "team/app.git"
 LONG_S = 60.0
+DONE = "Done, and confirmed in the system of record."
 
 
 @dataclass(eq=False)
@@ -241,3 +242,24 @@ def new_repository(host: GitServer) -> None:
     git_server.git(host.root, "clone", "-q", str(place), str(seed))
     git_server.commit(seed, "first")
     git_server.git(seed, "push", "-q", "origin", "HEAD:main")
+
+
+def register_system(house: House, name: str, credential: Mapping[str, str]) -> None:
+    """Let the console read a system, whose pattern has its name."""
+    folder = Path(house.stack.environment["COUNTERFOIL_SECRETS_DIR"]) / "systems" / TENANT
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    write_private(folder / f"{name}.json", json.dumps(credential))
+    body = {"name": name, "pattern": name, "settings": {"url": credential["url"]}}
+    assert house.operator.post("/systems", body).status_code == 201
+
+
+def read_outcome(house: House, held: HeldRequest) -> str:
+    """The console's outcome in words, once there is one."""
+
+    def report() -> Any:
+        return house.operator.get(f"/actions/{held.action_id}/report")
+
+    assert wait_until(lambda: house.state(held.action_id).startswith(("RECONCILED", "REVIEW")), within_s=LONG_S), (
+        report()
+    )
+    return str(report()["text"])

@@ -6,74 +6,48 @@ import json
 import os
 import subprocess
 import sys
-import threading
 from contextlib import contextmanager
 from functools import cache
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 
 import httpx
 import pytest
 
-from console.local.keys import write_private
 from counterfoil.gateway.reader import Head, Intent, Keeps, KeptBody, Passes, WordedAnswer
 from counterfoil.gateway.rules import RulesReader, load_rules
 from counterfoil.gateway.settings import HostSettings
 from counterfoil.gating.settings import BadSettings
 from ledger.catalogue.rules import contract as contracts
 from ledger.catalogue.rules import contract_faults
-from tests.client.gateway.conftest import CREDENTIAL, LONG_S, new_gateway
-from tests.mcp.house import TENANT
+from tests.client.gateway.conftest import CREDENTIAL, DONE, LONG_S, new_gateway, read_outcome, register_system
+from tests.support.outside import forge as forges
 from tests.support.outside import git_server, package_server
 
 MERGE = "repos/team/app/pulls/7/merge"
-COMMIT = "a" * 40
 
 
 @pytest.fixture(scope="module")
-def forge():
-    """A server in the shape of GitHub's API: it merges, and counts what reached it."""
-    seen = []
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_GET(self):
-            self.answer(200, {"number": 7})
-
-        def do_PUT(self):
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            seen.append((self.path, body, self.headers["Authorization"]))
-            self.answer(200, {"merged": True})
-
-        def answer(self, status, document):
-            data = json.dumps(document).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-
-        def log_message(self, *_):
-            return None
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}", seen
-        server.shutdown()
-        thread.join()
+def forge(house, tmp_path_factory):
+    """A forge in the shape of GitHub's API over real repositories, which the console reads as the system `forge`."""
+    root, work = tmp_path_factory.mktemp("forge"), tmp_path_factory.mktemp("work")
+    with forges.served(root) as server:
+        bare = root / "team/app.git"
+        bare.mkdir(parents=True)
+        git_server.git(bare, "init", "-q", "--bare", "-b", "main")
+        git_server.git(work, "clone", "-q", str(bare), ".")
+        for branch in ("main", "better"):
+            git_server.commit(work, branch)
+            git_server.git(work, "push", "-q", "origin", f"HEAD:refs/heads/{branch}")
+        for number in (7, 8):
+            server.head = server.pull("team/app", number, "better")
+        register_system(house, "forge", {"url": server.url, "token": server.token})
+        yield server
 
 
 @pytest.fixture(scope="module")
 def index(house, tmp_path_factory):
     """A real package index, which the console reads as the system `packages`."""
     with package_server.served(tmp_path_factory.mktemp("index")) as server:
-        folder = Path(house.stack.environment["COUNTERFOIL_SECRETS_DIR"]) / "systems" / TENANT
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_private(folder / "packages.json", json.dumps({"url": server.simple}))
-        body = {"name": "packages", "pattern": "packages", "settings": {"url": server.simple}}
-        assert house.operator.post("/systems", body).status_code == 201
+        register_system(house, "packages", {"url": server.simple})
         yield server
 
 
@@ -87,60 +61,94 @@ def gateway(house, forge, index, tmp_path_factory):
 @contextmanager
 def new_gateway_of_rules(house, host, folder, forge, index):
     hosts = {
-        "hosts.github": {"reader": "rules", "rules": "github", "url": forge[0], "scheme": "bearer"},
+        "hosts.github": {"reader": "rules", "rules": "github", "url": forge.url, "scheme": "bearer"},
         "hosts.pypi": {"reader": "rules", "rules": "pypi", "url": index.url},
     }
     # Each with a session of its own: a rejected step is to be acknowledged by the next one in its session.
-    hosts["agents.merger"] = {"goal": "Merge what was reviewed."}
+    for name in ("merger", "brancher"):
+        hosts[f"agents.{name}"] = {"goal": "Merge what was reviewed."}
     hosts["hosts.github"]["credential_file"] = str(folder / "forge.credential")
     with new_gateway(house, host, folder, "publisher", hosts) as made:
         yield made.start(hold_s=3.0)
 
 
 @cache
-def merger_token(gateway):
-    return gateway.program("token", "merger").stdout.decode().strip()
+def token_of(gateway, agent):
+    return gateway.program("token", agent).stdout.decode().strip()
 
 
-def request(gateway, method, path, document=None, **options):
-    headers = {"Authorization": f"token {merger_token(gateway)}"}
+def request(gateway, method, path, document=None, *, agent="merger", **options):
+    headers = {"Authorization": f"token {token_of(gateway, agent)}"}
     return httpx.request(method, f"{gateway.url}/{path}", json=document, headers=headers, timeout=LONG_S, **options)
 
 
+def carry_out(gateway, house, *words):
+    """Send a request that waits, approve it and send it again; return its answer and the console's outcome in words."""
+    waits = request(gateway, *words, agent="brancher").json()["message"]
+    assert waits.startswith("Counterfoil: waits for approval"), waits
+    (held,) = (each for each in gateway.held if each.agent == "brancher" and not each.answer_status)
+    house.approve()
+    done = request(gateway, *words, agent="brancher")
+    return done, read_outcome(house, held)
+
+
+def merges(forge):
+    return [each for each in forge.changes if each[0] == "PUT"]
+
+
 def test_a_merge_waits_with_409_is_sent_once_after_approval_and_a_rejected_one_is_403(gateway, forge, house):
-    url, seen = forge
-    waits = request(gateway, "PUT", f"github/{MERGE}", {"sha": COMMIT, "merge_method": "squash"})
+    waits = request(gateway, "PUT", f"github/{MERGE}", {"sha": forge.head, "merge_method": "squash"})
     assert waits.status_code == 409
     place = f"{house.stack.url}/t/attic/approvals/"
     assert waits.json()["message"].startswith(f"Counterfoil: waits for approval, send it again later: {place}")
-    assert seen == []
+    assert merges(forge) == []
     house.approve()
-    done = request(gateway, "PUT", f"github/{MERGE}", {"sha": COMMIT, "merge_method": "squash"})
-    assert (done.status_code, done.json()) == (200, {"merged": True})
-    ((path, body, credential),) = seen
-    assert (path, json.loads(body)) == (f"/{MERGE}", {"sha": COMMIT, "merge_method": "squash"})
-    assert credential == f"Bearer {CREDENTIAL}"
+    done = request(gateway, "PUT", f"github/{MERGE}", {"sha": forge.head, "merge_method": "squash"})
+    assert (done.status_code, done.json()["merged"]) == (200, True)
+    assert merges(forge) == [
+        ("PUT", f"/{MERGE}", {"sha": forge.head, "merge_method": "squash"}, f"Bearer {CREDENTIAL}")
+    ]
     one = next(each for each in gateway.held if each.tool == "github.merge")
-    assert one.arguments["head_commit"] == COMMIT
-    assert one.arguments["host"] == url
-    other = request(gateway, "PUT", "github/repos/team/app/pulls/8/merge", {"sha": COMMIT})
+    assert one.arguments["head_commit"] == forge.head
+    assert one.arguments["host"] == forge.url
+    assert read_outcome(house, one) == DONE
+    other = request(gateway, "PUT", "github/repos/team/app/pulls/8/merge", {"sha": forge.head})
     assert other.status_code == 409
     house.decide("reject", "Not this one.")
-    rejected = request(gateway, "PUT", "github/repos/team/app/pulls/8/merge", {"sha": COMMIT})
+    rejected = request(gateway, "PUT", "github/repos/team/app/pulls/8/merge", {"sha": forge.head})
     assert rejected.status_code == 403
     assert "rejected by a reviewer: Not this one." in rejected.json()["message"]
-    assert len(seen) == 1
+    assert len(merges(forge)) == 1
+
+
+def test_a_branch_that_is_made_moved_and_removed_over_rest_is_read_back_each_time(gateway, forge, house):
+    main = forge.git("team/app", "rev-parse", "main~0")
+    refs = "github/repos/team/app/git/refs"
+    for words, status in (
+        (("POST", refs, {"ref": "refs/heads/next", "sha": forge.head}), 201),
+        (("PATCH", f"{refs}/heads/next", {"sha": main, "force": True}), 200),
+        (("DELETE", f"{refs}/heads/next"), 204),
+    ):
+        done, sentence = carry_out(gateway, house, *words)
+        assert (done.status_code, sentence) == (status, DONE), gateway.log
+
+
+def test_a_release_over_rest_is_read_back_by_its_tag(gateway, forge, house):
+    forge.git("team/app", "tag", "v1", "better")
+    words = ("POST", "github/repos/team/app/releases", {"tag_name": "v1", "name": "One", "draft": False})
+    done, sentence = carry_out(gateway, house, *words)
+    assert (done.status_code, sentence) == (201, DONE), gateway.log
 
 
 def test_a_read_passes_and_a_request_that_no_rule_names_is_refused(gateway, forge):
-    assert request(gateway, "GET", "github/repos/team/app/pulls/7").json() == {"number": 7}
+    assert request(gateway, "GET", "github/repos/team/app/pulls/7").json()["number"] == 7
     for method, path in (("DELETE", "github/repos/team/app"), ("POST", "github/orgs/team/repos")):
         refused = request(gateway, method, path)
         assert refused.status_code == 403
         assert refused.json()["message"] == f"Counterfoil: {method} of this address is refused because no rule names it"
     secret = request(gateway, "GET", "github/repos/team/app/actions/secrets")
     assert secret.json()["message"].endswith("is refused by the rule github.no_secrets")
-    unseen = request(gateway, "PUT", f"github/{MERGE}", {"sha": COMMIT, "admin": True})
+    unseen = request(gateway, "PUT", f"github/{MERGE}", {"sha": forge.head, "admin": True})
     assert (unseen.status_code, unseen.json()["message"]) == (
         422,
         "Counterfoil: refused: its rule does not list /admin",
@@ -165,7 +173,7 @@ def test_an_upload_by_twine_waits_is_published_once_and_read_back(gateway, index
     assert done.returncode == 0, done.stdout + done.stderr + gateway.log
     one = next(each for each in gateway.held if each.tool == "pypi.upload")
     assert (one.arguments["project"], one.arguments["filename"]) == ("lantern", "lantern-1.0.tar.gz")
-    assert (one.state, house.state(one.action_id)) == ("reported", "RECONCILED_SUCCESS")
+    assert (one.state, read_outcome(house, one)) == ("reported", DONE)
     assert [each.name for each in index.files.rglob("*.tar.gz")] == ["lantern-1.0.tar.gz"]
 
 
@@ -231,6 +239,53 @@ def test_a_body_that_cannot_be_shown_completely_is_refused(tmp_path, body, says)
     assert isinstance(refused, WordedAnswer)
     assert refused.status == 422
     assert says in json.loads(refused.body)["message"]
+
+
+def read_form(tmp_path, body, path="v1/charges/ch_1/refunds"):
+    text = REFUND.replace('"json"', '"form"').replace(
+        "target =", 'match = { amount = "^[1-9][0-9]*$", charge = "^ch_[a-z0-9]+$" }\ntarget ='
+    )
+    file = tmp_path / "body"
+    file.write_bytes(body)
+    head = Head("POST", path, "", {"content-type": "application/x-www-form-urlencoded; charset=utf-8"})
+    made = reader(tmp_path, text)
+    assert isinstance(made.admit(head), Keeps)
+    return made.read(head, KeptBody(file, "0" * 64, len(body)))
+
+
+def test_the_fields_of_a_form_are_proposed_decoded(tmp_path):
+    intent = read_form(tmp_path, b"amount=1250&reason=not+wanted%2C%20%C3%A9")
+    assert isinstance(intent, Intent)
+    assert (intent.arguments["amount"], intent.arguments["reason"]) == ("1250", "not wanted, é")
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (b"amount=1&amount=2", "it has a name twice"),
+        (b"amount=1&%61mount=2", "it has a name twice"),
+        (b"amount=1;amount=2", "a character is not encoded"),
+        (b"amount=1&reason=%zz", "a character is not encoded"),
+        (b"amount=1&reason=\xc3\xa9", "a character is not encoded"),
+        (b"amount=1&reason=%ff", "it is no form in UTF-8"),
+        (b"amount=1&reason", "it is no form in UTF-8"),
+        (b"amount=1&to=x", "its rule does not list /to"),
+        (b"", "the field /amount is missing"),
+        (b"amount=0", "amount is not as its rule has it: ^[1-9][0-9]*$"),
+        (b"amount=1%0A", "amount is not as its rule has it"),
+        (b"amount=1&" + b"&".join(b"a%d=" % number for number in range(600)), "it is no form"),
+    ],
+)
+def test_a_form_that_could_be_read_in_two_ways_is_refused(tmp_path, body, says):
+    refused = read_form(tmp_path, body)
+    assert isinstance(refused, WordedAnswer)
+    assert refused.status == 422
+    assert says in json.loads(refused.body)["message"]
+
+
+def test_a_variable_of_the_path_that_does_not_match_is_refused(tmp_path):
+    refused = read_form(tmp_path, b"amount=1", path="v1/charges/other/refunds")
+    assert "charge is not as its rule has it: ^ch_[a-z0-9]+$" in json.loads(refused.body)["message"]
 
 
 PACKAGE = "lantern"
@@ -305,6 +360,8 @@ def test_a_query_that_no_rule_lists_is_refused(tmp_path):
             "that `when` tells apart have one effect and one body",
         ),
         (('reason = "/reason?"', 'charge = "/reason?"'), "an argument has two sources"),
+        (("target =", 'match = { colour = "red" }\ntarget ='), "match names colour, which is no argument"),
+        (("target =", 'match = { amount = "(" }\ntarget ='), "match has no expression"),
     ],
 )
 def test_an_unsafe_rule_is_refused_at_the_start(tmp_path, change, says):

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from uuid import uuid4
 
 import pytest
@@ -153,6 +154,58 @@ def test_another_forge_and_an_unreadable_repository_do_not_count_as_absence(forg
     assert not failed.value.retryable
 
 
+def look_at_ref(server, pre=None, **asked):
+    part = {"reads": "ref", "host": "sr.api", "repository": "sr.owner + '/' + sr.repo"}
+    part |= {"expect": "absent"} if asked.pop("gone", False) else {}
+    owner, _, repo = server.name.partition("/")
+    return CHECK.read(
+        system=SystemAccess("forge", "forge", {"url": server.url}, {"token": server.token}),
+        verification={"lookup": {"effects": {"it": part}}},
+        bindings={"sr": {"api": server.url, "owner": owner, "repo": repo} | asked, "pre": pre or {}},
+        at=datetime.now(UTC),
+        timeout_s=10,
+    )
+
+
+def test_a_ref_is_read_back_by_its_object_and_one_that_another_moved_is_stale(forge):
+    main, ref = forge.git(forge.name, "rev-parse", "main"), "refs/heads/better"
+    assert look_at_ref(forge, ref=ref, commit=forge.head).effects[0].present
+    before = {"effects": {"it": {"commit": forge.head}}}
+    unmoved = look_at_ref(forge, before, ref=ref, commit=main)
+    assert (unmoved.effects[0].present, unmoved.indicators) == (False, ())
+    forge.git(forge.name, "update-ref", ref, "refs/heads/main~0")
+    moved = look_at_ref(forge, before, ref=ref, commit="0" * 40)
+    assert (moved.effects[0].present, moved.indicators) == (False, ("stale_state",))
+    assert not look_at_ref(forge, ref=ref, gone=True).effects[0].present
+    assert look_at_ref(forge, ref="refs/heads/none", gone=True).effects[0].present
+    assert not look_at_ref(forge, ref="refs/heads/none", commit=main).effects[0].present
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ({"ref": "refs/heads/a%2Fb", "commit": "0" * 40}, "is no branch or tag with a plain name"),
+        ({"ref": "refs/pull/7/head", "commit": "0" * 40}, "is no branch or tag with a plain name"),
+        ({"ref": "refs/heads/main", "commit": "main"}, "names no object"),
+        ({"ref": "refs/heads/main", "gone": True, "repo": "hidden"}, "this credential may not read it"),
+        ({"ref": "refs/heads/main", "gone": True, "api": "https://api.example.org"}, "This is the forge"),
+    ],
+)
+def test_a_ref_that_cannot_be_looked_up_counts_neither_as_there_nor_as_gone(forge, asked, says):
+    with pytest.raises(CheckFailed, match=says):
+        look_at_ref(forge, **asked)
+
+
+def test_a_draft_and_a_number_that_is_none_are_not_looked_up(forge):
+    for reads, asked, says in (
+        ("release", {"tag": "v1", "draft": True}, "cannot be found by its tag"),
+        ("merge", {"number": "../7"}, "is no number of a pull request"),
+    ):
+        effect = SimpleNamespace(arguments={"host": forges.HOST, "repository": forge.name} | asked)
+        with pytest.raises(CheckFailed, match=says):
+            look(forge, effect, reads)
+
+
 @pytest.mark.parametrize(
     "command",
     ["gh pr create --fill", "gh pr view 7 --json state | jq .", "gh release list && gh release view v1",
@@ -195,6 +248,8 @@ def test_commands_that_cannot_be_held_are_refused_with_a_reason(tmp_path, comman
 
 
 def test_an_invalid_lookup_is_reported():
-    faults = CHECK.validate({"lookup": {"effects": {"it": {"reads": "tag", "number": "sr.number"}}}})
-    assert "lookup/effects/it/reads is either merge or release." in faults
-    assert any("unknown field `number`" in fault for fault in faults)
+    faults = CHECK.validate(
+        {"lookup": {"effects": {"it": {"reads": "tag", "number": "sr.number", "title": "sr.title"}}}}
+    )
+    assert "lookup/effects/it/reads is either merge or release or ref." in faults
+    assert any("unknown field `title`" in fault for fault in faults)

@@ -21,6 +21,7 @@ from reviews.checks.payments import _payment_indicators
 AT = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 KEY = "scope.idempotency_key"
 GOOD = {
+    "forge": {"reads": "ref", "host": "sr.host", "repository": "sr.owner + '/' + sr.repo", "ref": KEY, "commit": KEY},
     "email": {"match": {"X-Key": KEY}, "to": "sr.to", "fields": ["X-Order"], "deliver_within_s": 60},
     "calendar": {"calendar": "sr.calendar", "uid": KEY, "match": {"X-KEY": KEY}, "exclusive": True},
     "payments": {

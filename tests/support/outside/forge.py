@@ -1,6 +1,7 @@
 """A small forge in the shape of GitHub's API, written for these tests: it answers real gh, and is no GitHub.
 
-Of the API it has what `gh pr merge`, `gh release create` and a reader ask, in the documented forms. Commits, tags,
+Of the API it has what `gh pr merge`, `gh release create`, merges and refs over REST and a reader ask, in the documented
+forms. Commits, tags,
 merges and comparisons are real: git makes them in bare repositories. gh reaches it as a proxy for its own development
 host `github.localhost`, the one that it asks without TLS.
 """
@@ -34,6 +35,8 @@ class Forge:
     pulls: dict[tuple[str, int], dict[str, Any]] = field(default_factory=dict)
     releases: dict[int, dict[str, Any]] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
+    changes: list[tuple[str, str, Any, str]] = field(default_factory=list)
+    """Method, path, document and credential of each change that came over REST, but for releases."""
 
     @property
     def environment(self) -> dict[str, str]:
@@ -103,7 +106,7 @@ class _Handler(BaseHTTPRequestHandler):
         return self.server.state
 
     def _answer(self, code: int, document: object) -> None:
-        content = json.dumps(document).encode()
+        content = b"" if code == 204 else json.dumps(document).encode()
         self.send_response(code)
         self.send_header("Content-Type", "application/json; charset=utf-8")
         self.send_header("Content-Length", str(len(content)))
@@ -140,7 +143,30 @@ class _Handler(BaseHTTPRequestHandler):
 
     do_HEAD = do_GET
 
+    def _change(self) -> None:
+        """A merge, or a ref that is made, moved or removed."""
+        repository, path = self._path()
+        text = self._body()
+        body = json.loads(text) if text else None
+        self.forge.changes.append((self.command, self.path, body, self.headers.get("Authorization", "")))
+        if found := re.fullmatch(r"/pulls/(\d+)/merge", path):
+            number = int(found[1])
+            if body["sha"] != _pull_document(self.forge, repository, number)["head"]["sha"]:
+                return self._answer(409, {"message": "Head branch was modified."})
+            made = _merged(self.forge, repository, number, body.get("merge_method", "merge").upper())
+            return self._answer(200, {"merged": True, "sha": made})
+        ref = body["ref"] if path == "/git/refs" else path.removeprefix("/git/")
+        if self.command == "DELETE":
+            self.forge.git(repository, "update-ref", "-d", ref)
+            return self._answer(204, None)
+        self.forge.git(repository, "update-ref", ref, body["sha"])
+        return self._answer(201 if self.command == "POST" else 200, _read_ref(self.forge, repository, ref[5:]))
+
+    do_PUT = do_DELETE = _change
+
     def do_POST(self) -> None:
+        if urlsplit(self.path).path.endswith("/git/refs"):
+            return self._change()
         repository, path = self._path()
         body = self._body()
         if path == "/graphql":
@@ -157,6 +183,8 @@ class _Handler(BaseHTTPRequestHandler):
         return self._answer(201, release["assets"][-1])
 
     def do_PATCH(self) -> None:
+        if "/git/refs/" in self.path:
+            return self._change()
         _, path = self._path()
         release = self.forge.releases[int(path.split("/")[2])]
         release |= json.loads(self._body())
@@ -179,7 +207,13 @@ def _commit_document(forge: Forge, repository: str, tag: str) -> dict[str, Any]:
     return {"sha": sha, "html_url": f"http://{HOST}/{repository}/commit/{sha}"}
 
 
+def _read_ref(forge: Forge, repository: str, ref: str) -> dict[str, Any]:
+    sha = forge.git(repository, "rev-parse", "--verify", "--quiet", f"refs/{ref}")
+    return {"ref": f"refs/{ref}", "object": {"sha": sha, "type": forge.git(repository, "cat-file", "-t", sha)}}
+
+
 _READS = (
+    (r"/git/ref/(.+)", _read_ref),
     (r"/pulls/(\d+)", lambda forge, repository, number: _pull_document(forge, repository, int(number))),
     (r"/compare/(.+)\.\.\.(.+)", lambda forge, repository, *two: {"status": _compared(forge, repository, *two)}),
     (r"/commits/tags/(.+)", _commit_document),
