@@ -151,7 +151,7 @@ def answer_changes(state: State, changes: Changes, verdict: Verdict) -> Changes:
         return changes
     told: dict[str, Any] = {"source": SOURCE} if verdict.checks else {}
     if state is not State.PENDING:
-        told["status"] = "UNVERIFIABLE" if verdict.result is VerificationResult.SUCCESS else "FAILED"
+        told["status"] = "UNVERIFIABLE" if state in (State.COMMITTED, State.RECONCILED_SUCCESS) else "FAILED"
         changes.get("timestamps", {}).pop("verified_at", None)
     changes["verification"] = {**changes["verification"], **told}
     return changes

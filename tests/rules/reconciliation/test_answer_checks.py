@@ -20,7 +20,7 @@ from reviews.reporting.rules.sentences import axes, headline
 from reviews.verification.rules.steps import apply_changes
 from reviews.verification.rules.verification import judge_run
 from tests.support.pure.facts import facts_in, reading
-from tests.support.verification_runs import LATER, MEDIUM, SLA, SUCCESS, entry, failed, inputs
+from tests.support.verification_runs import LATER, MEDIUM, SLA, SUCCESS, entry, failed, fits, inputs
 
 READS = replace(
     MEDIUM, side_effect_class=SideEffectClass.READ_ONLY, verifiable=False, required_effects=(), predicates=()
@@ -53,6 +53,7 @@ def ended(given):
     outcome, snapshot = judge_run(given), given.entry
     for step in outcome.steps:
         snapshot = apply_changes(snapshot, step.entry)
+        fits(step.state, snapshot)
     entries.check_entry(snapshot)
     return outcome, [str(step.state) for step in outcome.steps], snapshot
 
