@@ -31,10 +31,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from reviews.checks import acl, fetching, lookups, shapes
+from reviews.checks import acl, fetching, lookups
 from reviews.checks.fetching import Site
 from reviews.checks.interface import CheckFailed, Consistency, ReadEffect, Reading, SystemAccess
 from reviews.checks.limits import bounded_read
+from reviews.readback.rules import shapes
 from reviews.reconciliation.rules.reading import DECISIVE, NOT_FRESH
 
 MAX_PRINCIPALS = 200

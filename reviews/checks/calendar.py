@@ -32,10 +32,11 @@ from xml.etree import ElementTree
 from xml.sax.saxutils import escape
 from zoneinfo import ZoneInfo
 
-from reviews.checks import fetching, lookups, shapes
+from reviews.checks import fetching, lookups
 from reviews.checks.fetching import Site, SiteResponse
 from reviews.checks.interface import CheckFailed, ReadEffect, Reading, SystemAccess
 from reviews.checks.limits import bounded_read
+from reviews.readback.rules import shapes
 
 MAX_EVENTS = 100
 

@@ -31,8 +31,8 @@ from ledger.record.rules.refusals import Refused
 from reviews.checks import lookups, postgres, queues
 from reviews.checks.catalogue import check_for
 from reviews.checks.interface import CheckFailed, Consistency, SystemAccess
-from reviews.checks.shapes import TEXT, Shape, list_schema, object_schema
 from reviews.observations.rules.ungated_effects import Change
+from reviews.readback.rules.shapes import TEXT, Shape, list_schema, object_schema
 
 OVERLAP = 200
 _PARTS = ("at", "operation", "actor", "key", "trace", "action", "target")

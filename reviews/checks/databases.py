@@ -25,7 +25,7 @@ from psycopg import errors, sql
 
 from ledger.catalogue.rules import expressions
 from ledger.catalogue.rules.expressions import BadExpression, Truth
-from reviews.checks import lookups, shapes
+from reviews.checks import lookups
 from reviews.checks.interface import (
     LOOKUP_VARIABLES,
     CheckFailed,
@@ -39,6 +39,7 @@ from reviews.checks.postgres import ADDRESS, COLUMN, TABLE, Row, server_identity
 from reviews.checks.postgres import check_failure as _failed
 from reviews.checks.postgres import primary_status as _standing
 from reviews.checks.postgres import read_only_connection as _connected
+from reviews.readback.rules import shapes
 from reviews.reconciliation.rules.reading import NOT_FRESH
 
 MAX_ROWS = 100

@@ -42,10 +42,11 @@ from xml.parsers.expat import ExpatError
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from reviews.checks import fetching, lookups, shapes
+from reviews.checks import fetching, lookups
 from reviews.checks.fetching import Site, SiteResponse
 from reviews.checks.interface import CheckFailed, ReadEffect, Reading, SystemAccess
 from reviews.checks.limits import bounded_read
+from reviews.readback.rules import shapes
 
 MAX_INSTANCES = 100
 _RELEASE, _HEALTH = "/release.json", "/healthz"

@@ -42,9 +42,10 @@ from email.message import EmailMessage, Message
 from email.utils import getaddresses
 from typing import Any
 
-from reviews.checks import fetching, lookups, shapes
+from reviews.checks import fetching, lookups
 from reviews.checks.interface import CheckFailed, Consistency, ReadEffect, Reading, SystemAccess
 from reviews.checks.limits import bounded_read
+from reviews.readback.rules import shapes
 
 MAX_MESSAGES = 50
 MAX_BYTES = 10 * 1024 * 1024

@@ -28,8 +28,8 @@ import httpx
 
 from reviews.checks.interface import CheckFailed, Consistency, SystemAccess
 from reviews.checks.limits import ConversationDeadline, deadline_after, socket_of
-from reviews.checks.shapes import CONSISTENCY, TEXT, Schema, member, number_schema
 from reviews.readback.rules.addresses import is_loopback
+from reviews.readback.rules.shapes import CONSISTENCY, TEXT, Schema, member, number_schema
 
 __all__ = [
     "Site",

@@ -33,9 +33,10 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from reviews.checks import lookups, shapes
+from reviews.checks import lookups
 from reviews.checks.interface import CheckFailed, Consistency, ReadEffect, Reading, SystemAccess
 from reviews.checks.limits import bounded_read
+from reviews.readback.rules import shapes
 
 MAX_BYTES = 256 * 1024 * 1024
 MAX_LINKS = 40

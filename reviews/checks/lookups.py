@@ -12,7 +12,7 @@ from typing import Any
 from ledger.catalogue.rules import expressions
 from ledger.catalogue.rules.expressions import BadExpression, NoValue
 from reviews.checks.interface import LOOKUP_VARIABLES, CheckFailed, SystemAccess
-from reviews.checks.shapes import FORMATS, Schema, Shape, object_schema
+from reviews.readback.rules.shapes import FORMATS, Schema, Shape, object_schema
 from reviews.reconciliation.rules.reading import Reading
 
 _MAX_INT = 2**53 - 1

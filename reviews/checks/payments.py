@@ -31,12 +31,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from reviews.checks import fetching, lookups, shapes
+from reviews.checks import fetching, lookups
 from reviews.checks.databases import DatabaseCheck
 from reviews.checks.fetching import Site, SiteResponse
 from reviews.checks.interface import CheckFailed, ReadEffect, Reading, SystemAccess
 from reviews.checks.limits import bounded_read
 from reviews.checks.postgres import COLUMN, TABLE
+from reviews.readback.rules import shapes
 
 PAGE = 100
 MAX_PAGES = 20

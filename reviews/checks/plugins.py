@@ -17,7 +17,7 @@ from typing import Any
 
 from ledger.record.rules.refusals import Refused
 from reviews.checks.interface import Check, CheckFailed, Reading, SystemAccess
-from reviews.checks.shapes import Schema
+from reviews.readback.rules.shapes import Schema
 from reviews.reconciliation.rules.discrepancies import INDICATORS
 
 GROUP = "counterfoil.checks"

@@ -15,9 +15,9 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import dict_row
 from psycopg.types.json import set_json_loads
 
-from reviews.checks import shapes
 from reviews.checks.interface import CheckFailed, SystemAccess
 from reviews.checks.limits import ConversationDeadline, deadline_after
+from reviews.readback.rules import shapes
 from reviews.readback.rules.addresses import is_loopback
 
 ADDRESS: Final[Mapping[str, shapes.Schema]] = {

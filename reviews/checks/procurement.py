@@ -28,10 +28,11 @@ from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from reviews.checks import fetching, lookups, shapes
+from reviews.checks import fetching, lookups
 from reviews.checks.fetching import Site, SiteResponse
 from reviews.checks.interface import CheckFailed, Consistency, ReadEffect, Reading, SystemAccess
 from reviews.checks.limits import bounded_read
+from reviews.readback.rules import shapes
 
 MAX_ORDERS = 20
 MAX_LINES = 500

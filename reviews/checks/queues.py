@@ -35,9 +35,10 @@ from redis.exceptions import (
 )
 from redis.retry import Retry
 
-from reviews.checks import lookups, shapes
+from reviews.checks import lookups
 from reviews.checks.interface import CheckFailed, Consistency, ReadEffect, Reading, SystemAccess
 from reviews.checks.limits import ConversationDeadline, bounded_read, deadline_after
+from reviews.readback.rules import shapes
 from reviews.readback.rules.addresses import is_loopback
 from reviews.reconciliation.rules.reading import NOT_FRESH
 

@@ -12,9 +12,9 @@ from typing import Any, Final
 from ledger.record.rules.refusals import Refused
 from reviews.checks.catalogue import check_for
 from reviews.checks.changes import ChangeLog, NotWatchable, StreamChangeLog, TableChangeLog, change_log
-from reviews.checks.shapes import TEXT, Schema, Shape, member, object_schema
 from reviews.observations.rules.webhooks import MAPPING, parse_mapping
 from reviews.readback.rules import limits
+from reviews.readback.rules.shapes import TEXT, Schema, Shape, member, object_schema
 
 PARTS: Final = {
     "dbname": "Database",

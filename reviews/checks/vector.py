@@ -31,10 +31,11 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from reviews.checks import lookups, postgres, shapes
+from reviews.checks import lookups, postgres
 from reviews.checks.interface import CheckFailed, Consistency, ReadEffect, Reading, SystemAccess
 from reviews.checks.limits import bounded_read
 from reviews.checks.postgres import ADDRESS, COLUMN, TABLE, Row
+from reviews.readback.rules import shapes
 from reviews.reconciliation.rules.reading import NOT_FRESH
 
 MAX_ROWS = 100

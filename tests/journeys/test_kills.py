@@ -28,7 +28,7 @@ VOTE = r"^POST /api/v1/approvals/[0-9a-f-]+/votes "
 ACTION = "SELECT 1 FROM ledger_action WHERE id = %s FOR UPDATE"
 # Whoever wants to change this order waits, in the shop.
 ORDER = "SELECT 1 FROM shop.orders WHERE id = %s FOR UPDATE"
-# No verdict of this action is begun; none of any can be written.
+# No verdict of this action and no vote on it is begun; none of any can be written.
 SUBJECT = "SELECT 1 FROM ledger_subject WHERE id = %s FOR UPDATE"
 RUNS = "LOCK TABLE reviews_run IN SHARE ROW EXCLUSIVE MODE"
 # The shop's refunds cannot be read.
@@ -171,7 +171,7 @@ def test_a_web_process_killed_at_an_observation_loses_and_doubles_nothing(quiet)
 def test_a_web_process_killed_at_a_vote_loses_and_doubles_nothing(quiet):
     lost, committed = (quiet.send("small_refund", approved=True) for _ in range(2))
     approvals = [quiet.approval_of(each.action_id) for each in (lost, committed)]
-    with wire(quiet.stack.port) as line, locked(quiet.database_url(), ACTION, lost.action_id):
+    with wire(quiet.stack.port) as line, locked(quiet.database_url(), SUBJECT, lost.action_id):
         gone = threading.Thread(target=_unanswered, args=(quiet, approvals[0]), kwargs={"key": "first"})
         gone.start()
         quiet.until_blocked()

@@ -25,10 +25,11 @@ from typing import Any
 import psycopg
 from psycopg import errors, sql
 
-from reviews.checks import lookups, shapes
+from reviews.checks import lookups
 from reviews.checks.interface import CheckFailed, Consistency, ReadEffect, Reading, SystemAccess
 from reviews.checks.limits import bounded_read
 from reviews.checks.postgres import ADDRESS, Row, check_failure, primary_status, read_only_connection
+from reviews.readback.rules import shapes
 from reviews.reconciliation.rules.reading import NOT_FRESH
 
 _FIELDS: dict[str, Any] = {"as_asked": {"type": "integer"}, "found": {"type": "integer"}}

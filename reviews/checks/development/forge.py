@@ -30,9 +30,10 @@ from datetime import datetime
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
-from reviews.checks import fetching, lookups, shapes
+from reviews.checks import fetching, lookups
 from reviews.checks.interface import CheckFailed, ReadEffect, Reading, SystemAccess
 from reviews.checks.limits import bounded_read
+from reviews.readback.rules import shapes
 
 _ACCEPT = {"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": "2022-11-28"}
 _EXPRESSIONS: Final = ("host", "repository", "number", "tag", "ref", "commit")

@@ -20,9 +20,10 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from reviews.checks import fetching, lookups, shapes
+from reviews.checks import fetching, lookups
 from reviews.checks.interface import CheckFailed, ReadEffect, Reading, SystemAccess
 from reviews.checks.limits import bounded_read
+from reviews.readback.rules import shapes
 
 SERVICE = "git-upload-pack"
 _REF = re.compile(r"refs/(?:heads|tags)/[^\x00-\x20~^:?*\[\\\x7f]+")

@@ -25,9 +25,10 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from reviews.checks import fetching, lookups, shapes
+from reviews.checks import fetching, lookups
 from reviews.checks.interface import CheckFailed, ReadEffect, Reading, SystemAccess
 from reviews.checks.limits import bounded_read
+from reviews.readback.rules import shapes
 
 _NAMES = ("cluster", "api_version", "kind", "namespace", "object")
 _WANTED = ("manifest", "replicas", "uid")

@@ -30,10 +30,11 @@ from urllib.parse import unquote
 import psycopg
 from psycopg import sql
 
-from reviews.checks import fetching, lookups, shapes
+from reviews.checks import fetching, lookups
 from reviews.checks.interface import CheckFailed, Consistency, ReadEffect, Reading, SystemAccess
 from reviews.checks.limits import bounded_read
 from reviews.checks.postgres import ADDRESS, check_failure, primary_status, read_only_connection
+from reviews.readback.rules import shapes
 
 _FIELDS: dict[str, Any] = {
     **{name: {"type": "string"} for name in ("place", "lineage")},

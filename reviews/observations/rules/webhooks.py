@@ -21,7 +21,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from ledger.record.rules.refusals import Refused
-from reviews.checks.shapes import Shape, member, object_schema
+from reviews.readback.rules.shapes import Shape, member, object_schema
 
 TOLERANCE = timedelta(minutes=5)
 PREFIX = "whsec_"

@@ -23,7 +23,7 @@ from typing import Any, Final
 from ledger.catalogue.rules.effects import SideEffectClass
 from ledger.catalogue.rules.policies import ReadingBudget
 from ledger.record.rules.refusals import Refused
-from reviews.checks.shapes import Shape, member, number_schema, object_schema
+from reviews.readback.rules.shapes import Shape, member, number_schema, object_schema
 
 _BURST_S = 1.0
 

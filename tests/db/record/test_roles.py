@@ -197,8 +197,9 @@ def test_each_role_has_exactly_its_documented_rights(matrix, role):
         GROUP BY relname
     """
     functions = """
-        SELECT proname::text FROM pg_proc WHERE pronamespace = 'public'::regnamespace AND proname LIKE 'ledger%'
-            AND prorettype <> 'trigger'::regtype AND has_function_privilege(oid, 'EXECUTE')
+        SELECT proname::text FROM pg_proc WHERE pronamespace = 'public'::regnamespace
+            AND proname ~ '^(ledger|approvals)_' AND prorettype <> 'trigger'::regtype
+            AND has_function_privilege(oid, 'EXECUTE')
     """
     expected = {
         table: sorted({word.partition(" ")[0] for word in words})

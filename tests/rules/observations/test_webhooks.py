@@ -104,10 +104,10 @@ def test_a_body_of_another_shape_identifies_nothing(document):
     ("mapping", "said"),
     [
         ("/data/id", "an object"),
-        ({"state": "/data/id"}, "not by state"),
+        ({"state": "/data/id"}, "unknown field `state`"),
         ({"action_id": "data.id"}, "JSON Pointer"),
         ({"action_id": "/data/~2"}, "JSON Pointer"),
-        ({"action_id": 5}, "is text"),
+        ({"action_id": 5}, "JSON Pointer"),
         ({"target": "charge"}, "in braces"),
         ({"target": "charge/{data}"}, "in braces"),
     ],

@@ -124,7 +124,7 @@ def test_revocation_stops_an_open_session(agent: Api, operator_key: Api, session
 
 def test_a_body_that_is_no_json_is_400_and_a_fraction_is_422(agent: Api, session: dict):
     path = f"/api/v1/sessions/{session['session_id']}/calls"
-    for body, status, code in ((b"{", 400, "NOT_JSON"), (b'{"calls": [1.5]}', 422, "NOT_CANONICAL")):
+    for body, status, code in ((b"{", 400, "NOT_JSON"), (b'{"calls": [{}], "at": 1.5}', 422, "NOT_CANONICAL")):
         answer = agent.client.post(path, body, "application/json", headers=agent.headers)
         assert (answer.status_code, answer.json()["code"]) == (status, code)
 

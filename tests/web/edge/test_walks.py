@@ -63,8 +63,8 @@ class Walk:
 
 
 STEPS = (
-    # The recovery table is read once in a process, by whoever comes first.
-    r"^(?!.*/recovery_table)"
+    # The recovery table and the shapes of settings are made once in a process, by whoever comes first.
+    r"^(?!.*/(?:recovery_table|shapes))"
     r"(?:console/(\w+/(views|displays|routes)|accounts/step_up)"
     r"|(approvals|reviews)/(tasks|\w+/(operations|rules)|checks/filesystems)"
     r"|ledger/record/operations)"
