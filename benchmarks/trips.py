@@ -119,6 +119,7 @@ class Desk:
                 trace=calls.Trace(uuid4().hex),
                 compile_predicate=predicates.agent_predicate_fault,
                 at=timezone.now(),
+                isolated=False,
             )
         document = answers[0].document
         if document["state"] != "VALIDATED" or not document["approval"]["required"]:

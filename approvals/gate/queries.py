@@ -77,7 +77,8 @@ def caller_facts(session: Session, row: tuple[Any, ...] | None = None) -> Caller
 # Behind the lock, in a statement of its own: it sees what whoever held the lock before has left.
 _BEHIND_LOCK = f"""
 SELECT (SELECT min(o.forced_at) FROM approvals_session o WHERE o.tenant_id = $1 AND o.run_id = s.run_id
-        AND o.key_actor = s.key_actor AND o.forced_at IS NOT NULL), {columns(Call, "c")}, {_CALLER_COLUMNS}
+        AND o.key_actor = s.key_actor AND o.forced_at IS NOT NULL), ARRAY({actions.OPEN_PHASES}), {columns(Call, "c")},
+    {_CALLER_COLUMNS}
 FROM {_CALLER_TABLES} LEFT JOIN approvals_call c
     ON c.tenant_id = $1 AND c.session_id = $2 AND c.call_id = $3 AND c.call_id <> ''
 WHERE s.tenant_id = $1 AND s.id = $2
@@ -88,12 +89,13 @@ class LockedSession(NamedTuple):
     """A session that accepts no other call until the end of the transaction.
 
     `limit_reached_at` is since when its run takes no more calls of its key, because one of its sessions reached its
-    limit; `recorded` is the call of the id that was asked for, if there was one. `caller` is the row of the
-    `caller_facts` by which its next call is judged.
+    limit; `open_phases` are those of its open actions; `recorded` is the call of the id that was asked for, if there
+    was one. `caller` is the row of the `caller_facts` by which its next call is judged.
     """
 
     session: Session
     limit_reached_at: datetime | None
+    open_phases: set[str]
     recorded: Call | None
     caller: tuple[Any, ...]
 
@@ -113,8 +115,9 @@ def lock_session(tenant_id: UUID, session_id: UUID, *, call_id: str, behind_tena
     if not locked:
         return None
     (session,), _ = load_models(locked[0], Session)
-    (recorded,), caller = load_models(behind[0][1:], Call)
-    return LockedSession(session, behind[0][0], recorded, caller)
+    limit_reached_at, open_phases, *rest = behind[0]
+    (recorded,), caller = load_models(tuple(rest), Call)
+    return LockedSession(session, limit_reached_at, set(open_phases), recorded, caller)
 
 
 def call_of(tenant_id: UUID, session_id: UUID, action_id: UUID) -> Call | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -25,7 +25,6 @@ from approvals.requests.operations.requests import (
 from approvals.standing.operations.passing import StandingMatch, find_standing
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.rules.policies import policy_context
-from ledger.db import insert_call
 from ledger.record import operations as ledger
 from ledger.record.queries import events
 from ledger.record.rules.entry import Entry
@@ -111,11 +110,11 @@ def create_action(
     call_origin: CallOrigin,
     at: datetime,
     policies: Mapping[str, Any] | None = None,
-) -> tuple[CallAnswer, tuple[Any, ...]]:
+) -> tuple[CallAnswer, list[Model], list[ledger.EventDraft]]:
     """Create an action: PROPOSED, then VALIDATED (with an approval, where one is needed) or FAILED.
 
-    `policies` are those that the call was checked against, if it was. The caller sends the calls for `pipeline` that
-    write the action.
+    `policies` are those that the call was checked against, if it was. The caller inserts the rows and then writes the
+    events, which point to them.
     """
     assert verdict.contract is not None
     by = ledger.Actor("person", call_origin.editor) if call_origin.editor else ledger.Actor("agent", session.actor_id)
@@ -142,16 +141,14 @@ def create_action(
         requester = call_origin.origin.requester if call_origin.origin else session.actor_id
         people = (requester, call_origin.editor)
         match = _standing_match(session, call, verdict, policies, call_origin, at=at)
-        approval, following = _draft_validation(
-            people, proposed.head, verdict, policies, digests, match=match, evidence=rows, at=at
+        approval, requested, following = _draft_validation(
+            people, proposed.head, verdict, policies, digests, match=match, at=at
         )
     else:
-        approval, following = None, [_draft_failure(proposed.head, verdict, at=at)]
-    evidence_call = () if approval is not None else (insert_call(*rows),)
+        approval, requested, following = None, [], [_draft_failure(proposed.head, verdict, at=at)]
     end = following[-1].head
     told = answer_document(call, verdict, at=at, action_id=action_id, state=end.state, approval=approval)
-    written = (*evidence_call, ledger.events_call(proposed, *following))
-    return CallAnswer(told, action_id, end.state, end.entry), written
+    return CallAnswer(told, action_id, end.state, end.entry), [*rows, *requested], [proposed, *following]
 
 
 def _standing_match(
@@ -232,21 +229,20 @@ def _draft_validation(
     digests: Mapping[str, str],
     *,
     match: StandingMatch | None,
-    evidence: Sequence[Model],
     at: datetime,
-) -> tuple[Approval | None, list[ledger.EventDraft]]:
-    """Validate the action and request its approval, if it needs one; `people` are requester and editor.
+) -> tuple[Approval | None, list[Model], list[ledger.EventDraft]]:
+    """Validate the action and request its approval, if it needs one, with the rows of the request; `people` are
+    requester and editor.
 
-    With a `match`, the standing approval covers the call and nobody is asked. Inserts the rows of its `evidence` where
-    an approval is needed.
+    With a `match`, the standing approval covers the call and nobody is asked.
     """
     assert verdict.contract is not None
     assert verdict.demand is not None
     held = verdict.demand.outcome == "hold"
-    approval, drafts = None, []
+    approval, rows, drafts = None, list[Model](), list[ledger.EventDraft]()
     prepare = needs_preflight_reading(verdict.contract, verdict.predicates)
     if held:
-        approval, requested = request_approval(
+        approval, rows, drafts = request_approval(
             tenant_id=head.tenant_id,
             action_id=head.id,
             requester=people[0],
@@ -258,9 +254,7 @@ def _draft_validation(
             prepare=prepare,
             editor=people[1],
             match=match,
-            evidence=evidence,
         )
-        drafts += requested
     block = {"approval": approval_block(approval)} if approval else {}
     validated = ledger.draft_event(
         head,
@@ -276,11 +270,11 @@ def _draft_validation(
         at=at,
     )
     if approval is not None and match is not None:
-        return approval, [*drafts, validated, draft_grant(validated.head, approval, match, at=at)]
+        return approval, rows, [*drafts, validated, draft_grant(validated.head, approval, match, at=at)]
     readings = (
         [draft_reading_request(validated.head, approval, verdict.contract, at=at)] if approval and prepare else []
     )
-    return approval, [*drafts, validated, *readings]
+    return approval, rows, [*drafts, validated, *readings]
 
 
 def _first_entry(

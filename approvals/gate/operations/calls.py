@@ -1,20 +1,22 @@
 """Checks calls at the gate and records every one, accepted or refused (R-TG-01, R-TG-04).
 
-Each call of a batch runs in its own savepoint, so one cannot disturb the others. A call that resolves to a disclosed
-contract becomes an action; any other is a gate record only (C-27). Calls of one session are checked one at a time,
-however many arrive together, so that limits (iterations, budgets) are exact.
+One call of a batch cannot disturb the others: where one fails, each runs in a savepoint of its own. A call that
+resolves to a disclosed contract becomes an action; any other is a gate record only (C-27). Calls of one session are
+checked one at a time, however many arrive together, so that limits (iterations, budgets) are exact.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
-from django.db import OperationalError
+from django.db import DatabaseError, OperationalError
+from django.db.models import Model
 
 from approvals.agents.operations import agent_flags
 from approvals.agents.rules.acceptance import UNDISCLOSED_NAMES
@@ -44,10 +46,11 @@ from approvals.sessions.rules.nudge import Nudge
 from approvals.sessions.rules.pins import PinExpired
 from ledger.actions.queries import runs
 from ledger.catalogue import queries as catalogue_queries
-from ledger.db import insert_call, pipeline, savepoint
+from ledger.db import defer, insert_call, savepoint
 from ledger.record import operations as ledger
 from ledger.record.queries import events
 from ledger.record.rules.canonical import canonical, digest
+from ledger.record.rules.lifecycle import OPEN, State, phases
 from ledger.record.rules.record_schemas import SchemaNotReleased
 from ledger.record.rules.refusals import IdempotencyConflict, NotFound, Refused
 from ledger.verification.queries import storage
@@ -58,10 +61,16 @@ __all__ = [
     "RecoveryOrigin",
     "Revision",
     "Trace",
+    "isolate_after_fault",
     "propose_calls",
 ]
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+class CallFault(Exception):
+    """A call could not be judged or recorded, and nothing of its transaction may stay."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +92,12 @@ def propose_calls(
     at: datetime,
     origin: RecoveryOrigin | None = None,
     behind_tenant: bool = False,
+    isolated: bool = True,
 ) -> tuple[list[CallAnswer], Nudge]:
     """Check and record a batch of calls in order; the nudge advises to continue or to wait (R-MC-06, R-MC-09).
 
-    With `behind_tenant` nothing that a start is judged by changes from here to the end of the transaction.
+    With `behind_tenant` nothing that a start is judged by changes from here to the end of the transaction. Not
+    `isolated` is for a transaction that the caller makes again; see `isolate_after_fault`.
     """
     proposed = [(raw, _without_nul(read_call(raw))) for raw in raw_calls]
     only = proposed[0][1] if len(proposed) == 1 else None
@@ -117,6 +128,7 @@ def propose_calls(
                 caller,
                 call_origin=call_origin,
                 compile_predicate=compile_predicate,
+                isolated=isolated,
                 at=at,
             )
         )
@@ -124,7 +136,24 @@ def propose_calls(
     refused = [str(answer.document["result"]["error"]["code"]) for answer in answers if not answer.document["accepted"]]
     if "ITERATION_LIMIT" in refused:
         sessions.record_limit_reached(session, at=at)
-    return answers, sessions.session_nudge(session, refused=refused)
+    made = {answer.state for answer in answers if answer.state is not None and State(answer.state) in OPEN}
+    # The session is locked: what else it has open was read behind the lock.
+    return answers, sessions.session_nudge(session, locked.open_phases | set(phases(made)), refused=refused)
+
+
+def isolate_after_fault(run: Callable[[bool], T]) -> T:
+    """Run a transaction that calls `propose_calls`, given whether its calls are isolated.
+
+    At first they are not: their writes go out with the next message, at the latest with COMMIT. If one of them cannot
+    be judged or written, all of it is rolled back and made again with each call in a savepoint of its own, so that this
+    one is refused on record and the others are not (R-TG-09).
+    """
+    try:
+        return run(False)
+    except OperationalError:
+        raise
+    except (CallFault, DatabaseError):
+        return run(True)
 
 
 def _answer_call(
@@ -135,10 +164,11 @@ def _answer_call(
     *,
     call_origin: CallOrigin,
     compile_predicate: Compiler,
+    isolated: bool,
     at: datetime,
 ) -> CallAnswer:
     try:
-        with savepoint():
+        with savepoint() if isolated else nullcontext():
             judgement = _judge_call(
                 session, call, caller, call_origin=call_origin, compile_predicate=compile_predicate, at=at
             )
@@ -147,7 +177,9 @@ def _answer_call(
         # A database is away or takes no writes, or this program may not write. Nothing of the request is on record, so
         # its client may send it again.
         raise
-    except Exception:
+    except Exception as error:
+        if not isolated:
+            raise CallFault from error
         # A call that cannot be checked is refused, whatever the error (R-TG-09). The database refuses an action under a
         # contract that was rolled back or retired since the session began; so no call has to query that.
         out_of_force = _version_out_of_force(session, call.tool)
@@ -302,11 +334,11 @@ def _record_call(
     # A dry run creates no action: its caller may run the tool without us, so neither "failed" nor "never ran" would
     # be true of it.
     if verdict.on_record and not verdict.dry_run:
-        answer, written = create_action(
+        answer, rows, drafts = create_action(
             session, call, verdict, call_origin=call_origin, at=at, policies=judgement.policies
         )
     else:
-        answer, written = reject_call(call, verdict, at), ()
+        answer, rows, drafts = reject_call(call, verdict, at), [], []
     _write_call(
         session,
         Call(
@@ -331,8 +363,10 @@ def _record_call(
             at=at,
         ),
         verdict,
-        written,
+        rows,
     )
+    if drafts:
+        defer(ledger.events_call(*drafts))
     if verdict.accepted and answer.action_id is not None:
         _acknowledge_failures(session, call, answer.action_id, at=at)
     if not verdict.accepted:
@@ -360,8 +394,8 @@ WHERE tenant_id = {} AND id = {}
 """
 
 
-def _write_call(session: Session, call: Call, verdict: GateVerdict, written: tuple[Any, ...]) -> None:
-    """Insert a call together with the statements in `written`, and update its session's counters, in one message."""
+def _write_call(session: Session, call: Call, verdict: GateVerdict, rows: list[Model]) -> None:
+    """Insert a call and the rows of its action, and update its session's counters, in one statement."""
     counted = {
         "calls_accepted": verdict.accepted,
         "calls_refused": not verdict.accepted,
@@ -370,10 +404,8 @@ def _write_call(session: Session, call: Call, verdict: GateVerdict, written: tup
     }
     # What comes when the session is over does not bring it back.
     used_at = session.used_at if verdict.code == PinExpired.code else call.at
-    pipeline(
-        *written,
-        insert_call(call, then=(_COUNT_CALL, *map(int, counted.values()), used_at, session.tenant_id, session.id)),
-    )
+    counts = (_COUNT_CALL, *map(int, counted.values()), used_at, session.tenant_id, session.id)
+    defer(insert_call(*rows, call, then=counts))
     session.used_at = used_at
     for name, more in counted.items():
         setattr(session, name, getattr(session, name) + int(more))

@@ -34,7 +34,7 @@ from approvals.voting.rules import binding
 from ledger.actions.queries import actions as actions_queries
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.rules.contract import Contract
-from ledger.db import pipeline
+from ledger.db import defer, insert_call
 from ledger.record import operations as ledger
 from ledger.record.queries import events, evidence
 from ledger.record.rules.canonical import parse
@@ -145,8 +145,8 @@ def apply_edit(
     note = {"reason": edit.reason, "expectations_dropped": [each.document() for each in result.dropped]}
     revision = actions.Revision(before.action.id, editor, note)
     call_origin = actions.CallOrigin(actions.trace_of(before.action), revision=revision)
-    answer, written = actions.create_action(before.session, before.call, verdict, call_origin=call_origin, at=at)
-    pipeline(*written)
+    answer, rows, drafts = actions.create_action(before.session, before.call, verdict, call_origin=call_origin, at=at)
+    defer(insert_call(*rows), ledger.events_call(*drafts))
     assert answer.action_id is not None
     _supersede(before.approval, result, edit.reason, by=answer.action_id, editor=editor, at=at)
     approval_of_edit = UUID(answer.document["approval"]["approval_id"])

@@ -39,6 +39,7 @@ from ledger.actions.queries import actions, readings
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.rules.contract import Contract
 from ledger.catalogue.rules.policies import policy_context
+from ledger.db import defer, insert_call
 from ledger.record import operations as ledger
 from ledger.record.queries import events, evidence
 from ledger.record.rules.canonical import parse
@@ -194,7 +195,7 @@ def _replace_approval(
     assert action is not None
     policies = catalogue_queries.active_policies(tenant_id)
     demand, payload = reevaluate_policy(action, rules=rules_of(policies["approval"]), at=at)
-    fresh, requested = request_approval(
+    fresh, rows, requested = request_approval(
         tenant_id=tenant_id,
         action_id=action_id,
         requester=approval.requester,
@@ -206,6 +207,7 @@ def _replace_approval(
         at=at,
         found=found,
     )
+    defer(insert_call(*rows))
     void_grants(tenant_id=tenant_id, action_id=action_id, at=at)
     event = ledger.NewEvent(
         kind="approval_asked_again",

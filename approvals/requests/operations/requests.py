@@ -6,7 +6,7 @@ rejected or expired one fails without having run.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -88,13 +88,11 @@ def request_approval(
     found: PreflightResult | None = None,
     editor: UUID | None = None,
     match: StandingMatch | None = None,
-    evidence: Sequence[Model] = (),
-) -> tuple[Approval, list[ledger.EventDraft]]:
+) -> tuple[Approval, list[Model], list[ledger.EventDraft]]:
     """Request approval of an action that was just validated; this fixes what reviewers will be shown.
 
     Where its target must be read first (`prepare`), nobody is asked yet. Where a standing approval covers it (`match`),
-    nobody is asked at all. The caller writes the events, with its own. Rows of the action's `evidence` are inserted
-    with the approval, in one message with what follows.
+    nobody is asked at all. The caller inserts the rows, of which the approval is the first, and writes the events.
     """
     ready_by = at + timedelta(seconds=contract.preparation.within_s if prepare else 0)
     approval = Approval(
@@ -119,12 +117,11 @@ def request_approval(
     _apply_preflight(approval, found, rules_of(version))
     if match is not None:
         _approve_by_standing(approval, match, at=at)
-        defer(insert_call(*evidence, approval, _release_deadline_row(approval)))
-        return approval, [_draft_request(approval, found, match=match, at=at), *use_standing(match, approval, at=at)]
+        requested = [_draft_request(approval, found, match=match, at=at), *use_standing(match, approval, at=at)]
+        return approval, [approval, _release_deadline_row(approval)], requested
     due = [Deadline(tenant_id=tenant_id, subject_id=approval.id, what="prepare", due_at=ready_by)]
     rows = due if prepare else _deadline_rows(approval, rules_of(version), at=at)
-    defer(insert_call(*evidence, approval, *rows))
-    return approval, [_draft_request(approval, found, at=at)]
+    return approval, [approval, *rows], [_draft_request(approval, found, at=at)]
 
 
 def _approve_by_standing(approval: Approval, match: StandingMatch, *, at: datetime) -> None:
@@ -499,7 +496,7 @@ def _replace_approval(
     contract = disclosed_contract(action.tenant_id, action.contract_digest)
     assert head.entry is not None
     prepare = needs_preflight_reading(contract, head.entry["intended_outcome"]["expected_predicates"])
-    fresh, requested = request_approval(
+    fresh, rows, requested = request_approval(
         tenant_id=action.tenant_id,
         action_id=action.id,
         requester=before.requester if before else _requester(action),
@@ -511,6 +508,7 @@ def _replace_approval(
         at=at,
         prepare=prepare,
     )
+    defer(insert_call(*rows))
     ledger.write_events(*requested)
     asked = _record_revalidation(head, fresh, policies, row=row, said=said, at=at)
     if prepare:

@@ -298,10 +298,11 @@ def describe_contract(session: Session) -> dict[str, Any]:
 # The nudge for a session as it stands now.
 
 
-def session_nudge(session: Session, *, refused: Iterable[str] = ()) -> Nudge:
-    """The nudge for the session's agent; `refused` are the codes of the calls that were refused just now."""
+def session_nudge(session: Session, states: Collection[str], *, refused: Iterable[str] = ()) -> Nudge:
+    """The nudge for the session's agent; `states` are the phases of its open actions, `refused` the codes of the calls
+    that were refused just now.
+    """
     refused = tuple(refused)
-    states = actions.open_phases(session.tenant_id, session.id)
     if not states and not refused and _is_frozen(session):
         refused = ("TARGET_FROZEN",)
     steps = () if states or refused else _steps(session)

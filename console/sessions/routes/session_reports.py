@@ -14,6 +14,7 @@ from console.edge.auth import admits, caller_of
 from console.edge.transaction import in_tenancy, note_access
 from console.sessions import schemas, session_context
 from console.sessions.routes.sessions import visible_session
+from ledger.actions.queries import actions
 from reviews.reporting.operations.session_reports import read_aged_again
 from reviews.reporting.rules.context import build_context
 
@@ -58,7 +59,7 @@ def get_context(request: HttpRequest, session_id: UUID) -> schemas.Context:
         manifest=[schemas.Tool.of(tool) for tool in told.scene.tools],
         stops=list(told.scene.stops),
         refused=dict(told.scene.refused),
-        next=schemas.Next.of(session_nudge(session)),
+        next=schemas.Next.of(session_nudge(session, actions.open_phases(session.tenant_id, session.id))),
     )
 
 

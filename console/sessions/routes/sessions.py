@@ -170,7 +170,9 @@ def report_model_usage(request: HttpRequest, session_id: UUID, body: schemas.Mod
 @admits("agent")
 def propose(request: HttpRequest, session_id: UUID, body: schemas.CallsBody) -> HttpResponse | None:
     if body.start is None:
-        return run_once(request, lambda: _propose(request, session_id, body))
+        return calls.isolate_after_fault(
+            lambda isolated: run_once(request, lambda: _propose(request, session_id, body, isolated=isolated))
+        )
     if len(body.calls) != 1:
         raise OneCallAtATime
     at = timezone.now()
@@ -186,23 +188,31 @@ def propose(request: HttpRequest, session_id: UUID, body: schemas.CallsBody) -> 
         payload_hash=None,
         seen=seen_checkpoint(request),
     )
-    return run_once(
-        request,
-        lambda: _propose_and_start(request, session_id, body, executor, wanted),
-        bound_to=proof.thumbprint,
-        proof=proof.jti,
+    return calls.isolate_after_fault(
+        lambda isolated: run_once(
+            request,
+            lambda: _propose_and_start(request, session_id, body, executor, wanted, isolated=isolated),
+            bound_to=proof.thumbprint,
+            proof=proof.jti,
+        )
     )
 
 
 def _propose_and_start(
-    request: HttpRequest, session_id: UUID, body: schemas.CallsBody, executor: Caller, wanted: StartRequest
+    request: HttpRequest,
+    session_id: UUID,
+    body: schemas.CallsBody,
+    executor: Caller,
+    wanted: StartRequest,
+    *,
+    isolated: bool,
 ) -> schemas.CallResults:
     """Propose the call, and start its action if nothing holds it back, in one transaction.
 
     If we crash before the commit, neither happened; after it the action is EXECUTING, and a repeat of this request
     gets the same attempt. A start that is refused undoes nothing of the proposal: the order waits as any other.
     """
-    [made], nudge = _make_calls(request, session_id, body, behind_tenant=True)
+    [made], nudge = _make_calls(request, session_id, body, behind_tenant=True, isolated=isolated)
     answer = _answer_of([made], nudge, tenant_id=executor.tenant_id, session_id=session_id)
     result = answer.results[0]
     result.started = None
@@ -243,13 +253,13 @@ def _start(executor: Caller, wanted: StartRequest) -> tuple[ClaimedAction, Start
         return None
 
 
-def _propose(request: HttpRequest, session_id: UUID, body: schemas.CallsBody) -> schemas.CallResults:
-    made, nudge = _make_calls(request, session_id, body)
+def _propose(request: HttpRequest, session_id: UUID, body: schemas.CallsBody, *, isolated: bool) -> schemas.CallResults:
+    made, nudge = _make_calls(request, session_id, body, isolated=isolated)
     return _answer_of(made, nudge, tenant_id=caller_of(request).tenant_id, session_id=session_id)
 
 
 def _make_calls(
-    request: HttpRequest, session_id: UUID, body: schemas.CallsBody, *, behind_tenant: bool = False
+    request: HttpRequest, session_id: UUID, body: schemas.CallsBody, *, behind_tenant: bool = False, isolated: bool
 ) -> tuple[list[CallAnswer], Nudge]:
     caller = caller_of(request)
     return calls.propose_calls(
@@ -261,6 +271,7 @@ def _make_calls(
         compile_predicate=predicates.agent_predicate_fault,
         at=timezone.now(),
         behind_tenant=behind_tenant,
+        isolated=isolated,
     )
 
 

@@ -584,7 +584,7 @@ def open_actions_before(
 
 
 # A skip scan: each phase is looked up once, however many actions are in it.
-_OPEN_PHASES = f"""
+OPEN_PHASES: Final = f"""
 WITH RECURSIVE open AS (
     (SELECT contradicted, phase FROM ledger_action WHERE tenant_id = $1 AND session_id = $2 AND {IS_OPEN}
         ORDER BY contradicted, phase LIMIT 1)
@@ -595,11 +595,12 @@ WITH RECURSIVE open AS (
         ORDER BY contradicted, phase LIMIT 1) following)
 SELECT CASE WHEN contradicted THEN 'UNKNOWN' ELSE phase END FROM open
 """
+"""The query of `open_phases`, for a statement whose first two values are the tenant and the session."""
 
 
 def open_phases(tenant_id: UUID, session_id: UUID) -> set[str]:
     """The phases of a session's open actions; contradicted ones count as unknown."""
-    return {each for (each,) in execute(_OPEN_PHASES, tenant_id, session_id)}
+    return {each for (each,) in execute(OPEN_PHASES, tenant_id, session_id)}
 
 
 def newest_action(tenant_id: UUID, session_id: UUID) -> Action | None:

@@ -7,10 +7,11 @@ from uuid import UUID
 
 from django.core.management import call_command
 
+from approvals.gate.queries import calls_of
 from ledger.actions.queries import actions
 from ledger.db import tenancy
 from ledger.record.rules.canonical import digest
-from tests.support.api_tenant import PASSWORD, Workshop, contract
+from tests.support.api_tenant import DELETE, PASSWORD, Workshop, contract
 from tests.support.browser_users import Visitor, words
 
 TOOL = "write_document"
@@ -73,6 +74,19 @@ def test_retiring_the_newest_version_ends_the_tool_and_stops_approved_actions(sh
     answer = shop.agent.post(f"/sessions/{session['session_id']}/calls", {"calls": [call]}).json()["results"][0]
     assert answer["result"]["error"]["code"] == "CAPABILITY_NOT_REGISTERED"
     assert answer["result"]["error"]["message"] == "Version 1.0.0 of `write_document` was retired."
+    others = [
+        {"call_id": name, "tool": "delete_document", "arguments": DELETE | {"path": f"notes/{name}.md"}}
+        for name in ("before", "after")
+    ]
+    batch = [{"pin_hash": session["pin"]["hash"], **each} for each in (others[0], call | {"call_id": "it"}, others[1])]
+    # The database alone refuses it, when it is written: it takes neither of the others with it.
+    results = shop.agent.post(f"/sessions/{session['session_id']}/calls", {"calls": batch}).json()["results"]
+    assert [each["accepted"] for each in results] == [True, False, True]
+    assert results[1]["result"]["error"]["message"] == "Version 1.0.0 of `write_document` was retired."
+    with tenancy(shop.tenant):
+        assert [each.call_id for each in calls_of(shop.tenant, UUID(session["session_id"]))][-4:] == [
+            *("late", "before", "it", "after")
+        ]
     said = words(Visitor(person.client, shop.slug).page(f"contracts/{TOOL}/1.0.0"))
     assert "Retired: not used. What was proposed under it is still verified by it." in said
     call_command("verify_ledger")

@@ -169,4 +169,5 @@ def test_no_statement_of_the_gate_reads_the_whole_past_of_a_session(long: Long):
         assert (result["result"]["error"] or {}).get("code") == code, name
         read = {statement: rows_read(long.shop.tenant, statement, values) for statement, values in said}
         assert {statement: rows for statement, rows in read.items() if rows > MOST} == {}, name
-        assert len(read) > 4
+        # Its lock, what is read behind it, and what is written, at least.
+        assert len(read) >= 4
