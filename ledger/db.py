@@ -256,8 +256,8 @@ def load_models(row: _Row, *wanted: type[models.Model]) -> tuple[list[Any], _Row
 def insert(*rows: models.Model, then: tuple[Any, ...] = ()) -> list[_Row]:
     """Insert all of these rows or none; fields that are not set get the model's defaults.
 
-    `then` is one more statement and its values, run together with the inserts; its placeholders are `{}`, in order, and
-    it may begin with a WITH of its own. Its rows are returned.
+    `then` is one more statement and its values, run together with the inserts; its placeholders are `{}`, in order, or
+    `{0}` where a value is used again, and it may begin with a WITH of its own. Its rows are returned.
     """
     return execute(*insert_call(*rows, then=then))
 
@@ -266,7 +266,7 @@ def insert_call(*rows: models.Model, then: tuple[Any, ...] = ()) -> tuple[Any, .
     """The same as a call for `pipeline`."""
     statement, *values = then or ("",)
     inserted = (value for row in rows for value in _column_values(row))
-    return _insert_sql(tuple(type(row) for row in rows), statement), *inserted, *values
+    return _insert_sql(tuple(type(row) for row in rows), statement, len(values)), *inserted, *values
 
 
 def insert_each(rows: Sequence[models.Model]) -> None:
@@ -321,7 +321,7 @@ def _column_values(row: models.Model) -> Iterator[Any]:
 
 
 @cache
-def _insert_sql(inserted: tuple[type[models.Model], ...], then: LiteralString = "") -> LiteralString:
+def _insert_sql(inserted: tuple[type[models.Model], ...], then: LiteralString = "", values: int = 0) -> LiteralString:
     """One statement that inserts a row of each model, the first ones as common table expressions of the last."""
     parts, used = [], 0
     for model in inserted:
@@ -330,7 +330,7 @@ def _insert_sql(inserted: tuple[type[models.Model], ...], then: LiteralString = 
         parts.append(f"INSERT INTO {model._meta.db_table} ({', '.join(names)}) VALUES ({placeholders})")
         used += len(names)
     if then:
-        parts.append(then.format(*(f"${used + number}" for number in range(1, then.count("{}") + 1))))
+        parts.append(then.format(*(f"${used + number}" for number in range(1, values + 1))))
     expressions = ", ".join(f"part_{number} AS ({part})" for number, part in enumerate(parts[:-1]))
     if expressions and parts[-1].startswith("WITH "):
         return f"WITH {expressions}, {parts[-1].removeprefix('WITH ')}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from datetime import datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 from uuid import UUID
 
 from approvals.models import (
@@ -71,9 +71,9 @@ def may_use(executor: Executor, key_actor: UUID) -> bool:
 
 # The approved come first, and as an array: what waits for people is not looked at, however much of it there is. Nor is
 # what a stopped agent has left, until it is ended (`agents.operations.stops`); the claim itself checks the registry.
-_STARTABLE = f"""
+STARTABLE: Final = f"""
 SELECT a.id, EXISTS (SELECT FROM approvals_grant g WHERE g.tenant_id = $1 AND g.action_id = a.id
-    AND g.consumed_at IS NULL AND g.voided_at IS NULL AND g.expires_at > clock_timestamp())
+    AND g.consumed_at IS NULL AND g.voided_at IS NULL AND g.expires_at > clock_timestamp()) AS reserved
 FROM ledger_action a WHERE a.tenant_id = $1 AND {READY}
     AND a.tool = ANY(ARRAY(SELECT t FROM approvals_executor x, jsonb_array_elements_text(x.tools) t
         WHERE x.tenant_id = $1 AND x.executor_id = $6 AND ($2::text[] IS NULL OR t = ANY($2::text[]))))
@@ -87,23 +87,10 @@ FROM ledger_action a WHERE a.tenant_id = $1 AND {READY}
             AND m.revoked_at IS NULL AND s.agent_seq >= m.sessions_since AND b.tools ? a.tool)
 ORDER BY a.id LIMIT $5
 """
-
-
-def startable_actions(
-    tenant_id: UUID,
-    executor_id: str,
-    *,
-    tools: list[str] | None,
-    only: Collection[UUID] | None,
-    after: UUID | None,
-    limit: int,
-) -> list[tuple[UUID, bool]]:
-    """The validated actions of an executor's tools, or of these of them, that wait for nobody's vote, oldest first,
-    behind the id `after`; with `only`, none but these. With each, whether a live grant reserves it, by the clock of the
-    database.
-    """
-    rows = execute(_STARTABLE, tenant_id, tools, after, None if only is None else list(only), limit, executor_id)
-    return [(action_id, reserved) for action_id, reserved in rows]
+"""The validated actions of an executor's tools ($6), or of these of them ($2), that wait for nobody's vote, oldest
+first, behind an id ($3); of these alone ($4), if any are named. With each, whether a live grant reserves it, by the
+clock of the database.
+"""
 
 
 def attempt(tenant_id: UUID, action_id: UUID, number: int) -> Attempt | None:

@@ -156,6 +156,11 @@ def lock_subjects(
     return [SubjectHead(**head) for head in heads], found
 
 
+def read_head(tenant_id: UUID, row: Sequence[Any]) -> SubjectHead:
+    """The head of a locked subject, from a row of a statement like those of `lock_subjects`."""
+    return SubjectHead(**queries.read_head(tenant_id, *row))
+
+
 def append(head: SubjectHead, event: NewEvent, *, actor: Actor, at: datetime) -> SubjectHead:
     """Write one event after `head` and return the new head (D4).
 

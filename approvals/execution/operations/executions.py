@@ -24,6 +24,7 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import IntegrityError
+from django.db.models import Model
 
 from approvals.execution import queries as execution_queries
 from approvals.execution.operations import grant_keys, ready_actions
@@ -58,7 +59,7 @@ from counterfoil_tlog.checkpoint import CheckpointBody
 from ledger.actions.queries import actions
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.rules.contract import Contract
-from ledger.db import execute, insert_call, pipeline
+from ledger.db import execute, insert, insert_call, pipeline
 from ledger.record import operations as ledger
 from ledger.record.rules.canonical import parse
 from ledger.record.rules.entry import Entry
@@ -380,33 +381,37 @@ def _check_unspent(row: Grant | None, grant: grants.GrantClaims, now: datetime) 
 
 _SPEND_GRANT = """
 UPDATE approvals_grant SET consumed_at = clock_timestamp()
-WHERE tenant_id = $1 AND jti = $2 AND action_id = $3 AND executor_id = $4 AND token_hash = $5
+WHERE tenant_id = {0} AND jti = {1} AND action_id = {2} AND executor_id = {3} AND token_hash = {4}
     AND consumed_at IS NULL AND voided_at IS NULL AND expires_at > clock_timestamp()
 RETURNING jti
 """
+# The same of a grant whose row is inserted by the same statement, spent already: it is good until the time {4}.
+_SPEND_NEW_GRANT = "SELECT {1}::uuid AS jti WHERE {4}::timestamptz > clock_timestamp()"
 # Spends the grant, inserts its attempt and lease, and consumes its approval, all in one statement.
-_REDEEM_GRANT = f"""
-WITH spent AS ({_SPEND_GRANT}), attempt AS (
+_REDEEM_GRANT = """\
+WITH spent AS (%s), attempt AS (
     INSERT INTO approvals_attempt (tenant_id, action_id, number, jti, executor_id, wrapper_version, started_at,
         timeout_s, lease_expires_at, ends_at)
-    SELECT $1, $3, $6, jti, $4, $7, $8, $9, $10, $11 FROM spent
+    SELECT {0}, {2}, {5}, jti, {3}, {6}, {7}, {8}, {9}, {10} FROM spent
 ), lease AS (
-    INSERT INTO approvals_due (tenant_id, subject_id, what, due_at) SELECT $1, $3, 'lease', $10 FROM spent
+    INSERT INTO approvals_due (tenant_id, subject_id, what, due_at) SELECT {0}, {2}, 'lease', {9} FROM spent
     ON CONFLICT (tenant_id, subject_id, what) DO UPDATE SET due_at = excluded.due_at
 ), due AS (
-    DELETE FROM approvals_due WHERE tenant_id = $1 AND subject_id = $12 AND what = 'approval'
+    DELETE FROM approvals_due WHERE tenant_id = {0} AND subject_id = {11} AND what = 'approval'
 ), used AS (
     UPDATE approvals_approval SET state = 'CONSUMED'
-    WHERE tenant_id = $1 AND id = $12 AND state = 'APPROVED' AND release_by > clock_timestamp() RETURNING id
+    WHERE tenant_id = {0} AND id = {11} AND state = 'APPROVED' AND release_by > clock_timestamp() RETURNING id
 )
 SELECT (SELECT jti FROM spent), (SELECT id FROM used)
 """
+_REDEEM_OLD_GRANT, _REDEEM_NEW_GRANT = _REDEEM_GRANT % _SPEND_GRANT.strip(), _REDEEM_GRANT % _SPEND_NEW_GRANT
 
 
 def _spend_grant(tenant_id: UUID, grant: grants.GrantClaims, request: StartRequest) -> None:
     """Spend the grant by one conditional write (R-AP-07), by the database's clock at that moment (B14)."""
     token_hash = grants.token_hash(request.token)
-    if not execute(_SPEND_GRANT, tenant_id, UUID(grant.jti), request.action_id, request.executor_id, token_hash):
+    spent = (_SPEND_GRANT, tenant_id, UUID(grant.jti), request.action_id, request.executor_id, token_hash)
+    if not insert(then=spent):
         raise grants.GrantExpired
 
 
@@ -443,7 +448,7 @@ def _begin_execution(
     """Spend the grant and record the attempt; `locked` is the head of the action's approval, if it has one."""
     grant, context = verified.grant, verified.context
     action, approval = context.action, context.approval
-    attempt, redeem = _new_attempt(context, grant, request, at=at)
+    attempt = _new_attempt(context, grant, request, at=at)
     changes: dict[str, Any] = {
         "execution": {"status": "EXECUTING", "attempt_count": attempt.number},
         "timestamps": {"executed_at": instant(at)},
@@ -463,8 +468,7 @@ def _begin_execution(
         changes["approval"] = {name: value for name, value in block.items() if name != "approver_id"}
     drafts.append(ledger.draft_event(head, _started_event(attempt, context, request, changes), actor=by, at=at))
     try:
-        stored = [insert_call(*new.rows)] if new is not None else []
-        *_, [(spent, used)], _ = pipeline(*stored, redeem, ledger.events_call(*drafts))
+        [(spent, used)], _ = pipeline(_redeem_call(verified, attempt, request), ledger.events_call(*drafts))
     except IntegrityError as error:
         if "action_one_open_mutation" in str(error):
             raise DuplicateBlocked from None
@@ -505,18 +509,11 @@ def _started_event(
     )
 
 
-def _new_attempt(
-    context: ReleaseContext, grant: grants.GrantClaims, request: StartRequest, *, at: datetime
-) -> tuple[Attempt, tuple[Any, ...]]:
-    """The attempt of a grant, of which there can be only one, and the call that redeems the grant and inserts both the
-    attempt and its lease.
-
-    The write is conditional (R-AP-07), by the database's clock at that moment (B14).
-    """
-    approval = context.approval
+def _new_attempt(context: ReleaseContext, grant: grants.GrantClaims, request: StartRequest, *, at: datetime) -> Attempt:
+    """The attempt of a grant, of which there can be only one."""
     tenant_id, ends_at = context.action.tenant_id, at + timedelta(seconds=request.timeout_s)
     lease = lease_duration(tenant_id, context.record.policies["verification"].digest)
-    attempt = Attempt(
+    return Attempt(
         tenant_id=tenant_id,
         action_id=context.action.id,
         number=grant.terms.attempt,
@@ -528,12 +525,26 @@ def _new_attempt(
         lease_expires_at=min(at + lease, ends_at),
         ends_at=ends_at,
     )
-    return attempt, (
-        _REDEEM_GRANT,
-        *(tenant_id, attempt.jti, attempt.action_id, attempt.executor_id, grants.token_hash(request.token)),
-        *(attempt.number, attempt.wrapper_version, at, attempt.timeout_s, attempt.lease_expires_at, ends_at),
-        approval.id if approval is not None else None,
+
+
+def _redeem_call(verified: _VerifiedGrant, attempt: Attempt, request: StartRequest) -> tuple[Any, ...]:
+    """The call that redeems the grant (and inserts it, if it was just minted), and inserts the attempt and its lease.
+
+    The write is conditional (R-AP-07), by the database's clock at that moment (B14).
+    """
+    approval, new = verified.context.approval, verified.minted
+    redeem, rows = _REDEEM_OLD_GRANT, list[Model]()
+    good: str | datetime = grants.token_hash(request.token)
+    if new is not None:
+        redeem, good = _REDEEM_NEW_GRANT, new.grant.expires_at
+        new.grant.consumed_at = verified.context.record.now
+        rows = [*new.key, new.grant]
+    then = (
+        *(redeem, attempt.tenant_id, attempt.jti, attempt.action_id, attempt.executor_id, good),
+        *(attempt.number, attempt.wrapper_version, attempt.started_at, attempt.timeout_s),
+        *(attempt.lease_expires_at, attempt.ends_at, approval.id if approval is not None else None),
     )
+    return insert_call(*rows, then=then)
 
 
 def _fail_closed(

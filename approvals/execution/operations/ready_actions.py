@@ -12,7 +12,6 @@ from uuid import UUID
 
 from django.conf import settings
 
-from approvals.execution import queries as execution_queries
 from approvals.execution.operations import grant_keys, read_first
 from approvals.execution.operations.executors import check_may_start, starting_executor
 from approvals.execution.operations.release_check import (
@@ -22,6 +21,7 @@ from approvals.execution.operations.release_check import (
     grant_terms,
     known_heads,
     load_context,
+    lock_if_alone,
     lock_release,
     release_state,
     stored_payload,
@@ -53,8 +53,6 @@ from ledger.record.rules.envelope import instant
 from ledger.record.rules.refusals import Refused
 
 if TYPE_CHECKING:
-    from django.db.models import Model
-
     from ledger.models import Idempotency
 
 PAGE = 200
@@ -77,8 +75,8 @@ class ClaimedAction:
 
 @dataclass(frozen=True, slots=True)
 class MintedGrant:
-    """A new grant, before its rows and its event are written; `context` has the idempotency key that it names, and
-    `approval_head` is that of the action's locked approval, if it has one.
+    """A new grant, before its rows and its event are written; `context` has the idempotency key that it names, `key`
+    its row if it is new, and `approval_head` is that of the action's locked approval, if it has one.
     """
 
     approval_head: ledger.SubjectHead | None
@@ -86,13 +84,14 @@ class MintedGrant:
     claimed: ClaimedAction
     context: ReleaseContext
     payload: bytes
-    rows: tuple[Model, ...]
+    key: list[Idempotency]
+    grant: Grant
     event: ledger.EventDraft
 
     @property
     def calls(self) -> tuple[Any, ...]:
         """The calls for `pipeline` that write it."""
-        return insert_call(*self.rows), ledger.events_call(self.event)
+        return insert_call(*self.key, self.grant), ledger.events_call(self.event)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,19 +133,39 @@ def _ready_action(context: ReleaseContext, state: ReleaseState, *, at: datetime)
     return ReadyAction(action.id, action.tool, action.tool_version, tuple(each.word for each in unmet))
 
 
-def _startable_actions(
-    tenant_id: UUID, executor_id: str, tools: Iterable[str] | None, *, only: Collection[UUID] | None
-) -> Iterator[tuple[UUID, bool]]:
-    """The unclaimed actions that need no vote, page by page, so that waiting ones hide none; with each, whether there
-    is no other on its page.
+def _lock_startable(
+    tenant_id: UUID,
+    executor_id: str,
+    tools: Iterable[str] | None,
+    judge: Callable[[ReleaseContext], ReleaseState],
+    *,
+    only: Collection[UUID] | None,
+    behind_tenant: bool,
+    at: datetime,
+) -> Iterator[LockedRelease]:
+    """Lock the unclaimed actions that need no vote, page by page, so that waiting ones hide none.
+
+    One alone is locked at once; of several only what waits for nothing, so that a look locks few.
     """
     wanted = sorted(set(tools)) if tools is not None else None
     after, more = None, True
     while more:
-        page = execution_queries.startable_actions(
-            tenant_id, executor_id, tools=wanted, only=only, after=after, limit=PAGE
+        page, alone = lock_if_alone(
+            tenant_id,
+            executor_id,
+            tools=wanted,
+            only=only,
+            after=after,
+            limit=PAGE,
+            behind_tenant=behind_tenant,
+            at=at,
         )
-        yield from ((action_id, len(page) == 1) for action_id, reserved in page if not reserved)
+        if alone is not None:
+            yield alone
+            return
+        for action_id, reserved in page:
+            if not reserved and _may_be_claimed(tenant_id, action_id, judge, at=at):
+                yield lock_release(tenant_id, action_id, executor_id=executor_id, behind_tenant=behind_tenant, at=at)
         after, more = (page[-1][0] if page else None), len(page) == PAGE
 
 
@@ -236,12 +255,9 @@ def mint_grants(
     judge = waiting_judge(tenant_id, known, unverifiable, at=at)
     behind: Refused | None = None
     is_known = is_minted = False
-    for action_id, is_only in _startable_actions(tenant_id, executor_id, tools, only=only):
-        # One alone is locked at once; of several only what waits for nothing, so that a look locks few.
-        if not is_only and not _may_be_claimed(tenant_id, action_id, judge, at=at):
-            continue
+    startable = _lock_startable(tenant_id, executor_id, tools, judge, only=only, behind_tenant=behind_tenant, at=at)
+    for release in startable:
         is_known = True
-        release = lock_release(tenant_id, action_id, executor_id=executor_id, behind_tenant=behind_tenant, at=at)
         minted = mint_grant(release, judge, known.epoch, by=by, at=at)
         if isinstance(minted, MintedGrant):
             is_minted = True
@@ -376,7 +392,8 @@ def _write_grant(
         approval_head=approval_head,
         context=context,
         payload=payload,
-        rows=(*key, row),
+        key=key,
+        grant=row,
         event=ledger.draft_event(head, _grant_event(grant, row.token_hash, context.override_id), actor=by, at=at),
     )
 

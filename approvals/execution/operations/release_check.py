@@ -15,7 +15,7 @@ from uuid import UUID
 from django.conf import settings
 
 from approvals.agents.operations.registry_entry import refusal_to_act
-from approvals.execution.queries import is_unverifiable
+from approvals.execution.queries import STARTABLE, is_unverifiable
 from approvals.execution.rules import grants
 from approvals.execution.rules.conditions import ApprovalState, DecisionState, ReleaseState
 from approvals.models import Agent, AgentVersion, Approval, Executor, Grant, Session, Vote
@@ -36,7 +36,7 @@ from ledger.actions.queries.release import (
 )
 from ledger.catalogue.rules.contract import Contract
 from ledger.catalogue.rules.effects import Reversibility
-from ledger.db import RawCall, columns, execute, instances, load_models
+from ledger.db import RawCall, columns, execute, instances, load_models, pipeline
 from ledger.log import newest_heads
 from ledger.log.newest_heads import KnownHeads
 from ledger.log.rules.recency import LogStopped, RecordBehind, check_not_behind
@@ -158,10 +158,23 @@ _LOCKED_QUERY = release_statement(
     f"""{_JOINS}
 LEFT JOIN ledger_evidence v ON v.tenant_id = $1 AND v.id = a.payload_pointer
 LEFT JOIN ledger_subjectkey k ON k.tenant_id = $1 AND k.subject_id = v.subject_id
-LEFT JOIN approvals_executor x ON x.tenant_id = $1 AND x.executor_id = $4
-LEFT JOIN approvals_grant g ON g.tenant_id = $1 AND g.action_id = $2 AND g.token_hash = $5""",
+LEFT JOIN approvals_executor x ON x.tenant_id = $1 AND x.executor_id = $2
+LEFT JOIN approvals_grant g ON g.tenant_id = $1 AND g.action_id = a.id AND g.token_hash = $4""",
+    # The action that the statement before it, in the same message, has locked.
+    action="nullif(current_setting('app.released', true), '')::uuid",
 )
-_LOCK = b"SELECT id, kind, state, seq, head, entry FROM approvals_lock_release($1, $2, $3)"
+_LOCK = b"""SELECT l.id, l.kind, l.state, l.seq, l.head, l.entry
+FROM set_config('app.released', $2::uuid::text, true), approvals_lock_release($1, $2, $3) l"""
+# Both parts are materialized, so that nothing is locked but what is there alone.
+_LOCK_ALONE = f"""
+WITH startable AS MATERIALIZED ({STARTABLE}), alone AS MATERIALIZED (
+    SELECT s.id FROM startable s WHERE NOT s.reserved AND (SELECT count(*) FROM startable) = 1
+)
+SELECT s.id, s.reserved, l.id, l.kind, l.state, l.seq, l.head, l.entry FROM startable s LEFT JOIN (
+    SELECT k.* FROM alone a, LATERAL set_config('app.released', a.id::text, true),
+        LATERAL approvals_lock_release($1, a.id, $7) k
+) l ON true ORDER BY s.id, l.kind
+"""
 
 
 def load_context(tenant_id: UUID, action_id: UUID, *, at: datetime) -> ReleaseContext | None:
@@ -189,13 +202,38 @@ def lock_release(
     for this transaction, or this one for it.
     """
     heads, [rows] = ledger.lock_subjects(
-        (_LOCKED_QUERY, tenant_id, action_id, at, executor_id, grants.token_hash(token) if token else ""),
+        (_LOCKED_QUERY, tenant_id, executor_id, at, grants.token_hash(token) if token else ""),
         tenant_id=tenant_id,
         locks=[RawCall(_LOCK, (action_id.bytes, bytes([behind_tenant])))],
     )
     if not heads:
         raise NotFound
-    context, rest = _read_context(rows[0])
+    return _read_locked(heads, rows[0])
+
+
+def lock_if_alone(
+    tenant_id: UUID,
+    executor_id: str,
+    *,
+    tools: list[str] | None,
+    only: Collection[UUID] | None,
+    after: UUID | None,
+    limit: int,
+    behind_tenant: bool,
+    at: datetime,
+) -> tuple[list[tuple[UUID, bool]], LockedRelease | None]:
+    """Return a page of `STARTABLE` actions, each with whether a grant reserves it, in one message with the locked
+    release of the first if it is the only one and no grant does; see `lock_release`.
+    """
+    wanted = (tenant_id, tools, after, None if only is None else list(only), limit, executor_id, behind_tenant)
+    listed, released = pipeline((_LOCK_ALONE, *wanted), (_LOCKED_QUERY, tenant_id, executor_id, at, ""))
+    heads = [ledger.read_head(tenant_id, head) for _, _, *head in listed if head[0] is not None]
+    page = {action_id: reserved for action_id, reserved, *_ in listed}
+    return list(page.items()), _read_locked(heads, released[0]) if heads else None
+
+
+def _read_locked(heads: list[ledger.SubjectHead], row: tuple[Any, ...]) -> LockedRelease:
+    context, rest = _read_context(row)
     (executor, grant), (owner, sealed, key_id, cast, *people) = load_models(rest, Executor, Grant)
     locked = LockedParts(tuple(instances(Vote, cast)), Roster.of(*people), executor, grant, (owner, sealed, key_id))
     return LockedRelease(heads[0], heads[1] if len(heads) > 1 else None, replace(context, locked=locked))

@@ -82,8 +82,10 @@ class ReleaseFacts(NamedTuple):
         return {kind: each.digest for kind, each in self.policies.items()}
 
 
-def release_statement(extra_columns: LiteralString, joins: LiteralString) -> LiteralString:
-    """The query for `read_release`: the parameters are the tenant ($1), the action ($2) and the time ($3).
+def release_statement(
+    extra_columns: LiteralString, joins: LiteralString, *, action: LiteralString = "$2"
+) -> LiteralString:
+    """The query for `read_release` of an `action`: the parameters are the tenant ($1) and the time ($3).
 
     `extra_columns` are selected as well, from tables that `joins` joins to the action's row (a).
     """
@@ -112,7 +114,7 @@ LEFT JOIN LATERAL (
     -- A decision in a log that a restore closed is asked for again, signed or not.
     WHERE l.index < t.signed_size OR NOT n.current
 ) d ON true {joins}
-WHERE a.tenant_id = $1 AND a.id = $2
+WHERE a.tenant_id = $1 AND a.id = {action}
 """
 
 

@@ -33,7 +33,7 @@ def head_for_update(tenant_id: UUID, subject_id: UUID, kind: str) -> dict[str, A
     state, seq, head, entry = rows[0]
     assert state is not None
     assert seq is not None
-    return _head(tenant_id, subject_id, kind, state.decode(), int.from_bytes(seq), head, entry)
+    return read_head(tenant_id, subject_id, kind, state.decode(), int.from_bytes(seq), head, entry)
 
 
 def lock_call(subject_id: UUID, kind: str) -> RawCall:
@@ -52,13 +52,14 @@ def heads_for_update(
     """
     calls = (*(RawCall(text, (tenant_id.bytes, *values)) for text, values in locks), *reads)
     results = pipeline(*calls) if calls else []
-    heads = [_head(tenant_id, *row) for rows in results[: len(locks)] for row in rows]
+    heads = [read_head(tenant_id, *row) for rows in results[: len(locks)] for row in rows]
     return heads, results[len(locks) :]
 
 
-def _head(
+def read_head(
     tenant_id: UUID, subject_id: UUID, kind: str, state: str, seq: int, head: bytes | None, entry: bytes | None
 ) -> dict[str, Any]:
+    """The head in a row of a call of `heads_for_update`."""
     return {
         "tenant_id": tenant_id,
         "id": subject_id,

@@ -16,7 +16,7 @@ import pytest
 from django.db import connection, connections
 
 from approvals.execution import queries as execution_queries
-from approvals.execution.operations import executions
+from approvals.execution.operations import executions, ready_actions
 from approvals.requests.queries import approvals
 from console.execution import routes as edge
 from ledger.catalogue.operations import registration
@@ -89,25 +89,57 @@ def grants_of(shop: Workshop) -> Counter[UUID]:
 def test_a_claim_that_was_overtaken_by_another_grant_gets_nothing(
     shop: Workshop, threads: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ):
-    action_id = shop.propose("write_document")
-    seen_free, go_on, as_it_is = Barrier(2), Barrier(2), execution_queries.startable_actions
+    wanted = {shop.propose("write_document", **document(f"notes/{number}.md", "Quiet.")) for number in range(2)}
+    seen_free, go_on, as_it_is = Barrier(2), Barrier(2), ready_actions.lock_if_alone
     slow = iter([True])
 
-    def looked(*asked: Any, **more: Any) -> list[tuple[UUID, bool]]:
+    def looked(*asked: Any, **more: Any) -> Any:
         found = as_it_is(*asked, **more)
         if next(slow, False):
             seen_free.wait(PATIENCE_S)
             go_on.wait(PATIENCE_S)
         return found
 
-    monkeypatch.setattr(execution_queries, "startable_actions", looked)
+    monkeypatch.setattr(ready_actions, "lock_if_alone", looked)
     late = threads.submit(on_its_own_connection(shop.claim))
     seen_free.wait(PATIENCE_S)
-    [order] = shop.claim()
+    orders = shop.claim()
     go_on.wait(PATIENCE_S)
 
-    assert order["action_id"] == action_id
+    assert {order["action_id"] for order in orders} == wanted
     assert late.result(PATIENCE_S) == []
+    assert [told(shop.start(order)) for order in orders] == [(201, "")] * 2
+
+
+@pytest.mark.unsealed
+def test_a_claim_of_one_action_that_waited_for_another_claim_gets_nothing(
+    shop: Workshop,
+    threads: ThreadPoolExecutor,
+    monkeypatch: pytest.MonkeyPatch,
+    app_connection: psycopg.Connection,
+):
+    action_id = shop.propose("write_document")
+    is_locked, go_on, as_it_is = Barrier(2), Barrier(2), ready_actions.lock_if_alone
+    first = iter([True])
+
+    def locked(*asked: Any, **more: Any) -> Any:
+        found = as_it_is(*asked, **more)
+        if next(first, False):
+            is_locked.wait(PATIENCE_S)
+            go_on.wait(PATIENCE_S)
+        return found
+
+    monkeypatch.setattr(ready_actions, "lock_if_alone", locked)
+    early = threads.submit(on_its_own_connection(shop.claim))
+    is_locked.wait(PATIENCE_S)
+    late = threads.submit(on_its_own_connection(shop.claim))
+    # It has found the action free, in the statement that waits for its lock.
+    until_someone_waits(app_connection)
+    go_on.wait(PATIENCE_S)
+
+    [order] = early.result(PATIENCE_S)
+    assert (order["action_id"], late.result(PATIENCE_S)) == (action_id, [])
+    assert grants_of(shop) == {UUID(action_id): 1}
     assert told(shop.start(order)) == (201, "")
 
 

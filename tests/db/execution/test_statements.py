@@ -31,7 +31,7 @@ MOST = {
     "propose": (7, 4),
     "propose, with approval": (7, 4),
     "vote": (17, 13),
-    "claim": (9, 6),
+    "claim": (8, 5),
     "start": (8, 5),
     "observe": (10, 4),
     "verdict": (15, 9),
@@ -43,9 +43,9 @@ MOST = {
 MOST_IN_PROCESS = {
     "asked": (5, 3),
     "voted": (4, 2),
-    "claimed": (5, 3),
+    "claimed": (4, 2),
     "started": (4, 3),
-    "claimed and started": (6, 4),
+    "claimed and started": (4, 3),
 }
 START = {"executor_id": "runner", "wrapper_version": "1", "timeout_s": 20}
 
