@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 GENERATION: Final = "counterfoil:keys"
 GOOD_FOR_S: Final = 1.0
 MOST: Final = 10_000
-_PATIENCE_S = 0.2
+PATIENCE_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,4 +65,4 @@ def forget_keys() -> None:
 @lru_cache(maxsize=1)
 def broker(url: str) -> redis.Redis:
     """The broker, as a request asks it: with little patience."""
-    return redis.Redis.from_url(url, socket_timeout=_PATIENCE_S, socket_connect_timeout=_PATIENCE_S)
+    return redis.Redis.from_url(url, socket_timeout=PATIENCE_S, socket_connect_timeout=PATIENCE_S)
