@@ -21,6 +21,7 @@ class Action:
     held: bool = False
     state: str = "VALIDATED"
     starts: int = 0
+    withdrawn: bool = False
     seen: list[dict[str, Any]] = field(default_factory=list)
 
 
@@ -34,6 +35,7 @@ class Console:
         self.tools: list[dict[str, Any]] = []
         self.actions: dict[str, Action] = {}
         self.held: set[str] = set()
+        self.secret: set[str] = set()
         self.refuse: dict[str, Any] | None = None
         self.calls: list[dict[str, Any]] = []
         self.surfaces: list[list[dict[str, str]]] = []
@@ -140,6 +142,8 @@ class Console:
     def of_action(self, seen: Seen, action: Action | None, action_id: str, rest: list[str]) -> Answer:
         if action is None:
             return refusal(404, "NOT_FOUND")
+        if action_id in self.secret:
+            return refusal(403, "NOT_ALLOWED")
         if rest == ["executions"]:
             if action.starts:
                 return refusal(409, "GRANT_CONSUMED")
@@ -153,13 +157,23 @@ class Console:
             told = {"report": self.report(action), "approval": None} if "report=true" in seen.path else {}
             return Answer(202, {"state": action.state} | told)
         if rest == ["cancel"]:
-            action.state = "FAILED"
+            if action.starts:
+                return refusal(409, "ALREADY_STARTED")
+            action.state, action.withdrawn = "FAILED", True
         if rest == ["report"]:
             report = self.report(action)
             if self.ends_after_report:
                 action.state = "RECONCILED_SUCCESS"
             return Answer(200, report)
-        return Answer(200, {"action_id": action_id, "state": action.state})
+        return Answer(200, {"action_id": action_id, "state": action.state} | self.status(action))
+
+    def status(self, action: Action) -> dict[str, Any]:
+        times = {"proposed_at": "2026-07-28T10:00:00.000Z", "changed_at": "2026-07-28T10:00:01.000Z"}
+        outcome = {"outcome": "CANCELLED" if action.withdrawn else "OPEN"}
+        if not action.held:
+            return times | outcome
+        waits = {"approval_id": "app-1", "decision": "WAITING", "waiting": True, "decide_by": "2026-07-29T10:00:00Z"}
+        return times | outcome | {"approval": waits}
 
     def report(self, action: Action) -> dict[str, Any]:
         code = {"RECONCILED_SUCCESS": self.verdict, "FAILED": "NOT_EXECUTED"}

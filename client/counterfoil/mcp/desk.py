@@ -6,6 +6,7 @@ Everything here blocks, and is called in threads.
 from __future__ import annotations
 
 import logging
+import re
 import threading
 from collections.abc import Callable, Sequence
 
@@ -17,7 +18,7 @@ from counterfoil.executor import Effect
 from counterfoil.gating.executing import HTTP_S, GatewayExecutor
 from counterfoil.mcp.settings import Settings
 from counterfoil.mcp.surface import OfferedTool, RegisteredTool, registered_tools
-from counterfoil.problems import Problem, Unreachable
+from counterfoil.problems import NotFound, Problem, Unreachable
 from counterfoil.work import Result, Work
 
 log = logging.getLogger("counterfoil.mcp")
@@ -26,6 +27,7 @@ log = logging.getLogger("counterfoil.mcp")
 _GRACE_S = 5
 _MOST_WITHHELD = 200
 _MOST_NAME = 256
+_UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class ConsoleClient:
@@ -128,7 +130,9 @@ class ConsoleClient:
         return self._executor
 
     def state(self, action_id: str) -> Status:
-        """The status of an action of this agent."""
+        """The status of an action of this agent; the id is a stranger's word until it is known to be one."""
+        if not _UUID.fullmatch(action_id):
+            raise NotFound(status=404, code="NOT_FOUND", detail="This is no id of an action.")
         return self._agent.status(action_id)
 
     def report(self, action_id: str) -> Report:

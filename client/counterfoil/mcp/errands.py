@@ -43,6 +43,7 @@ class PendingCall:
     held: bool = False
     approval: dict[str, object] = field(default_factory=dict)
     started: bool = False
+    sent_to_page: bool = False
     said: CallToolResult | None = None
     error: Failure | None = None
     listener: ProgressFnT | None = None
@@ -55,6 +56,13 @@ class PendingCall:
         """Forward the server's progress to the waiting caller."""
         if self.listener is not None:
             await self.listener(progress, total, message)
+
+    @property
+    def progress(self) -> str:
+        """Its progress, in words for who waits."""
+        if self.started:
+            return "It has not ended yet."
+        return "It waits for approval." if self.held else "It waits to be started."
 
     def handle(self) -> CallToolResult:
         """The answer to its caller before it is done."""
@@ -86,6 +94,10 @@ class PendingCalls:
         assert self.tasks is not None
         self.tasks.start_soon(self._carry_out, errand, effect)
         return errand
+
+    def take_up(self, status: Status) -> PendingCall:
+        """The call behind an action, also one that an earlier run of this gateway proposed."""
+        return self.begin(status.action_id, {"required": status.state == "VALIDATED"})
 
     def of(self, action_id: str) -> PendingCall | None:
         return self._known.get(action_id)

@@ -3,6 +3,7 @@
 1. tools/list: the tools that are registered and unchanged, with their registered texts, and `counterfoil_status`.
 2. tools/call: proposed as the agent; a refusal is a tool result. What is accepted is claimed and started as the
    executor, and the stored payload is sent to the server, never the caller's own copy (D9).
+   One that cannot start yet is a task for clients that declare the extension (`tasks`), and a handle for all others.
 3. Right before the effect the tool is looked at again; one that has changed since it was registered is not called.
 4. Resources, prompts, completion and logging pass through. They are not gated: they do not change anything by
    themselves, and what they say is the server's word. The server's own instructions are not passed on.
@@ -29,6 +30,7 @@ from counterfoil.answers import CallResult
 from counterfoil.executor import Effect
 from counterfoil.mcp import answers
 from counterfoil.mcp.answers import LINES_TOOL, STATUS_TOOL
+from counterfoil.mcp.caller_decision import CallerDecision
 from counterfoil.mcp.desk import ConsoleClient
 from counterfoil.mcp.endings import EXPIRED
 from counterfoil.mcp.errands import PendingCall, PendingCalls
@@ -36,6 +38,7 @@ from counterfoil.mcp.passing import ConnectedClients
 from counterfoil.mcp.settings import Settings
 from counterfoil.mcp.state import first_texts
 from counterfoil.mcp.surface import OfferedTool, ToolDecision, ToolSurface, compare_tools, contract_name
+from counterfoil.mcp.tasks import CallTasks, speaks_tasks
 from counterfoil.mcp.upstream import Upstream
 from counterfoil.problems import BodyRefused, Problem, Unreachable
 from counterfoil.work import Failure, NothingSent, Result, Work
@@ -63,6 +66,8 @@ class GatedTools:
         self._hold_s = settings.gateway.hold_s
         self._desk = ConsoleClient(settings, forward=self._handle)
         self._errands = PendingCalls(self._desk, settings.gateway)
+        self._decision = CallerDecision(settings.gateway.decide_at)
+        self.tasks = CallTasks(self._desk, self._errands, self._decision)
         self._surface = ToolSurface({})
         self._surveyed: Mapping[str, Any] = {}
         self._listed_at = self._doubted_at = 0.0
@@ -104,11 +109,17 @@ class GatedTools:
         await to_thread.run_sync(self._desk.withhold, self._surface.withheld)
 
     async def list_tools(self, _: Context, __: types.PaginatedRequestParams | None) -> types.ListToolsResult:
-        tools = [one.shown for one in self._surface.offered if one.tool.name not in (STATUS_TOOL, LINES_TOOL)]
+        """List the tools in the order of their names, whatever the server's order is, so that lists can be compared."""
+        offered = sorted(self._surface.offered, key=lambda one: one.tool.name)
+        tools = [one.shown for one in offered if one.tool.name not in (STATUS_TOOL, LINES_TOOL)]
         return types.ListToolsResult(tools=[*tools, answers.status_tool(), answers.lines_tool()])
 
-    async def call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
+    async def call_tool(
+        self, ctx: Context, params: types.CallToolRequestParams
+    ) -> types.CallToolResult | types.InputRequiredResult | dict[str, Any]:
         arguments = params.arguments or {}
+        if params.request_state is not None:
+            return await self._resume(ctx, params.request_state, params.input_responses or {})
         if params.name == STATUS_TOOL:
             return await self._status(ctx, arguments)
         if params.name == LINES_TOOL:
@@ -130,7 +141,7 @@ class GatedTools:
             return answers.refusal_result(result, prefix=self._settings.prefix)
         errand = self._errands.begin(result.action_id, dict(result.approval), effect)
         try:
-            return await self._wait(ctx, errand)
+            return await self._answer(ctx, errand, starts=effect is not None)
         except get_cancelled_exc_class():
             with anyio.CancelScope(shield=True):
                 if errand.started or await self._clients.took_back(ctx):
@@ -138,6 +149,30 @@ class GatedTools:
                 else:
                     self._errands.put_down(errand)
             raise
+
+    async def _answer(
+        self, ctx: Context, errand: PendingCall, *, starts: bool
+    ) -> types.CallToolResult | types.InputRequiredResult | dict[str, Any]:
+        """The call's answer, or what its client can wait with: a task, the page of the request, a handle."""
+        if not starts:
+            if speaks_tasks(ctx):
+                return await self.tasks.create(errand) or errand.handle()
+            approval_id = errand.approval.get("approval_id")
+            asked = self._decision.requests(ctx, errand, str(approval_id) if approval_id else None)
+            if asked:
+                return types.InputRequiredResult(input_requests=dict(asked), request_state=errand.action_id)
+        if (answered := await self._wait(ctx, errand)) is not None:
+            return answered
+        return (await self.tasks.create(errand) if speaks_tasks(ctx) else None) or errand.handle()
+
+    async def _resume(self, ctx: Context, action_id: str, responses: Mapping[str, Any]) -> types.CallToolResult:
+        """Continue a call whose caller was sent to its page; the id was sealed, so it is one that was given out here.
+
+        A caller that did not open the page is not made to wait: others decide.
+        """
+        if any(getattr(one, "action", None) != "accept" for one in responses.values()):
+            return answers.pending_result(action_id, {"required": True})
+        return await self._status(ctx, {"action_id": action_id})
 
     async def _lines(self) -> types.CallToolResult:
         try:
@@ -167,22 +202,17 @@ class GatedTools:
                 # Asked anew: what became of it may have been found out since.
                 return await self._errands.told(known)
             if known is None:
-                known = await self._taken_up(action_id)
+                known = self._errands.take_up(await to_thread.run_sync(self._desk.state, action_id))
         except (Problem, Unreachable) as fault:
             log.info("action %s could not be asked about: %s", action_id, fault)
             return answers.withheld_result(
                 "NOT_FOUND", "This agent has no action with this id, or the console cannot be reached."
             )
-        return await self._wait(ctx, known)
+        return await self._wait(ctx, known) or known.handle()
 
-    async def _taken_up(self, action_id: str) -> PendingCall:
-        """The errand of an action that an earlier run of this gateway proposed."""
-        shown = await to_thread.run_sync(self._desk.state, action_id)
-        return self._errands.begin(action_id, {"required": shown.state == "VALIDATED"})
-
-    async def _wait(self, ctx: Context, errand: PendingCall) -> types.CallToolResult:
-        """Return its answer, or a handle when the caller's time is over; the caller gets progress meanwhile. A caller
-        that timed out is answered sooner from then on.
+    async def _wait(self, ctx: Context, errand: PendingCall) -> types.CallToolResult | None:
+        """Return its answer, or None when the caller's time is over; the caller gets progress meanwhile. A caller that
+        timed out is answered sooner from then on.
         """
         errand.listener, since = ctx.session.report_progress, time.monotonic()
         try:
@@ -197,7 +227,7 @@ class GatedTools:
             raise
         finally:
             errand.listener = None
-        return errand.answer or errand.handle()
+        return errand.answer
 
     # The effect
 
@@ -264,8 +294,7 @@ async def _reassure(ctx: Context, errand: PendingCall) -> None:
         await anyio.sleep(_PROGRESS_S)
         times += 1
         if not errand.started:
-            word = "It waits for approval." if errand.held else "It waits to be started."
-            await ctx.session.report_progress(times, None, word)
+            await ctx.session.report_progress(times, None, errand.progress)
 
 
 def _texts(value: Any) -> tuple[str, ...]:

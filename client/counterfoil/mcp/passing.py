@@ -15,6 +15,7 @@ import mcp_types as types
 from mcp.server import NotificationOptions, Server
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.models import InitializationOptions
+from mcp.server.request_state import RequestStateBoundary
 from mcp.server.session import ServerSession
 from mcp.server.subscriptions import (
     InMemorySubscriptionBus,
@@ -24,8 +25,10 @@ from mcp.server.subscriptions import (
     ServerEvent,
     ToolsListChanged,
 )
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel
 
+from counterfoil.mcp.tasks import EXTENSION, CallTasks, require_tasks
 from counterfoil.mcp.upstream import Upstream
 
 log = logging.getLogger("counterfoil.mcp")
@@ -52,7 +55,7 @@ class ToolHandler(Protocol):
 
     async def list_tools(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult: ...
 
-    async def call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> types.CallToolResult: ...
+    async def call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> HandlerResult: ...
 
 
 class GatewayServer(Server[Any]):
@@ -79,7 +82,9 @@ class ConnectedClients:
         self._cancelled: dict[tuple[str, str], str] = {}
 
     def note(self, ctx: Context) -> None:
-        """Remember the caller; a client of the 2026 protocol listens through the bus instead."""
+        """Remember the caller; a client of the 2026 protocol has no session, and listens through the bus instead."""
+        if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
+            return
         self._known[_connection(ctx)] = ctx.session
         # An id is used again: what was cancelled under it before is another request.
         self._cancelled.pop((_connection(ctx), str(ctx.request_id)), None)
@@ -124,7 +129,14 @@ def _connection(ctx: Context) -> str:
 
 
 def gateway_server(
-    name: str, version: str, tools: ToolHandler, upstream: Upstream, clients: ConnectedClients
+    name: str,
+    version: str,
+    tools: ToolHandler,
+    upstream: Upstream,
+    clients: ConnectedClients,
+    *,
+    tasks: CallTasks | None = None,
+    states: RequestStateBoundary | None = None,
 ) -> GatewayServer:
     """The MCP server that replaces `upstream` for clients."""
     server = GatewayServer(
@@ -133,9 +145,15 @@ def gateway_server(
         instructions=_INSTRUCTIONS,
         on_list_tools=_noting(clients, tools.list_tools),
         on_call_tool=_noting(clients, tools.call_tool),
-        on_subscriptions_listen=ListenHandler(clients.bus),
+        on_subscriptions_listen=_listening(clients),
     )
     server.middleware.append(clients.observe)
+    if states is not None:
+        server.middleware.append(states)
+    if tasks is not None:
+        server.extensions[EXTENSION] = {}
+        for name_of_method, task_params, handler in tasks.methods:
+            server.add_request_handler(name_of_method, task_params, handler)
     for method, params, request, answer in _passed_methods(upstream.capabilities):
         server.add_request_handler(method, params, _noting(clients, _passing(upstream, request, answer)))
     return server
@@ -149,6 +167,20 @@ def _noting(
         return await handler(ctx, params)
 
     return noted
+
+
+def _listening(
+    clients: ConnectedClients,
+) -> Callable[[Context, types.SubscriptionsListenRequestParams], Awaitable[types.SubscriptionsListenResult]]:
+    """Streams of changed lists; of tasks nothing is pushed, so the acknowledgement names none (SEP-2663)."""
+    handler = ListenHandler(clients.bus)
+
+    async def listen(ctx: Context, params: types.SubscriptionsListenRequestParams) -> types.SubscriptionsListenResult:
+        if "taskIds" in (params.notifications.model_extra or {}):
+            require_tasks(ctx)
+        return await handler(ctx, params)
+
+    return listen
 
 
 def _passing(

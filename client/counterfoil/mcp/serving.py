@@ -18,6 +18,7 @@ from mcp.server.stdio import stdio_server
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
 
+from counterfoil.mcp.caller_decision import state_boundary
 from counterfoil.mcp.gateway import GatedTools
 from counterfoil.mcp.passing import ConnectedClients, GatewayServer, gateway_server
 from counterfoil.mcp.settings import Settings
@@ -95,7 +96,10 @@ async def _begin_serving(
     tasks.start_soon(changes.follow, tools)
     tasks.start_soon(upstream.watch)
     name = upstream.info.name if upstream.info is not None else settings.server.name
-    return gateway_server(name, version("counterfoil-client"), tools, upstream, clients)
+    about = name, version("counterfoil-client")
+    if isinstance(tools, ShadowTools):
+        return gateway_server(*about, tools, upstream, clients)
+    return gateway_server(*about, tools, upstream, clients, tasks=tools.tasks, states=state_boundary(settings))
 
 
 async def serve(settings: Settings) -> None:

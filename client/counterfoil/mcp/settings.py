@@ -9,9 +9,11 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from counterfoil.gating.settings import BadSettings, ConsoleSettings, add_keys, read_document, read_part
 
+_THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
 MODES = ("enforce", "shadow")
 _ENVIRONMENT = {
     "url": ("console", "COUNTERFOIL_URL"),
@@ -57,6 +59,7 @@ class GatewaySettings:
     settle_s: how long an answered call waits for the console's verdict, so that the caller gets the true outcome at
     once.
     timeout_s: how long the server may take for one call; afterwards its outcome is unknown.
+    decide_at: the address of the console's requests; callers whose client opens pages are sent there to decide.
     relist_s: before an effect the tool is looked up again, unless the last look is younger.
     """
 
@@ -66,6 +69,7 @@ class GatewaySettings:
     timeout_s: int = 60
     relist_s: float = 10.0
     most_result_bytes: int = 1_000_000
+    decide_at: str = ""
     listen: str = ""
     token: str = field(default="", repr=False)
     report: str = ""
@@ -150,6 +154,9 @@ def _check(settings: Settings) -> None:
         raise BadSettings(f"gateway.mode is one of: {', '.join(MODES)}.")
     if min(gateway.hold_s, gateway.settle_s, gateway.relist_s) < 0 or gateway.timeout_s < 1:
         raise BadSettings("Times are not negative, and timeout_s is at least 1.")
+    page = urlsplit(gateway.decide_at)
+    if gateway.decide_at and not (page.hostname and (page.scheme == "https" or page.hostname in _THIS_MACHINE)):
+        raise BadSettings("gateway.decide_at is an address with https, or one of this machine.")
     host = gateway.listen.rpartition(":")[0]
     if gateway.listen and host not in ("127.0.0.1", "localhost", "[::1]") and not gateway.token:
         raise BadSettings("Listening beyond this machine needs a token: set COUNTERFOIL_MCP_TOKEN.")
