@@ -141,7 +141,8 @@ async def _http(server: GatewayServer, settings: Settings) -> None:
         streamable_http_path=PATH, host="127.0.0.1" if local else host, transport_security=security
     )
     app = _require_token(inner, settings.gateway.token) if settings.gateway.token else inner
-    config = uvicorn.Config(app, host=host.strip("[]"), port=int(port), log_level="warning", lifespan="on")
+    # h11 strips the whitespace around a header's value (RFC 9110 section 5.5); httptools leaves it at the end.
+    config = uvicorn.Config(app, host=host.strip("[]"), port=int(port), log_level="warning", lifespan="on", http="h11")
     await uvicorn.Server(config).serve()
 
 
