@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from console.local.processes import wait_until
 from ledger.db import tenancy
 from tests.browser.test_layout import FAULTS
 from tests.support.callers import put_in_force
@@ -43,6 +44,8 @@ def test_a_reviewer_lets_calls_through_for_a_while_and_an_operator_revokes_it_wi
     operator = people(width, reduced_motion="reduce").sign_in("operator")
     operator.go("approvals")
     operator.page.get_by_text("pass without a vote until").first.wait_for()
+    # The rows may still be drawn when the notice is there.
+    wait_until(lambda: operator.page.evaluate(FAULTS) == [], within_s=10)
     assert operator.page.evaluate(FAULTS) == []
     if shots:
         operator.page.screenshot(path=Path(shots) / f"list-{width}.png", full_page=True)
