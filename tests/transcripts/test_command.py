@@ -221,6 +221,17 @@ def test_the_audit_needs_no_installation_no_keys_and_no_server(tmp_path):
     assert "\r" not in ran.stderr
 
 
+def test_a_reader_that_has_seen_enough_gets_no_traceback(tmp_path):
+    file = recording(tmp_path, BAD)
+    command = [sys.executable, "-m", "counterfoil_transcripts", "audit", str(file)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as ran:
+        ran.stdout.close()
+        said = ran.stderr.read()
+    assert "Traceback" not in said
+    assert "BrokenPipe" not in said
+    assert ran.returncode == 141
+
+
 def test_the_progress_bar_is_drawn_only_on_terminals():
     from counterfoil_transcripts.commands.audit import Bar
 

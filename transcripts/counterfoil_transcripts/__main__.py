@@ -14,6 +14,8 @@ import django
 from django.conf import settings
 
 COMMANDS = ("audit", "suggest")
+CLOSED_PIPE = 141
+"""The exit code where the reader of the output went away, as a shell has it of a process that SIGPIPE ended."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -36,7 +38,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     from counterfoil_transcripts.commands import audit, suggest
 
     command = audit.Command() if words[0] == "audit" else suggest.Command()
-    command.run_from_argv(["counterfoil-transcripts", *words])
+    try:
+        command.run_from_argv(["counterfoil-transcripts", *words])
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read the output has seen enough, and what is still in the buffer must not be written at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return CLOSED_PIPE
     return 0
 
 
