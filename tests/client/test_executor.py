@@ -83,6 +83,8 @@ def test_a_wrong_clock_is_reported_once_until_it_is_right_again(console, executo
     claims = []
 
     def claim(seen):
+        if "start" in seen.body:
+            return Answer(200, {"orders": []})
         claims.append(seen)
         console.ahead_s = {1: -600.0, 2: 0.0, 3: -600.0, 7: 0.0}.get(len(claims), console.ahead_s)
         if len(claims) == 9:
@@ -98,6 +100,90 @@ def test_a_wrong_clock_is_reported_once_until_it_is_right_again(console, executo
     wrong = r"CLOCK: The console's clock is 600 s behind this host's\. Orders are judged by the console's clock: "
     assert re.match(wrong, said[0])
     assert said[1] == "CLOCK: this host's clock and the console's agree again."
+
+
+# What a claim has started
+
+
+def claimed(**changes):
+    """The answer to a claim that has started its order."""
+    order = {"action_id": "act-1", "tool": "refund", "version": "1.0.0", "grant": "head.body.sign"}
+    order |= {"grant_expires_at": "2999-01-01T00:00:00Z", "started": started().body | {"action_id": "act-1"}}
+    return Answer(200, {"orders": [order | changes]})
+
+
+def test_what_is_ready_is_claimed_and_started_by_one_request_and_run_once(console, executor_for):
+    runs: list[Work] = []
+
+    def refund(work):
+        runs.append(work)
+        executor.stop()
+        return _done(work)
+
+    console.plan("/executors", Answer(201))
+    console.plan("/executions/claim", SILENT, claimed())
+    executor = executor_for(refund)
+    executor.run()
+    asked = console.to("/executions/claim")
+    assert len(asked) == 2
+    assert len({each.headers["idempotency-key"] for each in asked}) == 1
+    assert len({each.headers["dpop"] for each in asked}) == 2
+    assert [read_claims(each.headers["dpop"])["htu"] for each in asked] == [
+        f"{console.url}/api/v1/executions/claim"
+    ] * 2
+    assert all(each.body["start"] == {"wrapper_version": "1", "timeout_s": 30} for each in asked)
+    assert all("wait_s" not in each.body for each in asked)
+    assert [work.payload for work in runs] == [PAYLOAD]
+    assert _reported(console)["status"] == "success"
+
+
+def test_nothing_runs_of_what_was_started_under_a_grant_that_does_not_hold(console, executor_for):
+    runs: list[Work] = []
+
+    def claim(seen):
+        executor.stop()
+        return claimed()
+
+    console.plan("/executors", Answer(201))
+    console.plan("/executions/claim", claim)
+    console.plan("/keys", Answer(200, {"keys": []}))
+    executor = executor_for(lambda work: _noting(runs, work), issuer="https://console.example")
+    executor.run()
+    assert runs == []
+    error = _reported(console)["error"]
+    assert (error["code"], error["phase"]) == ("GRANT_REFUSED", "before_send")
+
+
+def test_an_order_that_does_not_start_with_its_claim_keeps_no_other_from_running(console, executor_for):
+    """The console starts all that is claimed by one request, or nothing of it."""
+    other = {"action_id": "act-2", "tool": "refund", "version": "1.0.0", "grant": "head.body.sign"}
+    other |= {"grant_expires_at": "2999-01-01T00:00:00Z"}
+
+    def claim(seen):
+        return refusal(409, "APPROVAL_EXPIRED") if "start" in seen.body else Answer(200, {"orders": [other]})
+
+    def refund(work):
+        executor.stop()
+        return _done(work)
+
+    console.plan("/executors", Answer(201))
+    console.plan("/executions/claim", claim)
+    executor = executor_for(refund)
+    executor.run()
+    assert _reported(console)["status"] == "success"
+    assert [each.path for each in console.to("/executions")] == ["/api/v1/actions/act-2/executions"]
+
+
+def test_an_executor_with_a_hash_of_its_own_looks_at_a_grant_before_it_starts(console, executor_for):
+    def claim(seen):
+        executor.stop()
+        return Answer(200, {"orders": []})
+
+    console.plan("/executors", Answer(201))
+    console.plan("/executions/claim", claim)
+    executor = executor_for(_done, own_hash=lambda order: None)
+    executor.run()
+    assert ["start" in each.body for each in console.to("/executions/claim")] == [False]
 
 
 def test_the_result_is_reported_with_its_trace(console, executor_for):
@@ -331,8 +417,11 @@ def test_the_loop_registers_its_public_key_claims_and_stops(console, executor_fo
     registered = console.to("/executors")[-1].body
     assert registered["tools"] == ["refund"]
     assert set(registered["public_jwk"]) == {"crv", "kty", "x"}
-    claim = console.to("/claim")[0].body
-    assert claim == {"executor_id": "tester", "tools": ["refund"], "limit": 1, "wait_s": 1}
+    # The console started nothing with the first claim, so its grant was redeemed. A claim that waits starts nothing.
+    asked = {"executor_id": "tester", "tools": ["refund"], "limit": 1}
+    assert console.to("/claim")[0].body == asked | {"start": {"wrapper_version": "1", "timeout_s": 30}}
+    assert all(claim.body == asked | {"wait_s": 1} for claim in console.to("/claim") if "start" not in claim.body)
+    assert len(console.to("/executions")) == 1
 
 
 def test_a_proof_uses_the_time_of_a_console_whose_clock_differs(console, executor_for):
