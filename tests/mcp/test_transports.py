@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.client import HTTPConnection
 
 import anyio
 import httpx
@@ -90,6 +92,34 @@ def test_a_call_with_the_token_passes_over_http_on_both_sides(bench, desk, mode)
     assert word(result)["report"]["completed"] is True
     assert [call["tool"] for call in bench.calls] == ["keep_note"]
     assert desk.one.starts == 1
+
+
+def test_a_request_about_a_task_needs_no_session_and_no_header_that_says_otherwise(bench):
+    task_id = "0b8e2a3e-0000-4000-8000-000000000000"
+    told = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}},
+    }
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tasks/get", "params": {"taskId": task_id, "_meta": told}}
+    headers = {
+        "Authorization": f"Bearer {TOKEN}",
+        "Accept": "application/json, text/event-stream",
+        "Content-Type": "application/json",
+        "MCP-Protocol-Version": "2026-07-28",
+        "Mcp-Method": "tasks/get",
+    }
+    unknown, mismatch = (400, -32602), (400, -32020)
+    names = {task_id: unknown, f" {task_id}  ": unknown, None: unknown, "another": mismatch, "": mismatch}
+    found = {}
+    with _listening(bench) as url:
+        for name in names:
+            connection = HTTPConnection(url.split("/")[2], timeout=30)
+            connection.request("POST", "/mcp", json.dumps(body), headers | ({} if name is None else {"Mcp-Name": name}))
+            answer = connection.getresponse()
+            assert answer.getheader("Mcp-Session-Id") is None
+            found[name] = (answer.status, json.loads(answer.read())["error"]["code"])
+            connection.close()
+    assert found == names
 
 
 def test_the_command_names_a_missing_setting_in_one_line(bench):
