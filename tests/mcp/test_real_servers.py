@@ -6,6 +6,7 @@ filesystem-mcp writes files, mcp-server-git makes branches, mcp-server-time only
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,8 +14,10 @@ from pathlib import Path
 
 import anyio
 import pytest
+from mcp.client.extension import advertise
 
 from tests.mcp.conftest import GOAL, Bench, word
+from tests.mcp.held.calls import EXTENSION, ask, begin, ended
 from tests.mcp.house import House, edit, opened, settled
 
 BIN = Path(sys.executable).parent
@@ -60,6 +63,36 @@ def _calling(name, arguments):
         return await client.call_tool(name, arguments)
 
     return script
+
+
+@pytest.fixture(scope="module")
+def branches(house, tmp_path_factory) -> tuple[Bench, Path]:
+    """A gateway before git, where new branches wait for a person; and the folder of the branches."""
+    folder = tmp_path_factory.mktemp("branches")
+    repository = folder / "repository"
+    subprocess.run(["git", "init", "-q", "-b", "main", str(repository)], check=True)
+    told = ["-c", "user.name=A", "-c", "user.email=a@example.org", "commit", "-q", "--allow-empty", "-m", "First"]
+    subprocess.run(["git", "-C", str(repository), *told], check=True)
+    house.system("branches", repository / ".git" / "refs" / "heads")
+    bench = house.bench(folder / "gateway", "git", [str(BIN / "mcp-server-git"), "-r", str(repository)])
+    assert house.program(bench, "contracts") == 0
+    edit(
+        bench,
+        "git.git_create_branch",
+        side_effect_class="MEDIUM_RISK_WRITE",
+        approval_required=True,
+        target_resource="git/branch/{branch_name}",
+        verification={
+            "pattern": "filesystems",
+            "system": "branches",
+            "lookup": {"effects": {"branch": {"path": "sr.branch_name", "expect": "present"}}},
+            "predicates": ["sa.size == 41"],
+            "polling": {"first_after_s": 1, "backoff": 1.5, "max_interval_s": 4, "sla_s": 60},
+        },
+    )
+    assert house.program(bench, "register") == 0
+    assert house.program(bench, "check") == 0
+    return bench.told(gateway={"hold_s": 1.0}), repository
 
 
 def test_a_real_servers_write_is_confirmed_in_the_system_of_record(house, files):
@@ -125,31 +158,8 @@ def test_in_shadow_mode_the_effect_happens_and_is_not_recorded_as_gated(house, f
     assert calls[1]["code"] == "SCHEMA_DRIFT"
 
 
-def test_a_branch_waits_for_a_person_and_is_then_made_and_confirmed(house, tmp_path):
-    repository = tmp_path / "repository"
-    subprocess.run(["git", "init", "-q", "-b", "main", str(repository)], check=True)
-    told = ["-c", "user.name=A", "-c", "user.email=a@example.org", "commit", "-q", "--allow-empty", "-m", "First"]
-    subprocess.run(["git", "-C", str(repository), *told], check=True)
-    house.system("branches", repository / ".git" / "refs" / "heads")
-    bench = house.bench(tmp_path / "gateway", "git", [str(BIN / "mcp-server-git"), "-r", str(repository)])
-    assert house.program(bench, "contracts") == 0
-    edit(
-        bench,
-        "git.git_create_branch",
-        side_effect_class="MEDIUM_RISK_WRITE",
-        approval_required=True,
-        target_resource="git/branch/{branch_name}",
-        verification={
-            "pattern": "filesystems",
-            "system": "branches",
-            "lookup": {"effects": {"branch": {"path": "sr.branch_name", "expect": "present"}}},
-            "predicates": ["sa.size == 41"],
-            "polling": {"first_after_s": 1, "backoff": 1.5, "max_interval_s": 4, "sla_s": 60},
-        },
-    )
-    assert house.program(bench, "register") == 0
-    assert house.program(bench, "check") == 0
-    bench.told(gateway={"hold_s": 1.0})
+def test_a_branch_waits_for_a_person_and_is_then_made_and_confirmed(house, branches):
+    bench, repository = branches
     branch = {"repo_path": str(repository), "branch_name": "release"}
     heads = repository / ".git" / "refs" / "heads"
 
@@ -165,6 +175,44 @@ def test_a_branch_waits_for_a_person_and_is_then_made_and_confirmed(house, tmp_p
     assert (heads / "release").exists()
     assert word(told)["report"]["completed"] is True, word(told)
     assert not status.is_error
+
+
+def test_a_branch_as_a_task_is_withdrawn_made_and_confirmed_or_rejected(house, branches):
+    bench, repository = branches
+
+    async def held(client, name):
+        arguments = {"repo_path": str(repository), "branch_name": name}
+        created = await begin(client, "git_create_branch", arguments)
+        return created, await ask(client.session, "tasks/get", created["taskId"])
+
+    async def script(client):
+        told = {}
+        created, told["held"] = await held(client, "withdrawn")
+        await ask(client.session, "tasks/cancel", created["taskId"])
+        told["withdrawn"] = await ended(client, created["taskId"])
+        created, _ = await held(client, "approved")
+        await anyio.to_thread.run_sync(house.approve)
+        told["approved"] = await ended(client, created["taskId"])
+        created, _ = await held(client, "rejected")
+        await anyio.to_thread.run_sync(house.decide, "reject", "Not on a Friday.")
+        told["rejected"] = await ended(client, created["taskId"])
+        return told
+
+    told = bench.talk(script, extensions=[advertise(EXTENSION)])
+    assert told["held"]["status"] == "working"
+    assert told["held"]["createdAt"] <= told["held"]["lastUpdatedAt"]
+    assert re.fullmatch(
+        r"It waits for approval\. It is decided by \S+ or not executed\.", told["held"]["statusMessage"]
+    )
+    assert told["withdrawn"]["status"] == "cancelled"
+    assert told["rejected"]["status"] == "completed"
+    assert told["rejected"]["result"]["isError"] is True
+    assert told["rejected"]["result"]["content"][0]["text"].startswith("Decision: REJECTED")
+    assert told["approved"]["status"] == "completed"
+    assert told["approved"]["result"]["_meta"]["io.counterfoil/call"]["report"]["completed"] is True
+    heads = repository / ".git" / "refs" / "heads"
+    assert {each.name for each in heads.iterdir()} >= {"approved"}
+    assert not {"withdrawn", "rejected"} & {each.name for each in heads.iterdir()}
 
 
 def test_a_read_only_server_is_gated_too(house, tmp_path):

@@ -170,8 +170,9 @@ class GatedTools:
 
         A caller that did not open the page is not made to wait: others decide.
         """
-        if any(getattr(one, "action", None) != "accept" for one in responses.values()):
-            return answers.pending_result(action_id, {"required": True})
+        known = self._errands.of(action_id)
+        if known is not None and any(getattr(one, "action", None) != "accept" for one in responses.values()):
+            return known.answer or known.handle()
         return await self._status(ctx, {"action_id": action_id})
 
     async def _lines(self) -> types.CallToolResult:

