@@ -22,14 +22,14 @@ from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from types import TracebackType
 from typing import Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import httpx
 
 from reviews.checks.interface import CheckFailed, Consistency, SystemAccess
 from reviews.checks.limits import ConversationDeadline, deadline_after, socket_of
 from reviews.readback.rules.addresses import is_loopback
-from reviews.readback.rules.shapes import CONSISTENCY, TEXT, Schema, member, number_schema
+from reviews.readback.rules.shapes import CONSISTENCY, NAMES, TEXT, Schema, member, number_schema
 
 __all__ = [
     "Site",
@@ -55,6 +55,12 @@ SITE: Final[Mapping[str, Schema]] = {
     "consistency": CONSISTENCY,
 }  # fmt: skip
 """The settings of a system that is asked over HTTP."""
+HOSTS: Final = member(
+    NAMES,
+    "Its other hosts",
+    "One on each line: where pushes or uploads go, with the port, if any.",
+)
+"""The setting that lists the hosts to which requests go that this system may settle (`refuse_other_host`)."""
 _SECRET = frozenset({"authorization", "x-vault-token"})
 _CONNECTED = frozenset({"connection.connect_tcp.complete", "connection.start_tls.complete"})
 
@@ -200,6 +206,45 @@ class Site:
             if len(content) > MAX_BYTES:
                 raise CheckFailed(f"The answer is longer than {MAX_BYTES} bytes.", retryable=False)
         return bytes(content)
+
+
+def refuse_other_host(system: SystemAccess, site: Site, sent_to: Any, what: str) -> None:
+    """Refuse to settle by this system what the request sent to another host; `sent_to` is the request's address.
+
+    Without an address nothing can be compared. `host:path` and `ssh://` name a host; for `http` and `https` a port that
+    is none of theirs counts too.
+    """
+    if sent_to is None:
+        return
+    here = _host_and_port(site.address.host, site.address.port)
+    asked = _named_host(str(sent_to), of=here)
+    if asked not in {here, *(str(each).casefold() for each in system.settings.get("hosts", ()))}:
+        named = asked or "an address without a host"
+        raise CheckFailed(
+            f"This system reads {here}; the request went to {named}. If that is the same {what}, an administrator names"
+            " it in the system's setting `hosts`.",
+            retryable=False,
+        )
+
+
+def _named_host(address: str, *, of: str) -> str:
+    """The host that an address names, with its port if that matters; empty if it names none."""
+    scheme, _, rest = address.partition("://")
+    if not rest and address.startswith((".", "/")):
+        return ""
+    try:
+        parts = urlsplit(address if rest else f"ssh://{address.partition(':')[0]}")
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        return ""
+    if scheme.casefold() in ("http", "https"):
+        return _host_and_port(host, port)
+    # Another protocol has another port at the same host.
+    return of if host and host == of.rpartition(":")[0] else host
+
+
+def _host_and_port(host: str, port: int | None) -> str:
+    return host.casefold() if port in (None, 80, 443) else f"{host.casefold()}:{port}"
 
 
 def open_site(system: SystemAccess, address: object, *, until: float, headers: Mapping[str, str] | None = None) -> Site:

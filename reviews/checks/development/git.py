@@ -3,14 +3,15 @@
     effects.<name>   repository, ref (expressions), and either commit (expression: what the ref should name) or
                      expect "absent"
 
-The system's settings: url (what the paths of repositories stand below), repositories (those that may be read); the
-credential: user and password of an account that may only fetch.
+The system's settings: url (what the paths of repositories stand below), repositories (those that may be read), hosts
+(others of the same repositories); the credential: user and password of an account that may only fetch.
 
 1. The server's own list of refs is read (`info/refs`), without a cache and without a clone. It is whole or no answer:
    it begins with its service, each line says how long it is, and a flush ends it.
 2. A push is there when the ref names the commit. If it names another one than before the execution, somebody else was
    faster: `stale_state`. A commit on top of ours cannot be told from one instead of it.
 3. A deletion is there when the ref is not in the list. Only branches and tags are looked for: a server may hide others.
+4. A push to another host (the argument `remote`) is not settled here, although a repository of that path may be.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class GitCheck(lookups.LookupCheck):
     """The check of pattern `git`."""
 
     pattern = "git"
-    settings = {**fetching.SITE, "repositories": shapes.readable("Repositories")}
+    settings = {**fetching.SITE, "repositories": shapes.readable("Repositories"), "hosts": fetching.HOSTS}
     fields = _FIELDS
     part = shapes.thing_schema(("repository", "ref"), ("commit",))
     needs = {
@@ -59,6 +60,7 @@ class GitCheck(lookups.LookupCheck):
         address = system.credential.get("url") or system.settings.get("url")
         answers: dict[str, fetching.SiteResponse] = {}
         with fetching.open_site(system, address, until=fetching.deadline_after(timeout_s)) as site:
+            fetching.refuse_other_host(system, site, bindings.get("sr", {}).get("remote"), "repositories")
             for repository in dict.fromkeys(part["repository"] for part in parts.values()):
                 answers[repository] = _fetch_refs(site, repository)
         refs = {repository: read_refs(answer.content) for repository, answer in answers.items()}

@@ -4,13 +4,15 @@
                      expect "absent"
 
 The system's settings: url (what the pages of projects stand below, like https://pypi.org/simple), projects (those that
-may be read); the credential: user and password, where the index wants them for reading.
+may be read), hosts (that of uploads, like upload.pypi.org, where it is another); the credential: user and password,
+where the index wants them for reading.
 
 1. The index's own page of the project is read, as JSON or as HTML, whichever it answers in, without a cache. It is
    whole or no answer. A project that the index does not know has no files.
 2. A file is there when the page lists it. Which content it has is told by the digest that stands beside it; a page that
    gives none cannot tell, and the reading fails and is told as such.
 3. A yanked file is listed all the same: `yanked` says so.
+4. An upload to another host (the argument `index` or `host`) is not settled here: the same file may be in both.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ class PackageCheck(lookups.LookupCheck):
     """The check of pattern `packages`."""
 
     pattern = "packages"
-    settings = {**fetching.SITE, "projects": shapes.readable("Projects")}
+    settings = {**fetching.SITE, "projects": shapes.readable("Projects"), "hosts": fetching.HOSTS}
     fields = _FIELDS
     part = shapes.thing_schema(("project", "filename"), ("sha256",))
     needs = {
@@ -67,6 +69,8 @@ class PackageCheck(lookups.LookupCheck):
         answers: dict[str, fetching.SiteResponse] = {}
         headers = {"Accept": _ACCEPT}
         with fetching.open_site(system, address, until=fetching.deadline_after(timeout_s), headers=headers) as site:
+            asked = bindings.get("sr", {})
+            fetching.refuse_other_host(system, site, asked.get("index", asked.get("host")), "index")
             for project in dict.fromkeys(part["project"] for part in parts.values()):
                 answers[project] = site.get(f"/{fetching.path_segment(normalize_project(project))}/")
         listed = {project: _parse_listing(project, answer) for project, answer in answers.items()}

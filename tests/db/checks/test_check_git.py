@@ -126,3 +126,33 @@ def test_an_incomplete_list_of_refs_gives_no_answer():
 def test_an_invalid_lookup_is_reported_at_registration(part, fault):
     faults = CHECK.validate({"lookup": {"effects": {"ref": part}}})
     assert any(fault in each for each in faults), faults
+
+
+@pytest.mark.parametrize(
+    ("remote", "is_read"),
+    [
+        ("{url}/team/app.git", True),
+        ("ssh://git@127.0.0.1:2222/team/app.git", True),
+        ("git@127.0.0.1:team/app.git", True),
+        ("https://mirror.example.org/team/app.git", False),
+        ("http://127.0.0.1:1/team/app.git", False),
+        ("git@mirror.example.org:team/app.git", False),
+        ("/srv/git/team/app.git", False),
+        ("http://[broken/team/app.git", False),
+    ],
+)
+def test_a_push_to_another_host_is_not_settled_by_a_repository_of_the_same_path(server, remote, is_read):
+    gone = {"repository": "sr.repository", "ref": "sr.ref", "expect": "absent"}
+    asked = {"remote": remote.format(url=server.url), "ref": "refs/heads/never-there"}
+    if is_read:
+        assert look(server, gone, **asked).effects[0].present
+        return
+    with pytest.raises(CheckFailed, match=r"This system reads 127\.0\.0\.1:") as refused:
+        look(server, gone, **asked)
+    assert not refused.value.retryable
+
+
+def test_a_host_that_an_administrator_names_holds_the_same_repositories(server):
+    gone = {"repository": "sr.repository", "ref": "sr.ref", "expect": "absent"}
+    asked = {"remote": "git@push.example.org:team/app.git", "ref": "refs/heads/never-there"}
+    assert look(server, gone, settings={"hosts": ["push.example.org"]}, **asked).effects[0].present

@@ -128,3 +128,16 @@ def test_an_incomplete_or_foreign_index_page_gives_no_answer(answer):
 def test_an_incomplete_or_overfull_lookup_is_reported(part, says):
     faults = CHECK.validate({"lookup": {"effects": {"file": part}}})
     assert any(says in fault or says.replace("a sha256", "the sha256") in fault for fault in faults), faults
+
+
+@pytest.mark.parametrize("argument", ["index", "host"])
+def test_an_upload_to_another_index_is_not_settled_by_the_same_file_here(server, tmp_path, argument):
+    file = make_sdist(tmp_path, f"elsewhere-{argument}", "1.0")
+    assert server.publish(file).returncode == 0
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    asked = {"project": f"elsewhere-{argument}", "filename": file.name, "sha256": digest}
+    assert look(server, **asked, **{argument: server.simple}).present
+    with pytest.raises(CheckFailed, match=r"the request went to upload\.example\.org"):
+        look(server, **asked, **{argument: "https://upload.example.org/legacy/"})
+    named = {"hosts": ["upload.example.org"]}
+    assert look(server, settings=named, **asked, **{argument: "https://upload.example.org/legacy/"}).present
