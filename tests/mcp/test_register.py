@@ -57,7 +57,8 @@ def test_each_contract_is_registered_separately_and_the_agent_gets_those_that_su
         (folder / f"{name}.json").write_text(json.dumps({"name": f"notes.{name}", "version": "1.0.0"}))
     (folder / "e.json").write_text("{no json")
     (folder / "f.json").write_text("[]")
-    known = Answer(409, {"code": "ALREADY_REGISTERED", "detail": "This version is registered already."})
+    other = "This version is already registered with a different document."
+    known = Answer(409, {"code": "VERSION_IMMUTABLE", "detail": other})
     sent = []
     desk.server.plan("", _registry({"notes.b": REFUSED, "notes.c": Answer(201, WEAKER), "notes.d": known}, sent))
     assert _run(bench, monkeypatch, "register") == 1
@@ -67,9 +68,9 @@ def test_each_contract_is_registered_separately_and_the_agent_gets_those_that_su
     assert "  /arguments_schema: Not a draft 2020-12 schema\n" in said
     assert "notes.c 1.0.0: NOT IN FORCE: it waits for a second person, who confirms it at the console\n" in said
     assert "  weaker: It asks no person any more.\n" in said
-    assert "notes.d 1.0.0: This version is registered already.\n" in said
+    assert f"notes.d 1.0.0: not registered: {other}\n" in said
     assert said.count("not registered: it is no contract") == 2
-    assert sent[-1]["tools"] == ["notes.a", "notes.c", "notes.d"]
+    assert sent[-1]["tools"] == ["notes.a", "notes.c"]
 
 
 def test_each_tool_is_drafted_separately(bench, server, monkeypatch, capsys):

@@ -187,9 +187,10 @@ def _register(_: argparse.Namespace, settings: HttpSettings) -> int:
 def _register_one(connection: Connection, path: str, body: Mapping[str, object], name: str) -> bool:
     try:
         answer = connection.write(path, body, give_up_after_s=_GIVE_UP_AFTER_S)
-    except NotNow as known:
-        _say(f"{name}: {known.detail or known.code}")
-        return True
+    except NotNow as refusal:
+        # The same document again is accepted: this is another one under a version that is known.
+        _say(f"{name}: not registered: {refusal.detail or refusal.code}")
+        return False
     except BodyRefused as refusal:
         found = "".join(f"\n  {each.get('path', '')}: {each.get('detail', '')}" for each in refusal.errors)
         _say(f"{name}: not registered: {refusal}{found}")

@@ -222,7 +222,7 @@ class RulesReader:
         try:
             encode_canonical(arguments)
         except NotCanonical as fault:
-            return _answer(422, f"refused: {fault}")
+            return _answer(422, f"refused: {fault}", graphql=bool(rule.mutation))
         # Parts of a form are put between random marks, so that the body differs each time it is sent.
         same = given if rule.body == "multipart" else body.sha256
         key = digest({"host": self._host.url, **place, "rule": rule.name, "body": same})

@@ -180,9 +180,10 @@ def _post(connection: Connection, path: str, body: dict[str, Any], name: str) ->
     """Register one document and print the result."""
     try:
         answer = connection.write(path, body, give_up_after_s=_GIVE_UP_AFTER_S)
-    except NotNow as known:
-        _say(f"{name}: {known.detail or known.code}")
-        return True
+    except NotNow as refusal:
+        # The same document again is accepted: this is another one under a version that is known.
+        _say(f"{name}: not registered: {refusal.detail or refusal.code}")
+        return False
     except (BodyRefused, ValueError, TypeError) as refusal:
         errors = refusal.errors if isinstance(refusal, BodyRefused) else []
         found = "".join(f"\n  {one.get('path', '')}: {one.get('detail', '')}" for one in errors)

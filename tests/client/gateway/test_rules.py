@@ -12,6 +12,7 @@ from functools import cache
 import httpx
 import pytest
 
+from console.local.keys import write_private
 from counterfoil.gateway.reader import Head, Intent, Keeps, KeptBody, Passes, WordedAnswer
 from counterfoil.gateway.rules import RulesReader, load_rules
 from counterfoil.gateway.settings import HostSettings
@@ -175,6 +176,22 @@ def test_an_upload_by_twine_waits_is_published_once_and_read_back(gateway, index
     assert (one.arguments["project"], one.arguments["filename"]) == ("lantern", "lantern-1.0.tar.gz")
     assert (one.state, read_outcome(house, one)) == ("reported", DONE)
     assert [each.name for each in index.files.rglob("*.tar.gz")] == ["lantern-1.0.tar.gz"]
+
+
+def test_a_rule_that_changed_without_a_new_version_is_not_said_to_be_registered(house, host, tmp_path):
+    file = tmp_path / "rules.toml"
+    file.write_text(REFUND)
+    write_private(tmp_path / "shop.credential", CREDENTIAL + "\n")
+    shop = {"reader": "rules", "url": "https://shop.example.org", "rules": str(file)}
+    shop["credential_file"] = str(tmp_path / "shop.credential")
+    with new_gateway(house, host, tmp_path, "coder-register", {"hosts.shop": shop}) as made:
+        assert made.program("register").returncode == 0
+        file.write_text(REFUND.replace("Refund a charge.", "Refund a charge of a customer."))
+        again = made.program("register")
+        assert again.returncode == 1
+        assert b"contract shop.refund: not registered: This version is already registered with a different" in (
+            again.stdout + again.stderr
+        )
 
 
 # The rules by themselves
