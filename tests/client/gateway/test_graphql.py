@@ -100,6 +100,12 @@ def test_a_mutation_by_get_in_a_fragment_or_in_a_batch_does_not_reach_the_host(g
     assert forge.merged == before
 
 
+def test_a_value_that_cannot_be_shown_exactly_is_refused_in_graphqls_own_shape(gateway):
+    told = ask(gateway, merge(10**40))
+    assert told.status_code == 422
+    assert told.json()["errors"][0]["message"].startswith("Counterfoil: refused: ")
+
+
 # Documents by themselves
 
 
@@ -169,23 +175,23 @@ def test_a_mutation_without_a_rule_a_secret_and_a_blind_answer_are_refused_in_gr
     head = Head("POST", "graphql", "", {"content-type": "application/json"})
     assert isinstance(made.admit(head), Keeps)
 
-    def told(query):
+    def refuse(query):
         answer = made.read(head, kept(tmp_path, {"query": query}))
         assert isinstance(answer, WordedAnswer)
         return answer.status, json.loads(answer.body)["errors"][0]["message"]
 
-    assert told("mutation { projectDelete(id: 1) { errors } }") == (
+    assert refuse("mutation { projectDelete(id: 1) { errors } }") == (
         403,
         "Counterfoil: the mutation projectDelete is refused because no rule names it",
     )
-    assert told('{ project(fullPath: "a") { ciVariables { nodes { value } } } }') == (
+    assert refuse('{ project(fullPath: "a") { ciVariables { nodes { value } } } }') == (
         422,
         "Counterfoil: refused: the field ciVariables is refused by the rule gitlab.graphql",
     )
     blind = 'mutation { createBranch(input: {projectPath: "a", name: "b", ref: "c"}) { branch { name } } }'
-    assert "select errors of createBranch" in told(blind)[1]
+    assert "select errors of createBranch" in refuse(blind)[1]
     aliased = blind.replace("{ branch {", "{ errors: branch {")
-    assert "select errors of createBranch" in told(aliased)[1]
+    assert "select errors of createBranch" in refuse(aliased)[1]
     assert isinstance(made.read(head, kept(tmp_path, {"query": "{ a }"})), Passes)
 
 
