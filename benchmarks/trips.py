@@ -66,9 +66,9 @@ class Desk:
         self.redeemed(self.first())
 
     def trip_at_once(self) -> None:
-        """The same with claim and start in one transaction."""
+        """One request, claimed and started in one transaction."""
         self.agreed(HASTY)
-        self.begun(HASTY)
+        self.claim_and_start(HASTY)
 
     def first(self) -> Any:
         """Return the grant for the request that was just agreed, which has no other condition."""
@@ -128,9 +128,9 @@ class Desk:
 
     def voted(self, action_id: UUID, approval_id: UUID) -> None:
         """Look at the page and vote."""
-        self.cast(approval_id, self.shown(approval_id))
+        self.cast(approval_id, self.read_page(approval_id))
 
-    def shown(self, approval_id: UUID) -> Any:
+    def read_page(self, approval_id: UUID) -> Any:
         """Return what the page of an approval displays."""
         from approvals.requests.queries import approvals
         from approvals.voting.rules import binding
@@ -179,8 +179,8 @@ class Desk:
                 at=timezone.now(),
             )
 
-    def begun(self, tool: str) -> None:
-        """The request that was just agreed is claimed and started in one transaction."""
+    def claim_and_start(self, tool: str) -> None:
+        """Claim and start the request that was just agreed, in one transaction."""
         from approvals.execution.operations import executions
         from ledger.db import tenancy
         from ledger.record import operations as ledger

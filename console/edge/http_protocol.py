@@ -23,9 +23,9 @@ from django.middleware.gzip import GZipMiddleware
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 UNREAD_BYTES = 1_048_576
-"""How much of an answer may wait here for its reader; only a larger one can make a thread wait."""
+"""Bytes of an answer that may wait here for its reader; only a larger one can make a thread wait."""
 UNFINISHED_BYTES = 65_536
-"""How much may come without a complete head or a byte of a body."""
+"""Bytes that may come without a complete head or a byte of a body."""
 _TOO_SLOW = b"The head of the request did not arrive in time; nothing was done.\n"
 
 

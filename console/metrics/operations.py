@@ -98,9 +98,7 @@ _Cell = tuple[datetime, str, str, str, str]
 
 
 class _Changes:
-    """What is to be added to the roll-ups: counts by cell, and (number, sum) of delays by kind, cell and rounded
-    length.
-    """
+    """Additions to the roll-ups: counts by cell, and (number, sum) of delays by kind, cell and rounded length."""
 
     def __init__(self) -> None:
         self.counts: defaultdict[_Cell, Counter[str]] = defaultdict(Counter)

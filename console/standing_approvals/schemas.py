@@ -50,7 +50,7 @@ class StandingAnswerBody(StandingWordBody):
 
 
 class TimeBoxBody(Body):
-    """How long and how many, why, and a fresh proof of who it is, as for a vote."""
+    """The limits of a pass, its reason, and a fresh proof of the person, as for a vote."""
 
     minutes: Annotated[int, Field(ge=1, le=60, description="How long such calls pass."), Ask(label="Minutes")]
     count: Annotated[
@@ -92,7 +92,7 @@ class StandingOffer(Answer):
 
 
 class StandingApproval(Answer):
-    """What two persons agreed to, or are asked to agree to; or a time-boxed pass that one person gave."""
+    """Terms that two persons agreed to, or are asked to agree to; or a time-boxed pass that one person gave."""
 
     standing_approval_id: UUID = Field(validation_alias="id")
     is_time_boxed: bool = Field(description="True for a time-boxed pass: one person gave it, for an hour at most.")

@@ -44,7 +44,7 @@ class Hand:
     words: list[str] = field(default_factory=list)
     """The words on what was pressed and filled in, in this order."""
     read: str = ""
-    """What Home said before, and the last page after."""
+    """The text of Home before, and of the last page after."""
 
     def click(self, selector: str) -> None:
         self.clicks += 1

@@ -47,7 +47,7 @@ from counterfoil.gating.settings import BadSettings
 log = logging.getLogger("counterfoil.gateway")
 
 KEPT_S: Final = 86_400.0
-"""How long what has ended is kept, in seconds."""
+"""Time for which an ended request is kept, in seconds."""
 _CLEAR: Final = (
     *("id", "key", "state", "agent", "host", "sha256", "size", "tool", "at", "changed_at"),
     *("acknowledges", "action_id", "attempt", "failed"),
@@ -114,7 +114,7 @@ class HeldRequest:
     failed: tuple[str, ...] = ()
     """Actions that ended badly, which the next same request acknowledges."""
     unreadable: bool = False
-    """What was sealed of it cannot be opened, so that its state is not known either."""
+    """True if its sealed part cannot be opened, so that its state is not known either."""
 
 
 class HeldRequests:

@@ -43,7 +43,7 @@ _KEY_BYTES: Final = 32
 
 
 class SealBroken(OSError):
-    """What is on disk is not what was sealed there."""
+    """The bytes on disk are not those that were sealed there."""
 
 
 class KeyLost(OSError):

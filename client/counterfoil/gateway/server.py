@@ -71,8 +71,8 @@ class Front:
         self._arriving = 0
         self.carrier = Carrier(settings, held, readers, self._hosts)
 
-    def behind(self, server: Callable[[], asyncio.Protocol]) -> Connections:
-        """The limits of the connections to a server that answers with this front."""
+    def limit_connections(self, server: Callable[[], asyncio.Protocol]) -> Connections:
+        """Put the limits of connections before a server that answers with this front."""
         front = self._settings.front
         made = Connections(
             server, most=front.most_connections, most_per_address=front.most_per_address, head_s=front.head_s
@@ -425,7 +425,7 @@ async def serve(settings: HttpSettings, *, ready: asyncio.Event | None = None) -
         tls = make_tls(front)
         assert runner.server is not None
         listener = await asyncio.get_running_loop().create_server(
-            gate.behind(runner.server),
+            gate.limit_connections(runner.server),
             host.strip("[]"),
             int(port),
             ssl=tls,

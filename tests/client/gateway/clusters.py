@@ -111,11 +111,11 @@ class Cluster:
 
     def is_confirmed(self, name: str) -> bool:
         """True once the newest change of an object has been read back as it was approved."""
-        one = self.held(name)
+        one = self.newest_request(name)
         assert one.state == "reported"
         return wait_until(lambda: self.house.state(one.action_id) == "RECONCILED_SUCCESS", within_s=LONG_S * 2)
 
-    def held(self, name: str) -> Any:
+    def newest_request(self, name: str) -> Any:
         """The newest held request for an object."""
         found = [each for each in self.gateway.held if each.arguments["object"] == name]
         return max(found, key=lambda each: each.at)
@@ -156,7 +156,7 @@ def gated(house: House, api: Api, folder: Path) -> Iterator[Cluster]:
 
 
 class Journeys:
-    """What holds at every API server."""
+    """Behaviour that every API server shows."""
 
     def test_kubectl_reads_at_once_and_an_apply_waits_is_sent_once_and_read_back(self, shop):
         shop.api.post(WEBS, deployment("front"))
@@ -169,7 +169,7 @@ class Journeys:
         place = f"{shop.house.stack.url}/t/attic/approvals/"
         assert f"Counterfoil: waits for approval, send it again later: {place}" in waits.stderr
         assert shop.api.find(f"{MAPS}/prices") is None
-        one = shop.held("prices")
+        one = shop.newest_request("prices")
         assert (one.tool, one.arguments["kind"], one.arguments["uid"]) == ("kubernetes.create", "ConfigMap", "none")
         assert '/data: nothing -> {"tea": "3"}' in one.arguments["difference"]
         shop.house.approve()
@@ -182,7 +182,7 @@ class Journeys:
         path = f"{MAPS}/wages"
         waits = shop.ask("PATCH", path, {"data": {"tea": "4"}}, media=MERGE, agent="hasty")
         assert (waits.status_code, waits.json()["kind"], waits.json()["reason"]) == (409, "Status", "Forbidden")
-        assert shop.held("wages").arguments["difference"] == '/data/tea: "3" -> "4"'
+        assert shop.newest_request("wages").arguments["difference"] == '/data/tea: "3" -> "4"'
         shop.house.decide("reject", "Not this price.")
         told = shop.ask("PATCH", path, {"data": {"tea": "4"}}, media=MERGE, agent="hasty")
         assert (told.status_code, told.json()["reason"], told.json()["code"]) == (403, "Forbidden", 403)
@@ -198,7 +198,7 @@ class Journeys:
         waits = shop.kubectl("delete", "configmap", "gone", "--wait=false")
         assert waits.returncode == 1
         assert "waits for approval" in waits.stderr
-        one = shop.held("gone")
+        one = shop.newest_request("gone")
         assert (one.tool, one.arguments["uid"]) == ("kubernetes.delete", uid)
         assert one.arguments["difference"] == "the ConfigMap gone is removed"
         shop.house.approve()
@@ -211,7 +211,7 @@ class Journeys:
         shop.api.post(WEBS, deployment("shopfront"))
         scale = ["scale", "deployment/shopfront", "--replicas=5"]
         assert "waits for approval" in shop.kubectl(*scale).stderr
-        one = shop.held("shopfront")
+        one = shop.newest_request("shopfront")
         assert (one.arguments["resource"], one.arguments["kind"]) == ("deployments.apps/scale", "Deployment")
         assert one.arguments["difference"] == "/spec/replicas: 2 -> 5"
         shop.house.approve()

@@ -72,11 +72,11 @@ class TestRealServer(Journeys):
             shop.api.post(WEBS, deployment(name))
             told = shop.ask("PATCH", f"{WEBS}/{name}", document, media=media, agent="patcher")
             assert told.status_code == 409, told.text
-            assert says in shop.held(name).arguments["difference"]
+            assert says in shop.newest_request(name).arguments["difference"]
         applied = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "made"}, "data": {"tea": "3"}}
         told = shop.ask("PATCH", f"{MAPS}/made?fieldManager=agent&force=true", applied, media=APPLY, agent="patcher")
         assert told.status_code == 409, told.text
-        one = shop.held("made").arguments
+        one = shop.newest_request("made").arguments
         assert (one["verb"], one["options"], one["uid"]) == ("apply", ["fieldManager=agent", "force=true"], "none")
         for _ in range(4):
             _reject_one(shop.house)
@@ -106,7 +106,7 @@ class TestRealServer(Journeys):
         }
         told = shop.ask("POST", f"{PODS}/evicted/eviction", body, agent="evictor")
         assert told.status_code == 409, told.text
-        one = shop.held("evicted")
+        one = shop.newest_request("evicted")
         assert (one.tool, one.arguments["resource"]) == ("kubernetes.delete", "pods/eviction")
         shop.house.approve()
         assert shop.ask("POST", f"{PODS}/evicted/eviction", body, agent="evictor").status_code == 201

@@ -217,7 +217,7 @@ def test_no_step_of_a_round_trip_in_process_sends_more_statements_than_recorded(
     for _ in range(2):
         line.sent()
         action_id, approval_id = noted("asked", desk.asked(trips.HASTY))
-        shown = desk.shown(approval_id)
+        shown = desk.read_page(approval_id)
         line.sent()
         noted("voted", desk.cast(approval_id, shown))
         seal_up()
@@ -228,6 +228,6 @@ def test_no_step_of_a_round_trip_in_process_sends_more_statements_than_recorded(
         desk.voted(*desk.asked(trips.HASTY))
         seal_up()
         line.sent()
-        noted("claimed and started", desk.begun(trips.HASTY))
+        noted("claimed and started", desk.claim_and_start(trips.HASTY))
     grown = grown_steps(counts, texts, MOST_IN_PROCESS)
     assert not grown, grown
