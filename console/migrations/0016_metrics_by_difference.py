@@ -1,4 +1,7 @@
-"""Keep what the incremental metrics need: whether a call's tool failed, and what was counted of the last minute."""
+"""Keep what the incremental metrics need: whether a call's tool failed, and what was counted of the last minute.
+
+What was counted before says neither, so it goes: the next ticks count everything from the record.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,9 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
+        migrations.RunSQL(
+            "TRUNCATE console_metricaction, console_metricrollup, console_metricdelay, console_metriccursor"
+        ),
         migrations.AddField(
             model_name="metricaction",
             name="call_failed",

@@ -279,3 +279,20 @@ def test_queues_and_directory_keep_their_rows_where_the_tenant_enters_their_keys
         statement = "INSERT INTO ledger_pending (tenant_id, subject_id, seq) SELECT %s, %s, 1 RETURNING position"
         [drawn] = superuser.execute(statement, [tenants[0], uuid4()]).fetchone()
         assert drawn > max(json.loads(row)["position"] for _, row in before["ledger_pending"])
+
+
+def test_metrics_that_were_counted_by_the_hour_are_counted_anew_from_the_record(committed_db, run, cluster):
+    name = f"{committed_db.name}_metrics"
+    last = {"ledger": "0019_wrong_clocks", "approvals": "0011_release_locks"}
+    last |= {"reviews": "0007_readings_of_each_system", "console": "0015_prices_and_budgets"}
+    counted = ("console_metricaction", "console_metricrollup", "console_metricdelay", "console_metriccursor")
+    with (
+        migrated_to(run, cluster, name, **last),
+        psycopg.connect(cluster.url(servers.SUPERUSER, name), autocommit=True) as superuser,
+    ):
+        superuser.execute("SET session_replication_role = replica")
+        for table in counted:
+            superuser.execute(a_row(superuser, table, uuid4()))
+        call_command("prepare_database", verbosity=0)
+        left = rows(cluster.url(servers.SUPERUSER, name))
+        assert [len(left.get(table, ())) for table in counted] == [0, 0, 0, 0]
