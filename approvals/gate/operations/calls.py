@@ -152,7 +152,9 @@ def isolate_after_fault(run: Callable[[bool], T]) -> T:
         return run(False)
     except OperationalError:
         raise
-    except (CallFault, DatabaseError):
+    except (CallFault, DatabaseError) as fault:
+        # Its name alone: a database's message may quote a payload.
+        log.warning("a request is made again, each call by itself, after %s", type(fault.__cause__ or fault).__name__)
         return run(True)
 
 

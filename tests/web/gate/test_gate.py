@@ -525,7 +525,7 @@ def test_a_renamed_tool_is_a_phantom_with_its_new_name_as_suggestion(shop: Works
 
 
 @pytest.mark.req("R-MC-13", "R-TG-09")
-def test_an_error_inside_the_gate_refuses_without_details(shop: Workshop):
+def test_an_error_inside_the_gate_refuses_without_details(shop: Workshop, caplog: pytest.LogCaptureFixture):
     session = shop.session()
     asked = call(session, intended_outcome={"expected_predicates": ["sa.exists"]})
     with patch("console.actions.predicates.agent_predicate_fault", side_effect=RuntimeError(SECRET)):
@@ -533,6 +533,7 @@ def test_an_error_inside_the_gate_refuses_without_details(shop: Workshop):
     results = answer.json()["results"]
     assert [code(each) for each in results] == ["GATE_FAULT", None]
     assert SECRET not in answer.content.decode()
+    assert "a request is made again, each call by itself, after RuntimeError" in caplog.messages
     [fault, _] = gate_log(shop, session)
     assert (fault.accepted, fault.code, fault.layer) == (False, "GATE_FAULT", "")
     assert SECRET not in f"{fault.reason} {fault.result}"
