@@ -282,17 +282,9 @@ class Executor:
             "start": {"wrapper_version": self._wrapper_version, "timeout_s": self._timeout_s},
         }
         asked_at = time.monotonic()
-        # Sending it again gets the same start.
         try:
-            answer = self._connection.write(
-                path,
-                body,
-                give_up_after_s=20.0,
-                headers=lambda: {**self._possession(path, key), **self._seen.header},
-                stop=self._stop,
-            )
+            answer = self._send_start(path, key, body)
         except Problem as refusal:
-            self._check_seen(refusal)
             # One order that does not start would keep all others from being claimed.
             log.info("nothing was started with a claim: %s", refusal)
             return None
@@ -443,19 +435,7 @@ class Executor:
         if own_hash:
             body["payload_hash"] = own_hash
         asked_at = time.monotonic()
-        # Sending a start again is safe: it is the same write, and nothing has run as long as no
-        # answer came.
-        try:
-            answer = self._connection.write(
-                path,
-                body,
-                give_up_after_s=20.0,
-                headers=lambda: {**self._possession(path, order.grant), **self._seen.header},
-                stop=self._stop,
-            )
-        except Problem as refusal:
-            self._check_seen(refusal)
-            raise
+        answer = self._send_start(path, order.grant, body)
         work = self._work(order, answer, asked_at)
         try:
             self._check_seen(order)
@@ -463,6 +443,22 @@ class Executor:
             self._report(work, Result("failed", error=Failure(behind.code, str(behind), "before_send")))
             raise
         return work
+
+    def _send_start(self, path: str, token: str, body: Mapping[str, Any]) -> Any:
+        """Send a start until it is answered. Sending it again is safe: it is the same write, and nothing has run as
+        long as no answer came.
+        """
+        try:
+            return self._connection.write(
+                path,
+                body,
+                give_up_after_s=20.0,
+                headers=lambda: {**self._possession(path, token), **self._seen.header},
+                stop=self._stop,
+            )
+        except Problem as refusal:
+            self._check_seen(refusal)
+            raise
 
     def _check_seen(self, about: Order | Problem) -> None:
         """Refuse a console that is behind what was seen of it, unless a person let this order start.

@@ -6,7 +6,7 @@ record with both persons. The database refuses a row in force without two differ
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -58,31 +58,63 @@ def propose(
         raise NotOffered
     ballot = _ballot(offer.newest, offer.demand, evidence_class, by, at=at)
     standing.check_budget(budget, offer.shape, offer.policy, at=at)
-    scope = offer.shape.scope
-    row = StandingApproval(
-        tenant_id=tenant_id,
-        id=ledger.new_id(at),
+    row = draft_standing(
+        tenant_id,
+        offer.shape,
+        budget,
         state=StandingState.PROPOSED,
-        agent=scope.agent,
-        tool=scope.tool,
-        target_kind=scope.target_kind,
-        currency=scope.currency,
-        shape=offer.shape.document(),
-        shape_digest=offer.shape.digest,
-        max_count=budget.count,
-        max_minor=budget.sum_minor,
-        ends_at=budget.ends_at,
-        evidence=[str(each) for each in offer.evidence],
+        evidence=offer.evidence,
         approvers=offer.approvers,
-        policies=dict(offer.policies),
+        policies=offer.policies,
         reason=reason,
-        proposed_by=by.id,
-        proposed_person=UUID(ballot.person),
-        proposed_at=at,
+        by=by,
+        person=ballot.person,
+        at=at,
     )
     insert(row)
     write_terms("standing_approval_proposed", row, evidence_class=evidence_class, by=by, at=at)
     return row
+
+
+def draft_standing(
+    tenant_id: UUID,
+    shape: shapes.Shape,
+    budget: standing.StandingBudget,
+    *,
+    state: StandingState,
+    evidence: Iterable[UUID],
+    approvers: int,
+    policies: Mapping[str, str],
+    reason: str,
+    by: ledger.Actor,
+    person: str,
+    at: datetime,
+    is_time_boxed: bool = False,
+) -> StandingApproval:
+    """A standing approval of this shape within this budget, before it is written."""
+    scope = shape.scope
+    return StandingApproval(
+        tenant_id=tenant_id,
+        id=ledger.new_id(at),
+        state=state,
+        agent=scope.agent,
+        tool=scope.tool,
+        target_kind=scope.target_kind,
+        currency=scope.currency,
+        shape=shape.document(),
+        shape_digest=shape.digest,
+        max_count=budget.count,
+        max_minor=budget.sum_minor,
+        ends_at=budget.ends_at,
+        evidence=[str(each) for each in evidence],
+        approvers=approvers,
+        policies=dict(policies),
+        reason=reason,
+        proposed_by=by.id,
+        proposed_person=UUID(person),
+        proposed_at=at,
+        is_time_boxed=is_time_boxed,
+    )
 
 
 def write_terms(

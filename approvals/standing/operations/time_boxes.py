@@ -19,7 +19,7 @@ from approvals.policy.operations.policy_evaluation import reevaluate_policy, rul
 from approvals.requests.queries import approvals
 from approvals.sessions import queries as sessions_queries
 from approvals.standing import queries
-from approvals.standing.operations.agreement import end, write_terms
+from approvals.standing.operations.agreement import draft_standing, end, write_terms
 from approvals.standing.operations.offers import policy_digests
 from approvals.standing.operations.passing import current_basis, reason_for_a_person
 from approvals.standing.rules import shapes, standing
@@ -138,27 +138,22 @@ def give(
     if not is_as_strong(evidence_class, offer.terms.step_up):
         raise ProofNeeded
     standing.check_time_box(minutes=minutes, count=count, policy=offer.limits)
-    scope, most = offer.shape.scope, offer.shape.most_minor
-    row = StandingApproval(
-        tenant_id=tenant_id,
-        id=ledger.new_id(at),
+    most = offer.shape.most_minor
+    budget = standing.StandingBudget(
+        count=count, sum_minor=None if most is None else count * most, ends_at=at + timedelta(minutes=minutes)
+    )
+    row = draft_standing(
+        tenant_id,
+        offer.shape,
+        budget,
         state=StandingState.ACTIVE,
-        agent=scope.agent,
-        tool=scope.tool,
-        target_kind=scope.target_kind,
-        currency=scope.currency,
-        shape=offer.shape.document(),
-        shape_digest=offer.shape.digest,
-        max_count=count,
-        max_minor=None if most is None else count * most,
-        ends_at=at + timedelta(minutes=minutes),
-        evidence=[str(approval.action_id)],
+        evidence=[approval.action_id],
         approvers=0,
-        policies=dict(offer.policies),
+        policies=offer.policies,
         reason=reason,
-        proposed_by=by.id,
-        proposed_person=UUID(offer.voter.person),
-        proposed_at=at,
+        by=by,
+        person=offer.voter.person,
+        at=at,
         is_time_boxed=True,
     )
     if found := standing.reason_to_pause(offer.shape, row.policies, current_basis(row)):
