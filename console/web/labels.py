@@ -406,7 +406,10 @@ def step_label(
 
 def sentence_case(code: str) -> str:
     """A code without a label: VALUE_MISMATCH becomes 'Value mismatch'."""
-    return code.replace("NO_OP", "no-op").replace("_", " ").capitalize()
+    return _IRREGULAR.get(code) or code.replace("NO_OP", "no-op").replace("_", " ").capitalize()
+
+
+_IRREGULAR: Final = {"crm_ticketing": "Tickets and CRM", "queues_events": "Queues and events"}
 
 
 def event_label(kind: str) -> str:

@@ -61,6 +61,12 @@ def test_the_form_of_a_pattern_has_a_field_with_a_hint_for_every_setting(stage, 
     assert "No secret belongs in this form." in page
 
 
+def test_the_patterns_are_offered_in_words(stage):
+    said = words(visitor(stage, "operator").page("systems"))
+    assert "Tickets and CRM" in said
+    assert "Queues and events" in said
+
+
 @pytest.mark.parametrize("pattern", ["procurement", "deployments"])
 def test_the_form_says_which_settings_are_required(stage, pattern):
     said = words(visitor(stage, "operator").page("systems", pattern=pattern))
