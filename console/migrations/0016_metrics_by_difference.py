@@ -5,7 +5,18 @@ What was counted before says neither, so it goes: the next ticks count everythin
 
 from __future__ import annotations
 
+from django.apps.registry import Apps
+from django.core.management.color import no_style
 from django.db import migrations, models
+from django.db.backends.base.schema import BaseDatabaseSchemaEditor
+
+METRICS = ("metricaction", "metricrollup", "metricdelay", "metriccursor")
+
+
+def empty_metrics(apps: Apps, schema_editor: BaseDatabaseSchemaEditor) -> None:
+    operations = schema_editor.connection.ops
+    tables = [apps.get_model("console", name)._meta.db_table for name in METRICS]
+    operations.execute_sql_flush(operations.sql_flush(no_style(), tables))
 
 
 class Migration(migrations.Migration):
@@ -14,9 +25,7 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
-        migrations.RunSQL(
-            "TRUNCATE console_metricaction, console_metricrollup, console_metricdelay, console_metriccursor"
-        ),
+        migrations.RunPython(empty_metrics, migrations.RunPython.noop),
         migrations.AddField(
             model_name="metricaction",
             name="call_failed",
