@@ -37,8 +37,6 @@ BEGIN
             CHECK (ledger_is_legal_step(subject_kind, from_state, state));
     END IF;
 END $$;
--- Where the list stood until then, and what pointed to it.
-DROP TABLE IF EXISTS ledger_transition CASCADE;
 CREATE INDEX IF NOT EXISTS event_by_time ON ledger_event (tenant_id, recorded_at);
 CREATE INDEX IF NOT EXISTS event_by_id ON ledger_event (tenant_id, id);
 -- Few events lead there, and the page of hallucinations counts them over a month.

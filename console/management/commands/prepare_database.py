@@ -18,15 +18,9 @@ from psycopg import sql
 
 from console.local import rights as rights_local
 from console.local.rights import APP_RIGHTS, AUDITOR_RIGHTS, ERASER_RIGHTS, SEQUENCER_RIGHTS, TABLES, RoleRights
+from ledger.management.commands.migrate import adopt_earlier_tables
 
 PARTITIONS_AHEAD_MONTHS = 3
-# How the migrations ended before there were two per app; a database that stopped earlier lacks columns of 0001_initial.
-LAST_OF_THE_OLD = {
-    "ledger.0026_checkpoints_name_the_one_before",
-    "approvals.0014_versions_of_tools",
-    "reviews.0014_signed_settlements",
-    "console.0009_recorded_words",
-}
 
 
 class Command(BaseCommand):
@@ -46,9 +40,9 @@ class Command(BaseCommand):
         try:
             for each in roles:
                 check_role(each)
-            check_age()
         except OperationalError as error:
             raise CommandError(f"The database cannot be reached: {str(error).strip()}") from None
+        adopt_earlier_tables(connections["owner"])
         rights_local.prepare_key_database()
         call_command("migrate", database="owner", interactive=False, verbosity=max(verbosity - 1, 0))
         with transaction.atomic(using="owner"):
@@ -79,18 +73,6 @@ def check_role(role: str) -> None:
     if mighty or member or role == owner:
         raise CommandError(
             f"The role {role} must not be a superuser, bypass row-level security or be a member of {owner}."
-        )
-
-
-def check_age() -> None:
-    """Adopt a database of the old migrations if it has all of them; refuse it otherwise."""
-    if rows("SELECT to_regclass('django_migrations') IS NULL")[0][0]:
-        return
-    applied = {name for (name,) in rows("SELECT app || '.' || name FROM django_migrations")}
-    if "ledger.0002_the_record" in applied and not applied >= LAST_OF_THE_OLD:
-        raise CommandError(
-            "This database predates the last version before the .sql files. Nothing was changed. Run"
-            " prepare_database of that version first; see docs/deploy.md."
         )
 
 

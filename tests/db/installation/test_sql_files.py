@@ -219,7 +219,7 @@ OPENS = re.compile(
 
 def test_no_migration_contains_sql_of_its_own_and_no_file_disables_a_fence():
     migrations = [file for app in APPS for file in (ROOT / app / "migrations").glob("*.py")]
-    assert len(migrations) >= 12
+    assert len(migrations) >= 8
     for file in migrations:
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):

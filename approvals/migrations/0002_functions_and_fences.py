@@ -7,9 +7,17 @@ from pathlib import Path
 from django.db import migrations
 
 FOLDER = Path(__file__).parents[1] / "sql"
-FILES = ("fences.sql", "erasure.sql")
+FILES = (
+    "fences.sql",
+    "erasure.sql",
+    "standing.sql",
+    "overrides.sql",
+    "agents.sql",
+    "usage.sql",
+    "steps.sql",
+)
 
 
 class Migration(migrations.Migration):
-    dependencies = [("approvals", "0001_initial"), ("ledger", "0002_fences")]
+    dependencies = [("approvals", "0001_tables"), ("ledger", "0002_functions_and_fences")]
     operations = [migrations.RunSQL((FOLDER / name).read_text()) for name in FILES]

@@ -29,9 +29,11 @@ FILES = (
     "retention.sql",
     "erasure.sql",
     "sizes.sql",
+    "search.sql",
+    "releases.sql",
 )
 
 
 class Migration(migrations.Migration):
-    dependencies = [("ledger", "0001_initial")]
+    dependencies = [("ledger", "0001_tables")]
     operations = [migrations.RunSQL((FOLDER / name).read_text()) for name in FILES]

@@ -7,9 +7,14 @@ from pathlib import Path
 from django.db import migrations
 
 FOLDER = Path(__file__).parents[1] / "sql"
-FILES = ("fences.sql", "erasure.sql", "schedule.sql")
+FILES = (
+    "fences.sql",
+    "erasure.sql",
+    "schedule.sql",
+    "runs.sql",
+)
 
 
 class Migration(migrations.Migration):
-    dependencies = [("reviews", "0001_initial"), ("ledger", "0002_fences")]
+    dependencies = [("reviews", "0001_tables"), ("ledger", "0002_functions_and_fences")]
     operations = [migrations.RunSQL((FOLDER / name).read_text()) for name in FILES]
