@@ -40,7 +40,8 @@ def copy(tmp_path: Path) -> Path:
         "witness",
     ):
         shutil.copytree(ROOT / name, tmp_path / name)
-    shutil.copy2(ROOT / "pyproject.toml", tmp_path)
+    for name in ("pyproject.toml", "manage.py"):
+        shutil.copy2(ROOT / name, tmp_path)
     return tmp_path
 
 
@@ -98,6 +99,16 @@ def test_the_recipe_of_a_page_can_be_followed(copy: Path):
 @pytest.mark.long
 def test_the_recipe_of_a_list_can_be_followed(copy: Path):
     carry_out("A list on a page, as CSV and in the API", copy, 15)
+
+
+@pytest.mark.long
+def test_the_recipe_of_a_column_of_a_table_can_be_followed(copy: Path):
+    steps = recipe("A column of a table")
+    assert follow(steps, copy) == 2
+    (command,) = re.findall(r"`(DJANGO_SETTINGS_MODULE=\S+ python manage.py makemigrations .*?)`", steps)
+    subprocess.run(["bash", "-ec", command.replace(" python ", f" {sys.executable} ")], cwd=copy, check=True)
+    ran = run(copy, "tests/db/execution/test_executor_sites.py")
+    assert ran.returncode == 0, ran.stdout[-3000:]
 
 
 @pytest.mark.long
