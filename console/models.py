@@ -87,8 +87,6 @@ class ApiKey(models.Model):
             models.UniqueConstraint(fields=["tenant_id", "hash"], name="api_key_one_per_hash"),
             models.UniqueConstraint(fields=["tenant_id", "actor_id"], name="api_key_one_per_actor"),
         ]
-        # A request names its key and no tenant.
-        indexes = [models.Index(fields=["hash"], name="api_key_by_hash")]
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name}"

@@ -14,6 +14,8 @@ from approvals.voting.operations import approvers
 from console.accounts import queries as accounts_queries
 from console.accounts.addresses import normal_form
 from console.accounts.known_keys import forget_keys
+from console.accounts.machine_keys import KEY_KINDS as KEY_KINDS
+from console.accounts.machine_keys import new_key
 from console.accounts.members import operations as people
 from console.accounts.members.rules import ROLES as ROLES
 from console.accounts.members.rules import MemberRoles
@@ -28,7 +30,6 @@ from ledger.record.rules.refusals import NotFound, Refused
 if TYPE_CHECKING:
     from ledger.models import Evidence
 
-KEY_KINDS = ("agent", "exec", "oper", "audit")
 # What the scopes of a key may narrow: an executor's to tools, an agent's to agents; `tool:issue_refund`.
 SCOPES = {"exec": "tool", "agent": "agent"}
 # How long one look counts: a page that is read again in between is not another sighting.
@@ -70,7 +71,7 @@ def create_key(
     for scope in scopes or []:
         if not scope.startswith(f"{SCOPES.get(kind)}:"):
             raise UnknownScope(f"A key of kind {kind} has no scope {scope!r}.")
-    secret = f"cf_{kind}_{secrets.token_urlsafe(32)}"
+    secret = new_key(kind, tenant_id)
     with tenancy(tenant_id):
         row = ApiKey.objects.create(
             id=ledger.new_id(at),

@@ -21,10 +21,10 @@ from ledger.record.rules.canonical import digest
 from ledger.record.rules.ids import lower_bound
 
 
-def active_key(key_hash: str, *, at: datetime) -> ApiKey | None:
-    """The key with this hash, unless it is revoked or expired; read again for each request."""
-    alive = "hash = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $2)"
-    return fetch_one(ApiKey, alive, key_hash, at)
+def active_key(tenant_id: UUID, key_hash: str, *, at: datetime) -> ApiKey | None:
+    """The tenant's key with this hash, unless it is revoked or expired."""
+    alive = "tenant_id = $1 AND hash = $2 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $3)"
+    return fetch_one(ApiKey, alive, tenant_id, key_hash, at)
 
 
 def is_key_active(tenant_id: UUID, actor_id: UUID, *, at: datetime) -> bool:

@@ -21,6 +21,7 @@ from ninja.utils import contribute_operation_callback
 from console.accounts import known_keys
 from console.accounts import operations as accounts_operations
 from console.accounts import queries as accounts_queries
+from console.accounts.machine_keys import lacks_tenant, tenant_in
 from console.edge import rate
 from console.telemetry.logging_lines import add_log_facts
 from ledger.db import tenancy
@@ -92,7 +93,11 @@ class Caller:
 class Key(HttpBearer):
     """`Authorization: Bearer cf_…`, of the `kinds` that an operation admits; of none unless it names some."""
 
-    openapi_description = "A machine's key: cf_agent_…, cf_exec_…, cf_oper_… or cf_audit_…"
+    openapi_bearerFormat = "cf_<agent|exec|oper|audit>_<tenant>_<secret>"
+    openapi_description = (
+        "A machine's key: cf_agent_…, cf_exec_…, cf_oper_… or cf_audit_…, followed by the tenant's id as 32 hexadecimal"
+        " digits, an underscore and the secret of 43 characters."
+    )
 
     def __init__(self, *kinds: str) -> None:
         super().__init__()
@@ -103,7 +108,14 @@ class Key(HttpBearer):
 
     def authenticate(self, request: HttpRequest, token: str) -> Caller | None:
         at = timezone.now()
-        key = _live_key(digest(token.encode()), at)
+        tenant_id = tenant_in(token)
+        if tenant_id is None:
+            if lacks_tenant(token):
+                raise NotSignedIn(
+                    "This key has the form of an earlier version, which names no tenant. Create another one."
+                )
+            return None
+        key = _live_key(tenant_id, digest(token.encode()), at)
         if key is None:
             return None
         accounts_operations.record_key_use(key=key, at=at)
@@ -112,15 +124,15 @@ class Key(HttpBearer):
         )
 
 
-def _live_key(key_hash: str, at: datetime) -> ApiKey | None:
-    """The key with this hash, unless it is revoked or expired; its request is counted."""
+def _live_key(tenant_id: UUID, key_hash: str, at: datetime) -> ApiKey | None:
+    """The tenant's key with this hash, unless it is revoked or expired; its request is counted."""
     known = known_keys.recall_key(key_hash)
     if known is not None and not (known.key.expires_at and known.key.expires_at <= at):
         if rate.count_request(known.key.id, at=at) == known.generation:
             return known.key
-        return accounts_queries.active_key(key_hash, at=at)
+        return accounts_queries.active_key(tenant_id, key_hash, at=at)
     generation = rate.read_generation()
-    key = accounts_queries.active_key(key_hash, at=at)
+    key = accounts_queries.active_key(tenant_id, key_hash, at=at)
     if key is not None:
         rate.count_request(key.id, at=at)
         if generation is not None:

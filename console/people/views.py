@@ -21,6 +21,7 @@ from approvals.voting.queries import approvers
 from console.accounts import operations as accounts_operations
 from console.accounts import queries as directory
 from console.accounts.addresses import BadAddress
+from console.accounts.machine_keys import key_prefix
 from console.accounts.members import operations as people
 from console.accounts.members import queries as members_queries
 from console.accounts.members.rules import current_roles
@@ -147,6 +148,7 @@ def machine_key(request: TenantRequest, machine_key_id: UUID) -> HttpResponse:
         "here": "people",
         "key": key,
         "may": MAY_BY_KIND[key.kind],
+        "begins_with": key_prefix(key.kind, tenant_id),
         "made_by": actor_names(tenant_id).get(issued.actor_id, issued.actor_kind),
         "executors": [each for each in execution_queries.executors(tenant_id) if each.key_actor == key.actor_id],
         "record": f"{reverse('audit', args=[request.tenant.slug])}?action={key.id}",

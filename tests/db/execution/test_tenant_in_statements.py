@@ -27,7 +27,6 @@ from tests.support.probes import names_in, pages_of_tenants
 
 # Statements that find the tenant of something, by table and pattern; what follows from them names it.
 ACROSS_TENANTS = {
-    ("console_apikey", r"WHERE hash = \$1"): "the directory: a request brings a key and no tenant",
     ("console_membership", r"WHERE user_id = \$1"): "the directory: in which tenants a person is a member",
     ("approvals_due", r'^SELECT .* FROM "approvals_due" WHERE .*"due_at" ASC LIMIT'): "which deadlines are due",
     ("ledger_order", r'^SELECT .* FROM "ledger_order" WHERE .*"due_at" ASC'): "which recovery orders are due",

@@ -11,6 +11,7 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 
 from console.accounts import queries as accounts_queries
+from console.accounts.machine_keys import tenant_in
 from console.models import User
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.rules.policies import POLICY_KINDS, default_policy
@@ -34,7 +35,7 @@ def made(*options: str) -> dict:
 
 
 def key_of(secret: str):
-    return accounts_queries.active_key(digest(secret.encode()), at=datetime.now(UTC))
+    return accounts_queries.active_key(tenant_in(secret), digest(secret.encode()), at=datetime.now(UTC))
 
 
 def test_each_role_has_one_person_who_can_sign_in():
@@ -193,8 +194,9 @@ def test_an_expired_key_is_not_active():
     bootstrap()
     said = StringIO()
     call_command("create_key", "audit", "--tenant", "orchid", "--expires", "1", stdout=said)
-    key_hash = digest(said.getvalue().strip().encode())
-    assert accounts_queries.active_key(key_hash, at=datetime.now(UTC) + timedelta(days=1, seconds=1)) is None
+    secret = said.getvalue().strip()
+    late = datetime.now(UTC) + timedelta(days=1, seconds=1)
+    assert accounts_queries.active_key(tenant_in(secret), digest(secret.encode()), at=late) is None
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from tests.db.record.rows import a_row, columns, lift_checks
 OURS, THEIRS = uuid4(), uuid4()
 OUTSIDE = {
     "console_membership": "the directory: read to find out which tenants a person belongs to",
-    "console_apikey": "the directory: read by the key's hash to find out which tenant it belongs to",
+    "console_apikey": "the directory: read before the session has a tenant",
     "console_answeredwrite": "answers to repeats: found by caller and key before the tenant's transaction begins",
     "console_spentproof": "proofs used once: spent in a transaction of their own, so that a rollback frees none",
     "approvals_due": "a queue of ids, claimed across tenants by sweepers",

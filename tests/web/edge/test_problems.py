@@ -91,6 +91,24 @@ def test_an_unknown_caller_gets_401_with_instructions(shop: Workshop, clock: Clo
         assert answer["WWW-Authenticate"].startswith("Bearer")
 
 
+def test_a_key_that_names_no_tenant_is_refused_in_words(shop: Workshop):
+    for kind in ("agent", "exec", "oper", "audit"):
+        caller = Api(new_client(), {"Authorization": f"Bearer cf_{kind}_{'x' * 43}"})
+        body = a_problem(caller.get("/actions"), 401, "UNAUTHENTICATED")
+        assert (
+            body["detail"] == "This key has the form of an earlier version, which names no tenant. Create another one."
+        )
+
+
+def test_a_key_opens_no_other_tenant_than_the_one_it_names(shop: Workshop):
+    other = workshop("willow")
+    word = shop.agent.headers["Authorization"]
+    assert word.startswith(f"Bearer cf_agent_{shop.tenant.hex}_")
+    moved = Api(new_client(), {"Authorization": word.replace(shop.tenant.hex, other.tenant.hex)})
+    assert shop.agent.get("/actions").status_code == other.agent.get("/actions").status_code == 200
+    a_problem(moved.get("/actions"), 401, "UNAUTHENTICATED")
+
+
 def test_a_revoked_key_is_refused_at_once(shop: Workshop, clock: Clock):
     assert shop.agent.get("/actions").status_code == 200
     row = ApiKey.objects.get(tenant_id=shop.tenant, kind="agent")

@@ -56,6 +56,7 @@ def test_the_page_of_a_machine_key_shows_its_rights(stage):
     said = words(administrator.page(f"people/keys/{address.split('/')[0]}"))
     assert "Permissions" in said
     assert "It cannot propose or approve." in said
+    assert f"Begins with cf_exec_{stage.tenant.hex}_" in said
     assert "Revoke this key" in said
     assert (
         visitor(stage, "operator").client.get(f"/t/{stage.slug}/people/keys/{address.split('/')[0]}").status_code == 403
