@@ -40,6 +40,7 @@ EXAMPLES: Final[Mapping[str, Mapping[str, Any]]] = {
         "url": "https://cluster.example.org:6443",
         "token": "the token of an account with read access to these objects only",
     },
+    "npm": {"url": "https://registry.example.org", "token": "a token that may only read, where reading needs one"},
     "packages": _site("https://index.example.org/simple"),
     "payments": {"url": "https://api.stripe.com", "token": "a restricted read-only key"},
     "procurement": _site("https://erp.example.org"),

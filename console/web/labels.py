@@ -409,7 +409,7 @@ def sentence_case(code: str) -> str:
     return _IRREGULAR.get(code) or code.replace("NO_OP", "no-op").replace("_", " ").capitalize()
 
 
-_IRREGULAR: Final = {"crm_ticketing": "Tickets and CRM", "queues_events": "Queues and events"}
+_IRREGULAR: Final = {"crm_ticketing": "Tickets and CRM", "queues_events": "Queues and events", "npm": "npm"}
 
 
 def event_label(kind: str) -> str:

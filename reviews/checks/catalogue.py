@@ -15,6 +15,7 @@ from reviews.checks.development.database_changes import DatabaseChangeCheck
 from reviews.checks.development.forge import ForgeCheck
 from reviews.checks.development.git import GitCheck
 from reviews.checks.development.kubernetes import KubernetesCheck
+from reviews.checks.development.npm import NpmCheck
 from reviews.checks.development.packages import PackageCheck
 from reviews.checks.development.terraform import TerraformCheck
 from reviews.checks.email import EmailCheck
@@ -40,6 +41,7 @@ _CHECKS: dict[str, Check] = {
     "forge": ForgeCheck(),
     "git": GitCheck(),
     "kubernetes": KubernetesCheck(),
+    "npm": NpmCheck(),
     "packages": PackageCheck(),
     "payments": PaymentCheck(),
     "procurement": ProcurementCheck(),

@@ -259,7 +259,7 @@ def read_outcome(house: House, held: HeldRequest) -> str:
     def report() -> Any:
         return house.operator.get(f"/actions/{held.action_id}/report")
 
-    assert wait_until(lambda: house.state(held.action_id).startswith(("RECONCILED", "REVIEW")), within_s=LONG_S), (
+    assert wait_until(lambda: house.state(held.action_id).startswith(("RECONCILED", "REVIEW", "FAILED")), within_s=LONG_S), (
         report()
     )
     return str(report()["text"])

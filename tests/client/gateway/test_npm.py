@@ -6,18 +6,21 @@ import re
 
 import pytest
 
+from console.local.processes import wait_until
 from counterfoil.gateway.credentials import new_token
-from tests.client.gateway.conftest import new_gateway
+from tests.client.gateway.conftest import DONE, LONG_S, new_gateway, read_outcome, register_system
 from tests.support.outside import npm_server
 from tests.support.outside.git_server import GitServer
 
-AGENTS = ("first", "tagger", "deprecator", "remover", "ender")
+AGENTS = ("first", "tagger", "deprecator", "untagger", "ender", "remover")
 LANTERN = "@team/lantern"
 
 
 @pytest.fixture(scope="module")
-def registry(tmp_path_factory):
+def registry(house, tmp_path_factory):
+    """A registry program, which the console reads as the system `npm`."""
     with npm_server.served(tmp_path_factory.mktemp("registry")) as server:
+        register_system(house, "npm", {"url": server.url})
         yield server
 
 
@@ -46,10 +49,22 @@ def npm(gateway, registry, house, tmp_path):
         assert re.search(r"409 .*Counterfoil: waits for approval, send it again later: https?://", waits.stderr), (
             waits.stderr
         )
-        held = next(each for each in gateway.held if each.agent == agent)
+        held = held_by(agent)
+        # Before a removal the registry is read, and people are asked afterwards.
+        assert wait_until(lambda: house.reviewer.items("/approvals", state="REQUESTED"), within_s=LONG_S), gateway.log
         house.approve()
-        done = npm_server.run_npm(tmp_path, place, token, *words, ca=ca)
-        return done, held
+        done = []
+
+        def is_answered():
+            done.append(npm_server.run_npm(tmp_path, place, token, *words, ca=ca))
+            return held_by(agent).answer_status
+
+        # It is read once more before it is sent, which may take longer than the gateway holds npm's request.
+        assert wait_until(is_answered, within_s=LONG_S), done[-1].stderr
+        return done[-1], held_by(agent), read_outcome(house, held)
+
+    def held_by(agent):
+        return min((each for each in gateway.held if each.agent == agent), key=lambda each: each.at)
 
     def publish_directly(name):
         for version in ("1.0.0", "1.1.0"):
@@ -63,9 +78,9 @@ def npm(gateway, registry, house, tmp_path):
 
 def test_each_change_that_npm_makes_waits_shows_what_it_does_and_is_made_once(npm, gateway, registry):
     npm_server.write_package(npm.folder, LANTERN, "1.0.0")
-    done, held = npm("first", "publish", "--access", "public")
+    done, held, sentence = npm("first", "publish", "--access", "public")
     assert done.returncode == 0, done.stderr + gateway.log
-    assert held.tool == "npm.publish"
+    assert (held.tool, sentence) == ("npm.publish", DONE)
     published = registry.document(LANTERN)
     shown = {name: held.arguments[name] for name in ("name", "versions", "files", "tags", "access", "checksums")}
     assert shown == {
@@ -78,22 +93,32 @@ def test_each_change_that_npm_makes_waits_shows_what_it_does_and_is_made_once(np
     }
 
 
-def test_tags_deprecation_and_removal_wait_and_show_what_they_change(npm, registry, gateway):
-    tagged, plain, removed, ended = (npm.publish_directly(name) for name in ("tagged", "plain", "removed", "ended"))
-    done, held = npm("tagger", "dist-tag", "add", f"{tagged}@1.0.0", "stable")
-    assert (done.returncode, held.tool) == (0, "npm.set_tag"), done.stderr
+def test_a_tag_and_a_deprecation_wait_show_what_they_change_and_are_read_back(npm, registry):
+    tagged, plain = npm.publish_directly("tagged"), npm.publish_directly("plain")
+    done, held, sentence = npm("tagger", "dist-tag", "add", f"{tagged}@1.0.0", "stable")
+    assert (done.returncode, held.tool, sentence) == (0, "npm.set_tag", DONE), done.stderr
     assert (held.arguments["tag"], held.arguments["version"]) == ("stable", "1.0.0")
     assert registry.document(tagged)["dist-tags"] == {"latest": "1.1.0", "stable": "1.0.0"}
 
-    done, held = npm("deprecator", "deprecate", f"{plain}@1.0.0", "It leaks.")
-    assert (done.returncode, held.tool, held.arguments["texts"]) == (0, "npm.deprecate", {"1.0.0": "It leaks."})
+    done, held, sentence = npm("deprecator", "deprecate", f"{plain}@1.0.0", "It leaks.")
+    assert (done.returncode, held.tool, sentence) == (0, "npm.deprecate", DONE), done.stderr
+    assert held.arguments["texts"] == {"1.0.0": "It leaks."}
     assert registry.document(plain)["versions"]["1.0.0"]["deprecated"] == "It leaks."
 
-    done, held = npm("remover", "unpublish", f"{removed}@1.1.0")
-    assert (held.tool, held.arguments["versions_that_stay"]) == ("npm.unpublish_version", ["1.0.0"])
-    # This registry program answers the removal of one version with 404, without the gateway as well.
-    assert next(each for each in gateway.held if each.id == held.id).answer_status in (201, 404)
 
-    done, held = npm("ender", "unpublish", ended, "--force")
-    assert (done.returncode, held.tool) == (0, "npm.unpublish"), done.stderr
+def test_what_is_removed_is_read_before_and_afterwards_and_only_then_called_done(npm, registry, house):
+    untagged, removed, ended = (npm.publish_directly(name) for name in ("untagged", "removed", "ended"))
+    registry.tag(untagged, "stable", "1.0.0")
+    _, held, sentence = npm("untagger", "dist-tag", "rm", untagged, "stable")
+    assert (held.tool, held.answer_status, sentence) == ("npm.remove_tag", 201, DONE)
+    assert registry.document(untagged)["dist-tags"] == {"latest": "1.1.0"}
+
+    _, held, sentence = npm("ender", "unpublish", ended, "--force")
+    assert (held.tool, held.answer_status, sentence) == ("npm.unpublish", 201, DONE)
     assert registry.document(ended) == {}
+
+    # The version is out of the list; the removal of its file is a request of its own, which waits.
+    _, held, sentence = npm("remover", "unpublish", f"{removed}@1.1.0")
+    assert (held.tool, held.arguments["versions_that_stay"], sentence) == ("npm.unpublish_version", ["1.0.0"], DONE)
+    assert list(registry.document(removed)["versions"]) == ["1.0.0"]
+    house.decide("reject", "The file may stay.")

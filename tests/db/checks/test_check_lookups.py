@@ -22,6 +22,7 @@ AT = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 KEY = "scope.idempotency_key"
 GOOD = {
     "forge": {"reads": "ref", "host": "sr.host", "repository": "sr.owner + '/' + sr.repo", "ref": KEY, "commit": KEY},
+    "npm": {"reads": "tag", "package": "sr.package", "host": "sr.host", "expect": "absent"},
     "email": {"match": {"X-Key": KEY}, "to": "sr.to", "fields": ["X-Order"], "deliver_within_s": 60},
     "calendar": {"calendar": "sr.calendar", "uid": KEY, "match": {"X-KEY": KEY}, "exclusive": True},
     "payments": {

@@ -39,11 +39,16 @@ class NpmServer:
         answer = httpx.get(f"{self.url}/{package.replace('/', '%2f')}", timeout=30)
         return answer.json() if answer.status_code == 200 else {}
 
+    def tag(self, package: str, tag: str, version: str) -> None:
+        """Lead a tag to a version, past the gateway."""
+        place = f"{self.url}/-/package/{package}/dist-tags/{tag}"
+        assert httpx.put(place, json=version, timeout=30).status_code == 201
+
 
 @contextmanager
 def served(root: Path) -> Iterator[NpmServer]:
     """Serve an empty registry from a folder, on a port of its own."""
-    program = peer_node(("verdaccio@6.1.2",), overrides=_NEEDS) / "node_modules/verdaccio/bin/verdaccio"
+    program = peer_node(("verdaccio@6.5.2",), overrides=_NEEDS) / "node_modules/verdaccio/bin/verdaccio"
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

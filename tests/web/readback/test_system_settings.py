@@ -65,6 +65,7 @@ def test_the_patterns_are_offered_in_words(stage):
     said = words(visitor(stage, "operator").page("systems"))
     assert "Tickets and CRM" in said
     assert "Queues and events" in said
+    assert "npm" in said
 
 
 @pytest.mark.parametrize("pattern", ["procurement", "deployments"])
