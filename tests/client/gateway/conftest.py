@@ -259,7 +259,6 @@ def read_outcome(house: House, held: HeldRequest) -> str:
     def report() -> Any:
         return house.operator.get(f"/actions/{held.action_id}/report")
 
-    assert wait_until(lambda: house.state(held.action_id).startswith(("RECONCILED", "REVIEW", "FAILED")), within_s=LONG_S), (
-        report()
-    )
+    ends = ("RECONCILED", "REVIEW", "FAILED")
+    assert wait_until(lambda: house.state(held.action_id).startswith(ends), within_s=LONG_S), report()
     return str(report()["text"])

@@ -12,7 +12,9 @@ import pytest
 
 from console.local.processes import wait_until
 from counterfoil.gateway.credentials import new_token
-from tests.client.gateway.conftest import CREDENTIAL, LONG_S, new_gateway
+from counterfoil.gateway.held import stored_file
+from counterfoil.gateway.sealing import HeldKeys
+from tests.client.gateway.conftest import CREDENTIAL, LONG_S, new_gateway, read_outcome
 from tests.support.outside.git_server import GitServer
 
 ASKED, ANSWERED = "marker-of-the-request-7f3a", "marker-of-the-answer-9c1d"
@@ -60,7 +62,7 @@ def notes_server():
         thread.join()
 
 
-AGENTS = ("received", "proposed", "granted", "forwarding", "answered", "reported", "one", "two", "three")
+AGENTS = ("received", "proposed", "granted", "forwarding", "answered", "reported", "one", "two", "three", "four")
 
 
 @pytest.fixture(scope="module")
@@ -180,6 +182,26 @@ def test_a_sent_request_leaves_no_body_and_its_answer_reaches_the_client_through
     assert sorted(each.name for each in (noting.state / "held" / one.id).iterdir()) == ["answer", "state.json"]
     assert [json.loads(each) for each in noting.api_seen] == [{"text": ASKED}]
     assert readable(noting) == set()
+
+
+def test_a_body_that_was_exchanged_under_the_same_key_is_not_sent_and_the_record_says_so(noting, house):
+    noting.start(hold_s=3.0)
+    assert write_note(noting, "four").status_code == 409
+    one = held_by(noting, "four")
+    body = stored_file(noting.state, HeldKeys(noting.keys), one.id, "body")
+    content = body.read_bytes()
+    body.path.unlink()
+    with body.write() as file:
+        file.write(content.replace(b"marker", b"MARKER"))
+        file.finish()
+    house.approve()
+    refused = write_note(noting, "four")
+    assert refused.status_code == 403
+    told = "nothing was sent: The stored bytes are not those that were proposed."
+    assert refused.json()["message"].startswith(f"Counterfoil: {told} (action ")
+    assert noting.api_seen == []
+    assert read_outcome(house, one).startswith("Failed before anything was sent, on the executor's word;")
+    assert (held_by(noting, "four").state, body.path.exists()) == ("refused", False)
 
 
 def test_a_request_whose_key_is_lost_is_never_sent_and_the_gateway_names_it(noting, house):
