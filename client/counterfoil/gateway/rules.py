@@ -2,8 +2,9 @@
 
 1. The first rule that fits method and path decides, and `when` that needs the body, what is in it. A request that no
    rule fits is refused.
-2. A changing request is proposed with the path's variables and the listed fields of its body. A field that is not
-   listed refuses it, unless the rule says that the rest is `hashed`: covered by the body's digest and not shown.
+2. A changing request is proposed with the path's variables, decoded once, and the listed fields of its body. A field
+   that is not listed refuses it, unless the rule says that the rest is `hashed`: covered by the body's digest and not
+   shown.
 3. Its contract is made from the rule. Without a `verification` nothing can read it back, and people always decide.
 4. An answer counts as done or not done only with a status that the rule lists; every other one is unknown.
 5. A rule with the effect `graphql` opens a GraphQL endpoint: queries pass, and a mutation is judged by the rule that
@@ -22,7 +23,7 @@ from email.message import Message
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote
 
 from python_multipart.multipart import MultipartParser
 
@@ -204,10 +205,11 @@ class RulesReader:
             if rule is None:
                 raise UnreadableBody("no rule for this address fits what it holds")
             given = _pick_fields(rule, document) | _read_query(rule, head)
+            variables = _read_variables(rule, variables)
             _check_values(rule, variables | given)
         except UnreadableBody as refusal:
             return _answer(422, f"refused: {refusal}")
-        return self._propose(rule, head, body, {name: value for name, value in variables.items() if value}, given)
+        return self._propose(rule, head, body, variables, given)
 
     def _propose(
         self, rule: Rule, head: Head, body: KeptBody, variables: Mapping[str, str], given: Mapping[str, Any]
@@ -378,6 +380,24 @@ def _pick_fields(rule: Rule, document: Mapping[str, Any]) -> dict[str, Any]:
         unlisted = sorted(f"/{name}" for name in document if f"/{name}" not in listed)
         if unlisted:
             raise UnreadableBody(f"its rule does not list {', '.join(unlisted)[:200]}")
+    return found
+
+
+def _read_variables(rule: Rule, raw: Mapping[str, str]) -> dict[str, str]:
+    """The values of the path's variables, each decoded once (RFC 6570): the console encodes what its targets need.
+
+    In a variable that takes the rest, a slash that is written as %2F stands so, since a plain one means another address.
+    `counterfoil.gateway.plain` has refused what would be encoded twice.
+    """
+    rests = {name for rest, name in _VARIABLE.findall(rule.path) if rest}
+    found = dict[str, str]()
+    for name, value in raw.items():
+        slash = "%2F" if name in rests else "/"
+        try:
+            parts = [unquote(part, errors="strict") for part in re.split("%2f", value, flags=re.I)]
+        except UnicodeDecodeError as fault:
+            raise UnreadableBody(f"{name} is no text in UTF-8") from fault
+        found |= {name: slash.join(parts)} if value else {}
     return found
 
 

@@ -76,11 +76,13 @@ def npm(gateway, registry, house, tmp_path):
     return run
 
 
-def test_each_change_that_npm_makes_waits_shows_what_it_does_and_is_made_once(npm, gateway, registry):
+def test_each_change_that_npm_makes_waits_shows_what_it_does_and_is_made_once(npm, gateway, registry, house):
     npm_server.write_package(npm.folder, LANTERN, "1.0.0")
     done, held, sentence = npm("first", "publish", "--access", "public")
     assert done.returncode == 0, done.stderr + gateway.log
-    assert (held.tool, sentence) == ("npm.publish", DONE)
+    assert (held.tool, held.arguments["package"], sentence) == ("npm.publish", LANTERN, DONE)
+    action = house.operator.get(f"/actions/{held.action_id}")
+    assert action["target"] == f"npm/{LANTERN}"
     published = registry.document(LANTERN)
     shown = {name: held.arguments[name] for name in ("name", "versions", "files", "tags", "access", "checksums")}
     assert shown == {

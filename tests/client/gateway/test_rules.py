@@ -258,6 +258,26 @@ def test_a_body_that_cannot_be_shown_completely_is_refused(tmp_path, body, says)
     assert says in json.loads(refused.body)["message"]
 
 
+@pytest.mark.parametrize(
+    ("path", "name", "file"),
+    [
+        ("@team%2flantern/-/a.tgz", "@team/lantern", "a.tgz"),
+        ("%40team%2Flantern/-/a%20b/c", "@team/lantern", "a b/c"),
+        ("caf%C3%A9/-/a%2fb", "café", "a%2Fb"),
+    ],
+)
+def test_a_variable_of_a_path_is_decoded_once_and_two_addresses_stay_two(tmp_path, path, name, file):
+    rule = REFUND.replace("/v1/charges/{charge}/refunds", "/{charge}/-/{+rest}")
+    intent = read(reader(tmp_path, rule), tmp_path, b'{"amount": 1}', path=path)
+    assert (intent.arguments["charge"], intent.arguments["rest"]) == (name, file)
+    assert intent.arguments["request"]["path"] == f"/{path}"
+
+
+def test_a_path_that_is_no_text_is_refused(tmp_path):
+    refused = read(reader(tmp_path, REFUND), tmp_path, b'{"amount": 1}', path="v1/charges/ch_%ff/refunds")
+    assert json.loads(refused.body)["message"] == "Counterfoil: refused: charge is no text in UTF-8"
+
+
 def read_form(tmp_path, body, path="v1/charges/ch_1/refunds"):
     text = REFUND.replace('"json"', '"form"').replace(
         "target =", 'match = { amount = "^[1-9][0-9]*$", charge = "^ch_[a-z0-9]+$" }\ntarget ='
