@@ -62,9 +62,9 @@ class GitReader:
     streams = True
     answers_upgrades = False
 
-    def __init__(self, host: HostSettings, *, scratch: Path | None = None) -> None:
+    def __init__(self, host: HostSettings) -> None:
         self._host = host
-        self._history = HostHistory(host, scratch)
+        self._history = HostHistory(host)
         folder = Path(str(files("counterfoil.gateway"))) / "contracts"
         found = [json.loads(file.read_text()) for file in sorted(folder.glob("git.*.json"))]
         self.tools: Mapping[str, Mapping[str, Any]] = {each["name"]: each for each in found}
@@ -124,7 +124,7 @@ class GitReader:
             **({} if update.deletes else {"commit": update.new}),
             "options": list(push.options),
             "brings": _describe_commits(commits, push),
-            "loses": self._losses(repository, update, commits) if tool not in _FORWARD else "nothing",
+            "loses": "nothing" if tool in _FORWARD else self._history.describe_losses(repository, update, commits),
             "request": {"method": "POST", "path": head.path, "sha256": body.sha256, "size": body.size},
         }
         key = {"host": self._host.url, "repository": repository, "update": [update.ref, update.old, update.new]}
@@ -139,10 +139,6 @@ class GitReader:
             _skip(file, push.pack_at)
             return read_commits(file, long_hash=len(push.updates[0].new) == 64)
         return {}
-
-    def _losses(self, repository: str, update: Update, commits: Mapping[str, PackedCommit]) -> str:
-        """Describe the commits that the branch would lose; never return an empty text because of a fault."""
-        return self._history.describe_losses(repository, update, commits)
 
     def stale(self, held: HeldRequest) -> str:
         # The host compares the old commit itself.

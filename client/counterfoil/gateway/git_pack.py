@@ -10,7 +10,7 @@ import hashlib
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import BinaryIO, Final
+from typing import Final, Protocol
 
 MOST_COMMITS: Final = 20_000
 MOST_COMMIT: Final = 1 << 20
@@ -19,6 +19,14 @@ MOST_TEXT: Final = 16 << 20
 MOST_INFLATED: Final = 16 << 30
 _COMMIT, _TREE, _BLOB, _TAG, _OFS_DELTA, _REF_DELTA = 1, 2, 3, 4, 6, 7
 _PIECE: Final = 1 << 16
+
+
+class PackStream(Protocol):
+    """Bytes that are read once."""
+
+    def read(self, count: int, /) -> bytes:
+        """The next bytes, at least one before the end."""
+        ...
 
 
 class UnreadablePack(Exception):
@@ -33,7 +41,7 @@ class PackedCommit:
     subject: str
 
 
-def read_commits(file: BinaryIO, *, long_hash: bool) -> dict[str, PackedCommit]:
+def read_commits(file: PackStream, *, long_hash: bool) -> dict[str, PackedCommit]:
     """The commits of the pack that begins here, by their hashes. Raises `UnreadablePack`."""
     pack = _Pack(file, hashed_bytes=32 if long_hash else 20)
     found: dict[str, PackedCommit] = {}
@@ -82,7 +90,7 @@ def _read_commit(text: bytes) -> PackedCommit:
 class _Pack:
     """The objects of a pack, one after the other."""
 
-    def __init__(self, file: BinaryIO, *, hashed_bytes: int) -> None:
+    def __init__(self, file: PackStream, *, hashed_bytes: int) -> None:
         self._file = file
         self._hashed_bytes = hashed_bytes
         self._rest = b""

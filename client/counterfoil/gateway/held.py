@@ -143,6 +143,7 @@ class HeldRequests:
     def _recover(self) -> None:
         """Read what an earlier run has left, and bring it to what is true after a crash."""
         for rest in (self._root / "incoming").iterdir():
+            # An earlier version kept folders there.
             shutil.rmtree(rest) if rest.is_dir() else rest.unlink()
         _require_keys(self._root, self._keys)
         self._known = {each.id: each for each in read_held(self._root, self._keys)}
@@ -194,17 +195,12 @@ class HeldRequests:
         if shutil.disk_usage(self._root).free < self._least_free:
             raise NoRoom("the gateway's disk is nearly full")
 
-    @property
-    def scratch(self) -> Path:
-        """A folder for what does not outlive a request; it is emptied at each start."""
-        return self._root / "incoming"
-
     def _open_now(self) -> list[HeldRequest]:
         return [each for each in self._known.values() if each.state in OPEN | {HeldState.UNKNOWN}]
 
     def incoming(self, request_id: str) -> SealedFile:
         """A new file for a body that arrives."""
-        return replace(self.body(request_id), path=self.scratch / request_id)
+        return replace(self.body(request_id), path=self._root / "incoming" / request_id)
 
     def body(self, request_id: str) -> SealedFile:
         """The stored bytes of a request."""

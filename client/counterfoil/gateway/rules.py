@@ -386,7 +386,7 @@ def _pick_fields(rule: Rule, document: Mapping[str, Any]) -> dict[str, Any]:
 def _read_variables(rule: Rule, raw: Mapping[str, str]) -> dict[str, str]:
     """The values of the path's variables, each decoded once (RFC 6570): the console encodes what its targets need.
 
-    In a variable that takes the rest, a slash that is written as %2F stands so, since a plain one means another address.
+    In a variable that takes the rest a slash that is written as %2F stays so, since a plain one is another address.
     `counterfoil.gateway.plain` has refused what would be encoded twice.
     """
     rests = {name for rest, name in _VARIABLE.findall(rule.path) if rest}

@@ -388,11 +388,11 @@ def _plain(status: int, text: str) -> WordedAnswer:
     return WordedAnswer(status, f"Counterfoil: {text}\n".encode(), "text/plain; charset=utf-8")
 
 
-def make_reader(name: str, host: HostSettings, scratch: Path | None = None) -> Reader:
-    """The reader of a host; what it fetches to read a request lies below `scratch` for as long."""
+def make_reader(name: str, host: HostSettings) -> Reader:
+    """The reader of a host."""
     if host.reader == "kubernetes":
         return KubernetesReader(host)
-    return GitReader(host, scratch=scratch) if host.reader == "git" else RulesReader(name, host)
+    return GitReader(host) if host.reader == "git" else RulesReader(name, host)
 
 
 async def serve(settings: HttpSettings, *, ready: asyncio.Event | None = None) -> None:
@@ -407,7 +407,7 @@ async def serve(settings: HttpSettings, *, ready: asyncio.Event | None = None) -
         most_bytes=front.most_held_bytes,
         least_free=front.least_free_bytes,
     )
-    readers = {name: make_reader(name, host, held.scratch) for name, host in settings.hosts.items()}
+    readers = {name: make_reader(name, host) for name, host in settings.hosts.items()}
     gate = Front(settings, held, readers)
     runner = web.AppRunner(
         _application(gate),

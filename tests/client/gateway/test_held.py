@@ -89,7 +89,7 @@ def test_a_state_survives_a_restart_except_that_forwarding_becomes_unknown(opene
 def test_incomplete_requests_and_folders_without_a_state_are_removed_at_a_restart(opened, tmp_path):
     held = opened(tmp_path)
     held.incoming("x").path.write_bytes(b"ab")
-    (held.scratch / "history-x").mkdir()
+    (tmp_path / "incoming" / "history-x").mkdir()
     (tmp_path / "held" / "two").mkdir()
     held.close()
     again = opened(tmp_path)
