@@ -118,6 +118,10 @@ def _file(name: str, read: Callable[[Path], T]) -> T | None:
 # What this installation is
 
 COUNTERFOIL_SECRETS_DIR = _secrets_dir()
+# Descriptions of systems of this installation's own (docs/described-systems.md); empty if there are none.
+COUNTERFOIL_SYSTEMS_DIR = os.environ.get("COUNTERFOIL_SYSTEMS_DIR", "")
+if COUNTERFOIL_SYSTEMS_DIR and not Path(COUNTERFOIL_SYSTEMS_DIR).is_dir():
+    _stop(f"COUNTERFOIL_SYSTEMS_DIR ({COUNTERFOIL_SYSTEMS_DIR}) is not a folder.")
 COUNTERFOIL_PUBLIC_URL = _text("COUNTERFOIL_PUBLIC_URL", "http://localhost:8000").rstrip("/")
 _public = urlsplit(COUNTERFOIL_PUBLIC_URL)
 if _public.scheme not in ("http", "https") or not _public.hostname:

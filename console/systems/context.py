@@ -124,7 +124,7 @@ def credential_status(tenant: Tenant, system: SystemStatus) -> dict[str, str]:
 
 
 def _credential(tenant: Tenant, name: str, pattern: str) -> dict[str, str]:
-    example = credentials.EXAMPLES.get(pattern)
+    example = credentials.example_credential(pattern)
     return {
         "path": str(plans.credential_path(tenant.slug, name)),
         "example": json.dumps(example, indent=2) if example else "",

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from reviews.checks.catalogue import described_system
+from reviews.systems.rules.examples import credential_example
+
 _PASSWORD: Final = "the password of a read-only user"
 _DATABASE: Final = {
     "host": "db.example.org",
@@ -49,3 +52,9 @@ EXAMPLES: Final[Mapping[str, Mapping[str, Any]]] = {
     "terraform": _site("https://git.example.org/api/v4/projects/7/terraform/state"),
     "vector_search": _DATABASE,
 }
+
+
+def example_credential(pattern: str) -> Mapping[str, Any] | None:
+    """The example of a pattern's credential; None for a pattern of a package, which documents its own."""
+    described = described_system(pattern)
+    return EXAMPLES.get(pattern) if described is None else credential_example(described)

@@ -17,9 +17,19 @@ from ledger.record.rules.canonical import NotCanonical, read
 from ledger.record.rules.refusals import Refused
 from reviews.checks import catalogue
 from reviews.checks.settings import settings_schema
+from reviews.systems.rules.description import BadDescription
 
 _KINDS: Final = {"string": "text", "integer": "integer", "boolean": "boolean"}
 _JSON: Final = "settings"
+
+
+def pattern_title(pattern: str) -> str:
+    """The name of a pattern in words; a description with faults has none of its own."""
+    try:
+        described = catalogue.described_system(pattern)
+    except BadDescription:
+        described = None
+    return labels.sentence_case(pattern) if described is None else described.title
 
 
 class PatternField(forms.ChoiceField):
@@ -28,7 +38,7 @@ class PatternField(forms.ChoiceField):
     def __init__(self) -> None:
         super().__init__(
             label="Pattern: how it is read back",
-            choices=lambda: [(name, labels.sentence_case(name)) for name in catalogue.pattern_names()],
+            choices=lambda: [(name, pattern_title(name)) for name in catalogue.pattern_names()],
         )
 
 

@@ -52,7 +52,7 @@ add_lists(router, __name__, SYSTEMS)
 @admits(*OPERATORS, "administrator")
 @in_tenancy
 def get_pattern(request: HttpRequest, pattern: str) -> schemas.Pattern:
-    example = credentials.EXAMPLES.get(pattern)
+    example = credentials.example_credential(pattern)
     return schemas.Pattern(pattern=pattern, settings=settings_schema(pattern), credential=example)
 
 

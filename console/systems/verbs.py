@@ -16,7 +16,7 @@ from console.verbs.verb import FRESH, Verb
 from ledger.catalogue.operations import second_person
 from ledger.people.rules.confirmation import Answer
 from ledger.record.operations import Actor
-from reviews.checks.settings import check_settings
+from reviews.checks.settings import check_settings, complete_settings
 from reviews.readback.operations import systems, work_queue
 from reviews.readback.rules.limits import limits_of
 
@@ -30,6 +30,7 @@ def _register(
     *, tenant_id: UUID, name: str, pattern: str, settings: dict[str, Any], by: Actor, at: datetime
 ) -> tuple[System, bool]:
     check_settings(pattern, settings)
+    settings = complete_settings(pattern, settings)
     row, waits = second_person.submit_system(
         tenant_id=tenant_id, name=name, pattern=pattern, settings=settings, actor=by, at=at
     )

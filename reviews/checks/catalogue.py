@@ -1,6 +1,7 @@
 """The catalogue of checks, by pattern.
 
-Ours come first and cannot be replaced; a package may add others (`reviews.checks.plugins`).
+Ours come first and cannot be replaced; an installation may describe others (`reviews.systems`), and a package may add
+others (`reviews.checks.plugins`).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from reviews.checks.browser import BrowserCheck
 from reviews.checks.calendar import CalendarCheck
 from reviews.checks.databases import DatabaseCheck
 from reviews.checks.deployments import DeploymentCheck
+from reviews.checks.described import DescribedCheck
 from reviews.checks.development.database_changes import DatabaseChangeCheck
 from reviews.checks.development.forge import ForgeCheck
 from reviews.checks.development.git import GitCheck
@@ -28,6 +30,8 @@ from reviews.checks.procurement import ProcurementCheck
 from reviews.checks.queues import QueueCheck
 from reviews.checks.tickets import TicketCheck
 from reviews.checks.vector import VectorSearchCheck
+from reviews.systems.descriptions import own_description, own_names, shipped_descriptions
+from reviews.systems.rules.description import Description
 
 _CHECKS: dict[str, Check] = {
     "browser_automation": BrowserCheck(),
@@ -49,6 +53,7 @@ _CHECKS: dict[str, Check] = {
     "security_infrastructure": AccessCheck(),
     "terraform": TerraformCheck(),
     "vector_search": VectorSearchCheck(),
+    **{name: DescribedCheck(description) for name, description in shipped_descriptions().items()},
 }
 _SHORT = {"access": "security_infrastructure", "browser": "browser_automation", "queues": "queues_events"}
 
@@ -66,7 +71,7 @@ class NoCheck(Refused):
 def check_for(pattern: str) -> Check:
     """Return the check of a pattern, by its name or its short name; raise `NoCheck` if there is none."""
     name = _SHORT.get(pattern, pattern)
-    found = _CHECKS.get(name) or load_plugin(name)
+    found = _CHECKS.get(name) or _own_check(name) or load_plugin(name)
     if found is None:
         raise NoCheck(f"Nothing here reads `{pattern}` back (known: {', '.join(pattern_names())}).")
     return found
@@ -74,4 +79,16 @@ def check_for(pattern: str) -> Check:
 
 def pattern_names() -> list[str]:
     """Every pattern that this installation can read back, those of installed packages among them."""
-    return list(dict.fromkeys([*PATTERNS, *plugged_names()]))
+    return list(dict.fromkeys([*PATTERNS, *own_names(), *plugged_names()]))
+
+
+def described_system(pattern: str) -> Description | None:
+    """The description by which a pattern is read; None if it is read by code."""
+    found = _CHECKS.get(pattern) or _own_check(pattern)
+    return found.description if isinstance(found, DescribedCheck) else None
+
+
+def _own_check(name: str) -> DescribedCheck | None:
+    """The check of a system that this installation describes."""
+    description = own_description(name)
+    return None if description is None else DescribedCheck(description)

@@ -39,6 +39,7 @@ __all__ = [
     "effective_consistency",
     "open_site",
     "path_segment",
+    "refuse_outages",
     "url_origin",
 ]
 
@@ -118,9 +119,10 @@ class Site:
         headers: Mapping[str, str] | None = None,
         auth: tuple[str, str] | None = None,
         ca_file: str | None = None,
+        secret: bool = False,
     ) -> None:
         self.address = _address(address)
-        secret = auth is not None or bool(_SECRET & {name.lower() for name in headers or {}})
+        secret = secret or auth is not None or bool(_SECRET & {name.lower() for name in headers or {}})
         if secret and self.address.scheme != "https" and not is_loopback(self.address.host):
             raise CheckFailed(f"{self.address.host} is asked without TLS, so no secret is sent to it.", retryable=False)
         self.limit = ConversationDeadline(until)
@@ -132,7 +134,8 @@ class Site:
                 **(headers or {}),
             },
             auth=auth,
-            verify=ssl.create_default_context(cafile=ca_file),
+            # Without TLS there is no certificate to check, and no other address is asked (`_url`).
+            verify=ssl.create_default_context(cafile=ca_file) if self.address.scheme == "https" else False,
             follow_redirects=False,
             trust_env=False,
         )
@@ -166,7 +169,7 @@ class Site:
         return self._refuse_outage(self._send(method, path, json=document, content=content, headers=headers))
 
     def _refuse_outage(self, answer: SiteResponse) -> SiteResponse:
-        _refuse_outages(answer)
+        refuse_outages(answer)
         return answer
 
     def _send(self, method: str, path: str, **parts: Any) -> SiteResponse:
@@ -247,9 +250,19 @@ def _host_and_port(host: str, port: int | None) -> str:
     return host.casefold() if port in (None, 80, 443) else f"{host.casefold()}:{port}"
 
 
-def open_site(system: SystemAccess, address: object, *, until: float, headers: Mapping[str, str] | None = None) -> Site:
-    """Open one of a system's addresses, with its credential and the authority of its certificate."""
-    return Site(address, until=until, headers=headers, auth=_password(system), ca_file=system.settings.get("ca_file"))
+def open_site(
+    system: SystemAccess,
+    address: object,
+    *,
+    until: float,
+    headers: Mapping[str, str] | None = None,
+    secret: bool = False,
+) -> Site:
+    """Open one of a system's addresses, with its credential and the authority of its certificate; `secret` says that
+    more than the usual headers must not leave without TLS.
+    """
+    ca_file = system.settings.get("ca_file")
+    return Site(address, until=until, headers=headers, auth=_password(system), ca_file=ca_file, secret=secret)
 
 
 def _password(system: SystemAccess) -> tuple[str, str] | None:
@@ -311,7 +324,8 @@ def _date_of(answer: SiteResponse) -> datetime | None:
     return given if given.tzinfo else given.replace(tzinfo=UTC)
 
 
-def _refuse_outages(answer: SiteResponse) -> None:
+def refuse_outages(answer: SiteResponse) -> None:
+    """Raise `CheckFailed` for an answer that is an outage or a refusal (rule 3)."""
     if answer.status in {401, 408, 425, 429} or answer.status >= 500:
         raise CheckFailed(f"{answer.url} answered {answer.status}.", retryable=True)
     if answer.status == 403:

@@ -22,12 +22,17 @@ LOOKUP_VARIABLES = ("si", "sr", "so", "scope", "pre")
 
 @dataclass(frozen=True)
 class SystemAccess:
-    """A registered system with its addresses and credential; the credential never comes from a contract."""
+    """A registered system with its addresses and credential; the credential never comes from a contract.
+
+    `tried` is the digest of the description with which a dry run has found a known object here and missed another;
+    empty if none has, and of no meaning for a system that is not described as data.
+    """
 
     name: str
     pattern: str
     settings: Mapping[str, Any] = field(default_factory=dict)
     credential: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    tried: str = ""
 
 
 class CheckFailed(Exception):

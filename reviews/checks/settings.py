@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ledger.record.rules.refusals import Refused
-from reviews.checks.catalogue import check_for
+from reviews.checks.catalogue import check_for, described_system
 from reviews.checks.changes import ChangeLog, NotWatchable, StreamChangeLog, TableChangeLog, change_log
 from reviews.observations.rules.webhooks import MAPPING, parse_mapping
 from reviews.readback.rules import limits
@@ -77,6 +77,15 @@ def check_settings(pattern: str, settings: Mapping[str, Any]) -> None:
     if faults:
         is_watch = faults[0]["path"].startswith("/settings/changes")
         raise (NotWatchable if is_watch else BadSettings)(faults[0]["detail"], errors=faults)
+
+
+def complete_settings(pattern: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings with the rate limit that the system's description documents, unless they name one."""
+    described = described_system(pattern)
+    if described is None or not isinstance(settings.get("limits", {}), Mapping):
+        return dict(settings)
+    rate = {"reads_per_minute": described.document["limits"]["reads_per_minute"]}
+    return {**settings, "limits": {**rate, **settings.get("limits", {})}}
 
 
 def _change_log_schema(log: ChangeLog) -> Schema:
