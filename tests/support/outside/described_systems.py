@@ -77,7 +77,7 @@ class FakeSystem:
         own = {name: str(value) for name, value in self.data.get("headers", {}).items()}
         found = self._found(url.path, dict(parse_qsl(url.query)), own)
         absent = self.data["absent"]
-        return found or (absent["status"], json.dumps(absent["body"]), own | absent.get("headers", {}))
+        return found or (absent["status"], json.dumps(absent["body"]) if absent["body"] else "", own)
 
     def _token(self, method: str, headers: Any, body: bytes) -> Reply:
         given = self.data["token"]
