@@ -217,6 +217,7 @@ if _flag("COUNTERFOIL_ONLY_RECORD", False):
 MIDDLEWARE = [
     "console.telemetry.logging_lines.name_requests",
     "console.edge.http_protocol.tell_time",
+    "console.edge.http_protocol.refuse_plain_api",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "console.edge.http_protocol.compress_pages",
@@ -238,6 +239,7 @@ MIDDLEWARE = [
 COUNTERFOIL_KEY_MIDDLEWARE = [
     "console.telemetry.logging_lines.name_requests",
     "console.edge.http_protocol.tell_time",
+    "console.edge.http_protocol.refuse_plain_api",
     "django.middleware.security.SecurityMiddleware",
     "console.edge.http_protocol.security_headers",
     "django.middleware.common.CommonMiddleware",
@@ -353,6 +355,9 @@ SOCIALACCOUNT_ONLY = False
 # What a browser is told
 
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = _https
+# The prefix makes browsers take a cookie from this host over https alone, never from a neighbour in its domain.
+SESSION_COOKIE_NAME = "__Host-sessionid" if _https else "sessionid"
+CSRF_COOKIE_NAME = "__Host-csrftoken" if _https else "csrftoken"
 SESSION_ENGINE = "console.accounts.sign_in.sessions"
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_AGE = 12 * 3600

@@ -6,7 +6,6 @@ from allauth.mfa.base import views as factors
 from allauth.mfa.recovery_codes import views as codes
 from allauth.mfa.totp import views as apps
 from allauth.mfa.webauthn import views as passkeys
-from django.contrib.auth.views import LogoutView
 from django.urls import URLPattern, URLResolver, include, path
 
 from console.accounts import step_up
@@ -308,7 +307,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("sign-in/again/code", factors.reauthenticate, name="mfa_reauthenticate"),
     path("sign-in/again/passkey", passkeys.reauthenticate_webauthn, name="mfa_reauthenticate_webauthn"),
     path("sign-in/again/outside", entrance.reauthenticate_with_provider, name="again-outside"),
-    path("sign-out", LogoutView.as_view(), name="sign-out"),
+    path("sign-out", entrance.sign_out, name="sign-out"),
     path("account", sign_in_views.page, name="mfa_index"),
     path("account/password", sign_in_views.password, name="account_change_password"),
     path("account/app", step_up.require_recent_authentication(apps.activate_totp), name="mfa_activate_totp"),

@@ -22,6 +22,8 @@ from django.http import HttpRequest, HttpResponse
 from django.middleware.gzip import GZipMiddleware
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from console.edge.problems import problem_response
+
 UNREAD_BYTES = 1_048_576
 """Bytes of an answer that may wait here for its reader; only a larger one can make a thread wait."""
 UNFINISHED_BYTES = 65_536
@@ -231,13 +233,31 @@ def tell_time(answer: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRe
     return with_time
 
 
+def refuse_plain_api(answer: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
+    """Middleware: under https, refuse API requests over http.
+
+    A redirect would work, and nobody would notice that the key travels without encryption.
+    """
+
+    def over_https(request: HttpRequest) -> HttpResponse:
+        if not settings.SECURE_SSL_REDIRECT or request.is_secure() or not request.path.startswith("/api/"):
+            return answer(request)
+        detail = "The API answers over https only; nothing was done."
+        if "Authorization" in request.headers:
+            detail += " The key was sent without encryption: replace it."
+        return problem_response(403, "HTTPS_REQUIRED", detail)
+
+    return over_https
+
+
 def security_headers(answer: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
-    """Middleware; an answer that has set its own policy keeps it."""
+    """Middleware; an answer that has set its own policy keeps it. Only what says so may be stored on the way."""
 
     def with_headers(request: HttpRequest) -> HttpResponse:
         response = answer(request)
         response.headers.setdefault("Content-Security-Policy", CONTENT)
         response.headers.setdefault("Permissions-Policy", FEATURES)
+        response.headers.setdefault("Cache-Control", "no-store")
         return response
 
     return with_headers

@@ -8,6 +8,7 @@ from uuid import UUID
 from allauth.account.views import LoginView, reauthenticate
 from django.contrib import messages
 from django.contrib.auth.decorators import login_not_required
+from django.contrib.auth.views import LogoutView
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import redirect, render
 from django.utils import timezone
@@ -36,6 +37,18 @@ class SignInView(LoginView):
 
 sign_in: Any = SignInView.as_view()
 again: Any = reauthenticate
+
+
+@login_not_required
+@require_POST
+def sign_out(request: HttpRequest) -> HttpResponse:
+    """End the session, and have the browser empty its cache.
+
+    Its storage stays: there it keeps the heads of the log that it has seen, against which it checks later ones.
+    """
+    response = LogoutView.as_view()(request)
+    response["Clear-Site-Data"] = '"cache"'
+    return response
 
 
 @login_not_required

@@ -71,6 +71,13 @@ def test_the_content_security_policy_forbids_foreign_scripts(stage):
     assert "unsafe" not in policy
 
 
+def test_answers_with_a_tenants_data_are_not_stored_on_the_way(stage, paths):
+    member = visitor(stage, "operator")
+    for path in [*paths, "/api/v1/me"]:
+        answer = member.client.get(path) if path.startswith("/") else member.get(path)
+        assert "no-store" in answer["Cache-Control"], path
+
+
 def test_each_shortcut_leads_to_one_page(stage):
     for role in ("reviewer", "operator", "compliance", "administrator"):
         keys = re.findall(r'data-go="(\w)"', visitor(stage, role).page(""))
@@ -111,7 +118,8 @@ def test_signing_out_is_a_post(stage):
     member = visitor(stage, "reviewer")
     assert member.client.get("/sign-out")["Location"] == "/"
     assert member.get().status_code == 200
-    member.client.post("/sign-out")
+    # The storage stays: with it the browser would forget which log it has seen.
+    assert member.client.post("/sign-out")["Clear-Site-Data"] == '"cache"'
     assert member.get().status_code == 302
 
 

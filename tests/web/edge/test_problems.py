@@ -214,6 +214,16 @@ def test_an_unknown_method_is_405_and_lists_the_allowed_ones(agent: Api):
     a_problem(agent.post("/actions"), 405, "METHOD_NOT_ALLOWED")
 
 
+def test_under_https_a_request_over_http_is_refused_and_not_redirected(agent: Api, settings):
+    settings.SECURE_SSL_REDIRECT = True
+    answer = agent.get("/actions")
+    problem = a_problem(answer, 403, "HTTPS_REQUIRED")
+    assert problem["detail"].endswith("The key was sent without encryption: replace it.")
+    assert "key" not in Client().get("/api/v1/actions").json()["detail"]
+    assert agent.client.get("/api/v1/actions", headers=agent.headers, secure=True).status_code == 200
+    assert Client().get("/sign-in").status_code == 301
+
+
 # Bodies
 
 
