@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from axes.attempts import get_cool_off_threshold
@@ -19,6 +19,9 @@ from console.accounts import queries
 from console.accounts.members import operations as members
 from console.models import User
 from ledger.db import execute, fetch_one
+
+ADDRESSES_OF_ONE_ACCOUNT: Final = 10
+"""Addresses from which the limit of wrong passwords for one account may be used up before the account is locked."""
 
 
 class SessionStore(StoredSessions):
@@ -76,17 +79,17 @@ class PasswordRecorder:
 
 
 class AttemptHandler(AxesDatabaseHandler):
-    """The lock of an account after too many wrong passwords."""
+    """The lock of an account after too many wrong passwords, from one address or from all of them together."""
 
     def get_failures(self, request: HttpRequest, credentials: dict[str, Any] | None = None) -> int:
-        """The wrong passwords for an account from one address, per `AXES_LOCKOUT_PARAMETERS`."""
+        """The wrong passwords for an account from one address, or a tenth of those from all, whichever is more."""
         username, address = get_client_username(request, credentials), getattr(request, "axes_ip_address", None)
         if username is None or address is None:
             return int(super().get_failures(request, credentials))
         [(failures,)] = execute(
-            "SELECT coalesce(sum(failures_since_start), 0) FROM axes_accessattempt"
-            " WHERE username = $1 AND ip_address = $2::inet AND attempt_time >= $3",
-            *(username, address, get_cool_off_threshold(request)),
+            "SELECT coalesce(greatest(sum(failures_since_start) FILTER (WHERE ip_address = $2::inet),"
+            " sum(failures_since_start) / $4), 0) FROM axes_accessattempt WHERE username = $1 AND attempt_time >= $3",
+            *(username, address, get_cool_off_threshold(request), ADDRESSES_OF_ONE_ACCOUNT),
         )
         return int(failures)
 

@@ -163,6 +163,19 @@ def test_too_many_wrong_passwords_lock_the_sign_in_for_a_while(stage, settings):
     assert client.post("/sign-in", {"username": username, "password": "correct horse battery"}).status_code == 429
 
 
+def test_wrong_passwords_from_many_addresses_together_lock_the_account(stage, settings):
+    settings.AXES_FAILURE_LIMIT = 3
+    username = stage.person("reviewer").user.username
+
+    def attempt(number: int, password: str) -> int:
+        client = Client(REMOTE_ADDR=f"198.51.100.{number}")
+        return client.post("/sign-in", {"username": username, "password": password}).status_code
+
+    assert {attempt(number // 2, "wrong") for number in range(29)} == {200}
+    assert attempt(99, "wrong") == 429
+    assert attempt(100, "correct horse battery") == 429
+
+
 def test_an_expired_form_gets_a_page_of_the_console(stage):
     strict = Client(enforce_csrf_checks=True)
     answer = strict.post("/sign-in", {"username": "x", "password": "y"})
