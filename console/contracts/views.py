@@ -11,6 +11,7 @@ from django.contrib import messages
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.views.decorators.http import require_http_methods
 
 from approvals.sessions import queries as sessions_queries
 from console.accounts.queries import actor_names
@@ -69,6 +70,7 @@ def contract(request: TenantRequest, contract_name: str, contract_version: str) 
 
 
 @in_tenant(*sorted(MAY_TRY))
+@require_http_methods(["GET", "POST"])
 def register(request: TenantRequest) -> HttpResponse:
     """Check a document first, and register it once its findings were seen; the typed text is kept."""
     if request.method != "POST":

@@ -14,6 +14,8 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import Resolver404, resolve, reverse
 
+from console.edge.http import allowed_methods
+
 ELSEWHERE: Final = {
     "erasure-ask": "holds",
     "erasure-answer": "holds",
@@ -47,17 +49,11 @@ def _page_at(address: str) -> str:
 
 
 def answers_get(view: Callable[..., Any]) -> bool:
-    """Return whether a view answers GET, by the methods that Django's decorators keep in their closure."""
+    """Return whether a view answers GET; one that names no methods does."""
     page_class = getattr(view, "view_class", None)
     if page_class is not None:
         return "get" in page_class.http_method_names
-    layer: Any = view
-    while layer is not None:
-        held = dict(zip(layer.__code__.co_freevars, layer.__closure__ or (), strict=False))
-        if "request_method_list" in held:
-            return "GET" in held["request_method_list"].cell_contents
-        layer = getattr(layer, "__wrapped__", None)
-    return True
+    return "GET" in (allowed_methods(view) or ["GET"])
 
 
 def redirect_to_form_page(answer: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.http import require_safe
 from django_htmx.middleware import HtmxDetails
 
 from approvals.voting.operations.refusal_records import write_refusal_records
@@ -61,8 +63,20 @@ class TenantRequest(HttpRequest):
 Page = Callable[Concatenate[TenantRequest, P], HttpResponseBase]
 
 
+def allowed_methods(view: Callable[..., Any] | None) -> list[str] | None:
+    """Return the methods that a decorator of Django's around a view allows; None where there is no such decorator."""
+    while inspect.isfunction(view):
+        held = dict(zip(view.__code__.co_freevars, view.__closure__ or (), strict=True))
+        if "request_method_list" in held:
+            return list(held["request_method_list"].cell_contents)
+        view = getattr(view, "__wrapped__", None)
+    return None
+
+
 def in_tenant(*roles: str) -> Callable[[Page[P]], Callable[..., HttpResponseBase]]:
     """Open the tenant of the address around a page; with `roles`, only for people who have one of them.
+
+    A page that names no methods is read only.
 
     Whoever is no member learns nothing, not even that the tenant exists. A proof that the page asks for is checked
     outside of its transaction (`run_with_proof`). A refusal rolls back what the page began, and is shown here, once for
@@ -70,7 +84,9 @@ def in_tenant(*roles: str) -> Callable[[Page[P]], Callable[..., HttpResponseBase
     """
 
     def around(page: Page[P]) -> Callable[..., HttpResponseBase]:
-        @wraps(page)
+        answer = page if allowed_methods(page) else require_safe(page)
+
+        @wraps(answer)
         def opened(request: TenantRequest, slug: str, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
             _identify(request, slug)
             shown_in = shown_zone.set(request.user.zone)
@@ -79,7 +95,7 @@ def in_tenant(*roles: str) -> Callable[[Page[P]], Callable[..., HttpResponseBase
                 with request_tenancy(request, request.tenant.id):
                     if roles and not request.caller.roles & frozenset(roles):
                         raise NotAllowed(f"Only {' and '.join(f'{role}s' for role in roles)} may do this.")
-                    return page(request, *args, **kwargs)
+                    return answer(request, *args, **kwargs)
 
             def read_caller() -> None:
                 request.user.refresh_from_db(fields=["is_active"])

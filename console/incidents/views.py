@@ -12,7 +12,7 @@ from django.contrib import messages
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.views.decorators.http import require_POST
+from django.views.decorators.http import require_http_methods, require_POST
 
 from console.cases.containment import freeze_choices, freezes_asked_for, freezes_placed_message
 from console.edge.http import TenantRequest, in_tenant
@@ -71,6 +71,7 @@ def incident_tabs(request: TenantRequest, current: str) -> list[dict[str, Any]]:
 
 
 @in_tenant("operator")
+@require_http_methods(["GET", "POST"])
 def new_incident(request: TenantRequest) -> HttpResponse:
     form = NewIncidentForm(request.POST or None, initial=_about(request))
     if request.method != "POST" or not form.is_valid():

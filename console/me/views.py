@@ -9,7 +9,7 @@ from django.contrib import messages
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
+from django.views.decorators.http import require_http_methods, require_POST
 
 from approvals.voting.operations import approver_keys, delegations
 from approvals.voting.queries import approvers
@@ -28,7 +28,6 @@ from ledger.record.rules.refusals import ProofNeeded
 
 
 @in_tenant()
-@require_GET
 def page(request: TenantRequest) -> HttpResponse:
     return _page(request)
 

@@ -14,7 +14,7 @@ from django.contrib import messages
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.views.decorators.http import require_GET, require_POST
+from django.views.decorators.http import require_POST
 
 from approvals.execution import queries as execution_queries
 from approvals.voting.queries import approvers
@@ -49,13 +49,11 @@ MAY_ANSWER_KEYS = ("administrator", "reviewer")
 
 
 @in_tenant(*READERS)
-@require_GET
 def page(request: TenantRequest) -> HttpResponse:
     return _page(request)
 
 
 @in_tenant(*READERS)
-@require_GET
 def member(request: TenantRequest, member_id: UUID) -> HttpResponse:
     return _member(request, member_id)
 
@@ -137,7 +135,6 @@ def create_key(request: TenantRequest) -> HttpResponse:
 
 
 @in_tenant("administrator")
-@require_GET
 def machine_key(request: TenantRequest, machine_key_id: UUID) -> HttpResponse:
     tenant_id = request.tenant.id
     key = next((each for each in directory.api_keys(tenant_id) if each.id == machine_key_id), None)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from django.contrib import messages
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
+from django.views.decorators.http import require_http_methods
 
 from console.contracts.registration import excerpts, refusal_notes
 from console.edge.http import TenantRequest, in_tenant, undo_if_refused
@@ -38,6 +39,7 @@ _STEP = re.compile(r"(edit|remove|earlier):(\d{1,3})")
 
 
 @in_tenant(*MAY)
+@require_http_methods(["GET", "POST"])
 def draft(request: TenantRequest) -> HttpResponse:
     """A form with the document in force, and the faults of the typed one."""
     if request.method != "POST":

@@ -6,11 +6,10 @@
 from __future__ import annotations
 
 import importlib
-import inspect
 import json
 import os
 import pkgutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +50,7 @@ def path_of(name: str) -> Path:
 
 def _pages() -> Iterator[tuple[str, dict[str, Any]]]:
     """Each page's route with its name, its methods (None: any that the view takes) and who may."""
+    from console.edge.http import allowed_methods
     from tests.support import admissions, probes
 
     for route, page in probes.pages():
@@ -59,20 +59,10 @@ def _pages() -> Iterator[tuple[str, dict[str, Any]]]:
             route,
             {
                 "name": page.name,
-                "methods": _allowed_methods(page.callback),
+                "methods": " ".join(sorted(allowed_methods(page.callback) or [])) or None,
                 "roles": None if roles is None else " ".join(sorted(roles)),
             },
         )
-
-
-def _allowed_methods(view: Callable[..., Any] | None) -> str | None:
-    """The methods that Django's decorators around a view allow."""
-    while inspect.isfunction(view):
-        held = dict(zip(view.__code__.co_freevars, view.__closure__ or (), strict=True))
-        if "request_method_list" in held:
-            return " ".join(sorted(held["request_method_list"].cell_contents))
-        view = getattr(view, "__wrapped__", None)
-    return None
 
 
 def _csv_headings() -> dict[str, list[str]]:

@@ -8,7 +8,7 @@ from uuid import UUID
 from django.http import Http404, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
-from django.views.decorators.http import require_GET, require_POST
+from django.views.decorators.http import require_POST
 
 from approvals.requests.queries import approvals
 from console.accounts.queries import actor_names
@@ -58,7 +58,6 @@ def report_presence(request: TenantRequest, approval_id: UUID) -> HttpResponse:
 
 
 @in_tenant()
-@require_GET
 def list_presence(request: TenantRequest) -> HttpResponse:
     """List the people who have the listed approvals open."""
     ids = []

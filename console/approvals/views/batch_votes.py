@@ -9,6 +9,7 @@ from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.views.decorators.http import require_http_methods
 
 from approvals.requests.queries import approvals
 from approvals.voting.operations import batch_votes as operations
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 
 @in_tenant("reviewer")
+@require_http_methods(["GET", "POST"])
 def vote_on_several(request: TenantRequest) -> HttpResponse:
     if request.method != "POST":
         return _show(request, selected_ids(request.GET), BatchVoteForm())

@@ -9,6 +9,7 @@ from django.contrib import messages
 from django.http import Http404, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.views.decorators.http import require_http_methods
 
 from console.accounts import queries as directory
 from console.accounts.queries import actor_names
@@ -29,6 +30,7 @@ from reviews.cases.rules.batches import MOST, BatchKind
 
 
 @in_tenant("operator")
+@require_http_methods(["GET", "POST"])
 def start_batch(request: TenantRequest) -> HttpResponse:
     if request.method != "POST":
         return _all(request)

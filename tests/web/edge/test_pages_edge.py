@@ -78,6 +78,13 @@ def test_answers_with_a_tenants_data_are_not_stored_on_the_way(stage, paths):
         assert "no-store" in answer["Cache-Control"], path
 
 
+def test_a_page_that_only_shows_answers_405_to_what_would_write(stage):
+    member = visitor(stage, "operator")
+    for method in ("post", "put", "patch", "delete", "options"):
+        answer = getattr(member.client, method)(f"/t/{stage.slug}/actions")
+        assert (answer.status_code, answer["Allow"]) == (405, "GET, HEAD"), method
+
+
 def test_each_shortcut_leads_to_one_page(stage):
     for role in ("reviewer", "operator", "compliance", "administrator"):
         keys = re.findall(r'data-go="(\w)"', visitor(stage, role).page(""))
