@@ -121,9 +121,7 @@ class SystemHealth(models.Model):
 
 
 class Webhook(models.Model):
-    """An opaque address for one system's webhooks. Ids only, outside row-level security, because it identifies the
-    tenant: what arrives there is looked up by the address alone.
-    """
+    """An opaque address for one system's webhooks."""
 
     pk = models.CompositePrimaryKey("tenant_id", "id")
     tenant_id = models.UUIDField()
@@ -135,7 +133,6 @@ class Webhook(models.Model):
     class Meta:
         db_table = "reviews_hook"
         indexes = [
-            models.Index(fields=["id"], name="hook_by_address"),
             models.Index(fields=["tenant_id", "system_id"], name="hook_by_system"),
         ]
 

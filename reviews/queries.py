@@ -621,9 +621,9 @@ def batch_progress(tenant_id: UUID, batch_ids: list[UUID]) -> dict[UUID, Progres
     }
 
 
-def live_hook(hook_id: UUID) -> Webhook | None:
-    """Return a webhook address in use, of any tenant; the caller does not know the tenant yet."""
-    return Webhook.objects.filter(id=hook_id, revoked_at__isnull=True).first()
+def live_hook(tenant_id: UUID, hook_id: UUID) -> Webhook | None:
+    """A webhook address in use."""
+    return Webhook.objects.filter(tenant_id=tenant_id, id=hook_id, revoked_at__isnull=True).first()
 
 
 def hooks_of(tenant_id: UUID, system_id: UUID) -> list[Webhook]:

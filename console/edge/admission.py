@@ -48,7 +48,7 @@ WAITING: Final = {RequestRank.BEGINS: 32, RequestRank.ORDINARY: 128, RequestRank
 _BEGINS = re.compile(r"/api/v1/(executions/claim|actions/[^/]+/executions)")
 _TELLS_OR_STOPS = re.compile(
     r"/api/v1/("
-    r"actions/[^/]+/executions/[^/]+/(observations|heartbeat)|hooks/[^/]+|freezes"
+    r"actions/[^/]+/executions/[^/]+/(observations|heartbeat)|hooks/[^/]+/[^/]+|freezes"
     r"|actions/[^/]+/cancel|agents/.+/revoke|systems/[^/]+/stop-releasing|batches/[^/]+/(pause|cancel)|runs/.+/cancel)"
     r"|/t/[^/]+/(freezes/place|systems/[^/]+/stop|agents/[^/]+/revoke|runs/.+/cancel|incidents/[^/]+/contain)"
 )

@@ -105,7 +105,7 @@ def rotate_hook(request: HttpRequest, name: str, hook_id: UUID, body: schemas.Ho
         by=caller.actor,
         at=timezone.now(),
     )
-    return _hook(after.live_hook(hook_id), name, after.last_deliveries(caller.tenant_id, [hook_id]))
+    return _hook(after.live_hook(caller.tenant_id, hook_id), name, after.last_deliveries(caller.tenant_id, [hook_id]))
 
 
 @router.post("/systems/{name}/hooks/{hook_id}/revoke", summary="Close a webhook address", response=schemas.HookRevoked)
@@ -125,20 +125,20 @@ def revoke_hook(request: HttpRequest, name: str, hook_id: UUID, body: ReasonBody
 
 
 @router.post(
-    "/hooks/{hook_id}",
+    "/hooks/{tenant_id}/{hook_id}",
     auth=None,
     summary="Receive a provider's webhook (Standard Webhooks): kept as evidence and triggers a reading, never a state",
     openapi_extra=WEBHOOK,
     response={202: schemas.Taken},
 )
-def receive(request: HttpRequest, hook_id: UUID) -> HttpResponse:
+def receive(request: HttpRequest, tenant_id: UUID, hook_id: UUID) -> HttpResponse:
     at = timezone.now()
     rate.count_request(hook_id, at=at)
     body = request.body
     if len(body) > MOST_BYTES:
         raise HookBodyTooLarge
     given = [request.headers.get(f"webhook-{part}", "") for part in ("id", "timestamp", "signature")]
-    webhooks.receive_delivery(hook_id=hook_id, signed=SignedHeaders(*given), body=body, at=at)
+    webhooks.receive_delivery(tenant_id=tenant_id, hook_id=hook_id, signed=SignedHeaders(*given), body=body, at=at)
     after_commit(verify_due)
     return json_response(schemas.Taken(taken=True), 202)
 
@@ -146,7 +146,7 @@ def receive(request: HttpRequest, hook_id: UUID) -> HttpResponse:
 def _hook(row: Any, name: str, taken: dict[UUID, Any]) -> schemas.Hook:
     return schemas.Hook.of(
         row,
-        path=f"/api/v1/hooks/{row.id}",
+        path=schemas.hook_path(row.tenant_id, row.id),
         secrets=len(webhooks.secrets_of(row.tenant_id, name, row.id)),
         last_taken_at=taken.get(row.id),
     )

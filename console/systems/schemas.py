@@ -85,6 +85,11 @@ class SystemSeen(System):
     health: SystemHealth
 
 
+def hook_path(tenant_id: UUID, hook_id: UUID) -> str:
+    """The path to which a provider sends its webhooks; the same as the route of `receive`."""
+    return f"/api/v1/hooks/{tenant_id}/{hook_id}"
+
+
 class Hook(Answer):
     hook_id: UUID = Field(validation_alias="id")
     path: str

@@ -22,6 +22,7 @@ from console.systems import context as systems_context
 from console.systems import verbs
 from console.systems.forms import SystemForm
 from console.systems.lists import STOPS, SYSTEMS, WORDS, standing_of
+from console.systems.schemas import hook_path
 from console.verbs.form import BodyForm
 from console.verbs.verb import Ids, page_of
 from console.web.list_page import list_context
@@ -160,7 +161,9 @@ def _system_context(request: TenantRequest, seen: systems_context.SystemStatus) 
         "badge": {"family": FAMILIES.get(stands, "waiting"), "word": WORDS[stands]},
         "stop": STOPS.get(str(seen.stop), "") if seen.stop is not None else "",
         "limits": [{"word": LABELS[name], "value": value} for name, value in seen.limits.items()],
-        "hooks": [{"row": each, "taken_at": taken.get(each.id)} for each in hooks],
+        "hooks": [
+            {"row": each, "path": hook_path(tenant.id, each.id), "taken_at": taken.get(each.id)} for each in hooks
+        ],
         "incident": {"title": incident.title, "href": reverse("incident", args=[tenant.slug, incident.id])}
         if incident is not None
         else None,

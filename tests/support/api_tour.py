@@ -170,10 +170,11 @@ def known_contract() -> str:
 def answer_for(shop: Workshop) -> None:
     """The systems' day: an address for webhooks, and a stop that did not last."""
     path = "/systems/shop/hooks"
-    hook = shop.operator_key.post(path, {"secret": SECRET}).json()["hook_id"]
+    made = shop.operator_key.post(path, {"secret": SECRET}).json()
+    hook = made["hook_id"]
     shop.operator_key.get(path)
     shop.operator_key.post(f"{path}/{hook}/rotate", {"secret": SECRET})
-    shop.operator_key.post(f"/hooks/{hook}", {}, **signed())
+    shop.operator_key.post(made["path"].removeprefix("/api/v1"), {}, **signed())
     shop.operator_key.post(f"{path}/{hook}/revoke", {"reason": "It was a trial."})
     shop.operator.post("/systems/shop/stop-releasing", {"reason": "They migrate."})
     shop.operator.post("/systems/shop/resume-releasing", {"reason": "They are through."})

@@ -140,7 +140,9 @@ def _people(shop: Workshop) -> dict[str, Api]:
     roles = {role: (role,) for role in ROLES} | {"member": (), "everything": ROLES}
     people = {name: person_for(shop.tenant, *held, name=f"p-{name}@{shop.slug}") for name, held in roles.items()}
     left = person_for(shop.tenant, *ROLES, name=f"p-left@{shop.slug}")
-    Membership.objects.filter(user__username=f"p-left@{shop.slug}").update(removed_at=timezone.now())
+    Membership.objects.filter(tenant_id=shop.tenant, user__username=f"p-left@{shop.slug}").update(
+        removed_at=timezone.now()
+    )
     return people | {"left": left, "nobody": anonymous()}
 
 

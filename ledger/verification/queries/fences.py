@@ -88,7 +88,6 @@ NOT_ISOLATED = frozenset(
         "ledger_order",
         "ledger_actionsearch",
         "reviews_schedule",
-        "reviews_hook",
         "reviews_lane",
     }
 )

@@ -88,8 +88,8 @@ def _system(tenant_id: UUID, name: str) -> Any:
 
 
 def _own_hook(tenant_id: UUID, name: str, hook_id: UUID) -> Webhook:
-    system, row = _system(tenant_id, name), queries.live_hook(hook_id)
-    if row is None or (row.tenant_id, row.system_id) != (tenant_id, system.id):
+    system, row = _system(tenant_id, name), queries.live_hook(tenant_id, hook_id)
+    if row is None or row.system_id != system.id:
         raise NotFound("Webhook address")
     return row
 
@@ -139,15 +139,17 @@ def _keep(tenant_id: UUID, name: str, hook_id: UUID, secrets: list[str]) -> None
 # What arrives
 
 
-def receive_delivery(*, hook_id: UUID, signed: rules.SignedHeaders, body: bytes, at: datetime) -> UUID | None:
+def receive_delivery(
+    *, tenant_id: UUID, hook_id: UUID, signed: rules.SignedHeaders, body: bytes, at: datetime
+) -> UUID | None:
     """Take a signed webhook once: as evidence of its action, or of its system; the action, where it is bound.
 
     Nothing is stored of one that is not signed. If we crash before the commit the provider sends it again.
     """
-    row = queries.live_hook(hook_id)
-    if row is None:
-        raise NotFound("Webhook address")
-    with tenancy(row.tenant_id):
+    with tenancy(tenant_id):
+        row = queries.live_hook(tenant_id, hook_id)
+        if row is None:
+            raise NotFound("Webhook address")
         system = catalogue_queries.system_by_id(row.tenant_id, row.system_id)
         assert system is not None
         secrets = secrets_of(row.tenant_id, system.name, hook_id)

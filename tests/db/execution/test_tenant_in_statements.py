@@ -23,7 +23,7 @@ from console.celery import app
 from tests.db.execution.test_statements import Trip
 from tests.db.record.test_isolation import with_tenant
 from tests.support.api_tenant import workshop
-from tests.support.probes import names_in, pages_of_tenants
+from tests.support.probes import after, filled, names_in, pages_of_tenants, spend_day
 
 # Statements that find the tenant of something, by table and pattern; what follows from them names it.
 ACROSS_TENANTS = {
@@ -115,6 +115,15 @@ def unbound(plans: Plans, superuser: psycopg.Connection) -> set[tuple[str, str]]
     return found
 
 
+def unexplained(plans: Plans, superuser: psycopg.Connection) -> set[tuple[str, str]]:
+    """What is read for more than one tenant and is not in `ACROSS_TENANTS`."""
+    return {
+        (table, text)
+        for table, text in unbound(plans, superuser)
+        if not any(table == name and re.search(pattern, text) for name, pattern in ACROSS_TENANTS)
+    }
+
+
 @pytest.mark.unsealed
 def test_every_statement_of_an_action_of_the_pages_and_of_the_tasks_is_bound_to_one_tenant(
     plans: Plans,
@@ -140,9 +149,18 @@ def test_every_statement_of_an_action_of_the_pages_and_of_the_tasks_is_bound_to_
     for name in sorted(periodic | {task.name for _, task in tasks.QUICK}):
         app.tasks[name].run()
     assert len(plans.found) > 1000
-    found = unbound(plans, superuser_connection)
-    assert {
-        (table, text)
-        for table, text in found
-        if not any(table == name and re.search(pattern, text) for name, pattern in ACROSS_TENANTS)
-    } == set()
+    assert unexplained(plans, superuser_connection) == set()
+
+
+@pytest.mark.long
+@pytest.mark.unsealed
+def test_every_statement_of_a_day_of_the_whole_api_and_of_every_page_is_bound_to_one_tenant(
+    plans: Plans, broker: Any, superuser_connection: psycopg.Connection, secrets_dir: Path, tmp_path: Path
+):
+    day = spend_day(tmp_path / "day", secrets_dir)
+    with after(day):
+        for route, _ in pages_of_tenants():
+            for person in ("everything", "reviewer"):
+                day.own[person].client.get(filled(route, day.parts)).close()
+    assert len(plans.found) > 10_000
+    assert unexplained(plans, superuser_connection) == set()

@@ -28,7 +28,6 @@ OUTSIDE = {
     "ledger_actionsearch": "closed to every role: read by one function, which looks for the current tenant alone",
     "ledger_order": "a queue of ids, claimed across tenants by tasks of both sides",
     "reviews_schedule": "a queue of ids, claimed across tenants by workers",
-    "reviews_hook": "addresses of webhooks: read to find out which tenant one belongs to",
     "reviews_lane": "the queue's lanes: how hard each system may be asked, in numbers",
 }
 """Tables with a tenant's id that stand outside row-level security, and why; none that may be read holds what an action

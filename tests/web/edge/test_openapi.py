@@ -118,7 +118,7 @@ def test_writes_take_an_idempotency_key_and_a_start_takes_a_proof(document: dict
     for method, path, operation in operations(document):
         references = {each["$ref"] for each in operation["parameters"] if "$ref" in each}
         # A webhook has a name of its own.
-        is_write = method == "post" and not path.endswith("/hooks/{hook_id}")
+        is_write = method == "post" and not path.endswith("/hooks/{tenant_id}/{hook_id}")
         assert ("#/components/parameters/IdempotencyKey" in references) == is_write, path
         assert ("#/components/parameters/DPoP" in references) == path.endswith("/executions"), path
 

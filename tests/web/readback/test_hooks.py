@@ -6,6 +6,7 @@ import base64
 import json
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -39,7 +40,11 @@ def mapped(shop: Workshop) -> Workshop:
 def hook(mapped: Workshop) -> str:
     answer = mapped.operator_key.post("/systems/documents/hooks", {"secret": SECRET})
     assert answer.status_code == 201, answer.content
-    return str(answer.json()["hook_id"])
+    return str(answer.json()["path"]).removeprefix("/api/v1/hooks/")
+
+
+def id_in(hook: str) -> str:
+    return hook.rpartition("/")[2]
 
 
 def send(hook: str, clock: Clock, body: Any, *, secret: str = SECRET, webhook_id: str = "msg_1", **headers: str) -> Any:
@@ -159,7 +164,8 @@ def test_a_webhook_without_an_action_is_stored_as_evidence_of_the_system(
 def test_a_webhook_cannot_be_about_an_action_of_another_system(mapped: Workshop, clock: Clock, tmp_path: Path):
     other = {"name": "mail", "pattern": "filesystems", "settings": {"webhook": {"action_id": "/id"}}}
     assert mapped.operator_key.post("/systems", other).status_code == 201
-    hook = mapped.operator_key.post("/systems/mail/hooks", {"secret": SECRET}).json()["hook_id"]
+    path = mapped.operator_key.post("/systems/mail/hooks", {"secret": SECRET}).json()["path"]
+    hook = path.removeprefix("/api/v1/hooks/")
     action_id = pending(mapped)
     assert send(hook, clock, {"id": action_id}).status_code == 202
     assert "webhook_received" not in kinds(mapped, action_id)
@@ -191,7 +197,7 @@ def test_after_settlement_a_webhook_causes_one_more_reading_without_a_state_chan
 
 
 def test_during_a_rotation_both_secrets_are_valid(hook: str, mapped: Workshop, clock: Clock):
-    path = f"/systems/documents/hooks/{hook}/rotate"
+    path = f"/systems/documents/hooks/{id_in(hook)}/rotate"
     assert mapped.operator_key.post(path, {"secret": NEXT}).json()["secrets"] == 2
     assert send(hook, clock, {}, webhook_id="a").status_code == 202
     assert send(hook, clock, {}, webhook_id="b", secret=NEXT).status_code == 202
@@ -200,9 +206,17 @@ def test_during_a_rotation_both_secrets_are_valid(hook: str, mapped: Workshop, c
     assert send(hook, clock, {}, webhook_id="d", secret=NEXT).status_code == 202
 
 
+def test_an_address_with_another_tenant_in_it_is_not_found(hook: str, mapped: Workshop, clock: Clock):
+    assert hook == f"{mapped.tenant}/{id_in(hook)}"
+    for tenant in (workshop("willow").tenant, UUID(int=0)):
+        assert send(f"{tenant}/{id_in(hook)}", clock, {}).status_code == 404
+    assert send(id_in(hook), clock, {}).status_code == 404
+    assert send(hook, clock, {}).status_code == 202
+
+
 def test_a_revoked_address_is_not_found(hook: str, mapped: Workshop, clock: Clock):
-    answer = mapped.operator_key.post(f"/systems/documents/hooks/{hook}/revoke", {"reason": "It leaked."})
-    assert answer.json() == {"hook_id": hook, "revoked": True}
+    answer = mapped.operator_key.post(f"/systems/documents/hooks/{id_in(hook)}/revoke", {"reason": "It leaked."})
+    assert answer.json() == {"hook_id": id_in(hook), "revoked": True}
     assert send(hook, clock, {}).status_code == 404
     [shown] = mapped.operator_key.get("/systems/documents/hooks").json()["items"]
     assert shown["revoked_at"] is not None
@@ -211,7 +225,7 @@ def test_a_revoked_address_is_not_found(hook: str, mapped: Workshop, clock: Cloc
 
 def test_secrets_are_stored_in_separate_files_and_never_shown(hook: str, mapped: Workshop, secrets_dir: Path):
     path = secrets_dir / "systems" / "orchid" / "documents.hooks.json"
-    assert json.loads(path.read_text()) == {hook: [SECRET]}
+    assert json.loads(path.read_text()) == {id_in(hook): [SECRET]}
     assert path.stat().st_mode & 0o777 == 0o600
     shown = mapped.operator_key.get("/systems/documents/hooks").content + mapped.operator_key.get("/systems").content
     assert SECRET[6:].encode() not in shown

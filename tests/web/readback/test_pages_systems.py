@@ -93,7 +93,7 @@ def test_webhook_addresses_are_shown(stage, secrets_dir):
     with tenancy(stage.tenant):
         row = webhooks.create_hook(tenant_id=stage.tenant, name="shop", secret=SECRET, by=stage.executor, at=AT)
     said = words(visitor(stage, "operator").page(PATH))
-    assert f"/api/v1/hooks/{row.id}" in said
+    assert f"/api/v1/hooks/{stage.tenant}/{row.id}" in said
     assert "no webhook received yet" in said
 
 
