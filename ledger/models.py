@@ -414,6 +414,8 @@ class System(models.Model):
     settings = models.JSONField(default=dict)
     # Another pattern or address that waits for a second person, with who asked for it; null where nothing waits.
     proposal = models.JSONField(null=True)
+    # The digest of the description with which a dry run has found a known object here and missed another.
+    tried = models.CharField(max_length=64, default="")
     registered_at = models.DateTimeField()
 
     class Meta:

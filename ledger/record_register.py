@@ -166,10 +166,15 @@ RECORD_TABLES = (
                 settings=detail_field("settings"),
                 registered_at=on_first_event(event_time),
                 proposal=on_first_event(constant(None)),
+                tried=on_first_event(constant("")),
             ),
+            "description_tried": changes_row(tried=detail_field("digest")),
             "system_change_proposed": changes_row(proposal=_proposed_system),
             "system_change_confirmed": changes_row(
-                proposal=constant(None), pattern=detail_field("pattern"), settings=detail_field("settings")
+                proposal=constant(None),
+                pattern=detail_field("pattern"),
+                settings=detail_field("settings"),
+                tried=constant(""),
             ),
             "system_change_declined": changes_row(proposal=constant(None)),
         },

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from console.actions import predicates
@@ -20,6 +20,9 @@ from ledger.catalogue.rules.lint import LintFinding, find_unregistered
 from ledger.catalogue.rules.releases import verification_changes
 from ledger.catalogue.rules.weakenings import weakenings
 from reviews.checks import catalogue
+
+if TYPE_CHECKING:
+    from reviews.readback.operations.dry_runs import DryRun
 
 
 def validate_contract(document: dict[str, Any]) -> Contract:
@@ -73,8 +76,9 @@ def check_sources(tenant_id: UUID, contract: Contract) -> None:
         )
 
 
-def check_dry_run(tenant_id: UUID, contract: Contract, *, at: datetime) -> None:
-    """Refuse a contract whose lookup does not find what is there, finds what is not, or could not be tried.
+def check_dry_run(tenant_id: UUID, contract: Contract, *, at: datetime) -> DryRun:
+    """Refuse a contract whose lookup does not find what is there, finds what is not, or could not be tried; return what
+    was tried.
 
     A version that is registered already is not tried again. Without samples nothing is tried, unless a system that the
     contract names wants a dry run.
@@ -84,7 +88,7 @@ def check_dry_run(tenant_id: UUID, contract: Contract, *, at: datetime) -> None:
 
     known = catalogue_queries.contract_version(tenant_id, contract.name, contract.version)
     if known is not None and known.digest == contract.digest:
-        return
+        return dry_runs.DryRun()
     named = {system for _, system in _systems_of(contract)}
     strict = [each.name for each in catalogue_queries.systems(tenant_id) if each.settings.get("dry_run") == "required"]
     wanting = sorted(named & set(strict))
@@ -92,11 +96,12 @@ def check_dry_run(tenant_id: UUID, contract: Contract, *, at: datetime) -> None:
         said = f"{', '.join(wanting)} takes no contract without a dry run."
         said += " Name a call whose effect is there (`present`) and one whose effect is not (`absent`)."
         raise contracts.BadContract(errors=[{"path": "/dry_run", "code": "DRY_RUN_REQUIRED", "detail": said}])
-    found = dry_runs.try_lookup(tenant_id, contract, at=at)
-    if found:
+    run = dry_runs.try_lookup(tenant_id, contract, at=at)
+    if run.findings:
         raise contracts.BadContract(
-            errors=[{"path": each.path, "code": "DRY_RUN_FAILED", "detail": each.text} for each in found]
+            errors=[{"path": each.path, "code": "DRY_RUN_FAILED", "detail": each.text} for each in run.findings]
         )
+    return run
 
 
 def registered_systems(tenant_id: UUID) -> frozenset[str]:

@@ -25,6 +25,7 @@ from ledger.catalogue.rules import contract as contracts
 from ledger.catalogue.rules.contract import Contract
 from ledger.catalogue.rules.releases import verification_changes
 from ledger.record.rules.refusals import Refused
+from reviews.readback.operations.dry_runs import DryRun
 
 AROUND: Final = 1
 """So many lines before and after a place are shown with it."""
@@ -103,6 +104,7 @@ class CheckedDocument:
     """The result of checking a text; it is not stored."""
 
     contract: Contract | None = None
+    tried: DryRun = field(default_factory=DryRun)
     notes: tuple[PlaceNote, ...] = ()
     is_weaker: bool = False
     needs_release: bool = False
@@ -119,7 +121,7 @@ def check_document(tenant_id: UUID, text: str, *, at: datetime) -> CheckedDocume
     try:
         contract = validate_contract(document)
         check_sources(tenant_id, contract)
-        check_dry_run(tenant_id, contract, at=at)
+        tried = check_dry_run(tenant_id, contract, at=at)
     except contracts.BadContract as refusal:
         return CheckedDocument(notes=refusal_notes(text, refusal))
     weaker = weakening_findings(tenant_id, contract)
@@ -127,6 +129,7 @@ def check_document(tenant_id: UUID, text: str, *, at: datetime) -> CheckedDocume
     before = catalogue_queries.contract_to_compare(tenant_id, contract.name)
     return CheckedDocument(
         contract=contract,
+        tried=tried,
         notes=_place_notes(lines, [(each.path, each.code, each.detail, each.fix, False) for each in findings]),
         is_weaker=bool(weaker),
         needs_release=before is not None

@@ -24,6 +24,7 @@ from ledger.catalogue.rules import contract as contracts
 from ledger.catalogue.rules import policies
 from ledger.record.rules.canonical import parse
 from ledger.record.rules.refusals import NotFound
+from reviews.readback.operations.dry_runs import record_tries
 
 router = Router(tags=["Registry and contracts"])
 
@@ -43,8 +44,9 @@ def register_contract(request: HttpRequest) -> schemas.ContractVersion:
     contract = validate_contract(contracts.read(request.body))
     check_sources(caller.tenant_id, contract)
     at = timezone.now()
-    check_dry_run(caller.tenant_id, contract, at=at)
+    run = check_dry_run(caller.tenant_id, contract, at=at)
     row = registration.register_contract(tenant_id=caller.tenant_id, contract=contract, actor=caller.actor, at=at)
+    record_tries(caller.tenant_id, contract, run, by=caller.actor, at=at)
     return verbs.contract_answer(row)
 
 

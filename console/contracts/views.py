@@ -39,6 +39,7 @@ from ledger.catalogue.operations import registration
 from ledger.catalogue.rules.contract import Contract, read
 from ledger.people.queries import is_same_person
 from ledger.record.rules.refusals import Refused
+from reviews.readback.operations.dry_runs import record_tries
 
 PAGE = 100
 MAY_TRY = frozenset({"administrator", "operator"})
@@ -87,6 +88,7 @@ def register(request: TenantRequest) -> HttpResponse:
             row = registration.register_contract(
                 tenant_id=request.tenant.id, contract=contract, actor=request.caller.actor, at=request.as_of
             )
+            record_tries(request.tenant.id, contract, checked.tried, by=request.caller.actor, at=request.as_of)
     except Refused as refusal:
         return _registration(request, text, note_refusal(checked, refusal), status=refusal.status)
     waits = " It is weaker than the version in force and waits for a second person." if row.weakens else ""

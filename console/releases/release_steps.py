@@ -24,6 +24,7 @@ from ledger.people.queries import people_behind
 from ledger.record.operations import Actor
 from ledger.record.queries import events
 from ledger.record.rules.canonical import digest, parse
+from reviews.readback.operations.dry_runs import record_tries
 from reviews.recovery.rules import recovery_table
 from reviews.release_gates import operations as release_gates
 
@@ -59,8 +60,10 @@ def draft_contract(tenant_id: UUID, document: dict[str, Any], *, reason: str, by
     """Draft a contract version for release; each fault of its document is named with its place."""
     contract = contract_check.validate_contract(document)
     contract_check.check_sources(tenant_id, contract)
-    contract_check.check_dry_run(tenant_id, contract, at=at)
-    return releases.draft_contract(tenant_id=tenant_id, contract=contract, reason=reason, by=by, at=at)
+    run = contract_check.check_dry_run(tenant_id, contract, at=at)
+    row = releases.draft_contract(tenant_id=tenant_id, contract=contract, reason=reason, by=by, at=at)
+    record_tries(tenant_id, contract, run, by=by, at=at)
+    return row
 
 
 def missing_people(tenant_id: UUID) -> str:

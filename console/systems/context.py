@@ -15,11 +15,13 @@ from django.urls import reverse
 from console.systems import credentials
 from ledger.catalogue import queries as catalogue_queries
 from reviews import queries as after
+from reviews.checks.catalogue import described_system
 from reviews.readback.operations import plans, systems
 from reviews.readback.rules import circuit
 from reviews.readback.rules.circuit import CircuitState
 from reviews.readback.rules.limits import exceeded_budget
 from reviews.readback.rules.schedule import StopReason, VerificationDebt
+from reviews.systems.rules.description import BadDescription, Description
 
 if TYPE_CHECKING:
     from console.systems.forms import SystemForm
@@ -47,6 +49,7 @@ class SystemStatus:
     debt: VerificationDebt
     limits: dict[str, int]
     stop: StopReason | None
+    tried: bool | None
 
 
 def change_sender(system: System | SystemStatus) -> UUID | None:
@@ -72,9 +75,24 @@ def all_systems(tenant_id: UUID, *, at: datetime) -> list[SystemStatus]:
             debt=debts[row.id],
             limits=asdict(systems.limits_in_force(row.settings)),
             stop=stops.get(row.name),
+            tried=_is_tried(row),
         )
         for row in rows
     ]
+
+
+def _is_tried(row: System) -> bool | None:
+    """Return whether a dry run has confirmed the description of a system here; None for one that has none."""
+    description = description_of(row.pattern)
+    return None if description is None else row.tried == description.digest
+
+
+def description_of(pattern: str) -> Description | None:
+    """The description by which a pattern is read; None if there is none, or it has faults."""
+    try:
+        return described_system(pattern)
+    except BadDescription:
+        return None
 
 
 def standing_sentence(seen: Sequence[SystemStatus]) -> str:

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from django import forms
 
+from console.systems.context import description_of
 from console.verbs.form import BodyForm
 from console.web import labels
 from console.web.schema_form import input_text, input_value, label_of, schema_field
@@ -17,7 +18,6 @@ from ledger.record.rules.canonical import NotCanonical, read
 from ledger.record.rules.refusals import Refused
 from reviews.checks import catalogue
 from reviews.checks.settings import settings_schema
-from reviews.systems.rules.description import BadDescription
 
 _KINDS: Final = {"string": "text", "integer": "integer", "boolean": "boolean"}
 _JSON: Final = "settings"
@@ -25,10 +25,7 @@ _JSON: Final = "settings"
 
 def pattern_title(pattern: str) -> str:
     """The name of a pattern in words; a description with faults has none of its own."""
-    try:
-        described = catalogue.described_system(pattern)
-    except BadDescription:
-        described = None
+    described = description_of(pattern)
     return labels.sentence_case(pattern) if described is None else described.title
 
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from console.systems import schemas
 from console.systems.context import SystemStatus, all_systems
-from console.web import labels
+from console.systems.forms import pattern_title
 from console.web.list_page import Column, GetRoute, ListPage, sortable
 
 OPERATORS: Final = ("oper", "operator", "administrator")
@@ -41,7 +41,7 @@ SYSTEMS: Final = ListPage(
     "systems",
     columns=(
         sortable("system", "System", lambda row: row.name),
-        sortable("pattern", "Pattern", lambda row: labels.sentence_case(row.pattern)),
+        sortable("pattern", "Pattern", lambda row: pattern_title(row.pattern)),
         sortable("state", "State", lambda row: WORDS[standing_of(row)]),
         sortable("read", "Last read", lambda row: row.health.last_read_at),
         Column("answered", "Last answer", lambda row: row.health.last_success_at),

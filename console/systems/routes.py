@@ -20,9 +20,11 @@ from console.web.list_page import add_lists
 from ledger.catalogue import queries as catalogue_queries
 from ledger.record.rules.refusals import NotFound, Refused
 from reviews import queries as after
+from reviews.checks.catalogue import described_system
 from reviews.checks.settings import settings_schema
 from reviews.observations.operations import webhooks
 from reviews.observations.rules.webhooks import SignedHeaders
+from reviews.systems.rules.examples import contract_example
 from reviews.tasks import verify_due
 
 router = Router(tags=["Systems"])
@@ -46,14 +48,21 @@ add_lists(router, __name__, SYSTEMS)
 
 @router.get(
     "/system-patterns/{pattern}",
-    summary="A pattern that can be read back: the JSON Schema of its settings, an example of its credential",
+    summary="A pattern that can be read back: the JSON Schema of its settings, examples of its credential and contract",
     response=schemas.Pattern,
 )
 @admits(*OPERATORS, "administrator")
 @in_tenancy
 def get_pattern(request: HttpRequest, pattern: str) -> schemas.Pattern:
     example = credentials.example_credential(pattern)
-    return schemas.Pattern(pattern=pattern, settings=settings_schema(pattern), credential=example)
+    described = described_system(pattern)
+    return schemas.Pattern(
+        pattern=pattern,
+        settings=settings_schema(pattern),
+        credential=example,
+        description=None if described is None else described.document,
+        contract=None if described is None else contract_example(described),
+    )
 
 
 add_verbs(router, __name__, (verbs.STOP, verbs.RESUME))

@@ -27,6 +27,12 @@ class Pattern(Answer):
     pattern: str
     settings: Annotated[dict[str, Any], Field(description="A JSON Schema; `title` and `description` are for people.")]
     credential: Annotated[Mapping[str, Any] | None, Field(description="An example of the credential file.")]
+    description: Annotated[
+        Mapping[str, Any] | None, Field(description="The description by which it is read; null where code reads it.")
+    ]
+    contract: Annotated[
+        Mapping[str, Any] | None, Field(description="An example of a contract; null where code reads the pattern.")
+    ]
 
 
 Secret = Annotated[
@@ -82,6 +88,10 @@ class System(Answer):
 
 class SystemSeen(System):
     system_id: UUID = Field(validation_alias="id")
+    tried: bool | None = Field(
+        description="Whether a dry run here found a known object and missed another, until which the readings of a"
+        " described system settle nothing; null for any other system."
+    )
     health: SystemHealth
 
 

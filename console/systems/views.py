@@ -32,6 +32,7 @@ from reviews import queries as after
 from reviews.readback.operations import connections
 from reviews.readback.operations import systems as operations
 from reviews.readback.operations.connections import ConnectionResult
+from reviews.readback.operations.dry_runs import try_contracts_of
 from reviews.readback.rules.limits import LABELS
 
 MAY_TEST = frozenset({"administrator", "operator"})
@@ -60,6 +61,7 @@ def _page(
             _system_context(request, each)
             | {
                 "contracts": resting.get(each.name, []),
+                "described": systems_context.description_of(each.pattern),
                 "credential": systems_context.credential_status(tenant, each) if _may_test(request) else None,
                 "trial": trial if trial is not None and trial.system_id == each.id else None,
             }
@@ -108,6 +110,7 @@ def test_connection(request: TenantRequest, system_id: UUID) -> HttpResponse:
     trial = connections.try_connection(request.tenant.id, system, at=request.as_of)
     record_page_view(request, "system", system.id, trial.action_id)
     if trial.reading is not None and trial.contract is not None:
+        try_contracts_of(request.tenant.id, system, by=request.caller.actor, at=request.as_of)
         operations.record_connection(
             tenant_id=request.tenant.id,
             system_id=system.id,

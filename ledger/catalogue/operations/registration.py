@@ -220,6 +220,16 @@ def register_system(
     return row
 
 
+def record_tried_description(
+    *, tenant_id: UUID, system_id: UUID, digest: str, contract: tuple[str, str], actor: Actor, at: datetime
+) -> None:
+    """Record that a dry run of a contract found a known object by the description of that digest and missed another."""
+    head = lock_subject(tenant_id=tenant_id, subject_id=system_id, kind="system")
+    detail = {"digest": digest, "contract": contract[0], "version": contract[1]}
+    append(head, NewEvent(kind="description_tried", detail=detail), actor=actor, at=at)
+    System.objects.filter(tenant_id=tenant_id, id=system_id).update(tried=digest)
+
+
 def place_freeze(
     *, tenant_id: UUID, scope: str, value: str, reason: str, actor: Actor, at: datetime, is_unknown: bool = False
 ) -> Freeze:

@@ -126,7 +126,8 @@ def decide_system_change(
     )
     accept = answer is Answer.CONFIRM
     wanted = {part: known.proposal[part] for part in ("pattern", "settings")}
-    changed = wanted if accept else {}
+    # Elsewhere, or read otherwise: what a dry run has shown there says nothing here.
+    changed = wanted | {"tried": ""} if accept else {}
     System.objects.filter(tenant_id=tenant_id, id=known.id).update(proposal=None, **changed)
     kind = "system_change_confirmed" if accept else "system_change_declined"
     append(head, NewEvent(kind=kind, detail={"name": name, "reason": reason, **wanted}), actor=by, at=at)

@@ -261,7 +261,10 @@ def access_to(system: Any, slug: str, name: str) -> tuple[SystemAccess | None, s
     own, fault = addresses.resolve_address(system.settings, credential)
     if fault:
         return None, f"The system {system.name} is not asked. {fault}"
-    return SystemAccess(name=system.name, pattern=system.pattern, settings=own, credential=credential), ""
+    access = SystemAccess(
+        name=system.name, pattern=system.pattern, settings=own, credential=credential, tried=system.tried
+    )
+    return access, ""
 
 
 def credential_path(slug: str, name: str) -> Path:

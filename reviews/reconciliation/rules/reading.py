@@ -60,7 +60,8 @@ class Reading:
     `context` holds what was found beside the effects (an audit trail, a consumer's result); expressions
     see it at the top of `sa`. `name` is the further source that it comes from; the primary one has none.
     `not_applicable` names the pattern's parameters that nobody asked about, with the reason (R-CP-15). `origin` is what
-    is known of which source it is (`independence`); None before such was kept.
+    is known of which source it is (`independence`); None before such was kept. `caveat` is a sentence for people: why
+    the source can settle nothing, where that is not in how it answered.
     """
 
     source: str
@@ -76,6 +77,7 @@ class Reading:
     name: str = ""
     not_applicable: Mapping[str, str] = field(default_factory=dict)
     origin: Mapping[str, Any] | None = None
+    caveat: str = ""
 
     @property
     def trusted_as(self) -> Consistency:

@@ -255,6 +255,7 @@ def _of_source(failure: ReadFailure) -> str:
 
 def _weak_verdict(inputs: RunInputs, reading: Reading) -> Verdict:
     reason = f"{reading.source} answered as {reading.trusted_as}, which settles nothing."
+    reason += f" {reading.caveat}" if reading.caveat else ""
     words = frozenset({OBSERVATION_AUTHORITY_MISMATCH})
     verdict = pending_verdict(inputs, reason, Discrepancy.UNVERIFIABLE_STATE, words)
     return replace(verdict, consistency=reading.trusted_as, doubt=True)
