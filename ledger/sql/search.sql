@@ -9,7 +9,7 @@ CREATE TABLE IF NOT EXISTS ledger_actionsearch (
     tenant_id uuid NOT NULL,
     id uuid NOT NULL,
     target text NOT NULL,
-    PRIMARY KEY (id, tenant_id)
+    PRIMARY KEY (tenant_id, id)
 );
 -- What waits to be sorted into the index is read by every search, so little may wait.
 CREATE INDEX IF NOT EXISTS action_search_words ON ledger_actionsearch USING gin (tenant_id, target gin_trgm_ops)
@@ -31,14 +31,28 @@ CREATE OR REPLACE TRIGGER search_follows AFTER INSERT OR UPDATE OF target OR DEL
     FOR EACH ROW EXECUTE FUNCTION ledger_follow_target();
 ALTER TABLE ledger_action ENABLE ALWAYS TRIGGER search_follows;
 
--- The newest actions of the current tenant whose target is like p_like, from the id p_upto downwards. The inner part has one
--- index to go by, whatever the planner knows of the table; the ids are put in their order afterwards.
-CREATE OR REPLACE FUNCTION ledger_search(p_tenant uuid, p_like text, p_upto uuid, p_most integer) RETURNS TABLE (action_id uuid)
+-- The newest actions of the current tenant whose target is like p_like, from the id p_upto downwards. Frequent matches are found among
+-- the newest p_through, looked at one after another in the order of their ids, which costs the same whatever is behind them. If
+-- there are fewer than p_most, the index finds them among all. The inner part of that has one index to go by, whatever the planner knows of
+-- the table; the ids are put in their order afterwards.
+DROP FUNCTION IF EXISTS ledger_search(uuid, text, uuid, integer);
+CREATE OR REPLACE FUNCTION ledger_search(p_tenant uuid, p_like text, p_upto uuid, p_most integer, p_through integer)
+RETURNS TABLE (action_id uuid)
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     v_tenant uuid := ledger_own_tenant(p_tenant);
+    v_found uuid[];
 BEGIN
+    IF p_through > 0 THEN
+        v_found := ARRAY(SELECT f.id FROM (SELECT s.id, s.target FROM ledger_actionsearch s
+                WHERE s.tenant_id = v_tenant AND s.id <= p_upto ORDER BY s.id DESC LIMIT p_through) f
+            WHERE f.target ILIKE p_like ORDER BY f.id DESC LIMIT p_most);
+        IF cardinality(v_found) = p_most THEN
+            RETURN QUERY SELECT unnest(v_found);
+            RETURN;
+        END IF;
+    END IF;
     RETURN QUERY SELECT f.id FROM (SELECT s.id FROM ledger_actionsearch s
             WHERE s.tenant_id = v_tenant AND s.target ILIKE p_like OFFSET 0) f
         WHERE f.id <= p_upto ORDER BY f.id DESC LIMIT p_most;
@@ -62,5 +76,5 @@ LANGUAGE sql SET search_path = pg_catalog, public, pg_temp AS $$
         SELECT tenant_id, id, target FROM ledger_action WHERE tenant_id = p_tenant;
 $$;
 
-REVOKE ALL ON FUNCTION ledger_search(uuid, text, uuid, integer), ledger_search_fault(uuid), ledger_rebuild_search(uuid)
+REVOKE ALL ON FUNCTION ledger_search(uuid, text, uuid, integer, integer), ledger_search_fault(uuid), ledger_rebuild_search(uuid)
     FROM PUBLIC;

@@ -225,6 +225,8 @@ def actions(
 
 LOOKED_THROUGH = 2000
 """How many of the newest actions are searched one by one; frequent matches are found there."""
+MOST_LOOKED_THROUGH = 40_000
+"""How many more at most are searched in their order, where the newest have shown that they may fill a page."""
 MOST_MATCHES = 1000
 
 
@@ -233,9 +235,9 @@ def _with_target_like(
 ) -> list[Action]:
     """The newest of these actions that have `part` in their target.
 
-    Frequent matches are found among the newest actions. Rare ones come from the index, which does not know the other
-    filters: where there are some, it is asked for more than is wanted. Only if both find too few are the remaining
-    actions scanned.
+    Frequent matches are found among the newest actions, less frequent ones among some more, in their order. Rare ones
+    come from the index, which reads all that match, however many they are. It does not know the other filters: where
+    there are some, it is asked for more than is wanted. Only if it finds too few are the remaining actions scanned.
     """
     matching = found.filter(target__icontains=part)
     edge = next(iter(found.values_list("id", flat=True)[LOOKED_THROUGH : LOOKED_THROUGH + 1]), None)
@@ -246,12 +248,23 @@ def _with_target_like(
         return rows
     pattern = "%" + part.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
     most = MOST_MATCHES if is_filtered else limit - len(rows)
-    named = execute("SELECT action_id FROM ledger_search($1, $2, $3, $4)", tenant_id, pattern, edge, most)
+    through = 0 if is_filtered else _ordered_window(len(rows), limit)
+    named = execute("SELECT action_id FROM ledger_search($1, $2, $3, $4, $5)", tenant_id, pattern, edge, most, through)
     ids = [action_id for (action_id,) in named]
     rows += found.filter(id__in=ids)[: limit - len(rows)]
     if len(ids) < most or len(rows) == limit:
         return rows
     return rows + list(matching.filter(id__lt=ids[-1])[: limit - len(rows)])
+
+
+def _ordered_window(found: int, wanted: int) -> int:
+    """The number of actions to search in their order after the newest, `found` of which matched: twice as many as
+    should contain the rest of a page, or none if that is more than the index is likely to cost.
+    """
+    if not found:
+        return 0
+    through = 2 * LOOKED_THROUGH * (wanted - found) // found
+    return through if through <= MOST_LOOKED_THROUGH else 0
 
 
 _FILTERS = {

@@ -41,11 +41,11 @@ def fill(superuser, first, last, tenants=(OURS, THEIRS)):
         superuser.execute(FILL, {"tenant": tenant, "first": first, "last": last})
 
 
-def blocks_for(part):
+def blocks_for(part, through=0):
     """How many blocks a search of the growing tenant goes through, asked as the application."""
     with tenancy(GROWING[0]):
-        asked = "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT * FROM ledger_search($1, $2, $3, 51)"
-        [(plan,)] = execute(asked, GROWING[0], f"%{part}%", UUID(int=2**128 - 1))
+        asked = "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT * FROM ledger_search($1, $2, $3, 51, $4)"
+        [(plan,)] = execute(asked, GROWING[0], f"%{part}%", UUID(int=2**128 - 1), through)
     top = plan[0]["Plan"]
     return top["Shared Hit Blocks"] + top["Shared Read Blocks"]
 
@@ -57,6 +57,26 @@ def test_a_search_does_not_read_more_as_the_table_grows_even_without_statistics(
         blocks_for("warm up")
         seen.append((blocks_for("no such thing"), blocks_for(f"{last:x}no")))
     assert max(max(each) for each in seen) < 200, seen
+
+
+def test_a_search_that_many_match_reads_only_the_newest(superuser, django_db_blocker):
+    """One target in nine has `ab`: the index alone would read all of them, wherever they are."""
+    seen = []
+    for first, last in ((20_001, 21_000), (21_001, 60_000)):
+        fill(superuser, first, last, GROWING)
+        blocks_for("ab", 5000)
+        seen.append(blocks_for("ab", 5000))
+    assert max(seen) < 60 < blocks_for("ab") / 3, (seen, blocks_for("ab"))
+
+
+def test_a_search_that_looks_at_too_few_in_their_order_finds_the_rest_by_the_index(filled):
+    asked = "SELECT action_id FROM ledger_search($1, '%abc%', $2, 40, $3)"
+    with tenancy(OURS):
+        by_index, first_some, all_in_order = (
+            [found for (found,) in execute(asked, OURS, UUID(int=2**128 - 1), through)] for through in (0, 300, 20_000)
+        )
+    assert len(by_index) == 40
+    assert by_index == first_some == all_in_order
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +137,7 @@ def test_paging_in_each_order_returns_every_action_once(superuser, order):
 @pytest.mark.req("R-UI-12")
 def test_a_search_never_returns_actions_of_another_tenant(filled, app_connection):
     """Both have the same targets; each finds its own, another session is refused, and the table is closed."""
-    asked = "SELECT action_id FROM ledger_search(%s, '%%rare%%', %s, 1000)"
+    asked = "SELECT action_id FROM ledger_search(%s, '%%rare%%', %s, 1000, 0)"
     newest = UUID(int=2**128 - 1)
     with pytest.raises(errors.InsufficientPrivilege, match="is not that of this session"):
         app_connection.execute(asked, [OURS, newest])
