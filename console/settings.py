@@ -275,8 +275,9 @@ if _flag("COUNTERFOIL_ONLY_RECORD", False) and os.environ.get("DATABASE_ERASER_U
     # Where one process seals and erases (console/local/background.py).
     DATABASES["eraser"] = _database("DATABASE_ERASER_URL")
 if _flag("COUNTERFOIL_POOL", False):
-    # For web processes, whose threads share it. A worker's process runs one task at a time on one connection.
-    DATABASES["default"]["OPTIONS"]["pool"] = {"min_size": 2, "max_size": 12, "timeout": 10}
+    # For web processes, whose threads share it. A worker's process runs one task at a time on one connection. What has
+    # served requests holds 25 MB on the server, so those that nobody needs are closed, one a minute.
+    DATABASES["default"]["OPTIONS"]["pool"] = {"min_size": 1, "max_size": 12, "max_idle": 60, "timeout": 10}
     DATABASES["default"]["CONN_MAX_AGE"] = 0
 # The wrapped keys of payloads and evidence: another database, with backups of its own (ledger/keystore.py). Processes
 # that open nothing, such as the sequencer, have no address of it.

@@ -42,6 +42,7 @@ from ledger.actions.queries import actions
 from ledger.catalogue.rules.answer_paths import OriginField, find_at
 from ledger.catalogue.rules.contract import Contract
 from ledger.catalogue.rules.schemas import first_fault
+from ledger.db import tenancy
 from ledger.record.rules.refusals import NotFound, Refused
 from reviews import queries as after
 from reviews.cases.operations import cases
@@ -135,7 +136,22 @@ def claim(request: HttpRequest, body: schemas.ClaimBody) -> HttpResponse:
                 return found
             # The first look has spent it.
             proof = None
-            time.sleep(POLL_S)
+            _await_startable(caller_of(request), body, until)
+
+
+def _await_startable(caller: Caller, body: schemas.ClaimBody, until: float) -> None:
+    """Sleep until there may be something to claim, or the time is over.
+
+    That is one read, where a claim reserves its answer and looks at its executor in a transaction that writes.
+    """
+    tools = caller.keep_to("tool", body.tools)
+    while True:
+        time.sleep(POLL_S)
+        if time.monotonic() >= until:
+            return
+        with tenancy(caller.tenant_id, reads_only=True):
+            if ready_actions.has_startable(caller.tenant_id, body.executor_id, tools=tools, only=body.actions):
+                return
 
 
 def _starting(request: HttpRequest, body: schemas.ClaimBody, seen: CheckpointBody | None) -> tuple[StartRequest, str]:

@@ -26,6 +26,7 @@ from approvals.execution.operations.release_check import (
     release_state,
     stored_payload,
 )
+from approvals.execution.queries import STARTABLE
 from approvals.execution.rules import grants
 from approvals.execution.rules.conditions import (
     ASKED_AGAIN,
@@ -44,7 +45,7 @@ from counterfoil_tlog.checkpoint import CheckpointBody
 from ledger.actions.queries import actions
 from ledger.actions.queries import readings as readings_read
 from ledger.catalogue.rules.effects import Reversibility
-from ledger.db import defer, insert_call
+from ledger.db import defer, execute, insert_call
 from ledger.log.newest_heads import KnownHeads
 from ledger.log.queries import log
 from ledger.record import operations as ledger
@@ -231,6 +232,18 @@ def claim_actions(
         defer(*each.calls)
         claimed.append(each.claimed)
     return claimed
+
+
+_ANY_STARTABLE = f"SELECT EXISTS (SELECT FROM ({STARTABLE}) s WHERE NOT s.reserved)"
+
+
+def has_startable(
+    tenant_id: UUID, executor_id: str, *, tools: Iterable[str] | None, only: Collection[UUID] | None
+) -> bool:
+    """Return whether a claim would find an action that it may lock; one statement, which writes nothing."""
+    wanted = (sorted(set(tools)) if tools is not None else None, None, None if only is None else list(only), None)
+    [(is_there,)] = execute(_ANY_STARTABLE, tenant_id, *wanted, executor_id)
+    return bool(is_there)
 
 
 def mint_grants(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
 
@@ -9,6 +11,7 @@ import pytest
 from django.utils import timezone
 
 from approvals.execution.operations import executors
+from console.execution import routes
 from counterfoil.proof import ExecutorKey, read_claims
 from ledger.db import tenancy
 from ledger.record import operations as ledger
@@ -118,3 +121,32 @@ def test_a_repeat_of_the_request_gets_the_same_starts(shop: Workshop):
     first = orders(send(shop, headers=key | {"DPoP": proof(shop)}))
     assert orders(send(shop, headers=key | {"DPoP": proof(shop)})) == first
     assert send(shop, headers=key | {"DPoP": proof(shop, key=new_key())}).json()["code"] == "IDEMPOTENCY_CONFLICT"
+
+
+def test_a_claim_that_waits_looks_without_writing_until_there_is_something_to_claim(shop: Workshop, monkeypatch: Any):
+    action_id, looks, naps = shop.propose(), 0, 0
+
+    def look(*args: Any, **kwargs: Any) -> Any:
+        nonlocal looks
+        looks += 1
+        return claim_orders(*args, **kwargs)
+
+    def nap(_: float) -> None:
+        nonlocal naps
+        naps += 1
+        if naps == 5:
+            assert looks == 1
+            shop.vote(shop.approval_of(action_id))
+
+    claim_orders = routes._claim_orders
+    monkeypatch.setattr(routes, "_claim_orders", look)
+    monkeypatch.setattr(routes, "time", SimpleNamespace(sleep=nap, monotonic=time.monotonic))
+    [order] = orders(send(shop, start=None, wait_s=20, headers={"Idempotency-Key": "once"}))
+    assert order["action_id"] == action_id
+    assert (looks, naps) == (2, 5)
+
+
+def test_a_claim_that_waits_in_vain_asks_once_more_at_the_end(shop: Workshop, monkeypatch: Any):
+    shop.propose()
+    monkeypatch.setattr(routes, "POLL_S", 0.01)
+    assert orders(send(shop, start=None, wait_s=1, headers={})) == []
