@@ -185,7 +185,7 @@ def _order() -> str | None:
         order: dict[str, Any] = json.loads(line)
         answer: Any
         if "ended" in order:
-            answer = _ended()
+            answer = _exit_codes()
         elif (answer := os.fork()) == 0:
             os.setsid()
             orders.close()
@@ -196,7 +196,7 @@ def _order() -> str | None:
     return None
 
 
-def _ended() -> dict[int, int]:
+def _exit_codes() -> dict[int, int]:
     """Collect the forks that have ended; return their exit codes by their ids."""
     codes = {}
     with suppress(ChildProcessError):

@@ -33,6 +33,8 @@ delegation and standing approvals can be tried, and with letters that are decide
 ADMIN, WRITER, READER = "shop_admin", "shop_writer", "shop_reader"
 BROKER_DATABASE = 1
 RANK = 3
+PRELOADED = ("example.agent", "example.consumer", "example.executor", "example.registration")
+"""What the shop's programs share, for the process that they are forked from."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +62,12 @@ def broker_users(known: ShopPasswords) -> tuple[str, ...]:
         f"{WRITER} on >{known.stream_writer} ~shop:* +@all -@admin -@dangerous +info",
         f"{READER} on >{known.stream_reader} %R~shop:* +@read +@connection +info",
     )
+
+
+def base_environment() -> dict[str, str]:
+    """The part of the environment of the shop's programs that no key and no address is in."""
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TZ") if name in os.environ}
+    return kept | {"PYTHONPATH": str(ROOT / "client"), "PYTHONUNBUFFERED": "1"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,10 +119,7 @@ class ShopAddresses:
 
     def environment(self, *, console_url: str, keys: dict[str, str]) -> dict[str, str]:
         """The environment of the shop's programs: without the console's database, broker or key files."""
-        kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TZ") if name in os.environ}
-        return kept | {
-            "PYTHONPATH": str(ROOT / "client"),
-            "PYTHONUNBUFFERED": "1",
+        return base_environment() | {
             "COUNTERFOIL_URL": console_url,
             "COUNTERFOIL_AGENT_KEY": keys["agent"],
             "COUNTERFOIL_EXECUTOR_KEY": keys["exec"],

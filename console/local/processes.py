@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import psutil
 
@@ -49,10 +49,21 @@ class Program:
     rank: int = 0
 
 
+class RunningProcess(Protocol):
+    """What is asked of a child: of a `subprocess.Popen`, or of a fork (`console.local.forking`)."""
+
+    pid: int
+    returncode: int | None
+
+    def poll(self) -> int | None: ...
+    def wait(self, timeout: float | None = None) -> int: ...
+    def send_signal(self, sig: int, /) -> None: ...
+
+
 @dataclass(frozen=True, kw_only=True)
 class Child:
     program: Program
-    process: subprocess.Popen[bytes]
+    process: RunningProcess
     started_at: float
     log_began: int
 
@@ -157,9 +168,10 @@ class Supervisor:
     Signals only set a mark, which is looked at between two steps, so no child can be started and then forgotten.
     """
 
-    def __init__(self, *, record: Path, say: Callable[[str], None]) -> None:
+    def __init__(self, *, record: Path, say: Callable[[str], None], spawn: Callable[[Program], Child] = spawn) -> None:
         self.record = record
         self.say = say
+        self.spawn = spawn
         self.ending = False
         self.children: list[Child] = []
         self.waiting: list[tuple[float, Program]] = []
@@ -174,7 +186,7 @@ class Supervisor:
 
     def start(self, program: Program) -> Child:
         self.go_on()
-        child = spawn(program)
+        child = self.spawn(program)
         self.children.append(child)
         record_processes(self.record, self.children)
         return child

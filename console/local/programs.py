@@ -15,6 +15,23 @@ ONLY_RECORD = {"COUNTERFOIL_ONLY_RECORD": "1"}
 CELERY = ("celery", "--app", "console.celery", "--quiet", "--skip-checks")
 
 
+PRELOADED = (
+    "celery.apps.worker",
+    "celery.bin.celery",
+    "celery.concurrency.prefork",
+    "celery.worker.consumer",
+    "console.beat",
+    "console.edge.http_protocol",
+    "console.tasks",
+    "console.urls",
+    "ledger.management.commands.eraser",
+    "ledger.management.commands.sequencer",
+    "reviews.tasks",
+    "uvicorn",
+)
+"""What takes long of what these programs load, for the process that they are forked from."""
+
+
 def web_program(*, port: int, environment: Mapping[str, str], log: Path) -> Program:
     """Pages, API and streams on one port; the only process with a pool of connections."""
     options = ["--host", "127.0.0.1", "--port", str(port), "--lifespan", "off", "--log-level", "warning"]

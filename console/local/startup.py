@@ -19,6 +19,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from console.local import live_example, programs
+from console.local.forking import ForkerGone, Forks
 from console.local.installation import (
     DATABASE,
     KEYS_DATABASE,
@@ -29,7 +30,7 @@ from console.local.installation import (
     save_environment,
 )
 from console.local.live_example import ShopAddresses
-from console.local.processes import Child, ProcessFailed, Supervisor, tail_log
+from console.local.processes import Child, ProcessFailed, Program, Supervisor, spawn, tail_log
 from console.local.servers import APP, ERASER, OWNER, SEQUENCER, ServerFailed
 
 PREPARE_WITHIN_S = 300.0
@@ -38,6 +39,7 @@ ERASERS = ("DATABASE_ERASER_URL", "KEYS_DATABASE_ERASER_URL")
 OTHER_ROLES = frozenset({*OWNERS, *ERASERS, "DATABASE_SEQUENCER_URL"})
 """Addresses that only one process each is told."""
 ANSWER_WITHIN_S = 60.0
+NOWHERE = "postgresql://none:none@127.0.0.1:1/none"
 OUTSIDE = (*OWNERS, "DATABASE_SEQUENCER_URL", "KEYS_DATABASE_URL", *ERASERS)
 
 
@@ -53,6 +55,8 @@ class Startup:
     servers: EmbeddedServers | None = None
     environment: dict[str, str] = field(default_factory=dict)
     sign_in: dict[str, Any] = field(default_factory=dict)
+    forks: Forks | None = None
+    shop_forks: Forks | None = None
 
     @property
     def url(self) -> str:
@@ -68,15 +72,49 @@ class Startup:
 
     def begin(self) -> None:
         self.check_outside()
+        self.load_programs()
         self.start_servers()
         self.environment = self.addresses()
         save_environment(self.installation, self.environment)
         self.prepare()
         self.collect_static_files()
+        # What owns tables is started, and never forked: what it was told is gone with it.
+        self.supervisor.spawn = self.fork
         self.start_web()
         self.start_product()
         if self.example:
             self.start_example()
+
+    def end(self) -> None:
+        self.supervisor.stop_all()
+        for each in (self.forks, self.shop_forks):
+            if each is not None:
+                each.close()
+
+    # The processes that the others are forked from
+
+    def load_programs(self) -> None:
+        """Begin to load what the programs of the product share, and those of the example's shop, while servers start.
+
+        Neither is told an address: each fork reads its own from a file. The shop's has no key of the console either.
+        """
+        folder, log = self.installation.run, self.installation.log / "forking.log"
+        told = {name: value for name, value in os.environ.items() if name not in (*OTHER_ROLES, "KEYS_DATABASE_URL")}
+        told |= {"DATABASE_URL": NOWHERE, "REDIS_URL": "redis://127.0.0.1:1/0", "PYTHONUNBUFFERED": "1"}
+        self.forks = Forks(programs.PRELOADED, environment=told | self.static_environment(), folder=folder, log=log)
+        if self.example:
+            shop = live_example.base_environment()
+            self.shop_forks = Forks(live_example.PRELOADED, environment=shop, folder=folder, log=log)
+
+    def fork(self, program: Program) -> Child:
+        """Fork a program of Python; start it, at the price of its memory, if nothing is there to be forked."""
+        forks = self.forks if "DJANGO_SETTINGS_MODULE" in program.environment else self.shop_forks
+        if forks is None or program.argv[0] != sys.executable:
+            return spawn(program)
+        try:
+            return forks.spawn(program)
+        except ForkerGone:
+            return spawn(program)
 
     # Servers
 

@@ -5,7 +5,8 @@
 3. Servers, database, people, web, worker, beat and example start in this order and stop in reverse.
 4. Any failure at the start is one sentence and exit code 2, with nothing left running.
 
-It supervises all day, so it loads no Django app, only the settings.
+It supervises all day, so it loads neither Django nor the settings. What runs all day in Python is forked from one
+process that has loaded them (`console/local/forking.py`).
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ import importlib
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from console.local.installation import Installation, current_installation, port_is_free
 from console.local.processes import ProcessFailed, StopRequested, Supervisor, stop_leftovers
@@ -35,8 +38,8 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--port", type=int, default=8000, help="port of the console (8000)")
     parser.add_argument("--no-example", action="store_true", help="start an empty console, without the example shop")
     chosen = parser.parse_args(arguments)
-    # A wrong value is one sentence, before anything is started.
-    importlib.import_module(os.environ["DJANGO_SETTINGS_MODULE"])
+    if code := _check_settings():
+        return code
     installation = current_installation()
     installation.make()
     try:
@@ -51,12 +54,31 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
+def _check_settings() -> int:
+    """Load the settings in a process of its own, whose memory goes with it; a wrong value is one sentence, before
+    anything is started. Return its exit code.
+    """
+    pid = os.fork()
+    if pid == 0:
+        code: Any = 0
+        try:
+            importlib.import_module(os.environ["DJANGO_SETTINGS_MODULE"])
+        except SystemExit as refusal:
+            code = refusal.code
+        except BaseException:  # noqa: BLE001 - this process ends here, whatever it is
+            traceback.print_exc()
+            code = 1
+        sys.stderr.flush()
+        os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
 def _run_until_ended(installation: Installation, *, port: int, example: bool) -> None:
     supervisor = Supervisor(record=installation.run / "children.json", say=_say)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, supervisor.end)
+    startup = Startup(installation=installation, supervisor=supervisor, port=port, example=example)
     try:
-        startup = Startup(installation=installation, supervisor=supervisor, port=port, example=example)
         _say("Starting. The first start takes some seconds longer.")
         startup.begin()
         _say(startup.welcome())
@@ -65,7 +87,7 @@ def _run_until_ended(installation: Installation, *, port: int, example: bool) ->
         pass
     finally:
         _say("Stopping.")
-        supervisor.stop_all()
+        startup.end()
     _say("Stopped.")
 
 

@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import psycopg
 import pytest
 
 from console.local.installation import ROOT
 from console.local.processes import has_ended, wait_until
-from console.local.servers import free_port
-from console.local.startup import OTHER_ROLES
+from console.local.servers import APP, ERASER, SEQUENCER, SUPERUSER, free_port, postgres_url
+from console.local.startup import NOWHERE, OTHER_ROLES
 from tests.support.outside import git_server
 
 WITHIN_S = 60.0
@@ -237,13 +238,44 @@ def _nothing_is_open_to_others(up: Up) -> None:
     assert not [line for line in lines if any(word in line for word in words)]
     closed = [up.var / name for name in ("secrets", "log", "run", "servers")]
     assert all(place.stat().st_mode & 0o077 == 0 for place in closed)
-    told = {name: up.children()[name].environ() for name in ("web", "worker", "background")}
-    assert {name: OTHER_ROLES & set(environment) for name, environment in told.items()} == {
-        "web": set(),
-        "worker": set(),
-        "background": {"DATABASE_ERASER_URL"},
-    }
-    assert "counterfoil_sequencer" in told["background"]["DATABASE_URL"]
+    # The forks read their own environments from files, and what they are forked from is told no address.
+    wanted = {"web": {APP}, "worker": {APP}, "background": {SEQUENCER, ERASER}}
+    for told in (up.children()[name].environ() for name in wanted):
+        assert (told["DATABASE_URL"], OTHER_ROLES & set(told)) == (NOWHERE, set())
+    assert list((up.var / "run").glob("fork-*")) == []
+    assert _states(up)
+    assert wait_until(lambda: {name: _roles(up, name) for name in wanted} == wanted, within_s=WITHIN_S)
+
+
+def _roles(up: Up, name: str) -> set[str]:
+    """The roles as which a program and its children are signed in to PostgreSQL."""
+    words, ports = (json.loads((up.var / place).read_text()) for place in ("secrets/passwords.json", "run/ports.json"))
+    child = up.children()[name]
+    lines = [line.laddr.port for each in (child, *child.children()) for line in each.net_connections()]
+    url = postgres_url(role=SUPERUSER, password=words["superuser"], port=ports["postgres"], database="postgres")
+    with psycopg.connect(url) as connection:
+        found = connection.execute(
+            "SELECT usename FROM pg_stat_activity WHERE client_port = ANY(%s)", [lines]
+        ).fetchall()
+    return {role for (role,) in found}
+
+
+def test_web_worker_and_background_are_forked_and_one_whose_forker_is_gone_is_started(lasting_up):
+    up = lasting_up
+    up.start()
+    children = up.children()
+    [forker] = {children[name].ppid() for name in ("web", "worker", "background")}
+    assert forker != up.process.pid
+    assert len({os.getsid(children[name].pid) for name in ("web", "worker", "background")}) == 3
+    psutil.Process(forker).kill()
+    children["web"].kill()
+    assert wait_until(lambda: "web" in up.children() and up.children()["web"] != children["web"], within_s=WITHIN_S)
+    assert wait_until(up.answers, within_s=WITHIN_S)
+    assert up.children()["web"].ppid() == up.process.pid
+    kept = up.children()
+    assert (kept["worker"], kept["background"]) == (children["worker"], children["background"])
+    assert up.end(signal.SIGINT) == 0
+    assert all(has_ended(process) for process in kept.values())
 
 
 def test_a_busy_port_is_reported_in_one_sentence(up, broker):
