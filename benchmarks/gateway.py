@@ -22,7 +22,7 @@ import mcp_types as types
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 
-from benchmarks.figures import Figure, sized
+from benchmarks.figures import Figure, Rate, sized, spent_ms
 from benchmarks.keepalive import Wire
 from benchmarks.stand import Stand
 
@@ -65,17 +65,20 @@ async def _measured(port: int, keys: dict[str, str], folder: Path, rounds: int) 
                 if number >= 0:
                     ours.append(pair[0])
                     peer.append(pair[1])
-    extra = tuple(1000 / one - 1000 / other for one, other in zip(ours, peer, strict=True))
+    extra = tuple(
+        Rate.of(1000 / one - 1000 / other, spent_ms=one.cpu_ms - other.cpu_ms, operations=1)
+        for one, other in zip(ours, peer, strict=True)
+    )
     limit = (ADDED_MS,) * rounds
     return Figure(name="gateway, added to a call: 30 ms", unit="ms", ours=extra, peer=limit, aim=1, most=True)
 
 
-async def _rate(call: Call) -> float:
-    begun, made = time.perf_counter(), 0
+async def _rate(call: Call) -> Rate:
+    spent, begun, made = spent_ms(), time.perf_counter(), 0
     while time.perf_counter() - begun < SECONDS:
         await call()
         made += 1
-    return made / (time.perf_counter() - begun)
+    return Rate.of(made / (time.perf_counter() - begun), spent_ms=spent_ms() - spent, operations=made)
 
 
 async def _kept(client: Client) -> None:
