@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import logging
 import os
+import re
 import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -69,6 +71,8 @@ class Front:
         self._hosts = HostClients(settings.hosts)
         self._keeping = asyncio.Lock()
         self._arriving = 0
+        named = ((name, host.listen) for name, host in settings.hosts.items() if host.listen)
+        self._own_ports = {int(listen.rpartition(":")[2]): name for name, listen in named}
         self.carrier = Carrier(settings, held, readers, self._hosts)
 
     def limit_connections(self, server: Callable[[], asyncio.Protocol]) -> Connections:
@@ -90,7 +94,8 @@ class Front:
         self._has_head(request.transport)
         try:
             version = (request.version.major, request.version.minor)
-            name, head = read_head(request.method, request.raw_path, version, request.raw_headers)
+            target = self._with_host(request)
+            name, head = read_head(request.method, target, version, request.raw_headers)
             reader = self._readers.get(name)
             if "upgrade" in head.headers and (reader is None or not reader.answers_upgrades):
                 raise NotPlain(400, "not plain HTTP/1.1")
@@ -101,6 +106,8 @@ class Front:
             text = "this gateway's own token is needed (it is no credential of the host)"
             refused = _plain(401, text)
             return _close(_response(replace(refused, headers={"WWW-Authenticate": 'Basic realm="counterfoil"'})))
+        if (head.method, name, head.path, head.query) == ("GET", "", "", ""):
+            return _response(self._list_hosts(agent))
         if reader is None:
             return _close(_response(_plain(404, "no host of this gateway has this name")))
         decided = reader.admit(head)
@@ -112,6 +119,29 @@ class Front:
             return await self._pass(request, name, head)
         except ClientGone:
             return _close(web.Response(status=400))
+
+    def _with_host(self, request: web.Request) -> str:
+        """The target of a request, with the host's name before it where it came to a port of the host's own."""
+        place = request.transport.get_extra_info("sockname") if request.transport else None
+        name = self._own_ports.get(place[1]) if place else None
+        if name is None:
+            return request.raw_path
+        # The paths under which `gh` asks any host but github.com.
+        path = re.sub(r"^/api(?:/v3(?=[/?]|$)|(?=/graphql))", "", request.raw_path)
+        return f"/{name}{path}"
+
+    def _list_hosts(self, agent: str) -> WordedAnswer:
+        """Describe the hosts to an agent, so that its clients can be set up."""
+        hosts = {
+            name: {
+                "url": host.url,
+                "reads": host.reads,
+                "repositories": list(host.repositories),
+                "port": int(host.listen.rpartition(":")[2]) if host.listen else None,
+            }
+            for name, host in self._settings.hosts.items()
+        }
+        return WordedAnswer(200, json.dumps({"agent": agent, "hosts": hosts}).encode(), "application/json")
 
     async def _pass(
         self, request: web.Request, name: str, head: Head, kept: KeptBody | None = None
@@ -417,20 +447,23 @@ async def serve(settings: HttpSettings, *, ready: asyncio.Event | None = None) -
         max_line_size=MOST_HEAD,
         max_field_size=MOST_HEAD,
     )
-    listener: asyncio.Server | None = None
+    listeners: list[asyncio.Server] = []
     try:
         await gate.carrier.ready()
         await runner.setup()
-        host, _, port = front.listen.rpartition(":")
         tls = make_tls(front)
         assert runner.server is not None
-        listener = await asyncio.get_running_loop().create_server(
-            gate.limit_connections(runner.server),
-            host.strip("[]"),
-            int(port),
-            ssl=tls,
-            ssl_handshake_timeout=front.head_s if tls else None,
-        )
+        limited = gate.limit_connections(runner.server)
+        for listen in (front.listen, *(host.listen for host in settings.hosts.values() if host.listen)):
+            address, _, port = listen.rpartition(":")
+            listener = await asyncio.get_running_loop().create_server(
+                limited,
+                address.strip("[]"),
+                int(port),
+                ssl=tls,
+                ssl_handshake_timeout=front.head_s if tls else None,
+            )
+            listeners.append(listener)
         log.info("listening on %s for %s", front.listen, ", ".join(settings.hosts))
         if ready is not None:
             ready.set()
@@ -443,7 +476,7 @@ async def serve(settings: HttpSettings, *, ready: asyncio.Event | None = None) -
             except (BadSettings, OSError) as fault:
                 log.error("the earlier certificate stays in use: %s", fault)
     finally:
-        if listener is not None:
+        for listener in listeners:
             listener.close()
         await runner.cleanup()
         await gate.close()

@@ -17,6 +17,7 @@ from counterfoil.gating.settings import BadSettings, ConsoleSettings, add_keys, 
 ELSEWHERE = "elsewhere"
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,39}")
 _HOST_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?|[0-9a-f:]{2,39}")
+_SHIPPED = re.compile(r"[a-z-]+")
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 
@@ -85,7 +86,8 @@ class HostSettings:
 
     credential_file holds `user:password` (scheme `basic`) or a token (`bearer`). repositories: for the reader `git`,
     the paths that may be reached, `team/*` for all below one. rules: for the reader `rules`, a file or a shipped name.
-    secrets: for the reader `kubernetes`, whether secrets may be read and changed.
+    secrets: for the reader `kubernetes`, whether secrets may be read and changed. listen: a port of the host's own,
+    over TLS, for clients that know a name and no path (`gh`): `/api/v3/…` and `/api/graphql` there lead to `url`.
     """
 
     reader: str = "git"
@@ -97,6 +99,12 @@ class HostSettings:
     repositories: tuple[str, ...] = ()
     secrets: bool = False
     most_bytes: int = 1 << 30
+    listen: str = ""
+
+    @property
+    def reads(self) -> str:
+        """The protocol or API that is read: the reader's name, or that of shipped rules."""
+        return self.rules if self.reader == "rules" and _SHIPPED.fullmatch(self.rules) else self.reader
 
 
 @dataclass(frozen=True)
@@ -211,6 +219,8 @@ def _check(settings: HttpSettings) -> None:
     for name, host in settings.hosts.items():
         _check_host(name, host)
     _check_tls(front)
+    if any(host.listen and not _has_tls(front) for host in settings.hosts.values()):
+        raise BadSettings("A port of a host's own (hosts.NAME.listen) speaks TLS: set gateway.tls_names or tls_cert.")
     if min(front.hold_s, front.settle_s, front.least_free_bytes) < 0 or min(front.send_s, front.most_held) < 1:
         raise BadSettings("Times are not negative; send_s and most_held are at least 1.")
     if min(front.beat_s, front.sweep_s, front.head_s, front.pause_s, front.body_s) <= 0:
@@ -219,9 +229,13 @@ def _check(settings: HttpSettings) -> None:
         raise BadSettings("gateway.most_connections and most_per_address are at least 1.")
 
 
+def _has_tls(front: FrontSettings) -> bool:
+    return bool(front.tls_names or (front.tls_cert and front.tls_key))
+
+
 def _check_tls(front: FrontSettings) -> None:
     beyond = front.listen.rpartition(":")[0] not in _LOOPBACK
-    if beyond and not (front.tls_names or (front.tls_cert and front.tls_key)):
+    if beyond and not _has_tls(front):
         raise BadSettings(
             "Listening beyond this machine needs TLS: set gateway.tls_names, or gateway.tls_cert and gateway.tls_key."
         )
@@ -239,5 +253,7 @@ def _check_host(name: str, host: HostSettings) -> None:
         raise BadSettings(f"hosts.{name}.url: a credential leaves this machine by https only.")
     if host.reader not in ("git", "rules", "kubernetes"):
         raise BadSettings(f"hosts.{name}.reader is `git`, `rules` or `kubernetes`.")
+    if host.listen and not re.fullmatch(r".+:[0-9]{1,5}", host.listen):
+        raise BadSettings(f"hosts.{name}.listen is an address and a port, like 127.0.0.1:8443.")
     if host.scheme not in ("basic", "bearer"):
         raise BadSettings(f"hosts.{name}.scheme is `basic` or `bearer`.")

@@ -258,6 +258,8 @@ url = "{url}"
         ({"url": "https://user:word@git.example.org"}, "without a secret"),
         ({"front": 'listen = "0.0.0.0:8611"'}, "Listening beyond this machine needs TLS"),
         ({"host": 'reader = "ftp"'}, "reader is"),
+        ({"host": 'listen = "127.0.0.1:8443"'}, "A port of a host's own (hosts.NAME.listen) speaks TLS"),
+        ({"host": 'listen = "8443"'}, "hosts.forge.listen is an address and a port"),
         ({"front": "hold_sec = 3"}, "Unknown name in [gateway]: hold_sec."),
     ],
 )
