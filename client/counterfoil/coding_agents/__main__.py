@@ -3,11 +3,13 @@
 catalogue  list the known commands: class, what is read back, what is not proved
 discover   list installed coding agents with their MCP servers and hooks; changes nothing
 onboard    add the hook to a client's settings (--shadow only notes, --enforce holds; --dry-run shows the change);
-           with --gateway, lead this user's git to the HTTP gateway instead, and name other ways to the host
+           with --gateway, lead this user's git, npm, twine, kubectl and gh to the HTTP gateway instead, and name the
+           credentials beside it (--remove FILE moves them there, one by one as you agree)
 status     show which clients are onboarded, whether their hooks are on here, and whether the console answers
-validate   send a harmless call through the whole hook (--live); try the gateway, and look for ways round it
+validate   send a harmless call through the whole hook (--live); ask the gateway, and try to go round it without
+           changing anything: 0 if every way is closed, 1 if one is open, 3 if one is not known
 report     summarise shadow mode: what would have been held, what that costs, false statements
-offboard   restore a client's settings; `offboard gateway` restores git's
+offboard   restore a client's settings; `offboard gateway` those of git and the others
 
 onboard reads COUNTERFOIL_AGENT_KEY, COUNTERFOIL_EXECUTOR_KEY and, to register the tools, COUNTERFOIL_OPERATOR_KEY;
 --keys names the file in which `make up` keeps them instead.
@@ -28,7 +30,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from counterfoil.coding_agents import behind_gateway, hooks, onboarding, report
+from counterfoil.coding_agents import behind_gateway, hooks, onboarding, other_ways, report
 from counterfoil.coding_agents.catalogue import describe_commands
 from counterfoil.coding_agents.clients import CLIENTS, SERVER_FILES, Client, Unreadable, listed_servers, read_settings
 from counterfoil.coding_agents.hooks import Hook, HookSettings
@@ -38,6 +40,7 @@ from counterfoil.connection import Connection
 from counterfoil.problems import Problem, Unreachable
 
 _SPARE_S = 10
+_NOT_KNOWN = 3
 
 
 def main(words: Sequence[str] | None = None) -> None:
@@ -77,11 +80,11 @@ def _parser() -> argparse.ArgumentParser:
     onboard.add_argument("--keys", type=Path, metavar="FILE", help="file with the keys, as printed by `make up`")
     onboard.add_argument("--issuer", default=os.environ.get("COUNTERFOIL_ISSUER"), help="public address of the console")
     onboard.add_argument("--hold", type=float, metavar="S", help="seconds that a held command waits for approval")
-    onboard.add_argument(
-        "--gateway", metavar="URL", help="address of a host at the HTTP gateway, with --for and --token"
-    )
-    onboard.add_argument("--for", dest="host", metavar="URL", help="address of that host itself")
+    onboard.add_argument("--gateway", metavar="URL", help="address of the HTTP gateway, or of one host there")
     onboard.add_argument("--token", type=Path, metavar="FILE", help="file with this agent's token of the gateway")
+    onboard.add_argument("--ca", type=Path, metavar="FILE", help="certificate of the gateway's own authority")
+    onboard.add_argument("--remove", type=Path, metavar="FILE", help="move credentials found beside it into a file")
+    onboard.add_argument("--yes", action="store_true", help="with --remove: without asking for each")
     programs.add_parser("status")
     programs.add_parser("validate").add_argument("--live", action="store_true", required=True)
     shadowed = programs.add_parser("report")
@@ -92,7 +95,9 @@ def _parser() -> argparse.ArgumentParser:
     shadowed.add_argument(
         "--console", type=Path, metavar="FOLDER", help="folder of the console, to audit agents' messages"
     )
-    programs.add_parser("offboard").add_argument("clients", nargs="*", metavar="CLIENT")
+    offboard = programs.add_parser("offboard")
+    offboard.add_argument("clients", nargs="*", metavar="CLIENT")
+    offboard.add_argument("--put-back", type=Path, metavar="FILE", help="with gateway: the file of `onboard --remove`")
     programs.add_parser("hook", help="the hook itself; started by clients").add_argument(
         "client", choices=sorted(CLIENTS)
     )
@@ -101,6 +106,11 @@ def _parser() -> argparse.ArgumentParser:
 
 def _say(line: str = "") -> None:
     sys.stdout.write(line + "\n")
+
+
+def _say_lines(lines: Sequence[str]) -> None:
+    for line in lines:
+        _say(line)
 
 
 def _choose_clients(names: Sequence[str], places: Places) -> list[Client]:
@@ -170,36 +180,70 @@ def _spell_server(server: Mapping[str, Any]) -> str:
     return f"MCP server {server['name']}: {server['address']}{'' if server['gated'] else ' (not gated)'}"
 
 
-def _onboard_git(options: argparse.Namespace, places: Places) -> int:
-    """Route git through the gateway, and list other ways to the host; return 1 while there are any."""
-    if not options.host or not options.token:
-        raise NotDone("--gateway needs --for, the address of the host itself, and --token, the file with the token.")
-    place = behind_gateway.read_place(options.gateway, options.host)
-    if options.dry_run:
-        for name, value in behind_gateway.plan_settings(place, places):
-            _say(f"git config --global --add {name} '{value}'")
-        _say("Nothing was changed.")
-        return 0
+def _onboard_gateway(options: argparse.Namespace, places: Places) -> int:
+    """Lead this user's clients to the gateway, and list other ways to its hosts; return 1 while there are any."""
+    if not options.token:
+        raise NotDone("--gateway needs --token, the file with this agent's token of the gateway.")
     try:
         token = options.token.read_text().strip()
     except OSError as fault:
         raise NotDone(f"{options.token} cannot be read: {fault.strerror}.") from fault
-    for line in behind_gateway.lead_git(place, token, places):
-        _say(line)
-    return _name_other_ways(place, places)
+    ca = str(options.ca.resolve()) if options.ca else ""
+    place = behind_gateway.ask_hosts(options.gateway, token, ca)
+    if options.dry_run:
+        changes, notes = behind_gateway.plan_changes(place, token, places)
+        _say_lines([*(line for each in changes for line in each.lines()), *notes])
+        _name_credentials(place, places)
+        _say("Nothing was changed.")
+        return 0
+    if options.remove:
+        chosen = [each for each in _credentials(place, places) if each.without and _agrees(each.line, options)]
+        _say_lines(other_ways.remove_credentials(chosen, options.remove.resolve()))
+    changed, notes = behind_gateway.lead_clients(place, token, places)
+    _say_lines([*changed, *notes])
+    return _name_credentials(place, places)
 
 
-def _name_other_ways(place: behind_gateway.GatewayPlace, places: Places) -> int:
-    ways = list(behind_gateway.find_other_ways(place, places))
-    for line in ways:
-        _say(f"Round the gateway: {line}.")
-    if not ways:
-        _say(f"No other way to {place.host_name} was found among those that are looked for.")
-    return 1 if ways else 0
+def _agrees(line: str, options: argparse.Namespace) -> bool:
+    """Ask a person; without one to ask, the answer is no."""
+    if options.yes:
+        return True
+    try:
+        return input(f"{line}. Move it to {options.remove}? [y/N] ").strip().lower() in ("y", "yes")
+    except EOFError:
+        return False
+
+
+def _credentials(place: behind_gateway.GatewayPlace, places: Places) -> list[other_ways.Credential]:
+    found = [each for host in place.hosts for each in other_ways.find_credentials(host, places)]
+    return list({each.line: each for each in found}.values())
+
+
+def _name_credentials(place: behind_gateway.GatewayPlace, places: Places) -> int:
+    found = _credentials(place, places)
+    _say_lines([f"Round the gateway: {each.line}." for each in found])
+    if not found:
+        names = ", ".join(dict.fromkeys(each.place for each in place.hosts))
+        _say(f"No credential for {names} was found where it is looked for.")
+    return 1 if found else 0
+
+
+def _validate_gateway(place: behind_gateway.GatewayPlace, places: Places) -> int:
+    """Ask the gateway, and try to go round it: 1 if it fails or a way is open, 3 if one is not known, else 0."""
+    fault = behind_gateway.ask_gateway(place, places)
+    _say(f"{place.url}: {fault or 'the gateway answers'}.")
+    found = _name_credentials(place, places)
+    tried = [each for host in place.hosts for each in other_ways.try_ways(host, places, Path.cwd())]
+    for each in tried:
+        _say(f"Without the gateway, {each.way}: {each.state} ({each.why}).")
+    states = {each.state for each in tried}
+    if fault or found or other_ways.WayState.OPEN in states:
+        return 1
+    return _NOT_KNOWN if other_ways.WayState.NOT_KNOWN in states else 0
 
 
 def _onboard(options: argparse.Namespace, places: Places) -> int:
-    return _onboard_git(options, places) if options.gateway else _onboard_clients(options, places)
+    return _onboard_gateway(options, places) if options.gateway else _onboard_clients(options, places)
 
 
 def _onboard_clients(options: argparse.Namespace, places: Places) -> int:
@@ -293,14 +337,10 @@ def _answers(settings: HookSettings) -> str | None:
 def _validate(options: argparse.Namespace, places: Places) -> int:
     """Propose a call without effect: a push of a repository that is made for it and then deleted."""
     onboarded = [each for client in CLIENTS.values() if (each := onboarding.stored_settings(client, places))]
-    place = behind_gateway.read_settings(places)
+    place = behind_gateway.read_place(places)
     if not onboarded and place is None:
         raise NotDone("No client is onboarded.")
-    worst = 0
-    if place is not None:
-        fault = behind_gateway.try_the_gateway(place)
-        _say(f"git through {place.gateway}: {fault or 'the gateway answers'}")
-        worst = int(bool(fault)) | _name_other_ways(place, places)
+    worst = _validate_gateway(place, places) if place is not None else 0
     for settings in onboarded:
         client = CLIENTS[settings.client]
         if fault := onboarding.hook_fault(client, places, _project()):
@@ -335,7 +375,8 @@ def _report(options: argparse.Namespace, places: Places) -> int:
 
 def _offboard(options: argparse.Namespace, places: Places) -> int:
     if options.clients == ["gateway"]:
-        _say(behind_gateway.restore_git(places))
+        _say_lines(behind_gateway.restore_clients(places))
+        _say_lines(other_ways.put_back(options.put_back.resolve()) if options.put_back else [])
         return 0
     names = options.clients or [each.name for each in CLIENTS.values() if places.backup(each).exists()]
     if not names:

@@ -1,195 +1,464 @@
-"""Routes git of an agent's user through the HTTP gateway, and looks for other ways to reach the host.
+"""Leads the clients of an agent's user (git, npm, twine, kubectl, gh) to the HTTP gateway, and back.
 
-1. Only this user's own git settings are changed, in sections that carry the gateway's address; `restore_git` removes
-   those sections and nothing else. Where a setting of such a name is there already, nothing is done.
-2. The gateway's token stands in a file of mode 0600; it is good for the gateway and for nothing else.
-3. Other credentials are named and never removed: whose they are, and what else they are for, is not known here. Their
-   contents are not shown. What is not found may be there all the same.
+1. The gateway itself says which hosts it stands before, and what it reads of each.
+2. Only this user's own settings are changed, by parts that carry the gateway's address or a mark; `restore_clients`
+   removes those parts and nothing else. Where something else has such a part's place, nothing at all is changed.
+3. The gateway's token stands in files of mode 0600; it is good for the gateway and for nothing else.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import shlex
+import shutil
+import ssl
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
+from urllib.error import HTTPError
 from urllib.parse import urlsplit
+from urllib.request import Request, urlopen
 
 from counterfoil.coding_agents.onboarding import NotDone, Places
 
 _ASK_S: Final = 20
-_TOKEN_FILES: Final = (
-    ".git-credentials",
-    ".config/git/credentials",
-    ".netrc",
-    ".config/gh/hosts.yml",
-    ".config/glab-cli/config.yml",
-    ".npmrc",
-    ".pypirc",
-    ".kube/config",
-    ".docker/config.json",
-)
-_VARIABLES: Final = (
-    *("GITHUB_TOKEN", "GH_TOKEN", "GH_ENTERPRISE_TOKEN", "GITLAB_TOKEN", "GIT_ASKPASS", "SSH_ASKPASS"),
-    *("NPM_TOKEN", "NODE_AUTH_TOKEN", "TWINE_PASSWORD", "UV_PUBLISH_TOKEN"),
-)
-_KUBECONFIG: Final = "KUBECONFIG"
+_BEGIN: Final = "# >>> counterfoil gateway: `counterfoil-agents offboard gateway` removes this"
+_END: Final = "# <<< counterfoil gateway"
+
+
+@dataclass(frozen=True, kw_only=True)
+class GatedHost:
+    """A host behind the gateway: its own address, what the gateway reads of it, and where it is at the gateway.
+
+    `port`: the host's own port at the gateway, for clients that know no path.
+    """
+
+    name: str
+    url: str
+    reads: str
+    at: str
+    repositories: tuple[str, ...] = ()
+    port: int | None = None
+
+    @property
+    def place(self) -> str:
+        """The host's name, with its port where it has one."""
+        return urlsplit(self.url).netloc
+
+    @property
+    def host_name(self) -> str:
+        return urlsplit(self.url).hostname or ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class GatewayPlace:
-    """The gateway's address for a host, like http://127.0.0.1:8611/forge, and the host's own, like https://git.example.org."""
+    """The gateway's address without a path, the file of its authority's certificate, and its hosts."""
 
-    gateway: str
-    host: str
-
-    @property
-    def origin(self) -> str:
-        """The gateway without the name of a host."""
-        parts = urlsplit(self.gateway)
-        return f"{parts.scheme}://{parts.netloc}"
-
-    @property
-    def host_name(self) -> str:
-        return urlsplit(self.host).hostname or ""
-
-    @property
-    def rewritten(self) -> tuple[str, ...]:
-        """The beginnings of addresses that lead to the gateway instead."""
-        name = self.host_name
-        return (f"{self.host}/", f"git@{name}:", f"ssh://git@{name}/")
+    url: str
+    ca: str
+    hosts: tuple[GatedHost, ...]
 
 
-def read_place(gateway: str, host: str) -> GatewayPlace:
-    """Parse the place from two addresses. Raises `NotDone`."""
-    for name, given in (("--gateway", gateway), ("--for", host)):
-        parts = urlsplit(given)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query:
-            raise NotDone(f"{name} is an http or https address without a secret.")
-    return GatewayPlace(gateway=gateway.rstrip("/"), host=host.rstrip("/"))
-
-
-def plan_settings(place: GatewayPlace, places: Places) -> list[tuple[str, str]]:
-    """The settings of git that lead to the gateway, each with its value."""
-    token = shlex.quote(str(_folder(places) / "token"))
-    helper = f'!f() {{ test "$1" = get && echo username=agent && echo password=$(cat {token}); }}; f'
-    return [
-        *((f"url.{place.gateway}/.insteadOf", each) for each in place.rewritten),
-        (f"http.{place.origin}.lowSpeedLimit", "0"),
-        # An empty helper before it takes the others away for this address.
-        (f"credential.{place.origin}.helper", ""),
-        (f"credential.{place.origin}.helper", helper),
-    ]
-
-
-def lead_git(place: GatewayPlace, token: str, places: Places) -> list[str]:
-    """Write the settings and the token (rules 1 and 2); return the changes in lines."""
-    settings = plan_settings(place, places)
-    folder = _folder(places)
-    if known := read_settings(places):
-        if known != place:
-            raise NotDone(f"git leads to {known.gateway} already; run `counterfoil-agents offboard gateway` first.")
-        restore_git(places)
-    for name in dict.fromkeys(name for name, _ in settings):
-        if _git("config", "--global", "--get-all", name).stdout:
-            raise NotDone(f"git has the setting {name} already, which is not from here. Nothing was changed.")
-    folder.mkdir(parents=True, mode=0o700, exist_ok=True)
-    _write_private(folder / "token", token)
-    _write_private(folder / "place.json", json.dumps(asdict(place)))
-    for name, value in settings:
-        if (ran := _git("config", "--global", "--add", name, value)).returncode:
-            restore_git(places)
-            raise NotDone(f"git took no setting: {ran.stderr.strip()[:200]}")
-    return [f"git of this user: {each} now leads to {place.gateway}/" for each in place.rewritten]
-
-
-def read_settings(places: Places) -> GatewayPlace | None:
-    """The place that git is configured for; None if it is not."""
+def ask_hosts(gateway: str, token: str, ca: str) -> GatewayPlace:
+    """The place of a gateway; only its host of that name where the address has a path. Raises `NotDone`."""
+    parts = urlsplit(gateway)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query:
+        raise NotDone("--gateway is an http or https address without a secret.")
+    origin, only = f"{parts.scheme}://{parts.netloc}", parts.path.strip("/")
     try:
-        return GatewayPlace(**json.loads((_folder(places) / "place.json").read_text()))
+        trusted = ssl.create_default_context(cafile=ca or None) if parts.scheme == "https" else None
+        asked = Request(f"{origin}/", headers={"Authorization": f"Bearer {token}"})
+        with urlopen(asked, timeout=_ASK_S, context=trusted) as answer:
+            told = json.loads(answer.read(1_000_000))["hosts"]
+        found = [
+            GatedHost(
+                name=name,
+                url=str(each["url"]),
+                reads=str(each["reads"]),
+                at=f"{origin}/{name}",
+                repositories=tuple(map(str, each["repositories"])),
+                port=each["port"],
+            )
+            for name, each in told.items()
+            if only in ("", name)
+        ]
+    except HTTPError as fault:
+        why = "it does not know this token" if fault.code == 401 else f"it answered with {fault.code}"
+        raise NotDone(f"The gateway did not say which hosts it has: {why}. Nothing was changed.") from fault
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as fault:
+        why = str(getattr(fault, "reason", "")) or type(fault).__name__
+        raise NotDone(f"The gateway did not say which hosts it has: {why}. Nothing was changed.") from fault
+    if not found:
+        raise NotDone(f"The gateway has no host {only}. Nothing was changed." if only else "The gateway has no hosts.")
+    return GatewayPlace(url=origin, ca=ca, hosts=tuple(found))
+
+
+class Change(Protocol):
+    """One part of a client's settings that leads to the gateway."""
+
+    def lines(self) -> list[str]:
+        """The change in words, without the token."""
+        ...
+
+    def fault(self) -> str:
+        """The reason why its place is taken by something else; empty if it is free."""
+        ...
+
+    def apply(self) -> None:
+        """Make the change. Raises `NotDone`."""
+        ...
+
+    def undo(self) -> None:
+        """Remove it; nothing happens where it is not there."""
+        ...
+
+
+@dataclass(frozen=True)
+class GitSection:
+    """A section of git's settings for this user, such as `url.ADDRESS/`, with its settings."""
+
+    section: str
+    settings: tuple[tuple[str, str], ...]
+
+    def lines(self) -> list[str]:
+        return [f"git config --global --add {self.section}.{name} '{value}'" for name, value in self.settings]
+
+    def fault(self) -> str:
+        for name in dict.fromkeys(name for name, _ in self.settings):
+            if run_git("config", "--global", "--get-all", f"{self.section}.{name}").stdout:
+                return f"git has the setting {self.section}.{name} already, which is not from here"
+        return ""
+
+    def apply(self) -> None:
+        for name, value in self.settings:
+            ran = run_git("config", "--global", "--add", f"{self.section}.{name}", value)
+            if ran.returncode:
+                raise NotDone(f"git took no setting: {ran.stderr.strip()[:200]}")
+
+    def undo(self) -> None:
+        run_git("config", "--global", "--remove-section", self.section)
+
+
+@dataclass(frozen=True)
+class Block:
+    """Lines at the end of a file, between marks; `taken` finds what would contradict them in the rest of it."""
+
+    file: Path
+    content: tuple[str, ...]
+    token: str
+    taken: Callable[[str], str] = lambda _: ""
+
+    def lines(self) -> list[str]:
+        return [f"{self.file}: {line.replace(self.token, '…')}" for line in self.content]
+
+    def fault(self) -> str:
+        return self.taken(read_text(self.file))
+
+    def apply(self) -> None:
+        before = read_text(self.file)
+        gap = "" if not before or before.endswith("\n") else "\n"
+        block = "\n".join([_BEGIN, *self.content, _END, ""])
+        self._replace(before + gap + block)
+
+    def undo(self) -> None:
+        text = read_text(self.file)
+        rest = change_outside_block(text, change=lambda part: part, keep=False)
+        if _BEGIN in rest:
+            raise NotDone(f"{self.file} was changed since: remove the lines from {_BEGIN!r} on.")
+        if rest != text:
+            self._replace(rest) if rest else self.file.unlink()
+
+    def _replace(self, text: str) -> None:
+        file = self.file.resolve()
+        file.parent.mkdir(parents=True, exist_ok=True)
+        replace_text(file, text)
+
+
+@dataclass(frozen=True)
+class KubectlContext:
+    """A context of kubectl with a cluster and a user of its own, under one name; it becomes the present one."""
+
+    name: str
+    server: str
+    ca: str
+    token_file: Path
+    kept: Path
+    """File in which the context is kept that was the present one before."""
+
+    def lines(self) -> list[str]:
+        return [f"kubectl config: a context {self.name} for {self.server}, which becomes the present one"]
+
+    def fault(self) -> str:
+        names = {kind: _kubectl(f"get-{kind}").stdout.split() for kind in ("clusters", "users")}
+        taken = [kind for kind, known in names.items() if self.name in known]
+        return f"kubectl has {self.name} among its {taken[0]} already, which is not from here" if taken else ""
+
+    def apply(self) -> None:
+        write_private(self.kept, _kubectl("current-context").stdout.strip())
+        trusted = [f"--certificate-authority={self.ca}"] if self.ca else []
+        for words in (
+            ("set-cluster", self.name, f"--server={self.server}", *trusted),
+            # Not the token itself, which others could see on the command line.
+            ("set", f"users.{self.name}.tokenFile", str(self.token_file)),
+            ("set-context", self.name, f"--cluster={self.name}", f"--user={self.name}"),
+            ("use-context", self.name),
+        ):
+            if (ran := _kubectl(*words)).returncode:
+                raise NotDone(f"kubectl took no setting: {ran.stderr.strip()[:200]}")
+
+    def undo(self) -> None:
+        if not self.kept.exists():
+            return
+        if _kubectl("current-context").stdout.strip() == self.name:
+            earlier = self.kept.read_text()
+            _kubectl("use-context", earlier) if earlier else _kubectl("unset", "current-context")
+        for kind in ("context", "cluster", "user"):
+            _kubectl(f"delete-{kind}", self.name)
+        self.kept.unlink()
+
+
+def plan_changes(place: GatewayPlace, token: str, places: Places) -> tuple[list[Change], list[str]]:
+    """The changes that lead each host's clients to the gateway, and in lines what is left to a person."""
+    changes, notes = list[Change](), list[str]()
+    gits = [host for host in place.hosts if host.reads == "git"]
+    if gits:
+        changes += _git_sections(place, gits, places)
+    for host in place.hosts:
+        made = {"npm": _npm_block, "pypi": _twine_block, "kubernetes": _kubectl_context, "github": _gh_block}
+        if host.reads in made:
+            change = made[host.reads](place, host, token, places)
+            notes.append(change) if isinstance(change, str) else changes.append(change)
+            overrides = [name for name in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE") if os.environ.get(name)]
+            if host.reads == "pypi" and place.ca and overrides:
+                notes.append(
+                    f"twine: start the agent with {overrides[0]}={roots_file(places)}, or without that variable"
+                )
+            if host.reads == "github" and not isinstance(change, str):
+                notes.append(
+                    f"gh: start the agent with GH_HOST={_own_place(place, host)} and SSL_CERT_FILE={roots_file(places)}"
+                )
+        elif host.reads != "git":
+            notes.append(
+                f"{host.name}: lead its programs to {host.at} yourself, with the token in {token_file(places)}"
+            )
+    return changes, notes
+
+
+def _git_sections(place: GatewayPlace, hosts: Sequence[GatedHost], places: Places) -> Iterator[Change]:
+    for host in hosts:
+        name = host.host_name
+        rewritten = (f"{host.url}/", f"git@{name}:", f"ssh://git@{name}/")
+        yield GitSection(f"url.{host.at}/", tuple(("insteadOf", each) for each in rewritten))
+    token = shlex.quote(str(token_file(places)))
+    helper = f'!f() {{ test "$1" = get && echo username=agent && echo password=$(cat {token}); }}; f'
+    trusted = (("sslCAInfo", place.ca),) if place.ca else ()
+    yield GitSection(f"http.{place.url}", (("lowSpeedLimit", "0"), *trusted))
+    # An empty helper before it takes the others away for this address.
+    yield GitSection(f"credential.{place.url}", (("helper", ""), ("helper", helper)))
+
+
+def _npm_block(place: GatewayPlace, host: GatedHost, token: str, places: Places) -> Change:
+    address = host.at.partition(":")[2]
+    trusted = [f"cafile={place.ca}"] if place.ca else []
+    return Block(npm_file(places), (f"registry={host.at}/", f"{address}/:_authToken={token}", *trusted), token)
+
+
+def _twine_block(place: GatewayPlace, host: GatedHost, token: str, places: Places) -> Change:
+    trusted = [f"ca_cert = {place.ca}"] if place.ca else []
+    content = ("[pypi]", f"repository = {host.at}/", "username = __token__", f"password = {token}", *trusted)
+    return Block(places.home / ".pypirc", content, token, _pypi_section)
+
+
+def _pypi_section(text: str) -> str:
+    there = any(line.strip() == "[pypi]" for line in text.splitlines())
+    return "~/.pypirc has a section [pypi] already, which is not from here" if there else ""
+
+
+def _kubectl_context(place: GatewayPlace, host: GatedHost, _: str, places: Places) -> Change | str:
+    if not place.url.startswith("https:"):
+        return f"kubectl: not led to {host.name}: it sends a token over https alone (gateway.tls_names)"
+    if shutil.which("kubectl") is None:
+        return f"kubectl: not led to {host.name}: it is not installed here"
+    name = f"counterfoil-{host.name}"
+    return KubectlContext(name, host.at, place.ca, token_file(places), _folder(places) / f"{name}.earlier")
+
+
+def _gh_block(place: GatewayPlace, host: GatedHost, token: str, places: Places) -> Change | str:
+    if not place.url.startswith("https:") or host.port is None:
+        return f"gh: not led to {host.name}: it needs a port of the host's own over TLS (hosts.{host.name}.listen)"
+    own = _own_place(place, host)
+    content = (f"{own}:", "    user: agent", f"    oauth_token: {token}", "    git_protocol: https")
+    return Block(gh_folder(places) / "hosts.yml", content, token)
+
+
+def _own_place(place: GatewayPlace, host: GatedHost) -> str:
+    return f"{urlsplit(place.url).hostname}:{host.port}"
+
+
+def npm_file(places: Places) -> Path:
+    """npm's settings of this user."""
+    return Path(os.environ.get("NPM_CONFIG_USERCONFIG") or places.home / ".npmrc")
+
+
+def gh_folder(places: Places) -> Path:
+    """The folder of gh's settings of this user."""
+    config = Path(os.environ.get("XDG_CONFIG_HOME") or places.home / ".config")
+    return Path(os.environ.get("GH_CONFIG_DIR") or config / "gh")
+
+
+def lead_clients(place: GatewayPlace, token: str, places: Places) -> tuple[list[str], list[str]]:
+    """Make the changes (rules 2 and 3); return them in lines, and what is left to a person."""
+    known = read_place(places)
+    if known is not None and known.url != place.url:
+        raise NotDone(f"This user is led to {known.url} already; run `counterfoil-agents offboard gateway` first.")
+    if known is not None:
+        restore_clients(places)
+        others = tuple(each for each in known.hosts if each.name not in {one.name for one in place.hosts})
+        place = GatewayPlace(url=place.url, ca=place.ca, hosts=(*others, *place.hosts))
+    changes, notes = plan_changes(place, token, places)
+    if faults := [fault for each in changes if (fault := each.fault())]:
+        raise NotDone(f"{'; '.join(faults)}. No client was led to the gateway.")
+    folder = _folder(places)
+    folder.mkdir(parents=True, mode=0o700, exist_ok=True)
+    write_private(token_file(places), token)
+    write_private(folder / "place.json", json.dumps(asdict(place)))
+    _write_roots(place, places)
+    try:
+        for change in changes:
+            change.apply()
+    except (NotDone, OSError):
+        restore_clients(places)
+        raise
+    return [line for each in changes for line in each.lines()], notes
+
+
+def _write_roots(place: GatewayPlace, places: Places) -> None:
+    """The system's roots with the gateway's authority, for programs that know one file of them."""
+    if place.ca:
+        system = ssl.get_default_verify_paths().cafile
+        texts = [Path(each).read_text() for each in (system, place.ca) if each]
+        roots_file(places).write_text("\n".join(texts))
+
+
+def read_place(places: Places) -> GatewayPlace | None:
+    """The place that this user's clients are led to; None if they are not."""
+    try:
+        told = json.loads((_folder(places) / "place.json").read_text())
     except FileNotFoundError:
         return None
+    if "gateway" in told:
+        # An earlier version led one host of git alone.
+        parts = urlsplit(told["gateway"])
+        host = GatedHost(name=parts.path.strip("/"), url=told["host"], reads="git", at=told["gateway"])
+        return GatewayPlace(url=f"{parts.scheme}://{parts.netloc}", ca="", hosts=(host,))
+    hosts = tuple(GatedHost(**each | {"repositories": tuple(each["repositories"])}) for each in told["hosts"])
+    return GatewayPlace(url=told["url"], ca=told["ca"], hosts=hosts)
 
 
-def restore_git(places: Places) -> str:
-    """Remove the settings and the token; return the change in a sentence."""
-    place = read_settings(places)
+def restore_clients(places: Places) -> list[str]:
+    """Remove the changes and the token; return what was done in lines."""
+    place = read_place(places)
     if place is None:
-        raise NotDone("git was not led to a gateway from here.")
-    for section in (f"url.{place.gateway}/", f"http.{place.origin}", f"credential.{place.origin}"):
-        _git("config", "--global", "--remove-section", section)
-    for name in ("token", "place.json"):
-        (_folder(places) / name).unlink(missing_ok=True)
-    return f"git of this user no longer leads to {place.gateway}/."
+        raise NotDone("No client was led to a gateway from here.")
+    changes, _ = plan_changes(place, "…", places)
+    for change in changes:
+        change.undo()
+    shutil.rmtree(_folder(places))
+    return [f"{each.name}: {each.url} no longer leads to {place.url}." for each in place.hosts]
 
 
-def find_other_ways(place: GatewayPlace, places: Places, environment: Mapping[str, str] = os.environ) -> Iterator[str]:
-    """Other ways to the host that this user has, each in a line (rule 3)."""
-    asked = f"protocol={urlsplit(place.host).scheme}\nhost={urlsplit(place.host).netloc}\n\n"
-    if re.search(r"^password=.", _git("credential", "fill", given=asked).stdout, re.M):
-        yield f"git's credential helper has a password for {place.host_name}: `git credential reject` removes it"
-    kubeconfigs = [Path(each) for each in environment.get(_KUBECONFIG, "").split(os.pathsep) if each]
-    for file in (*(places.home / name for name in _TOKEN_FILES), *kubeconfigs):
-        if place.host_name in _text_of(file):
-            yield f"{file} names {place.host_name}: remove that entry"
-    keys = [file for file in sorted((places.home / ".ssh").glob("*")) if "PRIVATE KEY" in _text_of(file)]
-    for file in keys:
-        yield f"{file} is a private key: move it away, or have the host accept it for reading only"
-    if environment.get("SSH_AUTH_SOCK"):
-        yield "SSH_AUTH_SOCK leads to an SSH agent: start the coding agent without it"
-    for name in _VARIABLES:
-        if environment.get(name):
-            yield f"the variable {name} is set: start the coding agent without it"
+def ask_gateway(place: GatewayPlace, places: Places) -> str:
+    """Ask the gateway with the stored token, and git hosts through git's own settings; return the fault, if any."""
+    try:
+        ask_hosts(place.url, token_file(places).read_text().strip(), place.ca)
+    except (NotDone, OSError) as fault:
+        return f"the gateway does not answer as one: {fault}"
+    for host in place.hosts:
+        if host.reads != "git":
+            continue
+        ran = run_git("ls-remote", "--exit-code", f"{host.url}/counterfoil/validate.git")
+        if "not a repository of this gateway" not in ran.stderr and ran.returncode not in (0, 2):
+            lines = ran.stderr.strip().splitlines()
+            return f"git does not reach it: {lines[-1][:200] if lines else 'no reason given'}"
+    return ""
 
 
-def try_the_gateway(place: GatewayPlace) -> str:
-    """Send a request to the gateway through git's own settings; return the fault, empty if it answers."""
-    ran = _git("ls-remote", "--exit-code", f"{place.gateway}/counterfoil/validate.git")
-    if "not a repository of this gateway" in ran.stderr or ran.returncode in (0, 2):
-        return ""
-    lines = ran.stderr.strip().splitlines()
-    return f"the gateway does not answer as one: {lines[-1][:200] if lines else 'no reason given'}"
+def token_file(places: Places) -> Path:
+    """The file with this agent's token of the gateway."""
+    return _folder(places) / "token"
+
+
+def roots_file(places: Places) -> Path:
+    """The file with the system's roots and the gateway's authority."""
+    return _folder(places) / "roots.pem"
 
 
 def _folder(places: Places) -> Path:
     return places.state / "gateway"
 
 
-def _git(*words: str, given: str = "") -> subprocess.CompletedProcess[str]:
+def run_git(*words: str, given: str = "") -> subprocess.CompletedProcess[str]:
+    """Run git as this user, without a question to a person. Raises `NotDone`."""
     unasked = {
         "GIT_TERMINAL_PROMPT": "0",
         "GIT_ASKPASS": "true",
         "SSH_ASKPASS": "true",
         "GCM_INTERACTIVE": "never",
     }
+    return _run(["git", *words], given=given, variables=unasked)
+
+
+def _kubectl(*words: str) -> subprocess.CompletedProcess[str]:
+    return _run(["kubectl", "config", *words])
+
+
+def _run(
+    words: Sequence[str], *, given: str = "", variables: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
     try:
         return subprocess.run(
-            ["git", *words],
+            words,
             cwd=Path.home(),
-            env=os.environ | unasked,
+            env=os.environ | dict(variables or {}),
             input=given,
             capture_output=True,
             text=True,
             timeout=_ASK_S,
         )
     except (OSError, subprocess.TimeoutExpired) as fault:
-        raise NotDone(f"git could not be asked: {type(fault).__name__}.") from fault
+        raise NotDone(f"{words[0]} could not be asked: {type(fault).__name__}.") from fault
 
 
-def _text_of(file: Path) -> str:
-    """The beginning of a regular file; empty if it cannot be read."""
+def read_text(file: Path) -> str:
+    """The text of a file, with bytes that are no UTF-8 escaped; empty if there is none."""
     try:
-        return file.read_bytes()[:1_000_000].decode("utf-8", "replace") if file.is_file() else ""
-    except OSError:
+        return file.read_bytes().decode("utf-8", "surrogateescape")
+    except FileNotFoundError:
         return ""
 
 
-def _write_private(path: Path, content: str) -> None:
+def change_outside_block(text: str, *, change: Callable[[str], str], keep: bool = True) -> str:
+    """Change a file's text before and after the part that leads to the gateway, which stays or goes."""
+    before, begin, rest = text.partition(_BEGIN)
+    inside, end, after = rest.partition(f"{_END}\n")
+    if not end:
+        return change(text)
+    return change(before) + (f"{begin}{inside}{end}" if keep else "") + change(after)
+
+
+def replace_text(file: Path, text: str) -> None:
+    """Replace a file in one step; its user alone reads it afterwards. Bytes that are no UTF-8 stay as they were."""
+    fresh = file.with_name(f".{file.name}.counterfoil")
+    write_private(fresh, text)
+    fresh.replace(file)
+
+
+def write_private(path: Path, content: str) -> None:
+    """Write a file that its user alone reads."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(content)
+    with os.fdopen(descriptor, "wb") as file:
+        os.fchmod(descriptor, 0o600)
+        file.write(content.encode("utf-8", "surrogateescape"))

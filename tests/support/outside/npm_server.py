@@ -39,6 +39,12 @@ class NpmServer:
         answer = httpx.get(f"{self.url}/{package.replace('/', '%2f')}", timeout=30)
         return answer.json() if answer.status_code == 200 else {}
 
+    def add_user(self, name: str, password: str) -> str:
+        """A user of the registry, as `npm adduser` makes one; the token."""
+        body = {"name": name, "password": password}
+        answer = httpx.put(f"{self.url}/-/user/org.couchdb.user:{name}", json=body, timeout=30)
+        return str(answer.raise_for_status().json()["token"])
+
     def tag(self, package: str, tag: str, version: str) -> None:
         """Lead a tag to a version, past the gateway."""
         place = f"{self.url}/-/package/{package}/dist-tags/{tag}"

@@ -55,15 +55,29 @@ def make_sdist(folder: Path, project: str, version: str, text: str = "") -> Path
     return file
 
 
+_WITH_PASSWORD = """
+import sys
+from wsgiref.simple_server import make_server
+import pypiserver
+root, port, user, password = sys.argv[1:]
+auther = lambda *given: given == (user, password)
+app = pypiserver.app(roots=[root], auther=auther, authenticate=["update"])
+make_server("127.0.0.1", int(port), app).serve_forever()
+"""
+
+
 @contextmanager
-def served(root: Path) -> Iterator[PackageServer]:
-    """Serve an empty index from a folder, on a port of its own."""
+def served(root: Path, *, password: str = "") -> Iterator[PackageServer]:
+    """Serve an empty index from a folder, on a port of its own; uploads need the `user:password` that is given."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     where = ["-i", "127.0.0.1", "-p", str(port), "--hash-algo", "sha256", "--disable-fallback", "-a", ".", "-P", "."]
+    words = ["-m", "pypiserver", "run", *where, str(root)]
+    if password:
+        words = ["-c", _WITH_PASSWORD, str(root), str(port), *password.split(":")]
     server = subprocess.Popen(
-        [sys.executable, "-m", "pypiserver", "run", *where, str(root)],
+        [sys.executable, *words],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
