@@ -96,7 +96,7 @@ def ask_hosts(gateway: str, token: str, ca: str) -> GatewayPlace:
     return GatewayPlace(url=origin, ca=ca, hosts=tuple(found))
 
 
-class Change(Protocol):
+class ClientSetting(Protocol):
     """One part of a client's settings that leads to the gateway."""
 
     def lines(self) -> list[str]:
@@ -220,9 +220,9 @@ class KubectlContext:
         self.kept.unlink()
 
 
-def plan_changes(place: GatewayPlace, token: str, places: Places) -> tuple[list[Change], list[str]]:
+def plan_changes(place: GatewayPlace, token: str, places: Places) -> tuple[list[ClientSetting], list[str]]:
     """The changes that lead each host's clients to the gateway, and in lines what is left to a person."""
-    changes, notes = list[Change](), list[str]()
+    changes, notes = list[ClientSetting](), list[str]()
     gits = [host for host in place.hosts if host.reads == "git"]
     if gits:
         changes += _git_sections(place, gits, places)
@@ -247,7 +247,7 @@ def plan_changes(place: GatewayPlace, token: str, places: Places) -> tuple[list[
     return changes, notes
 
 
-def _git_sections(place: GatewayPlace, hosts: Sequence[GatedHost], places: Places) -> Iterator[Change]:
+def _git_sections(place: GatewayPlace, hosts: Sequence[GatedHost], places: Places) -> Iterator[ClientSetting]:
     for host in hosts:
         name = host.host_name
         rewritten = (f"{host.url}/", f"git@{name}:", f"ssh://git@{name}/")
@@ -260,13 +260,13 @@ def _git_sections(place: GatewayPlace, hosts: Sequence[GatedHost], places: Place
     yield GitSection(f"credential.{place.url}", (("helper", ""), ("helper", helper)))
 
 
-def _npm_block(place: GatewayPlace, host: GatedHost, token: str, places: Places) -> Change:
+def _npm_block(place: GatewayPlace, host: GatedHost, token: str, places: Places) -> ClientSetting:
     address = host.at.partition(":")[2]
     trusted = [f"cafile={place.ca}"] if place.ca else []
     return Block(npm_file(places), (f"registry={host.at}/", f"{address}/:_authToken={token}", *trusted), token)
 
 
-def _twine_block(place: GatewayPlace, host: GatedHost, token: str, places: Places) -> Change:
+def _twine_block(place: GatewayPlace, host: GatedHost, token: str, places: Places) -> ClientSetting:
     trusted = [f"ca_cert = {place.ca}"] if place.ca else []
     content = ("[pypi]", f"repository = {host.at}/", "username = __token__", f"password = {token}", *trusted)
     return Block(places.home / ".pypirc", content, token, _pypi_section)
@@ -277,7 +277,7 @@ def _pypi_section(text: str) -> str:
     return "~/.pypirc has a section [pypi] already, which is not from here" if there else ""
 
 
-def _kubectl_context(place: GatewayPlace, host: GatedHost, _: str, places: Places) -> Change | str:
+def _kubectl_context(place: GatewayPlace, host: GatedHost, _: str, places: Places) -> ClientSetting | str:
     if not place.url.startswith("https:"):
         return f"kubectl: not led to {host.name}: it sends a token over https alone (gateway.tls_names)"
     if shutil.which("kubectl") is None:
@@ -286,7 +286,7 @@ def _kubectl_context(place: GatewayPlace, host: GatedHost, _: str, places: Place
     return KubectlContext(name, host.at, place.ca, token_file(places), _folder(places) / f"{name}.earlier")
 
 
-def _gh_block(place: GatewayPlace, host: GatedHost, token: str, places: Places) -> Change | str:
+def _gh_block(place: GatewayPlace, host: GatedHost, token: str, places: Places) -> ClientSetting | str:
     if not place.url.startswith("https:") or host.port is None:
         return f"gh: not led to {host.name}: it needs a port of the host's own over TLS (hosts.{host.name}.listen)"
     own = _own_place(place, host)
@@ -441,7 +441,7 @@ def read_text(file: Path) -> str:
 
 
 def change_outside_block(text: str, *, change: Callable[[str], str], keep: bool = True) -> str:
-    """Change a file's text before and after the part that leads to the gateway, which stays or goes."""
+    """ClientSetting a file's text before and after the part that leads to the gateway, which stays or goes."""
     before, begin, rest = text.partition(_BEGIN)
     inside, end, after = rest.partition(f"{_END}\n")
     if not end:
