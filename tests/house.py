@@ -46,6 +46,7 @@ BY_HAND = {
     "a file is sent or fetched": (
         "ledger.catalogue.operations.registration.register_contract",
         "ledger.exports.operations.exports.record_fetch",
+        "reviews.readback.operations.dry_runs.record_tries",
     ),
     "the page's form has other parts than the body: a chooser, days for moments, a field for each channel or freeze": (
         "approvals.voting.operations.delegations.add_absence",
