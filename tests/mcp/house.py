@@ -102,7 +102,7 @@ class House:
 @contextmanager
 def opened(run: Run, folder: Path) -> Iterator[House]:
     with new_database(run) as database, new_stack(run, folder, database) as stack:
-        words = ["bootstrap", "--tenant", TENANT, "--messages", "pass", "--json"]
+        words = ["bootstrap", "--tenant", TENANT, "--messages", "pass", "--also", "compliance", "--json"]
         answer = forks().run(["manage.py", *words], stack.environment)
         assert answer.returncode == 0, answer.stderr
         stack.start("web", "worker", "beat")
