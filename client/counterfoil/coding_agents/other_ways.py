@@ -54,7 +54,7 @@ _VARIABLES: Final = (
     *("NPM_TOKEN", "NODE_AUTH_TOKEN", "TWINE_PASSWORD", "UV_PUBLISH_TOKEN"),
 )
 _ALSO: Final = {"api.github.com": "github.com"}
-"""The name under which a host's clients keep its credentials, where it is another one."""
+"""A further name under which a host's clients keep its credentials."""
 _PYPI: Final = {"pypi": "https://upload.pypi.org/legacy/", "testpypi": "https://test.pypi.org/legacy/"}
 _NO_CREDENTIAL: Final = (
     *("could not read Username", "could not read Password", "Authentication failed", "HTTP Basic: Access denied"),
@@ -92,7 +92,6 @@ def find_credentials(
     host: GatedHost, places: Places, environment: Mapping[str, str] = os.environ
 ) -> Iterator[Credential]:
     """The credentials for a host that this user has, as far as they are looked for (rule 3)."""
-    names = (host.place, *filter(None, [_ALSO.get(host.place)]))
     asked = f"protocol={urlsplit(host.url).scheme}\nhost={host.place}\n\n"
     if re.search(r"^password=.", run_git("credential", "fill", given=asked).stdout, re.M):
         yield Credential(f"git's credential helper has a password for {host.place}: `git credential reject` removes it")
@@ -104,7 +103,7 @@ def find_credentials(
         if without is not None and without(text, host) != text:
             cut = partial(change_outside_block, change=partial(_cut, without, host))
             yield Credential(f"{file} has a credential for {host.place}: remove that entry", file, cut)
-        elif any(each in text for each in names):
+        elif any(each in text for each in _names(host.place)):
             yield Credential(f"{file} names {host.place}: remove that entry")
     for file in sorted((places.home / ".ssh").glob("*")):
         if "PRIVATE KEY" in text_of(file):
@@ -124,7 +123,8 @@ def _cut_lines(pattern: str) -> Callable[[str, GatedHost], str]:
     """A cut of the lines that fit an expression, in which HOST stands for the host."""
 
     def cut(text: str, host: GatedHost) -> str:
-        names = "|".join(re.escape(each) for each in filter(None, (host.place, _ALSO.get(host.place))))
+        # git's own store writes the colon before a port encoded.
+        names = "|".join(re.escape(each).replace(":", "(?::|%3[aA])") for each in _names(host.place))
         fits = re.compile(pattern.replace("HOST", f"(?:{names})"))
         return "".join(line for line in text.splitlines(keepends=True) if not fits.match(line))
 
@@ -132,8 +132,16 @@ def _cut_lines(pattern: str) -> Callable[[str, GatedHost], str]:
 
 
 def _cut_netrc(text: str, host: GatedHost) -> str:
-    names = "|".join(re.escape(each) for each in filter(None, (host.host_name, _ALSO.get(host.host_name))))
-    return re.sub(rf"(?ms)^[ \t]*machine\s+(?:{names})\s.*?(?=^[ \t]*(?:machine|default|macdef)\s|\Z)", "", text)
+    """The text without the entries of the host; an entry reaches to the next one, wherever lines end."""
+    names = "|".join(re.escape(each) for each in _names(host.host_name))
+    begins = r"(?:\A|(?<=\s))"
+    entry = rf"(?s){begins}machine\s+(?:{names})\s.*?(?={begins}(?:machine|default|macdef)\s|\Z)"
+    return re.sub(entry, "", text)
+
+
+def _names(name: str) -> list[str]:
+    """The names under which a host's clients keep its credentials."""
+    return [name, *([_ALSO[name]] if name in _ALSO else [])]
 
 
 def _cut_pypirc(text: str, host: GatedHost) -> str:
@@ -161,7 +169,7 @@ _ENTRIES: Final[Mapping[str, Callable[[str, GatedHost], str]]] = {
 def try_ways(host: GatedHost, places: Places, folder: Path) -> Iterator[TriedWay]:
     """Try to reach a host without the gateway, as the agent would from a folder (rules 1 and 2)."""
     if host.reads == "git":
-        remotes = [each for each in _remotes(folder) if host.host_name in each]
+        remotes = [each for each in _remotes(folder) if _leads_to(host, each)]
         yield _try_push(host, remotes, folder)
         yield _try_ssh(host, remotes, folder)
     elif host.reads == "npm":
@@ -183,6 +191,13 @@ def _remotes(folder: Path) -> list[str]:
     """The addresses of the folder's remotes, as they are written."""
     ran = _run(["git", "config", "--get-regexp", r"^remote\..*\.(push)?url$"], folder)
     return [line.partition(" ")[2] for line in ran.stdout.splitlines()] if ran is not None else []
+
+
+def _leads_to(host: GatedHost, address: str) -> bool:
+    if address.startswith(("https://", "http://")):
+        return urlsplit(address).netloc.rpartition("@")[2] == host.place
+    name = urlsplit(address).hostname if "://" in address else address.partition(":")[0].rpartition("@")[2]
+    return name == host.host_name
 
 
 def _push_address(host: GatedHost, remotes: Sequence[str]) -> str:

@@ -252,6 +252,30 @@ def test_entries_are_moved_into_a_file_as_a_person_agrees_and_put_back(home, tmp
     assert not moved.exists()
 
 
+@pytest.mark.parametrize(
+    ("name", "before", "after"),
+    [
+        (
+            ".netrc",
+            "machine a login b password kept machine git.example.org login c password d\n",
+            "machine a login b password kept ",
+        ),
+        (".netrc", "machine git.example.org login c password d machine a login b\n", "machine a login b\n"),
+        (".netrc", "machine git.example.organic login c password kept\n", None),
+        (
+            ".git-credentials",
+            "https://a:b@git.example.org.elsewhere.example\nhttps://a:b@git.example.org/team\n",
+            "https://a:b@git.example.org.elsewhere.example\n",
+        ),
+        (".npmrc", "; //git.example.org/:_authToken=old\nregistry=https://git.example.org/\n", None),
+    ],
+)
+def test_an_entry_is_cut_where_it_ends_and_others_stay(home, gateway, tmp_path, name, before, after):
+    (home / name).write_text(before)
+    onboard(home, gateway, "--remove", str(tmp_path / "moved"), "--yes")
+    assert (home / name).read_text() == (before if after is None else after)
+
+
 def test_a_file_that_somebody_changed_since_is_not_put_back_over(home, gateway, tmp_path, capsys):
     (home / ".git-credentials").write_text("https://ada:real-word@git.example.org\n")
     moved = tmp_path / "moved"

@@ -66,7 +66,8 @@ def test_a_push_past_the_gateway_is_closed_without_a_credential_and_open_with_on
     # Everything is led to a gateway that is not there: the try must not go there.
     led = f'[url "http://127.0.0.1:9/forge/"]\n\tinsteadOf = {server.url}/\n[credential]\n\thelper = store\n'
     (home / ".gitconfig").write_text(led)
-    (home / ".git-credentials").write_text(f"http://{CREDENTIAL}@{server.url.partition('//')[2]}\n")
+    place = server.url.partition("//")[2]
+    (home / ".git-credentials").write_text(f"http://{CREDENTIAL}@{place.replace(':', '%3a')}\n")
     assert push(server) == ("OPEN", "the host would take it")
     assert git_server.git(server.root / "team/app.git", "for-each-ref") == ""
     (home / ".git-credentials").write_text(f"http://real:old@{server.url.partition('//')[2]}\n")
@@ -91,6 +92,17 @@ def test_a_credential_in_the_project_s_own_settings_opens_the_way(home, server, 
         ways = tried(git_host(server), work)
         assert ways[way][0] == state
         assert credential.partition(":")[2] not in str(ways)
+
+
+def test_a_remote_at_another_host_is_not_tried(home, server):
+    git_server.git(home, "init", "-q")
+    for name, address in {
+        "one": "https://127.0.0.1.elsewhere.example/team/app.git",
+        "two": "git@127.0.0.1.elsewhere.example:team/app.git",
+        "three": "http://127.0.0.1:9/team/app.git",
+    }.items():
+        git_server.git(home, "remote", "add", name, address)
+    assert f"git push to {server.url}/team/app.git" in tried(git_host(server))
 
 
 def test_a_git_host_that_does_not_answer_is_not_known(home):
