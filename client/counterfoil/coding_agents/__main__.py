@@ -5,7 +5,8 @@ discover   list installed coding agents with their MCP servers and hooks; change
 onboard    add the hook to a client's settings (--shadow only notes, --enforce holds; --dry-run shows the change);
            with --gateway, lead this user's git, npm, twine, kubectl and gh to the HTTP gateway instead, and name the
            credentials beside it (--remove FILE moves them there, one by one as you agree)
-status     show which clients are onboarded, whether their hooks are on here, and whether the console answers
+status     show which clients are onboarded, whether their hooks are on here, whether the console answers, and which
+           hosts are led to the HTTP gateway
 validate   send a harmless call through the whole hook (--live); ask the gateway, and try to go round it without
            changing anything: 0 if every way is closed, 1 if one is open, 3 if one is not known
 report     summarise shadow mode: what would have been held, what that costs, false statements
@@ -314,6 +315,8 @@ def _status(options: argparse.Namespace, places: Places) -> int:
         fault, answer = onboarding.hook_fault(client, places, _project()), _answers(settings)
         worst = worst or int(bool(fault or answer))
         _say(f"{client.title}: {settings.mode}, {fault or 'hook installed'}, {answer or f'{settings.url} answers'}")
+    if (place := behind_gateway.read_place(places)) is not None:
+        _say_lines([f"{each.name}: {each.url} is led to {each.at}" for each in place.hosts])
     return worst
 
 

@@ -16,7 +16,6 @@ import json
 import netrc
 import os
 import re
-import shlex
 import shutil
 import ssl
 import subprocess
@@ -244,7 +243,7 @@ def _try_push(host: GatedHost, remotes: Sequence[str], folder: Path) -> TriedWay
 def _try_ssh(host: GatedHost, remotes: Sequence[str], folder: Path) -> TriedWay:
     """Sign in by SSH, with the keys and the SSH agent that git would use. No key of a host is believed or kept."""
     written = next((urlsplit(each) for each in remotes if each.startswith("ssh://")), None)
-    user = written.username if written and written.username else "git"
+    user = (written.username if written else "") or "git"
     port = ["-p", str(written.port)] if written and written.port else []
     way = f"ssh {user}@{host.host_name}"
     configured = _run(["git", "config", "--get", "core.sshCommand"], folder)
@@ -255,10 +254,12 @@ def _try_ssh(host: GatedHost, remotes: Sequence[str], folder: Path) -> TriedWay:
         **{"ControlMaster": "no", "ControlPath": "none", "ClearAllForwardings": "yes"},
     }
     told = [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
-    ran = _run([*shlex.split(program), *told, *port, "-T", f"{user}@{host.host_name}"], folder)
+    # As git runs it: the setting may be more than one word, and a shell reads it.
+    words = ["sh", "-c", f'{program} "$@"', program, "-v", *told, *port, "-T", f"{user}@{host.host_name}"]
+    ran = _run(words, folder)
     if ran is None:
-        return TriedWay(way, WayState.NOT_KNOWN, f"{program} is not installed, or did not end within {_TRY_S} seconds")
-    if ran.returncode != 255:
+        return TriedWay(way, WayState.NOT_KNOWN, f"no answer within {_TRY_S} seconds")
+    if re.search(r"^Authenticated to ", ran.stderr, re.M):
         return TriedWay(way, WayState.OPEN, "the host takes a key of this user")
     refused = "Permission denied" in ran.stderr
     return TriedWay(way, WayState.CLOSED if refused else WayState.NOT_KNOWN, _last_line(ran.stderr))
@@ -440,7 +441,8 @@ def _basic(user: str, password: str) -> str:
 
 
 def _last_line(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("Warning:")]
+    said = (line.strip() for line in text.splitlines())
+    lines = [line for line in said if line and not line.startswith(("Warning:", "debug1:", "OpenSSH_"))]
     named = next(
         (line for line in reversed(lines) if "fatal" in line or "error" in line.lower() or "denied" in line), ""
     )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -11,6 +13,7 @@ import sys
 import pytest
 
 from tests.client.coding_agents.gated import TOKEN, listing, make_home, run
+from tests.peers.support.environment import debian_program
 from tests.support.outside.package_server import make_sdist
 
 FORGE = {"forge": {"url": "https://git.example.org", "reads": "git"}}
@@ -75,12 +78,14 @@ def test_every_form_of_the_hosts_address_leads_to_the_gateway_with_its_token_and
     once = snapshot(home)
     assert onboard(home, gateway) == 0
     assert snapshot(home) == once
+    run("status")
+    assert f"forge: https://git.example.org is led to {gateway.url}/forge\n" in capsys.readouterr().out
     assert run("offboard", "gateway") == 0
     assert snapshot(home) == before
     assert not (home / STATE).exists()
 
 
-def test_each_client_is_led_to_its_host_at_the_gateway_and_back(home, tmp_path, capsys):
+def test_settings_of_each_client_lead_to_its_host_at_the_gateway_and_back(home, tmp_path, capsys):
     (home / ".npmrc").write_text("registry=https://elsewhere.example.org/\nfund=false")
     (home / ".npmrc").chmod(0o600)
     (home / ".config/gh").mkdir(parents=True)
@@ -94,18 +99,6 @@ def test_each_client_is_led_to_its_host_at_the_gateway_and_back(home, tmp_path, 
         assert f"gh: start the agent with GH_HOST={own} and SSL_CERT_FILE={roots}\n" in told
         assert f"own: lead its programs to {gateway.url}/own yourself" in told
         assert TOKEN not in told
-        if shutil.which("npm"):
-            call(home, "npm", "whoami")
-            assert ("/npm/-/whoami", f"Bearer {TOKEN}") in gateway.seen
-        upload = [sys.executable, "-m", "twine", "upload", "--non-interactive", "--disable-progress-bar"]
-        assert f"to {gateway.url}/pypi/" in call(home, *upload, str(make_sdist(tmp_path, "a", "1")))
-        assert gateway.seen[-1][0] == "/pypi/"
-        if shutil.which("kubectl"):
-            call(home, "kubectl", "version")
-            assert (gateway.seen[-1][0].partition("?")[0], gateway.seen[-1][1]) == ("/shop/version", f"Bearer {TOKEN}")
-        if shutil.which("gh"):
-            call(home, "gh", "api", "user", GH_HOST=own, SSL_CERT_FILE=str(roots))
-            assert gateway.seen[-1] == ("/api/v3/user", f"token {TOKEN}")
         for name in (".npmrc", ".pypirc", ".config/gh/hosts.yml"):
             assert (home / name).stat().st_mode & 0o777 == 0o600
         once = snapshot(home)
@@ -117,6 +110,40 @@ def test_each_client_is_led_to_its_host_at_the_gateway_and_back(home, tmp_path, 
     # The line that had no end gets one.
     assert after == before | {".npmrc": before[".npmrc"] + b"\n"}
     assert "counterfoil" not in call(home, "kubectl", "config", "view") if shutil.which("kubectl") else True
+
+
+def use_npm(home, gateway, _):
+    call(home, "npm", "whoami")
+    return "/npm/-/whoami", f"Bearer {TOKEN}"
+
+
+def use_twine(home, gateway, _):
+    upload = [sys.executable, "-m", "twine", "upload", "--non-interactive", "--disable-progress-bar"]
+    assert f"to {gateway.url}/pypi/" in call(home, *upload, str(make_sdist(home, "a", "1")))
+    return "/pypi/", f"Basic {base64.b64encode(f'__token__:{TOKEN}'.encode()).decode()}"
+
+
+def use_kubectl(home, gateway, _):
+    call(home, "kubectl", "version")
+    return "/shop/version", f"Bearer {TOKEN}"
+
+
+def use_gh(home, gateway, told):
+    program = debian_program("gh", "usr/bin/gh")
+    line = re.search(r"gh: start the agent with GH_HOST=(\S+) and SSL_CERT_FILE=(\S+)", told)
+    call(home, str(program), "api", "user", GH_HOST=line[1], SSL_CERT_FILE=line[2])
+    return "/api/v3/user", f"token {TOKEN}"
+
+
+@pytest.mark.parametrize("use", [use_npm, use_twine, use_kubectl, use_gh])
+def test_a_real_client_goes_to_the_gateway_with_the_token(home, tmp_path, capsys, use):
+    program = use.__name__.removeprefix("use_")
+    if program in ("npm", "kubectl") and shutil.which(program) is None:
+        pytest.skip(f"{program} is not installed")
+    with listing(ALL, tls=tmp_path / "tls") as gateway:
+        assert onboard(home, gateway, "--ca", gateway.ca) == 0
+        expected = use(home, gateway, capsys.readouterr().out)
+        assert expected in [(path.partition("?")[0], credential) for path, credential in gateway.seen]
 
 
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import shutil
 import socket
 import ssl
@@ -20,6 +21,7 @@ from counterfoil.coding_agents.behind_gateway import GatedHost
 from counterfoil.coding_agents.onboarding import default_places
 from counterfoil.gateway.authority import Authority
 from tests.client.coding_agents.gated import listing, make_home, run
+from tests.peers.support.environment import debian_program
 from tests.support.outside import git_server, npm_server, package_server, ssh_server
 
 CREDENTIAL = "real:s3cret-of-the-host"
@@ -127,6 +129,9 @@ def test_ssh_is_open_while_the_host_takes_a_key_closed_when_it_refuses_and_else_
         assert not (Path.home() / ".ssh/known_hosts").exists()
     state, why = tried(git_host(server))[way]
     assert (state, "Connection refused" in why) == ("not known", True)
+    for program in ("false", "no-such-program"):
+        monkeypatch.setenv("GIT_SSH_COMMAND", program)
+        assert tried(git_host(server))[way][0] == "not known"
 
 
 def test_a_server_that_accepts_and_says_nothing_is_not_known(home, server, monkeypatch):
@@ -193,8 +198,9 @@ def api(tokens):
         made.shutdown()
 
 
-@pytest.mark.skipif(shutil.which("gh") is None, reason="gh is not installed")
-def test_the_token_that_gh_would_use_is_tried(home):
+def test_the_token_that_gh_would_use_is_tried(home, monkeypatch):
+    program = debian_program("gh", "usr/bin/gh")
+    monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
     with api({"word-of-gh"}) as url:
         place = url.partition("//")[2]
         (home / ".config/gh").mkdir(parents=True)

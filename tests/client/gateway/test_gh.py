@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 
@@ -12,11 +11,10 @@ import pytest
 
 from console.local.servers import free_port
 from tests.client.gateway.conftest import CREDENTIAL, LONG_S, new_gateway, register_system
+from tests.peers.support.environment import debian_program
 from tests.support.outside import forge as forges
 from tests.support.outside import git_server
 from tests.support.outside.git_server import GitServer
-
-pytestmark = pytest.mark.skipif(shutil.which("gh") is None, reason="gh is not installed")
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +51,7 @@ def gateway(house, forge, tmp_path_factory):
 @pytest.fixture
 def gh(gateway, tmp_path):
     """gh as the agent's user runs it after `onboard`, with the variables that it named."""
+    program = debian_program("gh", "usr/bin/gh")
     (tmp_path / "token").write_text(gateway.token)
     plain = {name: value for name, value in os.environ.items() if not name.startswith(("GH_", "GITHUB_"))}
     told = plain | {"HOME": str(tmp_path), "GH_PROMPT_DISABLED": "1", "NO_PROXY": "*"}
@@ -69,7 +68,7 @@ def gh(gateway, tmp_path):
     told |= {"GH_HOST": line[1], "SSL_CERT_FILE": line[2]}
 
     def run(*words):
-        return subprocess.run(["gh", *words], cwd=tmp_path, env=told, capture_output=True, text=True, timeout=LONG_S)
+        return subprocess.run([program, *words], cwd=tmp_path, env=told, capture_output=True, text=True, timeout=LONG_S)
 
     run.repository = f"{line[1]}/team/app"
     return run
