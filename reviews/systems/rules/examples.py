@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from reviews.systems.rules.description import Description
@@ -62,3 +63,23 @@ def contract_example(description: Description) -> dict[str, Any]:
             "predicates": [f"sa.effects.{effect}.exists", f"sa.effects.{effect}.count == 1"],
         },
     }
+
+
+def documentation_table(descriptions: Iterable[Description]) -> str:
+    """The descriptions as a table of docs/described-systems.md."""
+    rows = [
+        "| pattern | reads | lists what belongs to | signed by | states | cannot prove |",
+        "|---|---|---|---|---|---|",
+    ]
+    return "\n".join([*rows, *map(_table_row, descriptions)])
+
+
+def _table_row(description: Description) -> str:
+    get = description.gets.get("list", {})
+    of = ", ".join(f"`{name}`" for name in description.parameters("list"))
+    listed = f"{of}; the list lags" if get.get("lags") else of
+    states = "; ".join(f"{kind}: {', '.join(each)}" for kind, each in description.document["states"].items())
+    signed = description.document["authentication"]["by"].replace("_", " ")
+    unproven = " ".join(description.document["cannot_prove"])
+    reads = f"{description.title}, `{description.gets['one']['path']}`"
+    return f"| `{description.name}` | {reads} | {listed} | {signed} | {states} | {unproven} |"

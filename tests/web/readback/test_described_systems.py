@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
+from django.conf import settings
 
 from console.contracts.contract_check import validate_contract
 from console.systems.credentials import example_credential
@@ -14,7 +16,7 @@ from reviews.checks.catalogue import check_for, pattern_names
 from reviews.readback.rules.addresses import resolve_address
 from reviews.systems.descriptions import shipped_descriptions
 from reviews.systems.rules.description import BadDescription
-from reviews.systems.rules.examples import contract_example
+from reviews.systems.rules.examples import contract_example, documentation_table
 from tests.support.browser_users import visitor, words
 
 DESCRIPTIONS = shipped_descriptions()
@@ -51,6 +53,17 @@ def test_a_system_is_asked_no_faster_than_its_documentation_allows(stage):
             for name in ("money", "own")
         ]
     assert rates == [1200, 30]
+
+
+def test_the_guide_lists_every_description_as_it_is():
+    guide = settings.BASE_DIR / "docs" / "described-systems.md"
+    wanted = documentation_table(DESCRIPTIONS.values())
+    head, begin, rest = guide.read_text().partition(wanted.partition("\n")[0])
+    table, end, tail = f"{begin}{rest}".partition("\n\n")
+    if os.environ.get("WRITE_SNAPSHOTS"):
+        guide.write_text(f"{head}{wanted}{end}{tail}")
+        table = wanted
+    assert table == wanted, "changed: WRITE_SNAPSHOTS=1 pytest tests/web/readback/test_described_systems.py"
 
 
 @pytest.fixture
