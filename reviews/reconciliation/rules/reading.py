@@ -37,10 +37,10 @@ class ReadEffect:
     """One effect that the contract wants, as found.
 
     `present` None means that it could not be told. `pending` means committed at the authority while
-    systems fed by it lag. `scope` holds, per declared kind ("tenant", "target"), every distinct value
-    found on what the action wrote, so that one stray row among many is seen. `instances` are the fields of each of
-    `count`, where the check can show them all. `strayed` names the places beside the wanted ones at which the
-    source shows the same effect.
+    systems fed by it lag; with `present` None, accepted there and not carried out yet. `scope` holds, per declared
+    kind ("tenant", "target"), every distinct value found on what the action wrote, so that one stray row among many
+    is seen. `instances` are the fields of each of `count`, where the check can show them all. `strayed` names the
+    places beside the wanted ones at which the source shows the same effect.
     """
 
     name: str

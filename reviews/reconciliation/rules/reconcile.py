@@ -298,6 +298,8 @@ def _judge_readings(
     untold = [one.name for one in found if one.found is EffectStatus.UNTOLD]
     if untold or Discrepancy.UNKNOWN_STATE in indicated:
         reason = f"The source could not tell about {', '.join(untold) or 'the effect'}."
+        if untold and all(reading.effect(name).pending for reading in inputs.readings for name in untold):
+            reason = f"Accepted by the source, and not carried out yet: {', '.join(untold)}."
         return pending_verdict(inputs, reason, Discrepancy.UNKNOWN_STATE)
     if any(one.found in LACKING for one in found):
         return _lacking_verdict(inputs, found, indicated)

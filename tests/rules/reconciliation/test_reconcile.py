@@ -81,6 +81,17 @@ class TestTheTableOfTheExample:
         false = [one for one in outcome.verdict.predicates if one.holds == "FALSE"]
         assert [(one.expected, one.actual) for one in false] == [(1000, 100_000)]
 
+    @pytest.mark.parametrize("status", [ReportedStatus.ACCEPTED, ReportedStatus.SUCCESS, None])
+    def test_what_the_source_has_accepted_for_later_is_neither_done_nor_absent(self, status):
+        observation = ParsedObservation(status=status) if status else None
+        scheduled = reading(ReadEffect(name="refund", present=None, pending=True), observed_at=HORIZON + timedelta(1))
+        verdict = reconcile(inputs(scheduled, observation=observation, at=at(40)))
+        assert (verdict.result, verdict.decisive) == (VerificationResult.PENDING, False)
+        assert verdict.reason == "Accepted by the source, and not carried out yet: refund."
+        late = reconcile(inputs(scheduled, observation=observation, at=max(SLA, HORIZON) + timedelta(1)))
+        assert (late.result, late.decisive, late.timed_out) == (VerificationResult.UNKNOWN, False, True)
+        assert late.reason == "No verdict came in time. Accepted by the source, and not carried out yet: refund."
+
     @pytest.mark.req("R-DC-06", "R-EX-18", "R-RP-12", "R-RP-49")
     def test_a_refund_written_twice_freezes_the_target(self):
         outcome, passed, snapshot = walk(inputs(reading(refund(count=2))))
