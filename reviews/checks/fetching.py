@@ -5,7 +5,8 @@
    followed from here.
 2. An answer is bounded in bytes, and all of it in time. The machine's proxy settings are not used.
 3. No answer, an overload and a refused password are outages: somebody can mend them, and then the system
-   answers. A right that the credential lacks is none: looking this way never works.
+   answers. So is a 403 that says that a limit of requests is reached. A right that the credential lacks is none:
+   looking this way never works.
 4. An answer in a form that the system does not speak comes from something else, a gateway say: it is no answer.
    Only what the system says in its own words may show that something is not there.
 5. An answer whose end is only the end of the connection may be half of one (`whole`). One that is marked as a
@@ -328,5 +329,7 @@ def refuse_outages(answer: SiteResponse) -> None:
     """Raise `CheckFailed` for an answer that is an outage or a refusal (rule 3)."""
     if answer.status in {401, 408, 425, 429} or answer.status >= 500:
         raise CheckFailed(f"{answer.url} answered {answer.status}.", retryable=True)
+    if answer.status == 403 and ("retry-after" in answer.headers or answer.headers.get("x-ratelimit-remaining") == "0"):
+        raise CheckFailed(f"{answer.url} answered 403: its limit of requests is reached.", retryable=True)
     if answer.status == 403:
         raise CheckFailed(f"{answer.url} may not be read with this credential.", retryable=False)

@@ -179,6 +179,8 @@ def test_a_ref_is_read_back_by_its_object_and_one_that_another_moved_is_stale(fo
     assert not look_at_ref(forge, ref=ref, gone=True).effects[0].present
     assert look_at_ref(forge, ref="refs/heads/none", gone=True).effects[0].present
     assert not look_at_ref(forge, ref="refs/heads/none", commit=main).effects[0].present
+    forge.git(forge.name, "update-ref", "refs/heads/fix#7/größer", main)
+    assert look_at_ref(forge, ref="refs/heads/fix#7/größer", commit=main).effects[0].present
 
 
 @pytest.mark.parametrize(
@@ -204,6 +206,40 @@ def test_a_draft_and_a_number_that_is_none_are_not_looked_up(forge):
         effect = SimpleNamespace(arguments={"host": forges.HOST, "repository": forge.name} | asked)
         with pytest.raises(CheckFailed, match=says):
             look(forge, effect, reads)
+
+
+def look_at_node(server, node, **settings):
+    return CHECK.read(
+        system=SystemAccess("forge", "forge", {"url": server.url} | settings, {"token": server.token}),
+        verification={"lookup": {"effects": {"it": {"reads": "merge", "host": "sr.host", "node": "sr.pull_request"}}}},
+        bindings={"sr": {"host": server.url, "pull_request": node}},
+        at=datetime.now(UTC),
+        timeout_s=10,
+    )
+
+
+def test_a_pull_request_that_is_named_by_its_node_id_is_read_as_one_that_is_named_by_its_number(forge):
+    reading = look_at_node(forge, f"{forge.name}#7")
+    assert (reading.effects[0].present, reading.effects[0].fields["head"]) == (False, forge.head)
+    assert reading.pointer == f"{forge.name} #7"
+    ran(forge, f"gh pr merge 7 --squash --match-head-commit {forge.head}")
+    shown = look_at_node(forge, f"{forge.name}#7").effects[0]
+    assert (shown.present, shown.fields["contained"]) == (True, True)
+    with pytest.raises(CheckFailed, match="is not among the repositories that may be read"):
+        look_at_node(forge, f"{forge.name}#7", repositories=["team/other"])
+    with pytest.raises(CheckFailed, match="names no pull request that this credential may read") as failed:
+        look_at_node(forge, f"{forge.name}#8")
+    assert not failed.value.retryable
+
+
+@pytest.mark.parametrize(
+    "told", [{"errors": [{"type": "RATE_LIMITED"}]}, {"errors": [{"message": "it broke"}], "data": {"node": None}}, {}]
+)
+def test_a_node_that_github_does_not_tell_now_is_asked_for_again(forge, monkeypatch, told):
+    monkeypatch.setattr(forges, "_graphql", lambda *_: told)
+    with pytest.raises(CheckFailed, match="and not what ") as failed:
+        look_at_node(forge, f"{forge.name}#7")
+    assert failed.value.retryable
 
 
 @pytest.mark.parametrize(
@@ -251,5 +287,5 @@ def test_an_invalid_lookup_is_reported():
     faults = CHECK.validate(
         {"lookup": {"effects": {"it": {"reads": "tag", "number": "sr.number", "title": "sr.title"}}}}
     )
-    assert "lookup/effects/it/reads is either merge or release or ref." in faults
+    assert "lookup/effects/it/reads is either merge or release or ref or pipeline." in faults
     assert any("unknown field `title`" in fault for fault in faults)

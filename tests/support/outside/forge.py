@@ -225,6 +225,11 @@ def _graphql(forge: Forge, asked: dict[str, Any]) -> dict[str, Any]:
     query, given = asked["query"], asked.get("variables", {})
     if "__type" in query:
         return {"data": {}}
+    if "node(id: $id)" in query:
+        named, _, number = given["id"].rpartition("#")
+        if (named, int(number or 0)) not in forge.pulls:
+            return {"data": {"node": None}, "errors": [{"type": "NOT_FOUND", "message": "Could not resolve."}]}
+        return {"data": {"node": {"number": int(number), "repository": {"nameWithOwner": named}}}}
     if "PullRequestMerge" in query:
         repository, number = given["input"]["pullRequestId"].rsplit("#", 1)
         head = _pull_document(forge, repository, int(number))["head"]["sha"]
