@@ -6,7 +6,7 @@
    that is not listed refuses it, unless the rule says that the rest is `hashed`: covered by the body's digest and not
    shown.
 3. Its contract is made from the rule. Without a `verification` nothing can read it back, and people always decide.
-4. An answer counts as done or not done only with a status that the rule lists; every other one is unknown.
+4. An answer counts as done, accepted or not done only with a status that the rule lists; every other one is unknown.
 5. A rule with the effect `graphql` opens a GraphQL endpoint: queries pass, and a mutation is judged by the rule that
    names its one root field (`counterfoil.gateway.graphql_requests`). Its answer counts as done only where the field has
    a value and nothing in the answer says otherwise.
@@ -73,7 +73,8 @@ class Rule:
     them has there. `when` says which pointers must be there (true) or must not (false). A body `json_text` is a text
     alone, at `/text`; of a body `form` each field is a text. `match` has for a variable, a field or a query the
     expression that its whole value fits. `version` is the contract's: a rule that changes after it was registered needs
-    another one.
+    another one. `accepted` are statuses after which the host has only taken the change on, `receipt` points into its
+    answer at what names the thing made.
     """
 
     name: str = ""
@@ -91,6 +92,8 @@ class Rule:
     reversibility: str = "IRREVERSIBLE"
     idempotency_header: str = ""
     done: tuple[int, ...] = ()
+    accepted: tuple[int, ...] = ()
+    receipt: str = ""
     not_done: tuple[int, ...] = ()
     mutation: str = ""
     failure: str = ""
@@ -253,7 +256,9 @@ class RulesReader:
         if status in rule.done and rule.mutation:
             return _judge_mutation(rule, str(held.shape["answer"]), body, raw)
         if status in rule.done:
-            return succeeded(f"HTTP {status}", raw=raw)
+            return Result("success", evidence=_read_receipt(rule, status, body), raw=raw)
+        if status in rule.accepted:
+            return Result("accepted", evidence=f"HTTP {status}", raw=raw)
         if status in rule.not_done:
             return Result("failed", error=Failure(f"HTTP_{status}", f"The host answered with {status}."), raw=raw)
         text = f"The host answered with {status}, which the rule says nothing about."
@@ -266,6 +271,17 @@ class RulesReader:
 def _refuse_never(rule: Rule, judged: Judged) -> None:
     if found := sorted(judged.fields & set(rule.never)):
         raise NotJudged(f"the field {found[0]} is refused by the rule {rule.name}")
+
+
+def _read_receipt(rule: Rule, status: int, body: bytes) -> str | None:
+    """The name that the host's answer gives what was made; without a pointer to it, the status."""
+    if not rule.receipt:
+        return f"HTTP {status}"
+    try:
+        named = _value_at(json.loads(body), rule.receipt)
+    except ValueError:
+        return None
+    return str(named) if isinstance(named, str | int) else None
 
 
 def _judge_mutation(rule: Rule, answer: str, body: bytes, raw: Mapping[str, Any]) -> Result:
@@ -555,7 +571,7 @@ def _load_rule(given: Any, where: str) -> Rule:
     told = {("side_effect_class" if name == "class" else name): value for name, value in dict(given).items()}
     if unknown := sorted(told.keys() - known):
         raise BadSettings(f"{where}: unknown name {', '.join(unknown)}.")
-    for name in ("method", "query", "done", "not_done", "refusals", "never"):
+    for name in ("method", "query", "done", "accepted", "not_done", "refusals", "never"):
         if isinstance(told.get(name), list):
             told[name] = tuple(told[name])
     rule = Rule(**told)
@@ -577,8 +593,10 @@ def _load_rule(given: Any, where: str) -> Rule:
 
 
 def _check_change(rule: Rule, where: str) -> None:
-    if not rule.done or not rule.not_done or not rule.description or not rule.target:
-        raise BadSettings(f"{where}: a changing rule has a description, a target, done and not_done.")
+    if not (rule.done or rule.accepted) or not rule.not_done or not rule.description or not rule.target:
+        raise BadSettings(f"{where}: a changing rule has a description, a target, done or accepted, and not_done.")
+    if rule.mutation and (rule.accepted or rule.receipt):
+        raise BadSettings(f"{where}: accepted and receipt are of an answer over REST.")
     names = [*rule.variables, *rule.fields, *rule.query, "host", "request"]
     if len(set(names)) < len(names):
         raise BadSettings(f"{where}: an argument has two sources.")

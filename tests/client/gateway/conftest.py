@@ -244,12 +244,12 @@ def new_repository(host: GitServer) -> None:
     git_server.git(seed, "push", "-q", "origin", "HEAD:main")
 
 
-def register_system(house: House, name: str, credential: Mapping[str, str]) -> None:
-    """Let the console read a system, whose pattern has its name."""
+def register_system(house: House, name: str, credential: Mapping[str, str], *, pattern: str = "") -> None:
+    """Let the console read a system; its pattern has its name, if none is given."""
     folder = Path(house.stack.environment["COUNTERFOIL_SECRETS_DIR"]) / "systems" / TENANT
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     write_private(folder / f"{name}.json", json.dumps(credential))
-    body = {"name": name, "pattern": name, "settings": {"url": credential["url"]}}
+    body = {"name": name, "pattern": pattern or name, "settings": {"url": credential["url"]}}
     assert house.operator.post("/systems", body).status_code == 201
 
 

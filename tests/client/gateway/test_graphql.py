@@ -1,4 +1,4 @@
-"""GraphQL through the gateway, to a small forge that graphql-core runs, and the judging of documents by themselves."""
+"""GraphQL through the gateway, to a small forge in GitLab's shape, and the judging of documents by themselves."""
 
 from __future__ import annotations
 
@@ -12,21 +12,30 @@ from counterfoil.gateway.graphql_requests import NotJudged, judge_request
 from counterfoil.gateway.reader import Head, Keeps, KeptBody, Passes, WordedAnswer
 from counterfoil.gateway.rules import RulesReader
 from counterfoil.gateway.settings import HostSettings
-from tests.client.gateway.conftest import LONG_S, new_gateway
-from tests.support.outside import git_server, graphql_forge
+from tests.client.gateway.conftest import DONE, LONG_S, new_gateway, read_outcome, register_system
+from tests.support.outside import git_server, gitlab
 
 SHA = "a" * 40
 MERGE = "mutation Tidy($to: MergeRequestAcceptInput!) { done: mergeRequestAccept(input: $to) { errors } }"
 
 
-def merge(number, **more):
-    return {"query": MERGE, "variables": {"to": {"projectPath": "team/app", "iid": number, "sha": SHA, **more}}}
+def merge(number, sha=SHA, **more):
+    return {"query": MERGE, "variables": {"to": {"projectPath": "team/app", "iid": number, "sha": sha, **more}}}
 
 
 @pytest.fixture(scope="module")
-def forge():
-    with graphql_forge.served() as made:
+def forge(house, tmp_path_factory):
+    """The forge, which the console reads over REST as the system `gitlab`."""
+    with gitlab.served(tmp_path_factory.mktemp("gitlab")) as made:
+        made.head = made.project(tmp_path_factory.mktemp("work"))
+        for number in (7, 8, 9):
+            made.request(number)
+        register_system(house, "gitlab", {"url": made.url, "token": made.token}, pattern="forge")
         yield made
+
+
+def state_of(forge, number):
+    return forge.requests[number]["state"]
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +45,7 @@ def gateway(house, forge, tmp_path_factory):
         "hosts.gitlab": {
             "reader": "rules",
             "rules": "gitlab-graphql",
-            "url": forge.url,
+            "url": f"{forge.origin}/api",
             "scheme": "bearer",
             "credential_file": str(folder / "gitlab.token"),
         }
@@ -62,24 +71,36 @@ def test_queries_pass_and_a_mutation_waits_whatever_its_operation_is_called(gate
     query = {"query": 'query mergeRequestAccept { mergeRequest(iid: "7") { state } }'}
     assert ask(gateway, query).json() == opened
     assert ask(gateway, query, "GET").json() == opened
-    waits = ask(gateway, merge("7"))
+    waits = ask(gateway, merge("7", forge.head))
     assert waits.status_code == 409
     assert waits.json()["errors"][0]["message"].startswith("Counterfoil: waits for approval, send it again later: ")
-    assert forge.merged == []
-    (one,) = gateway.held
+    assert state_of(forge, 7) == "opened"
+    (one,) = (each for each in gateway.held if each.tool == "gitlab.accept_merge_request")
     assert (one.tool, one.arguments["project"], one.arguments["number"]) == (
         "gitlab.accept_merge_request",
         "team/app",
         "7",
     )
     house.approve()
-    done = ask(gateway, merge("7"))
+    done = ask(gateway, merge("7", forge.head))
     assert (done.status_code, done.json()) == (200, {"data": {"done": {"errors": []}}})
-    assert forge.merged == ["7"]
+    assert (state_of(forge, 7), read_outcome(house, one)) == ("merged", DONE)
+
+
+def test_a_branch_that_a_mutation_makes_is_read_back_over_rest(gateway, forge, house):
+    made = {"projectPath": "team/app", "name": "next", "ref": forge.head}
+    document = {
+        "query": "mutation($to: CreateBranchInput!) { createBranch(input: $to) { errors } }",
+        "variables": {"to": made},
+    }
+    assert ask(gateway, document).status_code == 409
+    (one,) = (each for each in gateway.held if each.tool == "gitlab.create_branch")
+    house.approve()
+    assert ask(gateway, document).json() == {"data": {"createBranch": {"errors": []}}}
+    assert read_outcome(house, one) == DONE
 
 
 def test_a_mutation_by_get_in_a_fragment_or_in_a_batch_does_not_reach_the_host(gateway, forge):
-    before = list(forge.merged)
     by_get = ask(gateway, {"query": 'mutation { mergeRequestAccept(input: {iid: "9"}) { errors } }'}, "GET")
     assert (by_get.status_code, by_get.json()["errors"][0]["message"]) == (
         403,
@@ -97,7 +118,7 @@ def test_a_mutation_by_get_in_a_fragment_or_in_a_batch_does_not_reach_the_host(g
         timeout=LONG_S,
     )
     assert beside.status_code == 403
-    assert forge.merged == before
+    assert state_of(forge, 9) == "opened"
 
 
 def test_a_value_that_cannot_be_shown_exactly_is_refused_in_graphqls_own_shape(gateway):

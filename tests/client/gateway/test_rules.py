@@ -38,7 +38,7 @@ def forge(house, tmp_path_factory):
         for branch in ("main", "better"):
             git_server.commit(work, branch)
             git_server.git(work, "push", "-q", "origin", f"HEAD:refs/heads/{branch}")
-        for number in (7, 8):
+        for number in (7, 8, 9):
             server.head = server.pull("team/app", number, "better")
         register_system(house, "forge", {"url": server.url, "token": server.token})
         yield server
@@ -120,6 +120,19 @@ def test_a_merge_waits_with_409_is_sent_once_after_approval_and_a_rejected_one_i
     assert rejected.status_code == 403
     assert "rejected by a reviewer: Not this one." in rejected.json()["message"]
     assert len(merges(forge)) == 1
+
+
+def test_a_merge_by_graphql_is_read_back_as_one_over_rest(gateway, forge, house):
+    document = {
+        "query": "mutation PullRequestMerge($input: MergePullRequestInput!) {mergePullRequest(input: $input) {actor}}",
+        "variables": {"input": {"pullRequestId": "team/app#9", "mergeMethod": "SQUASH", "expectedHeadOid": forge.head}},
+    }
+    waits = request(gateway, "POST", "github/graphql", document, agent="brancher")
+    assert waits.status_code == 409
+    (held,) = (each for each in gateway.held if each.tool == "github.merge_pull_request")
+    house.approve()
+    done = request(gateway, "POST", "github/graphql", document, agent="brancher")
+    assert (done.status_code, read_outcome(house, held)) == (200, DONE), gateway.log
 
 
 def test_a_branch_that_is_made_moved_and_removed_over_rest_is_read_back_each_time(gateway, forge, house):
@@ -385,7 +398,7 @@ def test_a_query_that_no_rule_lists_is_refused(tmp_path):
     [
         (("change", "maybe"), "effect is read, change, refuse or graphql"),
         (('["POST"]', '["POST"]\ncolour = "red"'), "unknown name colour"),
-        (("done = [200, 201]", ""), "a changing rule has a description, a target, done and not_done"),
+        (("done = [200, 201]", ""), "a changing rule has a description, a target, done or accepted, and not_done"),
         (('"change"', '"read"'), "only GET and HEAD can be read"),
         (('body = "json"', 'body = "none"\nwhen = { "/a" = true }'), "`when` needs a body of fields"),
         (
@@ -399,6 +412,10 @@ def test_a_query_that_no_rule_lists_is_refused(tmp_path):
         (('reason = "/reason?"', 'charge = "/reason?"'), "an argument has two sources"),
         (("target =", 'match = { colour = "red" }\ntarget ='), "match names colour, which is no argument"),
         (("target =", 'match = { amount = "(" }\ntarget ='), "match has no expression"),
+        (
+            ('method = ["POST"]\npath = "/v1/charges/{charge}/refunds"', 'mutation = "refund"\nreceipt = "/id"'),
+            "accepted and receipt are of an answer over REST",
+        ),
     ],
 )
 def test_an_unsafe_rule_is_refused_at_the_start(tmp_path, change, says):
