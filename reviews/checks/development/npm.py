@@ -27,7 +27,7 @@ import re
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 from reviews.checks import fetching, lookups
 from reviews.checks.interface import CheckFailed, ReadEffect, Reading, SystemAccess
@@ -100,8 +100,7 @@ class NpmCheck(lookups.LookupCheck):
 
 
 def _package(part: Mapping[str, Any], system: SystemAccess, bindings: Mapping[str, Mapping[str, Any]]) -> str:
-    """The package's name; clients write it into an address with its slash encoded."""
-    package = unquote(str(lookups.fill_template(part["package"], bindings)))
+    package = str(lookups.fill_template(part["package"], bindings))
     if not _PACKAGE.fullmatch(package):
         raise CheckFailed(f"{package!r} is no name of a package.", retryable=False)
     lookups.refuse_unlisted(package, system.settings.get("packages"), "packages")
@@ -149,7 +148,7 @@ def _effect(
         removed = before - staying or versions.keys() - staying
         present = removed.isdisjoint(versions)
     elif reads == "tag":
-        found = tags.get(unquote(str(asked["tag"])))
+        found = tags.get(asked["tag"])
         present = found is None if is_absence else found == asked["version"]
     else:
         present = (listing is None) is is_absence

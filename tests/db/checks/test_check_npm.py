@@ -48,7 +48,7 @@ def registry():
         thread.join()
 
 
-def look(registry, reads, *answer, pre=(), host=None, package="@team%2flantern", absent=False, **asked):
+def look(registry, reads, *answer, pre=(), host=None, package="@team/lantern", absent=False, **asked):
     registry.answer = (*(answer or (200, LANTERN)), {})[:3]
     part = {"reads": reads, "package": "sr.package", "host": "sr.host"} | ({"expect": "absent"} if absent else {})
     return CHECK.read(
