@@ -1,4 +1,4 @@
-"""Whether a list goes on after a page, and where; pure.
+"""The page after a page of a list, if the list goes on; pure.
 
 A page that says neither that it is the last nor where the next one is raises `UnclearPage`: it proves nothing.
 """
