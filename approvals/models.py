@@ -85,6 +85,8 @@ class Session(models.Model):
     pin_expires_at = models.DateTimeField()
     contract = models.JSONField()
     run_id = models.CharField(max_length=128)
+    # The first of the sessions that this one continues, whose calls keep their ids; none if it continues no other.
+    first_id = models.UUIDField(null=True)
     iteration_limit = models.IntegerField(null=True)
     unwinds = models.BooleanField(default=False)
     calls_accepted = models.IntegerField(default=0)
@@ -108,6 +110,9 @@ class Session(models.Model):
             models.Index(fields=["tenant_id", "agent_id", "id"], name="session_by_agent"),
             models.Index(
                 fields=["tenant_id", "run_id"], condition=Q(forced_at__isnull=False), name="session_forced_out"
+            ),
+            models.Index(
+                fields=["tenant_id", "first_id"], condition=Q(first_id__isnull=False), name="session_by_first"
             ),
         ]
 

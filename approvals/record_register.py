@@ -451,6 +451,7 @@ RECORD_TABLES = (
                 pin_expires_at=detail_field("pin_expires_at"),
                 contract=detail_field("contract_digest"),
                 run_id=detail_field("run_id"),
+                first_id=detail_field("first_session_id", None),
                 iteration_limit=detail_field("iteration_limit"),
                 agent_seq=detail_field("agent_seq", 0),
                 unwinds=lambda event: _is(event.said("on_failure"), "compensate"),

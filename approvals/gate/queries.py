@@ -44,6 +44,19 @@ def call(tenant_id: UUID, session_id: UUID, call_id: str) -> Call | None:
     return fetch_one(Call, BY_CALL_ID, tenant_id, session_id, call_id)
 
 
+_CONTINUED_CALL: Final = """tenant_id = $1 AND call_id = $2 AND call_id <> '' AND action_id IS NOT NULL
+AND session_id IN (SELECT s.id FROM approvals_session s
+    WHERE s.tenant_id = $1 AND s.id <> $3 AND (s.id = $4 OR s.first_id = $4))
+ORDER BY id LIMIT 1"""
+
+
+def continued_call(session: Session, call_id: str) -> Call | None:
+    """The call of this id that left an action in one of the sessions that this one continues."""
+    if session.first_id is None or not call_id:
+        return None
+    return fetch_one(Call, _CONTINUED_CALL, session.tenant_id, call_id, session.id, session.first_id)
+
+
 class CallerFacts(NamedTuple):
     """The agent of a session, the version that the session was opened under and the one in force, each None if missing,
     and the policies in force.

@@ -48,6 +48,13 @@ def lock_session(tenant_id: UUID, session_id: UUID) -> Session | None:
     return fetch_one(Session, "tenant_id = $1 AND id = $2 FOR NO KEY UPDATE", tenant_id, session_id)
 
 
+def lock_continued(tenant_id: UUID, first_id: UUID) -> list[Session]:
+    """Lock a session and those that continue it, behind the first one, oldest first."""
+    first = lock_session(tenant_id, first_id)
+    rest = "tenant_id = $1 AND first_id = $2 ORDER BY id FOR NO KEY UPDATE"
+    return [*([first] if first is not None else []), *select(Session, rest, tenant_id, first_id)]
+
+
 def sessions_by_id(tenant_id: UUID, ids: set[UUID]) -> dict[UUID, Session]:
     return {each.id: each for each in select(Session, "tenant_id = $1 AND id = ANY($2)", tenant_id, list(ids))}
 

@@ -9,6 +9,7 @@ nothing else, or a message that `Session.guard(...)` allows.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import re
@@ -147,6 +148,14 @@ class CallNames:
                 self._known[key] = self._new(call_id)
             return self._known[key]
 
+    @staticmethod
+    def lasting(call_id: str | None, *identity: Hashable) -> str:
+        """The name of the call that `identity` identifies, the same in every process: for a framework that keeps its
+        state beyond this one.
+        """
+        name = call_id if call_id and _NAME.fullmatch(call_id) else "call"
+        return f"{name}-{hashlib.sha256(repr(identity).encode('utf-8', 'replace')).hexdigest()[:16]}"
+
     def reserve(self, call_id: str | None, tool: str, arguments: object) -> str:
         """Return the name under which a framework asks about a call before it makes it; the same until `take`."""
         with self._lock:
@@ -178,8 +187,10 @@ class Handshake:
     until: float
     renew: bool
 
-    def next_body(self, result: CallResult, *, run_id: str) -> dict[str, Any] | None:
-        """The handshake after a call that was refused because the session is over; None if it may not be renewed."""
+    def next_body(self, result: CallResult, *, session_id: str) -> dict[str, Any] | None:
+        """The handshake of the session that continues this one after a call was refused because it is over; None if
+        it may not be renewed.
+        """
         if result.code not in SESSION_OVER:
             return None
         left = math.ceil(self.until - time.monotonic())
@@ -187,7 +198,9 @@ class Handshake:
         if not (quiet and left > 0) and not self.renew:
             return None
         ttl = self.body["ttl_seconds"] if self.renew else left
-        return {**self.body, "workflow_run_id": run_id, "ttl_seconds": ttl}
+        # The console knows its run; the words of the first handshake may name another one's session.
+        kept = {name: value for name, value in self.body.items() if name != "workflow_run_id"}
+        return {**kept, "continues": session_id, "ttl_seconds": ttl}
 
 
 class ActionRequests:
@@ -242,6 +255,7 @@ class AgentRequests(ActionRequests, ABC, Generic[SessionT]):
         on_failure: OnFailure | None = None,
         trace: Trace | None = None,
         renew: bool = False,
+        continues: str | None = None,
         **options: Any,
     ) -> Request[SessionT]:
         """Pin a goal and learn which tools this session may call; `options` are the other fields of
@@ -250,14 +264,19 @@ class AgentRequests(ActionRequests, ABC, Generic[SessionT]):
         Sessions with the same `run_id` are one run; without it the session is a run of its own.
         With `on_failure="compensate"` a step that fails takes the whole run back.
 
-        The console ends a session that was quiet too long. The next call then opens another one in
-        the same run, with the same goal, for what was left of `ttl_seconds`; `session_id`, `pin` and
+        The console ends a session that was quiet too long. The next call then opens another one that
+        continues it, with the same goal, for what was left of `ttl_seconds`; `session_id`, `pin` and
         `contract` are those of the newest. With `renew` it also does so when `ttl_seconds` are over.
+
+        `continues` is the id of an earlier session of this agent, of a process that has ended: this one is in
+        its run, and a call that was made there is the same call here, under its id. The other takes no more calls.
         """
         trace = trace or new_trace()
         body = {"agent_id": self.agent_id, "goal": goal, "ttl_seconds": ttl_seconds, **options}
         if run_id is not None:
             body["workflow_run_id"] = run_id
+        if continues is not None:
+            body["continues"] = continues
         if on_failure is not None:
             body["on_failure"] = on_failure
         if tools is not None:
@@ -433,7 +452,7 @@ class SessionRequests(ActionRequests):
         """Propose calls; if the session is over, in its successor."""
         session_id, handshake = self.session_id, self.handshake
         results: CallResults = yield self._proposal(calls, goal, start)
-        body = handshake.next_body(results[0], run_id=self.run_id) if results and handshake else None
+        body = handshake.next_body(results[0], session_id=session_id) if results and handshake else None
         if handshake is None or body is None:
             return results
         if self.session_id == session_id:

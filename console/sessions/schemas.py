@@ -33,6 +33,11 @@ class SessionBody(Body):
     iteration_limit: Annotated[int, Field(ge=1, le=10_000)] | None = None
     on_failure: Literal["stop", "compensate"] = "stop"
     on_behalf_of: Annotated[str, Field(max_length=150, description="The member for whom the agent acts.")] | None = None
+    continues: Annotated[UUID, Field(strict=False)] | None = Field(
+        None,
+        description="An earlier session of this key and agent: this one is in its run, and a `call_id` that left an "
+        "action there is that action here, too. The earlier one takes no more calls.",
+    )
 
 
 class GoalBody(Body):

@@ -116,10 +116,11 @@ def propose_calls(
     for raw, call in proposed:
         # One of several may repeat one before it.
         before, request_hash = locked.recorded if only else _recorded_call(session, call), _request_hash(raw)
+        before = before or gate_queries.continued_call(session, _recorded_call_id(call))
         if before is not None:
             sessions.note_use(session=session, at=at)
         answers.append(
-            _replay_answer(before, request_hash)
+            _replay_answer(before, raw)
             if before is not None
             else _answer_call(
                 session,
@@ -218,14 +219,23 @@ def _without_nul(call: Proposal) -> Proposal:
 
 
 def _request_hash(raw: Any) -> str:
+    """The digest of a call without the words of its goal, which are another session's where one continues it."""
+    return _digest({name: raw[name] for name in raw.keys() - _GOAL} if isinstance(raw, dict) else raw)
+
+
+_GOAL = {"goal", "pin_hash"}
+
+
+def _digest(raw: Any) -> str:
     try:
         return digest(canonical(raw))
     except Refused:
         return digest(repr(raw).encode("utf-8", "replace"))
 
 
-def _replay_answer(before: Call, request_hash: str) -> CallAnswer:
-    if before.request_hash != request_hash:
+def _replay_answer(before: Call, raw: Any) -> CallAnswer:
+    # An earlier version kept the digest of the whole call.
+    if before.request_hash not in (_request_hash(raw), _digest(raw)):
         refusal = IdempotencyConflict("This call id was already used in this session with a different body.")
         error = {"code": refusal.code, "message": refusal.detail}
         document = before.result | {"accepted": False, "action_id": None, "state": None, "approval": None}

@@ -38,7 +38,8 @@ log = logging.getLogger(__name__)
 class SessionRequest:
     """A caller's request to open a session. Capabilities that it claims are ignored (R-CR-03).
 
-    `unwinds`: when a step of the run fails, the steps before it are to be reversed.
+    `unwinds`: when a step of the run fails, the steps before it are to be reversed. `continues`: an earlier session of
+    the same key and agent, whose run and whose calls this one goes on with.
     """
 
     agent_id: str
@@ -52,6 +53,7 @@ class SessionRequest:
     iteration_limit: int | None = None
     unwinds: bool = False
     on_behalf_of: UUID | None = None
+    continues: UUID | None = None
 
 
 class RegistryUnreadable(Refused):
@@ -59,6 +61,13 @@ class RegistryUnreadable(Refused):
 
     code = "REGISTRY_UNREADABLE"
     status = 503
+
+
+class OtherRun(Refused):
+    """A session that continues another one is in that one's run; leave `workflow_run_id` out."""
+
+    code = "OTHER_RUN"
+    status = 422
 
 
 class AgentReserved(Refused):
@@ -72,6 +81,7 @@ def open_session(*, tenant_id: UUID, wanted: SessionRequest, key_actor: UUID, at
     """Negotiate a contract from the registry and pin the goal (R-CR-03, R-CR-09, R-PA-01); the registry decides."""
     if wanted.agent_id == RECOVERY_AGENT and key_actor != ledger.SYSTEM.id:
         raise AgentReserved
+    before = _take_over(tenant_id, wanted, key_actor=key_actor, at=at) if wanted.continues else None
     agent, version, entry, agent_seq = _admit_agent(tenant_id, wanted, at=at)
     newest = catalogue_queries.newest_contracts(tenant_id, entry.tools, versions=entry.versions)
     disclosure = registry.negotiate(
@@ -98,7 +108,8 @@ def open_session(*, tenant_id: UUID, wanted: SessionRequest, key_actor: UUID, at
         pin_expires_at=pin.expires_at,
         contract=_contract(disclosure, newest, version),
         model_tier=version.model_tier,
-        run_id=wanted.run_id or str(session_id),
+        run_id=before.run_id if before else wanted.run_id or str(session_id),
+        first_id=(before.first_id or before.id) if before else None,
         iteration_limit=wanted.iteration_limit,
         unwinds=wanted.unwinds,
         on_behalf_of=wanted.on_behalf_of,
@@ -110,6 +121,22 @@ def open_session(*, tenant_id: UUID, wanted: SessionRequest, key_actor: UUID, at
     insert(session)
     _open_on_record(session, at=at)
     return session
+
+
+def _take_over(tenant_id: UUID, wanted: SessionRequest, *, key_actor: UUID, at: datetime) -> Session:
+    """The session that another one continues. It and those that continued it before take no more calls: a call of a
+    process that was replaced, late on its way, would else be made a second time.
+    """
+    assert wanted.continues is not None
+    before = sessions_queries.session(tenant_id, wanted.continues)
+    if before is None or before.key_actor != key_actor or before.agent_id != wanted.agent_id:
+        raise NotFound("Session")
+    if wanted.run_id not in (None, before.run_id):
+        raise OtherRun
+    for each in sessions_queries.lock_continued(tenant_id, before.first_id or before.id):
+        if not sessions_queries.pin_of(each, quiet=quiet_time(tenant_id)).expiry(at=at):
+            close_session(tenant_id=tenant_id, session_id=each.id, key_actor=key_actor, at=at)
+    return before
 
 
 def _admit_agent(
@@ -189,6 +216,7 @@ def _open_on_record(session: Session, *, at: datetime) -> None:
                 "iteration_limit": session.iteration_limit,
                 "contract_digest": digest(canonical(session.contract)),
                 **({"on_behalf_of": str(session.on_behalf_of)} if session.on_behalf_of else {}),
+                **({"first_session_id": str(session.first_id)} if session.first_id else {}),
             },
             evidence=(goal,),
             digests={"fingerprint": session.fingerprint},

@@ -5,7 +5,9 @@ is a node in the place of the `ToolNode`: it sends all calls of a turn to the ga
 that name no tool or did not parse, so that the gate answers them and the record has them.
 
 A call is named by its message and its place in it, so that a graph that runs a node again asks about the same calls.
-In a `ToolNode`, which shows a tool neither, it is named by the node's run, its id, tool and arguments.
+In a `ToolNode`, which shows a tool neither, it is named by the node's run, its id, tool and arguments. In a thread that
+a checkpointer keeps, these names are the same in another process: one that opens a session that `continues` the first
+goes on with the thread's calls.
 
 With `interrupts=True` a call that waits for people ends the turn as a LangGraph `interrupt`; the graph
 needs a checkpointer, and is resumed with `Command(resume=...)` when there is a reason to look again.
@@ -14,7 +16,7 @@ What it is resumed with decides nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Hashable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 from uuid import uuid4
 
@@ -101,8 +103,11 @@ def _tool(session: Session | AsyncSession, tool: Tool, wait_s: float, interrupts
 def _carry_out_call(
     session: SessionRequests, tool: str, arguments: object, call_id: str | None, wait_s: float, interrupts: bool
 ) -> Plan[str]:
-    run = _node_run()
-    name = session.names.of(call_id, *((run, tool, repr(arguments)) if run else ()))
+    run, thread = _node_run(), _configured_value("thread_id")
+    if run and thread:
+        name = session.names.lasting(call_id, thread, run, tool, repr(arguments))
+    else:
+        name = session.names.of(call_id, *((run, tool, repr(arguments)) if run else ()))
     call = parse_call(tool, arguments, name)
     outcome = yield from propose_call(session, call, for_s=wait_s, for_people=not interrupts)
     while interrupts and outcome.held and outcome.action_id:
@@ -137,19 +142,14 @@ def _calls(session: SessionRequests, messages: Sequence[AnyMessage]) -> list[tup
     last = messages[-1]
     if not isinstance(last, AIMessage):
         return []
-    message = _message_name(last, len(messages))
+    thread = _configured_value("thread_id")
+    message = (thread, last.id, len(messages)) if last.id is not None else _node_run() or uuid4()
+    name_of = session.names.lasting if thread and last.id is not None else session.names.of
     calls = []
     for place, one in enumerate([*last.tool_calls, *last.invalid_tool_calls]):
-        name = session.names.of(one["id"], message, place, one["name"], repr(one["args"]))
+        name = name_of(one["id"], message, place, one["name"], repr(one["args"]))
         calls.append((one["id"], parse_call(one["name"] or "", one["args"], name)))
     return calls
-
-
-def _message_name(message: AIMessage, number: int) -> Hashable:
-    """The unique name of a message: its id and position in its thread, else the run of its node."""
-    if message.id is not None:
-        return (_configured_value("thread_id"), message.id, number)
-    return _node_run() or uuid4()
 
 
 def _node_run() -> str | None:

@@ -71,6 +71,7 @@ def open_session(request: HttpRequest, body: schemas.SessionBody) -> schemas.Ses
         iteration_limit=body.iteration_limit,
         unwinds=body.on_failure == "compensate",
         on_behalf_of=member_named(caller.tenant_id, body.on_behalf_of) if body.on_behalf_of else None,
+        continues=body.continues,
     )
     session = sessions.open_session(
         tenant_id=caller.tenant_id, wanted=wanted, key_actor=caller.actor.id, at=timezone.now()

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
+from contextlib import closing
 from uuid import uuid4
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
 from langgraph.types import Command
@@ -16,12 +19,25 @@ from langgraph.types import Command
 from counterfoil.adapters import langgraph as adapter
 from counterfoil.agent import Agent, AsyncAgent
 from tests.client.consoles import Answer, refusal, stand_in
-from tests.client.sessions import COMPLETED, LINE, RUNNING, a_day, blocks, fills_in, gate, held_until_asked, stands
+from tests.client.sessions import (
+    COMPLETED,
+    LINE,
+    NOT_EXECUTED,
+    RUNNING,
+    WAITING,
+    a_day,
+    blocks,
+    fills_in,
+    gate,
+    held_until_asked,
+    stands,
+)
 
 GOOD = {"name": "issue_refund", "args": {"charge_id": "ch_1", "amount": 500}, "id": "call-1", "type": "tool_call"}
 BAD = GOOD | {"args": {"charge_id": "ch_1", "amount": "5 EUR"}, "id": "call-2"}
 PHANTOM = GOOD | {"name": "wire_money", "id": "call-3"}
 BROKEN = {"name": "issue_refund", "args": '{"charge_id": ', "id": "call-4", "error": "", "type": "invalid_tool_call"}
+DONE = stands("RECONCILED_SUCCESS")
 CHECK = {"name": "check_action", "args": {"action_id": "act-1"}, "id": "call-5", "type": "tool_call"}
 
 
@@ -143,7 +159,42 @@ def test_a_call_that_waits_for_people_interrupts_and_resuming_only_asks_for_the_
     last = graph.invoke(Command(resume="look"), thread)
     assert _answers(last)["call-1"]["approval"]["decision"] == "APPROVED"
     assert _answers(last)["call-1"]["completed"]
-    assert {seen.body["calls"][0]["call_id"] for seen in console.to("/calls")} == {"call-1"}
+    assert len({seen.body["calls"][0]["call_id"] for seen in console.to("/calls")}) == 1
+
+
+@pytest.mark.parametrize("own_node", [True, False])
+def test_a_graph_whose_process_was_killed_goes_on_with_its_calls_in_another_one(console, tmp_path, own_node):
+    decided, thread = [], _thread()
+
+    def waits():
+        return len(console.to("/calls")) > 1 and not decided
+
+    console.plan("/actions/act-1", lambda _: stands("VALIDATED", approval=WAITING) if waits() else DONE)
+    console.plan("/report", lambda _: Answer(200, NOT_EXECUTED if waits() else COMPLETED))
+
+    def run(asked, *says, **options):
+        """One process: its own connection, session, graph and checkpointer."""
+        with (
+            Agent(url=console.url, key="k", agent_id="a") as agent,
+            closing(sqlite3.connect(tmp_path / "threads", check_same_thread=False)) as store,
+        ):
+            session = agent.open_session(goal="g", ttl_seconds=60, **options)
+            node = adapter.call_tools(session, interrupts=True)
+            if not own_node:
+                node = ToolNode(adapter.tools(session, interrupts=True))
+            return _graph(session, *says, nodes=node, checkpointer=SqliteSaver(store)).invoke(asked, thread)
+
+    # Its model gives one id to all its calls; the second one waits.
+    first = run(_start(), _calling(GOOD), _calling(GOOD))
+    assert first["__interrupt__"][0].value[0]["action_id"] == "act-1"
+    decided.append(True)
+    last = run(Command(resume=True), AIMessage("Done."), continues="ses-1")
+    assert [one.type for one in last["messages"]] == ["human", "ai", "tool", "ai", "tool", "ai"]
+    assert console.to("/sessions")[-1].body["continues"] == "ses-1"
+    other, *held = [seen.body["calls"][0]["call_id"] for seen in console.to("/calls")]
+    assert len(held) == 2
+    assert len(set(held)) == 1
+    assert other not in held
 
 
 def test_a_graph_cites_what_it_did_and_the_user_reads_the_consoles_line_and_the_receipt(console, session):

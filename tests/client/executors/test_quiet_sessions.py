@@ -39,7 +39,7 @@ def assert_followed(console: StandIn) -> None:
     first, second = (seen.body for seen in console.to("/sessions"))
     left = second.pop("ttl_seconds")
     assert 3590 <= left <= first.pop("ttl_seconds")
-    assert second == first | {"workflow_run_id": "run-1"}
+    assert second == first | {"continues": "ses-1"}
     [sent] = console.to("/ses-2/calls")
     assert sent.body == {"calls": [CALL.body(goal=None, pin_hash="i" * 64)]}
 
