@@ -32,6 +32,7 @@ from console.local.installation import ROOT
 from console.local.keys import ensure_keys, ensure_log_key
 from console.local.processes import Child, Program, run_as_user, spawn, stop_children, wait_until
 from deploy.drills import pooler
+from deploy.drills.clock import MovableClock, NoCompiler
 from deploy.drills.proxy import Proxy
 
 CONTRACTS = ROOT / "client" / "example" / "contracts"
@@ -57,12 +58,16 @@ class Standby(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Shape:
-    """The parts that an installation has besides one of each; `disk_mb` bounds the disk of the record's server."""
+    """The parts that an installation has besides one of each; `disk_mb` bounds the disk of the record's server,
+    `movable_clock` gives all its processes a clock that a drill puts forward, `founding` adds words to `bootstrap`.
+    """
 
     standby: Standby = Standby.NONE
     webs: int = 1
     pooled: bool = False
     disk_mb: int | None = None
+    movable_clock: bool = False
+    founding: tuple[str, ...] = ()
 
 
 @dataclass
@@ -72,10 +77,12 @@ class Record:
     primary: servers.Postgres
     standby: servers.Postgres
     shape: Shape
+    clock: Mapping[str, str] = field(default_factory=dict)
     running: dict[int, Child] = field(default_factory=dict)
 
     def start(self, server: servers.Postgres) -> None:
         program = server.program()
+        program = replace(program, environment={**program.environment, **self.clock})
         if self.shape.disk_mb is not None:
             # Log that is kept to be used again would be what fills so small a disk.
             program = replace(program, argv=[*program.argv, "-c", "max_wal_size=64MB"])
@@ -153,7 +160,8 @@ class Installation:
             servers.Postgres(folder=folder / name, port=servers.free_port(), **common)
             for name in ("pg1", "pg2", "keys")
         )
-        self.record = Record(one, two, shape)
+        self.clock = _movable_clock(folder) if shape.movable_clock else None
+        self.record = Record(one, two, shape, self.clock.environment if self.clock else {})
         self.keys = keys
         self.broker = servers.Valkey(
             folder=folder / "broker",
@@ -218,11 +226,11 @@ class Installation:
         self.manage("prepare_database", more=owner)
         if self.shape.pooled:
             self.pooler.wait(self.children["pooler"], "counterfoil")
-        self.known = json.loads(self.manage("bootstrap", "--tenant", "drill", "--messages", "pass", "--json"))
+        words = ("--tenant", "drill", "--messages", "pass", "--json", *self.shape.founding)
+        self.known = json.loads(self.manage("bootstrap", *words))
         self.start_product()
         self.register()
-        for name in EXECUTORS:
-            self.start_executor(name)
+        self.start_executors()
         threading.Thread(target=self._supervise, daemon=True).start()
 
     def start_product(self) -> None:
@@ -304,6 +312,7 @@ class Installation:
             "COUNTERFOIL_EXPORTS": str(self.folder / "exports"),
             "COUNTERFOIL_PUBLIC_URL": self.url,
             "COUNTERFOIL_RATE_PER_S": "0",
+            **(self.clock.environment if self.clock else {}),
         }
 
     def manage(self, *words: str, more: dict[str, str] | None = None) -> str:
@@ -357,6 +366,16 @@ class Installation:
 
     # Executors
 
+    def start_executors(self) -> None:
+        for name in EXECUTORS:
+            self.start_executor(name)
+
+    def stop_executors(self) -> None:
+        """Kill the executors; their supervisor leaves them so."""
+        stopped, self.executors = self.executors, {}
+        for child in stopped.values():
+            kill(child)
+
     def start_executor(self, name: str) -> None:
         words = [sys.executable, "-m", "deploy.drills.executor", name, str(self.folder)]
         environment = self.environment() | {
@@ -379,6 +398,13 @@ class Installation:
                 if not child.running():
                     self.endings.append((name, child.process.returncode))
                     self.start_executor(name)
+
+
+def _movable_clock(folder: Path) -> MovableClock:
+    try:
+        return MovableClock(folder)
+    except NoCompiler as missing:
+        raise CannotRun(str(missing)) from None
 
 
 def mount_small_disk(folder: Path, megabytes: int) -> None:

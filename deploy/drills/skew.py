@@ -12,12 +12,11 @@ smallest of 3.5 seconds.
 from __future__ import annotations
 
 import argparse
-import shutil
-import subprocess
 import time
 from pathlib import Path
 
 from console.local.processes import wait_until
+from deploy.drills.clock import NoCompiler, compile_clock
 from deploy.drills.drill import Drill, Options
 from deploy.drills.installation import CannotRun, Installation, Shape, kill
 from deploy.drills.keys import failed_checks
@@ -31,17 +30,15 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _shape(_: Options) -> Shape:
-    if shutil.which("cc") is None:
-        raise CannotRun("cc is not installed (Debian's package gcc)")
     return Shape(webs=2)
 
 
 def _clock(place: Installation, difference_s: float) -> dict[str, str]:
     """The environment of a process with a shifted clock."""
-    library, source = place.folder / "wrong_clock.so", Path(__file__).with_name("wrong_clock.c")
-    made = subprocess.run(["cc", "-shared", "-fPIC", "-o", str(library), str(source)], capture_output=True, text=True)
-    if made.returncode != 0:
-        raise CannotRun(f"cc cannot compile {source.name}: {made.stderr.strip()[-300:]}")
+    try:
+        library = compile_clock(place.folder)
+    except NoCompiler as missing:
+        raise CannotRun(str(missing)) from None
     return {"LD_PRELOAD": str(library), "WRONG_CLOCK_MS": f"{difference_s * 1000:.0f}"}
 
 
