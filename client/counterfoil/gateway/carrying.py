@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from functools import partial
+from pathlib import Path
 from typing import Any, Final, TypeVar
 from uuid import uuid4
 
@@ -81,11 +82,23 @@ class ConsoleDesk:
         body = {"call_id": held.id, "tool": held.tool, "arguments": held.arguments}
         if held.acknowledges:
             body["acknowledges"] = list(held.acknowledges)
-        result = self._call(self._session(held.agent, over=""), body)
-        if result.code in SESSION_OVER:
-            with_new = self._session(held.agent, over=self._session(held.agent, over="")["session_id"])
-            result = self._call(with_new, body)
+        session = held.session or self._session(held.agent, over="")
+        result = self._call(session, body)
+        while result.code in SESSION_OVER:
+            over, session = session, self._session(held.agent, over=session["session_id"])
+            if session == over:
+                break
+            result = self._call(session, body)
         return result
+
+    def known_session(self, agent: str) -> dict[str, str]:
+        """The agent's session as the folder has it; empty if there is none yet."""
+        path = self._session_file(agent)
+        known: dict[str, str] = json.loads(path.read_text()) if path.exists() else {}
+        return known
+
+    def _session_file(self, agent: str) -> Path:
+        return self._folder / f"session-{agent}.json"
 
     def _call(self, session: Mapping[str, str], body: Mapping[str, Any]) -> CallResult:
         calls = [{**body, "pin_hash": session["pin_hash"]}]
@@ -94,16 +107,15 @@ class ConsoleDesk:
 
     def _session(self, agent: str, *, over: str) -> dict[str, str]:
         """The agent's session as the folder has it; another one where that is `over`."""
-        path = self._folder / f"session-{agent}.json"
         with self._lock:
-            known: dict[str, str] = json.loads(path.read_text()) if path.exists() else {}
+            known = self.known_session(agent)
             if known and known["session_id"] != over:
                 return known
             told = self._settings.agents[agent]
             body = {"agent_id": told.agent_id or agent, "goal": told.goal, "ttl_seconds": _SESSION_S}
             opened = self._agent.write("/sessions", body, give_up_after_s=10.0)
             made = {"session_id": str(opened["session_id"]), "pin_hash": str(opened["pin"]["hash"])}
-            write_private(path, json.dumps(made).encode())
+            write_private(self._session_file(agent), json.dumps(made).encode())
             return made
 
     def status(self, action_id: str) -> Status | None:
@@ -168,6 +180,10 @@ class Carrier:
     def _forget(self, request_id: str, done: asyncio.Task[None]) -> None:
         if self._pursued.get(request_id) is done:
             del self._pursued[request_id]
+
+    def session_of(self, agent: str) -> dict[str, str]:
+        """The session in which an agent's request of now is proposed first; empty if there is none yet."""
+        return self._desk.known_session(agent)
 
     def leave(self, request_id: str, is_there: Callable[[], bool]) -> None:
         """Note that a client no longer waits."""
@@ -350,7 +366,8 @@ class Carrier:
         """End or remove a request for which no client waits, if it is over."""
         if not held.action_id:
             if held.state is HeldState.RECEIVED and held.changed_at < time.time() - KEPT_S:
-                self._write(held, HeldState.REFUSED, why="nothing was sent: its client did not come back within a day")
+                why = "nothing was sent: its client did not come back within a day"
+                self._write(held, HeldState.REFUSED, why=why, told=True)
             return
         try:
             status = await self.in_thread(self._desk.status, held.action_id)

@@ -21,6 +21,9 @@ changed, that clear part proves nothing: the request is unknown and is not sent.
 | `settled` | the console has settled what was unknown | kept for a day, then removed |
 | `refused` | the gate or people said no, or it ran out | kept for a day, then removed |
 
+Where a request ended while no client waited, the next same request gets that end, and is no request of its own; until
+then it is kept for a week. `told` is written after the answer has left: a crash in between tells it once more.
+
 One process writes: it holds a lock on the folder.
 """
 
@@ -48,6 +51,8 @@ log = logging.getLogger("counterfoil.gateway")
 
 KEPT_S: Final = 86_400.0
 """Time for which an ended request is kept, in seconds."""
+UNTOLD_S: Final = 7 * KEPT_S
+"""The same, where no client has had its end yet."""
 _CLEAR: Final = (
     *("id", "key", "state", "agent", "host", "sha256", "size", "tool", "at", "changed_at"),
     *("acknowledges", "action_id", "attempt", "failed"),
@@ -113,6 +118,10 @@ class HeldRequest:
     why: str = ""
     failed: tuple[str, ...] = ()
     """Actions that ended badly, which the next same request acknowledges."""
+    session: Mapping[str, str] = field(default_factory=dict)
+    """The agent's session as it arrived, in which it is proposed first: asked about again there, it is known."""
+    told: bool = False
+    """True once a client has had its end."""
     unreadable: bool = False
     """True if its sealed part cannot be opened, so that its state is not known either."""
 
@@ -174,9 +183,19 @@ class HeldRequests:
         return next((each for each in self._known.values() if each.action_id == action_id), None)
 
     def find(self, key: str) -> HeldRequest | None:
-        """The open request with this key; a request that was answered is over, and the same one later is another."""
+        """The request with this key that is open, or whose end no client has had; the same one later is another."""
+        same = [each for each in self._known.values() if each.key == key]
         blocks = OPEN | {HeldState.UNKNOWN}
-        return next((each for each in self._known.values() if each.key == key and each.state in blocks), None)
+        untold = (each for each in same if each.state in ENDED and not each.told)
+        return next((each for each in same if each.state in blocks), None) or max(
+            untold, key=lambda each: each.at, default=None
+        )
+
+    def note_told(self, request_id: str) -> None:
+        """Note that a client has had the end of a request."""
+        held = self._known.get(request_id)
+        if held is not None and held.state in ENDED and not held.told:
+            self.write(held, held.state, told=True)
 
     def failed_before(self, key: str) -> tuple[str, ...]:
         """The actions that the last refusal of this key named, to be acknowledged by sending it again."""
@@ -243,7 +262,7 @@ class HeldRequests:
         """Remove what ended more than a day ago."""
         for each in self.all():
             over = each.state in ENDED and each.state is not HeldState.ANSWERED
-            if over and now - each.changed_at > KEPT_S:
+            if over and now - each.changed_at > (KEPT_S if each.told else UNTOLD_S):
                 self.erase(each)
 
 
@@ -312,13 +331,15 @@ def _open_state(document: Mapping[str, Any], keys: HeldKeys) -> HeldRequest:
     clear = document["clear"]
     sealed = base64.b64decode(document["sealed"])
     rest = json.loads(keys.open(sealed, place=f"{clear['id']}/state", beside=_clear_bytes(clear)))
+    # What an earlier version wrote was told, as far as it knew.
+    rest.setdefault("told", True)
     rest["headers"] = tuple((name, value) for name, value in rest["headers"])
     return HeldRequest(**rest | _clear_fields(clear))
 
 
 def _unreadable(clear: Mapping[str, Any], why: str) -> HeldRequest:
     """A request of which only the clear part is there: over if it was, or was not proposed yet, else unknown."""
-    found = HeldRequest(**_clear_fields(clear), unreadable=True, why=f"it is not sent: {why}")
+    found = HeldRequest(**_clear_fields(clear), unreadable=True, told=True, why=f"it is not sent: {why}")
     if found.state is HeldState.RECEIVED:
         return replace(found, state=HeldState.REFUSED)
     over = found.state in ENDED and found.state is not HeldState.ANSWERED

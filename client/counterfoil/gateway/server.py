@@ -248,7 +248,9 @@ class Front:
     async def _find_or_add(
         self, request_id: str, name: str, head: Head, agent: str, intent: Intent, kept: KeptBody
     ) -> HeldRequest:
-        """The open request with the same meaning, whose first body is sent; else this one."""
+        """The open request with the same meaning, whose first body is sent, or one whose end no client has had; else
+        this one.
+        """
         key = f"{agent} {intent.key}"
         async with self._keeping:
             known = self._held.find(key)
@@ -274,6 +276,7 @@ class Front:
                 shape=intent.shape,
                 at=time.time(),
                 acknowledges=self._held.failed_before(key),
+                session=await self.carrier.in_thread(self.carrier.session_of, agent),
             )
             return await self.carrier.in_thread(self._held.add, made)
 
@@ -341,6 +344,8 @@ class Front:
             word = word or "the host answered; it has not been read back yet."
         answer = self._final_answer(reader, held, intent)
         if opened is None:
+            if _is_there(request):
+                await self._note_told(held)
             return _response(answer)
         try:
             if word:
@@ -349,7 +354,11 @@ class Front:
             await opened.write_eof()
         except ConnectionError as fault:
             raise ClientGone from fault
+        await self._note_told(held)
         return opened
+
+    async def _note_told(self, held: HeldRequest) -> None:
+        await self.carrier.in_thread(self._held.note_told, held.id)
 
     def _final_answer(self, reader: Reader, held: HeldRequest, intent: Intent) -> WordedAnswer:
         if held.state in (HeldState.ANSWERED, HeldState.REPORTED):

@@ -110,7 +110,7 @@ def test_the_limits_count_open_requests_and_an_ended_request_keeps_no_bytes(open
     with pytest.raises(NoRoom, match="2 open requests"):
         held.check_count("coder")
     held.check_count("another")
-    held.write(held.get("one"), HeldState.REFUSED)
+    held.write(held.get("one"), HeldState.REFUSED, told=True)
     held.check_count("coder")
     assert not held.body("one").path.exists()
     held.sweep(time.time() + 90_000)
@@ -203,7 +203,7 @@ def test_what_is_over_at_the_console_ends_and_what_was_erased_there_is_removed(o
     add("old", HeldState.RECEIVED)
     held._known["old"] = replace(held.get("old"), changed_at=now - 90_000)
     add("ended long ago", HeldState.REPORTED, action_id="done")
-    held._known["ended long ago"] = replace(held.get("ended long ago"), changed_at=now - 90_000)
+    held._known["ended long ago"] = replace(held.get("ended long ago"), changed_at=now - 90_000, told=True)
 
     async def sweep(url):
         settings = HttpSettings(
