@@ -659,6 +659,9 @@ def _waiting(action_id: str, for_s: float, for_people: bool, call: CallResult | 
         yield Pause(min(pause, left))
         pause = min(pause * 1.5, 5.0)
     report: Report = yield Request("GET", f"{path}/report", reading.read_report)
+    if report.state != stands.state:
+        # It moved in between. A settled report beside an approval that still waits would hide the decision.
+        stands = yield Request("GET", path, reading.read_status)
     return Outcome(
         settled=report.settled,
         action_id=action_id,

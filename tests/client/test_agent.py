@@ -10,6 +10,7 @@ from counterfoil.agent import Agent, AsyncAgent, Call
 from counterfoil.connection import Connection
 from counterfoil.transport.request import Backoff, Trace, new_trace, read_trace
 from tests.client.consoles import Answer, refusal, stand_in
+from tests.client.sessions import NOT_EXECUTED, WAITING, stands
 
 SESSION = {
     "session_id": "ses-1",
@@ -211,3 +212,13 @@ def test_a_child_span_keeps_the_trace_id():
     parent = new_trace()
     assert parent.child().trace_id == parent.trace_id
     assert parent.child() != parent
+
+
+def test_an_outcome_that_was_decided_between_two_answers_tells_the_decision(console, agent):
+    decided = WAITING | {"decision": "REJECTED", "waiting": False, "reason": "Not this one."}
+    console.plan("/actions/act-1", stands("VALIDATED", approval=WAITING), stands("FAILED", approval=decided))
+    console.plan("/report", Answer(200, NOT_EXECUTED | {"state": "FAILED"}))
+    outcome = agent.wait("act-1", for_s=0)
+    assert outcome.settled
+    assert outcome.approval is not None
+    assert (outcome.approval.decision, outcome.approval.reason) == ("REJECTED", "Not this one.")

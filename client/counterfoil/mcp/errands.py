@@ -176,7 +176,9 @@ class PendingCalls:
     ) -> CallToolResult:
         """The answer of an errand with its present report."""
         report = report or await self._report(errand.action_id)
-        status = status or await self._ask(errand)
+        if status is None or status.state != report.state:
+            # What was asked for earlier may be of before the decision.
+            status = await self._ask(errand)
         most = self._gateway.most_result_bytes
         return answers.final_result(status, report, errand.said, error=errand.error, most=most)
 

@@ -10,6 +10,10 @@ import pytest
 from mcp.client.extension import ClientExtension, ResultClaim, advertise
 from mcp.shared.exceptions import MCPError
 
+from counterfoil.mcp.errands import PendingCall, PendingCalls
+from counterfoil.mcp.settings import GatewaySettings
+from counterfoil.transport.reading import read_report, read_status
+from tests.client.sessions import NOT_EXECUTED, WAITING, stands
 from tests.mcp import servers
 from tests.mcp.conftest import word
 from tests.mcp.held.calls import EXTENSION, NOTE, Answer, ask, begin, ended
@@ -267,3 +271,20 @@ def test_a_task_that_the_console_does_not_tell_about_is_an_error_and_not_a_state
 
     error = speaking(bench, script)
     assert (error.code, error.message) == (types.INTERNAL_ERROR, "The console cannot be asked about this task now.")
+
+
+def test_an_answer_with_a_status_of_before_the_decision_tells_the_decision():
+    moved = read_report(NOT_EXECUTED | {"state": "FAILED"})
+    decided = WAITING | {"decision": "REJECTED", "waiting": False, "reason": "Not this one."}
+    old = read_status(stands("VALIDATED", approval=WAITING).body)
+    new = read_status(stands("FAILED", approval=decided).body)
+
+    class Desk:
+        def state(self, _):
+            return new
+
+    async def told():
+        return await PendingCalls(Desk(), GatewaySettings()).told(PendingCall("act-1"), moved, old)
+
+    result = anyio.run(told)
+    assert word(result)["approval"] == {"decision": "REJECTED", "reason": "Not this one."}
