@@ -6,5 +6,5 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("ledger", "0002_functions_and_fences")]
+    dependencies = [("ledger", "0003_search_in_order")]
     operations = [migrations.AddField("system", "tried", models.CharField(default="", max_length=64))]
