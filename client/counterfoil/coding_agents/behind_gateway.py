@@ -226,25 +226,31 @@ def plan_changes(place: GatewayPlace, token: str, places: Places) -> tuple[list[
     gits = [host for host in place.hosts if host.reads == "git"]
     if gits:
         changes += _git_sections(place, gits, places)
+    made = {"npm": _npm_block, "pypi": _twine_block, "kubernetes": _kubectl_context, "github": _gh_block}
+    alone = dict[str, GatedHost]()
     for host in place.hosts:
-        made = {"npm": _npm_block, "pypi": _twine_block, "kubernetes": _kubectl_context, "github": _gh_block}
-        if host.reads in made:
+        # npm and twine have one place for the registry that they change.
+        first = host.reads not in ("npm", "pypi") or alone.setdefault(host.reads, host) is host
+        if host.reads in made and first:
             change = made[host.reads](place, host, token, places)
-            notes.append(change) if isinstance(change, str) else changes.append(change)
-            overrides = [name for name in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE") if os.environ.get(name)]
-            if host.reads == "pypi" and place.ca and overrides:
-                notes.append(
-                    f"twine: start the agent with {overrides[0]}={roots_file(places)}, or without that variable"
-                )
-            if host.reads == "github" and not isinstance(change, str):
-                notes.append(
-                    f"gh: start the agent with GH_HOST={_own_place(place, host)} and SSL_CERT_FILE={roots_file(places)}"
-                )
+            notes += [change] if isinstance(change, str) else _name_variables(place, host, places)
+            changes += [] if isinstance(change, str) else [change]
         elif host.reads != "git":
             notes.append(
                 f"{host.name}: lead its programs to {host.at} yourself, with the token in {token_file(places)}"
             )
     return changes, notes
+
+
+def _name_variables(place: GatewayPlace, host: GatedHost, places: Places) -> list[str]:
+    """The variables that a host's client needs beside its settings, in lines."""
+    roots = roots_file(places)
+    if host.reads == "github":
+        return [f"gh: start the agent with GH_HOST={_own_place(place, host)} and SSL_CERT_FILE={roots}"]
+    overrides = [name for name in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE") if os.environ.get(name)]
+    if host.reads == "pypi" and place.ca and overrides:
+        return [f"twine: start the agent with {overrides[0]}={roots}, or without that variable"]
+    return []
 
 
 def _git_sections(place: GatewayPlace, hosts: Sequence[GatedHost], places: Places) -> Iterator[ClientSetting]:
@@ -379,8 +385,9 @@ def ask_gateway(place: GatewayPlace, places: Places) -> str:
     for host in place.hosts:
         if host.reads != "git":
             continue
-        ran = run_git("ls-remote", "--exit-code", f"{host.url}/counterfoil/validate.git")
-        if "not a repository of this gateway" not in ran.stderr and ran.returncode not in (0, 2):
+        ran = run_git("ls-remote", f"{host.url}/counterfoil/validate.git")
+        # The gateway's own refusal, or where it may pass the host's.
+        if "not a repository of this gateway" not in ran.stderr and "not found" not in ran.stderr and ran.returncode:
             lines = ran.stderr.strip().splitlines()
             return f"git does not reach it: {lines[-1][:200] if lines else 'no reason given'}"
     return ""

@@ -172,9 +172,11 @@ def test_a_dry_run_changes_nothing_and_a_setting_of_somebody_elses_stays(home, g
 
 
 def test_clients_that_cannot_be_led_are_named_with_the_reason(home, capsys):
-    with listing({name: ALL[name] for name in ("shop", "hub")}) as gateway:
+    inner = {"url": "https://inner.example.org", "reads": "pypi"}
+    with listing({name: ALL[name] for name in ("shop", "hub", "pypi")} | {"inner": inner}) as gateway:
         assert onboard(home, gateway) == 0
     told = capsys.readouterr().out
+    assert f"inner: lead its programs to {gateway.url}/inner yourself" in told
     assert "kubectl: not led to shop: it sends a token over https alone (gateway.tls_names)\n" in told
     assert "gh: not led to hub: it needs a port of the host's own over TLS (hosts.hub.listen)\n" in told
 
