@@ -98,21 +98,20 @@ def stray_rows(tenant_id: UUID, *, after: UUID, upto: UUID) -> list[tuple[str, U
     with connection.cursor() as cursor:
         cursor.execute(
             """
-            WITH bounds AS (SELECT %s::uuid AS tenant, %s::uuid AS low, %s::uuid AS high)
-            SELECT 'event', e.subject_id, e.seq FROM ledger_event e, bounds b
-            WHERE e.tenant_id = b.tenant AND e.subject_id > b.low AND e.subject_id <= b.high AND NOT EXISTS (
-                SELECT FROM ledger_subject s WHERE s.tenant_id = b.tenant AND s.id = e.subject_id AND s.seq >= e.seq)
+            SELECT 'event', e.subject_id, e.seq FROM ledger_event e
+            WHERE e.tenant_id = %(tenant)s AND e.subject_id > %(low)s AND e.subject_id <= %(high)s AND NOT EXISTS (
+                SELECT FROM ledger_subject s WHERE s.tenant_id = %(tenant)s AND s.id = e.subject_id AND s.seq >= e.seq)
             UNION ALL
-            SELECT 'entry', n.subject_id, n.seq FROM ledger_entry n, bounds b
-            WHERE n.tenant_id = b.tenant AND n.subject_id > b.low AND n.subject_id <= b.high AND NOT EXISTS (
+            SELECT 'entry', n.subject_id, n.seq FROM ledger_entry n
+            WHERE n.tenant_id = %(tenant)s AND n.subject_id > %(low)s AND n.subject_id <= %(high)s AND NOT EXISTS (
                 SELECT FROM ledger_event e
-                WHERE e.tenant_id = b.tenant AND e.subject_id = n.subject_id AND e.seq = n.seq)
+                WHERE e.tenant_id = %(tenant)s AND e.subject_id = n.subject_id AND e.seq = n.seq)
             UNION ALL
-            SELECT 'view', a.id, NULL FROM ledger_action a, bounds b
-            WHERE a.tenant_id = b.tenant AND a.id > b.low AND a.id <= b.high AND NOT EXISTS (
-                SELECT FROM ledger_subject s WHERE s.tenant_id = b.tenant AND s.id = a.id AND s.kind = 'action')
+            SELECT 'view', a.id, NULL FROM ledger_action a
+            WHERE a.tenant_id = %(tenant)s AND a.id > %(low)s AND a.id <= %(high)s AND NOT EXISTS (
+                SELECT FROM ledger_subject s WHERE s.tenant_id = %(tenant)s AND s.id = a.id AND s.kind = 'action')
             """,
-            [tenant_id, after, upto],
+            {"tenant": tenant_id, "low": after, "high": upto},
         )
         rows: list[tuple[str, UUID, int | None]] = cursor.fetchall()
     return rows
