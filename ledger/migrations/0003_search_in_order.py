@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from django.db import migrations
 
-_KEY = """
-ALTER TABLE ledger_actionsearch DROP CONSTRAINT ledger_actionsearch_pkey,
-    ADD CONSTRAINT ledger_actionsearch_pkey PRIMARY KEY (tenant_id, id);
-"""
+FOLDER = Path(__file__).parents[1] / "sql"
+FILES = ("search.sql",)
+
+
+def put_tenant_first(apps: Any, schema_editor: Any) -> None:
+    key = {"table": "ledger_actionsearch", "name": "ledger_actionsearch_pkey", "columns": "tenant_id, id"}
+    schema_editor.execute(schema_editor.sql_delete_pk % key)
+    schema_editor.execute(schema_editor.sql_create_pk % key)
 
 
 class Migration(migrations.Migration):
     dependencies = [("ledger", "0002_functions_and_fences")]
     operations = [
-        migrations.RunSQL(_KEY),
-        migrations.RunSQL((Path(__file__).parents[1] / "sql" / "search.sql").read_text()),
+        migrations.RunPython(put_tenant_first),
+        *(migrations.RunSQL((FOLDER / name).read_text()) for name in FILES),
     ]
