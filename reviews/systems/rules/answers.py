@@ -163,8 +163,7 @@ def amount_of(description: Description, thing: Thing) -> Decimal | None:
     is_minor = description.document["amount_in"] == "minor"
     if is_minor and isinstance(value, str):
         value = int(value) if re.fullmatch(r"-?[0-9]{1,15}", value) else None
-    found = money.to_decimal(value if is_minor else text_of(value), currency)
-    return None if found is None else abs(found)
+    return money.to_decimal(value if is_minor else text_of(value), currency)
 
 
 def shown_fields(

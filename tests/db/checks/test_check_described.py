@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from reviews.checks import described
 from reviews.checks.catalogue import check_for
 from reviews.checks.interface import CheckFailed, Consistency, SystemAccess
 from reviews.systems.descriptions import shipped_descriptions
@@ -209,6 +210,14 @@ def test_a_list_is_walked_to_its_end(name, fake):
     fake.fail(503, "busy", after=1 + ("target" in fake.data["paths"]))
     with pytest.raises(CheckFailed):
         by_key(fake)
+
+
+def test_a_list_that_is_longer_than_we_walk_proves_nothing(name, fake, monkeypatch):
+    paging = fake.data["paging"]
+    monkeypatch.setattr(described, "MAX_PAGES", 1)
+    for number in range(1, paging.get("size", 1) + 2):
+        fake.add("K-1", number=number)
+    assert by_key(fake).effects[0].present is (False if paging["by"] == "none" else None)
 
 
 def test_a_request_too_many_is_waited_for(name, fake):
