@@ -23,6 +23,7 @@ from console.cases.routes import batches
 from console.cases.routes import cases as cases
 from console.contracts import routes as registry
 from console.costs import routes as costs
+from console.decisions import routes as decisions
 from console.edge import openapi, problems
 from console.edge.auth import BrowserSession, Key
 from console.edge.transaction import StrictParser
@@ -67,6 +68,7 @@ ROUTES = {
     "actions_effect_receipts": effect_receipts,
     "actions_signed_receipts": signed_receipts,
     "execution": execution,
+    "decisions": decisions,
     "quality": quality,
     "approvals": approvals,
     "people": people_routes,

@@ -81,6 +81,7 @@ _HEADERS: Final[dict[str, dict[str, Any]]] = {
 }
 _ALSO: Final = {
     "sessions_propose": ["traceparent", "Executor-Authorization", "Executor-DPoP"],
+    "decisions_decide": ["traceparent", "Executor-Authorization", "Executor-DPoP"],
     "execution_start": ["DPoP"],
     "systems_receive": ["webhook-id", "webhook-timestamp", "webhook-signature"],
 }

@@ -292,6 +292,11 @@ def heartbeat(request: HttpRequest, action_id: UUID, attempt: int, body: schemas
 def observe(
     request: HttpRequest, action_id: UUID, attempt: int, wanted: Query[schemas.ObserveWanted]
 ) -> schemas.Observed:
+    return take_answer(request, action_id, attempt, with_report=wanted.report)
+
+
+def take_answer(request: HttpRequest, action_id: UUID, attempt: int, *, with_report: bool) -> schemas.Observed:
+    """Take the answer in the request's body, which the tool gave to an attempt of the caller's executor."""
     caller = caller_of(request)
     at = timezone.now()
     tenant_id = caller.tenant_id
@@ -328,7 +333,7 @@ def observe(
     # What is read later is found by whoever looks then.
     if stored.read_at is not None and stored.read_at <= at:
         after_commit(verify_due)
-    if not wanted.report:
+    if not with_report:
         return schemas.Observed(state=state)
     latest = actions.latest_event(tenant_id, action_id)
     report = envelope.issue_report(request, latest, at=at)

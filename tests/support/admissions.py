@@ -100,6 +100,7 @@ OPERATIONS: Final = _rows(
         # What an agent may: propose, and ask about what it proposed.
         "agent": """
             sessions_open_session sessions_ask_check sessions_withhold sessions_propose sessions_close
+            decisions_decide
             sessions_report_model_usage guard_guard
             approvals_assignment_answer_question""",
         "agent oper operator": "actions_cancel",
@@ -112,7 +113,7 @@ OPERATIONS: Final = _rows(
         # What an executor may: run what was approved.
         "exec": """
             execution_ready execution_claim execution_start execution_heartbeat execution_observe
-            execution_tell_kept_starts""",
+            execution_tell_kept_starts decisions_report_outcome""",
         "exec oper operator": "execution_register_executor",
         # What operators commit.
         "oper operator administrator": """

@@ -198,7 +198,25 @@ def propose(shop: Workshop) -> str:
     return session
 
 
+def decide(shop: Workshop) -> None:
+    """A call of another gateway, which is allowed, and its outcome."""
+    session = shop.session()
+    call = {"call_id": "decided", "tool": "write_document", "arguments": document("notes/decided.md", "Decided.")}
+    start = {"executor_id": "runner", "wrapper_version": "1", "timeout_s": 20}
+    bearer = shop.executor.headers["Authorization"]
+    told = {"method": "POST", "url": "http://testserver/api/v1/decide", "at": timezone.now().timestamp()}
+    proof = shop.key.proof(token=bearer.removeprefix("Bearer "), **told)
+    body = {"session_id": session["session_id"], "agent_id": "librarian", "start": start}
+    body["call"] = call | {"pin_hash": session["pin"]["hash"]}
+    headers = {"Executor-Authorization": bearer, "Executor-DPoP": proof}
+    decided = shop.agent.post("/decide", body, **headers).json()
+    assert decided["decision"] == "allow", decided
+    path = f"/decisions/{decided['decision_id']}/outcome?attempt={decided['started']['attempt']}"
+    shop.executor.post(path, {"result": result(tool="write_document")})
+
+
 def execute(shop: Workshop, clock: Clock) -> dict[str, Any]:
+    decide(shop)
     started = shop.started()
     shop.heartbeat(started)
     shop.observe(started)

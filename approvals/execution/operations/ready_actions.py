@@ -124,6 +124,15 @@ def ready_actions(
     return [_ready_action(context, judge(context), at=at) for context in contexts if context is not None]
 
 
+def ready_action(
+    *, tenant_id: UUID, action_id: UUID, unverifiable: Collection[str] = (), at: datetime
+) -> ReadyAction | None:
+    """One validated action, as `ready_actions` lists it."""
+    judge = waiting_judge(tenant_id, known_heads(tenant_id), unverifiable, at=at)
+    context = load_context(tenant_id, action_id, at=at)
+    return _ready_action(context, judge(context), at=at) if context is not None else None
+
+
 def _ready_action(context: ReleaseContext, state: ReleaseState, *, at: datetime) -> ReadyAction:
     action = context.action
     unmet = list(unmet_conditions(state, WAITED_FOR))

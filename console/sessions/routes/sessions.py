@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
@@ -176,72 +176,83 @@ def propose(request: HttpRequest, session_id: UUID, body: schemas.CallsBody) -> 
         )
     if len(body.calls) != 1:
         raise OneCallAtATime
-    at = timezone.now()
-    executor, key = second_executor(request)
-    proof = proof_of(request, key, header="Executor-DPoP", at=at)
-    wanted = StartRequest(
-        action_id=session_id,
-        token="",
-        executor_id=body.start.executor_id,
-        thumbprint=proof.thumbprint,
-        wrapper_version=body.start.wrapper_version,
-        timeout_s=body.start.timeout_s,
-        payload_hash=None,
-        seen=seen_checkpoint(request),
-    )
+    [call] = body.calls
+    executor, wanted, proof = executor_at_hand(request, body.start)
     return calls.isolate_after_fault(
         lambda isolated: run_once(
             request,
-            lambda: _propose_and_start(request, session_id, body, executor, wanted, isolated=isolated),
-            bound_to=proof.thumbprint,
-            proof=proof.jti,
+            lambda: propose_and_start(request, session_id, call, executor, wanted, isolated=isolated).answer,
+            bound_to=wanted.thumbprint,
+            proof=proof,
         )
     )
 
 
-def _propose_and_start(
-    request: HttpRequest,
-    session_id: UUID,
-    body: schemas.CallsBody,
-    executor: Caller,
-    wanted: StartRequest,
-    *,
-    isolated: bool,
-) -> schemas.CallResults:
-    """Propose the call, and start its action if nothing holds it back, in one transaction.
+def executor_at_hand(request: HttpRequest, start: schemas.ExecutorAtHand) -> tuple[Caller, StartRequest, str]:
+    """The executor that an agent's request names besides, its request to start whatever is proposed, and the id of the
+    proof that came with it.
+    """
+    executor, key = second_executor(request)
+    proof = proof_of(request, key, header="Executor-DPoP", at=timezone.now())
+    wanted = StartRequest(
+        # The action that is proposed takes this place.
+        action_id=UUID(int=0),
+        token="",
+        executor_id=start.executor_id,
+        thumbprint=proof.thumbprint,
+        wrapper_version=start.wrapper_version,
+        timeout_s=start.timeout_s,
+        payload_hash=None,
+        seen=seen_checkpoint(request),
+    )
+    return executor, wanted, proof.jti
+
+
+class ProposedCall(NamedTuple):
+    """The answer to one call with its executor at hand, and the refusal of its start, if that was refused."""
+
+    answer: schemas.CallResults
+    refusal: Refused | None = None
+
+
+def propose_and_start(
+    request: HttpRequest, session_id: UUID, call: Any, executor: Caller, wanted: StartRequest, *, isolated: bool
+) -> ProposedCall:
+    """Propose a call, and start its action if nothing holds it back, in one transaction.
 
     If we crash before the commit, neither happened; after it the action is EXECUTING, and a repeat of this request
     gets the same attempt. A start that is refused undoes nothing of the proposal: the order waits as any other.
     """
-    [made], nudge = _make_calls(request, session_id, body, behind_tenant=True, isolated=isolated)
+    [made], nudge = _make_calls(request, session_id, [call], behind_tenant=True, isolated=isolated)
     answer = _answer_of([made], nudge, tenant_id=executor.tenant_id, session_id=session_id)
     result = answer.results[0]
     result.started = None
     if not result.accepted or result.action_id is None or result.state != "VALIDATED":
-        return answer
+        return ProposedCall(answer)
     tool = made.document["result"]["tool"]
     if executor.keep_to("tool", [tool]) != [tool]:
-        return answer
+        return ProposedCall(answer)
     begun = _start(executor, replace(wanted, action_id=result.action_id))
-    if begun is not None:
-        order, started = begun
-        result.started = StartedAtOnce.of(
-            started,
-            action_id=result.action_id,
-            tool=order.tool,
-            version=order.version,
-            grant=order.grant,
-            grant_expires_at=order.grant_expires_at,
-            override_id=order.override_id,
-        )
-        result.state = "EXECUTING"
-        # One that was proposed before may have more on record than its entry says.
-        entry = started.entry if made.entry is not None else None
-        result.user_status = status_of(replace(made, state="EXECUTING", entry=entry), executor.tenant_id)
-    return answer
+    if begun is None or isinstance(begun, Refused):
+        return ProposedCall(answer, begun)
+    order, started = begun
+    result.started = StartedAtOnce.of(
+        started,
+        action_id=result.action_id,
+        tool=order.tool,
+        version=order.version,
+        grant=order.grant,
+        grant_expires_at=order.grant_expires_at,
+        override_id=order.override_id,
+    )
+    result.state = "EXECUTING"
+    # One that was proposed before may have more on record than its entry says.
+    entry = started.entry if made.entry is not None else None
+    result.user_status = status_of(replace(made, state="EXECUTING", entry=entry), executor.tenant_id)
+    return ProposedCall(answer)
 
 
-def _start(executor: Caller, wanted: StartRequest) -> tuple[ClaimedAction, StartedExecution] | None:
+def _start(executor: Caller, wanted: StartRequest) -> tuple[ClaimedAction, StartedExecution] | Refused | None:
     at = timezone.now()
     stops = after.release_stops(executor.tenant_id, at=at).keys()
     try:
@@ -251,23 +262,23 @@ def _start(executor: Caller, wanted: StartRequest) -> tuple[ClaimedAction, Start
             )
     except Refused as refusal:
         write_refusal_records(executor.tenant_id, refusal.records)
-        return None
+        return refusal
 
 
 def _propose(request: HttpRequest, session_id: UUID, body: schemas.CallsBody, *, isolated: bool) -> schemas.CallResults:
-    made, nudge = _make_calls(request, session_id, body, isolated=isolated)
+    made, nudge = _make_calls(request, session_id, body.calls, isolated=isolated)
     return _answer_of(made, nudge, tenant_id=caller_of(request).tenant_id, session_id=session_id)
 
 
 def _make_calls(
-    request: HttpRequest, session_id: UUID, body: schemas.CallsBody, *, behind_tenant: bool = False, isolated: bool
+    request: HttpRequest, session_id: UUID, raw_calls: list[Any], *, behind_tenant: bool = False, isolated: bool
 ) -> tuple[list[CallAnswer], Nudge]:
     caller = caller_of(request)
     return calls.propose_calls(
         tenant_id=caller.tenant_id,
         session_id=session_id,
         key_actor=caller.actor.id,
-        raw_calls=body.calls,
+        raw_calls=raw_calls,
         trace=trace_of(request),
         compile_predicate=predicates.agent_predicate_fault,
         at=timezone.now(),

@@ -1,4 +1,4 @@
-"""The examples of docs/api.md are run, in their order, and answer what the page says."""
+"""The examples of docs/api.md and docs/decide.md are run, in their order, and answer what the page says."""
 
 from __future__ import annotations
 
@@ -17,10 +17,13 @@ from django.utils import timezone
 
 from tests.support.api_tenant import PASSWORD, Clock, Workshop, workshop
 from tests.support.callers import new_client
+from tests.support.seals import seal_up
 
 GUIDE = Path(__file__).parents[3] / "docs" / "api.md"
+DECIDE = GUIDE.with_name("decide.md")
 BLOCK = re.compile(r"```(?P<kind>\w+)(?: (?P<status>\d+))?\n(?P<text>.*?)```|(?P<note><!-- .*? -->)", re.DOTALL)
 READ_BACK = "<!-- the worker reads the system back -->"
+APPROVES = "<!-- a reviewer approves -->"
 ANYTHING = "…"
 
 
@@ -42,7 +45,9 @@ class Reader:
         first, *lines = head.strip().split("\n")
         method, _, path = self.filled(first).partition(" ")
         if "$PROOF" in head:
-            self.known["PROOF"] = self.proof(path)
+            self.known["PROOF"] = self.proof(path, self.known["GRANT"])
+        if "$EXECUTOR_PROOF" in head:
+            self.known["EXECUTOR_PROOF"] = self.proof(path, self.known["EXECUTOR"])
         headers = dict(self.filled(line).split(": ", 1) for line in lines)
         client = self.sender(headers.pop("Cookie", ""))
         if method == "GET":
@@ -56,11 +61,11 @@ class Reader:
         session = self.known["OPERATORS_SESSION"]
         return self.shop.operator.client if session in cookie else self.shop.reviewer.client
 
-    def proof(self, path: str) -> str:
+    def proof(self, path: str, token: str) -> str:
         return self.shop.key.proof(
             method="POST",
             url=f"http://testserver{path}",
-            token=self.known["GRANT"],
+            token=token,
             at=timezone.now().timestamp(),
         )
 
@@ -81,6 +86,10 @@ class Reader:
                 self.compare(part, answered[number], f"{place}/{number}")
         elif said != ANYTHING:
             assert said == answered, place
+
+    def approve(self) -> None:
+        assert self.shop.vote(self.shop.approval_of(self.known["TASK"])).status_code == 201
+        seal_up()
 
     def read_back(self) -> None:
         (self.folder / "policies" / "returns.md").unlink()
@@ -111,10 +120,10 @@ def blocks(guide: Path = GUIDE) -> Iterator[tuple[str, str, str]]:
         yield found["kind"] or "note", found["status"] or "", found["text"] or found["note"]
 
 
-def follow(reader: Reader) -> None:
+def follow(reader: Reader, guide: Path = GUIDE) -> None:
     """Send every request and compare every answer."""
     answer: Any = None
-    for kind, status, text in blocks():
+    for kind, status, text in blocks(guide):
         # The guide says where such a folder lies on a server; ours lies elsewhere.
         text = text.replace("/srv/documents", str(reader.folder))
         if kind == "http":
@@ -124,6 +133,8 @@ def follow(reader: Reader) -> None:
             reader.compare(json.loads(text), answer.json())
         elif text == READ_BACK:
             reader.read_back()
+        elif text == APPROVES:
+            reader.approve()
 
 
 def into_the_console(request: httpx.Request) -> httpx.Response:
@@ -139,6 +150,13 @@ def test_the_requests_of_the_guide_get_the_documented_answers(reader: Reader):
     kinds = [kind for kind, _, _ in blocks()]
     assert kinds.count("http") == kinds.count("json") > 10
     follow(reader)
+
+
+def test_the_decisions_of_the_guide_are_made_as_documented(reader: Reader):
+    reader.shop.set_up(reader.folder)
+    session = reader.shop.session()
+    reader.known |= {"SESSION": session["session_id"], "PIN": session["pin"]["hash"]}
+    follow(reader, DECIDE)
 
 
 def test_the_programs_of_the_guide_work_as_documented(

@@ -99,6 +99,7 @@ ASKED_FURTHER = {
     "approvals_challenge": "a resolution is for operators; reviewers sign what confirms one",
     "people_end_delegation": "one's own, or as an administrator",
     "people_come_back": "one's own, or as an administrator",
+    "decisions_decide": "an executor of the same tenant, which comes with it",
 }
 
 
