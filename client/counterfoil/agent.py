@@ -20,6 +20,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
+from functools import partial
 from types import TracebackType
 from typing import Any, Generic, Literal, TypeVar
 
@@ -33,6 +34,7 @@ from counterfoil.answers import (
     CancelledAction,
     Context,
     Contract,
+    Decision,
     GuardResult,
     OpenedSession,
     Outcome,
@@ -187,7 +189,7 @@ class Handshake:
     until: float
     renew: bool
 
-    def next_body(self, result: CallResult, *, session_id: str) -> dict[str, Any] | None:
+    def next_body(self, result: CallResult | Decision, *, session_id: str) -> dict[str, Any] | None:
         """The handshake of the session that continues this one after a call was refused because it is over; None if
         it may not be renewed.
         """
@@ -284,6 +286,7 @@ class AgentRequests(ActionRequests, ABC, Generic[SessionT]):
 
         def read(answer: Any) -> SessionT:
             session = self._session(goal, trace, reading.read_session(answer))
+            session.agent_id = self.agent_id
             session.handshake = Handshake(body, until=time.monotonic() + ttl_seconds, renew=renew)
             return session
 
@@ -312,6 +315,7 @@ class SessionRequests(ActionRequests):
         self.goal = goal
         self.trace = trace
         self.names = CallNames()
+        self.agent_id = ""
         self.handshake: Handshake | None = None
 
     @request_method
@@ -327,6 +331,16 @@ class SessionRequests(ActionRequests):
     def calls(self, calls: Sequence[Call], *, goal: str | None = None) -> Plan[CallResults]:
         """Propose several calls at once; a refused one does not disturb the others."""
         return self._calls(calls, goal)
+
+    @request_method
+    def decide(self, call: Call, *, start: StartAtOnce, goal: str | None = None) -> Plan[Decision]:
+        """Ask about one call of a gateway: it may run now, it may not, or it waits (`Executor.decide`)."""
+        return self._decide(call, start, goal)
+
+    @request_method
+    def decide_again(self, request: Mapping[str, Any], *, start: StartAtOnce) -> Request[Decision]:
+        """Ask about a call that waits: `request` is that of its first `Decision`, also of another session."""
+        return self._decision(request, start)
 
     @request_method
     def attempt(
@@ -461,6 +475,33 @@ class SessionRequests(ActionRequests):
             self._follow(opened, body, handshake)
         again: CallResults = yield self._proposal(calls, goal, start)
         return again
+
+    def _decide(self, call: Call, start: StartAtOnce, goal: str | None) -> Plan[Decision]:
+        """Ask about a call; if the session is over, in its successor."""
+        session_id, handshake = self.session_id, self.handshake
+        found: Decision = yield self._decision(self._decide_body(call, start, goal), start)
+        body = handshake.next_body(found, session_id=session_id) if handshake else None
+        if handshake is None or body is None:
+            return found
+        if self.session_id == session_id:
+            opened: OpenedSession = yield Request("POST", "/sessions", reading.read_session, body, trace=self.trace)
+            self._follow(opened, body, handshake)
+        again: Decision = yield self._decision(self._decide_body(call, start, goal), start)
+        return again
+
+    def _decide_body(self, call: Call, start: StartAtOnce, goal: str | None) -> dict[str, Any]:
+        body = call.body(goal=goal, pin_hash=self.pin.hash)
+        return {"session_id": self.session_id, "agent_id": self.agent_id, "call": body, "start": start.body()}
+
+    def _decision(self, request: Mapping[str, Any], start: StartAtOnce) -> Request[Decision]:
+        return Request(
+            "POST",
+            "/decide",
+            partial(reading.read_decision, request),
+            request,
+            trace=self.trace.child(),
+            headers_of_try=lambda: start.headers("/decide"),
+        )
 
     def _follow(self, opened: OpenedSession, body: Mapping[str, Any], before: Handshake) -> None:
         self.session_id, self.contract, self.pin = opened.session_id, opened.contract, opened.pin

@@ -145,6 +145,25 @@ class StartAtOnce:
 
 
 @dataclass(frozen=True)
+class Decision:
+    """The console's answer to one call of a gateway: it may run now, it may not, or it waits.
+
+    `decision_id` is the action's id, `reason` a sentence that says what would be accepted. `request` is the
+    request itself: sent again, by whichever process, it is the same decision.
+    """
+
+    decision: Literal["allow", "deny", "wait"]
+    decision_id: str | None
+    call_id: str
+    code: str | None
+    reason: str
+    waiting_for: tuple[str, ...]
+    errors: tuple[Json, ...]
+    request: Json = field(repr=False)
+    raw: Json = field(repr=False)
+
+
+@dataclass(frozen=True)
 class CallResults:
     """The answers to a batch of calls in their order, and the word on what to do next; a run that must end
     here has its summary.

@@ -42,7 +42,7 @@ from typing import Any
 import httpx
 
 from counterfoil.agent import Call, Session
-from counterfoil.answers import CallResult, Observed, StartAtOnce
+from counterfoil.answers import CallResult, Decision, Observed, StartAtOnce
 from counterfoil.canonical import NotCanonical, digest, encode_canonical
 from counterfoil.connection import Connection
 from counterfoil.execution.grants import GrantHolder, GrantRefused, KeySet, UsedGrants, check_payload, verify_grant
@@ -65,6 +65,9 @@ Handler = Callable[[Work], Result | Coroutine[Any, Any, Result]]
 
 Effect = Callable[[], Result]
 """Runs and reports one attempt that has started."""
+
+Begun = tuple[Work, Mapping[str, Any] | None]
+"""An attempt that has started, and the claims of its grant."""
 
 
 @dataclass(frozen=True)
@@ -290,8 +293,11 @@ class Executor:
             return None
         for item in answer["orders"]:
             order, started = _order(item), item.get("started")
-            # A console that starts nothing with a claim hands out the grant alone.
-            return self._started_effect(order, started, asked_at) if started else partial(self._execute_next, order)
+            if not started:
+                # A console that starts nothing with a claim hands out the grant alone.
+                return partial(self._execute_next, order)
+            begun = self._check_started(order, started, asked_at)
+            return partial(self._carried_out, *begun) if begun else None
         return None
 
     def _name_clock(self) -> None:
@@ -325,7 +331,8 @@ class Executor:
             raise NotStarted(order, refusal, self._connection.clock_difference_s) from refusal
         return self._carried_out(work, claims)
 
-    def _carried_out(self, work: Work, claims: Mapping[str, Any] | None) -> Result:
+    def _keep_start(self, work: Work, claims: Mapping[str, Any] | None) -> Result | None:
+        """Keep that it was started, before anything runs; where that fails, the failure, which is reported."""
         target = claims.get("target") if claims else None
         facts = {
             "tool": work.tool,
@@ -338,8 +345,14 @@ class Executor:
             unkept = Result("failed", error=Failure("START_NOT_KEPT", _fault_text(fault), "before_send"))
             self._report(work, unkept)
             return unkept
+        return None
+
+    def _carried_out(self, work: Work, claims: Mapping[str, Any] | None) -> Result:
+        unkept = self._keep_start(work, claims)
+        if unkept is not None:
+            return unkept
         try:
-            with self._heartbeats(work):
+            with self.hold_lease(work):
                 result = self._run_handler(work, claims)
         except BaseException:
             # The process is being ended from inside the handler: say what is known, then let it
@@ -375,21 +388,57 @@ class Executor:
         if self._log is not None or self._own_hash is not None:
             return session.call(call, goal=goal), None
         asked_at = time.monotonic()
-        start = StartAtOnce(self._executor_id, self._wrapper_version, self._timeout_s, self._both)
-        result = session.call(call, goal=goal, start=start)
-        self._seen.include(session.seen)
-        started = result.raw.get("started")
-        if not started:
-            return result, None
+        result = session.call(call, goal=goal, start=self._at_hand())
         try:
-            return result, self._started_effect(_order(started), started, asked_at)
+            begun = self._take_start(session, result.raw.get("started"), asked_at)
         except RecordBehind as behind:
             log.warning("%s", behind)
             return result, None
+        return result, partial(self._carried_out, *begun) if begun else None
 
-    def _started_effect(self, order: Order, started: Mapping[str, Any], asked_at: float) -> Effect | None:
-        """The effect of an order that was started before its grant could be looked at; None if the grant does not hold,
-        which is reported: nothing runs.
+    def decide(self, session: Session, call: Call, *, goal: str | None = None) -> tuple[Decision, Work | None]:
+        """Ask the console about one call of a gateway, which carries out itself what is allowed.
+
+        If it is allowed there is the work: send its payload once, while its lease holds (`hold_lease` keeps it), and
+        `tell_outcome`. Without work nothing may run, whatever the decision.
+        """
+        asked_at = time.monotonic()
+        return self._take_decision(session, session.decide(call, goal=goal, start=self._at_hand()), asked_at)
+
+    def decide_again(self, session: Session, request: Mapping[str, Any]) -> tuple[Decision, Work | None]:
+        """Ask again about a call that waits, by the `request` of its decision, which may be older than this process."""
+        asked_at = time.monotonic()
+        return self._take_decision(session, session.decide_again(request, start=self._at_hand()), asked_at)
+
+    def tell_outcome(self, work: Work, result: Result) -> None:
+        """Report what came of a call that was allowed, until the console has taken it or the time for that is over."""
+        with suppress(OSError):
+            self._start_body.note(work.action_id, work.attempt, status=result.status)
+        self._report(work, result, f"/decisions/{work.action_id}/outcome", attempt=work.attempt)
+
+    def _take_decision(self, session: Session, decision: Decision, asked_at: float) -> tuple[Decision, Work | None]:
+        begun = self._take_start(session, decision.raw.get("started"), asked_at)
+        if begun is None:
+            return decision, None
+        work, claims = begun
+        try:
+            _check_payload(work, claims)
+        except NothingSent as refusal:
+            self._report(work, Result("failed", error=Failure(refusal.code, refusal.message, "before_send")))
+            return decision, None
+        return decision, work if self._keep_start(work, claims) is None else None
+
+    def _at_hand(self) -> StartAtOnce:
+        return StartAtOnce(self._executor_id, self._wrapper_version, self._timeout_s, self._both)
+
+    def _take_start(self, session: Session, started: Mapping[str, Any] | None, asked_at: float) -> Begun | None:
+        """The attempt that came with an answer in this session; None if none did, or if it may not run."""
+        self._seen.include(session.seen)
+        return self._check_started(_order(started), started, asked_at) if started else None
+
+    def _check_started(self, order: Order, started: Mapping[str, Any], asked_at: float) -> Begun | None:
+        """The attempt of an order that was started before its grant could be looked at; None if the grant does not
+        hold, which is reported: nothing runs.
         """
         work = self._work(order, started, asked_at)
         try:
@@ -402,7 +451,7 @@ class Executor:
             log.warning("%s of action %s was started and does not run: %s", work.tool, work.action_id, refusal)
             self._report(work, Result("failed", error=Failure("GRANT_REFUSED", str(refusal), "before_send")))
             return None
-        return partial(self._carried_out, work, claims)
+        return work, claims
 
     def _both(self, path: str) -> dict[str, str]:
         """The headers that name the executor in an agent's request: its own key, and proof of the key of its grants."""
@@ -527,7 +576,8 @@ class Executor:
             return _open_failure("TOOL_RAISED", _fault_text(fault))
 
     @contextmanager
-    def _heartbeats(self, work: Work) -> Iterator[None]:
+    def hold_lease(self, work: Work) -> Iterator[None]:
+        """Extend the lease of an attempt while its effect is under way."""
         done = threading.Event()
         thread = threading.Thread(target=self._beat, args=(work, done), name="heartbeat", daemon=True)
         thread.start()
@@ -552,15 +602,15 @@ class Executor:
                     work.lease.lose()
                 log.warning("heartbeat of action %s was refused: %s", work.action_id, refusal)
 
-    def _report(self, work: Work, result: Result) -> None:
-        path = f"/actions/{work.action_id}/executions/{work.attempt}/observations"
+    def _report(self, work: Work, result: Result, path: str = "", **params: str) -> None:
+        path = path or f"/actions/{work.action_id}/executions/{work.attempt}/observations"
         try:
             answer = self._connection.write(
                 path,
                 _observation(work.tool, result),
                 give_up_after_s=self._report_for_s,
                 trace=work.trace,
-                params={"report": "true"} if self._on_report else None,
+                params=params | ({"report": "true"} if self._on_report else {}),
                 stop=self._stop,
             )
             if self._on_report and answer and answer.get("report"):

@@ -19,7 +19,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from counterfoil.agent import ActionRequests, Agent, AgentRequests, Call, Session, SessionRequests
-from counterfoil.answers import Question
+from counterfoil.answers import Question, StartAtOnce
 from counterfoil.connection import Connection
 from counterfoil.execution.lease import Lease
 from counterfoil.executor import Executor
@@ -166,6 +166,9 @@ def test_an_agent_calls_sends_and_reads_what_the_document_says(connection: Docum
     check_types(session.contract)
     check_types(session.pin)
     question = Question(ACTION, ACTION, "Why?", "")
+    start = StartAtOnce("worker", "1", 30, headers=lambda _: {})
+    call = {"call_id": "one", "tool": "issue_refund", "arguments": {}}
+    request = {"session_id": ACTION, "agent_id": "shop", "call": call, "start": start.body()}
     asked: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
         "status": ((ACTION,), {"wait_s": 5}),
         "report": ((ACTION,), {}),
@@ -174,6 +177,8 @@ def test_an_agent_calls_sends_and_reads_what_the_document_says(connection: Docum
         "wait": ((ACTION,), {"for_s": 0}),
         "call": ((CALL,), {}),
         "calls": (([CALL, Call("x", "{}")],), {"goal": "Refund it."}),
+        "decide": ((CALL,), {"start": start}),
+        "decide_again": ((request,), {"start": start}),
         "attempt": ((CALL,), {"for_s": 0}),
         "attempts": (([CALL],), {"for_s": 0}),
         "ask_check": (("Refund it.",), {}),
@@ -196,7 +201,7 @@ def test_an_agent_calls_sends_and_reads_what_the_document_says(connection: Docum
         if connection.document.full or name not in ("call", "attempt"):
             check_types(getattr(session, name)(*arguments, **options))
     assert agent.run("r")["run_id"] is not None
-    assert len(set(connection.called)) == 16
+    assert len(set(connection.called)) == 17
     assert isinstance(session, Session)
 
 

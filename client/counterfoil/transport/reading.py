@@ -92,6 +92,21 @@ def read_call_result(item: Json) -> answers.CallResult:
     )
 
 
+def read_decision(request: Json, answer: Json) -> answers.Decision:
+    """The answer to one call of a gateway, which was asked about by this request."""
+    return answers.Decision(
+        decision=answer["decision"],
+        decision_id=answer.get("decision_id"),
+        call_id=answer["call_id"],
+        code=answer.get("code"),
+        reason=answer.get("reason") or "",
+        waiting_for=tuple(answer.get("waiting_for") or ()),
+        errors=tuple(answer.get("errors") or ()),
+        request=request,
+        raw=answer,
+    )
+
+
 def read_first_result(answer: Json) -> answers.CallResult:
     """The answer to a batch of one."""
     return read_call_results(answer).results[0]
