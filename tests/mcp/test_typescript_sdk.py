@@ -32,6 +32,11 @@ function made() {
     async ({ n }) => ({ content: [{ type: "text", text: "n = " + n }] }));
   server.registerTool("fails", { description: "Fail.", inputSchema: text },
     async () => { throw new Error("disk full"); });
+  server.registerTool("asks", { description: "Ask.", inputSchema: text }, async () => {
+    const requestedSchema = { type: "object", properties: { name: { type: "string" } }, required: ["name"] };
+    const told = await server.server.elicitInput({ mode: "form", message: "Whose notes?", requestedSchema });
+    return { content: [{ type: "text", text: "asked: " + JSON.stringify(told.content) }] };
+  });
   server.registerTool("exits", { description: "End.", inputSchema: text }, async () => process.exit(3));
   return server;
 }
@@ -61,10 +66,16 @@ require("http").createServer(async (request, response) => {
 """
 CLIENT = """
 const { Client } = require("@modelcontextprotocol/sdk/client/index.js");
+const { ElicitRequestSchema } = require("@modelcontextprotocol/sdk/types.js");
 const { StdioClientTransport } = require("@modelcontextprotocol/sdk/client/stdio.js");
 (async () => {
   const [command, args, env, calls] = JSON.parse(process.argv[1]);
-  const client = new Client({ name: "test", version: "1" });
+  const client = new Client({ name: "test", version: "1" }, { capabilities: { elicitation: {} } });
+  const asked = [];
+  client.setRequestHandler(ElicitRequestSchema, async ({ params }) => {
+    asked.push(params.message);
+    return { action: "accept", content: { name: "Ann" } };
+  });
   await client.connect(new StdioClientTransport({ command, args, env: { ...process.env, ...env }, stderr: "ignore" }));
   const tools = (await client.listTools()).tools.map((tool) => tool.name);
   const results = [];
@@ -72,7 +83,7 @@ const { StdioClientTransport } = require("@modelcontextprotocol/sdk/client/stdio
     if (name === "forget") { await fetch(given); continue; }
     results.push(await client.callTool({ name, arguments: given }));
   }
-  console.log(JSON.stringify({ tools, results }));
+  console.log(JSON.stringify({ tools, results, asked }));
   await client.close();
 })();
 """
@@ -130,7 +141,7 @@ def test_a_client_of_the_typescript_sdk_receives_the_answers_of_such_a_server(be
     names = _register(bench, desk)
     calls = [[name, NOTE] for name in ROWS]
     told = _talk(bench, node, *calls, ["count", {"n": 1000}], ["fails", NOTE], ["exits", NOTE])
-    assert told["tools"] == [*names, "counterfoil_status", "counterfoil_lines"]
+    assert told["tools"] == [*sorted(names), "counterfoil_status", "counterfoil_lines"]
     for result, name in zip(told["results"], ROWS, strict=False):
         _is_told(result, name)
     counted, failed, ended = told["results"][-3:]
@@ -139,6 +150,27 @@ def test_a_client_of_the_typescript_sdk_receives_the_answers_of_such_a_server(be
     assert "disk full" in failed["content"][0]["text"]
     assert ended["isError"]
     assert ended["_meta"]["io.counterfoil/call"]["error"]["code"] == "SERVER_LOST"
+
+
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+def test_a_question_of_such_a_server_reaches_such_a_client(bench, desk, node, tmp_path, transport):
+    bench.told(gateway={"questions": True})
+    if transport == "stdio":
+        bench.told(server={"command": ["env", f"NODE_PATH={node['NODE_PATH']}", "node", "-e", TOOLS + STDIO]})
+        _register(bench, desk)
+        told = _talk(bench, node, ["asks", NOTE])
+    else:
+        port = environment.free_port()
+        argv = ["node", "-e", TOOLS + HTTP, str(port)]
+        with environment.running(argv, tmp_path / "server.log", ready=environment.listens(port), environment=node):
+            del bench.settings["server"]["command"]
+            bench.told(server={"url": f"http://127.0.0.1:{port}/mcp"})
+            _register(bench, desk)
+            told = _talk(bench, node, ["asks", NOTE])
+    assert told["asked"] == [
+        "The server notes asks this. An answer goes to that server and approves nothing.\nWhose notes?"
+    ]
+    assert told["results"][0]["content"][0]["text"] == 'asked: {"name":"Ann"}'
 
 
 def test_a_call_to_a_typescript_server_that_forgot_its_session_is_sent_again(bench, desk, node, tmp_path):

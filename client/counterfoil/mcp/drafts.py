@@ -14,7 +14,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +21,7 @@ from typing import Any
 from mcp_types import Tool, ToolAnnotations
 
 from counterfoil.canonical import MAX_INTEGER
-from counterfoil.mcp.surface import contract_name, tool_digest
+from counterfoil.mcp.surface import contract_name, tool_digest, visible_text
 
 MOST_TEXT = 4_000
 _MOST_NAME = 128
@@ -245,9 +244,7 @@ def _is_exact(value: Any) -> bool:
 
 def _description(tool: Tool, notes: list[str]) -> str:
     text = tool.description or tool.title or tool.name
-    seen = "".join(
-        one for one in text if one in "\n\t" or unicodedata.category(one) not in ("Cc", "Cf", "Co", "Cn", "Cs")
-    )
+    seen = visible_text(text)
     if seen != text:
         notes.append("INVISIBLE CHARACTERS in its description were left out")
     if _ORDERS.search(seen):

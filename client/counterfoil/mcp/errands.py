@@ -12,17 +12,20 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import anyio
 from anyio import CancelScope, CapacityLimiter, to_thread
 from anyio.abc import TaskGroup
+from mcp.server.context import ServerRequestContext
 from mcp.shared.dispatcher import ProgressFnT
-from mcp_types import CallToolResult
+from mcp_types import CallToolResult, InputRequest
 
 from counterfoil.answers import FINAL_REPORTS, Report, Status
 from counterfoil.executor import Effect
 from counterfoil.mcp import answers
 from counterfoil.mcp.desk import ConsoleClient
+from counterfoil.mcp.questions import Questions
 from counterfoil.mcp.settings import GatewaySettings
 from counterfoil.problems import NotFound, Problem, Unreachable
 from counterfoil.work import Failure
@@ -44,6 +47,7 @@ class PendingCall:
     approval: dict[str, object] = field(default_factory=dict)
     started: bool = False
     sent_to_page: bool = False
+    questions: Questions | None = None
     said: CallToolResult | None = None
     error: Failure | None = None
     listener: ProgressFnT | None = None
@@ -56,6 +60,10 @@ class PendingCall:
         """Forward the server's progress to the waiting caller."""
         if self.listener is not None:
             await self.listener(progress, total, message)
+
+    def asked_of(self, ctx: ServerRequestContext[Any, Any]) -> dict[str, InputRequest]:
+        """The open questions of its server that this client answers."""
+        return self.questions.open_for(ctx.session.client_capabilities) if self.questions is not None else {}
 
     @property
     def progress(self) -> str:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -23,6 +24,7 @@ from anyio import from_thread, get_cancelled_exc_class, to_thread
 from anyio.abc import TaskGroup
 from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from counterfoil.agent import Call
@@ -35,6 +37,7 @@ from counterfoil.mcp.desk import ConsoleClient
 from counterfoil.mcp.endings import EXPIRED
 from counterfoil.mcp.errands import PendingCall, PendingCalls
 from counterfoil.mcp.passing import ConnectedClients
+from counterfoil.mcp.questions import Questions
 from counterfoil.mcp.settings import Settings
 from counterfoil.mcp.state import first_texts
 from counterfoil.mcp.surface import OfferedTool, ToolDecision, ToolSurface, compare_tools, contract_name
@@ -140,6 +143,7 @@ class GatedTools:
         if not result.accepted or result.action_id is None:
             return answers.refusal_result(result, prefix=self._settings.prefix)
         errand = self._errands.begin(result.action_id, dict(result.approval), effect)
+        self._let_ask(ctx, errand, seen, params.input_responses)
         try:
             return await self._answer(ctx, errand, starts=effect is not None)
         except get_cancelled_exc_class():
@@ -149,6 +153,13 @@ class GatedTools:
                 else:
                     self._errands.put_down(errand)
             raise
+
+    def _let_ask(self, ctx: Context, errand: PendingCall, tool: OfferedTool | None, early: Any) -> None:
+        """Let the server ask this caller in the middle of the call, if that is a read."""
+        reads = tool is not None and tool.contract is not None and tool.contract.reads
+        if reads and self._settings.gateway.questions and errand.questions is None:
+            has, pages = ctx.session.client_capabilities, self._settings.console_hosts
+            errand.questions = Questions(self._settings.server.name, has, console=pages, early=early)
 
     async def _answer(
         self, ctx: Context, errand: PendingCall, *, starts: bool
@@ -161,17 +172,29 @@ class GatedTools:
             asked = self._decision.requests(ctx, errand, str(approval_id) if approval_id else None)
             if asked:
                 return types.InputRequiredResult(input_requests=dict(asked), request_state=errand.action_id)
+        return await self._continue(ctx, errand)
+
+    async def _continue(
+        self, ctx: Context, errand: PendingCall
+    ) -> types.CallToolResult | types.InputRequiredResult | dict[str, Any]:
+        """The call's answer once there is one, or else its server's questions, a task or a handle."""
         if (answered := await self._wait(ctx, errand)) is not None:
             return answered
+        if (asked := errand.asked_of(ctx)) and ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
+            return types.InputRequiredResult(input_requests=asked, request_state=errand.action_id)
         return (await self.tasks.create(errand) if speaks_tasks(ctx) else None) or errand.handle()
 
-    async def _resume(self, ctx: Context, action_id: str, responses: Mapping[str, Any]) -> types.CallToolResult:
-        """Continue a call whose caller was sent to its page; the id was sealed, so it is one that was given out here.
+    async def _resume(
+        self, ctx: Context, action_id: str, responses: Mapping[str, Any]
+    ) -> types.CallToolResult | types.InputRequiredResult | dict[str, Any]:
+        """Continue a call whose caller was asked something; the id was sealed, so it is one that was given out here.
 
-        A caller that did not open the page is not made to wait: others decide.
+        A caller that did not open the page of a held call is not made to wait: others decide.
         """
         known = self._errands.of(action_id)
-        if known is not None and any(getattr(one, "action", None) != "accept" for one in responses.values()):
+        if known is not None and known.questions is not None and known.started:
+            known.questions.answer(responses)
+        elif known is not None and any(getattr(one, "action", None) != "accept" for one in responses.values()):
             return known.answer or known.handle()
         return await self._status(ctx, {"action_id": action_id})
 
@@ -193,7 +216,9 @@ class GatedTools:
         )
         return self._desk.propose(call, goal=goal if isinstance(goal, str) else None)
 
-    async def _status(self, ctx: Context, arguments: dict[str, Any]) -> types.CallToolResult:
+    async def _status(
+        self, ctx: Context, arguments: dict[str, Any]
+    ) -> types.CallToolResult | types.InputRequiredResult | dict[str, Any]:
         action_id = arguments.get("action_id")
         if not isinstance(action_id, str) or set(arguments) != {"action_id"}:
             return answers.withheld_result("ARGUMENT_HALLUCINATION", "Send exactly one argument: action_id.")
@@ -209,17 +234,20 @@ class GatedTools:
             return answers.withheld_result(
                 "NOT_FOUND", "This agent has no action with this id, or the console cannot be reached."
             )
-        return await self._wait(ctx, known) or known.handle()
+        return await self._continue(ctx, known)
 
     async def _wait(self, ctx: Context, errand: PendingCall) -> types.CallToolResult | None:
-        """Return its answer, or None when the caller's time is over; the caller gets progress meanwhile. A caller that
-        timed out is answered sooner from then on.
+        """Return its answer, or None when the caller's time is over or its server asks the caller something; the caller
+        gets progress meanwhile. A caller that timed out is answered sooner from then on.
+
+        A server that needs a capability which the client did not declare refuses the call by an error of the protocol.
         """
         errand.listener, since = ctx.session.report_progress, time.monotonic()
         try:
             with anyio.move_on_after(self._hold_s):
                 async with anyio.create_task_group() as waiting:
                     waiting.start_soon(_reassure, ctx, errand)
+                    waiting.start_soon(_pass_questions, ctx, errand, waiting.cancel_scope)
                     await errand.done.wait()
                     waiting.cancel_scope.cancel()
         except get_cancelled_exc_class():
@@ -228,6 +256,8 @@ class GatedTools:
             raise
         finally:
             errand.listener = None
+        if errand.done.is_set() and errand.questions is not None and errand.questions.missing is not None:
+            raise MCPError.from_error_data(errand.questions.missing)
         return errand.answer
 
     # The effect
@@ -259,7 +289,12 @@ class GatedTools:
     async def _call_upstream(self, tool: OfferedTool, work: Work, errand: PendingCall) -> Result:
         limit_s = self._settings.gateway.timeout_s
         name, arguments = tool.tool.name, dict(work.payload)
-        result, errand.said = await self._upstream.call(name, arguments, timeout_s=limit_s, progress=errand.tell)
+        questions = errand.questions if tool.contract is not None and tool.contract.reads else None
+        result, errand.said = await self._upstream.call(
+            name, arguments, timeout_s=limit_s, progress=errand.tell, questions=questions
+        )
+        if questions is not None and questions.record:
+            result = replace(result, raw={"answer": result.raw, "questions": questions.record})
         if _met_no_session(result):
             # What the server offers in its next session may be something else.
             self.doubt()
@@ -296,6 +331,18 @@ async def _reassure(ctx: Context, errand: PendingCall) -> None:
         times += 1
         if not errand.started:
             await ctx.session.report_progress(times, None, errand.progress)
+
+
+async def _pass_questions(ctx: Context, errand: PendingCall, waiting: anyio.CancelScope) -> None:
+    """Pass the server's questions to the waiting caller: an older client is asked, a newer one answered with them."""
+    if errand.questions is None:
+        return
+    if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+        await errand.questions.put(ctx)
+        return
+    await errand.questions.wait()
+    if errand.asked_of(ctx):
+        waiting.cancel()
 
 
 def _texts(value: Any) -> tuple[str, ...]:

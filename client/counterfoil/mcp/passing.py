@@ -25,15 +25,18 @@ from mcp.server.subscriptions import (
     ServerEvent,
     ToolsListChanged,
 )
+from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
 
+from counterfoil.mcp.questions import QuestionUnanswered, declared_part
 from counterfoil.mcp.tasks import EXTENSION, CallTasks, require_tasks
-from counterfoil.mcp.upstream import Upstream
+from counterfoil.mcp.upstream import DECLARED, Upstream
 
 log = logging.getLogger("counterfoil.mcp")
 
 Context = ServerRequestContext[Any, Any]
+ShowRequest = Callable[[types.InputRequest], types.InputRequest]
 _MOST_CLIENTS = 200
 _NOTICE_S = 0.5
 _TIMED_OUT = ("timed out", "timeout")
@@ -137,8 +140,11 @@ def gateway_server(
     *,
     tasks: CallTasks | None = None,
     states: RequestStateBoundary | None = None,
+    show: ShowRequest | None = None,
 ) -> GatewayServer:
-    """The MCP server that replaces `upstream` for clients."""
+    """The MCP server that replaces `upstream` for clients. `show` makes of a server's question what a client sees;
+    without it none is passed on.
+    """
     server = GatewayServer(
         name,
         version=version,
@@ -155,7 +161,9 @@ def gateway_server(
         for name_of_method, task_params, handler in tasks.methods:
             server.add_request_handler(name_of_method, task_params, handler)
     for method, params, request, answer in _passed_methods(upstream.capabilities):
-        server.add_request_handler(method, params, _noting(clients, _passing(upstream, request, answer)))
+        read = _ASKING.get(answer) if show is not None else None
+        passing = _asking(upstream, request, read, show) if read and show else _passing(upstream, request, answer)
+        server.add_request_handler(method, params, _noting(clients, passing))
     return server
 
 
@@ -193,6 +201,31 @@ def _passing(
     return passed
 
 
+def _asking(
+    upstream: Upstream, request: type[types.Request[Any, Any]], read: TypeAdapter[Any], show: ShowRequest
+) -> Callable[[Context, Any], Awaitable[BaseModel]]:
+    """Pass on a request that the server may answer with questions, of a client of 2026-07-28 which declares them."""
+
+    async def passed(ctx: Context, params: BaseModel) -> BaseModel:
+        modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
+        declared = {DECLARED: declared_part(ctx.session.client_capabilities)} if modern else None
+        bare = params.model_copy(update={"meta": declared})
+        said: BaseModel = await upstream.ask(request(params=bare), read)  # type: ignore[call-arg]  # each has its method
+        if not isinstance(said, types.InputRequiredResult):
+            return said
+        try:
+            shown = {key: show(each) for key, each in (said.input_requests or {}).items()}
+        except QuestionUnanswered as fault:
+            raise MCPError(types.INTERNAL_ERROR, str(fault)) from fault
+        return said.model_copy(update={"input_requests": shown or None})
+
+    return passed
+
+
+_ASKING: dict[type[BaseModel], TypeAdapter[Any]] = {
+    types.GetPromptResult: TypeAdapter(types.GetPromptResult | types.InputRequiredResult),
+    types.ReadResourceResult: TypeAdapter(types.ReadResourceResult | types.InputRequiredResult),
+}
 _Passed = tuple[str, type[BaseModel], type[types.Request[Any, Any]], type[BaseModel]]
 
 

@@ -6,6 +6,7 @@ import hmac
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from importlib.metadata import version
 from typing import Any
 
@@ -21,6 +22,7 @@ from mcp.shared.exceptions import MCPError
 from counterfoil.mcp.caller_decision import state_boundary
 from counterfoil.mcp.gateway import GatedTools
 from counterfoil.mcp.passing import ConnectedClients, GatewayServer, gateway_server
+from counterfoil.mcp.questions import shown_request
 from counterfoil.mcp.settings import Settings
 from counterfoil.mcp.shadow import ShadowTools
 from counterfoil.mcp.upstream import Upstream, connect_upstream
@@ -70,8 +72,9 @@ async def open_gateway(settings: Settings) -> AsyncIterator[tuple[GatewayServer,
     """A gateway that is ready for clients, and the server behind it."""
     clients = ConnectedClients()
     changes = ServerNotifications(clients)
-    async with connect_upstream(settings.server, notified=changes.hear) as upstream:
-        enforced = settings.gateway.mode == "enforce"
+    enforced = settings.gateway.mode == "enforce"
+    asks = enforced and settings.gateway.questions
+    async with connect_upstream(settings.server, notified=changes.hear, questions=asks) as upstream:
         tools = GatedTools(settings, upstream, clients) if enforced else ShadowTools(settings, upstream)
         try:
             async with anyio.create_task_group() as tasks:
@@ -99,7 +102,16 @@ async def _begin_serving(
     about = name, version("counterfoil-client")
     if isinstance(tools, ShadowTools):
         return gateway_server(*about, tools, upstream, clients)
-    return gateway_server(*about, tools, upstream, clients, tasks=tools.tasks, states=state_boundary(settings))
+    show = partial(shown_request, server=settings.server.name, console=settings.console_hosts)
+    return gateway_server(
+        *about,
+        tools,
+        upstream,
+        clients,
+        tasks=tools.tasks,
+        states=state_boundary(settings),
+        show=show if settings.gateway.questions else None,
+    )
 
 
 async def serve(settings: Settings) -> None:

@@ -60,6 +60,7 @@ class GatewaySettings:
     once.
     timeout_s: how long the server may take for one call; afterwards its outcome is unknown.
     decide_at: the address of the console's requests; callers whose client opens pages are sent there to decide.
+    questions: whether a server may ask its client something in the middle of a read (`questions`).
     relist_s: before an effect the tool is looked up again, unless the last look is younger.
     """
 
@@ -70,6 +71,7 @@ class GatewaySettings:
     relist_s: float = 10.0
     most_result_bytes: int = 1_000_000
     decide_at: str = ""
+    questions: bool = False
     listen: str = ""
     token: str = field(default="", repr=False)
     report: str = ""
@@ -93,6 +95,12 @@ class Settings:
     @property
     def executor_id(self) -> str:
         return self.console.executor_id or f"mcp-{self.server.name}"
+
+    @property
+    def console_hosts(self) -> frozenset[str]:
+        """The hosts of the console's pages."""
+        addresses = (self.console.url, self.console.issuer, self.gateway.decide_at)
+        return frozenset(urlsplit(each).hostname or "" for each in addresses)
 
     @property
     def executor_jwk(self) -> Path:

@@ -156,6 +156,13 @@ def tool_digest(tool: Tool) -> str:
     return f"{SCHEME}.{_digest(_schema_half(tool))}.{_digest(_texts_half(tool))}"
 
 
+def visible_text(text: str) -> str:
+    """A text without its invisible characters."""
+    return "".join(
+        one for one in text if one in "\n\t" or unicodedata.category(one) not in ("Cc", "Cf", "Co", "Cn", "Cs")
+    )
+
+
 def is_pinned(tool: Tool, pin: str) -> bool:
     """Return True if a pin is of this tool as it is listed now, in any notation (rule 5)."""
     return pin.startswith(f"{SCHEME}.") and not _changed_parts(tool, pin)

@@ -8,7 +8,8 @@
    decided in time or that failed is completed too, with `isError`. `failed` is for errors of the protocol, which a call
    through the gateway never ends with. `cancelled` is what was withdrawn before it started.
 4. While people decide, and where the caller may be one of them, it is `input_required` and names the console's page.
-   A client's word that the page was opened decides nothing; it only ends the asking (`caller_decision`).
+   A client's word that the page was opened decides nothing; it only ends the asking (`caller_decision`). So it is while
+   the server asks something in the middle of a read (`questions`).
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ class CallTasks:
     def _open_task(self, ctx: Context, errand: PendingCall, status: Status) -> dict[str, Any]:
         """The task of a call that has no answer yet."""
         waits = status.approval if status.approval is not None and status.approval.waiting else None
-        asked = self._decision.requests(ctx, errand, waits.approval_id if waits else None)
+        asked = self._decision.requests(ctx, errand, waits.approval_id if waits else None) or errand.asked_of(ctx)
         until = f" It is decided by {waits.decide_by} or not executed." if waits and waits.decide_by else ""
         if not asked:
             return _task(status, "working", errand.progress + until)
@@ -106,6 +107,8 @@ class CallTasks:
     async def _update(self, ctx: Context, params: TaskUpdateParams) -> dict[str, Any]:
         errand, _ = await self._find(ctx, params.task_id)
         self._decision.note(errand, params.input_responses)
+        if errand.questions is not None:
+            errand.questions.answer(params.input_responses)
         return {}
 
     async def _cancel(self, ctx: Context, params: TaskParams) -> dict[str, Any]:

