@@ -21,7 +21,7 @@ ANSWERED = "The tool has answered. Whether it is so is still being checked."
 WAITS_THERE = "Accepted by the source, and not carried out yet: merge."
 REVIEWED = "Not settled. It waits for a person to review it."
 PROJECT = "gitlab/projects/team%2Fapp"
-AGENTS = ("merger", "patient", "maker", "runner")
+AGENTS = ("merger", "patient", "maker", "runner", "idle", "hasty")
 
 
 @pytest.fixture(scope="module")
@@ -59,11 +59,34 @@ def carry_out(gateway, house, *words):
     return send(gateway, *words), held
 
 
-def test_a_merge_is_called_done_once_gitlab_says_so_itself(gateway, forge, house):
+def test_a_merge_is_called_done_once_gitlab_says_so_itself_and_not_by_an_outage_or_a_limit(gateway, forge, house):
     forge.request(1)
+    refused = [(429, {"message": "Retry later"}, {"Retry-After": "1"}), (502, {"message": "502 Bad Gateway"}, {})]
+    forge.before = lambda method, _: refused.pop() if method == "GET" and refused else None
     done, held = carry_out(gateway, house, "merger", "PUT", "merge_requests/1/merge", {"sha": forge.head})
     assert (done.status_code, done.json()["state"], held.tool) == (200, "merged", "gitlab.merge")
-    assert read_outcome(house, held) == DONE
+    assert (read_outcome(house, held), refused) == (DONE, [])
+    forge.before = None
+
+
+@pytest.mark.parametrize(("agent", "number"), [("idle", 4), ("hasty", 5)])
+def test_a_merge_that_gitlab_only_claims_or_makes_of_another_head_waits_for_a_person(
+    gateway, forge, house, agent, number
+):
+    forge.request(number)
+
+    def claim_it(method, _):
+        if method != "PUT":
+            return None
+        if agent == "hasty":
+            forge.merge(number)
+            forge.requests[number]["sha"] = "0" * 40
+        return 200, {"state": "merged"}
+
+    forge.before = claim_it
+    done, held = carry_out(gateway, house, agent, "PUT", f"merge_requests/{number}/merge", {"sha": forge.head})
+    assert (done.json()["state"], read_outcome(house, held)) == ("merged", REVIEWED)
+    forge.before = None
 
 
 def test_a_merge_that_gitlab_makes_when_checks_pass_is_open_until_gitlab_has_merged(gateway, forge, house):
