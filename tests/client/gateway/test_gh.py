@@ -79,7 +79,7 @@ def test_a_merge_by_gh_waits_is_made_once_after_approval_and_reads_pass(gh, gate
     waits = gh(*words)
     assert waits.returncode == 1, waits.stdout + waits.stderr
     assert "Counterfoil: waits for approval, send it again later: " in waits.stderr, waits.stderr
-    (held,) = gateway.held
+    (held,) = (each for each in gateway.held if each.tool == "github.merge_pull_request")
     assert (held.tool, held.arguments["head_commit"]) == ("github.merge_pull_request", forge.head)
     assert "merged_as" not in forge.pulls["team/app", 7]
     house.approve()
@@ -98,5 +98,7 @@ def test_a_change_by_gh_api_waits_and_one_without_a_rule_is_refused(gh, gateway,
     house.approve()
     done = gh(*ref, "--jq", ".ref")
     assert (done.returncode, done.stdout) == (0, "refs/heads/made\n"), done.stderr
+    blind = gh("pr", "merge", "8", "--squash", "-R", gh.repository)
+    assert (blind.returncode, "the field /expectedHeadOid is missing" in blind.stderr) == (1, True), blind.stderr
     refused = gh("api", "-X", "DELETE", "repos/team/app")
     assert "refused because no rule names it (HTTP 403)" in refused.stderr
