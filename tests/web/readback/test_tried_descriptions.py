@@ -169,7 +169,7 @@ def test_the_page_of_a_system_says_whether_its_description_is_verified_and_the_c
 ):
     operator = Visitor(person_for(cashier.tenant, "operator", name="olga@orchid").client, cashier.slug)
     said = words(operator.page("systems"))
-    assert f"Stripe refunds, written from its documentation. {UNTRIED}" in said
+    assert f"Stripe refunds, written from public documentation. {UNTRIED}" in said
     for each in shipped_descriptions()["stripe_refunds"].document["cannot_prove"]:
         assert each in said
     cashier.operator_key.post("/contracts", contract(name="refund_slowly", dry_run=DRY_RUN))
