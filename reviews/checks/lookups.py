@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from datetime import date, datetime, time
@@ -32,6 +33,11 @@ def fill_template(text: str, bindings: Mapping[str, Mapping[str, Any]]) -> str |
     except (NoValue, BadExpression) as problem:
         raise CheckFailed(f"The lookup cannot be filled in: {problem.detail}", retryable=False) from None
     return found
+
+
+def literal(value: str) -> str:
+    """The expression whose value is this text."""
+    return json.dumps(value, ensure_ascii=False)
 
 
 def to_json_value(value: object) -> Any:
@@ -119,6 +125,10 @@ class LookupCheck(ABC):
     def validate(self, verification: Mapping[str, Any]) -> list[str]:
         """The faults of the lookup, each with its place."""
         return self.shape.faults("lookup", verification.get("lookup", {}))
+
+    def locate(self, *, kind: str, operation: str, target: str, settings: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The part of a lookup that finds what a claim names; None where these do not lead to it in this system."""
+        return None
 
     @abstractmethod
     def read(

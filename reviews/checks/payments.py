@@ -15,7 +15,8 @@ may only read), ledger_url.
 2. The tool writes its idempotency key into the metadata, where `match` finds it: also twice, when the processor's
    own protection failed or had expired.
 3. Only what moves money counts: a declined charge, or a payment that was never confirmed, is no effect. A refund
-   that failed was one, and is `settlement_failure`.
+   that failed was one, and is `settlement_failure`. A status that is not known here, and an amount or a currency that
+   is compared and not shown, tell nothing.
 4. Pending at the processor is pending here; after `settle_within_s` it is `pending_beyond_sla`.
 5. A refund's charge is read with it: refunds that exceed it are `refund_mismatch`.
 6. Freshness is the newest creation time and the processor's request id.
@@ -45,6 +46,7 @@ SLACK = timedelta(minutes=5)
 SETTLE_WITHIN_S = 86_400
 
 _KINDS = {"charge": "charges", "payment_intent": "payment_intents", "refund": "refunds"}
+_PREFIXES = {"ch": "charge", "pi": "payment_intent", "re": "refund"}
 _PARENTS = frozenset({"charge", "payment_intent", "customer"})
 _FIELD = shapes.name_schema(r"[a-z][a-z0-9_]*(\.[A-Za-z0-9_]+){0,3}", "a field's name")
 _STRINGS = ("id", "status", "state", "currency", "created_at", "charge", "payment_intent", "customer", "account",
@@ -55,6 +57,11 @@ _NOTHING_MOVED = {
     "payment_intent": frozenset({"canceled", "requires_payment_method", "requires_confirmation", "requires_action"}),
 }
 _PENDING = frozenset({"pending", "processing", "requires_action"})
+_MOVED = {
+    "charge": frozenset({"succeeded"}),
+    "refund": frozenset({"succeeded", "failed"}),
+    "payment_intent": frozenset({"succeeded", "requires_capture"}),
+}
 
 Bindings = Mapping[str, Mapping[str, Any]]
 Thing = Mapping[str, Any]
@@ -72,7 +79,16 @@ class FoundPayment:
 
     @property
     def moved(self) -> list[Thing]:
-        return [one for one in self.things if one.get("status") not in _NOTHING_MOVED[self.kind]]
+        return [one for one in self.things if one.get("status") in _MOVED[self.kind] | _PENDING - self._nothing]
+
+    @property
+    def is_unclear(self) -> bool:
+        """True if it cannot be told of one of them whether it moves money."""
+        return any(one.get("status") not in _MOVED[self.kind] | _PENDING | self._nothing for one in self.things)
+
+    @property
+    def _nothing(self) -> frozenset[str]:
+        return _NOTHING_MOVED[self.kind]
 
 
 class PaymentCheck(lookups.LookupCheck):
@@ -83,6 +99,11 @@ class PaymentCheck(lookups.LookupCheck):
         **fetching.SITE,
         "api_version": shapes.member(shapes.TEXT, "Version of the API", "Left out, the account's own."),
         "account": shapes.member(shapes.TEXT, "Connected account"),
+        "operation_field": shapes.member(
+            _FIELD,
+            "Field of the operation",
+            "Where your tools write the key of an operation, so that a claim finds it.",
+        ),
         "ledger": shapes.member(
             shapes.object_schema({}, DatabaseCheck.settings), "Your own books", "A PostgreSQL with the entries."
         ),
@@ -126,6 +147,21 @@ class PaymentCheck(lookups.LookupCheck):
         if any(part.get("kind") == "refund" for part in lookup.get("effects", {}).values()):
             found["target"] = {"type": "object"}
         return found
+
+    def locate(self, *, kind: str, operation: str, target: str, settings: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The lookup of a claim: the processor's own id of the object, or the key of an operation that it carries."""
+        prefix, _, rest = operation.partition("_")
+        if rest and prefix in _PREFIXES:
+            return {"kind": _PREFIXES[prefix], "id": lookups.literal(operation)}
+        parent, _, number = target.partition("/")
+        of = {"of": {parent: lookups.literal(number)}} if parent in _PARENTS and number else {}
+        if operation and "operation_field" in settings:
+            match = {str(settings["operation_field"]): lookups.literal(operation)}
+        elif not operation and of and kind == "refund":
+            match = of["of"]
+        else:
+            return None
+        return {"kind": kind or "refund", "match": match, **of}
 
     @bounded_read
     def read(
@@ -279,14 +315,19 @@ def _field_at(thing: Thing, name: str) -> Any:
 def _effect(name: str, part: Mapping[str, Any], payment: FoundPayment, system: SystemAccess) -> ReadEffect:
     moved = payment.moved
     kinds = {kind: part[f"{kind}_field"] for kind in ("tenant", "target") if f"{kind}_field" in part}
+    hidden = [
+        each for each in ("amount", "currency") if each in part and any(one.get(each) in (None, "") for one in moved)
+    ]
+    if len(moved) < 2 and (payment.is_unclear or hidden):
+        return ReadEffect(name=name, present=None)
     if not moved:
-        fields = _fields(part, payment.things[0], system) if payment.things else {}
+        fields = _fields(part, payment.things[0], payment, system) if payment.things else {}
         return ReadEffect(name=name, present=False if payment.whole else None, fields=fields)
     return ReadEffect(
         name=name,
         present=True,
         count=len(moved),
-        fields=_fields(part, moved[0], system),
+        fields=_fields(part, moved[0], payment, system),
         pending=moved[0].get("status") in _PENDING,
         scope={kind: tuple(dict.fromkeys(_text(_field_at(one, at)) for one in moved)) for kind, at in kinds.items()},
     )
@@ -296,18 +337,23 @@ def _text(value: Any) -> str | None:
     return None if value is None or value == "" else str(value)
 
 
-def _fields(part: Mapping[str, Any], thing: Thing, system: SystemAccess) -> dict[str, Any]:
+def _fields(part: Mapping[str, Any], thing: Thing, payment: FoundPayment, system: SystemAccess) -> dict[str, Any]:
+    """The fields of one object; an amount, a currency or a refund's customer that is not shown is left out."""
     declared = {_key(name): lookups.to_json_value(_field_at(thing, name)) for name in part.get("fields", ())}
     links = {name: _text(_field_at(thing, name)) or "" for name in ("charge", "payment_intent", "customer")}
+    if payment.kind == "refund" and not links["customer"]:
+        # A refund names its charge, and that names the customer.
+        links["customer"] = _text(_field_at(payment.charge or {}, "customer")) or ""
+        links = {name: value for name, value in links.items() if value or name != "customer"}
+    money = {name: lookups.to_json_value(thing[name]) for name in ("amount", "amount_refunded") if name in thing}
+    money |= {"currency": str(thing["currency"]).upper()} if thing.get("currency") else {}
     return {
         **declared,
         **links,
         "id": str(thing.get("id", "")),
         "status": str(thing.get("status", "")),
         "state": _state(part["kind"], thing),
-        "amount": lookups.to_json_value(thing.get("amount")),
-        "amount_refunded": lookups.to_json_value(thing.get("amount_refunded", 0)),
-        "currency": str(thing.get("currency", "")).upper(),
+        **money,
         "account": _text(_field_at(thing, "transfer_data.destination")) or str(system.settings.get("account", "")),
         "created_at": _created_at(thing),
         "failure_code": _text(thing.get("failure_code") or thing.get("failure_reason")) or "",
@@ -358,10 +404,11 @@ def _payment_indicators(part: Mapping[str, Any], thing: Thing, *, at: datetime) 
 
 def _differs(part: Mapping[str, Any], thing: Thing) -> bool:
     amount, currency = part.get("amount"), part.get("currency")
+    shown_amount, shown_currency = thing.get("amount"), thing.get("currency")
     elsewhere = any(_text(_field_at(thing, name)) not in {value, None} for name, value in part["of"].items())
     return (
-        (amount is not None and amount != str(thing.get("amount")))
-        or (currency is not None and currency.lower() != str(thing.get("currency")).lower())
+        (None not in (amount, shown_amount) and amount != str(shown_amount))
+        or (currency is not None and bool(shown_currency) and currency.lower() != str(shown_currency).lower())
         or elsewhere
     )
 
@@ -433,6 +480,7 @@ def _diverges(effect: ReadEffect, booked: Mapping[str, Any]) -> bool:
         return False
     if not effect.present:
         return bool(booked["exists"])
-    other = str(booked.get("amount")).lstrip("-") != str(effect.fields.get("amount"))
-    currency = str(booked.get("currency", effect.fields["currency"])).upper() != effect.fields["currency"]
+    shown = effect.fields
+    other = "amount" in shown and str(booked.get("amount")).lstrip("-") != str(shown["amount"])
+    currency = "currency" in shown and str(booked.get("currency", shown["currency"])).upper() != shown["currency"]
     return booked["count"] != effect.count or other or currency
