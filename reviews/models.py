@@ -31,7 +31,8 @@ class Observation(models.Model):
 
 
 class Schedule(models.Model):
-    """The next reading of an action. Ids only, outside row-level security; a lost message costs nothing.
+    """The next reading of an action, or of a claim where it `is_claim` (`action_id` is then the claim's). Ids only,
+    outside row-level security; a lost message costs nothing.
 
     `system_id` is the system that the reading asks: its lane. `claim` is the claim that holds the row until
     `claimed_until`; `asked_at` is when somebody last wanted a reading now, whatever a claim is about to write.
@@ -51,6 +52,7 @@ class Schedule(models.Model):
     unlisted = models.IntegerField(default=0, db_default=0)
     opened_at = models.DateTimeField()
     recheck = models.SmallIntegerField(null=True)
+    is_claim = models.BooleanField(default=False, db_default=False)
 
     class Meta:
         constraints = [
@@ -266,6 +268,57 @@ class Case(models.Model):
 
     def __str__(self) -> str:
         return f"{self.reason} {self.id}"
+
+
+class Claim(models.Model):
+    """Something that somebody says was done outside of the gate; what was claimed in full is sealed behind `document`.
+
+    `result`, `discrepancy` and `pointer` are those of the newest reading on record, `reached_by` is the kind of event
+    that led to the present state. What was claimed never changes.
+    """
+
+    pk = models.CompositePrimaryKey("tenant_id", "id")
+    tenant_id = models.UUIDField()
+    id = models.UUIDField()
+    system_id = models.UUIDField()
+    system = models.CharField(max_length=128)
+    effect = models.CharField(max_length=64)
+    operation = models.CharField(max_length=200, blank=True)
+    target = models.CharField(max_length=512, blank=True)
+    said_by = models.CharField(max_length=200)
+    made_by = models.UUIDField()
+    document = models.UUIDField()
+    made_at = models.DateTimeField()
+    state = models.CharField(max_length=12)
+    reached_by = models.CharField(max_length=32)
+    changed_at = models.DateTimeField()
+    result = models.CharField(max_length=24, blank=True)
+    discrepancy = models.CharField(max_length=32, blank=True)
+    pointer = models.UUIDField(null=True)
+    read_at = models.DateTimeField(null=True)
+    case_id = models.UUIDField(null=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(state__in=["OPEN", "VERIFIED", "DIFFERENT", "ABSENT", "UNKNOWN"]),
+                name="claim_state_is_known",
+            ),
+            models.CheckConstraint(
+                condition=Q(state="OPEN") | Q(pointer__isnull=False), name="claim_is_settled_by_a_reading"
+            ),
+            models.CheckConstraint(
+                condition=~Q(state="VERIFIED") | Q(result="SUCCESS"), name="claim_verified_by_success"
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["tenant_id", "state", "id"], name="claim_by_state"),
+            models.Index(fields=["tenant_id", "made_by", "id"], name="claim_by_maker"),
+            models.Index(fields=["tenant_id", "case_id"], condition=Q(case_id__isnull=False), name="claim_by_case"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.state} {self.id}"
 
 
 class ChangeLogPosition(models.Model):

@@ -572,7 +572,8 @@ _DEBTS = """
 SELECT asked.system_id, waiting, due, oldest_at FROM unnest($2::uuid[]) AS asked (system_id) CROSS JOIN LATERAL (
     SELECT count(*), count(*) FILTER (WHERE due_at <= $3), min(opened_at) FROM (
         SELECT due_at, opened_at FROM reviews_schedule s
-        WHERE s.tenant_id = $1 AND s.system_id = asked.system_id AND recheck IS NULL LIMIT 10000) AS open_rows
+        WHERE s.tenant_id = $1 AND s.system_id = asked.system_id AND recheck IS NULL AND NOT s.is_claim LIMIT 10000
+    ) AS open_rows
 ) AS debt (waiting, due, oldest_at)
 """
 

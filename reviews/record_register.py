@@ -151,7 +151,40 @@ _NOT_PROPOSED = {
 }
 _AWAKE = {"snoozed_until": constant(None), "snooze_reason": constant("")}
 
+_READ_CLAIM = {
+    name: detail_field(f"row.{name}", KEEP) for name in ("result", "discrepancy", "pointer", "read_at", "case_id")
+}
+_MOVED_CLAIM = {name: detail_field(f"row.{name}", KEEP) for name in ("reached_by", "changed_at")}
+
 RECORD_TABLES = (
+    RecordTable(
+        model="reviews.Claim",
+        subjects=("claim",),
+        events={
+            "claim_made": creates_row(
+                **{
+                    name: detail_field(name)
+                    for name in ("system", "system_id", "effect", "operation", "target", "said_by", "document")
+                },
+                made_by=actor_of,
+                made_at=event_time,
+                reached_by=constant("claim_made"),
+                changed_at=event_time,
+                result=constant(""),
+                discrepancy=constant(""),
+                pointer=constant(None),
+                read_at=constant(None),
+                case_id=constant(None),
+            ),
+            **{
+                kind: changes_row(**_READ_CLAIM, **_MOVED_CLAIM)
+                for kind in (
+                    *("claim_verified", "claim_refuted", "claim_left_unknown", "claim_contradicted", "claim_read"),
+                )
+            },
+        },
+        always={"state": state_after},
+    ),
     RecordTable(
         model="reviews.Case",
         subjects=("case",),

@@ -16,6 +16,7 @@ from ledger.db import tenancy
 from ledger.record import operations as ledger
 from ledger.record.rules.refusals import Refused
 from reviews.cases.operations import cases
+from reviews.claims import operations as claims
 from reviews.observations.operations import observations, ungated_effects
 from reviews.readback.operations import polling, probes, readings, schedules, systems
 from reviews.recovery.operations import recovery_outcome, run_compensation
@@ -120,6 +121,7 @@ def sweep() -> None:
     """Repair the consequences of lost messages and crashes: unscheduled actions, held actions without a case."""
     at = timezone.now()
     schedules.schedule_missing(at=at)
+    claims.schedule_missing(at=at)
     cases.open_missing_cases(at=at)
     observations.expire_records(at=at)
     systems.open_outage_incidents(at=at)

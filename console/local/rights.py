@@ -116,6 +116,7 @@ TABLES: dict[str, tuple[str, ...]] = {
     "reviews_hookdelivery": OWN,
     "reviews_run": APPEND,
     "reviews_case": CHANGE,
+    "reviews_claim": CHANGE,
     "reviews_watch": CHANGE,
     "reviews_stray": APPEND,
     "reviews_comment": APPEND,

@@ -5,6 +5,7 @@ INSERT INTO ledger_blank (relation, subject, columns) VALUES
     -- A run holds codes only, so it stays as it is, but for what a system said of its own freshness.
     ('reviews_run', 'action_id', '{"freshness": ""}'),
     ('reviews_case', 'id', '{"target": "", "proposed_reason": "", "proposed_evidence": [], "snooze_reason": ""}'),
+    ('reviews_claim', 'id', '{"operation": "", "target": "", "said_by": ""}'),
     ('reviews_comment', 'subject_id', '{"text": ""}'),
     ('reviews_incident', 'id', '{"title": "", "closing_note": "", "about": ""}'),
     ('reviews_batchitem', 'case_id', '{"detail": ""}'),

@@ -379,6 +379,24 @@ MACHINES: dict[str, frozenset[tuple[str, str]]] = {
             ("RESOLVED", "OPEN"),
         }
     ),
+    "claim": frozenset(
+        {
+            ("", "OPEN"),
+            ("OPEN", "VERIFIED"),
+            ("OPEN", "DIFFERENT"),
+            ("OPEN", "ABSENT"),
+            ("OPEN", "UNKNOWN"),
+            ("VERIFIED", "DIFFERENT"),
+            ("VERIFIED", "ABSENT"),
+            ("DIFFERENT", "VERIFIED"),
+            ("DIFFERENT", "ABSENT"),
+            ("ABSENT", "VERIFIED"),
+            ("ABSENT", "DIFFERENT"),
+            ("UNKNOWN", "VERIFIED"),
+            ("UNKNOWN", "DIFFERENT"),
+            ("UNKNOWN", "ABSENT"),
+        }
+    ),
     "batch": frozenset(
         {
             ("", "RUNNING"),

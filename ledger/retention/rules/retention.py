@@ -33,6 +33,7 @@ RESTING: dict[str, frozenset[str]] = {
     "freeze": frozenset({"LIFTED"}),
     "unwinding": frozenset({"DONE"}),
     "recording": frozenset({"IMPORTED"}),
+    "claim": frozenset({"VERIFIED", "DIFFERENT", "ABSENT", "UNKNOWN"}),
 }
 """By kind, the states in which a subject can be erased; other kinds hold nothing of those whom actions are about."""
 

@@ -58,6 +58,7 @@ TRIGGERS = [
     *((table, "gate") for table in GATED),
     ("ledger_evidence", "has_event"),
     ("reviews_run", "has_event"),
+    ("reviews_claim", "keep_claim"),
     ("ledger_action", "contract_in_force"),
     ("ledger_action", "search_follows"),
     ("approvals_grant", "refuse_stopped"),

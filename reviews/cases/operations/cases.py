@@ -36,6 +36,7 @@ from reviews.cases.operations import settlements
 from reviews.cases.rules import resolutions, runbooks
 from reviews.cases.rules.resolutions import HeldAction, Resolution
 from reviews.cases.rules.settlements import Act, act_of, check_second, describe_consequence
+from reviews.claims import queries as claims_queries
 from reviews.incidents import operations as incidents_operations
 from reviews.incidents.rules.incidents import IncidentKind
 from reviews.models import Case
@@ -190,6 +191,13 @@ def reopen(*, tenant_id: UUID, case_id: UUID, reason: str, by: ledger.Actor, at:
     _take_up(case, why=reason, found="", by=by, at=at)
 
 
+def reopen_for_claim(tenant_id: UUID, case_id: UUID, found: str, *, at: datetime) -> None:
+    """Reopen the settled case of a claim that a later reading does not bear out; one that is open stays as it is."""
+    _, case = lock_case(tenant_id, case_id)
+    if case.state == "RESOLVED":
+        _take_up(case, why="A later reading does not match what was claimed.", found=found, at=at)
+
+
 def _take_up(case: Case, *, why: str, found: str, by: ledger.Actor = ledger.SYSTEM, at: datetime) -> Case:
     head = ledger.lock_subject(tenant_id=case.tenant_id, subject_id=case.id, kind="case")
     detail = {"reason": why, "discrepancy": found, "settled_as": case.resolution}
@@ -290,7 +298,8 @@ def open_incident(*, tenant_id: UUID, action: Action, kind: str, outcome: RunOut
 def held_action(case: Case) -> HeldAction:
     """The action of a case, as far as the rules of resolutions need it."""
     if case.action_id is None:
-        return resolutions.UNGATED
+        is_claim = claims_queries.claim_of_case(case.tenant_id, case.id) is not None
+        return resolutions.CLAIM if is_claim else resolutions.UNGATED
     action = actions.action(case.tenant_id, queries.action_id_of(case))
     assert action is not None
     lookup = _lookup_to_connect(action)

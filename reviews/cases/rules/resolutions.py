@@ -100,6 +100,7 @@ class HeldAction:
     lookup: str = ""
     correction: str = ""
     horizon_at: datetime | None = None
+    is_claim: bool = False
 
     @property
     def is_success(self) -> bool:
@@ -131,6 +132,10 @@ UNGATED = HeldAction(
     reversibility=Reversibility.IRREVERSIBLE,
 )
 """An effect that nobody gated has no action: a person says who did it and why, and no state moves."""
+
+CLAIM = replace(UNGATED, is_claim=True)
+"""A claim that does not match has no action either: a person says what came of it, and no state moves."""
+WITHOUT_ACTION = (UNGATED, CLAIM)
 
 LOOKS = (Resolution.VERIFY_AGAIN, Resolution.STRONG_READ)
 REMEDIES = {

@@ -30,9 +30,11 @@ from ledger.record.rules.lifecycle import WORD_BLOCKS_FOR, RepeatBlock
 from ledger.record.rules.outcomes import SESSION_ALONE, WORDS, Outcome, is_as_strong, outcome_of_step
 from ledger.record.rules.refusals import ProofNeeded, Refused
 from reviews.cases.rules.resolutions import (
+    CLAIM,
     KINDS,
     LOOKS,
     UNGATED,
+    WITHOUT_ACTION,
     HeldAction,
     Resolution,
     changes_repeat,
@@ -134,6 +136,7 @@ MEANING: Final[Mapping[Resolution, str]] = {
 }
 _ANOTHERS: Final = "Another person has proposed this and I have read what they say; I say the same. "
 _UNGATED: Final = "I have found out who made this change and why, as I wrote. No agent made it through this console."
+_CLAIM: Final = "I have found out why what was claimed is not what the system of record shows, as I wrote."
 
 _READ: Final[Mapping[Shown, str]] = {
     Shown.AS_REQUESTED: " A reading showed it as requested.",
@@ -176,7 +179,7 @@ _REPEATS: Final[Mapping[RepeatBlock | None, str]] = {
 
 def declaration(held: HeldAction, resolution: Resolution, act: Act) -> str:
     """The declaration that the signing person makes."""
-    said = _UNGATED if held == UNGATED else MEANING[resolution]
+    said = {UNGATED: _UNGATED, CLAIM: _CLAIM}.get(held, MEANING[resolution])
     if resolution in (Resolution.ATTEST_PRESENT, Resolution.ATTEST_ABSENT):
         said += _READ.get(held.reading.shown, "")
     said = said.format(held.reading.difference)
@@ -185,7 +188,7 @@ def declaration(held: HeldAction, resolution: Resolution, act: Act) -> str:
 
 def describe_consequence(held: HeldAction, resolution: Resolution) -> str:
     """The consequence of a settlement, in words."""
-    if held == UNGATED:
+    if held in WITHOUT_ACTION:
         return "The case is closed. No action is changed by it."
     return _describe_end(held, resolution) + _describe_repeat(held, resolution)
 
@@ -225,7 +228,7 @@ def required_proof(held: HeldAction, resolution: Resolution, *, policy: str) -> 
     """Return the weakest class of proof that is enough (rule 2); `policy` is the approval policy's requirement for the
     action.
     """
-    if held != UNGATED and resolution not in _WEIGHTY:
+    if held not in WITHOUT_ACTION and resolution not in _WEIGHTY:
         return SESSION_ALONE
     return policy
 

@@ -68,7 +68,7 @@ _ROWS: LiteralString = """
     )
     UPDATE reviews_schedule s SET claimed_until = $6, claim = c.claim FROM chosen c
     WHERE s.tenant_id = c.tenant_id AND s.action_id = c.action_id
-    RETURNING s.claim, s.action_id, s.due_at, s.priority, s.readings, s.opened_at, s.recheck
+    RETURNING s.claim, s.action_id, s.due_at, s.priority, s.readings, s.opened_at, s.recheck, s.is_claim
 """
 _SERVED: LiteralString = """
     UPDATE reviews_lane l SET served_at = $1, paid_until = w.paid_until
@@ -95,6 +95,7 @@ class DueReading:
     readings: int
     opened_at: datetime
     recheck: int | None
+    is_claim: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,7 +121,7 @@ class _Wish:
     most: int
 
 
-_DUE = ("action_id", "due_at", "priority", "readings", "opened_at", "recheck")
+_DUE = ("action_id", "due_at", "priority", "readings", "opened_at", "recheck", "is_claim")
 _COLUMNS = (
     *("tenant_id", "system_id", "concurrency", "reads_per_minute"),
     *("paid_until", "held_until", "pace_ms", "in_flight"),

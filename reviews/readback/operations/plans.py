@@ -69,14 +69,20 @@ class SourceQuery:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReadPlan:
-    """The readings of one action: the primary source, if there is one, and then the further ones."""
+class SourcePlan:
+    """The readings of one effect: the primary source, if there is one, and then the further ones."""
 
     tenant_id: UUID
-    action_id: UUID
     contract: Contract
     questions: tuple[SourceQuery, ...]
     bindings: dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadPlan(SourcePlan):
+    """The readings of one action."""
+
+    action_id: UUID
     known: ActionSnapshot
     verification_policy: DecidingPolicy
     lookup: Contract | None = None

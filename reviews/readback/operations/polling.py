@@ -26,6 +26,8 @@ from ledger import processes
 from ledger.db import execute, tenancy
 from ledger.record import operations as ledger
 from ledger.record.rules.refusals import Refused
+from reviews.claims import operations as claims
+from reviews.claims.operations import ClaimPlan
 from reviews.readback.operations import claimed_batches, readings, schedules, systems
 from reviews.readback.operations.claimed_batches import ClaimedBatch, DueReading, ReadMode
 from reviews.readback.operations.plans import ReadPlan, plans_for
@@ -53,11 +55,14 @@ LEASE_S = 6.0
 _RENEW_S = 1.5
 
 
+PlannedReading = tuple[ReadPlan | ClaimPlan, DueReading]
+
+
 @dataclass(frozen=True, kw_only=True)
 class CompletedReading:
     """One reading as it was made."""
 
-    plan: ReadPlan
+    plan: ReadPlan | ClaimPlan
     due: DueReading
     taken: SourceReadings
     began_at: datetime
@@ -71,7 +76,7 @@ class _Round:
     clock: Callable[[], datetime]
     pool: ThreadPoolExecutor
     slow: bool
-    running: dict[Future[list[CompletedReading]], tuple[ClaimedBatch, list[tuple[ReadPlan, DueReading]]]] = field(
+    running: dict[Future[list[CompletedReading]], tuple[ClaimedBatch, list[PlannedReading]]] = field(
         default_factory=dict
     )
     read: int = 0
@@ -187,27 +192,31 @@ def _begin(begun: _Round, claim: ClaimedBatch) -> None:
         begun.running[begun.pool.submit(_read_all, work, begun.clock)] = (claim, work)
 
 
-def _plan_batch(claim: ClaimedBatch) -> list[tuple[ReadPlan, DueReading]]:
-    ids = [due.action_id for due in claim.due]
+def _plan_batch(claim: ClaimedBatch) -> list[PlannedReading]:
+    asked = {is_claim: [due.action_id for due in claim.due if due.is_claim is is_claim] for is_claim in (False, True)}
     with tenancy(claim.tenant_id):
-        found = plans_for(claim.tenant_id, ids)
+        found: dict[UUID, ReadPlan | ClaimPlan] = {}
+        found |= plans_for(claim.tenant_id, asked[False]) if asked[False] else {}
+        found |= claims.claim_plans(claim.tenant_id, asked[True]) if asked[True] else {}
         work = [(found[due.action_id], due) for due in claim.due if due.action_id in found]
         wanted = [(plan, due) for plan, due in work if _is_wanted(plan, due)]
-        kept = {plan.action_id for plan, _ in wanted}
-        for action_id in ids:
-            if action_id not in kept:
-                schedules.end_schedule(tenant_id=claim.tenant_id, action_id=action_id)
+        kept = {due.action_id for _, due in wanted}
+        for due in claim.due:
+            if due.action_id not in kept:
+                schedules.end_schedule(tenant_id=claim.tenant_id, action_id=due.action_id)
     return wanted
 
 
-def _is_wanted(plan: ReadPlan, due: DueReading) -> bool:
+def _is_wanted(plan: ReadPlan | ClaimPlan, due: DueReading) -> bool:
+    if isinstance(plan, ClaimPlan):
+        return True
     action = plan.known.action
     if due.recheck is not None:
         return rechecks.can_be_rechecked(action)
     return verification.is_open(action)
 
 
-def _read_all(work: list[tuple[ReadPlan, DueReading]], clock: Callable[[], datetime]) -> list[CompletedReading]:
+def _read_all(work: list[PlannedReading], clock: Callable[[], datetime]) -> list[CompletedReading]:
     """Make the readings of a batch, one after another; leave those that would take too long to another reader."""
     made: list[CompletedReading] = []
     began = time.monotonic()
@@ -218,12 +227,12 @@ def _read_all(work: list[tuple[ReadPlan, DueReading]], clock: Callable[[], datet
     return made
 
 
-def _take_reading(plan: ReadPlan, due: DueReading, clock: Callable[[], datetime]) -> CompletedReading:
+def _take_reading(plan: ReadPlan | ClaimPlan, due: DueReading, clock: Callable[[], datetime]) -> CompletedReading:
     at, began = clock(), time.monotonic()
     try:
         taken = read_sources(plan, at=at, clock=clock)
     except Exception as error:
-        log.exception("the check of %s failed on its own account", plan.action_id)
+        log.exception("the check of %s failed on its own account", due.action_id)
         taken = SourceReadings(
             failure=ReadFailure(f"The check itself failed ({type(error).__name__}).", retryable=True)
         )
@@ -236,7 +245,7 @@ def _conclude_some(begun: _Round, patience_s: float) -> None:
     for future in done:
         claim, work = begun.running.pop(future)
         made = future.result()
-        unread = [plan.action_id for plan, _ in work[len(made) :]]
+        unread = [due.action_id for _, due in work[len(made) :]]
         try:
             if unread:
                 claimed_batches.release_unread(claim.tenant_id, claim.id, unread)
@@ -250,14 +259,15 @@ def _conclude_batch(claim: ClaimedBatch, made: list[CompletedReading], *, at: da
     with tenancy(claim.tenant_id):
         paces = _count_readings(claim, made, at=at)
         context = TenantDecisionContext(claim.tenant_id)
-        again = [(each, pacing, _next_reading(each, pacing, context)) for each, pacing in zip(made, paces, strict=True)]
+        paced = list(zip(made, paces, strict=True))
+        again = [(each, pacing, _next_reading(each, pacing, context)) for each, pacing in paced]
         quiet = [found for _, _, found in again if found is not None]
         if quiet:
             schedules.reschedule(claim.tenant_id, *quiet)
     left = [(each, pacing) for each, pacing, found in again if found is None]
     ended = _conclude_together(claim.tenant_id, left, context)
     for each, pacing in left:
-        if each.plan.action_id not in ended:
+        if each.due.action_id not in ended:
             _conclude(each, pacing, context)
     return len(made)
 
@@ -266,12 +276,16 @@ def _conclude_together(
     tenant_id: UUID, read: list[tuple[CompletedReading, ReadPacing]], context: TenantDecisionContext
 ) -> set[UUID]:
     """Conclude the actions that were verified and ended, many in one transaction; leave out those that fail."""
-    firsts = [(each, pacing) for each, pacing in read if each.due.recheck is None]
+    firsts = [
+        (each, each.plan, pacing)
+        for each, pacing in read
+        if each.due.recheck is None and not isinstance(each.plan, ClaimPlan)
+    ]
     ended: set[UUID] = set()
     for start in range(0, len(firsts), TOGETHER):
         some = [
-            verification.FinishedReading(plan=each.plan, taken=each.taken, pacing=pacing, at=each.began_at)
-            for each, pacing in firsts[start : start + TOGETHER]
+            verification.FinishedReading(plan=plan, taken=each.taken, pacing=pacing, at=each.began_at)
+            for each, plan, pacing in firsts[start : start + TOGETHER]
         ]
         if len(some) < 2:
             continue
@@ -313,19 +327,20 @@ def _next_reading(
 
     No lock is needed: nothing is decided. If the action has moved meanwhile, its row is gone or is due again.
     """
-    known = each.plan.known
-    if each.due.recheck is not None or (pacing.asked and each.due.readings == 0):
+    plan = each.plan
+    if isinstance(plan, ClaimPlan) or each.due.recheck is not None or (pacing.asked and each.due.readings == 0):
         return None
+    known = plan.known
     head = ledger.SubjectHead(
-        tenant_id=each.plan.tenant_id,
-        id=each.plan.action_id,
+        tenant_id=plan.tenant_id,
+        id=plan.action_id,
         kind="action",
         state=known.action.state,
         seq=known.action.seq,
         entry=known.entry,
     )
     inputs = verification.run_inputs(
-        each.plan,
+        plan,
         known.action,
         head,
         each.due,
@@ -339,7 +354,7 @@ def _next_reading(
     if outcome.next_read_at is None or rules.recorded_steps(inputs, outcome):
         return None
     return schedules.NextReading(
-        action_id=each.plan.action_id,
+        action_id=plan.action_id,
         due_at=outcome.next_read_at,
         began_at=each.began_at,
         asked=pacing.asked,
@@ -351,16 +366,18 @@ def _conclude(each: CompletedReading, pacing: ReadPacing, context: TenantDecisio
     plan, at = each.plan, each.began_at
     try:
         with tenancy(plan.tenant_id):
-            if each.due.recheck is not None:
+            if isinstance(plan, ClaimPlan):
+                claims.conclude_claim(plan, each.taken, each.due, pacing=pacing, at=at)
+            elif each.due.recheck is not None:
                 rechecks.judge_recheck(plan, each.taken, at=at)
             else:
                 verification.conclude_run(plan, each.taken, pacing=pacing, context=context.now(), at=at)
     except (DatabaseError, Refused) as problem:
         # The claim runs out and the action is read again; its neighbours go on.
-        log.exception("the verification of %s did not end", plan.action_id)
+        log.exception("the verification of %s did not end", each.due.action_id)
         ledger.record_failed_step(
             tenant_id=plan.tenant_id,
-            subject_id=plan.action_id,
+            subject_id=each.due.action_id,
             step="conclude the reading",
             problem=problem,
             at=at,

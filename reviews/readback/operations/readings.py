@@ -31,7 +31,7 @@ from reviews.checks.interface import CheckFailed
 from reviews.models import ReadingCount, ReadingTotal
 from reviews.readback.operations import systems
 from reviews.readback.operations.origins import source_origin
-from reviews.readback.operations.plans import ReadPlan, SourceQuery, plan_for
+from reviews.readback.operations.plans import ReadPlan, SourcePlan, SourceQuery, plan_for
 from reviews.readback.rules import limits
 from reviews.readback.rules.limits import ReadingUsage
 from reviews.reconciliation.rules.facts import ReadFailure
@@ -54,7 +54,7 @@ class SourceReadings:
     silent: tuple[ReadFailure, ...] = ()
     asked: tuple[str, ...] = ()
 
-    def count_asked(self, plan: ReadPlan, *, unlisted: int) -> dict[str, int]:
+    def count_asked(self, plan: SourcePlan, *, unlisted: int) -> dict[str, int]:
         """The readings of each system by this run and the `unlisted` ones before it, of which no event tells.
 
         Those asked every system that this one asked, except for a READ_ONLY action: then only the first is certain.
@@ -128,7 +128,7 @@ def _record_missed_reading(
     ledger.append(head, ledger.NewEvent(kind="reading_missed", detail=detail), actor=ledger.SYSTEM, at=at)
 
 
-def read_primary(plan: ReadPlan, *, at: datetime) -> tuple[Reading | None, ReadFailure | None]:
+def read_primary(plan: SourcePlan, *, at: datetime) -> tuple[Reading | None, ReadFailure | None]:
     """Read the primary source."""
     if not plan.questions:
         return None, None
@@ -137,7 +137,7 @@ def read_primary(plan: ReadPlan, *, at: datetime) -> tuple[Reading | None, ReadF
     return _ask_source(question, plan, at=at, timeout_s=timeout_s)
 
 
-def read_sources(plan: ReadPlan, *, at: datetime, clock: Callable[[], datetime]) -> SourceReadings:
+def read_sources(plan: SourcePlan, *, at: datetime, clock: Callable[[], datetime]) -> SourceReadings:
     """Read every source; for a READ_ONLY action the further ones only as far as needed (RT-43)."""
     first, failure = read_primary(plan, at=at)
     asked = [each.access.name for each in plan.questions[:1] if each.access is not None]
@@ -158,7 +158,7 @@ def read_sources(plan: ReadPlan, *, at: datetime, clock: Callable[[], datetime])
     return SourceReadings(readings=tuple(readings), failure=failure, silent=tuple(silent), asked=tuple(asked))
 
 
-def _add_origin(reading: Reading, plan: ReadPlan, question: SourceQuery, salt: bytes) -> Reading:
+def _add_origin(reading: Reading, plan: SourcePlan, question: SourceQuery, salt: bytes) -> Reading:
     """Add to the reading the identity of its source, if there are several to distinguish."""
     if len(plan.questions) < 2 or question.access is None:
         return reading
@@ -166,7 +166,7 @@ def _add_origin(reading: Reading, plan: ReadPlan, question: SourceQuery, salt: b
 
 
 def _ask_source(
-    question: SourceQuery, plan: ReadPlan, *, at: datetime, timeout_s: float
+    question: SourceQuery, plan: SourcePlan, *, at: datetime, timeout_s: float
 ) -> tuple[Reading | None, ReadFailure | None]:
     if timeout_s <= 0:
         return None, ReadFailure("The sources before it took all the time of this run.", retryable=True)

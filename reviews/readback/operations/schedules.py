@@ -71,6 +71,36 @@ VALUES ($5, $2, $1, $6, 0, 0, $7, $8) ON CONFLICT (tenant_id, action_id) DO UPDA
 """
 
 
+_SCHEDULE_CLAIM = f"""
+WITH lane AS ({work_queue.NEW_LANE})
+INSERT INTO reviews_schedule
+    (action_id, tenant_id, system_id, due_at, priority, readings, opened_at, recheck, is_claim)
+VALUES ($5, $2, $1, $6, $7, 0, $8, $9, true) ON CONFLICT (tenant_id, action_id) DO UPDATE SET
+    due_at = least(reviews_schedule.due_at, excluded.due_at), asked_at = excluded.opened_at
+"""
+
+
+def schedule_claim(
+    tenant_id: UUID,
+    claim_id: UUID,
+    place: work_queue.QueuePosition,
+    *,
+    due_at: datetime,
+    recheck: int | None,
+    at: datetime,
+) -> None:
+    """Schedule a reading of a claim; one that is settled is read again as the recheck of that number."""
+    lane = (place.system_id, tenant_id, place.limits.concurrency, place.limits.reads_per_minute)
+    execute(_SCHEDULE_CLAIM, *lane, claim_id, due_at, place.rank, at, recheck)
+
+
+def unscheduled(tenant_id: UUID, ids: list[UUID]) -> list[UUID]:
+    """Those of these actions or claims that have no row in the schedule."""
+    rows = Schedule.objects.filter(tenant_id=tenant_id, action_id__in=ids).values_list("action_id", flat=True)
+    known = set(rows)
+    return [each for each in ids if each not in known]
+
+
 def recheck_now(*, tenant_id: UUID, action_id: UUID, at: datetime) -> None:
     """Read a settled action once more, now; a recheck that its contract requires is still made later."""
     row = Schedule.objects.filter(tenant_id=tenant_id, action_id=action_id).first()
@@ -124,14 +154,9 @@ def schedule_missing(*, at: datetime) -> int:
     adopted = 0
     for tenant in events.tenants():
         with tenancy(tenant.id):
-            waiting = actions.unsettled_actions(tenant.id)
-            known = set(
-                Schedule.objects.filter(tenant_id=tenant.id, action_id__in=waiting).values_list("action_id", flat=True)
-            )
-            for action_id in waiting:
-                if action_id not in known:
-                    schedule(tenant_id=tenant.id, action_id=action_id, due_at=at, at=at)
-                    adopted += 1
+            for action_id in unscheduled(tenant.id, actions.unsettled_actions(tenant.id)):
+                schedule(tenant_id=tenant.id, action_id=action_id, due_at=at, at=at)
+                adopted += 1
     return adopted
 
 

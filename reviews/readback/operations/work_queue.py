@@ -45,7 +45,11 @@ def system_call(tenant_id: UUID, contract: Contract) -> tuple[Any, ...]:
 
 def position_in_lane(tenant_id: UUID, contract: Contract, systems: list[tuple[Any, ...]]) -> QueuePosition:
     """Return the lane of that system; entries without a registered system queue in the tenant's own lane."""
-    rank = contract.side_effect_class.rank
+    return lane_of(tenant_id, contract.side_effect_class.rank, systems)
+
+
+def lane_of(tenant_id: UUID, rank: int, systems: list[tuple[Any, ...]]) -> QueuePosition:
+    """The lane of a system, given as its id and settings if it is registered, for readings of this rank."""
     for system_id, settings in systems:
         return QueuePosition(system_id, rank, _limits(settings))
     return QueuePosition(tenant_id, rank, SystemLimits())

@@ -1,0 +1,16 @@
+"""The legal steps of a claim."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from django.db import migrations
+
+FOLDER = Path(__file__).parents[1] / "sql"
+FILES = ("transitions.sql",)
+
+
+class Migration(migrations.Migration):
+    dependencies = [("ledger", "0022_triggers_know_their_table")]
+
+    operations = [migrations.RunSQL((FOLDER / name).read_text()) for name in FILES]
