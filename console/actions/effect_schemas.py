@@ -25,11 +25,11 @@ Absent = SkipJsonSchema[None]
 """A member that is left out where it has no value; it is never null."""
 
 
-def _config(schema: dict[str, Any]) -> ConfigDict:
+def receipt_config(schema: dict[str, Any]) -> ConfigDict:
     return ConfigDict(json_schema_extra={"additionalProperties": False, **schema})
 
 
-def _optional(description: str, **limits: Any) -> Any:
+def optional(description: str, **limits: Any) -> Any:
     return Field(default=None, description=description, json_schema_extra=_leave_default_out, **limits)
 
 
@@ -68,7 +68,7 @@ class ReceiptStandingApproval(Answer):
 
 
 class Authorisation(Answer):
-    model_config = _config(
+    model_config = receipt_config(
         {
             "if": {"properties": {"by": {"const": "policy"}}},
             "then": {"properties": {"votes": {"maxItems": 0}}},
@@ -77,23 +77,23 @@ class Authorisation(Answer):
         }
     )
     by: Literal["policy", "people", "standing_approval"]
-    standing_approval: ReceiptStandingApproval | Absent = _optional("Only where that allowed it.")
-    decision: str | Absent = _optional("The state of the request; absent where policy alone decided.")
+    standing_approval: ReceiptStandingApproval | Absent = optional("Only where that allowed it.")
+    decision: str | Absent = optional("The state of the request; absent where policy alone decided.")
     votes: list[ReceiptVote]
 
 
 class ReceiptStart(Answer):
     at: Time
     executor: UUID = Field(description="The pseudonym of the executor's key.")
-    attempt: int | Absent = _optional("Absent once the start's details are erased.")
-    executor_id: str | Absent = _optional("Absent once the start's details are erased.")
+    attempt: int | Absent = optional("Absent once the start's details are erased.")
+    executor_id: str | Absent = optional("Absent once the start's details are erased.")
 
 
 class ReceiptSource(Answer):
     source: str
     consistency: str
     freshness: str
-    observed_at: SpeltTime | Absent = _optional("Absent where the source gave no time.")
+    observed_at: SpeltTime | Absent = optional("Absent where the source gave no time.")
 
 
 class ReceiptReading(Answer):
@@ -102,11 +102,11 @@ class ReceiptReading(Answer):
     discrepancy: str | None
     sources: list[ReceiptSource] = Field(description="The sources that answered.")
     silent: list[str] = Field(description="The sources that did not.")
-    independence: str | Absent = _optional("How many of several sources are independent, in a sentence.")
+    independence: str | Absent = optional("How many of several sources are independent, in a sentence.")
 
 
 class ReceiptEnd(Answer):
-    model_config = _config(
+    model_config = receipt_config(
         {
             "if": {"properties": {"verified": {"const": True}}},
             "then": {"properties": {"outcome": {"enum": sorted(AS_REQUESTED)}}},
@@ -125,7 +125,7 @@ class ReceiptEnd(Answer):
 class ReceiptLogPlace(Answer):
     """The newest event's place in the log; where it is not yet sealed, its hash alone."""
 
-    model_config = _config(
+    model_config = receipt_config(
         {
             "dependentRequired": {
                 name: sorted({"origin", "index", "size", "path", "checkpoint"} - {name})
@@ -135,11 +135,11 @@ class ReceiptLogPlace(Answer):
     )
     entry_hash: Sha256 = Field(description="The hash of the newest event: a leaf of the log.")
     sealed: bool
-    origin: str | Absent = _optional("The name of the log.")
-    index: int | Absent = _optional("The place of that event, from 0.", ge=0)
-    size: int | Absent = _optional("The size of the log that the checkpoint signs.", ge=1)
-    path: list[Sha256] | Absent = _optional("The inclusion proof (RFC 6962), the leaf's sibling first.")
-    checkpoint: str | Absent = _optional("The signed checkpoint, a C2SP signed note.")
+    origin: str | Absent = optional("The name of the log.")
+    index: int | Absent = optional("The place of that event, from 0.", ge=0)
+    size: int | Absent = optional("The size of the log that the checkpoint signs.", ge=1)
+    path: list[Sha256] | Absent = optional("The inclusion proof (RFC 6962), the leaf's sibling first.")
+    checkpoint: str | Absent = optional("The signed checkpoint, a C2SP signed note.")
 
 
 class EffectPredicate(Answer):
@@ -159,17 +159,21 @@ class ReceiptSubject(Answer):
     digest: dict[Literal["sha256"], Sha256] = Field(description="Of the approved arguments, as canonical JSON.")
 
 
-class EffectStatement(Answer):
+class ReceiptStatement(Answer):
+    """An in-toto statement."""
+
+    def document(self) -> dict[str, Any]:
+        """The statement as JSON; members without a value are left out."""
+        return self.model_dump(mode="json", by_alias=True, exclude_unset=True)
+
+
+class EffectStatement(ReceiptStatement):
     """An in-toto statement (v1) about the approved arguments of one action."""
 
     type: Literal["https://in-toto.io/Statement/v1"] = Field(serialization_alias="_type")
     subject: Annotated[list[ReceiptSubject], Field(min_length=1, max_length=1)]
     predicate_type: Literal["urn:counterfoil:effect-receipt:v1"] = Field(serialization_alias="predicateType")
     predicate: EffectPredicate
-
-    def document(self) -> dict[str, Any]:
-        """The statement as JSON; members without a value are left out."""
-        return self.model_dump(mode="json", by_alias=True, exclude_unset=True)
 
 
 def predicate_schema() -> dict[str, Any]:

@@ -21,6 +21,7 @@ from console.approvals.routes import assignment, batch_votes, edits, votes
 from console.break_glass import routes as break_glass
 from console.cases.routes import batches
 from console.cases.routes import cases as cases
+from console.claims import routes as claims
 from console.contracts import routes as registry
 from console.costs import routes as costs
 from console.decisions import routes as decisions
@@ -62,6 +63,7 @@ ROUTES = {
     "sessions": sessions,
     "sessions_session_reports": session_reports,
     "guard": guard,
+    "claims": claims,
     "recordings": recordings,
     "actions": actions,
     "actions_verification_runs": verification_runs,

@@ -76,7 +76,7 @@ def download_effect_receipt(request: TenantRequest, action_id: UUID) -> HttpResp
     return answer
 
 
-def sign_statement(statement: shapes.EffectStatement, *, at: datetime) -> schemas.EffectReceipt:
+def sign_statement(statement: shapes.ReceiptStatement, *, at: datetime) -> schemas.EffectReceipt:
     """The statement in a DSSE envelope (rule 2)."""
     key = grant_keys.signing_key(at)
     payload = canonical(statement.document())
@@ -121,7 +121,7 @@ def effect_statement(action: Action, caller: Caller, *, at: datetime) -> shapes.
                 text=shown.user_status.text,
                 at=action.changed_at,
             ),
-            log=_log_place(action, shown),
+            log=log_place(action.tenant_id, shown.entry_hash, shown.log),
             issued_at=at,
         ),
     )
@@ -196,16 +196,15 @@ def _reading(run: schemas.Run) -> shapes.ReceiptReading:
     )
 
 
-def _log_place(action: Action, shown: schemas.Action) -> shapes.ReceiptLogPlace:
-    """The log position of the newest event, with its proof and checkpoint once one is signed."""
-    place = shown.log
-    only = shapes.ReceiptLogPlace(entry_hash=shown.entry_hash, sealed=bool(place and place.sealed))
-    head = log.current_log(action.tenant_id)
+def log_place(tenant_id: UUID, entry_hash: str, place: schemas.LogPlace | None) -> shapes.ReceiptLogPlace:
+    """The log position of a subject's newest event, with its proof and checkpoint once one is signed."""
+    only = shapes.ReceiptLogPlace(entry_hash=entry_hash, sealed=bool(place and place.sealed))
+    head = log.current_log(tenant_id)
     if place is None or place.index is None or head is None or head.note is None or place.number != head.number:
         return only
     if place.index >= head.signed_size:
         return only
-    path = proofs.inclusion_proof(action.tenant_id, head.number, place.index, head.signed_size)
+    path = proofs.inclusion_proof(tenant_id, head.number, place.index, head.signed_size)
     return shapes.ReceiptLogPlace(
         entry_hash=only.entry_hash,
         sealed=only.sealed,
