@@ -19,6 +19,7 @@ from console.audit import views as audit
 from console.break_glass import views as break_glass
 from console.calls import views as calls
 from console.cases.views import batches, cases
+from console.claims import views as claims
 from console.contracts import views as contracts
 from console.costs import views as costs
 from console.edge import stream
@@ -159,6 +160,10 @@ pages: list[URLPattern | URLResolver] = [
     path("incidents/<uuid:incident_id>/steps", runbooks.incident_step, name="incident-step"),
     path("incidents/<uuid:incident_id>/post-mortem", incidents.show_postmortem, name="incident-review"),
     path("incidents/<uuid:incident_id>/post-mortem/export", incidents.export_postmortem, name="incident-export"),
+    path("claims", claims.list_claims, name="claims"),
+    path("claims/<uuid:claim_id>", claims.claim, name="claim"),
+    path("claims/<uuid:claim_id>/read", claims.read_again, name="claim-read"),
+    path("claims/<uuid:claim_id>/receipt.json", claims.download_receipt, name="claim-receipt"),
     path("glossary", glossary.page, name="glossary"),
     path("help", glossary.help_page, name="help"),
     path("docs/", guides.list_guides, name="guides"),

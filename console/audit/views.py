@@ -53,6 +53,7 @@ PAGES = {
     "case": "case",
     "session": "session",
     "incident": "incident",
+    "claim": "claim",
     "batch": "batch",
     "evidence": "evidence",
     "narrative": "action-narrative",

@@ -41,6 +41,7 @@ def _rows(request: TenantRequest, found: Sequence[Claim]) -> list[dict[str, Any]
         {
             "row": each,
             "told": claim_row(each),
+            "title": f"{each.effect.replace('_', ' ')} {each.target or each.operation}".strip(),
             "word": WORDS[claim_row(each).outcome],
             "href": reverse("claim", args=[request.tenant.slug, each.id]),
         }
@@ -52,7 +53,7 @@ CLAIMS: Final = ListPage(
     "claims",
     fields=("state",),
     columns=(
-        Column("claim", "Claim", lambda row: f"{row['row'].effect} {row['row'].target or row['row'].operation}"),
+        Column("claim", "Claim", lambda row: row["title"]),
         Column("outcome", "Outcome", lambda row: row["word"]),
         Column("safe", "Safe to claim", lambda row: "yes" if row["told"].safe_to_claim else "no"),
         Column("system", "System", lambda row: row["row"].system),

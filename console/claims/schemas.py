@@ -23,9 +23,7 @@ class VerifyBody(Body):
     ]
     operation: Annotated[
         str,
-        Field(
-            max_length=200, description="The operation: the system's own id of it, or the key it carries there."
-        ),
+        Field(max_length=200, description="The operation: the system's own id of it, or the key it carries there."),
     ] = ""
     target: Annotated[str, Field(max_length=512, description="What it was done to, such as `charge/ch_17`.")] = ""
     expected: Annotated[
@@ -96,9 +94,7 @@ class ClaimRow(Answer):
 
 class Claim(ClaimRow):
     sentence: str = Field(description="Whether it is safe to claim, and why.")
-    reading: ClaimReading | None = Field(
-        description="The reading by which it stands so; null before the first."
-    )
+    reading: ClaimReading | None = Field(description="The reading by which it stands so; null before the first.")
     not_known: list[str] = Field(description="What no reading can say of an action that was not gated.")
     receipt: EffectReceipt | None = Field(
         None, description="The signed receipt for outsiders; left out for agents, and before a reading."

@@ -20,6 +20,7 @@ from console.audit import views as audit
 from console.break_glass import lists as break_glass
 from console.calls import views as calls
 from console.cases.views import cases
+from console.claims import lists as claims
 from console.contracts import lists as contracts
 from console.costs import lists as costs
 from console.edge.auth import NotAllowed
@@ -47,6 +48,7 @@ _DECLARED = (
     people.PEOPLE,
     notices.NOTICES,
     agents.AGENTS,
+    claims.CLAIMS,
     costs.COSTS,
     costs.PRICES,
     costs.BUDGETS,

@@ -53,6 +53,12 @@ def guide_link(context: dict[str, Any]) -> SafeString:
 
 
 @register.simple_tag
+def outcome_word(found: Outcome, state: str) -> SafeString:
+    """The badge of an outcome that is not an action's."""
+    return _badge(found, state, "")
+
+
+@register.simple_tag
 def outcome_badge(action: Action, size: str = "") -> SafeString:
     """The badge of an action's outcome: shape, colour and word."""
     return _badge(outcome_of(action), str(action.state), size)

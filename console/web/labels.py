@@ -105,6 +105,7 @@ REASONS: Final[dict[str, str]] = {
     "CORRECT": "Correction proposed by a person",
     "MAY_BE_DONE": "It may have been done: the record was set back",
     "UNGATED_EFFECT": "Change without a recorded action",
+    "CLAIM_MISMATCH": "Claim that does not match",
     "STANDING_APPROVAL_PAUSED": "A standing approval was paused",
 }
 STANDING_APPROVALS: Final[dict[str, tuple[str, str]]] = {
@@ -282,6 +283,7 @@ SEEN: Final[dict[str, str]] = {
     "call-rates": "CSV of hallucinations",
     "calls": "CSV of calls",
     "cases": "CSV of cases",
+    "claims": "CSV of claims",
     "contracts": "CSV of contracts",
     "delegations": "CSV of delegations",
     "emergencies": "CSV of break-glass uses",
@@ -345,6 +347,7 @@ SUBJECTS: Final[dict[str, str]] = {
     "retention": "Retention policy",
     "export": "Export",
     "incident": "Incident",
+    "claim": "Claim",
     "unwinding": "Rollback of a run",
     "recording": "Recording",
     "release": "Release",
@@ -363,6 +366,7 @@ EVIDENCE: Final[dict[str, str]] = {
     "resolution": "Resolution",
     "statement": "Statement",
     "goal": "Goal",
+    "claim": "Claim",
     "agent_evidence": "Agent's statement (unverified)",
     "release_gates": "Results of release gates",
 }

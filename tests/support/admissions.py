@@ -30,7 +30,7 @@ PAGES: Final = _rows(
     {
         _PEOPLE: """
             standing-approvals standing-approval releases release
-            executors executor installation
+            executors executor installation claims claim claim-receipt
             glossary help guides guide policies policy policy-touched metrics metric-actions metrics-export costs prices
             search target verifier-policy list-export
             home beside quality approvals approvals-next approvals-looking view-save view-remove
@@ -56,7 +56,7 @@ PAGES: Final = _rows(
             batches batch batch-turn case-claim case-assign case-release case-snooze case-wake case-reopen case-step
             case-resolve action-verify action-cancel action-case run-cancel incident-new incident-join incident-close
             incident-reopen
-            incident-step system-stop system-resume start-override start-override-end""",
+            claim-read incident-step system-stop system-resume start-override start-override-end""",
         "operator administrator": """
             alert-rule-make alert-rule-change alert-rule-end price-set price-end cost-budget-set cost-budget-end
             incident-contain agent-revoke freeze-place freeze-lift contract-answer contract-rollback contract-retire
@@ -103,11 +103,11 @@ OPERATIONS: Final = _rows(
             decisions_decide
             sessions_report_model_usage guard_guard
             approvals_assignment_answer_question""",
-        "agent oper operator": "actions_cancel",
+        "agent oper operator": "actions_cancel claims_verify claims_read_again",
         f"agent oper audit {_PEOPLE}": """
             sessions_get_session sessions_session_reports_get_context sessions_session_reports_get_summary
             guard_guard_log actions_list_actions actions_get_action actions_get_history actions_get_report
-            workflows_get_run""",
+            workflows_get_run claims_get_claim""",
         f"agent exec oper audit {_PEOPLE}": "actions_state_machine",
         f"exec oper audit {_PEOPLE}": "ledger_read_standing",
         # What an executor may: run what was approved.
@@ -143,7 +143,8 @@ OPERATIONS: Final = _rows(
             actions_verification_runs_replay_runs actions_verification_runs_get_replay_bundle registry_simulate
             workflows_strategies break_glass_list_emergencies actions_get_trace releases_list_releases
             releases_get_release metrics_alerts_list_rules metrics_alerts_list_alerts
-            costs_list_costs costs_list_prices costs_list_budgets""",
+            costs_list_costs costs_list_prices costs_list_budgets
+            claims_list_claims claims_get_claim_receipt""",
         f"audit {_PEOPLE}": """
             standing_approvals_list_offers standing_approvals_list_standing_approvals
             standing_approvals_get_standing_approval""",

@@ -18,6 +18,7 @@ from console.handoffs.documents import HANDOFFS
 from console.tasks import count_metrics, watch_alerts
 from ledger.catalogue.rules.policies import default_policy
 from ledger.db import tenancy
+from reviews import tasks
 from reviews.observations.rules import webhooks
 from tests.support import exported, people, seals, settling
 from tests.support.api_tenant import CONTRACTS, GOAL, PASSWORD, TOOLS, Clock, Workshop, document, result
@@ -455,6 +456,7 @@ def settle(shop: Workshop, case: dict[str, Any]) -> None:
     settling.confirm(shop.reviewer, case["case_id"])
     shop.operator.post(f"{path}/reopen", {"reason": "The file is back."})
     incident(shop, case)
+    claim(shop)
     batch = shop.operator.post("/batches", {"kind": "CLAIM", "cases": [case["case_id"]]}).json()["batch_id"]
     shop.operator.get(f"/batches/{batch}")
     for step in ("pause", "resume", "cancel"):
@@ -517,6 +519,24 @@ def incident(shop: Workshop, case: dict[str, Any]) -> None:
     shop.operator_key.get(path)
     shop.operator.post(f"{path}/close", {"note": "The volume is writable again."})
     shop.operator.post(f"{path}/reopen", {"reason": "It is not."})
+
+
+def claim(shop: Workshop) -> None:
+    """A claim of somebody who did not ask the gate, read by the workers and once more."""
+    body = {
+        "system": "documents",
+        "effect": "deletion",
+        "lookup": {"path": "'policies/returns.md'", "expect": "absent"},
+        "said_by": "a night job",
+        "settle_s": 0,
+        "wait_s": 0,
+    }
+    path = f"/claims/{shop.operator_key.post('/verify', body).json()['claim_id']}"
+    tasks.verify_due()
+    shop.operator_key.post("/verify", body)
+    for each in (path, "/claims", f"{path}/receipt"):
+        shop.operator_key.get(each)
+    shop.operator_key.post(f"{path}/readings")
 
 
 def tell(shop: Workshop, watched: Callable[[Api], Any]) -> None:

@@ -1,4 +1,4 @@
-"""Twenty-one situations after somebody said "refunded": fourteen in which it must not be claimed, seven in which it may.
+"""Twenty-one situations after somebody said "refunded": in fourteen it must not be claimed, in seven it may.
 
 Each is brought about at a processor over HTTP. `operation` is the key under which the refund was ordered.
 """

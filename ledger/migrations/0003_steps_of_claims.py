@@ -11,6 +11,6 @@ FILES = ("transitions.sql",)
 
 
 class Migration(migrations.Migration):
-    dependencies = [("ledger", "0022_triggers_know_their_table")]
+    dependencies = [("ledger", "0002_functions_and_fences")]
 
     operations = [migrations.RunSQL((FOLDER / name).read_text()) for name in FILES]

@@ -12,7 +12,8 @@ FILES = ("claims.sql", "erasure.sql")
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("reviews", "0008_tenant_in_every_key"),
+        ("reviews", "0002_functions_and_fences"),
+        ("ledger", "0003_steps_of_claims"),
     ]
 
     operations = [
