@@ -48,6 +48,7 @@ from counterfoil.answers import (
     StartAtOnce,
     Status,
     Summary,
+    Verification,
 )
 from counterfoil.canonical import NotCanonical, encode_canonical
 from counterfoil.connection import Connection
@@ -56,6 +57,7 @@ from counterfoil.transport import reading
 from counterfoil.transport.async_connection import AsyncConnection
 from counterfoil.transport.request import Backoff, Pause, Plan, Request, Trace, new_trace, request_method
 from counterfoil.transport.stream import AsyncStream, Stream
+from counterfoil.verifying import claim, verify
 
 T = TypeVar("T")
 SessionT = TypeVar("SessionT", bound="SessionRequests")
@@ -207,6 +209,16 @@ class Handshake:
 
 class ActionRequests:
     """The requests of an agent about its own actions."""
+
+    @request_method
+    def verify(self, /, system: str, effect: str, **claimed: Any) -> Request[Verification]:
+        """Ask whether something that was done without the gate is safe to claim; see `counterfoil.verifying.verify`."""
+        return verify(system, effect, **claimed)
+
+    @request_method
+    def claim(self, claim_id: str) -> Request[Verification]:
+        """How a claim stands now."""
+        return claim(claim_id)
 
     @request_method
     def status(self, action_id: str, *, wait_s: int = 0) -> Request[Status]:

@@ -246,6 +246,30 @@ class Report:
 
 
 @dataclass(frozen=True)
+class Verification:
+    """How a claim stands: whether it is safe to claim, in one sentence, and by which reading.
+
+    `outcome` is in the words of the outcomes of actions. `not_known` is what no reading can say of an action that was
+    not gated; `receipt` is given to operators and auditors alone. `raw` is the whole answer.
+    """
+
+    claim_id: str
+    state: str
+    outcome: str
+    safe_to_claim: bool
+    sentence: str
+    reading: Mapping[str, Any] | None
+    not_known: tuple[str, ...]
+    receipt: Mapping[str, Any] | None
+    raw: Mapping[str, Any] = field(repr=False)
+
+    @property
+    def settled(self) -> bool:
+        """Return whether a reading has settled it, or nobody could tell in time."""
+        return self.state != "OPEN"
+
+
+@dataclass(frozen=True)
 class Observed:
     """The console's answer to an executor's report: the action's status, and the present report."""
 

@@ -1,4 +1,4 @@
-"""The case of an ungated effect: the entry in the system's own log, and a person's findings about it."""
+"""The case of an ungated effect or of a claim that does not match: what was read, and a person's findings about it."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from console.cases import settlement_signing, verbs
 from console.cases.checklist import checklist_panel
 from console.cases.containment import containment_panel
 from console.cases.context import PAGES, may_work_on, resolution_groups
+from console.claims.answers import claim_answer
 from console.edge.auth import Caller
 from console.web import labels
 from ledger.catalogue import queries as catalogue_queries
@@ -23,20 +24,27 @@ from ledger.catalogue.rules.targets import target_text
 from ledger.record.queries import events, evidence
 from ledger.record.rules.encryption import CannotOpen
 from reviews import queries as after
+from reviews.cases.operations import cases
 from reviews.cases.operations import runbooks as work
 from reviews.cases.rules import resolutions, runbooks
+from reviews.claims import queries as claims
 
 if TYPE_CHECKING:
     from ledger.models import Tenant
-    from reviews.models import Case
+    from reviews.models import Case, Claim
 
 DEFINITION = "The system changed without a recorded action. Nothing was undone; find out who changed it and why."
+
+CLAIM_DEFINITION = (
+    "What was claimed is not what the system of record shows. Nothing was undone; find out why they differ."
+)
 
 
 def ungated_context(tenant: Tenant, case: Case, *, caller: Caller, at: datetime) -> dict[str, Any]:
     """Return the page's context, without deciding anything."""
     called, history = actor_names(tenant.id), events.history(tenant.id, case.id)
-    found, system = _stray_effect(tenant, case)
+    claim = claims.claim_of_case(tenant.id, case.id)
+    found, system = _stray_effect(tenant, case) if claim is None else ({}, claim.system)
     at_work = may_work_on(case, caller)
     page = {name: reverse(f"case-{name}", args=[tenant.slug, case.id]) for name in PAGES}
     return {
@@ -44,7 +52,8 @@ def ungated_context(tenant: Tenant, case: Case, *, caller: Caller, at: datetime)
         "row": case,
         "title": target_text(case.target),
         "label": labels.case_reason_label(case.reason),
-        "definition": DEFINITION,
+        "definition": DEFINITION if claim is None else CLAIM_DEFINITION,
+        "claim": _claim(tenant, claim) if claim is not None else None,
         "system": system,
         "place": found.get("place", ""),
         "fields": [{"shown": each, "purpose": "", "reading": ""} for each in rendering.render_payload(_plain(found))],
@@ -81,12 +90,17 @@ def ungated_context(tenant: Tenant, case: Case, *, caller: Caller, at: datetime)
 
 def _signing(case: Case, caller: Caller, challenge_at: str, *, at: datetime) -> dict[str, Any]:
     """The ways to settle it, and the terms to sign."""
-    held = resolutions.UNGATED
+    held = cases.held_action(case)
     sign = settlement_signing.signing_context(case, held, caller, challenge_at=challenge_at, at=at)
     return {
         "signing": sign,
         "ways": resolution_groups(held, resolutions.allowed_resolutions(held), policy=sign["policy"]),
     }
+
+
+def _claim(tenant: Tenant, claim: Claim) -> dict[str, Any]:
+    """The claim of the case: how it stands, and its page."""
+    return {"sentence": claim_answer(claim).sentence, "href": reverse("claim", args=[tenant.slug, claim.id])}
 
 
 def _incidents(tenant: Tenant, case: Case) -> list[dict[str, Any]]:

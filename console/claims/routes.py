@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from threading import BoundedSemaphore
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 import orjson
@@ -24,8 +25,10 @@ from ledger.db import tenancy
 from ledger.record.rules.refusals import NotFound
 from reviews.claims import operations, queries
 from reviews.claims.rules.claims import ClaimState
-from reviews.models import Claim
 from reviews.tasks import verify_due
+
+if TYPE_CHECKING:
+    from reviews.models import Claim
 
 router = Router(tags=["Claims"])
 POLL_S = 0.25

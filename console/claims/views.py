@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from django.http import Http404, HttpResponse
@@ -22,7 +22,9 @@ from console.edge.transaction import json_response
 from console.verbs.verb import page_of
 from ledger.record.queries import events
 from reviews.claims import queries
-from reviews.models import Claim
+
+if TYPE_CHECKING:
+    from reviews.models import Claim
 
 PAGE = 50
 

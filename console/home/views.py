@@ -27,6 +27,8 @@ from console.web import labels
 from console.web.labels import action_title
 from ledger.actions.queries import actions as actions_queries
 from reviews import queries as after
+from reviews.claims import queries as claims
+from reviews.claims.rules.claims import MISMATCHES, ClaimState
 from reviews.readback.rules.circuit import CircuitState
 from reviews.reporting.queries import money_differences
 from reviews.reporting.rules.at_stake import describe_stake
@@ -39,6 +41,7 @@ HELD = ("REVIEW_REQUIRED",)
 VERIFYING = ("PENDING", "COMMITTED")
 MOST_ROWS = 12
 SOON = timedelta(hours=1)
+CLAIMS_OVER = timedelta(days=7)
 
 
 @in_tenant()
@@ -50,6 +53,7 @@ def page(request: TenantRequest) -> HttpResponse:
         "guide": first_tool_guide(request),
         "standing": _standing(request, figures, systems, items),
         "figures": [each for each in figures if each["count"]],
+        "claims": _claims(request),
         "day": last_day(request.tenant, at=request.as_of),
         "waiting": group_like_items(items, request.tenant.slug),
         "troubled": _troubled_rows(request),
@@ -134,6 +138,17 @@ def _figures(request: TenantRequest) -> list[dict[str, Any]]:
         {"icon": icon, "word": word, "href": href, "count": count, "oldest_at": oldest}
         for icon, word, href, (count, oldest) in counted
     ]
+
+
+def _claims(request: TenantRequest) -> dict[str, Any]:
+    """How many of the claims of the last week are verified, and how many do not match."""
+    counted = claims.count_claims(request.tenant.id, since=request.as_of - CLAIMS_OVER)
+    return {
+        "href": reverse("claims", args=[request.tenant.slug]),
+        "total": sum(counted.values()),
+        "verified": counted.get(ClaimState.VERIFIED, 0),
+        "mismatched": sum(counted.get(each, 0) for each in MISMATCHES),
+    }
 
 
 def _oldest(asked: list[tuple[datetime, datetime]]) -> tuple[int, datetime | None]:

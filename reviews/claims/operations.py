@@ -43,6 +43,7 @@ from reviews.reconciliation.rules.verdict import Verdict
 if TYPE_CHECKING:
     from ledger.models import System
     from reviews.readback.operations.claimed_batches import DueReading
+from reviews.verification.operations.rechecks import MOST_TRIES, TRY_AGAIN
 
 CLAIM_MISMATCH = "CLAIM_MISMATCH"
 
@@ -215,6 +216,10 @@ def conclude_claim(
     )
     inputs = rules.claim_inputs(plan.request, plan.contract, numbers, plan.bindings, taken.readings, taken.failure, now)
     verdict = reconcile(inputs)
+    if due.recheck is not None and not verdict.decisive and due.readings + 1 < MOST_TRIES:
+        again = NextReading(action_id=row.id, due_at=at + TRY_AGAIN, began_at=at)
+        schedules.reschedule(row.tenant_id, again)
+        return row.state
     step = rules.claim_step(ClaimState(row.state), verdict)
     told = (str(verdict.result), str(verdict.discrepancy or ""))
     if step.kind != "claim_read" or due.recheck is not None or told != (row.result, row.discrepancy):
@@ -310,10 +315,6 @@ def _follow(
             began_at=at,
             asked=inputs.pacing.asked,
         )
-        schedules.reschedule(row.tenant_id, again)
-        return
-    if not inputs.pacing.asked and due.recheck is not None and inputs.pacing.not_before is not None:
-        again = NextReading(action_id=row.id, due_at=inputs.pacing.not_before, began_at=at, asked=False)
         schedules.reschedule(row.tenant_id, again)
         return
     verification = plan.contract.verification

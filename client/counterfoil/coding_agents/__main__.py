@@ -9,9 +9,11 @@ status     show which clients are onboarded, whether their hooks are on here, wh
            hosts are led to the HTTP gateway
 validate   send a harmless call through the whole hook (--live); ask the gateway, and try to go round it without
            changing anything: 0 if every way is closed, 1 if one is open, 3 if one is not known
+verify     ask whether something that was done without the gate is safe to claim; exit code 0 only where it is
 report     summarise shadow mode: what would have been held, what that costs, false statements
 offboard   restore a client's settings; `offboard gateway` those of git and the others
 
+verify reads COUNTERFOIL_OPERATOR_KEY, or else COUNTERFOIL_AGENT_KEY.
 onboard reads COUNTERFOIL_AGENT_KEY, COUNTERFOIL_EXECUTOR_KEY and, to register the tools, COUNTERFOIL_OPERATOR_KEY;
 --keys names the file in which `make up` keeps them instead.
 """
@@ -39,6 +41,7 @@ from counterfoil.coding_agents.onboarding import NotDone, Places
 from counterfoil.coding_agents.shell import project_of
 from counterfoil.connection import Connection
 from counterfoil.problems import Problem, Unreachable
+from counterfoil.verifying import verify
 
 _SPARE_S = 10
 _NOT_KNOWN = 3
@@ -88,6 +91,7 @@ def _parser() -> argparse.ArgumentParser:
     onboard.add_argument("--yes", action="store_true", help="with --remove: without asking for each")
     programs.add_parser("status")
     programs.add_parser("validate").add_argument("--live", action="store_true", required=True)
+    _add_verify(programs.add_parser("verify"))
     shadowed = programs.add_parser("report")
     shadowed.add_argument("--json", action="store_true")
     shadowed.add_argument("--html", type=Path, metavar="OUT", help="write one self-contained page")
@@ -103,6 +107,26 @@ def _parser() -> argparse.ArgumentParser:
         "client", choices=sorted(CLIENTS)
     )
     return parser
+
+
+def _add_verify(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("system", help="the registered system of record, like payments")
+    parser.add_argument("effect", help="what should be there, in one word, like refund")
+    parser.add_argument("--operation", default="", help="its id in that system, or the key that it carries there")
+    parser.add_argument("--target", default="", help="what it was done to, like charge/ch_17")
+    parser.add_argument(
+        "--expect",
+        action="append",
+        default=[],
+        metavar="FIELD=VALUE",
+        help="a field that it should show; may be repeated",
+    )
+    parser.add_argument("--said-by", required=True, metavar="NAME", help="who says that it was done")
+    parser.add_argument("--statement", default="", help="in what words")
+    parser.add_argument("--wait", type=int, default=10, metavar="S", help="seconds to wait for a reading (10)")
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--url", default=os.environ.get("COUNTERFOIL_URL", "http://localhost:8000"))
+    parser.add_argument("--keys", type=Path, metavar="FILE", help="file with the keys, as printed by `make up`")
 
 
 def _say(line: str = "") -> None:
@@ -320,6 +344,47 @@ def _status(options: argparse.Namespace, places: Places) -> int:
     return worst
 
 
+def _verify(options: argparse.Namespace, places: Places) -> int:
+    keys = _read_keys(options.keys)
+    key = keys["OPERATOR"] or keys["AGENT"]
+    if not key:
+        raise NotDone("Not set: COUNTERFOIL_OPERATOR_KEY or COUNTERFOIL_AGENT_KEY.")
+    pairs = [each.partition("=") for each in options.expect]
+    if bad := [name for name, sign, _ in pairs if not sign or not name]:
+        raise NotDone(f"--expect takes FIELD=VALUE; {bad[0]} is none.")
+    connection = Connection(url=options.url, key=key)
+    try:
+        found = connection.send(
+            verify(
+                options.system,
+                options.effect,
+                operation=options.operation,
+                target=options.target,
+                expected={name: _value(text) for name, _, text in pairs},
+                said_by=options.said_by,
+                statement=options.statement,
+                wait_s=options.wait,
+            )
+        )
+    finally:
+        connection.close()
+    _say(
+        json.dumps(found.raw, indent=2)
+        if options.json
+        else f"{found.sentence}\nNot known: {', '.join(found.not_known)}."
+    )
+    return 0 if found.safe_to_claim else 1
+
+
+def _value(text: str) -> str | int | bool:
+    """A value as it was meant: a whole number, true or false, otherwise the text; quotes make a text of anything."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return text
+    return found if isinstance(found, str | int | bool) else text
+
+
 def _project() -> Path:
     return project_of(Path.cwd())
 
@@ -441,6 +506,7 @@ _PROGRAMS = {
     "onboard": _onboard,
     "status": _status,
     "validate": _validate,
+    "verify": _verify,
     "report": _report,
     "offboard": _offboard,
 }

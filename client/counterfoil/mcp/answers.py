@@ -14,12 +14,14 @@ from typing import Any
 
 from mcp_types import CallToolResult, TextContent, Tool
 
-from counterfoil.answers import FINAL_REPORTS, CallResult, Receipt, Report, Status
+from counterfoil.answers import FINAL_REPORTS, CallResult, Receipt, Report, Status, Verification
 from counterfoil.telling import citation
 from counterfoil.work import Failure
 
 STATUS_TOOL = "counterfoil_status"
 LINES_TOOL = "counterfoil_lines"
+VERIFY_TOOL = "counterfoil_verify"
+OWN_TOOLS = frozenset({STATUS_TOOL, LINES_TOOL, VERIFY_TOOL})
 WORD = "io.counterfoil/call"
 _OURS = ("io.counterfoil/", "io.modelcontextprotocol/")
 
@@ -64,6 +66,48 @@ def lines_tool() -> Tool:
         ),
         input_schema={"type": "object", "additionalProperties": False, "properties": {}},
     )
+
+
+def verify_tool() -> Tool:
+    """The gateway's own tool for what was done without it."""
+    return Tool(
+        name=VERIFY_TOOL,
+        description=(
+            "Ask whether something that was done elsewhere is safe to claim: the system of record is read and compared."
+            " Use when: you are about to say that something is done which was not called through this server."
+            " NOT for: doing anything, or calls through this server (counterfoil_lines tells of those)."
+        ),
+        input_schema={
+            "type": "object",
+            "required": ["system", "effect", "expected"],
+            "additionalProperties": False,
+            "properties": {
+                "system": {"type": "string", "description": "The system as it is registered, like payments."},
+                "effect": {"type": "string", "description": "What should be there, in one word, like refund."},
+                "operation": {"type": "string", "description": "Its id in that system, or the key it carries there."},
+                "target": {"type": "string", "description": "What it was done to, like charge/ch_17."},
+                "expected": {
+                    "type": "object",
+                    "description": "The fields that it should show, and their values.",
+                    "additionalProperties": {"type": ["string", "integer", "boolean"]},
+                },
+                "statement": {"type": "string", "description": "What you are about to say."},
+            },
+        },
+    )
+
+
+def verification_result(found: Verification) -> CallToolResult:
+    """The answer to a claim: its sentence, and whether it is safe."""
+    word = {
+        "status": "answered",
+        "claim_id": found.claim_id,
+        "outcome": found.outcome,
+        "safe_to_claim": found.safe_to_claim,
+        "not_known": list(found.not_known),
+    }
+    text = f"{found.sentence} Not known: {', '.join(found.not_known)}."
+    return _answer(text, word, is_error=False)
 
 
 def lines(receipt: Receipt) -> CallToolResult:

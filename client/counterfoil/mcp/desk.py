@@ -8,12 +8,13 @@ from __future__ import annotations
 import logging
 import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import httpx
 
 from counterfoil.agent import Agent, Call, Session
-from counterfoil.answers import CallResult, Receipt, Report, Status
+from counterfoil.answers import CallResult, Receipt, Report, Status, Verification
 from counterfoil.executor import Effect
 from counterfoil.gating.executing import HTTP_S, GatewayExecutor
 from counterfoil.mcp.settings import Settings
@@ -25,6 +26,7 @@ log = logging.getLogger("counterfoil.mcp")
 
 # Beyond the server's own time, so that a late answer still finds its attempt open.
 _GRACE_S = 5
+_CLAIMED = ("system", "effect", "operation", "target", "expected", "statement")
 _MOST_WITHHELD = 200
 _MOST_NAME = 256
 _UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -143,6 +145,11 @@ class ConsoleClient:
         """The receipt of everything that this session changed."""
         assert self._session is not None
         return self._session.receipt()
+
+    def verify(self, claimed: Mapping[str, Any]) -> Verification:
+        """How something stands that was done without this gateway; this agent says that it was."""
+        named = {name: claimed[name] for name in _CLAIMED if name in claimed}
+        return self._agent.verify(**{"system": "", "effect": "", **named}, said_by=self._agent.agent_id)
 
     def withdraw(self, action_id: str) -> None:
         """Withdraw an action that has not started."""

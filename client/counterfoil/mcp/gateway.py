@@ -31,7 +31,7 @@ from counterfoil.agent import Call
 from counterfoil.answers import CallResult
 from counterfoil.executor import Effect
 from counterfoil.mcp import answers
-from counterfoil.mcp.answers import LINES_TOOL, STATUS_TOOL
+from counterfoil.mcp.answers import LINES_TOOL, OWN_TOOLS, STATUS_TOOL
 from counterfoil.mcp.caller_decision import CallerDecision
 from counterfoil.mcp.desk import ConsoleClient
 from counterfoil.mcp.endings import EXPIRED
@@ -114,8 +114,8 @@ class GatedTools:
     async def list_tools(self, _: Context, __: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         """List the tools in the order of their names, whatever the server's order is, so that lists can be compared."""
         offered = sorted(self._surface.offered, key=lambda one: one.tool.name)
-        tools = [one.shown for one in offered if one.tool.name not in (STATUS_TOOL, LINES_TOOL)]
-        return types.ListToolsResult(tools=[*tools, answers.status_tool(), answers.lines_tool()])
+        tools = [one.shown for one in offered if one.tool.name not in OWN_TOOLS]
+        return types.ListToolsResult(tools=[*tools, answers.status_tool(), answers.lines_tool(), answers.verify_tool()])
 
     async def call_tool(
         self, ctx: Context, params: types.CallToolRequestParams
@@ -123,10 +123,8 @@ class GatedTools:
         arguments = params.arguments or {}
         if params.request_state is not None:
             return await self._resume(ctx, params.request_state, params.input_responses or {})
-        if params.name == STATUS_TOOL:
-            return await self._status(ctx, arguments)
-        if params.name == LINES_TOOL:
-            return await self._lines()
+        if params.name in OWN_TOOLS:
+            return await self._call_own_tool(ctx, params.name, arguments)
         seen = self._surface.seen.get(params.name)
         if seen is not None and seen.fate is ToolDecision.CHANGED:
             message = f"This tool is withheld: {seen.why}. It must be registered again before it can be called."
@@ -160,6 +158,22 @@ class GatedTools:
         if reads and self._settings.gateway.questions and errand.questions is None:
             has, pages = ctx.session.client_capabilities, self._settings.console_hosts
             errand.questions = Questions(self._settings.server.name, has, console=pages, early=early)
+
+    async def _call_own_tool(
+        self, ctx: Context, name: str, arguments: dict[str, Any]
+    ) -> types.CallToolResult | types.InputRequiredResult | dict[str, Any]:
+        if name == STATUS_TOOL:
+            return await self._status(ctx, arguments)
+        return await (self._lines() if name == LINES_TOOL else self._verify(arguments))
+
+    async def _verify(self, arguments: Mapping[str, Any]) -> types.CallToolResult:
+        """How something stands that was done without this gateway."""
+        try:
+            found = await to_thread.run_sync(self._desk.verify, arguments)
+        except (Problem, Unreachable) as fault:
+            message = f"Not verified, so it is not safe to claim: {fault}"
+            return answers.withheld_result(getattr(fault, "code", "GATE_UNREACHABLE"), message)
+        return answers.verification_result(found)
 
     async def _answer(
         self, ctx: Context, errand: PendingCall, *, starts: bool

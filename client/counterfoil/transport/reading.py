@@ -151,6 +151,22 @@ def read_report(answer: Json) -> answers.Report:
     )
 
 
+def read_verification(answer: Json) -> answers.Verification:
+    """How a claim stands."""
+    return answers.Verification(
+        claim_id=answer["claim_id"],
+        state=answer["state"],
+        outcome=answer["outcome"],
+        # Nothing but a plain yes is one.
+        safe_to_claim=answer["safe_to_claim"] is True,
+        sentence=answer["sentence"],
+        reading=answer.get("reading"),
+        not_known=tuple(answer["not_known"]),
+        receipt=answer.get("receipt"),
+        raw=answer,
+    )
+
+
 def read_observed(action_id: str, answer: Json) -> answers.Observed:
     """The answer to an observation that requested the report."""
     return answers.Observed(
