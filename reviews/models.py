@@ -270,7 +270,7 @@ class Case(models.Model):
         return f"{self.reason} {self.id}"
 
 
-class Claim(models.Model):
+class UngatedClaim(models.Model):
     """Something that somebody says was done outside of the gate; what was claimed in full is sealed behind `document`.
 
     `result`, `discrepancy` and `pointer` are those of the newest reading on record, `reached_by` is the kind of event
@@ -299,6 +299,7 @@ class Claim(models.Model):
     case_id = models.UUIDField(null=True)
 
     class Meta:
+        db_table = "reviews_claim"
         constraints = [
             models.CheckConstraint(
                 condition=Q(state__in=["OPEN", "VERIFIED", "DIFFERENT", "ABSENT", "UNKNOWN"]),

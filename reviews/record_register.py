@@ -158,7 +158,7 @@ _MOVED_CLAIM = {name: detail_field(f"row.{name}", KEEP) for name in ("reached_by
 
 RECORD_TABLES = (
     RecordTable(
-        model="reviews.Claim",
+        model="reviews.UngatedClaim",
         subjects=("claim",),
         events={
             "claim_made": creates_row(

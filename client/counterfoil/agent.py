@@ -52,12 +52,12 @@ from counterfoil.answers import (
 )
 from counterfoil.canonical import NotCanonical, encode_canonical
 from counterfoil.connection import Connection
+from counterfoil.execution.claims import claim, verify
 from counterfoil.execution.seen import SeenCheckpoints
 from counterfoil.transport import reading
 from counterfoil.transport.async_connection import AsyncConnection
 from counterfoil.transport.request import Backoff, Pause, Plan, Request, Trace, new_trace, request_method
 from counterfoil.transport.stream import AsyncStream, Stream
-from counterfoil.verifying import claim, verify
 
 T = TypeVar("T")
 SessionT = TypeVar("SessionT", bound="SessionRequests")
@@ -212,12 +212,12 @@ class ActionRequests:
 
     @request_method
     def verify(self, /, system: str, effect: str, **claimed: Any) -> Request[Verification]:
-        """Ask whether something that was done without the gate is safe to claim; see `counterfoil.verifying.verify`."""
+        """Ask whether something done without the gate is safe to claim (`counterfoil.execution.claims.verify`)."""
         return verify(system, effect, **claimed)
 
     @request_method
     def claim(self, claim_id: str) -> Request[Verification]:
-        """How a claim stands now."""
+        """The present standing of a claim."""
         return claim(claim_id)
 
     @request_method

@@ -247,7 +247,7 @@ class Report:
 
 @dataclass(frozen=True)
 class Verification:
-    """How a claim stands: whether it is safe to claim, in one sentence, and by which reading.
+    """The standing of a claim: whether it is safe to claim, in one sentence, and by which reading.
 
     `outcome` is in the words of the outcomes of actions. `not_known` is what no reading can say of an action that was
     not gated; `receipt` is given to operators and auditors alone. `raw` is the whole answer.

@@ -31,7 +31,7 @@ from reviews.claims import queries as claims
 
 if TYPE_CHECKING:
     from ledger.models import Tenant
-    from reviews.models import Case, Claim
+    from reviews.models import Case, UngatedClaim
 
 DEFINITION = "The system changed without a recorded action. Nothing was undone; find out who changed it and why."
 
@@ -98,7 +98,7 @@ def _signing(case: Case, caller: Caller, challenge_at: str, *, at: datetime) -> 
     }
 
 
-def _claim(tenant: Tenant, claim: Claim) -> dict[str, Any]:
+def _claim(tenant: Tenant, claim: UngatedClaim) -> dict[str, Any]:
     """The claim of the case: how it stands, and its page."""
     return {"sentence": claim_answer(claim).sentence, "href": reverse("claim", args=[tenant.slug, claim.id])}
 

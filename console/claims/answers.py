@@ -1,4 +1,4 @@
-"""How a claim stands, for its page, the API and its receipt: derived from its row and the evidence of its reading."""
+"""The standing of a claim, for its page, the API and its receipt: derived from its row and its reading's evidence."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from reviews.claims import queries
 from reviews.claims.rules import claims as rules
 
 if TYPE_CHECKING:
-    from reviews.models import Claim
+    from reviews.models import UngatedClaim
 
 NOT_KNOWN: Final = (
     "who did it",
@@ -18,16 +18,16 @@ NOT_KNOWN: Final = (
     "whether it had been done before, or was done again elsewhere",
     "whether anything else was done besides",
 )
-"""What an ungated verification cannot know (docs/verify.md)."""
+"""The things that an ungated verification cannot know (docs/verify.md)."""
 _HOLDS: Final = {"TRUE": True, "FALSE": False}
 
 
-def claim_row(row: Claim) -> schemas.ClaimRow:
+def claim_row(row: UngatedClaim) -> schemas.ClaimRow:
     """A claim as lists show it."""
     return schemas.ClaimRow.of(row, **_standing(row))
 
 
-def claim_answer(row: Claim) -> schemas.Claim:
+def claim_answer(row: UngatedClaim) -> schemas.Claim:
     """A claim with its sentence and its reading."""
     findings = queries.claim_findings(row)
     return schemas.Claim.of(
@@ -39,12 +39,12 @@ def claim_answer(row: Claim) -> schemas.Claim:
     )
 
 
-def _standing(row: Claim) -> dict[str, Any]:
+def _standing(row: UngatedClaim) -> dict[str, Any]:
     outcome = rules.claim_outcome(row.state, reached_by=row.reached_by, discrepancy=row.discrepancy)
     return {"outcome": outcome, "safe_to_claim": rules.is_safe(row.state)}
 
 
-def sentence_of(row: Claim, findings: Mapping[str, Any]) -> str:
+def sentence_of(row: UngatedClaim, findings: Mapping[str, Any]) -> str:
     """The sentence that says whether it is safe to claim."""
     return rules.claim_sentence(
         row.state,
@@ -56,7 +56,7 @@ def sentence_of(row: Claim, findings: Mapping[str, Any]) -> str:
     )
 
 
-def _reading(row: Claim, findings: Mapping[str, Any]) -> schemas.ClaimReading | None:
+def _reading(row: UngatedClaim, findings: Mapping[str, Any]) -> schemas.ClaimReading | None:
     if row.pointer is None or row.read_at is None:
         return None
     verdict = findings.get("verdict", {})
@@ -69,12 +69,14 @@ def _reading(row: Claim, findings: Mapping[str, Any]) -> schemas.ClaimReading | 
         source=reading.get("source"),
         consistency=reading.get("consistency"),
         freshness=reading.get("freshness"),
-        fields=[_compared(each, findings) for each in verdict.get("predicates", ()) if each["origin"] == "contract"],
+        fields=[
+            _compare_field(each, findings) for each in verdict.get("predicates", ()) if each["origin"] == "contract"
+        ],
         evidence=row.pointer,
     )
 
 
-def _compared(predicate: Mapping[str, Any], findings: Mapping[str, Any]) -> schemas.ComparedField:
+def _compare_field(predicate: Mapping[str, Any], findings: Mapping[str, Any]) -> schemas.ComparedField:
     """One expected field: its predicate is over `sa.` and its name, and over nothing else."""
     name = predicate["text"].removeprefix("sa.").split(" ")[0]
     layers = findings.get("layers", {})

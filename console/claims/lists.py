@@ -17,7 +17,7 @@ from reviews.claims import queries
 from reviews.claims.rules.claims import ClaimState
 
 if TYPE_CHECKING:
-    from reviews.models import Claim
+    from reviews.models import UngatedClaim
 
 STATES: Final = {
     "": "All",
@@ -36,7 +36,7 @@ def _filters(request: TenantRequest) -> dict[str, Any]:
     return {"state": state or None}
 
 
-def _rows(request: TenantRequest, found: Sequence[Claim]) -> list[dict[str, Any]]:
+def _rows(request: TenantRequest, found: Sequence[UngatedClaim]) -> list[dict[str, Any]]:
     return [
         {
             "row": each,

@@ -35,7 +35,7 @@ from reviews.claims import queries
 
 if TYPE_CHECKING:
     from console.actions.schemas import EffectReceipt
-    from reviews.models import Claim
+    from reviews.models import UngatedClaim
 
 PREDICATE: Final = "urn:counterfoil:claim-receipt:v1"
 
@@ -98,12 +98,12 @@ class ClaimStatement(ReceiptStatement):
     predicate: ClaimPredicate
 
 
-def claim_receipt(row: Claim, *, at: datetime) -> EffectReceipt:
+def claim_receipt(row: UngatedClaim, *, at: datetime) -> EffectReceipt:
     """The signed receipt of a claim, as it is on record now."""
     return sign_statement(claim_statement(row, at=at), at=at)
 
 
-def claim_statement(row: Claim, *, at: datetime) -> ClaimStatement:
+def claim_statement(row: UngatedClaim, *, at: datetime) -> ClaimStatement:
     """The present record of a claim as an in-toto statement."""
     told, event = claim_answer(row), events.history(row.tenant_id, row.id)[-1][0]
     place = log.event_position(row.tenant_id, row.id, event.seq)
@@ -128,7 +128,7 @@ def claim_statement(row: Claim, *, at: datetime) -> ClaimStatement:
                 made_at=row.made_at,
                 **named,
             ),
-            shown=_shown(row),
+            shown=_newest_reading(row),
             ended=ClaimEnd(
                 state=row.state,
                 outcome=told.outcome,
@@ -143,7 +143,7 @@ def claim_statement(row: Claim, *, at: datetime) -> ClaimStatement:
     )
 
 
-def _shown(row: Claim) -> list[ClaimShown]:
+def _newest_reading(row: UngatedClaim) -> list[ClaimShown]:
     if row.read_at is None:
         return []
     sources = [

@@ -28,7 +28,7 @@ from reviews.claims.rules.claims import ClaimState
 from reviews.tasks import verify_due
 
 if TYPE_CHECKING:
-    from reviews.models import Claim
+    from reviews.models import UngatedClaim
 
 router = Router(tags=["Claims"])
 POLL_S = 0.25
@@ -57,7 +57,7 @@ def verify(request: HttpRequest, body: schemas.VerifyBody) -> HttpResponse:
                 row = queries.claim(caller.tenant_id, claim_id)
                 assert row is not None
                 if row.state != ClaimState.OPEN or time.monotonic() >= until:
-                    return json_response(_told(caller, row))
+                    return json_response(_answer_with_receipt(caller, row))
             time.sleep(POLL_S)
     finally:
         if patient:
@@ -70,7 +70,7 @@ def _make(caller: Caller, body: schemas.VerifyBody) -> schemas.Claim:
     return claim_answer(row)
 
 
-def _told(caller: Caller, row: Claim) -> schemas.Claim:
+def _answer_with_receipt(caller: Caller, row: UngatedClaim) -> schemas.Claim:
     """The claim with its receipt, for those who may show one to others."""
     answer = claim_answer(row)
     if caller.kind == "agent" or row.pointer is None:
@@ -85,7 +85,7 @@ add_lists(router, __name__, CLAIMS)
 @admits("agent", "oper", "audit", "person")
 @in_tenancy
 def get_claim(request: HttpRequest, claim_id: UUID) -> schemas.Claim:
-    row = _visible(request, claim_id)
+    row = _visible_claim(request, claim_id)
     record_read(request, "claim", row.id)
     return claim_answer(row)
 
@@ -98,12 +98,12 @@ def get_claim(request: HttpRequest, claim_id: UUID) -> schemas.Claim:
 @admits("oper", "audit", "person")
 @in_tenancy
 def get_claim_receipt(request: HttpRequest, claim_id: UUID) -> EffectReceipt:
-    row = _visible(request, claim_id)
+    row = _visible_claim(request, claim_id)
     record_read(request, "claim", row.id)
     return claim_receipt(row, at=timezone.now())
 
 
-def _visible(request: HttpRequest, claim_id: UUID) -> Claim:
+def _visible_claim(request: HttpRequest, claim_id: UUID) -> UngatedClaim:
     """The claim; an agent sees its own."""
     caller = caller_of(request)
     row = queries.claim(caller.tenant_id, claim_id)

@@ -11,7 +11,7 @@ from reviews.claims import operations
 
 READ_AGAIN: Final = Verb(
     name="read_again",
-    path="/claims/{claim_id}/readings",
+    path="/claims/{claim_id}/verify",
     operation=operations.order_reading,
     roles=("agent", "oper", "operator"),
     answer=schemas.Claim,

@@ -24,7 +24,7 @@ from ledger.record.queries import events
 from reviews.claims import queries
 
 if TYPE_CHECKING:
-    from reviews.models import Claim
+    from reviews.models import UngatedClaim
 
 PAGE = 50
 
@@ -94,7 +94,7 @@ def download_receipt(request: TenantRequest, claim_id: UUID) -> HttpResponse:
     return answer
 
 
-def _get_or_404(request: TenantRequest, claim_id: UUID) -> Claim:
+def _get_or_404(request: TenantRequest, claim_id: UUID) -> UngatedClaim:
     row = queries.claim(request.tenant.id, claim_id)
     if row is None:
         raise Http404

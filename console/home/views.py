@@ -141,7 +141,7 @@ def _figures(request: TenantRequest) -> list[dict[str, Any]]:
 
 
 def _claims(request: TenantRequest) -> dict[str, Any]:
-    """How many of the claims of the last week are verified, and how many do not match."""
+    """Count the claims of the last week, those that are verified and those that do not match."""
     counted = claims.count_claims(request.tenant.id, since=request.as_of - CLAIMS_OVER)
     return {
         "href": reverse("claims", args=[request.tenant.slug]),

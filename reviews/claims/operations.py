@@ -29,7 +29,7 @@ from reviews.checks import catalogue
 from reviews.claims import queries
 from reviews.claims.rules import claims as rules
 from reviews.claims.rules.claims import MISMATCHES, ClaimCircumstances, ClaimRequest, ClaimState
-from reviews.models import Case, Claim
+from reviews.models import Case, UngatedClaim
 from reviews.readback.operations import schedules, work_queue
 from reviews.readback.operations.plans import SourcePlan, SourceQuery, access_to
 from reviews.readback.operations.readings import SourceReadings
@@ -52,12 +52,12 @@ CLAIM_MISMATCH = "CLAIM_MISMATCH"
 class ClaimPlan(SourcePlan):
     """The reading of one claim."""
 
-    claim: Claim
+    claim: UngatedClaim
     request: ClaimRequest
     policy: DecidingPolicy
 
 
-def make_claim(*, tenant_id: UUID, claim: ClaimRequest, by: ledger.Actor, at: datetime) -> Claim:
+def make_claim(*, tenant_id: UUID, claim: ClaimRequest, by: ledger.Actor, at: datetime) -> UngatedClaim:
     """Record a claim and have it read now; one whose effect cannot be located, or whose fields are unknown, is
     refused.
     """
@@ -76,7 +76,7 @@ def make_claim(*, tenant_id: UUID, claim: ClaimRequest, by: ledger.Actor, at: da
         at=at,
         is_new=True,
     )
-    row = Claim(
+    row = UngatedClaim(
         tenant_id=tenant_id,
         id=claim_id,
         system_id=system.id,
@@ -129,7 +129,7 @@ def _locate(claim: ClaimRequest, system: System) -> ClaimRequest:
     return located
 
 
-def order_reading(*, tenant_id: UUID, claim_id: UUID, by: ledger.Actor, at: datetime) -> Claim:
+def order_reading(*, tenant_id: UUID, claim_id: UUID, by: ledger.Actor, at: datetime) -> UngatedClaim:
     """Have a claim read again now, however it stands."""
     head = ledger.lock_subject(tenant_id=tenant_id, subject_id=claim_id, kind="claim")
     row = queries.claim(tenant_id, claim_id)
@@ -140,7 +140,7 @@ def order_reading(*, tenant_id: UUID, claim_id: UUID, by: ledger.Actor, at: date
     return row
 
 
-def _schedule(row: Claim, *, due_at: datetime, at: datetime, recheck: int | None = None) -> None:
+def _schedule(row: UngatedClaim, *, due_at: datetime, at: datetime, recheck: int | None = None) -> None:
     system = catalogue_queries.system_by_id(row.tenant_id, row.system_id)
     limits = [] if system is None else [(system.id, system.settings)]
     place = work_queue.lane_of(row.tenant_id, rules.CLASS.rank, limits)
@@ -152,7 +152,7 @@ def schedule_missing(*, at: datetime) -> int:
     adopted = 0
     for tenant in events.tenants():
         with tenancy(tenant.id):
-            for claim_id in schedules.unscheduled(tenant.id, queries.open_claims(tenant.id)):
+            for claim_id in schedules.find_unscheduled(tenant.id, queries.open_claims(tenant.id)):
                 row = queries.claim(tenant.id, claim_id)
                 if row is not None:
                     _schedule(row, due_at=at, at=at)
@@ -176,7 +176,9 @@ def claim_plans(tenant_id: UUID, claim_ids: list[UUID]) -> dict[UUID, ClaimPlan]
     return found
 
 
-def _plan(row: Claim, request: ClaimRequest, system: System | None, slug: str, policy: DecidingPolicy) -> ClaimPlan:
+def _plan(
+    row: UngatedClaim, request: ClaimRequest, system: System | None, slug: str, policy: DecidingPolicy
+) -> ClaimPlan:
     access, missing = access_to(system, slug, row.system)
     contract = rules.claim_contract(request, pattern=system.pattern if system is not None else "")
     assert contract.verification is not None
@@ -230,7 +232,7 @@ def conclude_claim(
 
 def _write(
     plan: ClaimPlan,
-    row: Claim,
+    row: UngatedClaim,
     head: ledger.SubjectHead,
     inputs: RunInputs,
     verdict: Verdict,
@@ -274,7 +276,7 @@ def _write(
     )
     ledger.append(head, event, actor=ledger.SYSTEM, at=at)
     if changes:
-        Claim.objects.filter(tenant_id=row.tenant_id, id=row.id).update(state=str(step.state), **changes)
+        UngatedClaim.objects.filter(tenant_id=row.tenant_id, id=row.id).update(state=str(step.state), **changes)
 
 
 def _run_document(plan: ClaimPlan, inputs: RunInputs, verdict: Verdict) -> bytes:
@@ -299,7 +301,7 @@ def _run_document(plan: ClaimPlan, inputs: RunInputs, verdict: Verdict) -> bytes
 
 def _follow(
     plan: ClaimPlan,
-    row: Claim,
+    row: UngatedClaim,
     step: rules.ClaimStep,
     due: DueReading,
     inputs: RunInputs,
@@ -329,7 +331,7 @@ def _follow(
         _schedule(row, due_at=at + delays[number] - before, at=at, recheck=number)
 
 
-def _open_case(row: Claim, discrepancy: str, *, at: datetime) -> UUID:
+def _open_case(row: UngatedClaim, discrepancy: str, *, at: datetime) -> UUID:
     """The case of a claim that does not match: a new one, its own reopened, or the one that is open."""
     if row.case_id is not None:
         cases.reopen_for_claim(row.tenant_id, row.case_id, discrepancy, at=at)

@@ -23,7 +23,7 @@ class Migration(migrations.Migration):
             field=models.BooleanField(db_default=False, default=False),
         ),
         migrations.CreateModel(
-            name="Claim",
+            name="UngatedClaim",
             fields=[
                 (
                     "pk",
@@ -52,6 +52,7 @@ class Migration(migrations.Migration):
                 ("case_id", models.UUIDField(null=True)),
             ],
             options={
+                "db_table": "reviews_claim",
                 "indexes": [
                     models.Index(fields=["tenant_id", "state", "id"], name="claim_by_state"),
                     models.Index(fields=["tenant_id", "made_by", "id"], name="claim_by_maker"),

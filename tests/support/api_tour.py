@@ -536,7 +536,7 @@ def claim(shop: Workshop) -> None:
     shop.operator_key.post("/verify", body)
     for each in (path, "/claims", f"{path}/receipt"):
         shop.operator_key.get(each)
-    shop.operator_key.post(f"{path}/readings")
+    shop.operator_key.post(f"{path}/verify")
 
 
 def tell(shop: Workshop, watched: Callable[[Api], Any]) -> None:

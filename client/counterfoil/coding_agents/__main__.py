@@ -40,8 +40,8 @@ from counterfoil.coding_agents.hooks import Hook, HookSettings
 from counterfoil.coding_agents.onboarding import NotDone, Places
 from counterfoil.coding_agents.shell import project_of
 from counterfoil.connection import Connection
+from counterfoil.execution.claims import verify
 from counterfoil.problems import Problem, Unreachable
-from counterfoil.verifying import verify
 
 _SPARE_S = 10
 _NOT_KNOWN = 3

@@ -147,7 +147,7 @@ class ConsoleClient:
         return self._session.receipt()
 
     def verify(self, claimed: Mapping[str, Any]) -> Verification:
-        """How something stands that was done without this gateway; this agent says that it was."""
+        """Verify something that was done without this gateway, as this agent says."""
         named = {name: claimed[name] for name in _CLAIMED if name in claimed}
         return self._agent.verify(**{"system": "", "effect": "", **named}, said_by=self._agent.agent_id)
 

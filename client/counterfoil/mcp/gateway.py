@@ -167,7 +167,7 @@ class GatedTools:
         return await (self._lines() if name == LINES_TOOL else self._verify(arguments))
 
     async def _verify(self, arguments: Mapping[str, Any]) -> types.CallToolResult:
-        """How something stands that was done without this gateway."""
+        """Verify something that was done without this gateway."""
         try:
             found = await to_thread.run_sync(self._desk.verify, arguments)
         except (Problem, Unreachable) as fault:

@@ -152,7 +152,7 @@ def read_report(answer: Json) -> answers.Report:
 
 
 def read_verification(answer: Json) -> answers.Verification:
-    """How a claim stands."""
+    """Read how a claim stands."""
     return answers.Verification(
         claim_id=answer["claim_id"],
         state=answer["state"],

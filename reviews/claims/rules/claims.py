@@ -38,7 +38,7 @@ from reviews.reconciliation.rules.shown import Shown, describe_difference, shown
 from reviews.reconciliation.rules.verdict import MAX_ATTEMPTS, Verdict, VerificationResult, waiting_deadline
 
 CLASS: Final = SideEffectClass.HIGH_RISK_EXTERNAL
-"""What nobody gated is as grave as what people must always approve."""
+"""An ungated effect is as grave as one that people must always approve."""
 SETTLE_S: Final = 5
 RECHECK_AFTER: Final = ("PT1H", "P1D", "P1W")
 SAID: Final = ParsedObservation(status=ReportedStatus.SUCCESS)
@@ -79,7 +79,7 @@ class BadExpectation(Refused):
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimRequest:
-    """What is claimed: the effect on a target by an operation, the fields expected of it, who said so and how.
+    """A claim as it was made: the effect on a target by an operation, the fields expected of it, and who said so.
 
     `lookup` is one effect of a contract's lookup; without it the check of the system's pattern says how these are
     found. An effect that is not there within `settle_s` of the claim is absent.
@@ -160,7 +160,7 @@ def requested_values(expected: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def claim_bindings(claim: ClaimRequest, *, claim_id: str, tenant: str) -> dict[str, Any]:
-    """What the lookup and the expressions of a claim see; `idempotency_key` is the operation as it was named."""
+    """The bindings of a claim's lookup and expressions; `idempotency_key` is the operation as it was named."""
     key = {"idempotency_key": claim.operation} if claim.operation else {}
     return {
         "si": {"target_resource": claim.target, "predicates": []},
@@ -182,7 +182,7 @@ def claim_bindings(claim: ClaimRequest, *, claim_id: str, tenant: str) -> dict[s
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimCircumstances:
-    """How a claim is read now: since when, the readings before this one, and its pace."""
+    """The circumstances of one reading of a claim: since when, the readings before this one, and its pace."""
 
     claim_id: str
     made_at: datetime
@@ -225,7 +225,7 @@ def claim_inputs(
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimStep:
-    """What a verdict does to a claim: the state after and the kind of its event."""
+    """The step that a verdict makes a claim take: the state after and the kind of its event."""
 
     state: ClaimState
     kind: str
@@ -261,7 +261,7 @@ def claim_step(state: ClaimState, verdict: Verdict) -> ClaimStep:
 
 
 def next_reading(inputs: RunInputs, verdict: Verdict) -> datetime:
-    """When an open claim is read next."""
+    """The time of an open claim's next reading."""
     until = waiting_deadline(inputs)
     if inputs.at < inputs.horizon_at and verdict.awaits_horizon:
         until = inputs.horizon_at
@@ -317,7 +317,7 @@ def claim_sentence(
 
 
 def _difference(findings: Mapping[str, Any]) -> str:
-    """What is shown instead, with the signs of failure that the source itself gave."""
+    """The difference that is shown, or the signs of failure that the source itself gave."""
     signs = sorted({key for reading in findings.get("readings", ()) for key in reading.get("indicators", ())})
     words = ", ".join(key.replace("_", " ") for key in signs)
     shown = describe_difference(findings, None) if findings else ""

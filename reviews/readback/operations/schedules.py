@@ -94,7 +94,7 @@ def schedule_claim(
     execute(_SCHEDULE_CLAIM, *lane, claim_id, due_at, place.rank, at, recheck)
 
 
-def unscheduled(tenant_id: UUID, ids: list[UUID]) -> list[UUID]:
+def find_unscheduled(tenant_id: UUID, ids: list[UUID]) -> list[UUID]:
     """Those of these actions or claims that have no row in the schedule."""
     rows = Schedule.objects.filter(tenant_id=tenant_id, action_id__in=ids).values_list("action_id", flat=True)
     known = set(rows)
@@ -154,7 +154,7 @@ def schedule_missing(*, at: datetime) -> int:
     adopted = 0
     for tenant in events.tenants():
         with tenancy(tenant.id):
-            for action_id in unscheduled(tenant.id, actions.unsettled_actions(tenant.id)):
+            for action_id in find_unscheduled(tenant.id, actions.unsettled_actions(tenant.id)):
                 schedule(tenant_id=tenant.id, action_id=action_id, due_at=at, at=at)
                 adopted += 1
     return adopted

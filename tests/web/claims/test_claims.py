@@ -15,7 +15,7 @@ from console.claims.receipts import claim_predicate_schema
 from ledger.db import tenancy
 from ledger.record.queries import events
 from reviews import tasks
-from reviews.models import Claim, Schedule
+from reviews.models import Schedule, UngatedClaim
 from tests.support.api_tenant import PASSWORD
 from tests.support.browser_users import words
 from tests.support.callers import key_for
@@ -166,11 +166,11 @@ def test_anybody_who_may_claim_may_have_it_read_again_and_agents_only_their_own(
     claim_id = desk.claim(by=desk.shop.agent)
     assert desk.read(claim_id, by=desk.shop.agent)["safe_to_claim"]
     desk.processor.last()["amount"] = 1
-    assert desk.shop.agent.post(f"/claims/{claim_id}/readings").status_code == 200
+    assert desk.shop.agent.post(f"/claims/{claim_id}/verify").status_code == 200
     assert desk.read(claim_id, by=desk.shop.agent)["outcome"] == "CONTRADICTED"
     stranger = key_for(desk.shop.tenant, "agent")
     assert stranger.get(f"/claims/{claim_id}").status_code == 404
-    assert stranger.post(f"/claims/{claim_id}/readings").status_code == 404
+    assert stranger.post(f"/claims/{claim_id}/verify").status_code == 404
 
 
 def test_an_agent_gets_no_receipt_and_may_give_no_lookup(desk: Desk):
@@ -203,7 +203,7 @@ def test_a_claim_that_cannot_be_read_is_refused_and_nothing_is_recorded(
     answer = desk.verify(**changes)
     assert answer.status_code == status, answer.content
     assert code in (None, answer.json()["code"])
-    assert Claim.objects.count() == Schedule.objects.count() == 0
+    assert UngatedClaim.objects.count() == Schedule.objects.count() == 0
 
 
 def test_a_repeat_under_the_same_key_is_the_same_claim_as_it_stands_by_then(desk: Desk):
@@ -283,8 +283,8 @@ def test_the_record_of_claims_replays_and_their_rows_follow_from_their_events(de
     desk.read(absent, minutes=61)
     call_command("verify_ledger", verbosity=0)
     with tenancy(desk.shop.tenant):
-        Claim.objects.filter(id=absent).update(discrepancy="")
-    with pytest.raises(CommandError, match=r"reviews\.Claim has another discrepancy"):
+        UngatedClaim.objects.filter(id=absent).update(discrepancy="")
+    with pytest.raises(CommandError, match=r"reviews\.UngatedClaim has another discrepancy"):
         call_command("verify_ledger", verbosity=0)
 
 

@@ -44,5 +44,5 @@ def verify(
 
 
 def claim(claim_id: str) -> Request[Verification]:
-    """How a claim stands now."""
+    """The present standing of a claim."""
     return Request("GET", f"/claims/{claim_id}", read_verification)
