@@ -29,3 +29,24 @@ def test_an_ungated_refund_is_safe_to_claim_only_where_it_is_right(desk: Desk, s
         assert told["safe_to_claim"] is situation.is_safe, told["sentence"]
         assert told["sentence"].startswith("Safe to claim: " if situation.is_safe else "Not safe to claim")
     assert told["outcome"] == situation.ungated, told["sentence"]
+
+
+BY_KEY = {"lookup": {"of": {"charge": "sr.charge"}, "match": {"metadata.operation": "scope.idempotency_key"}}}
+BY_ID = {
+    "lookup": {"id": "so.evidence.refund"},
+    "checks": {"idempotency_key": {"not_applicable": "The refund's own id singles it out."}},
+}
+
+
+@pytest.mark.parametrize("situation", SITUATIONS, ids=names)
+def test_a_gated_refund_is_told_as_verified_only_where_it_is_right(desk: Desk, situation: Situation):
+    desk.open_gate(**(BY_ID if situation.by_id else BY_KEY))
+    started = desk.start(**situation.claim)
+    situation.bring_about(desk.processor, started["idempotency_key"])
+    desk.observe(started, **({"refund": desk.processor.last()["id"]} if situation.by_id else {}))
+    for seconds in (2, 6, 60):
+        told = desk.action(started["action_id"], seconds=seconds)
+        assert (told["outcome"] == "VERIFIED") is situation.is_safe, told["user_status"]
+        report = desk.shop.agent.get(f"/actions/{started['action_id']}/report").json()
+        assert report["completed"] is situation.is_safe, report
+    assert told["outcome"] == situation.gated, told["user_status"]
