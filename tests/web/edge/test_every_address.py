@@ -97,6 +97,7 @@ def expected(name: str, caller: str, answer: Any) -> bool:
 # Admitted to, and then asked whose it is or what they mean to say.
 ASKED_FURTHER = {
     "approvals_challenge": "a resolution is for operators; reviewers sign what confirms one",
+    "claims_verify": "a lookup is for operators",
     "people_end_delegation": "one's own, or as an administrator",
     "people_come_back": "one's own, or as an administrator",
     "decisions_decide": "an executor of the same tenant, which comes with it",
