@@ -12,8 +12,8 @@ FILES = ("claims.sql", "erasure.sql")
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("reviews", "0002_functions_and_fences"),
-        ("ledger", "0003_steps_of_claims"),
+        ("reviews", "0003_webhook_addresses_name_their_tenant"),
+        ("ledger", "0005_steps_of_claims"),
     ]
 
     operations = [

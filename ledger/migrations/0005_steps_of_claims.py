@@ -11,6 +11,6 @@ FILES = ("transitions.sql",)
 
 
 class Migration(migrations.Migration):
-    dependencies = [("ledger", "0002_functions_and_fences")]
+    dependencies = [("ledger", "0004_tried_descriptions")]
 
     operations = [migrations.RunSQL((FOLDER / name).read_text()) for name in FILES]
