@@ -4,6 +4,10 @@ Proposals, approvals, executions and pages against the product's own processes: 
 then for a long while half of it, then three times as much as goes through. Requests arrive when they arrive, whether
 or not the ones before are answered. The system of record is a folder, and each effect is also noted in a journal of
 its own, so that afterwards every effect can be held against every accepted call and every report.
+
+`--full 60` instead sends five proposals a second for a minute, each of which is carried out and verified, and reports
+the processor time and WAL of one. `--rest 60` starts `up` with its example twice, and reports what the second start
+took and what all of its processes take for a minute afterwards.
 """
 
 from __future__ import annotations
@@ -11,9 +15,13 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
+import shutil
 import signal
 import statistics
+import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterator
@@ -28,6 +36,7 @@ import httpx
 import psutil
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from benchmarks.figures import ROOT_PROCESS, spent_ms
 from benchmarks.stand import Stand, apart, stand
 from console.local import programs, servers
 from console.local.installation import ROOT
@@ -40,6 +49,7 @@ PLAIN, ASKED, ONE_IN = "write_note", "write_notice", 20
 PAGES = ("", "actions", "approvals", "cases", "agents", "ledger")
 PAGES_PER_CALL = 0.2
 EXECUTORS, CONNECTIONS = 4, 300
+FULL_PER_S = 5.0
 PATIENCE_S = 300.0
 TOKEN = "x" * 32
 URL = "http://localhost:8000"  # the public address, which proofs of possession name
@@ -263,6 +273,82 @@ async def phases(day: Day, seconds: float, tasks: list[Callable[[], Awaitable[No
     await asyncio.gather(*runners)
 
 
+async def full_actions(made: Stand, day: Day, seconds: float, tasks: list[Callable[[], Awaitable[None]]]) -> None:
+    """Report the processor time of all processes, this one among them, and the WAL of one action from its proposal to
+    its verdict; one in twenty waits for a person.
+    """
+    runners = [asyncio.ensure_future(task()) for task in tasks]
+    wal, spent, own = wal_position(made), spent_ms(), time.process_time()
+    await arrive(FULL_PER_S, seconds, day.propose)
+    await settled(day)
+    # Metrics and search terms follow within ten seconds.
+    await asyncio.sleep(12)
+    count = len(day.accepted)
+    caused, taken = wal_position(made) - wal, spent_ms() - spent
+    print(
+        f"full actions: {count} at {FULL_PER_S:.0f} a second; each {taken / count:.0f} ms of processor, of which"
+        f" {(time.process_time() - own) * 1000 / count:.0f} ms of the callers; {caused / count / 1000:.0f} KB of WAL"
+    )
+    day.is_over = True
+    await asyncio.gather(*runners)
+
+
+def wal_position(made: Stand) -> int:
+    with made.superuser(DATABASE) as connection:
+        row = connection.execute("SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn").fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def rest(seconds: float) -> None:
+    """Start `up` with its example in a folder of its own, end it, start it again and leave it alone."""
+    folder = tempfile.mkdtemp(prefix="counterfoil-rest-")
+    try:
+        for which in ("first", "second"):
+            process, took_s = _start_up(Path(folder))
+            up = psutil.Process(process.pid)
+            spent_s = sum(sum(each.cpu_times()[:4]) for each in (up, *up.children(recursive=True)))
+            print(f"{which} start: {took_s:.1f} s, {spent_s:.1f} s of processor", flush=True)
+            if which == "second":
+                _report_rest(up, seconds)
+            process.send_signal(signal.SIGINT)
+            process.wait(60)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _start_up(folder: Path) -> tuple[subprocess.Popen[str], float]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("COUNTERFOIL_")}
+    began = time.perf_counter()
+    process = subprocess.Popen(
+        [sys.executable, "manage.py", "up", "--port", str(servers.free_port())],
+        cwd=ROOT,
+        env=kept | {"COUNTERFOIL_VAR": str(folder / "var"), "PYTHONUNBUFFERED": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    said = []
+    for line in process.stdout or ():
+        said.append(line)
+        if "Ctrl-C stops everything" in line:
+            return process, time.perf_counter() - began
+    raise SystemExit(f"benchmarks: up did not start: {''.join(said)}")
+
+
+def _report_rest(up: psutil.Process, seconds: float) -> None:
+    time.sleep(seconds)
+    before = {each.pid: sum(each.cpu_times()[:2]) for each in (up, *up.children(recursive=True))}
+    time.sleep(seconds)
+    total_mb = total_share = 0.0
+    for each in (up, *up.children(recursive=True)):
+        share = (sum(each.cpu_times()[:2]) - before.get(each.pid, 0.0)) / seconds * 100
+        size_mb = each.memory_full_info().pss / 1e6
+        total_mb, total_share = total_mb + size_mb, total_share + share
+        print(f"  {each.name():<16} {size_mb:6.0f} MB  {share:5.2f} %")
+    print(f"at rest, {seconds:.0f} s: {total_mb:.0f} MB, {total_share:.1f} % of one processor")
+
+
 async def settled(day: Day) -> None:
     """Wait until every accepted call has ended, or until the time is over."""
     until = time.perf_counter() + PATIENCE_S
@@ -301,7 +387,9 @@ def reconciled(made: Stand, day: Day) -> int:
     return sum(wrong.values())
 
 
-async def run(made: Stand, founded: dict[str, Any], port: int, session: str, seconds: float) -> Day:
+async def run(
+    made: Stand, founded: dict[str, Any], port: int, session: str, seconds: float, *, full: bool = False
+) -> Day:
     folder = made.folder / "documents"
     (folder / "notes").mkdir(parents=True, exist_ok=True)
     limits = httpx.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS)
@@ -310,7 +398,10 @@ async def run(made: Stand, founded: dict[str, Any], port: int, session: str, sec
         day = Day(port, founded["keys"], session, reviewer["password"], folder, client)
         await _register(day, folder)
         tasks: list[Callable[[], Awaitable[None]]] = [lambda name=name: day.execute(name) for name in day.executors]  # type: ignore[misc]
-        await phases(day, seconds, [*tasks, day.decide])
+        if full:
+            await full_actions(made, day, seconds, [*tasks, day.decide])
+        else:
+            await phases(day, seconds, [*tasks, day.decide])
     return day
 
 
@@ -339,7 +430,15 @@ async def _register(day: Day, folder: Path) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.load", description=__doc__)
     parser.add_argument("--seconds", type=float, default=300, help="how long half of the peak lasts (300)")
-    seconds = parser.parse_args().seconds
+    parser.add_argument("--full", type=float, metavar="SECONDS", help="the cost of one action, at five a second")
+    parser.add_argument("--rest", type=float, metavar="SECONDS", help="what `up` takes at rest, and its second start")
+    chosen = parser.parse_args()
+    print(f"load {os.getloadavg()[0]:.1f} at the beginning", flush=True)
+    if chosen.rest:
+        rest(chosen.rest)
+        return 0
+    seconds = chosen.full or chosen.seconds
+    os.environ[ROOT_PROCESS] = str(os.getpid())
     # Told to end, it ends what it started.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     with stand() as made:
@@ -353,7 +452,7 @@ def main() -> int:
         (credential / "documents.json").chmod(0o600)
         with processes_of(made) as (port, pids):
             before = {name: memory_mb(pid) for name, pid in pids.items()}
-            day = asyncio.run(run(made, founded, port, session, seconds))
+            day = asyncio.run(run(made, founded, port, session, seconds, full=bool(chosen.full)))
             after = {name: memory_mb(pid) for name, pid in pids.items()}
         wrong = reconciled(made, day)
         for name in pids:

@@ -1,7 +1,7 @@
 """`manage.py sequencer [--once] [--adopt CHECKPOINT]`: append events to the log and sign it.
 
 One process leads, by an advisory lock of its connection; any number stand by to take over. It empties the queue every
-25 to 50 ms, and every 200 ms after half a minute without an event. A log that is damaged or forked stops alone, with an
+25 to 50 ms, and every 200 ms after five seconds without an event. A log that is damaged or forked stops alone, with an
 alarm, and is checked again every few seconds; the others go on. It signs in as the role of its own and is the only
 process that needs the log key and the signer state.
 """
@@ -36,7 +36,7 @@ from ledger.record.rules.refusals import Refused
 logger = logging.getLogger(__name__)
 
 BUSY_S, IDLE_S, QUIET_S, STANDBY_S = 0.025, 0.05, 0.2, 1.0
-QUIET_AFTER_S = 30.0
+QUIET_AFTER_S = 5.0
 SWEEP_S = 5.0
 LEADER = 4_711_002
 """The advisory lock of the leader."""
