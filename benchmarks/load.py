@@ -343,7 +343,7 @@ def _report_rest(up: psutil.Process, seconds: float) -> None:
     total_mb = total_share = 0.0
     for each in (up, *up.children(recursive=True)):
         share = (sum(each.cpu_times()[:2]) - before.get(each.pid, 0.0)) / seconds * 100
-        size_mb = each.memory_full_info().pss / 1e6
+        size_mb = each.memory_full_info().pss / 2**20
         total_mb, total_share = total_mb + size_mb, total_share + share
         print(f"  {each.name():<16} {size_mb:6.0f} MB  {share:5.2f} %")
     print(f"at rest, {seconds:.0f} s: {total_mb:.0f} MB, {total_share:.1f} % of one processor")

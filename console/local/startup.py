@@ -98,6 +98,9 @@ class Startup:
 
         Neither is told an address: each fork reads its own from a file. The shop's has no key of the console either.
         """
+        if sys.platform != "linux":
+            # Elsewhere the system's own libraries may not be used in a process that was forked and not started.
+            return
         folder, log = self.installation.run, self.installation.log / "forking.log"
         told = {name: value for name, value in os.environ.items() if name not in (*OTHER_ROLES, "KEYS_DATABASE_URL")}
         told |= {"DATABASE_URL": NOWHERE, "REDIS_URL": "redis://127.0.0.1:1/0", "PYTHONUNBUFFERED": "1"}

@@ -260,6 +260,7 @@ def _roles(up: Up, name: str) -> set[str]:
     return {role for (role,) in found}
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="forks are made on Linux alone")
 def test_web_worker_and_background_are_forked_and_one_whose_forker_is_gone_is_started(lasting_up):
     up = lasting_up
     up.start()
