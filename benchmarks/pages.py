@@ -67,6 +67,16 @@ def measure(stand: Stand, rounds: int) -> list[Figure]:
         return [*figures, *_statements(stand, pages), *_admin(more, rounds)]
 
 
+def measure_searches(stand: Stand, rounds: int) -> list[Figure]:
+    """The first page and the searches alone, beside a history that nothing was counted of."""
+    busy = UUID(_spend_day(stand)["action"].rpartition("/")[2])
+    small, large = (_filled(stand, name, count, busy, whole=False) for name, count in ((SMALL, FEW), (LARGE, MANY)))
+    with stand.web(SMALL) as few, stand.web(LARGE) as many:
+        less, more = _signed_in(stand, SMALL, few), _signed_in(stand, LARGE, many)
+        views = {name: query for name, query in VIEWS.items() if name == "first page" or "?q=" in query}
+        return [_grown(name, query, rounds, more, large, less, small) for name, query in views.items()]
+
+
 def _within(name: str, path: str, rounds: int, wire: Wire) -> Figure:
     """Compare the 95th percentile of a page's time with its target."""
     times = tuple(p95_time(wire, path) for _ in range(rounds))
@@ -187,16 +197,20 @@ def _is_page(path: str, answer: Any) -> bool:
     return bool(answer.status_code == 200)
 
 
-def _filled(stand: Stand, database: str, count: int, busy: UUID) -> UUID:
-    """An id in the middle of the actions that are put beside those of the day, many of them on what `busy` is on."""
+def _filled(stand: Stand, database: str, count: int, busy: UUID, *, whole: bool = True) -> UUID:
+    """An id in the middle of the actions that are put beside those of the day, many of them on what `busy` is on;
+    unless it is `whole`, without late truth, sessions, votes, cases and metrics.
+    """
     stand.database(database, template=DAY)
     with stand.superuser(database) as connection:
         [(tenant,)] = connection.execute("SELECT tenant_id FROM ledger_action WHERE id = %s", [busy]).fetchall()
-        for late in (False, True):
+        for late in (False, True) if whole else (False,):
             history.fill(connection, tenant, count, late=late)
-        history.surround(connection, tenant, busy=busy)
+        if whole:
+            history.surround(connection, tenant, busy=busy)
         connection.execute("VACUUM ANALYZE")
-        apart(stand, database, "benchmarks.metrics:rebuild", tenant)
+        if whole:
+            apart(stand, database, "benchmarks.metrics:rebuild", tenant)
         middle = connection.execute(
             "SELECT id FROM ledger_action ORDER BY id OFFSET %s LIMIT 1", [count // 2]
         ).fetchone()
