@@ -50,8 +50,8 @@ LISTS = """
     calls/hallucinations recordings audit audit?sort=oldest audit/sightings audit/exports audit/holds ledger people
     notices standing-approvals emergencies approvals/quality search?q=order event-export runbooks me
 """
-# A file of a hundred events, or of all rows of a list, is no page.
-DOWNLOADS = ("export-bundle", "list-export")
+# A file of a hundred events, or of all rows of a list, is no page; and no agent of the day is stopped.
+LEFT_OUT = ("export-bundle", "list-export", "agent-stopped")
 
 Pages = dict[str, str]
 
@@ -159,7 +159,7 @@ def spend_day(stand: Stand) -> Pages:
     pages |= {
         name: probes.filled(route, day.parts | parts)
         for route, name in probes.pages_of_tenants()
-        if probes.names_in(route) and name not in DOWNLOADS
+        if probes.names_in(route) and name not in LEFT_OUT
     }
     return {name: path for name, path in pages.items() if _is_page(path, client.get(path))}
 
