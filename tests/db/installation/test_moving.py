@@ -24,6 +24,7 @@ from ledger.management.commands.migrate import LAST_BEFORE_TABLES
 from ledger.record import operations as ledger
 from ledger.verification.queries import fences
 from tests.conftest import Run, _use, new_database
+from tests.db.installation.test_sql_files import CATALOGUE, catalogue
 from tests.db.record.records import executing, fill
 from tests.support.builders import propose
 from tests.support.erasing import decided, erase
@@ -150,23 +151,41 @@ def record_earlier(owner: psycopg.Connection, migrations: Iterable[tuple[str, st
         owner.execute("INSERT INTO django_migrations (app, name, applied) VALUES (%s, %s, now())", [app, name])
 
 
-def test_a_database_that_ran_all_of_the_earlier_migrations_keeps_its_record(
-    committed_db, owner_connection, run, settings
+@pytest.fixture
+def earlier_tables(committed_db, run: Run, cluster: servers.Postgres) -> Iterator[psycopg.Connection]:
+    """The owner's connection to a new database as the earlier migrations left one: without what came after them."""
+    name = f"{committed_db.name}_tables"
+    cluster.make_database(name)
+    _use(name)
+    for app in LAST_BEFORE_TABLES:
+        call_command("migrate", app, "0002_functions_and_fences", database="owner", verbosity=0)
+    call_command("migrate", "account", database="owner", verbosity=0)
+    with psycopg.connect(run.postgres.url(servers.OWNER, name), autocommit=True) as owner:
+        record_earlier(owner, LAST_BEFORE_TABLES.items())
+        yield owner
+    _use(committed_db.name)
+    with psycopg.connect(cluster.url(servers.SUPERUSER, "postgres"), autocommit=True) as superuser:
+        superuser.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+def test_a_database_that_ran_all_of_the_earlier_migrations_becomes_as_a_new_one_and_keeps_its_rows(
+    earlier_tables, owner_connection
 ):
-    settings.COUNTERFOIL_SIGNER_STATE = signer_state_file()
-    record = fill("orchid")
-    seal_up()
-    today = recorded_migrations(owner_connection)
-    record_earlier(owner_connection, LAST_BEFORE_TABLES.items())
-    before = rows(run.postgres.url(servers.SUPERUSER, committed_db.name))
+    earlier_tables.execute(
+        "INSERT INTO ledger_tenant (id, slug, name, origin, created_at)"
+        " VALUES (gen_random_uuid(), 'before', 'Before', 'console.test/before', now())"
+    )
     call_command("prepare_database", verbosity=0)
-    assert rows(run.postgres.url(servers.SUPERUSER, committed_db.name)) == before
-    assert recorded_migrations(owner_connection) == today
+    assert recorded_migrations(earlier_tables) == recorded_migrations(owner_connection)
+    taken_over, new = catalogue(earlier_tables), catalogue(owner_connection)
+    for name in CATALOGUE:
+        assert taken_over[name] == new[name], name
     assert fences.missing_fences() == []
+    record = fill("orchid")
     with tenancy(record.tenant):
         executing(record.tenant)
-    seal_up()
-    assert verified().count(" is intact.") == 2
+    slugs = earlier_tables.execute("SELECT slug FROM ledger_tenant ORDER BY 1").fetchall()
+    assert slugs == [("before",), ("orchid",)]
 
 
 @pytest.mark.parametrize("app", LAST_BEFORE_TABLES)
