@@ -90,15 +90,20 @@ class _Remote:
         self._url = url
         self._long_hash = long_hash
         self._until = time.monotonic() + _ASK_S
-        self._features = self._read_features()
+        offers = self._read_offers()
+        self._features = offers.get("fetch", "").split()
+        # Older hosts know no other format, and refuse a word that they did not offer.
+        word = f"object-format={'sha256' if long_hash else 'sha1'}"
+        self._format = [word] if "object-format" in offers or long_hash else []
 
-    def _read_features(self) -> list[str]:
-        """The features with which the host answers a fetch under protocol 2."""
+    def _read_offers(self) -> Mapping[str, str]:
+        """The words of protocol 2 that the host knows, each with its features."""
         with self._answer("GET", f"{self._url}/info/refs?service=git-upload-pack") as answer:
             lines = [line.decode("utf-8", "replace").rstrip("\n") for line in answer.lines()]
         if "version 2" not in lines:
             raise HistoryUnread("the host does not answer in git's protocol 2")
-        return next((line.partition("=")[2].split() for line in lines if re.match("fetch(=|$)", line)), [])
+        told = (line.partition("=") for line in lines)
+        return {name: value for name, _, value in told}
 
     def find_ref(self, ref: str) -> tuple[str, str]:
         """The object that a ref names, and the commit behind it; empty if the host names no such ref."""
@@ -122,7 +127,7 @@ class _Remote:
         raise HistoryUnread("the host did not send it")
 
     def _ask(self, command: str, arguments: Sequence[str]) -> AbstractContextManager[_Answer]:
-        head = [f"command={command}", f"object-format={'sha256' if self._long_hash else 'sha1'}"]
+        head = [f"command={command}", *self._format]
         body = b"".join(pkt_line(f"{line}\n".encode()) for line in head) + b"0001"
         body += b"".join(pkt_line(f"{line}\n".encode()) for line in arguments) + b"0000"
         return self._answer("POST", f"{self._url}/git-upload-pack", content=body, headers={"Content-Type": _REQUEST})

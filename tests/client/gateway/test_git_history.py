@@ -50,11 +50,11 @@ def publish(work, commit="HEAD", ref=MAIN):
     return git_server.git(work, "rev-parse", commit)
 
 
-def losses(history, work, old, new="", ref=MAIN):
+def losses(history, work, old, new="", ref=MAIN, repository="app.git"):
     """The losses of a push that replaces one commit by another, with the pack that git makes of it."""
     pack = packed(work, new, f"^{old}") if new else b""
-    commits = read_commits(io.BytesIO(pack), long_hash=False) if new else {}
-    return history.describe_losses("app.git", Update(ref, old, new or "0" * 40), commits).splitlines()
+    commits = read_commits(io.BytesIO(pack), long_hash=len(old) == 64) if new else {}
+    return history.describe_losses(repository, Update(ref, old, new or "0" * len(old)), commits).splitlines()
 
 
 @pytest.mark.parametrize("filters", ["true", "false"])
@@ -83,6 +83,16 @@ def test_a_history_deeper_than_is_asked_for_is_told_as_at_least_so_many(history,
     git_server.git(work, "checkout", "-q", "--orphan", "other")
     told = losses(history, work, old, git_server.commit(work, "another history"))
     assert (told[0], len(told), told[-1]) == ("at least 200 commits", 22, "and 180 more")
+
+
+def test_a_repository_with_long_hashes_is_read(history, server, tmp_path):
+    git_server.git(server.root, "init", "-q", "--bare", "-b", "main", "--object-format=sha256", "long.git")
+    git_server.git(tmp_path, "init", "-q", "--object-format=sha256", "long")
+    git_server.git(tmp_path / "long", "remote", "add", "origin", str(server.root / "long.git"))
+    git_server.commit(tmp_path / "long", "first")
+    old = publish(tmp_path / "long")
+    new = git_server.commit(tmp_path / "long", "another history", "--amend")
+    assert losses(history, tmp_path / "long", old, new, repository="long.git") == ["1 commit", f"{old[:7]} first"]
 
 
 def test_a_removed_branch_loses_its_commits_and_a_tag_object_is_no_commit(history, work):
