@@ -32,7 +32,7 @@ from reviews import queries as after
 from reviews.readback.operations import connections
 from reviews.readback.operations import systems as operations
 from reviews.readback.operations.connections import ConnectionResult
-from reviews.readback.operations.dry_runs import try_contracts_of
+from reviews.readback.operations.dry_runs import DryRunFinding, try_contracts_of
 from reviews.readback.rules.limits import LABELS
 
 MAY_TEST = frozenset({"administrator", "operator"})
@@ -51,6 +51,7 @@ def _page(
     forms: Mapping[str, BodyForm] = MappingProxyType({}),
     system_id: UUID | None = None,
     trial: ConnectionResult | None = None,
+    findings: tuple[DryRunFinding, ...] = (),
     status: int = 200,
 ) -> HttpResponse:
     tenant = request.tenant
@@ -64,6 +65,7 @@ def _page(
                 "described": systems_context.description_of(each.pattern),
                 "credential": systems_context.credential_status(tenant, each) if _may_test(request) else None,
                 "trial": trial if trial is not None and trial.system_id == each.id else None,
+                "findings": findings,
             }
             for each in seen
         ],
@@ -109,8 +111,9 @@ def test_connection(request: TenantRequest, system_id: UUID) -> HttpResponse:
         raise Http404
     trial = connections.try_connection(request.tenant.id, system, at=request.as_of)
     record_page_view(request, "system", system.id, trial.action_id)
+    findings: tuple[DryRunFinding, ...] = ()
     if trial.reading is not None and trial.contract is not None:
-        try_contracts_of(request.tenant.id, system, by=request.caller.actor, at=request.as_of)
+        findings = try_contracts_of(request.tenant.id, system, by=request.caller.actor, at=request.as_of)
         operations.record_connection(
             tenant_id=request.tenant.id,
             system_id=system.id,
@@ -118,7 +121,7 @@ def test_connection(request: TenantRequest, system_id: UUID) -> HttpResponse:
             by=request.caller.actor,
             at=request.as_of,
         )
-    return _page(request, trial=trial)
+    return _page(request, trial=trial, findings=findings)
 
 
 def _by_name(request: TenantRequest, *, system_id: UUID) -> Ids:

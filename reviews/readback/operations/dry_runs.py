@@ -70,46 +70,39 @@ def try_lookup(tenant_id: UUID, contract: Contract, *, at: datetime) -> DryRun:
     )
 
 
-def record_tries(
-    tenant_id: UUID, contract: Contract, run: DryRun, *, by: ledger.Actor, at: datetime
-) -> tuple[str, ...]:
-    """Record for each system in which the run proved the lookup that its description was tried; return their names."""
-    tried = []
-    for name, row in catalogue_queries.systems_named(tenant_id, run.proven).items():
+def record_tries(tenant_id: UUID, contract: Contract, run: DryRun, *, by: ledger.Actor, at: datetime) -> None:
+    """Record for each described system in which the run proved the lookup that its description was tried."""
+    for row in catalogue_queries.systems_named(tenant_id, run.proven).values():
         description = described_system(row.pattern)
-        if description is None or row.tried == description.digest:
-            continue
-        registration.record_tried_description(
-            tenant_id=tenant_id,
-            system_id=row.id,
-            digest=description.digest,
-            contract=(contract.name, contract.version),
-            actor=by,
-            at=at,
-        )
-        tried.append(name)
-    return tuple(tried)
+        if description is not None and row.tried != description.digest:
+            registration.record_tried_description(
+                tenant_id=tenant_id,
+                system_id=row.id,
+                digest=description.digest,
+                contract=(contract.name, contract.version),
+                actor=by,
+                at=at,
+            )
 
 
-def try_contracts_of(
-    tenant_id: UUID, system: System, *, by: ledger.Actor, at: datetime
-) -> tuple[tuple[str, ...], tuple[DryRunFinding, ...]]:
-    """Try a system whose description has not been tried with the samples of the contracts in force that name it; return
-    the systems that are tried now, and otherwise the findings.
+def try_contracts_of(tenant_id: UUID, system: System, *, by: ledger.Actor, at: datetime) -> tuple[DryRunFinding, ...]:
+    """Try a system whose description was not tried, with the samples of the contracts in force that name it; return
+    the findings, none if one of them passed or there is nothing to try.
     """
     description = described_system(system.pattern)
     if description is None or system.tried == description.digest:
-        return (), ()
+        return ()
     findings: tuple[DryRunFinding, ...] = ()
-    for tool, _ in catalogue_queries.versions_by_system(tenant_id).get(system.name, []):
+    for tool in dict(catalogue_queries.versions_by_system(tenant_id).get(system.name, [])):
         row = catalogue_queries.contract_to_compare(tenant_id, tool)
         assert row is not None
         contract = contracts.load_stored(bytes(row.document), expected_digest=row.digest)
         run = try_lookup(tenant_id, contract, at=at)
         if system.name in run.proven:
-            return record_tries(tenant_id, contract, run, by=by, at=at), ()
+            record_tries(tenant_id, contract, run, by=by, at=at)
+            return ()
         findings += run.findings
-    return (), findings
+    return findings
 
 
 def _read_sample(

@@ -178,6 +178,11 @@ def test_the_page_of_a_system_says_whether_its_description_is_verified_and_the_c
         # As after an upgrade that reads the system in another way.
         type(row).objects.filter(tenant_id=cashier.tenant, id=row.id).update(tried="0" * 64)
     assert UNTRIED in words(operator.page("systems"))
+    made, money.objects = money.objects, []
+    said = words(operator.post(f"systems/{row.id}/connection").content.decode())
+    assert "The dry run did not verify the description: money: `refund` was not found, and the sample names one" in said
+    assert not is_tried(cashier)
+    money.objects = made
     answer = operator.post(f"systems/{row.id}/connection")
     assert TRIED in words(answer.content.decode())
     assert is_tried(cashier)
