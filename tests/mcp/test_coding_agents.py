@@ -259,6 +259,38 @@ def test_a_forced_push_waits_for_a_person_and_goes_on_when_it_is_sent_again(desk
     assert (said["ended"]["text"], said["ended"]["verified"]) == (DONE, True)
 
 
+def test_a_hook_that_was_killed_after_it_proposed_finds_its_call_again_when_its_session_is_over(desk, monkeypatch):
+    command = "git push --force origin HEAD:main"
+    commit(desk.work, "another history", "--amend")
+    state = desk.home / ".local/state/counterfoil/agents/claude-code"
+    payload = {"session_id": desk.repository, "cwd": str(desk.work), "hook_event_name": "PreToolUse"}
+    call = read_call("claude-code", payload | {"tool_name": "Bash", "tool_input": {"command": command}})
+    keep = Hook._write
+
+    class Killed(BaseException):
+        """Nothing that the hook could handle."""
+
+    def killed(self, kind, name, document):
+        if kind == "held" and "action_id" in document:
+            raise Killed
+        keep(self, kind, name, document)
+
+    with (
+        monkeypatch.context() as patched,
+        closing(Hook(HookSettings(**json.loads((state / "settings.json").read_text())), state)) as hook,
+    ):
+        for name, value in QUIET.items():
+            patched.setenv(name, value)
+        patched.setattr(Hook, "_write", killed)
+        with pytest.raises(Killed):
+            hook.before(call)
+    action_id = desk.newest()["action_id"]
+    for file in (state / "sessions").iterdir():
+        file.write_text(json.dumps(json.loads(file.read_text()) | {"until": 0}))
+    assert f"people must approve it first (action {action_id})" in desk.before(command)[1]
+    desk.house.decide("reject", "Not needed any more.")
+
+
 def test_a_run_is_deferred_only_in_the_mode_in_which_the_client_would_deny_it(desk):
     """Elsewhere a `defer` that the client ignores would let the command run."""
     file = desk.home / ".local/state/counterfoil/agents/claude-code/settings.json"

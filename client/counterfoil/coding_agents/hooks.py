@@ -329,10 +329,14 @@ class Hook:
         more.
         """
         call_id = str(known.get("call_id") or uuid4().hex)
+        session = known.get("session")
         while True:
-            # Written first: a hook that its client kills in the middle proposes the same call again, not another.
-            self._write("held", asked, {**known, "call_id": call_id})
-            result = self._propose(call, effect, acknowledges=known.get("failed", ()), call_id=call_id)
+            # Written first: a hook that its client kills in the middle proposes the same call again, not another; it
+            # is the same call in the session in which it was proposed, however long ago.
+            session = session or dict(self._session(call, renew=False))
+            self._write("held", asked, {**known, "call_id": call_id, "session": session})
+            result = self._propose(call, effect, acknowledges=known.get("failed", ()), call_id=call_id, session=session)
+            session = None
             blocking = _named_actions(result) if result.code in _UNSETTLED else []
             # The same action may be another machine's; one of the same run is this client's.
             withdrawn = result.code == _UNSETTLED[0] and self._withdraw_abandoned(blocking)
@@ -432,8 +436,9 @@ class Hook:
         dry_run: bool = False,
         acknowledges: Sequence[str] = (),
         call_id: str = "",
+        session: Mapping[str, Any] | None = None,
     ) -> CallResult:
-        """Propose a call in the client's session, and open a new session if that one is over."""
+        """Propose a call in the client's session, at first in `session`, and open a new one if that one is over."""
         body = {
             "call_id": call_id or uuid4().hex,
             "tool": effect.tool,
@@ -441,7 +446,10 @@ class Hook:
             **({"dry_run": True} if dry_run else {}),
             **({"acknowledges": list(acknowledges)} if acknowledges else {}),
         }
-        result = self._send_call(self._session(call, renew=False), body)
+        now = self._session(call, renew=False)
+        result = self._send_call(session or now, body)
+        if result.code in SESSION_OVER and session not in (None, now):
+            result = self._send_call(now, body)
         if result.code in SESSION_OVER:
             result = self._send_call(self._session(call, renew=True), body)
         return result
