@@ -80,9 +80,11 @@ class House:
     def approve(self) -> None:
         self.decide("approve", "The branch is wanted.")
 
-    def decide(self, verdict: str, reason: str) -> None:
-        (approval,) = self.reviewer.items("/approvals", state="REQUESTED")
-        shown = self.reviewer.get(f"/approvals/{approval['approval_id']}")
+    def decide(self, verdict: str, reason: str, *, about: str = "") -> None:
+        """Decide about the one request that waits, or the one in which these words stand."""
+        waiting = self.reviewer.items("/approvals", state="REQUESTED")
+        found = [self.reviewer.get(f"/approvals/{each['approval_id']}") for each in waiting]
+        (shown,) = (each for each in found if about in json.dumps(each))
         body = {
             "verdict": verdict,
             "payload_hash": shown["covers"]["payload_hash"],
@@ -91,7 +93,7 @@ class House:
             "reason": reason,
             "password": self.password,
         }
-        path = f"/approvals/{approval['approval_id']}/votes"
+        path = f"/approvals/{shown['approval_id']}/votes"
         answer = self.reviewer.post(path, body, **{"Idempotency-Key": uuid4().hex})
         assert answer.status_code == 201, answer.text
 

@@ -362,11 +362,12 @@ class Place:
             kill(child)
 
     def a_day_passes(self) -> None:
-        """24 hours for every process, half an hour at a time."""
+        """24 hours for every process and the git host, half an hour at a time."""
         clock = self.installation.clock
         assert clock is not None
         for _ in range(48):
             clock.forward(1800)
+            self.host.ahead_s += 1800
             time.sleep(STEP_S)
 
     # The end

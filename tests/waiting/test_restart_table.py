@@ -145,5 +145,11 @@ def table(tell: Callable[[str], None]) -> Iterator[dict[tuple[str, str], str]]:
 @pytest.fixture(scope="module")
 def tell(request: pytest.FixtureRequest) -> Callable[[str], None]:
     """Write a line that is seen although the test passes."""
-    reporter = request.config.pluginmanager.getplugin("terminalreporter")
-    return lambda text: reporter.write_line(text) if reporter else None
+    plugins = request.config.pluginmanager
+    reporter, capture = plugins.getplugin("terminalreporter"), plugins.getplugin("capturemanager")
+
+    def write(text: str) -> None:
+        with capture.global_and_fixture_disabled():
+            reporter.write_line(text)
+
+    return write

@@ -6,6 +6,7 @@ import base64
 import os
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -47,6 +48,8 @@ class GitServer:
     before_push: Callable[[], bool] = lambda: True
     """Called for each push; one that is not to be answered breaks the connection off."""
     after_push: Callable[[], bool] = lambda: True
+    ahead_s: float = 0.0
+    """How far its clock is ahead of this machine's."""
 
     def repository(self, path: str) -> None:
         """A new bare repository that may be pushed to, and forced."""
@@ -134,6 +137,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         self.wfile.write(content)
+
+    def date_time_string(self, timestamp: float | None = None) -> str:
+        return super().date_time_string(time.time() + self.made.ahead_s if timestamp is None else timestamp)
 
     def log_message(self, *_: object) -> None:
         return None
