@@ -96,8 +96,9 @@ async def call_tool(ctx: Any, params: types.CallToolRequestParams) -> Any:
     if OLDER:
         note(ctx, params, None)
         told = {}
-        for key, request in questions(word).items():
-            told[key] = await ask(ctx, request)
+        async with anyio.create_task_group() as asking:
+            for key, request in questions(word).items():
+                asking.start_soon(ask, ctx, request, told, key)
     else:
         note(ctx, params, told)
         needed = ctx.session.client_capabilities
@@ -109,14 +110,15 @@ async def call_tool(ctx: Any, params: types.CallToolRequestParams) -> Any:
     return types.CallToolResult(content=[types.TextContent(type="text", text=json.dumps(told))])
 
 
-async def ask(ctx: Any, request: types.InputRequest) -> Any:
-    """One request of the older form, and the client's answer, or its refusal."""
+async def ask(ctx: Any, request: types.InputRequest, into: dict[str, Any], key: str) -> None:
+    """One request of the older form; the client's answer, or its refusal, goes under this key."""
     kind = {types.ElicitRequest: types.ElicitResult, types.CreateMessageRequest: types.CreateMessageResult}
     try:
         told = await ctx.session.send_request(request, kind.get(type(request), types.ListRootsResult))
     except MCPError as refused:
-        return {"refused": refused.error.message}
-    return told.model_dump(mode="json", exclude_none=True)
+        into[key] = {"refused": refused.error.message}
+    else:
+        into[key] = told.model_dump(mode="json", exclude_none=True)
 
 
 async def list_prompts(_: Any, __: Any) -> types.ListPromptsResult:

@@ -317,6 +317,16 @@ def test_no_answer_approves_a_held_call(bench, desk):
     assert last["status"] == "completed"
 
 
+@CLIENTS
+def test_two_questions_of_a_call_get_each_its_own_answer(bench, server, mode):
+    async def answer(_, params):
+        name = "Ann" if params.message.endswith("The first?") else "Bob"
+        return types.ElicitResult(action="accept", content={"name": name})
+
+    told = json.loads(text(find(bench, "two", mode=mode, elicitation_callback=answer)))
+    assert {key: each["content"]["name"] for key, each in told.items()} == {"first": "Ann", "second": "Bob"}
+
+
 # Which call an older server asks for
 
 

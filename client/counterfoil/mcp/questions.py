@@ -14,6 +14,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -59,13 +60,14 @@ class Questions:
     ) -> None:
         self._server = server
         self._console = console
-        self._early = early or {}
+        self._early = dict(early or {})
         self.declared = declared_part(capabilities)
         self.record: list[dict[str, Any]] = []
         self.missing: types.ErrorData | None = None
         self._open: dict[str, types.InputRequest] = {}
         self._answers: dict[str, BaseModel] = {}
         self._refusal = ""
+        self._numbers = itertools.count(2)
         self._opened = anyio.Event()
         self._changed = anyio.Event()
 
@@ -84,12 +86,11 @@ class Questions:
         declared = types.ClientCapabilities.model_validate(self.declared)
         if not all(_answers(declared, each) for each in requests.values()):
             raise QuestionUnanswered("The server asked what its client does not answer.")
-        # A key names one question of a call, also where the server uses it again.
-        keys = {key if key not in self._answers else f"{key}-{len(self.record)}": key for key in requests}
+        keys = {self._new_key(key): key for key in requests}
         shown = {mine: self._show(requests[key]) for mine, key in keys.items()}
         self._open |= shown
         try:
-            self.answer({mine: self._early[key] for mine, key in keys.items() if key in self._early})
+            self.answer({mine: self._early.pop(key) for mine, key in keys.items() if key in self._early})
             while any(mine in self._open for mine in keys):
                 self._opened.set()
                 await self._changed.wait()
@@ -140,6 +141,11 @@ class Questions:
                 self.answer({key: told})
                 if key in self._open:
                     return self.refuse("The client's answer to the server's question is none.")
+
+    def _new_key(self, key: str) -> str:
+        """A key that names one question of the call, also where the server uses its own again."""
+        used = key in self._answers or key in self._open
+        return f"{key}-{next(self._numbers)}" if used else key
 
     def _show(self, request: types.InputRequest) -> types.InputRequest:
         try:
