@@ -86,6 +86,16 @@ class DescribedCheck(lookups.LookupCheck):
         """The target, where the description says how it is read."""
         return {"target": {"type": "object"}} if "target" in self.description.gets else {}
 
+    def locate(self, *, kind: str, operation: str, target: str, settings: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The object with that id; where its address has a parameter, the target gives it, as `repository/desk`."""
+        parameter, _, value = target.partition("/")
+        given = {parameter: lookups.literal(value)} if value else {}
+        wanted = self.description.parameters("one") if "one" in self.description.gets else ()
+        if not operation or "one" not in self.description.gets or not set(wanted) <= given.keys():
+            return None
+        of = {name: given[name] for name in wanted}
+        return {"id": lookups.literal(operation), **({"of": of} if of else {})}
+
     @bounded_read
     def read(
         self,

@@ -99,7 +99,7 @@ class Processor:
 
 
 def _error(message: str) -> dict[str, Any]:
-    return {"error": {"type": "invalid_request_error", "message": message}}
+    return {"error": {"type": "invalid_request_error", "code": "resource_missing", "message": message}}
 
 
 class _Handler(BaseHTTPRequestHandler):

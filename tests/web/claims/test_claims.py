@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -13,12 +14,15 @@ from django.db import IntegrityError, connection, transaction
 
 from console.claims.receipts import claim_predicate_schema
 from ledger.db import tenancy
+from ledger.models import System
 from ledger.record.queries import events
 from reviews import tasks
 from reviews.models import Schedule, UngatedClaim
+from reviews.systems.descriptions import shipped_descriptions
 from tests.support.api_tenant import PASSWORD
 from tests.support.browser_users import words
 from tests.support.callers import key_for
+from tests.support.outside.processor import TOKEN
 from tests.web.actions.test_effect_receipts import DOCS, documented
 from tests.web.claims.desk import Desk
 
@@ -317,3 +321,20 @@ def test_home_tells_how_many_of_what_was_claimed_is_verified(desk: Desk):
         desk.read(each, seconds=6)
     said = "1 verified of 3 claimed without the gate in the last seven days; 1 does not match."
     assert said in page_of(desk, "")
+
+
+def test_a_described_system_settles_a_claim_only_once_its_description_was_tried(desk: Desk, secrets_dir: Path):
+    made = desk.processor.refund()
+    secret = json.dumps({"url": desk.processor.url, "token": TOKEN})
+    (secrets_dir / "systems" / desk.shop.slug / "money.json").write_text(secret)
+    body = {"name": "money", "pattern": "stripe_refunds", "settings": {"url": desk.processor.url}}
+    assert desk.shop.operator_key.post("/systems", body).status_code == 201
+    expected = {"amount": 4000, "currency": "eur"}
+    claim_id = desk.claim(system="money", operation=made["id"], target=None, expected=expected)
+    told = desk.read(claim_id, seconds=6)
+    assert (told["outcome"], told["safe_to_claim"]) == ("VERIFYING", False)
+    assert "which settles nothing" in told["sentence"]
+    digest = shipped_descriptions()["stripe_refunds"].digest
+    with tenancy(desk.shop.tenant):
+        System.objects.filter(name="money").update(tried=digest)
+    assert desk.read(claim_id, minutes=2)["safe_to_claim"]
