@@ -103,7 +103,8 @@ def test_a_real_servers_write_is_confirmed_in_the_system_of_record(house, files)
         return tools, written, await client.call_tool("read_file", {"path": "today.md"})
 
     tools, written, read = files.talk_across(script)
-    assert set(tools) == {"write_file", "read_file", "list_directory", "counterfoil_status", "counterfoil_lines"}
+    own = {"counterfoil_status", "counterfoil_lines", "counterfoil_verify"}
+    assert set(tools) == {"write_file", "read_file", "list_directory", *own}
     assert tools["write_file"].description.startswith("Write a text file.")
     assert (files.folder.parent / "kept" / "today.md").read_text() == "Quiet."
     told = word(written)

@@ -141,7 +141,7 @@ def test_a_client_of_the_typescript_sdk_receives_the_answers_of_such_a_server(be
     names = _register(bench, desk)
     calls = [[name, NOTE] for name in ROWS]
     told = _talk(bench, node, *calls, ["count", {"n": 1000}], ["fails", NOTE], ["exits", NOTE])
-    assert told["tools"] == [*sorted(names), "counterfoil_status", "counterfoil_lines"]
+    assert told["tools"] == [*sorted(names), "counterfoil_status", "counterfoil_lines", "counterfoil_verify"]
     for result, name in zip(told["results"], ROWS, strict=False):
         _is_told(result, name)
     counted, failed, ended = told["results"][-3:]

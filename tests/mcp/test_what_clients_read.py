@@ -117,7 +117,7 @@ def test_an_incomplete_list_keeps_its_tools_and_gives_the_reason(bench, desk, se
     server.pages, names, why = PAGES[name]
     desk.tools = [contract(types.Tool.model_validate(_tool(one))) for one in "abc"]
     listed = bench.talk(_listing)
-    assert [tool.name for tool in listed.tools][:-2] == names
+    assert [tool.name for tool in listed.tools][:-3] == names
     told = {each["tool"]: each["why"] for each in (desk.surfaces[-1] if desk.surfaces else [])}
     assert told.get("notes.tools/list", "") == why
 
@@ -125,7 +125,7 @@ def test_an_incomplete_list_keeps_its_tools_and_gives_the_reason(bench, desk, se
 def test_a_tool_that_changes_from_page_to_page_is_withheld(bench, desk, server):
     server.pages = [{"tools": [_tool("a"), _tool("b")], "nextCursor": "1"}, {"tools": [_tool("a", title="Another")]}]
     desk.tools = [contract(types.Tool.model_validate(_tool(one))) for one in "ab"]
-    assert [tool.name for tool in bench.talk(_listing).tools][:-2] == ["b"]
+    assert [tool.name for tool in bench.talk(_listing).tools][:-3] == ["b"]
     assert desk.surfaces[-1][0]["why"] == "the server lists it more than once"
 
 
@@ -148,7 +148,7 @@ def test_a_malformed_tool_is_withheld_with_the_reason_and_the_others_are_listed(
         return await client.list_tools(), await client.call_tool("keep_note", NOTE)
 
     listed, kept = bench.talk(script)
-    assert [tool.name for tool in listed.tools][:-2] == ["keep_note", "read_note"]
+    assert [tool.name for tool in listed.tools][:-3] == ["keep_note", "read_note"]
     assert kept.content[0].text == "kept"
     assert desk.surfaces[-1][0]["why"].startswith("it is listed in a form that is no tool: ")
 
@@ -187,9 +187,9 @@ def test_a_hand_written_contract_pins_title_and_annotations_as_first_seen(bench,
     seen = _tool("keep_note", title="Keep it", annotations={"readOnlyHint": False})
     server.tools = [seen]
     desk.tools = [contract(types.Tool.model_validate(seen), wrapper_version="1", description="keep_note.")]
-    assert [tool.name for tool in bench.talk(_listing).tools][:-2] == ["keep_note"]
+    assert [tool.name for tool in bench.talk(_listing).tools][:-3] == ["keep_note"]
     server.tools = [seen | change]
-    assert [tool.name for tool in bench.talk(_listing).tools][:-2] == ([] if withheld else ["keep_note"])
+    assert [tool.name for tool in bench.talk(_listing).tools][:-3] == ([] if withheld else ["keep_note"])
 
 
 @pytest.mark.parametrize(
@@ -210,4 +210,4 @@ def test_a_difference_of_notation_is_not_a_change(bench, desk, server, before, a
     made = contract(types.Tool.model_validate(then), description="keep_note.")
     desk.tools = [made | ({"wrapper_version": pin} if pin else {})]
     server.tools = [now]
-    assert [tool.name for tool in bench.talk(_listing).tools][:-2] == ["keep_note"]
+    assert [tool.name for tool in bench.talk(_listing).tools][:-3] == ["keep_note"]

@@ -79,8 +79,8 @@ def test_tools_are_listed_in_one_order_whatever_the_order_of_the_server_is(bench
         monkeypatch.setattr(servers, "tools", lambda order=order: order)
         orders.append(bench.talk(script, mode=mode))
     assert orders[0] == orders[1]
-    assert orders[0][:-2] == sorted(orders[0][:-2])
-    assert orders[0][-2:] == ["counterfoil_status", "counterfoil_lines"]
+    assert orders[0][:-3] == sorted(orders[0][:-3])
+    assert orders[0][-3:] == ["counterfoil_status", "counterfoil_lines", "counterfoil_verify"]
 
 
 def test_a_held_call_is_a_task_at_once_and_completes_with_the_answer_after_the_approval(bench, desk):
