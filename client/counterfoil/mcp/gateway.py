@@ -168,11 +168,16 @@ class GatedTools:
 
     async def _verify(self, arguments: Mapping[str, Any]) -> types.CallToolResult:
         """Verify something that was done without this gateway."""
+        not_verified = "Not verified, so it is not safe to claim: "
+        if not isinstance(arguments.get("expected"), dict):
+            message = f"{not_verified}`expected` is an object of fields and their values."
+            return answers.withheld_result("ARGUMENT_HALLUCINATION", message)
         try:
             found = await to_thread.run_sync(self._desk.verify, arguments)
-        except (Problem, Unreachable) as fault:
-            message = f"Not verified, so it is not safe to claim: {fault}"
-            return answers.withheld_result(getattr(fault, "code", "GATE_UNREACHABLE"), message)
+        except Problem as fault:
+            return answers.withheld_result(fault.code, f"{not_verified}{fault.detail or fault.title}")
+        except Unreachable:
+            return answers.withheld_result("GATE_UNREACHABLE", f"{not_verified}the console did not answer.")
         return answers.verification_result(found)
 
     async def _answer(
