@@ -17,11 +17,14 @@ export PYTHONUNBUFFERED := 1
 # Whoever starts forty processes compiles everything once, whatever an image says.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: up test test-adapters test-alone test-plugins test-long check requirements bench install clean
+.PHONY: up demo test test-adapters test-alone test-plugins test-long check requirements bench dist install clean
 .DEFAULT_GOAL := up
 
 up: .venv/product  ## Everything on this machine, with a live example: OPTIONS="--no-example --port 8080"
 	@exec $(PY) manage.py up $(OPTIONS)
+
+demo: .venv/product  ## From nothing to a lie that is caught, told in the terminal
+	@exec $(BIN)/counterfoil demo $(OPTIONS)
 
 test: install  ## The bounded suite
 	@exec $(PY) -m pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder $(TESTS)
@@ -74,6 +77,17 @@ requirements: install  ## Every requirement and the tests that show it
 bench: install  ## First figures, as ratios within one run
 	@VIRTUAL_ENV= $(BIN)/uv sync --quiet --frozen --inexact --group bench --python $(PY)
 	@exec $(PY) -m benchmarks $(OPTIONS)
+
+# The same list as in docs/distributions.md. Nothing is published.
+dist: install  ## Every distribution, checked, with a bill of materials
+	@rm -rf dist
+	@for project in tlog client client/example client/counterfoil/coding_agents client/counterfoil/mcp \
+		client/counterfoil/gateway client/counterfoil/adapters . transcripts witness; do \
+		$(BIN)/uv build --quiet --out-dir dist $$project || exit; done
+	@$(BIN)/twine check --strict dist/*.whl dist/*.tar.gz
+	@$(BIN)/uv export --quiet --frozen --no-default-groups --preview-features sbom-export --format cyclonedx1.5 \
+		--output-file dist/counterfoil.cdx.json > /dev/null
+	@ls -l dist
 
 install: .venv/installed
 

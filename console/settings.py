@@ -22,6 +22,8 @@ from console.sessions.extractor import load_extractor
 T = TypeVar("T")
 
 BASE_DIR = Path(__file__).resolve().parent.parent
+# Templates and guides: in a wheel they are inside of this package (pyproject.toml), in a checkout at its top.
+FILES = next(place for place in (BASE_DIR / "console" / "files", BASE_DIR) if place.is_dir())
 
 
 def _stop(sentence: str) -> NoReturn:
@@ -252,7 +254,7 @@ ASGI_APPLICATION = "console.asgi.application"
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
-        "DIRS": [BASE_DIR / "templates"],
+        "DIRS": [FILES / "templates"],
         "APP_DIRS": True,
         "OPTIONS": {
             "context_processors": [

@@ -15,7 +15,7 @@ from django.utils.html import escape
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-FOLDER: Final[Path] = settings.BASE_DIR / "docs"
+FOLDER: Final[Path] = settings.FILES / "docs"
 _TITLE: Final = re.compile(r"^# (.+)$", re.MULTILINE)
 _LOCAL: Final = re.compile(r"(?:docs/)?([a-z0-9-]+)\.md(#[^?]*)?")
 

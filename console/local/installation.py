@@ -130,7 +130,7 @@ def fill_environment(arguments: list[str]) -> None:
     Whoever sets DATABASE_URL has said where the data is, and is believed.
     """
     installation = current_installation()
-    if arguments[:1] == ["up"]:
+    if arguments[:1] in (["up"], ["demo"]):
         installation.make()
         os.environ.setdefault("COUNTERFOIL_SECRETS_DIR", str(installation.secrets))
         os.environ.setdefault("COUNTERFOIL_EXPORTS", str(installation.var / "exports"))

@@ -23,13 +23,6 @@ from console.local.processes import Program
 
 TENANT = "example"
 DATABASE = "shop"
-FOUNDED_WITH = (
-    *("--policy", f"approval={ROOT / 'client' / 'example' / 'policies' / 'approval.json'}"),
-    *("--also", "reviewer", "--also", "administrator"),
-)
-"""The arguments that create the example's tenant: with two reviewers and two administrators, so that second persons,
-delegation and standing approvals can be tried, and with letters that are decided together.
-"""
 ADMIN, WRITER, READER = "shop_admin", "shop_writer", "shop_reader"
 BROKER_DATABASE = 1
 RANK = 3
@@ -46,6 +39,15 @@ class ShopPasswords:
     reader: str
     stream_writer: str
     stream_reader: str
+
+
+def founding_words() -> list[str]:
+    """Return the arguments that create the example's tenant: with two reviewers and two administrators, so that second
+    persons, delegation and standing approvals can be tried, and with letters that are decided together.
+    """
+    place = next(each for each in (ROOT / "client" / "example", ROOT / "example") if each.is_dir())
+    policy = place / "policies" / "approval.json"
+    return ["--policy", f"approval={policy}", "--also", "reviewer", "--also", "administrator"]
 
 
 def shop_passwords(installation: Installation) -> ShopPasswords:

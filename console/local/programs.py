@@ -10,6 +10,7 @@ from console.local.installation import ROOT
 from console.local.processes import Program
 
 RANK = 1
+MANAGE = ("-m", "console.local.command_line")
 ONLY_RECORD = {"COUNTERFOIL_ONLY_RECORD": "1"}
 # Celery would load the whole API and all pages to check them, which neither a worker nor beat ever serves.
 CELERY = ("celery", "--app", "console.celery", "--quiet", "--skip-checks")
@@ -70,8 +71,13 @@ def background_program(*, environment: Mapping[str, str], log: Path) -> Program:
 
 def manage_program(*words: str, environment: Mapping[str, str], log: Path) -> Program:
     """A `manage.py` command."""
-    argv = [sys.executable, str(ROOT / "manage.py"), *words]
-    return Program(name=words[0], argv=argv, log=log / f"{words[0]}.log", environment=environment, rank=RANK)
+    return Program(
+        name=words[0],
+        argv=[sys.executable, *MANAGE, *words],
+        log=log / f"{words[0]}.log",
+        environment=dict(environment) | {"PYTHONPATH": str(ROOT)},
+        rank=RANK,
+    )
 
 
 def _module(name: str, words: list[str], *, environment: Mapping[str, str], log: Path, grace_s: float) -> Program:

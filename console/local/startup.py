@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import sysconfig
 import urllib.error
 import urllib.request
 from dataclasses import dataclass, field
@@ -51,12 +52,14 @@ class Startup:
     supervisor: Supervisor
     port: int
     example: bool
+    agent: bool
     outside: frozenset[str] = field(default_factory=lambda: frozenset(os.environ["COUNTERFOIL_OUTSIDE"].split()))
     servers: EmbeddedServers | None = None
     environment: dict[str, str] = field(default_factory=dict)
     sign_in: dict[str, Any] = field(default_factory=dict)
     forks: Forks | None = None
     shop_forks: Forks | None = None
+    shop_environment: dict[str, str] = field(default_factory=dict)
 
     @property
     def url(self) -> str:
@@ -232,12 +235,12 @@ class Startup:
     def bootstrap(self, draft: Path) -> None:
         # Whoever tries the console on one machine sees the guard as it is without strict mode (docs/guard.md).
         words = ["bootstrap", "--tenant", self.tenant, "--messages", "pass", "--json"]
-        words += list(live_example.FOUNDED_WITH) if self.example else []
+        words += live_example.founding_words() if self.example else []
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "wb") as file:
             answer = subprocess.run(
-                [sys.executable, str(ROOT / "manage.py"), *words],
-                env=self.product_environment(),
+                [sys.executable, *programs.MANAGE, *words],
+                env=self.product_environment() | {"PYTHONPATH": str(ROOT)},
                 stdout=file,
                 stderr=subprocess.PIPE,
                 text=True,
@@ -302,9 +305,9 @@ class Startup:
         setup = shop.setup_environment(console_url=self.url, keys=keys)
         for name in ("setup", "register"):
             self.supervisor.finish(shop.program(name, setup), within_s=90)
-        told = shop.environment(console_url=self.url, keys=keys)
-        for name in ("consumer", "executor", "agent"):
-            self.supervisor.start(shop.program(name, told))
+        self.shop_environment = shop.environment(console_url=self.url, keys=keys)
+        for name in ("consumer", "executor", *(["agent"] if self.agent else [])):
+            self.supervisor.start(shop.program(name, self.shop_environment))
 
     def welcome(self) -> str:
         people = [f"    {row['username']:<28} {row['password']}" for row in self.sign_in["people"]]
@@ -316,7 +319,8 @@ class Startup:
 
 def _static_sources() -> str:
     """The digest of the sources of static files: our own, and the versions of the packages that bring others."""
-    found = hashlib.sha256((ROOT / "uv.lock").read_bytes())
+    packages = sorted(each.name for each in Path(sysconfig.get_path("purelib")).glob("*.dist-info"))
+    found = hashlib.sha256("\n".join(packages).encode())
     for file in sorted((ROOT / "console" / "static").rglob("*")):
         if file.is_file():
             found.update(f"{file.name}\n".encode() + file.read_bytes())

@@ -17,8 +17,9 @@ import importlib
 import os
 import signal
 import sys
+import threading
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -38,6 +39,15 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--port", type=int, default=8000, help="port of the console (8000)")
     parser.add_argument("--no-example", action="store_true", help="start an empty console, without the example shop")
     chosen = parser.parse_args(arguments)
+    return run_console(port=chosen.port, example=not chosen.no_example)
+
+
+def run_console(*, port: int, example: bool, tour: Callable[[Startup], None] | None = None) -> int:
+    """Run the console until it is told to stop; return the exit code.
+
+    A `tour` is called in a thread of its own once the console is ready; the example's agent, which would fill the
+    lists meanwhile, is then left out.
+    """
     if code := _check_settings():
         return code
     installation = current_installation()
@@ -45,9 +55,9 @@ def main(arguments: list[str]) -> int:
     try:
         with _alone(installation):
             stop_leftovers(installation.run / "children.json")
-            if not port_is_free(chosen.port):
-                raise Busy(f"Port {chosen.port} is in use by another program; choose another one with --port.")
-            _run_until_ended(installation, port=chosen.port, example=not chosen.no_example)
+            if not port_is_free(port):
+                raise Busy(f"Port {port} is in use by another program; choose another one with --port.")
+            _run_until_ended(installation, port=port, example=example, tour=tour)
     except (Busy, ServerFailed, ProcessFailed) as refusal:
         sys.stderr.write(f"counterfoil: {refusal}\n")
         return 2
@@ -73,15 +83,21 @@ def _check_settings() -> int:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
-def _run_until_ended(installation: Installation, *, port: int, example: bool) -> None:
+def _run_until_ended(
+    installation: Installation, *, port: int, example: bool, tour: Callable[[Startup], None] | None
+) -> None:
     supervisor = Supervisor(record=installation.run / "children.json", say=_say)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, supervisor.end)
-    startup = Startup(installation=installation, supervisor=supervisor, port=port, example=example)
+    startup = Startup(
+        installation=installation, supervisor=supervisor, port=port, example=example, agent=example and tour is None
+    )
     try:
         _say("Starting. The first start takes some seconds longer.")
         startup.begin()
         _say(startup.welcome())
+        if tour is not None:
+            threading.Thread(target=tour, args=[startup], name="tour", daemon=True).start()
         supervisor.watch()
     except StopRequested:
         pass

@@ -39,7 +39,7 @@ def narrative_pdf(told: Narrative) -> bytes:
     import typst
 
     made = typst.compile(
-        str(settings.BASE_DIR / SOURCE),
+        str(settings.FILES / SOURCE),
         format="pdf",
         ignore_system_fonts=True,
         sys_inputs={"told": data.decode()},

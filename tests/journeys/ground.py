@@ -122,7 +122,7 @@ class Ground:
 
     def _bootstrap(self) -> dict[str, Any]:
         words = ["manage.py", "bootstrap", "--tenant", live_example.TENANT, "--messages", "pass", "--json"]
-        answer = forks().run([*words, *live_example.FOUNDED_WITH], self.stack.environment)
+        answer = forks().run([*words, *live_example.founding_words()], self.stack.environment)
         assert answer.returncode == 0, answer.stderr
         known: dict[str, Any] = json.loads(answer.stdout)
         return known
