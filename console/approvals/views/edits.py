@@ -43,8 +43,8 @@ class PreviewOutdated(Refused):
     status = 409
 
 
-@require_http_methods(["GET", "POST"])
 @in_tenant("reviewer")
+@require_http_methods(["GET", "POST"])
 def edit(request: TenantRequest, approval_id: UUID) -> HttpResponse:
     found = approvals.approval(request.tenant.id, approval_id)
     action = actions.action(request.tenant.id, found.action_id) if found else None
