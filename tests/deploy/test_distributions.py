@@ -72,7 +72,9 @@ def test_each_distribution_has_a_readme_whose_links_lead_somewhere_and_programs_
     declared = tomllib.loads(project.read_text())["project"]
     links = re.findall(r"\]\((?!http)([^)#]+)", (project.parent / declared["readme"]).read_text())
     assert [link for link in links if not (project.parent / link).exists()] == []
-    for place in declared.get("scripts", {}).values():
+    # `make test-plugins` installs a plug-in beside the program that it is for, and loads it there.
+    programs = {} if "plugins" in project.parts else declared.get("scripts", {})
+    for place in programs.values():
         module, _, function = place.partition(":")
         assert callable(getattr(import_module(module), function))
 

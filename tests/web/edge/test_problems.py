@@ -125,6 +125,7 @@ def test_a_key_is_read_again_after_a_second_or_a_revocation(
     clock: Clock,
     monkeypatch: pytest.MonkeyPatch,
     django_capture_on_commit_callbacks: Any,
+    broker: Any,
 ):
     limited.COUNTERFOIL_RATE_PER_S = 1000
     monkeypatch.setattr(known_keys, "GOOD_FOR_S", 3600.0)
