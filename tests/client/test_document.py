@@ -184,6 +184,11 @@ def test_an_agent_calls_sends_and_reads_what_the_document_says(connection: Docum
         "ask_check": (("Refund it.",), {}),
         "matches": (("Refund it.",), {}),
         "withheld": (([{"tool": "purge", "fate": "changed", "why": "It differs."}],), {}),
+        "verify": (
+            ("processor", "refund"),
+            {"said_by": "a night job", "operation": "re_1", "expected": {"amount": 1250}, "statement": "Refunded."},
+        ),
+        "claim": ((ACTION,), {}),
         "report_model_usage": (("acme/large-1",), {"calls": 2, "input_tokens": 5, "reference": "r"}),
         "state": ((), {}),
         "context": ((), {}),
@@ -201,7 +206,7 @@ def test_an_agent_calls_sends_and_reads_what_the_document_says(connection: Docum
         if connection.document.full or name not in ("call", "attempt"):
             check_types(getattr(session, name)(*arguments, **options))
     assert agent.run("r")["run_id"] is not None
-    assert len(set(connection.called)) == 17
+    assert len(set(connection.called)) == 19
     assert isinstance(session, Session)
 
 

@@ -24,6 +24,7 @@ from tests.support import exported, people, seals, settling
 from tests.support.api_tenant import CONTRACTS, GOAL, PASSWORD, TOOLS, Clock, Workshop, document, result
 from tests.support.callers import Api, pass_gates, person_for
 from tests.support.outside.recorded import keep_recording
+from tests.support.seals import seal_up
 from tests.support.signing import actor_of, ask, cast, enrolled, wanted
 
 FREEZE = {"scope": "tool", "value": "delete_document", "reason": "Something is wrong with it."}
@@ -200,18 +201,27 @@ def propose(shop: Workshop) -> str:
 
 
 def decide(shop: Workshop) -> None:
-    """A call of another gateway, which is allowed, and its outcome."""
+    """A call of another gateway, which is allowed, made, and its outcome."""
     session = shop.session()
     call = {"call_id": "decided", "tool": "write_document", "arguments": document("notes/decided.md", "Decided.")}
     start = {"executor_id": "runner", "wrapper_version": "1", "timeout_s": 20}
     bearer = shop.executor.headers["Authorization"]
-    told = {"method": "POST", "url": "http://testserver/api/v1/decide", "at": timezone.now().timestamp()}
-    proof = shop.key.proof(token=bearer.removeprefix("Bearer "), **told)
     body = {"session_id": session["session_id"], "agent_id": "librarian", "start": start}
     body["call"] = call | {"pin_hash": session["pin"]["hash"]}
-    headers = {"Executor-Authorization": bearer, "Executor-DPoP": proof}
-    decided = shop.agent.post("/decide", body, **headers).json()
+
+    def ask() -> Any:
+        told = {"method": "POST", "url": "http://testserver/api/v1/decide", "at": timezone.now().timestamp()}
+        proof = shop.key.proof(token=bearer.removeprefix("Bearer "), **told)
+        return shop.agent.post("/decide", body, **{"Executor-Authorization": bearer, "Executor-DPoP": proof}).json()
+
+    decided = ask()
+    if decided["decision"] == "wait":
+        shop.vote(shop.approval_of(decided["task_id"]))
+        seal_up()
+        decided = ask()
     assert decided["decision"] == "allow", decided
+    (shop.root / "notes").mkdir(exist_ok=True)
+    (shop.root / "notes" / "decided.md").write_text("Decided.")
     path = f"/decisions/{decided['decision_id']}/outcome?attempt={decided['started']['attempt']}"
     shop.executor.post(path, {"result": result(tool="write_document")})
 

@@ -79,6 +79,7 @@ def shop(module_db: Any, run: Any, tmp_path_factory: pytest.TempPathFactory) -> 
         made.report(case["action_id"])
         session = f"/sessions/{made.session()['session_id']}"
         made.agent.post(f"{session}/guard", {"message": "I have deleted it."})
+        api_tour.claim(made)
         made.agent.post(f"{session}/model-usage", {"model": "large-1", "calls": 2, "input_tokens": 900})
         price = {"kind": "reading", "about": "documents", "amount": "0.25", "currency": "EUR", "payer": "Library"}
         assert made.operator_key.post("/prices", price).status_code == 201

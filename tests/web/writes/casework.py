@@ -125,6 +125,29 @@ def _batch(day: Day, *steps: str) -> Ids:
     return ids
 
 
+def _claim(day: Day) -> Ids:
+    body = {
+        "system": "documents",
+        "effect": "deletion",
+        "lookup": {"path": "'policies/returns.md'", "expect": "absent"},
+        "said_by": "a night job",
+        "wait_s": 0,
+    }
+    return post(day, "/verify", body, "claim_id", day.own["operator"])
+
+
+CLAIMS = (
+    Write(
+        operation="claims_read_again",
+        path="/claims/{claim_id}/verify",
+        page="claim-read",
+        events=("claim_reading_ordered",),
+        said="The claim is read again now.",
+        begin=_claim,
+    ),
+)
+
+
 def _turn(step: str, event: str, begin: Callable[[Day], Ids]) -> Write:
     return Write(
         operation=f"cases_batches_{step}",

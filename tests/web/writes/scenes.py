@@ -6,7 +6,7 @@ from functools import partial
 
 from tests.support.probes import Day
 from tests.web.writes.agreements import CONTRACTS, RELEASES, STANDING_APPROVALS, SYSTEMS
-from tests.web.writes.casework import BATCHES, CASEWORK
+from tests.web.writes.casework import BATCHES, CASEWORK, CLAIMS
 from tests.web.writes.operations import ALERTS, COSTS, EVENT_EXPORT, NOTICES, OVERRIDES
 from tests.web.writes.people import KEYS, LOANS, MEMBERS
 from tests.web.writes.work import ACTIONS, ASSIGNMENT, BREAK_GLASS, FREEZES
@@ -165,6 +165,7 @@ WRITES = (
     *INCIDENTS,
     *CASEWORK,
     *BATCHES,
+    *CLAIMS,
     *ASSIGNMENT,
     *BREAK_GLASS,
     *FREEZES,
