@@ -81,3 +81,4 @@ def test_a_request_whose_answer_was_not_heard_gets_it_when_it_is_sent_again_and_
         assert len(made) == 1
         # A client that has had the answer makes another request.
         assert request(gateway, *words).status_code == 409
+        house.decide("reject", "The branch is there.")
