@@ -61,13 +61,14 @@ def test_the_wheel_has_every_file_of_the_packages_the_templates_and_the_guides(w
 @pytest.mark.long
 def test_a_stranger_comes_from_an_empty_environment_to_the_caught_lie(wheels, tmp_path, run, capsys):
     """From a filled cache; `run` lends the place of a folder that the servers' user may reach."""
-    began = time.monotonic()
     locked = tmp_path / "locked.txt"
-    told = run_uv("export", "--quiet", "--frozen", "--no-dev", "--no-emit-local", "--no-hashes")
-    locked.write_text(told)
+    locked.write_text(run_uv("export", "--quiet", "--frozen", "--no-default-groups", "--no-emit-local", "--no-hashes"))
+    options = ("--quiet", "--find-links", str(wheels), "--constraint", str(locked))
+    run_uv("venv", "--quiet", "--python", sys.executable, str(tmp_path / "filling"))
+    run_uv("pip", "install", *options, "--python", str(tmp_path / "filling"), "counterfoil")
+    began = time.monotonic()
     run_uv("venv", "--quiet", "--python", sys.executable, str(tmp_path / "venv"))
-    words = ("pip", "install", "--quiet", "--python", str(tmp_path / "venv"), "--find-links", str(wheels))
-    run_uv(*words, "--constraint", str(locked), "counterfoil")
+    run_uv("pip", "install", *options, "--offline", "--python", str(tmp_path / "venv"), "counterfoil")
     installed = time.monotonic()
     folder = run.folder / f"demo-{free_port()}"
     ran = subprocess.run(
