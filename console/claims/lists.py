@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from django.http import Http404
@@ -14,11 +15,12 @@ from console.edge.http import TenantRequest
 from console.web.list_page import Column, GetRoute, ListPage
 from ledger.record.rules.outcomes import WORDS
 from reviews.claims import queries
-from reviews.claims.rules.claims import ClaimState
+from reviews.claims.rules.claims import MISMATCHES, ClaimState
 
 if TYPE_CHECKING:
     from reviews.models import UngatedClaim
 
+RECENT: Final = timedelta(days=7)
 STATES: Final = {
     "": "All",
     ClaimState.VERIFIED: "Verified",
@@ -47,6 +49,17 @@ def _rows(request: TenantRequest, found: Sequence[UngatedClaim]) -> list[dict[st
         }
         for each in found
     ]
+
+
+def count_recent_claims(request: TenantRequest) -> dict[str, Any]:
+    """Count the claims of the last week, those that are verified and those that do not match."""
+    counted = queries.count_claims(request.tenant.id, since=request.as_of - RECENT)
+    return {
+        "href": reverse("claims", args=[request.tenant.slug]),
+        "total": sum(counted.values()),
+        "verified": counted.get(ClaimState.VERIFIED, 0),
+        "mismatched": sum(counted.get(each, 0) for each in MISMATCHES),
+    }
 
 
 CLAIMS: Final = ListPage(

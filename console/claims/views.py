@@ -15,7 +15,7 @@ from console.actions.action_record import event_rows
 from console.actions.erased_pages import erased_page
 from console.claims import verbs
 from console.claims.answers import NOT_KNOWN, claim_answer
-from console.claims.lists import CLAIMS, STATES
+from console.claims.lists import CLAIMS, STATES, count_recent_claims
 from console.claims.receipts import claim_receipt
 from console.edge.http import TenantRequest, in_tenant, record_page_view
 from console.edge.transaction import json_response
@@ -40,6 +40,7 @@ def list_claims(request: TenantRequest) -> HttpResponse:
             for key, word in STATES.items()
         ],
         "claims": CLAIMS.rows_of(request, found),
+        "recent": count_recent_claims(request),
         "empty": "No claim" if state else "Nothing was claimed yet",
         **frame,
     }

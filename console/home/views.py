@@ -14,6 +14,7 @@ from approvals.agents import queries as agents_queries
 from approvals.gate import queries as gate_queries
 from approvals.requests.queries import approvals as approvals_queries
 from console.calls import context as calls_context
+from console.claims.lists import count_recent_claims
 from console.edge.http import TenantRequest, in_tenant
 from console.home.first_tool import first_tool_guide
 from console.home.headline import describe_standing
@@ -27,8 +28,6 @@ from console.web import labels
 from console.web.labels import action_title
 from ledger.actions.queries import actions as actions_queries
 from reviews import queries as after
-from reviews.claims import queries as claims
-from reviews.claims.rules.claims import MISMATCHES, ClaimState
 from reviews.readback.rules.circuit import CircuitState
 from reviews.reporting.queries import money_differences
 from reviews.reporting.rules.at_stake import describe_stake
@@ -41,7 +40,6 @@ HELD = ("REVIEW_REQUIRED",)
 VERIFYING = ("PENDING", "COMMITTED")
 MOST_ROWS = 12
 SOON = timedelta(hours=1)
-CLAIMS_OVER = timedelta(days=7)
 
 
 @in_tenant()
@@ -53,7 +51,7 @@ def page(request: TenantRequest) -> HttpResponse:
         "guide": first_tool_guide(request),
         "standing": _standing(request, figures, systems, items),
         "figures": [each for each in figures if each["count"]],
-        "claims": _claims(request),
+        "claims": count_recent_claims(request),
         "day": last_day(request.tenant, at=request.as_of),
         "waiting": group_like_items(items, request.tenant.slug),
         "troubled": _troubled_rows(request),
@@ -138,17 +136,6 @@ def _figures(request: TenantRequest) -> list[dict[str, Any]]:
         {"icon": icon, "word": word, "href": href, "count": count, "oldest_at": oldest}
         for icon, word, href, (count, oldest) in counted
     ]
-
-
-def _claims(request: TenantRequest) -> dict[str, Any]:
-    """Count the claims of the last week, those that are verified and those that do not match."""
-    counted = claims.count_claims(request.tenant.id, since=request.as_of - CLAIMS_OVER)
-    return {
-        "href": reverse("claims", args=[request.tenant.slug]),
-        "total": sum(counted.values()),
-        "verified": counted.get(ClaimState.VERIFIED, 0),
-        "mismatched": sum(counted.get(each, 0) for each in MISMATCHES),
-    }
 
 
 def _oldest(asked: list[tuple[datetime, datetime]]) -> tuple[int, datetime | None]:

@@ -46,7 +46,7 @@ FORMS_FILES_AND_NEWER = """
     target-read audit-objects event-export-start event-export-stop
     event-export-test notice-device-add notice-device-remove notice-channel-test
     system-register person-search-start person-search
-    executor machine-key"""
+    executor machine-key claim-read claim-receipt"""
 NOT_LOOKED_AT = frozenset(FORMS_FILES_AND_NEWER.split())
 
 
@@ -83,6 +83,8 @@ def paths(site):
         ("glossary", "glossary"),
         ("search", "search?q=EX-"),
         ("actions", "actions"),
+        ("claims", "claims"),
+        ("claim", f"claims/{claim_of(site)}"),
         ("action", action),
         ("action-entry", f"{action}/entries/1"),
         ("action-trace", f"{action}/trace"),
@@ -289,6 +291,30 @@ def incident_of(site, case):
 
     with tenancy(site.stage.tenant):
         return queries.incidents_of(site.stage.tenant, case.id)[0].id
+
+
+def claim_of(site):
+    """What a night job says that it refunded without the gate."""
+    from datetime import UTC, datetime
+
+    from ledger.db import tenancy
+    from ledger.record import operations as ledger
+    from reviews.claims import operations
+    from reviews.claims.rules.claims import ClaimRequest
+
+    lookup = {"table": "refunds", "where": {"key": "scope.idempotency_key"}, "fields": ["amount"]}
+    claim = ClaimRequest(
+        system="shop",
+        effect="refund",
+        said_by="a night job",
+        operation="EX-9",
+        expected={"amount": 1250},
+        lookup=lookup,
+    )
+    with tenancy(site.stage.tenant):
+        return operations.make_claim(
+            tenant_id=site.stage.tenant, claim=claim, by=ledger.SYSTEM, at=datetime.now(UTC)
+        ).id
 
 
 def batch_of(site, case):

@@ -99,6 +99,8 @@ ANSWERS = {
     "glossary": r"Eighteen terms, each with one meaning",
     "search": r"[0-9]+ found for “EX-”\.",
     "actions": r"[0-9]+ of [0-9]+ actions of the last 24 hours waits? for a person\.",
+    "claims": r"0 verified of 1 claimed in the last seven days\.",
+    "claim": r"Not safe to claim yet: shop has not been read\.",
     "action": r"Not settled\. It waits for a person to review it\.",
     "action-entry": r"proposed",
     "action-trace": r"The whole action, in progress",
