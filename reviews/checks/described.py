@@ -87,14 +87,23 @@ class DescribedCheck(lookups.LookupCheck):
         return {"target": {"type": "object"}} if "target" in self.description.gets else {}
 
     def locate(self, *, kind: str, operation: str, target: str, settings: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The object with that id; where its address has a parameter, the target gives it, as `repository/desk`."""
+        """The object with that id, looked for within the target where one is named, as `repository/desk`.
+
+        A target that cannot be looked into is not passed over, and a membership is located within its target only.
+        """
         parameter, _, value = target.partition("/")
-        given = {parameter: lookups.literal(value)} if value else {}
-        wanted = self.description.parameters("one") if "one" in self.description.gets else ()
-        if not operation or "one" not in self.description.gets or not set(wanted) <= given.keys():
+        of = {parameter: lookups.literal(value)} if value else {}
+        number = lookups.literal(operation)
+        given = {"of": of} if of else {}
+        is_membership = self.description.document.get("is_membership", False)
+        if not operation:
             return None
-        of = {name: given[name] for name in wanted}
-        return {"id": lookups.literal(operation), **({"of": of} if of else {})}
+        if set(self.description.parameters("one")) == of.keys() and not is_membership:
+            return {"id": number, **given}
+        if "list" in self.description.gets and set(self.description.parameters("list")) == of.keys():
+            return {"match": {"id": number}, **given}
+        names_itself = value == operation and not self.description.parameters("one") and not is_membership
+        return {"id": number} if names_itself else None
 
     @bounded_read
     def read(

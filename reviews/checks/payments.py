@@ -149,19 +149,25 @@ class PaymentCheck(lookups.LookupCheck):
         return found
 
     def locate(self, *, kind: str, operation: str, target: str, settings: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The lookup of a claim: the processor's own id of the object, or the key of an operation that it carries."""
+        """The lookup of a claim: the processor's own id of the object, or the key of an operation that it carries.
+
+        A target that it is not compared with is not passed over.
+        """
         prefix, _, rest = operation.partition("_")
-        if rest and prefix in _PREFIXES:
-            return {"kind": _PREFIXES[prefix], "id": lookups.literal(operation)}
         parent, _, number = target.partition("/")
-        of = {"of": {parent: lookups.literal(number)}} if parent in _PARENTS and number else {}
+        of = {parent: lookups.literal(number)} if parent in _PARENTS and number else {}
+        if target and not of and number != operation:
+            return None
+        if rest and prefix in _PREFIXES:
+            compared = {"target_field": parent} if of and number != operation else {}
+            return {"kind": _PREFIXES[prefix], "id": lookups.literal(operation), **compared}
         if operation and "operation_field" in settings:
             match = {str(settings["operation_field"]): lookups.literal(operation)}
         elif not operation and of and kind == "refund":
-            match = of["of"]
+            match = of
         else:
             return None
-        return {"kind": kind or "refund", "match": match, **of}
+        return {"kind": kind or "refund", "match": match, **({"of": of} if of else {})}
 
     @bounded_read
     def read(

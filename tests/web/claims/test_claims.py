@@ -196,6 +196,8 @@ def test_an_agent_gets_no_receipt_and_may_give_no_lookup(desk: Desk):
         ({"expected": {"amount == 1 || true": 1}}, 422, "BAD_EXPECTATION"),
         ({"operation": None, "target": None}, 422, "NOT_LOCATED"),
         ({"operation": "", "target": "order/o-17"}, 422, "NOT_LOCATED"),
+        ({"target": "order/o-17"}, 422, "NOT_LOCATED"),
+        ({"operation": "re_1", "target": "order/o-17"}, 422, "NOT_LOCATED"),
         ({"lookup": {"kind": "gift"}}, 422, "NOT_LOCATED"),
         ({"said_by": ""}, 422, "INVALID"),
         ({"expected": {"amount": 1.5}}, 422, None),
@@ -220,6 +222,15 @@ def test_a_repeat_under_the_same_key_is_the_same_claim_as_it_stands_by_then(desk
     again = desk.shop.operator_key.post("/verify", body, **{"Idempotency-Key": "one"}).json()
     assert again["claim_id"] == first["claim_id"]
     assert (first["safe_to_claim"], again["safe_to_claim"]) == (False, True)
+
+
+def test_a_refund_of_another_charge_is_not_safe_though_its_own_id_leads_to_it(desk: Desk):
+    desk.processor.charge("ch_2", amount=4000)
+    made = desk.processor.refund("ch_2")
+    expected = {"amount": 4000, "currency": "EUR"}
+    told = desk.read(desk.claim(operation=made["id"], target="charge/ch_1", expected=expected), seconds=6)
+    assert told["sentence"].startswith("Not safe to claim: payments shows a change of another target; read at ")
+    assert desk.read(desk.claim(operation=made["id"], target="charge/ch_2", expected=expected))["safe_to_claim"]
 
 
 def test_the_schedule_row_of_a_claim_that_was_lost_is_made_again(desk: Desk):
