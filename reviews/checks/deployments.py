@@ -11,7 +11,8 @@ A system has `regions`: {name: {"orchestrator": address, "instances": {program: 
 
 1. The process manager says what is up and since when; only an instance itself says which artifact it is.
    One that does not answer is not ready, and its artifact is not known: that is no "absent". If it runs
-   as far as the manager knows, then the way to it may be broken as well: that is no answer.
+   as far as the manager knows, then the way to it may be broken as well: that is no answer. Nor does one
+   that runs and does not say its artifact make a partial rollout.
 2. Another artifact counts as a deployment if it is not the one from before, or if it was started after
    the execution began. If it is the one from before, started again, somebody rolled back.
 3. The registry is asked by digest, and the digest is computed again over what it answers. Where there is
@@ -138,10 +139,15 @@ class Rollout:
 
     @property
     def stage(self) -> str:
-        """The progress of the wanted artifact: none, partial or complete."""
+        """The progress of the wanted artifact: none, partial or complete; empty if an instance that runs does not say
+        which artifact it is, and no other one is known to lack it.
+        """
         if not self.with_artifact:
             return "none"
-        return "complete" if len(self.with_artifact) == len(self.instances) else "partial"
+        if len(self.with_artifact) == len(self.instances):
+            return "complete"
+        has_another = any(one.artifact not in {None, self.wanted["artifact"]} for one in self.instances)
+        return "partial" if has_another or self.ready < len(self.processes) else ""
 
 
 class DeploymentCheck(lookups.LookupCheck):
@@ -435,7 +441,7 @@ def _unrequested_regions(rollout: Rollout, before: Mapping[str, Any]) -> tuple[s
 def _is_there(rollout: Rollout, before: Mapping[str, Any], bindings: Bindings) -> bool | None:
     """Return True if something was deployed: the wanted artifact, or another one in its place (rule 2)."""
     if rollout.with_artifact:
-        return True
+        return True if rollout.stage else None
     running = {one.artifact for one in rollout.instances}
     if not rollout.processes:
         return False
@@ -478,7 +484,7 @@ def _fields(part: Mapping[str, Any], rollout: Rollout) -> dict[str, Any]:
     requests, errors = _errors(rollout)
     fields = {
         "program": rollout.wanted["program"],
-        "rollout_stage": rollout.stage,
+        "rollout_stage": rollout.stage or None,
         "regions": sorted({one.region for one in rollout.with_artifact}),
         "replicas": len(rollout.processes),
         "ready": rollout.ready,

@@ -34,7 +34,7 @@ from reviews.readback.rules import schedule
 from reviews.reconciliation.rules.discrepancies import Discrepancy
 from reviews.reconciliation.rules.facts import ContractFacts, ReadFailure, ReadPacing, RunInputs
 from reviews.reconciliation.rules.reading import Reading
-from reviews.reconciliation.rules.shown import Shown, describe_difference, shown_by
+from reviews.reconciliation.rules.shown import WITHOUT_VALUES, Shown, describe_difference, shown_by
 from reviews.reconciliation.rules.verdict import MAX_ATTEMPTS, Verdict, VerificationResult, waiting_deadline
 
 CLASS: Final = SideEffectClass.HIGH_RISK_EXTERNAL
@@ -57,7 +57,9 @@ class ClaimState(StrEnum):
 
 
 class NotLocated(Refused):
-    """Nothing says where the system would show what is claimed: name its operation, or give the lookup."""
+    """Nothing says where the system would show what is claimed: name its operation, with a target that this system
+    can be asked about or without one, or give the lookup.
+    """
 
     code = "NOT_LOCATED"
     status = 422
@@ -312,7 +314,10 @@ def claim_sentence(
     if state == ClaimState.UNKNOWN:
         return f"Not safe to claim: it is not known. {verdict.get('reason', '')}".rstrip()
     before = "it was shown as claimed before, and now " if reached_by == "claim_contradicted" else ""
-    shown = f"no such {thing}" if state == ClaimState.ABSENT else _difference(findings)
+    if state == ClaimState.ABSENT:
+        shown = "no such target" if verdict.get("discrepancy") == Discrepancy.TARGET_MISSING else f"no such {thing}"
+    else:
+        shown = _difference(findings)
     return f"Not safe to claim: {before}{system} shows {shown or 'something else than was claimed'}{read}."
 
 
@@ -321,9 +326,10 @@ def _difference(findings: Mapping[str, Any]) -> str:
     signs = sorted({key for reading in findings.get("readings", ()) for key in reading.get("indicators", ())})
     words = ", ".join(key.replace("_", " ") for key in signs)
     shown = describe_difference(findings, None) if findings else ""
-    if shown == "not what was requested":
-        return words or "something else than was claimed"
-    return shown
+    says_no_value = shown == "not what was requested" or shown in WITHOUT_VALUES.values()
+    if words and says_no_value:
+        return words
+    return "" if shown == "not what was requested" else shown
 
 
 def _in_sentence(reason: object) -> str:

@@ -95,10 +95,10 @@ def exact_difference(findings: Mapping[str, Any], contract: Contract | None) -> 
 def _differences(findings: Mapping[str, Any], contract: Contract | None, *, longest: int | None) -> list[str]:
     verdict = findings.get("verdict", {})
     said = [*_effects(verdict), *_fields(findings, contract, longest)]
-    return said or [_WITHOUT_VALUES.get(verdict.get("discrepancy") or "", "not what was requested")]
+    return said or [WITHOUT_VALUES.get(verdict.get("discrepancy") or "", "not what was requested")]
 
 
-_WITHOUT_VALUES: Final[Mapping[str, str]] = {
+WITHOUT_VALUES: Final[Mapping[str, str]] = {
     Discrepancy.NO_OP_SUCCESS: "the wanted state, from before the action",
     Discrepancy.WRONG_TARGET_MODIFIED: "a change of another target",
     Discrepancy.STALE_STATE: "a target that had changed in between",

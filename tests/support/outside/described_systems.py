@@ -39,6 +39,7 @@ class FakeSystem:
         self.failure: tuple[int, str] | None = None
         self.fail_from = 0
         self.url = ""
+        self.not_listed = False
 
     def add(self, key: str, *, number: int = 0, **changes: Any) -> dict[str, Any]:
         """Add the documented object with this key, an id of its own and other values at JSON Pointers."""
@@ -115,6 +116,8 @@ class FakeSystem:
         given = query.get(name)
         start = self._start(paging, given, size)
         page, more = self.objects[start : start + size], start + size < len(self.objects)
+        if self.not_listed:
+            page, more = [], False
         listed: list[Any] = page
         if "listed_as" in self.data:
             listed = [fill(self.data["listed_as"], {"ID": self.id_of(each)}) for each in page]
@@ -183,7 +186,8 @@ def served(name: str) -> Iterator[FakeSystem]:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             status, text, headers = fake.answer(self.command, self.path, self.headers, body)
             content = text.encode()
-            self.send_response(status)
+            # Without a Date: the clock of a test may be ahead of ours, and an old answer settles nothing.
+            self.send_response_only(status)
             for header, value in {
                 "Content-Type": "application/json",
                 "Content-Length": str(len(content)),
