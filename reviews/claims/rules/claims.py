@@ -57,9 +57,7 @@ class ClaimState(StrEnum):
 
 
 class NotLocated(Refused):
-    """Nothing says where the system would show what is claimed: name its operation, with a target that this system
-    can be asked about or without one, or give the lookup.
-    """
+    """Nothing says where the system would show this: name its operation, a target that it knows, or the lookup."""
 
     code = "NOT_LOCATED"
     status = 422
