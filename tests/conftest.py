@@ -574,11 +574,16 @@ def valkey_url(broker: servers.Valkey) -> str:
 @pytest.fixture
 def secrets_dir(run: Run, tmp_path: Path, settings: object) -> Path:
     """A copy of the run's key files for tests that add to them or take some away."""
-    folder = tmp_path / "secrets"
+    folder = copy_secrets(run, tmp_path / "secrets")
+    settings.COUNTERFOIL_SECRETS_DIR = folder  # type: ignore[attr-defined]
+    return folder
+
+
+def copy_secrets(run: Run, folder: Path) -> Path:
+    """Copy the run's key files to a new folder, into which no other worker of the run writes."""
     # The files of the guard, and heads while they are written, come and go as others use them.
     shutil.copytree(run.secrets, folder, ignore=shutil.ignore_patterns("*.sqlite*", ".*"))
     folder.chmod(0o700)
-    settings.COUNTERFOIL_SECRETS_DIR = folder  # type: ignore[attr-defined]
     return folder
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from console.local.keys import write_private
 from counterfoil.mcp import command
-from tests.conftest import Run, Stack, new_database, new_stack
+from tests.conftest import Run, Stack, copy_secrets, new_database, new_stack
 from tests.journeys.ground import Caller, sign_in
 from tests.mcp.conftest import Bench, word
 from tests.support.outside.forking import forks
@@ -103,16 +103,19 @@ class House:
 
 @contextmanager
 def opened(run: Run, folder: Path) -> Iterator[House]:
-    with new_database(run) as database, new_stack(run, folder, database) as stack:
-        words = ["bootstrap", "--tenant", TENANT, "--messages", "pass", "--also", "compliance", "--json"]
-        answer = forks().run(["manage.py", *words], stack.environment)
-        assert answer.returncode == 0, answer.stderr
-        stack.start("web", "worker", "beat")
-        house = House(stack, json.loads(answer.stdout), folder)
-        try:
-            yield house
-        finally:
-            house.close()
+    with new_database(run) as database:
+        # Other workers of the run have a tenant of the same name, with credentials of the same names.
+        database.environment["COUNTERFOIL_SECRETS_DIR"] = str(copy_secrets(run, folder / "secrets"))
+        with new_stack(run, folder, database) as stack:
+            words = ["bootstrap", "--tenant", TENANT, "--messages", "pass", "--also", "compliance", "--json"]
+            answer = forks().run(["manage.py", *words], stack.environment)
+            assert answer.returncode == 0, answer.stderr
+            stack.start("web", "worker", "beat")
+            house = House(stack, json.loads(answer.stdout), folder)
+            try:
+                yield house
+            finally:
+                house.close()
 
 
 def edit(bench: Bench, name: str, **changes: Any) -> None:
