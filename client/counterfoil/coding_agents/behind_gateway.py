@@ -86,6 +86,7 @@ def ask_hosts(gateway: str, token: str, ca: str) -> GatewayPlace:
             if only in ("", name)
         ]
     except HTTPError as fault:
+        fault.close()
         why = "it does not know this token" if fault.code == 401 else f"it answered with {fault.code}"
         raise NotDone(f"The gateway did not say which hosts it has: {why}. Nothing was changed.") from fault
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as fault:

@@ -413,7 +413,8 @@ def _ask(
         with build_opener(_NoRedirect, HTTPSHandler(context=context)).open(asked, timeout=_TRY_S) as answer:
             return int(answer.status)
     except HTTPError as fault:
-        return fault.code
+        with fault:
+            return fault.code
     except (OSError, ValueError) as fault:
         return str(getattr(fault, "reason", fault)) or type(fault).__name__
 

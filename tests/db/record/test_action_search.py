@@ -156,8 +156,8 @@ def test_a_search_never_returns_actions_of_another_tenant(filled, app_connection
 
 def test_emptied_search_rows_are_reported_and_rebuilt(filled, owner_connection):
     with filled.transaction(force_rollback=True):
-        newest = "(SELECT id FROM ledger_action WHERE target LIKE 'rare%%' ORDER BY id DESC LIMIT 1)"
-        filled.execute(f"UPDATE ledger_action SET target = '' WHERE id = {newest} AND tenant_id = %s", [OURS])
+        newest = "(SELECT id FROM ledger_action WHERE target LIKE 'rare%%' AND tenant_id = %s ORDER BY id DESC LIMIT 1)"
+        filled.execute(f"UPDATE ledger_action SET target = '' WHERE id = {newest} AND tenant_id = %s", [OURS, OURS])
         emptied = filled.execute("SELECT count(*) FROM ledger_actionsearch WHERE target = ''").fetchone()
         assert emptied == (1,)
     assert verify_ledger.check_search(OURS) == []

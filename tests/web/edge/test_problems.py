@@ -9,6 +9,7 @@ from urllib.parse import quote, urlencode
 from uuid import UUID, uuid4
 
 import pytest
+import redis
 from django.conf import LazySettings
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import IntegrityError, OperationalError
@@ -129,9 +130,12 @@ def test_a_key_is_read_again_after_a_second_or_a_revocation(
 ):
     limited.COUNTERFOIL_RATE_PER_S = 1000
     monkeypatch.setattr(known_keys, "GOOD_FOR_S", 3600.0)
-    # Other tests revoke keys at the same broker.
+    # Other tests revoke keys at the same broker, or have it away; and a busy machine answers late.
+    patient = redis.Redis.from_url(limited.REDIS_URL)
+    monkeypatch.setattr(rate, "_away_until", 0.0)
     for module in (known_keys, rate):
         monkeypatch.setattr(module, "GENERATION", f"counterfoil:keys:{shop.tenant}")
+        monkeypatch.setattr(module, "broker", lambda _: patient)
     assert shop.agent.get("/actions").status_code == 200
     # Behind the back of every process: nobody reads it before the time is over.
     ApiKey.objects.filter(tenant_id=shop.tenant, kind="agent").update(revoked_at=clock.now())
@@ -144,6 +148,7 @@ def test_a_key_is_read_again_after_a_second_or_a_revocation(
         )
     a_problem(shop.operator_key.get("/actions"), 401, "UNAUTHENTICATED")
     a_problem(shop.agent.get("/actions"), 401, "UNAUTHENTICATED")
+    patient.close()
 
 
 def test_a_known_key_expires_in_time(
