@@ -10,6 +10,7 @@ import pytest
 from django.urls import URLPattern, URLResolver, get_resolver, resolve
 
 from console.edge.form_pages import answers_get, find_page
+from console.edge.http import allowed_methods
 from tests.support.browser_users import visitor, words
 
 TEMPLATES = Path(__file__).resolve().parents[3] / "templates"
@@ -54,6 +55,26 @@ def test_the_address_of_a_form_redirects_to_a_readable_page(stage):
         answer = member.client.get(path)
         assert (answer.status_code, answer["Location"]) == (302, find_page(path)), each.name
         assert answers_get(resolve(answer["Location"]).func), each.name
+
+
+def named_methods(view):
+    """The methods that each decorator around a view allows, outermost first."""
+    found = []
+    while (methods := allowed_methods(view)) is not None:
+        found.append(methods)
+        while allowed_methods(view) == methods and view is not None:
+            held = dict(zip(view.__code__.co_freevars, view.__closure__ or (), strict=True))
+            view = getattr(view, "__wrapped__", None)
+            if "request_method_list" in held:
+                break
+    return found
+
+
+def test_no_page_names_its_methods_twice():
+    """A decorator outside of `in_tenant` names methods that the page inside, read only by itself, would refuse."""
+    found = {each.name: named_methods(each.callback) for _, each in pages() if not hasattr(each.callback, "view_class")}
+    assert sum(len(methods) == 1 for methods in found.values()) > 180
+    assert {name: methods for name, methods in found.items() if len(methods) > 1} == {}
 
 
 @pytest.mark.parametrize(
