@@ -59,7 +59,7 @@ Pages = dict[str, str]
 def measure(stand: Stand, rounds: int) -> list[Figure]:
     pages = _spend_day(stand)
     busy = UUID(pages["action"].rpartition("/")[2])
-    small, large = _filled(stand, SMALL, FEW, busy), _filled(stand, LARGE, MANY, busy)
+    small, large = _fill_database(stand, SMALL, FEW, busy), _fill_database(stand, LARGE, MANY, busy)
     with stand.web(SMALL) as few, stand.web(LARGE) as many:
         less, more = _signed_in(stand, SMALL, few), _signed_in(stand, LARGE, many)
         figures = [_grown(name, query, rounds, more, large, less, small) for name, query in VIEWS.items()]
@@ -70,7 +70,9 @@ def measure(stand: Stand, rounds: int) -> list[Figure]:
 def measure_searches(stand: Stand, rounds: int) -> list[Figure]:
     """The first page and the searches alone, beside a history that nothing was counted of."""
     busy = UUID(_spend_day(stand)["action"].rpartition("/")[2])
-    small, large = (_filled(stand, name, count, busy, whole=False) for name, count in ((SMALL, FEW), (LARGE, MANY)))
+    small, large = (
+        _fill_database(stand, name, count, busy, whole=False) for name, count in ((SMALL, FEW), (LARGE, MANY))
+    )
     with stand.web(SMALL) as few, stand.web(LARGE) as many:
         less, more = _signed_in(stand, SMALL, few), _signed_in(stand, LARGE, many)
         views = {name: query for name, query in VIEWS.items() if name == "first page" or "?q=" in query}
@@ -199,7 +201,7 @@ def _is_page(path: str, answer: Any) -> bool:
     return bool(answer.status_code == 200)
 
 
-def _filled(stand: Stand, database: str, count: int, busy: UUID, *, whole: bool = True) -> UUID:
+def _fill_database(stand: Stand, database: str, count: int, busy: UUID, *, whole: bool = True) -> UUID:
     """An id in the middle of the actions that are put beside those of the day, many of them on what `busy` is on;
     unless it is `whole`, without late truth, sessions, votes, cases and metrics.
     """

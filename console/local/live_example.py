@@ -27,7 +27,7 @@ ADMIN, WRITER, READER = "shop_admin", "shop_writer", "shop_reader"
 BROKER_DATABASE = 1
 RANK = 3
 PRELOADED = ("example.agent", "example.consumer", "example.executor", "example.registration")
-"""What the shop's programs share, for the process that they are forked from."""
+"""The modules that the shop's programs share, for the process from which they are forked."""
 
 
 @dataclass(frozen=True, kw_only=True)

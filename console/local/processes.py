@@ -50,7 +50,7 @@ class Program:
 
 
 class RunningProcess(Protocol):
-    """What is asked of a child: of a `subprocess.Popen`, or of a fork (`console.local.forking`)."""
+    """A child as its supervisor sees it: a `subprocess.Popen`, or a fork (`console.local.forking`)."""
 
     pid: int
     returncode: int | None

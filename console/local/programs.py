@@ -30,7 +30,7 @@ PRELOADED = (
     "reviews.tasks",
     "uvicorn",
 )
-"""What takes long of what these programs load, for the process that they are forked from."""
+"""The modules that load slowly, for the process from which these programs are forked."""
 
 
 def web_program(*, port: int, environment: Mapping[str, str], log: Path) -> Program:

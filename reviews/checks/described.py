@@ -44,7 +44,7 @@ MAX_PAGES: Final = 20
 MAX_READ_BY_ID: Final = 50
 SLACK: Final = timedelta(minutes=5)
 TOKEN_S: Final = 300
-"""How long an access token is used whose answer names no lifetime."""
+"""Time for which an access token is used whose answer names no lifetime, in seconds."""
 UNTRIED: Final = (
     "Its description was written from documentation and is not verified here: until a dry run in this installation has"
     " found a known object and missed another, its readings settle nothing."

@@ -294,7 +294,7 @@ def incident_of(site, case):
 
 
 def claim_of(site):
-    """What a night job says that it refunded without the gate."""
+    """The claim of a night job that it refunded an order without the gate."""
     from datetime import UTC, datetime
 
     from ledger.db import tenancy

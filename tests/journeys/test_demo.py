@@ -10,8 +10,8 @@ from console.local import demo
 from tests.journeys.ground import Ground
 
 
-def begun(ground: Ground) -> Any:
-    """A start that has come as far as being ready, with its supervisor's orders to end."""
+def ready_startup(ground: Ground) -> Any:
+    """The startup of a console that is ready, with a supervisor that notes orders to end."""
     ended: list[bool] = []
     return SimpleNamespace(
         local_url=ground.stack.url,
@@ -25,7 +25,7 @@ def begun(ground: Ground) -> Any:
 
 
 def test_each_step_of_the_demo_tells_what_the_record_and_the_shop_say(busy_ground, capsys):
-    ground, startup, tour = busy_ground, begun(busy_ground), demo.Tour(stay=False)
+    ground, startup, tour = busy_ground, ready_startup(busy_ground), demo.Tour(stay=False)
     tour(startup)
     told = capsys.readouterr()
     assert (tour.code, told.err, startup.supervisor.ended) == (0, "", [True])
@@ -55,7 +55,7 @@ def test_each_step_of_the_demo_tells_what_the_record_and_the_shop_say(busy_groun
 
 def test_a_demo_whose_report_was_true_ends_with_what_the_record_says_instead(busy_ground, capsys, monkeypatch):
     monkeypatch.setattr(demo, "CASE", "clean_refund")
-    startup, tour = begun(busy_ground), demo.Tour(stay=True)
+    startup, tour = ready_startup(busy_ground), demo.Tour(stay=True)
     tour(startup)
     told = capsys.readouterr()
     assert (tour.code, startup.supervisor.ended) == (1, [True])
@@ -65,7 +65,7 @@ def test_a_demo_whose_report_was_true_ends_with_what_the_record_says_instead(bus
 
 
 def test_a_demo_whose_approval_is_refused_tells_no_approval(busy_ground, capsys):
-    startup, tour = begun(busy_ground), demo.Tour(stay=False)
+    startup, tour = ready_startup(busy_ground), demo.Tour(stay=False)
     startup.sign_in = startup.sign_in | {
         "people": [each | {"password": "another"} for each in startup.sign_in["people"]]
     }

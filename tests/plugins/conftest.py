@@ -68,7 +68,7 @@ class Shelf:
         return self.root / path
 
     def calls(self) -> list[Any]:
-        """What reached the program behind the gate."""
+        """The calls that reached the program behind the gate."""
         log = self.root / ".calls"
         return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
 

@@ -52,7 +52,7 @@ log = logging.getLogger("counterfoil.gateway")
 KEPT_S: Final = 86_400.0
 """Time for which an ended request is kept, in seconds."""
 UNTOLD_S: Final = 7 * KEPT_S
-"""The same, where no client has had its end yet."""
+"""Time for which an ended request is kept whose end no client was told, in seconds."""
 _CLEAR: Final = (
     *("id", "key", "state", "agent", "host", "sha256", "size", "tool", "at", "changed_at"),
     *("acknowledges", "action_id", "attempt", "failed"),

@@ -42,7 +42,7 @@ class CounterfoilMiddleware(Middleware):
             return await call_next(context)
         decided = await to_thread.run_sync(self._decide, call.name, call.arguments or {}, _client_of(context))
         if decided.work is None:
-            return _told(decided)
+            return _withheld_result(decided)
         allowed = call.model_copy(update={"arguments": dict(decided.work.payload)})
         return await self._run(decided.work, context.copy(message=allowed), call_next)
 
@@ -87,7 +87,7 @@ def _outcome(result: ToolResult) -> Result:
     return Result("success", raw=said)
 
 
-def _told(decided: Decided) -> ToolResult:
+def _withheld_result(decided: Decided) -> ToolResult:
     found = decided.decision
     known = (
         {} if found is None else {"decision": found.decision, "code": found.code, "task_id": found.raw.get("task_id")}

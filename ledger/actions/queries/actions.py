@@ -224,9 +224,9 @@ def actions(
 
 
 LOOKED_THROUGH = 2000
-"""How many of the newest actions are searched one by one; frequent matches are found there."""
+"""The number of the newest actions that are searched one by one: frequent matches are found there."""
 MOST_LOOKED_THROUGH = 40_000
-"""How many more at most are searched in their order, where the newest have shown that they may fill a page."""
+"""The most actions searched after these in their order, where the newest show that matches may fill a page."""
 MOST_MATCHES = 1000
 
 

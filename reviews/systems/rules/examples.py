@@ -1,4 +1,4 @@
-"""What follows from a description for people who set a system up: its credential, and a contract that it verifies."""
+"""The credential and the example contract of a description, for people who set its system up."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def server(tmp_path):
 
 
 def tried(host, folder=None):
-    """What each try comes to, by what is tried."""
+    """The state and the reason of each try, by its way."""
     ways = other_ways.try_ways(host, default_places(), folder or Path.cwd())
     return {each.way: (str(each.state), each.why) for each in ways}
 

@@ -36,7 +36,7 @@ def updates() -> dict[str, tuple[int, ...]]:
 
 
 def rewritten(before: dict[str, tuple[int, ...]], after: dict[str, tuple[int, ...]]) -> dict[str, int]:
-    """How many updates of each table were written into its indexes, although the page had room."""
+    """The number of updates of each table that were written into its indexes, although the page had room."""
     more = {name: [new - old for new, old in zip(after[name], before[name], strict=True)] for name in after}
     return {name: every - hot - moved for name, (every, hot, moved) in more.items() if every}
 

@@ -122,7 +122,7 @@ def unbound(plans: Plans, superuser: psycopg.Connection) -> set[tuple[str, str]]
 
 
 def unexplained(plans: Plans, superuser: psycopg.Connection) -> set[tuple[str, str]]:
-    """What is read for more than one tenant and is not in `ACROSS_TENANTS`."""
+    """The statements that read for more than one tenant and are not in `ACROSS_TENANTS`."""
     return {
         (table, text)
         for table, text in unbound(plans, superuser)

@@ -19,7 +19,7 @@ from console.local.forking import ForkedProcess, Forks
 
 __all__ = ["ForkedProcess", "TestForks", "forks"]
 
-# What takes long of what the product's processes load. None keeps a setting in which the tests' processes differ.
+# Modules of the product's processes that load slowly. None keeps a setting in which the tests' processes differ.
 PRELOADED_MODULES = (
     "celery.apps.beat",
     "celery.apps.worker",
