@@ -126,7 +126,8 @@ def test_an_event_with_a_changed_byte_does_not_load(committed_db, superuser_conn
         out = sql.SQL("COPY (SELECT {} FROM ledger_event WHERE seq = 1) TO STDOUT").format(names)
         with cursor.copy(out) as copy:
             lines = [bytes(line).decode() for line in copy]
-    assert "7b22" in lines[0]
+    # An id may hold these digits too: only the envelope begins with them.
+    assert all(line.count("\\x7b22") == 1 for line in lines)
     with new_database(run) as new, psycopg.connect(run.postgres.url(servers.SUPERUSER, new.name)) as superuser:
         into = sql.SQL("COPY ledger_event ({}) FROM STDIN").format(names)
         with superuser.transaction(), superuser.cursor().copy(into) as copy:
@@ -136,7 +137,7 @@ def test_an_event_with_a_changed_byte_does_not_load(committed_db, superuser_conn
             superuser.transaction(),
             superuser.cursor().copy(into) as copy,
         ):
-            copy.write(lines[1].replace("7b22", "7b20", 1))
+            copy.write(lines[1].replace("\\x7b22", "\\x7b20"))
 
 
 def recorded_migrations(owner: psycopg.Connection) -> set[tuple[str, str]]:
