@@ -127,14 +127,16 @@ class Key(HttpBearer):
 def _live_key(tenant_id: UUID, key_hash: str, at: datetime) -> ApiKey | None:
     """The tenant's key with this hash, unless it is revoked or expired; its request is counted."""
     known = known_keys.recall_key(key_hash)
-    if known is not None and not (known.key.expires_at and known.key.expires_at <= at):
-        if rate.count_request(known.key.id, at=at) == known.generation:
-            return known.key
-        return accounts_queries.active_key(tenant_id, key_hash, at=at)
-    generation = rate.read_generation()
+    if known is not None and known.key.expires_at and known.key.expires_at <= at:
+        known = None
+    # Read before the key: one that is revoked in between is read again.
+    generation = rate.count_request(known.key.id, at=at) if known else rate.read_generation()
+    if known is not None and generation == known.generation:
+        return known.key
     key = accounts_queries.active_key(tenant_id, key_hash, at=at)
     if key is not None:
-        rate.count_request(key.id, at=at)
+        if known is None:
+            rate.count_request(key.id, at=at)
         if generation is not None:
             known_keys.remember_key(key_hash, key, generation)
     return key
