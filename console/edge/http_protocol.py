@@ -22,8 +22,6 @@ from django.http import HttpRequest, HttpResponse
 from django.middleware.gzip import GZipMiddleware
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from console.edge.problems import problem_response
-
 UNREAD_BYTES = 1_048_576
 """Bytes of an answer that may wait here for its reader; only a larger one can make a thread wait."""
 UNFINISHED_BYTES = 65_536
@@ -238,6 +236,8 @@ def refuse_plain_api(answer: Callable[[HttpRequest], HttpResponse]) -> Callable[
 
     A redirect would work, and nobody would notice that the key travels without encryption.
     """
+    # uvicorn loads this module before the settings are named, and ninja reads them when it is loaded.
+    from console.edge.problems import problem_response
 
     def over_https(request: HttpRequest) -> HttpResponse:
         if not settings.SECURE_SSL_REDIRECT or request.is_secure() or not request.path.startswith("/api/"):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -102,6 +104,19 @@ def test_compose_and_systemd_run_the_same_command(name: str):
         return kept
 
     assert plain(contained) == plain(service)
+
+
+def test_the_web_process_starts_with_nothing_but_what_its_unit_sets():
+    """uvicorn loads the protocol first, and nobody tells it where Django's settings are."""
+    words = dict(lines_of(UNITS / "counterfoil-web.service"))["ExecStart"].split()
+    loaded = [words[words.index("--http") + 1], next(word for word in words if word.endswith(":application"))]
+    code = "import sys\nfrom uvicorn.importer import import_from_string\n"
+    code += "for name in sys.argv[1:]: import_from_string(name)"
+    environment = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
+    done = subprocess.run(
+        [sys.executable, "-c", code, *loaded], cwd=ROOT, env=environment, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_the_monthly_unit_can_be_started_again():
