@@ -17,7 +17,7 @@ from django.conf import settings
 
 from console.guides import guides
 from console.local.installation import ROOT
-from tests.deploy.units import UNITS, lines_of, moved
+from tests.deploy.units import UNITS, examples, lines_of, moved
 
 FILE = ROOT / "deploy" / "compose.yaml"
 COMPOSE: dict[str, Any] = yaml.safe_load(FILE.read_text())
@@ -117,6 +117,24 @@ def test_the_web_process_starts_with_nothing_but_what_its_unit_sets():
         [sys.executable, "-c", code, *loaded], cwd=ROOT, env=environment, capture_output=True, text=True
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_every_environment_file_of_a_unit_has_an_example_and_no_other_is_there():
+    named = [value for file in UNITS.glob("*.service") for key, value in lines_of(file) if key == "EnvironmentFile"]
+    assert {Path(value).name for value in named} == set(examples())
+    assert {str(Path(value).parent) for value in named} == {"/etc/counterfoil"}
+
+
+def known_settings() -> set[str]:
+    """The names that the settings read from the environment."""
+    return set(re.findall(r'"([A-Z]+(?:_[A-Z0-9]+)+)"', (ROOT / "console" / "settings.py").read_text()))
+
+
+@pytest.mark.parametrize("name", sorted(examples()))
+def test_every_setting_of_an_example_is_one_that_is_read(name: str):
+    """Those of the witness are read by its unit."""
+    unit = (UNITS / "counterfoil-witness.service").read_text() if name == "witness.env" else ""
+    assert [each for each in examples()[name] if each not in known_settings() and f"${{{each}}}" not in unit] == []
 
 
 def test_the_monthly_unit_can_be_started_again():

@@ -20,12 +20,11 @@ import pytest
 from console.local import processes, servers
 from console.local.installation import ROOT
 from console.local.keys import ensure_keys, ensure_log_key
-from tests.deploy.units import UNITS, Unit, moved, unit
+from tests.deploy.units import UNITS, WORD, Unit, examples, moved, on_this_machine, unit
 
 BINARIES = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda each: int(each.parent.name))
 REDIS = shutil.which("redis-server")
 PATIENCE_S = 90
-WORD = "not-a-real-password"
 HOST = "console.example.org"
 ROLES = ("owner", "app", "sequencer", "eraser", "auditor")
 
@@ -125,7 +124,7 @@ def _databases(host: Host) -> None:
     admin = servers.postgres_url(role="postgres", password=WORD, port=host.postgres, database="postgres")
     until(lambda: _answers(admin), "PostgreSQL answers")
     values = [part for role in ROLES for part in ("-v", f"{role}_password={WORD}")]
-    psql = [BINARIES[-1] / "psql", admin, "-v", "ON_ERROR_STOP=1", *values, "-f", ROOT / "deploy" / "postgresql.sql"]
+    psql = [BINARIES[-1] / "psql", admin, *values, "-f", ROOT / "deploy" / "postgresql.sql"]
     subprocess.run(psql, check=True, capture_output=True, cwd="/")
 
 
@@ -138,7 +137,7 @@ def _answers(url: str) -> bool:
 
 
 def _settings(host: Host) -> None:
-    """The environment files that the units name, and the key files; one folder of keys for each that has its own."""
+    """The environment files of the examples, and the key files; one folder of keys for each that has its own."""
     etc, lib = host.folder / "etc" / "counterfoil", host.folder / "var" / "lib"
     etc.mkdir(parents=True)
     for name in ("counterfoil", "counterfoil-sequencer", "counterfoil-epoch", "counterfoil-witness"):
@@ -147,30 +146,12 @@ def _settings(host: Host) -> None:
         ensure_keys(keys)
     ensure_log_key(lib / "counterfoil-sequencer")
 
-    def urls(role: str, *, keys: bool = True, prefix: str = "") -> dict[str, str]:
-        both = {f"DATABASE_{prefix}URL": "counterfoil"} | (
-            {f"KEYS_DATABASE_{prefix}URL": "counterfoil_keys"} if keys else {}
-        )
-        return {
-            name: servers.postgres_url(role=f"counterfoil_{role}", password=WORD, port=host.postgres, database=database)
-            for name, database in both.items()
-        }
-
-    common = {
-        "COUNTERFOIL_PUBLIC_URL": f"https://{HOST}",
-        "COUNTERFOIL_EPOCH": str(lib / "counterfoil-epoch" / "epoch"),
-        "REDIS_URL": f"redis://:{WORD}@127.0.0.1:{host.redis}/0",
-    }
-    files = {
-        "counterfoil": common | urls("app") | {"COUNTERFOIL_SECRETS_DIR": str(etc / "secrets")},
-        "owner": urls("owner", prefix="OWNER_"),
-        "eraser": common | urls("eraser") | {"COUNTERFOIL_SECRETS_DIR": str(etc / "eraser")},
-        "sequencer": common
-        | urls("sequencer", keys=False)
-        | {"COUNTERFOIL_SECRETS_DIR": str(lib / "counterfoil-sequencer")},
-    }
-    for name, values in files.items():
-        (etc / f"{name}.env").write_text("".join(f"{key}={value}\n" for key, value in values.items()))
+    for name, values in examples().items():
+        lines = [
+            f"{key}={on_this_machine(moved(value, host.folder), postgres=host.postgres, broker=host.redis)}\n"
+            for key, value in values.items()
+        ]
+        (etc / name).write_text("".join(lines))
 
 
 def asked(host: Host, path: str, **headers: str) -> tuple[int, str]:

@@ -6,10 +6,12 @@ import re
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
+from string import Template
 
 from console.local.installation import ROOT
 
 UNITS = ROOT / "deploy" / "systemd"
+WORD = "not-a-real-password"
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,26 @@ def moved(text: str, folder: Path) -> str:
     )
 
 
+def variables(file: Path) -> dict[str, str]:
+    """What a file of variables sets, as systemd, compose and kubectl read it."""
+    lines = [line for line in file.read_text().splitlines() if line and not line.startswith("#")]
+    return dict(line.split("=", 1) for line in lines)
+
+
+def examples() -> dict[str, dict[str, str]]:
+    """The examples of environment files in deploy/, by the name of the file that each is for."""
+    return {file.name.removesuffix(".example"): variables(file) for file in (ROOT / "deploy").glob("*.env.example")}
+
+
+def on_this_machine(value: str, *, postgres: int, broker: int) -> str:
+    """The same address with servers of this machine in place of those of the examples."""
+    value = re.sub(
+        r"^(postgresql://\w+)(:CHANGE-ME)?@[a-z.]+example\.org(:\d+)?", rf"\1:{WORD}@127.0.0.1:{postgres}", value
+    )
+    value = re.sub(r"^rediss://.*?example\.org:\d+", f"redis://:{WORD}@127.0.0.1:{broker}", value)
+    return value.replace("sslmode=verify-full", "sslmode=disable")
+
+
 def unit(name: str, folder: Path) -> Unit:
     """A service of deploy/systemd, with the environment files that it names."""
     settings = [(key, moved(value, folder)) for key, value in lines_of(UNITS / f"counterfoil-{name}.service")]
@@ -47,7 +69,7 @@ def unit(name: str, folder: Path) -> Unit:
         if key == "Environment":
             environment |= dict(part.split("=", 1) for part in shlex.split(value))
         elif key == "EnvironmentFile":
-            read = [line for line in Path(value).read_text().splitlines() if line and not line.startswith("#")]
-            environment |= dict(line.split("=", 1) for line in read)
+            environment |= variables(Path(value))
     found = dict(settings)
-    return Unit(name, shlex.split(found["ExecStart"]), environment, float(found.get("TimeoutStopSec", 90)))
+    command = Template(found["ExecStart"]).safe_substitute(environment)
+    return Unit(name, shlex.split(command), environment, float(found.get("TimeoutStopSec", 90)))
