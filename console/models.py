@@ -614,10 +614,13 @@ class SearchTerm(models.Model):
 
 
 class SearchCursor(models.Model):
-    """Up to where the record has been read for search terms, by the time of recording."""
+    """Up to where the record has been read for search terms, by the time of recording, and the name of the key under
+    which the terms are (`KeyLine.name`); empty where it has not been noted.
+    """
 
     tenant_id = models.UUIDField(primary_key=True)
     read_to = models.DateTimeField()
+    key_name = models.CharField(max_length=16, default="", db_default="")
 
     def __str__(self) -> str:
         return str(self.tenant_id)

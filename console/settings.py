@@ -18,6 +18,7 @@ from console.local.keys import PUSH_KEY, find_missing_keys
 from console.notifications.channels import load_outlets
 from console.notifications.web_push import PushSender, load_push_sender
 from console.sessions.extractor import load_extractor
+from ledger.key_files import BadKeyFile, read_lines
 
 T = TypeVar("T")
 
@@ -107,6 +108,13 @@ def _secrets_dir() -> Path:
     return folder
 
 
+def _secrets_of(file: Path) -> list[str]:
+    try:
+        return [each.text for each in read_lines(file)]
+    except BadKeyFile as wrong:
+        _stop(str(wrong))
+
+
 def _file(name: str, read: Callable[[Path], T]) -> T | None:
     path = os.environ.get(name)
     if not path:
@@ -185,7 +193,7 @@ def _collector(name: str) -> str | None:
 COUNTERFOIL_OTLP_ENDPOINT = _collector("COUNTERFOIL_OTLP_ENDPOINT")
 
 DEBUG = _flag("COUNTERFOIL_DEBUG", False)
-SECRET_KEY = (COUNTERFOIL_SECRETS_DIR / "django_secret").read_text().strip()
+SECRET_KEY, *SECRET_KEY_FALLBACKS = _secrets_of(COUNTERFOIL_SECRETS_DIR / "django_secret")
 ALLOWED_HOSTS = [_public.hostname, *_text("COUNTERFOIL_EXTRA_HOSTS", " ").split()]
 if _local:
     ALLOWED_HOSTS += ["localhost", "127.0.0.1"]

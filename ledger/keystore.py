@@ -15,9 +15,8 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
 from pathlib import Path
 from threading import RLock
 from typing import Any, LiteralString, NamedTuple
@@ -28,6 +27,7 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.db import OperationalError
 
+from ledger import key_files
 from ledger.record.rules import encryption
 
 BLOCK = 64
@@ -35,6 +35,7 @@ BLOCK_LASTS_S = 3600.0
 OPEN_FOR_S = 60.0
 MOST_OPEN = 20_000
 IDLE = 4
+KEK = "kek"
 
 TABLES = (Path(__file__).parent / "sql" / "keys.sql").read_bytes()
 """The tables of a key database; may be run again at any time."""
@@ -82,10 +83,7 @@ def read_keys(ids: Iterable[UUID]) -> dict[UUID, bytes]:
     missing = [each for each in wanted if each not in found]
     if missing:
         rows = _execute("SELECT id, wrapped FROM data_key WHERE id = ANY($1)", missing)
-        fresh = {
-            key_id: encryption.open_sealed(key_encryption_key(), bytes(data), key_context(key_id))
-            for key_id, data in rows
-        }
+        fresh = {key_id: _unwrap(bytes(data), key_id) for key_id, data in rows}
         with store.lock:
             if len(store.open) + len(fresh) > MOST_OPEN:
                 store.open.clear()
@@ -129,7 +127,6 @@ def clear_cache() -> None:
         store.unused.clear()
         store.open.clear()
         _close(store.idle)
-    key_encryption_key.cache_clear()
 
 
 def wrap_key(key: DataKey) -> bytes:
@@ -143,11 +140,99 @@ def key_context(key_id: UUID) -> str:
     return f"key/{key_id}"
 
 
-@lru_cache(maxsize=1)
 def key_encryption_key() -> bytes:
-    """The key that wraps all others: a file outside every database."""
+    """The key that wraps all others: in a file outside every database."""
+    return key_encryption_keys()[0]
+
+
+def key_encryption_keys() -> tuple[bytes, ...]:
+    """The key that wraps all others, and behind it those that what was wrapped before or elsewhere may need."""
     folder: Path = settings.COUNTERFOIL_SECRETS_DIR
-    return bytes.fromhex((folder / "kek").read_text().strip())
+    return key_files.read_hex_keys(folder / KEK)
+
+
+def key_name() -> str:
+    """The name of the key that wraps all others."""
+    return _key_lines()[0].name
+
+
+def has_former_keys() -> bool:
+    """Return whether another key was in use before the present one and is still read."""
+    return bool(key_files.former_keys(_key_lines()))
+
+
+def _key_lines() -> tuple[key_files.KeyLine, ...]:
+    folder: Path = settings.COUNTERFOIL_SECRETS_DIR
+    return key_files.read_lines(folder / KEK)
+
+
+def open_with_any(keys: Iterable[bytes], sealed: bytes, place: str) -> bytes:
+    """Decrypt what was sealed under one of these keys."""
+    refusal = encryption.CannotOpen()
+    for key in keys:
+        try:
+            return encryption.open_sealed(key, sealed, place)
+        except encryption.CannotOpen as cannot:
+            refusal = cannot
+    raise refusal
+
+
+class KeyEncryptionKeyMissing(OperationalError):
+    """A key is wrapped under a key that this host's file does not have; the key itself is there."""
+
+
+def rewrap_keys(*, after: UUID, limit: int, keys: Sequence[bytes]) -> tuple[UUID | None, int]:
+    """Wrap one batch of stored keys under the first of `keys`; return the last id read, None at the end, and how many
+    were wrapped anew.
+
+    Nothing but the owner of the key database may do this. A batch is one statement, and replaces only the bytes that
+    were read: a key that was destroyed meanwhile stays so.
+    """
+    if not settings.KEYS_DATABASE_OWNER_URL:
+        raise ImproperlyConfigured("KEYS_DATABASE_OWNER_URL is not set. See docs/deploy.md.")
+    with psycopg.connect(settings.KEYS_DATABASE_OWNER_URL, connect_timeout=5) as connection:
+        cursor = psycopg.RawCursor(connection)
+        cursor.execute(
+            "SELECT id, wrapped FROM data_key WHERE id > $1 ORDER BY id LIMIT $2", (after, limit), binary=True
+        )
+        rows = [(key_id, bytes(data)) for key_id, data in cursor.fetchall()]
+        changed = [
+            (key_id, data, _wrap_anew(data, key_id, keys))
+            for key_id, data in rows
+            if not _is_under(data, key_id, keys[0])
+        ]
+        cursor.execute(
+            "UPDATE data_key k SET wrapped = n.fresh"
+            " FROM unnest($1::uuid[], $2::bytea[], $3::bytea[]) n (id, old, fresh)"
+            " WHERE k.id = n.id AND k.wrapped = n.old",
+            [[row[place] for row in changed] for place in range(3)],
+        )
+        return (rows[-1][0] if rows else None), cursor.rowcount
+
+
+def _wrap_anew(wrapped: bytes, key_id: UUID, keys: Sequence[bytes]) -> bytes:
+    key = _unwrap(wrapped, key_id, keys)
+    fresh = encryption.seal(keys[0], secrets.token_bytes(encryption.NONCE_BYTES), key, key_context(key_id))
+    if encryption.open_sealed(keys[0], fresh, key_context(key_id)) != key:
+        raise ValueError("a key that was wrapped anew does not open")
+    return fresh
+
+
+def _is_under(wrapped: bytes, key_id: UUID, key: bytes) -> bool:
+    try:
+        encryption.open_sealed(key, wrapped, key_context(key_id))
+    except encryption.CannotOpen:
+        return False
+    return True
+
+
+def _unwrap(wrapped: bytes, key_id: UUID, keys: Sequence[bytes] | None = None) -> bytes:
+    try:
+        return open_with_any(keys or key_encryption_keys(), wrapped, key_context(key_id))
+    except encryption.CannotOpen:
+        raise KeyEncryptionKeyMissing(
+            "The key database: a key is wrapped under a key-encryption key that this host's file `kek` does not have."
+        ) from None
 
 
 def _make_block() -> list[DataKey]:

@@ -18,7 +18,7 @@ from approvals.models import (
 )
 from approvals.sessions.rules.pins import MAX_TTL_SECONDS
 from ledger.actions.queries.actions import IS_OPEN, action_columns, read_action
-from ledger.db import columns, execute, fetch_one, load_models, page_in_order
+from ledger.db import columns, execute, fetch_one, load_models, page_in_order, select
 from ledger.record.rules.ids import lower_bound
 
 if TYPE_CHECKING:
@@ -45,6 +45,11 @@ def agent_names(tenant_id: UUID) -> dict[UUID, str]:
         row_id: str(name)
         for row_id, name in execute("SELECT id, agent_id FROM approvals_agent WHERE tenant_id = $1", tenant_id)
     }
+
+
+def all_versions(tenant_id: UUID) -> list[AgentVersion]:
+    """Every registration that is on record."""
+    return select(AgentVersion, "tenant_id = $1 ORDER BY agent_id, id", tenant_id)
 
 
 def agent_version(tenant_id: UUID, agent_id: str, version: str) -> AgentVersion | None:

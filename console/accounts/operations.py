@@ -171,7 +171,7 @@ def reserve_answer(
 
     A `proof` is spent first, for a repeat too.
     """
-    hashed = accounts_queries.request_hash(accounts_queries.answer_encryption_key(key), request)
+    hashed = accounts_queries.request_hash(accounts_queries.answer_encryption_keys(key)[0], request)
     spend = () if proof is None else ((_SPEND_PROOF, tenant_id, proof, at),)
     *spent, reserved = pipeline(*spend, (_RESERVE_ANSWER, tenant_id, caller, digest(key.encode()), hashed, at))
     if spend and not spent[0]:
@@ -186,7 +186,7 @@ def store_answer(*, tenant_id: UUID, caller: UUID, key: str, status: int, body: 
     """
     place = accounts_queries.answer_storage_key(tenant_id, caller, key)
     sealed = encryption.seal(
-        accounts_queries.answer_encryption_key(key), secrets.token_bytes(encryption.NONCE_BYTES), body, place
+        accounts_queries.answer_encryption_keys(key)[0], secrets.token_bytes(encryption.NONCE_BYTES), body, place
     )
     defer(
         (

@@ -131,15 +131,23 @@ def api_keys(tenant_id: UUID) -> list[ApiKey]:
 def stored_answer(tenant_id: UUID, caller: UUID, key: str, request: bytes) -> tuple[int, bytes] | None:
     """Status and body of the first answer for this idempotency key; None if it was for another request."""
     first = AnsweredWrite.objects.filter(tenant_id=tenant_id, caller=caller, key_hash=digest(key.encode())).first()
-    secret = answer_encryption_key(key)
-    if first is None or not hmac.compare_digest(first.request_hash, request_hash(secret, request)):
+    if first is None:
         return None
-    return first.status, encryption.open_sealed(secret, bytes(first.body), answer_storage_key(tenant_id, caller, key))
+    for secret in answer_encryption_keys(key):
+        if hmac.compare_digest(first.request_hash, request_hash(secret, request)):
+            place = answer_storage_key(tenant_id, caller, key)
+            return first.status, encryption.open_sealed(secret, bytes(first.body), place)
+    return None
 
 
-def answer_encryption_key(key: str) -> bytes:
-    """The key that seals the answer of one idempotency key: deriving it takes the caller's key and ours."""
-    return hmac.digest(keystore.key_encryption_key(), b"counterfoil answered write\x00" + key.encode(), "sha256")
+def answer_encryption_keys(key: str) -> list[bytes]:
+    """The key that seals the answer of one idempotency key, and those that may have: deriving them takes the caller's
+    key and ours.
+    """
+    return [
+        hmac.digest(each, b"counterfoil answered write\x00" + key.encode(), "sha256")
+        for each in keystore.key_encryption_keys()
+    ]
 
 
 def answer_storage_key(tenant_id: UUID, caller: UUID, key: str) -> str:

@@ -20,7 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from console.local import servers
-from console.local.keys import ensure_keys, ensure_log_key, write_private
+from console.local.keys import ensure_keys, ensure_log_key
+from ledger.key_files import write_private
 
 ROOT = Path(__file__).resolve().parents[2]
 DATABASE = "counterfoil"

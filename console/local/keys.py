@@ -12,12 +12,13 @@ database is not enough to mint a grant, open a payload or forge a session.
     log_key.pem     Ed25519     signs the checkpoints of the log; the sequencer's alone, so it is made only when asked
     push_key.pem    P-256       tells push services who calls; only where people's devices are told, so only when asked
 
+The first, third and fourth are key files as `ledger/key_files.py` reads them: `manage.py rotate` adds keys to them.
+
 `python -m console.local.keys FOLDER` makes those that are missing, `--log` the key of the log, `--push` that of pushes.
 """
 
 from __future__ import annotations
 
-import os
 import secrets
 import sys
 from collections.abc import Callable
@@ -26,6 +27,8 @@ from pathlib import Path
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+from ledger.key_files import write_private
 
 
 def _hex_key() -> str:
@@ -54,17 +57,6 @@ KEY_FILES: dict[str, Callable[[], str]] = {
 
 LOG_KEY = "log_key.pem"
 PUSH_KEY = "push_key.pem"
-
-
-def write_private(path: Path, text: str) -> None:
-    """Write a file that only its owner can read, completely or not at all."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)
 
 
 def ensure_keys(folder: Path) -> None:

@@ -18,8 +18,8 @@ import psycopg
 
 from console.local import servers
 from console.local.installation import ROOT, Installation
-from console.local.keys import write_private
 from console.local.processes import Program
+from ledger.key_files import write_private
 
 TENANT = "example"
 DATABASE = "shop"

@@ -20,7 +20,7 @@ from typing import Any, Final, Protocol
 
 import psutil
 
-from console.local.keys import write_private
+from ledger.key_files import write_private
 
 PLANNED_CRASH: Final = b"Planned crash"
 """How a program of the example begins its last line before it ends itself."""

@@ -31,8 +31,8 @@ import psycopg
 import redis
 from psycopg import sql
 
-from console.local.keys import write_private
 from console.local.processes import Child, Program, ServiceUser, has_ended, run_as_user, tail_log, wait_until
+from ledger.key_files import write_private
 
 ACCOUNT = "counterfoil-data"
 SYSTEM_FOLDER = Path("/var/lib/counterfoil")

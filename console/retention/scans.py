@@ -23,7 +23,7 @@ from approvals.sessions import queries as sessions
 from console.actions.action_record import payloads_of
 from ledger import keystore
 from ledger.actions.queries import actions
-from ledger.record.rules.encryption import open_sealed, seal
+from ledger.record.rules.encryption import seal
 from ledger.record.rules.refusals import Refused
 
 KEPT_S: Final = 3600
@@ -90,7 +90,7 @@ def search_portion(tenant_id: UUID, search_id: UUID) -> bool:
     search = read_search(tenant_id, search_id)
     if search is None or search.is_done:
         return False
-    text = open_sealed(keystore.key_encryption_key(), bytes.fromhex(search.sealed), search.id).decode()
+    text = keystore.open_with_any(keystore.key_encryption_keys(), bytes.fromhex(search.sealed), search.id).decode()
     before = UUID(search.before) if search.before else None
     portion = actions.actions(tenant_id, before=before, limit=PORTION)
     payloads = payloads_of(tenant_id, portion)

@@ -1,6 +1,7 @@
 """The search terms: stored up to a cursor, and recomputable at any time with the same result.
 
-An action whose record has moved on gets its terms anew, all of them in one transaction with the cursor: after a crash
+Under another key of the installation the terms are others: then the record is read again from its beginning. An
+action whose record has moved on gets its terms anew, all of them in one transaction with the cursor: after a crash
 both are as before, and the next tick does it again. Events become visible at commit but are stamped before it, so those
 of the last minute before the cursor are looked at again.
 """
@@ -37,6 +38,10 @@ def update_search(*, tenant_id: UUID) -> int:
     cursor = SearchCursor.objects.filter(tenant_id=tenant_id).select_for_update(skip_locked=True).first()
     if cursor is None:
         return 0
+    if cursor.key_name != (name := keystore.key_name()):
+        if cursor.key_name or keystore.has_former_keys():
+            cursor.read_to = _BEGINNING
+        SearchCursor.objects.filter(tenant_id=tenant_id).update(key_name=name, read_to=cursor.read_to)
     fresh, reached = events.changed_actions(tenant_id, after=cursor.read_to, limit=AT_A_TIME)
     if not fresh or reached is None:
         return 0
@@ -44,6 +49,15 @@ def update_search(*, tenant_id: UUID) -> int:
     _store_terms(tenant_id, list(fresh | late))
     SearchCursor.objects.filter(tenant_id=tenant_id).update(read_to=reached)
     return len(fresh)
+
+
+def is_indexed(*, tenant_id: UUID) -> bool:
+    """Return whether the terms of all that is on record are under the key in use. Inside `tenancy`."""
+    cursor = SearchCursor.objects.filter(tenant_id=tenant_id).first()
+    read_to = cursor.read_to if cursor is not None else _BEGINNING
+    if cursor is not None and cursor.key_name != keystore.key_name():
+        return False
+    return not events.changed_actions(tenant_id, after=read_to, limit=1)[0]
 
 
 def _store_terms(tenant_id: UUID, ids: list[UUID]) -> None:

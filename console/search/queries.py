@@ -121,7 +121,8 @@ def _subjects(tenant_id: UUID, digits: str) -> list[FoundSubject]:
 
 
 def _actions(tenant_id: UUID, typed: str, digits: str) -> dict[UUID, Action]:
-    asked = rules.asked_terms(tenant_id, keystore.key_encryption_key(), typed)
+    keys = keystore.key_encryption_keys()
+    asked = [term for key in keys for term in rules.asked_terms(tenant_id, key, typed)]
     beginning = f"h:{digits}" if digits else ""
     named = execute(_TERMS, tenant_id, asked, beginning, beginning + rules.LAST, MOST)
     found = actions.actions_by_id(tenant_id, [action_id for (action_id,) in named])

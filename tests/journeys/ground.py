@@ -20,7 +20,6 @@ import psycopg
 
 from console.local import live_example, servers
 from console.local.installation import Installation
-from console.local.keys import write_private
 from console.local.live_example import ShopPasswords
 from console.local.processes import Child, Supervisor, tail_log, wait_until
 from counterfoil.agent import Agent, Call
@@ -29,6 +28,7 @@ from example.cases import BY_NAME
 from example.environment import AGENT_ID
 from example.shop import Shop
 from example.stage import SESSION_S, Sent, Stage
+from ledger.key_files import write_private
 from tests.conftest import CommittedDatabase, Run, Stack, new_database, new_stack
 from tests.support.outside.forking import forks
 

@@ -13,8 +13,8 @@ import anyio
 import httpx
 import pytest
 
-from console.local.keys import write_private
 from counterfoil.mcp import command
+from ledger.key_files import write_private
 from tests.conftest import Run, Stack, copy_secrets, new_database, new_stack
 from tests.journeys.ground import Caller, sign_in
 from tests.mcp.conftest import Bench, word

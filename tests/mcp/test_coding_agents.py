@@ -25,11 +25,11 @@ from securesystemslib.dsse import Envelope
 from securesystemslib.signer import SSlibKey
 
 from console.local import servers
-from console.local.keys import write_private
 from counterfoil.coding_agents.clients import CLIENTS
 from counterfoil.coding_agents.hooks import Hook, HookSettings, read_call
 from counterfoil.connection import Connection
 from counterfoil.executor import Executor
+from ledger.key_files import write_private
 from tests.mcp.house import TENANT, House, opened
 from tests.support.outside import api_server, forge, git_server, package_server, psql_user, terraform_folder
 from tests.support.outside.api_server import ApiServer

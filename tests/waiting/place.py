@@ -23,9 +23,9 @@ import httpx
 
 from console.local import servers
 from console.local.installation import ROOT
-from console.local.keys import write_private
 from console.local.processes import Child, Program, spawn, wait_until
 from deploy.drills.installation import CannotRun, Installation, Shape, installation, kill
+from ledger.key_files import write_private
 from tests.mcp.conftest import toml
 from tests.peers.support import environment as peers
 from tests.support.outside import git_server

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from approvals.agents import queries as agents_queries
 from approvals.agents.operations import stops
-from approvals.agents.operations.registry_entry import entry_of, registry_key
+from approvals.agents.operations.registry_entry import entry_of, registry_keys
 from approvals.agents.rules import registry
 from approvals.models import Agent, AgentVersion
 from ledger.catalogue.operations.registration import VersionTaken
@@ -117,7 +117,7 @@ def _seal_version(tenant_id: UUID, entry: registry.RegistryEntry, *, at: datetim
         acts_elsewhere=entry.acts_elsewhere,
         registered_by=entry.registered_by,
         registered_at=entry.registered_at,
-        fingerprint=registry.fingerprint(entry, key=registry_key()),
+        fingerprint=registry.fingerprint(entry, key=registry_keys()[0]),
     )
 
 

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from django.conf import settings
 
 from approvals.agents.rules import registry
 from approvals.models import Agent, AgentVersion, Session
+from ledger.key_files import read_hex_keys
 from ledger.record.rules.refusals import Refused
 
 
 def is_sealed(version: AgentVersion) -> bool:
     """Return whether a stored registration matches its seal (R-CR-05)."""
-    return registry.is_sealed(entry_of(version), seal=version.fingerprint, key=registry_key())
+    return registry.is_sealed(entry_of(version), seal=version.fingerprint, keys=registry_keys())
+
+
+def is_sealed_in_use(version: AgentVersion) -> bool:
+    """Return whether a stored registration matches its seal under the key that seals now."""
+    return registry.is_sealed(entry_of(version), seal=version.fingerprint, keys=registry_keys()[:1])
 
 
 def entry_of(version: AgentVersion) -> registry.RegistryEntry:
@@ -49,7 +53,6 @@ def refusal_to_act(
     return registry.refusal_to_act(standing, opened_at=session.agent_seq, tool=tool, version=version)
 
 
-@lru_cache(maxsize=1)
-def registry_key() -> bytes:
-    """The key of the registry's fingerprints: a file outside the database."""
-    return bytes.fromhex((settings.COUNTERFOIL_SECRETS_DIR / "registry_key").read_text().strip())
+def registry_keys() -> tuple[bytes, ...]:
+    """The key of the registry's fingerprints, in a file outside the database; behind it those that sealed before."""
+    return read_hex_keys(settings.COUNTERFOIL_SECRETS_DIR / "registry_key")

@@ -23,7 +23,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import hmac
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
@@ -180,18 +180,25 @@ def fingerprint(entry: RegistryEntry, *, key: bytes) -> str:
     return hmac.new(key, _DOMAIN + canonical(sealed), hashlib.sha256).hexdigest()
 
 
-def is_sealed(entry: RegistryEntry, *, seal: str, key: bytes) -> bool:
-    """Return whether the entry matches its seal."""
-    return hmac.compare_digest(fingerprint(entry, key=key).encode(), seal.encode("utf-8", "replace"))
+def is_sealed(entry: RegistryEntry, *, seal: str, keys: Iterable[bytes]) -> bool:
+    """Return whether the entry matches its seal, by one of these keys."""
+    said = seal.encode("utf-8", "replace")
+    return any(hmac.compare_digest(fingerprint(entry, key=key).encode(), said) for key in keys)
 
 
 def verify_entry(
-    entry: RegistryEntry | None, *, seal: str, revoked: bool, key: bytes, at: datetime, max_age_s: int | None = None
+    entry: RegistryEntry | None,
+    *,
+    seal: str,
+    revoked: bool,
+    keys: Iterable[bytes],
+    at: datetime,
+    max_age_s: int | None = None,
 ) -> RegistryEntry:
     """The entry, if a handshake may rest on it (rules 1 to 3)."""
     if entry is None or revoked:
         raise AgentNotRegistered
-    if not is_sealed(entry, seal=seal, key=key):
+    if not is_sealed(entry, seal=seal, keys=keys):
         raise RegistryFingerprintMismatch
     if max_age_s is not None and at - entry.registered_at >= timedelta(seconds=max_age_s):
         raise RegistryEntryStale

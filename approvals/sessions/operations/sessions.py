@@ -13,7 +13,7 @@ from django.db import DatabaseError
 
 from approvals.agents import queries as agents_queries
 from approvals.agents.operations import agent_flags
-from approvals.agents.operations.registry_entry import entry_of, registry_key
+from approvals.agents.operations.registry_entry import entry_of, registry_keys
 from approvals.agents.rules import registry, relevance
 from approvals.models import Agent, AgentVersion, Session
 from approvals.policy.rules import autonomy
@@ -152,7 +152,7 @@ def _admit_agent(
             entry_of(version) if version else None,
             seal=version.fingerprint if version else "",
             revoked=agent is None or agent.revoked_at is not None,
-            key=registry_key(),
+            keys=registry_keys(),
             at=at,
             max_age_s=wanted.max_registry_age_s,
         )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import secrets
 from base64 import b64decode, b64encode
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from allauth.account.adapter import DefaultAccountAdapter
@@ -23,6 +24,23 @@ if TYPE_CHECKING:
 
 BACKEND = "console.accounts.sign_in.sessions.PasswordBackend"
 PLACE = "counterfoil second factor"
+
+
+def reseal(sealed: str, keys: Sequence[bytes]) -> str:
+    """Return a factor's sealed secret under the first of these keys, unchanged if it is."""
+    try:
+        _open(keys[:1], sealed)
+    except encryption.CannotOpen:
+        return _seal(keys[0], _open(keys, sealed))
+    return sealed
+
+
+def _seal(key: bytes, secret: bytes) -> str:
+    return b64encode(encryption.seal(key, secrets.token_bytes(encryption.NONCE_BYTES), secret, PLACE)).decode()
+
+
+def _open(keys: Sequence[bytes], sealed: str) -> bytes:
+    return keystore.open_with_any(keys, b64decode(sealed), PLACE)
 
 
 class AccountAdapter(DefaultAccountAdapter):
@@ -64,13 +82,10 @@ class MfaAdapter(DefaultMFAAdapter):
     }
 
     def encrypt(self, text: str) -> str:
-        nonce = secrets.token_bytes(encryption.NONCE_BYTES)
-        sealed = encryption.seal(keystore.key_encryption_key(), nonce, text.encode(), PLACE)
-        return b64encode(sealed).decode()
+        return _seal(keystore.key_encryption_key(), text.encode())
 
     def decrypt(self, encrypted_text: str) -> str:
-        sealed = b64decode(encrypted_text)
-        return encryption.open_sealed(keystore.key_encryption_key(), sealed, PLACE).decode()
+        return _open(keystore.key_encryption_keys(), encrypted_text).decode()
 
     def get_public_key_credential_rp_entity(self) -> dict[str, str]:
         return {"id": settings.COUNTERFOIL_RP_ID, "name": "Counterfoil"}

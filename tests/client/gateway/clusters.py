@@ -25,8 +25,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from console.local.keys import write_private
 from console.local.processes import wait_until
+from ledger.key_files import write_private
 from tests.client.gateway.conftest import LONG_S, Gateway
 from tests.mcp.house import TENANT, House
 from tests.support.outside import git_server

@@ -16,11 +16,11 @@ from typing import Any
 import httpx
 import pytest
 
-from console.local.keys import write_private
 from console.local.processes import wait_until
 from console.local.servers import free_port
 from counterfoil.gateway.held import HeldRequest, read_held
 from counterfoil.gateway.sealing import HeldKeys
+from ledger.key_files import write_private
 from tests.client.gateway import killing
 from tests.mcp.conftest import toml
 from tests.mcp.house import TENANT, House, opened

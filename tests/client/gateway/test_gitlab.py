@@ -7,12 +7,12 @@ import json
 import httpx
 import pytest
 
-from console.local.keys import write_private
 from console.local.processes import wait_until
 from counterfoil.gateway.credentials import new_token
 from counterfoil.gateway.reader import Head, Keeps, KeptBody, WordedAnswer
 from counterfoil.gateway.rules import RulesReader
 from counterfoil.gateway.settings import HostSettings
+from ledger.key_files import write_private
 from tests.client.gateway.conftest import CREDENTIAL, DONE, LONG_S, new_gateway, read_outcome, register_system
 from tests.support.outside import gitlab
 from tests.support.outside.git_server import GitServer

@@ -7,11 +7,11 @@ import json
 import httpx
 import pytest
 
-from console.local.keys import write_private
 from counterfoil.gateway.graphql_requests import NotJudged, judge_request
 from counterfoil.gateway.reader import Head, Keeps, KeptBody, Passes, WordedAnswer
 from counterfoil.gateway.rules import RulesReader
 from counterfoil.gateway.settings import HostSettings
+from ledger.key_files import write_private
 from tests.client.gateway.conftest import DONE, LONG_S, new_gateway, read_outcome, register_system
 from tests.support.outside import git_server, gitlab
 

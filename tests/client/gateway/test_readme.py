@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from console.local.keys import write_private
 from console.local.processes import wait_until
 from console.local.servers import free_port
+from ledger.key_files import write_private
 from tests.client.gateway.conftest import CREDENTIAL, LONG_S, REPOSITORY, new_repository
 from tests.mcp.conftest import toml
 from tests.mcp.house import TENANT

@@ -12,13 +12,13 @@ from functools import cache
 import httpx
 import pytest
 
-from console.local.keys import write_private
 from counterfoil.gateway.reader import Head, Intent, Keeps, KeptBody, Passes, WordedAnswer
 from counterfoil.gateway.rules import RulesReader, load_rules
 from counterfoil.gateway.settings import HostSettings
 from counterfoil.gating.settings import BadSettings
 from ledger.catalogue.rules import contract as contracts
 from ledger.catalogue.rules import contract_faults
+from ledger.key_files import write_private
 from tests.client.gateway.conftest import CREDENTIAL, DONE, LONG_S, new_gateway, read_outcome, register_system
 from tests.support.outside import forge as forges
 from tests.support.outside import git_server, package_server

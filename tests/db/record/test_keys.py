@@ -126,8 +126,16 @@ def test_a_role_of_the_key_database_is_refused_the_work_of_another(keys, run, ro
         connection.execute(sql.SQL(wrong))
 
 
-@pytest.mark.parametrize("wrong", ["UPDATE data_key SET wrapped = wrapped", "TRUNCATE data_key"])
-def test_the_owner_of_the_key_database_cannot_change_keys(keys, run, wrong):
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "UPDATE data_key SET wrapped = wrapped",
+        "UPDATE data_key SET wrapped = 'anew', id = gen_random_uuid()",
+        "UPDATE data_key SET wrapped = 'anew', made_at = now() + interval '1 second'",
+        "TRUNCATE data_key",
+    ],
+)
+def test_the_owner_of_the_key_database_can_wrap_a_key_anew_and_change_nothing_else(keys, run, wrong):
     keystore.new_key()
     with as_role(run, servers.OWNER) as owner, pytest.raises(errors.IntegrityConstraintViolation):
         owner.execute(sql.SQL(wrong))

@@ -36,7 +36,7 @@ CONTRACTS = {
 
 
 def admit(entry=ENTRY, *, seal=SEAL, revoked=False, key=KEY, at=NOW, max_age_s=None):
-    return registry.verify_entry(entry, seal=seal, revoked=revoked, key=key, at=at, max_age_s=max_age_s)
+    return registry.verify_entry(entry, seal=seal, revoked=revoked, keys=[key], at=at, max_age_s=max_age_s)
 
 
 def test_a_sealed_entry_is_admitted():

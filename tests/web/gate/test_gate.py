@@ -594,7 +594,7 @@ def test_an_unreadable_registry_admits_nobody(shop: Workshop):
     session = shop.session()
     body = {"agent_id": "librarian", "goal": GOAL, "ttl_seconds": 60}
     for broken in (
-        patch("approvals.sessions.operations.sessions.registry_key", side_effect=FileNotFoundError(SECRET)),
+        patch("approvals.sessions.operations.sessions.registry_keys", side_effect=FileNotFoundError(SECRET)),
         patch("approvals.agents.queries.registered_agent", side_effect=DatabaseError(SECRET)),
     ):
         with broken:
