@@ -90,6 +90,15 @@ def _address(name: str) -> str:
     return os.environ.get(name, "")
 
 
+def _signer_state() -> Path | str:
+    """The place of the signer state: a path, or the address of a PostgreSQL other than the record's."""
+    name = "COUNTERFOIL_SIGNER_STATE"
+    value = os.environ.get(name, "")
+    if value.startswith(("postgresql://", "postgres://")):
+        return _address(name)
+    return Path(value or COUNTERFOIL_SECRETS_DIR / "guard.sqlite")
+
+
 def _broker() -> str:
     url = _text("REDIS_URL")
     if not re.match(r"^(rediss?|unix)://", url):
@@ -151,7 +160,7 @@ if _public.hostname != COUNTERFOIL_RP_ID and not (_public.hostname or "").endswi
 # The key that signs the log and the guard that remembers what it signed: for the sequencer alone, and never in a
 # backup of the database.
 COUNTERFOIL_LOG_KEY = Path(os.environ.get("COUNTERFOIL_LOG_KEY") or COUNTERFOIL_SECRETS_DIR / "log_key.pem")
-COUNTERFOIL_SIGNER_STATE = Path(os.environ.get("COUNTERFOIL_SIGNER_STATE") or COUNTERFOIL_SECRETS_DIR / "guard.sqlite")
+COUNTERFOIL_SIGNER_STATE = _signer_state()
 # The epoch of the installation, as the sequencer's guard tells it: written there, read by web and workers.
 COUNTERFOIL_EPOCH = Path(os.environ.get("COUNTERFOIL_EPOCH") or COUNTERFOIL_SECRETS_DIR / "epoch")
 # Where exports are put together and kept until they end; workers and web processes must see the same folder.

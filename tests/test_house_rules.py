@@ -206,13 +206,13 @@ def test_no_rule_uses_the_time_or_randomness():
     assert wrong == []
 
 
-def test_only_the_sequencer_takes_session_locks():
+def test_nothing_takes_session_locks():
     """Behind a pooler in transaction mode such a lock stays with a server that nobody can name (docs/deploy.md)."""
     files = [path for app in PRODUCT for path in (ROOT / app).rglob("*") if path.suffix in (".py", ".sql")]
     found = {
         str(path.relative_to(ROOT)) for path in files if re.search(r"pg_(try_)?advisory_(un)?lock", path.read_text())
     }
-    assert found == {"ledger/management/commands/sequencer.py"}
+    assert found == set()
 
 
 def test_no_signals_are_imported():

@@ -28,7 +28,9 @@ STUCK_AFTER_S = 180.0
 
 @dataclass(frozen=True, kw_only=True)
 class Drill:
-    """A drill of the command line; `shape`, `pace` and `loses` come from its options."""
+    """A drill of the command line; `shape`, `pace` and `loses` come from its options; `close` ends what its rounds have
+    begun, and returns a line about them.
+    """
 
     name: str
     about: str
@@ -38,6 +40,7 @@ class Drill:
     pace: Callable[[Options], Pace] = lambda options: Pace(per_s=options.per_s, callers=ceil(options.per_s / 2))
     add_options: Callable[[argparse.ArgumentParser], None] = lambda _: None
     loses: Callable[[Options], bool] = lambda _: False
+    close: Callable[[], str] = lambda: ""
     per_s: float = 2.0
 
     def main(self) -> NoReturn:
@@ -80,6 +83,8 @@ class Drill:
                 flush=True,
             )
         traffic.finish(still_s=STUCK_AFTER_S)
+        if closing := self.close():
+            print(closing)
         count = traffic.count()
         count.say(f"{self.name}, {options.rounds} rounds")
         return 1 if count.wrong or (count.lost and not self.loses(options)) else 0

@@ -60,6 +60,7 @@ class Standby(StrEnum):
 class Shape:
     """The parts that an installation has besides one of each; `disk_mb` bounds the disk of the record's server,
     `movable_clock` gives all its processes a clock that a drill puts forward, `founding` adds words to `bootstrap`.
+    Several `signers` are sequencers on hosts of their own, with the signer state on a server of its own.
     """
 
     standby: Standby = Standby.NONE
@@ -68,6 +69,7 @@ class Shape:
     disk_mb: int | None = None
     movable_clock: bool = False
     founding: tuple[str, ...] = ()
+    signers: tuple[str, ...] = ("sequencer",)
 
 
 @dataclass
@@ -156,13 +158,14 @@ class Installation:
         binaries = servers.install_binaries(account)
         words = servers.load_passwords(folder / "passwords.json")
         common = {"programs": binaries, "account": account, "passwords": words}
-        one, two, keys = (
+        one, two, keys, state = (
             servers.Postgres(folder=folder / name, port=servers.free_port(), **common)
-            for name in ("pg1", "pg2", "keys")
+            for name in ("pg1", "pg2", "keys", "state")
         )
         self.clock = _movable_clock(folder) if shape.movable_clock else None
         self.record = Record(one, two, shape, self.clock.environment if self.clock else {})
         self.keys = keys
+        self.state = state
         self.broker = servers.Valkey(
             folder=folder / "broker",
             programs=binaries,
@@ -206,7 +209,7 @@ class Installation:
         (credentials / "documents.json").write_text("{}")
         if self.shape.disk_mb is not None:
             mount_small_disk(self.record.primary.folder, self.shape.disk_mb)
-        for server in (self.record.primary, self.keys):
+        for server in (self.record.primary, self.keys, *([self.state] if len(self.shape.signers) > 1 else [])):
             server.initialise()
             self.record.start(server)
             server.make_roles()
@@ -235,9 +238,8 @@ class Installation:
 
     def start_product(self) -> None:
         environment = self.environment()
-        sealing = environment | {"DATABASE_URL": self.record_url(servers.SEQUENCER), "KEYS_DATABASE_URL": ""}
         started = {
-            "sequencer": programs.sequencer_program(environment=sealing, log=self.log),
+            **{name: self._sequencer(name) for name in self.shape.signers},
             **{
                 name: programs.web_program(port=port, environment=environment, log=self.log)
                 for name, port in self.webs.items()
@@ -251,6 +253,28 @@ class Installation:
             raise DrillFailed(f"A web process does not answer; see {self.log}.")
         if self.proxy is not None:
             self.proxy.start()
+
+    def _sequencer(self, name: str) -> Program:
+        environment = self.environment() | {
+            "DATABASE_URL": self.record_url(servers.SEQUENCER),
+            "KEYS_DATABASE_URL": "",
+        }
+        log = self.log
+        if len(self.shape.signers) > 1:
+            host, log = self.folder / name, self.log / name
+            ensure_keys(host)
+            shutil.copy(self.folder / "secrets" / "log_key.pem", host)
+            log.mkdir(mode=0o700)
+            environment |= {
+                "COUNTERFOIL_SECRETS_DIR": str(host),
+                "COUNTERFOIL_SIGNER_STATE": self.state.url(servers.SUPERUSER, "postgres"),
+                "COUNTERFOIL_EPOCH": str(self.folder / "secrets" / "epoch"),
+            }
+        return programs.sequencer_program(environment=environment, log=log)
+
+    def ask_state(self, statement: str) -> Any:
+        """The first value that a statement gives in the database of the signer state."""
+        return self.record.ask(self.state, statement)
 
     def restart(self, name: str, more: Mapping[str, str] | None = None) -> None:
         """Start a process again that was killed, with more in its environment."""

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from deploy.drills import broker, disk, keys, kills, poolers, promotion, skew
+from deploy.drills import broker, disk, keys, kills, poolers, promotion, signer, skew
 from deploy.drills.drill import Drill
 
 CANNOT_RUN = 3
@@ -33,6 +33,13 @@ def test_a_promotion_during_work_repeats_nothing(more: tuple[str, ...], capsys: 
 
 def test_killed_processes_lose_and_double_nothing(capsys: pytest.CaptureFixture[str]):
     assert passes(kills.DRILL, capsys, "--rounds", "6")
+
+
+@pytest.mark.parametrize("more", [(), ("--pause",)], ids=["killed", "paused"])
+def test_another_host_takes_over_from_the_sequencer_that_leads(
+    more: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+):
+    assert passes(signer.drill(), capsys, "--rounds", "3", *more)
 
 
 def test_no_proposal_is_refused_while_the_broker_is_down(capsys: pytest.CaptureFixture[str]):

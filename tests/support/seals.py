@@ -22,7 +22,7 @@ from django.db import connection, transaction
 from ledger.log.operations import sequencer
 from ledger.log.operations.sequencer import Signer
 from ledger.log.queries import log as queries
-from ledger.log.signer_state import SignerState, read_keys
+from ledger.log.signer_state import SignerState, open_state, read_keys
 
 _state_names = ["signer"]
 
@@ -51,8 +51,16 @@ def new_signer_state() -> Iterator[None]:
 @contextmanager
 def signer(path: Path | None = None, *, epoch: Path | None = None) -> Iterator[Signer]:
     """The sequencer's keys and a signer state; with `epoch` it also writes the files that other processes read."""
-    with SignerState(path or signer_state_file(), epoch=epoch) as state:
+    with leading_state(path or signer_state_file(), epoch=epoch) as state:
         yield Signer(read_keys(settings.COUNTERFOIL_LOG_KEY), state)
+
+
+@contextmanager
+def leading_state(path: Path, *, epoch: Path | None = None) -> Iterator[SignerState]:
+    """The signer state at this path, of which we lead."""
+    with open_state(path, epoch=epoch) as state:
+        state.take_lead(at_once=True)
+        yield state
 
 
 @contextmanager

@@ -27,7 +27,7 @@ from ledger.log.queries import log as queries
 from ledger.log.queries.log import LogHead
 from ledger.log.rules import signing
 from ledger.log.rules.signing import TreeHead
-from ledger.log.signer_state import LogKeys, SignerState
+from ledger.log.signer_state import LEASE_S, LogKeys, SignerState, StateInsideRecord
 from ledger.record.rules.refusals import Refused
 
 HEARTBEAT = timedelta(seconds=30)
@@ -58,6 +58,25 @@ class Signer:
     def vkey(self, origin: str) -> str:
         """The verifier key of the newest signing key."""
         return notes.vkey(origin, self.keys.current.public_key())
+
+
+def take_lead(state: SignerState, *, at_once: bool = False) -> bool:
+    """Take the lead among the sequencers of this record; False while another leads, unless it is replaced `at_once`."""
+    [(system_identifier,)] = execute("SELECT system_identifier FROM pg_control_system()")
+    if state.is_on_server(system_identifier):
+        raise StateInsideRecord(
+            "The signer state is on the record's database server, so a restore would take it back with the record."
+            " Use another server, made by an initdb of its own."
+        )
+    return state.take_lead(at_once=at_once)
+
+
+def end_pauses_in_transactions() -> None:
+    """Have the database end this session when a transaction of it is idle for as long as a lease.
+
+    A leader that is paused inside of a transaction holds rows that the next leader needs.
+    """
+    execute("SELECT set_config('idle_in_transaction_session_timeout', $1, false)", f"{LEASE_S:.1f}s")
 
 
 def drain_queue(*, tenant_id: UUID, positions: Sequence[int], signer: Signer, at: datetime) -> int:

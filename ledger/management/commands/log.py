@@ -27,6 +27,7 @@ from ledger.db import tenancy
 from ledger.log import signer_state
 from ledger.log.operations import logs, sequencer
 from ledger.log.queries import log
+from ledger.management.commands.sequencer import lead_at_once, open_signer
 from ledger.models import Tenant
 from ledger.record.queries import events
 
@@ -82,10 +83,9 @@ class Command(BaseCommand):
         if not reason:
             raise CommandError("Use --reason to explain why the database is older than the signed log.")
         opened = []
-        with signer_state.SignerState(settings.COUNTERFOIL_SIGNER_STATE, epoch=settings.COUNTERFOIL_EPOCH) as state:
+        with open_signer() as signer, lead_at_once(signer):
             # First of all: from here on no grant of before is good, whatever becomes of the rest.
-            epoch = state.raise_epoch()
-            signer = sequencer.Signer(signer_state.read_keys(settings.COUNTERFOIL_LOG_KEY), state)
+            epoch = signer.state.raise_epoch()
             for tenant in events.tenants():
                 if not _has_log(tenant.id):
                     continue

@@ -1,9 +1,9 @@
 """`manage.py sequencer [--once] [--adopt CHECKPOINT]`: append events to the log and sign it.
 
-One process leads, by an advisory lock of its connection; any number stand by to take over. It empties the queue every
-25 to 50 ms, and every 200 ms after five seconds without an event. A log that is damaged or forked stops alone, with an
-alarm, and is checked again every few seconds; the others go on. It signs in as the role of its own and is the only
-process that needs the log key and the signer state.
+One process leads, under a lease in the signer state; any number stand by to take over when it ends. The leader empties
+the queue every 25 to 50 ms, and every 200 ms after five seconds without an event. A log that is damaged or forked stops
+alone, with an alarm, and is checked again every few seconds; the others go on. It signs in as the role of its own and
+is the only process that needs the log key and the signer state.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -29,17 +29,15 @@ from ledger.log.operations import logs
 from ledger.log.operations import sequencer as sequencer_operations
 from ledger.log.queries import log as queries
 from ledger.log.rules.signing import TreeHead
-from ledger.log.signer_state import SignerState, read_keys
+from ledger.log.signer_state import LeadLost, SignerStateUnavailable, StateInsideRecord, open_state, read_keys
 from ledger.record.queries import events
 from ledger.record.rules.refusals import Refused
 
 logger = logging.getLogger(__name__)
 
-BUSY_S, IDLE_S, QUIET_S, STANDBY_S = 0.025, 0.05, 0.2, 1.0
+BUSY_S, IDLE_S, QUIET_S, STANDBY_S, PAUSE_S = 0.025, 0.05, 0.2, 0.25, 1.0
 QUIET_AFTER_S = 5.0
 SWEEP_S = 5.0
-LEADER = 4_711_002
-"""The advisory lock of the leader."""
 
 
 class Command(BaseCommand):
@@ -55,9 +53,11 @@ class Command(BaseCommand):
     def handle(self, *args: Any, once: bool = False, adopt: str | None = None, **options: Any) -> None:
         with open_signer() as signer:
             if adopt is not None:
-                self.stdout.write(adopted_head(Path(adopt), signer))
+                with lead_at_once(signer):
+                    self.stdout.write(adopted_head(Path(adopt), signer))
             elif once:
-                Sequencer(signer).work(sweep=True)
+                with lead_at_once(signer):
+                    Sequencer(signer).work(sweep=True)
             else:
                 ending = threading.Event()
                 for each in (signal.SIGTERM, signal.SIGINT):
@@ -69,10 +69,23 @@ class Command(BaseCommand):
 def open_signer() -> Iterator[sequencer_operations.Signer]:
     """The log key and the signer state of this installation."""
     try:
-        with SignerState(settings.COUNTERFOIL_SIGNER_STATE, epoch=settings.COUNTERFOIL_EPOCH) as state:
+        with open_state(settings.COUNTERFOIL_SIGNER_STATE, epoch=settings.COUNTERFOIL_EPOCH) as state:
             yield sequencer_operations.Signer(read_keys(settings.COUNTERFOIL_LOG_KEY), state)
     except (OSError, ValueError) as error:
         raise CommandError(f"The log key or the signer state cannot be used: {error}") from None
+    except (StateInsideRecord, SignerStateUnavailable) as error:
+        raise CommandError(str(error)) from None
+
+
+@contextmanager
+def lead_at_once(signer: sequencer_operations.Signer) -> Iterator[None]:
+    """Replace the sequencer that leads, if one does, until this ends; then any takes the lead again."""
+    try:
+        sequencer_operations.take_lead(signer.state, at_once=True)
+        yield
+        signer.state.release_lead()
+    except LeadLost as lost:
+        raise CommandError(f"{lost} Run this again.") from None
 
 
 def adopted_head(file: Path, signer: sequencer_operations.Signer) -> str:
@@ -93,7 +106,7 @@ class Sequencer:
     def __init__(self, signer: sequencer_operations.Signer) -> None:
         self.signer = signer
         self.leads = False
-        self.swept = 0.0
+        self.swept = -SWEEP_S
         self.worked = time.monotonic()
         self.stopped: dict[UUID, float] = {}
 
@@ -102,20 +115,37 @@ class Sequencer:
         while not ending.is_set():
             try:
                 ending.wait(self._turn())
-            except (OperationalError, Error) as error:
-                # The server is away, or the connection is: with it the leadership.
-                logger.warning("The database cannot be reached: %s", str(error).strip())
+            except LeadLost as lost:
+                logger.warning("%s This one stands by.", lost)
                 self.leads = False
+            except SignerStateUnavailable as error:
+                # Nobody else can sign meanwhile either; the lease is still ours if it is short.
+                logger.warning("%s", error)
+                ending.wait(PAUSE_S)
+            except (OperationalError, Error) as error:
+                # The server is away, or the connection is; another host may still reach it.
+                logger.warning("The database cannot be reached: %s", str(error).strip())
                 connection.close()
-                ending.wait(STANDBY_S)
+                self._stand_by()
+                ending.wait(PAUSE_S)
+        self._stand_by()
+
+    def _stand_by(self) -> None:
+        if self.leads:
+            self.leads = False
+            with suppress(SignerStateUnavailable):
+                self.signer.state.release_lead()
 
     def _turn(self) -> float:
         """Process the queue once; returns how long to wait before the next time."""
         if not self.leads:
-            self.leads = _try_to_lead()
+            self.leads = sequencer_operations.take_lead(self.signer.state)
             if not self.leads:
                 return STANDBY_S
+            sequencer_operations.end_pauses_in_transactions()
             logger.info("This sequencer is now the leader.")
+            self.swept = -SWEEP_S
+        self.signer.state.keep_lead()
         due = time.monotonic() - self.swept >= SWEEP_S
         if due:
             # A key may have been rotated meanwhile (`manage.py log`).
@@ -142,6 +172,7 @@ class Sequencer:
         return done
 
     def _drain(self, tenant_id: UUID, positions: Sequence[int]) -> int:
+        self.signer.state.keep_lead()
         try:
             return sequencer_operations.drain_queue(
                 tenant_id=tenant_id, positions=positions, signer=self.signer, at=timezone.now()
@@ -156,9 +187,3 @@ class Sequencer:
             sequencer_operations.stop_log(tenant_id=tenant_id, code=refusal.code)
             logs.raise_alarm(tenant_id=tenant_id, kind=refusal.code, detail=refusal.detail, at=timezone.now())
             return 0
-
-
-def _try_to_lead() -> bool:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_try_advisory_lock(%s)", [LEADER])
-        return bool(cursor.fetchone()[0])

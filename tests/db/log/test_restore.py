@@ -24,14 +24,14 @@ from ledger.db import execute, tenancy
 from ledger.log import newest_heads
 from ledger.log.operations import sequencer
 from ledger.log.queries import log as queries
-from ledger.log.signer_state import SignerState, read_epoch
+from ledger.log.signer_state import open_state, read_epoch
 from ledger.management.commands.sequencer import Sequencer
 from ledger.record import operations as ledger
 from reviews.readback.operations import readings, schedules
 from tests.conftest import _use
 from tests.support.api_tenant import Workshop, document, workshop
 from tests.support.callers import found
-from tests.support.seals import as_sequencer, new_signer_state, seal_up, signer, signer_state_file
+from tests.support.seals import as_sequencer, leading_state, new_signer_state, seal_up, signer, signer_state_file
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def shop(committed_db: Any, settings: Any, secrets_dir: Path, tmp_path: Path) ->
     with new_signer_state():
         settings.COUNTERFOIL_SIGNER_STATE = signer_state_file()
         settings.COUNTERFOIL_EPOCH = tmp_path / "epoch"
-        with SignerState(signer_state_file(), epoch=settings.COUNTERFOIL_EPOCH):
+        with open_state(signer_state_file(), epoch=settings.COUNTERFOIL_EPOCH):
             pass
         yield workshop("orchid").set_up(tmp_path / "documents")
 
@@ -386,16 +386,16 @@ def test_an_unreadable_file_of_the_newest_head_prevents_every_start(shop: Worksh
 
 def test_the_epoch_never_decreases_and_survives_the_loss_of_one_of_its_files(tmp_path: Path):
     file, other = tmp_path / "epoch", tmp_path / "elsewhere"
-    with SignerState(tmp_path / "signer.sqlite", epoch=file) as state:
+    with leading_state(tmp_path / "signer.sqlite", epoch=file) as state:
         assert (state.epoch, read_epoch(file)) == (1, 1)
         assert state.raise_epoch() == read_epoch(file) == 2
     file.unlink()
-    with SignerState(tmp_path / "signer.sqlite", epoch=file):
+    with open_state(tmp_path / "signer.sqlite", epoch=file):
         assert read_epoch(file) == 2
-    with SignerState(tmp_path / "another.sqlite", epoch=file) as state:
+    with open_state(tmp_path / "another.sqlite", epoch=file) as state:
         assert state.epoch == 2
     other.write_text("1\n")
-    with SignerState(tmp_path / "signer.sqlite", epoch=other):
+    with open_state(tmp_path / "signer.sqlite", epoch=other):
         assert read_epoch(other) == 2
     assert file.stat().st_mode & 0o777 == 0o644
 

@@ -17,7 +17,7 @@ from ledger.log.operations import sequencer
 from ledger.log.operations.sequencer import LogDamaged
 from ledger.log.queries import log as queries
 from ledger.log.rules.signing import HistoryForked, SignerStateMissing, TreeHead
-from ledger.log.signer_state import SignerState, read_keys
+from ledger.log.signer_state import read_keys
 from ledger.record import operations as ledger
 from ledger.record.queries import events
 from tests.support import seals
@@ -297,7 +297,7 @@ def test_a_different_history_of_the_same_length_is_not_signed(tenant, signer_sta
     seals.seal_up(signer_state_file)
     seals.seal_up(signer_state_file)
     head = newest(tenant)
-    with SignerState(signer_state_file) as state:
+    with seals.leading_state(signer_state_file) as state:
         state.advance(head.origin, TreeHead(head.size, head.root), TreeHead(head.size, b"\1" * 32))
     happen(tenant)
     with pytest.raises(HistoryForked, match="are others than those"):
@@ -310,7 +310,7 @@ def test_a_longer_but_different_history_is_not_signed(tenant, signer_state_file)
     seals.seal_up(signer_state_file)
     head = newest(tenant)
     happen(tenant, 5)
-    with seals.as_sequencer(), SignerState(signer_state_file) as state:
+    with seals.as_sequencer(), seals.leading_state(signer_state_file) as state:
         sequencer.integrate_events(tenant_id=tenant, positions=queries.pending_events()[tenant], state=state, at=now())
         state.advance(head.origin, TreeHead(head.size, head.root), TreeHead(head.size + 2, b"\1" * 32))
         with pytest.raises(HistoryForked, match="do not begin with"), seals.signer(signer_state_file) as signer:
@@ -358,20 +358,10 @@ def test_a_sound_log_cannot_be_declared_restored(tenant, signer_state_file):
         assert sequencer.reopen_log(tenant_id=tenant, signer=signer, reason="Why not.", at=now()) is None
 
 
-def test_one_of_two_signers_continues(tenant, signer_state_file):
-    seals.seal_up(signer_state_file)
-    head = newest(tenant)
-    last = TreeHead(head.size, head.root)
-    with SignerState(signer_state_file) as one, SignerState(signer_state_file) as other:
-        one.advance(head.origin, last, TreeHead(head.size + 1, b"\1" * 32))
-        with pytest.raises(HistoryForked, match="Another signer"):
-            other.advance(head.origin, last, TreeHead(head.size + 1, b"\2" * 32))
-
-
 def test_a_signer_state_that_already_has_a_log_accepts_no_other_head(tenant, signer_state_file):
     seals.seal_up(signer_state_file)
     origin = newest(tenant).origin
-    with SignerState(signer_state_file) as state:
+    with seals.leading_state(signer_state_file) as state:
         with pytest.raises(HistoryForked, match="nothing to adopt"):
             state.adopt(origin, TreeHead(1, b"\1" * 32))
         with pytest.raises(HistoryForked, match="signed before"):

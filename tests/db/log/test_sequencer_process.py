@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import threading
-import time
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from uuid import uuid4
 
 import psycopg
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from django.conf import settings
 from django.core.management import call_command
 from django.db import connection, connections, transaction
 from psycopg import sql
@@ -21,15 +23,19 @@ from psycopg import sql
 from console.local import processes, programs
 from console.local.installation import ROOT
 from console.local.servers import APP, OWNER, SEQUENCER, SUPERUSER
-from counterfoil_tlog import merkle, notes
+from counterfoil_tlog import checkpoint, merkle, notes, submission, tiles
+from counterfoil_tlog.submission import Submission
 from ledger.db import execute, tenancy
 from ledger.log.queries import log as queries
 from ledger.log.signer_state import read_keys, rotate_key
+from ledger.models import Tenant
 from ledger.record import operations as ledger
 from ledger.record.queries import events as events_queries
 from tests.conftest import _use
+from tests.db.log.state_server import state_server
 from tests.support.callers import found
 from tests.support.outside.forking import forks
+from tests.support.outside.witnesses import witness
 
 # Nothing takes so long where nothing is broken, however busy the machine is.
 PATIENCE_S = 600
@@ -136,30 +142,87 @@ def test_the_sequencer_seals_new_events_and_stops_on_request(process, tenant):
     assert child.process.returncode == 0
 
 
-def test_one_sequencer_leads_and_another_takes_over_when_it_is_killed(process, tenant):
-    """L9: the second stands by; nothing is lost or doubled when the first is gone in the middle of the work."""
-    first = process.start()
-    assert processes.wait_until(lambda: all_is_sealed(tenant), within_s=PATIENCE_S), process.log.read_text()
-    process.start()
-    ended = threading.Event()
+class Hosts:
+    """Sequencers on two hosts: nothing in common but the record's database, the log key and the state's database."""
 
-    def write():
-        while not ended.is_set():
+    def __init__(self, database, folder, server):
+        self.server, self.state = server, server.new_database()
+        self.processes = []
+        for name in ("one", "two"):
+            host = Process(database, folder / name)
+            host.folder.mkdir()
+            shutil.copy(settings.COUNTERFOIL_LOG_KEY, host.folder / "log_key.pem")
+            host.environment |= {
+                "COUNTERFOIL_SIGNER_STATE": self.state,
+                "COUNTERFOIL_LOG_KEY": str(host.folder / "log_key.pem"),
+            }
+            self.processes.append(host)
+
+    def leader(self):
+        """The child that leads by the state, or None."""
+        with psycopg.connect(self.state) as connection:
+            [holder] = connection.execute("SELECT holder FROM leader").fetchone()
+        children = [child for host in self.processes for child in host.children]
+        return next((child for child in children if holder.endswith(f":{child.process.pid}")), None)
+
+
+@pytest.fixture
+def hosts(committed_db, tmp_path):
+    with state_server() as server:
+        started = Hosts(committed_db, tmp_path, server)
+        try:
+            yield started
+        finally:
+            for host in started.processes:
+                host.end()
+
+
+def stands_by(host):
+    return "stands by" in host.log.read_text()
+
+
+def cosign(judge, tenant, known):
+    """Have the witness cosign the newest head after the one of `known` entries; the size of the new one."""
+    with tenancy(tenant):
+        head = queries.current_log(tenant)
+        size = checkpoint.parse(notes.parse(head.note).text).size
+        wanted = tiles.tiles_for_consistency(known, size) if known else []
+        proof = tiles.prove_consistency(known, size, queries.tiles(tenant, head.number, wanted)) if known else []
+    answer = judge.post(submission.write(Submission(known, tuple(proof), head.note)))
+    assert answer.status_code == 200, answer.text
+    return size
+
+
+def test_another_host_takes_over_from_a_leader_that_is_killed_or_paused(hosts, tenant, tmp_path):
+    """L9: no event is lost or doubled, a witness cosigns each head, and who wakes up stands by."""
+    one, two = hosts.processes
+    origin = Tenant.objects.get(id=tenant).origin
+    vkey = notes.vkey(origin, read_keys(settings.COUNTERFOIL_LOG_KEY).current.public_key())
+    with witness(tmp_path / "witness", [vkey]) as judge:
+        known = 0
+        for host in (one, two):
+            host.start()
+        for ending in (signal.SIGKILL, signal.SIGSTOP):
             happen(tenant, 3)
-        connection.close()
-
-    writer = threading.Thread(target=write)
-    writer.start()
-    time.sleep(1.5)
-    kill(first)
-    time.sleep(1.5)
-    ended.set()
-    writer.join()
-    assert processes.wait_until(lambda: all_is_sealed(tenant), within_s=PATIENCE_S), process.log.read_text()
+            assert processes.wait_until(lambda: all_is_sealed(tenant), within_s=PATIENCE_S), one.log.read_text()
+            known = cosign(judge, tenant, known)
+            before = hosts.leader()
+            stricken = one if before in one.children else two
+            os.kill(before.process.pid, ending)
+            happen(tenant, 300)
+            assert processes.wait_until(lambda: all_is_sealed(tenant), within_s=PATIENCE_S), two.log.read_text()
+            assert hosts.leader() not in (before, None)
+            known = cosign(judge, tenant, known)
+            if ending == signal.SIGSTOP:
+                os.kill(before.process.pid, signal.SIGCONT)
+                assert processes.wait_until(partial(stands_by, stricken), within_s=PATIENCE_S)
+            else:
+                stricken.start()
     size, root = rebuilt(tenant)
     with tenancy(tenant):
         head = queries.current_log(tenant)
     assert (head.size, head.root) == (size, root)
+    assert known == size
 
 
 FAULTY = """
@@ -169,7 +232,7 @@ from django.db import OperationalError, connection
 from django.db.backends.postgresql.base import DatabaseWrapper
 from ledger.log.operations import sequencer
 from ledger.log.queries import log
-from ledger.log.signer_state import SignerState
+from ledger.log.signer_state import SqliteState as SignerState
 
 count, stop, kept, fault = 0, 0, False, None
 
@@ -346,7 +409,6 @@ def test_many_writers_of_many_tenants_each_get_their_indexes(process, committed_
 def test_writers_do_not_wait_for_the_sequencer(committed_db, tenant, run):
     """L12: with every row and lock of the sequencer held, an event is committed all the same."""
     with psycopg.connect(committed_db.sequencer_url) as held:
-        held.execute("SELECT pg_advisory_lock(4711002)")
         held.execute("SELECT set_config('app.tenant', %s, true)", [str(tenant)])
         held.execute("DELETE FROM ledger_pending")
         held.execute("LOCK TABLE ledger_leaf, ledger_checkpoint IN ROW EXCLUSIVE MODE")
