@@ -19,6 +19,7 @@ from django.db import close_old_connections
 
 from console.edge import admission
 from console.edge.admission import Message, Receive, Send
+from console.telemetry import monitoring
 from console.wsgi import application as pages
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
@@ -35,6 +36,11 @@ _bodies = admission.BodyReader()
 _in_threads = admission.AdmissionQueue(THREADS)
 # People's pages hold one each, an agent's session one; each costs a thread for a moment every second.
 _in_streams = admission.AdmissionQueue(200, waiting=dict.fromkeys(admission.RequestRank, 0))
+monitoring.process_gauges.in_flight |= {
+    "request": lambda: _in_threads.inside,
+    "stream": lambda: _in_streams.inside,
+}
+monitoring.serve_figures()
 
 
 class Readiness:
@@ -95,4 +101,5 @@ async def _admit(scope: Message, receive: Receive, send: Send) -> None:
     except admission.ClientDisconnected:
         return
     except admission.NotAdmitted as refusal:
+        monitoring.requests_refused.labels(refusal.code).inc()
         await admission.send_refusal(refusal, scope, receive, send)

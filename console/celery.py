@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import time
 from functools import partial
 from itertools import count
 from typing import Any
@@ -47,12 +48,16 @@ class WorkerTask(Task[..., Any]):
         """
         from django.db import close_old_connections, connections
 
+        from console.telemetry import health
+
         close_old_connections()
+        began = time.monotonic()
         try:
             answer = super().__call__(*args, **kwargs)
         except BaseException:
             connections.close_all()
             raise
+        health.note_task_runs({str(self.name): time.monotonic() - began})
         close_old_connections()
         return answer
 

@@ -168,6 +168,12 @@ COUNTERFOIL_EXPORTS = Path(os.environ.get("COUNTERFOIL_EXPORTS") or BASE_DIR / "
 # The file that a backup job touches when it has ended well; the status of the installation tells its age.
 _stamp = os.environ.get("COUNTERFOIL_BACKUP_STAMP")
 COUNTERFOIL_BACKUP_STAMP = Path(_stamp) if _stamp else None
+# Where monitoring reads figures of each web process and of the installation (docs/monitoring.md): nowhere, unless a
+# port is given. Nobody signs in there, so it is this machine alone unless an address is given, too.
+COUNTERFOIL_METRICS_PORT = _number("COUNTERFOIL_METRICS_PORT", 0)
+if COUNTERFOIL_METRICS_PORT > 65_535:
+    _stop("COUNTERFOIL_METRICS_PORT must be a port: 1 to 65535, or 0 for none.")
+COUNTERFOIL_METRICS_ADDRESS = _text("COUNTERFOIL_METRICS_ADDRESS", "127.0.0.1")
 COUNTERFOIL_SEQUENCER_ROLE = _text("COUNTERFOIL_SEQUENCER_ROLE", "counterfoil_sequencer")
 COUNTERFOIL_ERASER_ROLE = _text("COUNTERFOIL_ERASER_ROLE", "counterfoil_eraser")
 COUNTERFOIL_AUDITOR_ROLE = _text("COUNTERFOIL_AUDITOR_ROLE", "counterfoil_auditor")
@@ -234,6 +240,7 @@ if _flag("COUNTERFOIL_ONLY_RECORD", False):
     # The sequencer and the eraser know the record and nothing else.
     INSTALLED_APPS = ["ledger"]
 MIDDLEWARE = [
+    "console.telemetry.monitoring.count_requests",
     "console.telemetry.logging_lines.name_requests",
     "console.edge.http_protocol.tell_time",
     "console.edge.http_protocol.refuse_plain_api",
@@ -256,6 +263,7 @@ MIDDLEWARE = [
 ]
 # What an API request with a key and no cookie passes (console/wsgi.py); its answers have the same headers.
 COUNTERFOIL_KEY_MIDDLEWARE = [
+    "console.telemetry.monitoring.count_requests",
     "console.telemetry.logging_lines.name_requests",
     "console.edge.http_protocol.tell_time",
     "console.edge.http_protocol.refuse_plain_api",

@@ -61,6 +61,7 @@ TICK_S = 1.0
 # Longer than any provider goes on sending the same webhook.
 DELIVERIES_KEPT = timedelta(days=7)
 NOTICES_KEPT = timedelta(days=90)
+TASK_RUNS_KEPT_S = 3600.0
 ATTENTION_KEPT = timedelta(days=180)
 
 
@@ -74,18 +75,22 @@ def tick(number: int) -> list[str]:
     """
     due = [task for place, (every_s, task) in enumerate(QUICK) if (number + place) % every_s == 0]
     until, looked = time.monotonic() + TICK_S, []
+    took_s: dict[str, float] = {}
     for task in due:
-        if time.monotonic() > until:
+        began = time.monotonic()
+        if began > until:
             _hand_over(task)
             continue
         looked.append(str(task.name))
         try:
             task()
+            took_s[str(task.name)] = time.monotonic() - began
         except SoftTimeLimitExceeded:
             raise
         except Exception:
             # Whatever it was, its neighbours go on.
             log.exception("%s did not end; its next tick goes on", task.name)
+    health.note_task_runs(took_s)
     return looked
 
 
@@ -149,6 +154,7 @@ def tidy() -> None:
     accounts_operations.prune_answers(before=at - KEPT)
     webhooks.prune_deliveries(before=at - DELIVERIES_KEPT)
     readings.prune_counts(at=at)
+    processes.prune_task_runs(older_than_s=TASK_RUNS_KEPT_S)
     for tenant in events.tenants():
         exports.remove_expired(tenant_id=tenant.id, at=at)
         with tenancy(tenant.id):
@@ -444,3 +450,4 @@ QUICK: tuple[tuple[int, Any], ...] = (
     (5, of_log.watch),
     (5, after_tasks.sweep),
 )
+health.SHARED_PERIODS_S.update({str(task.name): float(every_s) for every_s, task in QUICK})

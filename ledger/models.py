@@ -835,6 +835,19 @@ class WrongClock(models.Model):
         return self.host
 
 
+class TaskRun(models.Model):
+    """The last time that a host's workers ended a task, and how long it took; by the clock of the database."""
+
+    pk = models.CompositePrimaryKey("task", "host")
+    task = models.CharField(max_length=64)
+    host = models.CharField(max_length=255)
+    ended_at = models.DateTimeField()
+    took_s = models.FloatField()
+
+    def __str__(self) -> str:
+        return f"{self.task} on {self.host}"
+
+
 class Export(models.Model):
     """A bundle that somebody asked for: what of the log, how far it is, and where the result is.
 

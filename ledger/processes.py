@@ -1,5 +1,5 @@
-"""Leases of processes: work that one process of the installation does at a time, and when each was last seen at it;
-and the hosts on which a process found its clock to be off.
+"""The processes of the installation, across tenants: leases of work that one of them does at a time, when each was last
+seen at it, when each task last ended, the hosts whose clock is off, and the concerns of all tenants in numbers.
 
 A lease is a row with a time, taken and renewed in one statement. A lock of a database session would stay with the
 server connection of a pooler in transaction mode, where nobody can release it.
@@ -7,6 +7,9 @@ server connection of a pooler in transaction mode, where nobody can release it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
 from uuid import UUID
 
 from ledger.db import execute
@@ -66,3 +69,70 @@ def wrong_clocks(*, within_s: float) -> list[tuple[str, float]]:
         within_s,
     )
     return [(str(host), float(ahead_s)) for host, ahead_s in rows]
+
+
+@dataclass(frozen=True, slots=True)
+class LastRun:
+    """The seconds since a task last ended on any host, and those that it took then."""
+
+    task: str
+    ended_ago_s: float
+    took_s: float
+
+
+_NOTE_RUNS = """
+INSERT INTO ledger_taskrun (task, host, ended_at, took_s)
+    SELECT task, $1, clock_timestamp(), took_s FROM unnest($2::text[], $3::float8[]) AS ran (task, took_s) ORDER BY task
+ON CONFLICT (task, host) DO UPDATE SET ended_at = EXCLUDED.ended_at, took_s = EXCLUDED.took_s
+"""
+
+
+def note_task_runs(host: str, took_s: Mapping[str, float]) -> None:
+    """Record that these tasks have just ended on this host, and the seconds that each took."""
+    execute(_NOTE_RUNS, host, list(took_s), list(took_s.values()))
+
+
+def last_runs() -> list[LastRun]:
+    """The last run of each task that has ever ended."""
+    rows = execute(
+        "SELECT DISTINCT ON (task) task, extract(epoch FROM clock_timestamp() - ended_at)::float8, took_s"
+        " FROM ledger_taskrun ORDER BY task, ended_at DESC"
+    )
+    return [LastRun(*row) for row in rows]
+
+
+def count_worker_hosts(*, within_s: float) -> int:
+    """Count the hosts on which a task ended within these last seconds."""
+    [(hosts,)] = execute(
+        "SELECT count(DISTINCT host) FROM ledger_taskrun"
+        " WHERE ended_at > clock_timestamp() - make_interval(secs => $1)",
+        within_s,
+    )
+    return int(hosts)
+
+
+def prune_task_runs(*, older_than_s: float) -> None:
+    """Delete old runs of hosts that may be gone, except the last run of each task."""
+    execute(
+        "DELETE FROM ledger_taskrun r WHERE ended_at < clock_timestamp() - make_interval(secs => $1)"
+        " AND EXISTS (SELECT FROM ledger_taskrun n WHERE n.task = r.task AND n.ended_at > r.ended_at)",
+        older_than_s,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ConcernCount:
+    """The number of concerns of one name in all tenants, and since when the first has been one."""
+
+    what: str
+    name: str
+    count: int
+    since: datetime
+
+
+def count_concerns(*, before: datetime) -> list[ConcernCount]:
+    """Count what has waited for people since before this time, in all tenants, by what it is (`alarm`, `erasure`, or a
+    kind of outsider that did not vouch) and its name.
+    """
+    rows = execute("SELECT what, name, count, since FROM ledger_count_concerns($1) ORDER BY what, name", before)
+    return [ConcernCount(*row) for row in rows if row[2]]

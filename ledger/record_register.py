@@ -342,6 +342,7 @@ OUTSIDE = {
     "ledger.Anchor": "signatures of others, which verify by themselves; the log holds the digest of each",
     "ledger.AnchorSchedule": "when outsiders are asked next",
     "ledger.ProcessLease": "which process does a work now, for seconds; nothing follows from it",
+    "ledger.TaskRun": "when a task last ended on a host of workers; nothing follows from it",
     "ledger.WrongClock": "whose clock was off, for a minute; nothing follows from it",
     "ledger.Alarm": "a reminder to people; it was raised by an event, and comes back while its cause is there",
 }

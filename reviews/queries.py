@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import UUID
@@ -543,10 +543,26 @@ def schedules(tenant_id: UUID) -> list[Schedule]:
     return list(Schedule.objects.filter(tenant_id=tenant_id).order_by("due_at")[:1000])
 
 
-def count_overdue_readings(*, at: datetime) -> int:
-    """Count the readings that are due and unclaimed, up to a thousand."""
-    due = Schedule.objects.filter(Q(claimed_until__isnull=True) | Q(claimed_until__lte=at), due_at__lte=at)
-    return due[:1000].count()
+@dataclass(frozen=True, slots=True)
+class OverdueReadings:
+    """The readings of all tenants that are due and unclaimed, those that are late, and since when the first is due."""
+
+    due: int
+    late: int
+    first_due_at: datetime | None
+
+
+MOST_OVERDUE = 10_000
+"""More overdue readings are not counted."""
+
+
+def overdue_readings(*, at: datetime, late_after: timedelta) -> OverdueReadings:
+    """Count the readings that are due and unclaimed, the longest due first, up to `MOST_OVERDUE`."""
+    unclaimed = Schedule.objects.filter(Q(claimed_until__isnull=True) | Q(claimed_until__lte=at), due_at__lte=at)
+    found = unclaimed.order_by("due_at")[:MOST_OVERDUE].aggregate(
+        due=Count("due_at"), late=Count("due_at", filter=Q(due_at__lte=at - late_after)), first_due_at=Min("due_at")
+    )
+    return OverdueReadings(**found)
 
 
 def count_waiting_cases(tenant_id: UUID, *, at: datetime, most: int = 1000) -> tuple[int, datetime | None]:

@@ -7,6 +7,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final, NamedTuple
 from uuid import UUID
 
+from django.db.models import Count, Min
+
 from approvals.models import (
     Attempt,
     Deadline,
@@ -160,6 +162,13 @@ def due_work(*, at: datetime, limit: int = 200) -> list[tuple[UUID, UUID, str]]:
     """Return (tenant, subject, what) of leases and approvals that are due. Outside row-level security."""
     found = Deadline.objects.filter(due_at__lte=at).exclude(what="stop").order_by("due_at")[:limit]
     return list(found.values_list("tenant_id", "subject_id", "what"))
+
+
+def overdue_work(*, at: datetime, most: int = 10_000) -> tuple[int, datetime | None]:
+    """Count what is due in all tenants, up to `most`, and since when the first is."""
+    due = Deadline.objects.filter(due_at__lte=at).order_by("due_at")[:most]
+    found = due.aggregate(count=Count("due_at"), first=Min("due_at"))
+    return found["count"], found["first"]
 
 
 def stopped_agents(*, at: datetime, limit: int = 200) -> list[tuple[UUID, UUID]]:

@@ -226,6 +226,11 @@ class AdmissionQueue:
         self._most = {rank: workers + line for rank, line in waiting.items()}
         self._inside = 0
 
+    @property
+    def inside(self) -> int:
+        """The number of requests at work and in line."""
+        return self._inside
+
     @contextmanager
     def place(self, rank: RequestRank) -> Iterator[None]:
         """A place at work until the answer is sent; raises NotAdmitted if there is none for this rank."""

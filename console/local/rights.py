@@ -82,6 +82,7 @@ TABLES: dict[str, tuple[str, ...]] = {
     "ledger_order": OWN,
     "ledger_processlease": CHANGE,
     "ledger_wrongclock": CHANGE,
+    "ledger_taskrun": OWN,
     "ledger_unwinding": CHANGE,
     "approvals_agent": CHANGE,
     "approvals_agentversion": APPEND,
@@ -167,7 +168,7 @@ APP_FUNCTIONS: tuple[str, ...] = (
     *(*FUNCTIONS, "ledger_enter", "ledger_lock_versions", "ledger_take_turn"),
     # What the triggers of releases ask.
     *("ledger_red_gates", "ledger_verified_parts", "ledger_person", "ledger_two_people"),
-    *("ledger_search", "ledger_search_fault", "approvals_lock_release"),
+    *("ledger_search", "ledger_search_fault", "approvals_lock_release", "ledger_count_concerns"),
 )
 
 # The sequencer reads events and gives each its place. It may append to the record, since what happens to a log

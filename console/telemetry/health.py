@@ -3,6 +3,9 @@
 A load balancer asks the first (`/readyz`): only what other processes of the same kind need not lack too, so that no
 fault of the installation takes all of them out at once. The second (`/statusz`, the page Installation) is for those who
 run it. A thing that nobody can see from here is told as not known, never as in order (docs/health.md).
+
+The figures of the installation (docs/monitoring.md) come from the same look as its status: a part that cannot be looked
+at has no figure, and none of them is a tenant's.
 """
 
 from __future__ import annotations
@@ -11,28 +14,31 @@ import logging
 import shutil
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
 from threading import Lock
-from typing import Literal
+from typing import Any, Final, Literal
 
 import redis
+from celery import current_app
 from django.conf import settings
 from django.db import DatabaseError, transaction
 from django.db.migrations.loader import MigrationLoader
 from django.utils import timezone
+from kombu.exceptions import OperationalError
 from psycopg.errors import DiskFull
 
+from approvals.execution.queries import overdue_work
 from ledger import keystore, processes
-from ledger.db import execute, tenancy
+from ledger.actions.queries.runs import waiting_orders
+from ledger.db import execute
 from ledger.log.queries import anchors, log
+from ledger.log.rules import alarms
 from ledger.log.signer_state import EpochUnknown, read_epoch
-from ledger.record.queries import events
 from ledger.retention.operations import pruning
-from ledger.retention.queries import count_unbegun_erasures
 from ledger.verification.queries import fences
 from reviews import queries as after
 
@@ -44,6 +50,8 @@ SILENT_S = 15.0
 BACKUP_WITHIN = timedelta(hours=26)
 LEAST_FREE = 0.05
 NO_ROOM_S = 300.0
+SEEN_WITHIN_S = 60.0
+LATE_AFTER = timedelta(minutes=1)
 WRONG_FOR_S = 60.0
 """A worker's clock counts as off for so long after one has seen it; each of many gets a tick within that time."""
 FRESH_S = 5.0
@@ -69,7 +77,24 @@ class Check:
     @property
     def runbook(self) -> str:
         """The address of the documentation for this check."""
-        return f"docs/health.md#{self.code.lower()}"
+        return f"docs/runbooks.md#{self.code.lower()}"
+
+
+@dataclass(frozen=True, slots=True)
+class InstallationFigure:
+    """One measured value of the installation; `label` is the value of its family's label, if it has one."""
+
+    family: str
+    value: float
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class InstallationLook:
+    """One look at the installation: every check of `TITLES`, in that order, and what could be measured."""
+
+    checks: list[Check]
+    figures: list[InstallationFigure]
 
 
 TITLES = {
@@ -90,7 +115,35 @@ TITLES = {
     "ANCHORS": "Anchors",
     "PARTITIONS": "Partitions",
 }
-"""Every code, and what it is about; docs/health.md has a runbook for each."""
+"""Every code, and what it is about; docs/runbooks.md has a runbook for each."""
+FIGURES: Final[dict[str, tuple[str, str]]] = {
+    "readings_overdue": ("", "Readings that are due and that no worker has claimed; at most 10,000 are counted"),
+    "readings_overdue_oldest_seconds": ("", "How long the first of these readings has been due; 0 if there is none"),
+    "deadlines_overdue": ("", "Leases, deadlines and reminders that are due and not carried out; at most 10,000"),
+    "deadlines_overdue_oldest_seconds": ("", "How long the first of these has been due; 0 if there is none"),
+    "orders_waiting": ("", "Recovery actions that were ordered and not yet proposed; at most 10,000 are counted"),
+    "orders_waiting_oldest_seconds": ("", "How long the first of these orders has waited; 0 if there is none"),
+    "unsealed_events": ("", "Events that wait for their place in the log; at most 4,097 are counted"),
+    "unsealed_oldest_seconds": ("", "How long the first of these events has waited; 0 if there is none"),
+    "queue_messages": ("queue", "Messages in a queue of the broker"),
+    "task_ended_ago_seconds": ("task", "Time since a task last ended without an error, on any worker"),
+    "task_duration_seconds": ("task", "How long that run of the task took"),
+    "task_period_seconds": ("task", "How often beat has the task run"),
+    "worker_hosts": ("", "Hosts whose workers ended a task within the last minute"),
+    "worker_clocks_wrong": ("", "Hosts whose workers found their clock to be off within the last minute"),
+    "beat_tick_ago_seconds": ("", "Time since a worker got a tick of beat"),
+    "alarms_open": ("kind", "Alarms about the record that no person has acknowledged, in all tenants"),
+    "erasures_not_begun": ("", "Erasures that were confirmed over a minute ago and that the eraser has not begun"),
+    "anchors_failing": (
+        "outsider",
+        "Logs for which a witness or the time-stamp authority did not vouch when asked last",
+    ),
+    "anchors_failing_oldest_seconds": ("outsider", "For how long it has not vouched for one of these logs"),
+    "partition_months_left": ("", "Months after this one that have a partition"),
+    "backup_age_seconds": ("", "Time since the last backup, or since WAL was last archived"),
+    "disk_free_ratio": ("folder", "Share of the disk under a folder of this host that is free"),
+}
+"""Every family of figures: the name of its label, or none, and its meaning. `counterfoil_` goes before its name."""
 
 
 # This process
@@ -162,7 +215,26 @@ def _epoch() -> Iterator[Check]:
         yield Check("EPOCH", False, unknown.detail)
 
 
-# The workers' clocks: one of them looks at its own with each tick that it gets
+# Workers: each notes when it has ended a task, and looks at its clock with each tick that it gets
+
+
+NOTED_EVERY_S = 1.0
+SHARED_PERIODS_S: dict[str, float] = {}
+"""How often each of the tasks runs that share one message of beat (`console.tasks.QUICK`)."""
+_noted: dict[str, float] = {}
+
+
+def note_task_runs(took_s: Mapping[str, float]) -> None:
+    """Record that this worker has just ended these tasks, each once in `NOTED_EVERY_S` at most, and what they took."""
+    at = time.monotonic()
+    new = {task: took for task, took in took_s.items() if at - _noted.get(task, -NOTED_EVERY_S) >= NOTED_EVERY_S}
+    if not new:
+        return
+    try:
+        processes.note_task_runs(socket.gethostname(), new)
+        _noted.update(dict.fromkeys(new, at))
+    except DatabaseError:
+        logger.warning("when a task ended could not be noted; its next run is")
 
 
 _clock_is_off = False
@@ -186,23 +258,30 @@ def look_at_worker_clock() -> None:
 # The installation
 
 
-_looked: tuple[float, list[Check]] = (0.0, [])
+_looked: tuple[float, InstallationLook] | None = None
 _looking = Lock()
 
 
-def installation_status() -> list[Check]:
-    """Every check of `TITLES`, in that order; repeated after `FRESH_S`, by one thread at a time."""
+def recent_look() -> InstallationLook:
+    """The newest look at the installation; repeated after `FRESH_S`, by one thread at a time."""
     global _looked
     with _looking:
-        if time.monotonic() - _looked[0] > FRESH_S or not _looked[1]:
+        if _looked is None or time.monotonic() - _looked[0] > FRESH_S:
             _looked = (time.monotonic(), look_at_installation())
         return _looked[1]
 
 
-def look_at_installation() -> list[Check]:
-    """Every check of `TITLES` now; checks that need the database are unknown while it does not answer."""
-    found = [*_database(), *_keys(), *_epoch(), *_broker()]
-    answers = {check.code: check.in_order for check in found}
+def installation_status() -> list[Check]:
+    """Every check of `TITLES`, in that order, as of the newest look."""
+    return recent_look().checks
+
+
+def look_at_installation() -> InstallationLook:
+    """Look at everything now; checks that need the database are unknown while it does not answer, and their figures
+    missing.
+    """
+    found: list[Check | InstallationFigure] = [*_database(), *_keys(), *_epoch(), *_broker()]
+    answers = {each.code: each.in_order for each in found if isinstance(each, Check)}
     whole = bool(answers["DATABASE"] and answers.get("MIGRATIONS"))
     for codes, look in _LOOKS:
         unknown = [Check(code, None, "Not known while the database is not in order.") for code in codes]
@@ -213,12 +292,16 @@ def look_at_installation() -> list[Check]:
         except DatabaseError:
             logger.exception("a part of the installation could not be looked at")
             found += [Check(code, None, "Not known: the database did not answer this question.") for code in codes]
+    checks = [each for each in found if isinstance(each, Check)]
     if not answers["BROKER"]:
-        found = [_unknown_without_broker(check) for check in found]
-    known = {check.code for check in found}
-    found += [Check(code, None, "Not known.") for code in TITLES if code not in known]
+        checks = [_unknown_without_broker(check) for check in checks]
+    known = {check.code for check in checks}
+    checks += [Check(code, None, "Not known.") for code in TITLES if code not in known]
     places = {code: place for place, code in enumerate(TITLES)}
-    return sorted(found, key=lambda check: places[check.code])
+    return InstallationLook(
+        sorted(checks, key=lambda check: places[check.code]),
+        [each for each in found if isinstance(each, InstallationFigure)],
+    )
 
 
 def _unknown_without_broker(check: Check) -> Check:
@@ -228,13 +311,29 @@ def _unknown_without_broker(check: Check) -> Check:
     return check
 
 
-def _broker() -> Iterator[Check]:
+def _broker() -> Iterator[Check | InstallationFigure]:
     try:
         with redis.Redis.from_url(settings.REDIS_URL, socket_timeout=1, socket_connect_timeout=1) as client:
             client.ping()
         yield Check("BROKER", True, "It answers.")
-    except redis.RedisError:
+        yield from _queues()
+    except (redis.RedisError, OSError, OperationalError):
         yield Check("BROKER", False, "The broker does not answer; the record goes on, and readings wait for it.")
+
+
+def _queues() -> Iterator[InstallationFigure]:
+    """The messages in each queue that Celery knows; one without any is not there for some brokers."""
+    options = current_app.conf.broker_transport_options | {"socket_timeout": 1, "socket_connect_timeout": 1}
+    with current_app.connection_for_read(settings.REDIS_URL, transport_options=options) as broker:
+        for name in sorted(current_app.amqp.queues):
+            with broker.channel() as opened:
+                channel: Any = opened
+                try:
+                    yield InstallationFigure(
+                        "queue_messages", channel.queue_declare(name, passive=True).message_count, name
+                    )
+                except broker.channel_errors:
+                    yield InstallationFigure("queue_messages", 0, name)
 
 
 def _fences() -> Iterator[Check]:
@@ -245,9 +344,11 @@ def _fences() -> Iterator[Check]:
         yield Check("FENCE", True, "All are in place.")
 
 
-def _processes() -> Iterator[Check]:
+def _processes() -> Iterator[Check | InstallationFigure]:
     seen = processes.seconds_since_renewal()
     worker, beat = seen.get(processes.READINGS), seen.get(processes.TICKS)
+    if beat is not None:
+        yield InstallationFigure("beat_tick_ago_seconds", beat)
     works = min((age for age in (worker, beat) if age is not None), default=None)
     if works is not None and works <= SILENT_S:
         yield Check("WORKER", True, f"One was at work {works:.0f} s ago.")
@@ -261,8 +362,25 @@ def _processes() -> Iterator[Check]:
         yield Check("BEAT", False, f"No tick has come {_duration_text(beat)}; nothing that is due by time is begun.")
 
 
-def _worker_clocks() -> Iterator[Check]:
-    for host, ahead_s in processes.wrong_clocks(within_s=WRONG_FOR_S):
+def _tasks() -> Iterator[InstallationFigure]:
+    for task, every_s in _task_periods().items():
+        yield InstallationFigure("task_period_seconds", every_s, task)
+    for run in processes.last_runs():
+        yield InstallationFigure("task_ended_ago_seconds", run.ended_ago_s, run.task)
+        yield InstallationFigure("task_duration_seconds", run.took_s, run.task)
+    yield InstallationFigure("worker_hosts", processes.count_worker_hosts(within_s=SEEN_WITHIN_S))
+
+
+def _task_periods() -> dict[str, float]:
+    """The seconds after which beat has each task run again."""
+    scheduled = {each["task"]: float(each["schedule"]) for each in current_app.conf.beat_schedule.values()}
+    return scheduled | SHARED_PERIODS_S
+
+
+def _worker_clocks() -> Iterator[Check | InstallationFigure]:
+    wrong = processes.wrong_clocks(within_s=WRONG_FOR_S)
+    yield InstallationFigure("worker_clocks_wrong", len(wrong))
+    for host, ahead_s in wrong:
         yield Check("CLOCK", False, _clock_sentence(f"the workers on {host}", ahead_s))
 
 
@@ -270,8 +388,10 @@ def _duration_text(seconds: float | None) -> str:
     return "so far" if seconds is None else f"for {seconds:.0f} s"
 
 
-def _backlogs() -> Iterator[Check]:
-    late = after.count_overdue_readings(at=timezone.now() - timedelta(minutes=1))
+def _backlogs() -> Iterator[Check | InstallationFigure]:
+    at = timezone.now()
+    readings = after.overdue_readings(at=at, late_after=LATE_AFTER)
+    late = readings.late
     if late:
         yield Check("SWEEPER", False, f"{late} {'reading is' if late == 1 else 'readings are'} over a minute late.")
     else:
@@ -279,13 +399,30 @@ def _backlogs() -> Iterator[Check]:
     waiting = log.backlog()
     told = f"{waiting.waiting} events wait for their place in the log, the oldest for {waiting.oldest_s or 0:.0f} s."
     yield Check("SEQUENCER", not waiting.is_late, told if waiting.waiting else "No event waits for its place.")
+    yield InstallationFigure("readings_overdue", readings.due)
+    yield InstallationFigure("readings_overdue_oldest_seconds", _seconds_since(readings.first_due_at, at))
+    yield InstallationFigure("unsealed_events", waiting.waiting)
+    yield InstallationFigure("unsealed_oldest_seconds", waiting.oldest_s or 0.0)
+    for name, (count, since) in {"deadlines_overdue": overdue_work(at=at), "orders_waiting": waiting_orders()}.items():
+        yield InstallationFigure(name, count)
+        yield InstallationFigure(f"{name}_oldest_seconds", _seconds_since(since, at))
 
 
-def _erasures() -> Iterator[Check]:
-    waiting = 0
-    for tenant in events.tenants():
-        with tenancy(tenant.id):
-            waiting += count_unbegun_erasures(tenant.id, confirmed_before=timezone.now() - timedelta(minutes=1))
+def _seconds_since(since: datetime | None, at: datetime) -> float:
+    return 0.0 if since is None else max(0.0, (at - since).total_seconds())
+
+
+def _alarms() -> Iterator[InstallationFigure]:
+    """The open alarms by kind; one of a kind that is not listed counts, too."""
+    found = {each.name: each.count for each in processes.count_concerns(before=timezone.now()) if each.what == "alarm"}
+    for kind in dict.fromkeys((*alarms.TITLES, *found)):
+        yield InstallationFigure("alarms_open", found.get(kind, 0), kind)
+
+
+def _erasures() -> Iterator[Check | InstallationFigure]:
+    late = processes.count_concerns(before=timezone.now() - LATE_AFTER)
+    waiting = sum(each.count for each in late if each.what == "erasure")
+    yield InstallationFigure("erasures_not_begun", waiting)
     if waiting:
         told = f"{waiting} confirmed {'erasure has' if waiting == 1 else 'erasures have'} not begun after a minute."
         yield Check("ERASER", False, told)
@@ -303,29 +440,35 @@ def note_database_error(error: BaseException) -> None:
         _no_room = time.monotonic(), str(error).strip().splitlines()[0]
 
 
-def _disk() -> Iterator[Check]:
+def _disk() -> Iterator[Check | InstallationFigure]:
+    folders = {"exports": settings.COUNTERFOIL_EXPORTS, "secrets": settings.COUNTERFOIL_SECRETS_DIR}
+    usages = {name: shutil.disk_usage(_existing_folder(Path(folder))) for name, folder in folders.items()}
+    for name, usage in usages.items():
+        yield InstallationFigure("disk_free_ratio", usage.free / usage.total, name)
     if _no_room is not None and time.monotonic() - _no_room[0] < NO_ROOM_S:
         ago = time.monotonic() - _no_room[0]
         yield Check("DISK", False, f"The database refused a write {ago:.0f} s ago: {_no_room[1]}")
         return
-    for folder in (settings.COUNTERFOIL_EXPORTS, settings.COUNTERFOIL_SECRETS_DIR):
-        place = next((each for each in (Path(folder), *Path(folder).parents) if each.exists()), Path("/"))
-        usage = shutil.disk_usage(place)
+    for name, usage in usages.items():
         if usage.free < LEAST_FREE * usage.total:
-            told = f"The disk of {folder} has {usage.free / 2**30:.1f} of {usage.total / 2**30:.1f} GiB left."
+            told = f"The disk of {folders[name]} has {usage.free / 2**30:.1f} of {usage.total / 2**30:.1f} GiB left."
             yield Check("DISK", False, told)
             return
     told = "This host has room, and no write failed for want of it. What the database's server has left is not visible."
     yield Check("DISK", True, told)
 
 
-def _backups() -> Iterator[Check]:
+def _existing_folder(folder: Path) -> Path:
+    return next((each for each in (folder, *folder.parents) if each.exists()), Path("/"))
+
+
+def _backups() -> Iterator[Check | InstallationFigure]:
     [(mode, archived_at, failed_at)] = execute(
         "SELECT current_setting('archive_mode'), last_archived_time, last_failed_time FROM pg_stat_archiver"
     )
     stamp = settings.COUNTERFOIL_BACKUP_STAMP
     if stamp is not None:
-        yield _stamp_check(stamp, timezone.now())
+        yield from _stamp_check(stamp, timezone.now())
     elif mode == "off":
         told = "Not known: the database archives no WAL, and COUNTERFOIL_BACKUP_STAMP names no file."
         yield Check("BACKUPS", None, told)
@@ -335,36 +478,45 @@ def _backups() -> Iterator[Check]:
         yield Check("BACKUPS", None, "Not known: no WAL has been archived yet.")
     else:
         yield Check("BACKUPS", True, f"WAL was last archived at {archived_at:%Y-%m-%d %H:%M} UTC.")
+    if stamp is None and mode != "off" and archived_at is not None:
+        yield InstallationFigure("backup_age_seconds", _seconds_since(archived_at, timezone.now()))
 
 
-def _stamp_check(stamp: Path, at: datetime) -> Check:
+def _stamp_check(stamp: Path, at: datetime) -> Iterator[Check | InstallationFigure]:
     """A backup job touches the file when it has ended well."""
     try:
         made_at = datetime.fromtimestamp(stamp.stat().st_mtime, UTC)
     except OSError:
-        return Check("BACKUPS", False, f"No backup is on record: {stamp} cannot be read.")
+        yield Check("BACKUPS", False, f"No backup is on record: {stamp} cannot be read.")
+        return
     told = f"The last backup ended at {made_at:%Y-%m-%d %H:%M} UTC."
-    return Check("BACKUPS", at - made_at <= BACKUP_WITHIN, told)
+    yield Check("BACKUPS", at - made_at <= BACKUP_WITHIN, told)
+    yield InstallationFigure("backup_age_seconds", _seconds_since(made_at, at))
 
 
-def _anchors() -> Iterator[Check]:
-    if settings.COUNTERFOIL_WITNESSES is None and settings.COUNTERFOIL_TSA_URL is None:
+def _anchors() -> Iterator[Check | InstallationFigure]:
+    asked = anchors.asked_outsiders()
+    if not asked:
         yield Check("ANCHORS", None, "Nobody outside is asked to vouch for the logs.")
         return
-    failing: dict[str, int] = {}
-    for tenant in events.tenants():
-        with tenancy(tenant.id):
-            for each in anchors.tenant_anchoring(tenant.id)[:1]:
-                for one in each.failing:
-                    failing[one.name] = failing.get(one.name, 0) + 1
-    for name, count in sorted(failing.items()):
-        yield Check("ANCHORS", False, f"{name} did not vouch for {count} logs when asked last.")
+    at = timezone.now()
+    found = {(each.what, each.name): each for each in processes.count_concerns(before=at)}
+    failing = [found[each] for each in sorted(asked) if each in found]
+    for each in failing:
+        yield Check("ANCHORS", False, f"{each.name} did not vouch for {each.count} logs when asked last.")
     if not failing:
         yield Check("ANCHORS", True, "Everybody who was asked has vouched.")
+    for what, name in sorted(asked):
+        one = found.get((what, name))
+        yield InstallationFigure("anchors_failing", one.count if one else 0, name)
+        yield InstallationFigure("anchors_failing_oldest_seconds", _seconds_since(one.since if one else None, at), name)
 
 
-def _partitions() -> Iterator[Check]:
+def _partitions() -> Iterator[Check | InstallationFigure]:
     names = pruning.month_names()
+    yield InstallationFigure(
+        "partition_months_left", sum(pruning.month_bounds(each)[0] > timezone.now() for each in names)
+    )
     left = (pruning.month_bounds(names[-1])[1] - timezone.now()).days if names else -1
     if left < 0:
         yield Check("PARTITIONS", False, "This month has no partition; its events go to the default one.")
@@ -372,11 +524,19 @@ def _partitions() -> Iterator[Check]:
         yield Check("PARTITIONS", left >= 7, f"There are partitions for {left} more days.")
 
 
-_LOOKS: tuple[tuple[tuple[str, ...], Callable[[], Iterator[Check]]], ...] = (
+_LOOKS: tuple[
+    tuple[
+        tuple[str, ...],
+        Callable[[], Iterator[Check | InstallationFigure] | Iterator[Check] | Iterator[InstallationFigure]],
+    ],
+    ...,
+] = (
     (("FENCE",), _fences),
     (("WORKER", "BEAT"), _processes),
+    ((), _tasks),
     ((), _worker_clocks),
     (("SWEEPER", "SEQUENCER"), _backlogs),
+    ((), _alarms),
     (("ERASER",), _erasures),
     (("DISK",), _disk),
     (("BACKUPS",), _backups),

@@ -11,6 +11,7 @@ import orjson
 from approvals.requests.rules.rendering import mark_hidden
 from ledger.catalogue.rules.money import format_money
 from ledger.catalogue.rules.targets import target_text
+from ledger.log.rules import alarms
 from ledger.record.rules import outcomes
 from ledger.record.rules.event_kinds import EVENT_KINDS
 
@@ -235,13 +236,7 @@ CHECKS: Final[dict[str, str]] = {
     "HELD": "Everything holds",
     "BROKEN": "Something does not hold",
 }
-ALARMS: Final[dict[str, str]] = {
-    "LOG_DAMAGED": "Stored data differs from what was recorded",
-    "HISTORY_FORKED": "The log does not continue the signed history",
-    "LOG_UNGUARDED": "The signer does not know this log",
-    "RECORD_BROKEN": "An integrity check found a break in the record",
-    "NOT_SEALING": "The log does not keep up with the record",
-}
+ALARMS: Final[dict[str, str]] = alarms.TITLES
 EXPORTS: Final[dict[str, str]] = {
     "REQUESTED": "In progress",
     "FINISHED": "Ready",

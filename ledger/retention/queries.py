@@ -39,16 +39,6 @@ def confirmed_erasures(tenant_id: UUID) -> list[UUID]:
     return [row[0] for row in rows]
 
 
-def count_unbegun_erasures(tenant_id: UUID, *, confirmed_before: datetime) -> int:
-    """The number of requests that were confirmed before this and that the eraser has not begun."""
-    [(waiting,)] = execute(
-        "SELECT count(*) FROM ledger_erasure WHERE tenant_id = $1 AND state = 'CONFIRMED' AND begun_at IS NULL"
-        " AND confirmed_at < $2",
-        *(tenant_id, confirmed_before),
-    )
-    return int(waiting)
-
-
 def subjects_of(tenant_id: UUID, erasure_id: UUID) -> list[tuple[UUID, str]]:
     """Return (id, kind) of the subjects that a request names, from its first event."""
     rows = execute(

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 import orjson
+from django.db.models import Count, Min
 
 from ledger.actions.queries.actions import IS_OPEN, in_states, open_duplicates_sql
 from ledger.actions.queries.freezes import COVERS
@@ -32,6 +33,13 @@ def due_orders(*, at: datetime, proposed: bool, limit: int = 200) -> list[Recove
     """Due orders of all tenants, longest due first: those to propose, or proposed ones whose end is awaited."""
     found = RecoveryOrder.objects.filter(proposed=proposed, due_at__lte=at)
     return list(found.order_by("due_at", "event_id")[:limit])
+
+
+def waiting_orders(*, most: int = 10_000) -> tuple[int, datetime | None]:
+    """Count the orders of all tenants that nobody has proposed yet, up to `most`, and when the first was placed."""
+    waiting = RecoveryOrder.objects.filter(proposed=False)[:most]
+    found = waiting.aggregate(count=Count("event_id"), first=Min("placed_at"))
+    return found["count"], found["first"]
 
 
 def order_details(tenant_id: UUID, action_id: UUID) -> dict[UUID, dict[str, Any]]:

@@ -84,6 +84,13 @@ class LogAnchoring:
         return None if self.anchored_at is None else at - self.anchored_at
 
 
+def asked_outsiders() -> set[tuple[str, str]]:
+    """(kind, name) of everybody who is configured to vouch for the logs of this installation."""
+    policy: WitnessPolicy | None = settings.COUNTERFOIL_WITNESSES
+    asked = {(WITNESS, each.name) for each in policy.witnesses} if policy else set()
+    return asked | ({(STAMP, AUTHORITY)} if settings.COUNTERFOIL_TSA_URL else set())
+
+
 def tenant_anchoring(tenant_id: UUID) -> list[LogAnchoring]:
     """Every log of a tenant, newest first, and its anchoring."""
     return [log_anchoring(tenant_id, log) for log in queries.logs(tenant_id)]

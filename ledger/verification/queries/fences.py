@@ -76,7 +76,8 @@ _NAMED = ("no_change", "no_truncate", "only_grows")
 """Triggers that are given the name of their table."""
 ELEVATED = (
     *("ledger_append", "ledger_lock", "ledger_begin_erasure", "ledger_erase", "ledger_tell_erasure"),
-    *("ledger_search", "ledger_search_fault", "ledger_follow_target", "ledger_learn_sizes"),
+    *("ledger_search", "ledger_search_fault", "ledger_follow_target", "ledger_count_concerns"),
+    "ledger_learn_sizes",
 )
 NOT_ISOLATED = frozenset(
     {

@@ -36,6 +36,12 @@ ACROSS_TENANTS = {
     ("console_membership", r"WHERE user_id = \$1"): "the directory: in which tenants a person is a member",
     ("approvals_due", r'^SELECT .* FROM "approvals_due" WHERE .*"due_at" ASC LIMIT'): "which deadlines are due",
     ("ledger_order", r'^SELECT .* FROM "ledger_order" WHERE .*"due_at" ASC'): "which recovery orders are due",
+    **{
+        (table, r"^SELECT 'alarm', "): "how many alarms, erasures and silent outsiders there are in this installation"
+        for table in ("ledger_alarm", "ledger_erasure", "ledger_anchoring", "ledger_tip")
+    },
+    ("ledger_order", r"^SELECT COUNT"): "how many recovery orders wait in this installation",
+    ("approvals_due", r"^SELECT COUNT"): "how many deadlines are overdue in this installation",
     ("ledger_pending", r"^WITH RECURSIVE queued"): "which tenants have events without a leaf",
     ("reviews_lane", r"^SELECT l.tenant_id, l.system_id FROM reviews_lane l"): "which lanes have readings that are due",
     ("reviews_lane", r"^UPDATE reviews_lane SET held_until"): "which unavailable system is to be probed",

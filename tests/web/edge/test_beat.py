@@ -14,6 +14,7 @@ from celery.exceptions import SoftTimeLimitExceeded
 from console import tasks
 from console.beat import Ticks
 from console.tasks import lapse
+from console.telemetry import health
 
 
 @pytest.fixture
@@ -65,6 +66,14 @@ def test_a_task_at_its_soft_limit_ends_without_a_traceback(
     assert [(record.levelno, record.exc_info) for record in told] == [(logging.INFO, None)]
 
 
+@pytest.fixture(autouse=True)
+def noted(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, float]]:
+    """The tasks that a tick says to have ended, with the seconds that each took."""
+    runs: list[dict[str, float]] = []
+    monkeypatch.setattr(health, "note_task_runs", runs.append)
+    return runs
+
+
 class Look:
     """A quick look that may fail, or take long."""
 
@@ -88,22 +97,26 @@ def test_each_periodic_task_runs_at_its_interval(monkeypatch: pytest.MonkeyPatch
     assert (often.looked, seldom.looked) == (15, 3)
 
 
-def test_a_failing_task_does_not_affect_the_others(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture):
+def test_a_failing_task_has_not_ended_and_does_not_affect_the_others(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, noted: list[dict[str, float]]
+):
     broken, whole = Look("broken", KeyError("what")), Look("whole")
     monkeypatch.setattr(tasks, "QUICK", ((1, broken), (1, whole)))
     assert tasks.tick(0) == ["broken", "whole"]
     assert whole.looked == 1
+    assert [list(each) for each in noted] == [["whole"]]
     assert [record.message for record in caplog.records] == ["broken did not end; its next tick goes on"]
 
 
-def test_tasks_behind_a_slow_one_are_handed_over(monkeypatch: pytest.MonkeyPatch):
+def test_tasks_behind_a_slow_one_are_handed_over(monkeypatch: pytest.MonkeyPatch, noted: list[dict[str, float]]):
     slow, left = Look("slow"), Look("left")
     monkeypatch.setattr(tasks, "QUICK", ((1, slow), (1, left)))
-    clock = iter([0.0, 0.0, 2.0])
+    clock = iter([0.0, 0.0, 2.0, 2.0])
     # Its own clock: threads of other tests go on reading the real one.
     monkeypatch.setattr(tasks, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     assert tasks.tick(0) == ["slow"]
     assert (left.looked, left.handed_over) == (0, 1)
+    assert noted == [{"slow": 2.0}]
 
 
 def test_a_soft_limit_ends_the_tick(monkeypatch: pytest.MonkeyPatch):
