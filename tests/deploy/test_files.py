@@ -13,11 +13,12 @@ from typing import Any
 
 import pytest
 import yaml
+from compose_spec import PyOptions
 from django.conf import settings
 
 from console.guides import guides
 from console.local.installation import ROOT
-from tests.deploy.units import UNITS, examples, lines_of, moved
+from tests.deploy.units import UNITS, examples, known_settings, lines_of, moved, without_addresses
 
 FILE = ROOT / "deploy" / "compose.yaml"
 COMPOSE: dict[str, Any] = yaml.safe_load(FILE.read_text())
@@ -94,16 +95,7 @@ def test_compose_and_systemd_run_the_same_command(name: str):
     contained = command.split() if isinstance(command, str) else command
     service = dict(lines_of(UNITS / f"counterfoil-{name}.service"))["ExecStart"].split()
 
-    def plain(words: list[str]) -> list[str]:
-        """Without the program's path, and without the addresses, which are each one's own."""
-        kept = list(words[1:])
-        for flag in ("--host", "--forwarded-allow-ips"):
-            if flag in kept:
-                place = kept.index(flag)
-                del kept[place + 1]
-        return kept
-
-    assert plain(contained) == plain(service)
+    assert without_addresses(contained) == without_addresses(service)
 
 
 def test_the_web_process_starts_with_nothing_but_what_its_unit_sets():
@@ -125,11 +117,6 @@ def test_every_environment_file_of_a_unit_has_an_example_and_no_other_is_there()
     assert {str(Path(value).parent) for value in named} == {"/etc/counterfoil"}
 
 
-def known_settings() -> set[str]:
-    """The names that the settings read from the environment."""
-    return set(re.findall(r'"([A-Z]+(?:_[A-Z0-9]+)+)"', (ROOT / "console" / "settings.py").read_text()))
-
-
 @pytest.mark.parametrize("name", sorted(examples()))
 def test_every_setting_of_an_example_is_one_that_is_read(name: str):
     """Those of the witness are read by its unit."""
@@ -143,6 +130,26 @@ def test_the_monthly_unit_can_be_started_again():
     monthly = dict(lines_of(UNITS / "counterfoil-partitions.service"))
     assert monthly["ExecStart"].endswith("manage.py prepare_database")
     assert "RemainAfterExit" not in monthly
+
+
+def filled(text: str) -> str:
+    """The compose file with its variables in place, as compose reads it."""
+    return re.sub(r"\$\{[A-Z_]+(?::-((?:[^{}]|\$\{[^}]*\})*)|:\?)\}", lambda found: filled(found[1] or "word"), text)
+
+
+def test_the_compose_file_follows_the_specification_of_compose():
+    options = PyOptions()
+    options.apply_merge = True
+    options.from_yaml(filled(FILE.read_text())).validate()
+    with pytest.raises(ValueError, match="readonly"):
+        options.from_yaml(filled(FILE.read_text().replace("read_only: true", "readonly: true")))
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "deploy").glob("*Dockerfile")), ids=lambda file: file.name)
+def test_a_linter_of_images_has_nothing_to_say(file: Path):
+    linter = Path(sys.executable).with_name("hadolint")
+    done = subprocess.run([linter, "--no-color", file], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 @pytest.mark.skipif(ANALYZE is None, reason="systemd-analyze is not installed (Debian's package systemd)")

@@ -53,12 +53,24 @@ def examples() -> dict[str, dict[str, str]]:
 
 
 def on_this_machine(value: str, *, postgres: int, broker: int) -> str:
-    """The same address with servers of this machine in place of those of the examples."""
-    value = re.sub(
-        r"^(postgresql://\w+)(:CHANGE-ME)?@[a-z.]+example\.org(:\d+)?", rf"\1:{WORD}@127.0.0.1:{postgres}", value
-    )
-    value = re.sub(r"^rediss://.*?example\.org:\d+", f"redis://:{WORD}@127.0.0.1:{broker}", value)
-    return value.replace("sslmode=verify-full", "sslmode=disable")
+    """The same address with servers of this machine, and their password, in place of those of the examples."""
+    value = re.sub(r"^(postgresql://\w+)(.*?)@[a-z]+\.example\.org:\d+", rf"\1\2@127.0.0.1:{postgres}", value)
+    value = re.sub(r"^rediss://:CHANGE-ME@[a-z.]+:\d+", f"redis://:CHANGE-ME@127.0.0.1:{broker}", value)
+    return value.replace("CHANGE-ME", WORD).replace("sslmode=verify-full", "sslmode=disable")
+
+
+def known_settings() -> set[str]:
+    """The names that the settings read from the environment."""
+    return set(re.findall(r'"([A-Z]+(?:_[A-Z0-9]+)+)"', (ROOT / "console" / "settings.py").read_text()))
+
+
+def without_addresses(line: list[str]) -> list[str]:
+    """A command line without the program's path, and without the values that are each place's own."""
+    kept = list(line[1:])
+    for flag in ("--host", "--port", "--forwarded-allow-ips", "--folder", "--name", "--logs"):
+        if flag in kept:
+            del kept[kept.index(flag) + 1]
+    return kept
 
 
 def unit(name: str, folder: Path) -> Unit:
