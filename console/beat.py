@@ -7,6 +7,8 @@ from typing import Any
 
 from celery.beat import ScheduleEntry, Scheduler, SchedulingError
 
+from ledger.processes import renew_alive_file
+
 log = logging.getLogger(__name__)
 
 
@@ -18,6 +20,11 @@ class Ticks(Scheduler):
     def schedules_equal(self, old_schedules: Any, new_schedules: Any) -> bool:
         """Ours never changes; Celery would compare it with itself, entry by entry, before each tick."""
         return True
+
+    def tick(self, *args: Any, **kwargs: Any) -> float:
+        """Send what is due; return the seconds until more is."""
+        renew_alive_file()
+        return float(super().tick(*args, **kwargs))
 
     def apply_entry(self, entry: ScheduleEntry, producer: Any = None) -> None:
         try:

@@ -174,6 +174,9 @@ COUNTERFOIL_METRICS_PORT = _number("COUNTERFOIL_METRICS_PORT", 0)
 if COUNTERFOIL_METRICS_PORT > 65_535:
     _stop("COUNTERFOIL_METRICS_PORT must be a port: 1 to 65535, or 0 for none.")
 COUNTERFOIL_METRICS_ADDRESS = _text("COUNTERFOIL_METRICS_ADDRESS", "127.0.0.1")
+# The file that sequencer, eraser and beat renew as long as they work, for a supervisor that looks at its age.
+_alive = os.environ.get("COUNTERFOIL_ALIVE_FILE")
+COUNTERFOIL_ALIVE_FILE = Path(_alive) if _alive else None
 COUNTERFOIL_SEQUENCER_ROLE = _text("COUNTERFOIL_SEQUENCER_ROLE", "counterfoil_sequencer")
 COUNTERFOIL_ERASER_ROLE = _text("COUNTERFOIL_ERASER_ROLE", "counterfoil_eraser")
 COUNTERFOIL_AUDITOR_ROLE = _text("COUNTERFOIL_AUDITOR_ROLE", "counterfoil_auditor")

@@ -19,6 +19,7 @@ from django.db import DatabaseError, close_old_connections
 from django.utils import timezone
 
 from ledger.db import tenancy
+from ledger.processes import renew_alive_file
 from ledger.record.queries import events
 from ledger.retention import queries
 from ledger.retention.operations import erasure
@@ -52,6 +53,7 @@ class Command(BaseCommand):
 def erase_until(ending: threading.Event) -> Iterator[int]:
     """Carry out what is confirmed, at each poll, until asked to stop; a failed one is retried at the next poll."""
     while not ending.is_set():
+        renew_alive_file()
         try:
             yield carry_out_erasures()
         except DatabaseError:

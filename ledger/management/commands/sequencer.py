@@ -30,6 +30,7 @@ from ledger.log.operations import sequencer as sequencer_operations
 from ledger.log.queries import log as queries
 from ledger.log.rules.signing import TreeHead
 from ledger.log.signer_state import LeadLost, SignerStateUnavailable, StateInsideRecord, open_state, read_keys
+from ledger.processes import renew_alive_file
 from ledger.record.queries import events
 from ledger.record.rules.refusals import Refused
 
@@ -113,6 +114,7 @@ class Sequencer:
     def run(self, ending: threading.Event) -> None:
         """Run until asked to stop; finish the step under way first."""
         while not ending.is_set():
+            renew_alive_file()
             try:
                 ending.wait(self._turn())
             except LeadLost as lost:

@@ -1,0 +1,52 @@
+"""The file by whose age a supervisor sees that sequencer, eraser and beat still work."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+
+import pytest
+from celery import Celery
+
+from console.beat import Ticks
+from ledger.management.commands import eraser
+from ledger.management.commands.sequencer import Sequencer
+
+
+@pytest.fixture
+def turns(monkeypatch) -> dict[str, Callable[[], object]]:
+    """One turn of each loop, with nothing to do."""
+    ending = threading.Event()
+
+    def only_turn(self: Sequencer) -> float:
+        ending.set()
+        return 0.0
+
+    monkeypatch.setattr(Sequencer, "_turn", only_turn)
+    monkeypatch.setattr(eraser, "carry_out_erasures", lambda: 0)
+
+    def seal() -> None:
+        ending.clear()
+        Sequencer(None).run(ending)  # type: ignore[arg-type]  # it signs nothing here
+
+    return {
+        "sequencer": seal,
+        "eraser": lambda: next(eraser.erase_until(threading.Event())),
+        "beat": Ticks(app=Celery(), lazy=True).tick,
+    }
+
+
+@pytest.mark.parametrize("name", ["sequencer", "eraser", "beat"])
+def test_each_turn_of_a_loop_renews_the_file(name: str, turns, settings, tmp_path):
+    file = settings.COUNTERFOIL_ALIVE_FILE = tmp_path / "alive"
+    turns[name]()
+    os.utime(file, (0, 0))
+    turns[name]()
+    assert file.stat().st_mtime > 0
+
+
+@pytest.mark.parametrize("name", ["sequencer", "eraser", "beat"])
+def test_a_file_that_cannot_be_written_stops_no_loop(name: str, turns, settings, tmp_path):
+    settings.COUNTERFOIL_ALIVE_FILE = tmp_path / "nowhere" / "alive"
+    turns[name]()
