@@ -5,7 +5,8 @@ Deleting its row makes every copy of the ciphertext unreadable, in old backups t
 have expired (docs/deploy.md).
 
 1. A key is durable before it is used: keys are created in blocks, one commit per block, and handed out from memory.
-   Those that a process has not handed out when it ends are never used.
+   Those that a process has not handed out when it ends are never used. Once a connection was lost, the server may have
+   gone back to a backup: what is left of the block is stored again before more of it is handed out.
 2. Unwrapped keys stay in memory for a minute at most, so that a destroyed one is soon gone everywhere.
 3. This module has its own connections. They hold no transaction and know no tenant: a key's id reveals nothing.
 """
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import select
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -36,6 +38,7 @@ OPEN_FOR_S = 60.0
 MOST_OPEN = 20_000
 IDLE = 4
 KEK = "kek"
+STORE_AGAIN_AFTER_S = 5.0
 
 TABLES = (Path(__file__).parent / "sql" / "keys.sql").read_bytes()
 """The tables of a key database; may be run again at any time."""
@@ -56,6 +59,8 @@ class _Store:
         self.lock = RLock()
         self.unused: list[DataKey] = []
         self.unused_until = 0.0
+        self.was_lost = False
+        self.store_again_at = 0.0
         self.open: dict[UUID, tuple[bytes, float]] = {}
         self.idle: list[psycopg.Connection] = []
         self.url = ""
@@ -70,6 +75,9 @@ def new_key() -> DataKey:
     with store.lock:
         if not store.unused or store.unused_until < time.monotonic():
             store.unused, store.unused_until = _make_block(), time.monotonic() + BLOCK_LASTS_S
+            store.was_lost = False
+        elif (store.was_lost or _is_lost(store.idle)) and time.monotonic() >= store.store_again_at:
+            _store_again(store)
         key = store.unused.pop()
         store.open[key.id] = (key.key, time.monotonic() + OPEN_FOR_S)
         return key
@@ -100,6 +108,13 @@ def store_keys(keys: Iterable[DataKey]) -> None:
         [key_id for key_id, _ in rows],
         [data for _, data in rows],
     )
+
+
+def renew_key(key_id: UUID) -> bytes:
+    """Make a new key under the id of a lost one: more can be sealed, and what the lost one sealed stays closed."""
+    store_keys([DataKey(key_id, secrets.token_bytes(32))])
+    # Somebody else may have been first.
+    return read_keys([key_id])[key_id]
 
 
 def destroy_keys(ids: Iterable[UUID]) -> None:
@@ -241,6 +256,27 @@ def _make_block() -> list[DataKey]:
     return unused
 
 
+def _is_lost(idle: list[psycopg.Connection]) -> bool:
+    """Return True if the server has ended an idle connection, or sent something on it unasked."""
+    if not idle:
+        return False
+    poll = select.poll()
+    for each in idle:
+        poll.register(each.pgconn.socket, select.POLLIN)
+    return bool(poll.poll(0))
+
+
+def _store_again(store: _Store) -> None:
+    """Store what is left of the block; while the server is away, keys are still handed out."""
+    store.was_lost = True
+    try:
+        store_keys(store.unused)
+    except OperationalError:
+        store.store_again_at = time.monotonic() + STORE_AGAIN_AFTER_S
+    else:
+        store.was_lost = False
+
+
 def _process_store() -> _Store:
     global _store
     if _store.pid != os.getpid():
@@ -254,6 +290,7 @@ def _execute(statement: LiteralString, *values: Any) -> list[tuple[Any, ...]]:
         try:
             return _execute_once(statement, values, fresh=False)
         except (psycopg.OperationalError, psycopg.InterfaceError):
+            _process_store().was_lost = True
             return _execute_once(statement, values, fresh=True)
     except psycopg.Error as error:
         raise OperationalError(f"The key database: {str(error).strip()}") from error

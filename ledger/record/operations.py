@@ -444,7 +444,8 @@ def _append_statement(count: int) -> bytes:
 def _evidence_key(tenant_id: UUID, subject_id: UUID, key_id: UUID | None) -> tuple[bytes, list[SubjectKey]]:
     """The key of a subject's evidence, and the row to insert if the key is new."""
     if key_id is not None:
-        return evidence_queries.data_key(key_id), []
+        # The subject is not erased, so a key that is not there was lost, as with an older backup of the keys.
+        return keystore.read_keys([key_id]).get(key_id) or keystore.renew_key(key_id), []
     fresh = keystore.new_key()
     return fresh.key, [SubjectKey(tenant_id=tenant_id, subject_id=subject_id, key_id=fresh.id)]
 

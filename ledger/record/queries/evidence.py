@@ -111,13 +111,14 @@ def open_evidence_many(tenant_id: UUID, pointers: list[UUID], *, leave_out_lost:
     keys = keystore.read_keys(key for _, _, _, key in rows if key is not None)
     opened: dict[UUID, bytes] = {}
     for pointer, subject_id, sealed, key in rows:
-        if leave_out_lost and (sealed is None or key not in keys):
-            continue
-        if sealed is None:
-            raise encryption.EvidenceErased
-        if key not in keys:
-            raise encryption.CannotOpen
-        opened[pointer] = encryption.open_sealed(keys[key], bytes(sealed), f"{tenant_id}/{subject_id}/{pointer}")
+        try:
+            if sealed is None:
+                raise encryption.EvidenceErased
+            place = f"{tenant_id}/{subject_id}/{pointer}"
+            opened[pointer] = encryption.open_sealed(keys.get(key, b""), bytes(sealed), place)
+        except encryption.CannotOpen:
+            if not leave_out_lost:
+                raise
     return opened
 
 

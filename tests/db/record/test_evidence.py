@@ -142,8 +142,8 @@ def test_an_unknown_pointer_opens_nothing(inside):
 def test_evidence_cannot_be_opened_with_another_key_encryption_key(inside, monkeypatch):
     sealed = seal(inside, uuid4())
     keystore.clear_cache()
-    monkeypatch.setattr(keystore, "key_encryption_key", lambda: bytes(32))
-    with pytest.raises(encryption.CannotOpen):
+    monkeypatch.setattr(keystore, "key_encryption_keys", lambda: (bytes(32),))
+    with pytest.raises(keystore.KeyEncryptionKeyMissing):
         evidence.open_evidence(inside, sealed.pointer)
 
 

@@ -151,6 +151,34 @@ def test_a_terminated_connection_is_replaced(keys, run):
     assert keystore.read_keys([key.id]) == {key.id: key.key}
 
 
+def test_keys_made_in_advance_are_stored_again_when_the_server_went_back_to_a_backup(keys, run):
+    keystore.new_key()
+    with as_role(run, servers.SUPERUSER) as admin:
+        admin.execute("SET session_replication_role = replica")
+        admin.execute("DELETE FROM data_key")
+        admin.execute(
+            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE application_name = 'counterfoil keys'"
+        )
+    assert keystore.new_key().id in held(run)
+    assert {key.id for key in keystore._process_store().unused} <= held(run)
+
+
+def test_keys_made_in_advance_are_handed_out_while_the_server_is_away_and_stored_when_it_is_back(
+    keys, run, settings, monkeypatch
+):
+    monkeypatch.setattr(keystore, "STORE_AGAIN_AFTER_S", 0.0)
+    back = settings.KEYS_DATABASE_URL
+    keystore.new_key()
+    settings.KEYS_DATABASE_URL = "postgresql://app:none@127.0.0.1:1/none"
+    assert not keystore.is_reachable()
+    keystore.new_key()
+    with as_role(run, servers.SUPERUSER) as admin:
+        admin.execute("SET session_replication_role = replica")
+        admin.execute("DELETE FROM data_key")
+    settings.KEYS_DATABASE_URL = back
+    assert keystore.new_key().id in held(run)
+
+
 def test_an_unreachable_key_database_is_named_in_the_error(keys, settings):
     settings.KEYS_DATABASE_URL = "postgresql://app:none@127.0.0.1:1/none"
     assert not keystore.is_reachable()
