@@ -189,7 +189,10 @@ def _is_closed_to(evidence: models.Evidence, caller: Caller) -> bool:
 
 
 def _sha256(tenant_id: UUID, pointer: UUID) -> str | None:
-    data = evidence_queries.open_evidence(tenant_id, pointer)
+    try:
+        data = evidence_queries.open_evidence(tenant_id, pointer)
+    except CannotOpen:
+        return None
     return digest(data) if data is not None else None
 
 

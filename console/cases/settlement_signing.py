@@ -11,6 +11,7 @@ from uuid import UUID
 from django.http import HttpRequest
 
 from approvals.policy.operations import policy_evaluation
+from approvals.policy.rules.policy import strongest_step_up
 from approvals.voting.operations import challenges, signatures
 from approvals.voting.queries import approvers
 from console.accounts.sign_in.queries import authenticator_app
@@ -22,6 +23,7 @@ from ledger.catalogue import queries as catalogue_queries
 from ledger.people.operations.statements import SignedStatement, signed_log_head
 from ledger.people.queries import is_same_person, person_behind
 from ledger.people.rules.statements import coverage_digest
+from ledger.record.rules.encryption import CannotOpen
 from ledger.record.rules.outcomes import PASSKEY
 from ledger.record.rules.refusals import NotFound
 from reviews import queries
@@ -52,13 +54,18 @@ class SettlementDraft:
 
 
 def required_class(case: Case, *, at: datetime) -> str:
-    """The class of proof that the approval policy in force requires for the action of a case."""
+    """The class of proof that the approval policy in force requires for the action of a case; the strongest that it
+    knows where the payload cannot be opened.
+    """
     version = catalogue_queries.active_policies(case.tenant_id)["approval"]
     policy = policy_evaluation.rules_of(version)
     action = actions.action(case.tenant_id, case.action_id) if case.action_id else None
     if action is None or action.payload_pointer is None:
         return policy.step_up
-    return policy_evaluation.reevaluate_policy(action, rules=policy, at=at)[0].terms.step_up
+    try:
+        return policy_evaluation.reevaluate_policy(action, rules=policy, at=at)[0].terms.step_up
+    except CannotOpen:
+        return strongest_step_up(policy)
 
 
 def settlement_proof(

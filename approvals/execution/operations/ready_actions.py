@@ -39,7 +39,7 @@ from approvals.models import Executor, Grant
 from approvals.policy.operations.policy_evaluation import reevaluate_policy
 from approvals.requests.operations import clocks
 from approvals.requests.operations.preflight import drift_refusal
-from approvals.requests.operations.requests import request_again, reserve_key
+from approvals.requests.operations.requests import end_unreadable_action, request_again, reserve_key
 from approvals.requests.rules import drift
 from counterfoil_tlog.checkpoint import CheckpointBody
 from ledger.actions.queries import actions
@@ -50,6 +50,7 @@ from ledger.log.newest_heads import KnownHeads
 from ledger.log.queries import log
 from ledger.record import operations as ledger
 from ledger.record.queries import events
+from ledger.record.rules.encryption import CannotOpen
 from ledger.record.rules.envelope import instant
 from ledger.record.rules.refusals import Refused
 
@@ -326,7 +327,12 @@ def mint_grant(
     unmet = list(unmet_conditions(state, WAITED_FOR))
     if unmet:
         return state.record if unmet == [Condition.RECORD] else None
-    return _grant_locked(executor, release, state, epoch, by=by, at=at)
+    try:
+        payload = stored_payload(context)
+    except CannotOpen:
+        end_unreadable_action(head, context.action, context.approval, at=at)
+        return None
+    return _grant_locked(executor, release, state, payload, epoch, by=by, at=at)
 
 
 def _settle_clock(release: LockedRelease, *, at: datetime) -> LockedRelease:
@@ -341,6 +347,7 @@ def _grant_locked(
     executor: Executor,
     release: LockedRelease,
     state: ReleaseState,
+    payload: bytes,
     epoch: int,
     *,
     by: ledger.Actor,
@@ -365,11 +372,11 @@ def _grant_locked(
         request_again(head=head, action=context.action, why=decision.refusal.detail, at=at)
     if unmet is not None or drift_refusal(context.approval, at=at) is not None:
         return None
-    return _write_grant(executor, release, epoch, by=by, at=at)
+    return _write_grant(executor, release, payload, epoch, by=by, at=at)
 
 
 def _write_grant(
-    executor: Executor, release: LockedRelease, epoch: int, *, by: ledger.Actor, at: datetime
+    executor: Executor, release: LockedRelease, payload: bytes, epoch: int, *, by: ledger.Actor, at: datetime
 ) -> MintedGrant | None:
     head, approval_head, context = release
     action, entry = context.action, head.entry
@@ -381,7 +388,6 @@ def _write_grant(
     if expires <= begun:
         return None
     context, key = _ensure_idempotency_key(context)
-    payload = stored_payload(context)
     grant = grants.GrantClaims(
         issuer=settings.COUNTERFOIL_PUBLIC_URL,
         jti=str(ledger.new_id(at)),

@@ -208,6 +208,12 @@ def decide_call(contract: Contract, policy: ApprovalPolicy, facts: Facts) -> Pol
     return PolicyDecision(outcome="hold" if reasons else "auto", reasons=reasons, terms=terms, risk=risk)
 
 
+def strongest_step_up(policy: ApprovalPolicy) -> str:
+    """The strongest level of proof that a policy can require of anyone."""
+    ruled = [each.demands.step_up for each in policy.rules if each.demands.step_up]
+    return reduce(stronger_level, [policy.step_up, *policy.step_up_by_risk.values(), *ruled])
+
+
 def raise_terms(policy: ApprovalPolicy, terms: ApprovalTerms, risk: Risk) -> ApprovalTerms:
     """The terms for a known risk: the step-up is raised, never lowered."""
     level = stronger_level(terms.step_up, policy.step_up_by_risk.get(risk, "C"))

@@ -36,6 +36,7 @@ from ledger.catalogue.rules.policies import policy_context
 from ledger.db import RawCall, defer, insert, insert_call
 from ledger.record import operations as ledger
 from ledger.record.rules.canonical import digest, parse
+from ledger.record.rules.encryption import CannotOpen
 from ledger.record.rules.envelope import instant
 from ledger.record.rules.refusals import NotFound
 
@@ -62,6 +63,7 @@ _FAILURE_EVENTS = {
     "PREFLIGHT_REFUSED": "preflight_refused",
     "PROVIDER_OUTAGE": "provider_outage",
     "SUPERSEDED": "superseded",
+    CannotOpen.code: "cancelled",
 }
 
 
@@ -346,6 +348,17 @@ def end_unexecuted_action(head: ledger.SubjectHead, action: Action, *, code: str
     """Fail a locked action that may no longer run, with or without an approval."""
     told = {"approval_id": str(action.approval_id)} if action.approval_id else {}
     _fail_unexecuted(head, code=code, reason=reason, actor=ledger.SYSTEM, decision="", more=told, at=at)
+
+
+def end_unreadable_action(head: ledger.SubjectHead, action: Action, approval: Approval | None, *, at: datetime) -> None:
+    """End a locked action that has not started and whose payload cannot be opened, with its approval."""
+    if approval is not None and approval.state in LIVE:
+        void_approval(approval=approval, reason="The payload cannot be opened.", at=at)
+    again = " again" if action.attempt_count else ""
+    reason = (
+        f"The payload cannot be opened: its key is gone. This had not started{again}, and will not. Propose it again."
+    )
+    end_unexecuted_action(head, action, code=CannotOpen.code, reason=reason, at=at)
 
 
 def _fail_unexecuted(

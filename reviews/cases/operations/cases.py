@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from reviews.verification.rules.verification import RunOutcome
 
 CONTRADICTED = "CONTRADICTED"
+UNREADABLE = "UNREADABLE"
 REOPENED = "REOPENED"
 TAKEN_UP = "TAKEN_UP"
 

@@ -6,11 +6,11 @@ Plans are made for many actions at once, with as many statements as for one.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
 import orjson
@@ -25,6 +25,7 @@ from ledger.db import pipeline
 from ledger.record.queries import events, evidence
 from ledger.record.rules.canonical import digest as sha256
 from ledger.record.rules.canonical import parse
+from ledger.record.rules.encryption import CannotOpen
 from reviews import queries
 from reviews.checks.interface import SystemAccess
 from reviews.observations.operations import observations
@@ -36,11 +37,14 @@ from reviews.reconciliation.rules.reading import Reading, parse_reading, reading
 if TYPE_CHECKING:
     from ledger.models import Action
 
+Item = TypeVar("Item")
+
 
 @dataclass(frozen=True, kw_only=True)
 class ActionSnapshot:
     """An action as of its event `action.seq`; valid as long as that is its last one.
 
+    `baseline` is the reading taken before it ran, if one was required (R-RC-09).
     `request_hash` and `answer_digest` are the SHA-256 of the stored request and of the newest answer.
     """
 
@@ -100,12 +104,12 @@ class ReadPlan(SourcePlan):
 
 
 def plan_for(tenant_id: UUID, action_id: UUID) -> ReadPlan:
-    """The plan for one action, which must exist."""
-    return plans_for(tenant_id, [action_id])[action_id]
+    """The plan for one action, which must exist; `CannotOpen` if its evidence cannot be opened."""
+    return _only(plans_for(tenant_id, [action_id]).values())
 
 
 def plans_for(tenant_id: UUID, action_ids: list[UUID]) -> dict[UUID, ReadPlan]:
-    """The plans for these actions, by action; an action that does not exist has none."""
+    """The plans for these actions, by action; one that does not exist or whose evidence cannot be opened has none."""
     *found, policies, [(slug,)] = pipeline(
         *_record_calls(tenant_id, action_ids),
         catalogue_queries.deciding_policies_call(tenant_id, "verification"),
@@ -140,8 +144,14 @@ def _numbers(document: bytes) -> VerificationNumbers:
 
 
 def action_snapshot(tenant_id: UUID, action_id: UUID) -> ActionSnapshot:
-    """The current record of one action."""
-    return _read_snapshots(tenant_id, *pipeline(*_record_calls(tenant_id, [action_id])))[0]
+    """The current record of one action; `CannotOpen` if its evidence cannot be opened."""
+    return _only(_read_snapshots(tenant_id, *pipeline(*_record_calls(tenant_id, [action_id]))))
+
+
+def _only(found: Iterable[Item]) -> Item:
+    for each in found:
+        return each
+    raise CannotOpen
 
 
 def _record_calls(tenant_id: UUID, action_ids: list[UUID]) -> tuple[tuple[Any, ...], ...]:
@@ -156,38 +166,41 @@ def _record_calls(tenant_id: UUID, action_ids: list[UUID]) -> tuple[tuple[Any, .
 def _read_snapshots(
     tenant_id: UUID, found: list[tuple[Any, ...]], answered: list[tuple[Any, ...]], doubtful: list[tuple[Any, ...]]
 ) -> list[ActionSnapshot]:
+    """The current records of these actions, without those whose evidence cannot be opened."""
     records, seen, doubted = actions_queries.read_records(found), queries.read_observations(answered), dict(doubtful)
-    pointers = [pointer for each in records for pointer in (each.action.payload_pointer, each.reading) if pointer]
-    opened = evidence.open_evidence_many(tenant_id, [*pointers, *(each.pointer for each in seen)])
+    needed = {
+        one.action.id: {each for each in (one.action.payload_pointer, one.reading) if each is not None}
+        for one in records
+    }
+    for each in seen:
+        needed[each.action_id].add(each.pointer)
+    opened = evidence.open_evidence_many(tenant_id, list(set().union(*needed.values())), leave_out_lost=True)
+    readable = {action_id for action_id, pointers in needed.items() if pointers <= opened.keys()}
     answers: dict[UUID, list[Any]] = {}
     digests: dict[UUID, str] = {}
     attempts = {each.action.id: each.action.attempt_count for each in records}
     for each in seen:
         # Only the newest attempt's answers tell: what one before claimed was read back and settled then.
-        if each.attempt < attempts[each.action_id]:
+        if each.action_id not in readable or each.attempt < attempts[each.action_id]:
             continue
-        answer = opened.get(each.pointer, b"{}")
+        answer = opened[each.pointer]
         answers.setdefault(each.action_id, []).append(orjson.loads(answer))
         digests[each.action_id] = sha256(answer)
     return [
         ActionSnapshot(
             action=action,
             entry=entry,
-            payload=orjson.loads(opened.get(action.payload_pointer, b"{}")) if action.payload_pointer else {},
+            payload=orjson.loads(opened[action.payload_pointer]) if action.payload_pointer else {},
             observation=observations.deciding_answer(answers.get(action.id, []), contract_of(tenant_id, action)),
-            baseline=_baseline(opened.get(reading)) if reading is not None else None,
+            baseline=parse_reading(orjson.loads(opened[reading])) if reading is not None else None,
             idempotency=idempotency,
             doubts=doubted.get(action.id, 0),
-            request_hash=sha256(opened.get(action.payload_pointer, b"")) if action.payload_pointer else "",
+            request_hash=sha256(opened[action.payload_pointer]) if action.payload_pointer else "",
             answer_digest=digests.get(action.id, ""),
         )
         for action, entry, idempotency, reading in records
+        if action.id in readable
     ]
-
-
-def _baseline(data: bytes | None) -> Reading | None:
-    """Return the reading taken before the action ran, if one was required (R-RC-09)."""
-    return parse_reading(orjson.loads(data)) if data is not None else None
 
 
 def _plan(

@@ -178,7 +178,7 @@ def _look(at: datetime) -> tuple[bool, float]:
 def _begin(begun: _Round, claim: ClaimedBatch) -> None:
     """Plan a batch and pass it to a reader; conclude the part behind an open circuit without one."""
     try:
-        work = _plan_batch(claim)
+        work = _plan_batch(claim, at=begun.clock())
     except (DatabaseError, Refused):
         log.exception("the readings of a batch could not be planned")
         return
@@ -192,7 +192,7 @@ def _begin(begun: _Round, claim: ClaimedBatch) -> None:
         begun.running[begun.pool.submit(_read_all, work, begun.clock)] = (claim, work)
 
 
-def _plan_batch(claim: ClaimedBatch) -> list[PlannedReading]:
+def _plan_batch(claim: ClaimedBatch, *, at: datetime) -> list[PlannedReading]:
     asked = {is_claim: [due.action_id for due in claim.due if due.is_claim is is_claim] for is_claim in (False, True)}
     with tenancy(claim.tenant_id):
         found: dict[UUID, ReadPlan | ClaimPlan] = {}
@@ -201,6 +201,9 @@ def _plan_batch(claim: ClaimedBatch) -> list[PlannedReading]:
         work = [(found[due.action_id], due) for due in claim.due if due.action_id in found]
         wanted = [(plan, due) for plan, due in work if _is_wanted(plan, due)]
         kept = {due.action_id for _, due in wanted}
+        # In the order of their ids, as everyone locks several.
+        for action_id in sorted(set(asked[False]) - found.keys()):
+            verification.hold_unreadable(tenant_id=claim.tenant_id, action_id=action_id, at=at)
         for due in claim.due:
             if due.action_id not in kept:
                 schedules.end_schedule(tenant_id=claim.tenant_id, action_id=due.action_id)

@@ -16,6 +16,7 @@ from ledger.catalogue.rules import contract as contracts
 from ledger.catalogue.rules.policies import DecidingPolicy
 from ledger.catalogue.rules.remedies import Relation
 from ledger.record import operations as ledger
+from ledger.record.rules.encryption import CannotOpen
 from ledger.record.rules.lifecycle import State
 from ledger.record.rules.outcomes import AS_REQUESTED, Outcome, outcome_of
 from reviews import queries
@@ -28,6 +29,8 @@ from reviews.recovery.rules.remedies import CORRECT, Correction, PlanBasis, Reco
 
 if TYPE_CHECKING:
     from ledger.models import Action, Idempotency
+
+UNREADABLE = "The payload or the answers of this action cannot be opened, so nothing can be planned from them."
 
 
 def deciding_policy(action: Action) -> DecidingPolicy:
@@ -170,7 +173,10 @@ def manual_orders(action: Action) -> dict[Relation, tuple[tuple[RecoveryOrder, .
     """Return the order of each kind that a person could give, from the last run's readings, and the effects that it
     concerns. A correction has a plan of its own (`correction_for`).
     """
-    basis, findings = _manual_basis(action)
+    try:
+        basis, findings = _manual_basis(action)
+    except CannotOpen:
+        return dict.fromkeys(remedies.RELATIONS.values(), (UNREADABLE, ()))
     effects = findings.get("verdict", {}).get("effects", [])
     orders = {}
     for relation in remedies.RELATIONS.values():
@@ -182,7 +188,10 @@ def manual_orders(action: Action) -> dict[Relation, tuple[tuple[RecoveryOrder, .
 
 def correction_for(action: Action) -> Correction | str:
     """The correction of what the last run showed, or why there can be none."""
-    basis, findings = _manual_basis(action)
+    try:
+        basis, findings = _manual_basis(action)
+    except CannotOpen:
+        return UNREADABLE
     return remedies.plan_correction(basis, find_difference(findings), tool=action.tool)
 
 

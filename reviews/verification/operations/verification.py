@@ -22,7 +22,7 @@ from ledger.record import operations as ledger
 from ledger.record.queries import events as events_queries
 from ledger.record.queries import evidence
 from ledger.record.rules.envelope import instant
-from ledger.record.rules.lifecycle import State
+from ledger.record.rules.lifecycle import TRANSITIONS, State
 from ledger.record.rules.refusals import Refused
 from reviews import queries
 from reviews.cases.operations import cases
@@ -49,7 +49,7 @@ from reviews.recovery.rules.remedies import CORRECT
 from reviews.replay.rules.replay import run_circumstances
 from reviews.reporting.rules.evidence_summary import summarize_evidence
 from reviews.verification.rules import verification as rules
-from reviews.verification.rules.steps import LifecycleStep
+from reviews.verification.rules.steps import KINDS, LifecycleStep, entry_changes
 
 if TYPE_CHECKING:
     from ledger.models import Action
@@ -126,6 +126,34 @@ def is_open(action: Action) -> bool:
         last = queries.last_observation(action.tenant_id, action.id)
         return last is not None and last.status == ReportedStatus.FAILED and last.attempt == action.attempt_count
     return state in rules.VERIFIABLE_IN or state in rules.READ_AFTER_RECOVERY
+
+
+def hold_unreadable(*, tenant_id: UUID, action_id: UUID, at: datetime) -> None:
+    """Hold an action whose payload or answers cannot be opened, since no reading can be compared with them, and open
+    its case. Once the key is back a person can have it read again.
+    """
+    schedules.end_schedule(tenant_id=tenant_id, action_id=action_id)
+    if actions.action(tenant_id, action_id) is None:
+        return
+    head = ledger.lock_subject(tenant_id=tenant_id, subject_id=action_id, kind="action")
+    action = actions.action(tenant_id, action_id)
+    if action is None or head.entry is None or not is_open(action):
+        return
+    direct = (State(head.state), State.REVIEW_REQUIRED) in TRANSITIONS
+    for state in (State.REVIEW_REQUIRED,) if direct else (State.UNKNOWN, State.REVIEW_REQUIRED):
+        assert head.entry is not None
+        event = ledger.NewEvent(
+            kind=KINDS[state],
+            to=str(state),
+            changes=entry_changes(state, head.entry, at=at),
+            detail={"reason": "The payload or the answers cannot be opened: the key is gone."},
+            view={"settled": True},
+        )
+        head = ledger.append(head, event, actor=ledger.SYSTEM, at=at)
+    cases.open_case(tenant_id=tenant_id, action_id=action_id, reason=cases.UNREADABLE, at=at)
+    ledger_orders.unwind_after_failure(action, head.state, at=at)
+    if action.ordered_by is not None:
+        ledger_orders.wake_order(tenant_id=tenant_id, event_id=action.ordered_by, at=at)
 
 
 class NothingToVerify(Refused):

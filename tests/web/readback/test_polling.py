@@ -10,19 +10,25 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
+import psycopg
 import pytest
 from django.core.management import call_command
 from django.db import IntegrityError, OperationalError, transaction
 
-from ledger import processes
+from console.local import servers
+from ledger import keystore, processes
 from ledger.catalogue import queries as catalogue_queries
 from ledger.db import execute, tenancy
 from ledger.management.commands import verify_ledger
 from ledger.record.queries import events as events_queries
+from ledger.record.queries import evidence
+from ledger.verification.rules.stored_record import RecordBroken
 from reviews import queries, tasks
 from reviews.models import Lane, Schedule, SystemHealth
 from reviews.readback.operations import polling
 from reviews.verification.operations import verification
+from tests.conftest import KEYS, Run
+from tests.support import settling
 from tests.support.api_tenant import Clock, Workshop, contract, document, result
 
 
@@ -104,6 +110,64 @@ def test_a_batch_is_read_and_each_action_gets_its_own_verdict(
     assert shop.state(missing) == "PENDING"
     assert health(shop).reads == 2
     assert health(shop).last_success_at == clock.now()
+
+
+def test_an_action_whose_key_is_gone_becomes_a_case_and_holds_up_no_other(
+    shop: Workshop, clock: Clock, tmp_path: Path, reads: list[UUID], run: Run
+):
+    there, lost = written(shop, 2)
+    (tmp_path / "documents" / "notes").mkdir()
+    for number in (0, 1):
+        (tmp_path / "documents" / "notes" / f"{number}.md").write_text("Quiet.")
+    forget_key(shop, run, lost)
+    clock.forward(seconds=1.5)
+    assert tasks.verify_due() == 1
+    assert (shop.state(there), shop.state(lost)) == ("RECONCILED_SUCCESS", "REVIEW_REQUIRED")
+    assert reads == [UUID(there)]
+    assert kinds(shop, lost)[-3:] == ["outcome_unknown", "held", "case_opened"]
+    assert not Schedule.objects.filter(action_id=lost)
+    case = shop.case_of(lost)
+    assert case is not None
+    assert case["reason"] == "UNREADABLE"
+    shown = shop.operator.get(f"/actions/{lost}").json()
+    assert shown["user_status"]["text"] == "Not settled. It waits for a person to review it."
+    assert {each["sha256"] for each in shown["evidence"]} == {None}
+    pages = shop.operator.client
+    said = pages.get(f"/t/orchid/cases/{case['case_id']}").content.decode()
+    assert "Its evidence cannot be opened: the key is gone" in said
+    assert "The system of record has not answered yet." in said
+    said = pages.get(f"/t/orchid/actions/{lost}").content.decode()
+    assert "The payload cannot be opened: it was erased, or its key is gone. Its hash stays in the record." in said
+    assert settling.settle(shop.operator, case["case_id"], "ATTEST_PRESENT").status_code == 200
+    assert shop.state(lost) == "RECONCILED_SUCCESS"
+    with pytest.raises(RecordBroken, match=rf"action {lost}, event 1: the evidence .* \(payload\) cannot be opened"):
+        assert_intact(shop)
+
+
+def test_an_order_whose_payload_key_is_gone_holds_up_no_other(shop: Workshop, clock: Clock, run: Run):
+    lost = str(shop.call("write_document", document("notes/0.md", "Quiet."))["action_id"])
+    other = str(shop.call("write_document", document("notes/1.md", "Quiet."))["action_id"])
+    forget_key(shop, run, lost)
+    assert [each["action_id"] for each in shop.claim()] == [other]
+    assert shop.state(lost) == "FAILED"
+    newest = shop.history(lost)[-1]
+    assert newest["event"] == "cancelled"
+    assert newest["detail"]["reason"].startswith("The payload cannot be opened: its key is gone.")
+    assert shop.report(lost)["text"] == "Not executed. Nothing has been attempted."
+    # It may be proposed again.
+    again = shop.call("write_document", document("notes/0.md", "Quiet."))
+    assert [each["action_id"] for each in shop.claim()] == [again["action_id"]]
+    with pytest.raises(RecordBroken, match=rf"action {lost}, event 1: the evidence .* \(payload\) cannot be opened"):
+        assert_intact(shop)
+
+
+def forget_key(shop: Workshop, run: Run, action_id: str) -> None:
+    """Remove the key of an action from the key database, as an older backup of it would."""
+    with tenancy(shop.tenant):
+        key_id = evidence.key_id(shop.tenant, UUID(action_id))
+    with psycopg.connect(run.postgres.url(servers.ERASER, KEYS), autocommit=True) as eraser:
+        eraser.execute("DELETE FROM data_key WHERE id = %s", [key_id])
+    keystore.clear_cache()
 
 
 def test_a_second_reading_without_news_writes_no_event(shop: Workshop, clock: Clock, reads: list[UUID]):
