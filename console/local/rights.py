@@ -7,7 +7,7 @@ that runs all day signs in as it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
@@ -17,6 +17,7 @@ from django.conf import settings
 from django.core.management.base import CommandError
 from psycopg import sql
 
+from console.local.lock_waits import GIVE_UP_AFTER_S, change_in_short_waits
 from ledger import keystore
 
 READ = ("SELECT",)
@@ -251,7 +252,7 @@ APP_MAY = "SELECT, INSERT"
 ERASER_MAY = "SELECT (id), DELETE"
 
 
-def prepare_key_database() -> None:
+def prepare_key_database(*, say: Callable[[str], object] = lambda _: None, wait_s: float = GIVE_UP_AFTER_S) -> None:
     """Create the table of the key database and set its rights; existing keys are left alone.
 
     The application creates and reads keys, the eraser destroys them, and nobody changes one. Neither can do the other's
@@ -261,6 +262,11 @@ def prepare_key_database() -> None:
         roles = {_app(): APP_MAY, settings.COUNTERFOIL_ERASER_ROLE: ERASER_MAY}
         for role in roles:
             _check(connection, role)
+        change_in_short_waits(connection, lambda: _set_up(connection, roles), say=say, give_up_after_s=wait_s)
+
+
+def _set_up(connection: psycopg.Connection, roles: dict[str, str]) -> None:
+    with connection.transaction():
         connection.execute(keystore.TABLES)
         _close_places(connection)
         for role, may in roles.items():
@@ -283,7 +289,7 @@ def _owner() -> Iterator[psycopg.Connection]:
             "Set KEYS_DATABASE_URL and KEYS_DATABASE_OWNER_URL to the database of the keys; see docs/deploy.md."
         )
     try:
-        with psycopg.connect(settings.KEYS_DATABASE_OWNER_URL, connect_timeout=5) as connection:
+        with psycopg.connect(settings.KEYS_DATABASE_OWNER_URL, connect_timeout=5, autocommit=True) as connection:
             yield connection
     except psycopg.OperationalError as error:
         raise CommandError(f"The key database cannot be reached: {str(error).strip()}") from None

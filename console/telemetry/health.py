@@ -32,6 +32,7 @@ from kombu.exceptions import OperationalError
 from psycopg.errors import DiskFull
 
 from approvals.execution.queries import overdue_work
+from console.telemetry import versions
 from ledger import keystore, processes
 from ledger.actions.queries.runs import waiting_orders
 from ledger.db import execute
@@ -160,19 +161,24 @@ def readiness_faults() -> list[Check]:
 def _database() -> Iterator[Check]:
     asked_at = time.time()
     try:
-        [(missing, at)] = execute(
+        [(missing, contracts, at)] = execute(
             "SELECT ARRAY(SELECT unnest($1::text[]) EXCEPT SELECT app || '.' || name FROM django_migrations),"
+            " ARRAY(SELECT name::text FROM django_migrations WHERE name ~ $2),"
             " extract(epoch FROM clock_timestamp())::float8",
             _newest_migrations(),
+            versions.CONTRACT,
         )
     except DatabaseError:
         yield Check("DATABASE", False, "The database does not answer.")
         return
     yield Check("DATABASE", True, "It answers.")
     answered_at = time.time()
+    lowest = versions.lowest_minor(contracts)
     if missing:
         names = ", ".join(sorted(missing))
         yield Check("MIGRATIONS", False, f"The database lacks migrations up to {names}.")
+    elif lowest > versions.own_minor():
+        yield Check("MIGRATIONS", False, f"The database is {versions.exclusion(lowest)}")
     else:
         yield Check("MIGRATIONS", True, "All have run.")
     ahead_s = _seconds_ahead(asked_at, at, answered_at)
@@ -196,7 +202,7 @@ def _clock_sentence(whose: str, ahead_s: float) -> str:
 
 @cache
 def _newest_migrations() -> list[str]:
-    """The last migration of each app, which has run only after all before it."""
+    """The last migration of each app, which has run only after all before it; a later version may have added more."""
     loader = MigrationLoader(None)
     return [f"{app}.{name}" for app, name in loader.graph.leaf_nodes()]
 

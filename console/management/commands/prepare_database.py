@@ -1,23 +1,27 @@
 """Prepare the database for a release: migrate as its owner, then grant each role its rights.
 
 Runs as the role of DATABASE_OWNER_URL, on an embedded or an outside server, and grants to the role of DATABASE_URL and
-to the others of `console/local/rights.py`. It may be run again at any time: it ends with exactly the rights written
-there.
+to the others of `console/local/rights.py`. It may be run again at any time, also while all processes work: it ends with
+exactly the rights written there. A database that a later version has prepared only gets its next partitions.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from django.conf import settings
 from django.core.management import call_command
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connections, transaction
+from django.db.migrations.loader import MigrationLoader
 from django.db.utils import OperationalError
 from psycopg import sql
 
+from console.local import lock_waits
 from console.local import rights as rights_local
 from console.local.rights import APP_RIGHTS, AUDITOR_RIGHTS, ERASER_RIGHTS, SEQUENCER_RIGHTS, TABLES, RoleRights
+from console.telemetry import versions
 from ledger.management.commands.migrate import adopt_earlier_tables
 
 PARTITIONS_AHEAD_MONTHS = 3
@@ -27,7 +31,17 @@ class Command(BaseCommand):
     help = "Migrate as DATABASE_OWNER_URL, prepare the key database and grant each role exactly its rights."
     requires_system_checks = ()
 
-    def handle(self, *args: Any, verbosity: int = 1, **options: Any) -> None:
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument(
+            "--wait-s",
+            type=float,
+            default=lock_waits.GIVE_UP_AFTER_S,
+            help="how long a change is tried again while others hold what it needs",
+        )
+
+    def handle(
+        self, *args: Any, verbosity: int = 1, wait_s: float = lock_waits.GIVE_UP_AFTER_S, **options: Any
+    ) -> None:
         if "owner" not in settings.DATABASES:
             raise CommandError("Set DATABASE_OWNER_URL to the role that owns the tables.")
         role = connections["default"].settings_dict["USER"]
@@ -42,15 +56,43 @@ class Command(BaseCommand):
                 check_role(each)
         except OperationalError as error:
             raise CommandError(f"The database cannot be reached: {str(error).strip()}") from None
-        adopt_earlier_tables(connections["owner"])
-        rights_local.prepare_key_database()
-        call_command("migrate", database="owner", interactive=False, verbosity=max(verbosity - 1, 0))
-        with transaction.atomic(using="owner"):
-            ensure_partitions()
-            for each, rights in roles.items():
-                grant(each, rights)
-        if verbosity:
-            self.stdout.write(f"The database is ready for {role}.")
+        say = self.stdout.write if verbosity else _be_silent
+
+        def change(work: Callable[[], object]) -> None:
+            connections["owner"].ensure_connection()
+            session = connections["owner"].connection
+            lock_waits.change_in_short_waits(session, work, say=say, give_up_after_s=wait_s)
+
+        change(lambda: adopt_earlier_tables(connections["owner"]))
+        later = later_migrations()
+        rights_local.prepare_key_database(say=say, wait_s=wait_s)
+        if not later:
+            # Each migration is one change: what was applied stays so, and a further try goes on behind it.
+            change(
+                lambda: call_command("migrate", database="owner", interactive=False, verbosity=max(verbosity - 1, 0))
+            )
+        change(ensure_partitions)
+        if later:
+            say(f"A later version has prepared this database ({', '.join(later)}). Only partitions were added.")
+            return
+        change(lambda: grant_all(roles))
+        say(f"The database is ready for {role}.")
+
+
+def _be_silent(_: str) -> None:
+    pass
+
+
+def later_migrations() -> list[str]:
+    """The migrations of a later version that have run beside all of this one's; refuse one that excludes this one."""
+    loader = MigrationLoader(connections["owner"])
+    ours = {app for app, _ in loader.disk_migrations}
+    applied = set(loader.applied_migrations)
+    later = sorted((app, name) for app, name in applied - loader.disk_migrations.keys() if app in ours)
+    lowest = versions.lowest_minor(name for _, name in later)
+    if lowest > versions.own_minor():
+        raise CommandError(f"The database is {versions.exclusion(lowest)} Nothing was changed.")
+    return [f"{app}.{name}" for app, name in later] if applied >= loader.disk_migrations.keys() else []
 
 
 def rows(statement: str | sql.Composable, values: list[Any] | None = None) -> list[tuple[Any, ...]]:
@@ -80,6 +122,12 @@ def ensure_partitions() -> None:
     known = rows("SELECT to_regprocedure('ledger_ensure_partitions(integer)') IS NOT NULL")
     if known[0][0]:
         rows("SELECT ledger_ensure_partitions(%s)", [PARTITIONS_AHEAD_MONTHS])
+
+
+def grant_all(roles: dict[str, RoleRights]) -> None:
+    with transaction.atomic(using="owner"):
+        for each, rights in roles.items():
+            grant(each, rights)
 
 
 def grant(role: str, rights: RoleRights) -> None:
