@@ -17,7 +17,7 @@ export PYTHONUNBUFFERED := 1
 # Whoever starts forty processes compiles everything once, whatever an image says.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: up demo test test-adapters test-alone test-plugins test-long check requirements bench dist install clean
+.PHONY: up demo test test-adapters test-alone test-plugins test-long check migrations requirements bench dist install clean
 .DEFAULT_GOAL := up
 
 up: .venv/product  ## Everything on this machine, with a live example: OPTIONS="--no-example --port 8080"
@@ -70,6 +70,10 @@ check: install  ## Everything that needs no server
 	$(OFFLINE) $(PY) -W ignore::RuntimeWarning manage.py makemigrations --check --dry-run
 	$(OFFLINE) $(PY) manage.py check --deploy --fail-level WARNING
 	$(PY) -m tests.templates
+
+# Apart from `check`, for whoever adds a migration; CI runs both.
+migrations: install  ## The statements of migrations after the first version, by squawk
+	@$(OFFLINE) $(PY) -W ignore::RuntimeWarning -m tests.db.installation.migrations
 
 requirements: install  ## Every requirement and the tests that show it
 	@$(PY) -m tests.requirements
