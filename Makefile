@@ -11,13 +11,14 @@ PY := $(BIN)/python
 APART := -q --noconftest -c /dev/null --rootdir=. --import-mode=importlib -p no:cacheprovider
 ALONE := $(APART) -W error -W ignore::pytest.PytestUnknownMarkWarning --hypothesis-profile ci
 OFFLINE := DJANGO_SETTINGS_MODULE=tests.offline
+PROJECTS := pyproject.toml $(wildcard */pyproject.toml client/*/pyproject.toml client/*/*/pyproject.toml)
 
 export UV_LINK_MODE ?= copy
 export PYTHONUNBUFFERED := 1
 # Whoever starts forty processes compiles everything once, whatever an image says.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: up demo test test-adapters test-alone test-plugins test-long check migrations requirements bench dist install clean
+.PHONY: up demo test test-adapters test-alone test-plugins test-long check migrations requirements bench dist version install clean
 .DEFAULT_GOAL := up
 
 up: .venv/product  ## Everything on this machine, with a live example: OPTIONS="--no-example --port 8080"
@@ -93,6 +94,11 @@ dist: install  ## Every distribution, checked, with a bill of materials
 		--output-file dist/counterfoil.cdx.json > /dev/null
 	@ls -l dist
 
+version: install  ## Set the version of every distribution: TO=0.2.0
+	@test -n "$(TO)" || { echo "counterfoil: say which version: make version TO=0.2.0" >&2; exit 2; }
+	@for project in $(dir $(PROJECTS)); do $(BIN)/uv version --quiet --frozen --project $$project "$(TO)" || exit; done
+	@$(BIN)/uv lock --quiet
+
 install: .venv/installed
 
 # A stamp is newer than the lock file, so a second run costs nothing.
@@ -101,7 +107,7 @@ install: .venv/installed
 	@touch $@
 
 # What runs, without what it is tested with: a third of the packages.
-.venv/product: pyproject.toml $(wildcard */pyproject.toml client/*/pyproject.toml client/*/*/pyproject.toml) uv.lock
+.venv/product: $(PROJECTS) uv.lock
 	@test -n "$(PYTHON)" || { echo "counterfoil: Python 3.11 or newer is needed." >&2; exit 2; }
 	@test -x $(PY) || $(PYTHON) -m venv .venv || \
 		{ echo "counterfoil: $(PYTHON) cannot make a virtual environment; install its venv module." >&2; exit 2; }

@@ -85,3 +85,18 @@ def test_every_file_of_the_client_is_in_one_distribution():
     folders = {file.parent.relative_to(ROOT) for file in PROJECTS}
     apart = {each.relative_to("client").as_posix() for each in folders if each.is_relative_to("client/counterfoil")}
     assert set(wheel["exclude"]) == apart
+
+
+def test_every_distribution_the_lock_file_and_the_changelog_have_one_version():
+    """`make version` sets it."""
+    declared = [tomllib.loads(file.read_text())["project"] for file in (ROOT / "pyproject.toml", *PROJECTS)]
+    one = declared[0]["version"]
+    assert re.fullmatch(r"\d+\.\d+\.\d+", one)
+    assert {each["name"]: each["version"] for each in declared} == {each["name"]: one for each in declared}
+    locked = {each["name"]: each.get("version") for each in tomllib.loads((ROOT / "uv.lock").read_text())["package"]}
+    ours = {name: version for name, version in locked.items() if name.partition("-")[0] == "counterfoil"}
+    assert len(ours) == 10
+    assert set(ours.values()) == {one}
+    newest = re.search(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert newest is not None
+    assert newest[1].split(" ")[0] in ("Unreleased", one)
