@@ -848,6 +848,23 @@ class TaskRun(models.Model):
         return f"{self.task} on {self.host}"
 
 
+class Maintenance(models.Model):
+    """A time in which no execution starts in any tenant; in force until it has ended."""
+
+    id = models.UUIDField(primary_key=True)
+    reason = models.CharField(max_length=1000)
+    begun_at = models.DateTimeField()
+    ended_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["ended_at"], nulls_distinct=False, name="maintenance_one_in_force")
+        ]
+
+    def __str__(self) -> str:
+        return self.reason
+
+
 class Export(models.Model):
     """A bundle that somebody asked for: what of the log, how far it is, and where the result is.
 

@@ -343,6 +343,7 @@ OUTSIDE = {
     "ledger.AnchorSchedule": "when outsiders are asked next",
     "ledger.ProcessLease": "which process does a work now, for seconds; nothing follows from it",
     "ledger.TaskRun": "when a task last ended on a host of workers; nothing follows from it",
+    "ledger.Maintenance": "of the whole installation; each tenant's record tells its beginning and its end",
     "ledger.WrongClock": "whose clock was off, for a minute; nothing follows from it",
     "ledger.Alarm": "a reminder to people; it was raised by an event, and comes back while its cause is there",
 }

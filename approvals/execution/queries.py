@@ -42,6 +42,12 @@ def overrides_in_force(tenant_id: UUID, *, at: datetime) -> list[StartOverride]:
     return list(found.order_by("id"))
 
 
+def count_running_attempts() -> tuple[int, datetime | None]:
+    """Count the attempts that run in all tenants, with the end of the last of their leases; needs no `tenancy`."""
+    [(count, last)] = execute("SELECT count(*), max(due_at) FROM approvals_due WHERE what = 'lease'")
+    return count, last
+
+
 NEWEST_GRANTS = 1000
 _LATEST_GRANTS = f"""
 SELECT g.executor_id, max(g.minted_at), count(t.jti) FILTER (WHERE t.ended_at IS NULL)

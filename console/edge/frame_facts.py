@@ -49,13 +49,14 @@ class UnreviewedUse(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrameFacts:
-    """The waiting items of a tenant, counted up to MOST, and its problems."""
+    """The waiting items of a tenant, counted up to MOST, and its problems; `maintenance` is the reason for one."""
 
     approvals: int
     cases: int
     own_cases: int
     incidents: int
     unread: int
+    maintenance: str
     freezes: list[PlacedFreeze]
     alarms: list[str]
     unreviewed: list[UnreviewedUse]
@@ -87,6 +88,7 @@ _FRAME: Final[LiteralString] = f"""
                WHERE tenant_id = $1 AND state = 'OPEN' LIMIT {MOST}) AS open),
            (SELECT count(*) FROM (SELECT FROM console_message
                WHERE tenant_id = $1 AND actor_id = $2 AND read_at IS NULL LIMIT {MOST}) AS unread),
+           coalesce((SELECT reason FROM ledger_maintenance WHERE ended_at IS NULL), ''),
            ARRAY(SELECT id {_FREEZES}), ARRAY(SELECT scope {_FREEZES}), ARRAY(SELECT value {_FREEZES}),
            ARRAY(SELECT reason {_FREEZES}),
            ARRAY(SELECT placed_at {_FREEZES}),
@@ -101,7 +103,7 @@ _FRAME: Final[LiteralString] = f"""
 def frame_facts(tenant_id: UUID, actor_id: UUID, *, at: datetime) -> FrameFacts:
     """The facts for the frame of this person's page, read now."""
     [row] = execute(_FRAME, tenant_id, actor_id, at)
-    approvals, cases, own_cases, incidents, unread, freezes, scopes, values, reasons, placed, *more = row
+    approvals, cases, own_cases, incidents, unread, maintenance, freezes, scopes, values, reasons, placed, *more = row
     alarms, used, review_by, *log = more
     return FrameFacts(
         approvals=approvals,
@@ -109,6 +111,7 @@ def frame_facts(tenant_id: UUID, actor_id: UUID, *, at: datetime) -> FrameFacts:
         own_cases=own_cases,
         incidents=incidents,
         unread=unread,
+        maintenance=maintenance,
         freezes=[PlacedFreeze(*each) for each in zip(freezes, scopes, values, reasons, placed, strict=True)],
         alarms=alarms,
         unreviewed=[UnreviewedUse(*each) for each in zip(used, review_by, strict=True)],

@@ -17,7 +17,7 @@ from psycopg.errors import ObjectNotInPrerequisiteState, UniqueViolation
 from console.edge.auth import NotSignedIn
 from console.telemetry import health
 from ledger.record.operations import clear_origin_cache
-from ledger.record.rules.refusals import RateExceeded, Refused
+from ledger.record.rules.refusals import RateExceeded, Refused, UnderMaintenance
 
 log = logging.getLogger(__name__)
 UNAVAILABLE_FOR_S = 2
@@ -53,7 +53,7 @@ def problem_response(
 def refusal_response(request: HttpRequest, refusal: Refused) -> HttpResponse:
     """The response to a refusal, in the words of the rule."""
     response = problem_response(refusal.status, refusal.code, refusal.detail, hint=refusal.hint, errors=refusal.errors)
-    if isinstance(refusal, RateExceeded):
+    if isinstance(refusal, RateExceeded | UnderMaintenance):
         response["Retry-After"] = str(refusal.retry_after_s)
     return response
 

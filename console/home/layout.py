@@ -96,6 +96,7 @@ def _frame(request: Any) -> dict[str, Any]:
         "break_glass": reverse("emergencies", args=[slug]),
         "me": reverse("me", args=[slug]),
         "unread": _format_count(facts.unread),
+        "maintenance": facts.maintenance,
         "freezes": facts.freezes,
         "stops": [freeze for freeze in facts.freezes if freeze.scope in EVERYTHING],
         "person": {"name": request.caller.name, "roles": ", ".join(sorted(request.caller.roles)) or "no role"},

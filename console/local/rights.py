@@ -84,6 +84,7 @@ TABLES: dict[str, tuple[str, ...]] = {
     "ledger_processlease": CHANGE,
     "ledger_wrongclock": CHANGE,
     "ledger_taskrun": OWN,
+    "ledger_maintenance": CHANGE,
     "ledger_unwinding": CHANGE,
     "approvals_agent": CHANGE,
     "approvals_agentversion": APPEND,
@@ -166,7 +167,7 @@ TABLES: dict[str, tuple[str, ...]] = {
 TENANT_FUNCTIONS: tuple[str, ...] = ("ledger_current_tenant", "ledger_own_tenant", "ledger_refuse_tenant")
 FUNCTIONS: tuple[str, ...] = ("ledger_append", "ledger_lock", *TENANT_FUNCTIONS)
 APP_FUNCTIONS: tuple[str, ...] = (
-    *(*FUNCTIONS, "ledger_enter", "ledger_lock_versions", "ledger_take_turn"),
+    *(*FUNCTIONS, "ledger_enter", "ledger_pass_gate", "ledger_lock_versions", "ledger_take_turn"),
     # What the triggers of releases ask.
     *("ledger_red_gates", "ledger_verified_parts", "ledger_person", "ledger_two_people"),
     *("ledger_search", "ledger_search_fault", "approvals_lock_release", "ledger_count_concerns"),

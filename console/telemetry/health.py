@@ -35,6 +35,7 @@ from approvals.execution.queries import overdue_work
 from console.telemetry import versions
 from ledger import keystore, processes
 from ledger.actions.queries.runs import waiting_orders
+from ledger.catalogue.queries import maintenance_in_force
 from ledger.db import execute
 from ledger.log.queries import anchors, log
 from ledger.log.rules import alarms
@@ -104,6 +105,7 @@ TITLES = {
     "MIGRATIONS": "Migrations",
     "CLOCK": "Clock",
     "EPOCH": "Epoch",
+    "MAINTENANCE": "Maintenance",
     "FENCE": "Fences of the record",
     "BROKER": "Broker",
     "WORKER": "Workers",
@@ -342,6 +344,15 @@ def _queues() -> Iterator[InstallationFigure]:
                     yield InstallationFigure("queue_messages", 0, name)
 
 
+def _maintenance() -> Iterator[Check]:
+    row = maintenance_in_force()
+    if row is None:
+        yield Check("MAINTENANCE", True, "None is under way.")
+    else:
+        since = f"{row.begun_at:%Y-%m-%d %H:%M} UTC"
+        yield Check("MAINTENANCE", False, f"Under way since {since}: no execution starts. {row.reason}")
+
+
 def _fences() -> Iterator[Check]:
     gaps = fences.missing_fences()
     for gap in gaps:
@@ -537,6 +548,7 @@ _LOOKS: tuple[
     ],
     ...,
 ] = (
+    (("MAINTENANCE",), _maintenance),
     (("FENCE",), _fences),
     (("WORKER", "BEAT"), _processes),
     ((), _tasks),

@@ -18,6 +18,7 @@ from ledger.db import columns, execute, fetch_one, load_models, page_in_order, s
 from ledger.models import (
     Action,
     ContractVersion,
+    Maintenance,
     PolicyVersion,
     Release,
     ReleaseGate,
@@ -350,3 +351,8 @@ def first_classes(tenant_id: UUID) -> list[tuple[str, str, datetime]]:
         " FROM ledger_contractversion WHERE tenant_id = $1 ORDER BY name, id",
         tenant_id,
     )
+
+
+def maintenance_in_force() -> Maintenance | None:
+    """The maintenance that is under way, or None."""
+    return Maintenance.objects.filter(ended_at__isnull=True).first()

@@ -360,6 +360,7 @@ def release_state(
     action, facts = context.action, context.record
     return ReleaseState(
         at=at,
+        maintenance=facts.maintenance,
         record=_record_refusal(context, known),
         agent=context.agent_refusal,
         contract_in_force=facts.contract_digest is not None and facts.contract_digest == action.contract_digest,

@@ -20,12 +20,13 @@ from typing import Any
 
 from approvals.policy.rules import allowed_hours
 from approvals.voting.rules import binding, quorum
-from ledger.record.rules.refusals import Refused
+from ledger.record.rules.refusals import Refused, UnderMaintenance
 
 
 class Condition(StrEnum):
     """The conditions of a release, in order; the value describes an action for which it holds."""
 
+    MAINTENANCE = "The installation is not under maintenance."
     RECORD = "The record is not behind a head that was seen before, or a person lets its tool start all the same (B16)."
     AGENT = "The agent may still have this done, by the registry in force (R-CR-14)."
     CONTRACT = "The contract version that it was validated against is in force, unaltered."
@@ -52,6 +53,7 @@ class Condition(StrEnum):
 
 
 WAITED_FOR = (
+    Condition.MAINTENANCE,
     Condition.RECORD,
     Condition.AGENT,
     Condition.CONTRACT,
@@ -68,6 +70,7 @@ WAITED_FOR = (
 )
 ASKED_AGAIN = (Condition.POLICY, Condition.VOTES)
 AT_START = (
+    Condition.MAINTENANCE,
     Condition.RECORD,
     Condition.AGENT,
     Condition.CONTRACT,
@@ -132,11 +135,12 @@ class DecisionState:
 class ReleaseState:
     """The values by which the conditions are judged at the time `at`; `approval` is None if nobody had to be asked.
 
-    `record` and `agent` are the refusals of those two, if any. The last three are None where they were not read, and
-    then their conditions cannot be judged.
+    `maintenance` is whether it is under way; `record` and `agent` are the refusals of those two, if any. The last three
+    are None where they were not read, and then their conditions cannot be judged.
     """
 
     at: datetime
+    maintenance: bool
     record: Refused | None
     agent: Refused | None
     contract_in_force: bool
@@ -188,6 +192,7 @@ def _hours_are_open(approval: ApprovalState, *, at: datetime) -> bool:
 
 
 _HOLDS: Mapping[Condition, Callable[[ReleaseState], bool]] = {
+    Condition.MAINTENANCE: lambda state: not state.maintenance,
     Condition.RECORD: lambda state: state.record is None,
     Condition.AGENT: lambda state: state.agent is None,
     Condition.CONTRACT: lambda state: state.contract_in_force,
@@ -209,6 +214,7 @@ _HOLDS: Mapping[Condition, Callable[[ReleaseState], bool]] = {
     Condition.READING: lambda state: not _require_read(state.needs_reading),
 }
 _REFUSALS: Mapping[Condition, Callable[[ReleaseState], Refused | None]] = {
+    Condition.MAINTENANCE: lambda _: UnderMaintenance(),
     Condition.RECORD: lambda state: state.record,
     Condition.AGENT: lambda state: state.agent,
     Condition.CONTRACT: lambda _: binding.ContractChanged(),

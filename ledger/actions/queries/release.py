@@ -67,6 +67,7 @@ class ReleaseFacts(NamedTuple):
     now: datetime
     action: Action
     policies: Mapping[str, ActivePolicy]
+    maintenance: bool
     frozen: bool
     unwinding: bool
     repeated: bool
@@ -92,6 +93,7 @@ def release_statement(
     return f"""
 SELECT {columns(Action, "a")}, clock_timestamp(),
     {POLICIES_IN_FORCE},
+    EXISTS (SELECT FROM ledger_maintenance n WHERE n.ended_at IS NULL),
     EXISTS (SELECT FROM ledger_freeze f WHERE f.tenant_id = $1 AND f.lifted_at IS NULL AND {COVERS}),
     a.relation = '' AND EXISTS (SELECT FROM ledger_unwinding u WHERE u.tenant_id = $1 AND u.run_id = a.run_id),
     a.mutating AND EXISTS (SELECT FROM ({open_duplicates_sql(key="a.operation_key", at="$3")}) r WHERE r.id <> a.id),
@@ -121,11 +123,12 @@ WHERE a.tenant_id = $1 AND a.id = {action}
 def read_release(row: tuple[Any, ...]) -> tuple[ReleaseFacts, tuple[Any, ...]]:
     """Read a row of `release_statement`: the facts, and the extra columns."""
     [action], rest = load_models(row, Action)
-    now, policies, frozen, unwinding, repeated, contract, key, key_hash, *place = rest[:12]
+    now, policies, maintenance, frozen, unwinding, repeated, contract, key, key_hash, *place = rest[:13]
     facts = ReleaseFacts(
         now=now,
         action=action,
         policies={kind: ActivePolicy(*each) for kind, each in (policies or {}).items()},
+        maintenance=maintenance,
         frozen=frozen,
         unwinding=unwinding,
         repeated=repeated,
@@ -133,6 +136,6 @@ def read_release(row: tuple[Any, ...]) -> tuple[ReleaseFacts, tuple[Any, ...]]:
         key=key,
         key_hash=key_hash,
         decided=DecisionPosition(*place) if place[0] is not None else None,
-        standing=_standing(*rest[12:17]),
+        standing=_standing(*rest[13:18]),
     )
-    return facts, rest[17:]
+    return facts, rest[18:]

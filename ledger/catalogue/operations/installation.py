@@ -1,25 +1,63 @@
-"""Changes of the whole installation that the record of each tenant tells."""
+"""Changes of the whole installation that the record of each tenant tells: maintenance, and keys."""
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
+from uuid import UUID
 
-from ledger.db import tenancy
-from ledger.record.operations import SYSTEM, NewEvent, append, lock_subject
+from ledger.catalogue.queries import maintenance_in_force
+from ledger.db import execute, tenancy
+from ledger.models import Maintenance
+from ledger.record.operations import SYSTEM, NewEvent, append, lock_subject, new_id
 from ledger.record.queries import events
 from ledger.record.rules.canonical import digest
 
 KEY_EVENTS: Final = ("installation_key_introduced", "installation_key_used", "installation_key_retired")
-_KEY: Final = "installation_key"
+
+
+def begin_maintenance(*, reason: str, at: datetime) -> Maintenance:
+    """Begin maintenance, unless it is under way, and return it: from now on no execution starts in any tenant.
+
+    When this returns, every start that was under way has ended and each tenant's record tells of the maintenance. After
+    a crash, the next call does the rest.
+    """
+    row = maintenance_in_force() or Maintenance.objects.create(id=new_id(at), reason=reason[:1000], begun_at=at)
+    for tenant in events.tenants():
+        with tenancy(tenant.id):
+            execute("SELECT ledger_pass_gate($1)", tenant.id)
+            _record_once(
+                tenant.id, "maintenance_begun", {"maintenance": digest(row.id.bytes)}, {"reason": row.reason}, at=at
+            )
+    return row
+
+
+def end_maintenance(*, at: datetime) -> Maintenance | None:
+    """End the maintenance and return it, the last one if none is under way; None if there has been none."""
+    row = Maintenance.objects.order_by("-begun_at").first()
+    if row is None:
+        return None
+    if row.ended_at is None:
+        row.ended_at = at
+        row.save(update_fields=["ended_at"])
+    for tenant in events.tenants():
+        with tenancy(tenant.id):
+            _record_once(tenant.id, "maintenance_ended", {"maintenance": digest(row.id.bytes)}, {}, at=at)
+    return row
 
 
 def record_key_change(kind: str, *, key: str, name: str, reason: str, at: datetime) -> None:
     """Record in every tenant that a key of the installation was introduced, is in use or was retired; once for each."""
-    known = digest(f"{key}/{name}".encode())
+    detail = {"key": key, "name": name, "reason": reason}
     for tenant in events.tenants():
         with tenancy(tenant.id):
-            head = lock_subject(tenant_id=tenant.id, subject_id=tenant.id, kind="tenant")
-            if (kind, known) not in events.recorded_digests(tenant.id, tenant.id, _KEY):
-                detail = {"key": key, "name": name, "reason": reason}
-                append(head, NewEvent(kind=kind, detail=detail, digests={_KEY: known}), actor=SYSTEM, at=at)
+            known = {"installation_key": digest(f"{key}/{name}".encode())}
+            _record_once(tenant.id, kind, known, detail, at=at)
+
+
+def _record_once(tenant_id: UUID, kind: str, known: dict[str, str], detail: dict[str, Any], *, at: datetime) -> None:
+    """Append an event to the tenant's own subject, unless one of this kind with this digest is there."""
+    [(name, value)] = known.items()
+    head = lock_subject(tenant_id=tenant_id, subject_id=tenant_id, kind="tenant")
+    if (kind, value) not in events.recorded_digests(tenant_id, tenant_id, name):
+        append(head, NewEvent(kind=kind, detail=detail, digests=known), actor=SYSTEM, at=at)

@@ -78,6 +78,14 @@ class IdempotencyConflict(Refused):
     code = "IDEMPOTENCY_CONFLICT"
 
 
+class UnderMaintenance(Refused):
+    """The installation is under maintenance, and no execution starts until it has ended; nothing was changed."""
+
+    code = "MAINTENANCE"
+    status = 503
+    retry_after_s = 30
+
+
 class RateExceeded(Refused):
     """This key exceeded its rate limit; wait, then try again."""
 

@@ -19,7 +19,7 @@ from approvals.execution import queries as execution_queries
 from approvals.execution.operations import executions, ready_actions
 from approvals.requests.queries import approvals
 from console.execution import routes as edge
-from ledger.catalogue.operations import registration
+from ledger.catalogue.operations import installation, registration
 from ledger.db import execute, tenancy
 from ledger.record import operations as ledger
 from ledger.record.queries import events
@@ -257,6 +257,35 @@ def test_a_change_waits_for_a_concurrent_start(
     assert starting.result(PATIENCE_S) == (201, "")
     changing.result(PATIENCE_S)
     assert attempts(shop, order) == 1
+
+
+def test_maintenance_waits_for_a_concurrent_start_and_sees_its_lease(
+    shop: Workshop, threads: ThreadPoolExecutor, app_connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+):
+    order, later = shop.claimed(), shop.approved(path="policies/later.md")
+    inside, go = Barrier(2), Barrier(2)
+    real = executions._check_release
+
+    def slow(*values: Any, **named: Any) -> None:
+        inside.wait(PATIENCE_S)
+        go.wait(PATIENCE_S)
+        real(*values, **named)
+
+    def begin() -> tuple[int, datetime | None]:
+        installation.begin_maintenance(reason="Moving.", at=datetime.now(UTC))
+        return execution_queries.count_running_attempts()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(executions, "_check_release", slow)
+        starting = threads.submit(on_its_own_connection(lambda: told(shop.start(order))))
+        inside.wait(PATIENCE_S)
+        beginning = threads.submit(on_its_own_connection(begin))
+        until_someone_waits(app_connection, by="advisory")
+        assert not beginning.done()
+        go.wait(PATIENCE_S)
+        assert starting.result(PATIENCE_S) == (201, "")
+    assert beginning.result(PATIENCE_S)[0] == 1
+    assert later not in {each["action_id"] for each in shop.claim()}
 
 
 def test_a_claim_during_a_freeze_gives_a_grant_that_cannot_start(shop: Workshop, threads: ThreadPoolExecutor):

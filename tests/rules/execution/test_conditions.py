@@ -28,6 +28,7 @@ AT_NIGHT = quorum.ApprovalTerms(hours=(allowed_hours.read({"from": "22:00", "to"
 APPROVED = ApprovalState(refusal=None, is_sealed=True, terms={})
 READY = ReleaseState(
     at=NOW,
+    maintenance=False,
     record=None,
     agent=None,
     contract_in_force=True,
@@ -51,6 +52,7 @@ class Fault(Refused):
 
 
 BROKEN = {
+    Condition.MAINTENANCE: ({"maintenance": True}, "MAINTENANCE"),
     Condition.RECORD: ({"record": Fault()}, "FAULT"),
     Condition.AGENT: ({"agent": Fault()}, "FAULT"),
     Condition.CONTRACT: ({"contract_in_force": False}, "CONTRACT_CHANGED"),
