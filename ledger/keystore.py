@@ -225,6 +225,14 @@ def rewrap_keys(*, after: UUID, limit: int, keys: Sequence[bytes]) -> tuple[UUID
         return (rows[-1][0] if rows else None), cursor.rowcount
 
 
+def count_unopened_keys(*, limit: int) -> tuple[int, int]:
+    """Try some stored keys, which their random ids choose; return how many were tried, and how many do not open."""
+    rows = _execute("SELECT id, wrapped FROM data_key ORDER BY id LIMIT $1", limit)
+    keys = key_encryption_keys()
+    unopened = sum(not any(_is_under(bytes(data), key_id, key) for key in keys) for key_id, data in rows)
+    return len(rows), unopened
+
+
 def _wrap_anew(wrapped: bytes, key_id: UUID, keys: Sequence[bytes]) -> bytes:
     key = _unwrap(wrapped, key_id, keys)
     fresh = encryption.seal(keys[0], secrets.token_bytes(encryption.NONCE_BYTES), key, key_context(key_id))

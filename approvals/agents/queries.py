@@ -47,6 +47,15 @@ def agent_names(tenant_id: UUID) -> dict[UUID, str]:
     }
 
 
+def registrations_in_force(tenant_id: UUID) -> list[AgentVersion]:
+    """The present registration of each agent that is not revoked."""
+    current = (
+        "tenant_id = $1 AND EXISTS (SELECT FROM approvals_agent a WHERE a.tenant_id = $1 AND a.revoked_at IS NULL"
+        " AND a.agent_id = approvals_agentversion.agent_id AND a.version = approvals_agentversion.version)"
+    )
+    return select(AgentVersion, f"{current} ORDER BY agent_id", tenant_id)
+
+
 def all_versions(tenant_id: UUID) -> list[AgentVersion]:
     """Every registration that is on record."""
     return select(AgentVersion, "tenant_id = $1 ORDER BY agent_id, id", tenant_id)

@@ -67,6 +67,7 @@ class Check:
     code: str
     in_order: bool | None
     detail: str
+    page: str = "runbooks"
 
     @property
     def state(self) -> Literal["in_order", "failed", "unknown"]:
@@ -79,7 +80,7 @@ class Check:
     @property
     def runbook(self) -> str:
         """The address of the documentation for this check."""
-        return f"docs/runbooks.md#{self.code.lower()}"
+        return f"docs/{self.page}.md#{self.code.lower()}"
 
 
 @dataclass(frozen=True, slots=True)
