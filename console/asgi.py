@@ -19,8 +19,11 @@ from django.db import close_old_connections
 
 from console.edge import admission
 from console.edge.admission import Message, Receive, Send
-from console.telemetry import monitoring
 from console.wsgi import application as pages
+
+# isort: split
+# What reads models is loaded when Django is set up, which the import above has done.
+from console.telemetry import monitoring
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
 

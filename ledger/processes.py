@@ -1,6 +1,6 @@
 """The processes of the installation, across tenants: leases of work that one of them does at a time, when each was last
-seen at it, when each task last ended, the hosts whose clock is off, the concerns of all tenants in numbers, and the file
-by which a supervisor sees that one still works.
+seen at it, when each task last ended, the hosts whose clock is off, the concerns of all tenants in numbers, and the
+file by which a supervisor sees that one still works.
 
 A lease is a row with a time, taken and renewed in one statement. A lock of a database session would stay with the
 server connection of a pooler in transaction mode, where nobody can release it.
