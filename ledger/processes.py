@@ -140,6 +140,8 @@ def count_concerns(*, before: datetime) -> list[ConcernCount]:
     """
     rows = execute("SELECT what, name, count, since FROM ledger_count_concerns($1) ORDER BY what, name", before)
     return [ConcernCount(*row) for row in rows if row[2]]
+
+
 def renew_alive_file() -> None:
     """Renew COUNTERFOIL_ALIVE_FILE, whose age tells a supervisor that this process still works; if none is named,
     nothing.
