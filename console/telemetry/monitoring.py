@@ -21,7 +21,14 @@ from django.core.exceptions import MiddlewareNotUsed
 from django.db import DEFAULT_DB_ALIAS, close_old_connections
 from django.db.backends.postgresql.base import DatabaseWrapper
 from django.http import HttpRequest, HttpResponse
-from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Histogram,
+    ProcessCollector,
+    disable_created_metrics,
+    generate_latest,
+)
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.registry import Collector
@@ -40,6 +47,8 @@ UNKNOWN_ROUTE: Final = "unknown"
 # One web process
 
 
+# When each counter began is a series for each of its own, which nobody asks for.
+disable_created_metrics()
 process_registry = CollectorRegistry()
 ProcessCollector(registry=process_registry)
 requests_answered = Counter(

@@ -185,6 +185,23 @@ def test_nothing_connects_but_what_is_allowed_by_name():
     assert open_to == {"web", "witness"}
 
 
+def test_each_web_process_has_a_port_for_figures_that_monitoring_alone_may_reach():
+    container = pods()["web"].container
+    line = words(container, {"PROXY_ADDRESSES": ""})
+    settings = {each["name"]: each.get("value") for each in container["env"]}
+    first, processes = int(settings["COUNTERFOIL_METRICS_PORT"]), int(line[line.index("--workers") + 1])
+    ports = {each["containerPort"]: each["name"] for each in container["ports"] if each["name"] != "http"}
+    assert list(ports) == list(range(first, first + processes))
+    [to_web] = [each["spec"] for each in resources("NetworkPolicy") if each["metadata"]["name"] == "counterfoil-to-web"]
+    reached = {
+        each["from"][0]["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"]: {
+            port["port"] for port in each["ports"]
+        }
+        for each in to_web["ingress"]
+    }
+    assert reached == {"ingress-nginx": {"http"}, "monitoring": set(ports.values())}
+
+
 @pytest.mark.parametrize("name", ["web", "worker", "beat", "sequencer", "eraser", "prepare", "partitions", "witness"])
 def test_a_manifest_and_a_unit_run_the_same_command(name: str):
     container = pods()[name].container

@@ -274,8 +274,10 @@ def test_a_confirmed_erasure_that_nobody_begins_is_reported(stage: Any):
 
 def test_the_page_shows_every_part_with_its_state_and_its_runbook(stage: Any, settings: Any):
     settings.REDIS_URL = "redis://127.0.0.1:1/0"
-    page = words(visitor(stage, "operator").page("installation"))
+    shown = visitor(stage, "operator").page("installation")
+    page = words(shown)
     for code, title in health.TITLES.items():
+        assert f'/docs/runbooks#{code.lower()}"' in shown
         assert title in page
         assert f"docs/runbooks.md#{code.lower()}" in page
     assert "The broker does not answer; the record goes on, and readings wait for it." in page
