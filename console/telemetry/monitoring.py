@@ -48,7 +48,7 @@ UNKNOWN_ROUTE: Final = "unknown"
 
 
 # When each counter began is a series for each of its own, which nobody asks for.
-disable_created_metrics()
+disable_created_metrics()  # type: ignore[no-untyped-call]
 process_registry = CollectorRegistry()
 ProcessCollector(registry=process_registry)
 requests_answered = Counter(
