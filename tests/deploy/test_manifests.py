@@ -142,16 +142,20 @@ def test_every_selector_means_the_pods_of_its_own_component():
         }
 
 
-def test_whatever_runs_on_several_nodes_has_a_budget_of_disruptions_and_nothing_else_has():
-    """With a single pod, or with pods that stay on one node, a budget would hold up every drain of the node."""
+def test_whatever_runs_more_than_once_has_a_budget_of_disruptions_and_nothing_else_has():
+    """With a single pod a budget would hold up every drain of its node."""
     scaled = {each["spec"]["scaleTargetRef"]["name"] for each in resources("HorizontalPodAutoscaler")}
-    several = {f"counterfoil-{name}" for name, pod in pods().items() if (pod.replicas or 0) > 1}
-    on_one_node = {
-        f"counterfoil-{name}" for name, pod in pods().items() if "podAffinity" in pod.spec.get("affinity", {})
-    }
-    budgets = {each["metadata"]["name"] for each in resources("PodDisruptionBudget")}
-    assert budgets == (scaled | several) - on_one_node
-    assert budgets >= {"counterfoil-web", "counterfoil-worker"}
+    several = scaled | {f"counterfoil-{name}" for name, pod in pods().items() if (pod.replicas or 0) > 1}
+    assert several == {each["metadata"]["name"] for each in resources("PodDisruptionBudget")}
+    assert several == {"counterfoil-web", "counterfoil-worker", "counterfoil-sequencer"}
+
+
+def test_sequencers_on_several_nodes_share_no_file_as_signer_state():
+    """SQLite is for the processes of one host."""
+    [told] = [each["data"] for each in resources("ConfigMap") if "COUNTERFOIL_SIGNER_STATE" in each["data"]]
+    assert told["COUNTERFOIL_SIGNER_STATE"].startswith("postgresql://")
+    [rule] = pods()["sequencer"].spec["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert rule["topologyKey"] == "kubernetes.io/hostname"
 
 
 def test_workers_are_scaled_by_the_readings_that_are_overdue():

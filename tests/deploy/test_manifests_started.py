@@ -23,8 +23,9 @@ import pytest
 from console.local import processes, servers
 from console.local.installation import DATABASE, KEYS_DATABASE, ROOT
 from console.local.keys import ensure_keys, ensure_log_key
+from tests.db.log.state_server import state_server
 from tests.deploy.manifests import PROGRAMS, Pod, environment, needs_kubectl, pods, resources, words
-from tests.deploy.units import on_this_machine
+from tests.deploy.units import WORD, on_this_machine
 
 pytestmark = [pytest.mark.long, needs_kubectl]
 
@@ -74,10 +75,11 @@ class Started:
 
     def variables(self, container: dict[str, Any]) -> dict[str, str]:
         """The environment of a container, with this machine's servers and folders."""
-        node, folders = self.node, self.folders(container)
+        ports = {"postgres": self.node.postgres, "state": self.node.state, "broker": self.node.broker}
+        folders = self.folders(container)
         told = {
-            name: with_folders(on_this_machine(value, postgres=node.postgres, broker=node.broker), folders)
-            for name, value in environment(container, node.secrets).items()
+            name: with_folders(on_this_machine(value, **ports), folders)
+            for name, value in environment(container, self.node.secrets).items()
         }
         own = {"PATH": f"{PROGRAMS}:/usr/bin:/bin", "HOSTNAME": socket.gethostname(), "PYTHONUNBUFFERED": "1"}
         return told | own
@@ -122,6 +124,7 @@ class Node:
 
     folder: Path
     postgres: int
+    state: int
     broker: int
     secrets: dict[str, dict[str, str]]
     children: list[processes.Child] = field(default_factory=list)
@@ -176,12 +179,26 @@ class Node:
         assert job.child.process.wait(PATIENCE_S) == 0, job.said()
 
 
-def pgpass(role: str, password: str) -> dict[str, str]:
-    return {"pgpass": f"*:*:*:{role}:{password}\n"}
+def pgpass(**passwords: str) -> dict[str, str]:
+    return {"pgpass": "".join(f"*:*:*:{role}:{password}\n" for role, password in passwords.items())}
 
 
 @pytest.fixture(scope="module")
-def node(cluster: servers.Postgres, broker: servers.Valkey, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
+def state() -> Iterator[servers.Postgres]:
+    """The server of the signer state."""
+    with state_server() as server:
+        server.ask(f"CREATE ROLE signer LOGIN PASSWORD '{WORD}'")
+        server.ask("CREATE DATABASE signer OWNER signer")
+        yield server.postgres
+
+
+@pytest.fixture(scope="module")
+def node(
+    cluster: servers.Postgres,
+    state: servers.Postgres,
+    broker: servers.Valkey,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Node]:
     folder = tmp_path_factory.mktemp("node")
     ensure_keys(folder / "made")
     ensure_log_key(folder / "made")
@@ -191,14 +208,14 @@ def node(cluster: servers.Postgres, broker: servers.Valkey, tmp_path_factory: py
         "counterfoil-keys": {name: text for name, text in made.items() if name != "log_key.pem"},
         "counterfoil-log-key": {"log_key.pem": made["log_key.pem"]},
         "counterfoil-broker": {"REDIS_URL": broker.url(60)},
-        "counterfoil-database-app": pgpass(servers.APP, word.app),
-        "counterfoil-database-owner": pgpass(servers.OWNER, word.owner),
-        "counterfoil-database-sequencer": pgpass(servers.SEQUENCER, word.sequencer),
-        "counterfoil-database-eraser": pgpass(servers.ERASER, word.eraser),
+        "counterfoil-database-app": pgpass(counterfoil_app=word.app),
+        "counterfoil-database-owner": pgpass(counterfoil_owner=word.owner),
+        "counterfoil-database-sequencer": pgpass(counterfoil_sequencer=word.sequencer, signer=WORD),
+        "counterfoil-database-eraser": pgpass(counterfoil_eraser=word.eraser),
     }
     for name in (DATABASE, KEYS_DATABASE):
         cluster.make_database(name)
-    started = Node(folder, cluster.port, broker.port, secrets)
+    started = Node(folder, cluster.port, state.port, broker.port, secrets)
     try:
         started.finish("prepare")
         first = started.execute("web", "python", "manage.py", "bootstrap", "--tenant", "acme", "--messages", "hold")

@@ -52,8 +52,9 @@ def examples() -> dict[str, dict[str, str]]:
     return {file.name.removesuffix(".example"): variables(file) for file in (ROOT / "deploy").glob("*.env.example")}
 
 
-def on_this_machine(value: str, *, postgres: int, broker: int) -> str:
+def on_this_machine(value: str, *, postgres: int, broker: int, state: int = 0) -> str:
     """The same address with servers of this machine, and their password, in place of those of the examples."""
+    value = value.replace("@state.example.org:5432", f"@127.0.0.1:{state}")
     value = re.sub(r"^(postgresql://\w+)(.*?)@[a-z]+\.example\.org:\d+", rf"\1\2@127.0.0.1:{postgres}", value)
     value = re.sub(r"^rediss://:CHANGE-ME@[a-z.]+:\d+", f"redis://:CHANGE-ME@127.0.0.1:{broker}", value)
     return value.replace("CHANGE-ME", WORD).replace("sslmode=verify-full", "sslmode=disable")
