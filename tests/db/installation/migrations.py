@@ -14,7 +14,7 @@ from typing import Any
 from unittest.mock import patch
 
 import django
-from django.db import connection
+from django.db import DEFAULT_DB_ALIAS, connection, connections
 from django.db.migrations import Migration, RunPython
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.state import ProjectState
@@ -72,9 +72,10 @@ def _house_faults(migration: Migration) -> Iterator[str]:
 
 
 def _statements(migration: Migration, state: ProjectState) -> str:
-    # Values are bound here, since there may be no server to ask.
+    # Values are bound here, since there may be no server to ask; the oldest is assumed.
     with (
         patch.object(connection.ops, "compose_sql", _bind),
+        patch.dict(connections[DEFAULT_DB_ALIAS].__dict__, pg_version=150_000),
         connection.schema_editor(collect_sql=True, atomic=False) as editor,
     ):
         migration.apply(state, editor, collect_sql=True)
