@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -45,10 +46,17 @@ RESTRICTED = {
 }
 
 
-@pytest.mark.parametrize("version", ["1.30", "1.37"])
-def test_kubernetes_accepts_every_resource(version: str):
+@pytest.mark.parametrize("kubernetes", ["1.30", "1.37"])
+def test_kubernetes_accepts_every_resource(kubernetes: str):
     for each in resources():
-        kubernetes_validate.validate(each, version, strict=True)
+        kubernetes_validate.validate(each, kubernetes, strict=True)
+
+
+def test_every_image_is_that_of_this_version():
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    for pod in pods().values():
+        tags = {container["image"].rpartition(":")[2] for container in pod.containers}
+        assert tags == {version}, pod.component
 
 
 def test_no_pod_has_more_rights_than_an_ordinary_process():

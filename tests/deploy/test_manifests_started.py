@@ -59,7 +59,7 @@ class Started:
     node: Node
     pod: Pod
     log: Path
-    port: int
+    ports: dict[str, int]
     volumes: dict[str, Path]
     child: processes.Child = field(init=False)
 
@@ -68,21 +68,32 @@ class Started:
         return {each["mountPath"]: self.volumes[each["name"]] for each in container["volumeMounts"]}
 
     def moved(self, container: dict[str, Any], line: Sequence[str]) -> list[str]:
-        """A command line with this machine's folders and port in it."""
-        folders = self.folders(container)
-        own = {str(each["containerPort"]) for each in container.get("ports", ())}
-        return [str(self.port) if each in own else with_folders(each, folders) for each in line]
+        """A command line with this machine's folders and ports in it."""
+        return [self.placed(container, word) for word in line]
+
+    def placed(self, container: dict[str, Any], text: str) -> str:
+        """The same with a port or the folders of this machine in place of the pod's own."""
+        return str(self.ports[text]) if text in self.ports else with_folders(text, self.folders(container))
 
     def variables(self, container: dict[str, Any]) -> dict[str, str]:
-        """The environment of a container, with this machine's servers and folders."""
-        ports = {"postgres": self.node.postgres, "state": self.node.state, "broker": self.node.broker}
-        folders = self.folders(container)
+        """The environment of a container, with this machine's servers, ports and folders."""
+        servers_here = {"postgres": self.node.postgres, "state": self.node.state, "broker": self.node.broker}
         told = {
-            name: with_folders(on_this_machine(value, **ports), folders)
+            name: self.placed(container, on_this_machine(value, **servers_here))
             for name, value in environment(container, self.node.secrets).items()
         }
         own = {"PATH": f"{PROGRAMS}:/usr/bin:/bin", "HOSTNAME": socket.gethostname(), "PYTHONUNBUFFERED": "1"}
         return told | own
+
+    def port(self, name: str) -> int:
+        """This machine's port for one that the container names."""
+        [number] = [each["containerPort"] for each in self.pod.container["ports"] if each["name"] == name]
+        return self.ports[str(number)]
+
+    def answer(self, port: str, path: str) -> str:
+        """What it answers at a path of one of its ports; OSError if that is no success."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port(port)}{path}", timeout=6) as answer:
+            return str(answer.read().decode())
 
     def run(self, container: dict[str, Any], line: Sequence[str]) -> subprocess.CompletedProcess[str]:
         """Run a command in a container to its end."""
@@ -96,9 +107,8 @@ class Started:
             if "exec" in asked:
                 return self.run(self.pod.container, asked["exec"]["command"]).returncode == 0
             if "httpGet" in asked:
-                urllib.request.urlopen(f"http://127.0.0.1:{self.port}{asked['httpGet']['path']}", timeout=6).close()
-                return True
-            socket.create_connection(("127.0.0.1", self.port), timeout=2).close()
+                return bool(self.answer(asked["httpGet"]["port"], asked["httpGet"]["path"]))
+            socket.create_connection(("127.0.0.1", self.port(asked["tcpSocket"]["port"])), timeout=2).close()
         except (OSError, subprocess.TimeoutExpired):
             return False
         return True
@@ -152,7 +162,8 @@ class Node:
         """Make the volumes of a pod and run what comes before its main container."""
         pod, name = pods()[component], name or component
         volumes = {each: self.volume(name, volume) for each, volume in pod.volumes.items()}
-        made = Started(self, pod, self.folder / f"{name}.log", servers.free_port(), volumes)
+        ports = {str(each["containerPort"]): servers.free_port() for each in pod.container.get("ports", ())}
+        made = Started(self, pod, self.folder / f"{name}.log", ports, volumes)
         for container in pod.spec.get("initContainers", ()):
             done = made.run(container, words(container, made.variables(container)))
             assert done.returncode == 0, done.stderr
@@ -254,7 +265,16 @@ def test_a_process_answers_its_probes_and_ends_in_its_time(node: Node, sequencer
     for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
         if probe in started.pod.container:
             started.await_probe(probe)
+    if component == "web":
+        [metric] = [each["spec"]["metrics"][0] for each in scaled_by("External")]
+        assert f"\n{metric['external']['metric']['name']} 0" in started.answer("metrics", "/metrics/installation")
     started.end()
+
+
+def scaled_by(kind: str) -> list[dict[str, Any]]:
+    """The autoscalers that go by a kind of metric."""
+    scalers = resources("HorizontalPodAutoscaler")
+    return [each for each in scalers if each["spec"]["metrics"][0]["type"] == kind]
 
 
 @pytest.mark.parametrize("component", SCHEDULED)
