@@ -97,6 +97,7 @@ dist: install  ## Every distribution, checked, with a bill of materials
 version: install  ## Set the version of every distribution: TO=0.2.0
 	@test -n "$(TO)" || { echo "counterfoil: say which version: make version TO=0.2.0" >&2; exit 2; }
 	@for project in $(dir $(PROJECTS)); do $(BIN)/uv version --quiet --frozen --project $$project "$(TO)" || exit; done
+	@sed -i 's/newTag: [^}]*/newTag: $(TO)/' deploy/kubernetes/kustomization.yaml deploy/kubernetes/*/kustomization.yaml
 	@$(BIN)/uv lock --quiet
 
 install: .venv/installed
