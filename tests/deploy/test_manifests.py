@@ -131,6 +131,23 @@ def test_everything_that_is_named_is_there():
     assert scaled == {"counterfoil-web", "counterfoil-worker"} & deployments
 
 
+def test_the_job_of_a_release_has_all_that_it_needs_before_anything_else_is_applied():
+    [label] = re.findall(r"apply -k \. -l (\S+)=prepare", (ROOT / "docs" / "kubernetes.md").read_text())
+    first = [each for each in resources() if each["metadata"].get("labels", {}).get(label) == "prepare"]
+    named = {(each["kind"], each["metadata"]["name"]) for each in first}
+    needed = {
+        ("ConfigMap", source["configMapRef"]["name"])
+        for container in pods()["prepare"].containers
+        for source in container.get("envFrom", ())
+    }
+    allowing = {
+        ("NetworkPolicy", each["metadata"]["name"])
+        for each in resources("NetworkPolicy")
+        if each["metadata"]["namespace"] == "counterfoil" and "prepare" in selected(each["spec"]["podSelector"])
+    }
+    assert named == needed | allowing | {("Namespace", "counterfoil"), ("Job", "counterfoil-prepare")}
+
+
 def selected(selector: dict[str, Any]) -> set[str]:
     """The components of the pods that a selector means."""
     found = set()
