@@ -31,7 +31,7 @@ from django.utils import timezone
 from kombu.exceptions import OperationalError
 from psycopg.errors import DiskFull
 
-from approvals.execution.queries import overdue_work
+from approvals.execution.queries import count_running_attempts, overdue_work
 from console.telemetry import versions
 from ledger import keystore, processes
 from ledger.actions.queries.runs import waiting_orders
@@ -121,6 +121,7 @@ TITLES = {
 }
 """Every code, and what it is about; docs/runbooks.md has a runbook for each."""
 FIGURES: Final[dict[str, tuple[str, str]]] = {
+    "executions_running": ("", "Executions that were started and whose lease has not been ended"),
     "readings_overdue": ("", "Readings that are due and that no worker has claimed; at most 10,000 are counted"),
     "readings_overdue_oldest_seconds": ("", "How long the first of these readings has been due; 0 if there is none"),
     "deadlines_overdue": ("", "Leases, deadlines and reminders that are due and not carried out; at most 10,000"),
@@ -417,6 +418,7 @@ def _backlogs() -> Iterator[Check | InstallationFigure]:
     waiting = log.backlog()
     told = f"{waiting.waiting} events wait for their place in the log, the oldest for {waiting.oldest_s or 0:.0f} s."
     yield Check("SEQUENCER", not waiting.is_late, told if waiting.waiting else "No event waits for its place.")
+    yield InstallationFigure("executions_running", count_running_attempts()[0])
     yield InstallationFigure("readings_overdue", readings.due)
     yield InstallationFigure("readings_overdue_oldest_seconds", _seconds_since(readings.first_due_at, at))
     yield InstallationFigure("unsealed_events", waiting.waiting)
