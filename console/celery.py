@@ -17,8 +17,10 @@ from celery import Celery, Task, bootsteps
 from celery.beat import BeatLazyFunc
 from celery.exceptions import SoftTimeLimitExceeded
 from django.conf import settings
+from kombu import Queue
 from kombu.transport.redis import Channel
 
+from console.brokers.addresses import Address, read_address
 from console.telemetry.logging_lines import logged_with
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
@@ -27,6 +29,47 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
 # worker would die of that. They are hints: the next tick finds the rows. For the same reason a message is acknowledged
 # when its task begins, not when it ends.
 Channel.do_restore = False
+
+DUE = (
+    "console.tasks.read_before",
+    "reviews.tasks.take_readings",
+    "reviews.tasks.verify_due",
+)
+"""Tasks of the queue `due`: the readings that are due now. `tick` has whatever is in neither list."""
+BULK = (
+    "console.tasks.check_integrity",
+    "console.tasks.retain",
+    "console.tasks.search_for_person",
+    "console.tasks.tidy",
+    "console.tasks.work_batches",
+    "console.tasks.work_exports",
+)
+"""Tasks of the queue `bulk`: those that may take long and that nobody's reading or deadline may wait for."""
+
+
+def _queues(broker: Address) -> list[Queue]:
+    """In RabbitMQ each queue is replicated, so that a lost node loses none, and forgets what nobody takes."""
+    arguments = {"x-queue-type": "quorum", "x-message-ttl": 600_000} if broker.is_rabbitmq else None
+    return [Queue(name, routing_key=name, queue_arguments=arguments) for name in ("due", "tick", "bulk")]
+
+
+def _transport_options(broker: Address) -> dict[str, Any]:
+    # A hint is no reason to wait for a connection: kombu would try again for six seconds, and a request would take as
+    # long. Of several hosts each is tried once.
+    options: dict[str, Any] = {"max_retries": broker.kombu_retries, "interval_start": 0}
+    if broker.is_rabbitmq:
+        return options | {"read_timeout": 10, "write_timeout": 10}
+    return options | {
+        # The message of a worker that died before it began comes back after the visibility timeout, looked for
+        # every 5 s; without the throttle kombu would look only each tenth time.
+        "visibility_timeout": 120,
+        "unacked_restore_interval": 5,
+        "unacked_restore_throttle": 1,
+        "socket_timeout": 10,
+        "socket_connect_timeout": 5,
+        "health_check_interval": 15,
+        **broker.kombu_sentinel,
+    }
 
 
 class WorkerTask(Task[..., Any]):
@@ -63,6 +106,7 @@ class WorkerTask(Task[..., Any]):
 
 
 # Beat sends ticks by the names of tasks: it needs neither what they do nor any app.
+_broker = read_address("BROKER_URL", settings.BROKER_URL)
 _ONLY_TICKS = "COUNTERFOIL_ONLY_TICKS" in os.environ
 app = Celery("counterfoil", task_cls=WorkerTask, fixups=[] if _ONLY_TICKS else None)
 # For every thread of the web process too, not only for the one that imports this.
@@ -70,23 +114,24 @@ app.set_default()
 app.conf.update(
     # Celery would close every connection around each task; ours are closed when they are old or broken (WorkerTask).
     CELERY_DB_REUSE_MAX=sys.maxsize,
-    broker_url=settings.REDIS_URL,
+    # Celery's command line would take BROKER_URL as it is, for the first of these.
+    broker_url=_broker.kombu_url,
+    broker_read_url=_broker.kombu_url,
+    broker_write_url=_broker.kombu_url,
+    broker_use_ssl=_broker.kombu_tls,
+    broker_transport_options=_transport_options(_broker),
+    # A host of RabbitMQ that falls silent is noticed after two of these.
+    broker_heartbeat=10,
     broker_connection_retry_on_startup=True,
     broker_connection_max_retries=None,
     # A hint that cannot be sent now is dropped, not waited for: the next tick finds the row.
     task_publish_retry=False,
-    broker_transport_options={
-        # Nor is a connection for it: kombu would try again for six seconds, and a request would take as long.
-        "max_retries": 0,
-        # The message of a worker that died before it began comes back after the visibility timeout, looked for
-        # every 5 s; without the throttle kombu would look only each tenth time.
-        "visibility_timeout": 120,
-        "unacked_restore_interval": 5,
-        "unacked_restore_throttle": 1,
-        "socket_timeout": 10,
-        "socket_connect_timeout": 5,
-        "health_check_interval": 15,
-    },
+    task_queues=_queues(_broker),
+    task_default_queue="tick",
+    task_default_exchange="counterfoil",
+    task_routes={name: {"queue": queue} for queue, names in (("due", DUE), ("bulk", BULK)) for name in names},
+    # A worker that is told of a queue that is not among these does not start.
+    task_create_missing_queues=False,
     accept_content=["json"],
     task_serializer="json",
     result_serializer="json",
@@ -171,4 +216,16 @@ class SharedPages(bootsteps.Step):
         return False
 
 
-app.steps["worker"].add(SharedPages)
+class NothingForLater(bootsteps.Step):
+    """Leave out the 28 queues by which Celery delays messages in RabbitMQ: nothing is sent to be carried out later."""
+
+    def include_if(self, parent: Any) -> bool:
+        from celery.worker.consumer import Consumer
+
+        steps = Consumer.Blueprint.default_steps
+        Consumer.Blueprint.default_steps = {step for step in steps if not str(step).endswith(":DelayedDelivery")}
+        return False
+
+
+for step in (NothingForLater, SharedPages):
+    app.steps["worker"].add(step)

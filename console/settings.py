@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
@@ -12,6 +11,7 @@ from typing import Any, NoReturn, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from console.accounts.sign_in.providers import BadProviderSettings, load_providers
+from console.brokers.addresses import WrongServerAddress, read_address
 from console.edge.settings_files import UnusableFile, is_plain_http_address, load_authorities, load_witness_policy
 from console.event_export.destinations import load_destinations
 from console.local.keys import PUSH_KEY, find_missing_keys
@@ -99,10 +99,12 @@ def _signer_state() -> Path | str:
     return Path(value or COUNTERFOIL_SECRETS_DIR / "guard.sqlite")
 
 
-def _broker() -> str:
-    url = _text("REDIS_URL")
-    if not re.match(r"^(rediss?|unix)://", url):
-        _stop("REDIS_URL must look like redis://:password@host:port/0.")
+def _shared_server(name: str, default: str | None = None) -> str:
+    url = _text(name, default)
+    try:
+        read_address(name, url)
+    except WrongServerAddress as wrong:
+        _stop(str(wrong))
     return url
 
 
@@ -316,7 +318,9 @@ KEYS_DATABASE_OWNER_URL = _address("KEYS_DATABASE_OWNER_URL")
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 # Which codes were used and how many were wrong: one count for all web processes, and one that a restart keeps.
 CACHES = {"default": {"BACKEND": "django.core.cache.backends.db.DatabaseCache", "LOCATION": "console_cache"}}
-REDIS_URL = _broker()
+# The counters, and the broker: one server for both unless the second is named.
+REDIS_URL = _shared_server("REDIS_URL")
+BROKER_URL = _shared_server("BROKER_URL", REDIS_URL)
 
 # People
 

@@ -94,9 +94,9 @@ def tick(number: int) -> list[str]:
     return looked
 
 
-def _hand_over(task: Any) -> None:
+def _hand_over(task: Any, *args: str) -> None:
     try:
-        task.apply_async(expires=10, retry=False)
+        task.apply_async(args=args, expires=10, retry=False)
     except (OSError, OperationalError):
         log.warning("the broker did not take %s over; a later tick does", task.name)
 
@@ -119,6 +119,8 @@ def look_for_work() -> None:
         _hand_over(check_integrity)
     if stopped_agents(at=timezone.now(), limit=1):
         _hand_over(before.end_stopped_work)
+    for tenant_id, search_id in scans.resting_searches(at=timezone.now()):
+        _hand_over(search_for_person, str(tenant_id), str(search_id))
 
 
 @shared_task
@@ -168,9 +170,9 @@ def search_for_person(tenant_id: str, search_id: str) -> None:
     tenant, until = UUID(tenant_id), time.monotonic() + WITHIN_S
     while time.monotonic() < until:
         with tenancy(tenant, reads_only=True):
-            if not scans.search_portion(tenant, UUID(search_id)):
+            if not scans.search_portion(tenant, UUID(search_id), at=timezone.now()):
                 return
-    search_for_person.delay(tenant_id, search_id)
+    _hand_over(search_for_person, tenant_id, search_id)
 
 
 @shared_task

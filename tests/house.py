@@ -22,7 +22,7 @@ PACKAGES = (*CORE, *DISTRIBUTIONS)
 SHORT = 5
 SHARED = ("console/web/", "console/edge/", "console/accounts/", "console/verbs/")
 """Folders of the console that no subject owns: they know none."""
-BELOW = ("console/models.py", "console/telemetry/")
+BELOW = ("console/models.py", "console/brokers/", "console/telemetry/")
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 BY_HAND = {
     "a vote is bound to what was on the screen, and its proof to the vote": (

@@ -1,9 +1,10 @@
 """Keys of machines that this process has just read: good for a second, and no longer once any key is revoked.
 
-The broker holds a generation, which a revocation replaces after its commit. A request learns it with the count of its
+The counters hold a generation, which a revocation replaces after its commit. A request learns it with the count of its
 key (console/edge/rate.py), and a key read under another generation is read again, so a revocation that was answered
-holds in every process. If the broker does not answer, keys are read for each request. If the process that revokes dies
-between its commit and the broker, others may take the key for the rest of a second.
+holds in every process. If the counters do not answer, keys are read for each request. If the process that revokes dies
+before it tells them, or the server that it told is lost before its replica has the new generation, others may take the
+key for the rest of a second.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 import redis
-from django.conf import settings
+
+from console.brokers import counters
 
 if TYPE_CHECKING:
     from console.models import ApiKey
@@ -25,7 +26,6 @@ log = logging.getLogger(__name__)
 GENERATION: Final = "counterfoil:keys"
 GOOD_FOR_S: Final = 1.0
 MOST: Final = 10_000
-PATIENCE_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +57,6 @@ def forget_keys() -> None:
     """Make every process read every key again."""
     _known.clear()
     try:
-        broker(settings.REDIS_URL).set(GENERATION, uuid4().hex)
+        counters.client().set(GENERATION, uuid4().hex)
     except redis.RedisError:
-        log.warning("the broker was not told that a key is revoked; it may be good for another second elsewhere")
-
-
-@lru_cache(maxsize=1)
-def broker(url: str) -> redis.Redis:
-    """The broker, as a request asks it: with little patience."""
-    return redis.Redis.from_url(url, socket_timeout=PATIENCE_S, socket_connect_timeout=PATIENCE_S)
+        log.warning("the counters were not told that a key is revoked; it may be good for another second elsewhere")

@@ -80,7 +80,7 @@ def queue_cards(request: TenantRequest, found: Sequence[Any]) -> list[QueueCard]
             goal=sessions[actions[each.action_id].session_id].goal,
             missing=told[each.id],
             holder=_holder(each, called, me=request.caller.actor.id, at=request.as_of),
-            looking=viewers_text(seen.get(each.id, ()), called, me=request.caller.actor.id),
+            looking=viewers_text(seen, each.id, called, me=request.caller.actor.id),
             why_not=bars[each.id],
         )
         for each in found
@@ -133,9 +133,11 @@ def active_claim(approval: Approval, *, at: datetime) -> assignments.Claim | Non
     return assignments.active_claim(approval.claimed_by, approval.claimed_until, at=at)
 
 
-def viewers_text(actors: Sequence[UUID], names: dict[UUID, str], *, me: UUID) -> str:
-    """'Mara and Paul are looking at this'; empty if nobody else is."""
-    others = sorted(names.get(actor, "somebody") for actor in actors if actor != me)
+def viewers_text(seen: Mapping[UUID, Sequence[UUID]] | None, one: UUID, names: dict[UUID, str], *, me: UUID) -> str:
+    """'Mara and Paul are looking at this'; empty if nobody else is, and a sentence of its own if that is not known."""
+    if seen is None:
+        return "Who else is looking is not known now"
+    others = sorted(names.get(actor, "somebody") for actor in seen.get(one, ()) if actor != me)
     if not others:
         return ""
     if len(others) == 1:

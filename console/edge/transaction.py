@@ -202,12 +202,12 @@ def _once(
     return HttpResponse(content, status=status, content_type=kind)
 
 
-def after_commit(task: Task[..., Any]) -> None:
-    """Hint a worker once this transaction has committed; the sweeper covers lost hints."""
+def after_commit(task: Task[..., Any], *args: str) -> None:
+    """Hint a worker once this transaction has committed; a tick covers lost hints."""
 
     def hint() -> None:
         try:
-            task.apply_async(retry=False)
+            task.apply_async(args=args, retry=False)
         except (OSError, OperationalError):
             log.warning("the broker did not take a hint for %s", task.name)
 

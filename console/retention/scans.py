@@ -1,8 +1,8 @@
 """The search for the actions that mention one person, before their erasure is requested.
 
 A worker opens the payloads, portion by portion, newest first; nothing that it reads is kept or indexed. The typed text
-waits sealed in the broker, beside the ids of the actions found, for an hour at most. A broker that loses them loses a
-search and nothing else: it is started again.
+waits sealed in the counters' server, beside the ids of the actions found, for an hour at most. A server that loses them
+loses a search and nothing else: it is started again.
 """
 
 from __future__ import annotations
@@ -12,15 +12,14 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
-from functools import lru_cache
 from typing import Any, Final
 from uuid import UUID, uuid4
 
 import redis
-from django.conf import settings
 
 from approvals.sessions import queries as sessions
 from console.actions.action_record import payloads_of
+from console.brokers import counters
 from ledger import keystore
 from ledger.actions.queries import actions
 from ledger.record.rules.encryption import seal
@@ -31,11 +30,13 @@ PORTION: Final = 200
 MOST_FOUND: Final = 100
 """The most actions that one search finds: each is checked when it is shown. A search that ends there says so."""
 SHORTEST: Final = 3
+RESTING_S: Final = 15.0
 _PATIENCE_S: Final = 2.0
+_RUNNING: Final = "counterfoil:person-searches"
 
 
 class SearchUnavailable(Refused):
-    """The broker does not answer, so nothing can be searched for now. Try again in a moment."""
+    """The counters do not answer, so nothing can be searched for now. Try again in a moment."""
 
     code = "UNAVAILABLE"
     status = 503
@@ -64,28 +65,44 @@ class PersonSearch:
         return len(self.found) >= MOST_FOUND
 
 
-def start_search(*, tenant_id: UUID, text: str, by: UUID) -> PersonSearch:
+def start_search(*, tenant_id: UUID, text: str, by: UUID, at: datetime) -> PersonSearch:
     """Keep a new search for a typed text; a worker carries it out."""
     search_id = str(uuid4())
     sealed = seal(keystore.key_encryption_key(), os.urandom(12), text.strip().encode(), search_id).hex()
     search = PersonSearch(id=search_id, by=str(by), sealed=sealed)
-    _keep(tenant_id, search)
+    _keep(tenant_id, search, at=at)
     return search
 
 
 def read_search(tenant_id: UUID, search_id: UUID, *, by: UUID | None = None) -> PersonSearch | None:
     """Return a search as far as it is, for the person who started it; None if it is over, lost or somebody else's, and
-    while the broker does not answer.
+    while the counters do not answer.
     """
     try:
-        kept = _broker(settings.REDIS_URL).get(_name(tenant_id, str(search_id)))
+        kept = counters.client(_PATIENCE_S).get(_name(tenant_id, str(search_id)))
     except redis.RedisError:
         return None
     search = PersonSearch(**json.loads(kept)) if isinstance(kept, bytes) else None
     return search if search is not None and (by is None or search.by == str(by)) else None
 
 
-def search_portion(tenant_id: UUID, search_id: UUID) -> bool:
+def resting_searches(*, at: datetime) -> list[tuple[UUID, UUID]]:
+    """(tenant, search) of searches that no worker has gone on with for a while, because its message was lost."""
+
+    def resting(client: redis.Redis) -> list[bytes]:
+        now = at.timestamp()
+        client.zremrangebyscore(_RUNNING, "-inf", now - KEPT_S)
+        found: Any = client.zrangebyscore(_RUNNING, "-inf", now - RESTING_S, start=0, num=10)
+        return list(found)
+
+    try:
+        found = [each.decode().split(":") for each in counters.ask(resting)]
+    except counters.CountersAway:
+        return []
+    return [(UUID(tenant_id), UUID(search_id)) for tenant_id, search_id in found]
+
+
+def search_portion(tenant_id: UUID, search_id: UUID, *, at: datetime) -> bool:
     """Look through the next portion of actions; return whether there are more. Inside `tenancy`."""
     search = read_search(tenant_id, search_id)
     if search is None or search.is_done:
@@ -108,7 +125,7 @@ def search_portion(tenant_id: UUID, search_id: UUID) -> bool:
         found=found[:MOST_FOUND],
         is_done=len(portion) < PORTION or len(found) >= MOST_FOUND,
     )
-    _keep(tenant_id, search)
+    _keep(tenant_id, search, at=at)
     return not search.is_done
 
 
@@ -131,17 +148,19 @@ def _texts(value: Any) -> Iterator[str]:
         yield str(value)
 
 
-def _keep(tenant_id: UUID, search: PersonSearch) -> None:
+def _keep(tenant_id: UUID, search: PersonSearch, *, at: datetime) -> None:
     try:
-        _broker(settings.REDIS_URL).set(_name(tenant_id, search.id), json.dumps(asdict(search)), ex=KEPT_S)
+        with counters.client(_PATIENCE_S).pipeline() as pipe:
+            pipe.set(_name(tenant_id, search.id), json.dumps(asdict(search)), ex=KEPT_S)
+            if search.is_done:
+                pipe.zrem(_RUNNING, f"{tenant_id}:{search.id}")
+            else:
+                pipe.zadd(_RUNNING, {f"{tenant_id}:{search.id}": at.timestamp()})
+            pipe.expire(_RUNNING, KEPT_S)
+            pipe.execute()
     except redis.RedisError:
         raise SearchUnavailable from None
 
 
 def _name(tenant_id: UUID, search_id: str) -> str:
     return f"counterfoil:person-search:{tenant_id}:{search_id}"
-
-
-@lru_cache(maxsize=1)
-def _broker(url: str) -> redis.Redis:
-    return redis.Redis.from_url(url, socket_timeout=_PATIENCE_S, socket_connect_timeout=_PATIENCE_S)

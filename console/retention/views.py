@@ -7,7 +7,6 @@ from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
-from django.db import transaction
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -17,6 +16,7 @@ from console import tasks
 from console.accounts.step_up import is_recently_authenticated
 from console.audit.views import audit_tabs
 from console.edge.http import TenantRequest, in_tenant, record_page_view
+from console.edge.transaction import after_commit
 from console.retention import lists, scans, verbs
 from console.retention.erasure import waiting_reason
 from console.retention.schemas import PersonSearchForm
@@ -90,9 +90,11 @@ def start_person_search(request: TenantRequest) -> HttpResponse:
     form = PersonSearchForm(request.POST)
     if not form.is_valid():
         return _page(request, search=form, status=422)
-    search = scans.start_search(tenant_id=request.tenant.id, text=form.cleaned_data["text"], by=request.caller.actor.id)
+    search = scans.start_search(
+        tenant_id=request.tenant.id, text=form.cleaned_data["text"], by=request.caller.actor.id, at=request.as_of
+    )
     record_page_view(request, "person", UUID(search.id))
-    transaction.on_commit(lambda: tasks.search_for_person.delay(str(request.tenant.id), search.id))
+    after_commit(tasks.search_for_person, str(request.tenant.id), search.id)
     return redirect("person-search", request.tenant.slug, search.id)
 
 

@@ -23,6 +23,7 @@ from threading import Lock
 from typing import Any, Final, Literal
 
 import redis
+from amqp.exceptions import AMQPError
 from celery import current_app
 from django.conf import settings
 from django.db import DatabaseError, transaction
@@ -32,6 +33,7 @@ from kombu.exceptions import OperationalError
 from psycopg.errors import DiskFull
 
 from approvals.execution.queries import count_running_attempts, overdue_work
+from console.brokers.addresses import Address, NoAnswer, read_address
 from console.telemetry import versions
 from ledger import keystore, processes
 from ledger.actions.queries.runs import waiting_orders
@@ -109,6 +111,7 @@ TITLES = {
     "MAINTENANCE": "Maintenance",
     "FENCE": "Fences of the record",
     "BROKER": "Broker",
+    "COUNTERS": "Counters",
     "WORKER": "Workers",
     "BEAT": "Beat",
     "SWEEPER": "Readings",
@@ -290,7 +293,7 @@ def look_at_installation() -> InstallationLook:
     """Look at everything now; checks that need the database are unknown while it does not answer, and their figures
     missing.
     """
-    found: list[Check | InstallationFigure] = [*_database(), *_keys(), *_epoch(), *_broker()]
+    found: list[Check | InstallationFigure] = [*_database(), *_keys(), *_epoch(), *_broker(), *_counters()]
     answers = {each.code: each.in_order for each in found if isinstance(each, Check)}
     whole = bool(answers["DATABASE"] and answers.get("MIGRATIONS"))
     for codes, look in _LOOKS:
@@ -322,19 +325,40 @@ def _unknown_without_broker(check: Check) -> Check:
 
 
 def _broker() -> Iterator[Check | InstallationFigure]:
+    told = "The broker does not answer; the record goes on, and readings wait for it."
+    address = read_address("BROKER_URL", settings.BROKER_URL)
+    check = _answering("BROKER", address, told)
     try:
-        with redis.Redis.from_url(settings.REDIS_URL, socket_timeout=1, socket_connect_timeout=1) as client:
-            client.ping()
-        yield Check("BROKER", True, "It answers.")
-        yield from _queues()
-    except (redis.RedisError, OSError, OperationalError):
-        yield Check("BROKER", False, "The broker does not answer; the record goes on, and readings wait for it.")
+        figures = list(_queues(address)) if check.in_order else []
+    except (OSError, OperationalError, redis.RedisError, AMQPError):
+        check, figures = Check("BROKER", False, told), []
+    yield check
+    yield from figures
 
 
-def _queues() -> Iterator[InstallationFigure]:
+def _counters() -> Iterator[Check]:
+    told = (
+        "The counters do not answer: calls are not limited by key, who has a page open is not known, and persons"
+        " cannot be searched for."
+    )
+    yield _answering("COUNTERS", read_address("REDIS_URL", settings.REDIS_URL), told)
+
+
+def _answering(code: str, address: Address, told: str) -> Check:
+    try:
+        address.ask(within_s=1.0)
+    except NoAnswer:
+        return Check(code, False, told)
+    return Check(code, True, "It answers." if code == "BROKER" else "They answer.")
+
+
+def _queues(address: Address) -> Iterator[InstallationFigure]:
     """The messages in each queue that Celery knows; one without any is not there for some brokers."""
     options = current_app.conf.broker_transport_options | {"socket_timeout": 1, "socket_connect_timeout": 1}
-    with current_app.connection_for_read(settings.REDIS_URL, transport_options=options) as broker:
+    options |= address.kombu_sentinel
+    with current_app.connection_for_read(
+        address.kombu_url, ssl=address.kombu_tls, connect_timeout=1, transport_options=options
+    ) as broker:
         for name in sorted(current_app.amqp.queues):
             with broker.channel() as opened:
                 channel: Any = opened

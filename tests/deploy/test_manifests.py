@@ -22,6 +22,7 @@ KEYS, APP, BROKER = "counterfoil-keys", "counterfoil-database-app", "counterfoil
 SECRETS = {
     "web": {KEYS, APP, BROKER},
     "worker": {KEYS, APP, BROKER},
+    "bulk": {KEYS, APP, BROKER},
     "log-verification": {KEYS, APP, BROKER},
     "record-verification": {KEYS, APP, BROKER},
     "beat": {BROKER},
@@ -35,6 +36,7 @@ DATABASE, TO_BROKER, HTTPS = 5432, 6379, 443
 CONNECTIONS = {
     "web": {DATABASE, TO_BROKER, HTTPS},
     "worker": {DATABASE, TO_BROKER, HTTPS},
+    "bulk": {DATABASE, TO_BROKER, HTTPS},
     "beat": {TO_BROKER},
     "witness": set[int](),
 }
@@ -231,7 +233,9 @@ def test_each_web_process_has_a_port_for_figures_that_monitoring_alone_may_reach
     assert reached == {"ingress-nginx": {"http"}, "monitoring": set(ports.values())}
 
 
-@pytest.mark.parametrize("name", ["web", "worker", "beat", "sequencer", "eraser", "prepare", "partitions", "witness"])
+@pytest.mark.parametrize(
+    "name", ["web", "worker", "bulk", "beat", "sequencer", "eraser", "prepare", "partitions", "witness"]
+)
 def test_a_manifest_and_a_unit_run_the_same_command(name: str):
     container = pods()[name].container
     unit = dict(lines_of(UNITS / f"counterfoil-{name}.service"))

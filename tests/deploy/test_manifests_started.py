@@ -30,7 +30,7 @@ from tests.deploy.units import WORD, on_this_machine
 pytestmark = [pytest.mark.long, needs_kubectl]
 
 PATIENCE_S = 120.0
-LASTING = ("web", "worker", "beat", "sequencer", "eraser", "witness")
+LASTING = ("web", "worker", "bulk", "beat", "sequencer", "eraser", "witness")
 SCHEDULED = ("partitions", "log-verification", "record-verification")
 
 

@@ -76,7 +76,7 @@ def _looking(request: TenantRequest, ids: list[UUID]) -> list[dict[str, Any]]:
     found = presence.present_viewers(request.tenant.id, ids, at=request.as_of)
     called = actor_names(request.tenant.id) if found else {}
     me = request.caller.actor.id
-    return [{"id": one, "words": viewers_text(found.get(one, ()), called, me=me)} for one in ids]
+    return [{"id": one, "words": viewers_text(found, one, called, me=me)} for one in ids]
 
 
 def _get_or_404(request: TenantRequest, approval_id: UUID) -> Any:

@@ -10,8 +10,8 @@ from uuid import UUID, uuid4
 import pytest
 
 from approvals.models import Approval
+from console.brokers import counters
 from console.models import SavedView
-from console.web import presence
 from ledger.db import tenancy
 from tests.support.browser_users import Visitor, ballot, visitor, words
 from tests.support.scenes import Stage
@@ -115,10 +115,7 @@ def test_a_card_shows_the_missing_votes_and_the_assignee(stage):
 @pytest.fixture
 def broker(settings, valkey_url, monkeypatch):
     settings.REDIS_URL = valkey_url
-    monkeypatch.setattr(presence, "_away_until", 0.0)
-    presence._broker.cache_clear()
-    yield
-    presence._broker.cache_clear()
+    monkeypatch.setattr(counters, "_away_until", 0.0)
 
 
 def test_people_who_have_the_page_open_are_shown_until_they_leave(stage, clock, broker):
@@ -145,13 +142,14 @@ def test_presence_is_shown_only_for_requests_of_the_tenant(stage, broker):
     assert shown.count("looking-") == 1
 
 
-def test_without_a_broker_no_presence_is_shown_and_nothing_fails(stage, broker, settings):
+def test_without_counters_the_pages_say_that_presence_is_not_known(stage, broker, settings):
     (waits,) = asked(stage)
     settings.REDIS_URL = "redis://127.0.0.1:1/0"
     person = visitor(stage, "reviewer")
-    for path in (f"approvals/{waits.id}", "approvals"):
-        assert person.get(path).status_code == 200
-    assert person.post(f"approvals/{waits.id}/looking").status_code == 200
+    assert person.get(f"approvals/{waits.id}").status_code == 200
+    for answer in (person.get("approvals"), person.post(f"approvals/{waits.id}/looking")):
+        assert answer.status_code == 200
+        assert "Who else is looking is not known now" in words(answer.content.decode())
 
 
 # Views

@@ -20,6 +20,7 @@ from psycopg.errors import UniqueViolation
 
 from console.accounts import known_keys
 from console.accounts import operations as accounts_operations
+from console.brokers import counters
 from console.edge import rate
 from console.models import ApiKey
 from ledger.catalogue.operations import registration
@@ -48,7 +49,7 @@ def a_problem(answer: Any, status: int, code: str) -> dict[str, Any]:
 def limited(unhurried: LazySettings, valkey_url: str, monkeypatch: pytest.MonkeyPatch) -> LazySettings:
     unhurried.REDIS_URL = valkey_url
     unhurried.COUNTERFOIL_RATE_PER_S = 3
-    monkeypatch.setattr(rate, "_away_until", 0.0)
+    monkeypatch.setattr(counters, "_away_until", 0.0)
     return unhurried
 
 
@@ -63,7 +64,7 @@ def test_a_key_over_its_rate_says_when_to_come_back(agent: Api, operator_key: Ap
     assert agent.get("/actions").status_code == 200
 
 
-def test_without_a_broker_nothing_is_limited(agent: Api, limited: LazySettings):
+def test_without_counters_nothing_is_limited(agent: Api, limited: LazySettings):
     limited.REDIS_URL = "redis://127.0.0.1:1/0"
     assert {agent.get("/actions").status_code for _ in range(6)} == {200}
 
@@ -132,10 +133,10 @@ def test_a_key_is_read_again_after_a_second_or_a_revocation(
     monkeypatch.setattr(known_keys, "GOOD_FOR_S", 3600.0)
     # Other tests revoke keys at the same broker, or have it away; and a busy machine answers late.
     patient = redis.Redis.from_url(limited.REDIS_URL)
-    monkeypatch.setattr(rate, "_away_until", 0.0)
+    monkeypatch.setattr(counters, "_away_until", 0.0)
+    monkeypatch.setattr(counters, "client", lambda: patient)
     for module in (known_keys, rate):
         monkeypatch.setattr(module, "GENERATION", f"counterfoil:keys:{shop.tenant}")
-        monkeypatch.setattr(module, "broker", lambda _: patient)
     # Known before another key was revoked: it is read again, and known again.
     for generation in ("before", "after"):
         patient.set(known_keys.GENERATION, generation)

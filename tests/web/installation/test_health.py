@@ -63,12 +63,28 @@ def last_seen(name: str, seconds_ago: float) -> None:
     )
 
 
-def test_an_unreachable_broker_is_named_in_the_status_and_affects_no_readiness(shop: Workshop, settings: Any):
-    settings.REDIS_URL = "redis://127.0.0.1:1/0"
+@pytest.mark.parametrize("address", ["redis://127.0.0.1:1/0", "amqp://127.0.0.1:1,127.0.0.1:2/"])
+def test_an_unreachable_broker_is_named_in_the_status_and_affects_no_readiness(
+    shop: Workshop, settings: Any, valkey_url: str, address: str
+):
+    settings.REDIS_URL, settings.BROKER_URL = valkey_url, address
     assert readiness(shop) == (200, {})
     found = status(shop)
     assert found["BROKER"] == ("failed", "The broker does not answer; the record goes on, and readings wait for it.")
+    assert found["COUNTERS"] == ("in_order", "They answer.")
     assert found["BEAT"][0] == "unknown"
+
+
+def test_unreachable_counters_are_told_apart_from_the_broker(shop: Workshop, settings: Any, valkey_url: str):
+    settings.REDIS_URL, settings.BROKER_URL = "sentinel://127.0.0.1:1,127.0.0.1:2/0?master=counterfoil", valkey_url
+    assert readiness(shop) == (200, {})
+    found = status(shop)
+    assert found["BROKER"] == ("in_order", "It answers.")
+    assert found["COUNTERS"] == (
+        "failed",
+        "The counters do not answer: calls are not limited by key, who has a page open is not known, and persons"
+        " cannot be searched for.",
+    )
 
 
 def test_an_unreachable_key_database_ends_readiness(shop: Workshop, settings: Any):
@@ -186,7 +202,7 @@ def test_readiness_is_one_short_statement_in_each_database(
 
 @pytest.mark.usefixtures("at_work")
 def test_a_dead_beat_is_reported_while_workers_continue(shop: Workshop, settings: Any, valkey_url: str):
-    settings.REDIS_URL = valkey_url
+    settings.REDIS_URL = settings.BROKER_URL = valkey_url
     assert (status(shop)["BEAT"][0], status(shop)["WORKER"][0]) == ("in_order", "in_order")
     last_seen(processes.TICKS, 40)
     found = status(shop)
@@ -196,7 +212,7 @@ def test_a_dead_beat_is_reported_while_workers_continue(shop: Workshop, settings
 
 @pytest.mark.usefixtures("at_work")
 def test_without_a_worker_the_state_of_beat_is_unknown(shop: Workshop, settings: Any, valkey_url: str):
-    settings.REDIS_URL = valkey_url
+    settings.REDIS_URL = settings.BROKER_URL = valkey_url
     for name in (processes.TICKS, processes.READINGS):
         last_seen(name, 70)
     found = status(shop)
@@ -273,7 +289,7 @@ def test_a_confirmed_erasure_that_nobody_begins_is_reported(stage: Any):
 
 
 def test_the_page_shows_every_part_with_its_state_and_its_runbook(stage: Any, settings: Any):
-    settings.REDIS_URL = "redis://127.0.0.1:1/0"
+    settings.BROKER_URL = "redis://127.0.0.1:1/0"
     shown = visitor(stage, "operator").page("installation")
     page = words(shown)
     for code, title in health.TITLES.items():

@@ -6,18 +6,20 @@ import re
 from uuid import UUID
 
 import pytest
-import redis
 
 from console import tasks
+from console.brokers import counters
 from console.retention import scans
 from ledger.db import execute, tenancy
 from tests.support.browser_users import visitor, words
+from tests.support.scenes import now
 from tests.web.ledger.test_pages_retention import over
 
 
 @pytest.fixture(autouse=True)
-def broker(settings, valkey_url):
+def broker(settings, valkey_url, monkeypatch):
     settings.REDIS_URL = valkey_url
+    monkeypatch.setattr(counters, "_away_until", 0.0)
 
 
 def started(person, text):
@@ -85,10 +87,10 @@ def test_only_who_started_a_search_sees_it_and_the_access_log_has_it(stage):
     assert visitor(stage, "compliance").post("audit/erasures/search", text="ab").status_code == 422
 
 
-def test_a_search_leaves_no_word_of_the_person_in_the_broker_or_the_database(stage):
+def test_a_search_leaves_no_word_of_the_person_in_the_counters_or_the_database(stage):
     stage.done()
     path = started(visitor(stage, "compliance"), "ines@example.org")
-    kept = scans._broker(scans.settings.REDIS_URL).get(scans._name(stage.tenant, path.rpartition("/")[2]))
+    kept = counters.client().get(scans._name(stage.tenant, path.rpartition("/")[2]))
     assert b"ines" not in kept
     assert b"ines".hex().encode() not in kept
     with tenancy(stage.tenant):
@@ -104,21 +106,32 @@ def test_a_search_is_carried_out_in_portions_and_ends_by_itself(stage, monkeypat
     search_id = UUID(path.rpartition("/")[2])
     looked = []
     with tenancy(stage.tenant):
-        while scans.search_portion(stage.tenant, search_id):
+        while scans.search_portion(stage.tenant, search_id, at=now()):
             looked.append(scans.read_search(stage.tenant, search_id).looked)
         search = scans.read_search(stage.tenant, search_id)
     assert (looked, search.looked, len(search.found), search.is_done) == ([1, 2, 3], 3, 3, True)
 
 
-def test_a_broker_that_does_not_answer_refuses_a_search_in_one_sentence(stage, monkeypatch):
-    class Gone:
-        def set(self, *_, **__):
-            raise redis.ConnectionError
-
-    monkeypatch.setattr(scans, "_broker", lambda url: Gone())
+def test_counters_that_do_not_answer_refuse_a_search_in_one_sentence(stage, settings):
+    settings.REDIS_URL = "redis://127.0.0.1:1/0"
     answer = visitor(stage, "compliance").post("audit/erasures/search", text="ines")
     assert answer.status_code == 503
     assert "nothing can be searched for now" in words(answer.content.decode())
+
+
+def test_a_search_whose_message_was_lost_is_gone_on_with_at_a_tick(stage, monkeypatch):
+    stage.done()
+    path = started(visitor(stage, "compliance"), "ines@example.org")
+    sent = []
+    monkeypatch.setattr(tasks.search_for_person, "apply_async", lambda args, **_: sent.append(args))
+    tasks.look_for_work()
+    assert sent == [], "a search that somebody has just begun is left alone"
+    monkeypatch.setattr(scans, "RESTING_S", 0.0)
+    tasks.look_for_work()
+    assert sent == [(str(stage.tenant), path.rpartition("/")[2])]
+    carry_out(stage, path)
+    tasks.look_for_work()
+    assert len(sent) == 1, "a search that is done is not begun again"
 
 
 @pytest.mark.parametrize(

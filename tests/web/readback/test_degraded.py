@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from console.edge import rate
-from console.web import presence
+from console.brokers import counters
 from tests.support.api_tenant import Clock, Workshop, contract, result
 
 
@@ -40,9 +39,8 @@ def test_a_low_risk_effect_without_a_check_is_shown_as_unverified_and_never_as_d
 @pytest.fixture
 def without_broker(shop: Workshop, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Workshop:
     """Nobody listens where the broker should be."""
-    settings.REDIS_URL = "redis://127.0.0.1:1/0"
-    for module in (rate, presence):
-        monkeypatch.setattr(module, "_away_until", 0.0)
+    settings.REDIS_URL = settings.BROKER_URL = "redis://127.0.0.1:1/0"
+    monkeypatch.setattr(counters, "_away_until", 0.0)
     return shop
 
 

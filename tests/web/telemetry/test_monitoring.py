@@ -176,19 +176,19 @@ def test_each_task_shows_when_it_ended_how_long_it_took_and_how_often_it_should(
 
 
 def test_what_nobody_knows_has_no_sample(shop: Workshop, settings: Any, valkey_url: str):
-    settings.REDIS_URL = valkey_url
+    settings.BROKER_URL = valkey_url
     there = installation()
     assert [value for (name, _), value in there.items() if name == "queue_messages"] != []
     assert ("backup_age_seconds", "") not in there
     assert ("check_in_order", "BACKUPS") not in there
-    settings.REDIS_URL = "redis://127.0.0.1:1/0"
+    settings.BROKER_URL = "redis://127.0.0.1:1/0"
     away = installation()
     assert away["check_in_order", "BROKER"] == 0
     assert not [name for name, _ in away if name == "queue_messages"]
 
 
 def test_messages_that_no_worker_takes_are_counted_by_queue(shop: Workshop, settings: Any, valkey_url: str):
-    settings.REDIS_URL = valkey_url
+    settings.BROKER_URL = valkey_url
     with tasks.tidy.app.connection_for_write(valkey_url) as broker:
         for _ in range(3):
             tasks.tidy.apply_async(connection=broker)
