@@ -64,7 +64,7 @@ collect_ignore = [folder for name, folders in NEEDS.items() if find_spec(name) i
 # What shares an installation, a browser with its web process, or a tenant after a whole day, is done by one worker. The
 # journeys share the shop, too: what one of them locks there holds up the others' executors.
 SHARED = (
-    "tests/journeys/test_(happy_path|kills|traces|cases|guarding|offline|release|standing_approval|worker_connections|demo)",
+    "tests/journeys/test_(happy_path|kills|traces|cases|guarding|offline|release|standing_approval|worker_connections|queues|demo)",
     "tests/browser/",
     "tests/web/edge/test_(every_address|odd_values|openapi).py",
 )

@@ -136,7 +136,8 @@ def fill_environment(arguments: list[str]) -> None:
         os.environ.setdefault("COUNTERFOIL_SECRETS_DIR", str(installation.secrets))
         os.environ.setdefault("COUNTERFOIL_EXPORTS", str(installation.var / "exports"))
         # `up` itself opens no connection through Django; its children are told the real addresses.
-        os.environ["COUNTERFOIL_OUTSIDE"] = " ".join(sorted({"DATABASE_URL", "REDIS_URL"} & set(os.environ)))
+        outside = {"DATABASE_URL", "REDIS_URL", "BROKER_URL"} & set(os.environ)
+        os.environ["COUNTERFOIL_OUTSIDE"] = " ".join(sorted(outside))
         os.environ.setdefault("DATABASE_URL", "postgresql://none:none@127.0.0.1:1/none")
         os.environ.setdefault("REDIS_URL", "redis://127.0.0.1:1/0")
     elif "DATABASE_URL" not in os.environ and installation.environment_file.exists():

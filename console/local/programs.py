@@ -41,10 +41,18 @@ def web_program(*, port: int, environment: Mapping[str, str], log: Path) -> Prog
     return _module("web", words, environment=dict(environment) | {"COUNTERFOIL_POOL": "1"}, log=log, grace_s=8)
 
 
-def worker_program(*, environment: Mapping[str, str], log: Path, processes: int = 2) -> Program:
-    quiet = ["--without-gossip", "--without-mingle", "--without-heartbeat", "--loglevel", "WARNING"]
-    words = [*CELERY, "worker", "--concurrency", str(processes), *quiet]
-    return _module("worker", words, environment=environment, log=log, grace_s=20)
+def worker_program(
+    *,
+    environment: Mapping[str, str],
+    log: Path,
+    processes: int = 2,
+    name: str = "worker",
+    queues: str = "due,tick,bulk",
+) -> Program:
+    """A worker for these queues; each worker answers under a name of its own."""
+    words = [*CELERY, "worker", "--queues", queues, "--hostname", f"{name}@", "--concurrency", str(processes)]
+    words += ["--without-gossip", "--without-mingle", "--without-heartbeat", "--loglevel", "WARNING"]
+    return _module(name, words, environment=environment, log=log, grace_s=20)
 
 
 def beat_program(*, environment: Mapping[str, str], log: Path) -> Program:

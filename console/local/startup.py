@@ -15,10 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
-import redis
-from redis.backoff import NoBackoff
-from redis.retry import Retry
 
+from console.brokers.addresses import NoAnswer, WrongServerAddress, read_address
 from console.local import live_example, programs
 from console.local.forking import ForkerGone, Forks
 from console.local.installation import (
@@ -40,6 +38,7 @@ ERASERS = ("DATABASE_ERASER_URL", "KEYS_DATABASE_ERASER_URL")
 OTHER_ROLES = frozenset({*OWNERS, *ERASERS, "DATABASE_SEQUENCER_URL"})
 """Addresses that only one process each is told."""
 ANSWER_WITHIN_S = 60.0
+SHARED_SERVERS = {"REDIS_URL": "Redis or Valkey", "BROKER_URL": "a broker"}
 NOWHERE = "postgresql://none:none@127.0.0.1:1/none"
 OUTSIDE = (*OWNERS, "DATABASE_SEQUENCER_URL", "KEYS_DATABASE_URL", *ERASERS)
 
@@ -107,6 +106,7 @@ class Startup:
         folder, log = self.installation.run, self.installation.log / "forking.log"
         told = {name: value for name, value in os.environ.items() if name not in (*OTHER_ROLES, "KEYS_DATABASE_URL")}
         told |= {"DATABASE_URL": NOWHERE, "REDIS_URL": "redis://127.0.0.1:1/0", "PYTHONUNBUFFERED": "1"}
+        told.pop("BROKER_URL", None)
         self.forks = Forks(programs.PRELOADED, environment=told | self.static_environment(), folder=folder, log=log)
         if self.example:
             shop = live_example.base_environment()
@@ -173,8 +173,8 @@ class Startup:
         if missing:
             raise ServerFailed(f"DATABASE_URL is set: set {missing[0]} too; see docs/deploy.md.")
         for name in self.elsewhere():
-            if name == "REDIS_URL":
-                _check_broker(os.environ[name])
+            if name in SHARED_SERVERS:
+                _check_answer(name, os.environ[name])
             else:
                 _check_database(name, os.environ[name])
 
@@ -293,7 +293,11 @@ class Startup:
             "KEYS_DATABASE_URL": self.environment["KEYS_DATABASE_ERASER_URL"],
         }
         self.supervisor.start(programs.background_program(environment=background, log=log))
-        self.supervisor.start(programs.worker_program(environment=environment, log=log))
+        # What takes long has a worker of its own: a reading never waits for an export.
+        self.supervisor.start(programs.worker_program(environment=environment, log=log, queues="due,tick"))
+        self.supervisor.start(
+            programs.worker_program(environment=environment, log=log, processes=1, name="bulk", queues="bulk")
+        )
 
     # The example
 
@@ -337,12 +341,11 @@ def _check_database(name: str, url: str) -> None:
         raise ServerFailed(f"{name} leads to PostgreSQL {version}: 15 to 18 is needed.")
 
 
-def _check_broker(url: str) -> None:
+def _check_answer(name: str, url: str) -> None:
     try:
-        with redis.Redis.from_url(url, socket_connect_timeout=5, retry=Retry(NoBackoff(), 0)) as client:
-            client.ping()
-    except (redis.RedisError, ValueError) as error:
-        raise ServerFailed(f"REDIS_URL does not lead to a broker: {_first_line(error)}") from None
+        read_address(name, url).ask(within_s=5.0)
+    except (WrongServerAddress, NoAnswer) as error:
+        raise ServerFailed(f"{name} does not lead to {SHARED_SERVERS[name]}: {_first_line(error)}") from None
 
 
 def _first_line(error: Exception) -> str:

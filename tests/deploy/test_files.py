@@ -16,6 +16,7 @@ import yaml
 from compose_spec import PyOptions
 from django.conf import settings
 
+from console.celery import app
 from console.guides import guides
 from console.local.installation import ROOT
 from tests.deploy.units import UNITS, examples, known_settings, lines_of, moved, without_addresses
@@ -23,7 +24,7 @@ from tests.deploy.units import UNITS, examples, known_settings, lines_of, moved,
 FILE = ROOT / "deploy" / "compose.yaml"
 COMPOSE: dict[str, Any] = yaml.safe_load(FILE.read_text())
 SERVICES: dict[str, Any] = COMPOSE["services"]
-OURS = ("web", "worker", "sequencer", "eraser", "beat")
+OURS = ("web", "worker", "bulk", "sequencer", "eraser", "beat")
 ANALYZE = shutil.which("systemd-analyze")
 
 
@@ -121,6 +122,12 @@ def test_every_setting_of_an_example_is_one_that_is_read(name: str):
     """Those of the witness are read by its unit."""
     unit = (UNITS / "counterfoil-witness.service").read_text() if name == "witness.env" else ""
     assert [each for each in examples()[name] if each not in known_settings() and f"${{{each}}}" not in unit] == []
+
+
+def test_the_workers_listen_to_every_queue_together():
+    words = [SERVICES[name]["command"].split() for name in ("worker", "bulk")]
+    heard = [each[each.index("--queues") + 1].split(",") for each in words]
+    assert sorted(heard[0] + heard[1]) == sorted(queue.name for queue in app.conf.task_queues)
 
 
 def test_the_monthly_unit_can_be_started_again():

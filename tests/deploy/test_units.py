@@ -197,8 +197,9 @@ def test_the_web_unit_is_healthy_and_trusts_its_proxy(host: Host):
     host.end(told, child)
 
 
-def test_the_worker_unit_answers_its_health_check_and_stops_on_request(host: Host):
-    told, child = host.start("worker")
+@pytest.mark.parametrize("name", ["worker", "bulk"])
+def test_a_worker_unit_answers_its_health_check_and_stops_on_request(host: Host, name: str):
+    told, child = host.start(name)
     ping = [sys.executable, "-m", "celery", "--app", "console.celery", "inspect", "ping", "--timeout", "5"]
 
     def answers() -> bool:
@@ -206,7 +207,7 @@ def test_the_worker_unit_answers_its_health_check_and_stops_on_request(host: Hos
         return done.returncode == 0
 
     until(lambda: answers() or not child.running(), "the worker answers")
-    assert child.running(), host.said("worker")
+    assert child.running(), host.said(name)
     host.end(told, child)
 
 

@@ -35,7 +35,7 @@ class Up:
         self.process: subprocess.Popen[str] | None = None
 
     def environment(self, **extra: str) -> dict[str, str]:
-        ours = ("DATABASE_URL", "KEYS_DATABASE_URL", "REDIS_URL", "DJANGO_SETTINGS_MODULE", *OTHER_ROLES)
+        ours = ("DATABASE_URL", "KEYS_DATABASE_URL", "REDIS_URL", "BROKER_URL", "DJANGO_SETTINGS_MODULE", *OTHER_ROLES)
         kept = {
             name: value
             for name, value in os.environ.items()
@@ -291,7 +291,8 @@ def test_a_busy_port_is_reported_in_one_sentence(up, broker):
         ("DATABASE_URL", "not a url", "must look like postgresql://"),
         ("DATABASE_URL", "postgresql://app:word@127.0.0.1:1/none", "does not lead to a database"),
         ("REDIS_URL", "http://127.0.0.1:1", "must look like redis://"),
-        ("REDIS_URL", "redis://127.0.0.1:1/0", "does not lead to a broker"),
+        ("REDIS_URL", "redis://127.0.0.1:1/0", "does not lead to Redis or Valkey"),
+        ("BROKER_URL", "amqp://word@127.0.0.1:1/", "does not lead to a broker"),
         ("COUNTERFOIL_PUBLIC_URL", "console.example.org", "must look like https://"),
     ],
 )
