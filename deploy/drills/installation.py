@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -24,20 +23,36 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import psutil
 import psycopg
 
 from console.local import programs, servers
 from console.local.installation import ROOT
 from console.local.keys import ensure_keys, ensure_log_key
-from console.local.processes import Child, Program, run_as_user, spawn, stop_children, wait_until
+from console.local.processes import Child, Program, ServiceUser, run_as_user, spawn, stop_children, wait_until
 from deploy.drills import pooler
+from deploy.drills.broker_servers import (
+    RABBITMQ,
+    RABBITMQ_MISSING,
+    REDIS_MISSING,
+    RabbitCluster,
+    WatchedRedis,
+    find_redis,
+    kill,
+)
 from deploy.drills.clock import MovableClock, NoCompiler
 from deploy.drills.proxy import Proxy
 
 CONTRACTS = ROOT / "client" / "example" / "contracts"
 TOOLS = ("write_document", "delete_document")
 EXECUTORS = ("one", "two")
+
+
+class Broker(StrEnum):
+    """What carries the hints: one Valkey, which also counts, or servers of several hosts."""
+
+    ONE = "one"
+    SENTINEL = "sentinel"
+    RABBITMQ = "rabbitmq"
 
 
 class DrillFailed(Exception):
@@ -70,6 +85,7 @@ class Shape:
     movable_clock: bool = False
     founding: tuple[str, ...] = ()
     signers: tuple[str, ...] = ("sequencer",)
+    broker: Broker = Broker.ONE
 
 
 @dataclass
@@ -136,16 +152,6 @@ class Record:
         self.primary, self.standby = self.standby, self.primary
 
 
-def kill(child: Child) -> None:
-    """End a process and everything below it, without notice."""
-    with suppress(psutil.NoSuchProcess):
-        process = psutil.Process(child.process.pid)
-        for each in [process, *process.children(recursive=True)]:
-            with suppress(psutil.NoSuchProcess):
-                each.send_signal(signal.SIGKILL)
-    child.process.wait()
-
-
 class Installation:
     """The product on these servers, with executors, one agent's key and a reviewer's password."""
 
@@ -173,6 +179,7 @@ class Installation:
             password=words.valkey,
             port=servers.free_port(),
         )
+        self.hosts = _broker_hosts(shape.broker, folder / "hosts", account)
         databases = {"counterfoil": one.port, "counterfoil_keys": keys.port}
         self.pooler = pooler.Pooler(
             folder=folder / "pooler",
@@ -216,6 +223,8 @@ class Installation:
         self.broker.initialise()
         self.children["broker"] = spawn(self.broker.program())
         self.broker.wait(self.children["broker"])
+        if self.hosts is not None:
+            self.hosts.begin()
         self.record.primary.make_database("counterfoil")
         self.keys.make_database("counterfoil_keys")
         if self.shape.standby is not Standby.NONE:
@@ -244,7 +253,10 @@ class Installation:
                 name: programs.web_program(port=port, environment=environment, log=self.log)
                 for name, port in self.webs.items()
             },
-            "worker": programs.worker_program(environment=environment, log=self.log),
+            "worker": programs.worker_program(environment=environment, log=self.log, queues="due,tick"),
+            "bulk": programs.worker_program(
+                environment=environment, log=self.log, processes=1, name="bulk", queues="bulk"
+            ),
             "beat": programs.beat_program(environment=environment, log=self.log),
         }
         for name, program in started.items():
@@ -289,6 +301,8 @@ class Installation:
         if self.proxy is not None:
             self.proxy.stop()
         stop_children([*self.executors.values(), *self.children.values(), *self.record.running.values()])
+        if self.hosts is not None:
+            self.hosts.end()
         if self.shape.disk_mb is not None:
             subprocess.run(["umount", "--lazy", str(self.record.primary.folder)], capture_output=True)
 
@@ -331,13 +345,20 @@ class Installation:
             "PYTHONUNBUFFERED": "1",
             "DATABASE_URL": record,
             "KEYS_DATABASE_URL": keys,
-            "REDIS_URL": self.broker.url(),
+            **self._shared_servers(),
             "COUNTERFOIL_SECRETS_DIR": str(self.folder / "secrets"),
             "COUNTERFOIL_EXPORTS": str(self.folder / "exports"),
             "COUNTERFOIL_PUBLIC_URL": self.url,
             "COUNTERFOIL_RATE_PER_S": "0",
             **(self.clock.environment if self.clock else {}),
         }
+
+    def _shared_servers(self) -> dict[str, str]:
+        """RabbitMQ keeps no counters; Sentinels watch a server for both."""
+        if isinstance(self.hosts, WatchedRedis):
+            return {"REDIS_URL": self.hosts.url}
+        more = {"BROKER_URL": self.hosts.url} if self.hosts is not None else {}
+        return {"REDIS_URL": self.broker.url(), **more}
 
     def manage(self, *words: str, more: dict[str, str] | None = None) -> str:
         """The output of a `manage.py` command."""
@@ -429,6 +450,19 @@ def _movable_clock(folder: Path) -> MovableClock:
         return MovableClock(folder)
     except NoCompiler as missing:
         raise CannotRun(str(missing)) from None
+
+
+def _broker_hosts(kind: Broker, folder: Path, account: ServiceUser | None) -> WatchedRedis | RabbitCluster | None:
+    if kind is Broker.SENTINEL:
+        program = find_redis()
+        if program is None:
+            raise CannotRun(REDIS_MISSING)
+        return WatchedRedis(folder=folder, account=account, program=program)
+    if kind is Broker.RABBITMQ:
+        if not RABBITMQ.is_dir():
+            raise CannotRun(RABBITMQ_MISSING)
+        return RabbitCluster(folder=folder, account=account)
+    return None
 
 
 def mount_small_disk(folder: Path, megabytes: int) -> None:

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from deploy.drills import broker, disk, keys, kills, poolers, promotion, signer, skew
+from deploy.drills import broker, disk, keys, kills, poolers, promotion, signer, skew, takeover
 from deploy.drills.drill import Drill
 
 CANNOT_RUN = 3
@@ -44,6 +44,13 @@ def test_another_host_takes_over_from_the_sequencer_that_leads(
 
 def test_no_proposal_is_refused_while_the_broker_is_down(capsys: pytest.CaptureFixture[str]):
     assert passes(broker.DRILL, capsys, "--proposals", "100", "--away", "15", "--per-s", "8")
+
+
+@pytest.mark.parametrize("broker_kind", ["sentinel", "rabbitmq"])
+def test_a_lost_host_of_the_broker_loses_nothing_and_delays_no_reading_by_half_a_minute(
+    broker_kind: str, capsys: pytest.CaptureFixture[str]
+):
+    assert passes(takeover.DRILL, capsys, broker_kind, "--rounds", "1")
 
 
 def test_everyone_is_asked_to_retry_later_while_the_key_database_is_down(capsys: pytest.CaptureFixture[str]):
