@@ -18,7 +18,7 @@ export PYTHONUNBUFFERED := 1
 # Whoever starts forty processes compiles everything once, whatever an image says.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: up demo test test-adapters test-alone test-plugins test-long check migrations requirements bench dist version install clean
+.PHONY: up demo test test-adapters test-alone test-plugins test-long drills check migrations requirements bench dist version install clean
 .DEFAULT_GOAL := up
 
 up: .venv/product  ## Everything on this machine, with a live example: OPTIONS="--no-example --port 8080"
@@ -62,6 +62,9 @@ test-plugins: install  ## The plug-ins of other gateways
 
 test-long: install  ## The rest: fuzzing, chaos, peers
 	@exec $(PY) -m pytest -n 2 --dist loadscope --no-loadscope-reorder -m "long or hypothesis" --hypothesis-profile whole $(TESTS)
+
+drills: install  ## Break whole installations on this machine, and print one table: OPTIONS="kills broker"
+	@exec $(PY) -m deploy.drills.table $(OPTIONS)
 
 check: install  ## Everything that needs no server
 	$(BIN)/ruff check

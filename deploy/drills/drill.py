@@ -17,13 +17,22 @@ from typing import NoReturn
 
 from console.local.servers import ServerFailed
 from deploy.drills.installation import CannotRun, DrillFailed, Installation, Shape, installation
-from deploy.drills.traffic import Pace, Traffic
+from deploy.drills.traffic import Count, Pace, Traffic
 
 Options = argparse.Namespace
 Round = Callable[[Installation, Traffic, Options, int], str]
 """Brings about the fault of one round (from 0), waits until it is over, and returns what it saw, in a few words."""
 STUCK_AFTER_S = 180.0
 """An action that has not moved for so long at the end is stuck."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The end of a drill: its exit code, and the final count, or the reason why there is none."""
+
+    code: int
+    count: Count | None = None
+    reason: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,10 +56,13 @@ class Drill:
         """Run the drill for the command line. Ending it ends everything that it started, too."""
         for each in (signal.SIGINT, signal.SIGTERM):
             signal.signal(each, lambda number, _: sys.exit(128 + number))
-        sys.exit(self.run(sys.argv[1:]))
+        outcome = self.run(sys.argv[1:])
+        if outcome.reason:
+            print(outcome.reason, file=sys.stderr)
+        sys.exit(outcome.code)
 
-    def run(self, words: list[str]) -> int:
-        """Run the drill; return the exit code."""
+    def run(self, words: list[str]) -> Outcome:
+        """Run the drill, and print a line for each round and the count."""
         parser = argparse.ArgumentParser(prog=self.name, description=self.about)
         parser.add_argument("--rounds", type=int, default=self.rounds)
         parser.add_argument(
@@ -62,13 +74,11 @@ class Drill:
             with installation(self.shape(options)) as place:
                 return self._run(place, options)
         except (CannotRun, ServerFailed) as missing:
-            print(missing, file=sys.stderr)
-            return 3
+            return Outcome(3, reason=str(missing))
         except DrillFailed as fault:
-            print(fault, file=sys.stderr)
-            return 2
+            return Outcome(2, reason=str(fault))
 
-    def _run(self, place: Installation, options: Options) -> int:
+    def _run(self, place: Installation, options: Options) -> Outcome:
         traffic = Traffic(place, self.pace(options))
         traffic.begin()
         for number in range(options.rounds):
@@ -87,4 +97,4 @@ class Drill:
             print(closing)
         count = traffic.count()
         count.say(f"{self.name}, {options.rounds} rounds")
-        return 1 if count.wrong or (count.lost and not self.loses(options)) else 0
+        return Outcome(1 if count.wrong or (count.lost and not self.loses(options)) else 0, count)

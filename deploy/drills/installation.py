@@ -74,18 +74,21 @@ class Standby(StrEnum):
 @dataclass(frozen=True, kw_only=True)
 class Shape:
     """The parts that an installation has besides one of each; `disk_mb` bounds the disk of the record's server,
-    `movable_clock` gives all its processes a clock that a drill puts forward, `founding` adds words to `bootstrap`.
-    Several `signers` are sequencers on hosts of their own, with the signer state on a server of its own.
+    `archived` has both servers archive their log, `movable_clock` gives all its processes a clock that a drill puts
+    forward, `founding` adds words to `bootstrap`, `settings` goes into every environment. Several `signers` are
+    sequencers on hosts of their own, with the signer state on a server of its own.
     """
 
     standby: Standby = Standby.NONE
     webs: int = 1
     pooled: bool = False
     disk_mb: int | None = None
+    archived: bool = False
     movable_clock: bool = False
     founding: tuple[str, ...] = ()
     signers: tuple[str, ...] = ("sequencer",)
     broker: Broker = Broker.ONE
+    settings: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -104,6 +107,12 @@ class Record:
         if self.shape.disk_mb is not None:
             # Log that is kept to be used again would be what fills so small a disk.
             program = replace(program, argv=[*program.argv, "-c", "max_wal_size=64MB"])
+        if self.shape.archived:
+            servers.private_folder(self.archive(server), server.account)
+            # A name appears once its file is whole.
+            command = f"cp %p {self.archive(server)}/part && mv {self.archive(server)}/part {self.archive(server)}/%f"
+            more = ["archive_mode=on", f"archive_command={command}"]
+            program = replace(program, argv=[*program.argv, *(word for each in more for word in ("-c", each))])
         child = spawn(program)
         self.running[server.port] = child
         server.wait(child)
@@ -113,22 +122,30 @@ class Record:
             found = connection.execute(statement)  # type: ignore[call-overload]
             return found.fetchone()[0] if found.description else None
 
+    def archive(self, server: servers.Postgres) -> Path:
+        """The folder of a server's archived log."""
+        return server.folder / "archive"
+
+    def copy(self, server: servers.Postgres, to: Path, *words: str) -> None:
+        """Copy a running server's data into a new folder, by `pg_basebackup` with these words."""
+        argv = [str(server.programs.postgres.with_name("pg_basebackup")), "-D", str(to), "-c", "fast", *words]
+        argv += ["-h", "127.0.0.1", "-p", str(server.port), "-U", servers.SUPERUSER]
+        made = subprocess.run(
+            argv,
+            cwd="/",
+            env={"PATH": "/usr/bin:/bin", "PGPASSWORD": server.passwords.superuser},
+            capture_output=True,
+            text=True,
+            **run_as_user(server.account),
+        )
+        if made.returncode != 0:
+            raise DrillFailed(f"The server's data could not be copied: {made.stderr.strip()[-300:]}")
+
     def follow(self) -> None:
         """Rebuild the standby from the primary, and wait until it streams."""
         shutil.rmtree(self.standby.data, ignore_errors=True)
         servers.private_folder(self.standby.folder, self.standby.account)
-        argv = [str(self.primary.programs.postgres.with_name("pg_basebackup")), "-D", str(self.standby.data), "-R"]
-        argv += ["-h", "127.0.0.1", "-p", str(self.primary.port), "-U", servers.SUPERUSER, "-X", "stream", "-c", "fast"]
-        made = subprocess.run(
-            argv,
-            cwd="/",
-            env={"PATH": "/usr/bin:/bin", "PGPASSWORD": self.primary.passwords.superuser},
-            capture_output=True,
-            text=True,
-            **run_as_user(self.primary.account),
-        )
-        if made.returncode != 0:
-            raise DrillFailed(f"The standby could not be made: {made.stderr.strip()[-300:]}")
+        self.copy(self.primary, self.standby.data, "-R", "-X", "stream")
         self.start(self.standby)
         streams = "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'"
         if not wait_until(lambda: self.ask(self.primary, streams) == 1, within_s=30, every_s=0.2):
@@ -350,6 +367,7 @@ class Installation:
             "COUNTERFOIL_EXPORTS": str(self.folder / "exports"),
             "COUNTERFOIL_PUBLIC_URL": self.url,
             "COUNTERFOIL_RATE_PER_S": "0",
+            **self.shape.settings,
             **(self.clock.environment if self.clock else {}),
         }
 
@@ -396,8 +414,11 @@ class Installation:
         http.headers["X-CSRFToken"] = http.cookies["csrftoken"]
         return http, who["password"]
 
-    def register(self) -> None:
+    def register(self, key: str = "") -> None:
+        """Register the system, the tools and the agent, in the tenant of this operator's key."""
         operator = self.machine("oper")
+        if key:
+            operator.headers["Authorization"] = f"Bearer {key}"
         self.clients.append(operator)
         bodies = [
             ("/systems", {"name": "documents", "pattern": "filesystems", "settings": {"root": str(self.documents)}}),

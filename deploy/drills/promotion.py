@@ -44,7 +44,7 @@ def _promote(place: Installation, traffic: Traffic, options: Options, number: in
     if not options.synchronous:
         time.sleep(DECLARED_AFTER_S)
         place.declare_restored("--reason", "The standby was promoted.")
-    if not wait_until(lambda: _starts(place), within_s=120, every_s=0.5):
+    if not wait_until(lambda: starts(place), within_s=120, every_s=0.5):
         raise DrillFailed("Nothing starts two minutes after the promotion.")
     ready_s = time.monotonic() - promoted
     time.sleep(4)
@@ -53,7 +53,8 @@ def _promote(place: Installation, traffic: Traffic, options: Options, number: in
     return f"ready {ready_s:.1f} s after the promotion, {behind} executors ended for a record that had gone back"
 
 
-def _starts(place: Installation) -> bool:
+def starts(place: Installation) -> bool:
+    """Return True if the console lets actions start again."""
     with suppress(httpx.HTTPError, ValueError, KeyError), place.machine("oper") as operator:
         return bool(operator.get("/ledger/standing").json()["starts"])
     return False

@@ -51,12 +51,17 @@ class Denial:
 
 @dataclass
 class Wish:
-    """One order that the agent wants executed once; `actions` are the accepted ones, the newest last."""
+    """One order that the agent wants executed once; `actions` are the accepted ones, the newest last. `took_s` is how
+    long the newest proposal took, with all its tries; `settled_at` is when the outcome was first seen.
+    """
 
     path: str
     tool: str
     actions: list[str] = field(default_factory=list)
+    took_s: float = 0.0
+    accepted_at: float = 0.0
     state: str = ""
+    settled_at: float = 0.0
     lost: int = 0
 
 
@@ -126,6 +131,15 @@ class Traffic:
         """The number of accepted wishes so far."""
         return sum(bool(wish.actions) for wish in list(self.wishes.values()))
 
+    def answered(self, since: float, until: float) -> list[float]:
+        """The seconds that proposals took which were accepted in this time."""
+        return [wish.took_s for wish in list(self.wishes.values()) if since <= wish.accepted_at < until]
+
+    def settled(self, since: float, until: float) -> list[float]:
+        """The seconds from effect to the outcome, of effects in this time; what is not settled counts until now."""
+        deeds = {deed["path"]: deed["at"] for deed in self._deeds() if since <= deed["at"] < until}
+        return [(self.wishes[path].settled_at or time.time()) - at for path, at in deeds.items()]
+
     def denials_since(self, moment: float) -> list[Denial]:
         return [each for each in list(self.denials) if each.at >= moment]
 
@@ -155,6 +169,8 @@ class Traffic:
                     answer = operator.get(f"/actions/{wish.actions[-1]}")
                     if answer.status_code == 200:
                         wish.state = answer.json()["state"]
+                        if wish.state in FINAL:
+                            wish.settled_at = time.time()
                     elif answer.status_code == 404:
                         wish.lost += 1
                         agent.propose(wish)
@@ -208,14 +224,17 @@ class Traffic:
 
     def count(self) -> Count:
         done: dict[str, list[dict[str, Any]]] = defaultdict(list)
-        for line in (self.place.effects.read_text() if self.place.effects.exists() else "").splitlines():
-            deed = json.loads(line)
+        for deed in self._deeds():
             done[deed["path"]].append(deed)
         doubled, known = [], []
         with self.place.machine("oper") as operator:
             for path, deeds in done.items():
                 for before, after in pairwise(deeds):
                     (known if self._was_known(operator, before, after) else doubled).append(path)
+            # Whatever is still open is asked about all the time; what was settled may have gone since.
+            for wish in self.wishes.values():
+                if wish.state in FINAL and operator.get(f"/actions/{wish.actions[-1]}").status_code == 404:
+                    wish.lost += 1
             false = [
                 wish.path
                 for wish in self.wishes.values()
@@ -232,6 +251,11 @@ class Traffic:
             stuck=[f"{wish.path} {wish.state}" for wish in self.open()],
             amiss=self.amiss,
         )
+
+    def _deeds(self) -> list[dict[str, Any]]:
+        """The effects that executors have noted, oldest first."""
+        lines = self.place.effects.read_text().splitlines() if self.place.effects.exists() else []
+        return [json.loads(line) for line in lines]
 
     def _was_known(self, operator: httpx.Client, before: dict[str, Any], after: dict[str, Any]) -> bool:
         """Return True if the target was read, or a person asked, between the two effects."""
@@ -256,6 +280,7 @@ class Caller:
     def propose(self, wish: Wish) -> None:
         """Propose until it is accepted; a refusal is a fault, and is retried."""
         while not self._traffic.ended.is_set():
+            began = time.monotonic()
             try:
                 session = self._agent.open_session(goal="Tidy up.", ttl_seconds=3600)
                 result = session.call(Call(wish.tool, _arguments(wish)))
@@ -264,6 +289,7 @@ class Caller:
                 time.sleep(0.5)
                 continue
             if result.action_id:
+                wish.took_s, wish.accepted_at = time.monotonic() - began, time.time()
                 wish.actions.append(result.action_id)
                 return
             self._traffic.amiss.append(f"{wish.path} was refused: {result.code} {result.message}")
